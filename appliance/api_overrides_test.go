@@ -178,7 +178,7 @@ func TestHostInstallerArgs_onlyAllowed(t *testing.T) {
 	}
 	got, err := set(host)
 	require.NoError(t, err)
-	require.Empty(t, got.InstallerArgs)
+	require.Equal(t, "[]", got.InstallerArgs)
 	require.Contains(t, d.events(cluster), "host_installer_args_applied")
 
 	for name, wrong := range map[string]struct{ arg, contains string }{

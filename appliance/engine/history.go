@@ -5,6 +5,7 @@ import (
 
 	"landfall/appliance/engine/event"
 	"landfall/appliance/engine/record"
+	"landfall/appliance/engine/view"
 	"landfall/appliance/journal"
 	"landfall/appliance/sitekey"
 	"landfall/store"
@@ -21,7 +22,7 @@ const SecretsPurpose sitekey.Purpose = "landfall pull secrets"
 func JournalLayout() journal.Layout {
 	return journal.Layout{
 		Hosts: record.ClusterHosts, InfraEnvs: record.ClusterInfraEnvs, Files: record.InstallerFiles,
-		LogDirectory: logDirectory, PublicFiles: []string{logDirectory, manifestFolder},
+		LogDirectory: view.LogDirectory, PublicFiles: []string{view.LogDirectory, manifestFolder},
 		PasswordFiles: []string{fileKubeadminPassword},
 		Kubeconfigs:   []string{fileKubeconfig, fileKubeconfigNoIngress},
 		Events: func(tx *store.Tx, visit func(subjects []string) error) error {
@@ -36,9 +37,6 @@ func JournalLayout() journal.Layout {
 		SecretsPurpose: SecretsPurpose,
 	}
 }
-
-// logDirectory is the prefix of log files among a cluster's files.
-const logDirectory = "logs/"
 
 // note returns the note of the change as JSON.
 func (c *change) note() []byte {

@@ -11,6 +11,7 @@ import (
 
 	"landfall/appliance/engine/event"
 	"landfall/appliance/engine/record"
+	"landfall/appliance/engine/view"
 )
 
 // StoreHostLogs stores the logs of a host and the time of their collection. The logs of a host that
@@ -21,9 +22,11 @@ func (e *Engine) StoreHostLogs(ctx context.Context, clusterID, hostID string, co
 		return err
 	}
 	return e.update(ctx, func(c *change) error {
-		if _, err := c.cluster(clusterID); err != nil {
+		row, err := c.cluster(clusterID)
+		if err != nil {
 			return err
 		}
+		c.saveCluster(row) // its objects show the URL of the logs
 		hosts, err := c.hostsOf(clusterID)
 		if err != nil {
 			return err
@@ -67,7 +70,7 @@ func (e *Engine) StoreControllerLogs(ctx context.Context, id string, content io.
 }
 
 // logFile returns the file name of the logs of a host or of the controller.
-func logFile(of string) string { return logDirectory + of + ".tar.gz" }
+func logFile(of string) string { return view.LogDirectory + of + ".tar.gz" }
 
 // RecordLogsProgress records the progress of a log collection. An empty host id means the
 // controller's logs.

@@ -110,17 +110,17 @@ func (c *change) noteHostUsage(h *record.Host, name string, uses func(*record.Ho
 }
 
 // SetInstallerArgs replaces the arguments of coreos-installer on a host. An empty list removes
-// them.
+// them; the host then has the JSON of an empty list.
 func (e *Engine) SetInstallerArgs(ctx context.Context, infraEnvID, hostID string, args []string) (*models.Host, error) {
 	if err := installconfig.CheckInstallerArgs(args); err != nil {
 		return nil, err
 	}
-	text := []byte{}
-	if len(args) > 0 {
-		var err error
-		if text, err = json.Marshal(args); err != nil {
-			return nil, fmt.Errorf("write the installer arguments: %w", err)
-		}
+	if args == nil {
+		args = []string{}
+	}
+	text, err := json.Marshal(args)
+	if err != nil {
+		return nil, fmt.Errorf("write the installer arguments: %w", err)
 	}
 	return e.changeHost(ctx, infraEnvID, hostID, func(c *change) error {
 		h, err := c.hostIn(infraEnvID, hostID)

@@ -65,6 +65,18 @@ func (r *Reader) ReadFile(id, name string) ([]byte, error) {
 	return content, errors.Join(err, file.Close())
 }
 
+// LogDirectory is the prefix of log files among a cluster's files.
+const LogDirectory = "logs/"
+
+// HasLogs reports whether logs of a host or of the controller of a cluster are stored.
+func (r Rows) HasLogs(id string) (has bool, err error) {
+	err = record.InstallerFiles.Keys(r.tx, id+"/"+LogDirectory, func(string) error {
+		has = true
+		return nil
+	})
+	return has, err
+}
+
 // FileNames lists a cluster's files in a directory such as "logs/".
 func (r *Reader) FileNames(id, directory string) ([]string, error) {
 	if _, err := record.ReadCluster(r.db, id); err != nil {

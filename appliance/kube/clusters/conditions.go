@@ -163,13 +163,16 @@ func completed(s clusterState) installCondition {
 }
 
 // statusInfo returns the status info of a cluster without its final full stop, because the
-// condition's message continues after it. For an installed cluster it returns the exact text of the
-// Assisted Installer.
+// condition's message continues after it. For an installed cluster and for a running installation
+// it returns the exact text of the Assisted Installer.
 func statusInfo(cluster *models.Cluster) string {
 	info := strings.TrimSuffix(conv.Value(cluster.StatusInfo), ".")
 	if conv.Value(cluster.Status) == models.ClusterStatusAddingHosts && !conv.Value(cluster.Imported) ||
 		info == "The cluster is installed" {
 		return "Cluster is installed"
+	}
+	if info == "The installation is in progress" { // the text before it says the same
+		return "Installation in progress"
 	}
 	return info
 }

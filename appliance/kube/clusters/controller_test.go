@@ -68,6 +68,8 @@ func TestController_singleNodeInstallation(t *testing.T) {
 		"The installation is in progress:")
 	b.prepare(machines...)
 	require.Equal(t, "installing", *b.cluster().Status)
+	require.Equal(t, "The installation is in progress: Installation in progress",
+		installConditionOf(b.aci(), hiveext.ClusterCompletedCondition).Message)
 	b.requireCondition(hiveext.ClusterRequirementsMetCondition, "True", "ClusterAlreadyInstalling",
 		"The cluster requirements are met")
 	kubeconfig := object[unstructured.Unstructured](b, objects.Secrets, "site", "one-admin-kubeconfig")

@@ -68,11 +68,40 @@ func TestStatus_logsURLs(t *testing.T) {
 	require.NoError(t, b.Engine.StoreHostLogs(t.Context(), id, machines[0].ID, strings.NewReader("of the host")))
 	b.WaitIdle()
 	require.Equal(t, root+"?host_id="+machines[0].ID+"&logs_type=host", b.Agent(machines[0]).Status.DebugInfo.LogsURL)
-	require.Empty(t, b.aci().Status.DebugInfo.LogsURL, "the controller has uploaded no logs yet")
+	require.Equal(t, root, b.aci().Status.DebugInfo.LogsURL, "the URL has the logs of all hosts")
 	require.NoError(t, b.Engine.StoreControllerLogs(t.Context(), id, strings.NewReader("of the controller")))
 	b.WaitIdle()
 	require.Equal(t, root, b.aci().Status.DebugInfo.LogsURL)
 
 	b.finish(machines...)
 	require.Equal(t, root, b.aci().Status.DebugInfo.LogsURL, "the URL stays after the installation")
+}
+
+// TestDeletion_infraEnvFollowsItsCluster deletes an InfraEnv with bound Agents and then the
+// ClusterDeployment. The clock stands still.
+func TestDeletion_infraEnvFollowsItsCluster(t *testing.T) {
+	for name, lateBinding := range map[string]bool{"of the cluster": false, "late binding": true} {
+		t.Run(name, func(t *testing.T) {
+			b := newSite(t)
+			b.Apply(kubetest.PullSecretManifest, imageSetManifest, deploymentManifest, threeNodesManifest)
+			if lateBinding {
+				b.Apply(kubetest.InfraEnvManifest("one"))
+			} else {
+				b.Apply(infraEnvOfOne)
+			}
+			machines := b.machines(3)
+			if lateBinding {
+				for _, m := range machines {
+					b.EditAgent(m, func(spec *agentinstall.AgentSpec) {
+						spec.ClusterDeploymentName = &agentinstall.ClusterReference{Namespace: "site", Name: "one"}
+					})
+				}
+			}
+			b.Delete(objects.InfraEnvs, "site", "one")
+			require.True(t, b.exists(objects.InfraEnvs, "site", "one"), "the Agents are bound")
+			b.Delete(objects.ClusterDeployments, "site", "one")
+			require.False(t, b.exists(objects.ClusterDeployments, "site", "one"))
+			require.False(t, b.exists(objects.InfraEnvs, "site", "one"))
+		})
+	}
 }

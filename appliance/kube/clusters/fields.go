@@ -404,7 +404,7 @@ func hyperthreading(aci *hiveext.AgentClusterInstall) string {
 		}
 	}
 	switch {
-	case !listed || len(roles) == 3:
+	case !listed:
 		return models.ClusterHyperthreadingAll
 	case len(roles) == 0:
 		return models.ClusterHyperthreadingNone
@@ -413,8 +413,12 @@ func hyperthreading(aci *hiveext.AgentClusterInstall) string {
 }
 
 func writeHyperthreading(p *clusterPair, held string) {
+	if held == models.ClusterHyperthreadingAll {
+		p.aci.Spec.ControlPlane, p.aci.Spec.Arbiter, p.aci.Spec.Compute = nil, nil, nil
+		return
+	}
 	mode := func(role string) hiveext.HyperthreadingMode {
-		if held == models.ClusterHyperthreadingAll || slices.Contains(commaSeparated(held), role) {
+		if slices.Contains(commaSeparated(held), role) {
 			return hiveext.HyperthreadingEnabled
 		}
 		return hiveext.HyperthreadingDisabled

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -378,6 +379,11 @@ func TestAgentClusterInstall_options(t *testing.T) {
 		{"hyperthreading on masters", func(aci *hiveext.AgentClusterInstall) {
 			aci.Spec.ControlPlane = &hiveext.AgentMachinePool{Name: "master", Hyperthreading: "Enabled"}
 		}, func(t *testing.T, c *models.Cluster) { require.Equal(t, "masters", c.Hyperthreading) }},
+		{"hyperthreading of all pools", func(aci *hiveext.AgentClusterInstall) {
+			aci.Spec.ControlPlane = &hiveext.AgentMachinePool{Name: "master", Hyperthreading: "Enabled"}
+			aci.Spec.Arbiter = &hiveext.AgentMachinePool{Name: "arbiter", Hyperthreading: "Enabled"}
+			aci.Spec.Compute = []hiveext.AgentMachinePool{{Name: "worker", Hyperthreading: "Enabled"}}
+		}, func(t *testing.T, c *models.Cluster) { require.Equal(t, "masters,arbiters,workers", c.Hyperthreading) }},
 		{"disk encryption", func(aci *hiveext.AgentClusterInstall) {
 			aci.Spec.DiskEncryption = &hiveext.DiskEncryption{EnableOn: conv.Pointer("all"),
 				Mode: conv.Pointer("tpmv2")}
@@ -421,7 +427,8 @@ func TestAgentClusterInstall_options(t *testing.T) {
 	later.applyInstall(threeNodesManifest, nil)
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			if c.name != "hyperthreading disabled" && c.name != "proxy" { // a later case replaces these values
+			// a later case replaces these values
+			if !slices.Contains([]string{"hyperthreading disabled", "hyperthreading on masters", "proxy"}, c.name) {
 				c.is(t, first.cluster())
 			}
 			later.alterInstall(c.alter)

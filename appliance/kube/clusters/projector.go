@@ -92,11 +92,17 @@ func (c Projector) projectStatus(tx *store.Tx, rows view.Rows, s *snapshot, meta
 		return err
 	}
 	state.failing = failing
+	hasLogs := s.aci.Status.DebugInfo.LogsURL != ""
+	if !hasLogs {
+		if hasLogs, err = rows.HasLogs(s.view.ID.String()); err != nil {
+			return err
+		}
+	}
 	if err := c.updateInstall(tx, s.namespace, s.aci.Name, func(aci *hiveext.AgentClusterInstall) error {
 		if metadata != nil {
 			aci.Spec.ClusterMetadata = metadata
 		}
-		c.setStatus(aci, s.view.Cluster, groups)
+		c.setStatus(aci, s.view.Cluster, groups, hasLogs)
 		setInstallConditions(aci, now, clusterConditions(state)...)
 		s.aci = aci
 		return nil
@@ -114,7 +120,7 @@ func (c Projector) projectStatus(tx *store.Tx, rows view.Rows, s *snapshot, meta
 
 // setStatus sets an AgentClusterInstall's status except the conditions.
 func (c Projector) setStatus(aci *hiveext.AgentClusterInstall, cluster *models.Cluster,
-	groups common.ValidationsStatus) {
+	groups common.ValidationsStatus, hasLogs bool) {
 	is := &aci.Status
 	is.Progress.TotalPercentage = 0
 	if cluster.Progress != nil {
@@ -131,8 +137,7 @@ func (c Projector) setStatus(aci *hiveext.AgentClusterInstall, cluster *models.C
 	if is.DebugInfo.EventsURL == "" && *cluster.Status != models.ClusterStatusInstalled {
 		is.DebugInfo.EventsURL = c.URL + "/api/assisted-install/v2/events?cluster_id=" + cluster.ID.String()
 	}
-	if is.DebugInfo.LogsURL == "" && !time.Time(cluster.ControllerLogsCollectedAt).IsZero() &&
-		time.Time(cluster.ControllerLogsCollectedAt).Unix() > 0 {
+	if is.DebugInfo.LogsURL == "" && hasLogs {
 		is.DebugInfo.LogsURL = c.URL + "/api/assisted-install/v2/clusters/" + cluster.ID.String() + "/logs"
 	}
 }

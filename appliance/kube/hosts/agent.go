@@ -78,7 +78,7 @@ func (r agents) Reconcile(ctx context.Context, namespace, name string) (time.Dur
 		return 0, err
 	}
 	if s.host == nil {
-		return r.restore(ctx, s)
+		return r.restore(ctx, s, failure)
 	}
 	if changed, err := r.inherit(ctx, s); changed || err != nil {
 		return 0, err // the changed Agent is queued
@@ -96,10 +96,10 @@ func (r agents) Reconcile(ctx context.Context, namespace, name string) (time.Dur
 }
 
 // synced reports whether the host has all values of its Agent's spec, and the Agent's status
-// already reports that.
+// already reports that. An Agent without the label of its InfraEnv is written again.
 func (t *agentSnapshot) synced() bool {
 	held := t.host.Object
-	return held.Generation == t.object.Generation && held.Digest == t.digest &&
+	return held.Generation == t.object.Generation && held.Digest == t.digest && t.object.Labels[labelInfraEnv] != "" &&
 		agentConditionOf(t.object.Status.Conditions, conditionSpecSynced).Status == corev1.ConditionTrue
 }
 
@@ -415,16 +415,21 @@ func (r agents) storeApplied(ctx context.Context, key string, note record.Object
 
 // restore registers the host that an Agent's annotations describe. It is used if the record of the
 // host was lost, or if the Agent was exported from another appliance. An Agent without such
-// annotations waits for its host to register.
-func (r agents) restore(ctx context.Context, s *agentSnapshot) (time.Duration, error) {
+// annotations waits for its host to register. failure is an error in the references of the Agent.
+func (r agents) restore(ctx context.Context, s *agentSnapshot, failure error) (time.Duration, error) {
 	annotations := s.object.Annotations
+	if annotations[annotationAgentState] == "" {
+		return retryRestore, r.reportMissingHost(ctx, s, nil)
+	}
 	env, err := r.infraEnvID(s)
+	if isInvalid(err) {
+		return retryRestore, r.reportMissingHost(ctx, s, err)
+	}
 	if err != nil {
 		return 0, err
 	}
-	waits := s.object.Spec.ClusterDeploymentName != nil && s.cluster == ""
-	if annotations[annotationAgentState] == "" || env == "" || waits {
-		return retryRestore, r.reportMissingHost(ctx, s, nil)
+	if ref := s.object.Spec.ClusterDeploymentName; ref != nil && ref.Name != "" && s.cluster == "" {
+		return retryRestore, r.reportMissingHost(ctx, s, failure)
 	}
 	err = r.Engine.RestoreHost(ctx, env, engine.LostHost{
 		ID: strfmt.UUID(s.object.Name), ClusterID: s.cluster, Status: annotations[annotationAgentState],
@@ -438,16 +443,26 @@ func (r agents) restore(ctx context.Context, s *agentSnapshot) (time.Duration, e
 	return retryRestore, r.reportMissingHost(ctx, s, err)
 }
 
-// infraEnvID returns the id of the infra-env for an Agent's InfraEnv; "" if it does not exist.
+// infraEnvID returns the id of the infra-env in which the host of an Agent is restored. Without
+// one, it returns an input error.
 func (r agents) infraEnvID(s *agentSnapshot) (id string, err error) {
 	name := s.object.Labels[labelInfraEnv]
-	if name == "" || uuid.Validate(s.object.Name) != nil {
-		return "", nil
+	switch {
+	case name == "":
+		return "", invalid("The host can't be restored, because the Agent has no label %s with the name of its "+
+			"InfraEnv.", labelInfraEnv)
+	case uuid.Validate(s.object.Name) != nil:
+		return "", invalid("The host can't be restored, because the name of the Agent is not a UUID; the name is " +
+			"the id of the host.")
 	}
 	err = r.DB.View(func(tx *store.Tx) error {
 		id, err = r.Engine.Rows(tx).InfraEnvOf(s.object.Namespace + "/" + name)
 		return err
 	})
+	if err == nil && id == "" {
+		err = invalid("The host can't be restored, because InfraEnv %s/%s does not exist or has no image yet.",
+			s.object.Namespace, name)
+	}
 	return id, err
 }
 

@@ -98,7 +98,7 @@ func TestAgent_specIsApplied(t *testing.T) {
 		spec.IgnitionEndpointHTTPHeaders, spec.IgnitionEndpointTokenReference = nil, nil
 	})
 	host = m.Host()
-	require.Empty(t, host.InstallerArgs)
+	require.Equal(t, "[]", host.InstallerArgs)
 	require.Empty(t, host.IgnitionConfigOverrides)
 	require.JSONEq(t, `{}`, host.NodeLabels)
 	require.False(t, host.IgnitionEndpointTokenSet)
@@ -314,6 +314,45 @@ func TestAgent_hostIsRestored(t *testing.T) {
 			require.Equal(t, c.is, *m.Host().Status, *m.Host().StatusInfo)
 		})
 	}
+}
+
+func TestAgent_hostIsNotRestored(t *testing.T) {
+	const id = "00000000-0000-4000-8000-000000000001"
+	for name, c := range map[string]struct{ name, label, spec, reason, says string }{
+		"no label":         {id, "{}", "{}", "InputError", "has no label " + labelInfraEnv},
+		"missing InfraEnv": {id, "{" + labelInfraEnv + ": absent}", "{}", "InputError", "InfraEnv site/absent"},
+		"name is no UUID":  {"agent-1", "{" + labelInfraEnv + ": pool}", "{}", "InputError", "is not a UUID"},
+		"missing ClusterDeployment": {id, "{" + labelInfraEnv + ": pool}",
+			"{clusterDeploymentName: {namespace: site, name: absent}}", "BackendError",
+			"failed to get clusterDeployment with name absent in namespace site"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newSite(t)
+			b.Apply(kubetest.InfraEnvManifest("pool"))
+			b.Apply("kind: Agent\nmetadata:\n  namespace: site\n  name: " + c.name + "\n  labels: " + c.label +
+				"\n  annotations: {" + annotationAgentState + ": known, " + annotationAgentRole + ": master}\nspec: " +
+				c.spec)
+			m := &kubetest.Machine{Site: b.Site, ID: c.name}
+			require.Contains(t, b.RequireCondition(m, conditionSpecSynced, corev1.ConditionFalse, c.reason).Message,
+				c.says)
+		})
+	}
+}
+
+func TestAgent_removedLabelComesBack(t *testing.T) {
+	b := newSite(t)
+	b.Apply(kubetest.InfraEnvManifest("pool"))
+	m := b.Boot("pool", 1)
+	b.Update(func(tx *store.Tx) error {
+		return b.Objects.Update(tx, objects.Agents, "site", m.ID, func(u *unstructured.Unstructured) error {
+			labels := u.GetLabels()
+			delete(labels, labelInfraEnv)
+			u.SetLabels(labels)
+			return nil
+		})
+	})
+	b.WaitIdle()
+	require.Equal(t, "pool", b.Agent(m).Labels[labelInfraEnv])
 }
 
 func TestAgent_withoutHost(t *testing.T) {

@@ -43,6 +43,7 @@ func (r infraEnvs) Watches() []controller.Watch {
 		{Kind: objects.AgentClusterInstalls, Map: r.infraEnvsOfNamespace(objects.AgentClusterInstalls)},
 		{Kind: objects.Secrets, Map: r.infraEnvsReferringTo(objects.Secrets)},
 		{Kind: objects.ConfigMaps, Map: r.infraEnvsReferringTo(objects.ConfigMaps)},
+		{Kind: objects.Agents, Map: r.infraEnvsOfNamespace(objects.Agents)},
 	}
 }
 
@@ -234,10 +235,10 @@ func (h *Controllers) pullSecret(tx *store.Tx, namespace string, ref *corev1.Loc
 	if !ok {
 		return "", invalid("secret %s/%s did not contain key %s", namespace, ref.Name, corev1.DockerConfigJsonKey)
 	}
-	return string(secret), nil
 	if _, err := mirror.ParsePullSecret(string(secret)); err != nil {
 		return "", invalid("invalid pull secret data in secret %s: %v", ref.Name, err)
 	}
+	return string(secret), nil
 }
 
 // secretData reads a Secret that an object refers to.
@@ -293,8 +294,8 @@ func (r infraEnvs) sync(ctx context.Context, s *infraEnvSnapshot) error {
 // named replaces the numbers of hosts in an error of the engine by the names of their
 // NMStateConfigs.
 func (r infraEnvs) named(s *infraEnvSnapshot, err error) error {
-	var refused *fault.Error
 	err = withKnownText(err)
+	var refused *fault.Error
 	if !errors.As(err, &refused) || len(s.inputs.from) == 0 {
 		return err
 	}

@@ -39,10 +39,13 @@ func TestInfraEnv_imageAndAgent(t *testing.T) {
 	id := b.InfraEnvID("one")
 	require.Equal(t, "http://appliance.site.test:8090/api/assisted-install/v2/events?infra_env_id="+id,
 		env.Status.DebugInfo.EventsURL)
+	recipe, err := b.Engine.RecipeDigest(id)
+	require.NoError(t, err)
 	require.Equal(t, agentinstall.BootArtifacts{
 		KernelURL: "http://appliance.site.test:8090/boot-artifacts/kernel?arch=x86_64&version=4.20.8",
 		RootfsURL: "http://appliance.site.test:8090/boot-artifacts/rootfs?arch=x86_64&version=4.20.8",
-		InitrdURL: "http://appliance.site.test:8090/images/" + id + "/pxe-initrd?arch=x86_64&version=4.20.8",
+		InitrdURL: "http://appliance.site.test:8090/images/" + id + "/pxe-initrd?arch=x86_64&version=4.20.8&image=" +
+			recipe[:12],
 		IpxeScriptURL: "http://appliance.site.test:8090/api/assisted-install/v2/infra-envs/" +
 			id + "/downloads/files?file_name=ipxe-script",
 		DiscoveryIgnitionURL: "http://appliance.site.test:8090/api/assisted-install/v2/infra-envs/" +
@@ -68,6 +71,7 @@ func TestInfraEnv_imageURLFollowsContent(t *testing.T) {
 	b := newSite(t)
 	b.Apply(kubetest.InfraEnvManifest("pool"))
 	url, created := b.InfraEnv("pool").Status.ISODownloadURL, b.InfraEnv("pool").Status.CreatedTime
+	initrd := b.InfraEnv("pool").Status.BootArtifacts.InitrdURL
 	for _, c := range []struct {
 		name    string
 		changes bool
@@ -124,10 +128,13 @@ func TestInfraEnv_imageURLFollowsContent(t *testing.T) {
 		env := b.RequireImage("pool", corev1.ConditionTrue, "InfraEnvAvailable", "")
 		if !c.changes {
 			require.Equal(t, url, env.Status.ISODownloadURL, c.name)
+			require.Equal(t, initrd, env.Status.BootArtifacts.InitrdURL, c.name)
 			require.Equal(t, created, env.Status.CreatedTime, c.name)
 			continue
 		}
 		require.NotEqual(t, url, env.Status.ISODownloadURL, c.name)
+		require.NotEqual(t, initrd, env.Status.BootArtifacts.InitrdURL, c.name)
+		initrd = env.Status.BootArtifacts.InitrdURL
 		require.Equal(t, b.Clock.Now().UTC(), env.Status.CreatedTime.UTC(), c.name)
 		url, created = env.Status.ISODownloadURL, env.Status.CreatedTime
 	}
@@ -170,6 +177,8 @@ func TestInfraEnv_errorsAndCorrections(t *testing.T) {
 			"failed to find secret site/absent"},
 		"Secret without a pull secret": {[]string{"pullSecretRef: {name: other}"},
 			"secret site/other did not contain key .dockerconfigjson"},
+		"invalid pull secret": {[]string{"pullSecretRef: {name: nonsense}"},
+			"Failed to create image: invalid pull secret data in secret nonsense: the pull secret is not JSON"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b.TB = t
@@ -177,8 +186,6 @@ func TestInfraEnv_errorsAndCorrections(t *testing.T) {
 			manifest := kubetest.InfraEnvManifest(env)
 			for _, line := range c.lines {
 				if field, _, _ := strings.Cut(line, ":"); field == "pullSecretRef" {
-		"invalid pull secret": {[]string{"pullSecretRef: {name: nonsense}"},
-			"Failed to create image: invalid pull secret data in secret nonsense: the pull secret is not JSON"},
 					manifest = strings.ReplaceAll(manifest, "pullSecretRef: {name: pull}", line)
 				} else {
 					manifest += "  " + line + "\n"
@@ -380,8 +387,7 @@ func TestInfraEnv_deletionWaitsForHosts(t *testing.T) {
 	require.Contains(t, strings.Join(said, "\n"), bound.ID)
 
 	require.Equal(t, retryDeletion, b.reconcileAgain(infraEnvs{b.Controllers}, "pool"))
-	b.Delete(objects.Agents, "site", bound.ID)
-	require.Zero(t, b.reconcileAgain(infraEnvs{b.Controllers}, "pool"))
+	b.Delete(objects.Agents, "site", bound.ID) // the InfraEnv is queued without a delay
 	require.False(t, b.Get(objects.InfraEnvs, "site", "pool", &agentinstall.InfraEnv{}))
 	require.False(t, b.Get(objects.Agents, "site", free.ID, &agentinstall.Agent{}))
 	envs, err := b.Engine.InfraEnvs("")

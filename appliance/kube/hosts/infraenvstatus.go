@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/openshift/assisted-service/models"
@@ -129,10 +130,21 @@ func artifactsOf(object *agentinstall.InfraEnv, env *view.InfraEnv,
 	return agentinstall.BootArtifacts{
 		KernelURL:            bootURL + "/boot-artifacts/kernel" + query,
 		RootfsURL:            bootURL + "/boot-artifacts/rootfs" + query,
-		InitrdURL:            bootURL + env.InitrdPath(),
+		InitrdURL:            initrdURL(bootURL, env),
 		IpxeScriptURL:        scriptURL,
 		DiscoveryIgnitionURL: fileURL(serviceURL, env, "discovery.ign", ""),
 	}
+}
+
+// initrdURL returns the URL of an infra-env's initial RAM disk. Its query names the revision of the
+// image, so that the URL changes with the content.
+func initrdURL(bootURL string, env *view.InfraEnv) string {
+	path := env.InitrdPath()
+	separator := "?"
+	if strings.Contains(path, "?") {
+		separator = "&"
+	}
+	return bootURL + path + separator + url.Values{"image": {env.Recipe[:min(len(env.Recipe), 12)]}}.Encode()
 }
 
 func fileURL(serviceURL string, env *view.InfraEnv, name, script string) string {

@@ -10,7 +10,8 @@ import (
 
 // reference returns the key of a referenced object in the index. An empty name refers to all
 // objects of a namespace: the AgentClusterInstalls in the namespace of an InfraEnv's
-// ClusterDeployment, and the NMStateConfigs that the InfraEnv may select.
+// ClusterDeployment, the NMStateConfigs that the InfraEnv may select, and the Agents that may block
+// its deletion.
 func reference(kind objects.Kind, namespace, name string) string {
 	return kind.Resource + "/" + namespace + "/" + name
 }
@@ -29,6 +30,9 @@ func referencesOf(env *agentinstall.InfraEnv) (refs []string) {
 	}
 	if selector := env.Spec.NMStateConfigLabelSelector; len(selector.MatchLabels)+len(selector.MatchExpressions) > 0 {
 		refs = append(refs, reference(objects.NMStateConfigs, env.Namespace, ""))
+	}
+	if env.DeletionTimestamp != nil {
+		refs = append(refs, reference(objects.Agents, env.Namespace, ""))
 	}
 	return refs
 }
