@@ -402,6 +402,52 @@ func TestInstall_completion(t *testing.T) {
 	b.requireCluster(cluster, lifecycle.ClusterInstalled)
 }
 
+// A cluster is installed when its operators are available and its ingress certificate is there, in
+// any order and with or without the controller's last report.
+func TestInstall_endsWithoutReportOfController(t *testing.T) {
+	type step func(b *harness, cluster string) error
+	operator := func(name string, status models.OperatorStatus) step {
+		return func(b *harness, cluster string) error {
+			return b.ReportOperator(b.Context(), cluster, &models.OperatorMonitorReport{Name: name, Status: status})
+		}
+	}
+	ingress := func(b *harness, cluster string) error {
+		return b.UploadIngressCert(b.Context(), cluster, b.authority)
+	}
+	report := func(success bool) step {
+		return func(b *harness, cluster string) error {
+			_, err := b.CompleteInstallation(b.Context(), cluster, success, "reported twice")
+			return err
+		}
+	}
+	console, cvo := operator("console", models.OperatorStatusAvailable), operator("cvo", models.OperatorStatusAvailable)
+	pending := operator("cvo", models.OperatorStatusProgressing)
+	for name, steps := range map[string][]step{ // the cluster is installed after the last step, and not before it
+		"operators last":               {ingress, console, pending, cvo},
+		"certificate last":             {console, cvo, ingress},
+		"report without operators":     {ingress, report(true)},
+		"report before certificate":    {report(true), report(true), ingress},
+		"failure after the report":     {report(true), report(false), ingress},
+		"a failed operator, corrected": {ingress, console, operator("cvo", models.OperatorStatusFailed), cvo},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newHarness(t)
+			cluster, _ := b.finalizing()
+			for _, step := range steps {
+				b.requireCluster(cluster, lifecycle.ClusterFinalizing)
+				require.NoError(t, step(b, cluster))
+			}
+			installed := b.requireCluster(cluster, lifecycle.ClusterInstalled)
+			require.Equal(t, int64(100), installed.Progress.TotalPercentage)
+			for _, late := range []step{report(true), report(false), report(true),
+				operator("cvo", models.OperatorStatusFailed)} {
+				require.NoError(t, late(b, cluster))
+				b.requireCluster(cluster, lifecycle.ClusterInstalled)
+			}
+		})
+	}
+}
+
 func TestIngressCertificate_invalid(t *testing.T) {
 	b := newHarness(t)
 	cluster, _ := b.installing()

@@ -370,7 +370,8 @@ func (c *change) completeInstallation(id string, success bool, reason string) er
 	if err := c.triggerCluster(row, lifecycle.OnCompletion); err != nil {
 		return err
 	}
-	if slices.Contains([]string{lifecycle.ClusterInstalled, lifecycle.ClusterAddingHosts}, *row.API.Status) {
+	if slices.Contains([]string{lifecycle.ClusterInstalled, lifecycle.ClusterAddingHosts}, *row.API.Status) ||
+		row.Completion != nil && row.Completion.Success { // the first success counts
 		return nil
 	}
 	if !success {

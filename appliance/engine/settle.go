@@ -481,6 +481,7 @@ func clusterSituation(row *record.Cluster) lifecycle.ClusterSituation {
 	}
 	if *row.API.Status == lifecycle.ClusterFinalizing {
 		s.OperatorsDone, s.FailedOperators = operator.Finished(&row.API), operator.Failed(&row.API)
+		s.PlatformAvailable = operator.PlatformAvailable(&row.API)
 	}
 	return s
 }

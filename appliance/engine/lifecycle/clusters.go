@@ -30,7 +30,8 @@ type ClusterSituation struct {
 	Completed         bool // the controller reported success
 	CompletionFailed  bool // the controller reported a failure
 	IngressCA         bool // the controller uploaded the ingress certificate
-	OperatorsDone     bool // no operator is still being installed
+	OperatorsDone     bool // no optional operator is still being installed
+	PlatformAvailable bool // each operator of every cluster is available
 	AllPrepared       bool // each host is prepared
 	PendingUserAction bool // a person must correct the boot order of a host
 	EnoughLeft        bool // enough hosts have not failed
@@ -50,8 +51,11 @@ func (s ClusterSituation) completionFailed() bool { return s.CompletionFailed }
 // finishes reports whether only the controller in the cluster has work left.
 func (s ClusterSituation) finishes() bool { return s.EnoughInstalled && !s.PendingUserAction }
 
+// complete reports whether an installation has ended. The available operators are enough, because
+// the controller's last report may be lost; the report is enough for a controller that reports no
+// operators.
 func (s ClusterSituation) complete() bool {
-	return s.Completed && s.AllDone && s.IngressCA && s.OperatorsDone
+	return s.AllDone && s.IngressCA && s.OperatorsDone && (s.Completed || s.PlatformAvailable)
 }
 
 // toleratedFinalizingStages lists the finalizing stages whose limit never ends an installation,
@@ -203,7 +207,8 @@ func clusterInstallationRows() []Row[ClusterSituation] {
 			Because: "no host boots from the wrong device any more", To: ClusterInstalling,
 			Info: clusterInfo(infoInstalling)},
 		{On: OnRefresh, From: states(ClusterFinalizing), When: ClusterSituation.complete,
-			Because: "all hosts are done and the controller reported success", To: ClusterInstalled,
+			Because: "all hosts are done, the ingress certificate is there, and all operators are available or the "+
+				"controller reported success", To: ClusterInstalled,
 			Info: func(s ClusterSituation) string {
 				if names := s.FailedOperators; len(names) > 0 {
 					return "The cluster is installed but degraded. Failed OLM operators: " + strings.Join(names, ", ") +

@@ -124,6 +124,21 @@ func Finished(cluster *models.Cluster) bool {
 	})
 }
 
+// PlatformAvailable reports whether the operators that every cluster has are available.
+func PlatformAvailable(cluster *models.Cluster) bool {
+	found := false
+	for _, m := range cluster.MonitoredOperators {
+		if m.OperatorType != models.OperatorTypeBuiltin {
+			continue
+		}
+		if m.Status != models.OperatorStatusAvailable {
+			return false
+		}
+		found = true
+	}
+	return found
+}
+
 // Failed returns the names of a cluster's optional operators that failed.
 func Failed(cluster *models.Cluster) []string {
 	var names []string

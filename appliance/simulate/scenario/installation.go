@@ -227,11 +227,15 @@ func (s *owner) finalize() {
 	stage := func(stage models.FinalizingStage) func(*engine.Engine) error {
 		return func(e *engine.Engine) error { return e.RecordFinalizingProgress(ctx, cluster, stage) }
 	}
+	console := models.OperatorStatusAvailable
+	if s.fault == CompletionFails {
+		console = models.OperatorStatusFailed
+	}
 	run([]controllerStep{
 		{stage(models.FinalizingStageWaitingForClusterOperators), 0},
 		{operator("console", models.OperatorStatusProgressing), 0},
 		{operator("cvo", models.OperatorStatusProgressing), operatorTime},
-		{operator("console", models.OperatorStatusAvailable), operatorTime},
+		{operator("console", console), operatorTime},
 		{operator("cvo", models.OperatorStatusAvailable), 0},
 		{stage(models.FinalizingStageAddingRouterCa), 0},
 		{func(e *engine.Engine) error { return e.UploadIngressCert(ctx, cluster, s.site.releases.authority) }, 0},
