@@ -82,6 +82,34 @@ func TestMultiCluster_acceptsHostsOfEachArchitecture(t *testing.T) {
 	b.requireRejected(err, fault.Invalid, `There is no architecture "mips"`)
 }
 
+// The API accepts both spellings of arm64, and shows one of them.
+func TestCluster_aarch64IsARM64(t *testing.T) {
+	for _, asked := range []string{"aarch64", "arm64"} {
+		t.Run(asked, func(t *testing.T) {
+			b := newMultiHarness(t)
+			b.options.ReleaseList = append(b.options.ReleaseList, ReleaseImage{OpenshiftVersion: "4.20.8",
+				CPUArchitecture: "arm64", URL: "quay.io/release:4.20.8-arm64"})
+			cluster, err := b.clusterFor(asked, nil)
+			require.NoError(t, err)
+			require.Equal(t, []string{"arm64", "quay.io/release:4.20.8-arm64"}, []string{cluster.CPUArchitecture,
+				cluster.OcpReleaseImage})
+			named, err := b.clusterFor(asked, func(params *models.ClusterCreateParams) {
+				params.OcpReleaseImage = "quay.io/release:arm64"
+			})
+			require.NoError(t, err)
+			require.Equal(t, "arm64", named.CPUArchitecture)
+			for _, of := range []*models.Cluster{cluster, named} {
+				env, err := b.imageFor(of.ID, asked, "")
+				require.NoError(t, err)
+				require.Equal(t, "arm64", env.CPUArchitecture)
+			}
+			unnamed, err := b.imageFor(cluster.ID, "", "")
+			require.NoError(t, err)
+			require.Equal(t, "arm64", unnamed.CPUArchitecture)
+		})
+	}
+}
+
 func TestFindRelease_fallsBackToMulti(t *testing.T) {
 	for _, architecture := range []string{"arm64", "s390x", "ppc64le"} {
 		t.Run(architecture, func(t *testing.T) {

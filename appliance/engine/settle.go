@@ -2,7 +2,6 @@ package engine
 
 import (
 	"errors"
-	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -128,7 +127,7 @@ func (c *change) deriveClusterFields(m *clusterMembers) error {
 	}
 	networks := network.HostNetworks(m.hosts)
 	changed := replace(&api.ConnectivityMajorityGroups, groups)
-	if !slices.EqualFunc(api.HostNetworks, networks, sameHostNetwork) {
+	if !slices.EqualFunc(api.HostNetworks, networks, network.SameHostNetwork) {
 		api.HostNetworks, changed = networks, true
 	}
 	if c.followMachineNetwork(m) {
@@ -147,7 +146,7 @@ func (c *change) followMachineNetwork(m *clusterMembers) (changed bool) {
 	if len(api.MachineNetworks) > 0 && !m.row.Follows {
 		return false
 	}
-	machine, text := machineNetwork(api, m.hosts), ""
+	machine, text := network.OfMachines(api, m.hosts), ""
 	if machine.IsValid() {
 		text = machine.String()
 	}
@@ -162,31 +161,6 @@ func (c *change) followMachineNetwork(m *clusterMembers) (changed bool) {
 		api.MachineNetworks = []*models.MachineNetwork{{Cidr: models.Subnet(text), ClusterID: *api.ID}}
 	}
 	return true
-}
-
-func sameHostNetwork(a, b *models.HostNetwork) bool {
-	return a.Cidr == b.Cidr && slices.Equal(a.HostIds, b.HostIds)
-}
-
-// machineNetwork returns the network of the API VIP. Without VIPs, it returns the network that all
-// hosts have in common, if there is only one.
-func machineNetwork(cluster *models.Cluster, hosts []*inventory.Host) netip.Prefix {
-	if len(cluster.APIVips) > 0 {
-		if vip, err := netip.ParseAddr(string(cluster.APIVips[0].IP)); err == nil {
-			found, _ := network.NetworkOf(vip, hosts)
-			return found
-		}
-	}
-	if !conv.Value(cluster.UserManagedNetworking) || len(hosts) == 0 || hosts[0].Inventory == nil {
-		return netip.Prefix{}
-	}
-	if networks := network.HostNetworks(hosts); len(networks) == 1 {
-		prefix, err := netip.ParsePrefix(networks[0].Cidr)
-		if err == nil {
-			return prefix
-		}
-	}
-	return netip.Prefix{}
 }
 
 // refreshHosts validates the hosts of a cluster and runs the trigger refresh on each.
@@ -231,9 +205,8 @@ func (c *change) runHostValidations(h *record.Host, host *inventory.Host, env *r
 	if changed {
 		c.saveHost(h)
 		for _, change := range validation.Changes(before, report.Results()) {
-			if err := c.hostEventOf(h, event.Props(change.Properties()), validationEvent(change, event.ValidationFailed,
-				event.ValidationFixed),
-				validationSeverity(change), "Host %s: validation %s %s", host.Name(), change.ID,
+			if err := c.hostEventOf(h, event.Props(change.Properties()), change.Choose(event.ValidationFailed, event.ValidationFixed),
+				change.Choose(models.EventSeverityWarning, models.EventSeverityInfo), "Host %s: validation %s %s", host.Name(), change.ID,
 				change.Text()); err != nil {
 				return nil, err
 			}
@@ -325,7 +298,7 @@ func (c *change) transitionHost(h *record.Host, on lifecycle.Trigger, s lifecycl
 	}
 	return true, errors.Join(
 		c.hostEventOf(h, event.Props{"src_status": from, "new_status": to, "info": info}, event.HostStatus,
-			severityOf(to),
+			event.Severity(to),
 			"Host %s: %s -> %s. %s", name, from, to, info),
 		c.emitHostStateEvents(h, from, to),
 	)
@@ -371,18 +344,6 @@ func (c *change) enterHostState(h *record.Host, to, info string) {
 	if to == lifecycle.HostInstalling {
 		h.API.StageStartedAt, h.API.StageUpdatedAt = c.dateTime(), c.dateTime()
 	}
-}
-
-func severityOf(state string) string {
-	switch state {
-	case lifecycle.HostFailed:
-		return models.EventSeverityError
-	case lifecycle.HostInsufficient, lifecycle.HostDisconnected, lifecycle.HostPreparingFailed,
-		lifecycle.HostPendingUserAction, lifecycle.HostCancelled, lifecycle.HostInsufficientUnbound,
-		lifecycle.HostDisconnectedUnbound:
-		return models.EventSeverityWarning
-	}
-	return models.EventSeverityInfo
 }
 
 // connected reports whether a host contacted the engine within the limit and is not restarting.
@@ -456,9 +417,8 @@ func (c *change) runClusterValidations(row *record.Cluster, input validation.Clu
 	}
 	c.saveCluster(row)
 	for _, change := range validation.Changes(before, report.Results()) {
-		if err := c.clusterEventOf(row, event.Props(change.Properties()), validationEvent(change,
-			event.ClusterValidationFailed,
-			event.ClusterValidationFixed), validationSeverity(change), "Cluster %s: validation %s %s", row.API.Name,
+		if err := c.clusterEventOf(row, event.Props(change.Properties()), change.Choose(event.ClusterValidationFailed,
+			event.ClusterValidationFixed), change.Choose(models.EventSeverityWarning, models.EventSeverityInfo), "Cluster %s: validation %s %s", row.API.Name,
 			change.ID,
 			change.Text()); err != nil {
 			return nil, err
@@ -571,25 +531,10 @@ func (c *change) transitionCluster(row *record.Cluster, on lifecycle.Trigger,
 	}
 	return true, errors.Join(
 		c.clusterEventOf(row, event.Props{"cluster_status": to, "status_info": info}, event.ClusterStatus,
-			severityOf(to),
+			event.Severity(to),
 			"Cluster %s: %s -> %s. %s", row.API.Name, from, to, info),
 		c.emitClusterStateEvents(row, from, s.TimedOut),
 	)
-}
-
-// validationEvent returns the name of the event for a changed validation result.
-func validationEvent(changed validation.Change, failing, fixed string) string {
-	if changed.Failed {
-		return failing
-	}
-	return fixed
-}
-
-func validationSeverity(changed validation.Change) string {
-	if changed.Failed {
-		return models.EventSeverityWarning
-	}
-	return models.EventSeverityInfo
 }
 
 func replace[T comparable](field *T, value T) bool {

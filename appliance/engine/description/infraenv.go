@@ -8,6 +8,8 @@ import (
 	"github.com/go-openapi/strfmt"
 	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/models"
+
+	"landfall/appliance/architecture"
 )
 
 // InfraEnv is the description of an infra-env.
@@ -133,10 +135,7 @@ func CheckNewInfraEnv(params *models.InfraEnvCreateParams) error {
 // fields.
 func NewInfraEnv(site *Site, params *models.InfraEnvCreateParams, id strfmt.UUID,
 	cluster *models.Cluster) (*InfraEnv, error) {
-	version, cpu := params.OpenshiftVersion, params.CPUArchitecture
-	if cpu == models.InfraEnvCPUArchitectureAarch64 {
-		cpu = arm // the spelling of the API everywhere else
-	}
+	version, cpu := params.OpenshiftVersion, architecture.Of(params.CPUArchitecture).API()
 	api := models.InfraEnv{ID: &id, Name: params.Name, Proxy: newProxy(nil)}
 	if cluster != nil {
 		api.ClusterID = *cluster.ID

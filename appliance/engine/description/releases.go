@@ -1,10 +1,12 @@
 package description
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/openshift/assisted-service/models"
 
+	"landfall/appliance/architecture"
 	"landfall/appliance/engine/support"
 	"landfall/appliance/engine/validation"
 )
@@ -16,7 +18,7 @@ import (
 // Release is an OpenShift release that the site offers.
 type Release struct {
 	OpenshiftVersion string
-	CPUArchitecture  string // RPM names: x86_64, aarch64, ppc64le, s390x
+	CPUArchitecture  string // as the API spells it: x86_64, arm64, ppc64le, s390x, multi
 	URL              string // pull spec
 	Default          bool
 	SupportLevel     string // production, beta, maintenance
@@ -39,10 +41,9 @@ func Serves(cpu, hostCPU string) bool { return cpu == "" || cpu == MultiCPU || c
 
 // FindRelease returns the release for a version and an architecture. The version is exact, or a
 // prefix that selects the newest release. A pull spec in the request has precedence over the list.
+// The architecture may have any spelling; none is x86_64.
 func (s *Site) FindRelease(version, cpu, pullSpec string) (Release, error) {
-	if cpu == "" {
-		cpu = x86
-	}
+	cpu = cmp.Or(architecture.Of(cpu).API(), x86)
 	if pullSpec != "" {
 		return Release{OpenshiftVersion: version, CPUArchitecture: cpu, URL: pullSpec}, nil
 	}

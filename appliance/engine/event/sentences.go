@@ -145,3 +145,16 @@ func OfRejection(operation string, reason error) (Event, bool) {
 	return Event{Name: texts[0], Severity: models.EventSeverityError, Message: texts[1] + ": " + reason.Error(),
 		Props: Props{"error": reason.Error()}}, true
 }
+
+// Severity returns the severity of the event that a host or cluster entered a state.
+func Severity(state string) string {
+	switch state {
+	case lifecycle.HostFailed:
+		return models.EventSeverityError
+	case lifecycle.HostInsufficient, lifecycle.HostDisconnected, lifecycle.HostPreparingFailed,
+		lifecycle.HostPendingUserAction, lifecycle.HostCancelled, lifecycle.HostInsufficientUnbound,
+		lifecycle.HostDisconnectedUnbound:
+		return models.EventSeverityWarning
+	}
+	return models.EventSeverityInfo
+}

@@ -207,7 +207,7 @@ func clusterInstallationRows() []Row[ClusterSituation] {
 			Because: "no host boots from the wrong device any more", To: ClusterInstalling,
 			Info: clusterInfo(infoInstalling)},
 		{On: OnRefresh, From: states(ClusterFinalizing), When: ClusterSituation.complete,
-			Because: "all hosts are done, the ingress certificate is there, and all operators are available or the "+
+			Because: "all hosts are done, the ingress certificate is there, and all operators are available or the " +
 				"controller reported success", To: ClusterInstalled,
 			Info: func(s ClusterSituation) string {
 				if names := s.FailedOperators; len(names) > 0 {

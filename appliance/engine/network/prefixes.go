@@ -12,6 +12,7 @@ import (
 	"slices"
 
 	"github.com/go-openapi/strfmt"
+	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/appliance/engine/inventory"
@@ -251,4 +252,30 @@ func CheckHostPrefix(cluster netip.Prefix, hostPrefix, hosts int) string {
 			cluster, pieces, hostPrefix, need)
 	}
 	return ""
+}
+
+// SameHostNetwork reports whether two networks have the same range and hosts.
+func SameHostNetwork(a, b *models.HostNetwork) bool {
+	return a.Cidr == b.Cidr && slices.Equal(a.HostIds, b.HostIds)
+}
+
+// OfMachines returns the network of the API VIP. Without VIPs, it returns the network that all
+// hosts have in common, if there is only one.
+func OfMachines(cluster *models.Cluster, hosts []*inventory.Host) netip.Prefix {
+	if len(cluster.APIVips) > 0 {
+		if vip, err := netip.ParseAddr(string(cluster.APIVips[0].IP)); err == nil {
+			found, _ := NetworkOf(vip, hosts)
+			return found
+		}
+	}
+	if !conv.Value(cluster.UserManagedNetworking) || len(hosts) == 0 || hosts[0].Inventory == nil {
+		return netip.Prefix{}
+	}
+	if networks := HostNetworks(hosts); len(networks) == 1 {
+		prefix, err := netip.ParsePrefix(networks[0].Cidr)
+		if err == nil {
+			return prefix
+		}
+	}
+	return netip.Prefix{}
 }

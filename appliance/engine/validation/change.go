@@ -28,6 +28,14 @@ func (c Change) Text() string {
 	return "passes now."
 }
 
+// Choose returns the first text for a validation that fails now, and the second for one that passes.
+func (c Change) Choose(failed, passed string) string {
+	if c.Failed {
+		return failed
+	}
+	return passed
+}
+
 // Changes compares results with the previous report, in the format of [Report.JSON]. Without a
 // previous report there are no changes. The first result of a validation is not a change.
 func Changes(before json.RawMessage, after []Result) []Change {
