@@ -517,6 +517,28 @@ func TestUpdateHost(t *testing.T) {
 	require.Contains(t, b.names(event.Filter{HostIDs: []string{h.id}}), event.HostRole)
 }
 
+// Kubernetes rejects these labels, so the node could not register.
+func TestUpdateHost_invalidNodeLabels(t *testing.T) {
+	b := newHarness(t)
+	_, env := b.singleNode()
+	h := b.newHost(env, 1)
+	require.NoError(t, h.register())
+	update := func(key, value string) error {
+		_, err := b.UpdateHost(t.Context(), env, h.id, &models.HostUpdateParams{HostName: conv.Pointer("renamed"),
+			NodeLabels: []*models.NodeLabelParams{{Key: &key, Value: &value}}})
+		return err
+	}
+	for _, label := range [][]string{{"a/b/c", "1"}, {"", "1"}, {"/a", "1"}, {"a b", "1"}, {"-a", "1"},
+		{strings.Repeat("a", 64), "1"}, {"a", "two words"}, {"a", "-1"}, {"a", strings.Repeat("1", 64)}} {
+		b.requireRejected(update(label[0], label[1]), fault.Invalid, "node_labels: Invalid value")
+	}
+	got := h.require(lifecycle.HostDiscovering)
+	require.Empty(t, got.NodeLabels)
+	require.NotEqual(t, "renamed", got.RequestedHostname, "nothing of a rejected request is stored")
+	require.NoError(t, update("example.com/rack", ""))
+	require.JSONEq(t, `{"example.com/rack":""}`, h.require(lifecycle.HostDiscovering).NodeLabels)
+}
+
 func TestUpdateHost_rejectedDuringInstallation(t *testing.T) {
 	b := newHarness(t)
 	_, h := b.installing()

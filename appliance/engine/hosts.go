@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
@@ -339,18 +338,7 @@ func (c *change) applyHostUpdate(h *record.Host, params *models.HostUpdateParams
 	if params.MachineConfigPoolName != nil {
 		h.API.MachineConfigPoolName = *params.MachineConfigPoolName
 	}
-	if params.NodeLabels != nil {
-		labels := make(map[string]string, len(params.NodeLabels))
-		for _, label := range params.NodeLabels {
-			labels[conv.Value(label.Key)] = conv.Value(label.Value)
-		}
-		text, err := json.Marshal(labels)
-		if err != nil {
-			return err
-		}
-		h.API.NodeLabels = string(text)
-	}
-	return nil
+	return h.SetNodeLabels(params.NodeLabels)
 }
 
 // clusterOf returns the cluster of a host, or nil.

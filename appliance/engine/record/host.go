@@ -2,6 +2,7 @@ package record
 
 import (
 	"cmp"
+	"encoding/json"
 	"regexp"
 	"slices"
 	"strings"
@@ -10,6 +11,8 @@ import (
 
 	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/models"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"landfall/appliance/engine/description"
 	"landfall/appliance/engine/lifecycle"
@@ -104,6 +107,27 @@ func (h *Host) SetEndpoint(params *models.HostUpdateParams) error {
 		headers[name] = value
 	}
 	h.EndpointHeaders = headers
+	return nil
+}
+
+// SetNodeLabels stores the labels of a host's node. An empty list removes them. Labels that
+// Kubernetes would reject are an error of kind Invalid: the node could not register with them.
+func (h *Host) SetNodeLabels(params []*models.NodeLabelParams) error {
+	if params == nil {
+		return nil
+	}
+	labels := make(map[string]string, len(params))
+	for _, label := range params {
+		labels[conv.Value(label.Key)] = conv.Value(label.Value)
+	}
+	if faults := metav1validation.ValidateLabels(labels, field.NewPath("node_labels")); len(faults) > 0 {
+		return fault.New(fault.Invalid, "%s", faults.ToAggregate())
+	}
+	text, err := json.Marshal(labels)
+	if err != nil {
+		return err
+	}
+	h.API.NodeLabels = string(text)
 	return nil
 }
 

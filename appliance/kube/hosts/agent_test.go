@@ -127,6 +127,8 @@ func TestAgent_specErrors(t *testing.T) {
 			`no role "king"`},
 		"invalid name": {func(s *agentinstall.AgentSpec) { s.Hostname = "a b" },
 			"InputError", ""},
+		"invalid node label": {func(s *agentinstall.AgentSpec) { s.NodeLabels = map[string]string{"a/b/c": "1"} },
+			"InputError", `node_labels: Invalid value: "a/b/c"`},
 		"missing Secret of a token": {func(s *agentinstall.AgentSpec) {
 			s.IgnitionEndpointTokenReference = &agentinstall.SecretReference{Namespace: "site", Name: "absent"}
 		}, "InputError", "failed to find secret site/absent"},
