@@ -340,7 +340,7 @@ func (c *change) applyEffect(h *record.Host, effect *steps.Effect) error {
 		h.Hostname = effect.Inventory.Inventory.Hostname
 		h.API.DisksToBeFormatted = joinComma(effect.Inventory.ToFormat)
 		if disk := effect.Inventory.InstallationDisk; disk != nil {
-			h.API.InstallationDiskID, h.API.InstallationDiskPath = inventory.DiskID(disk), disk.Path
+			h.API.InstallationDiskID, h.API.InstallationDiskPath = inventory.DiskID(disk), inventory.DevicePath(disk)
 		} else {
 			h.API.InstallationDiskID, h.API.InstallationDiskPath = "", ""
 		}

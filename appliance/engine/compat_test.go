@@ -164,3 +164,36 @@ func TestUpdateHost_roleIsValidatedImmediately(t *testing.T) {
 	require.Contains(t, b.requireCluster(cluster, lifecycle.ClusterInsufficient).ValidationsInfo,
 		`"sufficient-masters-count","status":"failure"`)
 }
+
+// The ids of some agents' disks are not paths, and some agents send no path.
+func TestInstallationDisk_withoutPathIsItsDevice(t *testing.T) {
+	b := newHarness(t)
+	cluster, env := b.singleNode()
+	h := b.newHost(env, 1)
+	h.alter = func(inventory *models.Inventory) {
+		inventory.Disks = inventory.Disks[:1]
+		inventory.Disks[0].ID, inventory.Disks[0].Path = "wwn-0x1111111111111111111111", ""
+	}
+	require.NoError(t, h.register())
+	h.report()
+	got := h.require(lifecycle.HostKnown)
+	require.Equal(t, []string{"wwn-0x1111111111111111111111", "/dev/sda"},
+		[]string{got.InstallationDiskID, got.InstallationDiskPath})
+	disk := &models.DiskConfigParams{ID: conv.Pointer("/dev/sda"), Role: models.DiskRoleInstall}
+	_, err := b.UpdateHost(t.Context(), env, h.id,
+		&models.HostUpdateParams{DisksSelectedConfig: []*models.DiskConfigParams{disk}})
+	require.NoError(t, err)
+	require.Equal(t, "/dev/sda", h.require(lifecycle.HostKnown).InstallationDiskPath)
+
+	b.startInstallation(cluster)
+	b.prepareAll()
+	h.report()
+	h.require(lifecycle.HostInstalling)
+	instructions := h.poll().Instructions
+	require.Len(t, instructions, 1)
+	require.Equal(t, models.StepTypeInstall, instructions[0].StepType)
+	require.Contains(t, instructions[0].Args[0], `"boot_device":"/dev/sda"`)
+	config, err := b.InstallConfig(cluster)
+	require.NoError(t, err)
+	require.Contains(t, config, `"installationDisk": "/dev/sda"`)
+}

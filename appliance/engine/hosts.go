@@ -367,7 +367,7 @@ func (c *change) chooseDisk(h *record.Host, id string) error {
 			return conflict("Disk %s of host %s can't be the installation disk: %s.", id, c.hostName(h),
 				strings.Join(disk.InstallationEligibility.NotEligibleReasons, "; "))
 		}
-		h.API.InstallationDiskID, h.API.InstallationDiskPath = inventory.DiskID(disk), disk.Path
+		h.API.InstallationDiskID, h.API.InstallationDiskPath = inventory.DiskID(disk), inventory.DevicePath(disk)
 		h.DiskOK, h.DiskError = false, ""
 		return nil
 	}

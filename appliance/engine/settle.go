@@ -417,10 +417,10 @@ func (c *change) runClusterValidations(row *record.Cluster, input validation.Clu
 	}
 	c.saveCluster(row)
 	for _, change := range validation.Changes(before, report.Results()) {
-		if err := c.clusterEventOf(row, event.Props(change.Properties()), change.Choose(event.ClusterValidationFailed,
-			event.ClusterValidationFixed), change.Choose(models.EventSeverityWarning, models.EventSeverityInfo), "Cluster %s: validation %s %s", row.API.Name,
-			change.ID,
-			change.Text()); err != nil {
+		name := change.Choose(event.ClusterValidationFailed, event.ClusterValidationFixed)
+		severity := change.Choose(models.EventSeverityWarning, models.EventSeverityInfo)
+		if err := c.clusterEventOf(row, event.Props(change.Properties()), name, severity,
+			"Cluster %s: validation %s %s", row.API.Name, change.ID, change.Text()); err != nil {
 			return nil, err
 		}
 	}

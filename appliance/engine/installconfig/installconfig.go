@@ -100,7 +100,7 @@ func (in *Installation) plainInstallConfig() []byte {
 		rendered.Networking.ServiceNetwork = append(rendered.Networking.ServiceNetwork, string(network.Cidr))
 	}
 	if in.singleNode() && len(in.Hosts) > 0 {
-		rendered.BootstrapInPlace = &bootstrapInPlace{in.Hosts[0].InstallationDiskPath()}
+		rendered.BootstrapInPlace = &bootstrapInPlace{in.Hosts[0].BootDevice()}
 	}
 	bundles := append([]string{string(in.Mirror.CABundle()), string(in.ServiceCA)}, in.TrustBundles...)
 	if bundle := mirror.JoinBundles(bundles...); len(bundle) > 0 {

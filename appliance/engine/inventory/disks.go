@@ -26,6 +26,18 @@ func DiskID(d *models.Disk) string {
 	return "/dev/" + d.Name
 }
 
+// DevicePath returns the device node of a disk. Some agents send no path; it is then /dev/NAME. It
+// is "" for a disk without a name.
+func DevicePath(d *models.Disk) string {
+	switch {
+	case strings.HasPrefix(d.Path, "/dev/"):
+		return d.Path
+	case d.Name != "":
+		return "/dev/" + d.Name
+	}
+	return ""
+}
+
 // DiskByPath returns the disk with the given id, by-path link or /dev node. It returns nil if no
 // disk has it.
 func DiskByPath(disks []*models.Disk, path string) *models.Disk {
@@ -44,6 +56,15 @@ func DiskByPath(disks []*models.Disk, path string) *models.Disk {
 func (h *Host) InstallationDiskPath() string {
 	if h.Record.InstallationDiskID != "" {
 		return h.Record.InstallationDiskID
+	}
+	return h.Record.InstallationDiskPath
+}
+
+// BootDevice returns the path of the host's installation disk for the installer. The id of a disk is
+// not always a path.
+func (h *Host) BootDevice() string {
+	if id := h.InstallationDiskPath(); strings.HasPrefix(id, "/dev/") {
+		return id
 	}
 	return h.Record.InstallationDiskPath
 }
@@ -158,6 +179,9 @@ func diskFaults(d *models.Disk, inv *models.Inventory, rules DiskRules) []string
 	if need := rules.MinGB * gigabyte; d.SizeBytes < need {
 		faults = append(faults, fmt.Sprintf("the disk has %s, but at least %s are required", Size(d.SizeBytes),
 			Size(need)))
+	}
+	if DevicePath(d) == "" && !strings.HasPrefix(d.ID, "/dev/") {
+		faults = append(faults, "the agent reported neither its name nor a path below /dev")
 	}
 	arch := ""
 	if inv.CPU != nil {

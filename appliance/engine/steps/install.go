@@ -26,7 +26,7 @@ func installStep(in Input) (*models.Step, error) {
 	if r.Bootstrap {
 		role = models.HostRoleBootstrap
 	}
-	device := h.InstallationDiskPath()
+	device := h.BootDevice()
 	day2 := h.Day2()
 	args, err := installerArgs(in)
 	if err != nil {
@@ -57,7 +57,7 @@ func installStep(in Input) (*models.Step, error) {
 		req.InstallerArgs = string(b)
 		if keepsPartitions(req.InstallerArgs) {
 			req.SkipInstallationDiskCleanup = true
-			skipped = append(slices.Clone(skipped), device)
+			skipped = append(slices.Clone(skipped), h.InstallationDiskPath())
 		}
 	}
 	req.DisksToFormat = slices.DeleteFunc(inventory.DisksToFormat(h.Inventory),
@@ -85,7 +85,7 @@ func checkInstall(in Input) error {
 	case disk == nil:
 		fault("host %s cannot be installed: the host lacks its installation disk %q", h.Name(),
 			h.InstallationDiskPath())
-	case !strings.HasPrefix(h.InstallationDiskPath(), "/dev/"):
+	case !strings.HasPrefix(h.BootDevice(), "/dev/"):
 		fault("host %s cannot be installed: its installation disk %q is not a path below /dev", h.Name(),
 			h.InstallationDiskPath())
 	}

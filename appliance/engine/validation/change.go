@@ -28,7 +28,8 @@ func (c Change) Text() string {
 	return "passes now."
 }
 
-// Choose returns the first text for a validation that fails now, and the second for one that passes.
+// Choose returns the first text for a validation that fails now, and the second for one that
+// passes.
 func (c Change) Choose(failed, passed string) string {
 	if c.Failed {
 		return failed
