@@ -95,6 +95,19 @@ func (a *Appliance) guard(linksOnly bool,
 	return access.New(options)
 }
 
+// line returns the TLS settings of a listener, or nil without TLS. A listener for people and
+// programs asks for client certificates if there are authorities of them.
+func (a *Appliance) line(plain web.Plain, moved func(*http.Request) string) *web.TLS {
+	if a.transport == nil {
+		return nil
+	}
+	line := &web.TLS{Config: a.transport.certificates.Config(), Plain: plain, Moved: moved}
+	if plain == web.PlainFromMachine {
+		line.Config, line.Machines = a.clients.certificates.Ask(line.Config), access.IsTokenless
+	}
+	return line
+}
+
 // bearers implements access.Bearers with the ID tokens of an OpenID Connect provider.
 type bearers struct{ provider *oidc.Provider }
 

@@ -65,6 +65,7 @@ type site struct {
 	release *registry.Pushed
 	spokes  *simulate.Spokes // the APIs of the installed clusters
 	logger  *slog.Logger     // nil logs to the test's output
+	running *appliance.Appliance
 }
 
 func newSite(t testing.TB) *site {
@@ -94,7 +95,7 @@ func newSite(t testing.TB) *site {
 	t.Cleanup(func() { require.NoError(t, spokes.Close()) })
 	settings.Joining.Addresses, settings.Joining.Interval = []string{"*=" + spokes.Addr()},
 		50*time.Millisecond
-	return &site{settings, environment.release, spokes, nil}
+	return &site{config: settings, release: environment.release, spokes: spokes}
 }
 
 // environment is shared by the appliances of all tests: a registry with a release, and a live ISO.
@@ -160,6 +161,7 @@ func (s *site) startLogging(t testing.TB, logger *slog.Logger) (address string, 
 	t.Helper()
 	running, err := appliance.New(t.Context(), s.config, logger, "test")
 	require.NoError(t, err)
+	s.running = running
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- running.Run(ctx) }()

@@ -97,19 +97,6 @@ func (t *transport) fingerprint() string {
 	return t.authority.Fingerprint()
 }
 
-// line returns the TLS settings of a listener, or nil without TLS. A listener for people and
-// programs asks for client certificates if there are authorities of them.
-func (a *Appliance) line(plain web.Plain, moved func(*http.Request) string) *web.TLS {
-	if a.transport == nil {
-		return nil
-	}
-	line := &web.TLS{Config: a.transport.certificates.Config(), Plain: plain, Moved: moved}
-	if plain == web.PlainFromMachine {
-		line.Config = a.clients.certificates.Ask(line.Config)
-	}
-	return line
-}
-
 // towardsBoot returns the URL on the boot listener of a request for an image or a boot file.
 // Machines with older URLs thus continue to boot.
 func (a *Appliance) towardsBoot(r *http.Request) string {

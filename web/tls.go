@@ -36,14 +36,17 @@ type TLS struct {
 	// Moved returns the URL of another listener of the appliance for a request that this server
 	// does not serve here, or "". It may be nil.
 	Moved func(r *http.Request) string
+	// Machines reports whether a request for an operation of machines may come from another machine
+	// in plain HTTP. nil allows none.
+	Machines func(r *http.Request) bool
 }
 
 // Plain says for which requests a server with TLS serves plain HTTP.
 type Plain int
 
 const (
-	// PlainFromMachine serves plain HTTP for programs on this machine. Other clients are redirected
-	// to HTTPS.
+	// PlainFromMachine serves plain HTTP for programs on this machine, and for TLS.Machines. Other
+	// clients are redirected to HTTPS.
 	PlainFromMachine Plain = iota
 	// PlainForAll serves plain HTTP for all clients.
 	PlainForAll
@@ -59,7 +62,7 @@ func (s *Server) checkLine(w http.ResponseWriter, r *http.Request) bool {
 	if line.Plain == PlainForAll {
 		return s.checkMoved(w, r)
 	}
-	if r.TLS != nil || fromMachine(r) {
+	if r.TLS != nil || fromMachine(r) || s.isMachine(r) {
 		return true
 	}
 	if line.Moved != nil {
@@ -76,6 +79,16 @@ func (s *Server) checkLine(w http.ResponseWriter, r *http.Request) bool {
 	s.refuse(w, r, problem.BadRequest(
 		"this port takes changes over HTTPS only; send the request to https://%s instead of http://%s", r.Host, r.Host))
 	return false
+}
+
+// isMachine reports whether a request in plain HTTP comes from a machine that may send it.
+func (s *Server) isMachine(r *http.Request) bool {
+	machines := s.options.TLS.Machines
+	if machines == nil || !machines(r) {
+		return false
+	}
+	o, ok := s.Operation(r)
+	return ok && o.Access.Agents
 }
 
 // checkMoved redirects requests for operations of another listener.

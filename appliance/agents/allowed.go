@@ -18,12 +18,6 @@ const reportEvent = "v2TriggerEvent"
 // the controller report the progress of all hosts.
 var peerOperations = []string{reportEvent, "v2UpdateHostInstallProgress", "v2UpdateHostLogsProgress"}
 
-// machineOperations are the operations that only machines call.
-var machineOperations = []string{"v2RegisterHost", "v2GetNextSteps", "v2PostStepReply", "v2UpdateHostInstallProgress",
-	"v2UpdateHostLogsProgress", "v2UpdateClusterLogsProgress", "V2UploadLogs", "v2UploadClusterIngressCert",
-	"v2CompleteInstallation", "V2ListOfClusterOperators", "v2ReportMonitoredOperatorStatus",
-	"v2UpdateClusterFinalizingProgress", reportEvent}
-
 // Allowed returns nil if a machine may call an operation of machines on the objects in its path, or
 // in the body of an event. An ID is "" if there is none. Other errors have the kind Forbidden.
 //

@@ -143,11 +143,9 @@ func errDisabled() error {
 }
 
 // AcceptTokenless accepts machines without a token in an infra-env for some time; 0 ends it. It is
-// for machines that booted before the appliance authenticated them.
+// for machines that booted before the appliance authenticated them. A person can also decide it
+// before the appliance does so, and a running installation is then not interrupted.
 func (s *Service) AcceptTokenless(ctx context.Context, infraEnvID string, during time.Duration) (*Tokens, error) {
-	if s.options.Issuer == nil {
-		return nil, errDisabled()
-	}
 	if during < 0 || during > maxTokenless {
 		return nil, fault.New(fault.Invalid, "Machines without a token can be accepted for up to %s, not %s.",
 			maxTokenless, during)
@@ -267,7 +265,8 @@ func optional(at time.Time) *time.Time {
 
 // identifyTokenless returns the identity of a request without a token. It is accepted if a person
 // has accepted the machines of its infra-env, or of an infra-env of its cluster. The refusal of an
-// agent that booted before the appliance authenticated machines is temporary.
+// machine that booted before the appliance authenticated machines is temporary: an installer does
+// not repeat a request that is answered 401.
 func (s *Service) identifyTokenless(r Request) (access.Identity, error) {
 	ids := []string{r.InfraEnv}
 	if r.InfraEnv == "" {
@@ -294,7 +293,7 @@ func (s *Service) identifyTokenless(r Request) (access.Identity, error) {
 			expected = id
 		}
 	}
-	if expected != "" && slices.Contains(machineOperations, r.Operation) {
+	if expected != "" {
 		s.seen.add(r.Host, now)
 		return access.Identity{}, &machine.Refusal{Temporary: true, InfraEnvID: expected,
 			Reason: "The machine is not accepted: it booted a discovery image without a token. Boot it from the " +

@@ -157,9 +157,11 @@ func (s *Service) tokenFindings() ([]Finding, error) {
 			Result: sentence.Shorten(fmt.Sprintf("%d: %s", len(names), strings.Join(names, ", ")), 400)}
 		until := infraEnv.TokenlessUntil
 		switch {
-		case !s.Agents.Enabled() && len(names) > 0:
-			finding.Advice = "Nothing now. If auth is set to local, boot these hosts from a new image, or accept " +
-				"them without a token for some hours."
+		case !s.Agents.Enabled() && until == nil:
+			finding.Advice = "Nothing now. Before you set auth to local during an installation, accept these hosts " +
+				"without a token for some hours: landfall agent-tokens accept-none. Boot other hosts from a new image."
+		case !s.Agents.Enabled():
+			finding.Result += "; machines without a token will be accepted until " + until.UTC().Format(time.RFC3339)
 		case until != nil:
 			finding.Status = Amber
 			finding.Result += "; machines without a token are accepted until " + until.UTC().Format(time.RFC3339)

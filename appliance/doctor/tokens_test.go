@@ -28,7 +28,10 @@ func TestTokenFindings(t *testing.T) {
 		contains string
 	}{
 		"before authentication is enabled": {testAgents{false, []agents.Tokens{{Name: "site", TokenlessHosts: hosts}}},
-			Green, "2: node-1, 2", "If auth is set to local"},
+			Green, "2: node-1, 2", "Before you set auth to local"},
+		"accepted before authentication is enabled": {testAgents{false, []agents.Tokens{{Name: "site",
+			TokenlessHosts: hosts, TokenlessUntil: &until}}}, Green,
+			"2: node-1, 2; machines without a token will be accepted until 2026-03-01T16:00:00Z", ""},
 		"refused": {testAgents{true, []agents.Tokens{{Name: "site", TokenlessHosts: hosts}}},
 			Amber, "2: node-1, 2; the appliance refuses them", "Boot these hosts"},
 		"accepted for some time": {testAgents{true, []agents.Tokens{{Name: "site", TokenlessHosts: hosts,

@@ -295,6 +295,14 @@ func agentHeader(r *http.Request) *string {
 	return &values[0]
 }
 
+// IsTokenless reports whether a request is from a machine that booted from an image without a
+// token, and has no other credentials. Such a machine may know only the appliance's URL from before
+// TLS.
+func IsTokenless(r *http.Request) bool {
+	token := agentHeader(r)
+	return token != nil && *token == "" && r.Header.Get(echo.HeaderAuthorization) == "" && sessionCookie(r) == ""
+}
+
 // objects are the IDs of the objects in a request's path, or "".
 type objects struct{ Cluster, InfraEnv, Host string }
 

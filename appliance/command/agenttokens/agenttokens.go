@@ -207,8 +207,9 @@ func newAcceptNone() *cobra.Command {
 		Use:   "accept-none TIME --infra-env ID",
 		Short: "Accept the machines of an infra-env without a token for some time, such as 4h; 0 ends it",
 		Long: "Accept the machines of an infra-env without a token for some time, up to 168h; 0 ends it. It is for " +
-			"hosts that booted before\nthe appliance authenticated machines. Until then everyone who reaches the " +
-			"appliance can act as a machine of this infra-env.",
+			"hosts that booted before\nthe appliance authenticated machines, and can be given before auth is set to " +
+			"local. During this time, everyone who\nreaches the appliance can act as a machine of this infra-env, " +
+			"also over plain HTTP.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, arguments []string) error {
 			during, err := parseTime(arguments[0])

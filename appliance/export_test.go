@@ -1,0 +1,6 @@
+package appliance
+
+import "net/http"
+
+// Handler returns the handler of the main listener.
+func (a *Appliance) Handler() http.Handler { return a.server }
