@@ -248,6 +248,43 @@ func kindOf(file []byte) ams.CourierKind {
 	return ams.Receipts
 }
 
+func (p *amsSite) register(name string) {
+	p.Helper()
+	body := `{"name": "` + name + `", "openshift_version": "` + p.site.release.Version + `", "pull_secret": ` +
+		conv.Value(quoted(pullSecret)) + `}`
+	answered := p.call(p.T, http.MethodPost, apiPath+"/clusters", strings.NewReader(body))
+	require.Equal(p, http.StatusCreated, answered.status, "%s", answered.body)
+}
+
+func TestAMS_loginByHandDoesNotConnect(t *testing.T) {
+	p := newAMSSite(t, newSite(t), "by-hand")
+	p.register("one")
+	p.login()
+	require.Zero(t, p.status().ConnectedTill)
+	require.Empty(t, p.ams.Requests())
+	p.post("/connect", []byte(`{"minutes": 1}`), http.StatusNoContent)
+	eventually(t, "the cluster is reported", func() bool { return p.status().Sent == 1 })
+	require.NotZero(t, p.status().ConnectedTill)
+}
+
+func TestAMS_loginOfAnotherOrganization(t *testing.T) {
+	p := newAMSSite(t, newSite(t), "automatic")
+	p.login()
+	p.register("one")
+	eventually(t, "the cluster is reported", func() bool { return p.status().Sent == 1 })
+	p.offline = p.ams.AddAccount(amstest.Account{ID: "2GOuThem", Username: "them", Organization: "2GOuTheirs",
+		OrganizationName: "Theirs"})
+	p.login()
+	eventually(t, "the relay pauses", func() bool { return p.status().State == ams.PausedIdentity })
+	p.register("two")
+	require.Len(t, p.ams.Rows(), 1)
+	p.post("/accept", nil, http.StatusNoContent)
+	eventually(t, "both clusters are reported", func() bool { return p.status().Sent == 2 })
+	for _, row := range p.ams.Rows()[1:] {
+		require.Equal(t, "2GOuTheirs", row["organization_id"])
+	}
+}
+
 // An AMS that never answers blocks only the relay.
 func TestAMS_hangingServiceBlocksNoRequest(t *testing.T) {
 	p := newAMSSite(t, newSite(t), "automatic")

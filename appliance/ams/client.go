@@ -23,7 +23,8 @@ import (
 const accountsRoot = "/api/accounts_mgmt/v1"
 
 // Client calls AMS. It never follows redirects, sends its token only to the configured host, and
-// accepts only the requested object as an answer.
+// accepts only the requested object as an answer. After [Client.Open] it changes AMS only with
+// credentials of the account that opened the session.
 type Client struct {
 	base     string
 	exchange *exchange
@@ -35,6 +36,10 @@ type Client struct {
 
 	mu   sync.Mutex
 	skew time.Duration // AMS's clock minus the local clock
+
+	sessionLock sync.Mutex // held while the account of an access token is read
+	account     Account    // account of the session; empty before Open
+	verified    string     // access token that belongs to account
 }
 
 // Call is a finished call, for metrics and the journal.
@@ -101,8 +106,25 @@ func (c *Client) pace(ctx context.Context) error {
 	}
 }
 
-// call sends a request to AMS. If AMS rejects the token, call fetches a new token and repeats the
-// request once.
+// withToken calls send with an access token. If AMS rejects the token, withToken calls send once
+// more with a new token.
+func (c *Client) withToken(ctx context.Context, send func(token string) error) error {
+	for rejected := ""; ; {
+		token, err := c.tokens.get(ctx, rejected)
+		if err != nil {
+			return err
+		}
+		err = send(token)
+		if failure, ok := errors.AsType[*CallError](err); ok && failure.HTTP == http.StatusUnauthorized &&
+			rejected == "" {
+			rejected = token
+			continue
+		}
+		return err
+	}
+}
+
+// call sends a request to AMS, with a token of the session's account.
 func (c *Client) call(ctx context.Context, op, method, path string, body any) (*answer, error) {
 	var text []byte
 	if body != nil {
@@ -111,27 +133,45 @@ func (c *Client) call(ctx context.Context, op, method, path string, body any) (*
 			return nil, fmt.Errorf("encode the request to AMS: %w", err)
 		}
 	}
-	for rejected := ""; ; {
-		token, err := c.tokens.get(ctx, rejected)
-		if err != nil {
-			return nil, err
+	var got *answer
+	err := c.withToken(ctx, func(token string) (err error) {
+		if err := c.verify(ctx, token); err != nil {
+			return err
 		}
-		if err := c.pace(ctx); err != nil {
-			return nil, err
-		}
-		got, err := c.send(ctx, op, method, path, token, text)
-		if err != nil {
-			return nil, err
-		}
-		if got.status == http.StatusUnauthorized && rejected == "" {
-			rejected = token
-			continue
-		}
-		return got, c.check(op, got)
-	}
+		got, err = c.send(ctx, op, method, path, token, text)
+		return err
+	})
+	return got, err
 }
 
+// verify returns an error if an access token does not belong to the account of the session. It
+// reads the account of each new token once.
+func (c *Client) verify(ctx context.Context, token string) error {
+	c.sessionLock.Lock()
+	defer c.sessionLock.Unlock()
+	if c.account == (Account{}) || token == c.verified {
+		return nil
+	}
+	account, err := c.readAccount(ctx, token)
+	if err != nil {
+		return err
+	}
+	if was := c.account; account.ID != was.ID || account.Username != was.Username ||
+		account.OrganizationID != was.OrganizationID {
+		return &CallError{Class: CredentialsChanged, Op: "account",
+			Text: fmt.Sprintf("The credentials for AMS belong to the account %s now, and to %s before.",
+				account.Username, was.Username)}
+	}
+	c.verified = token
+	return nil
+}
+
+// send sends a request with an access token. Its error is a *CallError if the answer is not a
+// success.
 func (c *Client) send(ctx context.Context, op, method, path, token string, body []byte) (*answer, error) {
+	if err := c.pace(ctx); err != nil {
+		return nil, err
+	}
 	operation := rand.Text()
 	header := http.Header{"Authorization": {"Bearer " + token}, "X-Operation-Id": {operation}}
 	if body != nil {
@@ -151,7 +191,10 @@ func (c *Client) send(ctx context.Context, op, method, path, token string, body 
 	c.watch(done)
 	c.log.DebugContext(ctx, "Call to AMS completed.", "op", op, "status", done.Status, "operation", operation, "error",
 		err)
-	return got, err
+	if err != nil {
+		return nil, err
+	}
+	return got, c.check(op, got)
 }
 
 // check returns a *CallError unless the HTTP status is a success.
@@ -179,6 +222,9 @@ func (c *Client) check(op string, got *answer) error {
 	failure.Class = classOf(got)
 	failure.Banned = failure.Class == Forbidden && strings.HasSuffix(failure.Code, "-22")
 	failure.Text = describe(got.status, failure, shape.Reason)
+	if failure.Class == Unauthorized {
+		failure.Text += " " + c.tokens.source.Remedy()
+	}
 	return failure
 }
 
@@ -286,9 +332,27 @@ type Account struct {
 	Organization   string // name of the organization
 }
 
-// Account reads the owner of the credentials.
-func (c *Client) Account(ctx context.Context) (Account, error) {
-	got, err := c.call(ctx, "account", http.MethodGet, accountsRoot+"/current_account", nil)
+// Open begins a session: it reads the owner of the credentials. Until the next Open, calls with
+// the credentials of another account fail with the class [CredentialsChanged].
+func (c *Client) Open(ctx context.Context) (Account, error) {
+	c.sessionLock.Lock()
+	defer c.sessionLock.Unlock()
+	err := c.withToken(ctx, func(token string) error {
+		account, err := c.readAccount(ctx, token)
+		if err == nil {
+			c.account, c.verified = account, token
+		}
+		return err
+	})
+	if err != nil {
+		return Account{}, err
+	}
+	return c.account, nil
+}
+
+// readAccount reads the owner of an access token.
+func (c *Client) readAccount(ctx context.Context, token string) (Account, error) {
+	got, err := c.send(ctx, "account", http.MethodGet, accountsRoot+"/current_account", token, nil)
 	if err != nil {
 		return Account{}, err
 	}

@@ -23,14 +23,20 @@ var ErrPaused = fault.Sentinel(fault.Conflict, "the relay is not waiting for a c
 func (r *Relay) Connect(span time.Duration) {
 	r.mu.Lock()
 	now := r.options.Clock.Now()
-	r.connectUntil, r.probeAt, r.probes, r.pauseUntil, r.lastSecret = now.Add(span), time.Time{}, 0, time.Time{},
-		Secret{}
-	if r.state != Online {
-		r.state, r.problem, r.since = Offline, "", now
-	}
+	r.connectUntil, r.probes, r.pauseUntil = now.Add(span), 0, time.Time{}
 	for _, j := range r.jobs {
 		j.next, j.attempts = time.Time{}, 0
 	}
+	r.mu.Unlock()
+	r.renewSession("")
+}
+
+// renewSession ends the session for a reason, which may be "", and opens a new one with the present
+// credentials, even if no cluster is queued. It does not allow a relay with ByHand to connect.
+func (r *Relay) renewSession(reason string) {
+	r.setState(Offline, reason)
+	r.mu.Lock()
+	r.probeAt, r.lastSecret, r.openNow = r.options.Clock.Now(), Secret{}, true
 	r.mu.Unlock()
 	r.wakeUp()
 }

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 
 	"golang.org/x/crypto/chacha20poly1305"
 
@@ -37,12 +38,13 @@ type CredentialStore struct {
 	db    *store.DB
 	key   string // path
 	files CredentialFiles
+	mu    sync.Mutex // held while the stored credentials are replaced
 }
 
 // NewCredentialStore returns a store of credentials with its key in the data directory dir. It does
 // not create the key file yet.
 func NewCredentialStore(db *store.DB, dir string, files CredentialFiles) *CredentialStore {
-	return &CredentialStore{db, filepath.Join(dir, KeyFile), files}
+	return &CredentialStore{db: db, key: filepath.Join(dir, KeyFile), files: files}
 }
 
 // sealed is a sealed secret in the store.
@@ -84,6 +86,8 @@ func (v *CredentialStore) Secret(context.Context) (Secret, error) {
 
 // Rotate implements [Credentials].
 func (v *CredentialStore) Rotate(ctx context.Context, old, fresh string) error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
 	rotated := content{Secret: Secret{OfflineToken: fresh}}
 	if v.files.OfflineToken != "" {
 		token, err := readSecret(v.files.OfflineToken)
@@ -92,7 +96,22 @@ func (v *CredentialStore) Rotate(ctx context.Context, old, fresh string) error {
 		}
 		rotated.Replaces = fingerprint(token)
 	}
+	if present, err := v.Secret(ctx); err != nil || present.OfflineToken != old {
+		return err
+	}
 	return v.seal(ctx, rotated)
+}
+
+// Remedy implements [Credentials].
+func (v *CredentialStore) Remedy() string {
+	const noticed = "; Landfall notices the new file within a minute."
+	switch {
+	case v.files.OfflineToken != "":
+		return "Write a valid offline token to " + v.files.OfflineToken + noticed
+	case v.files.ClientSecret != "":
+		return "Write the secret of the service account " + v.files.ClientID + " to " + v.files.ClientSecret + noticed
+	}
+	return "Enter new credentials with landfall ams login or on the page."
 }
 
 // ErrConfigured is returned for entered credentials if the configuration names files with
@@ -106,6 +125,8 @@ func (v *CredentialStore) SetCredentials(ctx context.Context, secret Secret) err
 	if v.files != (CredentialFiles{}) {
 		return ErrConfigured
 	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
 	if secret.Empty() {
 		return v.db.Update(ctx, func(tx *store.Tx) error { return sealedRows.Delete(tx, sealedKey) })
 	}

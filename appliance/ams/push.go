@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/jonboulle/clockwork"
@@ -36,7 +37,7 @@ func Push(ctx context.Context, file *CourierFile, options PushOptions) (*Courier
 	if options.Wait == 0 {
 		options.Wait = 15 * time.Minute
 	}
-	account, err := options.Client.Account(ctx)
+	account, err := options.Client.Open(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -77,8 +78,8 @@ func Push(ctx context.Context, file *CourierFile, options PushOptions) (*Courier
 		if outcome.failure == nil {
 			broken = 0
 		}
-		if broken == unreachableLimit || outcome.failure != nil && (outcome.failure.Class == Unauthorized ||
-			outcome.failure.Class == Intercepted) {
+		if broken == unreachableLimit || outcome.failure != nil && slices.Contains([]Class{Unauthorized, Intercepted,
+			CredentialsChanged}, outcome.failure.Class) {
 			ended = outcome.failure
 			break
 		}

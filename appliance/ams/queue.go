@@ -171,6 +171,8 @@ func (r *Relay) next() time.Time {
 	switch {
 	case r.state == Offline && len(r.jobs) > 0:
 		return r.probeAt
+	case r.state.paused():
+		return r.options.Clock.Now().Add(credentialsInterval)
 	case r.state != Online:
 		return time.Time{}
 	}

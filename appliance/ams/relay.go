@@ -84,6 +84,7 @@ type Relay struct {
 	identity     Identity
 	localOwner   local.Owner
 	lastSecret   Secret // secret of the last attempt to open a session
+	openNow      bool   // open a session although no cluster may be queued
 }
 
 // New returns a relay. It does nothing before [Relay.Run].

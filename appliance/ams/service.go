@@ -82,6 +82,16 @@ func NewService(options ServiceOptions) (*Service, error) {
 	return &Service{relay, credentials, site}, nil
 }
 
+// SetCredentials stores entered credentials and opens a new session with them. A site that connects
+// only by hand opens it at the next manual connection. Empty credentials delete the stored ones.
+func (s *Service) SetCredentials(ctx context.Context, secret Secret) error {
+	if err := s.CredentialStore.SetCredentials(ctx, secret); err != nil {
+		return err
+	}
+	s.renewSession("")
+	return nil
+}
+
 // Run synchronizes AMS until the context ends. It returns immediately if the configuration disables
 // AMS.
 func (s *Service) Run(ctx context.Context) error {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"landfall/appliance/sentence"
 	"landfall/store"
 )
 
@@ -24,6 +25,14 @@ const (
 	PausedIdentity    State = "paused-identity"    // the credentials belong to another organization than before
 	PausedPerson      State = "paused-person"      // the data was copied: a person must decide which machine reports
 )
+
+// paused reports whether only a person or new credentials end the state.
+func (s State) paused() bool {
+	return slices.Contains([]State{PausedCredentials, PausedPermission, PausedIdentity, PausedPerson}, s)
+}
+
+// credentialsInterval is the time between two checks for new credentials during a pause.
+const credentialsInterval = time.Minute
 
 // Identity is the account for which the site reports. It is set at the first contact.
 type Identity struct {
@@ -51,8 +60,9 @@ func (r *Relay) setIdentity(identity Identity) {
 // a session is open.
 func (r *Relay) ready(ctx context.Context, now time.Time) (time.Time, bool) {
 	r.mu.Lock()
-	state, probeAt, pauseUntil, window, waiting, refused := r.state, r.probeAt, r.pauseUntil, r.connectUntil,
-		len(r.jobs), r.lastSecret
+	state, probeAt, pauseUntil, window, refused := r.state, r.probeAt, r.pauseUntil, r.connectUntil, r.lastSecret
+	needed := len(r.jobs) > 0 || !window.Before(now) || r.openNow
+	r.openNow = false
 	r.mu.Unlock()
 	switch {
 	case r.options.ByHand && !now.Before(window):
@@ -62,7 +72,7 @@ func (r *Relay) ready(ctx context.Context, now time.Time) (time.Time, bool) {
 		return pauseUntil, false
 	case state == Online:
 		return time.Time{}, true
-	case waiting == 0 && window.Before(now):
+	case !needed && !state.paused():
 		if state == Offline {
 			r.noteMissingCredentials(ctx)
 		}
@@ -71,23 +81,22 @@ func (r *Relay) ready(ctx context.Context, now time.Time) (time.Time, bool) {
 		return probeAt, false
 	}
 	secret, err := r.options.Credentials.Secret(ctx)
-	if paused := []State{PausedCredentials, PausedPermission, PausedIdentity, PausedPerson}; slices.Contains(paused,
-		state) && (err != nil || secret == refused) {
-		return time.Time{}, false // until a person or new credentials end the pause
+	if state.paused() && (err != nil || secret == refused) {
+		return now.Add(credentialsInterval), false
 	}
-	if secret != refused {
-		r.options.Client.tokens.drop()
-	}
-	r.mu.Lock()
-	r.lastSecret = secret
-	r.mu.Unlock()
 	if err == nil && secret.Empty() {
 		r.pause(NoCredentials, noCredentials)
 		return time.Time{}, false
 	}
 	if err == nil {
 		err = r.open(ctx)
+		if used := r.options.Client.tokens.used(); !used.Empty() {
+			secret = used // AMS replaced the refresh token
+		}
 	}
+	r.mu.Lock()
+	r.lastSecret = secret
+	r.mu.Unlock()
 	if err != nil {
 		return r.sessionFailed(ctx, err), false
 	}
@@ -113,7 +122,7 @@ var errPaused = errors.New("paused")
 
 // open starts a session and compares the identity with the stored one.
 func (r *Relay) open(ctx context.Context) error {
-	account, err := r.options.Client.Account(ctx)
+	account, err := r.options.Client.Open(ctx)
 	if err != nil {
 		return err
 	}
@@ -132,7 +141,7 @@ func (r *Relay) open(ctx context.Context) error {
 			now.OrganizationID)+
 			" at "+now.URL+", but this site reported for "+
 			orNone(was.OrganizationName, was.OrganizationID)+" at "+was.URL+
-			" so far; enter credentials of that organization, or confirm the change to the new one.")
+			" so far; use credentials of that organization, or confirm the change to the new one.")
 		return errPaused
 	case was.Machine != "" && now.Machine != "" && was.Machine != now.Machine:
 		r.pause(PausedPerson, "This data comes from another machine, which may still report to AMS; confirm that "+
@@ -186,19 +195,24 @@ func (r *Relay) pause(state State, problem string) {
 
 // sessionFailed records that a session failed and returns the time of the next attempt.
 func (r *Relay) sessionFailed(ctx context.Context, err error) time.Time {
-	if errors.Is(err, errPaused) || ctx.Err() != nil {
+	if ctx.Err() != nil {
 		return time.Time{}
 	}
 	failure, ok := errors.AsType[*CallError](err)
 	switch {
+	case errors.Is(err, errPaused):
+		return r.options.Clock.Now().Add(credentialsInterval)
 	case ok && failure.Class == Unauthorized:
 		r.pause(PausedCredentials, failure.Text)
-		return time.Time{}
+		return r.options.Clock.Now().Add(credentialsInterval)
 	case ok && failure.Class == Forbidden:
 		r.pause(PausedPermission, failure.Text)
-		return time.Time{}
+		return r.options.Clock.Now().Add(credentialsInterval)
 	}
 	wait := r.backoff(r.countProbe(), probeCap)
+	if !ok || failure.Class == CredentialsChanged { // a file cannot be read, which needs no call
+		wait = min(wait, credentialsInterval)
+	}
 	if ok && failure.RetryAfter > wait {
 		wait = failure.RetryAfter
 	}
@@ -220,7 +234,7 @@ func failureText(err error) string {
 	if failure, ok := errors.AsType[*CallError](err); ok {
 		return failure.Text
 	}
-	return err.Error()
+	return sentence.New(err)
 }
 
 // backoff returns a random wait. Its limit doubles with each attempt (full jitter).
@@ -256,6 +270,8 @@ func (r *Relay) assessConnection(id string, outcome result) {
 	switch failure.Class {
 	case Unauthorized:
 		r.pause(PausedCredentials, failure.Text)
+	case CredentialsChanged:
+		r.renewSession(failure.Text)
 	case Intercepted:
 		r.offline(failure)
 	case Unreachable:

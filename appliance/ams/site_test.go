@@ -44,6 +44,9 @@ type site struct {
 	wire   http.RoundTripper
 	key    *sitekey.Key
 	full   error // error of each write to the store
+
+	credentials Credentials // secret, or those of the test
+	file        string      // the file of the credentials, if any
 }
 
 // memoryCredentials holds a secret during the test.
@@ -59,6 +62,8 @@ func (m *memoryCredentials) Secret(context.Context) (Secret, error) {
 	return m.secret, nil
 }
 
+func (*memoryCredentials) Remedy() string { return "Enter others." }
+
 func (m *memoryCredentials) Rotate(_ context.Context, _, fresh string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -73,6 +78,7 @@ func newSite(t *testing.T, alter ...func(*Options)) *site {
 	t.Helper()
 	s := &site{T: t, clock: clockwork.NewFakeClockAt(time.Date(2026, 3, 1, 8, 0, 0, 0, time.UTC)),
 		secret: &memoryCredentials{}}
+	s.credentials = s.secret
 	s.ams = amstest.New(s.clock)
 	s.secret.secret.OfflineToken = s.ams.AddAccount(ours)
 	s.wire = amstest.Transport{Handler: s.ams}
@@ -101,12 +107,12 @@ func (s *site) openStore(dir string) {
 // restart replaces the relay, as a new process would.
 func (s *site) restart() {
 	client := NewClient(ClientOptions{
-		URL: amsURL, TokenURL: ssoURL, Transport: s.wire, Credentials: s.secret, UserAgent: "landfall/test",
+		URL: amsURL, TokenURL: ssoURL, Transport: s.wire, Credentials: s.credentials, UserAgent: "landfall/test",
 		Clock:  s.clock,
 		Logger: slog.New(slog.DiscardHandler), Limits: Limits{Call: 2 * time.Second},
 	})
 	options := Options{
-		DB: s.db, Clusters: s, Client: client, URL: amsURL, Credentials: s.secret, Clock: s.clock,
+		DB: s.db, Clusters: s, Client: client, URL: amsURL, Credentials: s.credentials, Clock: s.clock,
 		Logger:  slog.New(slog.DiscardHandler),
 		Workers: 2, Machine: "here", Key: s.key, Jitter: func(upTo time.Duration) time.Duration { return upTo },
 	}

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/jonboulle/clockwork"
+
+	"landfall/appliance/sentence"
 )
 
 // Secret authenticates the site to AMS: an offline token, or the ID and secret of a service
@@ -28,15 +30,19 @@ func (s Secret) Empty() bool {
 type Credentials interface {
 	// Secret returns the secret. It is empty without credentials.
 	Secret(ctx context.Context) (Secret, error)
-	// Rotate stores a new refresh token before its first use.
+	// Rotate stores a new refresh token before its first use. It does nothing if old is no longer
+	// the stored token, because the credentials were replaced since.
 	Rotate(ctx context.Context, old, fresh string) error
+	// Remedy is a sentence that tells a person how to replace rejected credentials.
+	Remedy() string
 }
 
 // tokenMargin is the remaining validity at which an access token is replaced.
 const tokenMargin = time.Minute
 
-// tokens exchanges the secret for access tokens, which stay in memory. Their lifetime starts at
-// their receipt, so a wrong clock does not matter.
+// tokens exchanges the secret for access tokens, which stay in memory. An access token is used only
+// as long as the secret stays the same. Its lifetime starts at its receipt, so a wrong clock does
+// not matter.
 type tokens struct {
 	url      string
 	exchange *exchange
@@ -46,6 +52,7 @@ type tokens struct {
 	refreshLock sync.Mutex // held during a token request
 
 	mu     sync.Mutex
+	secret Secret // secret of the access token
 	access string
 	until  time.Time
 }
@@ -56,39 +63,46 @@ func (t *tokens) validUntil() time.Time {
 	return t.until
 }
 
-// drop deletes the access token of replaced credentials.
-func (t *tokens) drop() {
+// replace sets the access token and its secret.
+func (t *tokens) replace(secret Secret, access string, until time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.access, t.until = "", time.Time{}
+	t.secret, t.access, t.until = secret, access, until
 }
 
-// held returns the valid access token, or "".
-func (t *tokens) held() string {
+// held returns the valid access token of a secret, or "".
+func (t *tokens) held(secret Secret) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if !t.clock.Now().Before(t.until) {
+	if t.secret != secret || !t.clock.Now().Before(t.until) {
 		return ""
 	}
 	return t.access
 }
 
-// get returns an access token. It requests a new token if the present one expires soon or was
-// rejected.
+// used returns the secret of the last access token, or an empty secret.
+func (t *tokens) used() Secret {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.secret
+}
+
+// get returns an access token. It requests a new token if the present one expires soon, was
+// rejected, or belongs to replaced credentials.
 func (t *tokens) get(ctx context.Context, rejected string) (string, error) {
 	t.refreshLock.Lock()
 	defer t.refreshLock.Unlock()
-	if access := t.held(); access != "" && access != rejected {
-		return access, nil
-	}
-	t.drop()
 	secret, err := t.source.Secret(ctx)
 	if err != nil {
-		return "", err
+		return "", &CallError{Class: CredentialsChanged, Op: "token",
+			Text: sentence.New(err), Err: err}
 	}
+	if access := t.held(secret); access != "" && access != rejected {
+		return access, nil
+	}
+	t.replace(Secret{}, "", time.Time{})
 	if secret.Empty() {
-		return "", &CallError{Class: Unauthorized, Op: "token",
-			Text: "There are no credentials for AMS; enter them with landfall ams login."}
+		return "", &CallError{Class: CredentialsChanged, Op: "token", Text: "There are no credentials for AMS."}
 	}
 	got, err := t.request(ctx, secret)
 	if err != nil {
@@ -106,12 +120,11 @@ func (t *tokens) get(ctx context.Context, rejected string) (string, error) {
 		if err := t.source.Rotate(ctx, secret.OfflineToken, wire.RefreshToken); err != nil {
 			return "", err
 		}
+		secret.OfflineToken = wire.RefreshToken
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.access = wire.AccessToken
-	t.until = t.clock.Now().Add(max(time.Duration(wire.ExpiresIn*float64(time.Second))-tokenMargin, 0))
-	return t.access, nil
+	lifetime := max(time.Duration(wire.ExpiresIn*float64(time.Second))-tokenMargin, 0)
+	t.replace(secret, wire.AccessToken, t.clock.Now().Add(lifetime))
+	return wire.AccessToken, nil
 }
 
 func (t *tokens) request(ctx context.Context, secret Secret) (*answer, error) {
@@ -140,8 +153,7 @@ func (t *tokens) request(ctx context.Context, secret Secret) (*answer, error) {
 	if got.object && json.Unmarshal(got.body, &refusal) == nil && refusal.Error != "" && failure.Class != Failing &&
 		failure.Class != Throttled {
 		failure.Class = Unauthorized
-		failure.Text = "AMS rejected the credentials (" + refusal.Error +
-			"); enter new credentials with landfall ams login."
+		failure.Text = "AMS rejected the credentials (" + refusal.Error + "). " + t.source.Remedy()
 	}
 	return nil, failure
 }
@@ -163,9 +175,14 @@ func (f *Fixed) Secret(context.Context) (Secret, error) {
 }
 
 // Rotate implements [Credentials].
-func (f *Fixed) Rotate(_ context.Context, _, fresh string) error {
+func (f *Fixed) Rotate(_ context.Context, old, fresh string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.secret.OfflineToken = fresh
+	if f.secret.OfflineToken == old {
+		f.secret.OfflineToken = fresh
+	}
 	return nil
 }
+
+// Remedy implements [Credentials].
+func (*Fixed) Remedy() string { return "Repeat the command with valid credentials." }

@@ -95,6 +95,8 @@ const (
 	Failing      Class = "failing" // a failure of AMS; another attempt may succeed
 	Refused      Class = "refused" // AMS rejects the request
 	Unsupported  Class = "strange" // AMS does not support the call
+	// the credentials of the session were replaced or removed; nothing was sent
+	CredentialsChanged Class = "credentials-changed"
 )
 
 // CallError is the error of a failed call.

@@ -31,7 +31,8 @@ type Subscriptions interface {
 	Subscriptions(ctx context.Context, clusterID string) ([]map[string]any, error)
 	// Subscription returns a subscription by AMS's ID or by its provisional ID.
 	Subscription(ctx context.Context, id string) (map[string]any, error)
-	// SetCredentials stores credentials; empty credentials delete the stored ones.
+	// SetCredentials stores credentials and opens a session with them, if the site connects
+	// automatically. Empty credentials delete the stored ones.
 	SetCredentials(ctx context.Context, secret ams.Secret) error
 	// Connect makes the relay retry immediately. A site that connects only on request may then
 	// connect for the given time.
@@ -135,7 +136,7 @@ func (s subscriptions) writeOperations() []operation.Operation {
 	return []operation.Operation{
 		{ID: "setAMSCredentials", Method: http.MethodPost, Path: AMSPath + "/credentials",
 			Access: operation.For(access.Administrator), Handler: s.give,
-			Summary: "Store credentials for AMS, and connect",
+			Summary: "Store credentials for AMS; connect with them, except for a site that connects by hand",
 			Body:    ams.Secret{},
 			Status:  http.StatusNoContent, Errors: []int{400, 409}},
 		{ID: "deleteAMSCredentials", Method: http.MethodDelete, Path: AMSPath + "/credentials",
@@ -211,11 +212,7 @@ func (s subscriptions) show(c echo.Context) error {
 }
 
 func (s subscriptions) deleteCredentials(c echo.Context) error {
-	if err := s.of.SetCredentials(c.Request().Context(), ams.Secret{}); err != nil {
-		return err
-	}
-	s.of.Connect(0)
-	return c.NoContent(http.StatusNoContent)
+	return done(c, s.of.SetCredentials(c.Request().Context(), ams.Secret{}))
 }
 
 func (s subscriptions) revoke(c echo.Context) error {
@@ -257,11 +254,7 @@ func (s subscriptions) give(c echo.Context) error {
 	if secret.Empty() {
 		return problem.BadRequest("the body contains neither an offline_token nor a client_id with its client_secret")
 	}
-	if err := s.of.SetCredentials(c.Request().Context(), secret); err != nil {
-		return err
-	}
-	s.of.Connect(defaultConnection)
-	return c.NoContent(http.StatusNoContent)
+	return done(c, s.of.SetCredentials(c.Request().Context(), secret))
 }
 
 func (s subscriptions) connect(c echo.Context) error {
