@@ -147,24 +147,37 @@ func (r *Relay) load(ctx context.Context, group *sync.WaitGroup) error {
 	if err != nil {
 		return err
 	}
-	watcher := r.options.DB.Watch(ctx, revision, outbox.DesiredRows.Prefix())
-	group.Go(func() {
-		for {
-			for changes := range watcher.C() {
-				r.follow(changes)
-			}
-			if !errors.Is(watcher.Err(), store.ErrCompacted) {
+	group.Go(func() { r.watch(ctx, revision) })
+	return nil
+}
+
+// rescanInterval is the wait after a failed reading of the queued clusters.
+const rescanInterval = 10 * time.Second
+
+// watch follows the changes after a revision until ctx ends or the store is closed. If the store no
+// longer has these changes, watch reads the queued clusters instead.
+func (r *Relay) watch(ctx context.Context, revision uint64) {
+	for {
+		watcher := r.options.DB.Watch(ctx, revision, outbox.DesiredRows.Prefix())
+		for changes := range watcher.C() {
+			r.follow(changes)
+		}
+		err := watcher.Err()
+		for err != nil {
+			if ctx.Err() != nil || errors.Is(err, store.ErrClosed) {
 				return
 			}
 			if revision, err = r.scan(); err != nil {
-				r.options.Logger.Error("The clusters that wait for AMS could not be read. Changes are not reported "+
-					"until the next start.", "error", err)
-				return
+				r.options.Logger.Error("The clusters that wait for AMS could not be read. Landfall tries again.",
+					"error", err, "wait", rescanInterval)
+				select {
+				case <-ctx.Done():
+				case <-r.options.Clock.After(rescanInterval):
+				}
 			}
-			watcher = r.options.DB.Watch(ctx, revision, outbox.DesiredRows.Prefix())
 		}
-	})
-	return nil
+		r.wakeUp()
+	}
 }
 
 // index builds the indexes once, in a store from an earlier release.
