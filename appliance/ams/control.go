@@ -50,8 +50,12 @@ func (r *Relay) Retry(ctx context.Context, clusterID, by string) error {
 		})
 }
 
-// clearStop removes the reason for a stop and allows one more creation of the subscription.
+// clearStop removes the reason for a stop. It allows one more creation of the subscription, and
+// that the values that the person saw in AMS are overwritten, by a courier too.
 func clearStop(recorded *outbox.Recorded) {
+	if recorded.Stop != nil {
+		recorded.Overwrite = recorded.Stop.Disputed
+	}
 	recorded.Stop, recorded.Generation, recorded.Reverify = nil, 0, false
 	if mark := recorded.Mark; mark != nil {
 		mark.Tries = min(mark.Tries, maxCreates-1)
@@ -76,6 +80,7 @@ func (r *Relay) Leave(ctx context.Context, clusterID, by string) error {
 	return r.perform(ctx, clusterID, by, "The state in AMS is accepted.", "leave",
 		func(d *outbox.Desired, recorded *outbox.Recorded) error {
 			recorded.Stop, recorded.Generation, recorded.Acked = nil, d.Generation, d.Fields
+			recorded.Overwrite = outbox.Fields{}
 			recorded.Note = "The state in AMS was accepted by " + by + "."
 			if d.Phase == outbox.Absent || !d.DeletedAt.IsZero() {
 				recorded.Closed, recorded.ClosedAt = closedLeft, r.options.Clock.Now().UTC()

@@ -100,7 +100,8 @@ func (r *Relay) rescan() error {
 
 // Imported counts the receipts of one import.
 type Imported struct {
-	Applied int `json:"told"`    // receipts that changed the recorded state
+	Applied int `json:"told"`    // clusters that AMS has confirmed
+	Later   int `json:"later"`   // clusters that the courier could not report completely
 	Already int `json:"already"` // receipts that were imported before
 	Stopped int `json:"stopped"` // clusters that need attention
 	Unknown int `json:"unknown"` // clusters that this site does not have
@@ -164,20 +165,26 @@ func (r *Relay) applyReceipt(ctx context.Context, export string, receipt *Courie
 	}}
 	states := &dbState{r.options.DB, r.options.Clusters}
 	err := states.Modify(ctx, receipt.ClusterID, note, func(d *outbox.Desired, held *outbox.Recorded) error {
-		if held.Lease != nil && held.Lease.Export == export && receipt.Outcome != "later" {
+		if held.Lease != nil && held.Lease.Export == export && receipt.Outcome != outcomeLater {
 			held.Lease = nil
 		}
 		switch {
 		case held.Closed != "" && !(held.Closed == closedNever && carried.SubscriptionID != "" && carried.Closed == ""),
 			held.Generation >= receipt.Desired.Generation,
-			receipt.Outcome == "later" && carried.SubscriptionID == "" && carried.Mark == nil:
+			receipt.Outcome == outcomeLater && carried.SubscriptionID == "" && carried.Mark == nil,
+			answered(held, carried.Stop):
 			if held.SubscriptionID == "" && held.Closed == "" {
 				held.SubscriptionID = carried.SubscriptionID
 			}
 			outcome = func() { counts.Already++ }
+			if receipt.Outcome == outcomeLater && held.Generation < receipt.Desired.Generation {
+				outcome = func() { counts.Later++ }
+			}
 			return nil
 		case carried.Stop != nil && carried.Stop.Generation == d.Generation:
 			outcome = func() { counts.Stopped++ }
+		case receipt.Outcome == outcomeLater:
+			outcome = func() { counts.Later++ }
 		default:
 			outcome = func() { counts.Applied++ }
 		}
@@ -196,4 +203,10 @@ func (r *Relay) applyReceipt(ctx context.Context, export string, receipt *Courie
 	}
 	outcome()
 	return err
+}
+
+// answered reports whether a person has already decided the conflict of a receipt. The receipt was
+// then imported before, or comes from a push that did not know the decision.
+func answered(held *outbox.Recorded, stop *outbox.Stop) bool {
+	return stop != nil && stop.Disputed != (outbox.Fields{}) && stop.Disputed == held.Overwrite
 }

@@ -153,7 +153,8 @@ func TestCourier_faults(t *testing.T) {
 			half, err := c.push(s.Context(), file)
 			require.Error(s, err)
 			counts := c.bring(half)
-			require.Equal(s, 3, counts.Applied-counts.Stopped-countLater(s, half))
+			require.Equal(s, 3, counts.Applied)
+			require.Equal(s, countLater(s, half), counts.Later)
 			s.ams.Heal()
 			c.carry(file)
 			s.clock.Advance(soon)
@@ -269,6 +270,75 @@ func TestCourier_faults(t *testing.T) {
 	})
 }
 
+// disputed returns a cluster whose name was changed here and in OCM, after a courier reported the
+// conflict, and the receipts with the conflict.
+func (s *site) disputed(c *courier) (id string, receipts []byte) {
+	s.Helper()
+	id = s.reserved("one")
+	s.rename(id, "ours")
+	s.ams.Edit(s.recorded(id).SubscriptionID, map[string]any{"display_name": "theirs"})
+	receipts = c.carry(s.export())
+	require.Equal(s, Imported{Stopped: 1}, c.bring(receipts))
+	s.requireStopped(id, outbox.Attention, "try again to overwrite")
+	return id, receipts
+}
+
+// The site has no connection of its own, so the next courier file must carry the decision.
+func TestCourier_carriesDecisionToOverwrite(t *testing.T) {
+	s := newSite(t)
+	c := s.courier()
+	id, _ := s.disputed(c)
+	require.NoError(t, s.relay.Retry(t.Context(), id, "Ann"))
+	require.Equal(t, Imported{Applied: 1}, c.bring(c.carry(s.export())))
+	s.requireRow(id, "Reserved", map[string]any{"display_name": "ours"})
+	s.requireSent(id)
+
+	// the decision is used up
+	s.rename(id, "mine")
+	s.ams.Edit(s.recorded(id).SubscriptionID, map[string]any{"display_name": "theirs"})
+	require.Equal(t, Imported{Stopped: 1}, c.bring(c.carry(s.export())))
+	s.requireRow(id, "Reserved", map[string]any{"display_name": "theirs"})
+}
+
+// A person decided about one value in AMS. Another value is another question.
+func TestCourier_decisionIsAboutTheValueSeen(t *testing.T) {
+	s := newSite(t)
+	c := s.courier()
+	id, _ := s.disputed(c)
+	require.NoError(t, s.relay.Retry(t.Context(), id, "Ann"))
+	s.ams.Edit(s.recorded(id).SubscriptionID, map[string]any{"display_name": "theirs again"})
+	require.Equal(t, Imported{Stopped: 1}, c.bring(c.carry(s.export())))
+	s.requireRow(id, "Reserved", map[string]any{"display_name": "theirs again"})
+	s.requireStopped(id, outbox.Attention, `"theirs again"`)
+	require.NoError(t, s.relay.Retry(t.Context(), id, "Ann"))
+	require.Equal(t, Imported{Applied: 1}, c.bring(c.carry(s.export())))
+	s.requireRow(id, "Reserved", map[string]any{"display_name": "ours"})
+}
+
+func TestCourier_oldReceiptsKeepDecision(t *testing.T) {
+	s := newSite(t)
+	c := s.courier()
+	id, receipts := s.disputed(c)
+	require.NoError(t, s.relay.Retry(t.Context(), id, "Ann"))
+	require.Equal(t, Imported{Already: 1}, c.bring(receipts))
+	require.Equal(t, Imported{Applied: 1}, c.bring(c.carry(s.export())))
+	s.requireRow(id, "Reserved", map[string]any{"display_name": "ours"})
+}
+
+// Receipts about clusters that wait are not counted as confirmed.
+func TestCourier_countsWaitingClusters(t *testing.T) {
+	s := newSite(t)
+	known := s.reserved("known")
+	s.rename(known, "renamed")
+	s.register("created")
+	c, file := s.courier(), s.export()
+	s.ams.Break(amstest.Fault{Op: "create", Times: 1, Do: amstest.CommitThenDrop()})
+	s.ams.Break(amstest.Fault{Op: "update", Times: 1, Do: amstest.DropBefore()})
+	require.Equal(t, Imported{Later: 2}, c.bring(c.carry(file)))
+	s.clock.Advance(soon)
+	require.Equal(t, Imported{Applied: 2}, c.bring(c.carry(file)))
+}
+
 func TestCourier_clusterDeletedDuringLease(t *testing.T) {
 	s := newSite(t)
 	id := s.register("one")
@@ -314,7 +384,8 @@ func FuzzReadCourier(f *testing.F) {
 		f.Fatal(err)
 	}
 	var out bytes.Buffer
-	file := CourierFile{Header: CourierHeader{Kind: Export, Export: "1"}, Entries: []CourierEntry{{ClusterID: "a"}}}
+	file := CourierFile{Header: CourierHeader{Kind: Export, Export: "1", Site: key.Public().Fingerprint()},
+		Entries: []CourierEntry{{ClusterID: "a"}}}
 	if err := WriteCourier(&out, key, file); err != nil {
 		f.Fatal(err)
 	}

@@ -115,8 +115,10 @@ type Action struct {
 	Until  time.Time
 	Stop   string // outbox.Blocked, outbox.Attention
 	Reason string // reason for the stop, a sentence
-	Note   string // information for people
-	Ended  string
+	// values in AMS that a person may decide to overwrite
+	Disputed outbox.Fields
+	Note     string // information for people
+	Ended    string
 }
 
 // maxCreates is the number of POSTs after which a person must decide.
@@ -294,9 +296,9 @@ func (s Situation) keep() Action {
 // that was edited in AMS since then. If a field changed on both sides, the relay overwrites it and
 // a courier does not.
 func (s Situation) delta(action Action) Action {
-	acked, shown := s.Recorded.Acked, action.Row.fields()
+	acked, shown, allowed := s.Recorded.Acked, action.Row.fields(), s.Recorded.Overwrite
 	disputed := ""
-	field := func(name, wanted, known, seen string, overwrite bool, to, ack *string) {
+	field := func(name, wanted, known, seen, allowed string, overwrite bool, to, ack, dispute *string) {
 		overwrite = overwrite || s.sent(seen)
 		switch {
 		case wanted == "":
@@ -308,7 +310,9 @@ func (s Situation) delta(action Action) Action {
 				fmt.Sprintf("The %s was changed in AMS to %q; Landfall does not overwrite it.",
 					name,
 					seen))
-		case known != seen && seen != "" && (s.Courier || s.Recorded.Reverify && known != "") && !overwrite:
+		case known != seen && seen != "" && (s.Courier || s.Recorded.Reverify && known != "") && !overwrite &&
+			seen != allowed:
+			*dispute = seen
 			disputed = fmt.Sprintf("AMS has the %s %q instead of %q, and %q is to be sent; try again to "+
 				"overwrite the value in AMS, or accept it.", name, seen, known, wanted)
 		default:
@@ -316,20 +320,21 @@ func (s Situation) delta(action Action) Action {
 		}
 	}
 	d := s.Desired
-	field("name", d.DisplayName, acked.DisplayName, shown.DisplayName, false, &action.Patch.DisplayName,
-		&action.Acked.DisplayName)
+	field("name", d.DisplayName, acked.DisplayName, shown.DisplayName, allowed.DisplayName, false,
+		&action.Patch.DisplayName, &action.Acked.DisplayName, &action.Disputed.DisplayName)
 	if !s.Recorded.Twin {
 		field("cluster's own id", d.ExternalClusterID, acked.ExternalClusterID, shown.ExternalClusterID,
-			action.Row.Status == statusReserved,
-			&action.Patch.ExternalClusterID, &action.Acked.ExternalClusterID)
+			allowed.ExternalClusterID, action.Row.Status == statusReserved,
+			&action.Patch.ExternalClusterID, &action.Acked.ExternalClusterID, &action.Disputed.ExternalClusterID)
 	}
-	field("console's URL", d.ConsoleURL, acked.ConsoleURL, shown.ConsoleURL, false, &action.Patch.ConsoleURL,
-		&action.Acked.ConsoleURL)
+	field("console's URL", d.ConsoleURL, acked.ConsoleURL, shown.ConsoleURL, allowed.ConsoleURL, false,
+		&action.Patch.ConsoleURL, &action.Acked.ConsoleURL, &action.Disputed.ConsoleURL)
 	switch {
 	case disputed != "" && s.Courier:
-		return Action{Do: Dispute, Rule: action.Rule, Row: action.Row, Reason: disputed}
+		return Action{Do: Dispute, Rule: action.Rule, Row: action.Row, Reason: disputed, Disputed: action.Disputed}
 	case disputed != "":
-		return Action{Do: Refuse, Rule: action.Rule, Row: action.Row, Stop: outbox.Attention, Reason: disputed}
+		return Action{Do: Refuse, Rule: action.Rule, Row: action.Row, Stop: outbox.Attention, Reason: disputed,
+			Disputed: action.Disputed}
 	case action.Patch == outbox.Fields{} && action.Status == "":
 		return s.finished(action)
 	}

@@ -87,6 +87,9 @@ func Push(ctx context.Context, file *CourierFile, options PushOptions) (*Courier
 	return receipts, errors.Join(ended, states.close())
 }
 
+// outcomeLater is the outcome of a receipt about a cluster that AMS has not confirmed.
+const outcomeLater = "later"
+
 func first(texts ...string) string {
 	for _, text := range texts {
 		if text != "" {
@@ -215,7 +218,7 @@ func (b *progressFile) receipt(was CourierEntry, outcome result) CourierEntry {
 	case outcome.state == synced:
 		receipt.Outcome = "sent"
 	default:
-		receipt.Outcome = "later"
+		receipt.Outcome = outcomeLater
 		if outcome.failure != nil {
 			receipt.Problem = outcome.failure.Text
 		}

@@ -134,9 +134,11 @@ func (v *attempt) act(ctx context.Context, action Action) (result, bool) {
 	case Wait:
 		return v.wait(ctx, action), true
 	case Refuse:
-		return v.stop(ctx, outbox.Stop{Kind: action.Stop, Reason: action.Reason}, "decide"), true
+		return v.stop(ctx, outbox.Stop{Kind: action.Stop, Reason: action.Reason, Disputed: action.Disputed},
+			"decide"), true
 	case Dispute:
-		return v.stop(ctx, outbox.Stop{Kind: outbox.Attention, Reason: action.Reason}, "decide"), true
+		return v.stop(ctx, outbox.Stop{Kind: outbox.Attention, Reason: action.Reason, Disputed: action.Disputed},
+			"decide"), true
 	case Create:
 		err = v.create(ctx)
 	case Adopt:
@@ -218,6 +220,7 @@ func (v *attempt) rest(ctx context.Context, action Action) result {
 func (v *attempt) confirm(r *outbox.Recorded, action Action) {
 	r.Generation = v.d.Generation
 	r.Stop, r.Reverify, r.Note = nil, false, cmp.Or(action.Note, r.Note)
+	r.Overwrite = outbox.Fields{}
 	if action.Row == nil {
 		return
 	}

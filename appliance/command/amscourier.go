@@ -97,9 +97,9 @@ func newAMSImport() *cobra.Command {
 				return err
 			}
 			fmt.Fprintf(cmd.OutOrStdout(),
-				"%d clusters confirmed, %d receipts already imported, %d need attention, %d belong to unknown "+
-					"clusters.\n",
-				imported.Applied, imported.Already, imported.Stopped, imported.Unknown)
+				"%d clusters confirmed, %d still waiting, %d receipts already imported, %d need attention, %d belong to "+
+					"unknown clusters.\n",
+				imported.Applied, imported.Later, imported.Already, imported.Stopped, imported.Unknown)
 			return nil
 		},
 	}

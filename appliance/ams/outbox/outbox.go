@@ -91,6 +91,8 @@ type Stop struct {
 	OperationID string    `json:"operation_id,omitempty"`
 	At          time.Time `json:"at"`
 	RetryAt     time.Time `json:"retry_at,omitzero"` // time of the next attempt after a limit or quota
+	// values in AMS that differ from the last confirmed ones and would be overwritten
+	Disputed Fields `json:"disputed,omitzero"`
 }
 
 // Kinds of [Stop].
@@ -125,6 +127,8 @@ type Recorded struct {
 	Mark       *Mark           `json:"mark,omitempty"`
 	Stop       *Stop           `json:"stop,omitempty"`
 	Lease      *Lease          `json:"lease,omitempty"`
+	// values in AMS that a person has decided to overwrite, until AMS confirms the cluster
+	Overwrite Fields `json:"overwrite,omitzero"`
 	// the store was restored from a backup: a missing subscription is not recreated
 	Reverify   bool      `json:"reverify,omitempty"`
 	Closed     string    `json:"closed,omitempty"` // how the subscription ended: deleted, left, never

@@ -80,8 +80,8 @@ export const Couriers = ({ status, act, failed, changed }: Props) => {
         )}
         {imported && (
           <Alert isInline variant="success" title="Receipts imported.">
-            {imported.told} sent, {imported.already} already recorded, {imported.stopped} need attention,{' '}
-            {imported.unknown} of other sites.
+            {imported.told} sent, {imported.later} still waiting, {imported.already} already recorded,{' '}
+            {imported.stopped} need attention, {imported.unknown} of other sites.
           </Alert>
         )}
         {status.couriers.length > 0 && (

@@ -114,7 +114,7 @@ export const exportCourier = async (): Promise<{ name: string; file: Blob }> => 
 /** Returns the changes of a lost courier to the relay. */
 export const revokeCourier = (exportId: string) => request('DELETE', `${root}/exports/${encodeURIComponent(exportId)}`);
 
-export type Imported = { told: number; already: number; stopped: number; unknown: number };
+export type Imported = { told: number; later: number; already: number; stopped: number; unknown: number };
 
 /**
  * Imports a courier's receipts; `trust` is the fingerprint of a key that is used for the first
