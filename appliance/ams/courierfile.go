@@ -183,6 +183,8 @@ func verifyCourier(packed []byte, kind CourierKind, header *CourierHeader) error
 	case header.Kind != kind:
 		return refuseFile("it contains %s; expected %s: landfall ams push reads an export, "+
 			"landfall ams import reads receipts", header.Kind, kind)
+	case kind == Export && header.Site != header.Key.Fingerprint():
+		return refuseFile("it names the site %s, but the key %s signed it", header.Site, header.Key.Fingerprint())
 	}
 	digest, count := sha256.New(), 0
 	last := append([]byte(nil), first...)

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -114,29 +115,35 @@ type pushCredentials struct{ tokenFile, clientID, secretFile, ocmConfig string }
 
 func newAMSPush() *cobra.Command {
 	var given pushCredentials
-	var progress, receipts, tokenURL, proxy, caFile, site, account string
+	var progress, receipts, apiURL, tokenURL, proxy, caFile, site, account string
 	cmd := &cobra.Command{
 		Use:   "push FILE",
 		Short: "On a connected machine: send the updates of a site's file to AMS, and write the receipts",
 		Long: "On a connected machine: send the updates in a site's file to AMS with your own credentials, and write " +
 			"the receipts\nnext to the file. An interrupted push can be repeated: it continues where it stopped and " +
-			"sends nothing twice.",
+			"sends nothing twice.\n\n" +
+			"The first file of a site must be confirmed: enter yes after comparing the fingerprint of its key with " +
+			"the output of\nlandfall ams export, or name the fingerprint with --site. Credentials are sent to the " +
+			"environments of OpenShift\nCluster Manager and to the URL in --url only, over https.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, arguments []string) error {
-			text, err := os.ReadFile(arguments[0])
-			if err != nil {
-				return fmt.Errorf("read the file: %w", err)
+			if err := ams.CheckTokenURL(tokenURL); err != nil {
+				return err
 			}
-			file, err := ams.ReadCourier(bytes.NewReader(text), ams.Export, nil)
+			directory, err := ownDirectory()
 			if err != nil {
 				return err
 			}
-			if site != "" && site != file.Header.Key.Fingerprint() {
-				return fmt.Errorf("%s is signed by the site with the key %s, not %s", arguments[0],
-					file.Header.Key.Fingerprint(),
-					site)
+			file, err := readExport(arguments[0], func(h ams.CourierHeader) error {
+				if err := ams.CheckPushURL(h.APIURL, apiURL); err != nil {
+					return err
+				}
+				return confirmSite(cmd, ams.NewKnownSites(directory), h.Site, site, !given.readsInput())
+			})
+			if err != nil {
+				return err
 			}
-			key, err := ownKey()
+			key, err := sitekey.LoadOrCreate(directory)
 			if err != nil {
 				return err
 			}
@@ -174,11 +181,14 @@ func newAMSPush() *cobra.Command {
 		"configuration file of the ocm command after ocm login; it is not changed")
 	flags.StringVar(&progress, "progress", "", "file that records the progress of the push (default FILE.progress)")
 	flags.StringVarP(&receipts, "output", "o", "", "file for the receipts (default FILE.receipts.lfc)")
+	flags.StringVar(&apiURL, "url", "",
+		"URL of AMS, if the site does not report to an environment of OpenShift Cluster Manager")
 	flags.StringVar(&tokenURL, "token-url", config.Default().AMS.TokenURL,
 		"URL at which credentials are exchanged for tokens")
 	flags.StringVar(&proxy, "proxy", "", "URL of a proxy (default: HTTPS_PROXY)")
 	flags.StringVar(&caFile, "ca-bundle", "", "additional CA certificates (PEM)")
-	flags.StringVar(&site, "site", "", "fingerprint of the site's key; the push stops if another key signed the file")
+	flags.StringVar(&site, "site", "",
+		"fingerprint of the site's key; required for the first file of a site if nobody can answer a question")
 	flags.StringVar(&account, "account", "",
 		"user name of the owner of new subscriptions (default: the name in the file, or the user of the credentials)")
 	return cmd
@@ -208,6 +218,48 @@ func pushClient(apiURL, tokenURL, proxy, caFile string, secret ams.Secret) (*ams
 		UserAgent: "landfall/" + Version(), Clock: clockwork.NewRealClock(), Logger: slog.New(slog.DiscardHandler),
 	}), nil
 }
+
+// readExport reads a site's file. accept decides about its header.
+func readExport(path string, accept func(ams.CourierHeader) error) (*ams.CourierFile, error) {
+	in, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("read the file: %w", err)
+	}
+	file, err := ams.ReadCourier(in, ams.Export, accept)
+	if err := errors.Join(err, in.Close()); err != nil {
+		return nil, err
+	}
+	return file, nil
+}
+
+// confirmSite returns an error unless this machine knows the site with a fingerprint, or a person
+// confirms it: with the same fingerprint in expected, or with an answer if mayAsk is true.
+func confirmSite(cmd *cobra.Command, known *ams.KnownSites, site, expected string, mayAsk bool) error {
+	if expected != "" && expected != site {
+		return fmt.Errorf("the file is signed by the site with the key %s, not %s", site, expected)
+	}
+	isKnown, err := known.Contains(site)
+	if err != nil || isKnown {
+		return err
+	}
+	answer := ""
+	if expected == "" && mayAsk {
+		fmt.Fprintf(cmd.ErrOrStderr(), "No file of the site with the key\n  %s\nwas pushed on this machine before. "+
+			"Did landfall ams export show this key at the site? Enter yes: ", site)
+		answer, err = bufio.NewReader(cmd.InOrStdin()).ReadString('\n')
+		if err != nil && !errors.Is(err, io.EOF) {
+			return fmt.Errorf("read the answer: %w", err)
+		}
+	}
+	if expected == "" && strings.TrimSpace(answer) != "yes" {
+		return fmt.Errorf("nothing was sent, because the site's key is not known on this machine; compare it with the "+
+			"output of landfall ams export at the site, and push with --site %s", site)
+	}
+	return known.Add(site)
+}
+
+// readsInput reports whether the credentials come from standard input.
+func (p pushCredentials) readsInput() bool { return p.tokenFile == "-" || p.secretFile == "-" }
 
 func (p pushCredentials) read(in io.Reader) (ams.Secret, error) {
 	switch {
@@ -248,17 +300,18 @@ func readOCM(path string) (ams.Secret, error) {
 	return secret, nil
 }
 
-// ownKey returns this machine's key, which signs receipts. It creates the key at the first use.
-func ownKey() (*sitekey.Key, error) {
+// ownDirectory returns the directory with this machine's key, which signs receipts, and the known
+// sites. It creates the directory at the first use.
+func ownDirectory() (string, error) {
 	directory, err := os.UserConfigDir()
 	if err != nil {
-		return nil, fmt.Errorf("find the directory for this machine's key: %w", err)
+		return "", fmt.Errorf("find the directory for this machine's key: %w", err)
 	}
 	directory = filepath.Join(directory, "landfall")
 	if err := os.MkdirAll(directory, 0o700); err != nil {
-		return nil, fmt.Errorf("create the directory for this machine's key: %w", err)
+		return "", fmt.Errorf("create the directory for this machine's key: %w", err)
 	}
-	return sitekey.LoadOrCreate(directory)
+	return directory, nil
 }
 
 func writeReceipts(out io.Writer, path string, key *sitekey.Key, receipts ams.CourierFile) error {

@@ -1,11 +1,9 @@
 package command
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 
 	"github.com/jonboulle/clockwork"
 	"github.com/spf13/cobra"
@@ -47,11 +45,7 @@ func newAMSPlan() *cobra.Command {
 }
 
 func planOfFile(cmd *cobra.Command, path string) ([]ams.Planned, error) {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("read the file: %w", err)
-	}
-	file, err := ams.ReadCourier(bytes.NewReader(text), ams.Export, nil)
+	file, err := readExport(path, nil)
 	if err != nil {
 		return nil, err
 	}
