@@ -30,6 +30,7 @@ import (
 const (
 	Root           = "/api/accounts_mgmt/v1"
 	Authorizations = "/api/authorizations/v1"
+	Clusters       = "/api/clusters_mgmt/v1"
 	TokenPath      = "/auth/realms/redhat-external/protocol/openid-connect/token"
 )
 
@@ -58,7 +59,8 @@ func Operations(options Options) []operation.Operation {
 	accounts := slices.Concat(s.accountOperations(), s.labelOperations(), s.subscriptionOperations(),
 		s.planOperations(), otherPaths())
 	authorizations := slices.Concat(s.reviewOperations(), otherPaths())
-	return slices.Concat(s.tokenOperations(), s.guarded(Root, accounts), s.guarded(Authorizations, authorizations))
+	return slices.Concat(s.tokenOperations(), s.guarded(Root, accounts), s.guarded(Authorizations, authorizations),
+		s.guarded(Clusters, clusterOperations()))
 }
 
 // guarded returns the operations with a prefix. They require a token and write errors in the format
@@ -82,6 +84,17 @@ func otherPaths() []operation.Operation {
 		{Method: operation.RouteNotFound, Path: "", Handler: echo.NotFoundHandler},
 		{Method: operation.RouteNotFound, Path: "/*", Handler: echo.NotFoundHandler},
 	}
+}
+
+// clusterOperations returns the routes of OCM's clusters service, which the site does not serve.
+// Clients of OCM, such as "ocm list clusters", can only read errors in the format of OCM.
+func clusterOperations() []operation.Operation {
+	operations := otherPaths()
+	operations[0].Handler = func(echo.Context) error {
+		return notFound("this appliance does not serve OCM's clusters service; list its clusters with " +
+			"ocm get subscriptions")
+	}
+	return operations
 }
 
 // failure is an error in the format of AMS, with an error number in addition to the HTTP status.

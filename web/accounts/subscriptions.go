@@ -1,12 +1,14 @@
 package accounts
 
 import (
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
 
 	"github.com/labstack/echo/v4"
 
+	"landfall/appliance/ams/local"
 	"landfall/web/operation"
 )
 
@@ -68,6 +70,11 @@ func (s *service) listSubscriptions(c echo.Context) error {
 			return err
 		}
 	}
+	if wantsAccounts(c, q) {
+		if err := s.completeCreators(all...); err != nil {
+			return err
+		}
+	}
 	if s.wantsLabels(c, q) {
 		for _, subscription := range all {
 			if err := s.addLabels(subscription, subscriptionBearer(subscription),
@@ -89,10 +96,50 @@ func (s *service) wantsLabels(c echo.Context, q *query) bool {
 		slices.ContainsFunc(q.search.Names(), about) || slices.ContainsFunc(q.fields, about)
 }
 
+// wantsAccounts reports whether a request for a list names other fields of the creators than those
+// of a reference.
+func wantsAccounts(c echo.Context, q *query) bool {
+	about := func(name string) bool {
+		field, isCreator := strings.CutPrefix(name, "creator.")
+		return isCreator && !slices.Contains([]string{"id", "kind", "href"}, field)
+	}
+	return c.QueryParam("fetchAccounts") == "true" || slices.ContainsFunc(q.search.Names(), about) ||
+		slices.ContainsFunc(q.fields, about) ||
+		slices.ContainsFunc(q.order, func(by ordering) bool { return about(by.name) })
+}
+
+// completeCreators adds the fields of the site's accounts to the creators of subscriptions. The
+// site does not know other accounts of its organization.
+func (s *service) completeCreators(subscriptions ...object) error {
+	accounts, err := s.Site.Accounts()
+	if err != nil {
+		return err
+	}
+	for _, subscription := range subscriptions {
+		creator, _ := subscription["creator"].(object)
+		i := slices.IndexFunc(accounts, func(a local.Account) bool { return a.ID == text(creator["id"]) })
+		if i < 0 {
+			continue
+		}
+		shown, err := s.account(accounts[i])
+		if err != nil {
+			return err
+		}
+		maps.Copy(shown, creator)
+		subscription["creator"] = shown
+	}
+	return nil
+}
+
 func (s *service) getSubscription(c echo.Context) error {
 	subscription, err := s.Subscriptions.Subscription(c.Request().Context(), c.Param("id"))
 	if err != nil {
 		return err
+	}
+	if c.QueryParam("fetchAccounts") == "true" {
+		if err := s.completeCreators(subscription); err != nil {
+			return err
+		}
 	}
 	if err := s.addLabels(subscription, subscriptionBearer(subscription), text(subscription["id"])); err != nil {
 		return err

@@ -39,6 +39,7 @@ type site struct {
 type nobody struct{}
 
 func (nobody) Secret(context.Context) (ams.Secret, error)      { return ams.Secret{}, nil }
+func (nobody) Remedy() string                                  { return "" }
 func (nobody) Rotate(context.Context, string, string) error    { return nil }
 func (nobody) RoundTrip(*http.Request) (*http.Response, error) { return nil, http.ErrHandlerTimeout }
 func (nobody) RecordSubscription(context.Context, string, string, string, bool, func(*store.Tx) error) error {
@@ -286,6 +287,41 @@ func TestLists_searchOrderPages(t *testing.T) {
 	require.Equal(t, []any{map[string]any{"id": pick(found, "id")[0], "display_name": "a",
 		"plan": map[string]any{"type": "OCP"}}}, found["items"])
 	require.EqualValues(t, 1, found["total"])
+}
+
+func TestAccounts_searchByCreator(t *testing.T) {
+	s := newSite(t)
+	s.cluster("one", "")
+	s.cluster("two", "")
+	ocm := s.ocm(s.token(local.Request{}).Secret)
+	_, account := s.get(ocm, accounts.Root+"/current_account")
+	name := account["username"].(string)
+	_, found := s.get(ocm, subscriptions, "search=creator.username = '"+name+"'", "order=creator.username, display_name",
+		"fields=display_name,creator.username")
+	require.Equal(t, []any{"one", "two"}, pick(found, "display_name"))
+	require.Equal(t, []any{name, name}, pick(found, "creator.username"))
+	_, found = s.get(ocm, subscriptions, "search=creator.username = 'nobody'")
+	require.Empty(t, pick(found, "id"))
+	_, found = s.get(ocm, subscriptions)
+	require.NotContains(t, found["items"].([]any)[0].(map[string]any)["creator"], "username", "a reference")
+	for _, path := range []string{subscriptions, subscriptions + "/" + pick(found, "id")[0].(string)} {
+		_, answer := s.get(ocm, path, "fetchAccounts=true")
+		one := answer
+		if items, isList := answer["items"].([]any); isList {
+			one = items[0].(map[string]any)
+		}
+		require.Equal(t, name, one["creator"].(map[string]any)["username"], path)
+	}
+}
+
+// The command "ocm list clusters" sends this request. The SDK shows the reason only if it can read
+// the error.
+func TestAccounts_clustersServiceError(t *testing.T) {
+	s := newSite(t)
+	ocm := s.ocm(s.token(local.Request{}).Secret)
+	_, err := ocm.ClustersMgmt().V1().Clusters().List().SendContext(t.Context())
+	require.ErrorContains(t, err, "status is 404, identifier is '7'")
+	require.ErrorContains(t, err, "ocm get subscriptions")
 }
 
 func TestAccounts_errorsInAMSFormat(t *testing.T) {
