@@ -39,6 +39,7 @@ type walk struct {
 	faulty  bool
 	trace   []string
 	client  *Client
+	opened  bool // the client has a session
 	secret  *memoryCredentials
 }
 
@@ -60,6 +61,7 @@ func newWalk(seed uint64, faulty bool) *walk {
 
 // start starts a new process on the data of the old one.
 func (w *walk) start() {
+	w.opened = false
 	w.client = NewClient(ClientOptions{
 		URL: amsURL, TokenURL: ssoURL, Transport: walkLine{w}, Credentials: w.secret, UserAgent: "landfall/test",
 		Clock:  w.clock,
@@ -144,6 +146,12 @@ func (w *walk) attempt(id string) (outcome result) {
 			panic(reason)
 		}
 	}()
+	if !w.opened {
+		if _, err := w.client.Open(context.Background()); err != nil {
+			return result{state: waiting}
+		}
+		w.opened = true
+	}
 	t := &reconciler{
 		api: w.client, states: w, clock: w.clock, account: ours.Username, identity: "here", by: byRelay,
 		site: Site{Organization: ours.Organization, AccountID: ours.ID, FinalStatus: statusActive,
