@@ -21,6 +21,14 @@ type Bucket[T any] struct {
 	version  int
 	deepCopy copier // set for a cached bucket
 	cached   bool
+	weight   int // see CachedWeight
+}
+
+// Raw is a value that is stored as the JSON text that it holds, like json.RawMessage.
+type Raw interface {
+	JSON() []byte
+	// SetJSON sets the text. The value may keep the slice.
+	SetJSON(text []byte)
 }
 
 // NewBucket describes the bucket with the given name. Values of type json.RawMessage must be JSON
@@ -34,6 +42,14 @@ func NewBucket[T any](name string, version int) Bucket[T] {
 // decoding JSON. Use it for values that are read much more often than changed.
 func (b Bucket[T]) Cached() Bucket[T] {
 	b.cached, b.deepCopy = true, copiers{}.forType(reflect.TypeFor[T]())
+	return b
+}
+
+// CachedWeight is Cached for values that need weight times as much memory as other decoded values.
+// Fewer of them are cached.
+func (b Bucket[T]) CachedWeight(weight int) Bucket[T] {
+	b = b.Cached()
+	b.weight = weight
 	return b
 }
 
@@ -75,7 +91,7 @@ func (b Bucket[T]) cachedValue(tx *Tx, key string, row []byte) (*T, error) {
 		if err != nil || tx.rows.Writable() && r.modified >= tx.first {
 			return value, err
 		}
-		tx.db.decoded.put(&decodedRow{b.prefix + key, r.modified, len(r.value), value})
+		tx.db.decoded.put(&decodedRow{b.prefix + key, r.modified, len(r.value) * max(b.weight, 1), value})
 		cached = value
 	}
 	own := *cached.(*T)
@@ -198,10 +214,15 @@ func (b Bucket[T]) each(tx *Tx, fn func(string, *T) error) func(string, []byte) 
 	}
 }
 
-// encode returns the JSON of a value. It returns a json.RawMessage unchanged.
+// encode returns the JSON of a value. It returns the text of a json.RawMessage or Raw unchanged.
 func encode(value any) ([]byte, error) {
-	if raw, ok := value.(*json.RawMessage); ok && len(*raw) > 0 {
-		return *raw, nil
+	switch raw := value.(type) {
+	case *json.RawMessage:
+		if len(*raw) > 0 {
+			return *raw, nil
+		}
+	case Raw:
+		return raw.JSON(), nil
 	}
 	return fastjson.Marshal(value)
 }
@@ -212,8 +233,12 @@ func (b Bucket[T]) decode(tx *Tx, key string, stored []byte) (*T, error) {
 		return nil, err
 	}
 	value := new(T)
-	if raw, ok := any(value).(*json.RawMessage); ok {
+	switch raw := any(value).(type) {
+	case *json.RawMessage:
 		*raw = bytes.Clone(text)
+		return value, nil
+	case Raw:
+		raw.SetJSON(bytes.Clone(text))
 		return value, nil
 	}
 	if err := fastjson.UnmarshalOwn(text, value); err != nil {

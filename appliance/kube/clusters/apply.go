@@ -36,7 +36,7 @@ const mirrorName = "mirrorRegistryRef"
 // prepareObjects sets finalizers, owner references and labels before the objects are applied.
 func (c *Controller) prepareObjects(ctx context.Context, s *snapshot) error {
 	return c.update(ctx, func(tx *store.Tx) error {
-		if err := c.setMetadata(tx, s.namespace, s.name, s.aci.Name, c.Clock.Now()); err != nil {
+		if err := c.updateMetadata(tx, s, c.Clock.Now()); err != nil {
 			return err
 		}
 		for _, ref := range s.secretRefs() {
@@ -53,34 +53,43 @@ func (c *Controller) prepareObjects(ctx context.Context, s *snapshot) error {
 	})
 }
 
-// setMetadata sets the finalizers of a ClusterDeployment and its AgentClusterInstall, and the
-// owner reference between them.
-func (c Projector) setMetadata(tx *store.Tx, namespace, name, install string, now time.Time) error {
-	var owner metav1.OwnerReference
-	err := c.updateDeployment(tx, namespace, name, func(cd *hivev1.ClusterDeployment) error {
-		owner = metav1.OwnerReference{APIVersion: objects.ClusterDeployments.APIVersion(),
-			Kind: objects.ClusterDeployments.Kind, Name: cd.Name, UID: cd.UID}
-		if cd.DeletionTimestamp == nil && !slices.Contains(cd.Finalizers, clusterDeploymentFinalizer) {
-			cd.Finalizers = append(cd.Finalizers, clusterDeploymentFinalizer)
-		}
-		if cd.Labels[labelClusterPlatform] == "" {
-			cd.Labels = withLabel(cd.Labels, labelClusterPlatform, platformAgentBareMetal)
-		}
-		initHiveConditions(cd, now)
-		return nil
-	})
+// updateMetadata sets the metadata of a ClusterDeployment and its AgentClusterInstall, if they exist.
+func (c Projector) updateMetadata(tx *store.Tx, s *snapshot, now time.Time) error {
+	cd, err := objects.Edit[hivev1.ClusterDeployment](c.Objects, tx, objects.ClusterDeployments, s.namespace, s.name)
 	if err != nil {
 		return objects.IgnoreNotFound(err)
 	}
-	return objects.IgnoreNotFound(c.updateInstall(tx, namespace, install, func(aci *hiveext.AgentClusterInstall) error {
-		if aci.DeletionTimestamp == nil && !slices.Contains(aci.Finalizers, clusterInstallFinalizer) {
-			aci.Finalizers = append(aci.Finalizers, clusterInstallFinalizer)
-		}
-		if !slices.ContainsFunc(aci.OwnerReferences, func(r metav1.OwnerReference) bool { return r.UID == owner.UID }) {
-			aci.OwnerReferences = append(aci.OwnerReferences, owner)
-		}
-		return nil
-	}))
+	aci, err := objects.Edit[hiveext.AgentClusterInstall](c.Objects, tx, objects.AgentClusterInstalls, s.namespace,
+		s.aci.Name)
+	if err != nil {
+		return objects.IgnoreNotFound(err)
+	}
+	setMetadata(cd.Object, aci.Object, now)
+	if _, err := cd.Save(c.Objects, tx, now); err != nil {
+		return err
+	}
+	_, err = aci.Save(c.Objects, tx, now)
+	return err
+}
+
+// setMetadata sets the finalizers of a ClusterDeployment and its AgentClusterInstall, and the
+// owner reference between them.
+func setMetadata(cd *hivev1.ClusterDeployment, aci *hiveext.AgentClusterInstall, now time.Time) {
+	if cd.DeletionTimestamp == nil && !slices.Contains(cd.Finalizers, clusterDeploymentFinalizer) {
+		cd.Finalizers = append(cd.Finalizers, clusterDeploymentFinalizer)
+	}
+	if cd.Labels[labelClusterPlatform] == "" {
+		cd.Labels = withLabel(cd.Labels, labelClusterPlatform, platformAgentBareMetal)
+	}
+	initHiveConditions(cd, now)
+	owner := metav1.OwnerReference{APIVersion: objects.ClusterDeployments.APIVersion(),
+		Kind: objects.ClusterDeployments.Kind, Name: cd.Name, UID: cd.UID}
+	if aci.DeletionTimestamp == nil && !slices.Contains(aci.Finalizers, clusterInstallFinalizer) {
+		aci.Finalizers = append(aci.Finalizers, clusterInstallFinalizer)
+	}
+	if !slices.ContainsFunc(aci.OwnerReferences, func(r metav1.OwnerReference) bool { return r.UID == owner.UID }) {
+		aci.OwnerReferences = append(aci.OwnerReferences, owner)
+	}
 }
 
 func withLabel(labels map[string]string, name, value string) map[string]string {

@@ -217,8 +217,12 @@ func (c *Controller) reportSync(ctx context.Context, s *snapshot, failure error)
 	})
 }
 
-// update runs a transaction.
+// update runs a transaction. Most reconciles change nothing. A read-only transaction finds that out
+// without keeping other updates waiting, so it runs first. fn can be repeated.
 func (c *Controller) update(ctx context.Context, fn func(*store.Tx) error) error {
+	if err := c.DB.View(fn); !errors.Is(err, store.ErrReadOnly) {
+		return err
+	}
 	return c.DB.Update(ctx, fn)
 }
 

@@ -28,57 +28,44 @@ import (
 // browser.
 const labelGenerated = "landfall.io/made-for-cluster"
 
-// generate creates the objects of a cluster that was registered over REST or in the browser. It
-// returns nil for a cluster that can't have objects.
-func (c Projector) generate(tx *store.Tx, rows view.Rows, view *view.Cluster,
-	now time.Time) (*view.Cluster, error) {
-	if kind := *view.Kind; kind != models.ClusterKindCluster && kind != models.ClusterKindAddHostsCluster ||
-		view.Name == "" {
+// generate makes the objects of a cluster that was registered over REST or in the browser, and
+// records them as applied to the cluster. It returns nil for a cluster that can't have objects.
+func (c Projector) generate(tx *store.Tx, rows view.Rows, s *snapshot, now time.Time) (*pairEdit, error) {
+	if kind := *s.view.Kind; kind != models.ClusterKindCluster && kind != models.ClusterKindAddHostsCluster ||
+		s.view.Name == "" {
 		return nil, nil
 	}
-	id := view.ID.String()
-	namespace, name := view.Name, view.Name
-	if c.Objects.Exists(tx, objects.ClusterDeployments, namespace, name) {
-		namespace += "-" + id[:8]
+	id := s.view.ID.String()
+	s.namespace, s.name = s.view.Name, s.view.Name
+	if c.Objects.Exists(tx, objects.ClusterDeployments, s.namespace, s.name) {
+		s.namespace += "-" + id[:8]
 	}
-	if err := c.createNamespace(tx, namespace, now); err != nil {
+	if err := c.createNamespace(tx, s.namespace, now); err != nil {
 		return nil, err
 	}
-	cd, aci, err := c.objectsFor(tx, rows, view, namespace, now)
+	cd, aci, err := c.objectsFor(tx, rows, s.view, s.namespace, now)
 	if err != nil {
 		return nil, err
 	}
-	if err := errors.Join(
-		c.Objects.Create(tx, objects.ClusterDeployments, cd, now),
-		c.Objects.Create(tx, objects.AgentClusterInstalls, aci, now),
-		record.NoteClusterObject(tx, id, record.Object{Key: namespace + "/" + name}),
-	); err != nil {
+	setInstallConditions(aci, now, clusterSynced(nil))
+	edit := &pairEdit{}
+	if edit.cd, err = objects.Draft(c.Objects, objects.ClusterDeployments, cd); err != nil {
 		return nil, err
 	}
-	s := &snapshot{clusterPair: clusterPair{cd: cd, aci: aci}, namespace: namespace, name: name, view: view,
-		applied: appliedState{Generated: true}}
-	if err := c.updateInstall(tx, namespace, name, func(aci *hiveext.AgentClusterInstall) error {
-		setInstallConditions(aci, now, clusterSynced(nil))
-		return nil
-	}); err != nil {
+	if edit.aci, err = objects.Draft(c.Objects, objects.AgentClusterInstalls, aci); err != nil {
 		return nil, err
 	}
-	if err := c.storeGenerated(tx, rows, s); err != nil {
-		return nil, err
-	}
-	return rows.Cluster(id)
-}
-
-// storeGenerated records the generated objects as applied to the cluster.
-func (c Projector) storeGenerated(tx *store.Tx, rows view.Rows, s *snapshot) error {
-	if err := c.readInstall(tx, s); err != nil {
-		return err
-	}
+	s.cd, s.aci, s.applied.Generated = cd, aci, true
 	if err := c.readReferences(tx, s); err != nil {
-		return err
+		return nil, err
 	}
 	s.applied.References = s.referencesDigest()
-	return c.storeWrittenBack(tx, rows, s)
+	note, err := c.writtenBack(s)
+	if err != nil {
+		return nil, err
+	}
+	note.Key, note.Generation = s.key(), 1
+	return edit, record.NoteClusterObject(tx, id, *note)
 }
 
 // createNamespace creates a namespace for a cluster if it does not exist.
@@ -86,13 +73,7 @@ func (c Projector) createNamespace(tx *store.Tx, name string, now time.Time) err
 	if c.Objects.Exists(tx, objects.Namespaces, "", name) {
 		return nil
 	}
-	if err := c.Objects.EnsureNamespace(tx, name, now); err != nil {
-		return err
-	}
-	return c.Objects.Update(tx, objects.Namespaces, "", name, func(u *unstructured.Unstructured) error {
-		u.SetLabels(withLabel(u.GetLabels(), labelGenerated, "true"))
-		return nil
-	})
+	return c.Objects.EnsureNamespace(tx, name, now, labelGenerated)
 }
 
 func (c Projector) objectsFor(tx *store.Tx, rows view.Rows, view *view.Cluster, namespace string,

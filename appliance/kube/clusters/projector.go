@@ -45,43 +45,73 @@ func (c Projector) Project(tx *store.Tx, touched engine.Touched) error {
 	return nil
 }
 
+// pairEdit is a cluster's objects while they are projected. Each is written once.
+type pairEdit struct {
+	cd  *objects.Editing[hivev1.ClusterDeployment]
+	aci *objects.Editing[hiveext.AgentClusterInstall]
+}
+
 // project writes a cluster into its objects. It creates the objects if the cluster has none.
 func (c Projector) project(tx *store.Tx, rows view.Rows, id string, now time.Time) error {
 	view, err := rows.Cluster(id)
 	if err != nil {
 		return err
 	}
+	s, edit := &snapshot{view: view}, &pairEdit{}
 	if view.Object.Key == "" {
-		if view, err = c.generate(tx, rows, view, now); err != nil || view == nil {
-			return err
-		}
+		edit, err = c.generate(tx, rows, s, now)
+	} else {
+		edit, err = c.edit(tx, s)
 	}
-	namespace, name, _ := strings.Cut(view.Object.Key, "/")
-	p := clusterPair{}
-	if p.cd, err = c.deployment(tx, namespace, name); err != nil || p.cd == nil || p.cd.Spec.ClusterInstallRef == nil {
+	if err != nil || edit == nil {
 		return err
 	}
-	s := &snapshot{clusterPair: p, namespace: namespace, name: name, view: view}
-	if err := c.readInstall(tx, s); err != nil || s.aci == nil {
-		return err
-	}
-	if s.applied, err = readApplied(view.Object); err != nil {
-		return err
-	}
-	if err := c.setMetadata(tx, namespace, name, s.aci.Name, now); err != nil {
-		return err
-	}
-	if err := c.writeBack(tx, rows, s); err != nil {
+	setMetadata(s.cd, s.aci, now)
+	applied, err := c.writeBack(s)
+	if err != nil {
 		return err
 	}
 	metadata, err := c.writeSecrets(tx, rows, s, now)
 	if err != nil {
 		return err
 	}
-	return c.projectStatus(tx, rows, s, metadata, now)
+	if err := c.setStatuses(tx, rows, s, metadata, now); err != nil {
+		return err
+	}
+	generation, err := edit.aci.Save(c.Objects, tx, now)
+	if err != nil {
+		return err
+	}
+	if _, err := edit.cd.Save(c.Objects, tx, now); err != nil || applied == nil {
+		return err
+	}
+	applied.Generation = generation
+	return record.NoteClusterObject(tx, id, *applied)
 }
 
-func (c Projector) projectStatus(tx *store.Tx, rows view.Rows, s *snapshot, metadata *hivev1.ClusterMetadata,
+// edit reads the objects of a cluster into a snapshot, to change them. It returns nil if an object
+// does not exist.
+func (c Projector) edit(tx *store.Tx, s *snapshot) (*pairEdit, error) {
+	s.namespace, s.name, _ = strings.Cut(s.view.Object.Key, "/")
+	cd, err := objects.Edit[hivev1.ClusterDeployment](c.Objects, tx, objects.ClusterDeployments, s.namespace, s.name)
+	if err != nil || cd.Object.Spec.ClusterInstallRef == nil {
+		return nil, objects.IgnoreNotFound(err)
+	}
+	aci, err := objects.Edit[hiveext.AgentClusterInstall](c.Objects, tx, objects.AgentClusterInstalls, s.namespace,
+		cd.Object.Spec.ClusterInstallRef.Name)
+	if err != nil {
+		return nil, objects.IgnoreNotFound(err)
+	}
+	s.cd, s.aci = cd.Object, aci.Object
+	if s.ntp, err = c.ntpSources(tx, s.namespace, s.aci.Name); err != nil {
+		return nil, err
+	}
+	s.applied, err = readApplied(s.view.Object)
+	return &pairEdit{cd, aci}, err
+}
+
+// setStatuses sets the statuses of a cluster's objects.
+func (c Projector) setStatuses(tx *store.Tx, rows view.Rows, s *snapshot, metadata *hivev1.ClusterMetadata,
 	now time.Time) error {
 	state, err := c.stateOf(tx, rows, s.view, s.clusterPair)
 	if err != nil {
@@ -98,24 +128,16 @@ func (c Projector) projectStatus(tx *store.Tx, rows view.Rows, s *snapshot, meta
 			return err
 		}
 	}
-	if err := c.updateInstall(tx, s.namespace, s.aci.Name, func(aci *hiveext.AgentClusterInstall) error {
-		if metadata != nil {
-			aci.Spec.ClusterMetadata = metadata
-		}
-		c.setStatus(aci, s.view.Cluster, groups, hasLogs)
-		setInstallConditions(aci, now, clusterConditions(state)...)
-		s.aci = aci
-		return nil
-	}); err != nil {
-		return err
+	if metadata != nil {
+		s.aci.Spec.ClusterMetadata = metadata
 	}
-	return c.updateDeployment(tx, s.namespace, s.name, func(cd *hivev1.ClusterDeployment) error {
-		copyInstall(cd, s.aci, now)
-		c.setRelease(cd, s.view.Cluster)
-		setHiveConditions(cd, now, hiveCondition{hivev1.ClusterImageSetNotFoundCondition, corev1.ConditionFalse,
-			reasonImageSetThere, "ClusterImageSet is available"})
-		return nil
-	})
+	c.setStatus(s.aci, s.view.Cluster, groups, hasLogs)
+	setInstallConditions(s.aci, now, clusterConditions(state)...)
+	copyInstall(s.cd, s.aci, now)
+	c.setRelease(s.cd, s.view.Cluster)
+	setHiveConditions(s.cd, now, hiveCondition{hivev1.ClusterImageSetNotFoundCondition, corev1.ConditionFalse,
+		reasonImageSetThere, "ClusterImageSet is available"})
+	return nil
 }
 
 // setStatus sets an AgentClusterInstall's status except the conditions.
@@ -296,17 +318,17 @@ func (c Projector) approvedHosts(tx *store.Tx, rows view.Rows,
 
 // writeBack writes changes of the cluster that were made over REST or in the browser into the
 // specs. It does nothing while the specs are newer than the cluster, that is, not applied to it
-// yet.
-func (c Projector) writeBack(tx *store.Tx, rows view.Rows, s *snapshot) error {
+// yet. It returns the applied state to record, without the generation; nil if it changed nothing.
+func (c Projector) writeBack(s *snapshot) (*record.Object, error) {
 	if s.applied.Spec == "" {
-		return nil
+		return nil, nil
 	}
 	w, err := desiredCluster(s.clusterPair, s.view.Cluster)
 	if err != nil {
-		return nil // a user has just changed the specs, and they are invalid
+		return nil, nil // a user has just changed the specs, and they are invalid
 	}
 	if spec, err := s.specDigest(w); err != nil || spec != s.applied.Spec {
-		return err
+		return nil, err
 	}
 	var changed []clusterField
 	for _, field := range clusterFields() {
@@ -321,56 +343,33 @@ func (c Projector) writeBack(tx *store.Tx, rows view.Rows, s *snapshot) error {
 	newOverride := dayOne && s.view.InstallConfigOverrides != override
 	newIgnored := dayOne && c.ignoredChanged(s)
 	if len(changed) == 0 && !newOverride && !newIgnored {
-		return nil
+		return nil, nil
 	}
-	if err := c.updateDeployment(tx, s.namespace, s.name, func(cd *hivev1.ClusterDeployment) error {
-		p := clusterPair{cd: cd, aci: s.aci.DeepCopy(), ntp: s.ntp}
-		for _, field := range changed {
-			field.write(&p, s.view.Cluster)
-		}
-		s.cd = cd
-		return nil
-	}); err != nil {
-		return err
+	p := s.clusterPair // keeps spec.ntpSources, which the Go type lacks
+	for _, field := range changed {
+		field.write(&p, s.view.Cluster)
 	}
-	if err := c.updateInstall(tx, s.namespace, s.aci.Name, func(aci *hiveext.AgentClusterInstall) error {
-		p := clusterPair{cd: s.cd, aci: aci, ntp: s.ntp}
-		for _, field := range changed {
-			field.write(&p, s.view.Cluster)
-		}
-		if newOverride {
-			setAnnotation(aci, annotationInstallConfigOverrides, s.view.InstallConfigOverrides, overridden)
-		}
-		if newIgnored {
-			writeIgnored(aci, s.view.Cluster)
-		}
-		s.aci, s.ntp = aci, p.ntp
-		return nil
-	}); err != nil {
-		return err
+	if newOverride {
+		setAnnotation(s.aci, annotationInstallConfigOverrides, s.view.InstallConfigOverrides, overridden)
 	}
-	return c.storeWrittenBack(tx, rows, s)
+	if newIgnored {
+		writeIgnored(s.aci, s.view.Cluster)
+	}
+	return c.writtenBack(s)
 }
 
-// storeWrittenBack records the specs that writeBack has written as applied to the cluster.
-func (c Projector) storeWrittenBack(tx *store.Tx, rows view.Rows, s *snapshot) error {
-	if err := c.readInstall(tx, s); err != nil {
-		return err
-	}
+// writtenBack returns the state of the objects as applied to the cluster, without the generation.
+func (c Projector) writtenBack(s *snapshot) (*record.Object, error) {
 	w, err := desiredCluster(s.clusterPair, s.view.Cluster)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if s.applied.Spec, err = s.specDigest(w); err != nil {
-		return err
+		return nil, err
 	}
 	s.applied.Kept = differingFields(w, s.view.Cluster)
 	note, err := s.applied.object()
-	if err != nil {
-		return err
-	}
-	note.Generation = s.aci.Generation
-	return record.NoteClusterObject(tx, s.view.ID.String(), note)
+	return &note, err
 }
 
 func setAnnotation(aci *hiveext.AgentClusterInstall, name, value string, was bool) {

@@ -332,12 +332,15 @@ func (c *Controller) deploymentsOfInstall(tx *store.Tx, namespace, name string) 
 	if aci != nil {
 		keys = append(keys, deploymentKey(namespace, aci.Spec.ClusterDeploymentRef.Name))
 	}
-	err = c.Objects.Each(tx, objects.ClusterDeployments, namespace, func(u *unstructured.Unstructured) error {
-		ref, _, err := unstructured.NestedString(u.Object, "spec", "clusterInstallRef", "name")
-		if key := deploymentKey(namespace, u.GetName()); ref == name && !slices.Contains(keys, key) {
+	err = objects.Names(tx, objects.ClusterDeployments, namespace, func(_, of string) error {
+		cd, err := c.deployment(tx, namespace, of)
+		if err != nil || cd == nil || cd.Spec.ClusterInstallRef == nil {
+			return err
+		}
+		if key := deploymentKey(namespace, of); cd.Spec.ClusterInstallRef.Name == name && !slices.Contains(keys, key) {
 			keys = append(keys, key)
 		}
-		return err
+		return nil
 	})
 	return keys, err
 }

@@ -89,13 +89,18 @@ func EventName(about *unstructured.Unstructured, notice EventContent) string {
 	return about.GetName() + "." + hex.EncodeToString(digest[:8])
 }
 
-// EnsureNamespace creates a namespace if it does not exist.
-func (o *Objects) EnsureNamespace(tx *store.Tx, name string, now time.Time) error {
+// EnsureNamespace creates a namespace if it does not exist. A new namespace gets the labels with the
+// value "true".
+func (o *Objects) EnsureNamespace(tx *store.Tx, name string, now time.Time, labels ...string) error {
 	if o.Exists(tx, Namespaces, "", name) {
 		return nil
 	}
+	all := map[string]string{corev1.LabelMetadataName: name}
+	for _, label := range labels {
+		all[label] = "true"
+	}
 	return o.Create(tx, Namespaces, &corev1.Namespace{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelMetadataName: name}},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: all},
 		Spec:       corev1.NamespaceSpec{Finalizers: []corev1.FinalizerName{corev1.FinalizerKubernetes}},
 		Status:     corev1.NamespaceStatus{Phase: corev1.NamespaceActive},
 	}, now)

@@ -95,7 +95,7 @@ func (k Kind) prefix(namespace string) string {
 }
 
 // rows holds all objects. Secrets are sealed, see [Seal].
-var rows = store.NewBucket[row]("kubernetes", 1)
+var rows = store.NewBucket[row]("kubernetes", 1).CachedWeight(decodedWeight)
 
 // Prefix returns the prefix of the keys of all objects in the store, as in store.Change.Key.
 func Prefix() string { return rows.Prefix() }

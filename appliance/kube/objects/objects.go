@@ -8,7 +8,6 @@ import (
 	"io"
 	"maps"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/google/uuid"
@@ -22,8 +21,6 @@ import (
 	"landfall/appliance/sitekey"
 	"landfall/store"
 )
-
-type row = json.RawMessage
 
 // ErrExists is returned by Create for an object that already exists.
 var ErrExists = errors.New("the object exists already")
@@ -48,11 +45,19 @@ func New(box *sitekey.Box, random io.Reader) *Objects {
 // resourceVersion. It returns store.ErrNotFound if the object does not exist, and
 // sitekey.ErrSealed for a Secret of another site.
 func (o *Objects) Get(tx *store.Tx, kind Kind, namespace, name string, into any) error {
-	u, err := o.get(tx, kind, namespace, name)
+	value, revision, err := read(tx, kind.Key(namespace, name))
 	if err != nil {
 		return err
 	}
-	return Into(u, into)
+	typed, ok := into.(runtime.Object)
+	if _, untyped := into.(*unstructured.Unstructured); !ok || untyped || kind == Secrets {
+		u, err := o.decode(kind.Key(namespace, name), value, revision)
+		if err != nil {
+			return err
+		}
+		return Into(u, into)
+	}
+	return value.typed(kind.Key(namespace, name), revision, typed)
 }
 
 // Metadata reads only the metadata of an object, because many objects are large. It returns
@@ -63,7 +68,7 @@ func (o *Objects) Metadata(tx *store.Tx, kind Kind, namespace, name string) (*un
 	if err != nil {
 		return nil, err
 	}
-	plain, err := Open(o.box, *value)
+	plain, err := Open(o.box, value.text)
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", key, err)
 	}
@@ -108,28 +113,35 @@ func From(kind Kind, typed any) (*unstructured.Unstructured, error) {
 
 func (o *Objects) get(tx *store.Tx, kind Kind, namespace, name string) (*unstructured.Unstructured, error) {
 	key := kind.Key(namespace, name)
-	value, err := rows.Get(tx, key)
+	value, revision, err := read(tx, key)
 	if err != nil {
 		return nil, err
 	}
-	revision, err := rows.Modified(tx, key)
-	if err != nil {
-		return nil, err
-	}
-	return o.decode(key, *value, revision)
+	return o.decode(key, value, revision)
 }
 
-func (o *Objects) decode(key string, value row, revision uint64) (*unstructured.Unstructured, error) {
-	plain, err := Open(o.box, value)
+func read(tx *store.Tx, key string) (value *row, revision uint64, err error) {
+	if value, err = rows.Get(tx, key); err != nil {
+		return nil, 0, err
+	}
+	revision, err = rows.Modified(tx, key)
+	return value, revision, err
+}
+
+// decode returns the unstructured form of a stored object. The caller may change it.
+func (o *Objects) decode(key string, value *row, revision uint64) (*unstructured.Unstructured, error) {
+	if !value.sealed() {
+		u, err := value.unstructured(key, revision)
+		if err != nil {
+			return nil, err
+		}
+		return u.DeepCopy(), nil
+	}
+	plain, err := Open(o.box, value.text)
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", key, err)
 	}
-	u := &unstructured.Unstructured{}
-	if err := u.UnmarshalJSON(plain); err != nil {
-		return nil, fmt.Errorf("read %s: %w", key, err)
-	}
-	u.SetResourceVersion(strconv.FormatUint(revision, 10))
-	return u, nil
+	return decodeText(key, plain, revision)
 }
 
 // Exists reports whether an object exists.
@@ -145,7 +157,7 @@ func (o *Objects) Each(tx *store.Tx, kind Kind, namespace string, fn func(*unstr
 		if err != nil {
 			return err
 		}
-		u, err := o.decode(key, *value, revision)
+		u, err := o.decode(key, value, revision)
 		if err != nil {
 			return err
 		}
@@ -171,14 +183,27 @@ func (o *Objects) Create(tx *store.Tx, kind Kind, object any, now time.Time) err
 	if err != nil {
 		return err
 	}
+	id, err := o.newUID()
+	if err != nil {
+		return err
+	}
+	u.SetUID(id)
+	return o.create(tx, kind, u, now)
+}
+
+func (o *Objects) newUID() (types.UID, error) {
+	id, err := uuid.NewRandomFromReader(o.random)
+	if err != nil {
+		return "", fmt.Errorf("make a uid: %w", err)
+	}
+	return types.UID(id.String()), nil
+}
+
+// create writes a new object that has its uid.
+func (o *Objects) create(tx *store.Tx, kind Kind, u *unstructured.Unstructured, now time.Time) error {
 	if o.Exists(tx, kind, u.GetNamespace(), u.GetName()) {
 		return fmt.Errorf("create %s %s/%s: %w", kind, u.GetNamespace(), u.GetName(), ErrExists)
 	}
-	id, err := uuid.NewRandomFromReader(o.random)
-	if err != nil {
-		return fmt.Errorf("make a uid: %w", err)
-	}
-	u.SetUID(types.UID(id.String()))
 	u.SetCreationTimestamp(metav1.NewTime(now.UTC().Truncate(time.Second)))
 	if kind.Group != "" {
 		u.SetGeneration(1)
@@ -195,29 +220,36 @@ func (o *Objects) Create(tx *store.Tx, kind Kind, object any, now time.Time) err
 // with its last finalizer. Update returns store.ErrNotFound if the object does not exist.
 func (o *Objects) Update(tx *store.Tx, kind Kind, namespace, name string,
 	fn func(*unstructured.Unstructured) error) error {
+	_, err := o.update(tx, kind, namespace, name, fn)
+	return err
+}
+
+// update does the same as Update, and returns the generation of the object.
+func (o *Objects) update(tx *store.Tx, kind Kind, namespace, name string,
+	fn func(*unstructured.Unstructured) error) (generation int64, err error) {
 	u, err := o.get(tx, kind, namespace, name)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	before := u.DeepCopy()
 	if err := fn(u); err != nil {
-		return err
+		return 0, err
 	}
 	if u.GetDeletionTimestamp() != nil && !hasFinalizers(kind, u) {
-		return o.remove(tx, kind, namespace, name)
+		return 0, o.remove(tx, kind, namespace, name)
 	}
 	if equality.Semantic.DeepEqual(before.Object, u.Object) {
-		return nil
+		return u.GetGeneration(), nil
 	}
 	if kind.Group != "" && !equalExcept(before, u, "metadata", "status") {
 		u.SetGeneration(before.GetGeneration() + 1)
 	}
 	if !equalExcept(before, u, "status") {
 		if err := o.fieldManagers.update(kind, before, u); err != nil {
-			return err
+			return 0, err
 		}
 	}
-	return o.put(tx, kind, u)
+	return u.GetGeneration(), o.put(tx, kind, u)
 }
 
 // equalExcept reports whether two objects are equal, apart from certain fields. The desired state
@@ -295,8 +327,7 @@ func (o *Objects) put(tx *store.Tx, kind Kind, u *unstructured.Unstructured) err
 			return fmt.Errorf("seal %s %s/%s: %w", kind, u.GetNamespace(), u.GetName(), err)
 		}
 	}
-	value := row(plain)
-	return rows.Put(tx, kind.Key(u.GetNamespace(), u.GetName()), &value)
+	return rows.Put(tx, kind.Key(u.GetNamespace(), u.GetName()), &row{text: plain})
 }
 
 // Seal returns the stored form of a Secret's JSON, a JSON string that only the site's key opens.
