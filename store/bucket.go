@@ -31,6 +31,14 @@ type Raw interface {
 	SetJSON(text []byte)
 }
 
+// remember keeps the value of a row that the update wrote, so that it need not be decoded.
+func (tx *Tx) remember(key string, row *decodedRow) {
+	if tx.recent == nil {
+		tx.recent = map[string]*decodedRow{}
+	}
+	tx.recent[key] = row
+}
+
 // NewBucket describes the bucket with the given name. Values of type json.RawMessage must be JSON
 // and are stored unchanged. Raise version when T changes so that an older program must not read or
 // overwrite it. Values of older versions are decoded as usual.
@@ -82,7 +90,13 @@ func (b Bucket[T]) cachedValue(tx *Tx, key string, row []byte) (*T, error) {
 	if err != nil {
 		return nil, err
 	}
-	cached, ok := tx.db.decoded.get(tx.join(b.prefix, key), r.modified)
+	var cached any
+	ok := false
+	if own := tx.recent[b.prefix+key]; own != nil && own.revision == r.modified {
+		cached, ok = own.value, true
+	} else {
+		cached, ok = tx.db.decoded.get(tx.join(b.prefix, key), r.modified)
+	}
 	if !ok {
 		if r, err = tx.open(b.prefix+key, row, r); err != nil {
 			return nil, err
@@ -133,7 +147,8 @@ func (b Bucket[T]) Modified(tx *Tx, key string) (uint64, error) {
 	return r.modified, err
 }
 
-// Put writes the value of a key. It does nothing if the same encoded value is stored. It returns
+// Put writes the value of a key. A cached bucket keeps a value of type Raw, so the caller must not
+// change it afterwards. Put does nothing if the same encoded value is stored. It returns
 // *NewerSchemaError if a newer program wrote the stored value.
 func (b Bucket[T]) Put(tx *Tx, key string, value *T) error {
 	if key == "" {
@@ -143,8 +158,14 @@ func (b Bucket[T]) Put(tx *Tx, key string, value *T) error {
 	if err != nil {
 		return fmt.Errorf("write %s%s: %w", b.prefix, key, err)
 	}
-	row := newRow(b.version, len(text))
-	return tx.put(b.prefix+key, b.version, append(row, text...))
+	row, before := newRow(b.version, len(text)), tx.rev
+	if err := tx.put(b.prefix+key, b.version, append(row, text...)); err != nil {
+		return err
+	}
+	if _, raw := any(value).(Raw); raw && b.cached && tx.rev != before {
+		tx.remember(b.prefix+key, &decodedRow{b.prefix + key, tx.rev, len(text) * max(b.weight, 1), value})
+	}
+	return nil
 }
 
 // Delete deletes a key and its value. Deleting a missing key is not an error and not a change.

@@ -28,6 +28,10 @@ type Tx struct {
 	values  []ValueChange // changes of versioned rows
 	first   uint64        // revision of the first change of the current update
 	saved   savepoint     // state before the current update
+	// decoded values of rows that the current update wrote, by key, and those of the earlier updates
+	// of the group
+	recent map[string]*decodedRow
+	ended  []*decodedRow
 
 	// The fields below are used in an update of a database with a history only: see Note.
 	note      func() []byte
@@ -59,12 +63,17 @@ func (g *groupState) Begin() (err error) {
 // BeginUpdate implements wal.GroupState.
 func (g *groupState) BeginUpdate() {
 	g.saved = savepoint{g.rev, int32(len(g.changes)), int32(len(g.values))}
+	for _, row := range g.recent {
+		g.ended = append(g.ended, row)
+	}
+	clear(g.recent)
 	g.first, g.note = (*Tx)(g).Next(), nil
 }
 
 // RollbackUpdate implements wal.GroupState.
 func (g *groupState) RollbackUpdate() {
 	clear(g.values[g.saved.values:])
+	clear(g.recent)
 	g.rev, g.changes, g.values = g.saved.rev, g.changes[:g.saved.changes], g.values[:g.saved.values]
 }
 
@@ -76,8 +85,17 @@ func (g *groupState) Seal() error {
 	return (*Tx)(g).set(wal.Meta, string(revisionKey), binary.BigEndian.AppendUint64(nil, g.rev))
 }
 
-// Committed implements wal.GroupState. It sends the changes to the watchers.
-func (g *groupState) Committed() { g.db.feed.publish(g.rev, g.changes, mergeUpdates(g.values)) }
+// Committed implements wal.GroupState. It caches the decoded values of written rows, and sends the
+// changes to the watchers.
+func (g *groupState) Committed() {
+	for _, row := range g.ended {
+		g.db.decoded.put(row)
+	}
+	for _, row := range g.recent {
+		g.db.decoded.put(row)
+	}
+	g.db.feed.publish(g.rev, g.changes, mergeUpdates(g.values))
+}
 
 // Rollback implements wal.GroupState. The revisions of the group are not used again.
 func (g *groupState) Rollback() { g.db.floor = max(g.db.floor, g.rev+1) }

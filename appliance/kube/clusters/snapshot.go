@@ -159,9 +159,9 @@ func (c Projector) readInstall(tx *store.Tx, s *snapshot) (err error) {
 
 // ntpSources reads spec.ntpSources, which the Go type lacks.
 func (c Projector) ntpSources(tx *store.Tx, namespace, name string) ([]string, error) {
-	u := &unstructured.Unstructured{}
-	if err := c.Objects.Get(tx, objects.AgentClusterInstalls, namespace, name, u); err != nil {
-		return nil, objects.IgnoreNotFound(err)
+	u, err := c.Objects.Shared(tx, objects.AgentClusterInstalls, namespace, name)
+	if err != nil || u == nil {
+		return nil, err
 	}
 	sources, _, err := unstructured.NestedStringSlice(u.Object, "spec", "ntpSources")
 	return sources, err
@@ -325,22 +325,27 @@ func digest(texts ...string) string {
 // those that refer to it.
 func (c *Controller) deploymentsOfInstall(tx *store.Tx, namespace, name string) ([]controller.Key, error) {
 	var keys []controller.Key
-	aci, err := c.install(tx, namespace, name)
+	aci, err := c.Objects.Shared(tx, objects.AgentClusterInstalls, namespace, name)
 	if err != nil {
 		return nil, err
 	}
 	if aci != nil {
-		keys = append(keys, deploymentKey(namespace, aci.Spec.ClusterDeploymentRef.Name))
+		of, _, err := unstructured.NestedString(aci.Object, "spec", "clusterDeploymentRef", "name")
+		if err != nil {
+			return nil, err
+		}
+		keys = append(keys, deploymentKey(namespace, of))
 	}
 	err = objects.Names(tx, objects.ClusterDeployments, namespace, func(_, of string) error {
-		cd, err := c.deployment(tx, namespace, of)
-		if err != nil || cd == nil || cd.Spec.ClusterInstallRef == nil {
+		cd, err := c.Objects.Shared(tx, objects.ClusterDeployments, namespace, of)
+		if err != nil || cd == nil {
 			return err
 		}
-		if key := deploymentKey(namespace, of); cd.Spec.ClusterInstallRef.Name == name && !slices.Contains(keys, key) {
+		ref, _, err := unstructured.NestedString(cd.Object, "spec", "clusterInstallRef", "name")
+		if key := deploymentKey(namespace, of); ref == name && !slices.Contains(keys, key) {
 			keys = append(keys, key)
 		}
-		return nil
+		return err
 	})
 	return keys, err
 }
@@ -414,9 +419,9 @@ func (c *Controller) unregistered(tx *store.Tx) ([]controller.Key, error) {
 
 // deploymentOfAgent finds the ClusterDeployment that an Agent is bound to.
 func (c *Controller) deploymentOfAgent(tx *store.Tx, namespace, name string) ([]controller.Key, error) {
-	agent := &unstructured.Unstructured{}
-	if err := c.Objects.Get(tx, objects.Agents, namespace, name, agent); err != nil {
-		return nil, objects.IgnoreNotFound(err)
+	agent, err := c.Objects.Shared(tx, objects.Agents, namespace, name)
+	if err != nil || agent == nil {
+		return nil, err
 	}
 	ref, found, err := unstructured.NestedStringMap(agent.Object, "spec", "clusterDeploymentName")
 	if err != nil || !found {

@@ -42,7 +42,7 @@ func (l blockedDeletions) Watches() []controller.Watch {
 		}
 		watches = append(watches, controller.Watch{Kind: kind, Map: func(tx *store.Tx, namespace,
 			name string) ([]controller.Key, error) {
-			u, err := objects.Find[unstructured.Unstructured](l.Objects, tx, kind, namespace, name)
+			u, err := l.Objects.Shared(tx, kind, namespace, name)
 			if err != nil || u == nil || u.GetDeletionTimestamp() == nil {
 				return nil, err
 			}

@@ -116,7 +116,7 @@ func (e *Editing[T]) Save(o *Objects, tx *store.Tx, now time.Time) (generation i
 		if err != nil {
 			return 0, err
 		}
-		return 1, o.create(tx, e.kind, u, now)
+		return 1, o.create(tx, e.kind, u, now, true)
 	}
 	if object, ok := any(e.Object).(metav1.Object); ok && equality.Semantic.DeepEqual(e.before, e.Object) {
 		return object.GetGeneration(), nil

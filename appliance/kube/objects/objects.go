@@ -63,23 +63,16 @@ func (o *Objects) Get(tx *store.Tx, kind Kind, namespace, name string, into any)
 // Metadata reads only the metadata of an object, because many objects are large. It returns
 // store.ErrNotFound if the object does not exist.
 func (o *Objects) Metadata(tx *store.Tx, kind Kind, namespace, name string) (*unstructured.Unstructured, error) {
-	key := kind.Key(namespace, name)
-	value, err := rows.Get(tx, key)
+	u, err := o.Shared(tx, kind, namespace, name)
 	if err != nil {
 		return nil, err
 	}
-	plain, err := Open(o.box, value.text)
-	if err != nil {
-		return nil, fmt.Errorf("open %s: %w", key, err)
+	if u == nil {
+		return nil, fmt.Errorf("read %s: %w", kind.Key(namespace, name), store.ErrNotFound)
 	}
-	var object struct {
-		Metadata map[string]any `json:"metadata"`
-	}
-	if err := json.Unmarshal(plain, &object); err != nil {
-		return nil, fmt.Errorf("read %s: %w", key, err)
-	}
+	metadata, _ := u.Object["metadata"].(map[string]any)
 	return &unstructured.Unstructured{Object: map[string]any{"apiVersion": kind.APIVersion(), "kind": kind.Kind,
-		"metadata": object.Metadata}}, nil
+		"metadata": runtime.DeepCopyJSON(metadata)}}, nil
 }
 
 // Into converts an object to its Go type.
@@ -144,6 +137,23 @@ func (o *Objects) decode(key string, value *row, revision uint64) (*unstructured
 	return decodeText(key, plain, revision)
 }
 
+// Shared returns an object that is shared with other readers. The caller must not change it. It
+// returns nil if the object does not exist.
+func (o *Objects) Shared(tx *store.Tx, kind Kind, namespace, name string) (*unstructured.Unstructured, error) {
+	key := kind.Key(namespace, name)
+	value, revision, err := read(tx, key)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if value.sealed() {
+		return o.decode(key, value, revision)
+	}
+	return value.unstructured(key, revision)
+}
+
 // Exists reports whether an object exists.
 func (o *Objects) Exists(tx *store.Tx, kind Kind, namespace, name string) bool {
 	return rows.Exists(tx, kind.Key(namespace, name))
@@ -188,7 +198,8 @@ func (o *Objects) Create(tx *store.Tx, kind Kind, object any, now time.Time) err
 		return err
 	}
 	u.SetUID(id)
-	return o.create(tx, kind, u, now)
+	_, given := object.(*unstructured.Unstructured)
+	return o.create(tx, kind, u, now, !given)
 }
 
 func (o *Objects) newUID() (types.UID, error) {
@@ -199,8 +210,8 @@ func (o *Objects) newUID() (types.UID, error) {
 	return types.UID(id.String()), nil
 }
 
-// create writes a new object that has its uid.
-func (o *Objects) create(tx *store.Tx, kind Kind, u *unstructured.Unstructured, now time.Time) error {
+// create writes a new object that has its uid. See put for owned.
+func (o *Objects) create(tx *store.Tx, kind Kind, u *unstructured.Unstructured, now time.Time, owned bool) error {
 	if o.Exists(tx, kind, u.GetNamespace(), u.GetName()) {
 		return fmt.Errorf("create %s %s/%s: %w", kind, u.GetNamespace(), u.GetName(), ErrExists)
 	}
@@ -212,7 +223,7 @@ func (o *Objects) create(tx *store.Tx, kind Kind, u *unstructured.Unstructured, 
 	if err := o.fieldManagers.update(kind, none, u); err != nil {
 		return err
 	}
-	return o.put(tx, kind, u)
+	return o.put(tx, kind, u, owned)
 }
 
 // Update lets fn change an object, and writes the object if fn changed it. A change outside of
@@ -249,7 +260,7 @@ func (o *Objects) update(tx *store.Tx, kind Kind, namespace, name string,
 			return 0, err
 		}
 	}
-	return u.GetGeneration(), o.put(tx, kind, u)
+	return u.GetGeneration(), o.put(tx, kind, u, true)
 }
 
 // equalExcept reports whether two objects are equal, apart from certain fields. The desired state
@@ -293,7 +304,7 @@ func (o *Objects) Delete(tx *store.Tx, kind Kind, namespace, name string, now ti
 	if kind.Group != "" {
 		u.SetGeneration(u.GetGeneration() + 1)
 	}
-	return o.put(tx, kind, u)
+	return o.put(tx, kind, u, true)
 }
 
 // hasFinalizers reports whether finalizers block the deletion of an object. A namespace also has
@@ -311,7 +322,8 @@ func (o *Objects) remove(tx *store.Tx, kind Kind, namespace, name string) error 
 	return errors.Join(rows.Delete(tx, key), Expiry().Clear(tx, key))
 }
 
-func (o *Objects) put(tx *store.Tx, kind Kind, u *unstructured.Unstructured) error {
+// put writes an object. owned states that nothing changes the object afterwards.
+func (o *Objects) put(tx *store.Tx, kind Kind, u *unstructured.Unstructured, owned bool) error {
 	own := maps.Clone(u.Object)
 	if metadata, ok := own["metadata"].(map[string]any); ok {
 		metadata = maps.Clone(metadata)
@@ -326,8 +338,13 @@ func (o *Objects) put(tx *store.Tx, kind Kind, u *unstructured.Unstructured) err
 		if plain, err = Seal(o.box, plain); err != nil {
 			return fmt.Errorf("seal %s %s/%s: %w", kind, u.GetNamespace(), u.GetName(), err)
 		}
+		own = nil
 	}
-	return rows.Put(tx, kind.Key(u.GetNamespace(), u.GetName()), &row{text: plain})
+	var written *unstructured.Unstructured
+	if owned && own != nil {
+		written = &unstructured.Unstructured{Object: own}
+	}
+	return rows.Put(tx, kind.Key(u.GetNamespace(), u.GetName()), newRow(plain, written))
 }
 
 // Seal returns the stored form of a Secret's JSON, a JSON string that only the site's key opens.

@@ -18,7 +18,7 @@ const decodedWeight = 4
 // row share the decoded forms, so that an object is decoded once per change.
 type row struct {
 	text []byte
-	held *decodedForms // nil for a row that is being written
+	held *decodedForms
 }
 
 // decodedForms holds the decoded forms of a row, as far as they were needed. They are never changed.
@@ -34,6 +34,12 @@ func (r *row) JSON() []byte { return r.text }
 // SetJSON implements store.Raw.
 func (r *row) SetJSON(text []byte) { r.text, r.held = text, new(decodedForms) }
 
+// newRow returns the row of an object that is written. u is its unstructured form, or nil if the
+// caller may still change it.
+func newRow(text []byte, u *unstructured.Unstructured) *row {
+	return &row{text, &decodedForms{unstructured: u}}
+}
+
 // sealed reports whether the row is that of a sealed Secret. Its decoded forms are not kept in
 // memory.
 func (r *row) sealed() bool { return len(r.text) > 0 && r.text[0] == '"' }
@@ -46,8 +52,11 @@ func (r *row) unstructured(key string, revision uint64) (*unstructured.Unstructu
 }
 
 func (r *row) unstructuredLocked(key string, revision uint64) (u *unstructured.Unstructured, err error) {
-	if r.held.unstructured == nil {
+	switch version := strconv.FormatUint(revision, 10); {
+	case r.held.unstructured == nil:
 		r.held.unstructured, err = decodeText(key, r.text, revision)
+	case r.held.unstructured.GetResourceVersion() == "": // written, and read for the first time
+		r.held.unstructured.SetResourceVersion(version)
 	}
 	return r.held.unstructured, err
 }

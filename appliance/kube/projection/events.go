@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/models"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"landfall/appliance/engine"
 	"landfall/appliance/engine/view"
@@ -72,15 +73,12 @@ func (p eventProjector) involvedObject(tx *store.Tx, rows view.Rows,
 			return kind, "", "", err
 		}
 		namespace, name = objects.SplitKey(cluster.Object.Key)
-		var deployment struct {
-			Spec struct {
-				ClusterInstallRef struct {
-					Name string `json:"name"`
-				} `json:"clusterInstallRef"`
-			} `json:"spec"`
+		deployment, err := p.objects.Shared(tx, objects.ClusterDeployments, namespace, name)
+		if err != nil || deployment == nil {
+			return kind, "", "", err
 		}
-		err = p.objects.Get(tx, objects.ClusterDeployments, namespace, name, &deployment)
-		return objects.AgentClusterInstalls, namespace, deployment.Spec.ClusterInstallRef.Name, err
+		install, _, err := unstructured.NestedString(deployment.Object, "spec", "clusterInstallRef", "name")
+		return objects.AgentClusterInstalls, namespace, install, err
 	case event.HostID == nil && event.InfraEnvID != nil:
 		env, err := rows.InfraEnv(event.InfraEnvID.String())
 		if err != nil {
