@@ -90,6 +90,21 @@ func TestProjector_clusterMadeByREST(t *testing.T) {
 	require.False(t, b.exists(objects.Secrets, "edge", "edge-pull-secret"))
 }
 
+func TestProjector_newObjectsNeedNoReconcile(t *testing.T) {
+	b := newSite(t)
+	b.stop()
+	_, err := b.Engine.RegisterCluster(t.Context(), &models.ClusterCreateParams{
+		Name: conv.Pointer("edge"), BaseDNSDomain: "site.test", OpenshiftVersion: conv.Pointer("4.20.8"),
+		PullSecret: conv.Pointer(kubetest.PullSecret), AdditionalNtpSource: conv.Pointer("clock.site.test"),
+		APIVips: []*models.APIVip{{IP: "192.168.10.4"}}, IngressVips: []*models.IngressVip{{IP: "192.168.10.5"}},
+	})
+	require.NoError(t, err)
+	before := b.DB.Revision()
+	_, err = b.clusters.Reconcile(t.Context(), "edge", "edge")
+	require.NoError(t, err)
+	require.Equal(t, before, b.DB.Revision(), "the objects agree with the cluster from the beginning")
+}
+
 func TestCatchUp_clustersBeforeFirstEnable(t *testing.T) {
 	b := newSite(t)
 	b.stop()

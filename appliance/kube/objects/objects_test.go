@@ -95,6 +95,72 @@ func TestObjects_sameFormAsAPIServer(t *testing.T) {
 	require.Equal(t, "pull", wished.Spec.PullSecretRef.Name)
 }
 
+func TestEditing_isSavedOnce(t *testing.T) {
+	db, o := open(t), objects.New(nil, nil)
+	edit := func(tx *store.Tx) *objects.Editing[agentinstall.InfraEnv] {
+		e, err := objects.Edit[agentinstall.InfraEnv](o, tx, objects.InfraEnvs, "site", "one")
+		require.NoError(t, err)
+		return e
+	}
+	save := func(tx *store.Tx, e *objects.Editing[agentinstall.InfraEnv], generation int64) {
+		is, err := e.Save(o, tx, noon)
+		require.NoError(t, err)
+		require.Equal(t, generation, is)
+	}
+	update(t, db, func(tx *store.Tx) error {
+		draft, err := objects.Draft(o, objects.InfraEnvs, &agentinstall.InfraEnv{ObjectMeta: metav1.ObjectMeta{
+			Namespace: "site", Name: "one"}})
+		require.NoError(t, err)
+		require.NotEmpty(t, draft.Object.UID, "other objects may refer to it before it is saved")
+		draft.Object.Spec.SSHAuthorizedKey = "ssh-ed25519 AAAA"
+		save(tx, draft, 1)
+		require.Equal(t, draft.Object.UID, edit(tx).Object.UID)
+		return o.Update(tx, objects.InfraEnvs, "site", "one", func(u *unstructured.Unstructured) error {
+			return unstructured.SetNestedField(u.Object, "kept", "spec", "fieldOfANewerVersion")
+		})
+	})
+	before := db.Revision()
+	update(t, db, func(tx *store.Tx) error { save(tx, edit(tx), 2); return nil })
+	require.Equal(t, before, db.Revision(), "an unchanged object is not written")
+
+	update(t, db, func(tx *store.Tx) error {
+		e := edit(tx)
+		e.Object.Status.ISODownloadURL = "http://site/one.iso"
+		save(tx, e, 2)
+		e = edit(tx)
+		e.Object.Spec.SSHAuthorizedKey = ""
+		save(tx, e, 3)
+		return nil
+	})
+	require.NoError(t, db.View(func(tx *store.Tx) error {
+		u, err := o.Shared(tx, objects.InfraEnvs, "site", "one")
+		require.NoError(t, err)
+		require.Equal(t, map[string]any{"fieldOfANewerVersion": "kept"}, u.Object["spec"])
+		url, _, err := unstructured.NestedString(u.Object, "status", "isoDownloadURL")
+		require.Equal(t, "http://site/one.iso", url)
+		return err
+	}))
+}
+
+func TestObjects_readerOwnsItsCopy(t *testing.T) {
+	db, o := open(t), objects.New(nil, nil)
+	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "site", Name: "one"},
+		Data: map[string]string{"a": "1"}}
+	update(t, db, func(tx *store.Tx) error { return o.Create(tx, objects.ConfigMaps, config, noon) })
+	for range 3 {
+		require.NoError(t, db.View(func(tx *store.Tx) error {
+			var typed corev1.ConfigMap
+			require.NoError(t, o.Get(tx, objects.ConfigMaps, "site", "one", &typed))
+			require.Equal(t, map[string]string{"a": "1"}, typed.Data)
+			typed.Data["a"] = "altered"
+			var u unstructured.Unstructured
+			require.NoError(t, o.Get(tx, objects.ConfigMaps, "site", "one", &u))
+			require.Equal(t, map[string]any{"a": "1"}, u.Object["data"])
+			return unstructured.SetNestedField(u.Object, "altered", "data", "a")
+		}))
+	}
+}
+
 func TestDelete_lastFinalizer(t *testing.T) {
 	db, o := open(t), objects.New(nil, nil)
 	exists := func() (there bool) {
