@@ -28,8 +28,8 @@ type Tx struct {
 	values  []ValueChange // changes of versioned rows
 	first   uint64        // revision of the first change of the current update
 	saved   savepoint     // state before the current update
-	// decoded values of rows that the current update wrote, by key, and those of the earlier updates
-	// of the group
+	// decoded values of rows that the current update wrote, by key, and those of the earlier
+	// updates of the group
 	recent map[string]*decodedRow
 	ended  []*decodedRow
 

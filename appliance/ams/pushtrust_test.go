@@ -37,7 +37,7 @@ func TestPush_sendsCredentialsToKnownURLsOnly(t *testing.T) {
 		"plain on this machine": {"http://127.0.0.1:8000", "", "name it with --url"},
 		"named on this machine": {"http://127.0.0.1:8000", "http://127.0.0.1:8000", ""},
 		"named":                 {"https://ams.example.com", "https://ams.example.com/", ""},
-		"another named":         {"https://ams.example.com", "https://api.openshift.com", "not for https://api.openshift"},
+		"another named":         {"https://ams.example.com", "https://api.openshift.com", "not for https://api"},
 		"user information":      {"https://api.openshift.com@ams.example.com", "", "expected a URL"},
 		"no URL":                {"", "", "expected a URL"},
 		"name is no URL":        {"https://api.openshift.com", "ams", "--url is"},

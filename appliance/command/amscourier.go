@@ -98,8 +98,8 @@ func newAMSImport() *cobra.Command {
 				return err
 			}
 			fmt.Fprintf(cmd.OutOrStdout(),
-				"%d clusters confirmed, %d still waiting, %d receipts already imported, %d need attention, %d belong to "+
-					"unknown clusters.\n",
+				"%d clusters confirmed, %d still waiting, %d receipts already imported, %d need attention, %d "+
+					"belong to unknown clusters.\n",
 				imported.Applied, imported.Later, imported.Already, imported.Stopped, imported.Unknown)
 			return nil
 		},

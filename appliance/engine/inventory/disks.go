@@ -60,8 +60,8 @@ func (h *Host) InstallationDiskPath() string {
 	return h.Record.InstallationDiskPath
 }
 
-// BootDevice returns the path of the host's installation disk for the installer. The id of a disk is
-// not always a path.
+// BootDevice returns the path of the host's installation disk for the installer. The id of a disk
+// is not always a path.
 func (h *Host) BootDevice() string {
 	if id := h.InstallationDiskPath(); strings.HasPrefix(id, "/dev/") {
 		return id

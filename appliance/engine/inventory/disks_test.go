@@ -52,8 +52,8 @@ func TestValidateDisks(t *testing.T) {
 		{"iSCSI over the default route", iscsi("192.168.1.5"), nil, "4.18.0", "separate network"},
 		{"iSCSI before 4.15", iscsi("10.0.0.5"), nil, "4.14.0", "type iSCSI"},
 		{"iSCSI from an unknown address", iscsi(""), nil, "4.18.0", "unknown"},
-		{"neither a name nor a path", &models.Disk{ID: "wwn-0x1", DriveType: models.DriveTypeSSD, SizeBytes: 200e9}, nil,
-			"4.18.0", "neither its name nor a path"},
+		{"neither a name nor a path", &models.Disk{ID: "wwn-0x1", DriveType: models.DriveTypeSSD, SizeBytes: 200e9},
+			nil, "4.18.0", "neither its name nor a path"},
 		{"iSCSI from an invalid address", iscsi("here"), nil, "4.18.0", "not an IP address"},
 	}
 	for _, tt := range tests {

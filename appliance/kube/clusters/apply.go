@@ -53,7 +53,8 @@ func (c *Controller) prepareObjects(ctx context.Context, s *snapshot) error {
 	})
 }
 
-// updateMetadata sets the metadata of a ClusterDeployment and its AgentClusterInstall, if they exist.
+// updateMetadata sets the metadata of a ClusterDeployment and its AgentClusterInstall, if they
+// exist.
 func (c Projector) updateMetadata(tx *store.Tx, s *snapshot, now time.Time) error {
 	cd, err := objects.Edit[hivev1.ClusterDeployment](c.Objects, tx, objects.ClusterDeployments, s.namespace, s.name)
 	if err != nil {

@@ -89,8 +89,8 @@ func EventName(about *unstructured.Unstructured, notice EventContent) string {
 	return about.GetName() + "." + hex.EncodeToString(digest[:8])
 }
 
-// EnsureNamespace creates a namespace if it does not exist. A new namespace gets the labels with the
-// value "true".
+// EnsureNamespace creates a namespace if it does not exist. A new namespace gets the labels with
+// the value "true".
 func (o *Objects) EnsureNamespace(tx *store.Tx, name string, now time.Time, labels ...string) error {
 	if o.Exists(tx, Namespaces, "", name) {
 		return nil

@@ -14,14 +14,15 @@ import (
 // decoded values with the same JSON.
 const decodedWeight = 4
 
-// row is the stored JSON of an object with its decoded forms. The store caches rows. The copies of a
-// row share the decoded forms, so that an object is decoded once per change.
+// row is the stored JSON of an object with its decoded forms. The store caches rows. The copies of
+// a row share the decoded forms, so that an object is decoded once per change.
 type row struct {
 	text []byte
 	held *decodedForms
 }
 
-// decodedForms holds the decoded forms of a row, as far as they were needed. They are never changed.
+// decodedForms holds the decoded forms of a row, as far as they were needed. They are never
+// changed.
 type decodedForms struct {
 	mu           sync.Mutex
 	unstructured *unstructured.Unstructured

@@ -296,8 +296,8 @@ func TestAccounts_searchByCreator(t *testing.T) {
 	ocm := s.ocm(s.token(local.Request{}).Secret)
 	_, account := s.get(ocm, accounts.Root+"/current_account")
 	name := account["username"].(string)
-	_, found := s.get(ocm, subscriptions, "search=creator.username = '"+name+"'", "order=creator.username, display_name",
-		"fields=display_name,creator.username")
+	_, found := s.get(ocm, subscriptions, "search=creator.username = '"+name+"'",
+		"order=creator.username, display_name", "fields=display_name,creator.username")
 	require.Equal(t, []any{"one", "two"}, pick(found, "display_name"))
 	require.Equal(t, []any{name, name}, pick(found, "creator.username"))
 	_, found = s.get(ocm, subscriptions, "search=creator.username = 'nobody'")
