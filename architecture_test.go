@@ -135,9 +135,10 @@ func TestArchitecture_importsFollowLayers(t *testing.T) {
 // lineLimits holds the largest number of lines (without tests) of each package. The key "" is the
 // limit of all other packages.
 var lineLimits = map[string]int{
-	"":                          5_900,
-	"landfall/appliance":        1_500,
-	"landfall/appliance/engine": 8_000,
+	"":                           5_900,
+	"landfall/appliance":         1_500,
+	"landfall/appliance/command": 6_100,
+	"landfall/appliance/engine":  8_000,
 }
 
 func TestArchitecture_packagesAreSmall(t *testing.T) {
