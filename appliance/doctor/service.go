@@ -155,6 +155,9 @@ func (s *Service) tokenFindings() ([]Finding, error) {
 		finding := Finding{Area: Hosts, Subject: "hosts of " + infraEnv.Name, Status: Green,
 			Check:  "whether hosts booted a discovery image without a token",
 			Result: sentence.Shorten(fmt.Sprintf("%d: %s", len(names), strings.Join(names, ", ")), 400)}
+		if len(names) == 0 {
+			finding.Result = "none"
+		}
 		until := infraEnv.TokenlessUntil
 		switch {
 		case !s.Agents.Enabled() && until == nil:
