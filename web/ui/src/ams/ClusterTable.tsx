@@ -17,7 +17,7 @@ import {
 import { Table, Tbody, Td, Th, Thead, Tr } from '@patternfly/react-table';
 import { useState } from 'react';
 import { Link } from 'react-router-dom-v5-compat';
-import { useMay } from '../access/AccessProvider';
+import { Requires, useMay } from '../access/AccessProvider';
 import { moment } from '../shell/quantities';
 import type { Act } from '../shell/useAct';
 import { orderCluster, type AmsStatus, type ClusterLine, type LineState, type Order, type Selection } from './api';
@@ -72,18 +72,20 @@ export const ClusterTable = ({ status, selection, select, act }: Props) => {
               }}
             />
           </FlexItem>
-          <FlexItem>
-            <TextInput
-              aria-label="Your name, for the events"
-              placeholder="Your name, for the events"
-              style={{ width: '16rem' }}
-              value={by}
-              onChange={(_event, name) => {
-                setBy(name);
-                localStorage.setItem(storageKey, name);
-              }}
-            />
-          </FlexItem>
+          <Requires role="operator">
+            <FlexItem>
+              <TextInput
+                aria-label="Your name, for the events"
+                placeholder="Your name, for the events"
+                style={{ width: '16rem' }}
+                value={by}
+                onChange={(_event, name) => {
+                  setBy(name);
+                  localStorage.setItem(storageKey, name);
+                }}
+              />
+            </FlexItem>
+          </Requires>
           {status.total > selection.limit && (
             <Pagination
               isCompact

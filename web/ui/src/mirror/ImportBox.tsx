@@ -51,23 +51,25 @@ export const ImportBox = ({ imports, places, take, changed, failed }: Props) => 
             </ListItem>
           ))}
         </List>
-        <input
-          ref={input}
-          type="file"
-          hidden
-          aria-label="File to import"
-          onChange={(event) => {
-            const file = event.target.files?.[0];
-            if (file) {
-              void take({ name: file.name, files: [{ path: file.name, file }] });
-            }
-            event.target.value = '';
-          }}
-        />
         {mayImport && (
-          <Button variant="secondary" onClick={() => input.current?.click()}>
-            Import a file
-          </Button>
+          <>
+            <input
+              ref={input}
+              type="file"
+              hidden
+              aria-label="File to import"
+              onChange={(event) => {
+                const file = event.target.files?.[0];
+                if (file) {
+                  void take({ name: file.name, files: [{ path: file.name, file }] });
+                }
+                event.target.value = '';
+              }}
+            />
+            <Button variant="secondary" onClick={() => input.current?.click()}>
+              Import a file
+            </Button>
+          </>
         )}
       </CardBody>
     </Card>
