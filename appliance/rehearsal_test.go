@@ -1,6 +1,8 @@
 package appliance_test
 
 import (
+	"encoding/base64"
+	"encoding/json"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -50,8 +52,19 @@ func rehearseTwice(t *testing.T, s *site, g *registryProxy) {
 		"control_plane_count": 3, "api_vips": []object{{"ip": "192.168.100.10"}},
 		"ingress_vips": []object{{"ip": "192.168.100.11"}},
 	}))
+	p := &plantedSecrets{T: t}
 	require.Equal(t, http.StatusCreated, c.call(t, http.MethodPatch, apiPath+"/clusters/"+id+"/install-config",
-		`"{\"fips\": true}"`).status)
+		`"{\"fips\": true, \"proxy\": {\"httpProxy\": \"http://user:`+p.secret("proxy")+
+			`@proxy.site.test:3128\"}}"`).status)
+	manifest := "apiVersion: v1\nkind: Secret\nmetadata: {name: a}\nstringData: {a: " + p.secret("manifest") + "}\n"
+	require.Equal(t, http.StatusCreated, c.call(t, http.MethodPost, apiPath+"/clusters/"+id+"/manifests", object{
+		"folder": "manifests", "file_name": "secret.yaml",
+		"content": base64.StdEncoding.EncodeToString([]byte(manifest))}).status)
+	requireNoSecrets := func(report *rehearsal.Rehearsal) {
+		text, err := json.Marshal(report)
+		require.NoError(t, err)
+		p.requireNone("the report", text)
+	}
 	readState := func() (string, *models.Cluster) {
 		return c.events(t, "cluster_id="+id), c.cluster(t, id)
 	}
@@ -62,11 +75,13 @@ func rehearseTwice(t *testing.T, s *site, g *registryProxy) {
 	require.Equal(t, "description proven, discovery image proven, hosts proven, mirror proven, openshift-install "+
 		"proven, generated files proven, installation proven", stepsOf(report), report.Steps)
 	require.Equal(t, "4 hosts, by numbers", report.Shape)
+	requireNoSecrets(report)
 	require.Contains(t, report.Steps[6].Message, "7 ignition configs are valid")
 
 	_, etcd, _ := strings.Cut(s.release.Images["etcd"], "@")
 	g.setHandler(respondNotFound("/manifests/"+etcd, "MANIFEST_UNKNOWN"))
 	report = c.rehearse(t, id, object{})
+	requireNoSecrets(report)
 	require.False(t, report.Passed)
 	require.Equal(t, "description proven, discovery image proven, hosts proven, mirror failed", stepsOf(report))
 	require.Contains(t, report.Steps[4].Message, "1 of 13 images are not available")

@@ -15,6 +15,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -162,6 +163,12 @@ func (p *plantedSecrets) plant(address, version string) (cluster, env string) {
 			"file_name": strings.ToLower(kind) + ".yaml", "content": base64.StdEncoding.EncodeToString([]byte(text))},
 			http.StatusCreated)
 	}
+	p.send(http.MethodPatch, api+"/infra-envs/"+env, map[string]any{"static_network_config": []map[string]any{{
+		"network_yaml": "interfaces: [{name: eth0, type: ethernet, 802.1x: {identity: me, eap-methods: [tls], " +
+			"password: " + p.secret("network") + "}}]",
+		"mac_interface_map": []map[string]string{{"mac_address": "52:54:00:00:00:01", "logical_nic_name": "eth0"}}}}},
+		http.StatusCreated)
+	p.plantDirectory(address)
 	p.send(http.MethodPost, address+console.BMCsRoute, map[string]any{"name": "server", "address": "https://192.0.2.1",
 		"username": "root", "password": p.secret("bmc")}, http.StatusOK, http.StatusCreated, http.StatusAccepted)
 	p.send(http.MethodPost, address+console.BasePath+"/os-images", map[string]any{
@@ -170,6 +177,41 @@ func (p *plantedSecrets) plant(address, version string) (cluster, env string) {
 	p.send(http.MethodPost, address+console.AMSPath+"/credentials", map[string]any{"offline_token": p.secret("ams")},
 		http.StatusNoContent)
 	return cluster, env
+}
+
+// plantDirectory imports a directory of the agent-based installer with secrets, and one that is
+// rejected.
+func (p *plantedSecrets) plantDirectory(address string) {
+	p.Helper()
+	auth := base64.StdEncoding.EncodeToString([]byte("user:" + p.secret("directory-pull")))
+	fencing := ""
+	for _, name := range []string{"directory-1", "directory-2"} {
+		fencing += fmt.Sprintf("    - {hostName: %s, address: \"redfish+https://192.0.2.9/redfish/v1/Systems/1\", "+
+			"username: root, password: %s}\n", name, p.secret("fencing"))
+	}
+	files := installConfigDirectory("directory", "controlPlane:\n  name: master\n  replicas: 2\n  fencing:\n"+
+		"    credentials:\n"+fencing+"featureSet: TechPreviewNoUpgrade\nplatform: {baremetal: {apiVIPs: "+
+		"[192.168.100.4], ingressVIPs: [192.168.100.5]}}\nproxy: {httpProxy: \"http://user:"+
+		p.secret("directory-proxy")+"@proxy.site.test:3128\"}\n", "52:54:00:ad:00:01", "52:54:00:ad:00:02")
+	files[0].Data = []byte(strings.ReplaceAll(string(files[0].Data), "dXNlcjpwYXNz", auth))
+	files[1].Data = fmt.Appendf(files[1].Data, "  bmc: {address: 192.0.2.9, username: root, password: %s}\n"+
+		"  networkConfig: {interfaces: [{name: eno1, type: ethernet, 802.1x: {identity: me, eap-methods: [tls], "+
+		"password: %s, private-key-password: %s}}]}\n", p.secret("directory-bmc"), p.secret("directory-network"),
+		p.secret("directory-key"))
+	open := &connection{address: address, client: http.DefaultClient}
+	made := open.sendDirectory(p.T, "", files)
+	require.Equal(p, http.StatusCreated, made.status, "%s", made.body)
+	p.requireNone("the import", made.body)
+	for from, to := range map[string]string{"replicas: 2": "replicas: [2", "proxy: {": "proxies: {",
+		"@proxy.site.test:3128": "@proxy site:x", `{"quay.io"`: `{{"quay.io"`,
+		"ingressVIPs": "ingressVIPs: [1], apiVIPs"} {
+		wrong := slices.Clone(files)
+		wrong[0].Data = []byte(strings.Replace(string(files[0].Data), from, to, 1))
+		refused := open.sendDirectory(p.T, "", wrong)
+		require.Contains(p, []int{http.StatusBadRequest, http.StatusUnprocessableEntity}, refused.status, "%s",
+			refused.body)
+		p.requireNone("the refused import", refused.body)
+	}
 }
 
 func TestSecrets_noneInClear(t *testing.T) {
@@ -189,9 +231,9 @@ func TestSecrets_noneInClear(t *testing.T) {
 			require.Contains(t, string(answer), "user:xxxxx@proxy.site.test:3128")
 		}
 		for _, secret := range p.secrets {
-			if !strings.Contains(secret, "ignition") && !strings.Contains(secret, "install-config") {
-				require.NotContains(t, string(answer), secret, path)
-			}
+			shown := slices.ContainsFunc([]string{"ignition", "install-config", "network", "directory-key"},
+				func(kind string) bool { return strings.Contains(secret, kind) })
+			require.True(t, shown || !strings.Contains(string(answer), secret), "%s shows %s", path, secret)
 		}
 	}
 	for name, content := range archive(t, p.send(http.MethodGet, api+"/clusters/"+cluster+"/logs?logs_type=all", "",

@@ -87,6 +87,10 @@ func (w *walk) plant(t testing.TB, at ids) {
 	send(http.MethodPatch, base+"/clusters/"+at.cluster, map[string]any{"pull_secret": auths, "http_proxy": proxy})
 	send(http.MethodPatch, base+"/infra-envs/"+at.env, map[string]any{"pull_secret": auths,
 		"proxy": map[string]string{"http_proxy": proxy}})
+	network := map[string]any{"network_yaml": "interfaces: [{name: eth0, type: ethernet, 802.1x: {identity: me, " +
+		"eap-methods: [tls], password: " + planted + "network}}]", "mac_interface_map": []map[string]string{{
+		"mac_address": "52:54:00:00:" + at.env[:2] + ":" + at.env[2:4], "logical_nic_name": "eth0"}}}
+	send(http.MethodPatch, base+"/infra-envs/"+at.env, map[string]any{"static_network_config": []any{network}})
 	manifest := "apiVersion: v1\nkind: Secret\nmetadata: {name: a}\nstringData: {password: " + planted + "manifest}\n"
 	send(http.MethodPost, base+"/clusters/"+at.cluster+"/manifests", map[string]string{"folder": "manifests",
 		"file_name": "secret.yaml", "content": base64.StdEncoding.EncodeToString([]byte(manifest))})
@@ -362,6 +366,85 @@ func TestOperations_randomRequests(t *testing.T) {
 	answer := w.request(t, http.MethodGet, "/api/assisted-install/v2/clusters/"+w.own.cluster+
 		"/downloads/credentials?file_name=kubeconfig", "", w.guarded.callers["admin"])
 	require.Contains(t, answer.Body.String(), planted)
+}
+
+// TestOperations_readsShowNoSecrets sends each reading request with the IDs of existing objects as
+// each kind of caller, and follows the live feed from the first change on.
+func TestOperations_readsShowNoSecrets(t *testing.T) {
+	w := newWalk(t)
+	known := []string{w.newRehearsal(t)}
+	var list map[string][]struct{ ID string }
+	answer := w.request(t, http.MethodGet, console.BMCsRoute, "", w.guarded.callers["admin"])
+	require.NoError(t, json.Unmarshal(answer.Body.Bytes(), &list), answer.Body)
+	for _, servers := range list {
+		require.Len(t, servers, 2)
+		known = append(known, servers[0].ID)
+	}
+	for caller := range w.callers {
+		for _, o := range w.operations {
+			if o.Method != http.MethodGet || o.Endless != nil {
+				continue
+			}
+			for _, id := range known {
+				path := strings.Split(o.Path, "/")
+				for i, part := range path {
+					if path[i] = w.own.path(part); part == ":id" {
+						path[i] = id
+					}
+				}
+				query := url.Values{}
+				for _, parameter := range o.Parameters {
+					if len(parameter.Values) > 0 {
+						query.Set(parameter.Name, parameter.Values[len(id)%len(parameter.Values)])
+					}
+				}
+				w.check(t, attempt{caller, o.Method, strings.Join(path, "/") + "?" + query.Encode(), "", ""})
+				if !strings.Contains(o.Path, ":id") {
+					break
+				}
+			}
+		}
+		w.followFeed(t, w.callers[caller])
+	}
+}
+
+// newRehearsal starts a rehearsal, which fails, and returns its ID.
+func (w *walk) newRehearsal(t *testing.T) string {
+	t.Helper()
+	path := "/api/landfall/v1/clusters/" + w.own.cluster + "/rehearsals"
+	var report struct{ ID, State string }
+	w.post(t, path, map[string]any{}, &report)
+	ticks := time.NewTicker(10 * time.Millisecond)
+	defer ticks.Stop()
+	for report.State != "done" {
+		<-ticks.C
+		answer := w.request(t, http.MethodGet, path+"/"+report.ID, "", w.guarded.callers["admin"])
+		require.Equal(t, http.StatusOK, answer.Code, answer.Body)
+		require.NoError(t, json.Unmarshal(answer.Body.Bytes(), &report))
+	}
+	return report.ID
+}
+
+// followFeed reads the live feed from the first change on.
+func (w *walk) followFeed(t *testing.T, name string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), walkTimeout/10)
+	defer cancel()
+	r := httptest.NewRequestWithContext(ctx, http.MethodGet, "https://127.0.0.1"+console.FeedRoute, nil)
+	r.Header.Set("Last-Event-ID", "1")
+	caller := w.guarded.callers[name]
+	if caller.header != "" {
+		r.Header.Set(caller.header, caller.token)
+	}
+	answer := httptest.NewRecorder()
+	w.server.ServeHTTP(answer, r)
+	require.Equal(t, caller.role == access.None, answer.Code != http.StatusOK, "%s: %d", name, answer.Code)
+	if answer.Code == http.StatusOK && !caller.foreign {
+		require.Contains(t, answer.Body.String(), "data: ", name)
+	}
+	for _, form := range plantedForms() {
+		require.NotContains(t, answer.Body.String(), form, name)
+	}
 }
 
 // FuzzOperations sends requests with any method, path, query and body.
