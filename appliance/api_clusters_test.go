@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"testing"
+	"time"
 
 	"github.com/go-openapi/strfmt"
 	"github.com/go-openapi/swag/conv"
@@ -69,6 +70,20 @@ func TestClusters_lifecycle(t *testing.T) {
 	_, err = d.Installer.V2DeregisterCluster(ctx, &installer.V2DeregisterClusterParams{ClusterID: other})
 	refused(t, err, 404)
 	require.Equal(t, []string{"west"}, list(installer.V2ListClustersParams{}))
+}
+
+// A client sees the state in which the Assisted Installer creates clusters, and then the result of
+// the validations.
+func TestRegisterCluster_startsInsufficient(t *testing.T) {
+	d := startAppliance(t)
+	created, err := d.Installer.V2RegisterCluster(t.Context(), &installer.V2RegisterClusterParams{
+		NewClusterParams: &models.ClusterCreateParams{Name: conv.Pointer("fresh"), PullSecret: conv.Pointer(pullSecret),
+			OpenshiftVersion: conv.Pointer(d.site.release.Version), BaseDNSDomain: "site.test"}})
+	require.NoError(t, err)
+	require.Equal(t, []string{"insufficient", "Cluster is not ready for install"},
+		[]string{*created.Payload.Status, *created.Payload.StatusInfo})
+	require.False(t, time.Time(created.Payload.StatusUpdatedAt).IsZero())
+	require.Equal(t, models.ClusterStatusPendingForInput, *d.get(*created.Payload.ID).Status)
 }
 
 // In an update, an absent field and a null field stay as they are; an empty field is cleared.

@@ -1,7 +1,9 @@
 package appliance_test
 
 import (
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -151,6 +153,9 @@ func TestSupport_operatorsAndVersions(t *testing.T) {
 	components, err := d.Versions.V2ListComponentVersions(ctx, &versions.V2ListComponentVersionsParams{})
 	require.NoError(t, err)
 	require.Equal(t, "test", components.Payload.ReleaseTag)
+	require.ElementsMatch(t, []string{"assisted-installer-service", "discovery-agent", "assisted-installer",
+		"assisted-installer-controller"}, slices.Collect(maps.Keys(components.Payload.Versions)))
+	require.Equal(t, "landfall test", components.Payload.Versions["assisted-installer-service"])
 	minor := strings.Join(strings.Split(d.site.release.Version, ".")[:2], ".")
 	releases, err := d.Versions.V2ListSupportedOpenshiftVersions(ctx,
 		&versions.V2ListSupportedOpenshiftVersionsParams{Version: &minor, OnlyLatest: conv.Pointer(true)})

@@ -357,7 +357,7 @@ func (a *Appliance) newServer() error {
 	service := &api.Service{
 		Engine: a.engine, Links: a.clients.links, BootURL: a.networks[0].Boot, Agents: a.agents,
 		ManifestBytes:  int64(a.config.Limits.ManifestBytes),
-		LogUploadBytes: int64(a.config.Limits.LogUploadBytes), Versions: map[string]string{"landfall": a.version},
+		LogUploadBytes: int64(a.config.Limits.LogUploadBytes), Version: a.version,
 	}
 	if err := service.Register(a.server); err != nil {
 		return err

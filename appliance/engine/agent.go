@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
+	"math"
 	"reflect"
 	"slices"
 	"time"
@@ -55,10 +56,13 @@ func (p Poll) answeredBy(answer *presence.Answer, now time.Time) bool {
 	return answer.AgentVersion == p.AgentVersion && !drifted(answer.Skew, skew(now, p.Timestamp))
 }
 
+// noTime is the skew of a poll that does not state the host's time. It differs from any other.
+const noTime = math.MinInt32
+
 // skew returns the number of seconds that a host's clock is behind the engine's.
 func skew(now time.Time, timestamp int64) int64 {
 	if timestamp == 0 {
-		return 0
+		return noTime
 	}
 	return now.Unix() - timestamp
 }

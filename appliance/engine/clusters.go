@@ -91,7 +91,7 @@ func (e *Engine) newCluster(params *models.ClusterCreateParams) (*record.Cluster
 	api.SchedulableMastersForcedTrue, api.Imported = conv.Pointer(true), conv.Pointer(false)
 	api.FeatureUsage, api.UserName = "{}", "admin"
 	api.Status, api.StatusInfo = conv.Pointer(lifecycle.ClusterInsufficient),
-		conv.Pointer("The cluster was just created.")
+		conv.Pointer("Cluster is not ready for install")
 	api.OrgSoftTimeoutsEnabled = e.softTimeouts()
 	api.Progress = &models.ClusterProgressInfo{}
 	api.Hosts, api.HostNetworks = []*models.Host{}, []*models.HostNetwork{}

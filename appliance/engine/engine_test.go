@@ -45,6 +45,83 @@ func TestPoll_inTimeWritesNothing(t *testing.T) {
 	require.Greater(t, wait, 2*time.Minute, "no check before the first deadline of a host")
 }
 
+// The answer to a poll without a time is still valid, but the time must be recorded.
+func TestPoll_timeAfterPollWithoutTime(t *testing.T) {
+	b := newHarness(t)
+	_, env := b.singleNode()
+	h := b.newHost(env, 1)
+	require.NoError(t, h.register())
+	at := func(timestamp int64) {
+		_, err := b.Instructions(t.Context(), Poll{InfraEnvID: env, HostID: h.id, AgentVersion: h.agent,
+			Timestamp: timestamp})
+		require.NoError(t, err)
+	}
+	at(0)
+	b.clock.Advance(500 * time.Millisecond)
+	now := b.clock.Now().Unix()
+	at(now)
+	require.Equal(t, now, h.require(lifecycle.HostDiscovering).Timestamp)
+	before := b.options.DB.Revision()
+	at(now)
+	at(0)
+	at(now)
+	require.Equal(t, before, b.options.DB.Revision())
+}
+
+func TestIngressCertificate_unknownCluster(t *testing.T) {
+	b := newHarness(t)
+	b.requireRejected(b.UploadIngressCert(t.Context(), "00000000-0000-4000-8000-000000000099", "no certificate"),
+		fault.NotFound, "There is no cluster")
+}
+
+func TestInfraEnv_keepsRequestedVersion(t *testing.T) {
+	b := newHarness(t)
+	for asked, want := range map[string]string{"4.20": "4.20", "4.20.8": "4.20.8", "": "4.20.8"} {
+		cluster, _ := b.singleNode()
+		id := strfmt.UUID(cluster)
+		env, err := b.RegisterInfraEnv(t.Context(), &models.InfraEnvCreateParams{Name: conv.Pointer("pool"),
+			ClusterID: &id, PullSecret: conv.Pointer(testPullSecret), OpenshiftVersion: asked})
+		require.NoError(t, err)
+		require.Equal(t, want, env.OpenshiftVersion)
+		require.Contains(t, env.DownloadURL, "/"+want+"/x86_64/")
+		changed, err := b.UpdateInfraEnv(t.Context(), env.ID.String(),
+			&models.InfraEnvUpdateParams{OpenshiftVersion: conv.Pointer("4.20")})
+		require.NoError(t, err)
+		require.Equal(t, "4.20", changed.OpenshiftVersion)
+	}
+}
+
+func TestUsage_rolesOverridesAndTang(t *testing.T) {
+	b := newHarness(t)
+	cluster, hosts := b.threeNodes(true)
+	used := func() map[string]models.Usage {
+		shown, err := b.Cluster(cluster)
+		require.NoError(t, err)
+		var usages map[string]models.Usage
+		require.NoError(t, json.Unmarshal([]byte(shown.FeatureUsage), &usages))
+		return usages
+	}
+	require.NoError(t, b.SetInstallConfigOverride(t.Context(), cluster,
+		`{"fips":true,"networking":{"networkType":"OVNKubernetes"}}`))
+	require.Equal(t, map[string]any{"fips": true, "networking networkType": true}, used()["Install Config Overrides"].Data)
+	require.NoError(t, b.SetInstallConfigOverride(t.Context(), cluster, `{"fips":false}`))
+	require.Equal(t, map[string]any{"fips": true}, used()["Install Config Overrides"].Data, "the overridden keys")
+	_, err := b.UpdateCluster(t.Context(), cluster, &models.V2ClusterUpdateParams{
+		DiskEncryption: &models.DiskEncryption{EnableOn: conv.Pointer(models.DiskEncryptionEnableOnAll),
+			Mode: conv.Pointer(models.DiskEncryptionModeTpmv2)}})
+	require.NoError(t, err)
+	require.Equal(t, map[string]any{"enable_on": "all", "mode": "tpmv2", "tang_servers": ""},
+		used()["Disk encryption"].Data)
+
+	fourth := b.newHost(hosts[0].env, 4)
+	require.NoError(t, fourth.register())
+	b.reportAll(append(hosts, fourth))
+	b.requireCluster(cluster, lifecycle.ClusterReady)
+	require.NotContains(t, used(), "auto assign role")
+	b.startInstallation(cluster)
+	require.Equal(t, models.Usage{ID: "AUTO_ASSIGN_ROLE", Name: "auto assign role"}, used()["auto assign role"])
+}
+
 func TestEngine_sleepsWhenIdle(t *testing.T) {
 	b := newHarness(t)
 	b.installed()

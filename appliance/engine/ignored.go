@@ -64,7 +64,7 @@ func (e *Engine) IgnoreValidations(ctx context.Context, id string,
 			message = "Cluster %s: some or all validations are ignored on request."
 		}
 		return errors.Join(
-			c.setUsage(row, description.UsageIgnored, some),
+			c.setUsage(row, description.UsageIgnored, some, nil),
 			c.clusterEvent(row, event.ValidationsIgnored, models.EventSeverityInfo, message, row.API.Name),
 		)
 	})

@@ -11,6 +11,7 @@ import (
 	"github.com/go-openapi/strfmt"
 	"github.com/openshift/assisted-service/models"
 
+	"landfall/appliance/engine/description"
 	"landfall/appliance/engine/event"
 	"landfall/appliance/engine/installconfig"
 	"landfall/appliance/engine/inventory"
@@ -224,13 +225,13 @@ func (c *change) enterPreparing(row *record.Cluster) error {
 	if err != nil {
 		return err
 	}
-	bootstrap := false
+	bootstrap, assigned := false, false
 	for _, h := range hosts {
 		if err := c.startHostPreparation(h); err != nil {
 			return err
 		}
 		if h.API.Role == models.HostRoleAutoAssign {
-			h.API.Role = h.API.SuggestedRole
+			h.API.Role, assigned = h.API.SuggestedRole, true
 		}
 		clearProgress(h)
 		h.API.Bootstrap = !bootstrap && h.API.Role == models.HostRoleMaster
@@ -244,7 +245,10 @@ func (c *change) enterPreparing(row *record.Cluster) error {
 		}
 	}
 	c.preparationsChanged = true
-	return record.PendingPreparations.Add(c.tx, id)
+	return errors.Join(
+		c.setUsage(row, description.UsageAutomaticRoles, assigned && len(hosts) > 3, nil), // three are masters
+		record.PendingPreparations.Add(c.tx, id),
+	)
 }
 
 func (c *change) enterInstalling(row *record.Cluster) error {
@@ -427,11 +431,11 @@ func (e *Engine) ReportOperator(ctx context.Context, id string, report *models.O
 // UploadIngressCert completes the user's kubeconfig: it adds the CA certificate of the cluster's
 // ingress to the kubeconfig of the installer.
 func (e *Engine) UploadIngressCert(ctx context.Context, id, certificate string) error {
-	if err := installconfig.CheckIngressCA(certificate); err != nil {
-		return err
-	}
 	row, err := record.ReadCluster(e.options.DB, id)
 	if err != nil {
+		return err
+	}
+	if err := installconfig.CheckIngressCA(certificate); err != nil {
 		return err
 	}
 	if row.Preparation == nil || !row.Preparation.Done {

@@ -106,7 +106,7 @@ func (e *Engine) AllowAddHosts(ctx context.Context, id string) (*models.Cluster,
 		c.saveCluster(row)
 		c.settleCluster(id)
 		return errors.Join(
-			c.setUsage(row, description.UsageDayTwo, true),
+			c.setUsage(row, description.UsageDayTwo, true, nil),
 			c.clusterEvent(row, event.ClusterAddsHosts, models.EventSeverityInfo,
 				"Cluster %s accepts more hosts: boot them from an image of its own infra-env.", row.API.Name),
 		)

@@ -119,7 +119,7 @@ func (e *Engine) CreateManifest(ctx context.Context, id string, m Manifest) (*mo
 		if err := c.checkOtherFolder(row, m); err != nil {
 			return err
 		}
-		if err := c.setUsage(row, description.UsageCustomManifest, true); err != nil {
+		if err := c.setUsage(row, description.UsageCustomManifest, true, nil); err != nil {
 			return err
 		}
 		c.recordCatalogs(row, m.Path(), m.Content)
@@ -250,7 +250,7 @@ func (e *Engine) DeleteManifest(ctx context.Context, id string, m Manifest) erro
 			return err
 		}
 		if left == 0 {
-			if err := c.setUsage(row, description.UsageCustomManifest, false); err != nil {
+			if err := c.setUsage(row, description.UsageCustomManifest, false, nil); err != nil {
 				return err
 			}
 		}

@@ -26,13 +26,13 @@ func (c *change) recordOperators(row *record.Cluster, before []string) error {
 	}
 	for _, name := range before {
 		if !slices.Contains(now, name) {
-			if err := c.setUsage(row, strings.ToUpper(name), false); err != nil {
+			if err := c.setUsage(row, strings.ToUpper(name), false, nil); err != nil {
 				return err
 			}
 		}
 	}
 	for _, name := range now {
-		if err := c.setUsage(row, strings.ToUpper(name), true); err != nil {
+		if err := c.setUsage(row, strings.ToUpper(name), true, nil); err != nil {
 			return err
 		}
 	}

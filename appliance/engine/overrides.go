@@ -56,7 +56,7 @@ func (e *Engine) SetInstallConfigOverride(ctx context.Context, id, override stri
 		c.saveCluster(row)
 		c.settleCluster(id)
 		return errors.Join(
-			c.setUsage(row, description.UsageInstallConfig, override != ""),
+			c.setUsage(row, description.UsageInstallConfig, override != "", description.OverriddenKeys(override)),
 			c.clusterEvent(row, event.InstallConfigApplied, models.EventSeverityInfo,
 				"Cluster %s: the install-config was overridden.", row.API.Name),
 		)
@@ -106,7 +106,7 @@ func (c *change) noteHostUsage(h *record.Host, name string, uses func(*record.Ho
 	if err != nil {
 		return err
 	}
-	return c.setUsage(row, name, slices.ContainsFunc(hosts, uses))
+	return c.setUsage(row, name, slices.ContainsFunc(hosts, uses), nil)
 }
 
 // SetInstallerArgs replaces the arguments of coreos-installer on a host. An empty list removes

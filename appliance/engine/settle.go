@@ -205,10 +205,10 @@ func (c *change) runHostValidations(h *record.Host, host *inventory.Host, env *r
 	if changed {
 		c.saveHost(h)
 		for _, change := range validation.Changes(before, report.Results()) {
-			if err := c.hostEventOf(h, event.Props(change.Properties()),
-				change.Choose(event.ValidationFailed, event.ValidationFixed),
-				change.Choose(models.EventSeverityWarning, models.EventSeverityInfo), "Host %s: validation %s %s",
-				host.Name(), change.ID, change.Text()); err != nil {
+			name := change.Choose(event.ValidationFailed, event.ValidationFixed)
+			severity := change.Choose(models.EventSeverityWarning, models.EventSeverityInfo)
+			if err := c.hostEventOf(h, event.Props(change.Properties()), name, severity,
+				"Host %s: validation %s %s", host.Name(), change.ID, change.Text()); err != nil {
 				return nil, err
 			}
 		}

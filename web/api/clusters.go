@@ -148,7 +148,14 @@ func (s *Service) registerCluster(c echo.Context) error {
 		return err
 	}
 	cluster, err := s.Engine.RegisterCluster(c.Request().Context(), &params.ClusterCreateParams)
-	return answerCreated(c, cluster, err)
+	if err != nil {
+		return err
+	}
+	// Clients expect the state in which the Assisted Installer creates clusters, before it looks
+	// for missing settings. The next request shows the result of the validations.
+	cluster.Status, cluster.StatusInfo = conv.Pointer(models.ClusterStatusInsufficient),
+		conv.Pointer("Cluster is not ready for install")
+	return answerCreated(c, cluster, nil)
 }
 
 // answerCreated sends a new cluster, or returns the error.

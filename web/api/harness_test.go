@@ -58,7 +58,7 @@ func newServed(t testing.TB) *served {
 		Engine:        e,
 		Links:         discovery.NewLinks(db, clockwork.NewRealClock(), "http://appliance.site.test:8090"),
 		ManifestBytes: 1 << 20, LogUploadBytes: 1 << 20,
-		Versions: map[string]string{"landfall": "test"},
+		Version: "test",
 	}
 	require.NoError(t, service.Register(server))
 	return &served{t, server, db}

@@ -26,7 +26,7 @@ func (s *Service) openAPIOperations() []operation.Operation {
 // openAPI returns a handler that sends the OpenAPI document. The first request generates it.
 func (s *Service) openAPI() echo.HandlerFunc {
 	document := sync.OnceValues(func() ([]byte, error) {
-		described, err := OpenAPI(s.Versions["landfall"])
+		described, err := OpenAPI(s.Version)
 		if err != nil {
 			return nil, err
 		}

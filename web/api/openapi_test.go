@@ -45,7 +45,7 @@ type describedSchema struct {
 func served(t *testing.T) (document, string) {
 	t.Helper()
 	server := web.New(web.Options{})
-	require.NoError(t, (&Service{Versions: map[string]string{"landfall": "1"}}).Register(server))
+	require.NoError(t, (&Service{Version: "1"}).Register(server))
 	recorder := httptest.NewRecorder()
 	server.ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, BasePath+"/v2/openapi", nil))
 	require.Equal(t, http.StatusOK, recorder.Code)

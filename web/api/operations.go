@@ -48,8 +48,8 @@ type Service struct {
 	// LogUploadBytes is the largest size of a log archive from a host or the controller; 0 means
 	// the server's limit for all bodies.
 	LogUploadBytes int64
-	// Versions contains the versions of the appliance's components for /v2/component-versions.
-	Versions map[string]string
+	// Version is the version of the appliance.
+	Version string
 }
 
 // Links signs download links for users without an account. Package discovery implements it.

@@ -110,19 +110,15 @@ func newer(a, b string) bool {
 
 func isSeparator(r rune) bool { return r == '.' || r == '-' }
 
-// componentVersions returns the appliance's version and the images of the programs on hosts that
-// the configuration names. All other images come from the release payload.
+// componentVersions returns the version of the appliance, which is the service, and the images of
+// the programs on hosts that the configuration names. An image is "" if it comes from the release
+// payload of each cluster.
 func (s *Service) componentVersions(c echo.Context) error {
-	versions := maps.Clone(s.Versions)
-	for name, image := range map[string]string{
-		"discovery-agent": s.Engine.Images().Agent, "assisted-installer": s.Engine.Images().Installer,
-		"assisted-installer-controller": s.Engine.Images().Controller,
-	} {
-		if image != "" {
-			versions[name] = image
-		}
-	}
-	return c.JSON(http.StatusOK, &models.ListVersions{ReleaseTag: s.Versions["landfall"], Versions: versions})
+	images := s.Engine.Images()
+	return c.JSON(http.StatusOK, &models.ListVersions{ReleaseTag: s.Version, Versions: models.Versions{
+		"assisted-installer-service": "landfall " + s.Version, "discovery-agent": images.Agent,
+		"assisted-installer": images.Installer, "assisted-installer-controller": images.Controller,
+	}})
 }
 
 // managedDomains returns an empty list, because the appliance manages no DNS domains.

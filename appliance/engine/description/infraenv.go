@@ -109,11 +109,10 @@ func versionField() Field[InfraEnv] {
 			if version == "" || version == d.API.OpenshiftVersion {
 				return nil
 			}
-			release, err := d.site.FindRelease(version, d.API.CPUArchitecture, "")
-			if err != nil {
+			if _, err := d.site.FindRelease(version, d.API.CPUArchitecture, ""); err != nil {
 				return err
 			}
-			d.API.OpenshiftVersion = release.OpenshiftVersion
+			d.API.OpenshiftVersion = strings.TrimSuffix(version, multiSuffix) // as it was asked for
 			return nil
 		},
 		get: func(d *InfraEnv) (any, error) { return d.API.OpenshiftVersion, nil }}
@@ -152,9 +151,7 @@ func NewInfraEnv(site *Site, params *models.InfraEnvCreateParams, id strfmt.UUID
 	if err != nil && cluster == nil && (version == "" || !site.AgentImage) {
 		return nil, err // the image of the hosts' agent is unknown
 	}
-	if err == nil {
-		version = release.OpenshiftVersion
-	}
+	version = cmp.Or(strings.TrimSuffix(version, multiSuffix), release.OpenshiftVersion)
 	api.OpenshiftVersion, api.CPUArchitecture = version, cmp.Or(cpu, x86)
 	api.Type = conv.Pointer(cmp.Or(params.ImageType, models.ImageTypeFullIso))
 	d := &InfraEnv{API: api, site: site}

@@ -2,6 +2,7 @@ package description
 
 import (
 	"encoding/json"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -103,10 +104,8 @@ func ClusterUses(api *models.Cluster) Uses {
 	u.add(len(api.APIVips) > 1, usageDualStackVIPs, nil)
 	if encryption := api.DiskEncryption; encryption != nil &&
 		conv.Value(encryption.EnableOn) != models.DiskEncryptionEnableOnNone {
-		data := map[string]any{"enable_on": conv.Value(encryption.EnableOn), "mode": conv.Value(encryption.Mode)}
-		if encryption.TangServers != "" {
-			data["tang_servers"] = encryption.TangServers
-		}
+		data := map[string]any{"enable_on": conv.Value(encryption.EnableOn), "mode": conv.Value(encryption.Mode),
+			"tang_servers": encryption.TangServers}
 		u.add(encryption.EnableOn != nil, usageEncryption, data)
 	}
 	u.add(api.Tags != "", usageTags, nil)
@@ -160,22 +159,39 @@ const (
 	UsageIgnitionOverride = "Ignition Config Override"
 	UsageIgnored          = "Validations have been ignored for this cluster"
 	UsageDayTwo           = "Day2 hosts"
+	UsageAutomaticRoles   = "auto assign role"
 )
 
-// SetUsage adds a feature to the feature_usage of a cluster, or removes it. The feature_usage is a
-// JSON object by feature name. SetUsage returns the same text if nothing changes.
-func SetUsage(text, name string, used bool) (string, error) {
+// OverriddenKeys returns the usage data of install-config overrides: each overridden key, followed
+// by the keys of its object in alphabetical order.
+func OverriddenKeys(override string) map[string]any {
+	var values map[string]any
+	if json.Unmarshal([]byte(override), &values) != nil {
+		return nil // the caller has rejected invalid overrides
+	}
+	data := make(map[string]any, len(values))
+	for key, value := range values {
+		object, _ := value.(map[string]any)
+		data[strings.Join(append([]string{key}, slices.Sorted(maps.Keys(object))...), " ")] = true
+	}
+	return data
+}
+
+// SetUsage adds a feature to the feature_usage of a cluster with its data, or removes it. The
+// feature_usage is a JSON object by feature name. SetUsage returns the same text if nothing
+// changes.
+func SetUsage(text, name string, used bool, data map[string]any) (string, error) {
 	usages := make(map[string]models.Usage)
 	if text != "" {
 		if err := json.Unmarshal([]byte(text), &usages); err != nil {
 			return "", err
 		}
 	}
-	if _, held := usages[name]; held == used {
+	if held, found := usages[name]; found == used && (!used || reflect.DeepEqual(held.Data, data)) {
 		return text, nil
 	}
 	if used {
-		usages[name] = models.Usage{ID: UsageID(name), Name: name}
+		usages[name] = models.Usage{ID: UsageID(name), Name: name, Data: data}
 	} else {
 		delete(usages, name)
 	}

@@ -110,8 +110,12 @@ func (q Query) CheckUse(used []models.FeatureSupportLevelID) error {
 			continue
 		}
 		if level, reason := f.level(q); level == models.SupportLevelUnavailable {
-			return fmt.Errorf("the feature %s is not available with OpenShift %s on %s, platform %s%s", name(f.id),
-				q.Version, q.Architecture, q.Platform, because(reason))
+			platform := ""
+			if q.Platform != "" {
+				platform = fmt.Sprintf(", platform %s", q.Platform)
+			}
+			return fmt.Errorf("the feature %s is not available with OpenShift %s on %s%s%s", name(f.id),
+				q.Version, q.Architecture, platform, because(reason))
 		}
 		for _, other := range f.conflicts(open) {
 			if slices.Contains(used, other) {
