@@ -17,6 +17,7 @@ type Status struct {
 	Since         time.Time `json:"since,omitzero"` // time at which State began
 	Problem       string    `json:"problem,omitempty"`
 	URL           string    `json:"api_url"`
+	SiteKey       string    `json:"site_key"` // fingerprint of the key that signs courier files
 	Organization  string    `json:"organization,omitempty"`
 	Account       string    `json:"account,omitempty"`
 	LastContact   time.Time `json:"last_contact,omitzero"`
@@ -95,10 +96,10 @@ func (r *Relay) Status(_ context.Context, of Selection) (*Status, error) {
 	r.mu.Lock()
 	s := &Status{
 		State: r.state, Since: r.since, Problem: r.problem, URL: r.options.URL, LastContact: r.contact,
-		ConnectedTill: r.connectUntil,
-		Organization:  orNone(r.identity.OrganizationName, r.identity.OrganizationID),
-		Account:       cmp.Or(r.options.Account, r.identity.Username),
-		ClockSkew:     r.options.Client.Skew().Seconds(), TokenUntil: r.options.Client.TokenUntil(),
+		ConnectedTill: r.connectUntil, SiteKey: r.options.Key.Public().Fingerprint(),
+		Organization: orNone(r.identity.OrganizationName, r.identity.OrganizationID),
+		Account:      cmp.Or(r.options.Account, r.identity.Username),
+		ClockSkew:    r.options.Client.Skew().Seconds(), TokenUntil: r.options.Client.TokenUntil(),
 		Clusters: []ClusterStatus{}, Couriers: []Courier{},
 	}
 	if r.state == Offline && len(r.jobs) > 0 {

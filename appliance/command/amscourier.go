@@ -123,7 +123,7 @@ func newAMSPush() *cobra.Command {
 			"the receipts\nnext to the file. An interrupted push can be repeated: it continues where it stopped and " +
 			"sends nothing twice.\n\n" +
 			"The first file of a site must be confirmed: enter yes after comparing the fingerprint of its key with " +
-			"the output of\nlandfall ams export, or name the fingerprint with --site. Credentials are sent to the " +
+			"the output of\nlandfall ams status at the site, or name the fingerprint with --site. Credentials are sent to the " +
 			"environments of OpenShift\nCluster Manager and to the URL in --url only, over https.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, arguments []string) error {
@@ -245,7 +245,7 @@ func confirmSite(cmd *cobra.Command, known *ams.KnownSites, site, expected strin
 	answer := ""
 	if expected == "" && mayAsk {
 		fmt.Fprintf(cmd.ErrOrStderr(), "No file of the site with the key\n  %s\nwas pushed on this machine before. "+
-			"Did landfall ams export show this key at the site? Enter yes: ", site)
+			"Does landfall ams status show this key at the site? Enter yes: ", site)
 		answer, err = bufio.NewReader(cmd.InOrStdin()).ReadString('\n')
 		if err != nil && !errors.Is(err, io.EOF) {
 			return fmt.Errorf("read the answer: %w", err)
@@ -253,7 +253,7 @@ func confirmSite(cmd *cobra.Command, known *ams.KnownSites, site, expected strin
 	}
 	if expected == "" && strings.TrimSpace(answer) != "yes" {
 		return fmt.Errorf("nothing was sent, because the site's key is not known on this machine; compare it with the "+
-			"output of landfall ams export at the site, and push with --site %s", site)
+			"output of landfall ams status at the site, and push with --site %s", site)
 	}
 	return known.Add(site)
 }

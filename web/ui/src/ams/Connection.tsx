@@ -28,6 +28,7 @@ export const Connection = ({ status, act }: { status: AmsStatus; act: Act }) => 
     ['API', status.api_url],
     ['Organization', status.organization],
     ['Account', status.account],
+    ["Site's key", status.site_key],
     ['Last contact', status.last_contact && moment(status.last_contact)],
     ['Next attempt', status.next_try && moment(status.next_try)],
     ['Oldest pending change', status.oldest_waiting && moment(status.oldest_waiting)],

@@ -48,6 +48,7 @@ export type AmsStatus = {
   since?: string;
   problem?: string;
   api_url: string;
+  site_key: string;
   organization?: string;
   account?: string;
   last_contact?: string;
