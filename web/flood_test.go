@@ -148,7 +148,8 @@ func TestFlood_knownClientIsServed(t *testing.T) {
 		text        []byte
 		memory      int // MiB
 	}{
-		// The bodies have 128 MiB; their buffers grow by copying, and the collector runs at twice the size.
+		// The bodies have 128 MiB. Their buffers grow by copying, and the collector runs when the
+		// memory has doubled.
 		"200 unfinished bodies":     {200, large, 640},
 		"1,100 bodies of a byte":    {1100, []byte(head + "2\r\n\r\nx"), 96},
 		"10,000 silent connections": {10_000, nil, 96},
