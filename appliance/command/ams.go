@@ -84,8 +84,8 @@ func writeAMSStatus(out io.Writer, s *ams.Status) error {
 		name  string
 		value string
 	}{
-		{"site key", s.SiteKey}, {"organization", s.Organization}, {"account", s.Account}, {"last contact", formatTime(s.LastContact)},
-		{"next attempt", formatTime(s.NextTry)},
+		{"site key", s.SiteKey}, {"organization", s.Organization}, {"account", s.Account},
+		{"last contact", formatTime(s.LastContact)}, {"next attempt", formatTime(s.NextTry)},
 		{"oldest waiting", formatTime(s.OldestWaiting)}, {"token until", formatTime(s.TokenUntil)},
 	} {
 		if line.value != "" {

@@ -123,8 +123,8 @@ func newAMSPush() *cobra.Command {
 			"the receipts\nnext to the file. An interrupted push can be repeated: it continues where it stopped and " +
 			"sends nothing twice.\n\n" +
 			"The first file of a site must be confirmed: enter yes after comparing the fingerprint of its key with " +
-			"the output of\nlandfall ams status at the site, or name the fingerprint with --site. Credentials are sent to the " +
-			"environments of OpenShift\nCluster Manager and to the URL in --url only, over https.",
+			"the output of\nlandfall ams status at the site, or name the fingerprint with --site. Credentials are " +
+			"sent to the environments of OpenShift\nCluster Manager and to the URL in --url only, over https.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, arguments []string) error {
 			if err := ams.CheckTokenURL(tokenURL); err != nil {

@@ -103,7 +103,8 @@ func TestUsage_rolesOverridesAndTang(t *testing.T) {
 	}
 	require.NoError(t, b.SetInstallConfigOverride(t.Context(), cluster,
 		`{"fips":true,"networking":{"networkType":"OVNKubernetes"}}`))
-	require.Equal(t, map[string]any{"fips": true, "networking networkType": true}, used()["Install Config Overrides"].Data)
+	require.Equal(t, map[string]any{"fips": true, "networking networkType": true},
+		used()["Install Config Overrides"].Data)
 	require.NoError(t, b.SetInstallConfigOverride(t.Context(), cluster, `{"fips":false}`))
 	require.Equal(t, map[string]any{"fips": true}, used()["Install Config Overrides"].Data, "the overridden keys")
 	_, err := b.UpdateCluster(t.Context(), cluster, &models.V2ClusterUpdateParams{
