@@ -27,6 +27,14 @@ func TestSupportLevels_areListed(t *testing.T) {
 	require.Equal(t, models.SupportLevelUnavailable, features.Payload.Features["TNA"])
 	require.Equal(t, models.SupportLevelSupported, features.Payload.Features["CNV"])
 	require.NotContains(t, features.Payload.Features, "PLATFORM_MANAGED_NETWORKING")
+	require.Equal(t, models.SupportLevelDevPreview, features.Payload.Features["VIP_AUTO_ALLOC"])
+	current, err := d.Installer.GetSupportedFeatures(t.Context(),
+		&installer.GetSupportedFeaturesParams{OpenshiftVersion: "4.22"})
+	require.NoError(t, err)
+	for _, id := range []string{"VSPHERE_INTEGRATION", "NUTANIX_INTEGRATION", "EXTERNAL_PLATFORM",
+		"EXTERNAL_PLATFORM_OCI", "TNA", "TNF", "USER_MANAGED_LOAD_BALANCER"} {
+		require.Equal(t, models.SupportLevelSupported, current.Payload.Features[id], id)
+	}
 	onPlatform, err := d.Installer.GetSupportedFeatures(t.Context(), &installer.GetSupportedFeaturesParams{
 		OpenshiftVersion: "4.14", CPUArchitecture: conv.Pointer("s390x"), PlatformType: conv.Pointer("none"),
 	})

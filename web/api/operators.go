@@ -100,7 +100,7 @@ func (s *Service) bundles(c echo.Context) error {
 		}
 		query = &q
 	}
-	return c.JSON(http.StatusOK, support.Bundles(query, featureIDs(c), lacking()))
+	return c.JSON(http.StatusOK, support.Bundles(query, featureIDs(c)))
 }
 
 func (s *Service) bundle(c echo.Context) error {

@@ -64,18 +64,6 @@ type (
 	}
 )
 
-// lacking returns the features of OpenShift that this appliance cannot install yet, even if
-// OpenShift supports them.
-func lacking() []models.FeatureSupportLevelID {
-	return []models.FeatureSupportLevelID{
-		models.FeatureSupportLevelIDVIPAUTOALLOC, models.FeatureSupportLevelIDNUTANIXINTEGRATION,
-		models.FeatureSupportLevelIDVSPHEREINTEGRATION,
-		models.FeatureSupportLevelIDEXTERNALPLATFORM, models.FeatureSupportLevelIDEXTERNALPLATFORMOCI,
-		models.FeatureSupportLevelIDTNA, "TNF",
-		models.FeatureSupportLevelIDUSERMANAGEDLOADBALANCER,
-	}
-}
-
 // supportQuery reads the query for support levels.
 func supportQuery(c echo.Context) (support.Query, error) {
 	q := support.Query{Architecture: architecture.X86.API(), External: c.QueryParam("external_platform_name")}
@@ -106,7 +94,7 @@ func (s *Service) supportedFeatures(c echo.Context) error {
 		return err
 	}
 	levels := models.SupportLevels{}
-	for _, feature := range support.Features(q, lacking()) {
+	for _, feature := range support.Features(q) {
 		levels[string(feature.ID)] = feature.Level
 	}
 	return c.JSON(http.StatusOK, map[string]models.SupportLevels{"features": levels})
@@ -123,7 +111,7 @@ func (s *Service) detailedFeatures(c echo.Context) error {
 		return problem.BadRequest("%s", err)
 	}
 	features, operators := []*models.Feature{}, []*models.Operator{}
-	for _, f := range support.Features(q, lacking()) {
+	for _, f := range support.Features(q) {
 		if f.Operator == "" {
 			features = append(features, &models.Feature{FeatureSupportLevelID: f.ID, SupportLevel: f.Level,
 				Reason: f.Reason, Incompatibilities: f.Incompatibilities})

@@ -92,21 +92,19 @@ func Operators() []string {
 type Bundle = operator.Bundle
 
 // Bundles returns the bundles, with the operators for clusters that use the given features. With a
-// query, it returns only bundles whose operators are all supported. Operators whose features are in
-// lacking are not available.
-func Bundles(q *Query, using, lacking []models.FeatureSupportLevelID) []Bundle {
+// query, it returns only bundles whose operators are all supported.
+func Bundles(q *Query, using []models.FeatureSupportLevelID) []Bundle {
 	found := []Bundle{}
 	for _, bundle := range bundles(using) {
-		switch {
-		case q == nil && !hasAny(bundle, lacking):
-			found = append(found, bundle)
-		case q != nil && fits(bundle.Operators, *q, using, lacking):
+		if q != nil {
+			if !fits(bundle.Operators, *q, using) {
+				continue
+			}
 			bundle.Optional = slices.DeleteFunc(bundle.Optional, func(name string) bool {
-				return !fits([]string{name},
-					*q, using, lacking)
+				return !fits([]string{name}, *q, using)
 			})
-			found = append(found, bundle)
 		}
+		found = append(found, bundle)
 	}
 	return found
 }
@@ -126,16 +124,10 @@ func bundles(using []models.FeatureSupportLevelID) []Bundle {
 	return operator.Bundles(slices.Contains(using, singleNode))
 }
 
-func hasAny(b Bundle, lacking []models.FeatureSupportLevelID) bool {
-	return slices.ContainsFunc(operators(), func(f feature) bool {
-		return slices.Contains(b.Operators, f.operator) && slices.Contains(lacking, f.id)
-	})
-}
-
 // fits reports whether all operators are supported in clusters that match a query and use the
 // features.
-func fits(names []string, q Query, using, lacking []models.FeatureSupportLevelID) bool {
-	for _, f := range Features(q, lacking) {
+func fits(names []string, q Query, using []models.FeatureSupportLevelID) bool {
+	for _, f := range Features(q) {
 		if f.Operator == "" || !slices.Contains(names, f.Operator) {
 			continue
 		}

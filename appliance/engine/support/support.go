@@ -229,8 +229,8 @@ func Architectures(version string) models.SupportLevels {
 
 // Features returns the level of each feature for a query, ordered by id. If the query names a
 // platform, the result lacks the features of platforms. Otherwise it lacks platform-managed
-// networking. The features in lacking are always unavailable.
-func Features(q Query, lacking []models.FeatureSupportLevelID) []Feature {
+// networking.
+func Features(q Query) []Feature {
 	var found []Feature
 	supported := available(architectureLevel(architectureID(q.Architecture), q.Version))
 	for _, f := range features() {
@@ -241,9 +241,6 @@ func Features(q Query, lacking []models.FeatureSupportLevelID) []Feature {
 		if supported {
 			feature.Level, feature.Reason = f.level(q)
 			feature.Incompatibilities = f.conflicts(q)
-		}
-		if slices.Contains(lacking, f.id) {
-			feature.Level = models.SupportLevelUnavailable
 		}
 		found = append(found, feature)
 	}

@@ -11,7 +11,7 @@ import (
 
 // level is the support level of one feature for a query.
 func level(q Query, id models.FeatureSupportLevelID) (models.SupportLevel, models.IncompatibilityReason) {
-	for _, f := range Features(q, nil) {
+	for _, f := range Features(q) {
 		if f.ID == id {
 			return f.Level, f.Reason
 		}
@@ -138,13 +138,12 @@ func TestBundles(t *testing.T) {
 		}
 		return found
 	}
-	require.Equal(t, []string{"virtualization", "openshift-ai"}, ids(Bundles(nil, nil, nil)))
+	require.Equal(t, []string{"virtualization", "openshift-ai"}, ids(Bundles(nil, nil)))
 	query := &Query{Version: "4.19", Architecture: "x86_64"}
-	require.Equal(t, []string{"virtualization", "openshift-ai"}, ids(Bundles(query, nil, nil)))
-	require.Equal(t, []string{"openshift-ai"}, ids(Bundles(query, []models.FeatureSupportLevelID{"SNO"}, nil)),
+	require.Equal(t, []string{"virtualization", "openshift-ai"}, ids(Bundles(query, nil)))
+	require.Equal(t, []string{"openshift-ai"}, ids(Bundles(query, []models.FeatureSupportLevelID{"SNO"})),
 		"node health checks need more nodes")
-	require.Empty(t, ids(Bundles(&Query{Version: "4.19", Architecture: "arm64"}, nil, nil)))
-	require.Equal(t, []string{"openshift-ai"}, ids(Bundles(nil, nil, []models.FeatureSupportLevelID{"CNV"})))
+	require.Empty(t, ids(Bundles(&Query{Version: "4.19", Architecture: "arm64"}, nil)))
 	single, ok := BundleByID("openshift-ai", []models.FeatureSupportLevelID{"SNO"})
 	require.True(t, ok)
 	require.Equal(t, []string{"lvm", "openshift-ai"}, single.Operators)
