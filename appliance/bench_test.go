@@ -141,16 +141,18 @@ func plainCommits(b *testing.B, valueSize int) func(int, int) error {
 func BenchmarkClusterCreations(b *testing.B) {
 	s := newSite(b)
 	address, _ := s.startQuietly(b)
-	create := func(serial int) request {
-		body := fmt.Sprintf(`{"name":"c%d","base_dns_domain":"site.test","openshift_version":%q,"pull_secret":%q,`+
-			`"api_vips":[{"ip":"192.168.100.4"}],"ingress_vips":[{"ip":"192.168.100.5"}]}`, serial, s.release.Version,
-			pullSecret)
-		return request{apiPath + "/clusters", []byte(body), http.StatusCreated}
-	}
-	first := create(1 << 20)
+	first := s.clusterCreation(1 << 20)
 	_, answer, err := dial(b, address).do(http.MethodPost, first.path, first.body)
 	require.NoError(b, err)
-	compare(b, address, len(answer), create)
+	compare(b, address, len(answer), s.clusterCreation)
+}
+
+// clusterCreation returns the request that creates the cluster with a serial number.
+func (s *site) clusterCreation(serial int) request {
+	body := fmt.Sprintf(`{"name":"c%d","base_dns_domain":"site.test","openshift_version":%q,"pull_secret":%q,`+
+		`"api_vips":[{"ip":"192.168.100.4"}],"ingress_vips":[{"ip":"192.168.100.5"}]}`, serial, s.release.Version,
+		pullSecret)
+	return request{apiPath + "/clusters", []byte(body), http.StatusCreated}
 }
 
 func BenchmarkHostRegistrations(b *testing.B) {
@@ -183,17 +185,22 @@ func BenchmarkInventoryReplies(b *testing.B) {
 	s := newSite(b)
 	seeded := s.seed(b, 2*manyClients, 3)
 	address, _ := s.startQuietly(b)
-	size := len(inventoryOf(b, 0, 0))
+	compare(b, address, len(inventoryOf(b, 0, 0)), changedInventories(b, seeded))
+}
+
+// changedInventories returns the requests that report inventories with another amount of memory
+// each.
+func changedInventories(b *testing.B, seeded *seeded) func(serial int) request {
 	replies := make([][]byte, len(seeded.hosts))
 	for i := range replies {
 		replies[i] = stepReply(b, inventoryOf(b, i, reportedMemory))
 	}
-	compare(b, address, size, func(serial int) request {
+	return func(serial int) request {
 		host := serial % len(seeded.hosts)
 		changed := fmt.Appendf(nil, "%d", reportedMemory+int64(serial+1)<<20)
 		body := bytes.Replace(replies[host], fmt.Appendf(nil, "%d", reportedMemory), changed, 1)
 		return request{seeded.hosts[host].instructions(), body, http.StatusNoContent}
-	})
+	}
 }
 
 func stepReply(tb testing.TB, inventory []byte) []byte {

@@ -1,0 +1,130 @@
+package appliance_test
+
+import (
+	"fmt"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// rateRound is the duration of a round of requests to one appliance.
+const rateRound = 2 * time.Second
+
+// BenchmarkKubernetesRates compares the rates of writing requests with the Kubernetes API enabled
+// and disabled. Rounds against two appliances alternate, so that a drifting speed of the machine
+// affects both. The work of the controllers after a round counts as CPU time, not as time of the
+// requests.
+func BenchmarkKubernetesRates(b *testing.B) {
+	for _, clients := range []int{1, 8, 32} {
+		for _, workload := range []struct {
+			name string
+			next func(b *testing.B, s *site) func(serial int) request
+		}{{"clusters", clusterCreations}, {"infra-envs", infraEnvCreations}, {"hosts", hostRegistrations},
+			{"inventories", inventoryReplies}} {
+			b.Run(fmt.Sprintf("%s/clients=%d", workload.name, clients), func(b *testing.B) {
+				measureRates(b, clients, workload.next)
+			})
+		}
+	}
+}
+
+func measureRates(b *testing.B, clients int, prepare func(*testing.B, *site) func(int) request) {
+	type column struct {
+		connections []*rawClient
+		next        func(serial int) request
+		serial      atomic.Int64
+		done        int
+		spent, cpu  time.Duration
+	}
+	columns := make([]*column, 2)
+	for i := range columns {
+		s := newSite(b)
+		s.config.Kubernetes.Enabled = i == 1
+		columns[i] = &column{next: prepare(b, s)}
+		address, _ := s.startQuietly(b)
+		for range clients {
+			columns[i].connections = append(columns[i].connections, dial(b, address))
+		}
+	}
+	round := func(c *column, length time.Duration) {
+		start, cpu, before := time.Now(), cpuTime(b), c.serial.Load()
+		var running sync.WaitGroup
+		for _, connection := range c.connections {
+			running.Go(func() {
+				for time.Since(start) < length {
+					r := c.next(int(c.serial.Add(1)))
+					status, answer, err := connection.do(http.MethodPost, r.path, r.body)
+					if err != nil || status != r.status {
+						b.Errorf("%s answered %d: %s (%v)", r.path, status, answer, err)
+						return
+					}
+				}
+			})
+		}
+		running.Wait()
+		c.done += int(c.serial.Load() - before)
+		c.spent += time.Since(start)
+		waitForRest(b)
+		c.cpu += cpuTime(b) - cpu
+	}
+	for _, c := range columns {
+		round(c, rateRound/4) // fills caches
+		c.done, c.spent, c.cpu = 0, 0, 0
+	}
+	for b.Loop() {
+		for _, c := range columns {
+			round(c, rateRound)
+		}
+	}
+	rate := func(c *column) float64 { return float64(c.done) / c.spent.Seconds() }
+	cpu := func(c *column) float64 { return c.cpu.Seconds() * 1000 / float64(c.done) }
+	off, on := columns[0], columns[1]
+	b.ReportMetric(rate(off), "disabled/s")
+	b.ReportMetric(rate(on), "enabled/s")
+	b.ReportMetric(rate(on)/rate(off), "enabled/disabled")
+	b.ReportMetric(cpu(off), "disabled-CPU-ms")
+	b.ReportMetric(cpu(on), "enabled-CPU-ms")
+	b.ReportMetric(0, "ns/op")
+}
+
+// waitForRest waits until the process needs little CPU time.
+func waitForRest(b *testing.B) {
+	const interval = 100 * time.Millisecond
+	for before := cpuTime(b); ; {
+		<-time.After(interval)
+		now := cpuTime(b)
+		if now-before < interval/10 {
+			return
+		}
+		before = now
+	}
+}
+
+func clusterCreations(_ *testing.B, s *site) func(int) request { return s.clusterCreation }
+
+func infraEnvCreations(_ *testing.B, s *site) func(int) request {
+	return func(serial int) request {
+		body := fmt.Sprintf(`{"name":"env%d","openshift_version":%q,"pull_secret":%q}`, serial, s.release.Version,
+			pullSecret)
+		return request{apiPath + "/infra-envs", []byte(body), http.StatusCreated}
+	}
+}
+
+func hostRegistrations(b *testing.B, s *site) func(int) request {
+	seeded := s.seed(b, 64, 0)
+	return func(serial int) request {
+		env := seeded.pool
+		if serial < 3*len(seeded.infraEnvs) {
+			env = seeded.infraEnvs[serial/3]
+		}
+		return registration(env, uuid.NewString())
+	}
+}
+
+func inventoryReplies(b *testing.B, s *site) func(int) request {
+	return changedInventories(b, s.seed(b, 32, 3))
+}
