@@ -56,20 +56,15 @@ func (c *Controller) prepareObjects(ctx context.Context, s *snapshot) error {
 // updateMetadata sets the metadata of a ClusterDeployment and its AgentClusterInstall, if they
 // exist.
 func (c Projector) updateMetadata(tx *store.Tx, s *snapshot, now time.Time) error {
-	cd, err := objects.Edit[hivev1.ClusterDeployment](c.Objects, tx, objects.ClusterDeployments, s.namespace, s.name)
-	if err != nil {
-		return objects.IgnoreNotFound(err)
-	}
-	aci, err := objects.Edit[hiveext.AgentClusterInstall](c.Objects, tx, objects.AgentClusterInstalls, s.namespace,
-		s.aci.Name)
-	if err != nil {
-		return objects.IgnoreNotFound(err)
-	}
-	setMetadata(cd.Object, aci.Object, now)
-	if _, err := cd.Save(c.Objects, tx, now); err != nil {
+	edit, err := c.editPair(tx, s.namespace, s.name)
+	if err != nil || edit == nil {
 		return err
 	}
-	_, err = aci.Save(c.Objects, tx, now)
+	setMetadata(edit.cd.Object, edit.aci.Object, now)
+	if _, err := edit.cd.Save(c.Objects, tx, now); err != nil {
+		return err
+	}
+	_, err = edit.aci.Save(c.Objects, tx, now)
 	return err
 }
 

@@ -93,21 +93,31 @@ func (c Projector) project(tx *store.Tx, rows view.Rows, id string, now time.Tim
 // does not exist.
 func (c Projector) edit(tx *store.Tx, s *snapshot) (*pairEdit, error) {
 	s.namespace, s.name, _ = strings.Cut(s.view.Object.Key, "/")
-	cd, err := objects.Edit[hivev1.ClusterDeployment](c.Objects, tx, objects.ClusterDeployments, s.namespace, s.name)
-	if err != nil || cd.Object.Spec.ClusterInstallRef == nil {
-		return nil, objects.IgnoreNotFound(err)
+	edit, err := c.editPair(tx, s.namespace, s.name)
+	if err != nil || edit == nil {
+		return nil, err
 	}
-	aci, err := objects.Edit[hiveext.AgentClusterInstall](c.Objects, tx, objects.AgentClusterInstalls, s.namespace,
-		cd.Object.Spec.ClusterInstallRef.Name)
-	if err != nil {
-		return nil, objects.IgnoreNotFound(err)
-	}
-	s.cd, s.aci = cd.Object, aci.Object
+	s.cd, s.aci = edit.cd.Object, edit.aci.Object
 	if s.ntp, err = c.ntpSources(tx, s.namespace, s.aci.Name); err != nil {
 		return nil, err
 	}
 	s.applied, err = readApplied(s.view.Object)
-	return &pairEdit{cd, aci}, err
+	return edit, err
+}
+
+// editPair reads a ClusterDeployment and its AgentClusterInstall, to change them. It returns nil if
+// one of them does not exist.
+func (c Projector) editPair(tx *store.Tx, namespace, name string) (*pairEdit, error) {
+	cd, err := objects.Edit[hivev1.ClusterDeployment](c.Objects, tx, objects.ClusterDeployments, namespace, name)
+	if err != nil || cd.Object.Spec.ClusterInstallRef == nil {
+		return nil, objects.IgnoreNotFound(err)
+	}
+	aci, err := objects.Edit[hiveext.AgentClusterInstall](c.Objects, tx, objects.AgentClusterInstalls, namespace,
+		cd.Object.Spec.ClusterInstallRef.Name)
+	if err != nil {
+		return nil, objects.IgnoreNotFound(err)
+	}
+	return &pairEdit{cd, aci}, nil
 }
 
 // setStatuses sets the statuses of a cluster's objects.

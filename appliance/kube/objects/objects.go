@@ -322,29 +322,28 @@ func (o *Objects) remove(tx *store.Tx, kind Kind, namespace, name string) error 
 	return errors.Join(rows.Delete(tx, key), Expiry().Clear(tx, key))
 }
 
-// put writes an object. owned states that nothing changes the object afterwards.
+// put writes an object. If owned is set, nothing changes the object afterwards, so that the cache
+// can keep it. A decoded Secret is never kept.
 func (o *Objects) put(tx *store.Tx, kind Kind, u *unstructured.Unstructured, owned bool) error {
-	own := maps.Clone(u.Object)
-	if metadata, ok := own["metadata"].(map[string]any); ok {
+	written := &unstructured.Unstructured{Object: maps.Clone(u.Object)}
+	if metadata, ok := written.Object["metadata"].(map[string]any); ok {
 		metadata = maps.Clone(metadata)
 		delete(metadata, "resourceVersion")
-		own["metadata"] = metadata
+		written.Object["metadata"] = metadata
 	}
-	plain, err := (&unstructured.Unstructured{Object: own}).MarshalJSON()
+	text, err := written.MarshalJSON()
 	if err != nil {
 		return fmt.Errorf("write %s %s/%s: %w", kind, u.GetNamespace(), u.GetName(), err)
 	}
 	if kind == Secrets {
-		if plain, err = Seal(o.box, plain); err != nil {
+		if text, err = Seal(o.box, text); err != nil {
 			return fmt.Errorf("seal %s %s/%s: %w", kind, u.GetNamespace(), u.GetName(), err)
 		}
-		own = nil
 	}
-	var written *unstructured.Unstructured
-	if owned && own != nil {
-		written = &unstructured.Unstructured{Object: own}
+	if !owned || kind == Secrets {
+		written = nil
 	}
-	return rows.Put(tx, kind.Key(u.GetNamespace(), u.GetName()), newRow(plain, written))
+	return rows.Put(tx, kind.Key(u.GetNamespace(), u.GetName()), newRow(text, written))
 }
 
 // Seal returns the stored form of a Secret's JSON, a JSON string that only the site's key opens.

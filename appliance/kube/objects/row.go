@@ -53,11 +53,11 @@ func (r *row) unstructured(key string, revision uint64) (*unstructured.Unstructu
 }
 
 func (r *row) unstructuredLocked(key string, revision uint64) (u *unstructured.Unstructured, err error) {
-	switch version := strconv.FormatUint(revision, 10); {
+	switch {
 	case r.held.unstructured == nil:
 		r.held.unstructured, err = decodeText(key, r.text, revision)
 	case r.held.unstructured.GetResourceVersion() == "": // written, and read for the first time
-		r.held.unstructured.SetResourceVersion(version)
+		r.held.unstructured.SetResourceVersion(strconv.FormatUint(revision, 10))
 	}
 	return r.held.unstructured, err
 }
