@@ -137,6 +137,17 @@ func TestStepReply_beforeRestartIsReplaced(t *testing.T) {
 	require.Empty(t, a.host().Progress.CurrentStage, "a stage of a former installation is ignored")
 }
 
+func TestHostProgress_newerStage(t *testing.T) {
+	a := newServed(t).newAgent()
+	report := func(stage string) int {
+		body, err := json.Marshal(object{"current_stage": stage})
+		require.NoError(t, err)
+		return a.send(http.MethodPut, a.at()+"/"+a.id+"/progress", nil, body).Code
+	}
+	require.Equal(t, report("Writing image to disk"), report("Copying registry data to disk"))
+	require.Equal(t, http.StatusUnprocessableEntity, report("Copying"))
+}
+
 func TestHostRegistration_deletedHostComesBack(t *testing.T) {
 	a := newServed(t).newAgent()
 	require.Equal(t, http.StatusNoContent, a.reply(models.StepTypeInventory, "inventory-1", machine("node")).Code)

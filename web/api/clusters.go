@@ -142,6 +142,10 @@ func (s *Service) registerCluster(c echo.Context) error {
 	if err != nil {
 		return err
 	}
+	err = setTimeServers("additional_ntp_source", &params.AdditionalNtpSource, params.NtpSources)
+	if err != nil {
+		return err
+	}
 	single := conv.Value(params.ControlPlaneCount) == 1 ||
 		conv.Value(params.HighAvailabilityMode) == models.ClusterHighAvailabilityModeNone
 	if params.OlmOperators, err = withBundles(params.OlmOperators, params.OperatorBundles, single); err != nil {
@@ -213,6 +217,10 @@ func (s *Service) getCluster(c echo.Context) error {
 
 func (s *Service) updateCluster(c echo.Context) error {
 	params, err := decode[V2ClusterUpdateParams](c)
+	if err != nil {
+		return err
+	}
+	err = setTimeServers("additional_ntp_source", &params.AdditionalNtpSource, params.NtpSources)
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"encoding/json"
+	"maps"
 	"net/http"
 	"strconv"
 	"strings"
@@ -347,6 +348,54 @@ func TestClusterValidation_sameRulesAsUpstream(t *testing.T) {
 				s.patch("/v2/clusters/"+registered, object{example.field: example.value}, example.status)
 			}
 		})
+	}
+}
+
+func TestNetworkType_ofOtherVendors(t *testing.T) {
+	s := newServed(t)
+	for _, kind := range []string{"Cilium", "Calico", "CiscoACI", "None"} {
+		id := s.create("/v2/clusters", object{"name": "east", "openshift_version": "4.20",
+			"pull_secret": anyPullSecret, "network_type": kind})
+		var shown models.Cluster
+		require.NoError(t, json.Unmarshal(s.send(http.MethodGet, "/v2/clusters/"+id, nil, nil).Body.Bytes(), &shown))
+		require.Equal(t, kind, *shown.NetworkType)
+		require.Equal(t, "failure",
+			validationStatus(t, shown.ValidationsInfo, "custom-manifests-requirements-satisfied"))
+		s.patch("/v2/clusters/"+id, object{"network_type": "OVNKubernetes"}, http.StatusCreated)
+		s.patch("/v2/clusters/"+id, object{"network_type": kind}, http.StatusCreated)
+		refused := string(s.patch("/v2/clusters/"+id, object{"network_type": "Flannel"},
+			http.StatusUnprocessableEntity))
+		require.Contains(t, refused, "network_type in body should be one of [OpenShiftSDN OVNKubernetes")
+		require.Contains(t, refused, kind)
+		s.patch("/v2/clusters/"+id, object{"network_type": kind, "hyperthreading": "some"},
+			http.StatusUnprocessableEntity)
+	}
+}
+
+func TestTimeServers_insteadOfAdditional(t *testing.T) {
+	s := newServed(t)
+	description := object{"name": "east", "openshift_version": "4.20", "pull_secret": anyPullSecret}
+	for path, field := range map[string]string{"/v2/clusters": "additional_ntp_source",
+		"/v2/infra-envs": "additional_ntp_sources"} {
+		held := func(id string) any {
+			var shown object
+			require.NoError(t, json.Unmarshal(s.send(http.MethodGet, path+"/"+id, nil, nil).Body.Bytes(), &shown))
+			return shown[field]
+		}
+		whole := maps.Clone(description)
+		whole["ntp_sources"], whole[field] = "192.0.2.123,clock.site.test", ""
+		id := s.create(path, whole)
+		require.Equal(t, "192.0.2.123,clock.site.test", held(id))
+		s.patch(path+"/"+id, object{"ntp_sources": "192.0.2.124"}, http.StatusCreated)
+		require.Equal(t, "192.0.2.124", held(id))
+		refused := s.patch(path+"/"+id, object{"ntp_sources": "192.0.2.125", field: "192.0.2.126"},
+			http.StatusBadRequest)
+		require.Contains(t, string(refused), "ntp_sources and "+field+" cannot be set together")
+		s.patch(path+"/"+id, object{"ntp_sources": "", field: "192.0.2.126"}, http.StatusCreated)
+		require.Equal(t, "192.0.2.126", held(id))
+		s.patch(path+"/"+id, object{"ntp_sources": "not a name"}, http.StatusBadRequest)
+		s.patch(path+"/"+id, object{"ntp_sources": ""}, http.StatusCreated)
+		require.Contains(t, []any{nil, ""}, held(id))
 	}
 }
 

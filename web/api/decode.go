@@ -14,6 +14,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"landfall/store/fastjson"
+	"landfall/web/api/openapi"
 	"landfall/web/problem"
 )
 
@@ -77,7 +78,7 @@ func valid[T any](value *T) (*T, error) {
 	if !ok {
 		return value, nil
 	}
-	if err := model.Validate(strfmt.Default); err != nil {
+	if err := openapi.Validate(model); err != nil {
 		return nil, problem.Schema(err)
 	}
 	return value, nil

@@ -4,12 +4,14 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/go-openapi/swag/conv"
 	"github.com/labstack/echo/v4"
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/appliance/access"
 	"landfall/appliance/engine/description"
 	"landfall/web/operation"
+	"landfall/web/problem"
 	"landfall/web/recording"
 )
 
@@ -29,7 +31,7 @@ func (s *Service) infraEnvOperations() []operation.Operation {
 		{ID: "RegisterInfraEnv", Method: http.MethodPost, Path: "/v2/infra-envs",
 			Access: operation.For(access.Operator), Handler: s.registerInfraEnv,
 			Summary: "Create an infra-env",
-			Body:    models.InfraEnvCreateParams{},
+			Body:    InfraEnvCreateParams{},
 			Status:  201, Answer: models.InfraEnv{}, Errors: []int{400, 401, 403, 404, 405, 409, 500, 501}},
 		{ID: "GetInfraEnv", Method: http.MethodGet, Path: infraEnvPath,
 			Access: operation.For(access.Viewer).OrAgents().OrLinks(), Handler: s.getInfraEnv,
@@ -38,7 +40,7 @@ func (s *Service) infraEnvOperations() []operation.Operation {
 		{ID: "UpdateInfraEnv", Method: http.MethodPatch, Path: infraEnvPath,
 			Access: operation.For(access.Operator), Handler: s.updateInfraEnv,
 			Summary: "Change an infra-env; absent and null fields stay unchanged",
-			Body:    models.InfraEnvUpdateParams{},
+			Body:    InfraEnvUpdateParams{},
 			Status:  201, Answer: models.InfraEnv{}, Errors: []int{400, 401, 403, 404, 405, 409, 500, 501}},
 		{ID: "DeregisterInfraEnv", Method: http.MethodDelete, Path: infraEnvPath,
 			Access: operation.For(access.Operator), Handler: s.deregisterInfraEnv,
@@ -60,19 +62,38 @@ func (s *Service) listInfraEnvs(c echo.Context) error {
 }
 
 func (s *Service) registerInfraEnv(c echo.Context) error {
-	params, err := decode[models.InfraEnvCreateParams](c)
+	params, err := decode[InfraEnvCreateParams](c)
+	if err != nil {
+		return err
+	}
+	err = setTimeServers("additional_ntp_sources", &params.AdditionalNtpSources, params.NtpSources)
 	if err != nil {
 		return err
 	}
 	if err := description.RestoreNetworkSecrets(params.StaticNetworkConfig, new(models.InfraEnv)); err != nil {
 		return err
 	}
-	env, err := s.Engine.RegisterInfraEnv(c.Request().Context(), params)
+	env, err := s.Engine.RegisterInfraEnv(c.Request().Context(), &params.InfraEnvCreateParams)
 	if err != nil {
 		return err
 	}
 	recording.Created(c.Request().Context(), "infra_env_id", env.ID.String())
 	return answer(c, http.StatusCreated, env, s.addTokens(c, env))
+}
+
+// setTimeServers sets the field with the additional time servers to ntp_sources, if that is sent.
+// ntp_sources replaces all other time servers. The additional servers do the same here.
+func setTimeServers(additional string, field **string, sources *string) error {
+	if sources == nil {
+		return nil
+	}
+	if *sources != "" && conv.Value(*field) != "" {
+		return problem.BadRequest("ntp_sources and %s cannot be set together; leave out one of them", additional)
+	}
+	if *sources != "" || *field == nil {
+		*field = sources
+	}
+	return nil
 }
 
 func (s *Service) getInfraEnv(c echo.Context) error {
@@ -84,17 +105,22 @@ func (s *Service) getInfraEnv(c echo.Context) error {
 }
 
 func (s *Service) updateInfraEnv(c echo.Context) error {
-	params, err := decode[models.InfraEnvUpdateParams](c)
+	params, err := decode[InfraEnvUpdateParams](c)
 	if err != nil {
 		return err
 	}
-	if err := s.restoreInfraEnvProxies(infraEnvID(c), params); err != nil {
+	err = setTimeServers("additional_ntp_sources", &params.AdditionalNtpSources, params.NtpSources)
+	if err != nil {
 		return err
 	}
-	if err := s.restoreNetworkSecrets(infraEnvID(c), params); err != nil {
+	update := &params.InfraEnvUpdateParams
+	if err := s.restoreInfraEnvProxies(infraEnvID(c), update); err != nil {
 		return err
 	}
-	env, err := s.Engine.UpdateInfraEnv(c.Request().Context(), infraEnvID(c), params)
+	if err := s.restoreNetworkSecrets(infraEnvID(c), update); err != nil {
+		return err
+	}
+	env, err := s.Engine.UpdateInfraEnv(c.Request().Context(), infraEnvID(c), update)
 	if err == nil {
 		err = s.addTokens(c, env)
 	}

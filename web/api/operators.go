@@ -27,14 +27,14 @@ func (s *Service) operatorOperations() []operation.Operation {
 				{Name: "external_platform_name"},
 				{Name: "feature_ids", Type: operation.TextList},
 			},
-			Status: 200, Answer: []models.Bundle{}, Errors: []int{400, 500}},
+			Status: 200, Answer: []support.Bundle{}, Errors: []int{400, 500}},
 		{ID: "V2GetBundle", Method: http.MethodGet, Path: "/v2/operators/bundles/:id",
 			Access: operation.For(access.Viewer).OfAll(), Handler: s.bundle,
 			Summary: "Show an operator bundle",
 			Parameters: []operation.Parameter{
 				{Name: "feature_ids", Type: operation.TextList},
 			},
-			Status: 200, Answer: models.Bundle{}, Errors: []int{400, 404, 500}},
+			Status: 200, Answer: support.Bundle{}, Errors: []int{400, 404, 500}},
 		{ID: "V2ListSupportedOperators", Method: http.MethodGet, Path: "/v2/supported-operators",
 			Access: operation.For(access.Viewer).OfAll(), Handler: s.supportedOperators,
 			Summary: "List the supported operators",
@@ -52,11 +52,23 @@ type (
 	ClusterCreateParams struct {
 		models.ClusterCreateParams
 		OperatorBundles []*BundleCreateParams `json:"operator_bundles"`
+		NtpSources      *string               `json:"ntp_sources"`
 	}
 	// V2ClusterUpdateParams describes a change of a cluster.
 	V2ClusterUpdateParams struct {
 		models.V2ClusterUpdateParams
 		OperatorBundles []*BundleCreateParams `json:"operator_bundles"`
+		NtpSources      *string               `json:"ntp_sources"`
+	}
+	// InfraEnvCreateParams describes a new infra-env.
+	InfraEnvCreateParams struct {
+		models.InfraEnvCreateParams
+		NtpSources *string `json:"ntp_sources"`
+	}
+	// InfraEnvUpdateParams describes a change of an infra-env.
+	InfraEnvUpdateParams struct {
+		models.InfraEnvUpdateParams
+		NtpSources *string `json:"ntp_sources"`
 	}
 	// BundleCreateParams selects an operator bundle and some of its optional operators.
 	BundleCreateParams struct {

@@ -22,6 +22,12 @@ const (
 	idOpenShiftLogged models.FeatureSupportLevelID = "OPENSHIFT_LOGGING"
 )
 
+// NewerFeatures returns the features that the models of the API lack.
+func NewerFeatures() []models.FeatureSupportLevelID {
+	return []models.FeatureSupportLevelID{idTNF, idCilium, idCalico, idCiscoACI, idNoNetwork, idPrimaryIPv6, idLoki,
+		idOpenShiftLogged}
+}
+
 // Short names for frequent values of the tables.
 const (
 	arm   = models.ArchitectureSupportLevelIDARM64ARCHITECTURE

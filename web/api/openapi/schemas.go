@@ -102,7 +102,7 @@ func (s *schemas) text(t reflect.Type) object {
 	}
 	for _, failed := range failures(model) {
 		if failed.Code() == validation.EnumFailCode {
-			schema["enum"] = failed.Values
+			schema["enum"] = union(failed.Values, newerValues(t.Name()))
 		}
 	}
 	return schema
@@ -220,6 +220,6 @@ func failures(model validator) []*validation.Validation {
 			found = append(found, failed)
 		}
 	}
-	visit(model.Validate(strfmt.Default))
+	visit(Validate(model))
 	return found
 }
