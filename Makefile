@@ -1,7 +1,7 @@
 # make run    build everything and start the demo: http://127.0.0.1:8090
 # make test   build everything and run all tests; installs the browser and the emulator they need
 # make docs   generate docs/lifecycle.md, operators.md, validations.md and steps.md from the engine,
-#             and the table of operations in docs/security.md
+#             docs/values.md from the API, and the table of operations in docs/security.md
 # Other targets: the parts of test, and lint, bench, crds, clean.
 
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
@@ -147,6 +147,7 @@ docs:
 	CGO_ENABLED=0 go test ./appliance/engine/operator -count 1 -run '^TestOperatorsPage$$' -update
 	CGO_ENABLED=0 go test ./appliance/engine/validation -count 1 -run '^TestValidationsPage_isUpToDate$$' -update
 	CGO_ENABLED=0 go test ./appliance/engine/steps -count 1 -run '^TestStepsPage_isUpToDate$$' -update
+	CGO_ENABLED=0 go test ./web/api/openapi -count 1 -run '^TestValuesPage_isUpToDate$$' -update
 	CGO_ENABLED=0 go test ./appliance -count 1 -run '^TestSecurityPage_listsAllOperations$$' -update
 
 bench: assets/ui/index.html
