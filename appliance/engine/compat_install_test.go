@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -390,7 +391,8 @@ func TestBootOrder_waitingHostDoesNotTimeOut(t *testing.T) {
 	require.NoError(t, writing.progress(models.HostStageRebooting, ""))
 	require.NoError(t, writing.progress(models.HostStageJoined, ""))
 	require.NoError(t, wrong.register(), "the host boots the discovery image again")
-	wrong.require(lifecycle.HostPendingUserAction)
+	require.True(t, strings.HasPrefix(*wrong.require(lifecycle.HostPendingUserAction).StatusInfo,
+		lifecycle.WrongBootOrder), "clients search for this beginning")
 	b.requireCluster(cluster, lifecycle.ClusterPendingUserAction)
 	for range 8 {
 		b.pass(10*time.Minute, bootstrap, wrong)

@@ -115,14 +115,13 @@ func TestJoiningHost_timeoutNamesTheStage(t *testing.T) {
 		want  []string
 	}{
 		"no contact after the restart": {nil, lifecycle.HostPendingUserAction,
-			[]string{"has not contacted its cluster after the reboot",
+			[]string{lifecycle.RebootTimedOut + " the configuration files from its cluster after the reboot",
 				"has not requested a certificate from its cluster", "correct the boot order"}},
 		"request denied": {[]JoiningUpdate{{Problem: record.JoiningProblem{Reason: "x",
 			Message: "Its request was denied."}}},
 			lifecycle.HostPendingUserAction,
 			[]string{
-				"has not contacted its cluster after the reboot. The last problem found in its cluster: Its request " +
-					"was denied."}},
+				"from its cluster after the reboot. The last problem found in its cluster: Its request was denied."}},
 		"kubelet without serving request": {[]JoiningUpdate{approved(false)}, lifecycle.HostPendingUserAction,
 			[]string{"client certificate was approved, but the host is not a node yet"}},
 		"node not ready": {[]JoiningUpdate{approved(false), {Stage: models.HostStageJoined,

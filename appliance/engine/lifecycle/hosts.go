@@ -118,13 +118,19 @@ func hostRegistrationRows() []Row[HostSituation] {
 			HostReclaimingRebooting), To: HostDiscoveringUnbound, Info: hostInfo(infoWaiting)},
 		{On: OnRegister, From: states(HostInstallingInProgress, HostPendingUserAction, HostAdded), When: imageBooted,
 			Because: "the host should have booted from its disk", To: HostPendingUserAction,
-			Info: hostInfo("The host booted the discovery image again instead of its installation disk. Set its boot " +
-				"order to the disk and restart it.")},
+			Info: hostInfo(WrongBootOrder + ". Set its boot order to the disk and restart it.")},
 		{On: OnRegister, From: states(HostInstalling, HostInstallingInProgress), To: HostFailed,
 			Info: hostInfo("The host restarted during its installation. Reset the cluster and install again.")},
 		{On: OnRegister, From: states(HostFailed, HostInstalled), To: Same},
 	}
 }
+
+// Beginnings of sentences that clients search for (see docs/compatibility.md). They are the
+// Assisted Installer's.
+const (
+	WrongBootOrder = "Expected the host to boot from disk, but it booted the installation image"
+	RebootTimedOut = "Host timed out when pulling"
+)
 
 // hostReportRows returns the transitions for reports of the agent, the installer and the
 // controller.
@@ -312,7 +318,8 @@ func hostInstallationRows() []Row[HostSituation] {
 			Because: "the host did not contact the cluster after its reboot",
 			To:      HostPendingUserAction,
 			Info: func(s HostSituation) string {
-				return "The host has not contacted its cluster after the reboot. " + joiningAdvice(s)
+				return RebootTimedOut + " the configuration files from its cluster after the reboot. " +
+					joiningAdvice(s)
 			}},
 		{On: OnRefresh, From: states(HostInstallingInProgress), When: warns,
 			Because: "the stage took too long, and limits only warn",

@@ -294,8 +294,8 @@ func vipsDefined(in ClusterInput, name string, list []vip) (Status, string) {
 		return Pending, "Waiting for the cluster's machine network, where the hosts request the addresses by DHCP."
 	case yes(in.Cluster.VipDhcpAllocation):
 		return Failure,
-			fmt.Sprintf("The DHCP server has not assigned the %s IP address yet; wait for two minutes, then check "+
-				"that it has free addresses.", name)
+			fmt.Sprintf("The %s IP address is not defined: the hosts are still requesting it, or IP allocation from "+
+				"the DHCP server timed out. Wait for two minutes, then check that the server has free addresses.", name)
 	}
 	return Failure, fmt.Sprintf("The %s IP address is not defined; give an unused address in the network of the hosts.",
 		name)

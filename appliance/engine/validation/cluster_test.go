@@ -91,7 +91,8 @@ func clusterFaults() []fault[ClusterInput] {
 		}},
 		{"no ingress address", IngressVIPsDefined, Failure, PendingForInput, "ingress",
 			func(n *threeNodes, _ *ClusterInput) { n.cluster.IngressVips = nil }},
-		{"DHCP has not assigned an address yet", APIVIPsDefined, Failure, Insufficient, "DHCP",
+		{"DHCP has not assigned an address yet", APIVIPsDefined, Failure, Insufficient,
+			"IP allocation from the DHCP server timed out.",
 			func(n *threeNodes, _ *ClusterInput) {
 				n.cluster.VipDhcpAllocation, n.cluster.APIVips, n.cluster.NetworkType = ptr(true), nil, nil
 			}},
