@@ -199,6 +199,9 @@ func (db *DB) Close() error {
 // returns the file's mapped pages to the system.
 func (db *DB) ReleaseMemory() error { return db.rows.ReleaseMemory() }
 
+// ReleasePages returns the file's mapped pages to the system, after a read of many rows.
+func (db *DB) ReleasePages() error { return db.rows.ReleasePages() }
+
 // Revision returns the revision of the newest committed change, or 0 in a new database.
 func (db *DB) Revision() uint64 {
 	return db.feed.revision()

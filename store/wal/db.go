@@ -172,6 +172,10 @@ func (db *DB) ReleaseMemory() error {
 	return db.releasePages()
 }
 
+// ReleasePages returns the mapped pages of the bbolt file to the system. A read of all rows would
+// otherwise occupy as much memory as the file has.
+func (db *DB) ReleasePages() error { return db.releasePages() }
+
 // Checkpoint writes all committed rows to the bbolt file.
 func (db *DB) Checkpoint() error {
 	db.quiesce()

@@ -48,8 +48,8 @@ const (
 	// expireBatch and purgeBatch limit the objects that a transaction deletes.
 	expireBatch = 500
 	purgeBatch  = 200
-	// startBatch is the number of objects that the start reads at a time.
-	startBatch = 500
+	// startBatch is the size of the objects that the start reads at a time. It limits the memory.
+	startBatch = 4 << 20
 )
 
 func newGarbageCollector(s *Server, d discovery) *garbageCollector {
@@ -80,34 +80,29 @@ func (k *garbageCollector) ended(ctx context.Context, err error) error {
 	return fmt.Errorf("collect garbage of Kubernetes objects: %w", err)
 }
 
-// start checks all objects and returns the revision of that check.
+// start checks all objects and returns the revision from which to watch.
 func (k *garbageCollector) start(ctx context.Context) (revision uint64, err error) {
 	k.graph, k.terminating, k.retry = newGraph(), map[string]bool{}, map[string]bool{}
-	var marked []string
-	err = k.db.View(func(tx *store.Tx) error {
-		revision = tx.Revision()
-		for from, more := "", true; more; {
-			var rows []store.KeyValue
-			if rows, _, more, err = Rows().Range(tx, store.Range{From: from, Limit: startBatch}); err != nil {
-				return err
+	var first firstCheck
+	for from, more := "", true; more; {
+		err := k.db.View(func(tx *store.Tx) (err error) {
+			if from == "" {
+				revision = tx.Revision() // the watch repeats the changes of rows that were read later
 			}
-			for _, row := range rows {
-				from = row.Key + "\x00"
-				collect, err := k.load(row)
-				if err != nil {
-					return err
-				}
-				if collect {
-					marked = append(marked, row.Key)
-				}
-			}
+			from, more, err = k.loadBatch(tx, from, &first)
+			return err
+		})
+		if err != nil {
+			return 0, err
 		}
-		return nil
-	})
-	if err != nil {
+		if err := errors.Join(k.db.ReleasePages(), ctx.Err()); err != nil {
+			return 0, err
+		}
+	}
+	if err := k.db.View(func(tx *store.Tx) error { return k.findOrphans(tx, &first) }); err != nil {
 		return 0, err
 	}
-	for _, key := range marked {
+	for _, key := range first.marked {
 		k.collect(ctx, key)
 	}
 	for namespace := range k.terminating {
@@ -116,21 +111,77 @@ func (k *garbageCollector) start(ctx context.Context) (revision uint64, err erro
 	return revision, nil
 }
 
-// load adds an existing row to the graph. collect reports whether the object must be checked.
-func (k *garbageCollector) load(row store.KeyValue) (collect bool, err error) {
+// firstCheck holds the objects that the start has to check.
+type firstCheck struct {
+	owned  []ownedObject
+	marked []string // keys of the objects to collect
+}
+
+type ownedObject struct {
+	key    string
+	owners []metav1.OwnerReference
+}
+
+// loadBatch adds existing rows to the graph, from a key on. It returns the key of the next batch.
+func (k *garbageCollector) loadBatch(tx *store.Tx, from string, first *firstCheck) (next string, more bool, err error) {
+	size := 0
+	err = Rows().Each(tx, from, func(row store.KeyValue) error {
+		if size > startBatch {
+			next, more = row.Key, true
+			return store.ErrStop
+		}
+		size += len(row.Value)
+		return k.load(row, first)
+	})
+	return next, more, err
+}
+
+// load adds an existing row to the graph.
+func (k *garbageCollector) load(row store.KeyValue, first *firstCheck) error {
 	k.discovery.update(row.Key, row.Value)
 	about, ok, err := k.read(row.Value)
 	if err != nil {
-		return false, fmt.Errorf("read %s: %w", row.Key, err)
+		return fmt.Errorf("read %s: %w", row.Key, err)
 	}
 	if !ok {
-		return false, nil
+		return nil
 	}
 	k.graph.set(row.Key, about)
 	if at := parseKey(row.Key); at.isNamespace() && about.deleting {
 		k.terminating[at.name] = true
 	}
-	return about.deleting || len(about.owners) > 0, nil
+	switch {
+	case about.deleting:
+		first.marked = append(first.marked, row.Key)
+	case len(about.owners) > 0:
+		first.owned = append(first.owned, ownedObject{row.Key, about.owners})
+	}
+	return nil
+}
+
+// findOrphans marks the objects that have lost an owner. Many objects have the same owner, and an
+// owner is read once.
+func (k *garbageCollector) findOrphans(tx *store.Tx, first *firstCheck) error {
+	states := map[string]ownerState{}
+	for _, object := range first.owned {
+		namespace, lost := parseKey(object.key).namespace, false
+		for _, owner := range object.owners {
+			id := strings.Join([]string{namespace, owner.APIVersion, owner.Kind, owner.Name, string(owner.UID)}, "/")
+			state, known := states[id]
+			if !known {
+				var err error
+				if state, err = k.stateOf(tx, namespace, owner); err != nil {
+					return err
+				}
+				states[id] = state
+			}
+			lost = lost || state != ownerExists
+		}
+		if lost {
+			first.marked = append(first.marked, object.key)
+		}
+	}
+	return nil
 }
 
 func (k *garbageCollector) watch(ctx context.Context, from uint64) error {
@@ -302,22 +353,35 @@ func (k *garbageCollector) metadata(row []byte) (ownership, error) {
 	return parseOwnership(plain)
 }
 
+// parseOwnership parses the metadata of an object. It does not parse what follows them, which is
+// most of a large object.
 func parseOwnership(plain []byte) (ownership, error) {
-	var object struct {
-		Metadata struct {
-			UID               types.UID               `json:"uid"`
-			OwnerReferences   []metav1.OwnerReference `json:"ownerReferences"`
-			Finalizers        []string                `json:"finalizers"`
-			DeletionTimestamp *metav1.Time            `json:"deletionTimestamp"`
-		} `json:"metadata"`
+	var m struct {
+		UID               types.UID               `json:"uid"`
+		OwnerReferences   []metav1.OwnerReference `json:"ownerReferences"`
+		Finalizers        []string                `json:"finalizers"`
+		DeletionTimestamp *metav1.Time            `json:"deletionTimestamp"`
 	}
-	if err := json.Unmarshal(plain, &object); err != nil {
+	decoder := json.NewDecoder(bytes.NewReader(plain))
+	if _, err := decoder.Token(); err != nil { // the object's brace
 		return ownership{}, err
 	}
-	m := object.Metadata
-	return ownership{uid: m.UID, owners: m.OwnerReferences, finalizers: m.Finalizers,
-			deleting: m.DeletionTimestamp != nil},
-		nil
+	for decoder.More() {
+		field, err := decoder.Token()
+		if err != nil {
+			return ownership{}, err
+		}
+		if field == "metadata" {
+			err = decoder.Decode(&m)
+			return ownership{uid: m.UID, owners: m.OwnerReferences, finalizers: m.Finalizers,
+				deleting: m.DeletionTimestamp != nil}, err
+		}
+		var other json.RawMessage
+		if err := decoder.Decode(&other); err != nil {
+			return ownership{}, err
+		}
+	}
+	return ownership{}, nil
 }
 
 // place is the key of an object.

@@ -2,6 +2,7 @@ package kube_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -108,6 +109,37 @@ func TestGarbageCollector_start(t *testing.T) {
 	}))
 	s.start(t)
 	s.gone(t, objects.Secrets, "default", "child")
+}
+
+// TestGarbageCollector_startWithManyObjects holds that the first check reads all of its batches,
+// and keeps the objects whose owners exist.
+func TestGarbageCollector_startWithManyObjects(t *testing.T) {
+	s := newSite(t)
+	owner := s.create(t, objects.ConfigMaps, "default", "owner", "")
+	lost := s.create(t, objects.ConfigMaps, "default", "lost", "")
+	for i := range 12 {
+		s.create(t, objects.ConfigMaps, "default", fmt.Sprint("large-", i), `"data":{"text":"`+
+			strings.Repeat("x", 900<<10)+`"}`)
+	}
+	s.create(t, objects.Secrets, "default", "kept", ownedBy(owner))
+	s.create(t, objects.Secrets, "default", "of-both", ownedBy(owner, lost))
+	s.create(t, objects.Secrets, "default", "orphan", ownedBy(lost))
+	s.stop(t)
+	require.NoError(t, s.db.Update(t.Context(), func(tx *store.Tx) error {
+		return kube.Rows().Delete(tx, objects.ConfigMaps.Key("default", "lost"))
+	}))
+	kept := s.db.Revision()
+	s.start(t)
+	s.gone(t, objects.Secrets, "default", "orphan")
+	require.Eventually(t, func() bool {
+		return len(s.get(t, objects.Secrets, "default", "of-both").GetOwnerReferences()) == 1
+	}, 20*time.Second, time.Millisecond)
+	require.NotEmpty(t, s.get(t, objects.Secrets, "default", "kept").GetOwnerReferences())
+	require.NoError(t, s.db.View(func(tx *store.Tx) error {
+		row, err := kube.Rows().Get(tx, objects.Secrets.Key("default", "kept"))
+		require.Less(t, row.Modified, kept)
+		return err
+	}))
 }
 
 func TestNamespace_deletion(t *testing.T) {

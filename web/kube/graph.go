@@ -210,15 +210,20 @@ func (k *garbageCollector) stateOf(tx *store.Tx, namespace string, owner metav1.
 	if !ok {
 		return ownerExists, nil
 	}
-	at := placeOf(kind, namespace, owner.Name)
-	u := &unstructured.Unstructured{}
-	err := k.objects.Get(tx, at.kind, at.namespace, at.name, u)
-	switch {
-	case errors.Is(err, store.ErrNotFound), err == nil && u.GetUID() != owner.UID:
+	row, err := Rows().Get(tx, placeOf(kind, namespace, owner.Name).key())
+	if errors.Is(err, store.ErrNotFound) {
 		return ownerDeleted, nil
+	}
+	if err != nil {
+		return ownerExists, err
+	}
+	its, err := k.metadata(row.Value)
+	switch {
 	case err != nil:
 		return ownerExists, err
-	case u.GetDeletionTimestamp() != nil && slices.Contains(u.GetFinalizers(), metav1.FinalizerDeleteDependents):
+	case its.uid != owner.UID:
+		return ownerDeleted, nil
+	case its.deleting && slices.Contains(its.finalizers, metav1.FinalizerDeleteDependents):
 		return ownerDeletedInForeground, nil
 	}
 	return ownerExists, nil
