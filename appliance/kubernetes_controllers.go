@@ -6,13 +6,14 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 
 	"landfall/appliance/kube/clusters"
+	"landfall/appliance/kube/controller"
 	"landfall/appliance/kube/hosts"
 	"landfall/appliance/kube/metal"
 	"landfall/appliance/kube/projection"
 )
 
 // newControllers adds all reconcilers to the reconcile loop. It returns the admission rules of
-// their kinds, and the tasks that run the loop and queue changed servers.
+// their kinds, and the task that runs the loop.
 func (a *Appliance) newControllers(k *kubernetesObjects) ([]admission.Interface, []task) {
 	clock, baseImages := a.clock, hosts.BaseImages{Library: a.images}
 	clustersOptions := clusters.Options{Projector: k.clusters, DB: a.db, Engine: a.engine, Loop: k.loop,
@@ -34,9 +35,12 @@ func (a *Appliance) newControllers(k *kubernetesObjects) ([]admission.Interface,
 		if err := catchUp.Run(ctx); err != nil && ctx.Err() == nil {
 			return err
 		}
-		return k.loop.Run(ctx)
+		inputs, err := controller.Inputs(a.version, a.urls, a.config, a.images.IDs())
+		if err != nil {
+			return err
+		}
+		return k.loop.Resume(ctx, inputs)
 	}
-	observe := func(ctx context.Context) error { return a.bmcs.Observe(ctx, ofMetal.EnqueueServer) }
 	rules := []admission.Interface{clusters.Admission{}, hosts.Admission{Controllers: ofHosts}, metal.NewAdmission()}
-	return rules, []task{reconcile, observe}
+	return rules, []task{reconcile}
 }

@@ -18,6 +18,10 @@ var (
 	serverNames    = store.NewIndex("bmcs-by-name")                      // <name>\x00<id>
 )
 
+// ServerPrefix returns the prefix of the keys of all servers in the store. The rest of a key is the
+// server's id.
+func ServerPrefix() string { return serverRows.Prefix() }
+
 // historyLength limits the events of a server.
 const historyLength = 50
 

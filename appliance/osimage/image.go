@@ -3,6 +3,7 @@ package osimage
 import (
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -151,6 +152,18 @@ func (l *Library) List() ([]Image, error) {
 		list = append(list, l.describe(e, used[e]))
 	}
 	return list, nil
+}
+
+// IDs lists the ids of all images, in order.
+func (l *Library) IDs() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var ids []string
+	for _, e := range l.entries {
+		ids = append(ids, e.id)
+	}
+	slices.Sort(ids)
+	return ids
 }
 
 // Image describes one image. The error is a *NotFoundError if there is none.

@@ -98,7 +98,7 @@ type Controller struct {
 // New returns the controller. It runs in the loop of the options.
 func New(options Options) *Controller {
 	return &Controller{Projector: options.Projector, Options: options, pools: map[string]*pool{},
-		references: controller.NewReferences()}
+		references: controller.NewReferences(listReferences)}
 }
 
 // Kind implements controller.Reconciler.

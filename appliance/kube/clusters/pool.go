@@ -48,6 +48,7 @@ func (c *Controller) pausePool(key, cluster string) error {
 	again := func() { c.Loop.Enqueue(deploymentKey(namespace, name)) }
 	done, err := c.Spokes.PausePool(cluster, key, workerPool, p.requested, again)
 	if !done {
+		c.Loop.RepeatAtStart(deploymentKey(namespace, name))
 		return nil
 	}
 	p.running = false

@@ -355,8 +355,27 @@ func deploymentKey(namespace, name string) controller.Key {
 }
 
 // deploymentsReferringTo finds the ClusterDeployments that refer to a Secret or a ConfigMap.
-func (c *Controller) deploymentsReferringTo(_ *store.Tx, namespace, name string) ([]controller.Key, error) {
-	return c.references.To(namespace + "/" + name), nil
+func (c *Controller) deploymentsReferringTo(tx *store.Tx, namespace, name string) ([]controller.Key, error) {
+	return c.references.To(tx, namespace+"/"+name)
+}
+
+// listReferences lists the references of all ClusterDeployments and their AgentClusterInstalls.
+func listReferences(tx *store.Tx, add func(controller.Key, []string)) error {
+	installs := map[string]*hiveext.AgentClusterInstall{}
+	if err := objects.EachStored(tx, objects.AgentClusterInstalls, func(aci *hiveext.AgentClusterInstall) error {
+		installs[aci.Namespace+"/"+aci.Name] = &hiveext.AgentClusterInstall{ObjectMeta: aci.ObjectMeta, Spec: aci.Spec}
+		return nil
+	}); err != nil {
+		return err
+	}
+	return objects.EachStored(tx, objects.ClusterDeployments, func(cd *hivev1.ClusterDeployment) error {
+		s := snapshot{namespace: cd.Namespace, name: cd.Name, clusterPair: clusterPair{cd: cd}}
+		if s.installedHere() {
+			s.aci = installs[cd.Namespace+"/"+cd.Spec.ClusterInstallRef.Name]
+			add(deploymentKey(cd.Namespace, cd.Name), s.referencedKeys())
+		}
+		return nil
+	})
 }
 
 // updateReferences stores the references of a ClusterDeployment and its AgentClusterInstall in the

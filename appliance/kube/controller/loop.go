@@ -19,6 +19,7 @@ import (
 	"log/slog"
 	"math"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -69,9 +70,16 @@ func (e *ReportedError) Unwrap() error { return e.Err }
 // when its pull secret changes.
 type Watch struct {
 	Kind objects.Kind
+	// Prefix selects, instead of Kind, the rows of the store whose keys have a prefix. Map then
+	// receives the rest of the key as the name.
+	Prefix string
 	// Map returns the objects to queue for a changed object. The changed object may have been
 	// deleted.
 	Map func(tx *store.Tx, namespace, name string) ([]Key, error)
+	// Missed limits the watch to the changes that were made before the loop started. It is needed
+	// if the reconciler of the changed object queues the objects of Map itself, because a crash
+	// loses these keys.
+	Missed bool
 	// EnqueueAll also queues the results of Map when the loop starts. It is needed only if Map
 	// returns objects that may not exist, because the loop queues all existing objects anyway.
 	EnqueueAll bool
@@ -93,18 +101,29 @@ type Loop struct {
 	logger      *slog.Logger
 	reconcilers map[objects.Kind]Reconciler
 	watches     map[objects.Kind][]Watch // by the kind that is watched
+	rowWatches  []Watch                  // watches with a prefix
+	inputs      string                   // see Resume; "" if the loop does not record its progress
 
 	delayChanged chan struct{} // receives a value when the time of the next delayed key may have changed
 	progress     *sync.Cond    // uses mu; signals that a reconcile finished or changes were queued
 
 	mu       sync.Mutex
 	queues   map[objects.Kind]*queue
-	queued   map[Key]bool      // keys in the queues
-	active   map[Key]bool      // keys that a worker reconciles; true if the object changed meanwhile
-	delayed  map[Key]time.Time // keys with the time at which to queue them
+	queued   map[Key]bool // keys in the queues
+	active   map[Key]bool // keys that a worker reconciles; true if the object changed meanwhile
+	delayed  map[Key]delay
 	failed   map[Key]*wait.Backoff
-	revision uint64 // all changes up to this revision have been queued
+	atStart  map[Key]bool // see RepeatAtStart
+	missed   uint64       // the last revision before the loop started
+	revision uint64       // all changes up to this revision have been queued
 	ended    bool
+	recorder recorder
+}
+
+// delay is the time at which a key is queued, and the duration from the reconcile to that time.
+type delay struct {
+	at    time.Time
+	after time.Duration
 }
 
 // queue holds the keys of one kind that wait for a worker, in order.
@@ -124,8 +143,10 @@ func New(db *store.DB, clock clockwork.Clock, logger *slog.Logger) *Loop {
 		queues:       map[objects.Kind]*queue{},
 		queued:       map[Key]bool{},
 		active:       map[Key]bool{},
-		delayed:      map[Key]time.Time{},
+		delayed:      map[Key]delay{},
 		failed:       map[Key]*wait.Backoff{},
+		atStart:      map[Key]bool{},
+		recorder:     newRecorder(),
 	}
 	l.progress = sync.NewCond(&l.mu)
 	return l
@@ -137,6 +158,10 @@ func (l *Loop) Add(reconcilers ...Reconciler) {
 		l.reconcilers[r.Kind()] = r
 		l.queues[r.Kind()] = &queue{notEmpty: sync.NewCond(&l.mu)}
 		for _, watch := range r.Watches() {
+			if watch.Prefix != "" {
+				l.rowWatches = append(l.rowWatches, watch)
+				continue
+			}
 			l.watches[watch.Kind] = append(l.watches[watch.Kind], watch)
 		}
 	}
@@ -149,6 +174,14 @@ func (l *Loop) Enqueue(keys ...Key) {
 	for _, key := range keys {
 		l.add(key)
 	}
+}
+
+// RepeatAtStart queues an object at the next start. A reconcile of the object calls it if its
+// result is only in memory, for example a task in the background that will enqueue the object.
+func (l *Loop) RepeatAtStart(key Key) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.atStart[key] = true
 }
 
 // RetryFailed queues all objects whose last reconcile failed, and resets their backoff. It is
@@ -186,6 +219,11 @@ func (l *Loop) Run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("list the objects: %w", err)
 	}
+	return l.run(ctx, from)
+}
+
+// run starts the workers and follows the changes after a revision.
+func (l *Loop) run(ctx context.Context, from uint64) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var group sync.WaitGroup
 	for _, q := range l.queues {
@@ -194,7 +232,8 @@ func (l *Loop) Run(ctx context.Context) error {
 		}
 	}
 	group.Go(func() { l.enqueueDelayed(ctx) })
-	err = l.watch(ctx, from)
+	group.Go(func() { l.recordChanges(ctx) })
+	err := l.watch(ctx, from)
 	cancel()
 	l.mu.Lock()
 	l.ended = true
@@ -205,6 +244,7 @@ func (l *Loop) Run(ctx context.Context) error {
 	l.mu.Unlock()
 	group.Wait()
 	if errors.Is(err, context.Canceled) {
+		l.recordEnd(ctx)
 		return nil
 	}
 	return err
@@ -245,6 +285,7 @@ func (l *Loop) enqueueAll() (revision uint64, err error) {
 		l.add(key)
 	}
 	l.revision, l.ended = revision, false // set under the same lock as the keys, see WaitIdle
+	l.scheduleRecord(recordAfter)
 	l.progress.Broadcast()
 	return revision, err
 }
@@ -290,19 +331,28 @@ func (l *Loop) watch(ctx context.Context, from uint64) error {
 
 func (l *Loop) enqueueChanges(changes []store.Change) error {
 	var keys []Key
+	others := false
 	for _, change := range changes {
 		kind, namespace, name, ok := objects.ParseKey(change.Key)
-		if !ok {
-			continue
+		if ok {
+			keys = append(keys, Key{kind, namespace, name})
 		}
-		keys = append(keys, Key{kind, namespace, name})
-		for _, watch := range l.watches[kind] {
+		watches := l.watches[kind]
+		if !ok {
+			watches, name = l.rowWatches, change.Key
+			others = others || change.Key != followedRows.Prefix()+followedKey
+		}
+		for _, watch := range watches {
+			if !strings.HasPrefix(name, watch.Prefix) || watch.Missed && change.Revision > l.missed {
+				continue
+			}
+			name := strings.TrimPrefix(name, watch.Prefix)
 			if err := l.db.View(func(tx *store.Tx) error {
 				watching, err := watch.Map(tx, namespace, name)
 				keys = append(keys, watching...)
 				return err
 			}); err != nil {
-				return fmt.Errorf("find the objects that watch %s %s/%s: %w", kind, namespace, name, err)
+				return fmt.Errorf("find the objects that watch %s: %w", change.Key, err)
 			}
 		}
 	}
@@ -312,6 +362,7 @@ func (l *Loop) enqueueChanges(changes []store.Change) error {
 		l.add(key)
 	}
 	l.revision = changes[len(changes)-1].Revision
+	l.noteChanges(len(keys) > 0, others)
 	l.progress.Broadcast()
 	return nil
 }
@@ -339,6 +390,7 @@ func (l *Loop) next(q *queue) (key Key, ok bool) {
 	}
 	key, q.keys = q.keys[0], q.keys[1:]
 	delete(l.queued, key)
+	delete(l.atStart, key)
 	l.active[key] = false
 	return key, true
 }
@@ -349,7 +401,13 @@ func (l *Loop) finish(ctx context.Context, key Key, requeueAfter time.Duration, 
 	defer l.mu.Unlock()
 	changed := l.active[key]
 	delete(l.active, key)
-	if err != nil && ctx.Err() == nil {
+	if ctx.Err() != nil { // the reconcile may have been interrupted
+		l.atStart[key] = true
+		l.noteFinished(key)
+		return
+	}
+	defer l.noteFinished(key)
+	if err != nil {
 		if l.failed[key] == nil {
 			l.failed[key] = newBackoff()
 		}
@@ -365,7 +423,7 @@ func (l *Loop) finish(ctx context.Context, key Key, requeueAfter time.Duration, 
 	case changed:
 		l.add(key)
 	case requeueAfter > 0:
-		l.delayed[key] = l.clock.Now().Add(requeueAfter)
+		l.delayed[key] = delay{l.clock.Now().Add(requeueAfter), requeueAfter}
 		select {
 		case l.delayChanged <- struct{}{}:
 		default:
@@ -405,10 +463,10 @@ func (l *Loop) enqueueDue() (at time.Time, ok bool) {
 	now := l.clock.Now()
 	for key, when := range l.delayed {
 		switch {
-		case !when.After(now):
+		case !when.at.After(now):
 			l.add(key)
-		case !ok || when.Before(at):
-			at, ok = when, true
+		case !ok || when.at.Before(at):
+			at, ok = when.at, true
 		}
 	}
 	return at, ok

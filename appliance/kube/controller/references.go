@@ -3,29 +3,43 @@ package controller
 import (
 	"slices"
 	"sync"
+
+	"landfall/store"
 )
 
 // References is an in-memory index of the objects that refer to other objects, by the name of the
-// referenced object. The reconcile of an object sets its references. The index is complete once the
-// loop has started and reconciled all objects.
+// referenced object. The reconcile of an object sets its references. The references of objects that
+// were not reconciled yet are read from the store when the index is needed.
 type References struct {
+	list func(tx *store.Tx, add func(object Key, refs []string)) error
+
 	mu        sync.Mutex
 	refs      map[string][]string // references by the object's <namespace>/<name>
 	referrers map[string][]Key    // objects by the reference
+	current   map[string]bool     // objects with references of a reconcile; nil after list was called
 }
 
-// NewReferences returns an empty index for the objects of one kind.
-func NewReferences() *References {
-	return &References{refs: map[string][]string{}, referrers: map[string][]Key{}}
+// NewReferences returns an empty index for the objects of one kind. list calls add with the
+// references of each object.
+func NewReferences(list func(tx *store.Tx, add func(object Key, refs []string)) error) *References {
+	return &References{list: list, refs: map[string][]string{}, referrers: map[string][]Key{},
+		current: map[string]bool{}}
 }
 
 // Set replaces the references of an object and reports whether they changed. After a change the
 // caller must read the referenced objects again, because the loop has not queued the object for
 // their earlier changes.
 func (r *References) Set(object Key, refs []string) (changed bool) {
-	name := object.Namespace + "/" + object.Name
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.current != nil {
+		r.current[object.Namespace+"/"+object.Name] = true
+	}
+	return r.set(object, refs)
+}
+
+func (r *References) set(object Key, refs []string) (changed bool) {
+	name := object.Namespace + "/" + object.Name
 	before := r.refs[name]
 	if slices.Equal(before, refs) {
 		return false
@@ -46,10 +60,21 @@ func (r *References) Set(object Key, refs []string) (changed bool) {
 }
 
 // To lists the objects that have a reference.
-func (r *References) To(ref string) []Key {
+func (r *References) To(tx *store.Tx, ref string) ([]Key, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return slices.Clone(r.referrers[ref])
+	if r.current != nil {
+		// An object that changes after tx began is queued, and its reconcile sets its references.
+		if err := r.list(tx, func(object Key, refs []string) {
+			if !r.current[object.Namespace+"/"+object.Name] {
+				r.set(object, refs)
+			}
+		}); err != nil {
+			return nil, err
+		}
+		r.current = nil
+	}
+	return slices.Clone(r.referrers[ref]), nil
 }
 
 // Len returns the number of objects that have references.

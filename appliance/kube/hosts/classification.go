@@ -37,7 +37,18 @@ type classifications struct{ *Controllers }
 func (classifications) Kind() objects.Kind { return objects.AgentClassifications }
 
 // Watches implements controller.Reconciler. The reconciler of Agents queues AgentClassifications.
-func (classifications) Watches() []controller.Watch { return nil }
+func (classifications) Watches() []controller.Watch {
+	return []controller.Watch{{Kind: objects.Agents, Map: classificationsOfNamespace, Missed: true}}
+}
+
+func classificationsOfNamespace(tx *store.Tx, namespace, _ string) ([]key, error) {
+	var keys []key
+	err := objects.Names(tx, objects.AgentClassifications, namespace, func(namespace, name string) error {
+		keys = append(keys, key{Kind: objects.AgentClassifications, Namespace: namespace, Name: name})
+		return nil
+	})
+	return keys, err
+}
 
 // Reconcile counts the Agents that a classification matches. If the classification is being
 // deleted, it removes the finalizer once no Agent has the label.

@@ -65,7 +65,8 @@ type Controllers struct {
 
 // New returns the controllers. Their [Controllers.Reconcilers] run in the loop of the options.
 func New(options Options) *Controllers {
-	return &Controllers{Projector: options.Projector, Options: options, references: controller.NewReferences()}
+	return &Controllers{Projector: options.Projector, Options: options,
+		references: controller.NewReferences(listReferences)}
 }
 
 // Reconcilers returns the reconcilers of the package.

@@ -167,6 +167,8 @@ func (r infraEnvs) readReferences(tx *store.Tx, s *infraEnvSnapshot) error {
 		networked: len(found.hosts) > 0 || s.stored.Digest != "" && s.id != "" && !ownNetwork(s.stored.Digest),
 	}
 	if r.OSImages != nil && spec.OSImageVersion != "" && !r.OSImages.Known(spec.OSImageVersion, spec.CPUArchitecture) {
+		namespace, name := objects.SplitKey(s.key)
+		r.Loop.RepeatAtStart(key{Kind: objects.InfraEnvs, Namespace: namespace, Name: name})
 		return invalid("Specified OSImageVersion is missing from AgentServiceConfig")
 	}
 	s.digest, err = s.digestOf()

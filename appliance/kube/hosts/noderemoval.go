@@ -41,6 +41,7 @@ func (r agents) removeOldNode(ctx context.Context, s *agentSnapshot) (time.Durat
 		switch {
 		case !done:
 			// the removal runs in the background, and the Agent's spec is applied in the meantime
+			r.Loop.RepeatAtStart(s.agentKey())
 			return 0, nil
 		case failure != nil:
 			return retryAgent, r.updateDeprovisionInfo(ctx, s,
@@ -82,7 +83,11 @@ func (r agents) removeNode(s *agentSnapshot) (done bool, err error) {
 	if err != nil || !stays {
 		return err == nil, err
 	}
-	return r.Spokes.RemoveNode(s.key, ref.Namespace+"/"+ref.Name, s.host.RequestedHostname, r.requeue(s))
+	done, err = r.Spokes.RemoveNode(s.key, ref.Namespace+"/"+ref.Name, s.host.RequestedHostname, r.requeue(s))
+	if !done {
+		r.Loop.RepeatAtStart(s.agentKey())
+	}
+	return done, err
 }
 
 // clusterStays reports whether a ClusterDeployment exists and is not being deleted.
@@ -97,7 +102,9 @@ func (r agents) clusterStays(ref *agentinstall.ClusterReference) (stays bool, er
 }
 
 // requeue returns a function that queues an Agent.
-func (r agents) requeue(s *agentSnapshot) func() {
-	namespace, name := objects.SplitKey(s.key)
-	return func() { r.Loop.Enqueue(controller.Key{Kind: objects.Agents, Namespace: namespace, Name: name}) }
+func (r agents) requeue(s *agentSnapshot) func() { return func() { r.Loop.Enqueue(s.agentKey()) } }
+
+func (t *agentSnapshot) agentKey() controller.Key {
+	namespace, name := objects.SplitKey(t.key)
+	return controller.Key{Kind: objects.Agents, Namespace: namespace, Name: name}
 }

@@ -99,6 +99,7 @@ func (r serviceConfigs) Reconcile(ctx context.Context, _, name string) (time.Dur
 	case missing || config.DeletionTimestamp != nil:
 		return 0, r.undo(ctx)
 	}
+	r.Loop.RepeatAtStart(key{Kind: objects.AgentServiceConfigs, Name: name}) // the library forgets the headers
 	if failure == nil {
 		if failure, err = r.apply(ctx, mirrors, certificates); err != nil {
 			return 0, err

@@ -47,10 +47,18 @@ func (h *Controllers) updateReferences(namespace, name string, env *agentinstall
 	return h.references.Set(key{Kind: objects.InfraEnvs, Namespace: namespace, Name: name}, refs)
 }
 
+// listReferences lists the references of all InfraEnvs.
+func listReferences(tx *store.Tx, add func(key, []string)) error {
+	return objects.EachStored(tx, objects.InfraEnvs, func(env *agentinstall.InfraEnv) error {
+		add(key{Kind: objects.InfraEnvs, Namespace: env.Namespace, Name: env.Name}, referencesOf(env))
+		return nil
+	})
+}
+
 // infraEnvsReferringTo finds the InfraEnvs that refer to an object of a kind.
 func (h *Controllers) infraEnvsReferringTo(kind objects.Kind) func(*store.Tx, string, string) ([]key, error) {
-	return func(_ *store.Tx, namespace, name string) ([]key, error) {
-		return h.references.To(reference(kind, namespace, name)), nil
+	return func(tx *store.Tx, namespace, name string) ([]key, error) {
+		return h.references.To(tx, reference(kind, namespace, name))
 	}
 }
 
@@ -59,8 +67,8 @@ func (h *Controllers) infraEnvsReferringTo(kind objects.Kind) func(*store.Tx, st
 // registered once both exist. A change that removes an NMStateConfig's label also affects an
 // InfraEnv.
 func (h *Controllers) infraEnvsOfNamespace(kind objects.Kind) func(*store.Tx, string, string) ([]key, error) {
-	return func(_ *store.Tx, namespace, _ string) ([]key, error) {
-		return h.references.To(reference(kind, namespace, "")), nil
+	return func(tx *store.Tx, namespace, _ string) ([]key, error) {
+		return h.references.To(tx, reference(kind, namespace, ""))
 	}
 }
 

@@ -37,6 +37,16 @@ func (c *Controllers) agentOf(tx *store.Tx, host *metal3.BareMetalHost) (*agenti
 	return newest, nil
 }
 
+func macsOf(agent *agentinstall.Agent) []string {
+	var macs []string
+	for _, nic := range agent.Status.Inventory.Interfaces {
+		if nic.MACAddress != "" {
+			macs = append(macs, strings.ToLower(nic.MACAddress))
+		}
+	}
+	return macs
+}
+
 func newer(a, b *agentinstall.Agent) bool {
 	if a.CreationTimestamp.Equal(&b.CreationTimestamp) {
 		return a.Name > b.Name

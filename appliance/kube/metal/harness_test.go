@@ -32,7 +32,8 @@ type fakeServers struct {
 	servers map[string]*bmc.Server
 	removed map[string]bool // by id: whether the request wanted a power off
 	ensured int
-	changed func(id string)
+	changed func(id string) // writes the row of a server, like the BMC manager
+	changes int
 }
 
 func (r *fakeServers) Ensure(_ context.Context, id string, desired bmc.Desired) (*bmc.Server, error) {
@@ -135,7 +136,13 @@ func newSiteWith(t *testing.T, cluster *fakeCluster) *site {
 		RestartHost: s.restartHost,
 	})
 	s.loop.Add(controllers.Reconcilers()...)
-	s.servers.changed = controllers.EnqueueServer
+	rows := store.NewBucket[int](strings.Trim(bmc.ServerPrefix(), "/"), 1)
+	s.servers.changed = func(id string) {
+		s.servers.changes++
+		require.NoError(t, db.Update(context.Background(), func(tx *store.Tx) error {
+			return rows.Put(tx, id, &s.servers.changes)
+		}))
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- s.loop.Run(ctx) }()

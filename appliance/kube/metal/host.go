@@ -35,6 +35,7 @@ func (h hosts) Watches() []controller.Watch {
 		{Kind: objects.InfraEnvs, Map: h.hostsOfInfraEnv},
 		{Kind: objects.Secrets, Map: h.hostsOfSecret},
 		{Kind: objects.PreprovisioningImages, Map: h.hostOfImage},
+		{Prefix: bmc.ServerPrefix(), Map: h.hostOfServer},
 	}
 }
 
@@ -48,7 +49,7 @@ func (h hosts) Reconcile(ctx context.Context, namespace, name string) (time.Dura
 	var s *pass
 	err = h.DB.Update(ctx, func(tx *store.Tx) error {
 		s = nil
-		if err := h.index.load(tx, h.Objects); err != nil {
+		if err := h.index.load(tx); err != nil {
 			return err
 		}
 		u := &unstructured.Unstructured{}

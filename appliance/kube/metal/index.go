@@ -6,9 +6,6 @@ import (
 	"sync"
 
 	metal3 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-
-	"landfall/appliance/kube/objects/agentinstall"
 
 	"landfall/appliance/kube/controller"
 	"landfall/appliance/kube/objects"
@@ -25,7 +22,7 @@ type index struct {
 	mu     sync.Mutex
 	filled bool
 	hosts  map[ref]hostIndex
-	agents map[ref][]string // MAC addresses of the Agents, in lower case
+	agents map[ref][]string // MAC addresses of the Agents, in lower case; nil if there never were hosts
 	images map[ref]string   // names of the InfraEnvs of PreprovisioningImages
 }
 
@@ -40,9 +37,24 @@ func hostIndexOf(host *metal3.BareMetalHost) hostIndex {
 	}
 }
 
-func macsOf(agent *agentinstall.Agent) []string {
+// agentInterfaces is the part of an Agent that the index needs. The rest of it is large.
+type agentInterfaces struct {
+	Metadata struct {
+		Namespace string `json:"namespace"`
+		Name      string `json:"name"`
+	} `json:"metadata"`
+	Status struct {
+		Inventory struct {
+			Interfaces []struct {
+				MACAddress string `json:"macAddress"`
+			} `json:"interfaces"`
+		} `json:"inventory"`
+	} `json:"status"`
+}
+
+func (a *agentInterfaces) macs() []string {
 	var macs []string
-	for _, nic := range agent.Status.Inventory.Interfaces {
+	for _, nic := range a.Status.Inventory.Interfaces {
 		if nic.MACAddress != "" {
 			macs = append(macs, strings.ToLower(nic.MACAddress))
 		}
@@ -50,28 +62,43 @@ func macsOf(agent *agentinstall.Agent) []string {
 	return macs
 }
 
-// load fills the index from the store once.
-func (l *index) load(tx *store.Tx, o *objects.Objects) error {
+// load fills the index from the store once. It reads Agents when the first BareMetalHost exists.
+func (l *index) load(tx *store.Tx) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.filled {
+	if !l.filled {
+		l.hosts, l.images = map[ref]hostIndex{}, map[ref]string{}
+		if err := errors.Join(
+			objects.EachStored(tx, objects.BareMetalHosts, func(host *metal3.BareMetalHost) error {
+				l.hosts[ref{host.Namespace, host.Name}] = hostIndexOf(host)
+				return nil
+			}),
+			objects.EachStored(tx, objects.PreprovisioningImages, func(image *metal3.PreprovisioningImage) error {
+				l.images[ref{image.Namespace, image.Name}] = image.Labels[infraEnvLabel]
+				return nil
+			})); err != nil {
+			return err
+		}
+		l.filled = true
+	}
+	if l.agents != nil {
 		return nil
 	}
-	l.hosts, l.agents, l.images = map[ref]hostIndex{}, map[ref][]string{}, map[ref]string{}
-	err := errors.Join(
-		objects.EachAs(o, tx, objects.BareMetalHosts, "", func(host *metal3.BareMetalHost) error {
-			l.hosts[ref{host.Namespace, host.Name}] = hostIndexOf(host)
-			return nil
-		}),
-		objects.EachAs(o, tx, objects.Agents, "", func(agent *agentinstall.Agent) error {
-			l.agents[ref{agent.Namespace, agent.Name}] = macsOf(agent)
-			return nil
-		}),
-		o.Each(tx, objects.PreprovisioningImages, "", func(image *unstructured.Unstructured) error {
-			l.images[ref{image.GetNamespace(), image.GetName()}] = image.GetLabels()[infraEnvLabel]
-			return nil
-		}))
-	l.filled = err == nil
+	any := false
+	if err := objects.Names(tx, objects.BareMetalHosts, "", func(string, string) error {
+		any = true
+		return store.ErrStop
+	}); err != nil || !any {
+		return err
+	}
+	agents := map[ref][]string{}
+	err := objects.EachStored(tx, objects.Agents, func(agent *agentInterfaces) error {
+		agents[ref{agent.Metadata.Namespace, agent.Metadata.Name}] = agent.macs()
+		return nil
+	})
+	if err == nil {
+		l.agents = agents
+	}
 	return err
 }
 
@@ -108,15 +135,20 @@ func (l *index) hostsWith(namespace string, fits func(hostIndex) bool) []control
 	return keys
 }
 
-func (l *index) hostOfServer(id string) (ref, bool) {
+// hostOfServer finds the host of the server with an id.
+func (c *Controllers) hostOfServer(tx *store.Tx, _, id string) ([]controller.Key, error) {
+	if err := c.index.load(tx); err != nil {
+		return nil, err
+	}
+	l := &c.index
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for at, host := range l.hosts {
 		if host.server == id {
-			return at, true
+			return []controller.Key{{Kind: objects.BareMetalHosts, Namespace: at.namespace, Name: at.name}}, nil
 		}
 	}
-	return ref{}, false
+	return nil, nil
 }
 
 // agentsWith lists the Agents of a namespace that have a network interface with the MAC address.
@@ -140,14 +172,20 @@ func (l *index) agentsWith(namespace, mac string) []ref {
 
 // hostsOfAgent lists the hosts that an Agent belongs to, or belonged to before its change.
 func (c *Controllers) hostsOfAgent(tx *store.Tx, namespace, name string) ([]controller.Key, error) {
-	if err := c.index.load(tx, c.Objects); err != nil {
-		return nil, err
-	}
-	agent, err := objects.Find[agentinstall.Agent](c.Objects, tx, objects.Agents, namespace, name)
-	if err != nil {
+	if err := c.index.load(tx); err != nil {
 		return nil, err
 	}
 	l, at := &c.index, ref{namespace, name}
+	l.mu.Lock()
+	unused := l.agents == nil
+	l.mu.Unlock()
+	if unused {
+		return nil, nil
+	}
+	agent, err := objects.FindStored[agentInterfaces](tx, objects.Agents, namespace, name)
+	if err != nil {
+		return nil, err
+	}
 	l.mu.Lock()
 	macs := map[string]bool{}
 	for _, mac := range l.agents[at] {
@@ -155,7 +193,7 @@ func (c *Controllers) hostsOfAgent(tx *store.Tx, namespace, name string) ([]cont
 	}
 	delete(l.agents, at)
 	if agent != nil {
-		l.agents[at] = macsOf(agent)
+		l.agents[at] = agent.macs()
 		for _, mac := range l.agents[at] {
 			macs[mac] = true
 		}
@@ -165,14 +203,14 @@ func (c *Controllers) hostsOfAgent(tx *store.Tx, namespace, name string) ([]cont
 }
 
 func (c *Controllers) hostsOfInfraEnv(tx *store.Tx, namespace, name string) ([]controller.Key, error) {
-	if err := c.index.load(tx, c.Objects); err != nil {
+	if err := c.index.load(tx); err != nil {
 		return nil, err
 	}
 	return c.index.hostsWith(namespace, func(host hostIndex) bool { return host.infraEnv == name }), nil
 }
 
 func (c *Controllers) hostsOfSecret(tx *store.Tx, namespace, name string) ([]controller.Key, error) {
-	if err := c.index.load(tx, c.Objects); err != nil {
+	if err := c.index.load(tx); err != nil {
 		return nil, err
 	}
 	return c.index.hostsWith(namespace, func(host hostIndex) bool { return host.secret == name }), nil
@@ -187,7 +225,7 @@ func (c *Controllers) imageOfHost(_ *store.Tx, namespace, name string) ([]contro
 }
 
 func (c *Controllers) imagesOfInfraEnv(tx *store.Tx, namespace, name string) ([]controller.Key, error) {
-	if err := c.index.load(tx, c.Objects); err != nil {
+	if err := c.index.load(tx); err != nil {
 		return nil, err
 	}
 	c.index.mu.Lock()

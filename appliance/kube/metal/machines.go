@@ -103,7 +103,10 @@ func (c *Controllers) makeMachine(ctx context.Context, s *pass) error {
 		Name: s.host.Name, Cluster: ref.Name, Role: string(s.agent.Status.Role), Spec: spec, Hardware: string(hardware),
 	}, c.requeue(s.host))
 	switch {
-	case !done, errors.Is(err, spoke.ErrNoMachines):
+	case !done:
+		c.Loop.RepeatAtStart(keyOf(s.host))
+		return nil
+	case errors.Is(err, spoke.ErrNoMachines):
 		return nil
 	case err != nil:
 		s.requeue(retrySpoke)
@@ -155,6 +158,7 @@ func (c *Controllers) drain(s *pass) error {
 	}
 	drained, done, err := c.Spokes.DrainNode(id, ref.Namespace+"/"+ref.Name, node, c.requeue(s.host))
 	if !done {
+		c.Loop.RepeatAtStart(keyOf(s.host))
 		return nil
 	}
 	outcome := drainOutcome{drained: drained && err == nil}
@@ -181,8 +185,12 @@ func (c *Controllers) drained(id string) drainOutcome {
 
 // requeue returns a function that queues a host.
 func (c *Controllers) requeue(host *metal3.BareMetalHost) func() {
-	key := controller.Key{Kind: objects.BareMetalHosts, Namespace: host.Namespace, Name: host.Name}
+	key := keyOf(host)
 	return func() { c.Loop.Enqueue(key) }
+}
+
+func keyOf(host *metal3.BareMetalHost) controller.Key {
+	return controller.Key{Kind: objects.BareMetalHosts, Namespace: host.Namespace, Name: host.Name}
 }
 
 // eventOnce writes an Event about a host unless the last Event has the same message.

@@ -114,12 +114,4 @@ func (c *Controllers) Reconcilers() []controller.Reconciler {
 	return []controller.Reconciler{hosts{c}, images{c}, managedClusters{c}, blockedDeletions{c}}
 }
 
-// EnqueueServer queues the BareMetalHost of the server with an id. bmc.Manager.Observe calls it
-// when the server has changed.
-func (c *Controllers) EnqueueServer(id string) {
-	if host, ok := c.index.hostOfServer(id); ok {
-		c.Loop.Enqueue(controller.Key{Kind: objects.BareMetalHosts, Namespace: host.namespace, Name: host.name})
-	}
-}
-
 func (c *Controllers) now() time.Time { return c.Clock.Now().UTC() }

@@ -101,7 +101,7 @@ func (i images) Watches() []controller.Watch {
 func (i images) Reconcile(ctx context.Context, namespace, name string) (again time.Duration, err error) {
 	err = i.DB.Update(ctx, func(tx *store.Tx) error {
 		again = 0
-		if err := i.index.load(tx, i.Objects); err != nil {
+		if err := i.index.load(tx); err != nil {
 			return err
 		}
 		image, err := objects.Find[metal3.PreprovisioningImage](i.Objects, tx, objects.PreprovisioningImages,

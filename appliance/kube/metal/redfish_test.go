@@ -101,11 +101,7 @@ func TestHost_overRedfish(t *testing.T) {
 	s.loop.Add(controllers.Reconcilers()...)
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
-	for _, run := range []func(context.Context) error{
-		s.loop.Run, manager.Run, func(ctx context.Context) error {
-			return manager.Observe(ctx, controllers.EnqueueServer)
-		},
-	} {
+	for _, run := range []func(context.Context) error{s.loop.Run, manager.Run} {
 		running.Go(func() { require.NoError(t, run(ctx)) })
 	}
 	defer func() {

@@ -43,6 +43,7 @@ func (c *Controllers) trustServer(ctx context.Context, s *pass) error {
 	}
 	bundle, done, err := c.Spokes.ServerCA(id, ref.Namespace+"/"+ref.Name, c.requeue(s.host))
 	if !done {
+		c.Loop.RepeatAtStart(keyOf(s.host))
 		return nil
 	}
 	override := s.host.Annotations[ignitionAnnotation]
