@@ -20,25 +20,34 @@ type testCommand struct {
 	text     string
 	tags     []string
 	packages []string
-	patterns map[string]string // flag ("run", "bench", "fuzz") -> regular expression
+	patterns map[string]string // flag ("run", "skip", "bench", "fuzz") -> regular expression
 }
 
 var (
-	goTest      = regexp.MustCompile("(?:^|[\\s(;`])go test((?:[ \\t]+[^\\s;&|)#`]+)+)")
+	goTest      = regexp.MustCompile("(?:^|[\\s(;`])go test((?:[ \\t]+(?:'[^']*'|[^\\s;&|)#`'])+)+)")
+	commandWord = regexp.MustCompile(`(?:'[^']*'|[^\s'])+`)
 	lineBreak   = regexp.MustCompile(`\\\n\s*`)
-	commandFlag = regexp.MustCompile(`^--?(?:test\.)?(run|bench|fuzz|tags)(?:=(.*))?$`)
+	commandFlag = regexp.MustCompile(`^--?(?:test\.)?(run|skip|bench|fuzz|tags)(?:=(.*))?$`)
 	testPackage = regexp.MustCompile(`^\.(?:$|/)`)
+	variable    = regexp.MustCompile(`(?m)^([A-Z_]+) := (.*)$`)
+	patternName = regexp.MustCompile(`\w+`)
 )
 
 // parseTestCommands returns the calls of "go test" in a text that name a package. A document's call
 // with the placeholder NAME is an example and is omitted.
 func parseTestCommands(text string) []testCommand {
-	text = strings.NewReplacer("$(TAGS)", "grpcnotrace", "$$", "$").Replace(lineBreak.ReplaceAllString(text, " "))
+	text = lineBreak.ReplaceAllString(text, " ")
+	definitions := variable.FindAllStringSubmatch(text, -1)
+	slices.Reverse(definitions) // a variable's value has only variables that are defined before it
+	for _, definition := range definitions {
+		text = strings.ReplaceAll(text, "$("+definition[1]+")", definition[2])
+	}
+	text = strings.NewReplacer("$(TAGS)", "grpcnotrace", "$$", "$").Replace(text)
 	var commands []testCommand
 	for _, match := range goTest.FindAllStringSubmatch(text, -1) {
 		command := testCommand{text: strings.TrimSpace(match[0]), tags: []string{"grpcnotrace"},
 			patterns: map[string]string{}}
-		words := strings.Fields(match[1])
+		words := commandWord.FindAllString(match[1], -1)
 		for i := 0; i < len(words); i++ {
 			word := strings.Trim(words[i], "'\"`")
 			flag := commandFlag.FindStringSubmatch(word)
@@ -55,6 +64,8 @@ func parseTestCommands(text string) []testCommand {
 				} else {
 					command.patterns[flag[1]] = value
 				}
+			case testPackage.MatchString(word) && strings.HasSuffix(word, ".go"):
+				command.packages = append(command.packages, filepath.Dir(word))
 			case testPackage.MatchString(word):
 				command.packages = append(command.packages, word)
 			}
@@ -90,7 +101,8 @@ func testFunctions(t *testing.T, pkg string, tags []string) []string {
 		}
 	}
 	for _, file := range testFiles(t) {
-		if filepath.Dir(file) == filepath.Clean(dir) || recursive && strings.HasPrefix(file, filepath.Clean(dir)+"/") {
+		if filepath.Dir(file) == filepath.Clean(dir) ||
+			recursive && (dir == "." || strings.HasPrefix(file, filepath.Clean(dir)+"/")) {
 			visit(file)
 		}
 	}
@@ -98,7 +110,8 @@ func testFunctions(t *testing.T, pkg string, tags []string) []string {
 }
 
 // TestCommands_selectExistingTests checks every "go test" of the Makefile, the scripts and the
-// documents: its packages exist, and each of its patterns selects a test in one of them.
+// documents: its packages exist, and each name in its patterns selects a test in one of them. The
+// tests that a command skips are run by a command with the same pattern.
 func TestCommands_selectExistingTests(t *testing.T) {
 	files := []string{"Makefile", "README.md", "CONTRIBUTING.md"}
 	for _, pattern := range []string{".ci/*", "docs/*.md"} {
@@ -106,14 +119,15 @@ func TestCommands_selectExistingTests(t *testing.T) {
 		require.NoError(t, err)
 		files = append(files, matched...)
 	}
-	prefixes := map[string]string{"run": "Test", "bench": "Benchmark", "fuzz": "Fuzz"}
+	prefixes := map[string]string{"run": "Test", "skip": "Test", "bench": "Benchmark", "fuzz": "Fuzz"}
+	skipped, run := map[string][]string{}, map[string][]string{} // by pattern
 	found := 0
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		require.NoError(t, err)
 		for _, command := range parseTestCommands(string(text)) {
-			if command.packages[0] == "./..." || command.packages[0] == "./that/package/..." {
-				continue // all tests; an example in a document
+			if command.packages[0] == "./that/package/..." {
+				continue // an example in a document
 			}
 			found++
 			var names []string
@@ -125,13 +139,29 @@ func TestCommands_selectExistingTests(t *testing.T) {
 				if pattern == "^$" {
 					continue // no tests, only benchmarks
 				}
-				selected, err := regexp.Compile(strings.Split(pattern, "/")[0])
+				matching, err := regexp.Compile(strings.Split(pattern, "/")[0])
 				require.NoError(t, err, "%s: %s", file, command.text)
-				require.True(t, slices.ContainsFunc(names, func(name string) bool {
-					return strings.HasPrefix(name, prefixes[flag]) && selected.MatchString(name)
-				}), "%s: -%s %s selects nothing: %s", file, flag, pattern, command.text)
+				var selected []string
+				for _, name := range names {
+					if strings.HasPrefix(name, prefixes[flag]) && matching.MatchString(name) {
+						selected = append(selected, name)
+					}
+				}
+				require.NotEmpty(t, selected, "%s: -%s %s selects nothing: %s", file, flag, pattern, command.text)
+				for _, name := range patternName.FindAllString(matching.String(), -1) {
+					require.Contains(t, strings.Join(selected, " "), name, "%s: %s", file, command.text)
+				}
+				switch flag {
+				case "run":
+					run[pattern] = append(run[pattern], selected...)
+				case "skip":
+					skipped[pattern] = append(skipped[pattern], selected...)
+				}
 			}
 		}
+	}
+	for pattern, names := range skipped {
+		require.ElementsMatch(t, names, run[pattern], "the tests that -skip %s omits", pattern)
 	}
 	require.Greater(t, found, 10, "the commands were recognized")
 }
@@ -162,7 +192,14 @@ func TestCommands_areParsed(t *testing.T) {
 				{tags: []string{"grpcnotrace"}, packages: []string{"./b"}, patterns: map[string]string{}},
 			},
 		},
-		"a placeholder":       {"`go test -fuzz NAME ./package`", nil},
+		"a placeholder": {"`go test -fuzz NAME ./package`", nil},
+		"variables, a quoted pattern and files": {
+			"KILLS := B|C\nNO_RACE := ^Test(A|$(KILLS))$$\ntest:\n\tgo test -skip '$(NO_RACE)' ./store ./*_test.go\n",
+			[]testCommand{{
+				tags: []string{"grpcnotrace"}, packages: []string{"./store", "."},
+				patterns: map[string]string{"skip": "^Test(A|B|C)$"},
+			}},
+		},
 		"no package":          {"runs go test -run TestX", nil},
 		"another go command":  {"go vet -tags x ./store", nil},
 		"the name of a thing": {"cargo test ./store", nil},

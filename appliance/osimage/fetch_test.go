@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -137,8 +138,8 @@ func TestDownload_wrongDigestIsRefused(t *testing.T) {
 			l, _ := s.run(t)
 			image := waitForState(t, l, onlyImage(t, l).ID, StateBad)
 			requireSentence(t, image.Message, c.message)
-			require.Eventually(t, func() bool { return len(s.files(t)) == 1 }, waitLimit, tick)
-			require.Equal(t, []string{image.ID + ".json"}, s.files(t))
+			require.Eventually(t, func() bool { return slices.Equal([]string{image.ID + ".json"}, s.files(t)) },
+				waitLimit, tick)
 		})
 	}
 }
