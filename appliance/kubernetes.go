@@ -32,6 +32,7 @@ type kubernetesObjects struct {
 
 	clusters clusters.Projector
 	hosts    hosts.Projector
+	deferred *projection.Deferred // the engine's projector
 
 	// separate listener; nil if the main server serves the API, or after the API's server has taken
 	// the listener
@@ -62,6 +63,7 @@ func (a *Appliance) openKubernetes(ctx context.Context) (_ *kubernetesObjects, e
 	k.loop = controller.New(a.db, a.clock, a.log)
 	k.clusters = clusters.Projector{Objects: k.objects, URL: a.urls[0]}
 	k.hosts = hosts.Projector{Objects: k.objects, URL: a.urls[0], BootURL: a.networks[0].Boot}
+	k.deferred = projection.NewDeferred(projection.Chain{k.hosts, k.clusters})
 	if a.config.Kubernetes.Listen == "" {
 		return k, nil
 	}
@@ -73,13 +75,12 @@ func (a *Appliance) openKubernetes(ctx context.Context) (_ *kubernetesObjects, e
 	return k, nil
 }
 
-// projector returns the projector that writes changes of the engine to Kubernetes objects. While
-// the Kubernetes API is disabled, the projector only records which existing objects are outdated.
-// It is nil if no objects exist.
+// projector returns the projector that writes changes of the engine to Kubernetes objects, or
+// records them to be written later. While the Kubernetes API is disabled, it only records which
+// existing objects are outdated. It is nil if no objects exist.
 func (a *Appliance) projector() (engine.Projector, error) {
 	if a.kubernetes != nil {
-		k := a.kubernetes
-		return projection.Chain{k.hosts, k.clusters, projection.EventsOf(k.objects)}, nil
+		return a.kubernetes.deferred, nil
 	}
 	var there bool
 	if err := a.db.View(func(tx *store.Tx) (err error) {
@@ -98,7 +99,10 @@ func (a *Appliance) newKubernetesServer() (*kubernetesServer, error) {
 	if k == nil {
 		return nil, nil
 	}
-	rules, controllers := a.newControllers(k)
+	catchUp := projection.NewCatchUp(projection.Options{DB: a.db, Engine: a.engine,
+		Rows: projection.Chain{k.hosts, k.clusters}, Events: projection.EventsOf(k.objects), Deferred: k.deferred,
+		Program: a.version, URL: a.urls[0], Clock: a.clock, Logger: a.log})
+	rules, controllers := a.newControllers(k, catchUp)
 	address := a.address
 	if k.address != nil {
 		address = k.address
@@ -113,7 +117,7 @@ func (a *Appliance) newKubernetesServer() (*kubernetesServer, error) {
 	s := &kubernetesServer{
 		api: kube.New(kube.Options{
 			DB: a.db, Objects: k.objects, Box: k.box, Admission: rules, Address: address.String(), Open: a.open(),
-			Clock: a.clock, Logger: a.log,
+			Current: catchUp.Current, Watching: catchUp.Watching, Clock: a.clock, Logger: a.log,
 		}),
 		controllers: controllers, base: k, web: own,
 	}
@@ -149,10 +153,8 @@ func (k *kubernetesObjects) close() error {
 // appliance.
 func (a *Appliance) kubernetesURL(under *url.URL) (string, error) {
 	if a.kubernetes == nil {
-		return "",
-			errors.New("the Kubernetes API of this appliance is disabled: start the appliance with " +
-				"kubernetes.enabled: true in its " +
-				"configuration, or --kubernetes-enabled=true")
+		return "", errors.New("the Kubernetes API of this appliance is disabled: start the appliance with " +
+			"kubernetes.enabled: true in its configuration, or --kubernetes-enabled=true")
 	}
 	scheme := under.Scheme
 	if a.transport != nil {

@@ -13,8 +13,9 @@ import (
 )
 
 // newControllers adds all reconcilers to the reconcile loop. It returns the admission rules of
-// their kinds, and the task that runs the loop.
-func (a *Appliance) newControllers(k *kubernetesObjects) ([]admission.Interface, []task) {
+// their kinds, and the tasks that project recorded changes and run the loop.
+func (a *Appliance) newControllers(k *kubernetesObjects,
+	catchUp *projection.CatchUp) ([]admission.Interface, []task) {
 	clock, baseImages := a.clock, hosts.BaseImages{Library: a.images}
 	clustersOptions := clusters.Options{Projector: k.clusters, DB: a.db, Engine: a.engine, Loop: k.loop,
 		Mirrors: a.mirror, Clock: clock}
@@ -29,10 +30,8 @@ func (a *Appliance) newControllers(k *kubernetesObjects) ([]admission.Interface,
 	k.loop.Add(ofHosts.Reconcilers()...)
 	k.loop.Add(ofMetal.Reconcilers()...)
 
-	catchUp := projection.CatchUp{DB: a.db, Engine: a.engine, Projector: projection.Chain{k.hosts, k.clusters},
-		Program: a.version, URL: a.urls[0], Clock: clock}
 	reconcile := func(ctx context.Context) error {
-		if err := catchUp.Run(ctx); err != nil && ctx.Err() == nil {
+		if err := catchUp.Start(ctx); err != nil && ctx.Err() == nil {
 			return err
 		}
 		inputs, err := controller.Inputs(a.version, a.urls, a.config, a.images.IDs())
@@ -42,5 +41,5 @@ func (a *Appliance) newControllers(k *kubernetesObjects) ([]admission.Interface,
 		return k.loop.Resume(ctx, inputs)
 	}
 	rules := []admission.Interface{clusters.Admission{}, hosts.Admission{Controllers: ofHosts}, metal.NewAdmission()}
-	return rules, []task{reconcile}
+	return rules, []task{reconcile, catchUp.Follow}
 }

@@ -1,7 +1,10 @@
 package appliance_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -9,15 +12,16 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
 )
 
 // rateRound is the duration of a round of requests to one appliance.
 const rateRound = 2 * time.Second
 
-// BenchmarkKubernetesRates compares the rates of writing requests with the Kubernetes API enabled
-// and disabled. Rounds against two appliances alternate, so that a drifting speed of the machine
-// affects both. The work of the controllers after a round counts as CPU time, not as time of the
-// requests.
+// BenchmarkKubernetesRates compares the rates of writing requests with the Kubernetes API disabled,
+// enabled, and watched by a client. Rounds against three appliances alternate, so that a drifting
+// speed of the machine affects all. The work of the controllers after a round counts as CPU time,
+// not as time of the requests.
 func BenchmarkKubernetesRates(b *testing.B) {
 	for _, clients := range []int{1, 8, 32} {
 		for _, workload := range []struct {
@@ -40,12 +44,15 @@ func measureRates(b *testing.B, clients int, prepare func(*testing.B, *site) fun
 		done        int
 		spent, cpu  time.Duration
 	}
-	columns := make([]*column, 2)
+	columns := make([]*column, 3)
 	for i := range columns {
 		s := newSite(b)
-		s.config.Kubernetes.Enabled = i == 1
+		s.config.Kubernetes.Enabled = i > 0
 		columns[i] = &column{next: prepare(b, s)}
 		address, _ := s.startQuietly(b)
+		if i == 2 {
+			watchObjects(b, address)
+		}
 		for range clients {
 			columns[i].connections = append(columns[i].connections, dial(b, address))
 		}
@@ -82,13 +89,50 @@ func measureRates(b *testing.B, clients int, prepare func(*testing.B, *site) fun
 	}
 	rate := func(c *column) float64 { return float64(c.done) / c.spent.Seconds() }
 	cpu := func(c *column) float64 { return c.cpu.Seconds() * 1000 / float64(c.done) }
-	off, on := columns[0], columns[1]
+	off, on, watched := columns[0], columns[1], columns[2]
 	b.ReportMetric(rate(off), "disabled/s")
 	b.ReportMetric(rate(on), "enabled/s")
 	b.ReportMetric(rate(on)/rate(off), "enabled/disabled")
+	b.ReportMetric(rate(watched), "watched/s")
+	b.ReportMetric(rate(watched)/rate(off), "watched/disabled")
 	b.ReportMetric(cpu(off), "disabled-CPU-ms")
 	b.ReportMetric(cpu(on), "enabled-CPU-ms")
 	b.ReportMetric(0, "ns/op")
+}
+
+// watchObjects watches the objects of clusters, infra-envs and hosts until the benchmark ends.
+func watchObjects(b *testing.B, address string) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var watches sync.WaitGroup
+	b.Cleanup(func() { cancel(); watches.Wait() })
+	for _, resource := range []string{"hive.openshift.io/v1/clusterdeployments",
+		"extensions.hive.openshift.io/v1beta1/agentclusterinstalls",
+		"agent-install.openshift.io/v1beta1/infraenvs", "agent-install.openshift.io/v1beta1/agents"} {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet,
+			address+"/apis/"+resource+"?watch=1", nil)
+		require.NoError(b, err)
+		response := awaitStarted(b, request)
+		watches.Go(func() {
+			_, err := io.Copy(io.Discard, response.Body)
+			if err = errors.Join(err, response.Body.Close()); !errors.Is(err, context.Canceled) {
+				require.NoError(b, err) // the appliance ended first
+			}
+		})
+	}
+}
+
+// awaitStarted repeats a request until the Kubernetes API has started.
+func awaitStarted(b *testing.B, request *http.Request) *http.Response {
+	for {
+		response, err := http.DefaultClient.Do(request)
+		require.NoError(b, err)
+		if response.StatusCode == http.StatusOK {
+			return response
+		}
+		require.Equal(b, http.StatusServiceUnavailable, response.StatusCode)
+		require.NoError(b, response.Body.Close())
+		<-time.After(10 * time.Millisecond)
+	}
 }
 
 // waitForRest waits until the process needs little CPU time.

@@ -130,6 +130,7 @@ func (e *Engine) pollChangesHost(key string, poll Poll, now time.Time) (bool, er
 func (e *Engine) recordPoll(ctx context.Context, poll Poll) error {
 	return e.update(journal.WithRequest(ctx, journal.Request{Operation: journal.OperationPoll, Host: poll.HostID}),
 		func(c *change) error {
+			c.reported = true
 			h, err := c.hostIn(poll.InfraEnvID, poll.HostID)
 			if err != nil {
 				return err
@@ -243,6 +244,7 @@ func (e *Engine) ApplyStepReply(ctx context.Context, infraEnvID, hostID string, 
 		return nil
 	}
 	return e.update(journal.WithReply(ctx, hostID, reply), func(c *change) error {
+		c.reported = true
 		h, err := c.hostIn(infraEnvID, hostID)
 		if err != nil {
 			return err

@@ -36,9 +36,11 @@ type change struct {
 	validated map[string]cachedValidation // results of the validations that the change ran
 	scratch   []byte                      // buffer for encodings
 	reading   bool                        // the change only reads committed records
+	reported  bool                        // an agent or the clock causes the change; see Touched.Reported
 
 	events          int
 	written         []*models.Event         // only if there is a projector
+	firstEvent      event.ID                // of written
 	budgets         map[string]event.Budget // budgets from which the change took events
 	touchedHosts    []string
 	deletedHosts    []string

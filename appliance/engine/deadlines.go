@@ -214,6 +214,7 @@ func (e *Engine) handleDue(ctx context.Context) (time.Duration, error) {
 		return wait, err
 	}
 	return 0, e.update(journal.WithOperation(ctx, journal.OperationTimer), func(c *change) error {
+		c.reported = true
 		for _, deadline := range due {
 			if err := c.handleDeadline(deadline); err != nil {
 				return err

@@ -38,12 +38,15 @@ func (c *change) writeEvent(ev *event.Event, subjects []event.Subject) error {
 	if err != nil {
 		return err
 	}
-	key := event.Key(event.ID{Revision: c.tx.Revision(), Number: c.events}, subjects)
+	id := event.ID{Revision: c.tx.Revision(), Number: c.events}
 	c.events++
-	if err := event.Rows.Put(c.tx, key, row); err != nil {
+	if err := event.Rows.Put(c.tx, event.Key(id, subjects), row); err != nil {
 		return err
 	}
 	if c.e.options.Projector != nil {
+		if len(c.written) == 0 {
+			c.firstEvent = id
+		}
 		c.written = append(c.written, row)
 	}
 	attrs := []any{"event", ev.Name}

@@ -39,6 +39,7 @@ func (e *Engine) RegisterHost(ctx context.Context, infraEnvID string,
 	key := infraEnvID + "/" + id.String()
 	var h *record.Host
 	err := e.update(ctx, func(c *change) (err error) {
+		c.reported = true
 		h, err = c.registerHost(infraEnvID, id, params.DiscoveryAgentVersion)
 		return err
 	})

@@ -7,6 +7,7 @@ import (
 
 	"github.com/openshift/assisted-service/models"
 
+	"landfall/appliance/engine/event"
 	"landfall/appliance/engine/record"
 	"landfall/appliance/engine/view"
 	"landfall/store"
@@ -30,12 +31,16 @@ type Projector interface {
 
 // Touched lists the rows that a change wrote or deleted, ordered by id.
 type Touched struct {
-	Rows      view.Rows // reads the rows after the change
-	Now       time.Time // time of the change in UTC
+	Rows view.Rows // reads the rows after the change
+	Now  time.Time // time of the change in UTC
+	// Reported is true if an agent or the clock caused the change. It changes no user's settings.
+	Reported  bool
 	Clusters  []TouchedRow
 	InfraEnvs []TouchedRow
 	Hosts     []TouchedRow
 	Events    []*models.Event // written by the change, in order
+	// FirstEvent is the ID of the first of the events.
+	FirstEvent event.ID
 }
 
 // TouchedRow is a row that a change wrote, recomputed or deleted.
@@ -75,7 +80,7 @@ func (c *change) project() error {
 	if c.e.options.Projector == nil {
 		return nil
 	}
-	touched := Touched{Rows: c.e.Rows(c.tx), Now: c.now}
+	touched := Touched{Rows: c.e.Rows(c.tx), Now: c.now, Reported: c.reported}
 	clusters := maps.Clone(c.dirtyClusters)
 	for _, id := range c.refresh {
 		clusters[id] = true
@@ -92,7 +97,7 @@ func (c *change) project() error {
 		row, ok := c.hosts[key]
 		return objectOf(row, func(r *record.Host) record.Object { return r.Object }), ok
 	})
-	touched.Events = c.written
+	touched.Events, touched.FirstEvent = c.written, c.firstEvent
 	if len(touched.Clusters)+len(touched.InfraEnvs)+len(touched.Hosts)+len(touched.Events) == 0 {
 		return nil
 	}

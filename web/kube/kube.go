@@ -45,6 +45,12 @@ type Options struct {
 	// Admission checks or changes written objects in this order, in addition to the schemas of the
 	// kinds.
 	Admission []admission.Interface
+	// Current is called before each request for objects. It returns when all earlier changes of the
+	// appliance are in the objects. An error means that the context has ended. nil: the objects are
+	// always up to date.
+	Current func(context.Context) error
+	// Watching is called at the start of each watch, and release at its end. It may be nil.
+	Watching func() (release func())
 	// Open permits every client to do everything (auth: none).
 	Open    bool
 	Address string // host and port of the API for clients, used in its discovery documents
@@ -137,7 +143,7 @@ func (s *Server) Run(ctx context.Context) error {
 	api := server.GenericAPIServer
 	defer api.Destroy()
 	api.PrepareRun()
-	var handler http.Handler = api.Handler
+	handler := s.current(api.Handler)
 	own := loopback{handler}
 	s.own.Store(&own)
 	var running sync.WaitGroup

@@ -2,6 +2,7 @@ package clusters
 
 import (
 	"context"
+	"log/slog"
 	"testing"
 
 	"github.com/go-openapi/swag/conv"
@@ -36,7 +37,7 @@ func (b *testSite) disable() {
 func (b *testSite) enable(program string) {
 	b.Helper()
 	b.open()
-	require.NoError(b, b.catchUp(program).Run(b.Context()))
+	require.NoError(b, b.catchUp(program).Start(b.Context()))
 	require.NoError(b, b.DB.View(func(tx *store.Tx) error {
 		count, err := projection.PendingChanges(tx)
 		require.Zero(b, count, "changes that are not projected yet")
@@ -46,9 +47,10 @@ func (b *testSite) enable(program string) {
 	b.WaitIdle()
 }
 
-func (b *testSite) catchUp(program string) projection.CatchUp {
-	return projection.CatchUp{DB: b.DB, Engine: b.Engine, Projector: b.projector, Program: program, URL: kubetest.URL,
-		Clock: b.Clock}
+func (b *testSite) catchUp(program string) *projection.CatchUp {
+	return projection.NewCatchUp(projection.Options{DB: b.DB, Engine: b.Engine, Rows: b.projector,
+		Events: projection.EventsOf(b.Objects), Deferred: b.deferred, Program: program, URL: kubetest.URL,
+		Clock: b.Clock, Logger: slog.New(slog.NewTextHandler(b.Output(), nil))})
 }
 
 func TestCatchUp_changesWhileDisabled(t *testing.T) {
@@ -227,7 +229,7 @@ spec: {pullSecretRef: {name: pull}}`
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := &life{testSite: newSite(t)}
-			require.NoError(t, b.catchUp("1.0").Run(t.Context()), "the Kubernetes API is enabled for the first time")
+			require.NoError(t, b.catchUp("1.0").Start(t.Context()), "the Kubernetes API is enabled for the first time")
 			if test.open != nil {
 				test.open(b)
 			}
@@ -239,7 +241,7 @@ spec: {pullSecretRef: {name: pull}}`
 			b.enable("1.0")
 			test.after(b)
 			before := b.DB.Revision()
-			require.NoError(t, b.catchUp("1.0").Run(t.Context()))
+			require.NoError(t, b.catchUp("1.0").Start(t.Context()))
 			require.LessOrEqual(t, b.DB.Revision(), before, "a second run writes nothing")
 			b.stop()
 			b.enable("1.1")
@@ -299,7 +301,7 @@ func (e *endingContext) Err() error {
 
 func TestCatchUp_interrupted(t *testing.T) {
 	b := newSite(t)
-	require.NoError(t, b.catchUp("1.0").Run(t.Context()))
+	require.NoError(t, b.catchUp("1.0").Start(t.Context()))
 	b.Apply(kubetest.InfraEnvManifest("pool"))
 	b.disable()
 	const hosts = 2*projection.BatchRows + 3
@@ -321,11 +323,11 @@ func TestCatchUp_interrupted(t *testing.T) {
 	c := b.catchUp("1.0")
 	transactions := 0
 	for ; ; transactions++ {
-		if err := c.Run(&endingContext{t.Context(), transactions}); err == nil {
+		if err := c.Start(&endingContext{t.Context(), transactions}); err == nil {
 			break
 		}
 	}
-	require.GreaterOrEqual(t, transactions, 4, "the size of each transaction is limited")
+	require.GreaterOrEqual(t, transactions, 3, "the size of each transaction is limited")
 	b.enable("1.0")
 	require.Equal(t, hosts, agents())
 	b.requireAllProjected()

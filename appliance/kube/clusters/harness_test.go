@@ -32,6 +32,7 @@ type testSite struct {
 	clusters  *Controller
 	hosts     *hosts.Controllers
 	projector engine.Projector // projects hosts and clusters
+	deferred  *projection.Deferred
 	configure func(*engine.Options)
 	releases  *clusterReleases
 	mirrors   map[string]*mirror.Import
@@ -59,7 +60,9 @@ func (b *testSite) open() {
 	ofHosts := hosts.Projector{Objects: b.Objects, URL: kubetest.URL}
 	ofClusters := Projector{Objects: b.Objects, URL: kubetest.URL}
 	b.projector = projection.Chain{ofHosts, ofClusters}
-	b.Open(b.engineOptions(projection.Chain{ofHosts, ofClusters, projection.EventsOf(b.Objects), b}))
+	b.deferred = projection.NewDeferred(b.projector)
+	b.Open(b.engineOptions(projection.Chain{b.deferred, b}))
+	b.Current = b.catchUp("").Current
 	b.clusters = New(Options{Projector: ofClusters, DB: b.DB, Engine: b.Engine, Loop: b.Loop, Mirrors: b,
 		Clock: b.Clock})
 	b.hosts = hosts.New(hosts.Options{Projector: ofHosts, DB: b.DB, Engine: b.Engine, Loop: b.Loop, Clock: b.Clock,

@@ -115,11 +115,11 @@ func TestCatchUp_clustersBeforeFirstEnable(t *testing.T) {
 	})
 	require.NoError(t, err)
 	b.open()
-	require.NoError(t, b.catchUp("1.0").Run(t.Context()))
+	require.NoError(t, b.catchUp("1.0").Start(t.Context()))
 	b.run()
 	b.WaitIdle()
 	require.True(t, b.exists(objects.AgentClusterInstalls, "old", "old"))
-	require.NoError(t, b.catchUp("1.1").Run(t.Context()))
+	require.NoError(t, b.catchUp("1.1").Start(t.Context()))
 }
 
 // TestReconcile_killedBetweenTransactions runs all steps of a cluster's lifecycle. In each step the

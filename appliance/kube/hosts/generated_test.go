@@ -100,8 +100,9 @@ func TestCatchUp_infraEnvsBeforeFirstEnable(t *testing.T) {
 	b.open()
 	b.Run()
 	for _, program := range []string{"1.0", "1.1"} {
-		require.NoError(t, projection.CatchUp{DB: b.Site.DB, Engine: b.Site.Engine, Projector: b.Projector,
-			Program: program, URL: kubetest.URL, Clock: b.Site.Clock}.Run(t.Context()))
+		require.NoError(t, projection.NewCatchUp(projection.Options{DB: b.Site.DB, Engine: b.Site.Engine,
+			Rows: b.Projector, Deferred: projection.NewDeferred(b.Projector), Program: program, URL: kubetest.URL,
+			Clock: b.Site.Clock}).Start(t.Context()))
 		b.WaitIdle()
 		require.Equal(t, []string{"Namespace /pool", "Secret pool/pool-infra-env-pull-secret", "InfraEnv pool/pool",
 			"Agent pool/" + m.ID}, b.objectNames())

@@ -56,6 +56,9 @@ type Site struct {
 	Engine  *engine.Engine
 	Loop    *controller.Loop
 
+	// Current brings the objects up to date; nil if the engine's changes always do.
+	Current func(context.Context) error
+
 	WithoutAgentImage bool // the engine reads the agent's image from the release
 }
 
@@ -104,12 +107,18 @@ func (s *Site) Run() (stop func()) {
 	return stop
 }
 
-// WaitIdle waits until the controllers are idle.
+// WaitIdle waits until the objects are up to date and the controllers are idle.
 func (s *Site) WaitIdle() {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.Context(), 20*time.Second)
 	defer cancel()
-	require.NoError(s, s.Loop.WaitIdle(ctx))
+	for before := uint64(0); s.DB.Revision() != before; {
+		if s.Current != nil {
+			require.NoError(s, s.Current(ctx))
+		}
+		before = s.DB.Revision()
+		require.NoError(s, s.Loop.WaitIdle(ctx))
+	}
 }
 
 // Update runs a transaction.

@@ -1,6 +1,7 @@
-// Package projection writes Kubernetes objects in the transactions of the engine. It chains the
-// projectors of clusters and hosts, translates engine events into Kubernetes Events, and records
-// changes that are made while the Kubernetes API is disabled.
+// Package projection decides when changes of the engine are written to Kubernetes objects: in the
+// engine's transaction, before the next request for objects, or when the Kubernetes API is enabled
+// again. It chains the projectors of clusters and hosts, and translates engine events into
+// Kubernetes Events.
 //
 // Design: docs/design.md#the-kubernetes-api-in-the-process.
 package projection

@@ -34,6 +34,12 @@ var normalHostEvents = map[string]bool{
 	"host_unbind_succeeded": true,
 }
 
+// projected reports whether an event is projected.
+func projected(event *models.Event) bool {
+	ofHost := event.HostID != nil && event.InfraEnvID != nil
+	return !ofHost || conv.Value(event.Severity) != models.EventSeverityInfo || normalHostEvents[event.Name]
+}
+
 // Project implements engine.Projector.
 func (p eventProjector) Project(tx *store.Tx, touched engine.Touched) error {
 	for _, event := range touched.Events {
@@ -55,12 +61,11 @@ func (p eventProjector) Project(tx *store.Tx, touched engine.Touched) error {
 // no such object.
 func (p eventProjector) involvedObject(tx *store.Tx, rows view.Rows,
 	event *models.Event) (kind objects.Kind, namespace, name string, err error) {
-	plain := conv.Value(event.Severity) == models.EventSeverityInfo
+	if !projected(event) {
+		return kind, "", "", nil
+	}
 	switch {
 	case event.HostID != nil && event.InfraEnvID != nil:
-		if plain && !normalHostEvents[event.Name] {
-			return kind, "", "", nil
-		}
 		env, err := rows.InfraEnv(event.InfraEnvID.String())
 		if err != nil {
 			return kind, "", "", err
