@@ -71,6 +71,19 @@ func (d *decodedCache) drop(held *list.Element) {
 // a shallow copy suffices.
 type copier func(v reflect.Value)
 
+// Copier returns a function that returns a deep copy of a *T. Unexported fields of structs are
+// copied shallowly.
+func Copier[T any]() func(*T) *T {
+	deepCopy := copiers{}.forType(reflect.TypeFor[T]())
+	return func(value *T) *T {
+		own := *value
+		if deepCopy != nil {
+			deepCopy(reflect.ValueOf(&own).Elem())
+		}
+		return &own
+	}
+}
+
 // copiers builds copiers. It keeps unfinished copiers for types that contain themselves.
 type copiers map[reflect.Type]*copier
 

@@ -21,6 +21,7 @@ import (
 	"landfall/appliance/kube/objects"
 	"landfall/appliance/kube/objects/agentinstall"
 	"landfall/store"
+	"landfall/store/fastjson"
 )
 
 // Projector writes the ClusterDeployments and AgentClusterInstalls of the engine's clusters.
@@ -188,7 +189,7 @@ func readValidations(info string) (common.ValidationsStatus, []string, error) {
 		return nil, nil, nil
 	}
 	groups := common.ValidationsStatus{}
-	if err := json.Unmarshal([]byte(info), &groups); err != nil {
+	if err := fastjson.UnmarshalText(info, &groups); err != nil {
 		return nil, nil, fmt.Errorf("read the validations: %w", err)
 	}
 	var failing []string
@@ -275,17 +276,13 @@ func (c Projector) stateOf(tx *store.Tx, rows view.Rows, view *view.Cluster,
 	return state, nil
 }
 
-// agentOf returns the Agent of a host; nil if it has none.
+// agentOf returns the Agent of a host, which is shared with other readers; nil if it has none.
 func (c Projector) agentOf(tx *store.Tx, host *view.Host) (*agentinstall.Agent, error) {
 	namespace, name, ok := strings.Cut(host.Object.Key, "/")
 	if !ok {
 		return nil, nil
 	}
-	agent := &agentinstall.Agent{}
-	if err := c.Objects.Get(tx, objects.Agents, namespace, name, agent); err != nil {
-		return nil, objects.IgnoreNotFound(err)
-	}
-	return agent, nil
+	return objects.SharedAs[agentinstall.Agent](c.Objects, tx, objects.Agents, namespace, name)
 }
 
 func agentUnsynced(agent *agentinstall.Agent) bool {

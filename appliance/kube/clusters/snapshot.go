@@ -15,13 +15,13 @@ import (
 	hiveext "github.com/openshift/assisted-service/api/hiveextension/v1beta1"
 	hivev1 "github.com/openshift/hive/apis/hive/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"landfall/appliance/engine/record"
 	"landfall/appliance/engine/view"
 	"landfall/appliance/kube/controller"
 	"landfall/appliance/kube/mirrorconfig"
 	"landfall/appliance/kube/objects"
+	"landfall/appliance/kube/objects/agentinstall"
 	"landfall/appliance/mirror"
 	"landfall/store"
 )
@@ -159,12 +159,15 @@ func (c Projector) readInstall(tx *store.Tx, s *snapshot) (err error) {
 
 // ntpSources reads spec.ntpSources, which the Go type lacks.
 func (c Projector) ntpSources(tx *store.Tx, namespace, name string) ([]string, error) {
-	u, err := c.Objects.Shared(tx, objects.AgentClusterInstalls, namespace, name)
-	if err != nil || u == nil {
+	text, err := c.Objects.Field(tx, objects.AgentClusterInstalls, namespace, name, "spec", "ntpSources")
+	if err != nil || text == nil {
 		return nil, err
 	}
-	sources, _, err := unstructured.NestedStringSlice(u.Object, "spec", "ntpSources")
-	return sources, err
+	var sources []string
+	if err := json.Unmarshal(text, &sources); err != nil {
+		return nil, fmt.Errorf("read spec.ntpSources of AgentClusterInstall %s/%s: %w", namespace, name, err)
+	}
+	return sources, nil
 }
 
 // readReferences reads the objects that the cluster's objects refer to. If it returns an error, the
@@ -325,27 +328,24 @@ func digest(texts ...string) string {
 // those that refer to it.
 func (c *Controller) deploymentsOfInstall(tx *store.Tx, namespace, name string) ([]controller.Key, error) {
 	var keys []controller.Key
-	aci, err := c.Objects.Shared(tx, objects.AgentClusterInstalls, namespace, name)
+	aci, err := objects.SharedAs[hiveext.AgentClusterInstall](c.Objects, tx, objects.AgentClusterInstalls, namespace,
+		name)
 	if err != nil {
 		return nil, err
 	}
 	if aci != nil {
-		of, _, err := unstructured.NestedString(aci.Object, "spec", "clusterDeploymentRef", "name")
-		if err != nil {
-			return nil, err
-		}
-		keys = append(keys, deploymentKey(namespace, of))
+		keys = append(keys, deploymentKey(namespace, aci.Spec.ClusterDeploymentRef.Name))
 	}
 	err = objects.Names(tx, objects.ClusterDeployments, namespace, func(_, of string) error {
-		cd, err := c.Objects.Shared(tx, objects.ClusterDeployments, namespace, of)
+		cd, err := objects.SharedAs[hivev1.ClusterDeployment](c.Objects, tx, objects.ClusterDeployments, namespace, of)
 		if err != nil || cd == nil {
 			return err
 		}
-		ref, _, err := unstructured.NestedString(cd.Object, "spec", "clusterInstallRef", "name")
-		if key := deploymentKey(namespace, of); ref == name && !slices.Contains(keys, key) {
+		ref, key := cd.Spec.ClusterInstallRef, deploymentKey(namespace, of)
+		if ref != nil && ref.Name == name && !slices.Contains(keys, key) {
 			keys = append(keys, key)
 		}
-		return err
+		return nil
 	})
 	return keys, err
 }
@@ -438,13 +438,10 @@ func (c *Controller) unregistered(tx *store.Tx) ([]controller.Key, error) {
 
 // deploymentOfAgent finds the ClusterDeployment that an Agent is bound to.
 func (c *Controller) deploymentOfAgent(tx *store.Tx, namespace, name string) ([]controller.Key, error) {
-	agent, err := c.Objects.Shared(tx, objects.Agents, namespace, name)
-	if err != nil || agent == nil {
+	agent, err := objects.SharedAs[agentinstall.Agent](c.Objects, tx, objects.Agents, namespace, name)
+	if err != nil || agent == nil || agent.Spec.ClusterDeploymentName == nil {
 		return nil, err
 	}
-	ref, found, err := unstructured.NestedStringMap(agent.Object, "spec", "clusterDeploymentName")
-	if err != nil || !found {
-		return nil, err
-	}
-	return []controller.Key{deploymentKey(ref["namespace"], ref["name"])}, nil
+	ref := agent.Spec.ClusterDeploymentName
+	return []controller.Key{deploymentKey(ref.Namespace, ref.Name)}, nil
 }

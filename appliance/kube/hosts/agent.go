@@ -16,7 +16,6 @@ import (
 	"github.com/google/uuid"
 	"github.com/openshift/assisted-service/models"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"landfall/appliance/engine"
 	"landfall/appliance/engine/record"
@@ -52,12 +51,12 @@ const (
 
 // agentSnapshot is an Agent with the objects it refers to and its host, read in one transaction.
 type agentSnapshot struct {
-	key             string // <namespace>/<name>
-	object          *agentinstall.Agent
-	host            *view.Host // nil if the host does not exist
-	env             *agentinstall.InfraEnv
-	cluster         string // id of the cluster that the spec names; "" without a cluster
-	foreign         bool   // the host's cluster has no ClusterDeployment
+	key             string                 // <namespace>/<name>
+	object          *agentinstall.Agent    // shared with other readers
+	host            *view.Host             // nil if the host does not exist
+	env             *agentinstall.InfraEnv // shared with other readers
+	cluster         string                 // id of the cluster that the spec names; "" without a cluster
+	foreign         bool                   // the host's cluster has no ClusterDeployment
 	token           *string
 	fencing         *models.FencingCredentialsParams
 	digest          string                             // digest of the values from Secrets
@@ -132,11 +131,11 @@ func (r agents) read(namespace, name string) (s *agentSnapshot, failure, err err
 		if s.classifications, err = r.classificationsOf(tx, namespace); err != nil {
 			return err
 		}
-		s.object, err = objects.Find[agentinstall.Agent](r.Objects, tx, objects.Agents, namespace, name)
+		s.object, err = objects.SharedAs[agentinstall.Agent](r.Objects, tx, objects.Agents, namespace, name)
 		if err != nil || s.object == nil {
 			return err
 		}
-		s.env, err = objects.Find[agentinstall.InfraEnv](r.Objects, tx, objects.InfraEnvs, namespace,
+		s.env, err = objects.SharedAs[agentinstall.InfraEnv](r.Objects, tx, objects.InfraEnvs, namespace,
 			s.object.Labels[labelInfraEnv])
 		if err != nil {
 			return err
@@ -241,22 +240,15 @@ func (r agents) inherit(ctx context.Context, s *agentSnapshot) (changed bool, er
 	}
 	namespace, name := objects.SplitKey(s.key)
 	err = r.DB.Update(ctx, func(tx *store.Tx) error {
-		return r.Objects.Update(tx, objects.Agents, namespace, name, func(u *unstructured.Unstructured) error {
-			var agent agentinstall.Agent
-			if err := objects.Into(u, &agent); err != nil {
-				return err
+		return objects.UpdateAs(r.Objects, tx, objects.Agents, namespace, name, func(agent *agentinstall.Agent) error {
+			if !slices.Contains(agent.Finalizers, agentFinalizer) {
+				agent.Finalizers = append(agent.Finalizers, agentFinalizer)
 			}
-			before, err := objects.Fields(&agent.Spec)
-			if err != nil {
-				return err
-			}
-			objects.AddFinalizer(u, agentFinalizer)
 			if s.env != nil {
 				agent.Spec.Approved = agent.Spec.Approved || approvesAll(s.env)
-				inheritNodeLabels(&agent, s.env)
+				inheritNodeLabels(agent, s.env)
 			}
-			u.SetAnnotations(agent.Annotations)
-			return objects.SetSpec(u, before, &agent.Spec)
+			return nil
 		})
 	})
 	err = objects.IgnoreNotFound(err)
@@ -336,13 +328,9 @@ func (r agents) recordCluster(ctx context.Context, s *agentSnapshot) error {
 
 // updateAgentStatus changes the status of an Agent.
 func (h *Controllers) updateAgentStatus(tx *store.Tx, namespace, name string, fn func(*agentinstall.Agent)) error {
-	return h.Objects.Update(tx, objects.Agents, namespace, name, func(u *unstructured.Unstructured) error {
-		var agent agentinstall.Agent
-		if err := objects.Into(u, &agent); err != nil {
-			return err
-		}
-		fn(&agent)
-		return objects.SetStatus(u, &agent.Status)
+	return objects.UpdateAs(h.Objects, tx, objects.Agents, namespace, name, func(agent *agentinstall.Agent) error {
+		fn(agent)
+		return nil
 	})
 }
 
@@ -473,7 +461,7 @@ func (r agents) reportMissingHost(ctx context.Context, s *agentSnapshot, failure
 	return r.DB.Update(ctx, func(tx *store.Tx) error {
 		return r.updateAgentStatus(tx, namespace, name, func(agent *agentinstall.Agent) {
 			agent.Status.DebugInfo.State, agent.Status.DebugInfo.StateInfo = "", ""
-			conditions := agentConditions(nil, false)
+			conditions := agentConditions(nil, nil, false)
 			if failure != nil {
 				conditions = append(conditions, agentSynced(failure, isInputError(failure)))
 			}

@@ -1,7 +1,6 @@
 package hosts
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -14,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"landfall/appliance/kube/objects/agentinstall"
+	"landfall/store/fastjson"
 )
 
 // The conditions of an Agent, in the order of its status.
@@ -74,8 +74,8 @@ func agentSynced(failure error, input bool) agentinstall.Condition {
 }
 
 // agentConditions returns the conditions that are derived from a host, in order: all except
-// SpecSynced and Cleanup. host is nil if the host does not exist.
-func agentConditions(host *models.Host, approved bool) []agentinstall.Condition {
+// SpecSynced and Cleanup. host is nil if the host does not exist; groups are its validations.
+func agentConditions(host *models.Host, groups agentinstall.ValidationsInfo, approved bool) []agentinstall.Condition {
 	if host == nil {
 		var unknown []agentinstall.Condition
 		for _, name := range []string{conditionConnected, conditionRequirementsMet, conditionValidated,
@@ -87,7 +87,7 @@ func agentConditions(host *models.Host, approved bool) []agentinstall.Condition 
 	}
 	status := conv.Value(host.Status)
 	return []agentinstall.Condition{agentConnected(status), agentRequirementsMet(status, approved),
-		agentValidated(status, host.ValidationsInfo), agentInstalled(status, conv.Value(host.StatusInfo)),
+		agentValidated(status, groups), agentInstalled(status, conv.Value(host.StatusInfo)),
 		agentBound(status)}
 }
 
@@ -161,7 +161,7 @@ func agentRequirementsMet(status string, approved bool) agentinstall.Condition {
 	return agentUnrecognized(conditionRequirementsMet, status)
 }
 
-func agentValidated(status, validationsInfo string) agentinstall.Condition {
+func agentValidated(status string, groups agentinstall.ValidationsInfo) agentinstall.Condition {
 	is := func(status corev1.ConditionStatus, reason, message string) agentinstall.Condition {
 		return agentinstall.Condition{Type: conditionValidated, Status: status, Reason: reason, Message: message}
 	}
@@ -171,12 +171,12 @@ func agentValidated(status, validationsInfo string) agentinstall.Condition {
 	switch status {
 	case models.HostStatusInsufficient, models.HostStatusInsufficientUnbound:
 		return is(corev1.ConditionFalse, "ValidationsFailing", "The agent's validations are failing: "+
-			failingValidations(validationsInfo))
+			failingValidations(groups))
 	case models.HostStatusPendingForInput:
 		return is(corev1.ConditionFalse, "ValidationsUserPending", "The agent's validations are pending for user: "+
-			failingValidations(validationsInfo))
+			failingValidations(groups))
 	}
-	if validationsInfo == "" {
+	if groups == nil {
 		return is(corev1.ConditionUnknown, "ValidationsUnknown", "The agent's validations have not yet been calculated")
 	}
 	return is(corev1.ConditionTrue, "ValidationsPassing", "The agent's validations are passing")
@@ -184,11 +184,7 @@ func agentValidated(status, validationsInfo string) agentinstall.Condition {
 
 // failingValidations joins the messages of the validations that failed or are pending, ordered by
 // group.
-func failingValidations(validationsInfo string) string {
-	groups, err := parseValidations(validationsInfo)
-	if err != nil {
-		return err.Error()
-	}
+func failingValidations(groups agentinstall.ValidationsInfo) string {
 	var messages []string
 	for _, group := range slices.Sorted(maps.Keys(groups)) {
 		for _, v := range groups[group] {
@@ -205,7 +201,7 @@ func parseValidations(text string) (agentinstall.ValidationsInfo, error) {
 		return nil, nil
 	}
 	var groups agentinstall.ValidationsInfo
-	if err := json.Unmarshal([]byte(text), &groups); err != nil {
+	if err := fastjson.UnmarshalText(text, &groups); err != nil {
 		return nil, fmt.Errorf("read the validations: %w", err)
 	}
 	return groups, nil

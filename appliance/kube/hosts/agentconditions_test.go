@@ -5,6 +5,8 @@ import (
 
 	"github.com/openshift/assisted-service/models"
 	"github.com/stretchr/testify/require"
+
+	"landfall/appliance/kube/objects/agentinstall"
 )
 
 // TestAgentConditions checks the table in upstream's docs/hive-integration/kube-api-conditions.md.
@@ -12,6 +14,11 @@ func TestAgentConditions(t *testing.T) {
 	const failing = `{"network":[{"id":"b","status":"failure","message":"no route"},{"id":"c","status":"disabled","message":"off"}],"hardware":[{"id":"a","status":"pending","message":"no disk"}]}`
 	const passing = `{"hardware":[{"id":"a","status":"success","message":"fine"}]}`
 	undecided, notStarted := "False AgentNotReady", "False InstallationNotStarted"
+	conditions := func(host *models.Host, approved bool) []agentinstall.Condition {
+		groups, err := parseValidations(host.ValidationsInfo)
+		require.NoError(t, err)
+		return agentConditions(host, groups, approved)
+	}
 	for status, c := range map[string][]string{ // Connected, RequirementsMet, Validated, Installed, Bound
 		models.HostStatusDiscovering: {"True AgentIsConnected", undecided, "True ValidationsPassing",
 			notStarted, "True Bound"},
@@ -49,19 +56,19 @@ func TestAgentConditions(t *testing.T) {
 		info := "info"
 		host := &models.Host{Status: &status, StatusInfo: &info, ValidationsInfo: passing}
 		var got []string
-		for _, is := range agentConditions(host, true) {
+		for _, is := range conditions(host, true) {
 			got = append(got, string(is.Status)+" "+is.Reason)
 		}
 		require.Equal(t, c, got, status)
 	}
 	status, info := models.HostStatusInsufficient, ""
 	host := &models.Host{Status: &status, StatusInfo: &info, ValidationsInfo: failing}
-	require.Equal(t, "The agent's validations are failing: no disk,no route", agentConditions(host, false)[2].Message)
+	require.Equal(t, "The agent's validations are failing: no disk,no route", conditions(host, false)[2].Message)
 	host.ValidationsInfo, *host.Status = "", models.HostStatusDiscovering
-	require.Equal(t, "ValidationsUnknown", agentConditions(host, false)[2].Reason)
+	require.Equal(t, "ValidationsUnknown", conditions(host, false)[2].Reason)
 	*host.Status = models.HostStatusKnown
-	require.Equal(t, "AgentIsNotApproved", agentConditions(host, false)[1].Reason)
-	for _, c := range agentConditions(nil, false) {
+	require.Equal(t, "AgentIsNotApproved", conditions(host, false)[1].Reason)
+	for _, c := range agentConditions(nil, nil, false) {
 		require.Equal(t, "NotAvailable", c.Reason)
 	}
 }

@@ -1,8 +1,6 @@
 package hosts
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"net/url"
@@ -12,10 +10,9 @@ import (
 	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/models"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"landfall/appliance/kube/objects"
 	"landfall/appliance/kube/objects/agentinstall"
+	"landfall/store/fastjson"
 )
 
 // Names in the metadata of Agents.
@@ -74,7 +71,7 @@ func setAgentStatus(a *agentinstall.Agent, host *models.Host, serviceURL string,
 	if len(is.Conditions) == 0 {
 		is.Conditions = setAgentCondition(nil, now, agentSynced(nil, false))
 	}
-	for _, c := range agentConditions(host, a.Spec.Approved) {
+	for _, c := range agentConditions(host, groups, a.Spec.Approved) {
 		is.Conditions = setAgentCondition(is.Conditions, now, c)
 	}
 	setAgentLabels(a, host, inv)
@@ -118,7 +115,7 @@ func ntpSourcesOf(host *models.Host) ([]agentinstall.HostNTPSource, error) {
 		return nil, nil
 	}
 	var reported []*models.NtpSource
-	if err := json.Unmarshal([]byte(host.NtpSources), &reported); err != nil {
+	if err := fastjson.UnmarshalText(host.NtpSources, &reported); err != nil {
 		return nil, fmt.Errorf("read the NTP sources of host %s: %w", host.ID, err)
 	}
 	var sources []agentinstall.HostNTPSource
@@ -151,16 +148,4 @@ func timeOf(t strfmt.DateTime) *metav1.Time {
 	}
 	shown := metav1.NewTime(time.Time(t).UTC().Truncate(time.Second))
 	return &shown
-}
-
-// putAgent writes an Agent's labels, annotations and status into u, and the fields of its spec
-// that differ from before.
-func putAgent(u *unstructured.Unstructured, a *agentinstall.Agent, before map[string]any) error {
-	u.SetLabels(a.Labels)
-	u.SetAnnotations(a.Annotations)
-	return errors.Join(objects.SetStatus(u, &a.Status), objects.SetSpec(u, before, &a.Spec))
-}
-
-func putInfraEnv(u *unstructured.Unstructured, env *agentinstall.InfraEnv, before map[string]any) error {
-	return errors.Join(objects.SetStatus(u, &env.Status), objects.SetSpec(u, before, &env.Spec))
 }

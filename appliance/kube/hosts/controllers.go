@@ -8,6 +8,7 @@ package hosts
 
 import (
 	"context"
+	"errors"
 
 	"github.com/jonboulle/clockwork"
 
@@ -72,4 +73,13 @@ func New(options Options) *Controllers {
 // Reconcilers returns the reconcilers of the package.
 func (h *Controllers) Reconcilers() []controller.Reconciler {
 	return []controller.Reconciler{infraEnvs{h}, agents{h}, classifications{h}, serviceConfigs{h}}
+}
+
+// update runs a transaction. Most reconciles change nothing. A read-only transaction finds that out
+// without keeping other updates waiting, so it runs first. fn can be repeated.
+func (h *Controllers) update(ctx context.Context, fn func(*store.Tx) error) error {
+	if err := h.DB.View(fn); !errors.Is(err, store.ErrReadOnly) {
+		return err
+	}
+	return h.DB.Update(ctx, fn)
 }

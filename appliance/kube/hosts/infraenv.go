@@ -319,25 +319,25 @@ func (r infraEnvs) ensureRecipe(ctx context.Context, id string) error {
 // report writes the status and the finalizer of an InfraEnv, with the result of applying its spec.
 func (r infraEnvs) report(ctx context.Context, s *infraEnvSnapshot, outcome *agentinstall.Condition) error {
 	namespace, name := objects.SplitKey(s.key)
-	err := r.DB.Update(ctx, func(tx *store.Tx) error {
+	err := r.update(ctx, func(tx *store.Tx) error {
 		p := r.writer(tx)
-		err := r.Objects.Update(tx, objects.InfraEnvs, namespace, name, func(u *unstructured.Unstructured) error {
-			if u.GetDeletionTimestamp() != nil {
+		err := objects.UpdateAs(r.Objects, tx, objects.InfraEnvs, namespace, name,
+			func(env *agentinstall.InfraEnv) error {
+				if env.DeletionTimestamp != nil {
+					return nil
+				}
+				if !slices.Contains(env.Finalizers, infraEnvFinalizer) {
+					env.Finalizers = append(env.Finalizers, infraEnvFinalizer)
+				}
+				if s.id != "" {
+					return nil
+				}
+				selector := map[string]string{labelInfraEnv: name}
+				env.Status.AgentLabelSelector = metav1.LabelSelector{MatchLabels: selector}
+				env.Status.ISODownloadURL, env.Status.CreatedTime = "", nil
+				env.Status.Conditions = setAgentCondition(env.Status.Conditions, p.now, *outcome)
 				return nil
-			}
-			objects.AddFinalizer(u, infraEnvFinalizer)
-			if s.id != "" {
-				return nil
-			}
-			var object agentinstall.InfraEnv
-			if err := objects.Into(u, &object); err != nil {
-				return err
-			}
-			object.Status.AgentLabelSelector = metav1.LabelSelector{MatchLabels: map[string]string{labelInfraEnv: name}}
-			object.Status.ISODownloadURL, object.Status.CreatedTime = "", nil
-			object.Status.Conditions = setAgentCondition(object.Status.Conditions, p.now, *outcome)
-			return objects.SetStatus(u, &object.Status)
-		})
+			})
 		if err != nil || s.id == "" {
 			return err
 		}

@@ -102,47 +102,25 @@ func (p writer) updateInfraEnv(id string, outcome *agentinstall.Condition) error
 		return err
 	}
 	namespace, name := objects.SplitKey(env.Object.Key)
-	changed := false
-	err = p.Objects.Update(p.tx, objects.InfraEnvs, namespace, name, func(u *unstructured.Unstructured) error {
-		var object agentinstall.InfraEnv
-		if err := objects.Into(u, &object); err != nil {
-			return err
-		}
-		if outcome != nil {
-			object.Status.Conditions = setAgentCondition(object.Status.Conditions, p.now, *outcome)
-		}
-		before, err := objects.Fields(&object.Spec)
-		if err != nil {
-			return err
-		}
-		if object.Generation == env.Object.Generation {
-			changed = writeBackInfraEnv(&object.Spec, env)
-		}
-		if err := setInfraEnvStatus(&object, env, p.Projector, p.now); err != nil {
-			return err
-		}
-		return putInfraEnv(u, &object, before)
-	})
-	if errors.Is(err, store.ErrNotFound) {
-		return nil // the InfraEnv was just deleted; its reconciler deregisters the infra-env
+	edit, err := objects.Edit[agentinstall.InfraEnv](p.Objects, p.tx, objects.InfraEnvs, namespace, name)
+	if err != nil {
+		return objects.IgnoreNotFound(err) // the InfraEnv was just deleted; its reconciler deregisters the infra-env
 	}
+	object, changed := edit.Object, false
+	if outcome != nil {
+		object.Status.Conditions = setAgentCondition(object.Status.Conditions, p.now, *outcome)
+	}
+	if object.Generation == env.Object.Generation {
+		changed = writeBackInfraEnv(&object.Spec, env)
+	}
+	if err := setInfraEnvStatus(object, env, p.Projector, p.now); err != nil {
+		return err
+	}
+	generation, err := edit.Save(p.Objects, p.tx, p.now)
 	if err != nil || !changed {
 		return err
 	}
-	generation, err := p.generation(objects.InfraEnvs, env.Object.Key)
-	if err != nil {
-		return err
-	}
 	return record.NoteInfraEnvObject(p.tx, id, record.Object{Key: env.Object.Key, Generation: generation})
-}
-
-func (p writer) generation(kind objects.Kind, object string) (int64, error) {
-	namespace, name := objects.SplitKey(object)
-	var u unstructured.Unstructured
-	if err := p.Objects.Get(p.tx, kind, namespace, name, &u); err != nil {
-		return 0, err
-	}
-	return u.GetGeneration(), nil
 }
 
 // projectDeletedInfraEnv deletes the InfraEnv of a deleted infra-env. If the infra-env was deleted
@@ -275,45 +253,37 @@ func (p writer) updateAgent(place string, host *view.Host, env *view.InfraEnv,
 	if err != nil {
 		return err
 	}
-	moved, changed := false, false
-	if err := p.Objects.Update(p.tx, objects.Agents, namespace, name, func(u *unstructured.Unstructured) error {
-		var agent agentinstall.Agent
-		if err := objects.Into(u, &agent); err != nil {
-			return err
-		}
-		before, err := objects.Fields(&agent.Spec)
-		if err != nil {
-			return err
-		}
-		if of := agent.Labels[labelInfraEnv]; of != envName {
-			if moved = of != ""; moved {
-				if _, err := p.initAgent(&agent, host, env); err != nil {
-					return err
-				}
-				u.SetOwnerReferences(agent.OwnerReferences)
+	edit, err := objects.Edit[agentinstall.Agent](p.Objects, p.tx, objects.Agents, namespace, name)
+	if err != nil {
+		return err
+	}
+	agent, moved, changed := edit.Object, false, false
+	if of := agent.Labels[labelInfraEnv]; of != envName {
+		if moved = of != ""; moved {
+			if _, err := p.initAgent(agent, host, env); err != nil {
+				return err
 			}
-			agent.Labels = cloned(agent.Labels)
-			agent.Labels[labelInfraEnv] = envName
 		}
-		if !moved && host.Object.Key == place && host.Object.Generation == agent.Generation {
-			changed = writeBackHost(&agent.Spec, host, bound)
-		}
-		if outcome != nil {
-			agent.Status.Conditions = setAgentCondition(agent.Status.Conditions, p.now, *outcome)
-		}
-		if err := setAgentStatus(&agent, host.Host, p.URL, p.now); err != nil {
-			return err
-		}
-		setJoining(&agent, host.Joining, p.now)
-		return putAgent(u, &agent, before)
-	}); err != nil {
+		agent.Labels = cloned(agent.Labels)
+		agent.Labels[labelInfraEnv] = envName
+	}
+	if !moved && host.Object.Key == place && host.Object.Generation == agent.Generation {
+		changed = writeBackHost(&agent.Spec, host, bound)
+	}
+	if outcome != nil {
+		agent.Status.Conditions = setAgentCondition(agent.Status.Conditions, p.now, *outcome)
+	}
+	if err := setAgentStatus(agent, host.Host, p.URL, p.now); err != nil {
+		return err
+	}
+	setJoining(agent, host.Joining, p.now)
+	generation, err := edit.Save(p.Objects, p.tx, p.now)
+	if err != nil {
 		return err
 	}
 	note := record.Object{Key: place}
 	if changed {
-		if note.Generation, err = p.generation(objects.Agents, place); err != nil {
-			return err
-		}
+		note.Generation = generation
 	}
 	return record.NoteHostObject(p.tx, host.Key(), note)
 }

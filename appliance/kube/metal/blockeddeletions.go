@@ -42,18 +42,18 @@ func (l blockedDeletions) Watches() []controller.Watch {
 		}
 		watches = append(watches, controller.Watch{Kind: kind, Map: func(tx *store.Tx, namespace,
 			name string) ([]controller.Key, error) {
-			u, err := l.Objects.Shared(tx, kind, namespace, name)
-			if err != nil || u == nil || u.GetDeletionTimestamp() == nil {
+			deleting, err := l.Objects.Deleting(tx, kind, namespace, name)
+			if err != nil || !deleting {
 				return nil, err
 			}
-			return []controller.Key{blockedDeletionKey(kind, u)}, nil
+			return []controller.Key{blockedDeletionKey(kind, namespace, name)}, nil
 		}})
 	}
 	return watches
 }
 
-func blockedDeletionKey(kind objects.Kind, u *unstructured.Unstructured) controller.Key {
-	return controller.Key{Kind: blockedDeletion, Namespace: u.GetNamespace(), Name: kind.String() + "|" + u.GetName()}
+func blockedDeletionKey(kind objects.Kind, namespace, name string) controller.Key {
+	return controller.Key{Kind: blockedDeletion, Namespace: namespace, Name: kind.String() + "|" + name}
 }
 
 // Reconcile implements controller.Reconciler. For an empty name, it checks all objects.
@@ -93,7 +93,7 @@ func (l blockedDeletions) findAll(tx *store.Tx) error {
 		}
 		errs = append(errs, l.Objects.Each(tx, kind, "", func(u *unstructured.Unstructured) error {
 			if u.GetDeletionTimestamp() != nil {
-				l.Loop.Enqueue(blockedDeletionKey(kind, u))
+				l.Loop.Enqueue(blockedDeletionKey(kind, u.GetNamespace(), u.GetName()))
 			}
 			return nil
 		}))

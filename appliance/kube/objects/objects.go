@@ -1,13 +1,16 @@
 package objects
 
 import (
+	"bytes"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
+	"reflect"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/google/uuid"
@@ -17,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 
 	"landfall/appliance/sitekey"
 	"landfall/store"
@@ -49,30 +53,50 @@ func (o *Objects) Get(tx *store.Tx, kind Kind, namespace, name string, into any)
 	if err != nil {
 		return err
 	}
-	typed, ok := into.(runtime.Object)
-	if _, untyped := into.(*unstructured.Unstructured); !ok || untyped || kind == Secrets {
-		u, err := o.decode(kind.Key(namespace, name), value, revision)
+	key := kind.Key(namespace, name)
+	if _, untyped := into.(*unstructured.Unstructured); untyped || value.sealed() || kind == Secrets {
+		u, err := o.decode(key, value, revision)
 		if err != nil {
 			return err
 		}
 		return Into(u, into)
 	}
-	return value.typed(kind.Key(namespace, name), revision, typed)
+	typed, _, err := value.typed(key, revision, reflect.TypeOf(into))
+	if err != nil {
+		return err
+	}
+	own := copyTyped(typed)
+	if own == nil {
+		u, err := value.unstructured(key, revision)
+		if err != nil {
+			return err
+		}
+		return Into(u, into)
+	}
+	reflect.ValueOf(into).Elem().Set(reflect.ValueOf(own).Elem())
+	return nil
 }
 
 // Metadata reads only the metadata of an object, because many objects are large. It returns
 // store.ErrNotFound if the object does not exist.
 func (o *Objects) Metadata(tx *store.Tx, kind Kind, namespace, name string) (*unstructured.Unstructured, error) {
-	u, err := o.Shared(tx, kind, namespace, name)
+	key := kind.Key(namespace, name)
+	value, revision, err := read(tx, key)
 	if err != nil {
 		return nil, err
 	}
-	if u == nil {
-		return nil, fmt.Errorf("read %s: %w", kind.Key(namespace, name), store.ErrNotFound)
+	text, err := o.open(key, value)
+	if err != nil {
+		return nil, err
 	}
-	metadata, _ := u.Object["metadata"].(map[string]any)
-	return &unstructured.Unstructured{Object: map[string]any{"apiVersion": kind.APIVersion(), "kind": kind.Kind,
-		"metadata": runtime.DeepCopyJSON(metadata)}}, nil
+	u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": kind.APIVersion(), "kind": kind.Kind}}
+	metadata := map[string]any{}
+	if err := utiljson.Unmarshal(field(text, "metadata"), &metadata); err != nil {
+		return nil, fmt.Errorf("read the metadata of %s: %w", key, err)
+	}
+	u.Object["metadata"] = metadata
+	u.SetResourceVersion(strconv.FormatUint(revision, 10))
+	return u, nil
 }
 
 // Into converts an object to its Go type.
@@ -130,11 +154,20 @@ func (o *Objects) decode(key string, value *row, revision uint64) (*unstructured
 		}
 		return u.DeepCopy(), nil
 	}
+	plain, err := o.open(key, value)
+	if err != nil {
+		return nil, err
+	}
+	return decodeText(key, plain, revision)
+}
+
+// open returns the JSON of a row, which may be sealed.
+func (o *Objects) open(key string, value *row) ([]byte, error) {
 	plain, err := Open(o.box, value.text)
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", key, err)
 	}
-	return decodeText(key, plain, revision)
+	return plain, nil
 }
 
 // Shared returns an object that is shared with other readers. The caller must not change it. It
@@ -153,6 +186,55 @@ func (o *Objects) Shared(tx *store.Tx, kind Kind, namespace, name string) (*unst
 	}
 	return value.unstructured(key, revision)
 }
+
+// SharedAs returns an object's Go type that is shared with other readers. The caller must not
+// change it. It returns nil if the object does not exist.
+func SharedAs[T any](o *Objects, tx *store.Tx, kind Kind, namespace, name string) (*T, error) {
+	key := kind.Key(namespace, name)
+	value, revision, err := read(tx, key)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if value.sealed() {
+		return Find[T](o, tx, kind, namespace, name)
+	}
+	typed, _, err := value.typed(key, revision, reflect.TypeFor[*T]())
+	if err != nil {
+		return nil, err
+	}
+	return typed.(*T), nil
+}
+
+// Field returns the JSON of a field of an object, given by the names of the fields that lead to it.
+// It returns nil if the object or the field does not exist.
+func (o *Objects) Field(tx *store.Tx, kind Kind, namespace, name string, path ...string) ([]byte, error) {
+	key := kind.Key(namespace, name)
+	value, _, err := read(tx, key)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	text, err := o.open(key, value)
+	return field(text, path...), err
+}
+
+// Deleting reports whether an object is being deleted. It does not decode the object.
+func (o *Objects) Deleting(tx *store.Tx, kind Kind, namespace, name string) (bool, error) {
+	key := kind.Key(namespace, name)
+	value, _, err := read(tx, key)
+	if err != nil {
+		return false, IgnoreNotFound(err)
+	}
+	text, err := o.open(key, value)
+	return bytes.Contains(text, deletionText) && field(text, "metadata", "deletionTimestamp") != nil, err
+}
+
+var deletionText = []byte(`"deletionTimestamp"`)
 
 // Exists reports whether an object exists.
 func (o *Objects) Exists(tx *store.Tx, kind Kind, namespace, name string) bool {
@@ -189,17 +271,25 @@ func Names(tx *store.Tx, kind Kind, namespace string, fn func(namespace, name st
 // the creation time and, for kinds with a CRD, generation 1. It returns ErrExists if the object
 // already exists.
 func (o *Objects) Create(tx *store.Tx, kind Kind, object any, now time.Time) error {
-	u, err := From(kind, object)
-	if err != nil {
-		return err
-	}
 	id, err := o.newUID()
 	if err != nil {
 		return err
 	}
+	if typed, ok := copyTyped(object).(typedObject); ok && !isUnstructured(object) {
+		typed.SetUID(id)
+		return o.createTyped(tx, kind, typed, now)
+	}
+	u, err := From(kind, object)
+	if err != nil {
+		return err
+	}
 	u.SetUID(id)
-	_, given := object.(*unstructured.Unstructured)
-	return o.create(tx, kind, u, now, !given)
+	return o.create(tx, kind, u, now)
+}
+
+func isUnstructured(object any) bool {
+	_, ok := object.(*unstructured.Unstructured)
+	return ok
 }
 
 func (o *Objects) newUID() (types.UID, error) {
@@ -210,20 +300,28 @@ func (o *Objects) newUID() (types.UID, error) {
 	return types.UID(id.String()), nil
 }
 
-// create writes a new object that has its uid. See put for owned.
-func (o *Objects) create(tx *store.Tx, kind Kind, u *unstructured.Unstructured, now time.Time, owned bool) error {
-	if o.Exists(tx, kind, u.GetNamespace(), u.GetName()) {
-		return fmt.Errorf("create %s %s/%s: %w", kind, u.GetNamespace(), u.GetName(), ErrExists)
-	}
-	u.SetCreationTimestamp(metav1.NewTime(now.UTC().Truncate(time.Second)))
-	if kind.Group != "" {
-		u.SetGeneration(1)
+// create writes a new object that has its uid.
+func (o *Objects) create(tx *store.Tx, kind Kind, u *unstructured.Unstructured, now time.Time) error {
+	if err := o.initMetadata(tx, kind, u, now); err != nil {
+		return err
 	}
 	none := &unstructured.Unstructured{Object: map[string]any{"apiVersion": u.GetAPIVersion(), "kind": u.GetKind()}}
 	if err := o.fieldManagers.update(kind, none, u); err != nil {
 		return err
 	}
-	return o.put(tx, kind, u, owned)
+	return o.put(tx, kind, u, false)
+}
+
+// initMetadata sets the metadata of a new object that has its uid.
+func (o *Objects) initMetadata(tx *store.Tx, kind Kind, object metav1.Object, now time.Time) error {
+	if o.Exists(tx, kind, object.GetNamespace(), object.GetName()) {
+		return fmt.Errorf("create %s %s/%s: %w", kind, object.GetNamespace(), object.GetName(), ErrExists)
+	}
+	object.SetCreationTimestamp(metav1.NewTime(now.UTC().Truncate(time.Second)))
+	if kind.Group != "" {
+		object.SetGeneration(1)
+	}
+	return nil
 }
 
 // Update lets fn change an object, and writes the object if fn changed it. A change outside of
@@ -231,36 +329,32 @@ func (o *Objects) create(tx *store.Tx, kind Kind, u *unstructured.Unstructured, 
 // with its last finalizer. Update returns store.ErrNotFound if the object does not exist.
 func (o *Objects) Update(tx *store.Tx, kind Kind, namespace, name string,
 	fn func(*unstructured.Unstructured) error) error {
-	_, err := o.update(tx, kind, namespace, name, fn)
-	return err
-}
-
-// update does the same as Update, and returns the generation of the object.
-func (o *Objects) update(tx *store.Tx, kind Kind, namespace, name string,
-	fn func(*unstructured.Unstructured) error) (generation int64, err error) {
-	u, err := o.get(tx, kind, namespace, name)
+	before, err := o.Shared(tx, kind, namespace, name)
 	if err != nil {
-		return 0, err
+		return err
 	}
-	before := u.DeepCopy()
+	if before == nil {
+		return fmt.Errorf("read %s: %w", kind.Key(namespace, name), store.ErrNotFound)
+	}
+	u := before.DeepCopy()
 	if err := fn(u); err != nil {
-		return 0, err
+		return err
 	}
 	if u.GetDeletionTimestamp() != nil && !hasFinalizers(kind, u) {
-		return 0, o.remove(tx, kind, namespace, name)
+		return o.remove(tx, kind, namespace, name)
 	}
 	if equality.Semantic.DeepEqual(before.Object, u.Object) {
-		return u.GetGeneration(), nil
+		return nil
 	}
 	if kind.Group != "" && !equalExcept(before, u, "metadata", "status") {
 		u.SetGeneration(before.GetGeneration() + 1)
 	}
 	if !equalExcept(before, u, "status") {
 		if err := o.fieldManagers.update(kind, before, u); err != nil {
-			return 0, err
+			return err
 		}
 	}
-	return u.GetGeneration(), o.put(tx, kind, u, true)
+	return o.put(tx, kind, u, true)
 }
 
 // equalExcept reports whether two objects are equal, apart from certain fields. The desired state

@@ -6,8 +6,13 @@ import (
 	"strconv"
 	"sync"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"landfall/appliance/kube/objects/agentinstall"
+	"landfall/store"
+	"landfall/store/fastjson"
 )
 
 // decodedWeight is the approximate memory of an object's decoded forms, compared with that of other
@@ -26,7 +31,8 @@ type row struct {
 type decodedForms struct {
 	mu           sync.Mutex
 	unstructured *unstructured.Unstructured
-	typed        runtime.Object
+	typed        any  // pointer to the Go type
+	exact        bool // the text is the encoding of typed
 }
 
 // JSON implements store.Raw.
@@ -62,25 +68,48 @@ func (r *row) unstructuredLocked(key string, revision uint64) (u *unstructured.U
 	return r.held.unstructured, err
 }
 
-// typed copies the form of the type of into.
-func (r *row) typed(key string, revision uint64, into runtime.Object) error {
+// typed returns the form of the type of a pointer. The caller must not change it. exact reports
+// whether the row's text is known to be the encoding of that form.
+func (r *row) typed(key string, revision uint64, pointer reflect.Type) (form any, exact bool, err error) {
 	r.held.mu.Lock()
 	defer r.held.mu.Unlock()
-	target := reflect.ValueOf(into)
-	if r.held.typed == nil || reflect.TypeOf(r.held.typed) != target.Type() {
-		u, err := r.unstructuredLocked(key, revision)
-		if err != nil {
-			return err
+	if r.held.typed == nil || reflect.TypeOf(r.held.typed) != pointer {
+		form := reflect.New(pointer.Elem()).Interface()
+		if fastjson.UnmarshalOwn(r.text, form) != nil {
+			u, err := r.unstructuredLocked(key, revision)
+			if err != nil {
+				return nil, false, err
+			}
+			reflect.ValueOf(form).Elem().SetZero()
+			if err := Into(u, form); err != nil {
+				return nil, false, err
+			}
 		}
-		typed := reflect.New(target.Type().Elem()).Interface().(runtime.Object)
-		if err := Into(u, typed); err != nil {
-			return err
-		}
-		r.held.typed = typed
+		r.held.typed, r.held.exact = form, false
 	}
-	target.Elem().Set(reflect.ValueOf(r.held.typed.DeepCopyObject()).Elem())
+	if object, ok := r.held.typed.(metav1.Object); ok && object.GetResourceVersion() == "" {
+		object.SetResourceVersion(strconv.FormatUint(revision, 10))
+	}
+	return r.held.typed, r.held.exact, nil
+}
+
+// copyTyped copies a Go type of an object. It returns nil for a type that it can't copy.
+func copyTyped(form any) any {
+	switch form := form.(type) {
+	case runtime.Object:
+		return form.DeepCopyObject()
+	case *agentinstall.Agent:
+		return copyAgent(form)
+	case *agentinstall.InfraEnv:
+		return copyInfraEnv(form)
+	}
 	return nil
 }
+
+var (
+	copyAgent    = store.Copier[agentinstall.Agent]()
+	copyInfraEnv = store.Copier[agentinstall.InfraEnv]()
+)
 
 func decodeText(key string, text []byte, revision uint64) (*unstructured.Unstructured, error) {
 	u := &unstructured.Unstructured{}
