@@ -325,6 +325,13 @@ func disagreements(readings []reading) (lines []string) {
 	return lines
 }
 
+func TestReadings_differenceIsNamed(t *testing.T) {
+	require.Empty(t, disagreements([]reading{
+		{"name": "east", "state": "ready"}, {"state": "ready"}, {}, {"name": "east"}}))
+	require.Equal(t, []string{"state: map[installed:[Kubernetes] ready:[REST page]]"}, disagreements([]reading{
+		{"name": "east", "state": "ready"}, {"state": "installed"}, {"state": "ready"}, {"name": "east"}}))
+}
+
 // architectures are the names of REST, with the names of the kernel.
 var architectures = []struct{ name, kernel string }{
 	{"x86_64", "x86_64"}, {"arm64", "aarch64"}, {"ppc64le", "ppc64le"}, {"s390x", "s390x"}, {"multi", "x86_64"},
@@ -473,7 +480,7 @@ func (d *shownSite) compare(t *testing.T, title, id, env string, facts map[fact]
 		}
 		lines = disagreements(readings)
 		return len(lines) == 0
-	}, 20*time.Second, 100*time.Millisecond, "%s: %v", title, &lines)
+	}, time.Minute, 100*time.Millisecond, "%s: %v", title, &lines)
 	compared := 0
 	for _, row := range factSources {
 		read := 0
