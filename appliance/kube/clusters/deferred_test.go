@@ -3,6 +3,7 @@ package clusters
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"testing"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/openshift/assisted-service/models"
 	"github.com/stretchr/testify/require"
 
+	"landfall/appliance/engine"
 	"landfall/appliance/kube/kubetest"
 	"landfall/appliance/kube/objects"
 	"landfall/appliance/kube/objects/agentinstall"
@@ -134,4 +136,47 @@ func TestFollow_projectsInTheBackground(t *testing.T) {
 	require.True(t, b.exists(objects.ClusterDeployments, "rest", "rest"))
 	cancel()
 	require.NoError(t, <-ended)
+}
+
+// faultyRows is a projector that fails for one cluster.
+type faultyRows struct {
+	engine.Projector
+	cluster string
+}
+
+func (f faultyRows) Project(tx *store.Tx, touched engine.Touched) error {
+	for _, row := range touched.Clusters {
+		if row.ID == f.cluster {
+			return errors.New("this cluster can't be shown")
+		}
+	}
+	return f.Projector.Project(tx, touched)
+}
+
+func TestCurrent_oneFaultyRowDelaysNoOthers(t *testing.T) {
+	b := newSite(t)
+	var faulty string
+	for _, name := range []string{"a", "b", "c"} {
+		if id := b.registerOverREST(name).ID.String(); name == "b" {
+			faulty = id
+		}
+	}
+	c := b.catchUp("")
+	rows := c.Rows
+	c.Rows = faultyRows{rows, faulty}
+	require.NoError(t, c.Current(t.Context()))
+	for name, shown := range map[string]bool{"a": true, "b": false, "c": true} {
+		require.Equal(t, shown, b.exists(objects.ClusterDeployments, name, name), name)
+	}
+	require.Equal(t, 1, b.pending(), "the faulty row is not forgotten")
+
+	c.Rows = rows
+	b.registerOverREST("d")
+	require.NoError(t, c.Current(t.Context()))
+	require.False(t, b.exists(objects.ClusterDeployments, "b", "b"), "it is tried again after a minute")
+	b.Clock.Advance(time.Minute)
+	b.registerOverREST("e")
+	require.NoError(t, c.Current(t.Context()))
+	require.True(t, b.exists(objects.ClusterDeployments, "b", "b"))
+	require.Zero(t, b.pending())
 }
