@@ -3,7 +3,6 @@ package kube
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -18,6 +17,7 @@ import (
 	"landfall/appliance/kube/objects"
 	"landfall/appliance/sitekey"
 	"landfall/store"
+	"landfall/store/fastjson"
 	"landfall/web/kube/etcd"
 )
 
@@ -362,26 +362,11 @@ func parseOwnership(plain []byte) (ownership, error) {
 		Finalizers        []string                `json:"finalizers"`
 		DeletionTimestamp *metav1.Time            `json:"deletionTimestamp"`
 	}
-	decoder := json.NewDecoder(bytes.NewReader(plain))
-	if _, err := decoder.Token(); err != nil { // the object's brace
+	if err := fastjson.Unmarshal(metadataOf(plain), &m); err != nil {
 		return ownership{}, err
 	}
-	for decoder.More() {
-		field, err := decoder.Token()
-		if err != nil {
-			return ownership{}, err
-		}
-		if field == "metadata" {
-			err = decoder.Decode(&m)
-			return ownership{uid: m.UID, owners: m.OwnerReferences, finalizers: m.Finalizers,
-				deleting: m.DeletionTimestamp != nil}, err
-		}
-		var other json.RawMessage
-		if err := decoder.Decode(&other); err != nil {
-			return ownership{}, err
-		}
-	}
-	return ownership{}, nil
+	return ownership{uid: m.UID, owners: m.OwnerReferences, finalizers: m.Finalizers,
+		deleting: m.DeletionTimestamp != nil}, nil
 }
 
 // place is the key of an object.
