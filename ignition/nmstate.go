@@ -199,7 +199,7 @@ func (p *stateParser) parse(root value) {
 				"captured by mac_interface_map"
 		}
 		if p.fault == nil {
-			p.fault = &NetworkFault{Problem: problem}
+			p.fault = &NetworkFault{Line: 1, Problem: problem}
 		}
 	}
 	root.fields(stateKeys, func(name string, v value) bool {

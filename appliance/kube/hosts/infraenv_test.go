@@ -317,6 +317,9 @@ func TestNMStateConfigs_orderAndErrors(t *testing.T) {
 	b.Apply(nmStateManifest("m3", "52:54:00:00:00:03", "not an address"))
 	require.Contains(t, b.RequireImage("pool", corev1.ConditionFalse, "ImageCreationError",
 		"Failed to create image: Invalid YAML: ").Status.Conditions[0].Message, "NMStateConfig site/m3")
+	b.Apply("kind: NMStateConfig\nmetadata: {namespace: site, name: m3, labels: {net: pool}}\nspec:\n" +
+		"  interfaces: [{name: eth0, macAddress: '52:54:00:00:00:03'}]\n  config: {foo: bar}")
+	b.RequireImage("pool", corev1.ConditionFalse, "ImageCreationError", "Failed to create image: Invalid YAML: ")
 	b.Apply(strings.ReplaceAll(nmStateManifest("m3", "52:54:00:00:00:03", "192.0.2.2"), "net: pool", "net: other"))
 	b.RequireImage("pool", corev1.ConditionTrue, "InfraEnvAvailable", "")
 }
