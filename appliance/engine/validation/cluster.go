@@ -212,7 +212,7 @@ func networkTypeValid(in ClusterInput) (Status, string) {
 	case models.ClusterNetworkTypeOpenShiftSDN:
 		if _, v6 := network.Families(slices.Concat(network.MachineNetworks(c), network.ClusterNetworks(c),
 			network.ServiceNetworks(c))); v6 {
-			return Failure, "OpenShiftSDN does not work with IPv6 networks; choose OVNKubernetes."
+			return Failure, "OpenShiftSDN does not work with IPv6 networks; use OVNKubernetes instead."
 		}
 		if SingleNode(c) {
 			return Failure, "OpenShiftSDN does not work on a single node; choose OVNKubernetes."

@@ -148,7 +148,8 @@ func clusterFaults() []fault[ClusterInput] {
 			_ *ClusterInput) {
 			n.cluster.VipDhcpAllocation = ptr(true)
 		}},
-		{"SDN on IPv6", NetworkTypeValid, Failure, Insufficient, "IPv6", func(n *threeNodes, _ *ClusterInput) {
+		{"SDN on IPv6", NetworkTypeValid, Failure, Insufficient, "use OVNKubernetes instead", func(n *threeNodes,
+			_ *ClusterInput) {
 			n.cluster.NetworkType = ptr(models.ClusterNetworkTypeOpenShiftSDN)
 			n.cluster.ServiceNetworks = append(n.cluster.ServiceNetworks, &models.ServiceNetwork{Cidr: "fd02::/112"})
 		}},
