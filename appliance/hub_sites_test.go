@@ -260,6 +260,8 @@ func (d *hub) bindLate(t *testing.T) {
 
 func (d *hub) installConverged(t *testing.T) {
 	server := newMachine(t, "dell-idrac9", "sno2", "94:40:c9:1f:bf:65")
+	// The settings are first, because a host may begin the other flow while they are missing.
+	d.apply(t, "converged-settings.yaml", siteValues{}, "sno2")
 	d.apply(t, "converged.yaml", siteValues{BMC: server.address}, "sno2")
 	d.wait(t, "sno2", "agentclusterinstall/sno2", "condition=Completed")
 	require.Equal(t, "start_assisted_install", d.kubectl(t, "get", "bmh", "node0", "-n", "sno2", "-o",
