@@ -80,8 +80,11 @@ func (tx *Tx) open(key string, row []byte, r record) (record, error) {
 	}
 	var space [256]byte
 	var err error
-	if r.value, err = tx.db.ring.Open(r.value, rowContext(space[:0], key, row)); err != nil {
+	if r.value, err = tx.db.ring.OpenTo(tx.opened, r.value, rowContext(space[:0], key, row)); err != nil {
 		return record{}, tx.db.corruptRow(key, err)
+	}
+	if tx.opened != nil {
+		tx.opened = r.value
 	}
 	return r, nil
 }

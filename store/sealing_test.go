@@ -298,3 +298,39 @@ func TestSealing_modelHoldsWithRotations(t *testing.T) {
 		view(t, db, func(tx *store.Tx) error { compare(t, tx, m); return nil })
 	}
 }
+
+// TestVersionsEach_otherReads holds that a read within the iteration does not change the current
+// value, whose memory the next row uses again.
+func TestVersionsEach_otherReads(t *testing.T) {
+	db, err := store.Open(t.Context(), t.TempDir(), withKeys(newRing(t)))
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, db.Close()) })
+	written := map[string]string{}
+	update(t, db, func(tx *store.Tx) error {
+		for i := range 20 {
+			key := fmt.Sprintf("object-%02d", i)
+			written[key] = strings.Repeat(fmt.Sprint(i, " "), 1+(i*7919)%3000)
+			if err := objects.Put(tx, key, []byte(written[key])); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	require.NoError(t, db.View(func(tx *store.Tx) error {
+		read := map[string]string{}
+		err := objects.Each(tx, "object-05", func(row store.KeyValue) error {
+			other, err := objects.Get(tx, "object-07")
+			require.Equal(t, written["object-07"], string(other.Value))
+			read[row.Key] = string(row.Value)
+			if len(read) == 10 {
+				return store.ErrStop
+			}
+			return err
+		})
+		require.Len(t, read, 10)
+		for key, value := range read {
+			require.Equal(t, written[key], value, key)
+		}
+		return err
+	}))
+}

@@ -21,6 +21,8 @@ type Tx struct {
 	rows wal.Tx
 
 	key []byte // scratch space for the current key
+	// memory for the clear value of a row, used again for the next row; nil: each value has its own
+	opened []byte
 
 	// The fields below are used in an update only.
 	rev     uint64 // revision of the last change

@@ -124,7 +124,9 @@ func (v Versions) Range(tx *Tx, r Range) (rows []KeyValue, count int, more bool,
 // Each calls fn with the rows from a key on, in key order. The values are only valid during the
 // call. ErrStop from fn stops the iteration.
 func (v Versions) Each(tx *Tx, from string, fn func(KeyValue) error) error {
-	return v.merge(tx, Range{From: from}, nil, fn)
+	own := *tx // fn may read other rows
+	own.key, own.opened = nil, make([]byte, 0, 64<<10)
+	return v.merge(&own, Range{From: from}, nil, fn)
 }
 
 // merge calls fn with the rows of a range, in key order: a past row if past contains the key,

@@ -167,7 +167,10 @@ func (r *Ring) session() (*session, error) {
 }
 
 // Open returns the clear value. Its error is ErrOpen.
-func (r *Ring) Open(sealed, context []byte) ([]byte, error) {
+func (r *Ring) Open(sealed, context []byte) ([]byte, error) { return r.OpenTo(nil, sealed, context) }
+
+// OpenTo does the same as Open, and uses the memory of a slice if it is large enough.
+func (r *Ring) OpenTo(to, sealed, context []byte) ([]byte, error) {
 	number, n := binary.Uvarint(sealed)
 	if n <= 0 || len(sealed) < n+sessionSize+nonceSize+tagSize {
 		return nil, ErrOpen
@@ -177,7 +180,8 @@ func (r *Ring) Open(sealed, context []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	plain, err := aead.Open(make([]byte, 0, len(rest)-nonceSize-tagSize), rest[:nonceSize], rest[nonceSize:], context)
+	to = slices.Grow(to[:0], len(rest)-nonceSize-tagSize)
+	plain, err := aead.Open(to, rest[:nonceSize], rest[nonceSize:], context)
 	if err != nil {
 		return nil, ErrOpen
 	}
