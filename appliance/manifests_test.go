@@ -88,7 +88,7 @@ func manageSite(t *testing.T, s *site) {
 	_, err = acm.Export(t.Context(), d.kubernetes(), "sno1", acm.Options{})
 	require.ErrorContains(t, err, "the cluster sno1 is not installed")
 
-	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
 	defer cancel()
 	var last apply.State
 	require.NoError(t, apply.Follow(ctx, d.kubernetes(), clockwork.NewRealClock(), list, apply.Options{},
