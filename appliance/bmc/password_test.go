@@ -115,6 +115,7 @@ func TestRequestLog_answersOfStrangers(t *testing.T) {
 	require.NoError(t, err)
 	require.NotEmpty(t, logs)
 	require.True(t, logs[0].Stranger)
+	require.Empty(t, logs[0].Exchanges[0].Error)
 	require.Contains(t, logs[0].Exchanges[0].Response, "4711", "for administrators")
 	for _, exchange := range logs[0].WithoutAnswers().Exchanges {
 		require.NotContains(t, exchange.Response, "4711")
