@@ -12,6 +12,7 @@ import (
 	"landfall/appliance/ams/outbox"
 	"landfall/appliance/engine/description"
 	"landfall/appliance/engine/event"
+	"landfall/appliance/engine/installconfig"
 	"landfall/appliance/engine/lifecycle"
 	"landfall/appliance/engine/operator"
 	"landfall/appliance/engine/record"
@@ -20,8 +21,11 @@ import (
 
 const apiRoot = "/api/assisted-install/v2"
 
-// builtinOperators are monitored in every cluster.
-var builtinOperators = []string{"console", "cvo"}
+// builtinOperators are monitored in every cluster, except the console if an override of the
+// install-config disables it.
+var builtinOperators = []string{consoleOperator, "cvo"}
+
+const consoleOperator = "console"
 
 // RegisterCluster creates a cluster. One transaction writes its row, the event, the outbox entry
 // for AMS and the object that describes the cluster, if any. An invalid description is rejected
@@ -99,9 +103,7 @@ func (e *Engine) newCluster(params *models.ClusterCreateParams) (*record.Cluster
 		Status: models.LastInstallationPreparationStatusNotStarted,
 		Reason: "The installation has not been started yet."}
 	for _, name := range builtinOperators {
-		api.MonitoredOperators = append(api.MonitoredOperators, &models.MonitoredOperator{
-			ClusterID: id, Name: name, OperatorType: models.OperatorTypeBuiltin, TimeoutSeconds: 3600,
-		})
+		api.MonitoredOperators = append(api.MonitoredOperators, builtinOperator(api, name))
 	}
 	if err := operator.Select(api, params.OlmOperators); err != nil {
 		return nil, err
@@ -206,6 +208,24 @@ func (c *change) releaseHost(id string, h *record.Host) error {
 	return c.removeFromCluster(h.API.InfraEnvID.String(), h.API.ID.String(), lifecycle.OnUnbind)
 }
 
+func builtinOperator(cluster *models.Cluster, name string) *models.MonitoredOperator {
+	return &models.MonitoredOperator{ClusterID: *cluster.ID, Name: name, OperatorType: models.OperatorTypeBuiltin,
+		TimeoutSeconds: 3600}
+}
+
+// monitorConsole monitors the console of a cluster, unless the cluster will have none. A cluster is
+// installed when all its builtin operators are available.
+func monitorConsole(cluster *models.Cluster) {
+	isConsole := func(m *models.MonitoredOperator) bool { return m.Name == consoleOperator }
+	switch there := slices.ContainsFunc(cluster.MonitoredOperators, isConsole); {
+	case !installconfig.HasCapability(cluster, "Console", 4, 12):
+		cluster.MonitoredOperators = slices.DeleteFunc(cluster.MonitoredOperators, isConsole)
+	case !there:
+		cluster.MonitoredOperators = slices.Insert(cluster.MonitoredOperators, 0,
+			builtinOperator(cluster, consoleOperator))
+	}
+}
+
 // SetUISettings replaces the settings that the browser stores for a cluster.
 func (e *Engine) SetUISettings(ctx context.Context, id, settings string) error {
 	return e.update(ctx, func(c *change) error {
@@ -226,7 +246,7 @@ func consoleURL(cluster *models.Cluster) string {
 
 func consoleURLIfUp(row *record.Cluster) string {
 	for _, operator := range row.API.MonitoredOperators {
-		if operator.Name == "console" && operator.Status == models.OperatorStatusAvailable {
+		if operator.Name == consoleOperator && operator.Status == models.OperatorStatusAvailable {
 			return consoleURL(&row.API)
 		}
 	}

@@ -53,6 +53,7 @@ func (e *Engine) SetInstallConfigOverride(ctx context.Context, id, override stri
 				*row.API.Status)
 		}
 		row.API.InstallConfigOverrides = override
+		monitorConsole(&row.API)
 		c.saveCluster(row)
 		c.settleCluster(id)
 		return errors.Join(

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/openshift/assisted-service/models"
+
 	"landfall/appliance/engine/catalog"
 	"landfall/appliance/engine/inventory"
 	"landfall/appliance/engine/operator"
@@ -136,22 +138,27 @@ func (in *Installation) hasMarketplace() bool {
 	return in.hasCapability("marketplace", 4, 11) && in.hasCapability("OperatorLifecycleManager", 4, 15)
 }
 
-// hasCapability reports whether the cluster has a capability that OpenShift introduced in the given
-// version. In earlier versions, it cannot be disabled.
+// hasCapability reports whether the cluster has a capability; see [HasCapability].
 func (in *Installation) hasCapability(capability string, major, minor int) bool {
+	return HasCapability(in.Cluster, capability, major, minor)
+}
+
+// HasCapability reports whether a cluster has a capability that OpenShift introduced in the given
+// version. In earlier versions, it cannot be disabled.
+func HasCapability(cluster *models.Cluster, capability string, major, minor int) bool {
 	var overrides struct {
 		Capabilities struct {
 			Baseline   string   `json:"baselineCapabilitySet"`
 			Additional []string `json:"additionalEnabledCapabilities"`
 		} `json:"capabilities"`
 	}
-	if in.Cluster.InstallConfigOverrides == "" {
+	if cluster.InstallConfigOverrides == "" {
 		return true
 	}
-	if err := json.Unmarshal([]byte(in.Cluster.InstallConfigOverrides), &overrides); err != nil {
+	if err := json.Unmarshal([]byte(cluster.InstallConfigOverrides), &overrides); err != nil {
 		return true // another check rejects the override
 	}
-	if !inventory.AtLeast(in.Cluster.OpenshiftVersion, major, minor) ||
+	if !inventory.AtLeast(cluster.OpenshiftVersion, major, minor) ||
 		slices.Contains(overrides.Capabilities.Additional, capability) {
 		return true
 	}
