@@ -51,6 +51,12 @@ func (p writer) generateInfraEnv(env *view.InfraEnv) error {
 	if err := setInfraEnvStatus(object, env, p.Projector, p.now); err != nil {
 		return err
 	}
+	applied := infraEnvSnapshot{key: namespace + "/" + name, object: object,
+		inputs: infraEnvInputs{pullSecret: secret, imageType: imageTypeOf(&object.Spec, "")}}
+	note := record.Object{Key: applied.key, Generation: 1}
+	if note.Digest, err = applied.digestOf(); err != nil {
+		return err
+	}
 	if err := errors.Join(
 		p.Objects.Create(p.tx, objects.Secrets, &corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: pullSecretOf(name), Labels: made},
@@ -58,7 +64,7 @@ func (p writer) generateInfraEnv(env *view.InfraEnv) error {
 			Data:       map[string][]byte{corev1.DockerConfigJsonKey: []byte(secret)},
 		}, p.now),
 		p.Objects.Create(p.tx, objects.InfraEnvs, object, p.now),
-		record.NoteInfraEnvObject(p.tx, env.ID.String(), record.Object{Key: namespace + "/" + name, Generation: 1}),
+		record.NoteInfraEnvObject(p.tx, env.ID.String(), note),
 	); err != nil {
 		return err
 	}
