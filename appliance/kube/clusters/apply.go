@@ -99,15 +99,43 @@ func withLabel(labels map[string]string, name, value string) map[string]string {
 // labelReferenced sets the labels on a referenced Secret or ConfigMap that controllers on a hub
 // require.
 func (c Projector) labelReferenced(tx *store.Tx, kind objects.Kind, ref string) error {
+	if labelled, err := c.hasLabels(tx, kind, ref); labelled || err != nil {
+		return err
+	}
 	namespace, name, _ := strings.Cut(ref, "/")
 	return objects.IgnoreNotFound(c.Objects.Update(tx, kind, namespace, name, func(u *unstructured.Unstructured) error {
-		labels := u.GetLabels()
-		if labels[labelWatch] == "true" && labels[labelBackup] == "true" {
-			return nil
-		}
-		u.SetLabels(withLabel(withLabel(labels, labelWatch, "true"), labelBackup, "true"))
+		u.SetLabels(withLabel(withLabel(u.GetLabels(), labelWatch, "true"), labelBackup, "true"))
 		return nil
 	}))
+}
+
+// hasLabels reports whether a referenced Secret or ConfigMap exists and has the labels.
+func (c Projector) hasLabels(tx *store.Tx, kind objects.Kind, ref string) (bool, error) {
+	namespace, name, _ := strings.Cut(ref, "/")
+	text, err := c.Objects.Field(tx, kind, namespace, name, "metadata", "labels")
+	if err != nil || text == nil {
+		return false, err
+	}
+	var labels map[string]string
+	if err := json.Unmarshal(text, &labels); err != nil {
+		return false, fmt.Errorf("read the labels of %s %s: %w", kind, ref, err)
+	}
+	return labels[labelWatch] == "true" && labels[labelBackup] == "true", nil
+}
+
+// allLabelled reports whether all referenced Secrets and ConfigMaps have the labels.
+func (c Projector) allLabelled(tx *store.Tx, s *snapshot) (bool, error) {
+	for _, ref := range s.secretRefs() {
+		if labelled, err := c.hasLabels(tx, objects.Secrets, ref); !labelled || err != nil {
+			return false, err
+		}
+	}
+	for _, ref := range s.configRefs() {
+		if labelled, err := c.hasLabels(tx, objects.ConfigMaps, ref); !labelled || err != nil {
+			return false, err
+		}
+	}
+	return true, nil
 }
 
 // register registers the cluster in the engine, or imports it if it is already installed.
@@ -184,16 +212,9 @@ func (c *Controller) apply(ctx context.Context, s *snapshot) error {
 	if err != nil {
 		return err
 	}
-	spec, err := s.specDigest(w)
-	if err != nil {
+	now, applied, err := s.unapplied(w)
+	if applied || err != nil {
 		return err
-	}
-	now := appliedState{Spec: spec, References: s.referencesDigest(), Mirror: s.mirrorDigest,
-		Manifests: slices.Sorted(maps.Keys(s.manifests)),
-		Generated: s.applied.Generated}
-	if s.applied.Spec == now.Spec && s.applied.References == now.References && s.applied.Mirror == now.Mirror &&
-		s.manifestsErr == nil {
-		return nil
 	}
 	if err := c.applyMirror(ctx, s); err != nil {
 		return err
@@ -225,6 +246,20 @@ func (c *Controller) apply(ctx context.Context, s *snapshot) error {
 		note.Generation = s.aci.Generation
 		return record.NoteClusterObject(tx, s.view.ID.String(), note)
 	})
+}
+
+// unapplied returns the state of the objects, which specify the values w. applied reports whether
+// it was applied before.
+func (s *snapshot) unapplied(w *desiredFields) (now appliedState, applied bool, err error) {
+	spec, err := s.specDigest(w)
+	if err != nil {
+		return now, false, err
+	}
+	now = appliedState{Spec: spec, References: s.referencesDigest(), Mirror: s.mirrorDigest,
+		Manifests: slices.Sorted(maps.Keys(s.manifests)),
+		Generated: s.applied.Generated}
+	return now, s.applied.Spec == now.Spec && s.applied.References == now.References &&
+		s.applied.Mirror == now.Mirror && s.manifestsErr == nil, nil
 }
 
 func (c *Controller) storeApplied(ctx context.Context, s *snapshot, now appliedState) error {

@@ -14,12 +14,15 @@ package clusters
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/jonboulle/clockwork"
 	hiveext "github.com/openshift/assisted-service/api/hiveextension/v1beta1"
+	"github.com/openshift/assisted-service/models"
 	hivev1 "github.com/openshift/hive/apis/hive/v1"
+	corev1 "k8s.io/api/core/v1"
 
 	"landfall/appliance/engine"
 	"landfall/appliance/kube/controller"
@@ -136,6 +139,9 @@ func (c *Controller) Reconcile(ctx context.Context, namespace, name string) (tim
 			return c.Objects.Delete(tx, objects.AgentClusterInstalls, namespace, s.aci.Name, c.Clock.Now())
 		})
 	}
+	if settled, err := c.settled(s); settled || err != nil {
+		return 0, err
+	}
 	if err := c.prepareObjects(ctx, s); err != nil {
 		return 0, err
 	}
@@ -156,6 +162,36 @@ func (c *Controller) Reconcile(ctx context.Context, namespace, name string) (tim
 		return retryPendingAgents, nil
 	}
 	return s.backoff, nil
+}
+
+// settled reports whether a reconcile would change nothing: the cluster has all values of its
+// objects and can't be installed yet, and nobody has changed the objects since they were projected.
+// The projector writes both objects in one transaction, which no client does, so that both then
+// have the same resource version.
+func (c *Controller) settled(s *snapshot) (bool, error) {
+	if s.err != nil || s.view == nil || !s.labelled || s.cd.ResourceVersion != s.aci.ResourceVersion ||
+		!slices.Contains(s.cd.Finalizers, clusterDeploymentFinalizer) ||
+		!slices.Contains(s.aci.Finalizers, clusterInstallFinalizer) ||
+		installConditionOf(s.aci, hiveext.ClusterSpecSyncedCondition).Status != corev1.ConditionTrue {
+		return false, nil
+	}
+	switch *s.view.Status {
+	case models.ClusterStatusPendingForInput, models.ClusterStatusInsufficient:
+	default:
+		return false, nil
+	}
+	c.mu.Lock()
+	pool := c.pools[s.key()]
+	c.mu.Unlock()
+	if pool != nil { // it may have to be resumed
+		return false, nil
+	}
+	w, err := desiredCluster(s.clusterPair, s.view.Cluster)
+	if err != nil {
+		return false, nil // sync reports it
+	}
+	_, applied, err := s.unapplied(w)
+	return applied, err
 }
 
 // sync registers the cluster if necessary, applies the objects to it, and starts installations that

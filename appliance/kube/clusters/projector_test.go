@@ -2,6 +2,7 @@ package clusters
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -9,7 +10,9 @@ import (
 	"github.com/go-openapi/swag/conv"
 	hiveext "github.com/openshift/assisted-service/api/hiveextension/v1beta1"
 	"github.com/openshift/assisted-service/models"
+	hivev1 "github.com/openshift/hive/apis/hive/v1"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"landfall/appliance/kube/controller"
@@ -90,19 +93,130 @@ func TestProjector_clusterMadeByREST(t *testing.T) {
 	require.False(t, b.exists(objects.Secrets, "edge", "edge-pull-secret"))
 }
 
-func TestProjector_newObjectsNeedNoReconcile(t *testing.T) {
-	b := newSite(t)
+// newObjects registers a cluster, an infra-env of it, one without a cluster, and a host in each,
+// and projects them. No controller runs.
+func newObjects(t *testing.T) (b *testSite, machines []*kubetest.Machine) {
+	b = newSite(t)
 	b.stop()
-	_, err := b.Engine.RegisterCluster(t.Context(), &models.ClusterCreateParams{
+	cluster, err := b.Engine.RegisterCluster(t.Context(), &models.ClusterCreateParams{
 		Name: conv.Pointer("edge"), BaseDNSDomain: "site.test", OpenshiftVersion: conv.Pointer("4.20.8"),
 		PullSecret: conv.Pointer(kubetest.PullSecret), AdditionalNtpSource: conv.Pointer("clock.site.test"),
 		APIVips: []*models.APIVip{{IP: "192.168.10.4"}}, IngressVips: []*models.IngressVip{{IP: "192.168.10.5"}},
 	})
 	require.NoError(t, err)
-	before := b.DB.Revision()
-	_, err = b.clusters.Reconcile(t.Context(), "edge", "edge")
-	require.NoError(t, err)
-	require.Equal(t, before, b.DB.Revision(), "the objects agree with the cluster from the beginning")
+	for i, params := range []*models.InfraEnvCreateParams{
+		{Name: conv.Pointer("bound"), ClusterID: cluster.ID},
+		{Name: conv.Pointer("free"), OpenshiftVersion: "4.20.8", AdditionalNtpSources: conv.Pointer("clock.site.test"),
+			Proxy: &models.Proxy{HTTPProxy: conv.Pointer("http://proxy.site.test:3128")}},
+	} {
+		params.PullSecret = conv.Pointer(kubetest.PullSecret)
+		env, err := b.Engine.RegisterInfraEnv(t.Context(), params)
+		require.NoError(t, err)
+		m := b.Machine(env.ID.String(), i+1)
+		m.Register()
+		machines = append(machines, m)
+	}
+	require.NoError(t, b.Current(t.Context()))
+	return b, machines
+}
+
+func TestProjector_newObjectsNeedNoReconcile(t *testing.T) {
+	b, machines := newObjects(t)
+	reconcilers := map[objects.Kind]controller.Reconciler{objects.ClusterDeployments: b.clusters}
+	for _, r := range b.hosts.Reconcilers() {
+		reconcilers[r.Kind()] = r
+	}
+	for _, key := range []controller.Key{
+		{Kind: objects.ClusterDeployments, Namespace: "edge", Name: "edge"},
+		{Kind: objects.InfraEnvs, Namespace: "edge", Name: "edge"},
+		{Kind: objects.InfraEnvs, Namespace: "free", Name: "free"},
+		{Kind: objects.Agents, Namespace: "edge", Name: machines[0].ID},
+		{Kind: objects.Agents, Namespace: "free", Name: machines[1].ID},
+	} {
+		require.True(t, b.exists(key.Kind, key.Namespace, key.Name), key)
+		before := b.DB.Revision()
+		_, err := reconcilers[key.Kind].Reconcile(t.Context(), key.Namespace, key.Name)
+		require.NoError(t, err)
+		require.Equal(t, before, b.DB.Revision(), "%s agrees with its row from the beginning", key)
+	}
+}
+
+func TestReconcile_changesOfNewObjectsByOthers(t *testing.T) {
+	type names = map[string]string
+	cd := func(b *testSite, fn func(*hivev1.ClusterDeployment)) {
+		edited(b, objects.ClusterDeployments, "edge", fn)
+	}
+	aci := func(b *testSite, fn func(*hiveext.AgentClusterInstall)) {
+		edited(b, objects.AgentClusterInstalls, "edge", fn)
+	}
+	secret := func(b *testSite, fn func(*corev1.Secret)) { edited(b, objects.Secrets, "edge-pull-secret", fn) }
+	for name, change := range map[string]func(b *testSite){
+		"finalizer of the ClusterDeployment": func(b *testSite) {
+			cd(b, func(cd *hivev1.ClusterDeployment) { cd.Finalizers = nil })
+		},
+		"finalizers of both": func(b *testSite) {
+			cd(b, func(cd *hivev1.ClusterDeployment) { cd.Finalizers = nil })
+			aci(b, func(aci *hiveext.AgentClusterInstall) { aci.Finalizers = nil })
+		},
+		"label": func(b *testSite) { cd(b, func(cd *hivev1.ClusterDeployment) { cd.Labels = names{} }) },
+		"status of the ClusterDeployment": func(b *testSite) {
+			cd(b, func(cd *hivev1.ClusterDeployment) { cd.Status = hivev1.ClusterDeploymentStatus{} })
+		},
+		"owner": func(b *testSite) {
+			aci(b, func(aci *hiveext.AgentClusterInstall) { aci.OwnerReferences = nil })
+		},
+		"condition": func(b *testSite) {
+			aci(b, func(aci *hiveext.AgentClusterInstall) { aci.Status.Conditions[2].Message = "?" })
+		},
+		"state": func(b *testSite) {
+			aci(b, func(aci *hiveext.AgentClusterInstall) { aci.Status.DebugInfo.State = "?" })
+		},
+		"value": func(b *testSite) {
+			aci(b, func(aci *hiveext.AgentClusterInstall) { aci.Spec.APIVIPs = []string{"192.168.10.9"} })
+		},
+		"annotation": func(b *testSite) {
+			aci(b, func(aci *hiveext.AgentClusterInstall) {
+				setAnnotation(aci, annotationInstallConfigOverrides, `{"fips":true}`, false)
+			})
+		},
+		"labels of the pull secret": func(b *testSite) {
+			secret(b, func(secret *corev1.Secret) { secret.Labels = nil })
+		},
+		"pull secret": func(b *testSite) {
+			secret(b, func(secret *corev1.Secret) {
+				other := `{"auths":{"quay.io":{"auth":"b3RoZXI6cGFzcw=="}}}`
+				secret.Data = map[string][]byte{corev1.DockerConfigJsonKey: []byte(other)}
+			})
+		},
+		"no pull secret": func(b *testSite) {
+			b.Update(func(tx *store.Tx) error {
+				return b.Objects.Delete(tx, objects.Secrets, "edge", "edge-pull-secret", b.Clock.Now())
+			})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b, _ := newObjects(t)
+			change(b)
+			before := b.DB.Revision()
+			_, err := b.clusters.Reconcile(t.Context(), "edge", "edge")
+			if reported, ok := errors.AsType[*controller.ReportedError](err); ok {
+				err = nil
+				require.ErrorContains(t, reported, "edge-pull-secret")
+			}
+			require.NoError(t, err)
+			require.Greater(t, b.DB.Revision(), before, "the reconcile applies or reverts the change")
+			require.NotEmpty(t, object[hivev1.ClusterDeployment](b, objects.ClusterDeployments, "edge",
+				"edge").Finalizers)
+		})
+	}
+}
+
+// edited changes an object of namespace edge as a user would.
+func edited[T any](b *testSite, kind objects.Kind, name string, fn func(*T)) {
+	b.Helper()
+	b.Update(func(tx *store.Tx) error {
+		return objects.UpdateAs(b.Objects, tx, kind, "edge", name, func(object *T) error { fn(object); return nil })
+	})
 }
 
 func TestCatchUp_clustersBeforeFirstEnable(t *testing.T) {

@@ -48,6 +48,7 @@ type snapshot struct {
 	// ConfigMap.
 	manifestsErr error
 	mirrorDigest string
+	labelled     bool // all referenced Secrets and ConfigMaps have the labels of labelReferenced
 }
 
 // appliedState is the state of the objects that was last applied to a cluster. It is stored with
@@ -146,7 +147,8 @@ func (c *Controller) readSnapshot(tx *store.Tx, s *snapshot) (err error) {
 		return err
 	}
 	s.err = c.readReferences(tx, s)
-	return nil
+	s.labelled, err = c.allLabelled(tx, s)
+	return err
 }
 
 func (c Projector) readInstall(tx *store.Tx, s *snapshot) (err error) {
