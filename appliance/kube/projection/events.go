@@ -7,7 +7,7 @@ import (
 
 	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/models"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	hivev1 "github.com/openshift/hive/apis/hive/v1"
 
 	"landfall/appliance/engine"
 	"landfall/appliance/engine/view"
@@ -78,12 +78,12 @@ func (p eventProjector) involvedObject(tx *store.Tx, rows view.Rows,
 			return kind, "", "", err
 		}
 		namespace, name = objects.SplitKey(cluster.Object.Key)
-		deployment, err := p.objects.Shared(tx, objects.ClusterDeployments, namespace, name)
-		if err != nil || deployment == nil {
+		deployment, err := objects.SharedAs[hivev1.ClusterDeployment](p.objects, tx, objects.ClusterDeployments,
+			namespace, name)
+		if err != nil || deployment == nil || deployment.Spec.ClusterInstallRef == nil {
 			return kind, "", "", err
 		}
-		install, _, err := unstructured.NestedString(deployment.Object, "spec", "clusterInstallRef", "name")
-		return objects.AgentClusterInstalls, namespace, install, err
+		return objects.AgentClusterInstalls, namespace, deployment.Spec.ClusterInstallRef.Name, nil
 	case event.HostID == nil && event.InfraEnvID != nil:
 		env, err := rows.InfraEnv(event.InfraEnvID.String())
 		if err != nil {
