@@ -1,11 +1,12 @@
 package appliance_test
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -102,23 +103,75 @@ func measureRates(b *testing.B, clients int, prepare func(*testing.B, *site) fun
 
 // watchObjects watches the objects of clusters, infra-envs and hosts until the benchmark ends.
 func watchObjects(b *testing.B, address string) {
-	ctx, cancel := context.WithCancel(context.Background())
-	var watches sync.WaitGroup
-	b.Cleanup(func() { cancel(); watches.Wait() })
 	for _, resource := range []string{"hive.openshift.io/v1/clusterdeployments",
 		"extensions.hive.openshift.io/v1beta1/agentclusterinstalls",
-		"agent-install.openshift.io/v1beta1/infraenvs", "agent-install.openshift.io/v1beta1/agents"} {
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet,
-			address+"/apis/"+resource+"?watch=1", nil)
-		require.NoError(b, err)
-		response := awaitStarted(b, request)
-		watches.Go(func() {
-			_, err := io.Copy(io.Discard, response.Body)
-			if err = errors.Join(err, response.Body.Close()); !errors.Is(err, context.Canceled) {
-				require.NoError(b, err) // the appliance ended first
-			}
-		})
+		"agent-install.openshift.io/v1beta1/infraenvs", agentsResource} {
+		watchResource(b, address, resource, func(*bufio.Reader) error { return nil })
 	}
+}
+
+const agentsResource = "agent-install.openshift.io/v1beta1/agents"
+
+// watchResource watches the objects of a resource until the benchmark ends. It calls read for each
+// event.
+func watchResource(b *testing.B, address, resource string, read func(*bufio.Reader) error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address+"/apis/"+resource+"?watch=1", nil)
+	require.NoError(b, err)
+	response := awaitStarted(b, request)
+	ended := make(chan struct{})
+	b.Cleanup(func() { cancel(); <-ended })
+	go func() {
+		defer close(ended)
+		lines := bufio.NewReaderSize(response.Body, 1<<20)
+		for err == nil {
+			if err = read(lines); err == nil {
+				_, err = lines.ReadSlice('\n')
+				for errors.Is(err, bufio.ErrBufferFull) {
+					_, err = lines.ReadSlice('\n')
+				}
+			}
+		}
+		_ = response.Body.Close()
+	}()
+}
+
+// BenchmarkKubernetesReport measures the time from a report of an agent to the event that a client
+// receives that watches Agents. The reports come one at a time, to an appliance without other load.
+func BenchmarkKubernetesReport(b *testing.B) {
+	s := newSite(b)
+	s.config.Kubernetes.Enabled = true
+	next := inventoryReplies(b, s)
+	address, _ := s.startQuietly(b)
+	seen := make(chan time.Time, 4096)
+	watchResource(b, address, agentsResource, func(lines *bufio.Reader) error {
+		_, err := lines.Peek(1)
+		seen <- time.Now()
+		return err
+	})
+	waitForRest(b)
+	client := dial(b, address)
+	var times, answered []time.Duration
+	for serial := 0; b.Loop(); serial++ {
+		for len(seen) > 0 {
+			<-seen
+		}
+		r, start := next(serial), time.Now()
+		status, answer, err := client.do(http.MethodPost, r.path, r.body)
+		require.NoError(b, err)
+		require.Equal(b, r.status, status, string(answer))
+		answered = append(answered, time.Since(start))
+		times = append(times, (<-seen).Sub(start))
+		b.StopTimer()
+		<-time.After(30 * time.Millisecond) // the controllers' events after the report
+		b.StartTimer()
+	}
+	slices.Sort(times)
+	slices.Sort(answered)
+	b.ReportMetric(answered[len(answered)/2].Seconds()*1000, "answer-median-ms")
+	b.ReportMetric(times[len(times)/2].Seconds()*1000, "median-ms")
+	b.ReportMetric(times[len(times)*99/100].Seconds()*1000, "p99-ms")
+	b.ReportMetric(0, "ns/op")
 }
 
 // awaitStarted repeats a request until the Kubernetes API has started.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/jonboulle/clockwork"
@@ -49,10 +48,12 @@ type Options struct {
 // them in the background.
 type CatchUp struct {
 	Options
-	turn    chan struct{} // holds a value while a goroutine projects
-	watches atomic.Int64  // of clients
-	plan    plan          // belongs to the holder of the turn
-	retryAt map[string]time.Time
+	turn chan struct{} // holds a value while a goroutine projects
+
+	// The next fields belong to the holder of the turn.
+	plan    plan
+	took    time.Duration        // of the last batch, without the wait for the commit of its changes
+	retryAt map[string]time.Time // when to project the rows that failed, by kind and id
 }
 
 // NewCatchUp returns a CatchUp. The first changes are projected by [CatchUp.Start].
@@ -144,7 +145,7 @@ func (c *CatchUp) Current(ctx context.Context) error {
 // finish projects the rest of the plan, or a new plan if nothing is left.
 func (c *CatchUp) finish(ctx context.Context) error {
 	for {
-		if more, err := c.next(ctx, BatchRows); !more || err != nil {
+		if more, err := c.next(ctx, BatchRows); !more || err != nil || c.plan.done() {
 			return err
 		}
 	}
@@ -153,8 +154,8 @@ func (c *CatchUp) finish(ctx context.Context) error {
 // Watching is called when a client watches objects. Until release is called, changes are projected
 // with less delay.
 func (c *CatchUp) Watching() (release func()) {
-	c.watches.Add(1)
-	return func() { c.watches.Add(-1) }
+	c.Deferred.watches.Add(1)
+	return func() { c.Deferred.watches.Add(-1) }
 }
 
 // Follow projects changes in the background until the context ends.
@@ -169,16 +170,17 @@ func (c *CatchUp) Follow(ctx context.Context) error {
 		case <-retry:
 		}
 		for more := true; more && ctx.Err() == nil; {
-			start, rows, share := c.Clock.Now(), backgroundRows, time.Duration(backgroundShare)
-			if c.watches.Load() > 0 {
+			rows, share := backgroundRows, time.Duration(backgroundShare)
+			if c.Deferred.watches.Load() > 0 {
 				share = watchedShare
 			}
-			if load.quiet(start) {
+			if load.quiet(c.Clock.Now()) {
 				rows = BatchRows
 			}
+			var took time.Duration
 			err := c.inTurn(ctx, func() (err error) {
 				more, err = c.next(ctx, rows)
-				retry = nil
+				took, retry = c.took, nil
 				if len(c.retryAt) > 0 {
 					retry = c.Clock.After(retryFailed)
 				}
@@ -189,7 +191,7 @@ func (c *CatchUp) Follow(ctx context.Context) error {
 					"retry_in", retryFailed)
 				c.sleep(ctx, retryFailed)
 			}
-			end := c.Clock.Now().Add((share - 1) * c.Clock.Since(start))
+			end := c.Clock.Now().Add((share - 1) * took)
 			for ctx.Err() == nil {
 				now := c.Clock.Now()
 				if !now.Before(end) || load.quiet(now) {
@@ -235,9 +237,9 @@ func (c *CatchUp) inTurn(ctx context.Context, fn func() error) error {
 }
 
 // next projects the next rows of the plan. If nothing is left of the plan, it makes a new one. more
-// is false when the plan is done.
+// is false when all changes are projected.
 func (c *CatchUp) next(ctx context.Context, limit int) (more bool, err error) {
-	if c.plan.done() {
+	if c.took = 0; c.plan.done() {
 		if err := c.DB.View(func(tx *store.Tx) error { return c.makePlan(tx, false) }); err != nil {
 			return false, err
 		}
@@ -245,7 +247,10 @@ func (c *CatchUp) next(ctx context.Context, limit int) (more bool, err error) {
 			return c.recheck(ctx)
 		}
 	}
-	return c.batch(ctx, limit)
+	start := c.Clock.Now()
+	_, err = c.batch(ctx, limit)
+	c.took = c.Clock.Since(start)
+	return true, err
 }
 
 // recheck makes the plan again in a transaction that no change can overtake. If nothing is to be

@@ -21,8 +21,8 @@ type Deferred struct {
 	rows    engine.Projector
 	pending atomic.Bool   // rows may have been recorded that are not projected yet
 	changed chan struct{} // receives a value when rows were recorded
-	// changes counts the recorded changes.
-	changes atomic.Int64
+	changes atomic.Int64  // counts the recorded changes
+	watches atomic.Int64  // of clients
 }
 
 // NewDeferred returns a projector. rows projects rows without events.
