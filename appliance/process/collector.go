@@ -14,6 +14,10 @@ const (
 	maxGarbagePercent = 300      // of the live heap
 	minGarbagePercent = 50       // of the live heap, even above garbageLimit
 	garbageLimit      = 72 << 20 // bytes, unless minGarbagePercent allows more
+	// startGarbageLimit is the limit until the process has allocated startAllocation bytes. Most of
+	// what a start allocates is garbage soon, at a time when all pages of the program are resident.
+	startGarbageLimit = 32 << 20
+	startAllocation   = 192 << 20
 )
 
 // TuneCollector tunes the garbage collector of this process until stop is called. After each
@@ -37,14 +41,19 @@ func tuneAfterNextCollection(stopped *atomic.Bool) {
 		if stopped.Load() {
 			return
 		}
-		live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
-		metrics.Read(live)
-		debug.SetGCPercent(garbagePercent(live[0].Value.Uint64()))
+		heap := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/heap/allocs:bytes"}}
+		metrics.Read(heap)
+		debug.SetGCPercent(garbagePercent(heap[0].Value.Uint64(), heap[1].Value.Uint64()))
 		tuneAfterNextCollection(stopped)
 	}, stopped)
 }
 
-// garbagePercent returns the percentage for a heap with the given number of live bytes.
-func garbagePercent(live uint64) int {
-	return int(min(max(garbageLimit*100/max(live, 1), minGarbagePercent), maxGarbagePercent))
+// garbagePercent returns the percentage for a heap with the given number of live bytes. allocated
+// is the number of bytes that the process has allocated since its start.
+func garbagePercent(live, allocated uint64) int {
+	limit := uint64(garbageLimit)
+	if allocated < startAllocation {
+		limit = startGarbageLimit
+	}
+	return int(min(max(limit*100/max(live, 1), minGarbagePercent), maxGarbagePercent))
 }

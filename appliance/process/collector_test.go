@@ -12,7 +12,11 @@ import (
 func TestGarbagePercent(t *testing.T) {
 	for live, percent := range map[uint64]int{0: 300, 10 << 20: 300, 24 << 20: 300, 36 << 20: 200, 72 << 20: 100,
 		144 << 20: 50, 1 << 40: 50} {
-		require.Equal(t, percent, garbagePercent(live), "of %d bytes", live)
+		require.Equal(t, percent, garbagePercent(live, startAllocation), "of %d bytes", live)
+	}
+	for live, percent := range map[uint64]int{0: 300, 8 << 20: 300, 16 << 20: 200, 32 << 20: 100, 64 << 20: 50,
+		1 << 40: 50} {
+		require.Equal(t, percent, garbagePercent(live, startAllocation-1), "of %d bytes at the start", live)
 	}
 }
 

@@ -49,7 +49,7 @@ const (
 	expireBatch = 500
 	purgeBatch  = 200
 	// startBatch is the size of the objects that the start reads at a time. It limits the memory.
-	startBatch = 4 << 20
+	startBatch = 1 << 20
 )
 
 func newGarbageCollector(s *Server, d discovery) *garbageCollector {
@@ -59,8 +59,16 @@ func newGarbageCollector(s *Server, d discovery) *garbageCollector {
 	}
 }
 
-// run collects garbage until the context ends.
-func (k *garbageCollector) run(ctx context.Context) error {
+// run collects garbage from the time that the API is ready until the context ends. The first check
+// of all objects needs as much CPU time as the start of the API, which would be ready later.
+func (k *garbageCollector) run(ctx context.Context, ready <-chan struct{}) error {
+	if err := k.db.View(k.loadDefinitions); err != nil {
+		return k.ended(ctx, err)
+	}
+	select {
+	case <-ready:
+	case <-ctx.Done():
+	}
 	for ctx.Err() == nil {
 		from, err := k.start(ctx)
 		if err != nil {
@@ -78,6 +86,17 @@ func (k *garbageCollector) ended(ctx context.Context, err error) error {
 		return nil
 	}
 	return fmt.Errorf("collect garbage of Kubernetes objects: %w", err)
+}
+
+// loadDefinitions adds the kinds of the custom resource definitions to the discovery.
+func (k *garbageCollector) loadDefinitions(tx *store.Tx) error {
+	return Rows().Each(tx, definitionPrefix, func(row store.KeyValue) error {
+		if !strings.HasPrefix(row.Key, definitionPrefix) {
+			return store.ErrStop
+		}
+		k.discovery.update(row.Key, row.Value)
+		return nil
+	})
 }
 
 // start checks all objects and returns the revision from which to watch.
@@ -100,6 +119,9 @@ func (k *garbageCollector) start(ctx context.Context) (revision uint64, err erro
 		}
 	}
 	if err := k.db.View(func(tx *store.Tx) error { return k.findOrphans(tx, &first) }); err != nil {
+		return 0, err
+	}
+	if err := k.db.ReleasePages(); err != nil {
 		return 0, err
 	}
 	for _, key := range first.marked {

@@ -152,7 +152,7 @@ func (s *Server) Run(ctx context.Context) error {
 	defer cancel()
 	collector := newGarbageCollector(s, newDiscovery(api.DiscoveryGroupManager))
 	failed := make(chan error, 1)
-	running.Go(func() { failed <- collector.run(ctx) })
+	running.Go(func() { failed <- collector.run(ctx, s.ready) })
 	// Clients that wait for the definitions check immediately and then every 100 ms.
 	server.Informers.Start(inside.Done())
 	s.await(ctx, server.Informers.Apiextensions().V1().CustomResourceDefinitions().Informer().HasSynced)
