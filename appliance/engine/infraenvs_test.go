@@ -136,6 +136,17 @@ func TestRecipe_startChecksOnlyAfterSharedChange(t *testing.T) {
 	}
 	alterRecipe()
 	require.Equal(t, "altered", restart(unknown), "an unreachable release changes nothing")
+	before := b.options.DB.Revision()
+	require.Equal(t, "altered", restart(unknown))
+	require.Equal(t, before, b.options.DB.Revision(), "nothing new is stored")
+	origin := func() (origin *record.RecipeOrigin) {
+		require.NoError(t, b.options.DB.View(func(tx *store.Tx) (err error) {
+			origin, err = record.RecipeOrigins.Get(tx, record.RecipeOriginKey)
+			return err
+		}))
+		return origin
+	}
+	require.Equal(t, []string{id}, origin().Outdated)
 	require.Equal(t, frozen, restart(func(*Engine) {}), "the next start tries again")
 }
 

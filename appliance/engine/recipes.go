@@ -132,6 +132,7 @@ func (e *Engine) refreezeAll(ctx context.Context) error {
 	if err := e.options.DB.View(func(tx *store.Tx) error {
 		stored, err := record.RecipeOrigins.Get(tx, record.RecipeOriginKey)
 		if err == nil && stored.Digest == shared {
+			ids = stored.Outdated // the others are up to date
 			return nil
 		}
 		if err != nil && !errors.Is(err, store.ErrNotFound) {
@@ -141,7 +142,7 @@ func (e *Engine) refreezeAll(ctx context.Context) error {
 	}); err != nil || len(ids) == 0 {
 		return err
 	}
-	complete := true
+	var outdated []string
 	for _, id := range ids {
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -149,14 +150,15 @@ func (e *Engine) refreezeAll(ctx context.Context) error {
 		if err := e.refreeze(ctx, id); err != nil && ctx.Err() == nil {
 			e.options.Logger.Warn("The discovery image of an infra-env could not be updated.", "infra_env", id,
 				"error", err)
-			complete = false
+			outdated = append(outdated, id) // the next start tries again
 		}
 	}
-	if !complete {
-		return nil // the next start tries again
-	}
 	return e.options.DB.Update(ctx, func(tx *store.Tx) error {
-		return record.RecipeOrigins.Put(tx, record.RecipeOriginKey, &record.RecipeOrigin{Digest: shared})
+		refreshed := &record.RecipeOrigin{Digest: shared, Outdated: outdated}
+		if same, err := record.RecipeOrigins.Holds(tx, record.RecipeOriginKey, refreshed); same || err != nil {
+			return err
+		}
+		return record.RecipeOrigins.Put(tx, record.RecipeOriginKey, refreshed)
 	})
 }
 

@@ -75,6 +75,8 @@ type RecipeState struct {
 // RecipeOrigin is the fingerprint of the inputs that all recipes share, at the last refresh.
 type RecipeOrigin struct {
 	Digest string `json:"digest"` // see sharedInputs
+	// Outdated lists the ids of the infra-envs whose recipes could not be refreshed.
+	Outdated []string `json:"outdated,omitempty"`
 }
 
 // RecipeOriginKey is the key of the only [recipeOrigin].
