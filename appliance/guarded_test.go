@@ -94,7 +94,7 @@ func (g *guarded) post(t testing.TB, path string, body, into any) {
 	t.Helper()
 	text, err := json.Marshal(body)
 	require.NoError(t, err)
-	w := g.request(t, http.MethodPost, path, string(text), g.callers["admin"])
+	w := g.requestUntilEnd(t.Context(), http.MethodPost, path, string(text), g.callers["admin"])
 	require.Less(t, w.Code, 300, w.Body.String())
 	require.NoError(t, json.NewDecoder(w.Body).Decode(into))
 }
@@ -104,6 +104,11 @@ func (g *guarded) request(t testing.TB, method, path, body string, as caller) *h
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
+	return g.requestUntilEnd(ctx, method, path, body, as)
+}
+
+func (g *guarded) requestUntilEnd(ctx context.Context, method, path, body string,
+	as caller) *httptest.ResponseRecorder {
 	r := httptest.NewRequestWithContext(ctx, method, "https://127.0.0.1"+path, bytes.NewReader([]byte(body)))
 	r.Header.Set("Content-Type", "application/json")
 	if as.header != "" {
