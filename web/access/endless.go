@@ -34,6 +34,8 @@ func (g *Guard) whileValid(ctx context.Context, r *http.Request, identity access
 	if identity.Kind != access.Person && identity.Kind != access.Program {
 		return ctx, cancel
 	}
+	// A handler may change the headers: the Kubernetes API removes the token of a request.
+	r = r.Clone(ctx)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
