@@ -149,8 +149,10 @@ func TestEndless_endsWithItsCredentials(t *testing.T) {
 func requireEnd(t *testing.T, s *service, lines *bufio.Reader, end func() error) {
 	t.Helper()
 	require.NoError(t, s.clock.BlockUntilContext(t.Context(), 2)) // the check and the beat
-	s.pass(beat)
-	requireBeat(t, lines)
+	for range 3 {                                                 // an early end may come after the first beat
+		s.pass(beat)
+		requireBeat(t, lines)
+	}
 	require.NoError(t, end())
 	s.pass(2 * time.Second)
 	_, err := io.ReadAll(lines) // does not return while the response goes on
