@@ -132,7 +132,9 @@ func watchResource(b *testing.B, address, resource string, read func(*bufio.Read
 				}
 			}
 		}
-		_ = response.Body.Close()
+		if err = response.Body.Close(); err != nil {
+			b.Log(err)
+		}
 	}()
 }
 

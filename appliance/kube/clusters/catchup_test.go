@@ -30,6 +30,7 @@ func (b *testSite) disable() {
 		}
 		return err
 	}))
+	b.Current = nil
 	b.OpenEngine(b.engineOptions(projector))
 }
 

@@ -180,3 +180,13 @@ func TestCurrent_oneFaultyRowDelaysNoOthers(t *testing.T) {
 	require.True(t, b.exists(objects.ClusterDeployments, "b", "b"))
 	require.Zero(t, b.pending())
 }
+
+func TestCurrent_afterARestart(t *testing.T) {
+	b := newSite(t)
+	b.registerOverREST("rest")
+	b.stop()
+	b.open()
+	require.Equal(t, 1, b.pending())
+	require.NoError(t, b.Current(t.Context()))
+	require.True(t, b.exists(objects.ClusterDeployments, "rest", "rest"), "recorded by the earlier process")
+}

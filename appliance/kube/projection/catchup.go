@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"time"
 
@@ -281,6 +282,7 @@ func (c *CatchUp) makePlan(tx *store.Tx, all bool) error {
 			return err
 		}
 	}
+	maps.DeleteFunc(c.retryAt, func(key string, _ time.Time) bool { return !changeRows.Exists(tx, key) })
 	c.plan = plan{}
 	// Clusters come last, because they also show the Agents of their hosts. Changed hosts come
 	// before deleted hosts, so that a host that moved to another infra-env keeps its Agent.

@@ -25,9 +25,13 @@ type Deferred struct {
 	watches atomic.Int64  // of clients
 }
 
-// NewDeferred returns a projector. rows projects rows without events.
+// NewDeferred returns a projector. rows projects rows without events. Changes of an earlier process
+// may be recorded, so readers wait for a first check.
 func NewDeferred(rows engine.Projector) *Deferred {
-	return &Deferred{rows: rows, changed: make(chan struct{}, 1)}
+	d := &Deferred{rows: rows, changed: make(chan struct{}, 1)}
+	d.pending.Store(true)
+	d.changed <- struct{}{}
+	return d
 }
 
 // Project implements engine.Projector.
