@@ -21,6 +21,7 @@ import (
 	"landfall/store"
 	"landfall/web"
 	"landfall/web/access"
+	"landfall/web/console"
 	"landfall/web/operation"
 	"landfall/web/recording"
 )
@@ -136,7 +137,7 @@ func (a *Appliance) wrap(linksOnly bool) func(operation.Operation) echo.HandlerF
 	guard := a.guard(linksOnly, recorder.Refused)
 	return func(o operation.Operation) echo.HandlerFunc {
 		o.Handler = recorder.Wrap(o)
-		return guard.Wrap(o)
+		return console.RecordRefusals(a.refusals, o, guard.Wrap(o))
 	}
 }
 

@@ -25,6 +25,7 @@ import (
 	"landfall/appliance/agents"
 	"landfall/appliance/ams"
 	"landfall/appliance/architecture"
+	"landfall/appliance/arrival"
 	"landfall/appliance/audittrail"
 	"landfall/appliance/bmc"
 	"landfall/appliance/config"
@@ -103,6 +104,7 @@ type Appliance struct {
 	protection *doctor.Protections
 	egress     *egress.Rules
 	inbound    *web.Connections
+	refusals   *arrival.Refusals
 	boot       *discovery.BootListener // nil if only the main server serves images
 	server     *web.Server
 	bootServer *web.Server // serves boot
@@ -114,15 +116,6 @@ type Appliance struct {
 
 // bmcPasswords is the purpose with which the site's key encrypts the passwords of BMCs.
 const bmcPasswords sitekey.Purpose = "bmc passwords"
-
-// bmcService implements console.BMCs.
-type bmcService struct {
-	*bmc.Manager
-	infraEnvs *bmc.InfraEnvs
-}
-
-// InfraEnv implements console.BMCs.
-func (s bmcService) InfraEnv(idOrName string) (string, error) { return s.infraEnvs.InfraEnv(idOrName) }
 
 // New opens an appliance with a configuration. Its errors are sentences for the user. After an
 // error, it has closed all resources.
@@ -137,7 +130,7 @@ func open(ctx context.Context, config config.Config, logger *slog.Logger, versio
 	recent := journal.NewRecentLog(web.RequestID)
 	logger = recent.Logger(logger)
 	a := &Appliance{config: config, version: version, log: logger, clock: clock, recent: recent, egress: outgoing,
-		inbound: web.NewConnections(process.Descriptors())}
+		refusals: arrival.NewRefusals(clock), inbound: web.NewConnections(process.Descriptors())}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, a.Close())
@@ -385,8 +378,12 @@ func (a *Appliance) newServer() error {
 		console.MetricsOperations(metrics),
 		console.ABIOperations(a.abi), console.RehearsalOperations(a.rehearsals),
 		console.StaticNetworkOperations(a.engine),
-		console.MachineOperations(a.agents), console.BMCOperations(bmcService{a.bmcs, a.infraEnvs}),
+		console.MachineOperations(a.agents), console.BMCOperations(bmc.NewService(a.bmcs, a.infraEnvs)),
 		console.AuditOperations(a.trail),
+		console.HostOperations(a.engine, a.bmcs),
+		console.ArrivalOperations(console.ArrivalOptions{Table: a.engine, Servers: a.bmcs,
+			InfraEnvs: a.engine.InfraEnvs, Reads: a.downloads.Reads, Refusals: a.refusals, URL: a.urls[0],
+			Started: a.clock.Now().UTC()}),
 		console.JournalOperations(journal.Service{
 			DB: a.db, Layout: engine.JournalLayout(), Key: a.siteKey, Log: a.recent, Version: a.version,
 		}),

@@ -195,3 +195,15 @@ func (s *InfraEnvs) InfraEnv(idOrName string) (string, error) {
 	return "", &RequestError{Field: "infra_env_id",
 		Reason: fmt.Sprintf("There are %d infra-envs with the name %q; give the id of one.", len(named), idOrName)}
 }
+
+// Service is the manager with the infra-envs, which people may name.
+type Service struct {
+	*Manager
+	infraEnvs *InfraEnvs
+}
+
+// NewService returns a Service.
+func NewService(manager *Manager, infraEnvs *InfraEnvs) Service { return Service{manager, infraEnvs} }
+
+// InfraEnv returns the ID of the infra-env with the given ID or name; "" means none.
+func (s Service) InfraEnv(idOrName string) (string, error) { return s.infraEnvs.InfraEnv(idOrName) }

@@ -27,6 +27,7 @@ type Reader struct {
 	tokens     *machine.Issuer // nil if machines are not authenticated
 	presence   *presence.Hosts
 	renderings renderings
+	hostRows   hostRows
 }
 
 // NewReader returns a reader of a store. Sealed values are opened with secrets, which may be nil if
@@ -39,6 +40,7 @@ func NewReader(db *store.DB, secrets *sitekey.Box, tokens *machine.Issuer, prese
 // DropHost deletes a deleted host from the cache.
 func (r *Reader) DropHost(key string) {
 	r.renderings.drop(record.HostSubject(key), reportSubject(key))
+	r.hostRows.drop(key)
 }
 
 // Cluster returns a cluster with its hosts.

@@ -37,7 +37,9 @@ type Report struct {
 	BytesPerSecond  float64   `json:"bytes_per_second"` // over the last seconds
 	RangesPerSecond float64   `json:"ranges_per_second"`
 	State           State     `json:"state"`
-	Sentence        string    `json:"sentence"` // for people
+	// Registered is true if a host of the infra-env has registered after the start of the read.
+	Registered bool   `json:"registered,omitempty"`
+	Sentence   string `json:"sentence"` // for people
 }
 
 // Share is the share of a part of an image that was read.
@@ -64,6 +66,7 @@ func (r *Read) report(now time.Time, hosts []time.Time) Report {
 	if registered && report.State == Stopped && r.booting() {
 		report.State = Finished
 	}
+	report.Registered = registered
 	report.Sentence = r.sentence(report, now, registered)
 	return report
 }
