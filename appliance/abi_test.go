@@ -345,7 +345,7 @@ func TestABI_changedOrRejected(t *testing.T) {
 		"an unknown release": {"cluster-manifests/cluster-image-set.yaml", s.release.Release,
 			"quay.io/a/b:4.1.0-x86_64", 422,
 			"cluster-manifests/cluster-image-set.yaml:5: spec.releaseImage is \"quay.io/a/b:4.1.0-x86_64\", " +
-				"which is not configured"},
+				"which the site does not offer"},
 		"an override of an unknown field": {"cluster-manifests/agent-cluster-install.yaml", `{"fips":true}`,
 			`{"fipz":true}`,
 			400, "fipz"},

@@ -24,7 +24,6 @@ import (
 	"landfall/appliance/access/machine"
 	"landfall/appliance/agents"
 	"landfall/appliance/ams"
-	"landfall/appliance/architecture"
 	"landfall/appliance/arrival"
 	"landfall/appliance/audittrail"
 	"landfall/appliance/bmc"
@@ -45,6 +44,7 @@ import (
 	"landfall/appliance/release"
 	"landfall/appliance/release/trust"
 	"landfall/appliance/sandbox"
+	"landfall/appliance/settings"
 	"landfall/appliance/sitekey"
 	"landfall/assets"
 	"landfall/store"
@@ -80,6 +80,8 @@ type Appliance struct {
 	trail      *audittrail.Trail
 	transport  *transport // nil if the configuration disables TLS
 	recent     *journal.RecentLog
+	settings   *settings.Site
+	setup      *settings.Service
 	rules      *site.Rules
 	mirror     *site.Manager
 	proofs     *site.Proofs
@@ -143,7 +145,7 @@ func open(ctx context.Context, config config.Config, logger *slog.Logger, versio
 		return nil, err
 	}
 	if a.egress == nil {
-		if a.egress, err = newEgress(config, configured, a.listening); err != nil {
+		if a.egress, err = config.Outgoing(configured, a.listening); err != nil {
 			return nil, err
 		}
 	}
@@ -158,16 +160,10 @@ func open(ctx context.Context, config config.Config, logger *slog.Logger, versio
 		return nil, err
 	}
 	a.address = a.listener.Addr()
-	if a.urls, err = config.URLs(a.address); err != nil {
-		return nil, err
-	}
 	if a.boot, err = discovery.ListenForBoot(ctx, config.BootAddress(), a.listenForBoot); err != nil {
 		return nil, err
 	}
-	if a.networks, err = discovery.NewNetworks(a.urls, a.boot); err != nil {
-		return nil, err
-	}
-	a.keys = keyring.New(config.DataDir, sealing(config, logger))
+	a.keys = keyring.New(config.DataDir, config.Seal.Options(logger))
 	if a.db, err = store.Open(ctx, config.DataDir, store.Options{
 		Logger: logger, Clock: clock,
 		History:   journal.History(int64(config.Limits.JournalObjectBytes), int64(config.Limits.JournalBytes)),
@@ -183,6 +179,9 @@ func open(ctx context.Context, config config.Config, logger *slog.Logger, versio
 	}
 	logger.Info("Site key loaded. It signs the files that leave the appliance.", "fingerprint",
 		a.siteKey.Public().Fingerprint())
+	if err := a.openSettings(); err != nil {
+		return nil, err
+	}
 	if a.trail, err = a.openTrail(); err != nil {
 		return nil, err
 	}
@@ -236,8 +235,8 @@ func open(ctx context.Context, config config.Config, logger *slog.Logger, versio
 	if err != nil {
 		return nil, err
 	}
-	if a.images, err = newOSImages(config, a.rules, a.releases, infraEnvUsers(a.db), sealed, a.egress,
-		clock, logger); err != nil {
+	if a.images, err = newOSImages(config, a.settings.Offered(), a.rules, a.releases, infraEnvUsers(a.db), sealed,
+		a.egress, clock, logger); err != nil {
 		return nil, err
 	}
 	a.abiHosts = abi.NewHostSettings(a.db, sealed, logger)
@@ -250,7 +249,7 @@ func open(ctx context.Context, config config.Config, logger *slog.Logger, versio
 		BaseImages: discovery.Checker{Bases: a.images},
 		Images: engine.Images{Agent: config.Images.Agent, Installer: config.Images.Installer,
 			Controller: config.Images.Controller},
-		ReleaseList: releaseList(config.ReleaseImages), NTPSources: config.NTPSources,
+		Site:         a.settings,
 		Timeouts:     config.Timeouts.Engine(),
 		EventLimits:  event.Limits{Each: int64(config.Limits.EventObjectBytes), All: int64(config.Limits.EventBytes)},
 		Requirements: minimums, DisabledValidations: disabled, Capable: capable(config, a.db, logger), Secrets: sealed,
@@ -272,7 +271,7 @@ func open(ctx context.Context, config config.Config, logger *slog.Logger, versio
 	a.bmcs = bmc.New(bmc.Options{DB: a.db, Site: a.infraEnvs, Secrets: passwords, Egress: a.egress, Clock: clock,
 		Logger: logger})
 	a.proofs = site.NewProofs(site.ProofsOptions{
-		Prover: prover, Engine: a.engine, Known: configuredReleases(config), DB: a.db, Key: a.siteKey,
+		Prover: prover, Engine: a.engine, Known: a.settings.Offered(), DB: a.db, Key: a.siteKey,
 	})
 	var wake func()
 	if a.kubernetes != nil {
@@ -280,7 +279,8 @@ func open(ctx context.Context, config config.Config, logger *slog.Logger, versio
 	}
 	a.mirror = site.NewManager(a.rules, a.engine, wake)
 	a.allowed = trust.NewManager(a.policy, a.engine,
-		func() (authn.Keychain, error) { return configuredReleases(config).Keychain("") }, wake, logger)
+		func() (authn.Keychain, error) { return a.settings.Offered().Keychain("") }, wake, logger)
+	a.setup = a.newSetup(wake)
 	a.protection = &doctor.Protections{
 		Address: a.address, Authenticates: !a.open(), TLS: a.transport != nil, Sandbox: box, Keys: a.keys,
 		Certificates: a.transport.served(), Clients: a.clients.certificates, Trail: a.trail,
@@ -288,12 +288,10 @@ func open(ctx context.Context, config config.Config, logger *slog.Logger, versio
 	}
 	a.doctor = doctor.NewService(doctor.Options{
 		Engine: a.engine, Rules: a.rules.At, MirroredReleases: a.proofs.Contents,
-		Releases:   configuredReleases(config).Releases,
-		CheckImage: a.images.CheckRelease, NTPSources: config.NTPSources, URLs: a.urls,
+		CheckImage: a.images.CheckRelease, URLs: a.urls, NoteSite: a.setup.NoteDiagnosis,
 		Egress: a.egress, Agents: a.agents, Protections: a.protection, Logger: logger,
 	})
-	a.abi = abi.New(abi.Options{Engine: a.engine, Settings: a.abiHosts, Mirror: a.mirror,
-		Releases: releaseList(config.ReleaseImages), Logger: logger})
+	a.abi = abi.New(abi.Options{Engine: a.engine, Settings: a.abiHosts, Mirror: a.mirror, Logger: logger})
 	if a.rehearsals, err = a.newRehearsals(); err != nil {
 		return nil, err
 	}
@@ -348,7 +346,7 @@ func (a *Appliance) newServer() error {
 		return err
 	}
 	service := &api.Service{
-		Engine: a.engine, Links: a.clients.links, BootURL: a.networks[0].Boot, Agents: a.agents,
+		Engine: a.engine, Defaults: a.settings, Links: a.clients.links, BootURL: a.networks[0].Boot, Agents: a.agents,
 		ManifestBytes:  int64(a.config.Limits.ManifestBytes),
 		LogUploadBytes: int64(a.config.Limits.LogUploadBytes), Version: a.version,
 	}
@@ -366,12 +364,12 @@ func (a *Appliance) newServer() error {
 			Logger: a.log,
 		}),
 		console.StatusOperations(console.SiteStatus{
-			Version: a.version, URLs: a.urls, Releases: configuredReleases(a.config).Releases, OSImages: a.images,
+			Version: a.version, URLs: a.urls, Releases: a.settings.Releases, OSImages: a.images,
 			AuthorityFingerprint: a.transport.fingerprint(), Protections: a.protection.Findings,
 		}),
 		console.DoctorOperations(a.doctor), console.ImageOperations(a.discovery, a.downloads),
 		console.OSImageOperations(a.images, int64(a.config.Limits.OSImageBytes)),
-		console.ReleaseOperations(a.allowed),
+		console.ReleaseOperations(a.allowed), console.SettingsOperations(a.setup),
 		console.MirrorOperations(a.mirror), console.MirrorProofOperations(a.proofs),
 		console.OperatorOperations(a.engine),
 		console.AMSOperations(a.ams, !a.config.AMS.Enabled), console.AMSTokenOperations(a.ams.Site),
@@ -505,6 +503,9 @@ func (a *Appliance) Close() error {
 	if a.images != nil {
 		errs = append(errs, a.images.Close())
 	}
+	if a.setup != nil {
+		a.setup.Close()
+	}
 	if a.proofs != nil {
 		a.proofs.Close()
 	}
@@ -521,16 +522,4 @@ func (a *Appliance) Close() error {
 		errs = append(errs, a.db.Close())
 	}
 	return errors.Join(errs...)
-}
-
-func releaseList(images []config.ReleaseImage) []engine.ReleaseImage {
-	var list []engine.ReleaseImage
-	for _, image := range images {
-		list = append(list, engine.ReleaseImage{
-			OpenshiftVersion: image.OpenshiftVersion, CPUArchitecture: architecture.Of(image.CPUArchitecture).API(),
-			URL:     image.URL,
-			Default: image.Default, SupportLevel: image.SupportLevel,
-		})
-	}
-	return list
 }

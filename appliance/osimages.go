@@ -19,7 +19,7 @@ import (
 )
 
 // newOSImages opens the base images of a configuration.
-func newOSImages(config config.Config, rules *site.Rules, releases *release.Library,
+func newOSImages(config config.Config, offered release.Offered, rules *site.Rules, releases *release.Library,
 	users func() ([]osimage.User, error),
 	sealed *sitekey.Box, outgoing *egress.Rules, clock clockwork.Clock, logger *slog.Logger) (*osimage.Library, error) {
 	var images []osimage.Configured
@@ -36,7 +36,7 @@ func newOSImages(config config.Config, rules *site.Rules, releases *release.Libr
 	return osimage.New(osimage.Options{
 		Dir: filepath.Join(config.DataDir, "os-images"), Images: images, MaxBytes: int64(config.Limits.OSImageBytes),
 		Transport: transport, FetchRelease: osimage.Payloads{Releases: releases,
-			Known: configuredReleases(config)}.Fetch,
+			Known: offered}.Fetch,
 		Users: users, Secrets: sealed, CheckURL: outgoing.CheckURL,
 		Clock: clock, Logger: logger,
 	})
@@ -56,16 +56,6 @@ func infraEnvUsers(db *store.DB) func() ([]osimage.User, error) {
 		}
 		return users, nil
 	}
-}
-
-// configuredReleases returns the releases in a configuration.
-func configuredReleases(config config.Config) release.ConfiguredReleases {
-	known := release.ConfiguredReleases{PullSecretFile: config.Mirror.PullSecret}
-	for _, image := range config.ReleaseImages {
-		known.Releases = append(known.Releases, release.Image{OpenshiftVersion: image.OpenshiftVersion,
-			CPUArchitecture: image.CPUArchitecture, URL: image.URL})
-	}
-	return known
 }
 
 // newReleasePolicy returns the policy that decides which releases may be used.

@@ -30,6 +30,12 @@ func (a *Appliance) startIsolated(ctx context.Context, dataDir string,
 	isolated := a.config
 	isolated.Listen, isolated.BootListen, isolated.URL, isolated.DataDir = "127.0.0.1:0", "", nil, dataDir
 	isolated.TLS, isolated.Auth = config.TLS{}, config.AuthNone
+	isolated.NTPSources, isolated.ReleaseImages = a.settings.NTPSources(), nil
+	for _, image := range a.settings.Releases() {
+		isolated.ReleaseImages = append(isolated.ReleaseImages, config.ReleaseImage{URL: image.URL,
+			OpenshiftVersion: image.OpenshiftVersion, CPUArchitecture: image.CPUArchitecture,
+			Default: image.Default, SupportLevel: image.SupportLevel})
+	}
 	isolated.AMS, isolated.Kubernetes = config.AMS{}, config.Kubernetes{}
 	images, err := a.images.List()
 	if err != nil {

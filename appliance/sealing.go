@@ -1,24 +1,6 @@
 package appliance
 
-import (
-	"context"
-	"log/slog"
-	"os"
-
-	"landfall/appliance/config"
-	"landfall/appliance/keyring"
-)
-
-// sealing returns how the configuration seals the data keys.
-func sealing(config config.Config, logger *slog.Logger) keyring.Options {
-	return keyring.Options{
-		With: keyring.Method(config.Seal.With), KeyFile: config.Seal.KeyFile,
-		PassphraseFile:       config.Seal.PassphraseFile,
-		CredentialsDirectory: os.Getenv("CREDENTIALS_DIRECTORY"),
-		TPMDevice:            config.Seal.TPMDevice,
-		Logger:               logger,
-	}
-}
+import "context"
 
 // RotateDataKey seals everything in the data directory with a new data key.
 func (a *Appliance) RotateDataKey(ctx context.Context) error {

@@ -38,7 +38,6 @@ type Options struct {
 	Engine   *engine.Engine
 	Settings *HostSettings
 	Mirror   Mirror
-	Releases []engine.ReleaseImage // supported releases
 	Logger   *slog.Logger
 }
 
@@ -47,14 +46,13 @@ type Service struct {
 	engine   *engine.Engine
 	settings *HostSettings
 	mirror   Mirror
-	releases []engine.ReleaseImage
 	log      *slog.Logger
 }
 
 // New returns a service.
 func New(options Options) *Service {
 	return &Service{engine: options.Engine, settings: options.Settings, mirror: options.Mirror,
-		releases: options.Releases, log: options.Logger}
+		log: options.Logger}
 }
 
 // SchemaError reports that the values of a directory violate the API's schema.
@@ -139,7 +137,8 @@ func (s *Service) release(site *Site, arch string) (engine.ReleaseImage, error) 
 	_, digest, byDigest := strings.Cut(named, "@")
 	tag := named[strings.LastIndexAny(named, ":/")+1:]
 	var chosen *engine.ReleaseImage
-	for i, release := range s.releases {
+	releases := s.engine.ReleaseList()
+	for i, release := range releases {
 		if arch != "" && architecture.Of(release.CPUArchitecture).API() != arch {
 			continue
 		}
@@ -148,12 +147,12 @@ func (s *Service) release(site *Site, arch string) (engine.ReleaseImage, error) 
 			return release, nil
 		case named == "" && (chosen == nil || release.Default), !byDigest && (tag == release.OpenshiftVersion ||
 			strings.HasPrefix(tag, release.OpenshiftVersion+"-")):
-			chosen = &s.releases[i]
+			chosen = &releases[i]
 		}
 	}
 	if chosen == nil {
 		return engine.ReleaseImage{}, site.Refuse(ReleaseImage,
-			"is %q, which is not configured; add it to release_images in the configuration", named)
+			"is %q, which the site does not offer; add it to the releases in the settings", named)
 	}
 	if named == "" {
 		site.Notes = append(site.Notes, Problem{File: "install-config.yaml", Text: "names no release; it will be " +

@@ -23,7 +23,6 @@ import (
 	"landfall/appliance/engine/network"
 	"landfall/appliance/engine/validation"
 	"landfall/appliance/mirror"
-	"landfall/appliance/release"
 	"landfall/appliance/sentence"
 )
 
@@ -47,9 +46,8 @@ type Options struct {
 	Rules  func(mirror.Level) *mirror.Rules // returns the rules that apply to a level
 	// returns the releases that the mirror must hold
 	MirroredReleases func(clusterID string) ([]MirroredRelease, error)
-	Releases         []release.Image                                   // from the configuration
+	NoteSite         func(*Report)                                     // receives the reports about the site; or nil
 	CheckImage       func(openshiftVersion, architecture string) error // returns an error if no live ISO matches
-	NTPSources       []string                                          // from the configuration
 	URLs             []string                                          // URLs of the appliance
 	Egress           *egress.Rules                                     // nil allows all addresses
 	Agents           Agents                                            // nil: hosts are not checked for tokens
@@ -79,7 +77,7 @@ func (s *Service) Diagnose(ctx context.Context, wanted Request) (*Report, error)
 	}
 	clusterID := wanted.ClusterID
 	rules := s.Rules(mirror.Level{Cluster: clusterID})
-	site := &Site{NTPSources: s.NTPSources, Registries: s.registries(clusterID), DirectURLs: s.URLs,
+	site := &Site{NTPSources: s.Engine.NTPSources(), Registries: s.registries(clusterID), DirectURLs: s.URLs,
 		Holes: rules.Holes(), CheckDHCP: wanted.CheckDHCP}
 	if bundle := rules.CABundle(); len(bundle) > 0 {
 		site.Authorities = x509.NewCertPool()
@@ -107,23 +105,28 @@ func (s *Service) Diagnose(ctx context.Context, wanted Request) (*Report, error)
 			return nil, err
 		}
 	}
-	return Doctor{Egress: s.Egress}.Diagnose(ctx, site), nil
+	report := Doctor{Egress: s.Egress}.Diagnose(ctx, site)
+	if clusterID == "" && s.NoteSite != nil && ctx.Err() == nil {
+		s.NoteSite(report)
+	}
+	return report, nil
 }
 
 // configurationFindings checks that the configuration names at least one release, and a live ISO
 // for each release.
 func (s *Service) configurationFindings() []Finding {
-	const check = "whether the configuration has a release and a live ISO that its hosts can boot"
-	if len(s.Releases) == 0 {
+	const check = "whether the site has a release and a live ISO that its hosts can boot"
+	releases := s.Engine.ReleaseList()
+	if len(releases) == 0 {
 		return []Finding{{
 			Area: Images, Subject: "releases", Status: Red, Check: check,
 			Result: "none, so neither a cluster nor an infra-env can be created",
-			Advice: "Add a release to release_images in the configuration, and restart the appliance. A live ISO " +
+			Advice: "Add a release in the settings, or with landfall settings release add PULLSPEC. A live ISO " +
 				"alone is not enough: the release determines which live ISO hosts boot and what they install.",
 		}}
 	}
 	var findings []Finding
-	for _, release := range s.Releases {
+	for _, release := range releases {
 		finding := Finding{
 			Area: Images, Subject: "live ISO for " + release.OpenshiftVersion + " on " + release.CPUArchitecture,
 			Status: Green, Check: check, Result: "available",
@@ -220,7 +223,7 @@ func (s *Service) registries(clusterID string) []Registry {
 	if len(registries) > 0 {
 		return registries
 	}
-	for _, release := range s.Releases {
+	for _, release := range s.Engine.ReleaseList() {
 		if ref, err := name.ParseReference(release.URL); err == nil {
 			add(ref.Context().RegistryStr(), false)
 		}

@@ -75,7 +75,7 @@ func (e *Engine) RegisterCluster(ctx context.Context, params *models.ClusterCrea
 // site returns the settings on which descriptions depend.
 func (e *Engine) site() *description.Site {
 	return &description.Site{
-		Releases: e.options.ReleaseList, NTPSources: e.options.NTPSources, AgentImage: e.options.Images.Agent != "",
+		Releases: e.ReleaseList(), NTPSources: e.NTPSources(), AgentImage: e.options.Images.Agent != "",
 		CheckMultiCPU: func() error {
 			return e.requireCapability(capabilityMultiarch, "clusters of several architectures")
 		},

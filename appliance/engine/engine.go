@@ -99,6 +99,13 @@ type Images struct {
 // ReleaseImage is an OpenShift release that the site offers.
 type ReleaseImage = description.Release
 
+// SiteSettings are settings of the site that may change; package settings implements it. The engine
+// does not change the lists.
+type SiteSettings interface {
+	Releases() []ReleaseImage
+	NTPSources() []string
+}
+
 // Options holds the dependencies and settings of an engine.
 type Options struct {
 	DB       *store.DB
@@ -111,15 +118,18 @@ type Options struct {
 	// AccessAt returns the access to images at a level: the site, an infra-env or a cluster, each
 	// of which may have mirror rules. If nil, Releases, Mirror, Catalogs and CatalogReader apply at
 	// all levels.
-	AccessAt            func(mirror.Level) ImageAccess
-	Clock               clockwork.Clock
-	Logger              *slog.Logger
-	URL                 string // the URL of the appliance for hosts, without a trailing slash
-	Images              Images
-	BaseImages          BaseImages // nil: recipes are not checked against base images
-	ReleaseList         []ReleaseImage
-	ServiceCA           []byte // CA certificates (PEM) for URL, if URL is https and uses a private CA
-	NTPSources          []string
+	AccessAt    func(mirror.Level) ImageAccess
+	Clock       clockwork.Clock
+	Logger      *slog.Logger
+	URL         string // the URL of the appliance for hosts, without a trailing slash
+	Images      Images
+	BaseImages  BaseImages // nil: recipes are not checked against base images
+	ReleaseList []ReleaseImage
+	ServiceCA   []byte // CA certificates (PEM) for URL, if URL is https and uses a private CA
+	NTPSources  []string
+	// Site provides releases and NTP sources that change while the appliance runs; nil: ReleaseList
+	// and NTPSources.
+	Site                SiteSettings
 	Requirements        func(version string) validation.Requirements // nil: the defaults
 	DisabledValidations []validation.ID                              // validations of hosts that do not run
 	Timeouts            lifecycle.Timeouts
@@ -372,10 +382,20 @@ func (e *Engine) URL() string { return e.options.URL }
 func (e *Engine) Images() Images { return e.options.Images }
 
 // ReleaseList returns the releases that clusters can have. The caller must not change it.
-func (e *Engine) ReleaseList() []ReleaseImage { return e.options.ReleaseList }
+func (e *Engine) ReleaseList() []ReleaseImage {
+	if e.options.Site != nil {
+		return e.options.Site.Releases()
+	}
+	return e.options.ReleaseList
+}
 
-// NTPSources returns the configured NTP sources. The caller must not change them.
-func (e *Engine) NTPSources() []string { return e.options.NTPSources }
+// NTPSources returns the site's NTP sources. The caller must not change them.
+func (e *Engine) NTPSources() []string {
+	if e.options.Site != nil {
+		return e.options.Site.NTPSources()
+	}
+	return e.options.NTPSources
+}
 
 // ContactsSince returns the time since which hosts could contact this process without interruption:
 // its start, or the last jump of the machine's clock.

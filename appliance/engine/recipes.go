@@ -170,7 +170,7 @@ func (e *Engine) sharedInputs() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return recipe.Digest([]any{inputs, e.options.ReleaseList, e.options.Tokens != nil})
+	return recipe.Digest([]any{inputs, e.ReleaseList(), e.options.Tokens != nil})
 }
 
 // refreeze freezes a recipe again if its inputs have changed. It also creates the image code of an

@@ -16,7 +16,7 @@ import (
 // Payloads extracts live ISOs from release payloads.
 type Payloads struct {
 	Releases *release.Library
-	Known    release.ConfiguredReleases
+	Known    release.Offered
 }
 
 // Fetch writes the live ISO of a release to the writer that begin returns, and returns the digest
@@ -50,7 +50,7 @@ func (p Payloads) pullSpec(wanted Release) (string, error) {
 	if version == "" {
 		version = wanted.Version
 	}
-	for _, image := range p.Known.Releases {
+	for _, image := range p.Known.Images() {
 		arch := architecture.Of(image.CPUArchitecture)
 		if arch.RPM() != wanted.Architecture && arch != architecture.Multi {
 			continue

@@ -1,40 +1,34 @@
 package release
 
 import (
-	"fmt"
-	"os"
-
 	"github.com/google/go-containerregistry/pkg/authn"
 
 	"landfall/appliance/mirror"
 )
 
-// Image is a release image that the configuration names.
+// Image is a release that the site offers.
 type Image struct {
 	OpenshiftVersion string
 	CPUArchitecture  string // multi for a payload with several architectures
 	URL              string // pull spec
 }
 
-// ConfiguredReleases holds the releases in the configuration, and the pull secret with which the
-// appliance itself reads them.
-type ConfiguredReleases struct {
-	Releases       []Image
-	PullSecretFile string // "" for none
+// Offered describes the releases that the site offers, and the pull secret with which the appliance
+// itself reads them. Both may change while the appliance runs.
+type Offered struct {
+	Images     func() []Image
+	PullSecret func() (string, error) // returns "" for none
 }
 
-// Keychain returns the credentials in the given pull secret or, if it is empty, in the appliance's
-// own. Without both, it returns nil. For a malformed secret, the error is a [*PullSecretError].
-func (k ConfiguredReleases) Keychain(given string) (authn.Keychain, error) {
-	if given == "" && k.PullSecretFile != "" {
-		data, err := os.ReadFile(k.PullSecretFile)
-		if err != nil {
-			return nil, fmt.Errorf("read mirror.pull_secret: %w", err)
-		}
-		given = string(data)
-	}
+// Keychain returns the credentials in the given pull secret or, if it is empty, in the site's own.
+// Without both, it returns nil. For a malformed secret, the error is a [*PullSecretError].
+func (o Offered) Keychain(given string) (authn.Keychain, error) {
 	if given == "" {
-		return nil, nil
+		own, err := o.PullSecret()
+		if err != nil || own == "" {
+			return nil, err
+		}
+		given = own
 	}
 	secret, err := mirror.ParsePullSecret(given)
 	if err != nil {

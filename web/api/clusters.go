@@ -138,7 +138,7 @@ func hasSubscription(cluster *models.Cluster, id string) bool {
 }
 
 func (s *Service) registerCluster(c echo.Context) error {
-	params, err := decode[ClusterCreateParams](c)
+	params, err := s.decodeCluster(c)
 	if err != nil {
 		return err
 	}

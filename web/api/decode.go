@@ -22,13 +22,18 @@ import (
 // It returns a 400 for a body that is empty, is not JSON, has a wrong type or an unknown field, or
 // continues after the value. It returns a 422 for a value that its model's Validate method rejects.
 // The error names the field or the position.
-func decode[T any](c echo.Context) (*T, error) { return read[T](c, true) }
+func decode[T any](c echo.Context) (*T, error) { return read[T](c, true, nil) }
+
+// decodeCompleted is like decode, but completes the decoded value before it is checked.
+func decodeCompleted[T any](c echo.Context, complete func(*T) error) (*T, error) {
+	return read(c, true, complete)
+}
 
 // decodeLeniently is like decode but ignores unknown fields. Agents and installers of other
 // versions than the appliance may send such fields.
-func decodeLeniently[T any](c echo.Context) (*T, error) { return read[T](c, false) }
+func decodeLeniently[T any](c echo.Context) (*T, error) { return read[T](c, false, nil) }
 
-func read[T any](c echo.Context, strict bool) (*T, error) {
+func read[T any](c echo.Context, strict bool, complete func(*T) error) (*T, error) {
 	body, err := readAll(c.Request())
 	if err != nil {
 		return nil, fmt.Errorf("read the request body: %w", err)
@@ -54,6 +59,11 @@ func read[T any](c echo.Context, strict bool) (*T, error) {
 		return nil,
 			problem.BadRequest("the request body continues after the end of its JSON value at %s; send one value only",
 				position(body, decoder.InputOffset()))
+	}
+	if complete != nil {
+		if err := complete(value); err != nil {
+			return nil, err
+		}
 	}
 	return valid(value)
 }

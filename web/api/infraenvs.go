@@ -62,7 +62,7 @@ func (s *Service) listInfraEnvs(c echo.Context) error {
 }
 
 func (s *Service) registerInfraEnv(c echo.Context) error {
-	params, err := decode[InfraEnvCreateParams](c)
+	params, err := s.decodeInfraEnv(c)
 	if err != nil {
 		return err
 	}

@@ -38,6 +38,8 @@ const (
 // Service serves the operations of the API with an engine.
 type Service struct {
 	Engine *engine.Engine
+	// Defaults completes requests for clusters and infra-envs; nil leaves them as they are.
+	Defaults Defaults
 	// BootURL is the URL of images and boot files for boot loaders, which do not trust the
 	// appliance's certificate authority; "" means the engine's URL.
 	BootURL string

@@ -28,7 +28,9 @@ const heartbeat = 15 * time.Second
 
 // feedKinds returns the kinds of objects whose changes the feed reports. They are the names of
 // buckets in the store.
-func feedKinds() []string { return []string{"clusters", "hosts", "infra-envs", "events", "bmcs"} }
+func feedKinds() []string {
+	return []string{"clusters", "hosts", "infra-envs", "events", "bmcs", "settings"}
+}
 
 // Change is one event of the feed: an object was written or deleted.
 type Change struct {

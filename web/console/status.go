@@ -8,8 +8,8 @@ import (
 
 	"landfall/appliance/access"
 	"landfall/appliance/doctor"
+	"landfall/appliance/engine"
 	"landfall/appliance/osimage"
-	"landfall/appliance/release"
 	"landfall/web/operation"
 )
 
@@ -71,7 +71,7 @@ type SiteStatus struct {
 	URLs    []string // the preferred URL first
 	// AuthorityFingerprint is the SHA-256 of the certificate authority; "" without TLS.
 	AuthorityFingerprint string
-	Releases             []release.Image
+	Releases             func() []engine.ReleaseImage
 	OSImages             *osimage.Library
 	// Protections returns the findings about the appliance itself.
 	Protections func() []doctor.Finding
@@ -90,7 +90,7 @@ func (s SiteStatus) Status(context.Context) (*Status, error) {
 	for _, image := range images {
 		status.OSImages = append(status.OSImages, osImageStatus(image))
 	}
-	for _, image := range s.Releases {
+	for _, image := range s.Releases() {
 		shown := Release{OpenshiftVersion: image.OpenshiftVersion, CPUArchitecture: image.CPUArchitecture}
 		if err := s.OSImages.CheckRelease(image.OpenshiftVersion, image.CPUArchitecture); err != nil {
 			shown.State, shown.Message = "failed", err.Error()

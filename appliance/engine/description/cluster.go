@@ -45,9 +45,9 @@ func newClusterGroups() map[group][]Field[Cluster] {
 		},
 		secrets: {pullSecretField()},
 		texts: {
-			text("SSHPublicKey", api(func(c *models.Cluster) *string { return &c.SSHPublicKey }), checkSSHKeys),
+			text("SSHPublicKey", api(func(c *models.Cluster) *string { return &c.SSHPublicKey }), CheckSSHKeys),
 			text("AdditionalNtpSource", api(func(c *models.Cluster) *string { return &c.AdditionalNtpSource }),
-				checkTimeServers),
+				CheckTimeServers),
 			text("NoProxy", api(func(c *models.Cluster) *string { return &c.NoProxy }), CheckNoProxy),
 			text("Tags", api(func(c *models.Cluster) *string { return &c.Tags }), checkTags),
 		},

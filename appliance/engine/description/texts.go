@@ -59,8 +59,8 @@ func checkPullSecret(secret string) error {
 	return nil
 }
 
-// checkTimeServers checks a list of names and addresses.
-func checkTimeServers(list string) error {
+// CheckTimeServers checks a list of names and addresses.
+func CheckTimeServers(list string) error {
 	if list == "" {
 		return nil
 	}
@@ -77,8 +77,8 @@ func checkTimeServers(list string) error {
 	return nil
 }
 
-// checkSSHKeys checks public keys in the format of an authorized_keys file (sshd(8)), one per line.
-func checkSSHKeys(keys string) error {
+// CheckSSHKeys checks public keys in the format of an authorized_keys file (sshd(8)), one per line.
+func CheckSSHKeys(keys string) error {
 	number := 0
 	for line := range strings.Lines(keys) {
 		if line = strings.TrimSpace(line); line == "" {

@@ -27,7 +27,7 @@ import (
 type Proofs struct {
 	*Prover
 	engine *engine.Engine
-	known  release.ConfiguredReleases
+	known  release.Offered
 	db     *store.DB
 	key    *sitekey.Key // signs shopping lists
 
@@ -40,7 +40,7 @@ type Proofs struct {
 type ProofsOptions struct {
 	Prover *Prover
 	Engine *engine.Engine
-	Known  release.ConfiguredReleases
+	Known  release.Offered
 	DB     *store.DB
 	Key    *sitekey.Key
 }
@@ -118,7 +118,7 @@ func (p *Proofs) pullSpec(wanted, arch string) (string, string, error) {
 	if _, err := name.ParseReference(wanted, name.StrictValidation); err == nil {
 		return wanted, arch, nil
 	}
-	for _, image := range p.known.Releases {
+	for _, image := range p.known.Images() {
 		own := architecture.Of(image.CPUArchitecture)
 		if image.OpenshiftVersion == wanted && (arch == "" || own.RPM() == arch || own == architecture.Multi) {
 			if arch == "" && own != architecture.Multi {
@@ -160,7 +160,7 @@ func (p *Proofs) Contents(clusterID string) ([]doctor.MirroredRelease, error) {
 		return nil, err
 	}
 	var list []doctor.MirroredRelease
-	for _, image := range p.known.Releases {
+	for _, image := range p.known.Images() {
 		request := prover.ReleaseRequest{PullSpec: image.URL,
 			Architecture: architecture.Of(image.CPUArchitecture).RPM(), Secret: secret}
 		list = append(list, of(image.OpenshiftVersion+" "+image.CPUArchitecture, request, p.rules.client))

@@ -1,0 +1,95 @@
+package config
+
+import (
+	"fmt"
+	"log/slog"
+	"net"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/google/go-containerregistry/pkg/name"
+
+	"landfall/appliance/architecture"
+	"landfall/appliance/egress"
+	"landfall/appliance/engine"
+	"landfall/appliance/keyring"
+	"landfall/appliance/mirror"
+)
+
+const ntpPort = "123"
+
+// Options returns how the data keys are sealed.
+func (s Seal) Options(logger *slog.Logger) keyring.Options {
+	return keyring.Options{
+		With: keyring.Method(s.With), KeyFile: s.KeyFile, PassphraseFile: s.PassphraseFile,
+		CredentialsDirectory: os.Getenv("CREDENTIALS_DIRECTORY"),
+		TPMDevice:            s.TPMDevice, Logger: logger,
+	}
+}
+
+// Outgoing returns the rules for requests that a person asked for. The servers that the
+// configuration names are an administrator's word, so they are not checked.
+func (c Config) Outgoing(configured *mirror.Rules, listening func() []net.Addr) (*egress.Rules, error) {
+	var servers []string
+	for _, image := range c.OSImages {
+		if parsed, err := url.Parse(image.URL); err == nil && parsed.Host != "" {
+			servers = append(servers, parsed.Host)
+		}
+	}
+	for _, release := range c.ReleaseImages {
+		if ref, err := name.ParseReference(release.URL); err == nil {
+			servers = append(servers, ref.Context().RegistryStr())
+		}
+	}
+	for _, rule := range configured.List() {
+		for _, place := range rule.Mirrors {
+			host, _, _ := strings.Cut(place.Location, "/")
+			servers = append(servers, host)
+		}
+	}
+	for _, source := range c.NTPSources {
+		if _, _, err := net.SplitHostPort(source); err != nil {
+			source = net.JoinHostPort(source, ntpPort)
+		}
+		servers = append(servers, source)
+	}
+	return egress.New(egress.Options{Allow: c.Egress.Allow, Deny: c.Egress.Deny, Configured: servers, Own: listening})
+}
+
+// EngineReleases returns the releases in release_images.
+func (c Config) EngineReleases() []engine.ReleaseImage {
+	var list []engine.ReleaseImage
+	for _, image := range c.ReleaseImages {
+		list = append(list, engine.ReleaseImage{
+			OpenshiftVersion: image.OpenshiftVersion, CPUArchitecture: architecture.Of(image.CPUArchitecture).API(),
+			URL: image.URL, Default: image.Default, SupportLevel: image.SupportLevel,
+		})
+	}
+	return list
+}
+
+// CheckURL checks a URL by which hosts reach the appliance, and returns it without a slash at its
+// end. The error is a sentence.
+func (c Config) CheckURL(text string) (string, error) {
+	checked, err := reader{}.checked(text, "url")
+	if err != nil {
+		return "", fmt.Errorf("the URL is %q; expected an http:// or https:// URL without a query, such as "+
+			"https://192.0.2.10:8090", text)
+	}
+	return checked.(string), c.TLS.checkURLs([]string{checked.(string)})
+}
+
+// PreferredURLs returns the URLs of the appliance, like [Config.URLs]. Unless the configuration has
+// URLs, the preferred URL precedes those of this machine's addresses.
+func (c Config) PreferredURLs(preferred string, listening net.Addr) ([]string, error) {
+	urls, err := c.URLs(listening)
+	switch {
+	case len(c.URL) > 0 || preferred == "":
+		return urls, err
+	case err != nil:
+		return []string{preferred}, nil
+	}
+	return append([]string{preferred}, slices.DeleteFunc(urls, func(u string) bool { return u == preferred })...), nil
+}

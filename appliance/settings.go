@@ -1,0 +1,49 @@
+package appliance
+
+import (
+	"landfall/appliance/discovery"
+	"landfall/appliance/engine"
+	"landfall/appliance/settings"
+)
+
+// openSettings reads the settings of the site, and computes the URLs of the appliance, which depend
+// on them.
+func (a *Appliance) openSettings() error {
+	sealed, err := a.siteKey.Box(engine.SecretsPurpose, nil)
+	if err != nil {
+		return err
+	}
+	if a.settings, err = settings.Open(settings.Options{DB: a.db, Secrets: sealed, Fixed: settings.Fixed{
+		Releases: a.config.EngineReleases(), PullSecretFile: a.config.Mirror.PullSecret,
+		NTPSources: a.config.NTPSources, URLs: a.config.URL}}); err != nil {
+		return err
+	}
+	preferred := a.settings.URL()
+	if preferred != "" && len(a.config.URL) == 0 {
+		if _, err := a.config.CheckURL(preferred); err != nil {
+			a.log.Warn("The URL in the settings can't be used.", "error", err)
+			preferred = ""
+		}
+	}
+	if a.urls, err = a.config.PreferredURLs(preferred, a.address); err != nil {
+		return err
+	}
+	a.networks, err = discovery.NewNetworks(a.urls, a.boot)
+	return err
+}
+
+// newSetup returns the service that shows and changes the settings. It calls wake after a change of
+// the releases; wake may be nil.
+func (a *Appliance) newSetup(wake func()) *settings.Service {
+	plain := a.config
+	plain.URL = nil
+	candidates, err := plain.URLs(a.address)
+	if err != nil {
+		a.log.Warn("The addresses of this machine can't be listed.", "error", err)
+	}
+	return settings.NewService(settings.ServiceOptions{
+		Site: a.settings, Engine: a.engine, Trust: a.allowed, Payload: a.releases.Payload, Digest: a.rules.Digest,
+		CheckImage: a.images.CheckRelease, Rules: a.rules.At, URL: a.urls[0], Candidates: candidates,
+		CheckURL: a.config.CheckURL, Wake: wake, Clock: a.clock, Logger: a.log,
+	})
+}

@@ -1,0 +1,209 @@
+// Package settings holds the settings of the site that a person can change while the appliance
+// runs: releases, pull secret, SSH key, time servers and the URL for hosts. What the configuration
+// sets is fixed.
+//
+// [Site] keeps the values in the store and in memory. [Service] shows and changes them, and knows
+// what is still missing before the first installation.
+package settings
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-openapi/swag/conv"
+	"github.com/openshift/assisted-service/models"
+
+	"landfall/appliance/engine"
+	"landfall/appliance/release"
+	"landfall/appliance/sitekey"
+	"landfall/store"
+)
+
+// rows has a single row. The live feed reports its changes.
+var rows = store.NewBucket[row]("settings", 1)
+
+const rowKey = "site"
+
+// row is what people have set. It is not changed once it is in memory.
+type row struct {
+	Releases     []addedRelease `json:"releases,omitempty"`
+	PullSecret   string         `json:"pull_secret,omitempty"` // sealed
+	SSHPublicKey string         `json:"ssh_public_key,omitempty"`
+	NTPSources   []string       `json:"ntp_sources,omitempty"`
+	URL          string         `json:"url,omitempty"`
+}
+
+// addedRelease is a release that an administrator added.
+type addedRelease struct {
+	Version      string    `json:"version"`
+	Architecture string    `json:"architecture"` // as the API spells it
+	PullSpec     string    `json:"pull_spec"`
+	Digest       string    `json:"digest"`
+	Default      bool      `json:"default,omitempty"`
+	Allowed      bool      `json:"allowed,omitempty"` // the permission to use it came with it
+	By           string    `json:"by"`
+	At           time.Time `json:"at"`
+}
+
+func (r addedRelease) is(version, cpu string) bool {
+	return r.Version == version && r.Architecture == cpu
+}
+
+// Fixed holds the settings in the configuration. Each precedes the setting in the store, except the
+// releases, which come in addition.
+type Fixed struct {
+	Releases       []engine.ReleaseImage
+	PullSecretFile string // "" for none
+	NTPSources     []string
+	URLs           []string
+}
+
+// Options configures [Open].
+type Options struct {
+	DB      *store.DB
+	Secrets *sitekey.Box // seals the pull secret
+	Fixed   Fixed
+}
+
+// Site holds the settings. Its methods are safe for concurrent use.
+type Site struct {
+	options Options
+	writing sync.Mutex // makes the values in memory those of the last commit
+	values  atomic.Pointer[values]
+}
+
+// values are the settings in memory.
+type values struct {
+	row
+	releases []engine.ReleaseImage
+}
+
+// Open reads the settings.
+func Open(options Options) (*Site, error) {
+	s := &Site{options: options}
+	var stored row
+	if err := options.DB.View(func(tx *store.Tx) error {
+		found, err := rows.Get(tx, rowKey)
+		if err == nil {
+			stored = *found
+		}
+		return ignoreNotFound(err)
+	}); err != nil {
+		return nil, fmt.Errorf("read the settings of the site: %w", err)
+	}
+	s.keep(stored)
+	return s, nil
+}
+
+func ignoreNotFound(err error) error {
+	if errors.Is(err, store.ErrNotFound) {
+		return nil
+	}
+	return err
+}
+
+func (s *Site) keep(stored row) {
+	v := &values{row: stored, releases: slices.Clone(s.options.Fixed.Releases)}
+	for _, added := range stored.Releases {
+		v.releases = append(v.releases, engine.ReleaseImage{OpenshiftVersion: added.Version,
+			CPUArchitecture: added.Architecture, URL: added.PullSpec, Default: added.Default})
+	}
+	s.values.Store(v)
+}
+
+// change stores changed settings. The function changes a copy.
+func (s *Site) change(ctx context.Context, fn func(*row) error) error {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	changed := s.values.Load().row
+	changed.Releases, changed.NTPSources = slices.Clone(changed.Releases), slices.Clone(changed.NTPSources)
+	if err := fn(&changed); err != nil {
+		return err
+	}
+	if err := s.options.DB.Update(ctx, func(tx *store.Tx) error { return rows.Put(tx, rowKey, &changed) }); err != nil {
+		return fmt.Errorf("store the settings of the site: %w", err)
+	}
+	s.keep(changed)
+	return nil
+}
+
+// Releases returns the releases that the site offers, those of the configuration first. The caller
+// must not change the list.
+func (s *Site) Releases() []engine.ReleaseImage { return s.values.Load().releases }
+
+// NTPSources returns the time servers of the site. The caller must not change the list.
+func (s *Site) NTPSources() []string {
+	if len(s.options.Fixed.NTPSources) > 0 {
+		return s.options.Fixed.NTPSources
+	}
+	return s.values.Load().NTPSources
+}
+
+// SSHPublicKey returns the public keys of people who may log in to hosts, or "".
+func (s *Site) SSHPublicKey() string { return s.values.Load().SSHPublicKey }
+
+// URL returns the URL for hosts that a person has set, or "".
+func (s *Site) URL() string { return s.values.Load().URL }
+
+// PullSecret returns the site's pull secret, or "".
+func (s *Site) PullSecret() (string, error) {
+	if file := s.options.Fixed.PullSecretFile; file != "" {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return "", fmt.Errorf("read mirror.pull_secret: %w", err)
+		}
+		return strings.TrimSpace(string(data)), nil
+	}
+	secret, err := s.options.Secrets.Open(s.values.Load().PullSecret)
+	if err != nil {
+		return "", fmt.Errorf("read the site's pull secret: %w", err)
+	}
+	return secret, nil
+}
+
+// Offered returns the site's releases and pull secret for the packages that read releases.
+func (s *Site) Offered() release.Offered {
+	return release.Offered{PullSecret: s.PullSecret, Images: func() []release.Image {
+		var images []release.Image
+		for _, image := range s.Releases() {
+			images = append(images, release.Image{OpenshiftVersion: image.OpenshiftVersion,
+				CPUArchitecture: image.CPUArchitecture, URL: image.URL})
+		}
+		return images
+	}}
+}
+
+// CompleteCluster sets the pull secret and the SSH key of a request for a cluster if it lacks them.
+func (s *Site) CompleteCluster(params *models.ClusterCreateParams) error {
+	if params.SSHPublicKey == "" {
+		params.SSHPublicKey = s.SSHPublicKey()
+	}
+	return s.completeSecret(&params.PullSecret)
+}
+
+// CompleteInfraEnv is like CompleteCluster for an infra-env. An empty SSH key in the request means
+// no key.
+func (s *Site) CompleteInfraEnv(params *models.InfraEnvCreateParams) error {
+	if key := s.SSHPublicKey(); params.SSHAuthorizedKey == nil && key != "" {
+		params.SSHAuthorizedKey = &key
+	}
+	return s.completeSecret(&params.PullSecret)
+}
+
+func (s *Site) completeSecret(field **string) error {
+	if conv.Value(*field) != "" {
+		return nil
+	}
+	secret, err := s.PullSecret()
+	if err == nil && secret != "" {
+		*field = &secret
+	}
+	return err
+}
