@@ -39,6 +39,7 @@ import (
 	"landfall/appliance/mirror"
 	"landfall/appliance/mirror/site"
 	"landfall/appliance/osimage"
+	"landfall/appliance/overview"
 	"landfall/appliance/process"
 	"landfall/appliance/rehearsal"
 	"landfall/appliance/release"
@@ -371,11 +372,10 @@ func (a *Appliance) newServer() error {
 		console.OSImageOperations(a.images, int64(a.config.Limits.OSImageBytes)),
 		console.ReleaseOperations(a.allowed), console.SettingsOperations(a.setup),
 		console.MirrorOperations(a.mirror), console.MirrorProofOperations(a.proofs),
-		console.OperatorOperations(a.engine),
 		console.AMSOperations(a.ams, !a.config.AMS.Enabled), console.AMSTokenOperations(a.ams.Site),
-		console.MetricsOperations(metrics),
-		console.ABIOperations(a.abi), console.RehearsalOperations(a.rehearsals),
-		console.StaticNetworkOperations(a.engine),
+		console.MetricsOperations(metrics), console.ABIOperations(a.abi), console.RehearsalOperations(a.rehearsals),
+		console.OverviewOperations(overview.NewReader(a.db, a.bmcs.Servers, a.config.DataDir, a.clock)),
+		console.StaticNetworkOperations(a.engine), console.OperatorOperations(a.engine),
 		console.MachineOperations(a.agents), console.BMCOperations(bmc.NewService(a.bmcs, a.infraEnvs)),
 		console.AuditOperations(a.trail),
 		console.HostOperations(a.engine, a.bmcs),

@@ -1,0 +1,150 @@
+package overview
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/go-openapi/strfmt"
+	"github.com/jonboulle/clockwork"
+	"github.com/openshift/assisted-service/models"
+	"github.com/stretchr/testify/require"
+
+	"landfall/appliance/bmc"
+	"landfall/appliance/engine/record"
+	"landfall/store"
+)
+
+const clusterID = "0a5d0f3e-0000-4000-8000-000000000001"
+
+// site is a store with rows, and its reader.
+type site struct {
+	*Reader
+	t     *testing.T
+	db    *store.DB
+	dir   string
+	clock *clockwork.FakeClock
+	hosts int
+}
+
+func newSite(t *testing.T, servers ...*bmc.Server) *site {
+	s := &site{t: t, dir: t.TempDir(), clock: clockwork.NewFakeClockAt(time.Unix(1_700_000_000, 0))}
+	var err error
+	s.db, err = store.Open(t.Context(), filepath.Join(s.dir, "store"), store.Options{NoSync: true, Clock: s.clock})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.db.Close()) })
+	s.Reader = NewReader(s.db, func() ([]*bmc.Server, error) { return servers, nil }, s.dir, s.clock)
+	return s
+}
+
+func (s *site) addCluster(id, name, status string) {
+	row := &record.Cluster{}
+	row.API.Name, row.API.Status, row.API.OpenshiftVersion = name, &status, "4.20.8"
+	info := "about " + name
+	row.API.StatusInfo = &info
+	row.API.Progress = &models.ClusterProgressInfo{TotalPercentage: 40}
+	err := s.db.Update(s.t.Context(), func(tx *store.Tx) error { return record.Clusters.Put(tx, id, row) })
+	require.NoError(s.t, err)
+}
+
+func (s *site) addHost(name, status, cluster string) {
+	s.hosts++
+	id, env := strfmt.UUID("host-"+strconv.Itoa(s.hosts)), strfmt.UUID("env")
+	row := &record.Host{Hostname: name}
+	row.API.ID, row.API.InfraEnvID, row.API.Status = &id, env, &status
+	if cluster != "" {
+		of := strfmt.UUID(cluster)
+		row.API.ClusterID = &of
+	}
+	err := s.db.Update(s.t.Context(), func(tx *store.Tx) error {
+		return record.Hosts.Put(tx, record.HostKey(row), row)
+	})
+	require.NoError(s.t, err)
+}
+
+func (s *site) overview() *Overview {
+	shown, err := s.Overview()
+	require.NoError(s.t, err)
+	return shown
+}
+
+func TestOverview_emptySite(t *testing.T) {
+	shown := newSite(t).overview()
+	require.Empty(t, shown.Clusters)
+	require.Empty(t, shown.Hosts)
+	require.NotNil(t, shown.Installations)
+	require.NotNil(t, shown.Attention)
+}
+
+func TestOverview_countsByStatus(t *testing.T) {
+	s := newSite(t)
+	s.addCluster("a", "north", "installed")
+	s.addCluster("b", "south", "installed")
+	s.addCluster("c", "east", "installing")
+	s.addHost("one", "installed", "a")
+	s.addHost("two", "installing-in-progress", "c")
+	shown := s.overview()
+	require.Equal(t, map[string]int{"installed": 2, "installing": 1}, shown.Clusters)
+	require.Equal(t, map[string]int{"installed": 1, "installing-in-progress": 1}, shown.Hosts)
+	require.Equal(t, []Installation{{ID: "c", Name: "east", Version: "4.20.8", Status: "installing",
+		Info: "about east", Percent: 40}}, shown.Installations)
+	require.Empty(t, shown.Attention)
+}
+
+func TestOverview_attentionMostUrgentFirst(t *testing.T) {
+	failed := &bmc.Server{ID: "s", Error: &bmc.ErrorStatus{Type: bmc.RegistrationError, Message: "wrong password"}}
+	failed.Name = "rack1"
+	s := newSite(t, failed, &bmc.Server{ID: "fine"})
+	s.addCluster("a", "ready", "ready")
+	s.addCluster("b", "waiting", "installing-pending-user-action")
+	s.addCluster(clusterID, "failed", "error")
+	s.addHost("away", "disconnected", clusterID)
+	s.addHost("free", "known-unbound", "")
+	s.addHost("poor", "insufficient", clusterID)
+	shown := s.overview()
+	var names []string
+	for _, item := range shown.Attention {
+		names = append(names, item.Kind+" "+item.Name)
+	}
+	require.Equal(t, []string{"cluster failed", "cluster waiting", "server rack1", "host away", "cluster ready",
+		"host free"}, names)
+	require.Equal(t, 6, shown.AttentionTotal)
+	require.Equal(t, clusterID, shown.Attention[3].Cluster)
+	require.Equal(t, []int{2, 1}, []int{shown.Servers, shown.FailedServers})
+}
+
+func TestOverview_limitsTheLists(t *testing.T) {
+	s := newSite(t)
+	for i := range listLimit + 5 {
+		s.addHost("host", "disconnected", strconv.Itoa(i))
+	}
+	shown := s.overview()
+	require.Len(t, shown.Attention, listLimit)
+	require.Equal(t, listLimit+5, shown.AttentionTotal)
+}
+
+func TestDisk_measuresPartsOncePerMinute(t *testing.T) {
+	s := newSite(t)
+	write := func(bytes int) {
+		dir := filepath.Join(s.dir, "os-images")
+		require.NoError(t, os.MkdirAll(dir, 0o700))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "live.iso"), make([]byte, bytes), 0o600))
+	}
+	images := func() int64 {
+		for _, part := range s.overview().Disk.Parts {
+			if part.Name == "os-images" {
+				return part.Bytes
+			}
+		}
+		return 0
+	}
+	write(100)
+	require.EqualValues(t, 100, images())
+	write(200)
+	require.EqualValues(t, 100, images(), "the first measurement is still valid")
+	s.clock.Advance(usageInterval)
+	require.EqualValues(t, 200, images())
+	require.Positive(t, s.overview().Disk.Total)
+}
