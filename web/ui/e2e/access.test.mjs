@@ -162,6 +162,7 @@ describe('an appliance with accounts', { timeout: 8 * minute }, () => {
     await viewer.goto(site.url);
     await logIn(viewer, 'vera');
     await account('vera', viewer).waitFor();
+    await viewer.goto(`${site.url}/assisted-installer/clusters`);
     await viewer.getByRole('link', { name: 'guarded' }).waitFor();
     assert.equal(await viewer.locator('#button-create-new-cluster, #empty-state-new-cluster-button').count(), 0);
     assert.equal(await viewer.getByTestId('clusters-table').locator('tbody button').count(), 0);
@@ -216,6 +217,8 @@ describe('an appliance with accounts', { timeout: 8 * minute }, () => {
       await logIn(on, name);
       await account(name, on).waitFor();
       for (const path of [
+        '/',
+        '/settings',
         '/assisted-installer/clusters',
         `/assisted-installer/clusters/${cluster}`,
         ...(name === 'lena' ? [] : [`/assisted-installer/clusters/${other.id}`]),

@@ -54,8 +54,9 @@ describe('installation of a cluster', { timeout: 8 * minute }, () => {
 
   step('shows the list of clusters', async () => {
     await page.goto(site.url);
+    await page.getByRole('link', { name: 'Clusters', exact: true }).click();
     await page.waitForURL('**/assisted-installer/clusters');
-    assert.equal(await page.title(), 'Landfall');
+    assert.equal(await page.title(), 'Clusters · Landfall');
     await page
       .getByRole('button', { name: /create new cluster/i })
       .or(page.getByRole('button', { name: /create cluster/i }))

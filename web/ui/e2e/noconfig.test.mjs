@@ -24,7 +24,7 @@ describe('an appliance without configuration', { timeout: 60_000 }, () => {
   });
 
   step('reports in the wizard that there is no release', async () => {
-    await page.goto(site.url);
+    await page.goto(`${site.url}/assisted-installer/clusters`);
     await page
       .getByRole('button', { name: 'Create New Cluster' })
       .or(page.getByRole('link', { name: 'Create New Cluster' }))

@@ -1,15 +1,20 @@
 import { Suspense, lazy } from 'react';
-import { Bullseye, Page, Spinner } from '@patternfly/react-core';
-import { BrowserRouter, Route, Routes } from 'react-router-dom-v5-compat';
+import { Bullseye, Page, SkipToContent, Spinner } from '@patternfly/react-core';
+import { BrowserRouter, Route, Routes, useLocation } from 'react-router-dom-v5-compat';
 import { AccessProvider } from './access/AccessProvider';
 import { WholeSite } from './access/WholeSite';
 import { NeedsInternet } from './offline/NeedsInternet';
 import { UploadsProvider } from './osimages/UploadsProvider';
 import { Away } from './shell/Away';
 import { Header } from './shell/Header';
+import { NotFound } from './shell/NotFound';
+import { mainId, useFocusOnNavigation } from './shell/useFocusOnNavigation';
 import { LiveProvider } from './live/LiveProvider';
+import { isLibraryPath } from './live/page';
 
 const Installer = lazy(() => import('./Installer'));
+const HomePage = lazy(() => import('./overview/HomePage'));
+const SettingsPage = lazy(() => import('./settings/SettingsPage'));
 const OsImagesPage = lazy(() => import('./osimages/OsImagesPage'));
 const DoctorPage = lazy(() => import('./doctor/DoctorPage'));
 const NetworksPage = lazy(() => import('./networks/NetworksPage'));
@@ -28,7 +33,13 @@ export const App = () => (
     <AccessProvider>
       <LiveProvider>
         <UploadsProvider>
-          <Page masthead={<Header />} banner={<Away />}>
+          <Page
+            masthead={<Header />}
+            banner={<Away />}
+            mainContainerId={mainId}
+            skipToContent={<SkipToContent href={`#${mainId}`}>Skip to content</SkipToContent>}
+          >
+            <Navigation />
             <Suspense
               fallback={
                 <Bullseye>
@@ -37,6 +48,15 @@ export const App = () => (
               }
             >
               <Routes>
+                <Route path="/" element={<HomePage />} />
+                <Route
+                  path="/settings"
+                  element={
+                    <WholeSite>
+                      <SettingsPage />
+                    </WholeSite>
+                  }
+                />
                 <Route path="/os-images" element={<OsImagesPage />} />
                 <Route
                   path="/doctor"
@@ -66,7 +86,7 @@ export const App = () => (
                 />
                 <Route path="/access" element={<AccessPage />} />
                 <Route path="/reference" element={<ReferencePage />} />
-                <Route path="*" element={<Installer />} />
+                <Route path="*" element={<Others />} />
               </Routes>
             </Suspense>
             <NeedsInternet />
@@ -76,3 +96,11 @@ export const App = () => (
     </AccessProvider>
   </BrowserRouter>
 );
+
+const Navigation = () => {
+  useFocusOnNavigation();
+  return null;
+};
+
+/** The pages of the library, whose paths are its own. */
+const Others = () => (isLibraryPath(useLocation().pathname) ? <Installer /> : <NotFound />);

@@ -3,6 +3,7 @@ import {
   Feed,
   feedUrl,
   graceMilliseconds,
+  isAbout,
   parseChange,
   retryMilliseconds,
   silenceMilliseconds,
@@ -180,6 +181,18 @@ describe('Feed', () => {
     feed.subscribe(onNotice)();
     source().send('open');
     expect(onNotice).not.toHaveBeenCalled();
+  });
+});
+
+describe('isAbout', () => {
+  const changed = parseChange(JSON.stringify(change));
+
+  it.each([
+    ['its kind', changed, ['clusters', 'hosts'], true],
+    ['other kinds', changed, ['settings'], false],
+    ['missed changes', 'everything', ['settings'], true],
+  ] as const)('%s', (_, notice, kinds, is) => {
+    expect(notice && isAbout(notice, kinds)).toBe(is);
   });
 });
 

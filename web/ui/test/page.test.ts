@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { pageTitle, shownPage } from '../src/live/page';
+import { isLibraryPath, pageTitle, shownPage } from '../src/live/page';
 
 describe('shownPage', () => {
   it.each([
@@ -15,9 +15,24 @@ describe('shownPage', () => {
   });
 });
 
+describe('isLibraryPath', () => {
+  it.each([
+    ['/assisted-installer', true],
+    ['/assisted-installer/clusters/', true],
+    ['/assisted-installer/clusters/~new', true],
+    ['/assisted-installer/clusters/~new/4f63', true],
+    ['/assisted-installer/clusters/4f63', true],
+    ['/assisted-installer/clusters/4f63/hosts', false],
+    ['/assisted-installer/hosts', false],
+    ['/clusters', false],
+  ])('library at %s: %s', (path, isLibrary) => {
+    expect(isLibraryPath(path)).toBe(isLibrary);
+  });
+});
+
 describe('pageTitle', () => {
   it.each([
-    ['the list', '/', 'Landfall'],
+    ['the list', '/assisted-installer/clusters', 'Clusters · Landfall'],
     ['a new cluster', '/assisted-installer/clusters/~new', 'New cluster · Landfall'],
     ['a cluster', '/assisted-installer/clusters/4f63', 'harbour · Landfall'],
   ])('title of %s', (_, path, title) => {

@@ -1,10 +1,15 @@
+const kinds = ['clusters', 'hosts', 'infra-envs', 'events', 'bmcs', 'settings'] as const;
+
+/** The kind of a changed object. */
+type Kind = (typeof kinds)[number];
+
 /**
  * One entry of the appliance's change feed: an object of this kind was written or deleted at this
  * revision.
  */
 export type Change = {
   revision: number;
-  kind: 'clusters' | 'hosts' | 'infra-envs' | 'events' | 'bmcs';
+  kind: Kind;
   id: string;
   /** The cluster that the object belongs to; empty if it belongs to none. */
   cluster_id: string;
@@ -15,6 +20,10 @@ export type Change = {
  * missed.
  */
 export type Notice = Change | 'everything';
+
+/** Whether a notice is about one of these kinds. */
+export const isAbout = (notice: Notice, kinds: readonly Change['kind'][]): boolean =>
+  notice === 'everything' || kinds.includes(notice.kind);
 
 /**
  * `waiting` until the first connection, `away` once the appliance has not responded for a while.
@@ -194,8 +203,9 @@ export const parseChange = (data: string): Change | undefined => {
   if (typeof revision !== 'number' || typeof id !== 'string') {
     return undefined;
   }
-  if (kind !== 'clusters' && kind !== 'hosts' && kind !== 'infra-envs' && kind !== 'events' && kind !== 'bmcs') {
+  const known = kinds.find((one) => one === kind);
+  if (!known) {
     return undefined;
   }
-  return { revision, kind, id, cluster_id: typeof cluster === 'string' ? cluster : '' };
+  return { revision, kind: known, id, cluster_id: typeof cluster === 'string' ? cluster : '' };
 };

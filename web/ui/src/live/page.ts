@@ -3,6 +3,10 @@ export type ShownPage = { name: 'list' } | { name: 'new' } | { name: 'cluster'; 
 
 const address = /^\/assisted-installer\/clusters\/([^/]+)\/?/;
 
+/** Whether the library shows a page at this path. It would show the list at any other path. */
+export const isLibraryPath = (path: string): boolean =>
+  /^\/assisted-installer(\/clusters(\/[^/]+|\/~new\/[^/]+)?)?\/?$/.test(path);
+
 /** Reads the page from a path: `/assisted-installer/clusters[/~new | /{cluster id}]`. */
 export const shownPage = (path: string): ShownPage => {
   const name = address.exec(path)?.[1];
@@ -19,7 +23,7 @@ export const shownPage = (path: string): ShownPage => {
 export const pageTitle = (page: ShownPage, clusterName?: string): string => {
   switch (page.name) {
     case 'list':
-      return 'Landfall';
+      return 'Clusters · Landfall';
     case 'new':
       return 'New cluster · Landfall';
     case 'cluster':

@@ -2,7 +2,7 @@ import { Store } from '@openshift-assisted/ui-lib/ocm';
 import { ResourceUIState } from 'ui-lib/common/types/resource-ui-state';
 import { fetchClustersAsync } from 'ui-lib/ocm/store/slices/clusters/slice';
 import { fetchClusterAsync, forceReload } from 'ui-lib/ocm/store/slices/current-cluster/slice';
-import type { Notice } from './feed';
+import { isAbout, type Notice } from './feed';
 import { shownPage } from './page';
 import { Refresh } from './refresh';
 
@@ -40,7 +40,7 @@ export class StoreRefresher {
   /** Handles a notice of the feed. Notices that do not concern the page are ignored. */
   changed(notice: Notice): void {
     const page = shownPage(window.location.pathname);
-    if (page.name === 'list' && (notice === 'everything' || notice.kind !== 'events')) {
+    if (page.name === 'list' && isAbout(notice, ['clusters', 'hosts', 'infra-envs'])) {
       this.#list.changed();
     }
     if (page.name === 'cluster' && concerns(notice, page.clusterId)) {

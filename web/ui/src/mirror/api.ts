@@ -126,6 +126,10 @@ export const listReleases = async (signal?: AbortSignal): Promise<string[]> => {
 export const startProof = async (wanted: { release: string } | { cluster_id: string }): Promise<Proof> =>
   (await (await request('POST', `${root}/proofs`, { json: { ...wanted, fresh: true } })).json()) as Proof;
 
+/** The proofs without their results, the newest first. */
+export const listProofs = async (signal?: AbortSignal): Promise<Proof[]> =>
+  (await getJSON<{ proofs: Proof[] }>(`${root}/proofs`, signal)).proofs;
+
 export type Shown = { proof?: Proof };
 
 /**
@@ -136,7 +140,7 @@ export const shownProof = async (
   { started, cluster }: { started: string | undefined; cluster: string | undefined },
   signal?: AbortSignal,
 ): Promise<Shown> => {
-  const { proofs } = await getJSON<{ proofs: Proof[] }>(`${root}/proofs`, signal);
+  const proofs = await listProofs(signal);
   const shown =
     proofs.find(({ id }) => id === started) ??
     proofs.find(({ cluster_id }) => cluster === undefined || cluster_id === cluster);

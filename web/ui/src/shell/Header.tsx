@@ -25,9 +25,10 @@ import { Mark } from './Mark';
 import { StatusButton } from './StatusButton';
 import { chooseTheme, preferredTheme } from './theme';
 
-const Home = (props: Omit<LinkProps, 'to'>) => <Link {...props} to="/assisted-installer/clusters" />;
+const Home = (props: Omit<LinkProps, 'to'>) => <Link {...props} to="/" />;
 
 const pages: { path: string; name: string; isOfSite?: boolean }[] = [
+  { path: '/', name: 'Overview', isOfSite: true },
   { path: '/assisted-installer/clusters', name: 'Clusters' },
   { path: '/servers', name: 'Servers', isOfSite: true },
   { path: '/os-images', name: 'OS images' },
@@ -35,6 +36,7 @@ const pages: { path: string; name: string; isOfSite?: boolean }[] = [
   { path: '/mirror', name: 'Mirror' },
   { path: '/doctor', name: 'Doctor', isOfSite: true },
   { path: '/ams', name: 'OCM', isOfSite: true },
+  { path: '/settings', name: 'Settings', isOfSite: true },
   { path: '/reference', name: 'API' },
 ];
 
@@ -48,7 +50,7 @@ const Pages = () => {
     <Nav variant="horizontal" aria-label="Pages">
       <NavList>
         {shown.map(({ path, name }) => (
-          <NavItem key={path} isActive={pathname.startsWith(path)}>
+          <NavItem key={path} isActive={path === '/' ? pathname === path : pathname.startsWith(path)}>
             <Link to={path}>
               {name}
               {path === '/os-images' && share !== undefined && ` (uploading, ${String(share)} %)`}
@@ -74,7 +76,7 @@ export const Header = () => {
     <Masthead className="landfall-masthead" display={{ default: 'inline' }}>
       <MastheadMain>
         <MastheadBrand>
-          <MastheadLogo component={Home} className="landfall-logo" aria-label="Landfall: all clusters">
+          <MastheadLogo component={Home} className="landfall-logo" aria-label="Landfall: home">
             <Mark />
             <span>Landfall</span>
           </MastheadLogo>

@@ -1,0 +1,114 @@
+import { Button, Content, Flex, FlexItem, Grid, GridItem, PageSection, Stack, StackItem } from '@patternfly/react-core';
+import { useEffect } from 'react';
+import { Link } from 'react-router-dom-v5-compat';
+import { Requires } from '../access/AccessProvider';
+import { useRefetchOn } from '../live/useRefetchOn';
+import { PageStatus } from '../shell/PageStatus';
+import { moment } from '../shell/quantities';
+import { useAnswer } from '../shell/useAnswer';
+import { readOverview, type Overview } from './api';
+import { Attention } from './Attention';
+import { DiskCard } from './DiskCard';
+import { asCSV, save } from './export';
+import { Health } from './Health';
+import { Installations } from './Installations';
+import type { Setup } from './setup';
+import { StatesCard } from './StatesCard';
+
+// Percentages of installations and clocks change without notices.
+const wait = () => 30_000;
+const atMostEvery = 2_000;
+
+type Props = {
+  setup: Setup | undefined;
+  /** The error of the last request for it. */
+  error: Error | undefined;
+};
+
+/** The site at a glance: what needs a person, what is under way, and the health of its parts. */
+const OverviewPage = ({ setup, error: setupError }: Props) => {
+  const { answer, error, refetch } = useAnswer(readOverview, wait);
+  useRefetchOn(['clusters', 'hosts', 'bmcs'], refetch, atMostEvery);
+  useEffect(() => {
+    document.title = 'Overview · Landfall';
+  }, []);
+  return (
+    <div data-testid="overview">
+      <PageSection hasBodyWrapper={false}>
+        <Flex justifyContent={{ default: 'justifyContentSpaceBetween' }}>
+          <FlexItem>
+            <Content component="h1">Overview</Content>
+            {answer && <Content component="small">State of {moment(answer.at)}</Content>}
+          </FlexItem>
+          {answer && <Actions overview={answer} />}
+        </Flex>
+      </PageSection>
+      <PageSection hasBodyWrapper={false} isFilled>
+        <Stack hasGutter>
+          <PageStatus
+            failure=""
+            error={error ?? setupError}
+            hasAnswer={answer !== undefined}
+            waiting="Reading the overview"
+          />
+          {answer && (
+            <StackItem>
+              <Grid hasGutter>
+                <GridItem lg={8}>
+                  <Stack hasGutter>
+                    <Attention overview={answer} />
+                    <Installations installations={answer.installations} />
+                    <Health overview={answer} setup={setup} />
+                  </Stack>
+                </GridItem>
+                <GridItem lg={4}>
+                  <Stack hasGutter>
+                    <StatesCard noun="cluster" counts={answer.clusters} path="/assisted-installer/clusters" />
+                    <StatesCard noun="host" counts={answer.hosts} />
+                    <DiskCard disk={answer.disk} />
+                  </Stack>
+                </GridItem>
+              </Grid>
+            </StackItem>
+          )}
+        </Stack>
+      </PageSection>
+    </div>
+  );
+};
+
+export default OverviewPage;
+
+const Actions = ({ overview }: { overview: Overview }) => (
+  <Flex className="landfall-not-printed" gap={{ default: 'gapSm' }}>
+    <Requires role="operator">
+      <Button component={(props) => <Link {...props} to="/assisted-installer/clusters/~new" />}>
+        Create a cluster
+      </Button>
+    </Requires>
+    <Button
+      variant="secondary"
+      onClick={() => {
+        window.print();
+      }}
+    >
+      Print
+    </Button>
+    <Button
+      variant="secondary"
+      onClick={() => {
+        save('landfall-overview.csv', 'text/csv', asCSV(overview));
+      }}
+    >
+      Export as CSV
+    </Button>
+    <Button
+      variant="secondary"
+      onClick={() => {
+        save('landfall-overview.json', 'application/json', JSON.stringify(overview, undefined, 2));
+      }}
+    >
+      Export as JSON
+    </Button>
+  </Flex>
+);

@@ -1,0 +1,86 @@
+import { Alert, Content, PageSection, Stack, StackItem } from '@patternfly/react-core';
+import { useEffect } from 'react';
+import { useLocation } from 'react-router-dom-v5-compat';
+import { useMay } from '../access/AccessProvider';
+import { useRefetchOn } from '../live/useRefetchOn';
+import { PageStatus } from '../shell/PageStatus';
+import { useAct } from '../shell/useAct';
+import { useAnswer } from '../shell/useAnswer';
+import { readSettings, type Settings } from './api';
+import { PullSecret } from './PullSecret';
+import { Releases } from './Releases';
+import { SSHKey, TimeServers } from './Texts';
+import { URLSetting } from './URLSetting';
+
+const often = 1_000;
+const seldom = 30_000;
+const wait = (settings: Settings | undefined) =>
+  settings?.releases?.some(({ state }) => state === 'checking') ? often : seldom;
+
+/** The page of the site's settings. Administrators change them; others read them. */
+const SettingsPage = () => {
+  const { answer, error, refetch } = useAnswer(readSettings, wait);
+  const { act, failure } = useAct(refetch);
+  useRefetchOn(['settings'], refetch);
+  const administers = useMay('admin');
+  useEffect(() => {
+    document.title = 'Settings · Landfall';
+  }, []);
+  useShownSetting(answer !== undefined);
+  return (
+    <div data-testid="settings">
+      <PageSection hasBodyWrapper={false}>
+        <Content component="h1">Settings</Content>
+        <Content component="p">
+          New clusters and hosts use these settings. A setting of the configuration file can only be changed there.
+        </Content>
+      </PageSection>
+      <PageSection hasBodyWrapper={false} isFilled>
+        <Stack hasGutter>
+          <PageStatus
+            failure={failure}
+            error={error}
+            hasAnswer={answer !== undefined}
+            waiting="Reading the settings"
+          />
+          {!administers && (
+            <StackItem>
+              <Alert isInline variant="info" title="Only administrators can change the settings." />
+            </StackItem>
+          )}
+          {answer && (
+            <>
+              <StackItem>
+                <URLSetting setting={answer.url} act={act} />
+              </StackItem>
+              <StackItem>
+                <Releases releases={answer.releases ?? []} act={act} />
+              </StackItem>
+              <StackItem>
+                <PullSecret setting={answer.pull_secret} act={act} />
+              </StackItem>
+              <StackItem>
+                <SSHKey setting={answer.ssh_public_key} act={act} />
+              </StackItem>
+              <StackItem>
+                <TimeServers setting={answer.ntp_sources} act={act} />
+              </StackItem>
+            </>
+          )}
+        </Stack>
+      </PageSection>
+    </div>
+  );
+};
+
+export default SettingsPage;
+
+/** Scrolls to the setting that the address names, and focuses its first control. */
+const useShownSetting = (isReady: boolean) => {
+  const { hash, key } = useLocation();
+  useEffect(() => {
+    const section = isReady && hash.length > 1 ? document.getElementById(hash.slice(1)) : null;
+    section?.scrollIntoView({ block: 'start' });
+    section?.querySelector<HTMLElement>('input, textarea, select, button')?.focus({ preventScroll: true });
+  }, [hash, key, isReady]);
+};

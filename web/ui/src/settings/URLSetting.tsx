@@ -1,0 +1,66 @@
+import { Alert, Content, TextInput } from '@patternfly/react-core';
+import { useMay } from '../access/AccessProvider';
+import type { Act } from '../shell/useAct';
+import { changeSettings, type Settings } from './api';
+import { problemOfURL } from './check';
+import { Field } from './Field';
+import { Setting } from './Setting';
+import { useDraft } from './useDraft';
+
+/** The address by which hosts and BMCs reach the appliance. */
+export const URLSetting = ({ setting, act }: { setting: Settings['url']; act: Act }) => {
+  const draft = useDraft(setting.value);
+  const mayChange = useMay('admin') && !setting.fixed;
+  const candidates = setting.candidates ?? [];
+  return (
+    <Setting
+      id="url"
+      title="Address for hosts"
+      about="Hosts and BMCs reach this appliance at this address. Discovery images contain it."
+      isFixed={setting.fixed}
+    >
+      {setting.restart_needed && (
+        <Alert
+          isInline
+          className="landfall-alert"
+          variant="warning"
+          title="Restart the appliance: it uses the new address after its next start."
+          data-testid="restart-needed"
+        />
+      )}
+      {mayChange ? (
+        <Field
+          id="url-field"
+          label="Address"
+          hint={
+            candidates.length > 0
+              ? `Addresses of this machine: ${candidates.join(', ')}`
+              : 'Such as https://192.0.2.10:8090'
+          }
+          problem={problemOfURL(draft.text.trim())}
+          isChanged={draft.isChanged}
+          onSave={() => act(() => changeSettings({ url: draft.text.trim() }).then(draft.forget))}
+        >
+          <TextInput
+            id="url-field"
+            type="url"
+            list="url-candidates"
+            value={draft.text}
+            onChange={(_, text) => {
+              draft.edit(text);
+            }}
+          />
+          <datalist id="url-candidates">
+            {candidates.map((one) => (
+              <option key={one} value={one} />
+            ))}
+          </datalist>
+        </Field>
+      ) : (
+        <Content component="p" className="landfall-address">
+          {setting.value}
+        </Content>
+      )}
+    </Setting>
+  );
+};

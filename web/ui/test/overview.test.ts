@@ -1,0 +1,173 @@
+import { describe, expect, it } from 'vitest';
+import type { AmsStatus } from '../src/ams/api';
+import type { Proof } from '../src/mirror/api';
+import type { Item, Overview } from '../src/overview/api';
+import { asCSV } from '../src/overview/export';
+import { ofAms, ofProof, ofServers, ofSetup, toneOfDisk } from '../src/overview/health';
+import { nextLine, progressOf, type LineState, type Setup } from '../src/overview/setup';
+import { partsOf, pathOf, statesOf, wordOf } from '../src/overview/words';
+
+const setupOf = (...states: [id: string, state: LineState][]): Setup => ({
+  complete: false,
+  lines: states.map(([id, state]) => ({ id, state, result: `About ${id}.`, advice: 'Do it.' })),
+});
+
+describe('checklist', () => {
+  const setup = setupOf(['url', 'done'], ['ssh-key', 'optional'], ['release', 'failed'], ['pull-secret', 'missing']);
+
+  it('counts steps that are needed', () => {
+    expect(progressOf(setup)).toEqual({ done: 1, needed: 3 });
+  });
+
+  it('leads to the first step that a person must do', () => {
+    expect(nextLine(setup)?.id).toBe('release');
+    expect(nextLine(setupOf(['url', 'done'], ['os-image', 'checking']))).toBeUndefined();
+  });
+
+  it('gives the advice for what is not done', () => {
+    expect(ofSetup(setup).map(({ word, text }) => [word, text])).toEqual([
+      ['Good', 'About url.'],
+      ['Not set', 'About ssh-key. Do it.'],
+      ['Failed', 'About release. Do it.'],
+      ['Missing', 'About pull-secret. Do it.'],
+    ]);
+  });
+
+  it('leaves out lines that this page does not know', () => {
+    expect(ofSetup(setupOf(['moon', 'missing']))).toEqual([]);
+  });
+});
+
+describe('states', () => {
+  it('failures first, the same words once', () => {
+    const states = statesOf({ installed: 3, 'preparing-for-installation': 1, installing: 1, error: 2, known: 0 });
+    expect(states.map(({ text, count }) => [text, count])).toEqual([
+      ['Failed', 2],
+      ['Preparing', 1],
+      ['Installing', 1],
+      ['Installed', 3],
+    ]);
+    expect(statesOf({ installing: 1, 'installing-in-progress': 4 })).toEqual([
+      { text: 'Installing', tone: 'info', count: 5 },
+    ]);
+  });
+
+  it('keeps a status that has no words', () => {
+    expect(statesOf({ 'on-the-moon': 1 })).toEqual([{ text: 'on-the-moon', tone: undefined, count: 1 }]);
+  });
+
+  const item = (of: Partial<Item>): Item => ({
+    kind: 'cluster',
+    id: '1',
+    name: 'a',
+    status: 'error',
+    status_info: '',
+    ...of,
+  });
+
+  it.each([
+    ['a cluster', item({}), '/assisted-installer/clusters/1', 'Failed'],
+    ['a host', item({ kind: 'host', cluster_id: '2' }), '/assisted-installer/clusters/2', 'Failed'],
+    ['a free host', item({ kind: 'host', status: 'known-unbound' }), '/networks', 'Discovered, in no cluster'],
+    ['a server', item({ kind: 'server', status: 'registration error' }), '/servers', 'BMC error'],
+  ])('leads to %s', (_, of, path, word) => {
+    expect([pathOf(of), wordOf(of).text]).toEqual([path, word]);
+  });
+});
+
+describe('health', () => {
+  const proof = (of: Partial<Proof>): Proof => ({
+    id: '1',
+    release: '4.20.8',
+    why: 'ordered',
+    state: 'done',
+    started: '',
+    complete: true,
+    gaps: 0,
+    images: 3,
+    total: 9,
+    message: 'the mirror holds all 9 images',
+    ...of,
+  });
+
+  it.each([
+    ['none', undefined, 'Not checked', 'Check the mirror before you install.'],
+    ['running', proof({ state: 'running' }), 'Checking', '3 of 9 images of 4.20.8 are checked.'],
+    ['complete', proof({}), 'Complete', 'The mirror holds all 9 images.'],
+    ['incomplete', proof({ complete: false, message: '2 images are missing' }), 'Incomplete', '2 images are missing.'],
+    ['failed', proof({ state: 'failed', complete: false, message: 'no route' }), 'Failed', 'No route.'],
+  ])('proof: %s', (_, of, word, text) => {
+    expect(ofProof(of)).toMatchObject({ word, text });
+  });
+
+  it.each([
+    [0, 0, 'None', 'No server is controlled by its BMC.'],
+    [1, 0, 'Good', '1 server, no errors.'],
+    [3, 1, 'Errors', '1 of 3 servers with errors.'],
+  ])('%d servers, %d failed', (servers, failed, word, text) => {
+    expect(ofServers({ servers, failed_servers: failed } as Overview)).toMatchObject({ word, text });
+  });
+
+  it.each([
+    ['needs a person', { attention: 1, waiting: 4 }, '1 cluster cannot be reported without a person.'],
+    ['pending', { attention: 0, waiting: 4 }, '4 clusters waiting to be sent.'],
+    ['sent', { attention: 0, waiting: 0 }, 'Nothing is waiting to be sent.'],
+  ])('queue: %s', (_, counts, text) => {
+    expect(ofAms({ state: 'online', ...counts } as AmsStatus)?.text).toBe(text);
+  });
+
+  it('does not mention a connection that is switched off', () => {
+    expect(ofAms({ state: 'off', attention: 0, waiting: 1 } as AmsStatus)).toBeUndefined();
+  });
+
+  it.each([
+    [50, 100, undefined],
+    [10, 100, 'warning'],
+    [1, 100, 'danger'],
+    [0, 0, undefined],
+  ])('%d of %d bytes free', (free, total, tone) => {
+    expect(toneOfDisk(free, total)).toBe(tone);
+  });
+
+  it('adds the entries with the same content', () => {
+    expect(
+      partsOf([
+        { name: 'os-images', bytes: 5 },
+        { name: 'store', bytes: 4 },
+        { name: '', bytes: 3 },
+        { name: 'other', bytes: 1 },
+      ]),
+    ).toEqual([
+      { name: 'Database', bytes: 7 },
+      { name: 'Live ISOs', bytes: 5 },
+      { name: 'other', bytes: 1 },
+    ]);
+  });
+});
+
+describe('export', () => {
+  it('quotes texts, and defuses formulas', () => {
+    const overview: Overview = {
+      at: '2026-01-01T00:00:00Z',
+      clusters: { installed: 1 },
+      hosts: {},
+      servers: 0,
+      failed_servers: 0,
+      installations: [
+        { id: '1', name: 'east', openshift_version: '4.20.8', status: 'installing', status_info: '', percent: 40 },
+      ],
+      attention: [{ kind: 'host', id: '2', name: '=cmd()', status: 'error', status_info: 'It said "no", twice' }],
+      attention_total: 1,
+      disk: { path: '/data', free_bytes: 1, total_bytes: 2, parts: [] },
+    };
+    expect(asCSV(overview).split('\r\n')).toEqual([
+      'section,name,value,details',
+      'clusters,Installed,1,',
+      'installation,east,40 %,OpenShift 4.20.8',
+      `host,'=cmd(),Failed,"It said ""no"", twice"`,
+      'disk,free,1,bytes',
+      'disk,total,2,bytes',
+      '',
+    ]);
+  });
+});
