@@ -203,9 +203,11 @@ func (r *Rules) tableHoles(t *table, add func(HoleKind, string, bool, string, ..
 			replaced, t.origin, t.prefix, t.origin)
 	}
 	if strings.Contains(t.origin, " and ") {
-		add(HoleEqualPrefix, t.prefix, false,
-			"There are several rules for %s: %s. Their mirrors are tried one after the other, in this order: %s.",
-			t.prefix, t.origin, locations(t.mirrors))
+		tried := "Their mirrors are tried one after the other, in this order: " + locations(t.mirrors)
+		if len(t.mirrors) == 1 {
+			tried = "All of them name the same mirror: " + locations(t.mirrors)
+		}
+		add(HoleEqualPrefix, t.prefix, false, "There are several rules for %s: %s. %s.", t.prefix, t.origin, tried)
 	}
 	digests, tags := 0, 0
 	for _, m := range t.mirrors {

@@ -93,6 +93,11 @@ func TestHoles(t *testing.T) {
 				"\"a.example.com/team\"\n", digestSet("t", "quay.io/team", "", "b.example.com/team")),
 			map[HoleKind]string{HoleEqualPrefix: "tried one after the other, in this order: a.example.com/team, " +
 				"b.example.com/team"}},
+		{"equal prefixes with the same mirror",
+			rulesOf(t, "[[registry]]\nlocation = \"quay.io/team\"\n[[registry.mirror]]\nlocation = "+
+				"\"b.example.com/team\"\npull-from-mirror = \"digest-only\"\n",
+				digestSet("t", "quay.io/team", "", "b.example.com/team")),
+			map[HoleKind]string{HoleEqualPrefix: "All of them name the same mirror: b.example.com/team."}},
 		{"a mirror that is forbidden", rulesOf(t, "", digestSet("t", "quay.io/team", "NeverContactSource",
 			"b.example.com/team"), digestSet("b", "b.example.com", "NeverContactSource")),
 			map[HoleKind]string{HoleBlocked: "never contacted: the rule for b.example.com",

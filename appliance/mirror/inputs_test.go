@@ -102,6 +102,37 @@ func TestLoad_missingFile(t *testing.T) {
 	}
 }
 
+func TestLoad_fileWithoutRules(t *testing.T) {
+	directory := t.TempDir()
+	for name, content := range map[string]string{
+		"empty.yaml":     "",
+		"configmap.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n",
+		"imageset.yaml":  "apiVersion: mirror.openshift.io/v2alpha1\nkind: ImageSetConfiguration\n",
+		"nolist.yaml": "apiVersion: config.openshift.io/v1\nkind: ImageDigestMirrorSet\nmetadata: {name: a}\n" +
+			"spec: {imageDigestMirrors: []}\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(directory, name)
+			require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
+			_, err := Load(Files{MirrorSets: []string{path}})
+			require.ErrorContains(t, err, path)
+			require.ErrorContains(t, err, "contains no mirror rules; expected an ImageDigestMirrorSet")
+		})
+	}
+	t.Run("a directory of other objects", func(t *testing.T) {
+		_, err := Load(Files{MirrorSets: []string{directory}})
+		require.ErrorContains(t, err, "contains no mirror rules")
+	})
+	t.Run("a catalog only", func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "catalog.yaml")
+		require.NoError(t, os.WriteFile(path, []byte("apiVersion: operators.coreos.com/v1alpha1\n"+
+			"kind: CatalogSource\nmetadata: {name: a, namespace: openshift-marketplace}\n"+
+			"spec: {image: r.example/c:1}\n"), 0o600))
+		_, err := Load(Files{MirrorSets: []string{path}})
+		require.NoError(t, err)
+	})
+}
+
 const mirrorSetsYAML = `---
 # oc-mirror writes several documents
 apiVersion: config.openshift.io/v1

@@ -112,10 +112,21 @@ func Read(files Files) (Sources, error) {
 		if err != nil {
 			return Sources{}, err
 		}
+		before := len(s.MirrorSets)
 		for _, p := range paths {
 			if err := appendFile(&s.MirrorSets, p); err != nil {
 				return Sources{}, err
 			}
+		}
+		sets := &mirrorSets{}
+		for _, doc := range s.MirrorSets[before:] {
+			if err := sets.add(doc); err != nil {
+				return Sources{}, err
+			}
+		}
+		if len(sets.sources)+len(sets.objects) == 0 {
+			return Sources{}, &InputError{path, "", "contains no mirror rules; expected an ImageDigestMirrorSet, an " +
+				"ImageTagMirrorSet or an ImageContentSourcePolicy, as oc-mirror writes them"}
 		}
 	}
 	if files.CABundle != "" {
