@@ -46,14 +46,20 @@ func Line(text string) string {
 	return strings.Join(lines, "; ")
 }
 
-// Capitalize returns the text with an upper-case first letter.
+// Capitalize returns the text with an upper-case first letter. It does not change names of files,
+// hosts and programs at the beginning of a text, such as rules.yaml, host-1 and /etc/hosts.
 func Capitalize(text string) string {
 	first, size := utf8.DecodeRuneInString(text)
-	if first == utf8.RuneError {
+	word, _, _ := strings.Cut(text, " ")
+	if first == utf8.RuneError || strings.ContainsFunc(strings.TrimRight(word, ",.;:!?"), inName) {
 		return text
 	}
 	return string(unicode.ToUpper(first)) + text[size:]
 }
+
+// inName reports whether a character appears in names of files, hosts and programs, but not in
+// words.
+func inName(r rune) bool { return !unicode.IsLetter(r) && r != '\'' && r != '’' }
 
 // Shorten cuts a text to at most limit bytes at a character boundary, and marks the cut with an
 // ellipsis.

@@ -22,6 +22,11 @@ func TestNew(t *testing.T) {
 		"a sentence already": {errors.New("The disk is full."), "The disk is full."},
 		"not ASCII":          {errors.New("änderung"), "Änderung."},
 		"invalid UTF-8":      {errors.New("\xff"), "\xff."},
+		"a file's name":      {errors.New("rules.yaml: is not YAML"), "rules.yaml: is not YAML."},
+		"a path":             {errors.New("/etc/hosts is empty"), "/etc/hosts is empty."},
+		"a host's name":      {errors.New("host-1 is off"), "host-1 is off."},
+		"a contraction":      {errors.New("can't be read"), "Can't be read."},
+		"a word and a colon": {errors.New("mirror: no answer"), "Mirror: no answer."},
 		"joined errors":      {errors.Join(errors.New("first"), errors.New("second")), "First; second."},
 	} {
 		t.Run(name, func(t *testing.T) { require.Equal(t, test.want, sentence.New(test.err)) })
