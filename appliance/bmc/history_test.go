@@ -100,7 +100,8 @@ func TestActivity_runningAttempt(t *testing.T) {
 	require.Equal(t, "The next attempt is at 12:00:01 UTC.", r.activity(now))
 	require.Equal(t, "The next attempt is running.", r.activity(now.Add(time.Second)))
 	r.State, r.Step = Provisioning, stepInsert
-	require.Equal(t, "It is being booted from the image: insert the image.", r.activity(now.Add(time.Second)))
+	require.Equal(t, "It is being booted from the image. Current step: insert the image.",
+		r.activity(now.Add(time.Second)))
 }
 
 func TestRefusedConnection_schemeOfAddress(t *testing.T) {

@@ -85,7 +85,7 @@ func (r *row) activity(now time.Time) string {
 	case r.System == nil, !r.CredentialsGood:
 		return "Its BMC is being inspected."
 	case r.State == Provisioning:
-		return "It is being booted from the image: " + stepText[r.Step] + "."
+		return "It is being booted from the image. Current step: " + stepText[r.Step] + "."
 	case r.State == Deprovisioning:
 		return "The image is being ejected and the server powered off."
 	case r.Pending != nil:
