@@ -92,7 +92,7 @@ func newCourierFill() *cobra.Command {
 				return writeJSON(cmd.OutOrStdout(), filled)
 			}
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %d images, %d layers and configs, %s; fetched now: %s\n",
-				dir, filled.Images, filled.Blobs, inMB(filled.Bytes), inMB(filled.Fetched))
+				dir, filled.Images, filled.Blobs, sizeText(filled.Bytes), sizeText(filled.Fetched))
 			return err
 		},
 	}
@@ -175,7 +175,7 @@ func newCourierPush() *cobra.Command {
 			}
 			if !asJSON {
 				fmt.Fprintf(cmd.OutOrStdout(), "%d images, %d layers and configs, %s are in the mirror\n",
-					pushed.Images, pushed.Blobs, inMB(pushed.Bytes))
+					pushed.Images, pushed.Blobs, sizeText(pushed.Bytes))
 			}
 			signatures, err := appliance.importSignatures(cmd.Context(), o.Dir, cmd.ErrOrStderr())
 			if err != nil {

@@ -123,12 +123,17 @@ func (d *demo) watch(ctx context.Context, api *client, id strfmt.UUID) error {
 	line := newProgress(d.errOut)
 	defer line.end()
 	started := false
+	var reasons reasons
 	for {
 		cluster, err := api.cluster(ctx, id.String())
 		if err != nil {
 			return fmt.Errorf("read the cluster: %w", err)
 		}
 		line.show(cluster)
+		for _, reason := range reasons.observe(cluster) {
+			line.end()
+			d.print("%s\n", reason)
+		}
 		switch status := conv.Value(cluster.Status); {
 		case status == models.ClusterStatusInstalled:
 			return nil
@@ -162,6 +167,46 @@ func (d *demo) ready(cluster *models.Cluster) bool {
 		}
 	}
 	return readyHosts >= d.hosts
+}
+
+// reasons finds the reasons that keep a cluster from being installed. A cluster and its hosts are
+// insufficient for some moments at the beginning, so only a reason that many observations in a row
+// have found counts.
+type reasons struct {
+	seen map[strfmt.UUID]observed
+}
+
+type observed struct {
+	reason string
+	times  int
+}
+
+// reasonObservations are three seconds of polling.
+const reasonObservations = 15
+
+// observe returns the reasons that have lasted, each once.
+func (r *reasons) observe(cluster *models.Cluster) (lasting []string) {
+	if r.seen == nil {
+		r.seen = map[strfmt.UUID]observed{}
+	}
+	note := func(id *strfmt.UUID, subject string, status, info *string) {
+		last, reason := r.seen[*id], ""
+		if conv.Value(status) == models.HostStatusInsufficient {
+			reason = subject + " can't be installed yet. " + conv.Value(info)
+		}
+		if last.reason != reason {
+			last = observed{reason: reason}
+		}
+		if last.times++; last.times == reasonObservations && reason != "" {
+			lasting = append(lasting, reason)
+		}
+		r.seen[*id] = last
+	}
+	note(cluster.ID, "The cluster "+cluster.Name, cluster.Status, cluster.StatusInfo)
+	for _, host := range cluster.Hosts {
+		note(host.ID, "The host "+host.RequestedHostname, host.Status, host.StatusInfo)
+	}
+	return lasting
 }
 
 // waitingFor returns the reason why a cluster waits: its status text and the status texts of its

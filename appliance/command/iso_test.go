@@ -254,7 +254,7 @@ func TestISOImport_resumesSameFileOnly(t *testing.T) {
 	interrupt()
 	got := landfall(t, "iso", "import", file, "--url", url)
 	require.Contains(t, requireDone(t, got), digestOf(t, file))
-	require.Contains(t, got.errOut, "continuing the import that was interrupted after 1.0 MB")
+	require.Contains(t, got.errOut, "continuing the import that was interrupted after 1.0 MiB")
 	requireDone(t, landfall(t, "iso", "remove", "live.iso", "--url", url))
 
 	interrupt()

@@ -66,7 +66,7 @@ func newISOImport() *cobra.Command {
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s %s: OpenShift %s, %s, %s, %s, sha256 %s\n",
 				image.ID, image.Progress(),
 				orDash(image.OpenshiftVersion), orDash(image.CPUArchitecture), orDash(image.VolumeID),
-				inMB(image.SizeBytes), orDash(image.SHA256))
+				sizeText(image.SizeBytes), orDash(image.SHA256))
 			return err
 		},
 	}
@@ -183,7 +183,7 @@ func (o *isoImport) upload(ctx context.Context, in io.Reader, up *osimage.Upload
 	defer bar.end()
 	sum := sha256.New()
 	if up.Offset > 0 {
-		fmt.Fprintf(o.errOut, "landfall: continuing the import that was interrupted after %s\n", inMB(up.Offset))
+		fmt.Fprintf(o.errOut, "landfall: continuing the import that was interrupted after %s\n", sizeText(up.Offset))
 		if _, err := io.CopyN(io.MultiWriter(sum, bar), in, up.Offset); err != nil {
 			return nil, fmt.Errorf("read %s: %w", o.announced.Name, err)
 		}

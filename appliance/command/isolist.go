@@ -82,7 +82,7 @@ func writeOSImages(out io.Writer, asJSON bool, images []osimage.Image) error {
 	for _, image := range images {
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\n", image.ID, orDash(image.OpenshiftVersion),
 			orDash(image.CPUArchitecture), orDash(image.VolumeID),
-			inMB(max(image.SizeBytes, image.TotalBytes)), image.Source, image.InUseBy, image.Progress())
+			sizeText(max(image.SizeBytes, image.TotalBytes)), image.Source, image.InUseBy, image.Progress())
 	}
 	return table.Flush()
 }
@@ -94,11 +94,20 @@ func orDash(text string) string {
 	return text
 }
 
-func inMB(bytes int64) string {
+// sizeText formats a number of bytes like the page does: 1.2 GiB, 512 bytes; "-" for 0.
+func sizeText(bytes int64) string {
 	if bytes == 0 {
 		return "-"
 	}
-	return fmt.Sprintf("%.1f MB", float64(bytes)/1e6)
+	if bytes < 1<<10 {
+		return fmt.Sprintf("%d bytes", bytes)
+	}
+	value, unit := float64(bytes)/(1<<10), 0
+	units := []string{"KiB", "MiB", "GiB", "TiB"}
+	for value >= 1<<10 && unit < len(units)-1 {
+		value, unit = value/(1<<10), unit+1
+	}
+	return fmt.Sprintf("%.1f %s", value, units[unit])
 }
 
 func newISOVerify() *cobra.Command {

@@ -148,7 +148,11 @@ func writeProof(out io.Writer, proof *site.Proof) error {
 	}
 	line("%s %s", proof.Release, report.Version)
 	for _, fault := range report.Faults {
-		line("FAULT %s (%d images)", fault.Text, fault.Images)
+		images := "images"
+		if fault.Images == 1 {
+			images = "image"
+		}
+		line("FAULT %s (%d %s)", fault.Text, fault.Images, images)
 	}
 	for i := range report.Results {
 		if result := &report.Results[i]; result.Gap() && result.Text != "" {
