@@ -33,6 +33,9 @@ describe('description of the API', { timeout: 60_000 }, () => {
     const field = (name) => page.getByRole('grid', { name: 'Fields of the body' }).getByText(name, { exact: true });
     await field('pull_secret').first().waitFor();
     await page.getByRole('grid', { name: 'Answers' }).getByText('422', { exact: true }).waitFor();
+    const curl = await page.getByRole('textbox', { name: 'curl line for v2RegisterCluster' }).inputValue();
+    assert.match(curl, /^curl -fsS -X POST -H "Authorization: Bearer \$LANDFALL_TOKEN" .*"name":"NAME"/);
+    assert.ok(curl.endsWith(`'${site.url}/api/assisted-install/v2/clusters'`), curl);
     await browser.screenshot('an-operation');
     const download = page.waitForEvent('download');
     await page.getByRole('link', { name: /^Download this document/ }).click();

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { fieldsOf, groupsOf, typeOf, type Document } from '../src/reference/document';
+import { curlLine, fieldsOf, groupsOf, typeOf, type Document, type Operation } from '../src/reference/document';
 
 const api: Document = {
   info: { title: 'API', version: '1' },
@@ -88,5 +88,62 @@ describe('description of the API', () => {
     [{ type: 'array' }, 'list of anything'],
   ])('type of %j', (schema, name) => {
     expect(typeOf(schema)).toBe(name);
+  });
+
+  const operation: Operation = {
+    id: 'x', method: 'GET', path: '/api/v2/hosts/{host_id}', summary: '', added: false, parameters: [], body: [],
+    bodyType: '', bodyFormat: '', answersFile: false, answers: [],
+  };
+  const field = (name: string, type: string, required = true, depth = 0) => ({ name, type, required, depth });
+  it.each<[string, Partial<Operation>, string, string]>([
+    ['a read', {}, 'http://a:8090', `curl -fsS -H "T" 'http://a:8090/api/v2/hosts/HOST_ID'`],
+    ['over TLS', {}, 'https://a', `curl -fsS --cacert ca.crt -H "T" 'https://a/api/v2/hosts/HOST_ID'`],
+    [
+      'required parameters only',
+      {
+        parameters: [
+          { name: 'file_name', place: 'query', required: true, type: 'string' },
+          { name: 'other', place: 'query', required: false, type: 'string' },
+          { name: 'if-match', place: 'header', required: true, type: 'string' },
+        ],
+        answersFile: true,
+      },
+      'http://a',
+      `curl -fsS -H "T" -H 'if-match: IF_MATCH' -o FILE 'http://a/api/v2/hosts/HOST_ID?file_name=FILE_NAME'`,
+    ],
+    [
+      'a body of required fields',
+      {
+        method: 'POST',
+        bodyFormat: 'application/json',
+        body: [
+          field('name', 'string'),
+          field('inner', 'string', true, 1),
+          field('kind', '"a" | "b"'),
+          field('count', 'integer, int64'),
+          field('wanted', 'boolean'),
+          field('free', 'string', false),
+        ],
+      },
+      'http://a',
+      `curl -fsS -X POST -H "T" -H 'Content-Type: application/json' ` +
+        `-d '{"name":"NAME","kind":"a","count":0,"wanted":false}' 'http://a/api/v2/hosts/HOST_ID'`,
+    ],
+    [
+      'a form',
+      { method: 'POST', bodyFormat: 'multipart/form-data', body: [field('upfile', 'string, binary')] },
+      'http://a',
+      `curl -fsS -X POST -H "T" -F upfile=@FILE 'http://a/api/v2/hosts/HOST_ID'`,
+    ],
+    [
+      'a file as the body',
+      { method: 'PUT', bodyFormat: 'application/octet-stream' },
+      'http://a',
+      `curl -fsS -X PUT -H "T" -H 'Content-Type: application/octet-stream' --data-binary @FILE ` +
+        `'http://a/api/v2/hosts/HOST_ID'`,
+    ],
+  ])('a line of curl for %s', (_name, changes, origin, line) => {
+    const token = 'Authorization: Bearer $LANDFALL_TOKEN';
+    expect(curlLine({ ...operation, ...changes }, origin)).toBe(line.replace('"T"', `"${token}"`));
   });
 });

@@ -17,9 +17,10 @@ import {
 } from '@patternfly/react-core';
 import { Table, Tbody, Td, Th, Thead, Tr } from '@patternfly/react-table';
 import { useEffect, useMemo, useState } from 'react';
+import { Copyable } from '../image/Copyable';
 import { getJSON, sentenceOf } from '../shell/request';
 import { useAnswer } from '../shell/useAnswer';
-import { groupsOf, type Document, type Field, type Operation } from './document';
+import { curlLine, groupsOf, type Document, type Field, type Operation } from './document';
 
 const address = '/api/assisted-install/v2/openapi';
 const askForDocument = (signal: AbortSignal) => getJSON<Document>(address, signal);
@@ -132,6 +133,9 @@ const Details = ({ operation }: { operation: Operation }) => (
   <Stack hasGutter>
     <StackItem>
       <Content component="small">{operation.id}</Content>
+    </StackItem>
+    <StackItem>
+      <Copyable label={`curl line for ${operation.id}`}>{curlLine(operation, window.location.origin)}</Copyable>
     </StackItem>
     {operation.parameters.length > 0 && (
       <StackItem>

@@ -39,6 +39,8 @@ export type Operation = {
   parameters: Parameter[];
   body: Field[];
   bodyType: string;
+  bodyFormat: string; // media type; '' without a body
+  answersFile: boolean; // the answer is not JSON
   answers: Answer[];
 };
 
@@ -115,6 +117,11 @@ const operationOf = (document: Document, method: string, path: string, described
     })),
     body: fieldsOf(document, body),
     bodyType: typeOf(body),
+    bodyFormat: Object.keys(described.requestBody?.content ?? {})[0] ?? '',
+    answersFile: Object.entries(described.responses).some(
+      ([status, { content }]) =>
+        status.startsWith('2') && Object.keys(content ?? {}).some((type) => type !== 'application/json'),
+    ),
     answers: Object.entries(described.responses).map(([status, { description, content }]) => ({
       status,
       meaning: description,
@@ -146,4 +153,52 @@ export const groupsOf = (document: Document, search: string): Group[] => {
     }
   }
   return [...groups].map(([name, operations]) => ({ name, operations }));
+};
+
+const placeholder = (name: string): string => name.replaceAll(/[^A-Za-z0-9]+/g, '_').toUpperCase();
+
+/** The required fields of a body as JSON, with placeholders as values. */
+const exampleOf = (fields: readonly Field[]): string => {
+  const values = fields
+    .filter(({ depth, required }) => depth === 0 && required)
+    .map(({ name, type }): [string, unknown] => {
+      const first = /^"([^"]*)" \|/.exec(type)?.[1];
+      return [name, first ?? (/^(integer|number)/.test(type) ? 0 : type === 'boolean' ? false : placeholder(name))];
+    });
+  return JSON.stringify(Object.fromEntries(values));
+};
+
+/**
+ * A line for a shell that calls the operation. Placeholders are in capital letters; the token comes
+ * from the variable LANDFALL_TOKEN. Certificates of the appliance's own authority need its file.
+ */
+export const curlLine = ({ method, path, parameters, body, bodyFormat, answersFile }: Operation, origin: string) => {
+  const query = parameters
+    .filter(({ place, required }) => place === 'query' && required)
+    .map(({ name }) => `${name}=${placeholder(name)}`)
+    .join('&');
+  const url = origin + path.replaceAll(/\{([^}]+)\}/g, (_, name: string) => placeholder(name)) + (query && `?${query}`);
+  const parts = ['curl -fsS'];
+  if (origin.startsWith('https:')) {
+    parts.push('--cacert ca.crt');
+  }
+  if (method !== 'GET') {
+    parts.push(`-X ${method}`);
+  }
+  parts.push('-H "Authorization: Bearer $LANDFALL_TOKEN"');
+  for (const { name } of parameters.filter(({ place, required }) => place === 'header' && required)) {
+    parts.push(`-H '${name}: ${placeholder(name)}'`);
+  }
+  if (bodyFormat === 'application/json') {
+    parts.push(`-H 'Content-Type: application/json' -d '${exampleOf(body)}'`);
+  } else if (bodyFormat === 'multipart/form-data') {
+    const field = body.find(({ depth }) => depth === 0)?.name ?? 'file';
+    parts.push(`-F ${field}=@FILE`);
+  } else if (bodyFormat !== '') {
+    parts.push(`-H 'Content-Type: ${bodyFormat}' --data-binary @FILE`);
+  }
+  if (answersFile) {
+    parts.push('-o FILE');
+  }
+  return [...parts, `'${url}'`].join(' ');
 };
