@@ -88,7 +88,7 @@ func TestMirrorGaps_listedSignedAndCounted(t *testing.T) {
 	requireRefusal(t, call(t, http.MethodGet, address+mirrorPath+"/proofs/"+proof.ID+"/list", nil), http.StatusConflict,
 		"The shopping list is empty")
 	requireRefusal(t, call(t, http.MethodPost, address+mirrorPath+"/proofs", object{"release": "4.1.0"}),
-		http.StatusNotFound, "no release 4.1.0 under release_images")
+		http.StatusNotFound, "no release 4.1.0; add it in the settings")
 	requireRefusal(t, call(t, http.MethodPost, address+mirrorPath+"/proofs", object{}), http.StatusBadRequest,
 		"either a release")
 }

@@ -225,7 +225,7 @@ func TestOSImages_fromReleaseInMirror(t *testing.T) {
 	})
 	list := osImagesAt(t, address)
 	requireSentence(t, list[1].Message,
-		"release_images contains no release 4.1.0 for x86_64; add the release, or give the pull spec of its "+
+		"the site has no release 4.1.0 for x86_64; add the release, or give the pull spec of its "+
 			"release image")
 }
 

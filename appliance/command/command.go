@@ -22,6 +22,7 @@ import (
 	"landfall/appliance/command/release"
 	"landfall/appliance/command/sealedimages"
 	"landfall/appliance/command/sealing"
+	"landfall/appliance/command/settings"
 	"landfall/appliance/command/trust"
 	"landfall/appliance/config"
 	"landfall/appliance/simulate/installer"
@@ -104,6 +105,7 @@ func newRoot() (*cobra.Command, *bool) {
 		newKubeconfig(), newCredentials(), newISO(), newMirror(), newCourier(), newDoctor(), newImport(), newExport(),
 		newRehearse(), newJournal(), newAMS(), newBMC(), newRelease(), audit.New(), sealing.New(), newVersion())
 	group(root, trust.Commands(group)...)
+	group(root, settings.Commands(group)...)
 	machines := &cobra.Command{Use: "agent-tokens", Short: "Show, renew and revoke the tokens of machines"}
 	group(machines, agenttokens.Commands()...)
 	images := &cobra.Command{Use: "sealed-images", Short: "Make images without secrets, whose config machines fetch"}

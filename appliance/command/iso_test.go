@@ -167,7 +167,7 @@ func TestISOImport_rejectsOtherFiles(t *testing.T) {
 		"no version": {[]string{liveISOOf(t, skeleton.ISO{})}, exitFailure,
 			"state the version, as in --openshift-version 4.20"},
 		"unknown release": {[]string{"--release", "4.1.1"}, exitFailure,
-			"release_images contains no release 4.1.1 for x86_64"},
+			"the site has no release 4.1.1 for x86_64"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := landfall(t, append([]string{"iso", "import", "--url", url}, c.arguments...)...)

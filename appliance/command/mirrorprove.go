@@ -49,7 +49,7 @@ func newMirrorProve() *cobra.Command {
 	}
 	o.appliance.addFlag(cmd.Flags())
 	flags := cmd.Flags()
-	flags.StringVar(&o.wanted.Release, "release", "", "version under release_images, or pull spec of a release image")
+	flags.StringVar(&o.wanted.Release, "release", "", "version of a release of the site, or pull spec of a release")
 	flags.StringVar(&o.wanted.Architecture, "arch", "", "architecture of the hosts; default: the release's")
 	flags.StringVar(&o.wanted.ClusterID, "cluster", "",
 		"ID or name of the cluster whose release and pull secret are used")

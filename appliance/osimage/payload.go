@@ -64,7 +64,7 @@ func (p Payloads) pullSpec(wanted Release) (string, error) {
 	}
 	if found == "" {
 		return "",
-			&ContentError{Problem: fmt.Sprintf("release_images contains no release %s for %s; add the release, or "+
+			&ContentError{Problem: fmt.Sprintf("the site has no release %s for %s; add the release, or "+
 				"give the pull spec of its release image", version, wanted.Architecture)}
 	}
 	return found, nil

@@ -52,7 +52,7 @@ func (s *Service) urlLine(shown URL) Line {
 		line.Advice = "Restart the appliance."
 		return line
 	}
-	change := "Set a URL that hosts can reach in the settings, or with landfall settings set --url URL."
+	change := "Set a URL that hosts can reach in the settings, or with landfall settings set --url-for-hosts URL."
 	if shown.Fixed {
 		change = "Change the key url in the configuration file and restart the appliance."
 	}

@@ -56,15 +56,15 @@ func (s *Site) FindRelease(version, cpu, pullSpec string) (Release, error) {
 	}
 	if len(known) == 0 {
 		return Release{},
-			invalid("No OpenShift release is configured; clusters and infra-envs need one, also with a live ISO. " +
-				"Add it under release_images in the configuration.")
+			invalid("The site has no OpenShift release; clusters and infra-envs need one, also with a live ISO. " +
+				"Add one in the settings, or with landfall settings release add PULLSPEC.")
 	}
 	if version == "" {
 		return Release{}, invalid("openshift_version is missing, and no release for %s is the default; name a "+
-			"version, or set default: true at a release in the configuration, which has %s.", cpu,
+			"version, or make a release the default. The site has %s.", cpu,
 			strings.Join(known, ", "))
 	}
-	return Release{}, invalid("There is no release image for OpenShift %q on %s; the configuration has %s.",
+	return Release{}, invalid("There is no release image for OpenShift %q on %s; the site has %s.",
 		version, cpu, strings.Join(known, ", "))
 }
 

@@ -13,7 +13,7 @@ func TestFindRelease_withoutVersion(t *testing.T) {
 	site.Releases = []Release{{OpenshiftVersion: "4.19.3", CPUArchitecture: "x86_64"}}
 	_, err = site.FindRelease("", "x86_64", "")
 	require.EqualError(t, err, "openshift_version is missing, and no release for x86_64 is the default; name a "+
-		"version, or set default: true at a release in the configuration, which has 4.19.3 (x86_64).")
+		"version, or make a release the default. The site has 4.19.3 (x86_64).")
 	site.Releases[0].Default = true
 	release, err := site.FindRelease("", "x86_64", "")
 	require.NoError(t, err)

@@ -127,7 +127,7 @@ func (p *Proofs) pullSpec(wanted, arch string) (string, string, error) {
 			return image.URL, arch, nil
 		}
 	}
-	return "", "", fault.New(fault.NotFound, "There is no release %s under release_images; add it there, or give the "+
+	return "", "", fault.New(fault.NotFound, "The site has no release %s; add it in the settings, or give the "+
 		"pull spec of its release image.", wanted)
 }
 
