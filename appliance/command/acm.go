@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"landfall/appliance/command/outcome"
 	"landfall/appliance/kube/acm"
 	"landfall/appliance/kube/apply"
 )
@@ -88,7 +89,7 @@ func newImportACM() *cobra.Command {
 				return m.connectionError(err)
 			}
 			if rejected > 0 {
-				return &outcomeError{code: exitFailure}
+				return &outcome.CodeError{Code: outcome.Failure}
 			}
 			return nil
 		},

@@ -13,13 +13,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"landfall/appliance/ams"
+	"landfall/appliance/command/outcome"
 	"landfall/web/console"
-)
-
-// Exit codes of landfall ams status.
-const (
-	exitWaiting   = 3
-	exitAttention = 4
 )
 
 func newAMS() *cobra.Command {
@@ -62,9 +57,9 @@ func newAMSStatus() *cobra.Command {
 			}
 			switch {
 			case status.Attention > 0:
-				return &outcomeError{code: exitAttention}
+				return &outcome.CodeError{Code: outcome.Attention}
 			case status.Waiting > 0:
-				return &outcomeError{code: exitWaiting}
+				return &outcome.CodeError{Code: outcome.Waiting}
 			}
 			return nil
 		},

@@ -16,6 +16,7 @@ import (
 	"landfall/appliance/ams"
 	"landfall/appliance/ams/amstest"
 	"landfall/appliance/ams/outbox"
+	"landfall/appliance/command/outcome"
 	"landfall/appliance/sitekey"
 )
 
@@ -62,7 +63,7 @@ func TestAMSPush_asksAboutUnknownSites(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := push(rejected.arguments...)
-			require.Equal(t, exitFailure, got.code, got.errOut)
+			require.Equal(t, outcome.Failure, got.code, got.errOut)
 			require.Contains(t, got.errOut, rejected.says)
 			require.Empty(t, standIn.Requests(), "no credentials were sent")
 		})

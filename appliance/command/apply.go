@@ -13,6 +13,7 @@ import (
 	"github.com/jonboulle/clockwork"
 	"github.com/spf13/cobra"
 
+	"landfall/appliance/command/outcome"
 	"landfall/appliance/doctor"
 	"landfall/appliance/kube/apply"
 	"landfall/appliance/mirror/site"
@@ -82,7 +83,7 @@ func (m *manifests) printErrors(err error) error {
 		return err
 	}
 	m.complain(problems)
-	return &outcomeError{code: exitFailure}
+	return &outcome.CodeError{Code: outcome.Failure}
 }
 
 func (m *manifests) complain(problems apply.Problems) {
@@ -165,7 +166,7 @@ func (m *manifests) apply(ctx context.Context, list []*apply.Object, wait bool) 
 		rejected += missing
 	}
 	if rejected > 0 {
-		return &outcomeError{code: exitFailure}
+		return &outcome.CodeError{Code: outcome.Failure}
 	}
 	if !wait || m.options.DryRun {
 		return nil
@@ -307,7 +308,7 @@ func (m *manifests) delete(ctx context.Context, list []*apply.Object, wait bool)
 		return err
 	}
 	if rejected > 0 {
-		return &outcomeError{code: exitFailure}
+		return &outcome.CodeError{Code: outcome.Failure}
 	}
 	if !wait || m.options.DryRun {
 		return nil

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"landfall/appliance/command/outcome"
 	"landfall/appliance/doctor"
 	"landfall/appliance/mirror/prover"
 	"landfall/appliance/mirror/site"
@@ -38,7 +39,7 @@ func TestApply_readsManifestsFirst(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "site.yaml")
 	require.NoError(t, os.WriteFile(file, []byte("a: [\n---\nkind: X\n"), 0o600))
 	got := landfall(t, "apply", "-f", file, "--url", "http://127.0.0.1:1")
-	require.Equal(t, exitFailure, got.code)
+	require.Equal(t, outcome.Failure, got.code)
 	lines := strings.Split(strings.TrimSpace(got.errOut), "\n")
 	require.Len(t, lines, 2)
 	require.True(t, strings.HasPrefix(lines[0], "landfall: "+file+":1: invalid YAML"), lines[0])
@@ -48,11 +49,11 @@ func TestApply_readsManifestsFirst(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, []byte(siteManifests), 0o600))
 	for _, command := range []string{"apply", "delete"} {
 		got = landfall(t, command, "-f", file, "--url", "http://127.0.0.1:1")
-		require.Equal(t, exitFailure, got.code)
+		require.Equal(t, outcome.Failure, got.code)
 		require.Equal(t, "landfall: no appliance listens at http://127.0.0.1:1; start one with landfall serve, or "+
 			"name its address with --url\n", got.errOut)
 		got = landfall(t, command)
-		require.Equal(t, exitUsage, got.code)
+		require.Equal(t, outcome.Usage, got.code)
 		require.Contains(t, got.errOut, "-f is missing")
 	}
 }
@@ -99,7 +100,7 @@ func TestApply_dryRunReportsMissing(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, []byte(siteManifests), 0o600))
 
 	got := landfall(t, "apply", "--dry-run", "-f", file, "--url", appliance.URL)
-	require.Equal(t, exitFailure, got.code)
+	require.Equal(t, outcome.Failure, got.code)
 	require.Equal(t, "quay.io/r@sha256:1", proofRequest.Release)
 	require.Equal(t, []string{
 		"clusterimageset.hive.openshift.io/v4.20 created (server dry run)",

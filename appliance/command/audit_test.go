@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"landfall/appliance/command/outcome"
 )
 
 func TestAudit_listsVerifiesAndExports(t *testing.T) {
@@ -37,7 +39,7 @@ func TestAudit_listsVerifiesAndExports(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(file, bytes.Replace(content, []byte("issueAMS"), []byte("listAMS"), 1), 0o600))
 	altered := landfall(t, "audit", "verify", file)
-	require.Equal(t, exitFailure, altered.code)
+	require.Equal(t, outcome.Failure, altered.code)
 	require.Contains(t, altered.out, "problem: ")
 	require.Contains(t, altered.errOut, "the audit trail was altered or shortened")
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 	bolt "go.etcd.io/bbolt"
 
+	"landfall/appliance/command/outcome"
 	"landfall/store"
 )
 
@@ -25,7 +26,7 @@ func requireRefusedStart(t *testing.T, dir string, arguments []string, texts ...
 	t.Helper()
 	got := landfall(t, append([]string{"serve", "--listen", "127.0.0.1:0", "--data-dir", dir}, arguments...)...)
 	t.Log(got.errOut)
-	require.Equal(t, exitFailure, got.code)
+	require.Equal(t, outcome.Failure, got.code)
 	require.Empty(t, got.out)
 	require.Equal(t, 1, strings.Count(got.errOut, "\n"), "more than one line: %s", got.errOut)
 	for _, text := range texts {

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"landfall/appliance/bmc"
+	"landfall/appliance/command/outcome"
 	"landfall/web/console"
 )
 
@@ -242,7 +243,7 @@ func (b *bmcs) writeImport(out io.Writer, imported *console.BMCImport, dry bool)
 		fmt.Fprintf(out, "%s: %d, rows rejected: %d\n", added, imported.Added, imported.Failed)
 	}
 	if imported.Failed > 0 {
-		return &outcomeError{exitFailure}
+		return &outcome.CodeError{Code: outcome.Failure}
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"landfall/appliance/bmc"
+	"landfall/appliance/command/outcome"
 	"landfall/appliance/simulate/redfish"
 	"landfall/store"
 	"landfall/web"
@@ -71,17 +72,17 @@ func TestBMCCommands(t *testing.T) {
 	table := filepath.Join(t.TempDir(), "servers.csv")
 	require.NoError(t, os.WriteFile(table, []byte("n2,192.0.2.8,root,x\nn1,192.0.2.9,root,x\n"), 0o600))
 	code, out, _ = landfall("import", table, "--dry-run")
-	require.Equal(t, exitFailure, code)
+	require.Equal(t, outcome.Failure, code)
 	require.Contains(t, out, "line 2: n1: A server with the name n1 already exists")
 	require.Contains(t, out, "servers that would be added: 1, rows rejected: 1")
 	code, out, _ = landfall("import", table)
-	require.Equal(t, exitFailure, code)
+	require.Equal(t, outcome.Failure, code)
 	require.Contains(t, out, "servers added: 1")
 	_, out, _ = landfall("list")
 	require.Regexp(t, `(?m)^n1 +registering +unknown +- +redfish://192.0.2.7`, out)
 	require.Regexp(t, `(?m)^n2 +registering`, out)
 	code, _, errOut = landfall("add", "n3", "redfish://192.0.2.7", "--username", "root", "--password-file", password)
-	require.Equal(t, exitFailure, code)
+	require.Equal(t, outcome.Failure, code)
 	require.Contains(t, errOut, "The server n3 would be the same machine as the server n1")
 	for _, arguments := range [][]string{{"boot", "n1"}, {"power", "soft", "n1"}, {"eject", "n1"}, {"inspect", "n1"},
 		{"show", "n1"}} {
@@ -106,17 +107,17 @@ func TestBMCCommands_errors(t *testing.T) {
 		code      int
 		message   string
 	}{
-		{[]string{"show", "n9"}, exitFailure, "There is no BMC n9; landfall bmc list shows the existing ones."},
-		{[]string{"add", "n1", "ipmi://192.0.2.7", "--username", "root"}, exitFailure,
+		{[]string{"show", "n9"}, outcome.Failure, "There is no BMC n9; landfall bmc list shows the existing ones."},
+		{[]string{"add", "n1", "ipmi://192.0.2.7", "--username", "root"}, outcome.Failure,
 			"has the scheme ipmi, which is not supported"},
-		{[]string{"add", "n1", "redfish://192.0.2.7", "--username", "root"}, exitFailure,
+		{[]string{"add", "n1", "redfish://192.0.2.7", "--username", "root"}, outcome.Failure,
 			"The password for the BMC of n1 is missing."},
-		{[]string{"add", "n1", "redfish://192.0.2.7", "--password-file", "/none"}, exitFailure,
+		{[]string{"add", "n1", "redfish://192.0.2.7", "--password-file", "/none"}, outcome.Failure,
 			"read --password-file: open /none: no such file or directory"},
-		{[]string{"add", "n1"}, exitUsage, "accepts 2 arg(s), received 1"},
-		{[]string{"power", "explode", "n1"}, exitUsage,
+		{[]string{"add", "n1"}, outcome.Usage, "accepts 2 arg(s), received 1"},
+		{[]string{"power", "explode", "n1"}, outcome.Usage,
 			"expected on, off, soft (the operating system shuts down) or reset"},
-		{[]string{"import", "/none.csv"}, exitFailure, "read the table: open /none.csv"},
+		{[]string{"import", "/none.csv"}, outcome.Failure, "read the table: open /none.csv"},
 	} {
 		code, _, errOut := landfall(c.arguments...)
 		require.Equal(t, c.code, code, "%v: %s", c.arguments, errOut)
@@ -131,7 +132,7 @@ func TestBMCBoot_runningHost(t *testing.T) {
 		Username: "root", Password: "x", InfraEnvID: "i-1", BootMAC: "52:54:00:00:00:07"})
 	require.NoError(t, err)
 	code, _, errOut := landfall("boot", "n1")
-	require.Equal(t, exitFailure, code)
+	require.Equal(t, outcome.Failure, code)
 	require.Contains(t, errOut, "The server n1 runs the host edge-0 of the cluster berlin, which is installed; a boot "+
 		"from the image takes it out of its cluster.")
 	require.Contains(t, errOut, "landfall bmc boot --force")
@@ -166,7 +167,7 @@ func TestBMCBoot_waitEndsAtKnownFailure(t *testing.T) {
 		return err == nil && server.Error != nil
 	}, 10*time.Second, time.Millisecond)
 	code, _, errOut := landfall("boot", "n1", "--wait", "1h")
-	require.Equal(t, exitFailure, code)
+	require.Equal(t, outcome.Failure, code)
 	require.Contains(t, errOut, `rejects the user name "root" with this password`)
 	require.Contains(t, errOut, "The boot has not begun. The boot of n1 stays queued")
 }
@@ -177,7 +178,7 @@ func TestBMCBoot_waitRunsOut(t *testing.T) {
 		Username: "root", Password: "x", InfraEnvID: "i-1"})
 	require.NoError(t, err)
 	code, _, errOut := landfall("boot", "n1", "--wait", "300ms")
-	require.Equal(t, exitFailure, code)
+	require.Equal(t, outcome.Failure, code)
 	require.Contains(t, errOut, "The server was not booted within 300ms. The boot of n1 stays queued; landfall bmc "+
 		"show n1 shows its progress.")
 	require.NotContains(t, errOut, "reach")

@@ -2,17 +2,14 @@ package command
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"net/http"
 	"net/url"
 
-	"github.com/google/uuid"
 	"github.com/openshift/assisted-service/models"
 	"github.com/spf13/pflag"
 
 	"landfall/appliance/command/remote"
-	"landfall/web/api"
 )
 
 // client calls the APIs of a running appliance.
@@ -35,7 +32,7 @@ func (c *client) send(ctx context.Context, method, path, contentType string, bod
 	return c.Send(ctx, method, path, contentType, body, out)
 }
 
-const apiPath = api.BasePath + "/v2"
+const apiPath = remote.APIPath
 
 func (c *client) clusters(ctx context.Context) ([]*models.Cluster, error) {
 	var clusters []*models.Cluster
@@ -44,34 +41,20 @@ func (c *client) clusters(ctx context.Context) ([]*models.Cluster, error) {
 
 // resolve replaces the name of a cluster with its ID. IDs and "" remain unchanged.
 func (c *client) resolve(ctx context.Context, wanted *string) error {
-	if _, err := uuid.Parse(*wanted); err == nil || *wanted == "" {
+	if *wanted == "" {
 		return nil
 	}
-	clusters, err := c.clusters(ctx)
-	if err != nil {
-		return err
+	id, err := c.ClusterID(ctx, *wanted)
+	if err == nil {
+		*wanted = id
 	}
-	var ids []string
-	for _, cluster := range clusters {
-		if cluster.Name == *wanted {
-			ids = append(ids, cluster.ID.String())
-		}
-	}
-	switch len(ids) {
-	case 0:
-		return fmt.Errorf("the cluster %s does not exist; landfall clusters lists all clusters", *wanted)
-	case 1:
-		*wanted = ids[0]
-		return nil
-	default:
-		return fmt.Errorf("%d clusters have the name %s; give the ID from landfall clusters", len(ids), *wanted)
-	}
+	return err
 }
 
 // resolveOne is like resolve, but returns an error for "".
 func (c *client) resolveOne(ctx context.Context, wanted *string) error {
 	if *wanted == "" {
-		return usage("--cluster is missing; landfall clusters lists all clusters")
+		return usage("--cluster is missing; landfall cluster list lists all clusters")
 	}
 	return c.resolve(ctx, wanted)
 }

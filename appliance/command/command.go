@@ -19,6 +19,12 @@ import (
 
 	"landfall/appliance/command/agenttokens"
 	"landfall/appliance/command/audit"
+	"landfall/appliance/command/cluster"
+	"landfall/appliance/command/events"
+	"landfall/appliance/command/host"
+	"landfall/appliance/command/image"
+	"landfall/appliance/command/infraenv"
+	"landfall/appliance/command/outcome"
 	"landfall/appliance/command/release"
 	"landfall/appliance/command/sealedimages"
 	"landfall/appliance/command/sealing"
@@ -29,15 +35,8 @@ import (
 	"landfall/web"
 )
 
-// Exit codes of failed processes.
-const (
-	exitFailure     = 1
-	exitUsage       = 2
-	exitInterrupted = 130 // the shell's code for SIGINT
-)
-
 // Execute runs the command in the arguments (without the program's name) and returns the exit code
-// of the process: 0, 1 after a failure, 2 for wrong arguments. If the process was started as the
+// of the process; see package outcome. If the process was started as the
 // openshift-install of a simulated release payload, Execute runs the stand-in (see
 // installer.Main) and does not return.
 func Execute(arguments []string) int {
@@ -57,32 +56,19 @@ func execute(ctx context.Context, root *cobra.Command, started *bool, arguments 
 	root.SetOut(out)
 	root.SetErr(errOut)
 	called, err := root.ExecuteContextC(ctx)
-	outcome := new(outcomeError)
+	code, printed := outcome.Of(err)
 	switch {
 	case err == nil:
-		return 0
-	case errors.As(err, &outcome):
-		return outcome.code
-	case !*started || isUsage(err):
+	case !*started || code == outcome.Usage:
+		code = outcome.Usage
 		fmt.Fprintf(errOut, "landfall: %s; see %s --help\n", sentence(err), called.CommandPath())
-		return exitUsage
-	default:
+	case printed:
 		fmt.Fprintf(errOut, "landfall: %s\n", sentence(err))
-		return exitFailure
 	}
+	return code
 }
 
-// usageError is the error of a wrong argument that a command itself detects.
-type usageError struct{ error }
-
-func usage(format string, arguments ...any) error {
-	return usageError{fmt.Errorf(format, arguments...)}
-}
-
-func isUsage(err error) bool {
-	_, ok := errors.AsType[usageError](err)
-	return ok
-}
+func usage(format string, arguments ...any) error { return outcome.Usagef(format, arguments...) }
 
 // sentence returns an error as text with one line for each joined error.
 func sentence(err error) string {
@@ -98,12 +84,15 @@ func newRoot() (*cobra.Command, *bool) {
 		Short:             "Install OpenShift clusters at sites without internet access",
 		SilenceErrors:     true,
 		SilenceUsage:      true,
+		Version:           Version(),
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
 		PersistentPreRun:  func(*cobra.Command, []string) { *started = true },
 	}
-	group(root, newServe(), newDemo(), newSimulate(), newStatus(), newClusters(), newApply(), newDelete(),
+	group(root, newServe(), newDemo(), newSimulate(), newStatus(), newApply(), newDelete(),
 		newKubeconfig(), newCredentials(), newISO(), newMirror(), newCourier(), newDoctor(), newImport(), newExport(),
 		newRehearse(), newJournal(), newAMS(), newBMC(), newRelease(), audit.New(), sealing.New(), newVersion())
+	group(root, cluster.New(), host.New(), infraenv.New(), image.New(), events.New(), events.NewLogs(),
+		renamed(cluster.NewFormerList(), "landfall cluster list"))
 	group(root, trust.Commands(group)...)
 	group(root, settings.Commands(group)...)
 	machines := &cobra.Command{Use: "agent-tokens", Short: "Show, renew and revoke the tokens of machines"}
@@ -111,6 +100,8 @@ func newRoot() (*cobra.Command, *bool) {
 	images := &cobra.Command{Use: "sealed-images", Short: "Make images without secrets, whose config machines fetch"}
 	group(images, sealedimages.Commands()...)
 	group(root, machines, images)
+	groupAll(root)
+	completeNames(root)
 	return root, started
 }
 
@@ -137,6 +128,16 @@ func group(parent *cobra.Command, commands ...*cobra.Command) {
 	parent.SuggestionsMinimumDistance = 2
 }
 
+// groupAll makes groups of all commands that have subcommands and do nothing of their own.
+func groupAll(parent *cobra.Command) {
+	for _, cmd := range parent.Commands() {
+		if cmd.HasSubCommands() && cmd.RunE == nil {
+			group(cmd)
+		}
+		groupAll(cmd)
+	}
+}
+
 // interruptible returns a context that ends at the first SIGINT, SIGTERM or SIGHUP. The second
 // signal ends the process immediately. The returned function restores the default handling.
 func interruptible(parent context.Context) (context.Context, func()) {
@@ -150,7 +151,7 @@ func interruptible(parent context.Context) (context.Context, func()) {
 			select {
 			case <-signals:
 				if ctx.Err() != nil {
-					os.Exit(exitInterrupted)
+					os.Exit(outcome.Interrupted)
 				}
 				cancel()
 			case <-done:

@@ -16,12 +16,16 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"landfall/appliance/command/outcome"
 	"landfall/appliance/config"
 	"landfall/appliance/simulate/installer"
 )
 
 func TestMain(m *testing.M) {
 	installer.Main() // this program is also the openshift-install of the demo's payload
+	if os.Getenv(registeredVariable) != "" {
+		os.Exit(Execute(os.Args[1:])) // simulated hosts in the background
+	}
 	os.Exit(m.Run())
 }
 
@@ -104,7 +108,7 @@ func TestUsage_wrongArguments(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := landfall(t, wrong.arguments...)
-			require.Equal(t, exitUsage, got.code)
+			require.Equal(t, outcome.Usage, got.code)
 			require.Contains(t, got.errOut, wrong.sentence)
 			require.Equal(t, 1, strings.Count(got.errOut, "\n"))
 			require.Empty(t, got.out)
@@ -159,7 +163,7 @@ func TestServe_invalidConfiguration(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := landfall(t, append([]string{"serve"}, rejected.arguments...)...)
-			require.Equal(t, exitFailure, got.code)
+			require.Equal(t, outcome.Failure, got.code)
 			require.Contains(t, got.errOut, rejected.sentence)
 			require.Equal(t, 1, strings.Count(got.errOut, "\n"), got.errOut)
 		})
@@ -240,7 +244,7 @@ func TestKubeconfig_installedCluster(t *testing.T) {
 	require.Zero(t, run(ctx, []string{"demo", "--listen", "127.0.0.1:0", "--hosts", "1", "--speed", "1000"}, out,
 		&errOut), errOut.String())
 
-	require.Contains(t, rejected.errOut, "the cluster west does not exist; landfall clusters lists all clusters")
+	require.Contains(t, rejected.errOut, "the cluster west does not exist; landfall cluster list lists all clusters")
 	require.Zero(t, wrote.code, wrote.errOut)
 	kubeconfig, err := os.ReadFile(file)
 	require.NoError(t, err)
@@ -285,10 +289,13 @@ func TestClient_showsClusters(t *testing.T) {
 		require.NoError(t, err)
 	}))
 	defer server.Close()
-	list := landfall(t, "clusters", "--url", server.URL)
+	list := landfall(t, "cluster", "list", "--url", server.URL)
 	require.Zero(t, list.code, list.errOut)
-	require.Contains(t, list.out, "c-1  east  4.19.3   installing  42%")
-	require.Contains(t, landfall(t, "clusters", "--url", server.URL, "--json").out, `"name": "east"`)
+	require.Contains(t, list.out, "east  4.19.3   installing  42%")
+	require.Contains(t, landfall(t, "cluster", "list", "--url", server.URL, "-o", "json").out, `"name": "east"`)
+	former := landfall(t, "clusters", "--url", server.URL, "--json")
+	require.Contains(t, former.out, `"name": "east"`, former.errOut)
+	require.Equal(t, "landfall clusters is now landfall cluster list\n", former.errOut)
 	status := landfall(t, "status", "--url", server.URL)
 	require.Contains(t, status.out, "Landfall v1 at http://bastion:8090")
 	require.Contains(t, status.out, "live ISO  4.19     x86_64        ready")
@@ -304,7 +311,8 @@ func TestClient_emptyAppliance(t *testing.T) {
 		require.NoError(t, err)
 	}))
 	defer server.Close()
-	require.Equal(t, "The appliance has no clusters.\n", landfall(t, "clusters", "--url", server.URL).out)
+	require.Equal(t, "No clusters. Create one with landfall cluster create.\n",
+		landfall(t, "cluster", "list", "--url", server.URL).out)
 	status := landfall(t, "status", "--url", server.URL).out
 	require.Contains(t, status, "Without a live ISO")
 	require.Contains(t, status, "Without a release")
@@ -335,7 +343,7 @@ func TestClient_clusterByIDOrName(t *testing.T) {
 			"2 clusters have the name twin; give the ID",
 			command)
 		require.Contains(t, landfall(t, append(arguments, "west")...).errOut,
-			"the cluster west does not exist; landfall clusters lists all clusters", command)
+			"the cluster west does not exist; landfall cluster list lists all clusters", command)
 	}
 }
 
@@ -353,7 +361,7 @@ func TestClient_errors(t *testing.T) {
 		require.NoError(t, err)
 	}))
 	defer foreign.Close()
-	require.Contains(t, landfall(t, "clusters", "--url", other.URL).errOut,
+	require.Contains(t, landfall(t, "cluster", "list", "--url", other.URL).errOut,
 		"answered 404 Not Found to GET /api/assisted-install/v2/clusters")
 	other.Close()
 	for url, sentence := range map[string]string{
@@ -363,8 +371,8 @@ func TestClient_errors(t *testing.T) {
 		foreign.URL: "check whether another service has this URL",
 		"::":        "is invalid",
 	} {
-		got := landfall(t, "clusters", "--url", url)
-		require.Equal(t, exitFailure, got.code)
+		got := landfall(t, "cluster", "list", "--url", url)
+		require.Equal(t, outcome.Failure, got.code)
 		require.Contains(t, got.errOut, sentence)
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/openshift/assisted-service/models"
 	"golang.org/x/sync/errgroup"
 
+	"landfall/appliance/command/cluster"
 	"landfall/appliance/simulate"
 )
 
@@ -120,8 +121,8 @@ func newInfraEnv(ctx context.Context, api *client, cluster *models.Cluster) (*mo
 func (d *demo) watch(ctx context.Context, api *client, id strfmt.UUID) error {
 	ticker := time.NewTicker(pollInterval)
 	defer ticker.Stop()
-	line := newProgress(d.errOut)
-	defer line.end()
+	line := cluster.NewProgress(d.errOut)
+	defer line.End()
 	started := false
 	var reasons reasons
 	for {
@@ -129,9 +130,9 @@ func (d *demo) watch(ctx context.Context, api *client, id strfmt.UUID) error {
 		if err != nil {
 			return fmt.Errorf("read the cluster: %w", err)
 		}
-		line.show(cluster)
+		line.Show(cluster)
 		for _, reason := range reasons.observe(cluster) {
-			line.end()
+			line.End()
 			d.print("%s\n", reason)
 		}
 		switch status := conv.Value(cluster.Status); {

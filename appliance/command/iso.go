@@ -66,11 +66,6 @@ func (m *meter) set(done, total int64) {
 // end restores the terminal.
 func (m *meter) end() { m.show((*progressbar.ProgressBar).Clear) }
 
-// outcomeError ends a command with a given exit code after the command has printed its result.
-type outcomeError struct{ code int }
-
-func (e *outcomeError) Error() string { return fmt.Sprintf("exit code %d", e.code) }
-
 // output opens the file in -o, or standard output for "-". The file is written under a temporary
 // name. finish renames it if err is nil, and returns all errors.
 func output(name string, stdout io.Writer) (w io.Writer, finish func(err error) error, err error) {

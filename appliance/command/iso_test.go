@@ -21,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"landfall/appliance"
+	"landfall/appliance/command/outcome"
 	"landfall/appliance/config"
 	"landfall/appliance/isofile"
 	"landfall/appliance/osimage"
@@ -109,19 +110,19 @@ func TestISO_importListVerifyRemove(t *testing.T) {
 		requireDone(t, landfall(t, "iso", "verify", "--url", url)))
 
 	again := landfall(t, "iso", "import", file, "--url", url)
-	require.Equal(t, exitFailure, again.code)
+	require.Equal(t, outcome.Failure, again.code)
 	require.Contains(t, again.errOut, "the image exists already as "+images[0].ID)
 
 	require.NoError(t, os.WriteFile(images[0].Path, []byte("damaged"), 0o600))
 	verified := landfall(t, "iso", "verify", "live.iso", "--url", url)
-	require.Equal(t, exitFailure, verified.code)
+	require.Equal(t, outcome.Failure, verified.code)
 	require.Contains(t, verified.out, "bad (")
 	require.Empty(t, verified.errOut)
 
 	require.Equal(t, "removed "+images[0].ID+" live.iso\n", requireDone(t, landfall(t, "iso", "remove",
 		images[0].ID[:5], "--url", url)))
 	gone := landfall(t, "iso", "remove", images[0].ID, "--url", url)
-	require.Equal(t, exitFailure, gone.code)
+	require.Equal(t, outcome.Failure, gone.code)
 	require.Contains(t, gone.errOut, "the OS image "+images[0].ID)
 }
 
@@ -143,7 +144,7 @@ func TestISOImport_standardInputAndURL(t *testing.T) {
 	third := liveISOOf(t, skeleton.ISO{VolumeID: "rhcos-418.94.202512010000-0"})
 	require.NoError(t, os.Rename(third, filepath.Join(filepath.Dir(other), "third.iso")))
 	wrong := landfall(t, "iso", "import", files.URL+"/third.iso", "--openshift-version", "4.17", "--url", url)
-	require.Equal(t, exitFailure, wrong.code)
+	require.Equal(t, outcome.Failure, wrong.code)
 	require.Contains(t, wrong.errOut, "is for OpenShift 4.18, not for 4.17")
 	require.NotContains(t, requireDone(t, landfall(t, "iso", "list", "--url", url)), "third.iso",
 		"the list contains a rejected image")
@@ -156,17 +157,17 @@ func TestISOImport_rejectsOtherFiles(t *testing.T) {
 		code      int
 		message   string
 	}{
-		"no ISO": {[]string{fileOf(t, "disk.qcow2", strings.Repeat("qcow2", 20_000))}, exitFailure,
+		"no ISO": {[]string{fileOf(t, "disk.qcow2", strings.Repeat("qcow2", 20_000))}, outcome.Failure,
 			"the base ISO disk.qcow2 cannot be used"},
-		"empty":     {[]string{fileOf(t, "empty.iso", "")}, exitFailure, "empty.iso is empty; name a live ISO"},
-		"no file":   {[]string{"/nowhere.iso"}, exitFailure, "no such file"},
-		"directory": {[]string{t.TempDir()}, exitUsage, "is a directory"},
-		"no source": {nil, exitUsage,
+		"empty":     {[]string{fileOf(t, "empty.iso", "")}, outcome.Failure, "empty.iso is empty; name a live ISO"},
+		"no file":   {[]string{"/nowhere.iso"}, outcome.Failure, "no such file"},
+		"directory": {[]string{t.TempDir()}, outcome.Usage, "is a directory"},
+		"no source": {nil, outcome.Usage,
 			"the source is missing; name a file, - for standard input, or a URL, or give --release"},
-		"two sources": {[]string{"a.iso", "--release", "4.20.8"}, exitUsage, "or give --release"},
-		"no version": {[]string{liveISOOf(t, skeleton.ISO{})}, exitFailure,
+		"two sources": {[]string{"a.iso", "--release", "4.20.8"}, outcome.Usage, "or give --release"},
+		"no version": {[]string{liveISOOf(t, skeleton.ISO{})}, outcome.Failure,
 			"state the version, as in --openshift-version 4.20"},
-		"unknown release": {[]string{"--release", "4.1.1"}, exitFailure,
+		"unknown release": {[]string{"--release", "4.1.1"}, outcome.Failure,
 			"the site has no release 4.1.1 for x86_64"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -261,7 +262,7 @@ func TestISOImport_resumesSameFileOnly(t *testing.T) {
 	other := bytes.Clone(content)
 	copy(other[600<<10:], "another file of the same size")
 	got = landfall(t, "iso", "import", fileOf(t, "live.iso", string(other)), "--url", url)
-	require.Equal(t, exitFailure, got.code)
+	require.Equal(t, outcome.Failure, got.code)
 	require.Contains(t, got.errOut, "the interrupted import began with another file; import the file again")
 	require.Equal(t, "[]\n", requireDone(t, landfall(t, "iso", "list", "--json", "--url", url)))
 }
@@ -323,11 +324,11 @@ func TestISOInspect_standardInput(t *testing.T) {
 	require.Contains(t, requireDone(t, piped("inspect", "-")), "file        standard input")
 	require.Equal(t, ignitionConfig, requireDone(t, piped("extract", "-", "config")))
 	different := piped("diff", base, "-")
-	require.Equal(t, exitFailure, different.code)
+	require.Equal(t, outcome.Failure, different.code)
 	require.Contains(t, different.out, "ignition.version")
-	require.Equal(t, exitUsage, piped("diff", "-", "-").code)
+	require.Equal(t, outcome.Usage, piped("diff", "-", "-").code)
 	none := landfallReading(t, strings.NewReader("text"), "iso", "inspect", "-")
-	require.Equal(t, exitFailure, none.code)
+	require.Equal(t, outcome.Failure, none.code)
 	require.Contains(t, none.errOut, "standard input is not a readable ISO")
 	left, err := filepath.Glob(filepath.Join(temporary, "landfall-*"))
 	require.NoError(t, err)
@@ -370,36 +371,36 @@ func TestISO_errorsLeaveNoFiles(t *testing.T) {
 		code      int
 		message   string
 	}{
-		"no base": {[]string{"build", "--ignition", config, "-o", out}, exitUsage,
+		"no base": {[]string{"build", "--ignition", config, "-o", out}, outcome.Usage,
 			"--base (a live ISO), --ignition (a config) and -o"},
-		"invalid base": {[]string{"build", "--base", plain, "--ignition", config, "-o", out}, exitFailure,
+		"invalid base": {[]string{"build", "--base", plain, "--ignition", config, "-o", out}, outcome.Failure,
 			"not an ISO 9660 image"},
-		"base as output": {[]string{"build", "--base", base, "--ignition", config, "-o", base}, exitUsage,
+		"base as output": {[]string{"build", "--base", base, "--ignition", config, "-o", base}, outcome.Usage,
 			"-o names the base live ISO"},
-		"directory as output": {[]string{"build", "--base", base, "--ignition", config, "-o", dir}, exitUsage,
+		"directory as output": {[]string{"build", "--base", base, "--ignition", config, "-o", dir}, outcome.Usage,
 			"is a directory; name the file"},
-		"invalid config": {[]string{"build", "--base", base, "--ignition", plain, "-o", out}, exitFailure,
+		"invalid config": {[]string{"build", "--base", base, "--ignition", plain, "-o", out}, outcome.Failure,
 			"plain.txt is not a valid Ignition config"},
 		"no keyfiles": {[]string{"build", "--base", base, "--ignition", config, "--network", t.TempDir(),
-			"-o", out}, exitFailure, "contains no NetworkManager keyfiles"},
+			"-o", out}, outcome.Failure, "contains no NetworkManager keyfiles"},
 		"another file": {[]string{"build", "--base", base, "--ignition", config, "--network",
-			filepath.Dir(plain), "-o", out}, exitFailure, "is not a NetworkManager keyfile"},
+			filepath.Dir(plain), "-o", out}, outcome.Failure, "is not a NetworkManager keyfile"},
 		"too many kernel arguments": {[]string{"build", "--base", base, "--ignition", config, "--karg",
-			strings.Repeat("x", 3000), "-o", out}, exitFailure, "kernel arguments"},
+			strings.Repeat("x", 3000), "-o", out}, outcome.Failure, "kernel arguments"},
 		"minimal without URL": {[]string{"build", "--base", base, "--ignition", config, "--minimal", "-o", out},
-			exitUsage, "--minimal requires --rootfs-url and vice versa"},
+			outcome.Usage, "--minimal requires --rootfs-url and vice versa"},
 		"config image and base": {[]string{"build", "--config-image", "--base", base, "--ignition", config,
-			"-o", out}, exitUsage, "--config-image builds an image with only a config"},
+			"-o", out}, outcome.Usage, "--config-image builds an image with only a config"},
 		"config image and --await-config-image": {[]string{"build", "--await-config-image", "--base",
 			base, "--ignition", config,
-			"-o", out}, exitUsage, "--await-config-image reads its config from another drive"},
-		"config image without config": {[]string{"build", "--config-image", "-o", out}, exitUsage,
+			"-o", out}, outcome.Usage, "--await-config-image reads its config from another drive"},
+		"config image without config": {[]string{"build", "--config-image", "-o", out}, outcome.Usage,
 			"--ignition (a config)"},
-		"inspect a text file":    {[]string{"inspect", plain}, exitFailure, "is not a readable ISO"},
-		"inspect a missing file": {[]string{"inspect", "/nowhere.iso"}, exitFailure, "no such file"},
-		"extract a missing part": {[]string{"extract", base, "config"}, exitFailure,
+		"inspect a text file":    {[]string{"inspect", plain}, outcome.Failure, "is not a readable ISO"},
+		"inspect a missing file": {[]string{"inspect", "/nowhere.iso"}, outcome.Failure, "no such file"},
+		"extract a missing part": {[]string{"extract", base, "config"}, outcome.Failure,
 			"no Ignition config is embedded"},
-		"extract all of an unchanged ISO": {[]string{"extract", base, filepath.Join(dir, "all")}, exitFailure,
+		"extract all of an unchanged ISO": {[]string{"extract", base, filepath.Join(dir, "all")}, outcome.Failure,
 			"no Ignition config is embedded"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -423,7 +424,7 @@ func TestISOExtract_staysInDirectory(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "image.iso")
 	requireDone(t, landfall(t, "iso", "build", "--base", base, "--ignition", config, "--network", network, "-o", out))
 	got := landfall(t, "iso", "extract", out, dir)
-	require.Equal(t, exitFailure, got.code)
+	require.Equal(t, outcome.Failure, got.code)
 	require.Contains(t, got.errOut, "escapes")
 }
 
@@ -441,7 +442,7 @@ func TestISODiff_hidesSecrets(t *testing.T) {
 	b := build("b.iso", strings.NewReplacer("hello", "secret", "420", "384").Replace(ignitionConfig), "--karg",
 		"console=ttyS0")
 	got := landfall(t, "iso", "diff", a, b)
-	require.Equal(t, exitFailure, got.code)
+	require.Equal(t, outcome.Failure, got.code)
 	require.Empty(t, got.errOut)
 	require.Contains(t, got.out, "kernel arguments\n  + console: =ttyS0\n")
 	require.Contains(t, got.out, "  ~ storage.files[/etc/motd].mode: 420 -> 384\n")
@@ -450,7 +451,7 @@ func TestISODiff_hidesSecrets(t *testing.T) {
 
 	var differences []isofile.Difference
 	got = landfall(t, "iso", "diff", "--json", base, liveISOOf(t, skeleton.ISO{Architecture: "aarch64"}))
-	require.Equal(t, exitFailure, got.code)
+	require.Equal(t, outcome.Failure, got.code)
 	require.NoError(t, json.Unmarshal([]byte(got.out), &differences))
 	require.Contains(t, differences, isofile.Difference{In: "volume", What: "volume id",
 		A: "rhcos-418.94.202511191518-0", B: "rhcos-9.6.20250523-0"})
@@ -464,7 +465,7 @@ func TestISOList_noAppliance(t *testing.T) {
 	for _, command := range [][]string{{"list"}, {"verify"}, {"remove", "a"}, {"import", liveISO(t)},
 		{"import", "--release", "4.20.8"}} {
 		got := landfall(t, append(append([]string{"iso"}, command...), "--url", gone.URL)...)
-		require.Equal(t, exitFailure, got.code)
+		require.Equal(t, outcome.Failure, got.code)
 		require.Contains(t, got.errOut, "no appliance listens at "+gone.URL)
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"landfall/appliance/command/outcome"
 	"landfall/appliance/isofile"
 )
 
@@ -49,7 +50,7 @@ func newISODiff() *cobra.Command {
 				err = writeDifferences(cmd.OutOrStdout(), differences)
 			}
 			if err == nil && len(differences) > 0 {
-				return &outcomeError{exitFailure}
+				return &outcome.CodeError{Code: outcome.Failure}
 			}
 			return err
 		},

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"landfall/appliance/command/outcome"
 	"landfall/appliance/osimage"
 	"landfall/web/console"
 )
@@ -136,7 +137,7 @@ func newISOVerify() *cobra.Command {
 				err = writeVerified(cmd.OutOrStdout(), images)
 			}
 			if err == nil && bad {
-				return &outcomeError{exitFailure}
+				return &outcome.CodeError{Code: outcome.Failure}
 			}
 			return err
 		},

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"landfall/appliance/command/outcome"
 	"landfall/appliance/journal"
 	"landfall/appliance/sitekey"
 	"landfall/store"
@@ -66,7 +67,7 @@ func TestJournalReplay_stopsAtStep(t *testing.T) {
 		require.NotContains(t, got.out, "#1")
 	}
 	got := landfall(t, "journal", "replay", path, "--until", "noon")
-	require.Equal(t, exitUsage, got.code)
+	require.Equal(t, outcome.Usage, got.code)
 	require.Contains(t, got.errOut, "--until noon is neither the number of a step nor a time such as")
 }
 
@@ -109,13 +110,13 @@ func TestJournalReplay_rejectsInvalidJournals(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "x.journal")
 			require.NoError(t, os.WriteFile(file, c.content, 0o600))
 			got := landfall(t, append([]string{"journal", "replay", file}, c.arguments...)...)
-			require.Equal(t, exitFailure, got.code)
+			require.Equal(t, outcome.Failure, got.code)
 			require.Contains(t, got.errOut, c.message)
 			require.Equal(t, 1, strings.Count(got.errOut, "\n"))
 		})
 	}
 	got := landfall(t, "journal", "replay", filepath.Join(t.TempDir(), "missing"))
-	require.Equal(t, exitFailure, got.code)
+	require.Equal(t, outcome.Failure, got.code)
 }
 
 func TestJournalExport_errors(t *testing.T) {
@@ -128,17 +129,17 @@ func TestJournalExport_errors(t *testing.T) {
 		code      int
 		message   string
 	}{
-		"no cluster": {nil, exitUsage, "--cluster is missing"},
-		"both": {[]string{"--cluster", "x", "--data-dir", "d", "--url", "u"}, exitUsage,
+		"no cluster": {nil, outcome.Usage, "--cluster is missing"},
+		"both": {[]string{"--cluster", "x", "--data-dir", "d", "--url", "u"}, outcome.Usage,
 			"give either --data-dir"},
-		"no data": {[]string{"--cluster", "x", "--data-dir", empty}, exitFailure,
+		"no data": {[]string{"--cluster", "x", "--data-dir", empty}, outcome.Failure,
 			"it is not the data directory of an appliance; check --data-dir"},
-		"a running one's": {[]string{"--cluster", "x", "--data-dir", held}, exitFailure,
+		"a running one's": {[]string{"--cluster", "x", "--data-dir", held}, outcome.Failure,
 			"omit --data-dir to use the running appliance"},
-		"nobody listens": {[]string{"--cluster", "x", "--url", "http://127.0.0.1:1"}, exitFailure,
+		"nobody listens": {[]string{"--cluster", "x", "--url", "http://127.0.0.1:1"}, outcome.Failure,
 			"no appliance listens at http://127.0.0.1:1"},
 		"a URL that is no": {[]string{"--cluster", "00000000-0000-4000-8000-000000000000", "--url", "http://a b"},
-			exitFailure, "is invalid"},
+			outcome.Failure, "is invalid"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := landfall(t, append([]string{"journal", "export"}, c.arguments...)...)

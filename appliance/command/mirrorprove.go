@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"landfall/appliance/command/outcome"
 	"landfall/appliance/mirror/site"
 	"landfall/web/console"
 )
@@ -97,7 +98,7 @@ func (o *mirrorProve) run(ctx context.Context, out io.Writer) error {
 			return err
 		}
 	}
-	return &outcomeError{code: exitFailure}
+	return &outcome.CodeError{Code: outcome.Failure}
 }
 
 func (o *mirrorProve) follow(ctx context.Context, proof *site.Proof) error {

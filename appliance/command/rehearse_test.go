@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"landfall/appliance/abi"
+	"landfall/appliance/command/outcome"
 	"landfall/appliance/rehearsal"
 )
 
@@ -54,10 +55,10 @@ func TestWriteDirectory_onlyIfEmpty(t *testing.T) {
 func TestUsage_clusterRequired(t *testing.T) {
 	for _, arguments := range [][]string{{"rehearse"}, {"export", "abi"}, {"import", "abi"}} {
 		var out, errOut bytes.Buffer
-		require.Equal(t, exitUsage, run(t.Context(), arguments, &out, &errOut), arguments)
+		require.Equal(t, outcome.Usage, run(t.Context(), arguments, &out, &errOut), arguments)
 		require.Equal(t, 1, strings.Count(errOut.String(), "\n"))
 	}
 	var out, errOut bytes.Buffer
-	require.Equal(t, exitFailure, run(t.Context(), []string{"import", "abi", t.TempDir()}, &out, &errOut))
+	require.Equal(t, outcome.Failure, run(t.Context(), []string{"import", "abi", t.TempDir()}, &out, &errOut))
 	require.Contains(t, errOut.String(), "has neither install-config.yaml nor cluster-manifests")
 }

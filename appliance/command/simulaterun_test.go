@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"landfall/appliance/command/outcome"
 )
 
 func TestSimulateRun(t *testing.T) {
@@ -30,20 +32,22 @@ func TestSimulateRun_invalidScenario(t *testing.T) {
 		code      int
 		message   string
 	}{
-		"no scenario": {nil, exitUsage, "the scenario is missing; name a file, or give --example script, week, year"},
-		"two scenarios": {[]string{"a.yaml", "--example", "week"}, exitUsage,
+		"no scenario": {nil, outcome.Usage,
+			"the scenario is missing; name a file, or give --example script, week, year"},
+		"two scenarios": {[]string{"a.yaml", "--example", "week"}, outcome.Usage,
 			"--example week and the file a.yaml exclude each other"},
-		"unknown example": {[]string{"--example", "decade"}, exitUsage,
+		"unknown example": {[]string{"--example", "decade"}, outcome.Usage,
 			`the example "decade" does not exist; the examples are script, week, year`},
-		"missing file": {[]string{"none.yaml"}, exitFailure,
+		"missing file": {[]string{"none.yaml"}, outcome.Failure,
 			"none.yaml: the scenario can't be read: no such file or directory"},
-		"invalid file": {[]string{wrong}, exitFailure,
+		"invalid file": {[]string{wrong}, outcome.Failure,
 			wrong +
 				`, line 3: sites[0].topology: the value is "big"; expected single-node, compact, four-masters or five-masters`},
-		"unknown site": {[]string{"--example", "week", "--site", "9"}, exitFailure,
+		"unknown site": {[]string{"--example", "week", "--site", "9"}, outcome.Failure,
 			"the scenario week has the sites 1 to 3, and no site 9"},
-		"negative days": {[]string{"--example", "week", "--days", "-1"}, exitUsage, "negative values are not allowed"},
-		"missing directory for stores": {[]string{"--example", "week", "--dir", "/nowhere/at/all"}, exitFailure,
+		"negative days": {[]string{"--example", "week", "--days", "-1"}, outcome.Usage,
+			"negative values are not allowed"},
+		"missing directory for stores": {[]string{"--example", "week", "--dir", "/nowhere/at/all"}, outcome.Failure,
 			"create a directory for the sites' stores: "},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -60,7 +64,7 @@ func TestSimulateRun_interrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	var out, errOut bytes.Buffer
-	require.Equal(t, exitFailure, run(ctx, []string{"simulate", "run", "--example", "week", "--dir", t.TempDir()},
+	require.Equal(t, outcome.Failure, run(ctx, []string{"simulate", "run", "--example", "week", "--dir", t.TempDir()},
 		&out, &errOut))
 	require.Equal(t, "landfall: the simulation was interrupted\n", errOut.String())
 }
@@ -72,5 +76,5 @@ func TestSimulateExample(t *testing.T) {
 	out.Reset()
 	require.Zero(t, run(t.Context(), []string{"simulate", "example", "week"}, &out, &errOut))
 	require.Contains(t, out.String(), "name: week")
-	require.Equal(t, exitUsage, run(t.Context(), []string{"simulate", "example", "decade"}, &out, &errOut))
+	require.Equal(t, outcome.Usage, run(t.Context(), []string{"simulate", "example", "decade"}, &out, &errOut))
 }

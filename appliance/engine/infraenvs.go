@@ -20,9 +20,14 @@ import (
 
 // RegisterInfraEnv creates an infra-env with the recipe of its images and the code of its short
 // image URL. If the request names a cluster, the infra-env belongs to it. The same transaction
-// records the object that describes the infra-env, if any.
+// records the object that describes the infra-env, if any. Without a pull secret, the infra-env has
+// that of its cluster.
 func (e *Engine) RegisterInfraEnv(ctx context.Context, params *models.InfraEnvCreateParams,
 	describedBy ...record.Object) (*models.InfraEnv, error) {
+	params, err := record.WithPullSecret(e.options.DB, e.options.Secrets, params)
+	if err != nil {
+		return nil, err
+	}
 	if err := description.CheckNewInfraEnv(params); err != nil {
 		return nil, err
 	}

@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -79,7 +80,8 @@ func (c *Client) AddFlags(flags *pflag.FlagSet) {
 // server.
 func (c *Client) AddURLFlag(flags *pflag.FlagSet) {
 	flags.StringVar(&c.url, "url", "", "URL of the running appliance; default: LANDFALL_URL, the appliance of "+
-		"landfall login, or "+DefaultURL)
+		"landfall login, or "+DefaultURL+"; without a scheme, it is http for an address of this machine and "+
+		"https for others")
 }
 
 // find finds the appliance once.
@@ -96,7 +98,7 @@ func (c *Client) open() (*connection, error) {
 	if err != nil {
 		return nil, err
 	}
-	found := &connection{url: cmp.Or(c.url, os.Getenv(urlVariable))}
+	found := &connection{url: withScheme(cmp.Or(c.url, os.Getenv(urlVariable)))}
 	stored := contexts.Find(contexts.Current)
 	if found.url != "" {
 		stored = contexts.ForURL(found.url)
@@ -121,6 +123,22 @@ func (c *Client) open() (*connection, error) {
 		token: found.token, url: found.url, next: transport(&tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}),
 	}}
 	return found, nil
+}
+
+// withScheme adds the scheme to an address without one: http for an address of this machine, where
+// an appliance serves both on one port, https for others.
+func withScheme(address string) string {
+	if address == "" || strings.Contains(address, "://") {
+		return address
+	}
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		host = address
+	}
+	if ip := net.ParseIP(strings.Trim(host, "[]")); host == "localhost" || ip != nil && ip.IsLoopback() {
+		return "http://" + address
+	}
+	return "https://" + address
 }
 
 func transport(settings *tls.Config) *http.Transport {

@@ -8,60 +8,12 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/go-openapi/swag/conv"
-	"github.com/openshift/assisted-service/models"
 	"github.com/spf13/cobra"
 
 	"landfall/appliance/command/remote"
 	"landfall/appliance/doctor"
 	"landfall/web/console"
 )
-
-func newClusters() *cobra.Command {
-	var asJSON bool
-	appliance := newClient()
-	cmd := &cobra.Command{
-		Use:   "clusters",
-		Short: "List the clusters of a running appliance",
-		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			clusters, err := appliance.clusters(cmd.Context())
-			if err != nil {
-				return err
-			}
-			if asJSON {
-				return writeJSON(cmd.OutOrStdout(), clusters)
-			}
-			return writeClusters(cmd.OutOrStdout(), clusters)
-		},
-	}
-	appliance.addFlag(cmd.Flags())
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write the JSON of the API")
-	return cmd
-}
-
-func writeClusters(out io.Writer, clusters []*models.Cluster) error {
-	if len(clusters) == 0 {
-		_, err := fmt.Fprintln(out, "The appliance has no clusters.")
-		return err
-	}
-	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "ID\tNAME\tVERSION\tSTATUS\tPROGRESS")
-	for _, cluster := range clusters {
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d%%\n", conv.Value((*string)(cluster.ID)), cluster.Name,
-			cluster.OpenshiftVersion,
-			conv.Value(cluster.Status), percentage(cluster))
-	}
-	return table.Flush()
-}
-
-// percentage returns the progress of a cluster's installation, 0 to 100.
-func percentage(cluster *models.Cluster) int64 {
-	if cluster.Progress == nil {
-		return 0
-	}
-	return cluster.Progress.TotalPercentage
-}
 
 func newStatus() *cobra.Command {
 	var asJSON bool

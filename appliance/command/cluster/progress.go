@@ -1,33 +1,37 @@
-package command
+package cluster
 
 import (
 	"fmt"
 	"io"
+	"os"
 
 	"github.com/go-openapi/swag/conv"
+	"github.com/mattn/go-isatty"
 	"github.com/openshift/assisted-service/models"
 	"github.com/schollz/progressbar/v3"
 )
 
-// progress shows the progress of an installation: a bar on a terminal, a line for each change
+// Progress shows the progress of an installation: a bar on a terminal, a line for each change
 // elsewhere.
-type progress struct {
+type Progress struct {
 	out  io.Writer
 	bar  *progressbar.ProgressBar // nil without a terminal
 	last string
 }
 
-func newProgress(out io.Writer) *progress {
-	p := &progress{out: out}
-	if onTerminal(out) {
+// NewProgress returns a progress that is written to out.
+func NewProgress(out io.Writer) *Progress {
+	p := &Progress{out: out}
+	if file, ok := out.(*os.File); ok && isatty.IsTerminal(file.Fd()) {
 		p.bar = progressbar.NewOptions(100, progressbar.OptionSetWriter(out), progressbar.OptionSetWidth(30),
 			progressbar.OptionSetPredictTime(false), progressbar.OptionClearOnFinish())
 	}
 	return p
 }
 
-func (p *progress) show(cluster *models.Cluster) {
-	percent := percentage(cluster)
+// Show shows the present state of a cluster.
+func (p *Progress) Show(cluster *models.Cluster) {
+	percent := Percentage(cluster)
 	text := fmt.Sprintf("%s: %s, %s", cluster.Name, conv.Value(cluster.Status), hostSummary(cluster.Hosts))
 	if p.bar != nil {
 		p.bar.Describe(text)
@@ -42,13 +46,21 @@ func (p *progress) show(cluster *models.Cluster) {
 	}
 }
 
-// end restores the terminal.
-func (p *progress) end() {
+// End restores the terminal.
+func (p *Progress) End() {
 	if p.bar != nil {
 		if err := p.bar.Clear(); err != nil {
 			p.bar = nil
 		}
 	}
+}
+
+// Percentage returns the progress of a cluster's installation, 0 to 100.
+func Percentage(cluster *models.Cluster) int64 {
+	if cluster.Progress == nil {
+		return 0
+	}
+	return cluster.Progress.TotalPercentage
 }
 
 // hostSummary counts hosts by stage, in the order of the first host of each stage: "2 Rebooting, 1

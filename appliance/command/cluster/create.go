@@ -1,0 +1,349 @@
+package cluster
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+
+	"github.com/openshift/assisted-service/models"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"sigs.k8s.io/yaml"
+
+	"landfall/appliance/command/action"
+	"landfall/appliance/command/outcome"
+	"landfall/appliance/command/output"
+	"landfall/appliance/command/remote"
+	"landfall/appliance/command/version"
+)
+
+// infraEnvField is the field of a file that describes the infra-env of a cluster.
+const infraEnvField = "infra_env"
+
+// properties are the flags of create and set.
+type properties struct {
+	domain, pullSecretFile, sshKeyFile, networkType string
+	controlPlanes                                   int
+	apiVIPs, ingressVIPs, machineNetworks           []string
+	ntp                                             []string
+	operators                                       []string
+	userManaged                                     bool
+}
+
+func (p *properties) addFlags(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&p.domain, "base-domain", "", "domain of the cluster: its API is api.NAME.DOMAIN")
+	flags.IntVar(&p.controlPlanes, "control-planes", 0, "number of control-plane hosts: 1 (single node), or 3 to 5")
+	flags.StringVar(&p.pullSecretFile, "pull-secret-file", "", "file with the pull secret")
+	flags.StringVar(&p.sshKeyFile, "ssh-key-file", "", "file with the public SSH key for the nodes")
+	flags.StringSliceVar(&p.apiVIPs, "api-vip", nil, "virtual IP address of the API; one for each address family")
+	flags.StringSliceVar(&p.ingressVIPs, "ingress-vip", nil,
+		"virtual IP address of the ingress; one for each address family")
+	flags.StringSliceVar(&p.machineNetworks, "machine-network", nil, "network of the hosts, such as 192.0.2.0/24")
+	flags.StringVar(&p.networkType, "network-type", "", "OVNKubernetes, or another network of the release")
+	flags.StringSliceVar(&p.ntp, "ntp", nil, "time servers in addition to those of the hosts")
+	flags.StringSliceVar(&p.operators, "operators", nil, "operators to install with the cluster, such as odf,cnv")
+	flags.BoolVar(&p.userManaged, "user-managed-networking", false, "use your own load balancer and DNS")
+}
+
+// fill puts the flags that were given into a request.
+func (p *properties) fill(flags *pflag.FlagSet, body action.Object) error {
+	given := map[string]func(){
+		"base-domain":             func() { body["base_dns_domain"] = p.domain },
+		"control-planes":          func() { body["control_plane_count"] = p.controlPlanes },
+		"network-type":            func() { body["network_type"] = p.networkType },
+		"user-managed-networking": func() { body["user_managed_networking"] = p.userManaged },
+		"api-vip":                 func() { body["api_vips"] = each("ip", p.apiVIPs) },
+		"ingress-vip":             func() { body["ingress_vips"] = each("ip", p.ingressVIPs) },
+		"machine-network":         func() { body["machine_networks"] = each("cidr", p.machineNetworks) },
+		"operators":               func() { body["olm_operators"] = each("name", p.operators) },
+		"ntp":                     func() { body["additional_ntp_source"] = action.Join(p.ntp) },
+	}
+	for _, flag := range slices.Sorted(maps.Keys(given)) {
+		if flags.Changed(flag) {
+			given[flag]()
+		}
+	}
+	if err := action.Secret(body, "pull_secret", "pull-secret-file", p.pullSecretFile); err != nil {
+		return err
+	}
+	return action.Secret(body, "ssh_public_key", "ssh-key-file", p.sshKeyFile)
+}
+
+// each returns objects with one field.
+func each(field string, values []string) []action.Object {
+	objects := []action.Object{}
+	for _, value := range values {
+		objects = append(objects, action.Object{field: value})
+	}
+	return objects
+}
+
+func newCreate() *cobra.Command {
+	a := action.New()
+	p := new(properties)
+	var release, architecture, file string
+	cmd := a.Changing(&cobra.Command{
+		Use:   "create [NAME] [FIELD=VALUE…]",
+		Short: "Create a cluster",
+		Long: "Create a cluster, by flags, by fields of the API (FIELD=VALUE), or by a file.\n\n" +
+			"A file has the fields of the API in YAML or JSON, and may have the field infra_env with those of its " +
+			"infra-env. Flags and\nfields replace those of the file; landfall cluster export writes such a file:\n\n" +
+			"  name: east\n" +
+			"  base_dns_domain: example.com\n" +
+			"  openshift_version: \"4.20\"\n" +
+			"  control_plane_count: 1\n" +
+			"  infra_env:\n" +
+			"    image_type: minimal-iso\n\n" +
+			"Without a version, the cluster has the default release. Without a pull secret and SSH key, it has those " +
+			"of the site.",
+		RunE: func(cmd *cobra.Command, arguments []string) error {
+			body, extra := action.Object{}, action.Object{}
+			if file != "" {
+				var err error
+				body, extra, err = action.ReadFile[models.ClusterCreateParams](cmd, file, infraEnvField)
+				if err != nil {
+					return err
+				}
+			}
+			if cmd.Flags().Changed("version") {
+				body["openshift_version"] = release
+			}
+			if architecture != "" {
+				body["cpu_architecture"] = architecture
+			}
+			arguments = action.Name(body, arguments)
+			if err := p.fill(cmd.Flags(), body); err != nil {
+				return err
+			}
+			if err := action.Fields[models.ClusterCreateParams](body, arguments); err != nil {
+				return err
+			}
+			return create(cmd, a, body, extra)
+		},
+	})
+	p.addFlags(cmd)
+	flags := cmd.Flags()
+	flags.StringVarP(&file, "file", "f", "", "file that describes the cluster; - is standard input")
+	flags.StringVar(&release, "version", "", "version, or its beginning, of a release of the appliance: 4.20")
+	flags.StringVar(&architecture, "architecture", "", "architecture of the hosts; default: x86_64")
+	output.Choices(cmd, "architecture", "x86_64", "arm64", "ppc64le", "s390x")
+	return cmd
+}
+
+func create(cmd *cobra.Command, a *action.Action, body, extra action.Object) error {
+	name, _ := body["name"].(string)
+	if name == "" {
+		return outcome.Usagef("the name of the cluster is missing")
+	}
+	env, err := infraEnvOf(extra)
+	if err != nil {
+		return err
+	}
+	wanted, _ := body["openshift_version"].(string)
+	if body["openshift_version"], err = version.Find(cmd.Context(), &a.Client, wanted); err != nil {
+		return err
+	}
+	action.WithPullSecret(body)
+	answer, err := a.Send(cmd, http.MethodPost, clustersPath, body)
+	if err != nil {
+		return err
+	}
+	if env != nil {
+		if env["name"] == nil {
+			env["name"] = name
+		}
+		if env["pull_secret"] == nil && body["pull_secret"] != nil {
+			env["pull_secret"] = body["pull_secret"]
+		}
+		if env["ssh_authorized_key"] == nil && body["ssh_public_key"] != nil {
+			env["ssh_authorized_key"] = body["ssh_public_key"]
+		}
+	}
+	if env != nil {
+		action.WithPullSecret(env)
+	}
+	if a.DryRun {
+		if env != nil {
+			_, err = a.Send(cmd, http.MethodPost, remote.APIPath+"/infra-envs", env)
+		}
+		return err
+	}
+	var created models.Cluster
+	if err := json.Unmarshal(answer, &created); err != nil {
+		return fmt.Errorf("the response does not match the API: %w", err)
+	}
+	fmt.Fprintf(cmd.OutOrStdout(), "The cluster %s was created with OpenShift %s (ID %s).\n", name,
+		created.OpenshiftVersion, *created.ID)
+	if env == nil {
+		return nil
+	}
+	env["cluster_id"] = *created.ID
+	if _, err := a.Send(cmd, http.MethodPost, remote.APIPath+"/infra-envs", env); err != nil {
+		return fmt.Errorf("create the infra-env of the cluster: %w", err)
+	}
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "Its infra-env %s was created.\n", env["name"])
+	return err
+}
+
+// infraEnvOf returns the infra-env in a file, or nil.
+func infraEnvOf(extra action.Object) (action.Object, error) {
+	value, ok := extra[infraEnvField]
+	if !ok {
+		return nil, nil
+	}
+	env := action.Object{}
+	if value != nil {
+		fields, ok := value.(map[string]any)
+		if !ok {
+			return nil, fmt.Errorf("%s is not an object with the fields of an infra-env", infraEnvField)
+		}
+		env = fields
+	}
+	return env, action.Check[models.InfraEnvCreateParams](infraEnvField, env)
+}
+
+func newSet() *cobra.Command {
+	a := action.New()
+	p := new(properties)
+	cmd := a.Changing(&cobra.Command{
+		Use:   "set NAME [FIELD=VALUE…]",
+		Short: "Change a cluster before its installation",
+		Long: "Change a cluster before its installation, by flags or by fields of the API:\n" +
+			"  landfall cluster set east --api-vip 192.0.2.4 --ingress-vip 192.0.2.5\n" +
+			"  landfall cluster set east network_type=OVNKubernetes 'machine_networks=[{cidr: 192.0.2.0/24}]'",
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, arguments []string) error {
+			body := action.Object{}
+			if err := p.fill(cmd.Flags(), body); err != nil {
+				return err
+			}
+			if err := action.Fields[models.V2ClusterUpdateParams](body, arguments[1:]); err != nil {
+				return err
+			}
+			if len(body) == 0 {
+				return outcome.Usagef("there is nothing to change; give a flag or FIELD=VALUE")
+			}
+			id, err := a.ClusterID(cmd.Context(), arguments[0])
+			if err != nil {
+				return err
+			}
+			if _, err := a.Send(cmd, http.MethodPatch, remote.ClusterPath(id), body); err != nil || a.DryRun {
+				return err
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "The cluster %s was changed.\n", arguments[0])
+			return err
+		},
+	})
+	p.addFlags(cmd)
+	return cmd
+}
+
+func newExport() *cobra.Command {
+	a := action.New()
+	cmd := &cobra.Command{
+		Use:   "export NAME",
+		Short: "Write a file from which landfall cluster create -f creates the same cluster",
+		Long: "Write the description of a cluster and of its infra-env, with the fields of the API (YAML). It has no " +
+			"pull secret: give it\nto landfall cluster create -f with --pull-secret-file, or use that of the site.",
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, arguments []string) error {
+			id, err := a.ClusterID(cmd.Context(), arguments[0])
+			if err != nil {
+				return err
+			}
+			var found action.Object
+			if err := a.Call(cmd.Context(), http.MethodGet, remote.ClusterPath(id), nil, &found); err != nil {
+				return err
+			}
+			description := described[models.ClusterCreateParams](found)
+			var envs []action.Object
+			path := remote.APIPath + "/infra-envs?cluster_id=" + id
+			if err := a.Call(cmd.Context(), http.MethodGet, path, nil, &envs); err != nil {
+				return err
+			}
+			if len(envs) > 0 {
+				env := described[models.InfraEnvCreateParams](envs[0])
+				env["image_type"] = envs[0]["type"]
+				delete(env, "cluster_id")
+				description[infraEnvField] = env
+			}
+			text, err := yaml.Marshal(description)
+			if err != nil {
+				return fmt.Errorf("write the description: %w", err)
+			}
+			_, err = cmd.OutOrStdout().Write(text)
+			return err
+		},
+	}
+	a.AddFlags(cmd.Flags())
+	return cmd
+}
+
+// derived are the fields that follow from other fields of the answer.
+func derived() []string {
+	return []string{"high_availability_mode", "cluster_network_cidr", "cluster_network_host_prefix",
+		"service_network_cidr", "ocp_release_image", "pull_secret"}
+}
+
+// described returns the fields of an answer that a request of type T has, without those that are
+// empty or follow from others.
+func described[T any](answer action.Object) action.Object {
+	fields := action.Object{}
+	for field, value := range answer {
+		if !action.HasField[T](field) || slices.Contains(derived(), field) || empty(value) {
+			continue
+		}
+		fields[field] = withoutState(value)
+	}
+	if err := action.Check[T]("", fields); err != nil {
+		for field, value := range fields {
+			if action.Check[T]("", action.Object{field: value}) != nil {
+				delete(fields, field) // the answer has the field in another form
+			}
+		}
+	}
+	return fields
+}
+
+func empty(value any) bool {
+	switch value := value.(type) {
+	case nil:
+		return true
+	case string:
+		return value == ""
+	case []any:
+		return len(value) == 0
+	case map[string]any:
+		for _, inner := range value {
+			if !empty(inner) {
+				return false
+			}
+		}
+		return true
+	}
+	return false
+}
+
+// withoutState removes from a value what only an answer has.
+func withoutState(value any) any {
+	switch value := value.(type) {
+	case []any:
+		var all []any
+		for _, one := range value {
+			all = append(all, withoutState(one))
+		}
+		return all
+	case map[string]any:
+		clean := map[string]any{}
+		for field, inner := range value {
+			if field != "cluster_id" && field != "verification" && !empty(inner) {
+				clean[field] = withoutState(inner)
+			}
+		}
+		return clean
+	}
+	return value
+}
