@@ -34,6 +34,8 @@ export default defineConfig({
         'common/components/clusterConfiguration/DownloadIso.tsx': 'DownloadIso.tsx',
         'common/components/clusterDetail/ClusterCredentials.tsx': 'ClusterCredentials.tsx',
         'common/components/clusterDetail/KubeconfigDownload.tsx': 'KubeconfigDownload.tsx',
+        'common/components/clusterConfiguration/UploadSSH.tsx': 'UploadSSH.tsx',
+        'common/components/clusters/PullSecret.tsx': 'PullSecret.tsx',
         'common/components/fetching/EventListFetch.tsx': 'EventListFetch.tsx',
         'common/components/ui/formik/validationSchemas.ts': 'validationSchemas.ts',
         'ocm/components/AddHosts/AddHosts.tsx': 'AddHosts.tsx',
@@ -55,7 +57,30 @@ export default defineConfig({
         'Create new assisted cluster': 'No cluster yet',
         'There are no clusters yet. This wizard is going to guide you through the OpenShift cluster deployment.':
           'A wizard guides you through the installation of a cluster.',
+        // While the appliance does not respond, its clusters are unknown.
+        "import ClustersTable from './ClustersTable';": `
+          import ClustersTable from './ClustersTable';
+          import { useFeedState } from '${here('./src/live/LiveProvider.tsx')}';`,
+        'const navigate = useNavigate();': `
+          const navigate = useNavigate();
+          const isAway = useFeedState() === 'away';`,
+        'case EMPTY:': `case EMPTY:
+          if (isAway) {
+            return <PageSection hasBodyWrapper={false} isFilled><LoadingState /></PageSection>;
+          }`,
         ...forOperators(['<Button\n', '</Button>']),
+      },
+      // A new cluster gets the site's pull secret: see src/uilib/PullSecret.tsx.
+      'common/components/clusterWizard/clusterDetailsValidation.ts': {
+        'Yup.lazy((values: { baseDnsDomain: string; isSNODevPreview: boolean }) =>':
+          'Yup.lazy((values: { baseDnsDomain: string; isSNODevPreview: boolean; usesSitePullSecret?: boolean }) =>',
+        "pullSecret: pullSecretValidationSchema.required(t('ai:Required field')),": `
+          pullSecret: values.usesSitePullSecret
+            ? pullSecretValidationSchema
+            : pullSecretValidationSchema.required(t('ai:Required field')),`,
+      },
+      'ocm/services/ClusterDetailsService.ts': {
+        'pullSecret: values.pullSecret,': 'pullSecret: values.pullSecret || undefined,',
       },
       'ocm/components/clusters/ClustersListToolbar.tsx': forOperators([
         '<ToolbarButton\n          variant={ButtonVariant.primary}',

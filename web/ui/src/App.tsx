@@ -14,6 +14,7 @@ import { isLibraryPath } from './live/page';
 
 const Installer = lazy(() => import('./Installer'));
 const HomePage = lazy(() => import('./overview/HomePage'));
+const SetupPage = lazy(() => import('./overview/SetupPage'));
 const SettingsPage = lazy(() => import('./settings/SettingsPage'));
 const OsImagesPage = lazy(() => import('./osimages/OsImagesPage'));
 const DoctorPage = lazy(() => import('./doctor/DoctorPage'));
@@ -49,6 +50,14 @@ export const App = () => (
             >
               <Routes>
                 <Route path="/" element={<HomePage />} />
+                <Route
+                  path="/setup"
+                  element={
+                    <WholeSite>
+                      <SetupPage />
+                    </WholeSite>
+                  }
+                />
                 <Route
                   path="/settings"
                   element={

@@ -4,8 +4,9 @@ import type { Proof } from '../src/mirror/api';
 import type { Item, Overview } from '../src/overview/api';
 import { asCSV } from '../src/overview/export';
 import { ofAms, ofProof, ofServers, ofSetup, toneOfDisk } from '../src/overview/health';
+import { installable, whyNoVersion } from '../src/shell/versions';
 import { nextLine, progressOf, type LineState, type Setup } from '../src/overview/setup';
-import { partsOf, pathOf, statesOf, wordOf } from '../src/overview/words';
+import { hasInstalled, partsOf, pathOf, statesOf, wordOf } from '../src/overview/words';
 
 const setupOf = (...states: [id: string, state: LineState][]): Setup => ({
   complete: false,
@@ -50,6 +51,15 @@ describe('states', () => {
     expect(statesOf({ installing: 1, 'installing-in-progress': 4 })).toEqual([
       { text: 'Installing', tone: 'info', count: 5 },
     ]);
+  });
+
+  it.each([
+    [{}, false],
+    [{ ready: 1, insufficient: 2, installed: 0 }, false],
+    [{ ready: 1, installing: 1 }, true],
+    [{ error: 1 }, true],
+  ])('an installation has started: %j', (clusters, has) => {
+    expect(hasInstalled(clusters)).toBe(has);
   });
 
   it('keeps a status that has no words', () => {
@@ -169,5 +179,44 @@ describe('export', () => {
       'disk,total,2,bytes',
       '',
     ]);
+  });
+});
+
+describe('whyNoVersion', () => {
+  const release = { openshift_version: '4.20.8', cpu_architecture: 'x86_64' };
+
+  it.each([
+    ['no release', [], 'This appliance has no release to install. Add one in the settings.'],
+    [
+      'no live ISO',
+      [{ ...release, state: 'failed', message: 'there is no live ISO for it' }],
+      'OpenShift 4.20.8 (x86_64) cannot be installed yet. There is no live ISO for it.',
+    ],
+    ['no reason yet', [release], 'OpenShift 4.20.8 (x86_64) cannot be installed yet. It is being read.'],
+  ])('%s', (_, releases, sentence) => {
+    expect(whyNoVersion({ releases })).toBe(sentence);
+  });
+});
+
+describe('installable', () => {
+  const status = {
+    releases: [
+      { openshift_version: '4.9.1', cpu_architecture: 'x86_64', state: 'failed' },
+      { openshift_version: '4.10.2', cpu_architecture: 'x86_64', state: 'failed' },
+      { openshift_version: '4.10.2', cpu_architecture: 'arm64' },
+      { openshift_version: '4.8.7', cpu_architecture: 'x86_64' },
+    ],
+  };
+
+  it('leaves out versions without a live ISO', () => {
+    const versions = { '4.9.1': { default: true }, '4.10.2': {}, '4.8.7': {} };
+    expect(installable(versions, status)).toEqual({ '4.10.2': { default: true }, '4.8.7': { default: false } });
+  });
+
+  it('knows short versions, and keeps the default', () => {
+    expect(installable({ '4.9': {}, '4.8': { default: true }, '4.10': {} }, status)).toEqual({
+      '4.8': { default: true },
+      '4.10': {},
+    });
   });
 });

@@ -1,4 +1,5 @@
 import {
+  Alert,
   Button,
   Card,
   CardBody,
@@ -38,6 +39,13 @@ export const Checklist = ({ setup }: { setup: Setup }) => {
       </PageSection>
       <PageSection hasBodyWrapper={false} isFilled>
         <Stack hasGutter>
+          {setup.complete && (
+            <StackItem>
+              <Alert isInline variant="success" title="The site is set up.">
+                <Link to="/">Show the overview</Link>
+              </Alert>
+            </StackItem>
+          )}
           <StackItem>
             <Progress
               title="Steps done"

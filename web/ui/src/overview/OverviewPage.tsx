@@ -1,4 +1,15 @@
-import { Button, Content, Flex, FlexItem, Grid, GridItem, PageSection, Stack, StackItem } from '@patternfly/react-core';
+import {
+  Alert,
+  Button,
+  Content,
+  Flex,
+  FlexItem,
+  Grid,
+  GridItem,
+  PageSection,
+  Stack,
+  StackItem,
+} from '@patternfly/react-core';
 import { useEffect } from 'react';
 import { Link } from 'react-router-dom-v5-compat';
 import { Requires } from '../access/AccessProvider';
@@ -51,6 +62,13 @@ const OverviewPage = ({ setup, error: setupError }: Props) => {
             hasAnswer={answer !== undefined}
             waiting="Reading the overview"
           />
+          {setup?.complete === false && (
+            <StackItem>
+              <Alert isInline variant="info" title="The site is not set up completely.">
+                <Link to="/setup">Show the steps</Link>
+              </Alert>
+            </StackItem>
+          )}
           {answer && (
             <StackItem>
               <Grid hasGutter>

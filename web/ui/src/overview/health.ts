@@ -21,7 +21,7 @@ export const ofSetup = (setup: Setup): HealthLine[] =>
   setup.lines.flatMap((line) => {
     const subject = subjectOf(line);
     const [tone, word] = tones[line.state];
-    const text = line.state === 'done' ? line.result : `${line.result} ${line.advice}`.trim();
+    const text = line.state === 'done' ? line.result : `${line.result} ${line.advice ?? ''}`.trim();
     return subject ? [{ id: line.id, title: subject.title, path: subject.path, tone, word, text }] : [];
   });
 

@@ -3,7 +3,7 @@ import { getJSON } from '../shell/request';
 export type LineState = 'done' | 'missing' | 'failed' | 'checking' | 'optional';
 
 /** One line of the checklist of a new site. */
-export type Line = { id: string; state: LineState; result: string; advice: string };
+export type Line = { id: string; state: LineState; result: string; advice?: string };
 
 /** The response of `GET /api/landfall/v1/setup`. */
 export type Setup = { complete: boolean; lines: Line[] };

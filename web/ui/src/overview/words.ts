@@ -55,6 +55,12 @@ export const statesOf = (counts: Record<string, number>): State[] => {
   return [...states.values()];
 };
 
+const uninstalled = ['insufficient', 'pending-for-input', 'ready'];
+
+/** Whether the installation of a cluster has started at this site. */
+export const hasInstalled = (clusters: Record<string, number>): boolean =>
+  Object.entries(clusters).some(([status, count]) => count > 0 && !uninstalled.includes(status));
+
 /** The sum of a count by status. */
 export const sum = (counts: Record<string, number>): number =>
   Object.values(counts).reduce((total, count) => total + count, 0);

@@ -26,7 +26,7 @@ export type Release = {
   message?: string;
 };
 
-export const getStatus = (signal: AbortSignal): Promise<Status> =>
+export const getStatus = (signal?: AbortSignal): Promise<Status> =>
   getJSON('/api/landfall/v1/status', signal);
 
 /** The certificates with which clients verify the appliance. */

@@ -1,5 +1,6 @@
-import { Button } from '@patternfly/react-core';
+import { Button, Flex } from '@patternfly/react-core';
 import type { ComponentProps } from 'react';
+import { Link } from 'react-router-dom-v5-compat';
 import ErrorState from 'ui-lib/common/components/ui/uiState/ErrorState';
 import { ClusterWizardStep } from 'ui-lib/common/components/clusterWizard/ClusterWizardStep';
 import LibraryClusterDetails from 'ui-lib/ocm/components/clusterWizard/ClusterDetails';
@@ -21,13 +22,20 @@ const ClusterDetails = (props: ComponentProps<typeof LibraryClusterDetails>) => 
         title="No cluster can be created yet"
         content={error.message}
         primaryAction={
-          <Button
-            onClick={() => {
-              window.location.reload();
-            }}
-          >
-            Check again
-          </Button>
+          <Flex gap={{ default: 'gapSm' }} justifyContent={{ default: 'justifyContentCenter' }}>
+            <Button component={(to) => <Link {...to} to="/settings#releases" />}>Open the releases</Button>
+            <Button variant="secondary" component={(to) => <Link {...to} to="/os-images" />}>
+              Open the live ISOs
+            </Button>
+            <Button
+              variant="secondary"
+              onClick={() => {
+                window.location.reload();
+              }}
+            >
+              Check again
+            </Button>
+          </Flex>
         }
       />
     </ClusterWizardStep>

@@ -1,23 +1,26 @@
 import Library from 'ui-lib/common/api/assisted-service/SupportedOpenshiftVersionsAPI';
+import { getStatus } from '../shell/appliance';
+import { installable, whyNoVersion } from '../shell/versions';
 
 // Its published types are for another version of axios.
-const library = Library as { list(latestRelease: boolean): Promise<{ data: object }> };
+const library = Library as {
+  list(latestRelease: boolean): Promise<{ data: Record<string, { default?: boolean }> }>;
+};
 
 /**
  * The library's request for the installable versions. The library repeats it without a pause while
- * there are none; this version throws an error if there is no release.
+ * there are none; this version throws an error with the reason. It leaves out versions without a
+ * live ISO.
  */
 const SupportedOpenshiftVersionsAPI = {
   makeBaseURI: (latestRelease: boolean) => Library.makeBaseURI(latestRelease),
   async list(latestRelease: boolean) {
-    const response = await library.list(latestRelease);
-    if (Object.keys(response.data).length === 0) {
-      throw new Error(
-        'This appliance has no release to install: add one to "release_images" in its configuration and ' +
-          'restart it. A live ISO alone is not enough.',
-      );
+    const [response, status] = await Promise.all([library.list(latestRelease), getStatus()]);
+    const data = installable(response.data, status);
+    if (Object.keys(data).length === 0) {
+      throw new Error(whyNoVersion(status));
     }
-    return response;
+    return { ...response, data };
   },
 };
 
