@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"landfall/appliance/audittrail"
+	"landfall/appliance/release/trust"
 	"landfall/appliance/settings"
 )
 
@@ -246,4 +247,61 @@ func TestSettings_configuredPullSecretIsDefault(t *testing.T) {
 	delete(description, "pull_secret")
 	create(t, address+apiPath+"/clusters", description)
 	require.Equal(t, settings.StateDone, setupLine(t, address, "pull-secret").State)
+}
+
+// TestVersions_releaseWithoutISOIsListed requires that the versions include a release without a
+// live ISO, and that the checklist says what is missing.
+func TestVersions_releaseWithoutISOIsListed(t *testing.T) {
+	s := newSite(t)
+	s.config.OSImages = nil
+	address, _ := s.start(t)
+	var versions models.OpenshiftVersions
+	call(t, http.MethodGet, address+apiPath+"/openshift-versions", nil).read(t, http.StatusOK, &versions)
+	require.Contains(t, versions, s.release.Version)
+	line := setupLine(t, address, "os-image")
+	require.Equal(t, settings.StateMissing, line.State)
+	require.Equal(t, "No usable live ISO for "+s.release.Version+" (x86_64).", line.Result)
+}
+
+func TestVersions_emptyListHasReason(t *testing.T) {
+	address, _ := unconfigured(t).start(t)
+	var versions models.OpenshiftVersions
+	call(t, http.MethodGet, address+apiPath+"/openshift-versions", nil).read(t, http.StatusOK, &versions)
+	require.Empty(t, versions)
+	line := setupLine(t, address, "release")
+	require.Equal(t, settings.StateMissing, line.State)
+	require.Contains(t, line.Advice, "landfall settings release add")
+}
+
+func TestSettings_doctorsVerdictOutlivesRestart(t *testing.T) {
+	s := newSite(t)
+	address, stop := s.start(t)
+	require.Equal(t, settings.StateMissing, setupLine(t, address, "doctor").State)
+	require.Equal(t, http.StatusOK, call(t, http.MethodGet, address+"/api/landfall/v1/doctor", nil).status)
+	verdict := setupLine(t, address, "doctor")
+	require.Contains(t, verdict.Result, "The doctor found")
+	stop()
+	address, _ = s.start(t)
+	require.Equal(t, verdict, setupLine(t, address, "doctor"))
+}
+
+// TestSettings_releaseOfInfraEnvStays requires that a release stays while an infra-env without a
+// cluster needs it, and that its permission goes with it.
+func TestSettings_releaseOfInfraEnvStays(t *testing.T) {
+	s := unconfigured(t)
+	address, _ := s.start(t)
+	require.Equal(t, http.StatusCreated, call(t, http.MethodPost, address+settingsPath+"/releases",
+		object{"release": s.release.Release, "default": true}).status)
+	require.Equal(t, http.StatusCreated, call(t, http.MethodPost, address+settingsPath+"/releases",
+		object{"release": s.release.Release}).status, "the same release again")
+	require.Len(t, readSettings(t, address).Releases, 1)
+	require.True(t, readSettings(t, address).Releases[0].Default)
+	env := create(t, address+apiPath+"/infra-envs", s.newInfraEnv("pool"))
+	removal := address + settingsPath + "/releases/" + s.release.Version + "/x86_64"
+	requireRefusal(t, call(t, http.MethodDelete, removal, nil), http.StatusConflict, "infra-env pool")
+	require.Equal(t, http.StatusNoContent, call(t, http.MethodDelete, address+apiPath+"/infra-envs/"+env, nil).status)
+	require.Equal(t, http.StatusNoContent, call(t, http.MethodDelete, removal, nil).status)
+	var allowed trust.List
+	call(t, http.MethodGet, address+releasesPath, nil).read(t, http.StatusOK, &allowed)
+	require.Empty(t, allowed.Releases, "the permission goes with the release")
 }

@@ -46,7 +46,7 @@ type Options struct {
 	Rules  func(mirror.Level) *mirror.Rules // returns the rules that apply to a level
 	// returns the releases that the mirror must hold
 	MirroredReleases func(clusterID string) ([]MirroredRelease, error)
-	NoteSite         func(*Report)                                     // receives the reports about the site; or nil
+	NoteSite         func(context.Context, *Report) error              // receives the reports about the site; or nil
 	CheckImage       func(openshiftVersion, architecture string) error // returns an error if no live ISO matches
 	URLs             []string                                          // URLs of the appliance
 	Egress           *egress.Rules                                     // nil allows all addresses
@@ -107,7 +107,9 @@ func (s *Service) Diagnose(ctx context.Context, wanted Request) (*Report, error)
 	}
 	report := Doctor{Egress: s.Egress}.Diagnose(ctx, site)
 	if clusterID == "" && s.NoteSite != nil && ctx.Err() == nil {
-		s.NoteSite(report)
+		if err := s.NoteSite(ctx, report); err != nil {
+			return nil, err
+		}
 	}
 	return report, nil
 }

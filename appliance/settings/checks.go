@@ -6,12 +6,10 @@ import (
 	"net"
 	"net/url"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/jonboulle/clockwork"
 
-	"landfall/appliance/doctor"
 	"landfall/appliance/engine"
 	"landfall/appliance/sentence"
 )
@@ -42,7 +40,6 @@ type checks struct {
 	ctx     context.Context
 	cancel  context.CancelFunc
 	running sync.WaitGroup
-	report  atomic.Pointer[doctor.Report]
 
 	mu      sync.Mutex
 	results map[string]*checkResult

@@ -3,6 +3,7 @@ package settings
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -319,17 +320,17 @@ func (s *Service) AddRelease(ctx context.Context, wanted NewRelease) (*Release, 
 		added.Allowed = true
 	}
 	if err := s.Site.change(ctx, func(r *row) error {
+		if at := r.find(added.Version, added.Architecture); at >= 0 {
+			held := r.Releases[at]
+			if held.Digest != added.Digest {
+				return otherDigest(held)
+			}
+			added.Allowed, added.Default = held.Allowed, added.Default || held.Default
+			r.Releases = slices.Delete(r.Releases, at, at+1)
+		}
 		for i := range r.Releases {
 			if added.Default && r.Releases[i].Architecture == added.Architecture {
 				r.Releases[i].Default = false
-			}
-			if r.Releases[i].is(added.Version, added.Architecture) {
-				if r.Releases[i].Digest != added.Digest {
-					return otherDigest(r.Releases[i])
-				}
-				added.Allowed = r.Releases[i].Allowed
-				r.Releases[i] = added
-				return nil
 			}
 		}
 		r.Releases = append(r.Releases, added)
@@ -338,9 +339,8 @@ func (s *Service) AddRelease(ctx context.Context, wanted NewRelease) (*Release, 
 		return nil, err
 	}
 	s.releasesChanged(ctx)
-	s.Logger.Info("Release "+
-		"added.", "version", added.Version, "architecture", added.Architecture, "digest", added.Digest,
-		"by", added.By)
+	s.Logger.Info("Release added.", "version", added.Version, "architecture", added.Architecture,
+		"digest", added.Digest, "by", added.By)
 	image := engine.ReleaseImage{OpenshiftVersion: added.Version, CPUArchitecture: added.Architecture,
 		URL: added.PullSpec, Default: added.Default}
 	s.checks.note(payloadCheck(image), nil)
@@ -418,6 +418,10 @@ func (s *Service) checkNew(added *addedRelease) error {
 		hasDefault = hasDefault || image.Default && image.CPUArchitecture == added.Architecture
 	}
 	added.Default = added.Default || !hasDefault
+	set := s.Site.values.Load()
+	if at := set.find(added.Version, added.Architecture); at >= 0 && set.row.Releases[at].Digest != added.Digest {
+		return otherDigest(set.row.Releases[at])
+	}
 	return nil
 }
 
@@ -447,13 +451,13 @@ func (s *Service) RemoveRelease(ctx context.Context, version, cpu string) error 
 				"it there and restart the appliance.", version, cpu)
 		}
 	}
-	at := slices.IndexFunc(s.Site.values.Load().Releases, func(r addedRelease) bool { return r.is(version, cpu) })
+	at := s.Site.values.Load().find(version, cpu)
 	if at < 0 {
 		return fault.New(fault.NotFound, "The site has no release %s for %s; landfall settings show lists the "+
 			"releases.",
 			version, cpu)
 	}
-	removed := s.Site.values.Load().Releases[at]
+	removed := s.Site.values.Load().row.Releases[at]
 	inUse, err := s.checkUnused(removed)
 	if err != nil {
 		return err
@@ -520,8 +524,40 @@ func needed(removed addedRelease, by, advice string) error {
 		advice)
 }
 
-// diagnosis is the last verdict of the doctor about the site.
-func (s *Service) diagnosis() *doctor.Report { return s.checks.report.Load() }
+// diagnoses has the last report of the doctor about the site. It is in the bucket of the settings,
+// so that the live feed reports its changes.
+var diagnoses = store.NewBucket[doctor.Report]("settings", 1)
 
-// NoteDiagnosis keeps a report of the doctor about the site.
-func (s *Service) NoteDiagnosis(report *doctor.Report) { s.checks.report.Store(report) }
+const diagnosisKey = "doctor"
+
+// NoteDiagnosis stores a report of the doctor about the site.
+func (s *Service) NoteDiagnosis(ctx context.Context, report *doctor.Report) error {
+	if err := s.Site.options.DB.Update(ctx, func(tx *store.Tx) error {
+		return diagnoses.Put(tx, diagnosisKey, report)
+	}); err != nil {
+		return fmt.Errorf("store the doctor's report: %w", err)
+	}
+	return nil
+}
+
+// diagnosis returns the last report of the doctor about the site, or nil.
+func (s *Service) diagnosis() (report *doctor.Report, err error) {
+	err = s.Site.options.DB.View(func(tx *store.Tx) error {
+		report, err = diagnoses.Get(tx, diagnosisKey)
+		return ignoreNotFound(err)
+	})
+	return report, err
+}
+
+var errFound = errors.New("found")
+
+// hasHosts reports whether a host has registered.
+func (s *Service) hasHosts() (bool, error) {
+	err := s.Site.options.DB.View(func(tx *store.Tx) error {
+		return record.Hosts.Keys(tx, "", func(string) error { return errFound })
+	})
+	if errors.Is(err, errFound) {
+		return true, nil
+	}
+	return false, err
+}

@@ -32,10 +32,18 @@ func (s *Service) Setup() (*Setup, error) {
 	if err != nil {
 		return nil, err
 	}
+	hosts, err := s.hasHosts()
+	if err != nil {
+		return nil, err
+	}
+	report, err := s.diagnosis()
+	if err != nil {
+		return nil, err
+	}
 	releases, isos := releaseLine(settings.Releases), s.imageLine(settings.Releases)
 	setup := &Setup{Complete: true, Lines: []Line{
-		s.urlLine(settings.URL), releases, isos, s.mirrorLine(releases.State), secretLine(settings.PullSecret),
-		keyLine(settings.SSHPublicKey), timeLine(settings.NTPSources), s.doctorLine(),
+		s.urlLine(settings.URL, hosts), releases, isos, s.mirrorLine(releases.State), secretLine(settings.PullSecret),
+		keyLine(settings.SSHPublicKey), timeLine(settings.NTPSources), doctorLine(report),
 	}}
 	for _, line := range setup.Lines {
 		setup.Complete = setup.Complete && (line.State == StateDone || line.State == StateOptional)
@@ -43,7 +51,9 @@ func (s *Service) Setup() (*Setup, error) {
 	return setup, nil
 }
 
-func (s *Service) urlLine(shown URL) Line {
+// urlLine describes the URL for hosts. A URL that only this machine reaches suffices for hosts on
+// it, as in the demo.
+func (s *Service) urlLine(shown URL, hosts bool) Line {
 	line := Line{ID: "url", State: StateDone, Result: "Hosts reach the appliance at " + shown.Value + "."}
 	if shown.RestartNeeded {
 		line.State = StateMissing
@@ -56,7 +66,14 @@ func (s *Service) urlLine(shown URL) Line {
 	if shown.Fixed {
 		change = "Change the key url in the configuration file and restart the appliance."
 	}
-	if onLoopback(shown.Value) {
+	switch {
+	case onLoopback(shown.Value) && hosts:
+		line.Result = "Hosts on this machine reach the appliance at " + shown.Value + "; others do not."
+	case onLoopback(shown.Value):
+		if len(s.Candidates) > 0 && !slices.ContainsFunc(s.Candidates, func(u string) bool { return !onLoopback(u) }) {
+			change = "Set listen to an address that hosts can reach, such as 0.0.0.0:8090, in the configuration " +
+				"file, and restart the appliance."
+		}
 		line.State, line.Advice = StateFailed, change
 		line.Result = "The URL for hosts is " + shown.Value + ", which only this machine reaches."
 		return line
@@ -116,8 +133,7 @@ func releaseLine(releases []Release) Line {
 
 func (s *Service) imageLine(releases []Release) Line {
 	line := Line{ID: "os-image", State: StateMissing, Advice: "Upload the live ISO of the release, give its URL, " +
-		"or take " +
-		"it out of the release payload: on the page under OS images, or with landfall iso."}
+		"or take it out of the release payload: on the page under OS images, or with landfall iso."}
 	if len(releases) == 0 {
 		line.Result = "Without a release, no live ISO is needed yet."
 		line.Advice = "Add a release first."
@@ -152,11 +168,12 @@ func (s *Service) mirrorLine(releases State) Line {
 		}
 		return line
 	}
-	if holes := rules.Holes(); len(holes) > 0 {
-		line.State = StateFailed
-		line.Result = fmt.Sprintf("The mirror rules have %s.", counted(len(holes), "problem"))
-		line.Advice = "Open the page of the mirror, or run landfall mirror show, to see each of them."
-		return line
+	for _, hole := range rules.Holes() {
+		if hole.Grave {
+			line.State, line.Result = StateFailed, "With the mirror rules, installations fail. "+hole.Text
+			line.Advice = "Correct the rules and import them again; landfall mirror show lists all problems."
+			return line
+		}
 	}
 	line.Result = fmt.Sprintf("The site has %s and %s.", counted(len(rules.List()), "mirror rule"),
 		counted(len(rules.Authorities()), "CA"))
@@ -174,8 +191,7 @@ func secretLine(secret PullSecret) Line {
 	if !secret.Set {
 		return Line{ID: "pull-secret", State: StateMissing, Result: "The site has no pull secret.",
 			Advice: "Set it in the settings, or with landfall settings set --pull-secret-file FILE. Without it, " +
-				"each cluster " +
-				"needs its own."}
+				"each cluster needs its own."}
 	}
 	line := Line{ID: "pull-secret", State: StateDone,
 		Result: "The site's pull secret has credentials for " + strings.Join(secret.Registries, ", ") + "."}
@@ -204,15 +220,13 @@ func timeLine(sources List) Line {
 		return Line{ID: "time", State: StateOptional,
 			Result: "The site has no time servers; hosts use those of DHCP or of their system.",
 			Advice: "If hosts reach no time server on their own, set one in the settings, or with landfall " +
-				"settings set --ntp " +
-				"SERVER."}
+				"settings set --ntp SERVER."}
 	}
-	return Line{ID: "time", State: StateDone, Result: "Hosts take the time from " + strings.Join(sources.Value, ", "+
-		"") + "."}
+	return Line{ID: "time", State: StateDone, Result: "Hosts take the time from " +
+		strings.Join(sources.Value, ", ") + "."}
 }
 
-func (s *Service) doctorLine() Line {
-	report := s.diagnosis()
+func doctorLine(report *doctor.Report) Line {
 	line := Line{ID: "doctor", State: StateMissing, Result: "The doctor has not checked the site yet.",
 		Advice: "Run it on the page under Doctor, or with landfall doctor."}
 	if report == nil {

@@ -52,6 +52,11 @@ type addedRelease struct {
 	At           time.Time `json:"at"`
 }
 
+// find returns the index of a release that was added, or -1.
+func (r *row) find(version, cpu string) int {
+	return slices.IndexFunc(r.Releases, func(a addedRelease) bool { return a.is(version, cpu) })
+}
+
 func (r addedRelease) is(version, cpu string) bool {
 	return r.Version == version && r.Architecture == cpu
 }

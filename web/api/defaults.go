@@ -44,8 +44,7 @@ func decodeWithSecret[T any](c echo.Context, complete func(*T) (**string, error)
 	})
 	if err == nil && missing {
 		return nil, unfit("pull_secret in body is required, because the site has no pull secret; send pull_secret, " +
-			"or set " +
-			"the site's pull secret in the settings (landfall settings set --pull-secret-file FILE)")
+			"or set the site's pull secret in the settings (landfall settings set --pull-secret-file FILE)")
 	}
 	return params, err
 }

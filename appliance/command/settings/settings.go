@@ -150,8 +150,7 @@ func newSet() *cobra.Command {
 		Use:   "set",
 		Short: "Change settings of the site",
 		Long: "Change settings of the site. Settings without a flag keep their values. An empty value removes a " +
-			"setting:\n" +
-			"landfall settings set --ntp ''. A file named - is standard input.",
+			"setting:\nlandfall settings set --ntp ''. A file named - is standard input.",
 		Example: "  landfall settings set --pull-secret-file pull-secret.json --ssh-key-file id.pub\n" +
 			"  landfall settings set --ntp 192.0.2.1 --ntp 192.0.2.2 --url-for-hosts https://192.0.2.10:8090",
 		Args: cobra.NoArgs,
@@ -178,8 +177,7 @@ func newSet() *cobra.Command {
 			}
 			if wanted == (settings.Change{}) {
 				return errors.New("no setting is given; name at least one of --pull-secret-file, --ssh-key-file, " +
-					"--ntp and " +
-					"--url-for-hosts")
+					"--ntp and --url-for-hosts")
 			}
 			shown := new(settings.Settings)
 			if err := appliance.Call(cmd.Context(), http.MethodPatch, console.SettingsRoute, wanted,
