@@ -103,6 +103,8 @@ func TestUsage_wrongArguments(t *testing.T) {
 			`landfall: unknown flag: --quick; see landfall demo --help`},
 		"invalid value": {[]string{"serve", "--log-level", "loud"},
 			`log.level is "loud"; expected one of debug, info, warn, error; see landfall serve --help`},
+		"configuration file without its flag": {[]string{"serve", "config.yaml"},
+			`landfall serve --config config.yaml; see landfall serve --help`},
 		"additional argument": {[]string{"version", "please"}, `see landfall version --help`},
 		"missing flag":        {[]string{"simulate", "hosts"}, `landfall: --infra-env is missing; `},
 	} {

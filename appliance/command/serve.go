@@ -29,7 +29,12 @@ func newServe() *cobra.Command {
 		Long: "Run the appliance until it is interrupted. It serves the page and the APIs, and installs clusters.\n\n" +
 			"Every key of the configuration file (see config.example.yaml) is also available as a flag and as an " +
 			"environment variable. SIGINT and SIGTERM stop the appliance; SIGHUP has no effect.",
-		Args: cobra.NoArgs,
+		Args: func(_ *cobra.Command, arguments []string) error {
+			if len(arguments) > 0 {
+				return usage("the configuration file is given by a flag: landfall serve --config %s", arguments[0])
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			config, err := config.Load(file, os.Environ(), cmd.Flags())
 			if err != nil {

@@ -1,0 +1,40 @@
+package command
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"landfall/appliance/command/manual"
+)
+
+var update = flag.Bool("update", false, "write docs/cli.md")
+
+const cliDocument = "../../docs/cli.md"
+
+// The defaults of some flags depend on the version and the environment of this process.
+func TestManual_documentIsCurrent(t *testing.T) {
+	t.Setenv("LANDFALL_CONFIG", "")
+	root, _ := newRoot()
+	text := manual.Markdown(root)
+	if *update {
+		require.NoError(t, os.WriteFile(cliDocument, []byte(text), 0o644))
+	}
+	held, err := os.ReadFile(cliDocument)
+	require.NoError(t, err)
+	require.Equal(t, string(held), text, "make docs writes it")
+}
+
+func TestManual_pageForEachCommand(t *testing.T) {
+	dir := t.TempDir()
+	require.Zero(t, landfall(t, "man", dir).code)
+	page, err := os.ReadFile(filepath.Join(dir, "landfall-cluster-create.1"))
+	require.NoError(t, err)
+	require.True(t, strings.HasPrefix(string(page), ".TH LANDFALL\\-CLUSTER\\-CREATE 1\n"))
+	require.Contains(t, string(page), ".B \\-\\-base\\-domain string\n")
+	require.FileExists(t, filepath.Join(dir, "landfall.1"))
+}
