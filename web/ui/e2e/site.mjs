@@ -21,9 +21,11 @@ const open = ['--auth', 'none', '--tls-enabled=false'];
 /**
  * Starts a site: a demo with this number of hosts and speed, or an appliance with the flags in
  * `serve`. With `accounts`, the appliance authenticates its clients, and `url` is an HTTPS URL;
- * otherwise everybody may do everything. `end` stops it and removes its data.
+ * otherwise everybody may do everything. Its configuration has what a demo's registry has. With
+ * `isNew`, its configuration is empty, but allows requests to this machine. `end` stops it and
+ * removes its data.
  */
-export const startSite = async ({ hosts = 3, speed = 40, serve, accounts = false } = {}) => {
+export const startSite = async ({ hosts = 3, speed = 40, serve, accounts = false, isNew = false } = {}) => {
   const data = await mkdtemp(join(tmpdir(), 'landfall-e2e-'));
   const port = await freePort();
   const local = `http://127.0.0.1:${String(port)}`;
@@ -37,7 +39,7 @@ export const startSite = async ({ hosts = 3, speed = 40, serve, accounts = false
     const place = ['--listen', `127.0.0.1:${String(port)}`, '--data-dir', data];
     if (accounts && !around) {
       around = await surroundings(join(data, 'site'));
-      place.push('--config', around.config);
+      place.push(...(isNew ? ['--egress-allow', '127.0.0.0/8'] : ['--config', around.config]));
     }
     appliance =
       serve || accounts
@@ -52,6 +54,8 @@ export const startSite = async ({ hosts = 3, speed = 40, serve, accounts = false
   return {
     url,
     data,
+    /** What a site with accounts has beside its appliance: a release, mirror rules, a live ISO. */
+    around: around && { release: around.release, version: around.version, rules: around.rules, iso: around.iso },
     /** Sends a token with all further requests of the test and its hosts. */
     use: (secret) => {
       token = secret;
@@ -139,23 +143,26 @@ const surroundings = async (directory) => {
   const [version] = Object.keys(await read('assisted-install/v2/openshift-versions'));
   const config = join(directory, 'landfall.json');
   const architecture = { cpu_architecture: image.cpu_architecture };
+  const release = releases.find((one) => one.pull_spec).pull_spec;
+  const rules = join(directory, 'idms-oc-mirror.yaml');
+  const iso = join(directory, 'live.iso');
   await writeFile(
     config,
     JSON.stringify({
-      os_images: [{ ...architecture, openshift_version: image.openshift_version, path: join(directory, 'live.iso') }],
+      os_images: [{ ...architecture, openshift_version: image.openshift_version, path: iso }],
       release_images: [
         {
           ...architecture,
           openshift_version: version,
-          url: releases.find((one) => one.pull_spec).pull_spec,
+          url: release,
           default: true,
         },
       ],
-      mirror: { idms_files: [join(directory, 'idms-oc-mirror.yaml')] },
+      mirror: { idms_files: [rules] },
       egress: { allow: ['127.0.0.0/8'] },
     }),
   );
-  return { config, end: () => finish(demo) };
+  return { config, release, version, rules, iso, end: () => finish(demo) };
 };
 
 const waitFor = async (program, url) => {
