@@ -87,7 +87,7 @@ var help = map[string]string{
 	"mirror.idms_files": "files with ImageDigestMirrorSet, ImageTagMirrorSet or ImageContentSourcePolicy objects, " +
 		"as oc-mirror writes them",
 	"mirror.ca_bundle":   "CA certificates (PEM) of the mirror registry",
-	"mirror.pull_secret": "pull secret (JSON) with which the appliance extracts live ISOs from releases",
+	"mirror.pull_secret": "pull secret (JSON) of the site, for releases, and for clusters without their own",
 
 	"egress.allow": "networks (CIDR), addresses and host names to which people may make the appliance send requests, " +
 		"on top of the default",
