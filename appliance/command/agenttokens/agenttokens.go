@@ -39,15 +39,16 @@ type command struct {
 // addFlags adds the common flags. need is true if the command needs an infra-env.
 func (c *command) addFlags(cmd *cobra.Command, need bool) {
 	c.client.AddFlags(cmd.Flags())
-	cmd.Flags().StringVar(&c.infraEnv, "infra-env", "", "ID of the infra-env")
+	cmd.Flags().StringVar(&c.infraEnv, "infra-env", "", "infra-env of the machines")
 	cmd.Flags().BoolVar(&c.asJSON, "json", false, "write JSON")
-	if need {
-		cmd.PreRunE = func(*cobra.Command, []string) error {
-			if c.infraEnv == "" {
-				return errors.New("--infra-env is missing; give the ID of an infra-env")
-			}
-			return nil
+	cmd.PreRunE = func(cmd *cobra.Command, _ []string) (err error) {
+		switch {
+		case c.infraEnv != "":
+			c.infraEnv, err = c.client.InfraEnvID(cmd.Context(), c.infraEnv)
+		case need:
+			err = errors.New("--infra-env is missing; landfall infra-env list lists all infra-envs")
 		}
+		return err
 	}
 }
 
@@ -108,7 +109,7 @@ func newList() *cobra.Command {
 func newRenew() *cobra.Command {
 	c, grace := new(command), agents.DefaultGrace
 	cmd := &cobra.Command{
-		Use:   "renew --infra-env ID",
+		Use:   "renew --infra-env NAME",
 		Short: "Renew the token of an infra-env; the previous one remains valid for some time",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -137,7 +138,7 @@ func newRenew() *cobra.Command {
 func newRevoke() *cobra.Command {
 	c, yes := new(command), false
 	cmd := &cobra.Command{
-		Use:   "revoke --infra-env ID",
+		Use:   "revoke --infra-env NAME",
 		Short: "After a theft: make all tokens and image URLs of an infra-env invalid",
 		Long: "Make all tokens of an infra-env's machines and all URLs of its images invalid at once, also the short " +
 			"URL. Its hosts must\nboot the new image. The command names them and asks before it changes anything.",
@@ -204,7 +205,7 @@ func (c *command) confirm(ctx context.Context, in io.Reader, out io.Writer) erro
 func newAcceptNone() *cobra.Command {
 	c := new(command)
 	cmd := &cobra.Command{
-		Use:   "accept-none TIME --infra-env ID",
+		Use:   "accept-none TIME --infra-env NAME",
 		Short: "Accept the machines of an infra-env without a token for some time, such as 4h; 0 ends it",
 		Long: "Accept the machines of an infra-env without a token for some time, up to 168h; 0 ends it. It is for " +
 			"hosts that booted before\nthe appliance authenticated machines, and can be given before auth is set to " +

@@ -15,8 +15,10 @@ import (
 	"landfall/appliance/command/agenttokens"
 )
 
+const infraEnv = "6e9d7b8e-3c5a-4c39-a4ac-5a8a0a9fbd31"
+
 const (
-	base   = "/api/landfall/v1/infra-envs/1/agent-tokens"
+	base   = "/api/landfall/v1/infra-envs/6e9d7b8e-3c5a-4c39-a4ac-5a8a0a9fbd31/agent-tokens"
 	tokens = `"infra_env_id": "1", "name": "site", "tokens_since": "2026-03-01T12:00:00Z", "tokenless_hosts": []`
 	change = `{` + tokens + `, "invalid_urls": ["http://a:8091/i/abc"], "hosts": [{"id": "2", "name": "node-1",
 		"status": "known", "registered_at": "2026-03-01T12:00:00Z"}]}`
@@ -33,8 +35,8 @@ func run(t *testing.T, input string, arguments ...string) (output string, change
 		"POST " + base + "/revoke": change,
 		"POST " + base + "/accept-none": `{` + strings.Replace(tokens, "[]",
 			`[{"id": "2", "name": "node-1", "status": "known"}], "tokenless_until": "2026-03-01T16:00:00Z"`, 1) + `}`,
-		"GET /api/landfall/v1/tokenless-hosts":            `{"authenticated": true, "infra_envs": [{` + tokens + `}]}`,
-		"GET /api/assisted-install/v2/infra-envs/1/hosts": `[{"id": "2", "requested_hostname": "node-1", "status": "known"}]`,
+		"GET /api/landfall/v1/tokenless-hosts":                                               `{"authenticated": true, "infra_envs": [{` + tokens + `}]}`,
+		"GET /api/assisted-install/v2/infra-envs/6e9d7b8e-3c5a-4c39-a4ac-5a8a0a9fbd31/hosts": `[{"id": "2", "requested_hostname": "node-1", "status": "known"}]`,
 	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
@@ -73,18 +75,22 @@ func TestCommands(t *testing.T) {
 		changes   []string
 	}{
 		"list all": {"", []string{"list"}, []string{"Infra-env site (1)", "2026-03-01 12:00 UTC"}, nil},
-		"list one": {"", []string{"list", "--infra-env", "1"}, []string{"Infra-env site (1)"}, nil},
-		"renew": {"", []string{"renew", "--infra-env", "1", "--grace", "1h"},
+		"list " +
+			"one": {"", []string{"list", "--infra-env", infraEnv}, []string{"Infra-env site (1)"}, nil},
+		"renew": {"", []string{"renew", "--infra-env", infraEnv, "--grace", "1h"},
 			[]string{"node-1", "http://a:8091/i/abc"}, []string{base + `/renew {"seconds":3600}`}},
-		"revoke after a confirmation": {"yes\n", []string{"revoke", "--infra-env", "1"},
+		"revoke after a " +
+			"confirmation": {"yes\n", []string{"revoke", "--infra-env", infraEnv},
 			[]string{"  node-1 (known)\n", "Enter yes", "no longer valid:\n  http://a:8091/i/abc\n",
 				"Boot these hosts"},
 			[]string{base + "/revoke "}},
-		"revoke without a question": {"", []string{"revoke", "--infra-env", "1", "--yes"}, []string{"are revoked"},
+		"revoke without a " +
+			"question": {"", []string{"revoke", "--infra-env", infraEnv, "--yes"}, []string{"are revoked"},
 			[]string{base + "/revoke "}},
-		"accept": {"", []string{"accept-none", "4h", "--infra-env", "1"},
+		"accept": {"", []string{"accept-none", "4h", "--infra-env", infraEnv},
 			[]string{"2026-03-01 16:00 UTC", "node-1"}, []string{base + `/accept-none {"seconds":14400}`}},
-		"accept none any more": {"", []string{"accept-none", "0", "--infra-env", "1"}, nil,
+		"accept none any " +
+			"more": {"", []string{"accept-none", "0", "--infra-env", infraEnv}, nil,
 			[]string{base + `/accept-none {"seconds":0}`}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -104,11 +110,15 @@ func TestCommands_refuse(t *testing.T) {
 		arguments []string
 		contains  string
 	}{
-		"not confirmed":     {"no\n", []string{"revoke", "--infra-env", "1"}, "nothing was changed"},
-		"no answer":         {"", []string{"revoke", "--infra-env", "1"}, "nothing was changed"},
+		"not " +
+			"confirmed": {"no\n", []string{"revoke", "--infra-env", infraEnv}, "nothing was changed"},
+		"no " +
+			"answer": {"", []string{"revoke", "--infra-env", infraEnv}, "nothing was changed"},
 		"without infra-env": {"", []string{"revoke", "--yes"}, "infra-env"},
-		"no time":           {"", []string{"accept-none", "long", "--infra-env", "1"}, "4h"},
-		"too short":         {"", []string{"accept-none", "0.1s", "--infra-env", "1"}, "4h"},
+		"no " +
+			"time": {"", []string{"accept-none", "long", "--infra-env", infraEnv}, "4h"},
+		"too " +
+			"short": {"", []string{"accept-none", "0.1s", "--infra-env", infraEnv}, "4h"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, changes, err := run(t, c.input, c.arguments...)

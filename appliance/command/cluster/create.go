@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"os"
 	"slices"
 
 	"github.com/openshift/assisted-service/models"
@@ -142,6 +143,14 @@ func create(cmd *cobra.Command, a *action.Action, body, extra action.Object) err
 	if err != nil {
 		return err
 	}
+	known, err := a.ClusterNames(cmd.Context())
+	if err != nil {
+		return err
+	}
+	if slices.Contains(known, name) {
+		return fmt.Errorf("a cluster with the name %s exists; choose another name, or remove it with landfall cluster "+
+			"delete %s", name, name)
+	}
 	wanted, _ := body["openshift_version"].(string)
 	if body["openshift_version"], err = version.Find(cmd.Context(), &a.Client, wanted); err != nil {
 		return err
@@ -243,6 +252,7 @@ func newSet() *cobra.Command {
 
 func newExport() *cobra.Command {
 	a := action.New()
+	var file string
 	cmd := &cobra.Command{
 		Use:   "export NAME",
 		Short: "Write a file from which landfall cluster create -f creates the same cluster",
@@ -274,11 +284,18 @@ func newExport() *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("write the description: %w", err)
 			}
-			_, err = cmd.OutOrStdout().Write(text)
-			return err
+			if file == "" {
+				_, err = cmd.OutOrStdout().Write(text)
+				return err
+			}
+			if err := os.WriteFile(file, text, 0o600); err != nil {
+				return fmt.Errorf("write the description: %w; choose another file with -o", err)
+			}
+			return nil
 		},
 	}
 	a.AddFlags(cmd.Flags())
+	cmd.Flags().StringVarP(&file, "output", "o", "", "file to write; default: standard output")
 	return cmd
 }
 

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -190,6 +191,13 @@ func newCreate() *cobra.Command {
 			name, _ := body["name"].(string)
 			if name == "" {
 				return outcome.Usagef("the name of the infra-env is missing")
+			}
+			known, err := a.InfraEnvNames(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if slices.Contains(known, name) {
+				return fmt.Errorf("an infra-env with the name %s exists; choose another name", name)
 			}
 			if err := p.fill(cmd, a, cmd.Flags(), body); err != nil {
 				return err

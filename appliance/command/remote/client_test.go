@@ -64,14 +64,18 @@ func TestClient_findsApplianceAndToken(t *testing.T) {
 	cases := map[string]struct {
 		flag, variable, token, wantURL, wantToken string
 	}{
-		"current context":            {"", "", "", second, "t2"},
-		"flag":                       {first + "/", "", "", first, "t1"},
-		"variable":                   {"", first, "", first, "t1"},
-		"flag before variable":       {second, first, "", second, "t2"},
-		"token of the variable":      {"", "", "own", second, "own"},
-		"appliance without a login":  {"http://127.0.0.1:3", "", "", "http://127.0.0.1:3", ""},
-		"token for any appliance":    {"http://127.0.0.1:3", "", "own", "http://127.0.0.1:3", "own"},
-		"another port is no context": {"http://127.0.0.1", "", "", "http://127.0.0.1", ""},
+		"current context":             {"", "", "", second, "t2"},
+		"flag":                        {first + "/", "", "", first, "t1"},
+		"variable":                    {"", first, "", first, "t1"},
+		"flag before variable":        {second, first, "", second, "t2"},
+		"token of the variable":       {"", "", "own", second, "own"},
+		"appliance without a login":   {"http://127.0.0.1:3", "", "", "http://127.0.0.1:3", ""},
+		"token for any appliance":     {"http://127.0.0.1:3", "", "own", "http://127.0.0.1:3", "own"},
+		"this machine without scheme": {"127.0.0.1:1/", "", "", first, "t1"},
+		"variable without scheme":     {"", "localhost:9", "", "http://localhost:9", ""},
+		"host without scheme":         {"bastion.example.com", "", "", "https://bastion.example.com", ""},
+		"IPv6 without scheme":         {"[::1]:9", "", "", "http://[::1]:9", ""},
+		"another port is no context":  {"http://127.0.0.1", "", "", "http://127.0.0.1", ""},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

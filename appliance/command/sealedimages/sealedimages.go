@@ -34,14 +34,15 @@ type command struct {
 
 func (c *command) addFlags(cmd *cobra.Command) *cobra.Command {
 	c.client.AddFlags(cmd.Flags())
-	cmd.Flags().StringVar(&c.infraEnv, "infra-env", "", "ID of the infra-env")
+	cmd.Flags().StringVar(&c.infraEnv, "infra-env", "", "infra-env of the images")
 	cmd.Flags().BoolVar(&c.asJSON, "json", false, "write JSON")
 	cmd.Args = cobra.NoArgs
-	cmd.PreRunE = func(*cobra.Command, []string) error {
+	cmd.PreRunE = func(cmd *cobra.Command, _ []string) (err error) {
 		if c.infraEnv == "" {
-			return errors.New("--infra-env is missing; give the ID of an infra-env")
+			return errors.New("--infra-env is missing; landfall infra-env list lists all infra-envs")
 		}
-		return nil
+		c.infraEnv, err = c.client.InfraEnvID(cmd.Context(), c.infraEnv)
+		return err
 	}
 	return cmd
 }
@@ -62,7 +63,7 @@ func (c *command) call(ctx context.Context, out io.Writer, method, action string
 func newShow() *cobra.Command {
 	c := new(command)
 	return c.addFlags(&cobra.Command{
-		Use:   "show --infra-env ID",
+		Use:   "show --infra-env NAME",
 		Short: "Show whether images are sealed, until when they are open, and who fetched their config",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return c.call(cmd.Context(), cmd.OutOrStdout(), http.MethodGet, "", nil)
@@ -73,7 +74,7 @@ func newShow() *cobra.Command {
 func newSeal() *cobra.Command {
 	c, during, machines := new(command), agents.DefaultSealed, 0
 	cmd := c.addFlags(&cobra.Command{
-		Use:   "seal --infra-env ID",
+		Use:   "seal --infra-env NAME",
 		Short: "Seal the images of an infra-env, or open sealed images again",
 		Long: "Seal the images of an infra-env: they contain a token, and neither the pull secret nor a key. " +
 			"Machines fetch their config\nwith the token for the time --for. Images that are already sealed remain " +
@@ -91,7 +92,7 @@ func newSeal() *cobra.Command {
 func newClose() *cobra.Command {
 	c := new(command)
 	return c.addFlags(&cobra.Command{
-		Use:   "close --infra-env ID",
+		Use:   "close --infra-env NAME",
 		Short: "End the time in which machines may fetch the config of sealed images",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return c.call(cmd.Context(), cmd.OutOrStdout(), http.MethodPost, "/close", nil)
@@ -102,7 +103,7 @@ func newClose() *cobra.Command {
 func newUnseal() *cobra.Command {
 	c := new(command)
 	return c.addFlags(&cobra.Command{
-		Use:   "unseal --infra-env ID",
+		Use:   "unseal --infra-env NAME",
 		Short: "Make images that contain their config again",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return c.call(cmd.Context(), cmd.OutOrStdout(), http.MethodDelete, "", nil)

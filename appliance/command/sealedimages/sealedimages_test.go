@@ -27,7 +27,7 @@ const (
 func run(t *testing.T, arguments ...string) (output, body string, err error) {
 	t.Helper()
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
-	const base = "/api/landfall/v1/infra-envs/1/sealed-image"
+	const base = "/api/landfall/v1/infra-envs/6e9d7b8e-3c5a-4c39-a4ac-5a8a0a9fbd31/sealed-image"
 	answers := map[string]string{"GET " + base: sealed, "PUT " + base: sealed, "POST " + base + "/close": closed,
 		"DELETE " + base: unsealed}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -68,7 +68,7 @@ func TestCommands(t *testing.T) {
 		"unseal": {[]string{"unseal"}, []string{"are not sealed"}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			output, body, err := run(t, append(c.arguments, "--infra-env", "1")...)
+			output, body, err := run(t, append(c.arguments, "--infra-env", "6e9d7b8e-3c5a-4c39-a4ac-5a8a0a9fbd31")...)
 			require.NoError(t, err)
 			for _, text := range c.output {
 				require.Contains(t, output, text)

@@ -16,8 +16,8 @@ import (
 )
 
 // Find returns the version of a release of the appliance. wanted is a version or its beginning: 4,
-// 4.20, 4.20.8. If there are several, the default release is preferred, then the highest version.
-// "" means the default release.
+// 4.20, 4.20.8. If there are several, the default release is preferred, then the highest version
+// without a suffix, such as -rc.1. "" means the default release.
 func Find(ctx context.Context, client *remote.Client, wanted string) (string, error) {
 	var known models.OpenshiftVersions
 	if err := client.Call(ctx, http.MethodGet, remote.APIPath+"/openshift-versions", nil, &known); err != nil {
@@ -47,7 +47,11 @@ func Find(ctx context.Context, client *remote.Client, wanted string) (string, er
 	if wanted == "" && len(matching) > 1 {
 		return "", fmt.Errorf("no release is the default; give --version with one of %s", strings.Join(all, ", "))
 	}
-	return matching[len(matching)-1], nil
+	slices.Reverse(matching)
+	if i := slices.IndexFunc(matching, func(v string) bool { return !strings.Contains(v, "-") }); i >= 0 {
+		return matching[i], nil
+	}
+	return matching[0], nil
 }
 
 // begins reports whether a version begins with whole numbers of another: 4.20.8 with 4.20, but not

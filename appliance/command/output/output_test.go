@@ -1,0 +1,117 @@
+package output
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+type machine struct {
+	ID     string `json:"id"`
+	Name   string `json:"name"`
+	Status string `json:"status"`
+	Bytes  int64  `json:"bytes"`
+}
+
+func machines() *Kind[machine] {
+	return &Kind[machine]{
+		Name: "machine", Empty: "No machines.", NameOf: func(m *machine) string { return m.Name },
+		Columns: []Column[machine]{
+			{Title: "NAME", Value: func(m *machine) string { return m.Name }},
+			{Title: "STATUS", State: true, Value: func(m *machine) string { return m.Status }},
+			{Title: "SIZE", Wide: true, Value: func(m *machine) string { return Size(m.Bytes) }},
+		},
+	}
+}
+
+const two = `[{"id":"1","name":"east","status":"ready","bytes":9007199254740993},{"id":"2","name":"w","status":"","bytes":12}]`
+
+func TestList_formats(t *testing.T) {
+	for format, want := range map[string]string{
+		"table":                  "NAME  STATUS\neast  ready\nw     -\n",
+		"wide":                   "NAME  STATUS  SIZE\neast  ready   8192.0 TiB\nw     -       12 B\n",
+		"name":                   "machine/east\nmachine/w\n",
+		"jsonpath={[*].name}":    "east w\n",
+		"jsonpath=[0].bytes":     "9007199254740993\n",
+		"jsonpath={[0].missing}": "",
+		"yaml": "- bytes: 9007199254740993\n  id: \"1\"\n  name: east\n  status: ready\n" +
+			"- bytes: 12\n  id: \"2\"\n  name: w\n  status: \"\"\n",
+	} {
+		t.Run(format, func(t *testing.T) {
+			var f Format
+			require.NoError(t, f.Set(format))
+			var out bytes.Buffer
+			require.NoError(t, machines().List(&out, &f, json.RawMessage(two)))
+			require.Equal(t, want, out.String())
+		})
+	}
+	f := Format{name: asJSON}
+	var out bytes.Buffer
+	require.NoError(t, machines().List(&out, &f, json.RawMessage(two)))
+	require.JSONEq(t, two, out.String())
+	require.Less(t, strings.Index(out.String(), `"id"`), strings.Index(out.String(), `"bytes"`), "order of the API")
+}
+
+func TestList_empty(t *testing.T) {
+	var out bytes.Buffer
+	require.NoError(t, machines().List(&out, new(Format), json.RawMessage(`[]`)))
+	require.Equal(t, "No machines.\n", out.String())
+	out.Reset()
+	require.NoError(t, machines().List(&out, &Format{name: asJSON}, json.RawMessage(`[]`)))
+	require.Equal(t, "[]\n", out.String())
+}
+
+func TestFormat_rejects(t *testing.T) {
+	for _, format := range []string{"", "xml", "jsonpath", "jsonpath=", "jsonpath={.a"} {
+		require.Error(t, new(Format).Set(format), format)
+	}
+}
+
+func TestWatch_writesChangesOnly(t *testing.T) {
+	lists := []string{two, two, strings.Replace(two, "ready", "error", 1)}
+	var out bytes.Buffer
+	require.NoError(t, machines().Watch(&out, new(Format), func() (json.RawMessage, error) {
+		list := lists[0]
+		lists = lists[1:]
+		return json.RawMessage(list), nil
+	}, func() error {
+		if len(lists) == 0 {
+			return errors.New("interrupted")
+		}
+		return nil
+	}))
+	require.Equal(t, "NAME  STATUS\neast  ready\nw     -\neast  error\n", out.String())
+}
+
+func TestGrid_fitsTerminal(t *testing.T) {
+	for name, c := range map[string]struct {
+		width int
+		want  string
+	}{
+		"no terminal": {0, "A  INFORMATION\nb  " + strings.Repeat("word ", 8) + "end\n"},
+		"wide enough": {60, "A  INFORMATION\nb  " + strings.Repeat("word ", 8) + "end\n"},
+		"narrow":      {20, "A  INFORMATION\nb  word word word w…\n"},
+		"tiny":        {5, "A  INFORMATION\nb  word word …\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := &grid{width: c.width, headers: true, titles: []string{"A", "INFORMATION"}, states: make([]bool, 2),
+				rows: [][]string{{"b", strings.Repeat("word ", 8) + "end"}}}
+			var out bytes.Buffer
+			require.NoError(t, g.write(&out))
+			require.Equal(t, c.want, out.String())
+		})
+	}
+}
+
+func TestStyle_colorsStates(t *testing.T) {
+	colored := style{colored: true}
+	require.Equal(t, "\x1b[31merror\x1b[0m", colored.state("error"))
+	require.Equal(t, "\x1b[32minstalled\x1b[0m", colored.state("installed"))
+	require.Equal(t, "\x1b[33mpending-for-input\x1b[0m", colored.state("pending-for-input"))
+	require.Equal(t, "installing-in-progress", style{}.state("installing-in-progress"))
+	require.Equal(t, "error", newStyle(new(bytes.Buffer)).state("error"), "no terminal")
+}
