@@ -17,6 +17,9 @@ const HomePage = lazy(() => import('./overview/HomePage'));
 const SetupPage = lazy(() => import('./overview/SetupPage'));
 const SettingsPage = lazy(() => import('./settings/SettingsPage'));
 const OsImagesPage = lazy(() => import('./osimages/OsImagesPage'));
+const HostsPage = lazy(() => import('./hosts/HostsPage'));
+const HostPage = lazy(() => import('./hosts/HostPage'));
+const MissingPage = lazy(() => import('./hosts/MissingPage'));
 const DoctorPage = lazy(() => import('./doctor/DoctorPage'));
 const NetworksPage = lazy(() => import('./networks/NetworksPage'));
 const MirrorPage = lazy(() => import('./mirror/MirrorPage'));
@@ -66,6 +69,9 @@ export const App = () => (
                     </WholeSite>
                   }
                 />
+                <Route path="/hosts" element={<HostsPage />} />
+                <Route path="/hosts/missing" element={<MissingPage />} />
+                <Route path="/hosts/:infraEnvId/:id" element={<HostPage />} />
                 <Route path="/os-images" element={<OsImagesPage />} />
                 <Route
                   path="/doctor"

@@ -1,0 +1,309 @@
+import {
+  Alert,
+  Button,
+  Content,
+  Flex,
+  Form,
+  FormGroup,
+  FormSelect,
+  FormSelectOption,
+  Modal,
+  ModalBody,
+  ModalFooter,
+  ModalHeader,
+  TextInput,
+} from '@patternfly/react-core';
+import { useState, type ReactNode } from 'react';
+import { sentenceOf } from '../shell/request';
+import { useAnswer } from '../shell/useAnswer';
+import { bind, boot, listClusters, remove, rename, setRole, unbind, type HostRow, type Role } from './api';
+import { count, forEachHost, keyOf, roleName, summaryOf, type Result } from './table';
+
+type Kind = 'role' | 'bind' | 'unbind' | 'rename' | 'boot' | 'remove';
+
+type Props = {
+  hosts: HostRow[];
+  /** The name of the group of buttons. */
+  label: string;
+  /** Called after an action, with the hosts that were removed. */
+  onDone: (removed: HostRow[]) => void;
+};
+
+/** The actions on one or more hosts. */
+export const HostActions = ({ hosts, label, onDone }: Props) => {
+  const [dialog, setDialog] = useState<{ kind: Kind; hosts: HostRow[] }>();
+  const [outcome, setOutcome] = useState<{ summary: string; results: Result[] }>();
+  const failed = outcome?.results.filter(({ error }) => error !== undefined) ?? [];
+  const run = async (done: string, chosen: HostRow[], act: (host: HostRow) => Promise<unknown>, isRemoval = false) => {
+    setDialog(undefined);
+    const results = await forEachHost(chosen, act, sentenceOf);
+    setOutcome({ summary: summaryOf(done, results), results });
+    onDone(isRemoval ? results.filter(({ error }) => error === undefined).map(({ host }) => host) : []);
+  };
+  const button = (kind: Kind, name: string, fits: (host: HostRow) => boolean, isDanger = false) => {
+    const fitting = hosts.filter(fits);
+    return (
+      <Button
+        size="sm"
+        variant={isDanger ? 'danger' : 'secondary'}
+        isDisabled={fitting.length === 0 || (kind === 'rename' && hosts.length !== 1)}
+        onClick={() => {
+          setDialog({ kind, hosts: fitting });
+        }}
+      >
+        {name}
+      </Button>
+    );
+  };
+  const close = () => {
+    setDialog(undefined);
+  };
+  return (
+    <>
+      <Flex gap={{ default: 'gapSm' }} role="group" aria-label={label} className="landfall-host-actions">
+        {button('role', 'Set role', () => true)}
+        {button('bind', 'Bind to a cluster', ({ cluster_id: cluster }) => !cluster)}
+        {button('unbind', 'Unbind', ({ cluster_id: cluster }) => Boolean(cluster))}
+        {button('rename', 'Rename', () => true)}
+        {button('boot', 'Boot by BMC', ({ bmc }) => bmc !== undefined)}
+        {button('remove', 'Remove', () => true, true)}
+      </Flex>
+      <div role="status" data-testid="host-outcome">
+        {outcome && (
+          <Alert
+            isInline
+            variant={failed.length > 0 ? 'danger' : 'success'}
+            title={outcome.summary}
+            className="landfall-outcome"
+          >
+            {failed.length > 0 && (
+              <ul>
+                {failed.map(({ host, error }) => (
+                  <li key={keyOf(host)}>
+                    <strong>{host.name}:</strong> {error}
+                  </li>
+                ))}
+              </ul>
+            )}
+          </Alert>
+        )}
+      </div>
+      {dialog?.kind === 'role' && (
+        <RoleDialog
+          hosts={dialog.hosts}
+          onClose={close}
+          onSend={(role) => void run('Role set on', dialog.hosts, (host) => setRole(host, role))}
+        />
+      )}
+      {dialog?.kind === 'bind' && (
+        <BindDialog
+          hosts={dialog.hosts}
+          onClose={close}
+          onSend={(cluster) => void run('Bound', dialog.hosts, (host) => bind(host, cluster))}
+        />
+      )}
+      {dialog?.kind === 'unbind' && (
+        <ActionDialog
+          title={`Unbind ${count(dialog.hosts.length)}`}
+          action="Unbind"
+          hosts={dialog.hosts}
+          onClose={close}
+          onSend={() => void run('Unbound', dialog.hosts, unbind)}
+        >
+          <Content component="p">The hosts leave their clusters and stay on the list.</Content>
+        </ActionDialog>
+      )}
+      {dialog?.kind === 'boot' && (
+        <ActionDialog
+          title={`Boot ${count(dialog.hosts.length)} by BMC`}
+          action="Boot"
+          hosts={dialog.hosts}
+          onClose={close}
+          onSend={() => void run('Boot requested for', dialog.hosts, boot)}
+        >
+          <Content component="p">
+            The servers restart immediately and boot the image of their infra-env. The appliance refuses to boot a host
+            that is being installed or is installed.
+          </Content>
+        </ActionDialog>
+      )}
+      {dialog?.kind === 'remove' && (
+        <ActionDialog
+          title={`Remove ${count(dialog.hosts.length)}`}
+          action="Remove"
+          isDanger
+          hosts={dialog.hosts}
+          onClose={close}
+          onSend={() => void run('Removed', dialog.hosts, remove, true)}
+        >
+          <Content component="p">
+            The appliance forgets these hosts with their reports and settings. The machines are not changed. A machine
+            that still runs the discovery image must be booted again to come back.
+          </Content>
+        </ActionDialog>
+      )}
+      {dialog?.kind === 'rename' && dialog.hosts[0] && (
+        <RenameDialog
+          host={dialog.hosts[0]}
+          onClose={close}
+          onSend={(name) => void run('Renamed', dialog.hosts, (host) => rename(host, name))}
+        />
+      )}
+    </>
+  );
+};
+
+type DialogProps = { hosts: HostRow[]; onClose: () => void };
+
+/** A dialog that names the hosts of an action. */
+const ActionDialog = ({
+  title,
+  action,
+  hosts,
+  isDanger = false,
+  isReady = true,
+  onSend,
+  onClose,
+  children,
+}: DialogProps & {
+  title: string;
+  action: string;
+  isDanger?: boolean;
+  isReady?: boolean;
+  onSend: () => void;
+  children: ReactNode;
+}) => (
+  <Modal isOpen variant="small" onClose={onClose} aria-label={title}>
+    <ModalHeader title={title} {...(isDanger ? { titleIconVariant: 'warning' as const } : {})} />
+    <ModalBody tabIndex={0} aria-label="Settings and hosts">
+      {children}
+      <Content component="p">Hosts:</Content>
+      <ul className="landfall-host-names" data-testid="host-names">
+        {hosts.map((host) => (
+          <li key={keyOf(host)}>{host.name}</li>
+        ))}
+      </ul>
+    </ModalBody>
+    <ModalFooter>
+      <Button variant={isDanger ? 'danger' : 'primary'} isDisabled={!isReady} onClick={onSend}>
+        {action}
+      </Button>
+      <Button variant="link" onClick={onClose}>
+        Cancel
+      </Button>
+    </ModalFooter>
+  </Modal>
+);
+
+const roles: Role[] = ['auto-assign', 'master', 'worker', 'arbiter'];
+
+const RoleDialog = ({ hosts, onClose, onSend }: DialogProps & { onSend: (role: Role) => void }) => {
+  const [role, setTo] = useState<Role>('auto-assign');
+  return (
+    <ActionDialog
+      title={`Set the role of ${count(hosts.length)}`}
+      action="Set role"
+      hosts={hosts}
+      onClose={onClose}
+      onSend={() => {
+        onSend(role);
+      }}
+    >
+      <Form>
+        <FormGroup label="Role" fieldId="host-role">
+          <FormSelect
+            id="host-role"
+            value={role}
+            onChange={(_event, value) => {
+              setTo(value as Role);
+            }}
+          >
+            {roles.map((value) => (
+              <FormSelectOption key={value} value={value} label={roleName(value)} />
+            ))}
+          </FormSelect>
+        </FormGroup>
+      </Form>
+    </ActionDialog>
+  );
+};
+
+const once = () => undefined;
+
+const BindDialog = ({ hosts, onClose, onSend }: DialogProps & { onSend: (cluster: string) => void }) => {
+  const { answer, error } = useAnswer(listClusters, once);
+  const [cluster, setCluster] = useState('');
+  return (
+    <ActionDialog
+      title={`Bind ${count(hosts.length)} to a cluster`}
+      action="Bind"
+      hosts={hosts}
+      isReady={cluster !== ''}
+      onClose={onClose}
+      onSend={() => {
+        onSend(cluster);
+      }}
+    >
+      {error && <Alert isInline variant="danger" title={sentenceOf(error)} />}
+      {answer?.length === 0 && <Alert isInline variant="info" title="There is no cluster yet. Create one first." />}
+      <Form>
+        <FormGroup label="Cluster" fieldId="host-cluster">
+          <FormSelect
+            id="host-cluster"
+            value={cluster}
+            onChange={(_event, value) => {
+              setCluster(value);
+            }}
+          >
+            <FormSelectOption value="" label="Choose a cluster" />
+            {answer?.map(({ id, name }) => <FormSelectOption key={id} value={id} label={name} />)}
+          </FormSelect>
+        </FormGroup>
+      </Form>
+    </ActionDialog>
+  );
+};
+
+const RenameDialog = ({
+  host,
+  onClose,
+  onSend,
+}: {
+  host: HostRow;
+  onClose: () => void;
+  onSend: (name: string) => void;
+}) => {
+  const [name, setName] = useState(host.name);
+  const wanted = name.trim();
+  return (
+    <ActionDialog
+      title={`Rename ${host.name}`}
+      action="Rename"
+      hosts={[host]}
+      isReady={wanted !== '' && wanted !== host.name}
+      onClose={onClose}
+      onSend={() => {
+        onSend(wanted);
+      }}
+    >
+      <Form
+        onSubmit={(event) => {
+          event.preventDefault();
+          if (wanted !== '' && wanted !== host.name) {
+            onSend(wanted);
+          }
+        }}
+      >
+        <FormGroup label="New name" fieldId="host-name">
+          <TextInput
+            id="host-name"
+            value={name}
+            onChange={(_event, value) => {
+              setName(value);
+            }}
+          />
+        </FormGroup>
+      </Form>
+    </ActionDialog>
+  );
+};
