@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"maps"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,6 +21,7 @@ import (
 	"landfall/appliance/engine/operator"
 	"landfall/appliance/simulate"
 	"landfall/appliance/simulate/registry"
+	"landfall/web/console"
 )
 
 // Speed factors of the demo's hosts: for users who watch the page, and for --exit.
@@ -160,6 +162,14 @@ func (d *demo) runSite(ctx context.Context, site *demoSite, logger *slog.Logger)
 		return nil
 	})
 	if !d.exit {
+		// The page shows the checklist of a new site until the doctor has checked it.
+		group.Go(func() error {
+			err := clientAt(running.LocalURL()).call(groupCtx, http.MethodGet, console.DoctorRoute, nil, nil)
+			if err != nil && groupCtx.Err() == nil {
+				d.print("The doctor could not check the site: %s\n", sentence(err))
+			}
+			return nil
+		})
 		kubelets := &simulate.Kubelets{URL: running.LocalURL(), Spokes: site.spokes, Speed: d.speed, Logger: logger}
 		group.Go(func() error { return kubelets.Run(groupCtx) })
 	}
@@ -226,7 +236,11 @@ func newDemoSite(ctx context.Context, directory string, logger *slog.Logger) (_ 
 		OpenshiftVersion: release.Version, CPUArchitecture: "x86_64", URL: release.Release, Default: true,
 		SupportLevel: "production",
 	}}
-	settings.Mirror.IDMSFiles = []string{rules}
+	secret := filepath.Join(directory, "pull-secret.json")
+	if err := os.WriteFile(secret, []byte(demoPullSecret), 0o600); err != nil {
+		return nil, fmt.Errorf("write the simulated site's pull secret: %w", err)
+	}
+	settings.Mirror.IDMSFiles, settings.Mirror.PullSecret = []string{rules}, secret
 	settings.Egress.Allow = []string{"127.0.0.0/8", "::1"}
 	settings.Kubernetes.Enabled, settings.Kubernetes.ImageSettles = true, time.Second
 	spokes, err := simulate.NewSpokes(ctx, "127.0.0.1:0")
