@@ -1,6 +1,7 @@
 package appliance_test
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"log/slog"
@@ -18,6 +19,7 @@ import (
 	"landfall/appliance/audittrail"
 	"landfall/appliance/release/trust"
 	"landfall/appliance/settings"
+	"landfall/web/console"
 )
 
 const (
@@ -304,4 +306,45 @@ func TestSettings_releaseOfInfraEnvStays(t *testing.T) {
 	var allowed trust.List
 	call(t, http.MethodGet, address+releasesPath, nil).read(t, http.StatusOK, &allowed)
 	require.Empty(t, allowed.Releases, "the permission goes with the release")
+}
+
+// TestSettings_tagBecomesDigest adds a release by its tag. A later change of the tag has no effect.
+func TestSettings_tagBecomesDigest(t *testing.T) {
+	s := unconfigured(t)
+	address, _ := s.start(t)
+	pushed, host := strangersRelease(t, filepath.Join(t.TempDir(), "marker"))
+	var added settings.Release
+	call(t, http.MethodPost, address+settingsPath+"/releases",
+		object{"release": host + "/openshift/release-images:" + pushed.Version + "-x86_64"}).
+		read(t, http.StatusCreated, &added)
+	require.Equal(t, host+"/openshift/release-images@"+pushed.Digest, added.URL)
+	require.Equal(t, pushed.Version, added.OpenshiftVersion)
+	var allowed trust.List
+	call(t, http.MethodGet, address+releasesPath, nil).read(t, http.StatusOK, &allowed)
+	require.Len(t, allowed.Releases, 1)
+	require.Equal(t, pushed.Digest, allowed.Releases[0].Digest)
+}
+
+// TestSettings_feedReportsChanges reads the live feed until it reports the settings.
+func TestSettings_feedReportsChanges(t *testing.T) {
+	address, _ := unconfigured(t).start(t)
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address+console.FeedRoute, nil)
+	require.NoError(t, err)
+	feed, err := http.DefaultClient.Do(request)
+	require.NoError(t, err)
+	defer feed.Body.Close()
+	lines := bufio.NewScanner(feed.Body)
+	require.True(t, lines.Scan(), "the feed has begun")
+	call(t, http.MethodPatch, address+settingsPath, object{"ntp_sources": []string{"192.0.2.1"}}).
+		read(t, http.StatusOK, new(settings.Settings))
+	for lines.Scan() {
+		if data, ok := strings.CutPrefix(lines.Text(), "data: "); ok && strings.Contains(data, `"kind"`) {
+			var change console.Change
+			require.NoError(t, json.Unmarshal([]byte(data), &change))
+			require.Equal(t, "settings", change.Kind)
+			require.NotContains(t, data, "192.0.2.1")
+			return
+		}
+	}
+	require.Fail(t, "the feed ended")
 }
