@@ -1,0 +1,176 @@
+package settings
+
+import (
+	"bytes"
+	"context"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/stretchr/testify/require"
+
+	"landfall/appliance/fault"
+	"landfall/appliance/settings"
+	"landfall/web"
+	"landfall/web/console"
+)
+
+// fakeSettings implements console.Settings. It answers the first request for the checklist before
+// its checks have ended.
+type fakeSettings struct {
+	shown   settings.Settings
+	changed settings.Change
+	added   settings.NewRelease
+	removed string
+	asked   int
+}
+
+func (f *fakeSettings) Show() (*settings.Settings, error) { return &f.shown, nil }
+
+func (f *fakeSettings) Change(_ context.Context, wanted settings.Change) (*settings.Settings, error) {
+	f.changed = wanted
+	return &f.shown, nil
+}
+
+func (f *fakeSettings) AddRelease(_ context.Context, wanted settings.NewRelease) (*settings.Release, error) {
+	if !strings.Contains(wanted.Release, "/") {
+		return nil, fault.New(fault.Invalid, "%q is not a pull spec.", wanted.Release)
+	}
+	f.added = wanted
+	return &settings.Release{OpenshiftVersion: "4.20.8", CPUArchitecture: "x86_64"}, nil
+}
+
+func (f *fakeSettings) RemoveRelease(_ context.Context, version, architecture string) error {
+	f.removed = version + " " + architecture
+	return nil
+}
+
+func (f *fakeSettings) Setup() (*settings.Setup, error) {
+	f.asked++
+	line := settings.Line{ID: "url", State: settings.StateChecking, Result: "It is checked."}
+	if f.asked > 1 {
+		line = settings.Line{ID: "url", State: settings.StateFailed, Result: "It does not answer.",
+			Advice: "Set another."}
+	}
+	return &settings.Setup{Lines: []settings.Line{line}}, nil
+}
+
+// landfall runs a command against an appliance with the given settings.
+func landfall(t *testing.T, of *fakeSettings, arguments ...string) (string, error) {
+	t.Helper()
+	server := web.New(web.Options{})
+	require.NoError(t, server.Register(console.SettingsOperations(of)...))
+	listening := httptest.NewServer(server)
+	t.Cleanup(listening.Close)
+	t.Setenv("LANDFALL_URL", listening.URL)
+	root := &cobra.Command{Use: "landfall", SilenceErrors: true, SilenceUsage: true}
+	root.AddCommand(Commands(func(parent *cobra.Command, commands ...*cobra.Command) {
+		parent.AddCommand(commands...)
+	})...)
+	var out bytes.Buffer
+	root.SetOut(&out)
+	root.SetErr(&out)
+	root.SetArgs(arguments)
+	err := root.ExecuteContext(t.Context())
+	return out.String(), err
+}
+
+func siteSettings() settings.Settings {
+	return settings.Settings{
+		Releases: []settings.Release{
+			{OpenshiftVersion: "4.20.8", CPUArchitecture: "x86_64", URL: "m/ocp:1", Default: true,
+				Source: "configuration", State: settings.StateReady},
+			{OpenshiftVersion: "4.20.9", CPUArchitecture: "x86_64", URL: "m/ocp:2", Source: "administrator",
+				State: settings.StateFailed, Message: "The registry does not answer."},
+			{OpenshiftVersion: "4.20.9", CPUArchitecture: "arm64", URL: "m/ocp:3", Source: "administrator",
+				State: settings.StateReady},
+		},
+		PullSecret: settings.PullSecret{Set: true, Fixed: true, Registries: []string{"m:5000"}},
+		URL:        settings.URL{Value: "https://192.0.2.10:8090", RestartNeeded: true},
+	}
+}
+
+func TestShow_tableAndJSON(t *testing.T) {
+	of := &fakeSettings{shown: siteSettings()}
+	out, err := landfall(t, of, "settings", "show")
+	require.NoError(t, err)
+	require.Equal(t, `URL for hosts  https://192.0.2.10:8090 (after a restart)
+pull secret    for m:5000 (configuration file)
+SSH key        none
+time servers   none
+
+VERSION  ARCHITECTURE  DEFAULT  SOURCE         STATE   PULL SPEC
+4.20.8   x86_64        yes      configuration  ready   m/ocp:1
+4.20.9   x86_64                 administrator  failed  m/ocp:2
+4.20.9   arm64                  administrator  ready   m/ocp:3
+
+4.20.9 (x86_64): The registry does not answer.
+`, out)
+	out, err = landfall(t, of, "settings", "show", "-o", "json")
+	require.NoError(t, err)
+	require.Contains(t, out, `"restart_needed": true`)
+	_, err = landfall(t, of, "settings", "show", "-o", "xml")
+	require.EqualError(t, err, `-o is "xml"; use table or json`)
+}
+
+func TestSet_onlyGivenSettings(t *testing.T) {
+	dir := t.TempDir()
+	secret, key := filepath.Join(dir, "pull-secret.json"), filepath.Join(dir, "id.pub")
+	require.NoError(t, os.WriteFile(secret, []byte(`{"auths":{}}`), 0o600))
+	require.NoError(t, os.WriteFile(key, []byte("ssh-ed25519 AAAA"), 0o600))
+	text := func(s string) *string { return &s }
+	for name, c := range map[string]struct {
+		arguments []string
+		want      settings.Change
+	}{
+		"files": {[]string{"--pull-secret-file", secret, "--ssh-key-file", key},
+			settings.Change{PullSecret: text(`{"auths":{}}`), SSHPublicKey: text("ssh-ed25519 AAAA")}},
+		"time servers": {[]string{"--ntp", "192.0.2.1,192.0.2.2", "--ntp", "ntp"},
+			settings.Change{NTPSources: &[]string{"192.0.2.1", "192.0.2.2", "ntp"}}},
+		"URL": {[]string{"--url-for-hosts", "https://x"}, settings.Change{URL: text("https://x")}},
+		"removal": {[]string{"--pull-secret-file", "", "--ntp", ""},
+			settings.Change{PullSecret: text(""), NTPSources: &[]string{}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			of := &fakeSettings{shown: siteSettings()}
+			_, err := landfall(t, of, append([]string{"settings", "set"}, c.arguments...)...)
+			require.NoError(t, err)
+			require.Equal(t, c.want, of.changed)
+		})
+	}
+	_, err := landfall(t, new(fakeSettings), "settings", "set")
+	require.ErrorContains(t, err, "no setting is given")
+	_, err = landfall(t, new(fakeSettings), "settings", "set", "--ssh-key-file", filepath.Join(dir, "none"))
+	require.ErrorIs(t, err, os.ErrNotExist)
+}
+
+func TestRelease_addAndRemove(t *testing.T) {
+	of := &fakeSettings{shown: siteSettings()}
+	out, err := landfall(t, of, "settings", "release", "add", "m/ocp:4", "--default")
+	require.NoError(t, err)
+	require.Equal(t, "4.20.8 (x86_64): added\n", out)
+	require.Equal(t, settings.NewRelease{Release: "m/ocp:4", Default: true}, of.added)
+	_, err = landfall(t, of, "settings", "release", "add", "4.20.8")
+	require.ErrorContains(t, err, "not a pull spec")
+
+	out, err = landfall(t, of, "settings", "release", "remove", "4.20.8")
+	require.NoError(t, err)
+	require.Equal(t, "4.20.8 (x86_64): removed\n", out)
+	require.Equal(t, "4.20.8 x86_64", of.removed)
+	_, err = landfall(t, of, "settings", "release", "remove", "4.20.9")
+	require.EqualError(t, err, "the site has release 4.20.9 for x86_64 and arm64; name one with --architecture")
+	_, err = landfall(t, of, "settings", "release", "remove", "4.20.9", "--architecture", "arm64")
+	require.NoError(t, err)
+	require.Equal(t, "4.20.9 arm64", of.removed)
+	_, err = landfall(t, of, "settings", "release", "remove", "4.1.0")
+	require.ErrorContains(t, err, "landfall settings show lists the releases")
+}
+
+func TestSetup_waitsForChecks(t *testing.T) {
+	out, err := landfall(t, new(fakeSettings), "setup")
+	require.NoError(t, err)
+	require.Equal(t, "failed    It does not answer.\n          Set another.\n\nThe site is not ready yet.\n", out)
+}
