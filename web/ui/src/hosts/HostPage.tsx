@@ -166,7 +166,7 @@ const State = ({ row, details }: { row: HostRow; details: HostDetails }) => (
   <DescriptionList isHorizontal>
     <Fact term="State">
       <StateCell host={row} />
-      {(problemOf(row) === '' || !row.status_info.includes(problemOf(row))) && (
+      {![problemOf(row), row.stage].some((shown) => shown && row.status_info.includes(shown)) && (
         <div className="landfall-subtle">{asSentence(row.status_info)}</div>
       )}
     </Fact>
@@ -256,7 +256,7 @@ const Hardware = ({ row: { hardware }, inventory }: { row: HostRow; inventory: I
       {[inventory.cpu?.model_name, inventory.cpu?.architecture].filter(Boolean).join(', ')}
     </Fact>
     <Fact term="Boot mode">
-      {[inventory.boot?.current_boot_mode?.toUpperCase(), inventory.boot?.secure_boot_state]
+      {[inventory.boot?.current_boot_mode?.toUpperCase(), inventory.boot?.secure_boot_state?.toLowerCase()]
         .filter(Boolean)
         .join(', secure boot ')}
     </Fact>

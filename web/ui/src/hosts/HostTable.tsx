@@ -346,7 +346,7 @@ export const StateCell = ({ host }: { host: HostRow }) => {
   const problem = problemOf(host);
   const isInstalling = name === 'Installing' && host.stage;
   return (
-    <>
+    <div>
       <Label isCompact color={color}>
         {name}
       </Label>
@@ -362,7 +362,7 @@ export const StateCell = ({ host }: { host: HostRow }) => {
           {(host.failing ?? 0) > 1 && ` ${String(host.failing)} checks have failed.`}
         </div>
       )}
-    </>
+    </div>
   );
 };
 
