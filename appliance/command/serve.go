@@ -95,7 +95,7 @@ func announce(out io.Writer, config config.Config, running *appliance.Appliance,
 			filepath.Join(config.DataDir, authority.FileName), fingerprint)
 	}
 	if len(config.URL) == 0 {
-		fmt.Fprintf(out, "  hosts use      %s; set url in the configuration if hosts need another URL\n", urls[0])
+		fmt.Fprintf(out, "  hosts use      %s; to change it: landfall settings set --url-for-hosts URL\n", urls[0])
 	}
 	fmt.Fprintf(out, "  data           %s\n", config.DataDir)
 	if setupCode != "" {
