@@ -26,6 +26,7 @@ import (
 	"landfall/appliance/command/infraenv"
 	"landfall/appliance/command/manifest"
 	"landfall/appliance/command/manual"
+	"landfall/appliance/command/network"
 	"landfall/appliance/command/operator"
 	"landfall/appliance/command/outcome"
 	"landfall/appliance/command/release"
@@ -95,7 +96,7 @@ func newRoot() (*cobra.Command, *bool) {
 		newKubeconfig(), newCredentials(), newISO(), newMirror(), newCourier(), newDoctor(), newImport(), newExport(),
 		newRehearse(), newJournal(), newAMS(), newBMC(), newRelease(), audit.New(), sealing.New(), newVersion())
 	group(root, cluster.New(), host.New(), infraenv.New(), image.New(), events.New(), events.NewLogs(),
-		manifest.New(), operator.New(), manual.New(),
+		manifest.New(), network.New(), operator.New(), manual.New(),
 		renamed(cluster.NewFormerList(), "landfall cluster list"))
 	group(root, trust.Commands(group)...)
 	group(root, settings.Commands(group)...)

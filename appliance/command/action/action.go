@@ -129,7 +129,7 @@ func (a *Action) Confirm(cmd *cobra.Command, name, effect string) error {
 	}
 	in := cmd.InOrStdin()
 	if file, ok := in.(*os.File); ok && !isatty.IsTerminal(file.Fd()) {
-		return outcome.Usagef("%s To do it without a question, give --yes", effect)
+		return outcome.Usagef("--yes is missing, and nobody can answer a question here. %s", effect)
 	}
 	fmt.Fprintf(cmd.ErrOrStderr(), "%s\nEnter %s to continue: ", effect, name)
 	line, err := bufio.NewReader(in).ReadString('\n')
@@ -227,7 +227,7 @@ func check[T any](body Object) error {
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(new(T)); err != nil {
 		if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-			return outcome.Usagef("the field %s cannot be a %s; it is a %s", wrong.Field, wrong.Value, wrong.Type)
+			return outcome.Usagef("the field %s cannot be a %s; expected %s", wrong.Field, wrong.Value, wrong.Type)
 		}
 		return outcome.Usagef("the fields do not match the API: %w", err)
 	}

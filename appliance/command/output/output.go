@@ -97,12 +97,7 @@ func (f *Format) Tabular() bool { return f.name == "" || f.name == table || f.na
 func (f *Format) Value(out io.Writer, value json.RawMessage) error {
 	switch f.name {
 	case asYAML:
-		text, err := yaml.JSONToYAML(value)
-		if err != nil {
-			return fmt.Errorf("write YAML: %w", err)
-		}
-		_, err = out.Write(text)
-		return err
+		return YAML(out, value)
 	case pathMark:
 		return f.evaluate(out, value)
 	}
@@ -111,6 +106,16 @@ func (f *Format) Value(out io.Writer, value json.RawMessage) error {
 		return fmt.Errorf("write JSON: %w", err)
 	}
 	_, err := fmt.Fprintln(out, strings.TrimSpace(indented.String()))
+	return err
+}
+
+// YAML writes a JSON value as YAML.
+func YAML(out io.Writer, value json.RawMessage) error {
+	text, err := yaml.JSONToYAML(value)
+	if err != nil {
+		return fmt.Errorf("write YAML: %w", err)
+	}
+	_, err = out.Write(text)
 	return err
 }
 

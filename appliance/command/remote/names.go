@@ -1,11 +1,13 @@
 package remote
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/google/uuid"
@@ -125,7 +127,7 @@ func (h *Host) Name() string {
 	return h.ID
 }
 
-// Hosts returns the hosts of all infra-envs, or of one (its ID).
+// Hosts returns the hosts of all infra-envs, or of one (its ID), by name.
 func (c *Client) Hosts(ctx context.Context, infraEnv string) ([]Host, error) {
 	envs := []named{{ID: infraEnv}}
 	if infraEnv == "" {
@@ -147,7 +149,17 @@ func (c *Client) Hosts(ctx context.Context, infraEnv string) ([]Host, error) {
 			all = append(all, host)
 		}
 	}
+	slices.SortStableFunc(all, func(a, b Host) int { return natural(a.Name(), b.Name()) })
 	return all, nil
+}
+
+// natural compares names so that host-2 is before host-10.
+func natural(a, b string) int {
+	headA, headB := strings.TrimRight(a, "0123456789"), strings.TrimRight(b, "0123456789")
+	if headA != headB {
+		return strings.Compare(a, b)
+	}
+	return cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(a, b))
 }
 
 // Host finds a host by its ID, the beginning of its ID, or its name, among all hosts or those of a
