@@ -308,3 +308,15 @@ func TestMinimalImage_rejectedWithoutNetwork(t *testing.T) {
 	_, err = d.updateInfraEnv(*env.ID, &models.InfraEnvUpdateParams{ImageType: models.ImageTypeMinimalIso})
 	refused(t, err, http.StatusBadRequest)
 }
+
+func TestInfraEnvs_withoutPullSecretOfCluster(t *testing.T) {
+	d := startAppliance(t)
+	cluster := d.cluster()
+	created, err := d.registerInfraEnv(func(p *models.InfraEnvCreateParams) {
+		p.PullSecret, p.ClusterID = conv.Pointer(""), &cluster
+	})
+	require.NoError(t, err)
+	require.True(t, created.PullSecretSet)
+	_, err = d.registerInfraEnv(func(p *models.InfraEnvCreateParams) { p.PullSecret = conv.Pointer("") })
+	require.Error(t, err, "neither a cluster nor a pull secret")
+}
