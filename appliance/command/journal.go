@@ -52,7 +52,7 @@ func newJournalExport() *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.cluster == "" {
-				return usage("--cluster is missing; landfall clusters lists all clusters")
+				return usage("--cluster is missing; landfall cluster list lists all clusters")
 			}
 			if o.dataDir != "" && cmd.Flags().Changed("url") {
 				return usage("give either --data-dir (a stopped appliance) or --url")
