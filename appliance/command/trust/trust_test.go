@@ -170,7 +170,7 @@ func TestCommands_wrongArguments(t *testing.T) {
 		"no change":        {[]string{"user", "set", "ana"}, "nothing to change"},
 		"contradiction":    {[]string{"user", "set", "ana", "--enable", "--disable"}, "contradict"},
 		"no data":          {[]string{"user", "reset", "a", "--password-file", writeFile(t, "x")}, "check --data-dir"},
-		"wrong URL":        {[]string{"token", "list", "--url", "bastion:8090"}, "is invalid"},
+		"wrong URL":        {[]string{"token", "list", "--url", "ftp://bastion:8090"}, "is invalid"},
 		"wrong authority":  {[]string{"token", "list", "--ca", writeFile(t, "x")}, "contains no certificate"},
 		"missing argument": {[]string{"token", "revoke"}, "accepts 1 arg"},
 	}
