@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-containerregistry/pkg/authn"
@@ -35,6 +36,7 @@ type testSite struct {
 	deferred  *projection.Deferred
 	configure func(*engine.Options)
 	releases  *clusterReleases
+	mirrorsMu sync.Mutex
 	mirrors   map[string]*mirror.Import
 	mirrorErr error // returned by SetMirror
 	stop      func()
@@ -100,6 +102,8 @@ func (b *testSite) SetMirror(_ context.Context, level mirror.Level, name string,
 	if b.mirrorErr != nil {
 		return b.mirrorErr
 	}
+	b.mirrorsMu.Lock()
+	defer b.mirrorsMu.Unlock()
 	b.mirrors[level.Cluster+"/"+name] = rules
 	return nil
 }

@@ -118,9 +118,9 @@ describe('an appliance with accounts', { timeout: 8 * minute }, () => {
     await heading('Networking').waitFor();
     const { host_networks: networks } = await site.get(`/v2/clusters/${cluster}`);
     const [net] = networks[0].cidr.split(/\.\d+\//);
+    await page.getByRole('textbox', { name: /API IP/ }).fill(`${net}.200`);
     await page.context().clearCookies();
     // The next request of the page, of any kind, shows the login.
-    await page.getByRole('textbox', { name: /API IP/ }).fill(`${net}.200`);
     await page.keyboard.press('Tab');
     await heading('Log in to Landfall').waitFor();
     await browser.screenshot('the-login-over-the-page');

@@ -67,7 +67,6 @@ describe('failures, and a single node', { timeout: 4 * minute }, () => {
     await page.getByRole('textbox', { name: 'Cluster name' }).fill('solo');
     assert.equal(await page.title(), 'New cluster · Landfall');
     await page.getByRole('textbox', { name: 'Base domain' }).fill('site.test');
-    await page.getByRole('textbox', { name: 'Pull secret' }).fill(pullSecret);
     await page.getByText('3 (highly available cluster)').click();
     await page.getByText('1 (Single Node OpenShift)').click();
     await next();

@@ -1,5 +1,4 @@
 import {
-  Button,
   Content,
   EmptyState,
   EmptyStateActions,
@@ -11,6 +10,7 @@ import {
 } from '@patternfly/react-core';
 import { useEffect } from 'react';
 import { Link } from 'react-router-dom-v5-compat';
+import { LinkButton } from '../shell/LinkButton';
 import { PageStatus } from '../shell/PageStatus';
 import { HostTable } from './HostTable';
 import { useHosts } from './useHosts';
@@ -51,7 +51,7 @@ const NoHosts = () => (
     </EmptyStateBody>
     <EmptyStateFooter>
       <EmptyStateActions>
-        <Button component={(props: object) => <Link {...props} to="/hosts/missing" />}>Why is my host not here?</Button>
+        <LinkButton to="/hosts/missing">Why is my host not here?</LinkButton>
       </EmptyStateActions>
     </EmptyStateFooter>
   </EmptyState>

@@ -15,6 +15,7 @@ import {
   Stack,
 } from '@patternfly/react-core';
 import { useCallback, useState } from 'react';
+import { Link } from 'react-router-dom-v5-compat';
 import { Requires } from '../access/AccessProvider';
 import { sentenceOf } from '../shell/request';
 import { useAnswer } from '../shell/useAnswer';
@@ -57,8 +58,7 @@ export const ProofPanel = ({ cluster }: { cluster: string | undefined }) => {
         <Stack hasGutter>
           {!cluster && listed?.length === 0 && (
             <Content component="p">
-              This appliance has no release to check: add one to &quot;release_images&quot; in its configuration and
-              restart it.
+              This appliance has no release to check. <Link to="/settings">Add one in the settings.</Link>
             </Content>
           )}
           <Flex>

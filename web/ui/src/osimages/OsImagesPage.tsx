@@ -21,6 +21,7 @@ import CubesIcon from '@patternfly/react-icons/dist/esm/icons/cubes-icon';
 import ExclamationCircleIcon from '@patternfly/react-icons/dist/esm/icons/exclamation-circle-icon';
 import UploadIcon from '@patternfly/react-icons/dist/esm/icons/upload-icon';
 import { useEffect, useState, type DragEvent } from 'react';
+import { Link } from 'react-router-dom-v5-compat';
 import { useMay } from '../access/AccessProvider';
 import { sentenceOf } from '../shell/request';
 import { useAnswer, type AnswerState } from '../shell/useAnswer';
@@ -72,8 +73,8 @@ export const OsImagesPage = () => {
         <Content component="h1">OS images</Content>
         <Content component="p">
           Live ISOs of RHEL CoreOS, one for each OpenShift version and architecture. Landfall generates discovery images
-          from these ISOs. A cluster or an infra-env also needs a release of the same version, under
-          &quot;release_images&quot; in the configuration.
+          from these ISOs. A cluster or an infra-env also needs a release of the same version, which the{' '}
+          <Link to="/settings">settings</Link> list.
         </Content>
       </PageSection>
       <PageSection hasBodyWrapper={false} isFilled>

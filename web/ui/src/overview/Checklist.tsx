@@ -1,6 +1,5 @@
 import {
   Alert,
-  Button,
   Card,
   CardBody,
   Content,
@@ -17,6 +16,7 @@ import ExclamationTriangleIcon from '@patternfly/react-icons/dist/esm/icons/excl
 import { useEffect, type ReactNode } from 'react';
 import { Link } from 'react-router-dom-v5-compat';
 import { useMay } from '../access/AccessProvider';
+import { LinkButton } from '../shell/LinkButton';
 import { nextLine, progressOf, subjectOf, type Line, type LineState, type Setup } from './setup';
 
 /** The home page until the site is set up: what is set, what is missing, and where to set it. */
@@ -89,13 +89,13 @@ const Step = ({ line, isNext, mayChange }: { line: Line; isNext: boolean; mayCha
         {line.advice && line.state !== 'done' && <p className="landfall-subtle">{line.advice}</p>}
       </div>
       {subject && (
-        <Button
-          component={(props) => <Link {...props} to={subject.path} />}
+        <LinkButton
+          to={subject.path}
           variant={isNext && mayChange ? 'primary' : 'secondary'}
           {...(!work && { 'aria-label': `Show: ${title}` })}
         >
           {work ? subject.action : 'Show'}
-        </Button>
+        </LinkButton>
       )}
     </li>
   );

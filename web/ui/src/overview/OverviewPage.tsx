@@ -14,6 +14,7 @@ import { useEffect } from 'react';
 import { Link } from 'react-router-dom-v5-compat';
 import { Requires } from '../access/AccessProvider';
 import { useRefetchOn } from '../live/useRefetchOn';
+import { LinkButton } from '../shell/LinkButton';
 import { PageStatus } from '../shell/PageStatus';
 import { moment } from '../shell/quantities';
 import { useAnswer } from '../shell/useAnswer';
@@ -100,9 +101,7 @@ export default OverviewPage;
 const Actions = ({ overview }: { overview: Overview }) => (
   <Flex className="landfall-not-printed" gap={{ default: 'gapSm' }}>
     <Requires role="operator">
-      <Button component={(props) => <Link {...props} to="/assisted-installer/clusters/~new" />}>
-        Create a cluster
-      </Button>
+      <LinkButton to="/assisted-installer/clusters/~new">Create a cluster</LinkButton>
     </Requires>
     <Button
       variant="secondary"
