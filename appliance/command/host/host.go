@@ -32,11 +32,10 @@ func New() *cobra.Command {
 	return cmd
 }
 
-// row is a host with the names of its cluster and its infra-env.
+// row is a host with its inventory.
 type row struct {
 	models.Host
-	cluster, infraEnv string
-	inventory         models.Inventory
+	inventory models.Inventory
 }
 
 // UnmarshalJSON decodes a host. The API sends its inventory as text.
