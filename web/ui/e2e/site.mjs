@@ -97,6 +97,7 @@ export const startSite = async ({ hosts = 3, speed = 40, serve, accounts = false
         token ? { LANDFALL_TOKEN: token, LANDFALL_CA: join(data, 'ca.crt') } : {},
         'simulate',
         'hosts',
+        '--foreground',
         '--url',
         url,
         '--infra-env',
