@@ -26,6 +26,7 @@ import (
 	"landfall/appliance/command/outcome"
 	"landfall/appliance/command/output"
 	"landfall/appliance/command/remote"
+	"landfall/appliance/sentence"
 )
 
 // Interval is the time between two requests of a command that follows something.
@@ -129,7 +130,7 @@ func (a *Action) Confirm(cmd *cobra.Command, name, effect string) error {
 	}
 	in := cmd.InOrStdin()
 	if file, ok := in.(*os.File); ok && !isatty.IsTerminal(file.Fd()) {
-		return outcome.Usagef("--yes is missing, and nobody can answer a question here. %s", effect)
+		return outcome.Usagef("without a terminal, this command needs --yes: %s", sentence.Clause(effect))
 	}
 	fmt.Fprintf(cmd.ErrOrStderr(), "%s\nEnter %s to continue: ", effect, name)
 	line, err := bufio.NewReader(in).ReadString('\n')

@@ -188,6 +188,6 @@ func (c *Client) Host(ctx context.Context, wanted, cluster string) (*Host, error
 	case 1:
 		return found[0], nil
 	}
-	return nil, fmt.Errorf("%d hosts match %s; give --cluster, or the ID from landfall host list -o wide", len(found),
+	return nil, fmt.Errorf("%d hosts match %s; use the ID of one; landfall host list -o wide shows the IDs", len(found),
 		wanted)
 }
