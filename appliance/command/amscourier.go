@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"landfall/appliance/ams"
+	"landfall/appliance/command/output"
 	"landfall/appliance/config"
 	"landfall/appliance/sitekey"
 	"landfall/web/console"
@@ -47,7 +48,7 @@ func newAMSExport() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			w, finish, err := output(out, cmd.OutOrStdout())
+			w, finish, err := output.OpenFile(out, cmd.OutOrStdout())
 			if err != nil {
 				return err
 			}
@@ -315,7 +316,7 @@ func ownDirectory() (string, error) {
 }
 
 func writeReceipts(out io.Writer, path string, key *sitekey.Key, receipts ams.CourierFile) error {
-	w, finish, err := output(path, out)
+	w, finish, err := output.OpenFile(path, out)
 	if err != nil {
 		return err
 	}

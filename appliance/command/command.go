@@ -14,11 +14,11 @@ import (
 	"sync"
 	"syscall"
 
-	"github.com/mattn/go-isatty"
 	"github.com/spf13/cobra"
 
 	"landfall/appliance/command/agenttokens"
 	"landfall/appliance/command/audit"
+	"landfall/appliance/command/bmc"
 	"landfall/appliance/command/cluster"
 	"landfall/appliance/command/events"
 	"landfall/appliance/command/host"
@@ -29,6 +29,7 @@ import (
 	"landfall/appliance/command/network"
 	"landfall/appliance/command/operator"
 	"landfall/appliance/command/outcome"
+	"landfall/appliance/command/output"
 	"landfall/appliance/command/release"
 	"landfall/appliance/command/sealedimages"
 	"landfall/appliance/command/sealing"
@@ -94,7 +95,7 @@ func newRoot() (*cobra.Command, *bool) {
 	}
 	group(root, newServe(), newDemo(), newSimulate(), newStatus(), newApply(), newDelete(),
 		newKubeconfig(), newCredentials(), newISO(), newMirror(), newCourier(), newDoctor(), newImport(), newExport(),
-		newRehearse(), newJournal(), newAMS(), newBMC(), newRelease(), audit.New(), sealing.New(), newVersion())
+		newRehearse(), newJournal(), newAMS(), bmc.New(), newRelease(), audit.New(), sealing.New(), newVersion())
 	group(root, cluster.New(), host.New(), infraenv.New(), image.New(), events.New(), events.NewLogs(),
 		manifest.New(), network.New(), operator.New(), manual.New(),
 		renamed(cluster.NewFormerList(), "landfall cluster list"))
@@ -181,7 +182,7 @@ func newLogger(config config.Log, out io.Writer) (*slog.Logger, error) {
 	}
 	options := &slog.HandlerOptions{Level: level, ReplaceAttr: durationAsText}
 	var handler slog.Handler = slog.NewJSONHandler(out, options)
-	if config.Format == "text" || config.Format == "auto" && onTerminal(out) {
+	if config.Format == "text" || config.Format == "auto" && output.OnTerminal(out) {
 		handler = slog.NewTextHandler(out, options)
 	}
 	return slog.New(web.LogHandler(handler)), nil
@@ -193,11 +194,6 @@ func durationAsText(_ []string, attribute slog.Attr) slog.Attr {
 		attribute.Value = slog.StringValue(attribute.Value.Duration().String())
 	}
 	return attribute
-}
-
-func onTerminal(out io.Writer) bool {
-	file, ok := out.(*os.File)
-	return ok && isatty.IsTerminal(file.Fd())
 }
 
 // stoppedQuietly drops the error of a command that a signal stopped.

@@ -297,7 +297,7 @@ func TestClient_showsClusters(t *testing.T) {
 	require.Contains(t, landfall(t, "cluster", "list", "--url", server.URL, "-o", "json").out, `"name": "east"`)
 	former := landfall(t, "clusters", "--url", server.URL, "--json")
 	require.Contains(t, former.out, `"name": "east"`, former.errOut)
-	require.Equal(t, "landfall clusters is now landfall cluster list\n", former.errOut)
+	require.Equal(t, "--json is now -o json\nlandfall clusters is now landfall cluster list\n", former.errOut)
 	status := landfall(t, "status", "--url", server.URL)
 	require.Contains(t, status.out, "Landfall v1 at http://bastion:8090")
 	require.Contains(t, status.out, "live ISO  4.19     x86_64        ready")

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/spf13/cobra"
 
+	"landfall/appliance/command/output"
 	"landfall/appliance/command/remote"
 	"landfall/appliance/mirror"
 	"landfall/appliance/mirror/courier"
@@ -92,7 +93,7 @@ func newCourierFill() *cobra.Command {
 				return writeJSON(cmd.OutOrStdout(), filled)
 			}
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %d images, %d layers and configs, %s; fetched now: %s\n",
-				dir, filled.Images, filled.Blobs, sizeText(filled.Bytes), sizeText(filled.Fetched))
+				dir, filled.Images, filled.Blobs, output.Size(filled.Bytes), output.Size(filled.Fetched))
 			return err
 		},
 	}
@@ -139,9 +140,9 @@ func fill(ctx context.Context, flags *registryFlags, path string, o courier.Fill
 	}
 	defer func() { err = errors.Join(err, library.Close()) }()
 	o.Payloads = library
-	bar := newMeter(errOut, 0, "fetching images")
-	defer bar.end()
-	o.Progress = func(_ string, done, total int, _ int64) { bar.set(int64(done), int64(total)) }
+	bar := output.NewMeter(errOut, "fetching images", 0)
+	defer bar.End()
+	o.Progress = func(_ string, done, total int, _ int64) { bar.Set(int64(done), int64(total)) }
 	return courier.Fill(ctx, list, o)
 }
 
@@ -166,16 +167,16 @@ func newCourierPush() *cobra.Command {
 				return err
 			}
 			defer o.Client.CloseIdleConnections()
-			bar := newMeter(cmd.ErrOrStderr(), 0, "pushing images")
-			defer bar.end()
-			o.Progress = func(_ string, done, total int) { bar.set(int64(done), int64(total)) }
+			bar := output.NewMeter(cmd.ErrOrStderr(), "pushing images", 0)
+			defer bar.End()
+			o.Progress = func(_ string, done, total int) { bar.Set(int64(done), int64(total)) }
 			pushed, err := courier.Push(cmd.Context(), o)
 			if err != nil {
 				return err
 			}
 			if !asJSON {
 				fmt.Fprintf(cmd.OutOrStdout(), "%d images, %d layers and configs, %s are in the mirror\n",
-					pushed.Images, pushed.Blobs, sizeText(pushed.Bytes))
+					pushed.Images, pushed.Blobs, output.Size(pushed.Bytes))
 			}
 			signatures, err := appliance.importSignatures(cmd.Context(), o.Dir, cmd.ErrOrStderr())
 			if err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/url"
 
 	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/models"
@@ -109,7 +110,8 @@ func (s *demoServers) register(ctx context.Context, api *client) error {
 	for i, controller := range s.bmcs {
 		name, address := fmt.Sprintf("server-%d", i+1), "redfish-virtualmedia+"+controller.URL()
 		if id := ids[name]; id != "" {
-			err = api.call(ctx, http.MethodPatch, bmcPath(id), &console.BMCUpdate{Address: &address}, nil)
+			err = api.call(ctx, http.MethodPatch, console.BMCsRoute+"/"+url.PathEscape(id),
+				&console.BMCUpdate{Address: &address}, nil)
 		} else {
 			err = api.call(ctx, http.MethodPost, console.BMCsRoute, &console.BMCCreate{
 				Name: name, Address: address, Username: demoUser, Password: demoPassword, BootMAC: s.macs[i],

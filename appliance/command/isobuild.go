@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"landfall/appliance/command/output"
 	"landfall/ignition"
 	"landfall/isogen"
 )
@@ -206,11 +207,11 @@ func (o *isoBuild) keyfiles() ([]isogen.File, error) {
 
 // writeImage writes an image to the file in -o and prints its digest.
 func writeImage(cmd *cobra.Command, image *isogen.Image, name string) error {
-	out, finish, err := output(name, cmd.OutOrStdout())
+	out, finish, err := output.OpenFile(name, cmd.OutOrStdout())
 	if err != nil {
 		return err
 	}
-	bar := newMeter(cmd.ErrOrStderr(), image.Size(), "writing")
+	bar := output.NewMeter(cmd.ErrOrStderr(), "writing", image.Size())
 	sum := sha256.New()
 	sinks := []io.Writer{out, bar}
 	if name != "-" {
@@ -218,7 +219,7 @@ func writeImage(cmd *cobra.Command, image *isogen.Image, name string) error {
 	}
 	reader := image.NewReader()
 	_, err = io.CopyBuffer(io.MultiWriter(sinks...), &contextReader{cmd.Context(), reader}, make([]byte, 1<<20))
-	bar.end()
+	bar.End()
 	if err = finish(errors.Join(err, reader.Close())); err != nil {
 		return fmt.Errorf("write %s: %w", name, err)
 	}

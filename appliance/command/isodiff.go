@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"landfall/appliance/command/outcome"
+	"landfall/appliance/command/output"
 	"landfall/appliance/isofile"
 )
 
@@ -33,13 +34,13 @@ func newISODiff() *cobra.Command {
 				return err
 			}
 			defer closeB()
-			var bar *meter
+			var bar *output.Meter
 			differences, err := isofile.Compare(cmd.Context(), a, b, func(total int64) io.Writer {
-				bar = newMeter(cmd.ErrOrStderr(), total, "comparing")
+				bar = output.NewMeter(cmd.ErrOrStderr(), "comparing", total)
 				return bar
 			})
 			if bar != nil {
-				bar.end()
+				bar.End()
 			}
 			if err != nil {
 				return err

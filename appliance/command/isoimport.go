@@ -21,6 +21,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"landfall/appliance/command/output"
 	"landfall/appliance/osimage"
 )
 
@@ -66,7 +67,7 @@ func newISOImport() *cobra.Command {
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s %s: OpenShift %s, %s, %s, %s, sha256 %s\n",
 				image.ID, image.Progress(),
 				orDash(image.OpenshiftVersion), orDash(image.CPUArchitecture), orDash(image.VolumeID),
-				sizeText(image.SizeBytes), orDash(image.SHA256))
+				output.Size(image.SizeBytes), orDash(image.SHA256))
 			return err
 		},
 	}
@@ -179,11 +180,11 @@ func (o *isoImport) upload(ctx context.Context, in io.Reader, up *osimage.Upload
 			return nil, err
 		}
 	}
-	bar := newMeter(o.errOut, o.announced.SizeBytes, "importing "+o.announced.Name)
-	defer bar.end()
+	bar := output.NewMeter(o.errOut, "importing "+o.announced.Name, o.announced.SizeBytes)
+	defer bar.End()
 	sum := sha256.New()
 	if up.Offset > 0 {
-		fmt.Fprintf(o.errOut, "landfall: continuing the import that was interrupted after %s\n", sizeText(up.Offset))
+		fmt.Fprintf(o.errOut, "landfall: continuing the import that was interrupted after %s\n", output.Size(up.Offset))
 		if _, err := io.CopyN(io.MultiWriter(sum, bar), in, up.Offset); err != nil {
 			return nil, fmt.Errorf("read %s: %w", o.announced.Name, err)
 		}
@@ -212,7 +213,7 @@ func (o *isoImport) compareDigests(ctx context.Context, image *osimage.Image, su
 
 // sendAll sends all pieces. The last request contains the total size if it was unknown before.
 func (o *isoImport) sendAll(ctx context.Context, in *bufio.Reader, up *osimage.Upload,
-	bar *meter) (*osimage.Image, error) {
+	bar *output.Meter) (*osimage.Image, error) {
 	piece, offset := make([]byte, pieceBytes), up.Offset
 	for {
 		n, err := io.ReadFull(in, piece)
@@ -246,12 +247,12 @@ func (o *isoImport) sendAll(ctx context.Context, in *bufio.Reader, up *osimage.U
 
 // sendPiece sends one piece, and sends it again after a broken connection.
 func (o *isoImport) sendPiece(ctx context.Context, id string, offset, total int64, piece []byte,
-	bar *meter) (*osimage.Image, error) {
+	bar *output.Meter) (*osimage.Image, error) {
 	start, wait := offset, o.retryAfter
 	for try := 1; ; try++ {
 		image, err := o.send(ctx, id, offset, total, piece[offset-start:])
 		if err == nil {
-			bar.set(start+int64(len(piece)), o.announced.SizeBytes)
+			bar.Set(start+int64(len(piece)), o.announced.SizeBytes)
 			return image, nil
 		}
 		broken := new(brokenError)

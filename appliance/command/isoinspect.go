@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"landfall/appliance/command/output"
 	"landfall/appliance/isofile"
 )
 
@@ -27,8 +28,8 @@ func newISOInspect() *cobra.Command {
 			defer closeISO()
 			report := iso.Inspect()
 			if !quick {
-				bar := newMeter(cmd.ErrOrStderr(), iso.Size(), "reading")
-				defer bar.end()
+				bar := output.NewMeter(cmd.ErrOrStderr(), "reading", iso.Size())
+				defer bar.End()
 				if report.SHA256, err = iso.Digest(cmd.Context(), bar); err != nil {
 					return err
 				}
@@ -176,15 +177,15 @@ func extractISO(cmd *cobra.Command, iso *isofile.File, what string) error {
 		_, err = fmt.Fprintln(out, arguments)
 		return err
 	case "kernel", "initrd", "rootfs":
-		if onTerminal(out) {
+		if output.OnTerminal(out) {
 			return usage("%s would be written to the terminal; redirect the output", what)
 		}
 		content, size, err := iso.BootFile(cmd.Context(), what)
 		if err != nil {
 			return err
 		}
-		bar := newMeter(cmd.ErrOrStderr(), size, what)
-		defer bar.end()
+		bar := output.NewMeter(cmd.ErrOrStderr(), what, size)
+		defer bar.End()
 		_, err = io.CopyBuffer(io.MultiWriter(out, bar), content, make([]byte, 1<<20))
 		return err
 	}

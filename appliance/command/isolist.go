@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"landfall/appliance/command/outcome"
+	"landfall/appliance/command/output"
 	"landfall/appliance/osimage"
 	"landfall/web/console"
 )
@@ -83,7 +84,7 @@ func writeOSImages(out io.Writer, asJSON bool, images []osimage.Image) error {
 	for _, image := range images {
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\n", image.ID, orDash(image.OpenshiftVersion),
 			orDash(image.CPUArchitecture), orDash(image.VolumeID),
-			sizeText(max(image.SizeBytes, image.TotalBytes)), image.Source, image.InUseBy, image.Progress())
+			output.Size(max(image.SizeBytes, image.TotalBytes)), image.Source, image.InUseBy, image.Progress())
 	}
 	return table.Flush()
 }
@@ -93,22 +94,6 @@ func orDash(text string) string {
 		return "-"
 	}
 	return text
-}
-
-// sizeText formats a number of bytes like the page does: 1.2 GiB, 512 bytes; "-" for 0.
-func sizeText(bytes int64) string {
-	if bytes == 0 {
-		return "-"
-	}
-	if bytes < 1<<10 {
-		return fmt.Sprintf("%d bytes", bytes)
-	}
-	value, unit := float64(bytes)/(1<<10), 0
-	units := []string{"KiB", "MiB", "GiB", "TiB"}
-	for value >= 1<<10 && unit < len(units)-1 {
-		value, unit = value/(1<<10), unit+1
-	}
-	return fmt.Sprintf("%.1f %s", value, units[unit])
 }
 
 func newISOVerify() *cobra.Command {
@@ -176,8 +161,8 @@ func (c *client) verify(ctx context.Context, image osimage.Image, errOut io.Writ
 // follow shows the progress of an image while pending reports true for its state.
 func (c *client) follow(ctx context.Context, image osimage.Image, activity string, errOut io.Writer,
 	pending func(osimage.State) bool) (osimage.Image, error) {
-	meter := newMeter(errOut, image.TotalBytes, activity)
-	defer meter.end()
+	meter := output.NewMeter(errOut, activity, image.TotalBytes)
+	defer meter.End()
 	ticker := time.NewTicker(imagePollInterval)
 	defer ticker.Stop()
 	printed := ""
@@ -192,7 +177,7 @@ func (c *client) follow(ctx context.Context, image osimage.Image, activity strin
 			return image, err
 		}
 		image = *found
-		meter.set(image.DoneBytes, image.TotalBytes)
+		meter.Set(image.DoneBytes, image.TotalBytes)
 		if image.Message != printed && image.Message != "" && pending(image.State) {
 			printed = image.Message
 			fmt.Fprintf(errOut, "landfall: %s\n", image.Progress())

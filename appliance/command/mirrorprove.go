@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"landfall/appliance/command/outcome"
+	"landfall/appliance/command/output"
 	"landfall/appliance/mirror/site"
 	"landfall/web/console"
 )
@@ -102,8 +103,8 @@ func (o *mirrorProve) run(ctx context.Context, out io.Writer) error {
 }
 
 func (o *mirrorProve) follow(ctx context.Context, proof *site.Proof) error {
-	bar := newMeter(o.errOut, 0, "checking the mirror")
-	defer bar.end()
+	bar := output.NewMeter(o.errOut, "checking the mirror", 0)
+	defer bar.End()
 	for proof.State == site.ProofRunning {
 		select {
 		case <-ctx.Done():
@@ -115,9 +116,9 @@ func (o *mirrorProve) follow(ctx context.Context, proof *site.Proof) error {
 			return err
 		}
 		if proof.BytesTotal > 0 {
-			bar.set(proof.BytesRead, proof.BytesTotal)
+			bar.Set(proof.BytesRead, proof.BytesTotal)
 		} else {
-			bar.set(int64(proof.Images), int64(proof.Total))
+			bar.Set(int64(proof.Images), int64(proof.Total))
 		}
 	}
 	return nil

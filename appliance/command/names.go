@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"landfall/appliance/command/output"
 	"landfall/appliance/command/remote"
 )
 
@@ -51,9 +52,7 @@ func completeNames(parent *cobra.Command) {
 		for noun, names := range nounNames() {
 			complete := completion(names)
 			if flag := cmd.Flags().Lookup(noun); flag != nil && flag.Value.Type() == "string" {
-				if err := cmd.RegisterFlagCompletionFunc(noun, complete); err != nil {
-					panic("the command has no flag " + noun)
-				}
+				output.Complete(cmd, noun, complete)
 			}
 			if parent.Name() == noun && cmd.Name() != "create" && cmd.Name() != "list" {
 				cmd.ValidArgsFunction = complete

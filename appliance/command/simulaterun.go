@@ -10,6 +10,7 @@ import (
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
+	"landfall/appliance/command/output"
 	"landfall/appliance/simulate/scenario"
 )
 
@@ -108,7 +109,7 @@ type runBar struct {
 
 func newRunBar(out io.Writer) *runBar {
 	p := &runBar{out: out}
-	if onTerminal(out) {
+	if output.OnTerminal(out) {
 		p.bar = progressbar.NewOptions(1, progressbar.OptionSetWriter(out), progressbar.OptionSetWidth(30),
 			progressbar.OptionClearOnFinish())
 	}

@@ -93,7 +93,7 @@ func NewFormerList() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return list(cmd, a) },
 	}
 	a.Listing(cmd)
-	a.Format.AddFormerFlag(cmd.Flags())
+	a.Format.AddFormerFlag(cmd)
 	return cmd
 }
 

@@ -211,7 +211,7 @@ func download(cmd *cobra.Command, a *action.Action, path, file string) (err erro
 		}
 		return a.Refusal(http.MethodGet, path, response, text)
 	}
-	bar := output.NewBytes(cmd.ErrOrStderr(), "logs", response.ContentLength)
+	bar := output.NewMeter(cmd.ErrOrStderr(), "logs", response.ContentLength)
 	defer bar.End()
 	if file == "-" {
 		_, err := io.Copy(io.MultiWriter(cmd.OutOrStdout(), bar), response.Body)

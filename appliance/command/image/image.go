@@ -132,7 +132,7 @@ func (s *source) download(cmd *cobra.Command, file string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, response.Body.Close()) }()
-	bar := output.NewBytes(cmd.ErrOrStderr(), "download", response.ContentLength)
+	bar := output.NewMeter(cmd.ErrOrStderr(), "download", response.ContentLength)
 	defer bar.End()
 	sum := sha256.New()
 	if file == "-" {
@@ -233,7 +233,7 @@ func (s *source) verify(cmd *cobra.Command, file string) (err error) {
 	if err != nil {
 		return err
 	}
-	bar := output.NewBytes(cmd.ErrOrStderr(), "verify", size)
+	bar := output.NewMeter(cmd.ErrOrStderr(), "verify", size)
 	sum := sha256.New()
 	read, err := io.Copy(io.MultiWriter(sum, bar), io.LimitReader(opened, size)) // a stick is longer than the image
 	bar.End()

@@ -37,16 +37,30 @@ func (f *Format) AddFlag(cmd *cobra.Command) {
 	Choices(cmd, "output", formats()...)
 }
 
-// AddFormerFlag adds the former flag --json, which is -o json now.
-func (f *Format) AddFormerFlag(flags *pflag.FlagSet) {
-	flags.BoolFunc("json", "write the JSON of the API", func(string) error { return f.Set(asJSON) })
+// AddFormerFlag adds the former flag --json. It works as before and says its new name.
+func (f *Format) AddFormerFlag(cmd *cobra.Command) {
+	cmd.Flags().BoolFunc(formerFlag, "former name of -o json", func(string) error {
+		fmt.Fprintf(cmd.ErrOrStderr(), "--%s is now -o %s\n", formerFlag, asJSON)
+		return f.Set(asJSON)
+	})
+	cmd.Flags().Lookup(formerFlag).Hidden = true
 }
+
+// formerFlag selected JSON.
+const formerFlag = "json"
 
 // Choices lets the shell complete the values of a flag.
 func Choices(cmd *cobra.Command, flag string, values ...string) {
-	completion := cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)
+	Complete(cmd, flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// Complete lets the shell complete the values of a flag with a function. A command without the flag
+// fails.
+func Complete(cmd *cobra.Command, flag string, completion cobra.CompletionFunc) {
 	if err := cmd.RegisterFlagCompletionFunc(flag, completion); err != nil {
-		panic("the command has no flag " + flag)
+		cmd.PreRunE = func(*cobra.Command, []string) error {
+			return fmt.Errorf("prepare the completion of --%s: %w", flag, err)
+		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
 )
 
@@ -33,7 +34,7 @@ const two = `[{"id":"1","name":"east","status":"ready","bytes":9007199254740993}
 func TestList_formats(t *testing.T) {
 	for format, want := range map[string]string{
 		"table":                  "NAME  STATUS\neast  ready\nw     -\n",
-		"wide":                   "NAME  STATUS  SIZE\neast  ready   8192.0 TiB\nw     -       12 B\n",
+		"wide":                   "NAME  STATUS  SIZE\neast  ready   8192.0 TiB\nw     -       12 bytes\n",
 		"name":                   "machine/east\nmachine/w\n",
 		"jsonpath={[*].name}":    "east w\n",
 		"jsonpath=[0].bytes":     "9007199254740993\n",
@@ -114,4 +115,17 @@ func TestStyle_colorsStates(t *testing.T) {
 	require.Equal(t, "\x1b[33mpending-for-input\x1b[0m", colored.state("pending-for-input"))
 	require.Equal(t, "installing-in-progress", style{}.state("installing-in-progress"))
 	require.Equal(t, "error", newStyle(new(bytes.Buffer)).state("error"), "no terminal")
+}
+
+func TestChoices_missingFlag(t *testing.T) {
+	cmd := &cobra.Command{Use: "paint", RunE: func(*cobra.Command, []string) error { return nil }}
+	cmd.SetArgs(nil)
+	Choices(cmd, "color", "red")
+	cmd.SilenceErrors, cmd.SilenceUsage = true, true
+	require.ErrorContains(t, cmd.Execute(), "prepare the completion of --color: ")
+	cmd = &cobra.Command{Use: "paint", RunE: func(*cobra.Command, []string) error { return nil }}
+	cmd.SetArgs(nil)
+	cmd.Flags().String("color", "", "")
+	Choices(cmd, "color", "red")
+	require.NoError(t, cmd.Execute())
 }

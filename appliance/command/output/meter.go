@@ -1,0 +1,110 @@
+package output
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/mattn/go-isatty"
+	"github.com/schollz/progressbar/v3"
+
+	"landfall/appliance/command/outcome"
+)
+
+// OnTerminal reports whether a person sees what is written to out.
+func OnTerminal(out io.Writer) bool {
+	file, ok := out.(*os.File)
+	return ok && isatty.IsTerminal(file.Fd())
+}
+
+// Meter shows the progress of a long operation on a terminal. It writes nothing elsewhere. A
+// terminal that was closed does not end the operation.
+type Meter struct{ bar *progressbar.ProgressBar }
+
+// NewMeter returns the progress of an operation with total bytes; 0 or less means that they are
+// unknown.
+func NewMeter(out io.Writer, title string, total int64) *Meter {
+	if !OnTerminal(out) {
+		return new(Meter)
+	}
+	if total <= 0 {
+		total = -1 // counts up
+	}
+	return &Meter{progressbar.NewOptions64(total, progressbar.OptionSetWriter(out),
+		progressbar.OptionSetDescription(title), progressbar.OptionShowBytes(true), progressbar.OptionSetWidth(30),
+		progressbar.OptionUseIECUnits(true), progressbar.OptionThrottle(100*time.Millisecond),
+		progressbar.OptionClearOnFinish())}
+}
+
+func (m *Meter) show(update func(*progressbar.ProgressBar) error) {
+	if m.bar != nil && update(m.bar) != nil {
+		m.bar = nil
+	}
+}
+
+// Write counts bytes.
+func (m *Meter) Write(p []byte) (int, error) {
+	m.show(func(bar *progressbar.ProgressBar) error { return bar.Add(len(p)) })
+	return len(p), nil
+}
+
+// Set shows what is done of a total.
+func (m *Meter) Set(done, total int64) {
+	m.show(func(bar *progressbar.ProgressBar) error {
+		if total > 0 {
+			bar.ChangeMax64(total)
+		}
+		return bar.Set64(done)
+	})
+}
+
+// End removes the bar.
+func (m *Meter) End() { m.show((*progressbar.ProgressBar).Clear) }
+
+// OpenFile opens the file of -o, or standard output for "-". The file is written under a temporary
+// name. finish renames it if err is nil, and returns all errors.
+func OpenFile(name string, stdout io.Writer) (w io.Writer, finish func(err error) error, err error) {
+	if name == "-" {
+		if OnTerminal(stdout) {
+			return nil, nil, outcome.Usagef("-o - would write the file to the terminal; redirect the output, or name " +
+				"a file")
+		}
+		return stdout, func(err error) error { return err }, nil
+	}
+	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
+		if info.IsDir() {
+			return nil, nil, outcome.Usagef("-o %s is a directory; name the file to write", name)
+		}
+		file, err := os.OpenFile(name, os.O_WRONLY, 0) // a disk, such as a USB drive
+		if err != nil {
+			return nil, nil, fmt.Errorf("write to %s: %w", name, err)
+		}
+		return file, func(err error) error { return errors.Join(err, file.Sync(), file.Close()) }, nil
+	}
+	file, err := os.Create(name + ".part")
+	if err != nil {
+		return nil, nil, fmt.Errorf("write %s: %w", name, err)
+	}
+	return file, func(err error) error {
+		if err = errors.Join(err, file.Close()); err != nil {
+			return errors.Join(err, os.Remove(file.Name()))
+		}
+		return os.Rename(file.Name(), name)
+	}, nil
+}
+
+// Size returns a number of bytes in its largest unit, as the page does: 1.2 GiB, 512 bytes.
+func Size(bytes int64) string {
+	const step = 1 << 10
+	if bytes < step {
+		return fmt.Sprintf("%d bytes", bytes)
+	}
+	value, unit := float64(bytes)/step, 0
+	units := []string{"KiB", "MiB", "GiB", "TiB"}
+	for value >= step && unit < len(units)-1 {
+		value, unit = value/step, unit+1
+	}
+	return fmt.Sprintf("%.1f %s", value, units[unit])
+}
