@@ -11,15 +11,24 @@
 // The grammar is that of github.com/yaacov/tree-search-language, which the template of Red Hat's
 // services uses. Unlike that library, this package rejects stray characters, and Query.Names lets
 // the caller reject unknown fields.
+//
+// A dialect may add the JSON paths of PostgreSQL to the names, such as
+//
+//	payload->'metadata'->'labels'->>'app' = 'x' and payload->'metadata'->'labels' @> '{"a":"b"}'
+//
+// The last operator ->> makes text of a value. With @>, a value contains the members of a JSON
+// object. In this dialect, "= null" is "is null", and "<> null" is "is not null".
 package tsl
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // Limits of a query.
@@ -34,60 +43,110 @@ type Query struct {
 	names []string
 }
 
-// Parse parses a search. An empty search matches everything. The error is a sentence for the user.
-func Parse(text string) (*Query, error) {
+// Dialect is a variant of the language. The zero value is the language itself.
+type Dialect struct {
+	// Paths permits JSON paths in names.
+	Paths bool
+	// AnyCase reports whether a field's text is compared without regard to case; nil for none. Its
+	// texts in the search are then read in lower case.
+	AnyCase func(name string) bool
+}
+
+// Error says what is wrong with a search.
+type Error struct {
+	// Position is the number of the first wrong character; the first of the search is 1.
+	Position int
+	Reason   string
+}
+
+// Error implements error. It is a sentence for the user.
+func (e *Error) Error() string {
+	if e.Position == 0 {
+		return e.Reason
+	}
+	return fmt.Sprintf("%s (at character %d)", e.Reason, e.Position)
+}
+
+// Parse parses a search. An empty search matches everything. Its errors are of type *Error.
+func Parse(text string) (*Query, error) { return Dialect{}.Parse(text) }
+
+// Parse parses a search in the dialect. See the function Parse.
+func (d Dialect) Parse(text string) (*Query, error) {
 	if len(text) > maxLength {
-		return nil, fmt.Errorf("the search has %d bytes; at most %d are allowed", len(text), maxLength)
+		return nil, &Error{Reason: fmt.Sprintf("the search has %d bytes; at most %d are allowed", len(text), maxLength)}
 	}
 	tokens, err := scan(text)
 	if err != nil {
 		return nil, err
 	}
-	p := &parser{tokens: tokens, query: &Query{}}
+	p := &parser{tokens: tokens, end: utf8.RuneCountInString(text) + 1, dialect: d, query: &Query{}}
 	if p.peek().kind == endToken {
 		return p.query, nil
 	}
 	if p.query.root, err = p.or(); err != nil {
-		return nil, err
+		return nil, p.located(err)
 	}
 	if next := p.peek(); next.kind != endToken {
-		return nil, fmt.Errorf("the search continues with %s after its end; join conditions with and, or", next)
+		return nil, p.located(fmt.Errorf("the search continues with %s after its end; join conditions with and, or",
+			next))
 	}
 	return p.query, nil
 }
 
-// Names returns the fields that the search uses, each once.
+// Names returns the fields that the search uses, each once. A JSON path is written without spaces.
 func (q *Query) Names() []string { return q.names }
 
 // Equal returns the text that a field has in every match. The second result is false if there is no
 // such text.
-func (q *Query) Equal(name string) (string, bool) { return equal(q.root, name) }
-
-func equal(n node, name string) (string, bool) {
-	switch n := n.(type) {
-	case junction:
-		if !n.and {
-			return "", false
-		}
-		if wanted, ok := equal(n.left, name); ok {
-			return wanted, true
-		}
-		return equal(n.right, name)
-	case condition:
-		if n.name == name && n.equal != nil {
-			return *n.equal, true
-		}
+func (q *Query) Equal(name string) (string, bool) {
+	if texts, ok := q.Among(name); ok && len(texts) == 1 {
+		return texts[0], true
 	}
 	return "", false
+}
+
+// Among returns texts of which the field has one in every match, so that the caller can read the
+// matches from an index. The second result is false if the field may have any value.
+func (q *Query) Among(name string) ([]string, bool) { return among(q.root, name) }
+
+func among(n node, name string) ([]string, bool) {
+	switch n := n.(type) {
+	case junction:
+		left, leftOK := among(n.left, name)
+		right, rightOK := among(n.right, name)
+		switch {
+		case !n.and && leftOK && rightOK:
+			return union(left, right), true
+		case n.and && leftOK && (!rightOK || len(left) <= len(right)):
+			return left, true
+		case n.and && rightOK:
+			return right, true
+		}
+	case condition:
+		return n.texts, n.name == name && n.texts != nil
+	}
+	return nil, false
+}
+
+func union(a, b []string) []string {
+	all := slices.Concat(a, b)
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 // Match reports whether an object of decoded JSON matches. The comparison of a number with text is
 // an error.
 func (q *Query) Match(object map[string]any) (bool, error) {
+	return q.MatchRow(func(path []string) []any { return at(object, path) })
+}
+
+// MatchRow reports whether a row matches. lookup returns the values of a field by its path in
+// decoded JSON. See Match.
+func (q *Query) MatchRow(lookup func(path []string) []any) (bool, error) {
 	if q.root == nil {
 		return true, nil
 	}
-	truth, err := q.root.eval(object)
+	truth, err := q.root.eval(lookup)
 	return truth == yes, err
 }
 
@@ -117,8 +176,11 @@ func (v truth) not() truth {
 	return unknown
 }
 
+// lookup returns the values of a field.
+type lookup = func(path []string) []any
+
 type node interface {
-	eval(object map[string]any) (truth, error)
+	eval(row lookup) (truth, error)
 }
 
 type junction struct {
@@ -126,12 +188,12 @@ type junction struct {
 	left, right node
 }
 
-func (j junction) eval(object map[string]any) (truth, error) {
-	left, err := j.left.eval(object)
+func (j junction) eval(row lookup) (truth, error) {
+	left, err := j.left.eval(row)
 	if err != nil {
 		return unknown, err
 	}
-	right, err := j.right.eval(object)
+	right, err := j.right.eval(row)
 	if err != nil {
 		return unknown, err
 	}
@@ -147,22 +209,61 @@ func (j junction) eval(object map[string]any) (truth, error) {
 
 type negation struct{ of node }
 
-func (n negation) eval(object map[string]any) (truth, error) {
-	v, err := n.of.eval(object)
+func (n negation) eval(row lookup) (truth, error) {
+	v, err := n.of.eval(row)
 	return v.not(), err
 }
 
 // condition is a condition on one field. A field with several values (labels) fulfills it if one of
 // the values does.
 type condition struct {
-	name  string
-	null  bool    // is null
-	equal *string // the only text that fulfills the condition
+	field
+	null  bool     // is null
+	texts []string // the only texts that fulfill the condition; nil if there are others
 	test  func(value any) (bool, error)
 }
 
-func (c condition) eval(object map[string]any) (truth, error) {
-	values := Values(object, c.name)
+// field is a field of a row.
+type field struct {
+	name    string // as in the search
+	path    []string
+	text    bool // its values are converted to text
+	anyCase bool // its text is read in lower case
+}
+
+// values returns the field's values in a row.
+func (f field) values(row lookup) []any {
+	values := row(f.path)
+	if !f.text && !f.anyCase {
+		return values
+	}
+	converted := make([]any, len(values))
+	for i, value := range values {
+		if f.text {
+			value = asText(value)
+		}
+		if text, ok := value.(string); ok && f.anyCase {
+			value = strings.ToLower(text)
+		}
+		converted[i] = value
+	}
+	return converted
+}
+
+// asText returns the text that PostgreSQL's operator ->> makes of a JSON value.
+func asText(value any) string {
+	if text, ok := value.(string); ok {
+		return text
+	}
+	text, err := json.Marshal(value)
+	if err != nil {
+		return ""
+	}
+	return string(text)
+}
+
+func (c condition) eval(row lookup) (truth, error) {
+	values := c.values(row)
 	if c.null {
 		return is(len(values) == 0), nil
 	}
@@ -183,9 +284,11 @@ func (c condition) eval(object map[string]any) (truth, error) {
 
 // Values returns the values of a dotted name in decoded JSON. A list in the path contributes all
 // its members.
-func Values(object any, name string) []any {
+func Values(object any, name string) []any { return at(object, strings.Split(name, ".")) }
+
+func at(object any, path []string) []any {
 	found := []any{object}
-	for part := range strings.SplitSeq(name, ".") {
+	for _, part := range path {
 		var next []any
 		for _, at := range flat(found) {
 			if fields, ok := at.(map[string]any); ok {
@@ -238,8 +341,8 @@ func (l literal) compare(value any) (int, error) {
 		}
 		return 0, nil
 	case bool:
-		if truth := slices.Index([]string{"f", "t"}, l.text); l.isText && truth >= 0 {
-			return map[bool]int{false: 0, true: 1}[v] - truth, nil
+		if truth := slices.Index([]string{"f", "t", "false", "true"}, l.text); l.isText && truth >= 0 {
+			return map[bool]int{false: 0, true: 1}[v] - truth%2, nil
 		}
 		return 0, errors.New("is true or false; write 't' or 'f'")
 	}
@@ -292,6 +395,7 @@ type token struct {
 	kind   tokenKind
 	text   string
 	number float64
+	at     int // the number of its first character in the search
 }
 
 func (t token) String() string {
@@ -304,20 +408,24 @@ func (t token) String() string {
 var (
 	nameForm   = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*){0,2}`)
 	numberForm = regexp.MustCompile(`^-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?`)
-	signs      = []string{"!=", "<>", "<=", ">=", "~=", "~!", "=", "<", ">", "(", ")", ","}
+	signs      = []string{"->>", "->", "@>", "!=", "<>", "<=", ">=", "~=", "~!", "=", "<", ">", "(", ")", ","}
 )
 
 func scan(text string) ([]token, error) {
 	var tokens []token
+	position := 1
 	for {
-		text = strings.TrimLeft(text, " \t\r\n")
-		if text == "" {
+		rest := strings.TrimLeft(text, " \t\r\n")
+		position += len(text) - len(rest)
+		if text = rest; text == "" {
 			return tokens, nil
 		}
 		t, size, err := next(text)
 		if err != nil {
-			return nil, err
+			return nil, &Error{position, err.Error()}
 		}
+		t.at = position
+		position += utf8.RuneCountInString(text[:size])
 		tokens, text = append(tokens, t), text[size:]
 	}
 }
@@ -339,7 +447,7 @@ func next(text string) (token, int, error) {
 		if err != nil {
 			return token{}, 0, fmt.Errorf("the search has %s, which is not a number", number)
 		}
-		return token{numberToken, number, value}, len(number), nil
+		return token{kind: numberToken, text: number, number: value}, len(number), nil
 	}
 	if name := nameForm.FindString(text); name != "" {
 		if strings.HasPrefix(text[len(name):], ".") {
@@ -371,15 +479,32 @@ func quoted(text string) (token, int, error) {
 }
 
 type parser struct {
-	tokens []token
-	depth  int
-	query  *Query
+	tokens  []token
+	end     int // the position after the search
+	last    int // the position of the token that was read last
+	depth   int
+	dialect Dialect
+	anyCase bool // of the current condition's field
+	query   *Query
 }
+
+// cased returns a text of the current condition as it is compared.
+func (p *parser) cased(text string) string {
+	if p.anyCase {
+		return strings.ToLower(text)
+	}
+	return text
+}
+
+// located returns an error with the position of the token that was read last.
+func (p *parser) located(err error) error { return &Error{p.last, err.Error()} }
 
 func (p *parser) peek() token {
 	if len(p.tokens) == 0 {
-		return token{}
+		p.last = p.end
+		return token{at: p.end}
 	}
+	p.last = p.tokens[0].at
 	return p.tokens[0]
 }
 
@@ -450,34 +575,87 @@ func (p *parser) condition() (node, error) {
 	if name.kind != nameToken {
 		return nil, fmt.Errorf("the search has %s instead of the name of a field", name)
 	}
-	if !slices.Contains(p.query.names, name.text) {
-		p.query.names = append(p.query.names, name.text)
+	f, err := p.field(name)
+	if err != nil {
+		return nil, err
+	}
+	if !slices.Contains(p.query.names, f.name) {
+		p.query.names = append(p.query.names, f.name)
 	}
 	switch {
-	case p.keyword("is", "not", "null"):
-		return negation{condition{name: name.text, null: true}}, nil
-	case p.keyword("is", "null"):
-		return condition{name: name.text, null: true}, nil
+	case p.keyword("is", "not", "null"), p.comparesNull("<>", "!="):
+		return negation{condition{field: f, null: true}}, nil
+	case p.keyword("is", "null"), p.comparesNull("="):
+		return condition{field: f, null: true}, nil
 	}
 	inverted := p.keyword("not")
-	var wanted *string
-	if !inverted && len(p.tokens) > 1 && p.tokens[0].text == "=" && p.tokens[1].kind == textToken {
-		wanted = &p.tokens[1].text
-	}
+	before := p.tokens
+	p.anyCase = f.anyCase
 	test, err := p.test(inverted)
 	if err != nil {
 		return nil, err
 	}
 	if inverted {
-		return negation{condition{name: name.text, test: test}}, nil
+		return negation{condition{field: f, test: test}}, nil
 	}
-	return condition{name: name.text, equal: wanted, test: test}, nil
+	return condition{field: f, texts: p.wantedTexts(before[:len(before)-len(p.tokens)]), test: test}, nil
+}
+
+// field reads the JSON path after a name.
+func (p *parser) field(name token) (field, error) {
+	f := field{name: name.text, path: strings.Split(name.text, ".")}
+	for p.dialect.Paths && !f.text {
+		operator := p.peek()
+		if !p.sign("->") && !p.sign("->>") {
+			break
+		}
+		key := p.take()
+		if key.kind != textToken {
+			return f, fmt.Errorf("the search has %s after %s; write the key in single quotes", key, operator.text)
+		}
+		f.name += operator.text + "'" + strings.ReplaceAll(key.text, "'", "''") + "'"
+		f.path, f.text = append(f.path, key.text), operator.text == "->>"
+	}
+	f.anyCase = p.dialect.AnyCase != nil && p.dialect.AnyCase(f.name)
+	return f, nil
+}
+
+// comparesNull reads a comparison with null in the dialect with JSON paths.
+func (p *parser) comparesNull(signs ...string) bool {
+	if !p.dialect.Paths || len(p.tokens) < 2 || p.tokens[0].kind != signToken ||
+		!slices.Contains(signs, p.tokens[0].text) || p.tokens[1].kind != nameToken ||
+		!strings.EqualFold(p.tokens[1].text, "null") {
+		return false
+	}
+	p.tokens = p.tokens[2:]
+	return true
+}
+
+// wantedTexts returns the texts of a condition of the form = 'a' or in ('a', 'b'), and nil for
+// other conditions.
+func (p *parser) wantedTexts(tokens []token) []string {
+	switch {
+	case len(tokens) == 2 && tokens[0].kind == signToken && tokens[0].text == "=":
+	case len(tokens) > 2 && tokens[0].kind == nameToken && strings.EqualFold(tokens[0].text, "in"):
+	default:
+		return nil
+	}
+	texts := []string{}
+	for _, t := range tokens[1:] {
+		switch t.kind {
+		case textToken:
+			texts = append(texts, p.cased(t.text))
+		case numberToken:
+			return nil
+		}
+	}
+	return union(texts, nil)
 }
 
 func (p *parser) test(inverted bool) (func(any) (bool, error), error) {
 	switch {
 	case p.keyword("like"):
-		return p.pattern(func(text string) (*regexp.Regexp, error) { return likePattern(text, false) })
+		return p.pattern(func(text string) (*regexp.Regexp, error) { return likePattern(text, p.anyCase) })
 	case p.keyword("ilike"):
 		return p.pattern(func(text string) (*regexp.Regexp, error) { return likePattern(text, true) })
 	case p.keyword("in"):
@@ -493,10 +671,12 @@ func (p *parser) test(inverted bool) (func(any) (bool, error), error) {
 func (p *parser) comparison() (func(any) (bool, error), error) {
 	sign := p.take()
 	switch sign.text {
+	case "@>":
+		return p.containment()
 	case "~=":
-		return p.pattern(regexp.Compile)
+		return p.pattern(p.expression)
 	case "~!":
-		test, err := p.pattern(regexp.Compile)
+		test, err := p.pattern(p.expression)
 		return func(value any) (bool, error) {
 			holds, err := test(value)
 			return !holds && err == nil, err
@@ -518,11 +698,46 @@ func (p *parser) comparison() (func(any) (bool, error), error) {
 	}, err
 }
 
+// containment reads the JSON object after @>.
+func (p *parser) containment() (func(any) (bool, error), error) {
+	wanted, err := p.literal()
+	if err != nil {
+		return nil, err
+	}
+	var members map[string]any
+	if !wanted.isText || !p.dialect.Paths || json.Unmarshal([]byte(wanted.text), &members) != nil {
+		return nil, errors.New(`the search needs a JSON object after @>, such as '{"name":"value"}'`)
+	}
+	return func(value any) (bool, error) { return contains(value, members), nil }, nil
+}
+
+// contains reports whether a value contains another one: each member of an object, each element of
+// a list, or the same single value.
+func contains(value, wanted any) bool {
+	switch wanted := wanted.(type) {
+	case map[string]any:
+		object, ok := value.(map[string]any)
+		for key, member := range wanted {
+			held, present := object[key]
+			if ok = ok && present && contains(held, member); !ok {
+				return false
+			}
+		}
+		return ok
+	case []any:
+		list, ok := value.([]any)
+		return ok && !slices.ContainsFunc(wanted, func(member any) bool {
+			return !slices.ContainsFunc(list, func(held any) bool { return contains(held, member) })
+		})
+	}
+	return value == wanted
+}
+
 func (p *parser) literal() (literal, error) {
 	t := p.take()
 	switch t.kind {
 	case textToken:
-		return literal{text: t.text, isText: true}, nil
+		return literal{text: p.cased(t.text), isText: true}, nil
 	case numberToken:
 		return literal{number: t.number}, nil
 	}
@@ -530,18 +745,27 @@ func (p *parser) literal() (literal, error) {
 }
 
 func (p *parser) pattern(compile func(string) (*regexp.Regexp, error)) (func(any) (bool, error), error) {
-	wanted, err := p.literal()
-	if err != nil {
-		return nil, err
-	}
-	if !wanted.isText {
+	wanted := p.take()
+	switch wanted.kind {
+	case textToken:
+	case numberToken:
 		return nil, errors.New("the search has a number instead of a pattern in single quotes")
+	default:
+		return nil, fmt.Errorf("the search has %s instead of a pattern in single quotes", wanted)
 	}
 	pattern, err := compile(wanted.text)
 	if err != nil {
 		return nil, fmt.Errorf("the pattern '%s' of the search is not valid: %w", wanted.text, err)
 	}
 	return matches(pattern), nil
+}
+
+// expression compiles a regular expression for the current condition's field.
+func (p *parser) expression(text string) (*regexp.Regexp, error) {
+	if p.anyCase {
+		text = "(?i:" + text + ")"
+	}
+	return regexp.Compile(text)
 }
 
 func (p *parser) in() (func(any) (bool, error), error) {

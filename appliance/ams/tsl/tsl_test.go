@@ -98,7 +98,7 @@ func TestParse_errors(t *testing.T) {
 
 func TestQuery_comparingTextWithNumber(t *testing.T) {
 	object := map[string]any{"cpu_total": 12.0, "status": "Active", "managed": true, "plan": map[string]any{}}
-	for _, search := range []string{"cpu_total = '12'", "status = 3", "managed = 'true'", "plan = 'x'",
+	for _, search := range []string{"cpu_total = '12'", "status = 3", "managed = 'yes'", "plan = 'x'",
 		"cpu_total like 'x'"} {
 		query, err := tsl.Parse(search)
 		require.NoError(t, err)
@@ -132,7 +132,8 @@ func TestQuery_equal(t *testing.T) {
 		"not cluster_id = 'a'":                                 "",
 		"cluster_id != 'a'":                                    "",
 		"cluster_id like 'a'":                                  "",
-		"cluster_id in ('a')":                                  "",
+		"cluster_id in ('a')":                                  "a",
+		"cluster_id in ('a', 'b')":                             "",
 		"":                                                     "",
 	} {
 		query, err := tsl.Parse(search)
