@@ -41,6 +41,7 @@ import (
 	"landfall/appliance/osimage"
 	"landfall/appliance/overview"
 	"landfall/appliance/process"
+	"landfall/appliance/progress"
 	"landfall/appliance/rehearsal"
 	"landfall/appliance/release"
 	"landfall/appliance/release/trust"
@@ -104,6 +105,7 @@ type Appliance struct {
 	infraEnvs  *bmc.InfraEnvs
 	bmcs       *bmc.Manager
 	doctor     *doctor.Service
+	progress   *progress.Service
 	protection *doctor.Protections
 	egress     *egress.Rules
 	inbound    *web.Connections
@@ -274,6 +276,7 @@ func open(ctx context.Context, config config.Config, logger *slog.Logger, versio
 	a.proofs = site.NewProofs(site.ProofsOptions{
 		Prover: prover, Engine: a.engine, Known: a.settings.Offered(), DB: a.db, Key: a.siteKey,
 	})
+	a.progress = progress.NewService(progress.Options{DB: a.db, Events: a.engine.Events, Clock: clock, Logger: logger})
 	var wake func()
 	if a.kubernetes != nil {
 		wake = a.kubernetes.loop.RetryFailed
@@ -375,6 +378,7 @@ func (a *Appliance) newServer() error {
 		console.AMSOperations(a.ams, !a.config.AMS.Enabled), console.AMSTokenOperations(a.ams.Site),
 		console.MetricsOperations(metrics), console.ABIOperations(a.abi), console.RehearsalOperations(a.rehearsals),
 		console.OverviewOperations(overview.NewReader(a.db, a.bmcs.Servers, a.config.DataDir, a.clock)),
+		console.ProgressOperations(a.progress),
 		console.StaticNetworkOperations(a.engine), console.OperatorOperations(a.engine),
 		console.MachineOperations(a.agents), console.BMCOperations(bmc.NewService(a.bmcs, a.infraEnvs)),
 		console.AuditOperations(a.trail),
@@ -434,7 +438,7 @@ func (a *Appliance) tasks() []task {
 		a.engine.Run, a.agents.Run, a.clients.people.Run, a.clients.tokens.Run, a.ams.Run, a.images.Run,
 		a.discovery.Run, a.tidy, a.serve,
 		func(ctx context.Context) error { return a.downloads.FollowInfraEnvs(ctx, a.db) },
-		a.proofs.FollowClusters, a.mirror.FollowDeletions, a.clients.certificates.Run,
+		a.proofs.FollowClusters, a.progress.Run, a.mirror.FollowDeletions, a.clients.certificates.Run,
 		a.bmcs.Run, func(ctx context.Context) error { return a.abiHosts.Run(ctx, a.engine) }, a.followHosts,
 	}
 	if a.transport != nil {

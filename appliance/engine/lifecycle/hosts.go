@@ -79,6 +79,9 @@ const (
 	infoMediaLost  = "The host can no longer read its discovery image. Attach the image again and restart the host."
 	InfoRestarting = "The host is restarting to boot a newer image of its infra-env. Its agent registers again " +
 		"without further action."
+	// InfoClusterFailed is the text of hosts that failed only because their cluster failed.
+	InfoClusterFailed = "The installation of the cluster failed."
+
 	infoReady   = "The host is ready to be installed."
 	infoWaiting = "Waiting for the host to report its hardware."
 	infoUnbound = "The host was unbound from its cluster. Restart it from the discovery image to use it again."
@@ -241,7 +244,7 @@ func hostConnectionRows() []Row[HostSituation] {
 			Info: lost},
 		{On: OnRefresh, From: states(HostInstallingStates, HostInstalled, HostResettingPendingUserAction),
 			When:    HostSituation.clusterFailed,
-			Because: "the cluster failed", To: HostFailed, Info: hostInfo("The installation of the cluster failed.")},
+			Because: "the cluster failed", To: HostFailed, Info: hostInfo(InfoClusterFailed)},
 		{On: OnRefresh, From: states(HostInstalling, HostInstallingInProgress), When: ends,
 			Because: "its agent has stopped polling before the reboot",
 			To:      HostFailed, Info: hostInfo(InfoSilent)},
