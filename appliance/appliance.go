@@ -112,7 +112,8 @@ type Appliance struct {
 	refusals   *arrival.Refusals
 	boot       *discovery.BootListener // nil if only the main server serves images
 	server     *web.Server
-	bootServer *web.Server // serves boot
+	bootServer *web.Server  // serves boot
+	registry   *ownRegistry // nil if the configuration has none
 
 	kubernetes *kubernetesObjects // nil if the configuration disables the Kubernetes API
 	kubeServer *kubernetesServer  // nil if kubernetes is nil
@@ -192,6 +193,9 @@ func open(ctx context.Context, config config.Config, logger *slog.Logger, versio
 		return nil, err
 	}
 	if a.clients, err = a.openClients(); err != nil {
+		return nil, err
+	}
+	if a.registry, err = a.openRegistry(ctx); err != nil {
 		return nil, err
 	}
 	if a.rules, err = site.NewRules(site.RulesOptions{
@@ -448,6 +452,7 @@ func (a *Appliance) tasks() []task {
 		tasks = append(tasks, func(ctx context.Context) error { return a.boot.Serve(ctx, a.bootServer.Serve) })
 	}
 	tasks = append(tasks, a.resumeRotation, a.protection.Run)
+	tasks = append(tasks, a.registry.tasks()...)
 	return append(tasks, a.kubeServer.tasks()...)
 }
 
@@ -500,7 +505,7 @@ func (a *Appliance) Close() error {
 		errs = append(errs, a.listener.Close())
 		a.listener = nil
 	}
-	errs = append(errs, a.boot.Close(), a.kubernetes.close())
+	errs = append(errs, a.boot.Close(), a.kubernetes.close(), a.registry.close())
 	if a.rehearsals != nil {
 		a.rehearsals.Close()
 	}

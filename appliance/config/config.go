@@ -33,6 +33,7 @@ type Config struct {
 	Releases      Releases       `mapstructure:"releases"`
 	Installer     Installer      `mapstructure:"installer"`
 	Mirror        Mirror         `mapstructure:"mirror"`
+	Registry      Registry       `mapstructure:"registry"`
 	Images        Images         `mapstructure:"images"`
 	Egress        Egress         `mapstructure:"egress"`
 	NTPSources    []string       `mapstructure:"ntp_sources" check:"host"`
@@ -246,6 +247,7 @@ func Default() Config {
 			JournalObjectBytes:  1 << 20,
 			InstallerCacheBytes: 10 << 30,
 		},
+		Registry:   Registry{TLS: true},
 		Kubernetes: Kubernetes{ImageSettles: 20 * time.Second},
 		Joining:    Joining{Follow: true, GiveUp: 20 * time.Minute, Interval: 10 * time.Second},
 		Timeouts: Timeouts{

@@ -89,6 +89,14 @@ var help = map[string]string{
 	"mirror.ca_bundle":   "CA certificates (PEM) of the mirror registry",
 	"mirror.pull_secret": "pull secret (JSON) of the site, for releases, and for clusters without their own",
 
+	"registry.listen": "address and port of the appliance's own registry, such as 0.0.0.0:5000; default: none",
+	"registry.media": "files and folders with images that the registry serves as they lie there: archives of " +
+		"oc-mirror, OCI layouts, folders of the courier, or a stick with them",
+	"registry.tls": "serve the registry over TLS with a certificate of the appliance's authority; false is permitted " +
+		"on the loopback only",
+	"registry.name": "name or address under which nodes reach the registry; default: that of listen, or of the " +
+		"appliance's first URL",
+
 	"egress.allow": "networks (CIDR), addresses and host names to which people may make the appliance send requests, " +
 		"on top of the default",
 	"egress.deny": "networks (CIDR), addresses and host names to which people may not make the appliance send requests",
