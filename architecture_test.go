@@ -136,7 +136,7 @@ func TestArchitecture_importsFollowLayers(t *testing.T) {
 // limit of all other packages.
 var lineLimits = map[string]int{
 	"":                           5_900,
-	"landfall/appliance":         1_500,
+	"landfall/appliance":         1_700,
 	"landfall/appliance/command": 6_100,
 	"landfall/appliance/engine":  8_000,
 }

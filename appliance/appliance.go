@@ -56,6 +56,7 @@ import (
 	"landfall/web/console"
 	"landfall/web/image"
 	"landfall/web/kube"
+	webregistry "landfall/web/registry"
 )
 
 const (
@@ -112,8 +113,8 @@ type Appliance struct {
 	refusals   *arrival.Refusals
 	boot       *discovery.BootListener // nil if only the main server serves images
 	server     *web.Server
-	bootServer *web.Server  // serves boot
-	registry   *ownRegistry // nil if the configuration has none
+	bootServer *web.Server         // serves boot
+	registry   *webregistry.Server // nil if the configuration has none
 
 	kubernetes *kubernetesObjects // nil if the configuration disables the Kubernetes API
 	kubeServer *kubernetesServer  // nil if kubernetes is nil
@@ -452,7 +453,7 @@ func (a *Appliance) tasks() []task {
 		tasks = append(tasks, func(ctx context.Context) error { return a.boot.Serve(ctx, a.bootServer.Serve) })
 	}
 	tasks = append(tasks, a.resumeRotation, a.protection.Run)
-	tasks = append(tasks, a.registry.tasks()...)
+	tasks = append(tasks, a.registry.Tasks()...)
 	return append(tasks, a.kubeServer.tasks()...)
 }
 
@@ -505,7 +506,7 @@ func (a *Appliance) Close() error {
 		errs = append(errs, a.listener.Close())
 		a.listener = nil
 	}
-	errs = append(errs, a.boot.Close(), a.kubernetes.close(), a.registry.close())
+	errs = append(errs, a.boot.Close(), a.kubernetes.close(), a.registry.Close())
 	if a.rehearsals != nil {
 		a.rehearsals.Close()
 	}

@@ -14,8 +14,8 @@ func (a *Appliance) listening() []net.Addr {
 	if a.kubernetes != nil && a.kubernetes.address != nil {
 		addresses = append(addresses, a.kubernetes.address)
 	}
-	if a.registry != nil {
-		addresses = append(addresses, a.registry.address)
+	if address := a.registry.Addr(); address != nil {
+		addresses = append(addresses, address)
 	}
 	return addresses
 }

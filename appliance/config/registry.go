@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"net/url"
 )
 
 // Registry configures the appliance's own registry. It is off without Listen.
@@ -20,7 +19,8 @@ type Registry struct {
 func (r Registry) Check(tls TLS) error {
 	if r.Listen == "" {
 		if len(r.Media) > 0 {
-			return errors.New("registry.media is set, but registry.listen is not; set the address of the registry, such " +
+			return errors.New("registry.media is set, but registry.listen is not; set the address of the registry, " +
+				"such " +
 				"as --registry-listen 0.0.0.0:5000")
 		}
 		return nil
@@ -36,30 +36,11 @@ func (r Registry) Check(tls TLS) error {
 		return fmt.Errorf("registry.tls is false, but registry.listen (%s) can be reached from other machines; images "+
 			"and passwords would pass the network in clear: set registry.tls to true, or listen on 127.0.0.1", r.Listen)
 	case r.TLS && !tls.Enabled:
-		return errors.New("registry.tls is true, but tls.enabled is false, so there is no certificate; set tls.enabled " +
+		return errors.New("registry.tls is true, but tls.enabled is false, so there is no certificate; set " +
+			"tls.enabled " +
 			"to true, or registry.tls to false with an address on the loopback")
 	}
 	return nil
-}
-
-// Host returns the name and port under which nodes reach the registry: registry.name, or else the
-// address of the listener if it has one, or else the host in the appliance's preferred URL.
-func (r Registry) Host(preferred string, listening net.Addr) (string, error) {
-	host, port, err := net.SplitHostPort(listening.String())
-	if err != nil {
-		return "", fmt.Errorf("read the address of the registry: %w", err)
-	}
-	if address, err := netip.ParseAddr(host); err == nil && address.IsUnspecified() {
-		parsed, err := url.Parse(preferred)
-		if err != nil {
-			return "", fmt.Errorf("read the URL of the appliance: %w", err)
-		}
-		host = parsed.Hostname()
-	}
-	if r.Name != "" {
-		host = r.Name
-	}
-	return net.JoinHostPort(host, port), nil
 }
 
 // Names returns the names that the certificate of the registry needs besides those of the URLs.

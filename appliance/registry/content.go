@@ -32,8 +32,8 @@ type tagged struct {
 	by     *held
 }
 
-// merge returns the content of media. Of two media with the same tag, the one of the newer run wins,
-// not the one that was plugged in later.
+// merge returns the content of media. Of two media with the same tag, the one of the newer run
+// wins, not the one that was plugged in later.
 func merge(media []*held) *content {
 	c := &content{media: media, places: map[string][]*held{}, manifests: map[string]medium.Manifest{},
 		repositories: map[string]map[string]tagged{}, referrers: map[string][]medium.Descriptor{},
@@ -81,7 +81,8 @@ func (c *content) addTags(m *held) {
 		}
 		for tag, digest := range tags {
 			if before, ok := under[tag]; ok && before.digest != digest && before.by != nil {
-				c.notes = append(c.notes, fmt.Sprintf("%s:%s is %s on %s and %s on %s; the tag has the one of %s, which "+
+				c.notes = append(c.notes, fmt.Sprintf("%s:%s is %s on %s and %s on %s; the tag has the one of %s, "+
+					"which "+
 					"is newer, and both are served by their digests", repository, tag, short(before.digest),
 					before.by.location.Label(), short(digest), m.location.Label(), m.location.Label()))
 			}

@@ -1,5 +1,5 @@
-// Package registry is the appliance's own registry. It serves the images on media as they lie there,
-// and images that people and programs push.
+// Package registry is the appliance's own registry. It serves the images on media as they lie
+// there, and images that people and programs push.
 //
 // Package medium reads media. [Registry] knows the media, present and missing, and finds the places
 // of blobs and manifests on them. Package web/registry speaks HTTP.
@@ -46,8 +46,8 @@ type Options struct {
 	Open medium.Opener
 	// ReadDeadline limits one read from a medium; 0 for [medium.ReadDeadline].
 	ReadDeadline time.Duration
-	Clock   clockwork.Clock
-	Logger  *slog.Logger
+	Clock        clockwork.Clock
+	Logger       *slog.Logger
 }
 
 // Registry holds the known media. Its methods may be called concurrently.
@@ -84,14 +84,15 @@ type held struct {
 // client waits for a few seconds, and is then told to come back.
 const parallelClients = 64
 
-// Open reads the indexes of the known media and looks at the configured paths. Media that were known
-// before can be served when it returns.
+// Open reads the indexes of the known media and looks at the configured paths. Media that were
+// known before can be served when it returns.
 func Open(ctx context.Context, options Options) (*Registry, error) {
 	if options.Open == nil {
 		options.Open = medium.OpenFile
 	}
 	r := &Registry{options: options, log: options.Logger, wake: make(chan struct{}, 1), paths: options.Media,
-		changed: make(chan struct{}), media: map[string]*held{}, problems: map[string][]string{}, reading: map[string]bool{}}
+		changed: make(chan struct{}), media: map[string]*held{}, problems: map[string][]string{},
+		reading: map[string]bool{}}
 	for _, path := range r.paths {
 		r.reading[path] = true
 	}
@@ -126,7 +127,8 @@ func (r *Registry) load() error {
 		}
 		index, err := medium.Decode(file)
 		if err = errors.Join(err, file.Close()); err != nil {
-			r.log.Warn("The index of a medium can't be read. The medium is scanned again.", "path", row.Path, "error", err)
+			r.log.Warn("The index of a medium can't be read. The medium is scanned again.", "path", row.Path, "error",
+				err)
 			continue
 		}
 		r.media[identity] = newHeld(row.Path, row.Location, index, row.LastSeen)

@@ -21,8 +21,8 @@ type Manifest struct {
 }
 
 // Manifest returns the manifest of a repository under a tag or a digest. Any repository has every
-// digest, because a digest names its content. A manifest whose config or layers can't be read now is
-// unavailable: a client that gets it chooses this registry, and then fails in the middle.
+// digest, because a digest names its content. A manifest whose config or layers can't be read now
+// is unavailable: a client that gets it chooses this registry, and then fails in the middle.
 func (r *Registry) Manifest(repository, reference string) (*Manifest, error) {
 	c := r.current.Load()
 	digest, known := reference, true
@@ -51,8 +51,8 @@ func (r *Registry) Manifest(repository, reference string) (*Manifest, error) {
 	return &Manifest{manifest, digest}, nil
 }
 
-// absent returns the error for content that is not known. While a medium is read for the first time,
-// the answer is not known yet.
+// absent returns the error for content that is not known. While a medium is read for the first
+// time, the answer is not known yet.
 func (r *Registry) absent(repository bool) error {
 	r.mu.Lock()
 	reading := len(r.reading) > 0
@@ -72,7 +72,8 @@ func (r *Registry) unreadable(c *content, digest string) error {
 		return &UnavailableError{Reason: fmt.Sprintf("the manifest %s is damaged on the medium", digest),
 			RetryAfter: retryAfter}
 	}
-	return &UnavailableError{RetryAfter: retryAfter, Reason: fmt.Sprintf("the manifest %s is on none of the media that "+
+	return &UnavailableError{RetryAfter: retryAfter, Reason: fmt.Sprintf("the manifest %s is on none of the media "+
+		"that "+
 		"are known; plug in the archive of an earlier run", digest)}
 }
 
@@ -80,7 +81,8 @@ func (r *Registry) unreadable(c *content, digest string) error {
 func (r *Registry) reachable(c *content, part medium.Descriptor) error {
 	media := c.places[part.Digest]
 	if len(media) == 0 {
-		return &UnavailableError{RetryAfter: retryAfter, Reason: fmt.Sprintf("%s of this image is on none of the media "+
+		return &UnavailableError{RetryAfter: retryAfter, Reason: fmt.Sprintf("%s of this image is on none of the "+
+			"media "+
 			"that are known; plug in the archive that holds it, see landfall registry status", part.Digest)}
 	}
 	var missing *held
@@ -282,8 +284,8 @@ func (r *Registry) lost(m *held, failure *medium.ReadError) {
 	r.Look()
 }
 
-// verifier compares the bytes that it passes on with a digest. It holds back the last byte until all
-// are compared, so that a client never has a whole blob of damaged bytes.
+// verifier compares the bytes that it passes on with a digest. It holds back the last byte until
+// all are compared, so that a client never has a whole blob of damaged bytes.
 type verifier struct {
 	w      io.Writer
 	hash   hash.Hash

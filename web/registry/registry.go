@@ -93,8 +93,8 @@ type request struct {
 	name       string // the tag, digest or upload
 }
 
-// parse splits a path below /v2/. The name of a repository may contain the words of the protocol, so
-// the path is read from its end.
+// parse splits a path below /v2/. The name of a repository may contain the words of the protocol,
+// so the path is read from its end.
 func parse(path string) (request, bool) {
 	parts := strings.Split(strings.TrimSuffix(path, "/"), "/")
 	n := len(parts)

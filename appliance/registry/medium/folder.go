@@ -12,8 +12,8 @@ import (
 	"path"
 )
 
-// listFolder lists a folder. Files are opened below the folder only: a symbolic link on a stick must
-// not lead to a file of this machine.
+// listFolder lists a folder. Files are opened below the folder only: a symbolic link on a stick
+// must not lead to a file of this machine.
 func listFolder(ctx context.Context, location Location) (*listing, error) {
 	root, err := os.OpenRoot(location.Path)
 	if err != nil {

@@ -275,9 +275,10 @@ func (r *reader) tag(repository, tag, digest string) {
 }
 
 var (
-	repositoryForm = regexp.MustCompile(`^[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*(?:/[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*)*$`)
-	hostForm       = regexp.MustCompile(`^[a-zA-Z0-9.-]+(?::[0-9]+)?$`)
-	tagForm        = regexp.MustCompile(`^[a-zA-Z0-9_][a-zA-Z0-9._-]{0,127}$`)
+	repositoryForm = regexp.MustCompile(
+		`^[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*(?:/[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*)*$`)
+	hostForm = regexp.MustCompile(`^[a-zA-Z0-9.-]+(?::[0-9]+)?$`)
+	tagForm  = regexp.MustCompile(`^[a-zA-Z0-9_][a-zA-Z0-9._-]{0,127}$`)
 )
 
 // ValidRepository reports whether a name is that of a repository (OCI distribution specification,
@@ -439,8 +440,8 @@ func (r *reader) readLayout() error {
 }
 
 // layoutName returns the repository and the tag of an image in an OCI layout. A full name, such as
-// quay.io/team/image:1, keeps its host as the first part of the repository. An image that has only a
-// tag is in a repository with the name of the layout.
+// quay.io/team/image:1, keeps its host as the first part of the repository. An image that has only
+// a tag is in a repository with the name of the layout.
 func (r *reader) layoutName(name string) (repository, tag string) {
 	base := strings.ToLower(path.Base(r.location.Path))
 	base = strings.Trim(regexp.MustCompile(`[^a-z0-9]+`).ReplaceAllString(strings.TrimSuffix(base, ".tar"), "-"), "-")
@@ -541,8 +542,8 @@ func (r *reader) hasImageFiles() bool {
 	return slices.ContainsFunc(r.entries, func(e entry) bool { return filesManifest.MatchString(e.name) })
 }
 
-// readImageFiles reads a folder of oc image mirror (oc, pkg/cli/image/imagesource/file.go). Manifests
-// lie under their digests, and tags are links to them.
+// readImageFiles reads a folder of oc image mirror (oc, pkg/cli/image/imagesource/file.go).
+// Manifests lie under their digests, and tags are links to them.
 func (r *reader) readImageFiles() error {
 	r.index.Form = FormImageFiles
 	type tagged struct {

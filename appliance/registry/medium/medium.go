@@ -146,8 +146,8 @@ func search(dir string, depth int, found *[]Location, unusable *[]*UnusableError
 	return nil
 }
 
-// skipped reports whether the search leaves out a folder: oc-mirror's working directory, and folders
-// of file systems.
+// skipped reports whether the search leaves out a folder: oc-mirror's working directory, and
+// folders of file systems.
 func skipped(name string) bool {
 	switch name {
 	case "lost+found", "working-dir", "System Volume Information":
@@ -156,8 +156,8 @@ func skipped(name string) bool {
 	return strings.HasPrefix(name, ".") && name != ".oc-mirror" && name != ".cache"
 }
 
-// archiveName reports whether a file in a folder may be an archive by its name. Other files, such as
-// films, are not opened.
+// archiveName reports whether a file in a folder may be an archive by its name. Other files, such
+// as films, are not opened.
 func archiveName(name string) bool {
 	name = strings.ToLower(name)
 	for _, ending := range []string{".tar", ".iso", ".tgz", ".gz", ".zst", ".xz", ".bz2", ".oci"} {
@@ -220,7 +220,8 @@ func inspect(name string) (*Location, *UnusableError) {
 	}
 	head = head[:n]
 	if form := compression(head); form != "" {
-		return nil, &UnusableError{Path: name, Compressed: true, Problem: "is compressed (" + form + "), so its parts " +
+		return nil, &UnusableError{Path: name, Compressed: true, Problem: "is compressed (" + form +
+			"), so its parts " +
 			"can't be read where they lie; stage it with landfall registry stage, which decompresses it once"}
 	}
 	switch {
@@ -280,9 +281,9 @@ func Fingerprint(location Location, open Opener) (string, error) {
 	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
-// Scan reads the headers and the manifests of a medium. The error is an *[UnusableError], or that of
-// a read. A damaged archive is not an error: the index has what precedes the damage, and a problem
-// that names it.
+// Scan reads the headers and the manifests of a medium. The error is an *[UnusableError], or that
+// of a read. A damaged archive is not an error: the index has what precedes the damage, and a
+// problem that names it.
 func Scan(ctx context.Context, location Location, open Opener) (*Index, error) {
 	listed, err := list(ctx, location, open)
 	if err != nil {

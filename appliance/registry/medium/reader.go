@@ -14,11 +14,11 @@ import (
 const (
 	// partSize is how many bytes one read of a blob takes.
 	partSize = 256 << 10
-	// parallelReads limits the simultaneous reads of a medium. A read that hangs in the kernel keeps
-	// its place until it returns.
+	// parallelReads limits the simultaneous reads of a medium. A read that hangs in the kernel
+	// keeps its place until it returns.
 	parallelReads = 16
-	// ReadDeadline limits one read, including its wait for a place. CRI-O of OpenShift 4.17 and 4.18
-	// cancels a pull without progress for ten seconds, so the client must hear of it earlier.
+	// ReadDeadline limits one read, including its wait for a place. CRI-O of OpenShift 4.17 and
+	// 4.18 cancels a pull without progress for ten seconds, so the client must hear of it earlier.
 	ReadDeadline = 8 * time.Second
 )
 

@@ -176,8 +176,9 @@ func (r *reader) source(image string) {
 	}
 }
 
-// readHistory reads what an archive presumes delivered: oc-mirror packs the working directory before
-// it adds the archive's own blobs to the history, so the newest history lists the earlier blobs.
+// readHistory reads what an archive presumes delivered: oc-mirror packs the working directory
+// before it adds the archive's own blobs to the history, so the newest history lists the earlier
+// blobs.
 func (r *reader) readHistory(histories map[string]entry) error {
 	newest := ""
 	for at := range histories {
@@ -202,8 +203,8 @@ func (r *reader) readHistory(histories map[string]entry) error {
 	return nil
 }
 
-// readCatalogs finds the operator catalogs. An archive has the complete catalog under the tag of the
-// source, and the one that oc-mirror filtered under the hash of the filter. Clusters need the
+// readCatalogs finds the operator catalogs. An archive has the complete catalog under the tag of
+// the source, and the one that oc-mirror filtered under the hash of the filter. Clusters need the
 // filtered one under the tag of the source; the images of the complete one are not on the medium.
 func (r *reader) readCatalogs() error {
 	type filtered struct{ name, source, digest, filter string }
@@ -271,8 +272,8 @@ func newer(a, b string, entries []entry) bool {
 	return at(a).After(at(b))
 }
 
-// addFullCatalogs adds the catalogs that oc-mirror did not filter: the image set configuration names
-// them, and no filtered one replaces them.
+// addFullCatalogs adds the catalogs that oc-mirror did not filter: the image set configuration
+// names them, and no filtered one replaces them.
 func (r *reader) addFullCatalogs() {
 	for _, source := range r.index.Sources {
 		_, repository, _ := strings.Cut(source, "/")
