@@ -48,6 +48,7 @@ import (
 	"landfall/appliance/sandbox"
 	"landfall/appliance/settings"
 	"landfall/appliance/sitekey"
+	"landfall/appliance/siteservice"
 	"landfall/assets"
 	"landfall/store"
 	"landfall/web"
@@ -103,6 +104,7 @@ type Appliance struct {
 	discovery  *discovery.Images
 	networks   discovery.Networks
 	downloads  *image.Service
+	services   *siteservice.Manager
 	infraEnvs  *bmc.InfraEnvs
 	bmcs       *bmc.Manager
 	doctor     *doctor.Service
@@ -290,6 +292,9 @@ func open(ctx context.Context, config config.Config, logger *slog.Logger, versio
 	a.allowed = trust.NewManager(a.policy, a.engine,
 		func() (authn.Keychain, error) { return a.settings.Offered().Keychain("") }, wake, logger)
 	a.setup = a.newSetup(wake)
+	if a.services, err = a.newSiteServices(); err != nil {
+		return nil, err
+	}
 	a.protection = &doctor.Protections{
 		Address: a.address, Authenticates: !a.open(), TLS: a.transport != nil, Sandbox: box, Keys: a.keys,
 		Certificates: a.transport.served(), Clients: a.clients.certificates, Trail: a.trail,
@@ -299,6 +304,7 @@ func open(ctx context.Context, config config.Config, logger *slog.Logger, versio
 		Engine: a.engine, Rules: a.rules.At, MirroredReleases: a.proofs.Contents,
 		CheckImage: a.images.CheckRelease, URLs: a.urls, NoteSite: a.setup.NoteDiagnosis,
 		Egress: a.egress, Agents: a.agents, Protections: a.protection, Logger: logger,
+		SiteServices: a.services,
 	})
 	a.abi = abi.New(abi.Options{Engine: a.engine, Settings: a.abiHosts, Mirror: a.mirror, Logger: logger})
 	if a.rehearsals, err = a.newRehearsals(); err != nil {
@@ -386,7 +392,7 @@ func (a *Appliance) newServer() error {
 		console.ProgressOperations(a.progress),
 		console.StaticNetworkOperations(a.engine), console.OperatorOperations(a.engine),
 		console.MachineOperations(a.agents), console.BMCOperations(bmc.NewService(a.bmcs, a.infraEnvs)),
-		console.AuditOperations(a.trail),
+		console.AuditOperations(a.trail), console.SiteServiceOperations(a.services),
 		console.HostOperations(a.engine, a.bmcs),
 		console.ArrivalOperations(console.ArrivalOptions{Table: a.engine, Servers: a.bmcs,
 			InfraEnvs: a.engine.InfraEnvs, Reads: a.downloads.Reads, Refusals: a.refusals, URL: a.urls[0],
@@ -452,7 +458,7 @@ func (a *Appliance) tasks() []task {
 	if a.boot != nil {
 		tasks = append(tasks, func(ctx context.Context) error { return a.boot.Serve(ctx, a.bootServer.Serve) })
 	}
-	tasks = append(tasks, a.resumeRotation, a.protection.Run)
+	tasks = append(tasks, a.resumeRotation, a.protection.Run, a.services.Run)
 	tasks = append(tasks, a.registry.Tasks()...)
 	return append(tasks, a.kubeServer.tasks()...)
 }

@@ -46,6 +46,7 @@ type Config struct {
 	Joining       Joining        `mapstructure:"joining"`
 	OIDC          OIDC           `mapstructure:"oidc"`
 	LDAP          LDAP           `mapstructure:"ldap"`
+	Site          Site           `mapstructure:"site"`
 	Audit         Audit          `mapstructure:"audit"`
 	Seal          Seal           `mapstructure:"seal"`
 	Log           Log            `mapstructure:"log"`

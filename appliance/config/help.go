@@ -170,6 +170,14 @@ var help = map[string]string{
 		"of the Kubernetes API",
 	"joining.interval": "time between two checks of a cluster while hosts join it",
 
+	"site.names": "DNS names of the appliance itself, which its DNS service answers with its addresses",
+	"site.dns.interfaces": "network interfaces on which the appliance serves DNS for the names of its clusters; " +
+		"default: none",
+	"site.dns.forward":    "DNS servers for all other names; default: none, other names are refused",
+	"site.ntp.interfaces": "network interfaces on which the appliance serves the time by NTP; default: none",
+	"site.ntp.local_clock": "declare this machine's clock as the time of the site while it is not synchronised " +
+		"(stratum 10)",
+
 	"audit.bytes": "space for the audit trail, at least 1MiB; the oldest records are removed first",
 	"audit.syslog": "syslog server that receives each audit record: unix:///dev/log, udp://HOST:PORT, " +
 		"tcp://HOST:PORT or tls://HOST:PORT; default: none",
