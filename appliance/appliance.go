@@ -48,7 +48,6 @@ import (
 	"landfall/appliance/sandbox"
 	"landfall/appliance/settings"
 	"landfall/appliance/sitekey"
-	"landfall/appliance/siteservice"
 	"landfall/assets"
 	"landfall/store"
 	"landfall/web"
@@ -57,7 +56,6 @@ import (
 	"landfall/web/console"
 	"landfall/web/image"
 	"landfall/web/kube"
-	webregistry "landfall/web/registry"
 )
 
 const (
@@ -104,7 +102,6 @@ type Appliance struct {
 	discovery  *discovery.Images
 	networks   discovery.Networks
 	downloads  *image.Service
-	services   *siteservice.Manager
 	infraEnvs  *bmc.InfraEnvs
 	bmcs       *bmc.Manager
 	doctor     *doctor.Service
@@ -115,9 +112,9 @@ type Appliance struct {
 	refusals   *arrival.Refusals
 	boot       *discovery.BootListener // nil if only the main server serves images
 	server     *web.Server
-	bootServer *web.Server         // serves boot
-	registry   *webregistry.Server // nil if the configuration has none
+	bootServer *web.Server // serves boot
 
+	hosted     *hostedClusters    // nil if the configuration disables hosted clusters
 	kubernetes *kubernetesObjects // nil if the configuration disables the Kubernetes API
 	kubeServer *kubernetesServer  // nil if kubernetes is nil
 	spokes     *joining.Spokes    // nil if the configuration disables connections to installed clusters
@@ -196,9 +193,6 @@ func open(ctx context.Context, config config.Config, logger *slog.Logger, versio
 		return nil, err
 	}
 	if a.clients, err = a.openClients(); err != nil {
-		return nil, err
-	}
-	if a.registry, err = a.openRegistry(ctx); err != nil {
 		return nil, err
 	}
 	if a.rules, err = site.NewRules(site.RulesOptions{
@@ -292,9 +286,6 @@ func open(ctx context.Context, config config.Config, logger *slog.Logger, versio
 	a.allowed = trust.NewManager(a.policy, a.engine,
 		func() (authn.Keychain, error) { return a.settings.Offered().Keychain("") }, wake, logger)
 	a.setup = a.newSetup(wake)
-	if a.services, err = a.newSiteServices(); err != nil {
-		return nil, err
-	}
 	a.protection = &doctor.Protections{
 		Address: a.address, Authenticates: !a.open(), TLS: a.transport != nil, Sandbox: box, Keys: a.keys,
 		Certificates: a.transport.served(), Clients: a.clients.certificates, Trail: a.trail,
@@ -304,10 +295,12 @@ func open(ctx context.Context, config config.Config, logger *slog.Logger, versio
 		Engine: a.engine, Rules: a.rules.At, MirroredReleases: a.proofs.Contents,
 		CheckImage: a.images.CheckRelease, URLs: a.urls, NoteSite: a.setup.NoteDiagnosis,
 		Egress: a.egress, Agents: a.agents, Protections: a.protection, Logger: logger,
-		SiteServices: a.services,
 	})
 	a.abi = abi.New(abi.Options{Engine: a.engine, Settings: a.abiHosts, Mirror: a.mirror, Logger: logger})
 	if a.rehearsals, err = a.newRehearsals(); err != nil {
+		return nil, err
+	}
+	if a.hosted, err = a.openHosted(ctx); err != nil {
 		return nil, err
 	}
 	if err := a.newServer(); err != nil {
@@ -336,7 +329,7 @@ func (a *Appliance) openTrail() (*audittrail.Trail, error) {
 func (a *Appliance) newServer() error {
 	a.server = web.New(web.Options{
 		Logger: a.log, BodyLimit: int64(a.config.Limits.RequestBodyBytes), ShutdownTimeout: a.config.Timeouts.Shutdown,
-		Connections: a.inbound, Hosts: a.clients.hosts, Wrap: a.wrap(false),
+		Connections: a.inbound, Hosts: a.clients.hosts, Wrap: a.wrap(false), Spelling: a.hosted.spelling(),
 		TLS: a.line(web.PlainFromMachine, a.towardsBoot),
 	})
 	var tokens image.Tokens
@@ -392,7 +385,7 @@ func (a *Appliance) newServer() error {
 		console.ProgressOperations(a.progress),
 		console.StaticNetworkOperations(a.engine), console.OperatorOperations(a.engine),
 		console.MachineOperations(a.agents), console.BMCOperations(bmc.NewService(a.bmcs, a.infraEnvs)),
-		console.AuditOperations(a.trail), console.SiteServiceOperations(a.services),
+		console.AuditOperations(a.trail),
 		console.HostOperations(a.engine, a.bmcs),
 		console.ArrivalOperations(console.ArrivalOptions{Table: a.engine, Servers: a.bmcs,
 			InfraEnvs: a.engine.InfraEnvs, Reads: a.downloads.Reads, Refusals: a.refusals, URL: a.urls[0],
@@ -401,7 +394,7 @@ func (a *Appliance) newServer() error {
 			DB: a.db, Layout: engine.JournalLayout(), Key: a.siteKey, Log: a.recent, Version: a.version,
 		}),
 		console.DataKeyOperations(a.RotateDataKey),
-		console.KubernetesOperations(a.kubernetesURL, a.transport.roots()),
+		console.KubernetesOperations(a.kubernetesURL, a.transport.roots()), a.hosted.operations(),
 	)...)
 }
 
@@ -458,8 +451,8 @@ func (a *Appliance) tasks() []task {
 	if a.boot != nil {
 		tasks = append(tasks, func(ctx context.Context) error { return a.boot.Serve(ctx, a.bootServer.Serve) })
 	}
-	tasks = append(tasks, a.resumeRotation, a.protection.Run, a.services.Run)
-	tasks = append(tasks, a.registry.Tasks()...)
+	tasks = append(tasks, a.resumeRotation, a.protection.Run)
+	tasks = append(tasks, a.hosted.tasks()...)
 	return append(tasks, a.kubeServer.tasks()...)
 }
 
@@ -512,7 +505,7 @@ func (a *Appliance) Close() error {
 		errs = append(errs, a.listener.Close())
 		a.listener = nil
 	}
-	errs = append(errs, a.boot.Close(), a.kubernetes.close(), a.registry.Close())
+	errs = append(errs, a.boot.Close(), a.kubernetes.close(), a.hosted.close())
 	if a.rehearsals != nil {
 		a.rehearsals.Close()
 	}

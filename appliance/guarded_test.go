@@ -43,6 +43,7 @@ func newGuarded(t testing.TB) *guarded {
 	settings := config.Default()
 	settings.DataDir = t.TempDir()
 	settings.Listen, settings.Kubernetes.Enabled = "127.0.0.1:0", true
+	settings.Hosted.Enabled = true
 	settings.ReleaseImages = []config.ReleaseImage{{OpenshiftVersion: "4.20.0", CPUArchitecture: "x86_64",
 		Default: true,
 		URL:     "quay.io/openshift-release-dev/ocp-release@sha256:" + strings.Repeat("0", 64)}}

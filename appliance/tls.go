@@ -38,8 +38,7 @@ func (a *Appliance) openTransport() (*transport, error) {
 	if t.authority, err = authority.LoadOrCreate(a.config.DataDir, box); err != nil {
 		return nil, err
 	}
-	options := authority.Options{Authority: t.authority, Names: append(config.Hosts(a.urls),
-		a.config.Registry.Names()...),
+	options := authority.Options{Authority: t.authority, Names: config.Hosts(a.urls),
 		Clock: a.clock, Logger: a.log}
 	if settings.CertFile != "" {
 		options.Files = &authority.Files{Certificate: settings.CertFile, Key: settings.KeyFile}

@@ -54,6 +54,9 @@ type Options struct {
 	// Wrap returns the handler of an operation with the checks that precede it, such as the check
 	// of the client's rights; nil means that handlers are called directly.
 	Wrap func(operation.Operation) echo.HandlerFunc
+	// Spelling returns the path by which operations are found, for APIs whose paths have several
+	// spellings. nil leaves paths as they are.
+	Spelling func(path string) string
 	// TLS makes the server accept TLS connections as well; nil means plain HTTP only.
 	TLS *TLS
 }
@@ -164,6 +167,9 @@ func (s *Server) Draining() <-chan struct{} { return s.draining }
 // tests can call it.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	mergeSlashes(r.URL)
+	if s.options.Spelling != nil {
+		r.URL.Path, r.URL.RawPath = s.options.Spelling(r.URL.Path), s.options.Spelling(r.URL.RawPath)
+	}
 	limited := newAnswer(w, s.answerTime)
 	s.serve(limited, r)
 	limited.finish()

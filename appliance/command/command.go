@@ -34,7 +34,6 @@ import (
 	"landfall/appliance/command/sealedimages"
 	"landfall/appliance/command/sealing"
 	"landfall/appliance/command/settings"
-	"landfall/appliance/command/site"
 	"landfall/appliance/command/trust"
 	"landfall/appliance/config"
 	"landfall/appliance/simulate/installer"
@@ -98,7 +97,7 @@ func newRoot() (*cobra.Command, *bool) {
 		newKubeconfig(), newCredentials(), newISO(), newMirror(), newCourier(), newDoctor(), newImport(), newExport(),
 		newRehearse(), newJournal(), newAMS(), bmc.New(), newRelease(), audit.New(), sealing.New(), newVersion())
 	group(root, cluster.New(), host.New(), infraenv.New(), image.New(), events.New(), events.NewLogs(),
-		manifest.New(), network.New(), operator.New(), site.New(), manual.New(),
+		manifest.New(), network.New(), operator.New(), manual.New(),
 		renamed(cluster.NewFormerList(), "landfall cluster list"))
 	group(root, trust.Commands(group)...)
 	group(root, settings.Commands(group)...)

@@ -33,7 +33,6 @@ type Config struct {
 	Releases      Releases       `mapstructure:"releases"`
 	Installer     Installer      `mapstructure:"installer"`
 	Mirror        Mirror         `mapstructure:"mirror"`
-	Registry      Registry       `mapstructure:"registry"`
 	Images        Images         `mapstructure:"images"`
 	Egress        Egress         `mapstructure:"egress"`
 	NTPSources    []string       `mapstructure:"ntp_sources" check:"host"`
@@ -44,9 +43,9 @@ type Config struct {
 	Capabilities  Capabilities   `mapstructure:"capabilities"`
 	Kubernetes    Kubernetes     `mapstructure:"kubernetes"`
 	Joining       Joining        `mapstructure:"joining"`
+	Hosted        Hosted         `mapstructure:"hosted"`
 	OIDC          OIDC           `mapstructure:"oidc"`
 	LDAP          LDAP           `mapstructure:"ldap"`
-	Site          Site           `mapstructure:"site"`
 	Audit         Audit          `mapstructure:"audit"`
 	Seal          Seal           `mapstructure:"seal"`
 	Log           Log            `mapstructure:"log"`
@@ -91,6 +90,13 @@ type Kubernetes struct {
 	// ImageSettles delays the boot of a BareMetalHost, so that it boots only once while the
 	// manifests of its site are applied one after another.
 	ImageSettles time.Duration `mapstructure:"image_settles"`
+}
+
+// Hosted configures hosted clusters: control planes that run on a management cluster.
+type Hosted struct {
+	Enabled      bool   `mapstructure:"enabled"`
+	BrokerListen string `mapstructure:"broker_listen" check:"address"`
+	DebugListen  bool   `mapstructure:"debug_listen"`
 }
 
 // OSImage is one live ISO: a file, a URL, or the ISO in the release payload of its version. The
@@ -248,7 +254,6 @@ func Default() Config {
 			JournalObjectBytes:  1 << 20,
 			InstallerCacheBytes: 10 << 30,
 		},
-		Registry:   Registry{TLS: true},
 		Kubernetes: Kubernetes{ImageSettles: 20 * time.Second},
 		Joining:    Joining{Follow: true, GiveUp: 20 * time.Minute, Interval: 10 * time.Second},
 		Timeouts: Timeouts{

@@ -1,0 +1,64 @@
+package appliance
+
+import (
+	"context"
+
+	"landfall/appliance/hosted"
+	"landfall/web"
+	hostedapi "landfall/web/hosted"
+	"landfall/web/operation"
+)
+
+// hostedClusters is the part for hosted clusters. nil is the disabled part.
+type hostedClusters struct {
+	*hosted.Service
+	local *hostedapi.Local // nil without the ports for debugging
+}
+
+// openHosted opens the part for hosted clusters. It returns nil if the configuration disables it.
+func (a *Appliance) openHosted(ctx context.Context) (*hostedClusters, error) {
+	if !a.config.Hosted.Enabled {
+		return nil, nil
+	}
+	service, err := hosted.Open(ctx, hosted.Options{DB: a.db, Settings: a.settings, Rules: a.rules, Key: a.siteKey,
+		Clock: a.clock, Logger: a.log})
+	h := &hostedClusters{Service: service}
+	if err != nil || !a.config.Hosted.DebugListen {
+		return h, err
+	}
+	h.local, err = hostedapi.Listen(ctx, service, a.inbound, web.Options{Logger: a.log, Connections: a.inbound,
+		ShutdownTimeout: a.config.Timeouts.Shutdown, Hosts: a.clients.hosts, Wrap: a.wrapLocal})
+	return h, err
+}
+
+func (h *hostedClusters) operations() []operation.Operation {
+	if h == nil {
+		return nil
+	}
+	return hostedapi.Operations(h.Service)
+}
+
+// spelling returns the function that gives paths their usual spelling, or nil.
+func (h *hostedClusters) spelling() func(string) string {
+	if h == nil {
+		return nil
+	}
+	return hostedapi.Spelling
+}
+
+func (h *hostedClusters) tasks() []task {
+	switch {
+	case h == nil:
+		return nil
+	case h.local == nil:
+		return []task{h.Run}
+	}
+	return []task{h.Run, h.local.Run}
+}
+
+func (h *hostedClusters) close() error {
+	if h == nil {
+		return nil
+	}
+	return h.local.Close()
+}

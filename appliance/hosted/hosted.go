@@ -1,0 +1,94 @@
+// Package hosted is the part of an appliance for hosted clusters: control planes that run as pods
+// on a management cluster. It composes the packages below it.
+//
+//	arm           the resource model of the resource provider
+//	record        the rows of hosted clusters
+//	controlplane  manifests for HyperShift, and the reports about them
+//	provider      the resource provider: resources, operations, bundles, states
+//	bundle        the bundles for management clusters
+//	search        the search languages of Clusters Service and Maestro
+//	cloudevent    the events of work agents
+//
+// Design: docs/design.md#hosted-control-planes.
+package hosted
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+
+	"github.com/jonboulle/clockwork"
+
+	"landfall/appliance/hosted/arm"
+	"landfall/appliance/hosted/controlplane"
+	"landfall/appliance/hosted/provider"
+	"landfall/appliance/mirror"
+	"landfall/appliance/mirror/site"
+	"landfall/appliance/settings"
+	"landfall/appliance/sitekey"
+	"landfall/store"
+)
+
+// secrets is the purpose with which the site's key seals the secrets of hosted clusters.
+const secrets sitekey.Purpose = "landfall hosted clusters"
+
+// Options configures Open.
+type Options struct {
+	DB       *store.DB
+	Settings *settings.Site
+	Rules    *site.Rules
+	Key      *sitekey.Key
+	Clock    clockwork.Clock
+	Logger   *slog.Logger
+}
+
+// Service is the part for hosted clusters.
+type Service struct {
+	Provider *provider.Service
+}
+
+// Open returns the part for hosted clusters.
+func Open(ctx context.Context, options Options) (*Service, error) {
+	box, err := options.Key.Box(secrets, nil)
+	if err != nil {
+		return nil, err
+	}
+	p, err := provider.Open(ctx, provider.Options{DB: options.DB, Site: inputs{options.Settings, options.Rules},
+		Secrets: box, Clock: options.Clock, Logger: options.Logger})
+	return &Service{Provider: p}, err
+}
+
+// Run follows the reports of management clusters until the context ends.
+func (s *Service) Run(ctx context.Context) error { return s.Provider.Run(ctx) }
+
+// inputs implements provider.Site with the settings and the mirror rules of the site.
+type inputs struct {
+	settings *settings.Site
+	rules    *site.Rules
+}
+
+// Releases implements provider.Site. Control planes run on x86_64.
+func (s inputs) Releases() (all []provider.Release) {
+	for _, r := range s.settings.Releases() {
+		if r.CPUArchitecture == "x86_64" || r.CPUArchitecture == "multi" {
+			all = append(all, provider.Release{Version: r.OpenshiftVersion, Image: r.URL, Default: r.Default})
+		}
+	}
+	return all
+}
+
+// HostedSite implements provider.Site.
+func (s inputs) HostedSite() (found controlplane.Site, err error) {
+	if found.PullSecret, err = s.settings.PullSecret(); err != nil {
+		return found, err
+	}
+	found.SSHPublicKey = s.settings.SSHPublicKey()
+	rules := s.rules.At(mirror.Level{})
+	found.CABundle = string(rules.CABundle())
+	for _, source := range rules.ImageDigestSources() {
+		if !strings.HasPrefix(source.Source, "*") && len(source.Mirrors) > 0 {
+			found.Mirrors = append(found.Mirrors, arm.ImageMirror{Source: source.Source, Mirrors: source.Mirrors})
+		}
+	}
+	return found, nil
+}

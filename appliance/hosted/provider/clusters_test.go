@@ -1,0 +1,359 @@
+package provider
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"landfall/appliance/fault"
+	"landfall/appliance/hosted/arm"
+	"landfall/appliance/hosted/bundle"
+	"landfall/appliance/hosted/record"
+	"landfall/store"
+)
+
+func TestCluster_isStoredWithOperationAndBundles(t *testing.T) {
+	s := withManagement(t)
+	result := s.put("Edge1", plain)
+	require.True(t, result.Created)
+	require.Equal(t, record.Accepted, result.Resource.Text("properties.provisioningState"))
+	require.Equal(t, "hosted.example.com", result.Resource.Text("properties.dns.baseDomain"))
+	require.Empty(t, result.Resource.Text("properties.api.url"), "nobody knows the port yet")
+	require.Equal(t, record.Accepted, s.operation(result.Operation.ID).Status)
+	c := s.cluster("eDGE1")
+	require.Len(t, c.CID, 32)
+	namespaces, control := s.bundle(c.Namespaces), s.bundle(c.Control)
+	require.Equal(t, c.CID+"-00-namespaces", namespaces.Name)
+	require.Equal(t, "mc1", control.Consumer)
+	require.Equal(t, c.CID, control.Labels[bundle.LabelCluster])
+	require.Len(t, control.Configs, len(control.Manifests), "each manifest has its rules")
+	contains(t, c.Reason, "mc1 has not reported yet")
+}
+
+func TestCluster_waitsForManagementCluster(t *testing.T) {
+	s := newSite(t)
+	s.put("edge1", plain)
+	contains(t, s.cluster("edge1").Reason, "No management cluster")
+	s.putPool("edge1", "np1", poolBody)
+	s.addManagement()
+	c := s.cluster("edge1")
+	require.Equal(t, "mc1", c.Consumer)
+	require.NotNil(t, s.bundle(c.Control))
+	require.NotNil(t, s.bundle(s.pool("edge1", "np1").Bundle))
+}
+
+func TestCluster_succeedsWhenItIsAvailable(t *testing.T) {
+	s := withManagement(t)
+	result := s.put("edge1", plain)
+	c := s.cluster("edge1")
+	s.report(c.Namespaces)
+	s.report(c.Control, waiting("HostedCluster", "EtcdAvailable", "no volume"))
+	c = s.cluster("edge1")
+	require.Equal(t, record.Provisioning, c.State)
+	require.Equal(t, "EtcdAvailable: no volume.", c.Reason)
+	require.Equal(t, record.Provisioning, s.operation(result.Operation.ID).Status)
+	s.report(c.Control, available(1, "4.19.7"))
+	c = s.cluster("edge1")
+	require.Equal(t, record.Succeeded, c.State)
+	require.Empty(t, c.Reason)
+	shown, err := s.ShowCluster(s.id("EDGE1"))
+	require.NoError(t, err)
+	require.Equal(t, "https://api.edge1.hosted.example.com:30123", shown.Text("properties.api.url"))
+	operation := s.operation(result.Operation.ID)
+	require.Equal(t, record.Succeeded, operation.Status)
+	require.False(t, operation.End.IsZero())
+}
+
+// Each row is a report that must not make a cluster available.
+func TestCluster_oldOrIncompleteReportsAreNotEnough(t *testing.T) {
+	for name, report := range map[string]func(*site, *bundle.Bundle){
+		"new resourceversion, old observedGeneration": func(s *site, b *bundle.Bundle) {
+			s.reportAs(b, b.Version, b.Version-1, available(1, "4.19.7"))
+		},
+		"old resourceversion": func(s *site, b *bundle.Bundle) {
+			s.reportAs(b, b.Version-1, b.Version-1, available(1, "4.19.7"))
+		},
+		"conditions of an older HostedCluster": func(s *site, b *bundle.Bundle) {
+			o := available(1, "4.19.7")
+			o.generation = 2
+			s.reportAs(b, b.Version, b.Version, o)
+		},
+		"another version": func(s *site, b *bundle.Bundle) {
+			s.reportAs(b, b.Version, b.Version, available(1,
+				"4.18.0"))
+		},
+		"no status": func(s *site, b *bundle.Bundle) { s.reportAs(b, b.Version, b.Version) },
+		"broken status": func(s *site, b *bundle.Bundle) {
+			s.reportAs(b, b.Version, b.Version, feedback{kind: "HostedCluster", status: "{", generation: 1})
+		},
+		"refused manifest": func(s *site, b *bundle.Bundle) {
+			s.reportAs(b, b.Version, b.Version, available(1, "4.19.7"),
+				feedback{kind: "Secret", name: "pull-secret", refused: "forbidden"})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := withManagement(t)
+			s.put("edge1", plain)
+			c := s.cluster("edge1")
+			s.report(c.Namespaces)
+			report(s, s.bundle(c.Control))
+			c = s.cluster("edge1")
+			require.NotEqual(t, record.Succeeded, c.State)
+			require.NotEmpty(t, c.Reason)
+		})
+	}
+}
+
+func TestCluster_refusedManifestIsTheReason(t *testing.T) {
+	s := withManagement(t)
+	s.put("edge1", plain)
+	c := s.cluster("edge1")
+	s.report(c.Namespaces)
+	s.report(c.Control, feedback{kind: "HostedCluster", name: "edge1",
+		refused: `the server could not find the requested resource`})
+	contains(t, s.cluster("edge1").Reason, "did not apply the HostedCluster edge1", "could not find")
+}
+
+func TestCluster_invalidConfigurationFails(t *testing.T) {
+	s := withManagement(t)
+	result := s.put("edge1", plain)
+	c := s.cluster("edge1")
+	s.report(c.Namespaces)
+	s.report(c.Control, waiting("HostedCluster", "ValidConfiguration", "bad network"))
+	require.Equal(t, record.Failed, s.cluster("edge1").State)
+	operation := s.operation(result.Operation.ID)
+	require.Equal(t, record.Failed, operation.Status)
+	require.Equal(t, "ValidConfiguration", operation.Error.Code)
+}
+
+func TestCluster_puttingAndDeletingTwice(t *testing.T) {
+	s := withManagement(t)
+	created := s.put("edge1", plain)
+	_, err := s.PutCluster(t.Context(), s.caller, s.id("edge1"), document(plain))
+	require.Equal(t, arm.CodeConflict, code(err), "PUT while the first one runs")
+	_, err = s.PatchCluster(t.Context(), s.caller, s.id("absent"), document(plain))
+	require.Equal(t, arm.CodeResourceNotFound, code(err), "PATCH never creates")
+	s.bringUp("edge1")
+	changed := s.put("edge1", `{"location":"site","tags":{"a":"b"}}`)
+	require.False(t, changed.Created)
+	require.NotEqual(t, created.Operation.ID, changed.Operation.ID)
+	require.Equal(t, record.Succeeded, s.cluster("edge1").State, "the manifests are the same")
+	require.Equal(t, record.Succeeded, s.operation(changed.Operation.ID).Status)
+
+	deleted, err := s.DeleteCluster(t.Context(), s.caller, s.id("edge1"))
+	require.NoError(t, err)
+	require.Equal(t, record.Deleting, deleted.Resource.Text("properties.provisioningState"))
+	_, err = s.DeleteCluster(t.Context(), s.caller, s.id("edge1"))
+	require.Equal(t, arm.CodeConflict, code(err))
+	_, err = s.PutCluster(t.Context(), s.caller, s.id("edge1"), document(plain))
+	require.Equal(t, arm.CodeConflict, code(err))
+	none, err := s.DeleteCluster(t.Context(), s.caller, s.id("absent"))
+	require.NoError(t, err)
+	require.Nil(t, none)
+}
+
+func TestCluster_changeIsReportedAgain(t *testing.T) {
+	s := withManagement(t)
+	s.put("edge1", plain)
+	s.bringUp("edge1")
+	result := s.put("edge1", `{"location":"site","properties":{"version":{"id":"4.20"}}}`)
+	c := s.cluster("edge1")
+	require.Equal(t, record.Accepted, c.State)
+	require.EqualValues(t, 2, s.bundle(c.Control).Version)
+	s.reportAs(s.bundle(c.Control), 2, 1, available(1, "4.19.7"))
+	require.Equal(t, record.Accepted, s.cluster("edge1").State, "the conditions are about the version before")
+	s.report(c.Control, available(2, "4.19.7"))
+	require.Equal(t, record.Updating, s.cluster("edge1").State, "the upgrade has not ended")
+	s.report(c.Control, available(2, "4.20.1"))
+	require.Equal(t, record.Succeeded, s.cluster("edge1").State)
+	require.Equal(t, record.Succeeded, s.operation(result.Operation.ID).Status)
+	_, err := s.PutCluster(t.Context(), s.caller, s.id("edge1"), document(
+		`{"location":"site","properties":{"version":{"id":"4.19"}}}`))
+	contains(t, err.Error(), "can't go back")
+}
+
+func TestCluster_deletionEndsRunningCreation(t *testing.T) {
+	s := withManagement(t)
+	created := s.put("edge1", plain)
+	s.putPool("edge1", "np1", poolBody)
+	c, p := s.cluster("edge1"), s.pool("edge1", "np1")
+	deleted, err := s.DeleteCluster(t.Context(), s.caller, s.id("edge1"))
+	require.NoError(t, err)
+	operation := s.operation(created.Operation.ID)
+	require.Equal(t, record.Canceled, operation.Status)
+	contains(t, operation.Error.Message, "superseded")
+	require.True(t, s.operation(s.pool("edge1", "np1").Operation).Implicit)
+
+	require.True(t, s.bundle(p.Bundle).Deleting())
+	require.False(t, s.bundle(c.Control).Deleting(), "the node pools go first")
+	contains(t, s.cluster("edge1").Reason, "np1 is being deleted")
+	s.remove(p.Bundle)
+	require.True(t, s.bundle(c.Control).Deleting())
+	require.False(t, s.bundle(c.Namespaces).Deleting(), "the namespaces go last")
+	s.remove(c.Control)
+	s.remove(c.Namespaces)
+	require.Nil(t, s.cluster("edge1"))
+	require.Equal(t, record.Succeeded, s.operation(deleted.Operation.ID).Status)
+	_, err = s.ShowCluster(s.id("edge1"))
+	require.Equal(t, arm.CodeResourceNotFound, code(err))
+	require.NoError(t, s.DB.View(func(tx *store.Tx) error {
+		return bundle.Each(tx, func(b *bundle.Bundle) error {
+			require.Fail(t, "a bundle is left over", b.Name)
+			return nil
+		})
+	}))
+}
+
+func TestCluster_deletionWithoutManagementCluster(t *testing.T) {
+	s := newSite(t)
+	s.put("edge1", plain)
+	deleted, err := s.DeleteCluster(t.Context(), s.caller, s.id("edge1"))
+	require.NoError(t, err)
+	require.Nil(t, s.cluster("edge1"), "nothing of it is anywhere")
+	require.Equal(t, record.Succeeded, s.operation(deleted.Operation.ID).Status)
+}
+
+func TestCluster_stuckDeletionSaysWhy(t *testing.T) {
+	s := withManagement(t)
+	s.put("edge1", plain)
+	s.bringUp("edge1")
+	_, err := s.DeleteCluster(t.Context(), s.caller, s.id("edge1"))
+	require.NoError(t, err)
+	c := s.cluster("edge1")
+	require.NoError(t, s.DB.Update(t.Context(), func(tx *store.Tx) error {
+		return bundle.PutStatus(tx, c.Control, &bundle.Status{ResourceVersion: 1, Received: s.now(),
+			Data: json.RawMessage(`{"conditions":[{"type":"Deleting","status":"True",
+				"message":"the finalizer hypershift.openshift.io/finalizer remains"}]}`)})
+	}))
+	s.settle(t.Context(), []string{c.CID})
+	c = s.cluster("edge1")
+	require.Equal(t, record.Deleting, c.State)
+	contains(t, c.Reason, "hypershift.openshift.io/finalizer remains")
+	s.clock.Advance(30 * 24 * time.Hour)
+	s.settleAll(t.Context())
+	require.Equal(t, record.Deleting, s.cluster("edge1").State, "it waits for ever")
+}
+
+// The time of a creation passes only while the management cluster is connected.
+func TestCluster_creationTimeStopsWhileDisconnected(t *testing.T) {
+	s := withManagement(t)
+	result := s.put("edge1", plain)
+	c := s.cluster("edge1")
+	s.report(c.Namespaces)
+	s.report(c.Control, waiting("HostedCluster", "EtcdAvailable", "no volume"))
+	for range 10 {
+		s.clock.Advance(24 * time.Hour)
+		s.settleAll(t.Context())
+	}
+	require.Equal(t, record.Provisioning, s.cluster("edge1").State, "ten days offline")
+	s.connected = true
+	for range int(creationTime/watchInterval) + 2 {
+		s.settleUnfinished(t.Context())
+		s.clock.Advance(watchInterval)
+	}
+	require.Equal(t, record.Failed, s.cluster("edge1").State)
+	failure := s.operation(result.Operation.ID).Error
+	require.Equal(t, "OCM4001", failure.Code)
+	contains(t, failure.Message, "no volume")
+}
+
+func TestCluster_networksOfManagementClusterAreRefused(t *testing.T) {
+	s := withManagement(t)
+	result := s.put("edge1", plain)
+	require.Equal(t, "10.132.0.0/14", result.Resource.Text("properties.network.podCidr"))
+	require.Equal(t, "172.31.0.0/16", result.Resource.Text("properties.network.serviceCidr"))
+	require.Equal(t, "192.168.1.0/24", result.Resource.Text("properties.network.machineCidr"))
+	_, err := s.PutCluster(t.Context(), s.caller, s.id("edge2"),
+		document(`{"location":"site","properties":{"network":{"podCidr":"10.128.0.0/14"}}}`))
+	require.Equal(t, fault.Invalid, fault.KindOf(err))
+	contains(t, err.Error(), "overlaps", "management cluster mc1")
+	require.Nil(t, s.cluster("edge2"))
+}
+
+func TestCluster_unknownReleaseNamesTheKnownOnes(t *testing.T) {
+	s := withManagement(t)
+	_, err := s.PutCluster(t.Context(), s.caller, s.id("edge1"),
+		document(`{"location":"site","properties":{"version":{"id":"4.17"}}}`))
+	contains(t, err.Error(), "4.17", "4.20.1, 4.19.7, 4.19.3")
+}
+
+func TestCluster_prefixIsUnique(t *testing.T) {
+	s := withManagement(t)
+	s.put("edge1", plain)
+	other := s.id("edge1")
+	other.Group = "other"
+	result, err := s.PutCluster(t.Context(), s.caller, other, document(plain))
+	require.NoError(t, err)
+	require.Regexp(t, "^edge1-[0-9a-v]{4}$", result.Resource.Text("properties.dns.baseDomainPrefix"))
+	_, err = s.PutCluster(t.Context(), s.caller, s.id("edge3"),
+		document(`{"location":"site","properties":{"dns":{"baseDomainPrefix":"edge1"}}}`))
+	contains(t, err.Error(), "edge1 already has the domain prefix")
+}
+
+func TestList_pagesAreStableUnderInserts(t *testing.T) {
+	s := newSite(t)
+	for _, name := range []string{"a1", "a2", "b1", "b2", "b3"} {
+		s.put(name, plain)
+	}
+	first, next, err := s.ListClusters(s.id(""), "", 2)
+	require.NoError(t, err)
+	require.Len(t, first, 2)
+	s.put("a0", plain)
+	s.put("a3", plain)
+	var names []string
+	for next != "" {
+		var page []arm.Document
+		page, next, err = s.ListClusters(s.id(""), next, 2)
+		require.NoError(t, err)
+		for _, d := range page {
+			names = append(names, d.Text("name"))
+		}
+	}
+	require.Equal(t, []string{"a3", "b1", "b2", "b3"}, names)
+}
+
+func TestSubscription_states(t *testing.T) {
+	s := newSite(t)
+	unknown := s.id("edge1")
+	unknown.Subscription = "11111111-1111-1111-1111-111111111111"
+	_, err := s.PutCluster(t.Context(), s.caller, unknown, document(plain))
+	require.Equal(t, arm.CodeInvalidSubscriptionState, code(err))
+	require.Equal(t, fault.Invalid, fault.KindOf(err))
+	_, created, err := s.PutSubscription(t.Context(), unknown.Subscription, &SubscriptionDocument{State: "Registered"})
+	require.NoError(t, err)
+	require.True(t, created)
+	_, err = s.PutCluster(t.Context(), s.caller, unknown, document(plain))
+	require.NoError(t, err)
+	for _, state := range []string{"Warned", "Suspended"} {
+		_, _, err = s.PutSubscription(t.Context(), unknown.Subscription, &SubscriptionDocument{State: state})
+		require.NoError(t, err)
+		_, err = s.PutCluster(t.Context(), s.caller, unknown, document(plain))
+		require.Equal(t, fault.Conflict, fault.KindOf(err))
+		_, err = s.ShowCluster(unknown)
+		require.NoError(t, err)
+	}
+	_, err = s.DeleteCluster(t.Context(), s.caller, unknown)
+	require.NoError(t, err, "a suspended subscription can be emptied")
+	_, _, err = s.PutSubscription(t.Context(), unknown.Subscription, &SubscriptionDocument{State: "x"})
+	require.Equal(t, fault.Invalid, fault.KindOf(err))
+}
+
+func TestOperation_otherTenantsAndAge(t *testing.T) {
+	s := newSite(t)
+	s.caller.Tenant, s.caller.Client = "t1", "c1"
+	result := s.put("edge1", plain)
+	for _, other := range []Caller{{Tenant: "t2", Client: "c1"}, {Tenant: "t1", Client: "c2"}, {}} {
+		o, err := s.Operation(s.subscription, result.Operation.ID, other)
+		require.NoError(t, err)
+		require.Nil(t, o)
+	}
+	deleted, err := s.DeleteCluster(t.Context(), s.caller, s.id("edge1"))
+	require.NoError(t, err)
+	s.operation(deleted.Operation.ID)
+	s.clock.Advance(record.OperationsKept)
+	o, err := s.Operation(s.subscription, deleted.Operation.ID, s.caller)
+	require.NoError(t, err)
+	require.Nil(t, o, "operations are kept for seven days")
+}

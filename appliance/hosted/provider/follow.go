@@ -1,0 +1,173 @@
+package provider
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"landfall/appliance/hosted/bundle"
+	"landfall/appliance/hosted/record"
+	"landfall/store"
+)
+
+// watchInterval is the interval between two checks of unfinished clusters whose management cluster
+// is connected.
+const watchInterval = time.Minute
+
+// settleBatch is the largest number of clusters that one transaction settles.
+const settleBatch = 16
+
+// Run settles clusters after reports of management clusters, until the context ends. It is idle
+// while nothing changes and no unfinished cluster has a connected management cluster.
+func (s *Service) Run(ctx context.Context) error {
+	for {
+		from := s.DB.Revision()
+		s.settleAll(ctx)
+		err := s.follow(ctx, from)
+		if ctx.Err() != nil || errors.Is(err, store.ErrClosed) {
+			return nil
+		}
+		if !errors.Is(err, store.ErrCompacted) && !errors.Is(err, store.ErrFutureRevision) {
+			return err
+		}
+	}
+}
+
+func (s *Service) follow(ctx context.Context, from uint64) error {
+	watcher := s.DB.Watch(ctx, from, bundle.Prefix(), bundle.StatusPrefix(), record.ManagementPrefix())
+	timer := s.Clock.NewTimer(watchInterval)
+	defer timer.Stop()
+	for {
+		select {
+		case changes, ok := <-watcher.C():
+			if !ok {
+				return watcher.Err()
+			}
+			all, ids := s.affected(changes)
+			if all {
+				s.settleAll(ctx)
+			} else {
+				s.settle(ctx, ids)
+			}
+		case <-timer.Chan():
+			s.settleUnfinished(ctx)
+			timer.Reset(watchInterval)
+		}
+	}
+}
+
+// affected returns the clusters that changes concern, or all.
+func (s *Service) affected(changes []store.Change) (all bool, ids []string) {
+	found := map[string]bool{}
+	err := s.DB.View(func(tx *store.Tx) error {
+		for _, change := range changes {
+			if strings.HasPrefix(change.Key, record.ManagementPrefix()) {
+				all = true
+				continue
+			}
+			id, isStatus := strings.CutPrefix(change.Key, bundle.StatusPrefix())
+			if !isStatus {
+				if !change.Deleted {
+					continue // the change of a bundle was settled in its own transaction
+				}
+				id = strings.TrimPrefix(change.Key, bundle.Prefix())
+			}
+			cid, err := s.clusterOf(tx, id)
+			if err != nil {
+				return err
+			}
+			if cid != "" {
+				found[cid] = true
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		s.Logger.Warn("The clusters of changed bundles could not be found. All clusters are checked.", "error", err)
+		return true, nil
+	}
+	return all, slices.Sorted(maps.Keys(found))
+}
+
+// clusterOf returns the ID of the cluster of a bundle that may be gone, or "".
+func (s *Service) clusterOf(tx *store.Tx, id string) (string, error) {
+	b, err := bundle.Get(tx, id)
+	if err == nil {
+		return b.Labels[bundle.LabelCluster], nil
+	}
+	if !errors.Is(err, bundle.ErrNotFound) {
+		return "", err
+	}
+	tombstone, ok, err := bundle.GetTombstone(tx, id)
+	if err != nil || !ok {
+		return "", err
+	}
+	cid, _, _ := strings.Cut(tombstone.Name, "-") // the name of a bundle begins with the cluster's ID
+	return cid, nil
+}
+
+// settleAll settles all clusters.
+func (s *Service) settleAll(ctx context.Context) {
+	var ids []string
+	if err := s.DB.View(func(tx *store.Tx) error {
+		return record.EachClusterID(tx, func(cid string) error {
+			ids = append(ids, cid)
+			return nil
+		})
+	}); err != nil {
+		s.Logger.Error("The hosted clusters could not be read.", "error", err)
+	}
+	s.settle(ctx, ids)
+}
+
+// settleUnfinished settles the clusters that are not in a terminal state and whose management
+// cluster is connected, so that the time of their creation passes.
+func (s *Service) settleUnfinished(ctx context.Context) {
+	var ids []string
+	if err := s.DB.View(func(tx *store.Tx) error {
+		consumers, err := record.Managements(tx)
+		if err != nil || !slices.ContainsFunc(consumers,
+			func(m *record.Management) bool { return s.Connected(m.Consumer) }) {
+			return err
+		}
+		return record.EachCluster(tx, "", "", func(c *record.Cluster) error {
+			if !record.IsTerminal(c.State) && s.Connected(c.Consumer) {
+				ids = append(ids, c.CID)
+			}
+			return nil
+		})
+	}); err != nil {
+		s.Logger.Error("The hosted clusters could not be read.", "error", err)
+	}
+	s.settle(ctx, ids)
+}
+
+// settle settles clusters in small transactions. A cluster that can't be settled does not delay the
+// others.
+func (s *Service) settle(ctx context.Context, ids []string) {
+	for batch := range slices.Chunk(ids, settleBatch) {
+		if err := s.settleTogether(ctx, batch); err == nil {
+			continue
+		}
+		for _, cid := range batch {
+			if err := s.settleTogether(ctx, []string{cid}); err != nil && ctx.Err() == nil {
+				s.Logger.Error("A hosted cluster could not be updated by the reports about it.", "cluster", cid,
+					"error", err)
+			}
+		}
+	}
+}
+
+func (s *Service) settleTogether(ctx context.Context, ids []string) error {
+	return s.DB.Update(ctx, func(tx *store.Tx) error {
+		for _, cid := range ids {
+			if err := s.settleOne(tx, cid); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}

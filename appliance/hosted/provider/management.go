@@ -1,0 +1,175 @@
+package provider
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"regexp"
+	"slices"
+	"strings"
+
+	"landfall/appliance/fault"
+	"landfall/appliance/hosted/bundle"
+	"landfall/appliance/hosted/controlplane"
+	"landfall/appliance/hosted/record"
+	"landfall/store"
+)
+
+var domainForm = regexp.MustCompile(`^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
+
+// place returns the management cluster for a new cluster: the one with the name of the location, or
+// else the one with the fewest clusters. It is nil if there is none.
+func (s *Service) place(tx *store.Tx, location string) (*record.Management, error) {
+	all, err := record.Managements(tx)
+	if err != nil || len(all) == 0 {
+		return nil, err
+	}
+	if len(all) == 1 {
+		return all[0], nil
+	}
+	clusters := map[string]int{}
+	if err := record.EachCluster(tx, "", "", func(c *record.Cluster) error {
+		clusters[c.Consumer]++
+		return nil
+	}); err != nil {
+		return nil, err
+	}
+	best := all[0]
+	for _, m := range all {
+		if strings.EqualFold(m.Consumer, location) {
+			return m, nil
+		}
+		if clusters[m.Consumer] < clusters[best.Consumer] {
+			best = m
+		}
+	}
+	return best, nil
+}
+
+// AddManagement makes a cluster a management cluster, and a consumer of bundles. Clusters that wait
+// for a management cluster get it.
+func (s *Service) AddManagement(ctx context.Context, m record.Management) (*record.Management, error) {
+	if err := checkManagementForm(&m); err != nil {
+		return nil, err
+	}
+	err := s.DB.Update(ctx, func(tx *store.Tx) error {
+		if present, err := record.GetManagement(tx, m.Consumer); err != nil || present != nil {
+			return errors.Join(err, fault.New(fault.Conflict, "There is already a management cluster %s.", m.Consumer))
+		}
+		all, err := record.Managements(tx)
+		if err != nil {
+			return err
+		}
+		m.Created, m.Number = s.now(), 1
+		for _, other := range all {
+			if m.ClusterID != "" && other.ClusterID == m.ClusterID {
+				return fault.New(fault.Conflict, "This cluster is already the management cluster %s.", other.Consumer)
+			}
+			m.Number = max(m.Number, other.Number+1)
+		}
+		if _, err := bundle.GetConsumer(tx, m.Consumer); errors.Is(err, bundle.ErrNotFound) {
+			if err := bundle.CreateConsumer(tx, &bundle.Consumer{Name: m.Consumer, ClusterID: m.ClusterID},
+				m.Created); err != nil {
+				return err
+			}
+		} else if err != nil {
+			return err
+		}
+		return record.PutManagement(tx, &m)
+	})
+	return &m, err
+}
+
+func checkManagementForm(m *record.Management) error {
+	m.BaseDomain = strings.TrimSuffix(strings.ToLower(m.BaseDomain), ".")
+	if m.Publish == "" {
+		m.Publish = controlplane.NodePort
+	}
+	if m.AgentNamespace == "" {
+		m.AgentNamespace = "hardware-inventory"
+	}
+	switch {
+	case !domainForm.MatchString(m.BaseDomain):
+		return fault.New(fault.Invalid, "The base domain %q is not a DNS domain such as hosted.example.com.",
+			m.BaseDomain)
+	case m.Publish != controlplane.NodePort && m.Publish != controlplane.LoadBalancer:
+		return fault.New(fault.Invalid, "The services can be published by NodePort or LoadBalancer, not by %q.",
+			m.Publish)
+	case m.Publish == controlplane.NodePort && m.Address == "":
+		return fault.New(fault.Invalid, "NodePort needs the address of the management cluster's nodes.")
+	}
+	for _, networks := range [][]string{m.PodNetworks, m.ServiceNetworks, m.MachineNetworks} {
+		for _, network := range networks {
+			if prefix, err := netip.ParsePrefix(network); err != nil || prefix != prefix.Masked() {
+				return fault.New(fault.Invalid, "The network %q is not in CIDR notation, such as 10.128.0.0/14.",
+					network)
+			}
+		}
+	}
+	return nil
+}
+
+// Managements returns the management clusters.
+func (s *Service) Managements() (all []*record.Management, err error) {
+	err = s.DB.View(func(tx *store.Tx) error {
+		all, err = record.Managements(tx)
+		return err
+	})
+	return all, err
+}
+
+// RemoveManagement removes a management cluster without hosted clusters. The error of one with
+// hosted clusters names them.
+func (s *Service) RemoveManagement(ctx context.Context, consumer string) error {
+	return s.DB.Update(ctx, func(tx *store.Tx) error {
+		m, err := record.GetManagement(tx, consumer)
+		if err != nil {
+			return err
+		}
+		if m == nil {
+			return fault.New(fault.NotFound, "There is no management cluster %s.", consumer)
+		}
+		names, err := hostedOn(tx, m.Consumer)
+		if err != nil {
+			return err
+		}
+		if len(names) > 0 {
+			return fault.New(fault.Conflict, "The management cluster %s runs the control planes of %s; delete them "+
+				"first.",
+				m.Consumer, strings.Join(names, ", "))
+		}
+		return errors.Join(record.DeleteManagement(tx, m.Consumer), bundle.DeleteConsumer(tx, m.Consumer))
+	})
+}
+
+func hostedOn(tx *store.Tx, consumer string) (names []string, err error) {
+	err = record.EachCluster(tx, "", "", func(c *record.Cluster) error {
+		if c.Consumer == consumer {
+			names = append(names, c.ID.Cluster)
+		}
+		return nil
+	})
+	slices.Sort(names)
+	return names, err
+}
+
+// HostedOn returns the names of the clusters whose control planes run on a cluster of the
+// appliance.
+func (s *Service) HostedOn(clusterID string) (names []string, err error) {
+	err = s.DB.View(func(tx *store.Tx) error {
+		all, err := record.Managements(tx)
+		if err != nil {
+			return err
+		}
+		for _, m := range all {
+			if m.ClusterID != clusterID {
+				continue
+			}
+			if names, err = hostedOn(tx, m.Consumer); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return names, err
+}

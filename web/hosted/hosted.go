@@ -1,0 +1,88 @@
+// Package hosted composes the APIs of hosted clusters for the listeners of an appliance.
+//
+// Design: docs/design.md#hosted-control-planes.
+package hosted
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+
+	"landfall/appliance/hosted"
+	"landfall/appliance/hosted/arm"
+	"landfall/web"
+	"landfall/web/operation"
+	"landfall/web/rp"
+)
+
+// Operations returns the operations of all APIs.
+func Operations(s *hosted.Service) []operation.Operation { return rp.Operations(s.Provider) }
+
+// Spelling gives the paths of the APIs their usual spelling.
+func Spelling(path string) string { return arm.CanonicalPath(path) }
+
+// Local serves the APIs on ports of the loopback, without authentication, for commands that expect
+// forwarded ports.
+type Local struct{ listeners []*localListener }
+
+type localListener struct {
+	listener net.Listener // nil after the server has taken it
+	server   *web.Server
+}
+
+// Listen opens the ports of the loopback. The options are those of each server.
+func Listen(ctx context.Context, s *hosted.Service, limit *web.Connections, options web.Options) (*Local, error) {
+	l := new(Local)
+	options.Spelling = Spelling
+	for _, api := range []struct {
+		port       string
+		operations []operation.Operation
+	}{
+		{"8443", slices.Concat(rp.Operations(s.Provider), rp.LocalOperations())},
+	} {
+		listener, err := limit.Listen(ctx, net.JoinHostPort("127.0.0.1", api.port))
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("%s", strings.ReplaceAll(err.Error(), "with --listen",
+				"or set hosted.debug_listen: false")), l.Close())
+		}
+		local := &localListener{listener, web.New(options)}
+		l.listeners = append(l.listeners, local)
+		if err := local.server.Register(api.operations...); err != nil {
+			return nil, errors.Join(err, l.Close())
+		}
+		options.Logger.Warn("Every user of this machine can change hosted clusters on this port without "+
+			"authentication. Set hosted.debug_listen: false to end that.", "port", api.port)
+	}
+	return l, nil
+}
+
+// Run serves until the context ends.
+func (l *Local) Run(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	for _, local := range l.listeners {
+		listener := local.listener
+		local.listener = nil // the server closes it
+		group.Go(func() error { return local.server.Serve(ctx, listener) })
+	}
+	return group.Wait()
+}
+
+// Close closes the ports that Run has not taken.
+func (l *Local) Close() error {
+	if l == nil {
+		return nil
+	}
+	var errs []error
+	for _, local := range l.listeners {
+		if local.listener != nil {
+			errs = append(errs, local.listener.Close())
+			local.listener = nil
+		}
+	}
+	return errors.Join(errs...)
+}
