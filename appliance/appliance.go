@@ -33,6 +33,7 @@ import (
 	"landfall/appliance/egress"
 	"landfall/appliance/engine"
 	"landfall/appliance/engine/event"
+	"landfall/appliance/integrity"
 	"landfall/appliance/journal"
 	"landfall/appliance/keyring"
 	"landfall/appliance/kube/joining"
@@ -107,6 +108,7 @@ type Appliance struct {
 	doctor     *doctor.Service
 	progress   *progress.Service
 	protection *doctor.Protections
+	integrity  *integrity.Monitor
 	egress     *egress.Rules
 	inbound    *web.Connections
 	refusals   *arrival.Refusals
@@ -286,7 +288,8 @@ func open(ctx context.Context, config config.Config, logger *slog.Logger, versio
 	a.allowed = trust.NewManager(a.policy, a.engine,
 		func() (authn.Keychain, error) { return a.settings.Offered().Keychain("") }, wake, logger)
 	a.setup = a.newSetup(wake)
-	a.protection = &doctor.Protections{
+	a.integrity = integrity.New(a.db, a.engine, logger)
+	a.protection = &doctor.Protections{Data: a.integrity.Finding,
 		Address: a.address, Authenticates: !a.open(), TLS: a.transport != nil, Sandbox: box, Keys: a.keys,
 		Certificates: a.transport.served(), Clients: a.clients.certificates, Trail: a.trail,
 		Clock: clock, Logger: logger,
@@ -451,7 +454,7 @@ func (a *Appliance) tasks() []task {
 	if a.boot != nil {
 		tasks = append(tasks, func(ctx context.Context) error { return a.boot.Serve(ctx, a.bootServer.Serve) })
 	}
-	tasks = append(tasks, a.resumeRotation, a.protection.Run)
+	tasks = append(tasks, a.resumeRotation, a.protection.Run, a.integrity.Run)
 	tasks = append(tasks, a.hosted.tasks()...)
 	return append(tasks, a.kubeServer.tasks()...)
 }

@@ -39,8 +39,8 @@ func (b *blobs) path(sum string) string {
 }
 
 // open opens a blob. It returns an error if the blob's size differs from the size in the
-// description.
-func (b *blobs) open(info FileInfo) (io.ReadSeekCloser, error) {
+// description. damaged returns the error of a read of damaged content.
+func (b *blobs) open(info FileInfo, damaged func(error) error) (io.ReadSeekCloser, error) {
 	size := info.Size
 	if b.ring != nil {
 		size = sealedSize(size)
@@ -59,7 +59,7 @@ func (b *blobs) open(info FileInfo) (io.ReadSeekCloser, error) {
 	if b.ring == nil {
 		return file, nil
 	}
-	return openSealed(b.ring, file, info.Size)
+	return openSealed(b.ring, file, info.Size, damaged)
 }
 
 // Staged is content that was written with DB.Stage and is not a file yet. Small content is in

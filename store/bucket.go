@@ -21,7 +21,8 @@ type Bucket[T any] struct {
 	version  int
 	deepCopy copier // set for a cached bucket
 	cached   bool
-	weight   int // see CachedWeight
+	derived  bool // see Derived
+	weight   int  // see CachedWeight
 }
 
 // Raw is a value that is stored as the JSON text that it holds, like json.RawMessage.
@@ -65,8 +66,15 @@ func (b Bucket[T]) CachedWeight(weight int) Bucket[T] {
 // "/<name>/".
 func (b Bucket[T]) Prefix() string { return b.prefix }
 
-// Get returns the value of a key. It returns ErrNotFound if the key has no value, and
-// *NewerSchemaError if a newer program wrote the value.
+// Derived returns the bucket for values that are derived from others: Get returns ErrNotFound for a
+// damaged value, so that it is derived again.
+func (b Bucket[T]) Derived() Bucket[T] {
+	b.derived = true
+	return b
+}
+
+// Get returns the value of a key. It returns ErrNotFound if the key has no value, *DamagedError if
+// the value is damaged, and *NewerSchemaError if a newer program wrote the value.
 func (b Bucket[T]) Get(tx *Tx, key string) (*T, error) {
 	row := tx.rows.Get(wal.Data, tx.join(b.prefix, key))
 	if row == nil {
@@ -76,10 +84,21 @@ func (b Bucket[T]) Get(tx *Tx, key string) (*T, error) {
 		return b.cachedValue(tx, key, row)
 	}
 	r, err := tx.parse(b.prefix+key, row)
+	if err != nil && b.derivable(err) == nil {
+		return nil, fmt.Errorf("%s%s: %w", b.prefix, key, ErrNotFound)
+	}
 	if err != nil {
 		return nil, err
 	}
 	return b.decode(tx, key, r.value)
+}
+
+// derivable returns nil for a damaged value that can be derived again, else the error.
+func (b Bucket[T]) derivable(err error) error {
+	if b.derived {
+		return SkipDamaged(err)
+	}
+	return err
 }
 
 // cachedValue returns a copy of the cached value of a row. It decodes a row that is not cached. It
@@ -126,7 +145,7 @@ func (b Bucket[T]) Exists(tx *Tx, key string) bool {
 func (b Bucket[T]) Holds(tx *Tx, key string, value *T) (bool, error) {
 	r, ok, err := tx.record(b.prefix, key)
 	if err != nil || !ok {
-		return false, err
+		return false, b.derivable(err)
 	}
 	stored, err := tx.payload(b.prefix+key, b.version, r.value)
 	if err != nil {
@@ -173,9 +192,9 @@ func (b Bucket[T]) Delete(tx *Tx, key string) error {
 	return tx.delete(b.prefix + key)
 }
 
-// Each calls fn with each key that starts with prefix ("" for all) and its value, in key order. If
-// fn returns ErrStop, Each stops and returns nil. Any other error stops it and is returned. fn may
-// write.
+// Each calls fn with each key that starts with prefix ("" for all) and its value, in key order. It
+// skips damaged values: see DB.Damage. If fn returns ErrStop, Each stops and returns nil. Any other
+// error stops it and is returned. fn may write.
 func (b Bucket[T]) Each(tx *Tx, prefix string, fn func(key string, value *T) error) error {
 	return tx.walk(wal.Data, b.prefix+prefix, b.each(tx, fn))
 }
@@ -198,7 +217,7 @@ func (b Bucket[T]) Revisions(tx *Tx, prefix string, fn func(key string, revision
 	return tx.walk(wal.Data, b.prefix+prefix, func(key string, row []byte) error {
 		r, err := tx.parseHeader(key, row)
 		if err != nil {
-			return err
+			return SkipDamaged(err)
 		}
 		return fn(key[len(b.prefix):], r.modified)
 	})
@@ -225,11 +244,11 @@ func (b Bucket[T]) each(tx *Tx, fn func(string, *T) error) func(string, []byte) 
 	return func(key string, row []byte) error {
 		r, err := tx.parse(key, row)
 		if err != nil {
-			return err
+			return SkipDamaged(err)
 		}
 		value, err := b.decode(tx, key[len(b.prefix):], r.value)
 		if err != nil {
-			return err
+			return SkipDamaged(err)
 		}
 		return fn(key[len(b.prefix):], value)
 	}
@@ -263,7 +282,7 @@ func (b Bucket[T]) decode(tx *Tx, key string, stored []byte) (*T, error) {
 		return value, nil
 	}
 	if err := fastjson.UnmarshalOwn(text, value); err != nil {
-		return nil, tx.db.corruptRow(b.prefix+key, err)
+		return nil, tx.db.damaged(b.prefix+key, err)
 	}
 	return value, nil
 }

@@ -94,7 +94,7 @@ func (d Deadlines) walk(tx *Tx, fn func(Deadline) error) error {
 	return tx.walk(wal.Index, d.at, func(key string, _ []byte) error {
 		rest := key[len(d.at):]
 		if len(rest) < timeSize {
-			return tx.db.corruptRow(key, errors.New("the deadline has no time"))
+			return SkipDamaged(tx.db.damaged(key, errors.New("the deadline has no time")))
 		}
 		return fn(Deadline{Key: rest[timeSize:], At: decodeTime(rest[:timeSize])})
 	})

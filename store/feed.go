@@ -193,7 +193,8 @@ func (db *DB) changes(from, to uint64, wants func(string) bool) (changes []Chang
 		for key, entry := cursor.Seek([]byte(logKey(from + 1))); key != nil; key, entry = cursor.Next() {
 			change, err := parseChange(key, entry)
 			if err != nil {
-				return db.corruptRow(fmt.Sprintf("%x of the change log", key), err)
+				// Which row changed is unknown, so the watcher must read all rows again.
+				return fmt.Errorf("%w: %w", ErrCompacted, db.damaged(logName(key), err))
 			}
 			if change.Revision > end {
 				break
@@ -271,6 +272,9 @@ func coalesce(changes []Change) []Change {
 	}
 	return slices.Clone(changes[at:])
 }
+
+// logName names an entry of the change log in errors.
+func logName(key []byte) string { return fmt.Sprintf("the entry %x of the change log", key) }
 
 // compactBatch is the number of log entries that Compact removes per transaction.
 const compactBatch = 1000

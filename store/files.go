@@ -99,12 +99,12 @@ func (f Files) Open(db *DB, key string) (io.ReadSeekCloser, FileInfo, error) {
 		if inline(info) {
 			return inlineFile{bytes.NewReader(content)}, info, nil
 		}
-		file, err := db.blobs.open(info)
+		file, err := db.blobs.open(info, func(err error) error { return db.damaged(f.prefix+key, err) })
 		if err == nil {
 			return file, info, nil
 		}
 		if !errors.Is(err, fs.ErrNotExist) || info.SHA256 == previous {
-			return nil, FileInfo{}, db.corruptRow(f.prefix+key, fmt.Errorf("open the content: %w", err))
+			return nil, FileInfo{}, db.damaged(f.prefix+key, fmt.Errorf("open the content: %w", err))
 		}
 		previous = info.SHA256
 	}
@@ -120,9 +120,9 @@ func (f Files) OpenIn(tx *Tx, key string) (io.ReadSeekCloser, error) {
 	if inline(info) {
 		return inlineFile{bytes.NewReader(bytes.Clone(stored))}, nil
 	}
-	file, err := tx.db.blobs.open(info)
+	file, err := tx.db.blobs.open(info, func(err error) error { return tx.db.damaged(f.prefix+key, err) })
 	if err != nil {
-		return nil, tx.db.corruptRow(f.prefix+key, fmt.Errorf("open the content: %w", err))
+		return nil, tx.db.damaged(f.prefix+key, fmt.Errorf("open the content: %w", err))
 	}
 	return file, nil
 }
@@ -150,7 +150,7 @@ func (f Files) Keys(tx *Tx, prefix string, fn func(key string) error) error {
 // inline content.
 func (f Files) link(tx *Tx, key string, info FileInfo) error {
 	old, _, err := f.read(tx, key)
-	if err != nil && !errors.Is(err, ErrNotFound) {
+	if err != nil && !errors.Is(err, ErrNotFound) && !IsDamaged(err) {
 		return err
 	}
 	if old.SHA256 == info.SHA256 {
@@ -169,7 +169,7 @@ func (f Files) link(tx *Tx, key string, info FileInfo) error {
 func (f Files) unlink(tx *Tx, key string) error {
 	info, _, err := f.read(tx, key)
 	switch {
-	case errors.Is(err, ErrNotFound), err == nil && inline(info):
+	case errors.Is(err, ErrNotFound), IsDamaged(err), err == nil && inline(info):
 		return nil
 	case err != nil:
 		return err
@@ -193,15 +193,15 @@ func (f Files) read(tx *Tx, key string) (FileInfo, []byte, error) {
 	}
 	length, n := binary.Uvarint(rest)
 	if n <= 0 || length > uint64(len(rest)-n) {
-		return FileInfo{}, nil, tx.db.corruptRow(f.prefix+key, errors.New("the file's description is truncated"))
+		return FileInfo{}, nil, tx.db.damaged(f.prefix+key, errors.New("the file's description is truncated"))
 	}
 	description, content := rest[n:n+int(length)], rest[n+int(length):]
 	var info FileInfo
 	if err := json.Unmarshal(description, &info); err != nil {
-		return FileInfo{}, nil, tx.db.corruptRow(f.prefix+key, err)
+		return FileInfo{}, nil, tx.db.damaged(f.prefix+key, err)
 	}
 	if inline(info) && info.Size != int64(len(content)) {
-		return FileInfo{}, nil, tx.db.corruptRow(f.prefix+key, fmt.Errorf("the file has %d of %d bytes", len(content),
+		return FileInfo{}, nil, tx.db.damaged(f.prefix+key, fmt.Errorf("the file has %d of %d bytes", len(content),
 			info.Size))
 	}
 	return info, content, nil

@@ -243,7 +243,7 @@ func (e entry) undo(after []byte) ([]byte, error) {
 
 // History calls fn with each update that changed a selected key, the newest first. If fn returns
 // ErrStop, History stops and returns nil. The history of a key ends where older changes were
-// dropped, or at a change that was made while the history was disabled.
+// dropped or are damaged, or at a change that was made while the history was disabled.
 func (tx *Tx) History(wants func(key string) bool, fn func(*Step) error) error {
 	values := make(map[string][]byte) // values of the selected keys before the changes read so far
 	ended := make(map[string]bool)    // keys whose history has ended
@@ -261,7 +261,9 @@ func (tx *Tx) History(wants func(key string) bool, fn func(*Step) error) error {
 	for key, stored := cursor.SeekBefore(nil); key != nil; key, stored = cursor.Next() {
 		e, err := tx.entry(key, stored)
 		if err != nil {
-			return tx.db.corruptRow(fmt.Sprintf("%x of the change log", key), err)
+			// Its key may be any key, so older values can't be reconstructed.
+			_ = tx.db.damaged(logName(key), err)
+			break
 		}
 		if step == nil || step.First != e.first {
 			if err := flush(); err != nil {
@@ -281,7 +283,11 @@ func (tx *Tx) History(wants func(key string) bool, fn func(*Step) error) error {
 		}
 		change, before, err := tx.reconstruct(e, values)
 		if err != nil {
-			return tx.db.corruptRow(e.Key, fmt.Errorf("reconstruct the value before revision %d: %w", e.Revision, err))
+			if !IsDamaged(err) {
+				_ = tx.db.damaged(logName(key), fmt.Errorf("reconstruct the former value of %s: %w", e.Key, err))
+			}
+			ended[e.Key] = true
+			continue
 		}
 		values[e.Key] = before
 		step.Changes = append(step.Changes, change)
@@ -324,7 +330,7 @@ func (tx *Tx) Rows(prefix string, files bool, fn func(key string, row Row) error
 	return tx.walk(wal.Data, prefix, func(key string, stored []byte) error {
 		r, err := tx.parse(key, stored)
 		if err != nil {
-			return err
+			return SkipDamaged(err)
 		}
 		value := r.value
 		if files {
@@ -381,7 +387,8 @@ func (h *history) count(tx *Tx, revision uint64) error {
 	for key, stored := cursor.Seek([]byte(logKey(h.counted + 1))); key != nil; key, stored = cursor.Next() {
 		change, err := parseChange(key, stored)
 		if err != nil {
-			return tx.db.corruptRow(fmt.Sprintf("%x of the change log", key), err)
+			_ = tx.db.damaged(logName(key), err)
+			continue
 		}
 		if change.Revision > revision {
 			break
@@ -429,7 +436,8 @@ func (h *history) choose(tx *Tx, revision uint64) ([]uint64, error) {
 	for key, stored := cursor.Seek(nil); key != nil; key, stored = cursor.Next() {
 		change, err := parseChange(key, stored)
 		if err != nil {
-			return nil, tx.db.corruptRow(fmt.Sprintf("%x of the change log", key), err)
+			_ = tx.db.damaged(logName(key), err)
+			continue
 		}
 		if change.Revision > revision {
 			break

@@ -140,13 +140,15 @@ type sealedFile struct {
 	size int64 // of the clear content
 	at   int64
 
+	damaged func(error) error // returns the error of a damaged chunk
+
 	chunk  int64 // number of the chunk in clear; -1: none
 	clear  []byte
 	sealed []byte
 }
 
 // openSealed opens a sealed blob of a known clear size. It closes the file if it fails.
-func openSealed(ring *seal.Ring, file *os.File, size int64) (_ *sealedFile, err error) {
+func openSealed(ring *seal.Ring, file *os.File, size int64, damaged func(error) error) (_ *sealedFile, err error) {
 	defer func() {
 		if err != nil {
 			err = errors.Join(fmt.Errorf("%s: %w", file.Name(), err), file.Close())
@@ -160,7 +162,7 @@ func openSealed(ring *seal.Ring, file *os.File, size int64) (_ *sealedFile, err 
 	if err != nil {
 		return nil, err
 	}
-	return &sealedFile{file: file, aead: aead, size: size, chunk: -1}, nil
+	return &sealedFile{file: file, aead: aead, size: size, chunk: -1, damaged: damaged}, nil
 }
 
 // Read implements io.Reader.
@@ -190,7 +192,7 @@ func (f *sealedFile) load(number int64) (err error) {
 	}
 	last := begin+chunkSize >= f.size
 	if f.clear, err = f.aead.Open(f.clear[:0], chunkNonce(number, last), f.sealed[:size], nil); err != nil {
-		return fmt.Errorf("read %s at %d: %w", f.file.Name(), begin, seal.ErrOpen)
+		return f.damaged(fmt.Errorf("read %s at %d: %w", f.file.Name(), begin, seal.ErrOpen))
 	}
 	f.chunk = number
 	return nil

@@ -81,7 +81,7 @@ func (tx *Tx) open(key string, row []byte, r record) (record, error) {
 	var space [256]byte
 	var err error
 	if r.value, err = tx.db.ring.OpenTo(tx.opened, r.value, rowContext(space[:0], key, row)); err != nil {
-		return record{}, tx.db.corruptRow(key, err)
+		return record{}, tx.db.damaged(key, err)
 	}
 	if tx.opened != nil {
 		tx.opened = r.value
@@ -264,6 +264,14 @@ func sealStored(ring, before *seal.Ring, id wal.Bucket, key, value []byte) ([]by
 	return value, nil
 }
 
+// rowName names a row of any bucket in errors.
+func rowName(id wal.Bucket, key string) string {
+	if id == wal.Log {
+		return logName([]byte(key))
+	}
+	return key
+}
+
 // sealedPart returns the sealed part of a stored row, or nil if it has none.
 func sealedPart(id wal.Bucket, value []byte) []byte {
 	at := recordHeader
@@ -346,7 +354,9 @@ func (db *DB) resealBatch(ctx context.Context, id wal.Bucket, after []byte) (las
 			}
 			sealed, err := sealStored(db.ring, db.ring, id, []byte(key), value)
 			if err != nil {
-				return tx.db.corruptRow(key, err)
+				// No key opens the row, so the older key is not needed for it.
+				_ = tx.db.damaged(rowName(id, key), err)
+				continue
 			}
 			if err := tx.set(id, key, sealed); err != nil {
 				return err

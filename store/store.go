@@ -64,6 +64,7 @@
 //	feed.go       Watcher: changes without values; compaction of the change log
 //	valuefeed.go  ValueWatcher: changes of a Versions with values
 //	history.go    History: previous values and notes in the change log
+//	damage.go     damaged rows: noticed, skipped, kept
 //	errors.go     typed errors
 //	wal/          durable commits and snapshots of rows
 //	delta/        encodes a value as the difference from a similar value
@@ -75,10 +76,10 @@ package store
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -135,6 +136,7 @@ type DB struct {
 
 	blobs   blobs
 	decoded *decodedCache
+	damages *damages
 	history *history // nil: no history
 	// versioned is the key prefix of the versioned bucket; "": no bucket.
 	versioned string
@@ -159,6 +161,7 @@ func Open(ctx context.Context, dir string, options Options) (*DB, error) {
 		clock:   options.Clock,
 		grace:   options.BlobGrace,
 		decoded: newDecodedCache(),
+		damages: newDamages(),
 		history: newHistory(options.History),
 		floor:   options.Floor,
 	}
@@ -212,6 +215,7 @@ func (db *DB) Revision() uint64 {
 // Update.
 func (db *DB) View(fn func(*Tx) error) (err error) {
 	defer wal.CatchCorruption(db.path, &err)
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	tx := &Tx{db: db}
 	if err := db.rows.Begin(&tx.rows); err != nil {
 		return err
@@ -234,9 +238,4 @@ func (db *DB) View(fn func(*Tx) error) (err error) {
 // Update returns ErrClosed on a closed database.
 func (db *DB) Update(ctx context.Context, fn func(*Tx) error) error {
 	return db.rows.Update(ctx, update(fn))
-}
-
-// corruptRow returns a *CorruptError for a damaged row.
-func (db *DB) corruptRow(key string, err error) error {
-	return &CorruptError{Path: db.path, Err: fmt.Errorf("key %s: %w", key, err)}
 }

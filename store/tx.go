@@ -214,7 +214,7 @@ func (tx *Tx) parse(key string, row []byte) (record, error) {
 // parseHeader parses a stored row. The value stays sealed.
 func (tx *Tx) parseHeader(key string, row []byte) (record, error) {
 	if len(row) < recordHeader {
-		return record{}, tx.db.corruptRow(key, fmt.Errorf("the row has %d bytes", len(row)))
+		return record{}, tx.db.damaged(key, fmt.Errorf("the row has %d bytes", len(row)))
 	}
 	return record{
 		created:  binary.BigEndian.Uint64(row),
@@ -236,7 +236,7 @@ func newRow(schemaVersion, size int) []byte {
 func (tx *Tx) payload(key string, supported int, value []byte) ([]byte, error) {
 	version, n := binary.Uvarint(value)
 	if n <= 0 {
-		return nil, tx.db.corruptRow(key, errors.New("the value has no schema version"))
+		return nil, tx.db.damaged(key, errors.New("the value has no schema version"))
 	}
 	if version > uint64(supported) {
 		return nil, &NewerSchemaError{Path: tx.db.path, Key: key, Version: int(version), Supported: supported}
@@ -246,7 +246,7 @@ func (tx *Tx) payload(key string, supported int, value []byte) ([]byte, error) {
 
 // put completes a row that newRow started and writes it to the data bucket and to the change log.
 // The caller must not change the row afterwards. Writing the same value is not a change. put does
-// not replace a value with an unsupported schema version.
+// not replace a value with an unsupported schema version. It replaces a damaged row.
 func (tx *Tx) put(key string, supported int, row []byte) error {
 	return tx.write(key, supported, row, false)
 }
@@ -261,14 +261,22 @@ func (tx *Tx) write(key string, supported int, row []byte, again bool) error {
 	old := record{created: next}
 	if oldRow != nil {
 		var err error
-		if old, err = tx.parse(key, oldRow); err != nil {
+		switch old, err = tx.parse(key, oldRow); {
+		case IsDamaged(err):
+			if err := tx.setAside(key, oldRow, err); err != nil {
+				return err
+			}
+			next = tx.Next()
+			old = record{created: next}
+		case err != nil:
 			return err
-		}
-		if _, err := tx.payload(key, supported, old.value); err != nil {
-			return err
-		}
-		if !again && bytes.Equal(old.value, row[recordHeader:]) {
-			return nil
+		default:
+			if _, err := tx.payload(key, supported, old.value); err != nil {
+				return err
+			}
+			if !again && bytes.Equal(old.value, row[recordHeader:]) {
+				return nil
+			}
 		}
 	}
 	binary.BigEndian.PutUint64(row, old.created)
@@ -290,8 +298,15 @@ func (tx *Tx) delete(key string) error {
 	if !tx.rows.Writable() {
 		return writeError(key, ErrReadOnly)
 	}
-	old, ok, err := tx.record("", key)
-	if err != nil || !ok {
+	stored := tx.rows.Get(wal.Data, tx.join(key, ""))
+	if stored == nil {
+		return nil
+	}
+	old, err := tx.parse(key, stored)
+	if IsDamaged(err) {
+		old, err = record{}, tx.setAside(key, stored, err)
+	}
+	if err != nil {
 		return err
 	}
 	if err := tx.remove(wal.Data, key); err != nil {

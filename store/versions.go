@@ -163,11 +163,11 @@ func (v Versions) merge(tx *Tx, r Range, past []KeyValue, fn func(KeyValue) erro
 		}
 		present, err := tx.parse(v.prefix+key, row)
 		if err != nil {
-			return err
+			return SkipDamaged(err)
 		}
 		now, err := v.keyValue(tx, key, present)
 		if err != nil {
-			return err
+			return SkipDamaged(err)
 		}
 		return fn(now)
 	})
@@ -224,7 +224,7 @@ func (v Versions) undo(tx *Tx, r Range, to uint64, states map[string]record,
 		}
 		e, err := tx.entry(at, stored)
 		if err != nil {
-			return tx.db.corruptRow(fmt.Sprintf("%x of the change log", at), err)
+			return compacted(tx.db.damaged(logName(at), err))
 		}
 		if !e.kept {
 			return fmt.Errorf("the change log has no previous value for the change of %s at revision %d: %w", e.Key,
@@ -234,18 +234,17 @@ func (v Versions) undo(tx *Tx, r Range, to uint64, states map[string]record,
 		after, found := states[key]
 		if !found && !e.Deleted {
 			if after, _, err = tx.record("", e.Key); err != nil {
-				return err
+				return compacted(err)
 			}
 		}
 		if !e.Deleted && after.modified != e.Revision {
-			return tx.db.corruptRow(e.Key,
-				fmt.Errorf("the change log contains revision %d, but the row has revision %d",
-					e.Revision,
-					after.modified))
+			return compacted(tx.db.damaged(e.Key, fmt.Errorf(
+				"the change log contains revision %d, but the row has revision %d", e.Revision, after.modified)))
 		}
 		before := e.row
 		if before.value, err = e.undo(after.value); err != nil {
-			return tx.db.corruptRow(e.Key, fmt.Errorf("reconstruct the value before revision %d: %w", e.Revision, err))
+			return compacted(tx.db.damaged(logName(at), fmt.Errorf("reconstruct the former value of %s: %w", e.Key,
+				err)))
 		}
 		states[key] = before
 		if err := fn(e, before, after); err != nil {
@@ -253,6 +252,15 @@ func (v Versions) undo(tx *Tx, r Range, to uint64, states map[string]record,
 		}
 	}
 	return nil
+}
+
+// compacted returns ErrCompacted for an older state that damage makes unreadable. Clients then read
+// the present state.
+func compacted(err error) error {
+	if IsDamaged(err) {
+		return fmt.Errorf("%w: %w", ErrCompacted, err)
+	}
+	return err
 }
 
 // mayConcern reports whether a log entry may concern a row of the range. It parses only the key. It

@@ -41,6 +41,7 @@ type Protections struct {
 	Certificates  *authority.Certificates // nil without TLS
 	Clients       *certificate.Verifier   // nil if programs have no client certificates
 	Trail         *audittrail.Trail
+	Data          func() Finding // whether stored data is damaged; nil: not checked
 	Clock         clockwork.Clock
 	Logger        *slog.Logger
 }
@@ -49,7 +50,11 @@ type Protections struct {
 func (p *Protections) Findings() []Finding {
 	findings := []Finding{p.access(), p.line()}
 	findings = append(findings, p.certificates()...)
-	return append(findings, p.seal(), p.sandbox(), p.trail())
+	findings = append(findings, p.seal(), p.sandbox(), p.trail())
+	if p.Data != nil {
+		findings = append(findings, p.Data())
+	}
+	return findings
 }
 
 // Diagnose returns all findings. It also verifies the audit trail.

@@ -36,6 +36,8 @@ type Overview struct {
 	Attention      []Item `json:"attention"`
 	AttentionTotal int    `json:"attention_total"` // including those above the limit of the list
 	Disk           Disk   `json:"disk"`
+	// Damage lists the stored data that is damaged and left out everywhere.
+	Damage []store.Damage `json:"damage"`
 }
 
 // Installation is a cluster that is being installed.
@@ -97,6 +99,8 @@ func (r *Reader) Overview() (*Overview, error) {
 	shown.AttentionTotal = len(shown.Attention)
 	shown.Attention = shown.Attention[:min(len(shown.Attention), listLimit)]
 	shown.Installations = shown.Installations[:min(len(shown.Installations), listLimit)]
+	damage := r.db.Damage()
+	shown.Damage = damage[:min(len(damage), listLimit)]
 	if shown.Disk, err = r.usage.read(); err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"runtime/debug"
 
 	bolt "go.etcd.io/bbolt"
 )
@@ -129,6 +130,8 @@ func (m *memtable) writeTo(b *bolt.Tx, id Bucket) error {
 // failed commit.
 func (db *DB) updateFile(fn func(*bolt.Tx) error) (err error) {
 	defer CatchCorruption(db.path, &err)
+	defer guardPage()
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	if db.unsynced {
 		file := db.file.file
 		metas := make([]byte, 2*db.file.Info().PageSize)

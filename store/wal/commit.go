@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 )
 
 // Group commit. An update function runs in its caller's goroutine, one at a time, with updateLock
@@ -97,6 +98,7 @@ func (db *DB) run(update Updater) (outcome *group, err error) {
 // call runs an update function. It returns *CorruptError if bbolt finds a damaged page.
 func (db *DB) call(update Updater, state GroupState) (err error) {
 	defer CatchCorruption(db.path, &err)
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	return update.Run(state)
 }
 

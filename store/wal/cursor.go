@@ -23,6 +23,7 @@ type Cursor struct {
 
 // Cursor returns a cursor over a bucket.
 func (tx *Tx) Cursor(bucket Bucket) *Cursor {
+	defer guardPage()
 	return &Cursor{tx: tx, bucket: bucket, base: tx.boltBucket(bucket).Cursor()}
 }
 
@@ -33,7 +34,7 @@ func (c *Cursor) Seek(key []byte) (k, v []byte) {
 	if key == nil {
 		key = []byte{} // find interprets nil as the end
 	}
-	c.key, c.value = c.base.Seek(key)
+	c.seekBase(key)
 	for level := range c.nodes {
 		if list := c.list(level); list != nil {
 			_, c.nodes[level] = list.find(key, nil)
@@ -46,6 +47,25 @@ func (c *Cursor) Seek(key []byte) (k, v []byte) {
 // returned key is nil if no such row exists.
 func (c *Cursor) SeekBefore(key []byte) (k, v []byte) {
 	c.backward = true
+	c.seekBaseBefore(key)
+	for level := range c.nodes {
+		if list := c.list(level); list != nil {
+			c.nodes[level], _ = list.find(key, nil)
+		}
+	}
+	return c.merge()
+}
+
+// seekBase moves the position in the bbolt file to the first row whose key is not smaller.
+func (c *Cursor) seekBase(key []byte) {
+	defer guardPage()
+	c.key, c.value = c.base.Seek(key)
+}
+
+// seekBaseBefore moves the position in the bbolt file to the last row whose key is smaller. A nil
+// key means the last row.
+func (c *Cursor) seekBaseBefore(key []byte) {
+	defer guardPage()
 	if found := key; found == nil {
 		c.key, c.value = c.base.Last()
 	} else if found, _ = c.base.Seek(key); found == nil {
@@ -53,12 +73,16 @@ func (c *Cursor) SeekBefore(key []byte) (k, v []byte) {
 	} else {
 		c.key, c.value = c.base.Prev()
 	}
-	for level := range c.nodes {
-		if list := c.list(level); list != nil {
-			c.nodes[level], _ = list.find(key, nil)
-		}
+}
+
+// stepBase moves the position in the bbolt file by one row.
+func (c *Cursor) stepBase() {
+	defer guardPage()
+	if c.backward {
+		c.key, c.value = c.base.Prev()
+	} else {
+		c.key, c.value = c.base.Next()
 	}
-	return c.merge()
 }
 
 // Next moves to the next row in the direction of the iteration. The returned key is nil at the end.
@@ -119,11 +143,7 @@ func (c *Cursor) step(level int) {
 // skip moves the position of every level that is at the key.
 func (c *Cursor) skip(key []byte) {
 	if c.key != nil && bytes.Equal(c.key, key) {
-		if c.backward {
-			c.key, c.value = c.base.Prev()
-		} else {
-			c.key, c.value = c.base.Next()
-		}
+		c.stepBase()
 	}
 	for level, n := range c.nodes {
 		if n != nil && bytes.Equal(n.key, key) {

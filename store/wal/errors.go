@@ -60,19 +60,37 @@ func (e *CorruptError) Error() string {
 
 func (e *CorruptError) Unwrap() error { return e.Err }
 
-// CatchCorruption converts bbolt's panic about a damaged page to a *CorruptError. It must be
-// deferred. Other panics continue.
+// damagedPage is the value of a panic that a damaged page of the bbolt file caused.
+type damagedPage struct{ reason any }
+
+// guardPage converts a panic of bbolt to a panic with a damagedPage. It must be deferred around
+// reads of the bbolt file. bbolt trusts its pages, so a damaged page causes panics of any kind.
+func guardPage() {
+	if reason := recover(); reason != nil {
+		panic(damagedPage{reason})
+	}
+}
+
+// faultAddress is implemented by the panic about an invalid address, such as one in a damaged page
+// or after the end of a mapped file. See debug.SetPanicOnFault.
+type faultAddress interface{ Addr() uintptr }
+
+// CatchCorruption converts the panic about a damaged page to a *CorruptError. It must be deferred.
+// Other panics continue.
 func CatchCorruption(path string, err *error) {
 	reason := recover()
 	if reason == nil {
 		return
 	}
-	// The prefix is that of bbolt's internal/common.Assert.
-	text, ok := reason.(string)
-	if !ok || !strings.HasPrefix(text, "assertion failed: ") {
+	if guarded, ok := reason.(damagedPage); ok {
+		reason = guarded.reason
+	} else if fault, ok := reason.(faultAddress); !ok || fault.Addr() < 1<<12 {
+		// not a value in the mapped file either: a nil pointer has a small address
 		panic(reason)
 	}
-	*err = &CorruptError{Path: path, Err: errors.New(strings.TrimPrefix(text, "assertion failed: "))}
+	// The prefix is that of bbolt's internal/common.Assert.
+	text := strings.TrimPrefix(fmt.Sprint(reason), "assertion failed: ")
+	*err = &CorruptError{Path: path, Err: fmt.Errorf("a page can't be read: %s", text)}
 }
 
 // WriteError reports that a change was not written to the disk. Reads continue. Writes succeed

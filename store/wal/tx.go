@@ -96,6 +96,7 @@ func (tx *Tx) Get(bucket Bucket, key []byte) []byte {
 			return v.value
 		}
 	}
+	defer guardPage()
 	return tx.boltBucket(bucket).Get(key)
 }
 

@@ -215,7 +215,7 @@ func (k *garbageCollector) stateOf(tx *store.Tx, namespace string, owner metav1.
 		return ownerDeleted, nil
 	}
 	if err != nil {
-		return ownerExists, err
+		return ownerExists, store.SkipDamaged(err) // a damaged owner keeps its dependents
 	}
 	its, err := k.metadata(row.Value)
 	switch {

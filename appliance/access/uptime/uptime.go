@@ -19,7 +19,7 @@ type row struct {
 	SavedAt time.Time     `json:"saved_at"` // by the wall clock
 }
 
-var rows = store.NewBucket[row]("uptime", 1)
+var rows = store.NewBucket[row]("uptime", 1).Derived()
 
 // Counter is a count that the store keeps over restarts. Its methods are safe for concurrent use.
 type Counter struct {

@@ -24,9 +24,9 @@ var (
 	Hosts     = store.NewBucket[Host]("hosts", 1).Cached()          // <infra-env id>/<host id>
 	Reports   = store.NewBucket[json.RawMessage]("reports", 1)      // <infra-env id>/<host id>/<part>
 	// cluster/<id>, host/<infra-env id>/<host id>
-	Validations   = store.NewBucket[json.RawMessage]("validations", 1)
-	RecipeOrigins = store.NewBucket[RecipeOrigin]("recipe-origins", 1) // frozenFrom
-	Payloads      = store.NewBucket[Payload]("payloads", 1)            // <pull spec>
+	Validations   = store.NewBucket[json.RawMessage]("validations", 1).Derived()
+	RecipeOrigins = store.NewBucket[RecipeOrigin]("recipe-origins", 1).Derived() // frozenFrom
+	Payloads      = store.NewBucket[Payload]("payloads", 1).Derived()            // <pull spec>
 
 	ClusterHosts        = store.NewIndex("hosts-by-cluster")      // <cluster id>/<infra-env id>/<host id>
 	ClusterInfraEnvs    = store.NewIndex("infra-envs-by-cluster") // <cluster id>/<infra-env id>

@@ -103,7 +103,7 @@ func (r *Reader) HostTable(wanted func(infraEnv, cluster, host string) bool) ([]
 		return record.Hosts.Revisions(tx, "", func(key string, revision uint64) error {
 			made, err := r.hostRow(tx, key, revision)
 			if err != nil {
-				return err
+				return store.SkipDamaged(err)
 			}
 			row := made.row
 			if wanted != nil && !wanted(row.InfraEnvID, row.ClusterID, row.ID) {
@@ -122,6 +122,9 @@ func (r *Reader) HostTable(wanted func(infraEnv, cluster, host string) bool) ([]
 	return rows, err
 }
 
+// damagedName is shown for the name of a cluster or infra-env whose row is damaged.
+const damagedName = "(damaged)"
+
 // namesIn returns a function that finds the names of an infra-env and of a cluster. It reads each
 // row once.
 func namesIn(tx *store.Tx) func(infraEnv, cluster string) (string, string, error) {
@@ -129,17 +132,23 @@ func namesIn(tx *store.Tx) func(infraEnv, cluster string) (string, string, error
 	return func(infraEnv, cluster string) (string, string, error) {
 		if _, ok := infraEnvs[infraEnv]; !ok {
 			row, err := record.InfraEnvs.Get(tx, infraEnv)
-			if err != nil {
+			if store.SkipDamaged(err) != nil {
 				return "", "", err
 			}
-			infraEnvs[infraEnv] = conv.Value(row.API.Name)
+			infraEnvs[infraEnv] = damagedName
+			if err == nil {
+				infraEnvs[infraEnv] = conv.Value(row.API.Name)
+			}
 		}
 		if _, ok := clusters[cluster]; !ok && cluster != "" {
 			row, err := record.Clusters.Get(tx, cluster)
-			if err != nil {
+			if store.SkipDamaged(err) != nil {
 				return "", "", err
 			}
-			clusters[cluster] = row.API.Name
+			clusters[cluster] = damagedName
+			if err == nil {
+				clusters[cluster] = row.API.Name
+			}
 		}
 		return infraEnvs[infraEnv], clusters[cluster], nil
 	}

@@ -137,12 +137,15 @@ func (r *Reader) ClusterList(withHosts bool, wanted func(*models.Cluster) bool) 
 			if wanted != nil {
 				row, err := record.Clusters.Get(tx, id)
 				if err != nil || !wanted(&row.API) {
-					return err
+					return store.SkipDamaged(err)
 				}
 			}
 			cluster, err := r.renderCluster(tx, id, revision)
+			if err != nil {
+				return store.SkipDamaged(err)
+			}
 			clusters = append(clusters, listed{cluster, id})
-			return err
+			return nil
 		})
 		if err != nil {
 			return err
@@ -247,16 +250,27 @@ func (r *Reader) appendHosts(answer JSON, tx *store.Tx, cluster string) (JSON, e
 	if err != nil {
 		return nil, err
 	}
-	for i, key := range keys {
-		revision, err := record.Hosts.Modified(tx, key)
+	shown := 0
+	for _, key := range keys {
+		with, err := r.appendListed(answer, shown, tx, key)
+		if store.IsDamaged(err) {
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}
-		if answer, err = r.appendHost(separate(answer, i), tx, key, revision); err != nil {
-			return nil, err
-		}
+		answer, shown = with, shown+1
 	}
 	return answer, nil
+}
+
+// appendListed appends the JSON of a host after a number of others.
+func (r *Reader) appendListed(answer JSON, position int, tx *store.Tx, key string) (JSON, error) {
+	revision, err := record.Hosts.Modified(tx, key)
+	if err != nil {
+		return nil, err
+	}
+	return r.appendHost(separate(answer, position), tx, key, revision)
 }
 
 // HostList returns the JSON of an infra-env's hosts with their reports, ordered by id. A missing
@@ -270,10 +284,12 @@ func (r *Reader) HostList(infraEnvID string) (JSON, error) {
 		answer = JSON{[]byte("[")}
 		hosts := 0
 		err := record.Hosts.Revisions(tx, infraEnvID+"/", func(key string, revision uint64) error {
-			var err error
-			answer, err = r.appendHost(separate(answer, hosts), tx, key, revision)
-			hosts++
-			return err
+			with, err := r.appendHost(separate(answer, hosts), tx, key, revision)
+			if err != nil {
+				return store.SkipDamaged(err)
+			}
+			answer, hosts = with, hosts+1
+			return nil
 		})
 		answer = append(answer, []byte("]\n"))
 		return err

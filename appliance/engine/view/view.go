@@ -141,6 +141,9 @@ func (r *Reader) ClusterHosts(clusterID string, withReports bool) ([]*models.Hos
 		}
 		for _, key := range keys {
 			h, err := record.Hosts.Get(tx, key)
+			if store.IsDamaged(err) {
+				continue
+			}
 			if err != nil {
 				return err
 			}

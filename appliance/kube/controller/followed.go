@@ -19,7 +19,7 @@ import (
 
 // followedRows stores the progress of the loop under followedKey. A program that does not know the
 // format, or an older row, only causes a start that reconciles every object.
-var followedRows = store.NewBucket[followed]("controllers", 1)
+var followedRows = store.NewBucket[followed]("controllers", 1).Derived()
 
 const followedKey = "followed"
 

@@ -21,7 +21,7 @@ import (
 )
 
 // stateRows stores the program version and the URL of the last projection under stateKey.
-var stateRows = store.NewBucket[state]("shown", 1)
+var stateRows = store.NewBucket[state]("shown", 1).Derived()
 
 const stateKey = "objects"
 

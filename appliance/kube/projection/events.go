@@ -44,8 +44,8 @@ func projected(event *models.Event) bool {
 func (p eventProjector) Project(tx *store.Tx, touched engine.Touched) error {
 	for _, event := range touched.Events {
 		kind, namespace, name, err := p.involvedObject(tx, touched.Rows, event)
-		if fault.KindOf(err) == fault.NotFound {
-			continue // this change deletes the object of the event
+		if fault.KindOf(err) == fault.NotFound || store.IsDamaged(err) {
+			continue // this change deletes the object of the event, or the object can't be read
 		}
 		if err == nil && name != "" {
 			err = p.write(tx, touched, event, kind, namespace, name)

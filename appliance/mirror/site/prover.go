@@ -298,7 +298,7 @@ func (p *Prover) dropProven(clusterID string) {
 const blobProofLifetime = 7 * 24 * time.Hour
 
 // blobProofs stores the times at which blobs were read completely, by repository and digest.
-var blobProofs = store.NewBucket[time.Time]("mirror-bytes", 1)
+var blobProofs = store.NewBucket[time.Time]("mirror-bytes", 1).Derived()
 
 // provenBlobs implements prover.Proven with the store.
 type provenBlobs struct {

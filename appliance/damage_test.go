@@ -1,0 +1,98 @@
+package appliance_test
+
+import (
+	"bytes"
+	"errors"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	bolt "go.etcd.io/bbolt"
+
+	"landfall/appliance/integrity"
+	"landfall/appliance/overview"
+	"landfall/store"
+	"landfall/web/console"
+)
+
+// damageRow flips a bit of the first row with a prefix in the database of a stopped appliance. It
+// returns the key of the row.
+func damageRow(t *testing.T, dir, prefix string) (key string) {
+	t.Helper()
+	db, err := bolt.Open(filepath.Join(dir, store.FileName), 0o600, &bolt.Options{Timeout: time.Second})
+	require.NoError(t, err)
+	require.NoError(t, db.Update(func(tx *bolt.Tx) error {
+		rows := tx.Bucket([]byte("data"))
+		found, value := rows.Cursor().Seek([]byte(prefix))
+		require.True(t, bytes.HasPrefix(found, []byte(prefix)), prefix)
+		key, value = string(found), bytes.Clone(value)
+		value[len(value)/2+20] ^= 1
+		return rows.Put([]byte(key), value)
+	}))
+	require.NoError(t, db.Close())
+	return key
+}
+
+// TestDamage_eachRowAffectsOnlyItself damages one row of each kind. The appliance starts, lists
+// everything else, and names the row.
+func TestDamage_eachRowAffectsOnlyItself(t *testing.T) {
+	s := newSite(t)
+	s.config.Kubernetes.Enabled = true
+	address, stop := s.start(t)
+	ids := map[string]bool{}
+	for _, name := range []string{"a", "b"} {
+		ids[create(t, address+apiPath+"/clusters", s.newCluster(name))] = true
+		ids[create(t, address+apiPath+"/infra-envs", s.newInfraEnv(name))] = true
+	}
+	stop()
+	whole := s.config.DataDir
+	for _, prefix := range []string{"/clusters/", "/infra-envs/", "/validations/", "/events/", "/recipes/",
+		"/subscriptions/", "/kubernetes/", "/shown/"} {
+		t.Run(prefix, func(t *testing.T) {
+			s.config.DataDir = filepath.Join(t.TempDir(), "data")
+			require.NoError(t, os.CopyFS(s.config.DataDir, os.DirFS(whole)))
+			require.NoError(t, filepath.WalkDir(s.config.DataDir, func(path string, _ os.DirEntry, err error) error {
+				return errors.Join(err, os.Chmod(path, 0o700)) // a copy has other modes
+			}))
+			damaged := damageRow(t, s.config.DataDir, prefix)
+			address, stop := s.start(t)
+			defer stop()
+			for _, list := range []string{"clusters", "infra-envs"} {
+				var shown []struct{ ID string }
+				call(t, http.MethodGet, address+apiPath+"/"+list, nil).read(t, http.StatusOK, &shown)
+				want := 2
+				if prefix == "/"+list+"/" {
+					want = 1
+				}
+				require.Len(t, shown, want, list)
+				for _, each := range shown {
+					require.True(t, ids[each.ID])
+				}
+			}
+			eventually(t, "the Kubernetes API is ready", func() bool {
+				return call(t, http.MethodGet, address+"/readyz", nil).status == http.StatusOK
+			})
+			require.Equal(t, http.StatusOK, call(t, http.MethodGet, address+console.HostsRoute, nil).status)
+			switch prefix {
+			case "/clusters/", "/infra-envs/":
+				eventually(t, "the damage is on the overview", func() bool {
+					var shown overview.Overview
+					call(t, http.MethodGet, address+console.OverviewRoute, nil).read(t, http.StatusOK, &shown)
+					return len(shown.Damage) == 1 && shown.Damage[0].Key == damaged
+				})
+				kind := map[string]string{"/clusters/": "cluster_id", "/infra-envs/": "infra_env_id"}[prefix]
+				id := strings.TrimPrefix(damaged, prefix)
+				eventually(t, "there is an event", func() bool {
+					events := call(t, http.MethodGet, address+apiPath+"/events?"+kind+"="+id, nil)
+					return bytes.Contains(events.body, []byte(integrity.Event))
+				})
+				got := call(t, http.MethodGet, address+apiPath+prefix+id, nil)
+				requireRefusal(t, got, http.StatusInternalServerError, damaged, "landfall check")
+			}
+		})
+	}
+}
