@@ -16,12 +16,15 @@ import (
 	"landfall/appliance/hosted"
 	"landfall/appliance/hosted/arm"
 	"landfall/web"
+	"landfall/web/clustersservice"
 	"landfall/web/operation"
 	"landfall/web/rp"
 )
 
 // Operations returns the operations of all APIs.
-func Operations(s *hosted.Service) []operation.Operation { return rp.Operations(s.Provider) }
+func Operations(s *hosted.Service) []operation.Operation {
+	return slices.Concat(rp.Operations(s.Provider), clustersservice.Operations(s.Provider))
+}
 
 // Spelling gives the paths of the APIs their usual spelling.
 func Spelling(path string) string { return arm.CanonicalPath(path) }
@@ -44,6 +47,7 @@ func Listen(ctx context.Context, s *hosted.Service, limit *web.Connections, opti
 		operations []operation.Operation
 	}{
 		{"8443", slices.Concat(rp.Operations(s.Provider), rp.LocalOperations())},
+		{"8001", clustersservice.Operations(s.Provider)},
 	} {
 		listener, err := limit.Listen(ctx, net.JoinHostPort("127.0.0.1", api.port))
 		if err != nil {

@@ -1,0 +1,251 @@
+package provider
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"landfall/appliance/hosted/arm"
+	"landfall/appliance/hosted/bundle"
+	"landfall/appliance/hosted/controlplane"
+	"landfall/appliance/hosted/record"
+	"landfall/store"
+)
+
+func TestNodePool_waitsForAgents(t *testing.T) {
+	s := withManagement(t)
+	s.put("edge1", plain)
+	s.bringUp("edge1")
+	result := s.putPool("edge1", "NP1", poolBody)
+	p := s.pool("edge1", "np1")
+	require.Equal(t, record.Accepted, p.State)
+	s.report(p.Bundle, waiting("NodePool", "AllMachinesReady", "no agents"))
+	p = s.pool("edge1", "np1")
+	require.Equal(t, record.Provisioning, p.State)
+	contains(t, p.Reason, "0 of 2 nodes", "profile large", "namespace hall-2", "no agents")
+	s.report(p.Bundle, nodes(1, 1))
+	contains(t, s.pool("edge1", "np1").Reason, "1 of 2 nodes")
+	s.report(p.Bundle, nodes(1, 2))
+	p = s.pool("edge1", "np1")
+	require.Equal(t, record.Succeeded, p.State)
+	require.EqualValues(t, 2, p.Observed.NodesReady)
+	require.Equal(t, record.Succeeded, s.operation(result.Operation.ID).Status)
+}
+
+func TestNodePool_scaling(t *testing.T) {
+	s := withManagement(t)
+	s.put("edge1", plain)
+	s.bringUp("edge1")
+	s.putPool("edge1", "np1", poolBody)
+	p := s.pool("edge1", "np1")
+	s.report(p.Bundle, nodes(1, 2))
+	patch := func(body string) {
+		t.Helper()
+		_, err := s.PatchNodePool(t.Context(), s.caller, s.poolID("edge1", "NP1"), document(body))
+		require.NoError(t, err)
+	}
+	patch(`{"properties":{"replicas":3}}`)
+	require.EqualValues(t, 2, s.bundle(p.Bundle).Version)
+	s.report(p.Bundle, nodes(2, 2))
+	require.Equal(t, record.Updating, s.pool("edge1", "np1").State)
+	s.report(p.Bundle, nodes(2, 3))
+	require.Equal(t, record.Succeeded, s.pool("edge1", "np1").State)
+	patch(`{"properties":{"autoScaling":{"min":1,"max":5}}}`)
+	require.Nil(t, s.pool("edge1", "np1").Document["properties"].(map[string]any)["replicas"])
+	s.report(p.Bundle, nodes(3, 3))
+	patch(`{"properties":{"replicas":1}}`)
+	require.Nil(t, s.pool("edge1", "np1").Document["properties"].(map[string]any)["autoScaling"])
+}
+
+func TestNodePool_newOneOfSameNameHasNewBundle(t *testing.T) {
+	s := withManagement(t)
+	s.put("edge1", plain)
+	s.putPool("edge1", "np1", poolBody)
+	first := s.pool("edge1", "np1").Bundle
+	_, err := s.DeleteNodePool(t.Context(), s.caller, s.poolID("edge1", "np1"))
+	require.NoError(t, err)
+	_, err = s.DeleteNodePool(t.Context(), s.caller, s.poolID("edge1", "np1"))
+	require.Equal(t, arm.CodeConflict, code(err))
+	s.remove(first)
+	require.Nil(t, s.pool("edge1", "np1"))
+	s.putPool("edge1", "np1", poolBody)
+	require.NotEqual(t, first, s.pool("edge1", "np1").Bundle, "the ID of a tombstone is never used again")
+	none, err := s.DeleteNodePool(t.Context(), s.caller, s.poolID("absent", "np1"))
+	require.NoError(t, err)
+	require.Nil(t, none)
+}
+
+func TestNodePool_badRequests(t *testing.T) {
+	s := withManagement(t)
+	s.put("edge1", `{"location":"site","properties":{"version":{"id":"4.19.3"}}}`)
+	put := func(cluster, body string) error {
+		_, err := s.PutNodePool(t.Context(), s.caller, s.poolID(cluster, "np1"), document(body))
+		return err
+	}
+	contains(t, put("edge1", `{"location":"a","properties":{"platform":{"vmSize":"huge"}}}`).Error(), "large, small")
+	contains(t, put("edge1", `{"location":"a","properties":{"platform":{"vmSize":"large"},"version":{"id":"4.19.7"}}}`).
+		Error(), "update the cluster first")
+	require.Equal(t, arm.CodeResourceNotFound, code(put("absent", poolBody)))
+	c := s.cluster("edge1")
+	s.report(c.Namespaces)
+	s.report(c.Control)
+	require.Equal(t, arm.CodeConflict, code(put("edge1", poolBody)), "the cluster is being provisioned")
+	require.Nil(t, s.pool("edge1", "np1"))
+}
+
+func TestExternalAuth_changesHostedCluster(t *testing.T) {
+	s := withManagement(t)
+	s.put("edge1", plain)
+	s.bringUp("edge1")
+	id := s.id("edge1")
+	id.Child, id.ChildType = "sso", arm.ExternalAuths
+	result, err := s.PutExternalAuth(t.Context(), s.caller, id, document(`{"properties":{
+		"issuer":{"url":"https://sso.example.com","audiences":["a"]},
+		"claim":{"mappings":{"username":{"claim":"email"}}}}}`), false)
+	require.NoError(t, err)
+	require.True(t, result.Created)
+	c := s.cluster("edge1")
+	control := s.bundle(c.Control)
+	require.EqualValues(t, 2, control.Version)
+	contains(t, string(control.Manifests[len(control.Manifests)-1]), "https://sso.example.com")
+	s.report(c.Control, available(2, "4.19.7"))
+	shown, err := s.ShowChild(id)
+	require.NoError(t, err)
+	require.Equal(t, record.Succeeded, shown.Text("properties.provisioningState"))
+	_, err = s.DeleteExternalAuth(t.Context(), s.caller, id)
+	require.NoError(t, err)
+	require.EqualValues(t, 3, s.bundle(c.Control).Version)
+	s.report(c.Control, available(3, "4.19.7"))
+	_, err = s.ShowChild(id)
+	require.Equal(t, arm.CodeResourceNotFound, code(err))
+}
+
+// credential returns the last request for a credential.
+func (s *site) credential(cluster string) (found *record.Credential) {
+	s.t.Helper()
+	c := s.cluster(cluster)
+	require.NoError(s.t, s.DB.View(func(tx *store.Tx) error {
+		all, err := record.Credentials(tx, c.CID)
+		if len(all) > 0 {
+			found = all[len(all)-1]
+		}
+		return err
+	}))
+	return found
+}
+
+func TestCredential_isIssuedAndRevoked(t *testing.T) {
+	s := withManagement(t)
+	s.put("edge1", plain)
+	s.bringUp("edge1")
+	operation, err := s.RequestCredential(t.Context(), s.caller, s.id("edge1"), "")
+	require.NoError(t, err)
+	credential := s.credential("edge1")
+	s.report(credential.Bundle, feedback{kind: "CertificateSigningRequest",
+		texts: map[string]string{"certificate": "Q0VSVA=="}})
+	require.Equal(t, record.Accepted, s.operation(operation.ID).Status, "the CA is missing")
+	s.report(credential.Bundle, feedback{kind: "CertificateSigningRequest",
+		texts: map[string]string{"certificate": "Q0VSVA=="}},
+		feedback{kind: "Secret", texts: map[string]string{"ca": "Q0E="}})
+	require.Equal(t, record.Succeeded, s.operation(operation.ID).Status)
+	result, err := s.Result(s.subscription, operation.ID, s.caller)
+	require.NoError(t, err)
+	contains(t, result.Credential.Kubeconfig, "https://api.edge1.hosted.example.com:30123", "Q0VSVA==", "Q0E=",
+		"client-key-data")
+	require.Equal(t, start.Add(credentialTime), result.Credential.Expires)
+	require.True(t, s.bundle(credential.Bundle).Deleting(), "it is not needed any more")
+	require.Equal(t, controlplane.OrphanOption(), s.bundle(credential.Bundle).DeleteOption)
+
+	revocation, err := s.RevokeCredentials(t.Context(), s.caller, s.id("edge1"))
+	require.NoError(t, err)
+	for _, again := range []func() error{
+		func() error { _, err := s.RevokeCredentials(t.Context(), s.caller, s.id("edge1")); return err },
+		func() error { _, err := s.RequestCredential(t.Context(), s.caller, s.id("edge1"), ""); return err },
+	} {
+		err := again()
+		require.Equal(t, arm.CodeConflict, code(err))
+		_, ok := errors.AsType[*RevokingError](err)
+		require.True(t, ok)
+	}
+	c := s.cluster("edge1")
+	s.report(c.Revocation, feedback{kind: "CertificateRevocationRequest", generation: 1,
+		status: `{"conditions":[{"type":"PreviousCertificatesRevoked","status":"True"}]}`})
+	require.Equal(t, record.Succeeded, s.operation(revocation.ID).Status)
+	require.Equal(t, "revoked", s.credential("edge1").Status)
+	require.Empty(t, s.credential("edge1").Kubeconfig)
+}
+
+func TestCredential_requestIsCanceledByRevocation(t *testing.T) {
+	s := withManagement(t)
+	s.put("edge1", plain)
+	s.bringUp("edge1")
+	nothing, err := s.RevokeCredentials(t.Context(), s.caller, s.id("edge1"))
+	require.NoError(t, err)
+	require.Equal(t, record.Succeeded, s.operation(nothing.ID).Status, "there is none to revoke")
+	operation, err := s.RequestCredential(t.Context(), s.caller, s.id("edge1"), "")
+	require.NoError(t, err)
+	_, err = s.RevokeCredentials(t.Context(), s.caller, s.id("edge1"))
+	require.NoError(t, err)
+	require.Equal(t, record.Canceled, s.operation(operation.ID).Status)
+}
+
+func csr(t *testing.T, name string) string {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	raw, err := x509.CreateCertificateRequest(rand.Reader,
+		&x509.CertificateRequest{Subject: pkix.Name{CommonName: name}}, key)
+	require.NoError(t, err)
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: raw}))
+}
+
+func TestCredential_ofClientsKeyHasNoPrivateKey(t *testing.T) {
+	s := withManagement(t)
+	s.put("edge1", plain)
+	s.bringUp("edge1")
+	for _, bad := range []string{"x", csr(t, "system:admin"), csr(t, controlplane.CredentialUser+"a") + "x"} {
+		_, err := s.RequestCredential(t.Context(), s.caller, s.id("edge1"), bad)
+		require.Equal(t, arm.CodeInvalidContent, code(err))
+	}
+	operation, err := s.RequestCredential(t.Context(), s.caller, s.id("edge1"), csr(t, controlplane.CredentialUser+"a"))
+	require.NoError(t, err)
+	s.report(s.credential("edge1").Bundle, feedback{kind: "CertificateSigningRequest",
+		texts: map[string]string{"certificate": "Q0VSVA=="}}, feedback{kind: "Secret",
+		texts: map[string]string{"ca": "Q0E="}})
+	result, err := s.Result(s.subscription, operation.ID, s.caller)
+	require.NoError(t, err)
+	require.NotContains(t, result.Credential.Kubeconfig, "client-key-data")
+}
+
+func TestManagement_isNotRemovedWithClusters(t *testing.T) {
+	s := withManagement(t)
+	s.put("edge1", plain)
+	err := s.RemoveManagement(t.Context(), "mc1")
+	contains(t, err.Error(), "edge1")
+	_, err = s.AddManagement(t.Context(), record.Management{Consumer: "mc1", BaseDomain: "a.b", Address: "x"})
+	contains(t, err.Error(), "already")
+	for _, bad := range []record.Management{{Consumer: "mc2", BaseDomain: "x"}, {Consumer: "mc2", BaseDomain: "a.b"},
+		{Consumer: "mc2", BaseDomain: "a.b", Publish: "x"}, {Consumer: "MC", BaseDomain: "a.b", Address: "x"},
+		{Consumer: "mc2", BaseDomain: "a.b", Address: "x", PodNetworks: []string{"1.2.3.4"}}} {
+		_, err := s.AddManagement(t.Context(), bad)
+		require.Error(t, err)
+	}
+	_, err = s.DeleteCluster(t.Context(), s.caller, s.id("edge1"))
+	require.NoError(t, err)
+	c := s.cluster("edge1")
+	s.remove(c.Control)
+	s.remove(c.Namespaces)
+	require.NoError(t, s.RemoveManagement(t.Context(), "mc1"))
+	require.NoError(t, s.DB.View(func(tx *store.Tx) error {
+		_, err := bundle.GetConsumer(tx, "mc1")
+		require.ErrorIs(t, err, bundle.ErrNotFound)
+		return nil
+	}))
+}
