@@ -74,6 +74,7 @@ require (
 	github.com/ProtonMail/go-crypto v1.5.2
 	github.com/google/go-tpm v0.9.8
 	github.com/landlock-lsm/go-landlock v0.11.0
+	github.com/mochi-mqtt/server/v2 v2.7.9
 )
 
 require (
@@ -83,9 +84,11 @@ require (
 	github.com/go-openapi/swag v0.27.1 // indirect
 	github.com/go-webauthn/x v0.3.1 // indirect
 	github.com/golang-jwt/jwt/v5 v5.3.1 // indirect
+	github.com/gorilla/websocket v1.5.4-0.20250319132907-e064f32e3674 // indirect
 	github.com/onsi/ginkgo/v2 v2.32.0 // indirect
 	github.com/onsi/gomega v1.40.0 // indirect
 	github.com/philhofer/fwd v1.2.0 // indirect
+	github.com/rs/xid v1.4.0 // indirect
 	github.com/tidwall/pretty v1.2.1 // indirect
 	github.com/tinylib/msgp v1.6.4 // indirect
 	gopkg.in/evanphx/json-patch.v4 v4.13.0 // indirect

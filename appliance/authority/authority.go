@@ -68,17 +68,21 @@ type Authority struct {
 // The file with the key is written first and contains the certificate as well. After a crash, the
 // authority is thus either complete or missing.
 func LoadOrCreate(dir string, box *sitekey.Box) (*Authority, error) {
-	public := filepath.Join(dir, FileName)
-	sealed, err := os.ReadFile(filepath.Join(dir, KeyFileName))
+	return loadOrCreate(dir, FileName, KeyFileName, x509.ExtKeyUsageServerAuth, box)
+}
+
+func loadOrCreate(dir, fileName, keyFileName string, usage x509.ExtKeyUsage, box *sitekey.Box) (*Authority, error) {
+	public, keyFile := filepath.Join(dir, fileName), filepath.Join(dir, keyFileName)
+	sealed, err := os.ReadFile(keyFile)
 	var a *Authority
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		if _, err := os.Stat(public); !errors.Is(err, fs.ErrNotExist) {
 			return nil, fmt.Errorf("%w: %s is missing, but %s exists; restore the missing file from a backup, or "+
 				"remove %s to get a new authority, which all hosts and people must then trust", ErrUnusable,
-				filepath.Join(dir, KeyFileName), FileName, FileName)
+				keyFile, fileName, fileName)
 		}
-		if a, err = create(dir, box); err != nil {
+		if a, err = create(keyFile, usage, box); err != nil {
 			return nil, fmt.Errorf("create the appliance's certificate authority: %w", err)
 		}
 	case err != nil:
@@ -86,8 +90,7 @@ func LoadOrCreate(dir string, box *sitekey.Box) (*Authority, error) {
 	default:
 		if a, err = parse(sealed, box); err != nil {
 			return nil, fmt.Errorf("%w: %s: %w; restore the file from a backup, or remove it and %s to get a new "+
-				"authority, which all hosts and people must then trust", ErrUnusable, filepath.Join(dir, KeyFileName),
-				err, FileName)
+				"authority, which all hosts and people must then trust", ErrUnusable, keyFile, err, fileName)
 		}
 	}
 	if present, err := os.ReadFile(public); err == nil && bytes.Equal(present, a.PEM()) {
@@ -101,10 +104,10 @@ func LoadOrCreate(dir string, box *sitekey.Box) (*Authority, error) {
 
 // create creates an authority and writes the file with its key.
 //
-// The certificate may sign server certificates only, and no other authorities. It has no name
+// The certificate may sign certificates of one usage only, and no other authorities. It has no name
 // constraints: the addresses and names of a site change, and a constraint could not be widened on
 // the hosts that already trust the certificate.
-func create(dir string, box *sitekey.Box) (*Authority, error) {
+func create(keyFile string, usage x509.ExtKeyUsage, box *sitekey.Box) (*Authority, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, err
@@ -117,7 +120,7 @@ func create(dir string, box *sitekey.Box) (*Authority, error) {
 		SerialNumber: newSerial(), Subject: name, NotBefore: notBefore, NotAfter: notAfter,
 		IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true,
 		KeyUsage:    x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		ExtKeyUsage: []x509.ExtKeyUsage{usage},
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
@@ -136,7 +139,7 @@ func create(dir string, box *sitekey.Box) (*Authority, error) {
 	if err != nil {
 		return nil, err
 	}
-	return a, durable.WriteFile(filepath.Join(dir, KeyFileName), content, 0o600)
+	return a, durable.WriteFile(keyFile, content, 0o600)
 }
 
 // authorityName returns a name that differs between appliances, so that a browser can hold the

@@ -116,6 +116,12 @@ func Get(tx *store.Tx, id string) (*Bundle, error) {
 	return b, found(err, "bundle", id)
 }
 
+// Revision returns the store's revision at which a bundle last changed.
+func Revision(tx *store.Tx, id string) (uint64, error) {
+	revision, err := rows.Modified(tx, id)
+	return revision, found(err, "bundle", id)
+}
+
 // found replaces the store's error for a missing row.
 func found(err error, kind, name string) error {
 	if errors.Is(err, store.ErrNotFound) {

@@ -1,0 +1,157 @@
+package broker_test
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"landfall/appliance/hosted/broker"
+	"landfall/appliance/hosted/bundle"
+	"landfall/appliance/hosted/cloudevent"
+	"landfall/appliance/simulate/workagent"
+	"landfall/store"
+)
+
+func TestBroker_messagesInBothDirections(t *testing.T) {
+	s := newSite(t)
+	config, issued := s.issue("mc1")
+	agent, session := s.start("mc1", config)
+	require.Equal(t, "mc1", session.Consumer)
+	hello := s.receive()
+	require.Equal(t, cloudevent.ResyncRequest, hello.Action)
+	require.NoError(t, session.Send(t.Context(), spec("mc1", "b1", 1)))
+	status := s.receive()
+	require.Equal(t, cloudevent.Status, status.SubResource)
+	require.Equal(t, "b1", status.ResourceID)
+	require.Equal(t, 1, agent.Known())
+	connection := s.Connections()["mc1"]
+	require.True(t, connection.Subscribed)
+	require.NotEmpty(t, connection.Remote)
+	require.NoError(t, s.db.View(func(tx *store.Tx) error {
+		all, err := broker.ListCredentials(tx, "mc1")
+		require.Len(t, all, 1)
+		require.Equal(t, issued.Serial, all[0].Serial)
+		require.False(t, all[0].Used.IsZero())
+		return err
+	}))
+}
+
+func TestBroker_failedCommitIsRepeated(t *testing.T) {
+	s := newSite(t)
+	config, _ := s.issue("mc1")
+	_, session := s.start("mc1", config)
+	s.receive()
+	s.handler.setFail(errors.New("the disk is full"))
+	require.NoError(t, session.Send(t.Context(), spec("mc1", "b1", 1)))
+	first := s.receive()
+	second := s.receive()
+	require.Equal(t, first, second, "the agent sends it again")
+	s.handler.setFail(nil)
+	require.Equal(t, first, s.receive())
+	require.NoError(t, session.Send(t.Context(), spec("mc1", "b2", 1)))
+	require.Equal(t, "b2", s.receive().ResourceID, "the session continues")
+}
+
+func TestBroker_plainTextIsRefused(t *testing.T) {
+	s := newSite(t)
+	conn, err := net.Dial("tcp", s.Address().String())
+	require.NoError(t, err)
+	defer conn.Close()
+	_, err = conn.Write([]byte("\x10\x0f\x00\x04MQTT\x05\x02\x00\x3c\x00\x00\x02a1"))
+	require.NoError(t, err)
+	require.NoError(t, conn.SetReadDeadline(time.Now().Add(time.Minute)))
+	answer := make([]byte, 64)
+	n, _ := conn.Read(answer)
+	require.NotEqual(t, byte(0x20), answer[0], "no CONNACK; got %d bytes", n)
+	config, _ := s.issue("mc1")
+	config.Certificates = nil
+	agent := workagent.NewAgent("mc1", workagent.NewCluster(nil), s.clock, 0)
+	require.Error(t, agent.Session(t.Context(), workagent.Options{Address: s.Address().String(), TLS: config}),
+		"no client certificate")
+	old := &tls.Config{RootCAs: s.roots, MaxVersion: tls.VersionTLS11}
+	_, err = tls.Dial("tcp", s.Address().String(), old)
+	require.Error(t, err)
+	require.Empty(t, s.Connections())
+}
+
+func TestBroker_topicsOfOthersAreRefused(t *testing.T) {
+	s := newSite(t)
+	config, _ := s.issue("mc1")
+	other, _ := s.issue("mc2")
+	_, session := s.start("mc2", other)
+	s.receive()
+	// An agent that is configured as mc2, with the certificate of mc1.
+	wrong := workagent.NewAgent("mc2", workagent.NewCluster(nil), s.clock, 0)
+	err := wrong.Session(t.Context(), workagent.Options{Address: s.Address().String(), TLS: config})
+	require.ErrorContains(t, err, "refused the subscription (codes [135])")
+	require.NoError(t, session.Context().Err(), "the session of mc2 with the same client ID continues")
+	require.Contains(t, s.Connections(), "mc2")
+	require.NoError(t, session.Send(t.Context(), spec("mc2", "b1", 1)))
+	require.Equal(t, "b1", s.receive().ResourceID)
+}
+
+func TestBroker_expiredRotatedRemovedCertificates(t *testing.T) {
+	s := newSite(t)
+	first, issued := s.issue("mc1")
+	_, session := s.start("mc1", first)
+	s.receive()
+	second, _ := s.issue("mc1")
+	require.NoError(t, s.credentials.Revoke(t.Context(), "mc1", issued.Serial, false))
+	s.Disconnect("mc1")
+	<-session.Context().Done()
+	require.Eventually(t, func() bool {
+		return strings.Contains(s.Refusals()["mc1"].Reason, "was revoked")
+	}, time.Minute, 5*time.Millisecond, "the agent tries again with the revoked certificate")
+	_, session = s.start("mc1", second)
+	s.receive()
+	require.Empty(t, s.Refusals())
+	require.NoError(t, s.credentials.Revoke(t.Context(), "mc1", "", true))
+	require.Error(t, s.credentials.Revoke(t.Context(), "mc1", "1234", false), "no such certificate")
+	s.Disconnect("mc1")
+	<-session.Context().Done()
+
+	config, _ := s.issue("mc2")
+	require.NoError(t, s.db.Update(t.Context(), func(tx *store.Tx) error { return bundle.DeleteConsumer(tx, "mc2") }))
+	agent := workagent.NewAgent("mc2", workagent.NewCluster(nil), s.clock, 0)
+	require.Error(t, agent.Session(t.Context(), workagent.Options{Address: s.Address().String(), TLS: config}))
+	require.Contains(t, s.Refusals()["mc2"].Reason, "was removed")
+}
+
+func TestBroker_takeoverStormIsCounted(t *testing.T) {
+	s := newSite(t)
+	config, _ := s.issue("mc1")
+	s.start("mc1", config)
+	agent, _ := s.start("mc1", config)
+	for range 4 {
+		s.session()
+	}
+	connection := s.Connections()
+	require.LessOrEqual(t, len(connection), 1, "one session of a consumer at a time")
+	require.Eventually(t, func() bool { return s.Connections()["mc1"].Replaced >= 3 }, time.Minute, time.Millisecond)
+	require.Zero(t, agent.Known())
+}
+
+// The MQTT server drops messages beyond 8,192 without an error.
+func TestBroker_tenThousandMessagesAreDelivered(t *testing.T) {
+	const count = 10_000
+	s := newSite(t)
+	config, _ := s.issue("mc1")
+	agent, session := s.start("mc1", config)
+	s.receive()
+	go func() {
+		for range count {
+			<-s.handler.received
+		}
+	}()
+	for i := range count {
+		require.NoError(t, session.Send(t.Context(), spec("mc1", fmt.Sprintf("b%d", i), 1)))
+	}
+	require.Eventually(t, func() bool { return agent.Known() == count }, time.Minute, time.Millisecond)
+	require.LessOrEqual(t, s.Connections()["mc1"].Waiting, broker.Window)
+}

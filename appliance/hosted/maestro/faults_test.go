@@ -1,0 +1,503 @@
+package maestro
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"landfall/appliance/fault"
+	"landfall/appliance/hosted/broker"
+	"landfall/appliance/hosted/bundle"
+	"landfall/appliance/hosted/cloudevent"
+	"landfall/appliance/simulate/workagent"
+	"landfall/store"
+)
+
+// faults are what can go wrong between an appliance and a management cluster. deleted are the
+// hosted clusters that a person deleted: no other one may be deleted.
+var faults = []struct {
+	name    string
+	deleted []string
+	run     func(t *testing.T, s *site)
+}{
+	{"broker not listening at create", nil, func(t *testing.T, s *site) {
+		id := s.create("c1")
+		s.connect()
+		require.Equal(t, "1", s.release("c1"))
+		require.EqualValues(t, 1, s.status(id).ResourceVersion)
+	}},
+	{"broker dies between PUBACK and commit", nil, func(t *testing.T, s *site) {
+		id := s.create("c1")
+		s.toService = func(messages []cloudevent.Message) []cloudevent.Message {
+			return slices.DeleteFunc(messages, func(m cloudevent.Message) bool {
+				event, err := cloudevent.Parse(m)
+				return err == nil && event.SubResource == cloudevent.Status
+			})
+		}
+		s.connect()
+		require.Nil(t, s.status(id), "the status is lost")
+		s.toService = nil
+		s.restart()
+		s.connect()
+		require.NotNil(t, s.status(id), "the request for statuses brings it again")
+	}},
+	{"appliance killed before, between and after row, publish, PUBACK", nil, func(t *testing.T, s *site) {
+		id := s.create("c1") // killed after the commit
+		s.restart()
+		s.dial()
+		d := s.service.delivery("mc1")
+		require.NoError(t, d.sendAll(context.Background())) // killed after publish
+		s.restart()
+		s.connect()
+		require.Equal(t, "1", s.release("c1"))
+		s.edit(id, "2")
+		s.settle()
+		s.restart()
+		s.connect()
+		require.Equal(t, "2", s.release("c1"))
+		require.EqualValues(t, 2, s.status(id).ResourceVersion)
+	}},
+	{"agent never connected: 7 days of edits, then one resync", nil, func(t *testing.T, s *site) {
+		var ids []string
+		for i := range 20 {
+			ids = append(ids, s.create(fmt.Sprintf("c%d", i)))
+		}
+		for day := range 7 {
+			s.clock.Advance(24 * time.Hour)
+			for _, id := range ids {
+				s.edit(id, fmt.Sprintf("day %d", day))
+			}
+		}
+		s.connect()
+		require.Equal(t, len(ids), s.specs, "each bundle once")
+		require.Equal(t, "day 6", s.release("c7"))
+	}},
+	{"agent offline for days with 30 updates: only the last version is sent", nil, func(t *testing.T, s *site) {
+		id := s.create("c1")
+		s.connect()
+		s.cut()
+		before := s.specs
+		for i := range 30 {
+			s.clock.Advance(6 * time.Hour)
+			s.edit(id, fmt.Sprint(i))
+		}
+		s.connect()
+		require.Equal(t, before+1, s.specs)
+		require.Equal(t, "29", s.release("c1"))
+		require.EqualValues(t, 31, s.status(id).ResourceVersion)
+	}},
+	{"agent killed and restarted (empty cache)", nil, func(t *testing.T, s *site) {
+		id := s.create("c1")
+		s.create("c2")
+		s.connect()
+		before := s.status(id)
+		s.restartAgent(0)
+		s.connect()
+		require.Equal(t, 4, s.specs, "all rows are sent")
+		require.Equal(t, before.ResourceVersion, s.status(id).ResourceVersion, "no status is lost")
+	}},
+	{"duplicate spec", nil, func(t *testing.T, s *site) {
+		s.toAgent = func(messages []cloudevent.Message) []cloudevent.Message { return append(messages, messages...) }
+		id := s.create("c1")
+		s.connect()
+		require.EqualValues(t, 1, s.status(id).ResourceVersion)
+	}},
+	{"duplicate status", nil, func(t *testing.T, s *site) {
+		s.toService = func(messages []cloudevent.Message) []cloudevent.Message { return append(messages, messages...) }
+		id := s.create("c1")
+		s.connect()
+		require.EqualValues(t, 1, s.status(id).ResourceVersion)
+	}},
+	{"specs out of order", nil, func(t *testing.T, s *site) {
+		id := s.create("c1")
+		s.connect()
+		var kept []cloudevent.Message
+		s.toAgent = func(messages []cloudevent.Message) []cloudevent.Message {
+			kept = append(kept, messages...)
+			return nil
+		}
+		s.edit(id, "2")
+		s.settle()
+		s.edit(id, "3")
+		s.settle()
+		s.toAgent = nil
+		slices.Reverse(kept)
+		s.link.messages = kept
+		s.settle()
+		require.Equal(t, "3", s.release("c1"))
+		require.EqualValues(t, 3, s.status(id).ResourceVersion)
+	}},
+	{"statuses out of order (sequenceid)", nil, func(t *testing.T, s *site) {
+		id := s.create("c1")
+		var kept []cloudevent.Message
+		s.connect()
+		s.toService = func(messages []cloudevent.Message) []cloudevent.Message {
+			kept = append(kept, messages...)
+			return nil
+		}
+		s.edit(id, "2")
+		s.settle()
+		require.Len(t, kept, 2)
+		s.toService = nil
+		s.send(kept[1], kept[0])
+		var data statusData
+		require.NoError(t, json.Unmarshal(s.status(id).Data, &data))
+		require.Contains(t, string(s.status(id).Data), `"observedGeneration":2`, "the older status has no effect")
+	}},
+	{"status with old resourceversion", nil, func(t *testing.T, s *site) {
+		id := s.create("c1")
+		s.connect()
+		before := s.status(id)
+		s.cut()
+		s.edit(id, "2")
+		s.dial()
+		s.service.delivery("mc1").queue = nil // the agent does not get version 2
+		s.send(s.agent.Poll(1 << 62)...)
+		require.Equal(t, before, s.status(id))
+	}},
+	{"agent clock one day back, then right again", nil, func(t *testing.T, s *site) {
+		id := s.create("c1")
+		s.connect()
+		s.restartAgent(-24 * time.Hour)
+		s.connect()
+		s.edit(id, "2")
+		s.settle()
+		require.EqualValues(t, 1, s.status(id).ResourceVersion, "its statuses seem to be older")
+		clock := s.service.ClockFaults()["mc1"]
+		require.InDelta(t, 24*time.Hour, clock.Until.Sub(clock.Agent), float64(time.Minute), "it is shown")
+		s.restartAgent(0)
+		s.connect()
+		require.EqualValues(t, 2, s.status(id).ResourceVersion)
+		require.Empty(t, s.service.ClockFaults())
+	}},
+	{"two consumers, status for the other's bundle", nil, func(t *testing.T, s *site) {
+		s.update(func(tx *store.Tx) error {
+			return bundle.CreateConsumer(tx, &bundle.Consumer{Name: "mc2"}, s.clock.Now())
+		})
+		id := s.create("c1")
+		s.connect()
+		before := s.status(id)
+		require.NoError(t, s.service.receive(context.Background(), "mc2", statusOf(id, 1, func(e *cloudevent.Event) {
+			e.Consumer = "mc2"
+		})))
+		require.NoError(t, s.service.receive(context.Background(), "mc2", statusOf(id, 1, func(*cloudevent.Event) {})))
+		require.Equal(t, before, s.status(id))
+	}},
+	{"spec update with wrong version", nil, func(t *testing.T, s *site) {
+		id := s.create("c1")
+		err := s.db.Update(context.Background(), func(tx *store.Tx) error {
+			_, err := bundle.Update(tx, id, 7, s.clock.Now(), func(*bundle.Bundle) error { return nil })
+			return err
+		})
+		require.Equal(t, fault.Conflict, fault.KindOf(err))
+	}},
+	{"update of a deleting bundle", []string{"c1"}, func(t *testing.T, s *site) {
+		id := s.create("c1")
+		s.connect()
+		s.remove(id)
+		err := s.db.Update(context.Background(), func(tx *store.Tx) error {
+			_, err := bundle.Update(tx, id, 0, s.clock.Now(), func(*bundle.Bundle) error { return nil })
+			return err
+		})
+		require.Equal(t, fault.Conflict, fault.KindOf(err))
+		s.settle()
+		require.Nil(t, s.row(id))
+	}},
+	{"delete while offline, then resync", []string{"c1"}, func(t *testing.T, s *site) {
+		id := s.create("c1")
+		s.connect()
+		s.cut()
+		s.remove(id)
+		require.NotNil(t, s.row(id))
+		s.connect()
+		require.Nil(t, s.row(id))
+		require.Nil(t, s.status(id))
+	}},
+	{"delete, Deleted status lost, resync heals", []string{"c1"}, func(t *testing.T, s *site) {
+		id := s.create("c1")
+		s.connect()
+		s.remove(id)
+		s.toService = func([]cloudevent.Message) []cloudevent.Message { return nil }
+		s.settle()
+		require.NotNil(t, s.row(id))
+		s.toService = nil
+		s.connect()
+		require.Nil(t, s.row(id))
+	}},
+	{"create and delete while offline", nil, func(t *testing.T, s *site) {
+		id := s.create("c1")
+		s.edit(id, "2")
+		s.remove(id)
+		s.connect()
+		require.Equal(t, 1, s.specs)
+		require.Equal(t, 1, s.deletes, "the resync sends only the delete")
+		require.Empty(t, s.cluster.Objects(), "nothing is applied")
+		require.Nil(t, s.row(id))
+	}},
+	{"broken status", nil, func(t *testing.T, s *site) {
+		id := s.create("c1")
+		s.connect()
+		before := s.status(id)
+		for name, change := range map[string]func(*cloudevent.Event){
+			"wrong type":              func(e *cloudevent.Event) { e.Data = json.RawMessage(`{"conditions":3}`) },
+			"missing sequenceid":      func(e *cloudevent.Event) { e.SequenceID = "" },
+			"sequenceid no number":    func(e *cloudevent.Event) { e.SequenceID = "-1" },
+			"foreign originalsource":  func(e *cloudevent.Event) { e.OriginalSource = "other" },
+			"missing originalsource":  func(e *cloudevent.Event) { e.OriginalSource = "" },
+			"other consumer":          func(e *cloudevent.Event) { e.Consumer = "mc2" },
+			"a path as the ID":        func(e *cloudevent.Event) { e.ResourceID = "a/b" },
+			"a spec of an agent":      func(e *cloudevent.Event) { e.SubResource = cloudevent.Spec },
+			"a request for a resync":  func(e *cloudevent.Event) { e.Action = cloudevent.ResyncRequest },
+			"an ID of the wrong size": func(e *cloudevent.Event) { e.ResourceID = strings.Repeat("a", 300) },
+		} {
+			s.send(statusOf(id, 1, change))
+			require.Equal(t, before, s.status(id), name)
+		}
+		broken := statusOf(id, 1, func(*cloudevent.Event) {})
+		broken.Payload = []byte(`{"conditions":[`)
+		s.send(broken)
+		require.Equal(t, before, s.status(id))
+		hold, _ := s.held()
+		require.Nil(t, hold)
+		large := statusOf(id, 1, func(e *cloudevent.Event) {
+			e.Metadata = s.status(id).Metadata
+			e.Data = json.RawMessage(`{"conditions":[],"resourceStatus":[],"x":"` + strings.Repeat("x", 3<<20) + `"}`)
+		})
+		s.send(large)
+		require.Greater(t, len(s.status(id).Data), 3<<20, "a large status is stored")
+	}},
+	{"restore from an older backup", nil, func(t *testing.T, s *site) {
+		s.create("c1")
+		s.connect()
+		backup := s.backup()
+		s.connect()
+		lost := s.create("c2")
+		s.settle()
+		s.restore(backup)
+		s.connect()
+		hold, open := s.held()
+		require.NotNil(t, hold)
+		require.Len(t, open, 1)
+		require.Equal(t, Unknown, open[0].Kind)
+		require.Equal(t, lost, open[0].ID)
+		require.Equal(t, "c2", open[0].Name, "the agent returns the name")
+		require.Equal(t, "c2", open[0].Labels[bundle.LabelCluster])
+		require.Len(t, open[0].Objects, 2)
+		sent := s.specs
+		other := s.create("c3")
+		s.settle()
+		require.Equal(t, sent, s.specs, "nothing is sent while the consumer is held")
+		require.Zero(t, s.deletes)
+
+		require.NoError(t, s.decide(lost, Adopt, ""))
+		s.settle()
+		s.poll()
+		require.EqualValues(t, 1, s.row(lost).Version)
+		require.NotNil(t, s.status(other))
+		require.Equal(t, "1", s.release("c2"))
+		s.restartAgent(0)
+		s.connect()
+		require.Equal(t, "1", s.release("c2"), "an adopted bundle is only observed")
+		require.NotNil(t, s.status(lost))
+	}},
+	{"restore, then a person deletes by name", []string{"c2"}, func(t *testing.T, s *site) {
+		backup := s.backup()
+		s.connect()
+		lost := s.create("c2")
+		s.settle()
+		s.restore(backup)
+		s.connect()
+		require.Equal(t, fault.Invalid, fault.KindOf(s.decide(lost, DeleteThere, "")))
+		require.Equal(t, fault.Invalid, fault.KindOf(s.decide(lost, DeleteThere, "c1")))
+		require.NoError(t, s.decide(lost, DeleteThere, "c2"))
+		s.settle()
+		hold, _ := s.held()
+		require.Nil(t, hold)
+		require.Empty(t, s.cluster.Objects())
+	}},
+	{"restore with lower versions: named+1", nil, func(t *testing.T, s *site) {
+		id := s.create("c1")
+		s.connect()
+		backup := s.backup()
+		s.connect()
+		for i := range 5 {
+			s.edit(id, fmt.Sprintf("lost %d", i))
+			s.settle()
+		}
+		s.restore(backup)
+		s.edit(id, "mine")
+		s.connect()
+		_, open := s.held()
+		require.Len(t, open, 1)
+		require.Equal(t, Newer, open[0].Kind)
+		require.Equal(t, "lost 4", s.release("c1"), "the older state is not sent without a decision")
+		require.NoError(t, s.decide(id, Adopt, ""))
+		s.settle()
+		require.EqualValues(t, 7, s.row(id).Version)
+		require.Equal(t, "mine", s.release("c1"))
+		require.EqualValues(t, 7, s.status(id).ResourceVersion)
+	}},
+	{"restore, and as many edits as before", nil, func(t *testing.T, s *site) {
+		id := s.create("c1")
+		s.connect()
+		backup := s.backup()
+		s.connect()
+		s.edit(id, "lost")
+		s.settle()
+		s.restore(backup)
+		s.edit(id, "mine")
+		s.edit(id, "mine again") // version 3; the agent holds 2
+		s.connect()
+		_, open := s.held()
+		require.Len(t, open, 1)
+		require.Equal(t, Foreign, open[0].Kind, "the stamp shows it")
+		require.Equal(t, "lost", s.release("c1"))
+		require.NoError(t, s.decide(id, Adopt, ""))
+		s.settle()
+		require.Equal(t, "mine again", s.release("c1"))
+		require.EqualValues(t, s.row(id).Version, s.status(id).ResourceVersion)
+	}},
+	{"second appliance with the same source id", nil, func(t *testing.T, s *site) {
+		s.create("c1")
+		s.connect()
+		s.cut()
+		other := newSite(t)
+		other.cluster, other.agent = s.cluster, s.agent
+		mine := other.create("c9")
+		other.connect()
+		hold, open := other.held()
+		require.NotNil(t, hold)
+		require.Equal(t, Unknown, open[0].Kind)
+		require.NotEmpty(t, open[0].Stamp.Run)
+		require.Zero(t, other.specs, "nothing is sent")
+		require.NoError(t, other.decide(open[0].ID, Ignore, ""))
+		other.settle()
+		require.NotNil(t, other.status(mine))
+		other.cut()
+		s.connect()
+		hold, open = s.held()
+		require.NotNil(t, hold, "the first appliance sees the second one")
+		require.Len(t, open, 1)
+		require.Equal(t, mine, open[0].ID)
+	}},
+	{"a copy of the data directory", nil, func(t *testing.T, s *site) {
+		id := s.create("c1")
+		s.connect()
+		s.identity = "second"
+		s.restart()
+		hold, _ := s.held()
+		require.Equal(t, HoldCopied, hold.Cause)
+		s.edit(id, "2")
+		s.connect()
+		hold, _ = s.held()
+		require.Nil(t, hold, "the agent has confirmed the rows")
+		require.Equal(t, "2", s.release("c1"))
+		s.identity = "third"
+		s.restart()
+		s.restartAgent(0)
+		sent := s.specs
+		s.connect()
+		hold, _ = s.held()
+		require.NotNil(t, hold, "a restarted agent can't confirm anything")
+		require.Equal(t, sent, s.specs)
+		require.NoError(t, s.service.Release(context.Background(), "mc1", "anna"))
+		s.settle()
+		require.Equal(t, sent+1, s.specs)
+	}},
+	{"broker name changed: eviction flag holds", nil, func(t *testing.T, s *site) {
+		s.create("c1")
+		s.connect()
+		s.restartAgent(0) // the source is silent
+		s.clock.Advance(365 * 24 * time.Hour)
+		s.agent.Poll(876000 * time.Hour)
+		s.clock.Advance(365 * 24 * time.Hour)
+		s.agent.Poll(876000 * time.Hour)
+		require.Equal(t, "1", s.release("c1"))
+	}},
+	{"empty status batch after full batches: not sent", nil, func(t *testing.T, s *site) {
+		for i := range statusBatch {
+			s.create(fmt.Sprintf("c%d", i))
+		}
+		s.connect()
+		s.cut()
+		requests := 0
+		s.toAgent = func(messages []cloudevent.Message) []cloudevent.Message {
+			for _, m := range messages {
+				event, err := cloudevent.Parse(m)
+				require.NoError(t, err)
+				if event.SubResource == cloudevent.Status {
+					requests++
+					var list cloudevent.KnownStatuses
+					require.NoError(t, json.Unmarshal(event.Data, &list))
+					require.Len(t, list.Hashes, statusBatch)
+				}
+			}
+			return messages
+		}
+		before := s.specs
+		s.connect()
+		require.Equal(t, 1, requests)
+		require.Equal(t, before, s.specs, "nothing has changed")
+	}},
+	{"removed there, but not here", nil, func(t *testing.T, s *site) {
+		id := s.create("c1")
+		s.connect()
+		s.send(statusOf(id, 1, func(e *cloudevent.Event) {
+			e.Metadata = s.status(id).Metadata
+			e.Data = json.RawMessage(`{"conditions":[{"type":"Deleted","status":"True"}]}`)
+		}))
+		require.NotNil(t, s.row(id))
+		_, open := s.held()
+		require.Equal(t, Gone, open[0].Kind)
+		require.NoError(t, s.decide(id, Adopt, ""))
+		s.settle()
+		require.EqualValues(t, 2, s.row(id).Version)
+		require.EqualValues(t, 2, s.status(id).ResourceVersion)
+	}},
+	{"an appliance without annotations has sent it", nil, func(t *testing.T, s *site) {
+		foreign := &cloudevent.Event{ID: "1", Source: broker.SourceID, SubResource: cloudevent.Spec,
+			Action: cloudevent.Create, Time: began, Consumer: "mc1", ResourceID: "11112222", ResourceVersion: 4,
+			Data: encode(cloudevent.BundleData{Manifests: manifests("c9", "1")})}
+		s.agent.Handle(foreign.Message())
+		s.connect()
+		_, open := s.held()
+		require.Len(t, open, 1)
+		require.Equal(t, "11112222", open[0].ID)
+		require.NoError(t, s.decide("11112222", Ignore, ""))
+		hold, _ := s.held()
+		require.Nil(t, hold)
+		s.connect()
+		hold, _ = s.held()
+		require.Nil(t, hold, "nobody is asked again")
+		require.Equal(t, "1", s.release("c9"))
+	}},
+}
+
+func TestFaults(t *testing.T) {
+	for _, test := range faults {
+		t.Run(test.name, func(t *testing.T) {
+			s := newSite(t)
+			test.run(t, s)
+			s.requireDeleted(test.deleted...)
+		})
+	}
+}
+
+// The stand-in evicts like the real agent, without the flag that the appliance's manifest sets.
+func TestAgent_evictsWithoutFlag(t *testing.T) {
+	s := newSite(t)
+	s.create("c1")
+	s.connect()
+	s.restartAgent(0)
+	s.agent.Poll(time.Hour)
+	s.clock.Advance(2 * time.Hour)
+	s.agent.Poll(time.Hour)
+	s.requireDeleted("c1")
+	require.Equal(t, []workagent.Ref(nil), s.cluster.Deleted("NodePool"))
+}

@@ -1,0 +1,124 @@
+package maestro
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/google/uuid"
+
+	"landfall/appliance/hosted/bundle"
+	"landfall/store"
+)
+
+// Annotations of a stamp.
+const (
+	runAnnotation      = "landfall.io/run"
+	revisionAnnotation = "landfall.io/revision"
+)
+
+// Stamp marks a bundle that was sent: the run of the store in which it was sent, and the store's
+// revision at which the bundle had last changed. Agents return the stamp with each status.
+type Stamp struct {
+	Run      string `json:"run,omitempty"`
+	Revision uint64 `json:"revision,omitempty"`
+}
+
+// run is the time from a start of the service to the next one. A restored store continues with
+// another run, and with revisions above all earlier ones (see store.Options.Floor). So a stamp that
+// a lost part of the store wrote is never one of this store.
+type run struct {
+	ID      string    `json:"id"`
+	Started time.Time `json:"started_at"` // UTC
+	// Before is the store's revision at the start: the last one of the earlier runs.
+	Before uint64 `json:"before"`
+	// Identity identifies the file of the database.
+	Identity string `json:"identity,omitempty"`
+}
+
+// runs holds the runs under numbers with leading zeros.
+var runs = store.NewBucket[run]("hosted-runs", 1)
+
+// startRun reads the runs and adds the present one. If the database is a copy of another file, it
+// holds all consumers.
+func (s *Service) startRun(ctx context.Context, identity string) error {
+	return s.db.Update(ctx, func(tx *store.Tx) error {
+		s.runs = nil
+		if err := runs.Each(tx, "", func(_ string, r *run) error {
+			s.runs = append(s.runs, *r)
+			return nil
+		}); err != nil {
+			return err
+		}
+		now := s.clock.Now().UTC()
+		copied := false
+		if n := len(s.runs); n > 0 && identity != "" && s.runs[n-1].Identity != "" {
+			copied = s.runs[n-1].Identity != identity
+		}
+		next := run{ID: uuid.NewString(), Started: now, Before: tx.Revision(), Identity: identity}
+		if err := runs.Put(tx, fmt.Sprintf("%08d", len(s.runs)), &next); err != nil {
+			return err
+		}
+		s.runs = append(s.runs, next)
+		if !copied {
+			return nil
+		}
+		return bundle.EachConsumer(tx, func(c *bundle.Consumer) error {
+			return s.hold(tx, c.Name, HoldCopied, "The database file is a copy: the data directory was restored from "+
+				"a backup, or moved.", now)
+		})
+	})
+}
+
+// Identity returns what identifies a file even if a copy has the same name and content: its inode
+// and the inode of its directory. It is "" if the file system has none.
+func Identity(file, dir string) string {
+	text := ""
+	for _, path := range []string{file, dir} {
+		info, err := os.Stat(path)
+		if err != nil {
+			return ""
+		}
+		stat, ok := info.Sys().(*syscall.Stat_t)
+		if !ok || stat.Ino == 0 {
+			return ""
+		}
+		text += strconv.FormatUint(stat.Ino, 36) + "."
+	}
+	return text
+}
+
+// known reports whether this store wrote a stamp.
+func (s *Service) known(stamp Stamp) bool {
+	for i, r := range s.runs {
+		if r.ID != stamp.Run {
+			continue
+		}
+		return i == len(s.runs)-1 || stamp.Revision <= s.runs[i+1].Before
+	}
+	return false
+}
+
+// stamp returns the stamp of a bundle that is sent now.
+func (s *Service) stamp(revision uint64) Stamp { return Stamp{s.runs[len(s.runs)-1].ID, revision} }
+
+// objectMeta is the part of a ManifestWork's metadata that this package reads and writes.
+type objectMeta struct {
+	Name        string            `json:"name"`
+	Labels      map[string]string `json:"labels,omitempty"`
+	Annotations map[string]string `json:"annotations,omitempty"`
+}
+
+// readMeta reads metadata that an agent returned.
+func readMeta(metadata json.RawMessage) (objectMeta, Stamp) {
+	var meta objectMeta
+	if len(metadata) == 0 || json.Unmarshal(metadata, &meta) != nil {
+		return objectMeta{}, Stamp{}
+	}
+	revision, _ := strconv.ParseUint(meta.Annotations[revisionAnnotation], 10, 64) // 0 is never known
+	return meta, Stamp{meta.Annotations[runAnnotation], revision}
+}

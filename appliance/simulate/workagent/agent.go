@@ -1,0 +1,309 @@
+// Package workagent is a stand-in for the work agent of Open Cluster Management on a management
+// cluster, and for the cluster. It speaks the agent's protocol: MQTT 5 over TLS, CloudEvents,
+// resyncs in both directions. It applies ManifestWorks to objects in memory. What an operator would
+// do with the objects is up to an Operator, which is a stand-in too.
+//
+// The state is lost as in the real agent: a restarted agent knows no ManifestWork, but the cluster
+// keeps the objects, and evicts those of ManifestWorks that stay unknown.
+package workagent
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jonboulle/clockwork"
+
+	"landfall/appliance/hosted/cloudevent"
+)
+
+// Agent is a running agent. Its methods are safe for concurrent use.
+type Agent struct {
+	consumer string
+	cluster  *Cluster
+	clock    clockwork.Clock
+	// clockError is added to the time of the clock.
+	clockError time.Duration
+
+	mu       sync.Mutex
+	works    map[string]*work
+	lastMS   int64
+	counter  int64
+	received int
+}
+
+// work is a ManifestWork in the agent's memory.
+type work struct {
+	version  int64
+	source   string // that has sent it
+	metadata json.RawMessage
+	data     cloudevent.BundleData
+	applied  int64 // the version that was applied last
+	refs     []Ref
+	failure  string
+	sent     string // hash of the status that was sent last
+}
+
+// NewAgent returns an agent without ManifestWorks. clockError is added to the time of its clock.
+func NewAgent(consumer string, cluster *Cluster, clock clockwork.Clock, clockError time.Duration) *Agent {
+	return &Agent{consumer: consumer, cluster: cluster, clock: clock, clockError: clockError, works: map[string]*work{}}
+}
+
+func (a *Agent) now() time.Time { return a.clock.Now().Add(a.clockError) }
+
+// Known returns the number of ManifestWorks that the agent knows.
+func (a *Agent) Known() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return len(a.works)
+}
+
+// Received returns the number of specs that the agent received.
+func (a *Agent) Received() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.received
+}
+
+// Hello returns the message with which an agent starts a session: what it holds.
+func (a *Agent) Hello() cloudevent.Message {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	list := cloudevent.HeldList{Versions: []cloudevent.Held{}}
+	for _, id := range slices.Sorted(maps.Keys(a.works)) {
+		list.Versions = append(list.Versions, cloudevent.Held{ID: id, Version: a.works[id].version})
+	}
+	event := a.event(cloudevent.Spec, cloudevent.ResyncRequest)
+	event.Data = encode(list)
+	return event.Message()
+}
+
+func (a *Agent) event(part cloudevent.SubResource, action cloudevent.Action) *cloudevent.Event {
+	return &cloudevent.Event{ID: uuid.NewString(), Source: a.consumer + "-work-agent", SubResource: part,
+		Action: action, Time: a.now(), Consumer: a.consumer}
+}
+
+// Handle processes a message of the source and returns the agent's messages that follow from it. A
+// message that is wrong has no effect, as in the real agent.
+func (a *Agent) Handle(m cloudevent.Message) []cloudevent.Message {
+	event, err := cloudevent.Parse(m)
+	if err != nil || event.Consumer != a.consumer {
+		return nil
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch {
+	case event.SubResource == cloudevent.Status && event.Action == cloudevent.ResyncRequest:
+		return a.resync(event)
+	case event.SubResource == cloudevent.Spec && event.ResourceID != "":
+		a.received++
+		return a.spec(event)
+	}
+	return nil
+}
+
+// spec takes a bundle.
+func (a *Agent) spec(event *cloudevent.Event) []cloudevent.Message {
+	id, held := event.ResourceID, a.works[event.ResourceID]
+	if !event.Deleted.IsZero() {
+		if held == nil {
+			held = &work{version: event.ResourceVersion, source: event.Source, metadata: event.Metadata}
+		}
+		a.cluster.remove(id)
+		delete(a.works, id)
+		return []cloudevent.Message{a.status(id, held, cloudevent.Update, []condition{a.condition("Deleted", true,
+			"ManifestsDeleted", "", held.version)}, nil)}
+	}
+	if held != nil && event.ResourceVersion != 0 && event.ResourceVersion < held.version {
+		return nil
+	}
+	next := &work{version: event.ResourceVersion, source: event.Source, metadata: event.Metadata}
+	if json.Unmarshal(event.Data, &next.data) != nil {
+		return nil
+	}
+	var messages []cloudevent.Message
+	if held != nil {
+		next.applied, next.refs = held.applied, held.refs
+		if held.version != next.version {
+			// The first status has the new version with the old conditions.
+			messages = append(messages, a.report(id, next, cloudevent.Update))
+		}
+	}
+	a.works[id] = next
+	refs, err := a.cluster.apply(id, next.data.Manifests, next.observed)
+	if err != nil {
+		next.failure = err.Error()
+	} else {
+		next.refs, next.failure = refs, ""
+		a.cluster.reconcile(refs, a.now())
+	}
+	next.applied = next.version
+	return append(messages, a.report(id, next, cloudevent.Update))
+}
+
+// observed reports whether the config of an object has the update strategy ReadOnly.
+func (w *work) observed(ref Ref) bool {
+	for _, text := range w.data.Configs {
+		var config struct {
+			Identifier struct {
+				Group     string `json:"group"`
+				Resource  string `json:"resource"`
+				Namespace string `json:"namespace"`
+				Name      string `json:"name"`
+			} `json:"resourceIdentifier"`
+			Strategy struct {
+				Type string `json:"type"`
+			} `json:"updateStrategy"`
+		}
+		if json.Unmarshal(text, &config) == nil && config.Strategy.Type == "ReadOnly" &&
+			config.Identifier.Group == ref.Group && config.Identifier.Resource == ref.resource() &&
+			config.Identifier.Namespace == ref.Namespace && config.Identifier.Name == ref.Name {
+			return true
+		}
+	}
+	return false
+}
+
+// resync answers a request for statuses.
+func (a *Agent) resync(event *cloudevent.Event) []cloudevent.Message {
+	var asked cloudevent.KnownStatuses
+	if json.Unmarshal(event.Data, &asked) != nil {
+		return nil
+	}
+	known := make(map[string]string, len(asked.Hashes))
+	for _, one := range asked.Hashes {
+		known[one.ID] = one.Hash
+	}
+	var messages []cloudevent.Message
+	for _, id := range slices.Sorted(maps.Keys(a.works)) {
+		w := a.works[id]
+		hash, listed := known[id]
+		if len(known) > 0 && (!listed || hash == a.hash(w)) {
+			continue
+		}
+		messages = append(messages, a.report(id, w, cloudevent.ResyncResponse))
+	}
+	return messages
+}
+
+// Poll returns the statuses that have changed since they were sent, as the real agent does every 10
+// seconds. It also evicts the objects of unknown ManifestWorks after the grace period.
+func (a *Agent) Poll(grace time.Duration) []cloudevent.Message {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	now := a.now()
+	a.cluster.evict(func(id string) bool { return a.works[id] != nil }, grace, now)
+	var messages []cloudevent.Message
+	for _, id := range slices.Sorted(maps.Keys(a.works)) {
+		w := a.works[id]
+		a.cluster.reconcile(w.refs, now)
+		if a.hash(w) != w.sent {
+			messages = append(messages, a.report(id, w, cloudevent.Update))
+		}
+	}
+	return messages
+}
+
+// condition is a condition of Kubernetes.
+type condition struct {
+	Type               string    `json:"type"`
+	Status             string    `json:"status"`
+	ObservedGeneration int64     `json:"observedGeneration"`
+	LastTransitionTime time.Time `json:"lastTransitionTime"`
+	Reason             string    `json:"reason"`
+	Message            string    `json:"message"`
+}
+
+func (a *Agent) condition(kind string, holds bool, reason, message string, version int64) condition {
+	status := "False"
+	if holds {
+		status = "True"
+	}
+	return condition{kind, status, version, time.Unix(0, 0).UTC(), reason, message}
+}
+
+// data returns the status of a ManifestWork.
+func (a *Agent) data(w *work) ([]condition, []any) {
+	var conditions []condition
+	if w.applied != 0 {
+		reason := "AppliedManifestWorkComplete"
+		if w.failure != "" {
+			reason = "AppliedManifestWorkFailed"
+		}
+		conditions = append(conditions, a.condition("Applied", w.failure == "", reason, w.failure, w.applied))
+	}
+	resources := []any{}
+	for i, ref := range w.refs {
+		status, exists := a.cluster.status(ref)
+		feedback := map[string]any{}
+		if status != nil {
+			feedback["values"] = []any{map[string]any{"name": "status",
+				"fieldValue": map[string]any{"type": "JsonRaw", "jsonRaw": string(status)}}}
+		}
+		resources = append(resources, map[string]any{
+			"resourceMeta": map[string]any{"ordinal": i, "group": ref.Group, "version": ref.Version, "kind": ref.Kind,
+				"resource": ref.resource(), "name": ref.Name, "namespace": ref.Namespace},
+			"statusFeedback": feedback,
+			"conditions":     []condition{a.condition("Applied", exists, "AppliedManifestComplete", "", w.applied)},
+		})
+	}
+	return conditions, resources
+}
+
+func statusData(conditions []condition, resources []any) json.RawMessage {
+	return encode(map[string]any{"conditions": conditions, "resourceStatus": resources})
+}
+
+func (a *Agent) hash(w *work) string {
+	sum := sha256.Sum256(statusData(a.data(w)))
+	return hex.EncodeToString(sum[:])
+}
+
+// report returns the message with the status of a ManifestWork.
+func (a *Agent) report(id string, w *work, action cloudevent.Action) cloudevent.Message {
+	w.sent = a.hash(w)
+	conditions, resources := a.data(w)
+	return a.status(id, w, action, conditions, resources)
+}
+
+func (a *Agent) status(id string, w *work, action cloudevent.Action, conditions []condition,
+	resources []any) cloudevent.Message {
+	event := a.event(cloudevent.Status, action)
+	event.ResourceID, event.ResourceVersion, event.OriginalSource = id, w.version, w.source
+	event.SequenceID = a.sequence()
+	event.Metadata = w.metadata
+	event.Data = statusData(conditions, resources)
+	sum := sha256.Sum256(event.Data)
+	event.StatusHash = hex.EncodeToString(sum[:])
+	return event.Message()
+}
+
+// sequence returns the next snowflake of node 1.
+func (a *Agent) sequence() string {
+	const epoch = 1288834974657
+	now := a.now().UnixMilli() - epoch
+	if now <= a.lastMS {
+		a.counter++
+	} else {
+		a.lastMS, a.counter = now, 0
+	}
+	return fmt.Sprint((a.lastMS+a.counter/4096)<<22 | 1<<12 | a.counter%4096)
+}
+
+// encode returns the JSON of a value of this package.
+func encode(value any) json.RawMessage {
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(value); err != nil {
+		panic("a type of this package can't be encoded as JSON")
+	}
+	return bytes.TrimRight(text.Bytes(), "\n")
+}
