@@ -165,7 +165,7 @@ docs:
 	CGO_ENABLED=0 go test ./appliance/engine/steps -count 1 -run '^TestStepsPage_isUpToDate$$' -update
 	CGO_ENABLED=0 go test ./web/api/openapi -count 1 -run '^TestValuesPage_isUpToDate$$' -update
 	CGO_ENABLED=0 go test ./appliance -count 1 -run '^TestSecurityPage_listsAllOperations$$|^TestReadings_agree$$' -update
-	CGO_ENABLED=0 go test ./appliance/command -count 1 -run '^TestManual_documentIsCurrent$$' -update
+	CGO_ENABLED=0 go test ./appliance/command -count 1 -run '^TestManual_documentIsCurrent$$|^TestEquality_documentIsCurrent$$' -update
 
 bench: assets/ui/index.html
 	CGO_ENABLED=0 go test -run '^$$' -bench . ./store ./isogen ./ignition ./web/image ./web/kube \

@@ -75,6 +75,14 @@ func (a *Appliance) openKubernetes(ctx context.Context) (_ *kubernetesObjects, e
 	return k, nil
 }
 
+// approvals returns the approvals of hosts that the Kubernetes API installs.
+func (a *Appliance) approvals() *hosts.Approvals {
+	if a.kubernetes == nil {
+		return hosts.NewApprovals(a.db, nil)
+	}
+	return hosts.NewApprovals(a.db, a.kubernetes.objects)
+}
+
 // projector returns the projector that writes changes of the engine to Kubernetes objects, or
 // records them to be written later. While the Kubernetes API is disabled, it only records which
 // existing objects are outdated. It is nil if no objects exist.

@@ -73,6 +73,9 @@ func newImportACM() *cobra.Command {
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, arguments []string) error {
 			m.out, m.errOut = cmd.OutOrStdout(), cmd.ErrOrStderr()
+			if err := m.connect(); err != nil {
+				return err
+			}
 			read, err := acm.Read(arguments[0])
 			if err != nil {
 				return m.printErrors(err)

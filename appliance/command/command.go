@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"landfall/appliance/command/agenttokens"
+	"landfall/appliance/command/api"
 	"landfall/appliance/command/audit"
 	"landfall/appliance/command/bmc"
 	"landfall/appliance/command/cluster"
@@ -34,6 +35,7 @@ import (
 	"landfall/appliance/command/sealedimages"
 	"landfall/appliance/command/sealing"
 	"landfall/appliance/command/settings"
+	"landfall/appliance/command/state"
 	"landfall/appliance/command/trust"
 	"landfall/appliance/config"
 	"landfall/appliance/simulate/installer"
@@ -96,8 +98,8 @@ func newRoot() (*cobra.Command, *bool) {
 	group(root, newServe(), newDemo(), newSimulate(), newStatus(), newApply(), newDelete(),
 		newKubeconfig(), newCredentials(), newISO(), newMirror(), newCourier(), newDoctor(), newImport(), newExport(),
 		newRehearse(), newJournal(), newAMS(), bmc.New(), newRelease(), audit.New(), sealing.New(), newVersion())
-	group(root, cluster.New(), host.New(), infraenv.New(), image.New(), events.New(), events.NewLogs(),
-		manifest.New(), network.New(), operator.New(), manual.New(),
+	group(root, api.New(), state.NewOverview(), cluster.New(), host.New(), infraenv.New(), image.New(), events.New(),
+		events.NewLogs(), manifest.New(), network.New(), operator.New(), manual.New(),
 		renamed(cluster.NewFormerList(), "landfall cluster list"))
 	group(root, trust.Commands(group)...)
 	group(root, settings.Commands(group)...)

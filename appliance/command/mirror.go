@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	mirrorcommand "landfall/appliance/command/mirror"
 	"landfall/appliance/command/release"
 	"landfall/appliance/mirror"
 	"landfall/appliance/mirror/site"
@@ -29,7 +30,7 @@ func newMirror() *cobra.Command {
 		Short: "Import, show and explain the site's mirror rules",
 	}
 	group(cmd, newMirrorImport(), newMirrorShow(), newMirrorExplain(), newMirrorRemove(), newMirrorLater(),
-		newMirrorProve(), newMirrorAcceptGaps())
+		newMirrorProve(), mirrorcommand.NewProofs(), newMirrorAcceptGaps())
 	return cmd
 }
 

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"context"
 	"net/http"
 	"slices"
 
@@ -26,10 +27,20 @@ type ServerList interface {
 	Servers() ([]*bmc.Server, error)
 }
 
+// Approvals approves hosts that manifests of the Kubernetes API install.
+type Approvals interface {
+	Approve(ctx context.Context, infraEnvID, hostID string) error
+	// Approved returns for each host that needs an approval, by its ID, whether it is approved.
+	Approved() (map[string]bool, error)
+}
+
 // Host is a row of the table of hosts.
 type Host struct {
 	view.HostRow
 	BMC *HostBMC `json:"bmc,omitempty"` // of the server from which the host registered
+	// Approved reports whether the Kubernetes API may install the host; nil if the host needs no
+	// approval.
+	Approved *bool `json:"approved,omitempty"`
 }
 
 // HostBMC describes the server of a host.
@@ -41,13 +52,14 @@ type HostBMC struct {
 }
 
 type hosts struct {
-	table   HostTable
-	servers ServerList
+	table     HostTable
+	servers   ServerList
+	approvals Approvals
 }
 
-// HostOperations returns the operation on the table of all hosts.
-func HostOperations(table HostTable, servers ServerList) []operation.Operation {
-	h := hosts{table, servers}
+// HostOperations returns the operations on the table of all hosts and on their approval.
+func HostOperations(table HostTable, servers ServerList, approvals Approvals) []operation.Operation {
+	h := hosts{table, servers, approvals}
 	return []operation.Operation{
 		{ID: "listAllHosts", Method: http.MethodGet, Path: HostsRoute, Access: operation.For(access.Viewer).OfOwn(),
 			Handler: h.list,
@@ -57,7 +69,15 @@ func HostOperations(table HostTable, servers ServerList) []operation.Operation {
 				{Name: "infra_env_id", Type: operation.UUID},
 			},
 			Status: http.StatusOK, Answer: map[string][]Host{}, Errors: []int{400}},
+		{ID: "approveHost", Method: http.MethodPost, Path: infraEnvPath + "/hosts/:host_id/actions/approve",
+			Access: operation.For(access.Operator), Handler: h.approve,
+			Summary: "Approve a host that manifests of the Kubernetes API install",
+			Status:  http.StatusNoContent, Errors: []int{404, 409}},
 	}
+}
+
+func (h hosts) approve(c echo.Context) error {
+	return done(c, h.approvals.Approve(c.Request().Context(), c.Param("infra_env_id"), c.Param("host_id")))
 }
 
 func (h hosts) list(c echo.Context) error {
@@ -74,6 +94,10 @@ func (h hosts) list(c echo.Context) error {
 	if err != nil {
 		return err
 	}
+	approved, err := h.approvals.Approved()
+	if err != nil {
+		return err
+	}
 	byHost := make(map[string]*HostBMC, len(servers))
 	for _, s := range servers {
 		if s.Booted == nil || s.Booted.Host == nil {
@@ -87,7 +111,11 @@ func (h hosts) list(c echo.Context) error {
 	}
 	list := make([]Host, 0, len(rows))
 	for _, row := range rows {
-		list = append(list, Host{row, byHost[row.InfraEnvID+"/"+row.ID]})
+		host := Host{HostRow: row, BMC: byHost[row.InfraEnvID+"/"+row.ID]}
+		if is, needed := approved[row.ID]; needed {
+			host.Approved = &is
+		}
+		list = append(list, host)
 	}
 	return answer(c, map[string]any{"hosts": list}, nil)
 }

@@ -27,10 +27,8 @@ import (
 	"landfall/appliance/command/output"
 	"landfall/appliance/command/remote"
 	"landfall/appliance/sentence"
+	"landfall/web/console"
 )
-
-// Interval is the time between two requests of a command that follows something.
-const Interval = time.Second
 
 // Action is one call of a command.
 type Action struct {
@@ -84,7 +82,7 @@ func (a *Action) Fetch(ctx context.Context, path string) (json.RawMessage, error
 type Object map[string]any
 
 // secretFields are the fields whose values are not shown.
-func secretFields() []string { return []string{"pull_secret", "fencing_credentials"} }
+func secretFields() []string { return []string{"pull_secret", "fencing_credentials", "password"} }
 
 // Send sends a request and returns the answer. With --dry-run, it prints the request instead, and
 // returns nil.
@@ -143,29 +141,52 @@ func (a *Action) Confirm(cmd *cobra.Command, name, effect string) error {
 	return nil
 }
 
-// Wait waits for the interval between two requests. It returns the error of an interruption.
-func (a *Action) Wait(ctx context.Context) error {
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-a.clock.After(Interval):
-		return nil
+// Follow returns the changes of objects of some kinds from now on: names of the live feed, such as
+// "clusters". The caller closes them.
+func (a *Action) Follow(ctx context.Context, kinds ...string) *remote.Changes {
+	return a.FollowAll(ctx, func(change console.Change) bool { return slices.Contains(kinds, change.Kind) })
+}
+
+// FollowAll is Follow for the changes for which wanted returns true.
+func (a *Action) FollowAll(ctx context.Context, wanted func(console.Change) bool) *remote.Changes {
+	return a.Client.Follow(ctx, a.clock, wanted)
+}
+
+// Repeat calls show, and with --watch again after each change of objects of some kinds, until the
+// command is interrupted.
+func (a *Action) Repeat(cmd *cobra.Command, show func() error, kinds ...string) error {
+	if !a.Watch {
+		return show()
+	}
+	changes := a.Follow(cmd.Context(), kinds...)
+	defer changes.Close()
+	for {
+		if err := show(); err != nil {
+			return err
+		}
+		if changes.Next(cmd.Context()) != nil {
+			return nil // interrupted
+		}
 	}
 }
 
 // Now returns the time.
 func (a *Action) Now() time.Time { return a.clock.Now() }
 
-// List writes the list that fetch returns. With --watch, it then writes each change.
-func List[T any](cmd *cobra.Command, a *Action, kind *output.Kind[T], fetch func() (json.RawMessage, error)) error {
-	if a.Watch {
-		return kind.Watch(cmd.OutOrStdout(), &a.Format, fetch, func() error { return a.Wait(cmd.Context()) })
+// List writes the list that fetch returns. With --watch, it then writes each change. kinds are the
+// names of the live feed for the objects in the list.
+func List[T any](cmd *cobra.Command, a *Action, kind *output.Kind[T], fetch func() (json.RawMessage, error),
+	kinds ...string) error {
+	if !a.Watch {
+		list, err := fetch()
+		if err != nil {
+			return err
+		}
+		return kind.List(cmd.OutOrStdout(), &a.Format, list)
 	}
-	list, err := fetch()
-	if err != nil {
-		return err
-	}
-	return kind.List(cmd.OutOrStdout(), &a.Format, list)
+	changes := a.Follow(cmd.Context(), kinds...)
+	defer changes.Close()
+	return kind.Watch(cmd.OutOrStdout(), &a.Format, fetch, func() error { return changes.Next(cmd.Context()) })
 }
 
 // Fields reads arguments of the form FIELD=VALUE into an object. A value is YAML: 3, true, text, or

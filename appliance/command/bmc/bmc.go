@@ -35,7 +35,7 @@ func New() *cobra.Command {
 			"media and ejects the image\nwhen the server reboots from its disk. NAME is the name or the ID of a " +
 			"server.",
 	}
-	cmd.AddCommand(newList(), newAdd(), newImport(), newShow(), newBoot(), newPower(), newSimple("eject",
+	cmd.AddCommand(newList(), newAdd(), newImport(), newShow(), newSet(), newBoot(), newPower(), newSimple("eject",
 		"Eject the image from a server's virtual drives"), newSimple("inspect",
 		"Read a server's inventory from its BMC again"), newLog(), newRemove())
 	return cmd
@@ -96,7 +96,7 @@ func newList() *cobra.Command {
 				}
 				err := a.Call(cmd.Context(), http.MethodGet, console.BMCsRoute, nil, &found)
 				return found.BMCs, err
-			})
+			}, "bmcs")
 		},
 	})
 	a.Format.AddFormerFlag(cmd)
@@ -166,6 +166,36 @@ func newAdd() *cobra.Command {
 	flags.BoolVar(&wanted.SkipVerify, "skip-verify", false, "accept any certificate of the BMC")
 	flags.StringVar(&caFile, "ca-file", "", "PEM file with the CA of the BMC's certificate")
 	flags.StringVar(&wanted.InfraEnvID, "infra-env", "", "infra-env whose image the server boots, by name or ID")
+	return cmd
+}
+
+func newSet() *cobra.Command {
+	c := newCall()
+	var passwordFile string
+	cmd := c.change(&cobra.Command{
+		Use: "set NAME [FIELD=VALUE…]", Short: "Change the address, credentials or infra-env of a server",
+		Long: "Change a server by fields of the API:\n" +
+			"  landfall bmc set node-1 username=admin --password-file bmc.txt\n" +
+			"  landfall bmc set node-1 infra_env_id=site boot_mode=UEFI",
+		Args: cobra.MinimumNArgs(1),
+	}, func(cmd *cobra.Command, arguments []string) error {
+		body := action.Object{}
+		if err := action.Fields[console.BMCUpdate](body, arguments[1:]); err != nil {
+			return err
+		}
+		if err := action.Secret(body, "password", "password-file", passwordFile); err != nil {
+			return err
+		}
+		if len(body) == 0 {
+			return outcome.Usagef("there is nothing to change; give FIELD=VALUE or --password-file")
+		}
+		server, err := c.Action.Send(cmd, http.MethodPatch, path(arguments[0]), body)
+		if err != nil || c.DryRun {
+			return err
+		}
+		return c.print(cmd, server)
+	})
+	cmd.Flags().StringVar(&passwordFile, "password-file", "", "file with the password for the BMC")
 	return cmd
 }
 

@@ -34,7 +34,8 @@ func New() *cobra.Command {
 			"  landfall cluster install east --wait",
 	}
 	cmd.AddCommand(newCreate(), newList(), newShow(), newSet(), newInstall(), newCancel(),
-		newReset(), newDelete(), newWait(), newExport())
+		newReset(), newDelete(), newWait(), newExport(), newImport(),
+		newAddHosts(), newApplyHosts(), newInstallConfig())
 	return cmd
 }
 
@@ -100,7 +101,7 @@ func NewFormerList() *cobra.Command {
 func list(cmd *cobra.Command, a *action.Action) error {
 	return action.List(cmd, a, kind(), func() (json.RawMessage, error) {
 		return a.Fetch(cmd.Context(), clustersPath)
-	})
+	}, "clusters", "hosts")
 }
 
 func newShow() *cobra.Command {

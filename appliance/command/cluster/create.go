@@ -5,13 +5,11 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"os"
 	"slices"
 
 	"github.com/openshift/assisted-service/models"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"sigs.k8s.io/yaml"
 
 	"landfall/appliance/command/action"
 	"landfall/appliance/command/outcome"
@@ -19,9 +17,6 @@ import (
 	"landfall/appliance/command/remote"
 	"landfall/appliance/command/version"
 )
-
-// infraEnvField is the field of a file that describes the infra-env of a cluster.
-const infraEnvField = "infra_env"
 
 // properties are the flags of create and set.
 type properties struct {
@@ -90,21 +85,24 @@ func newCreate() *cobra.Command {
 		Use:   "create [NAME] [FIELD=VALUE…]",
 		Short: "Create a cluster",
 		Long: "Create a cluster, by flags, by fields of the API (FIELD=VALUE), or by a file.\n\n" +
-			"A file has the fields of the API in YAML or JSON, and may have the field infra_env with those of its " +
-			"infra-env. Flags and\nfields replace those of the file; landfall cluster export writes such a file:\n\n" +
+			"A file has the fields of the API in YAML or JSON. It may have infra_env (or the list infra_envs), " +
+			"manifests and hosts, too.\nFlags and fields replace those of the file; landfall cluster export writes " +
+			"such a file:\n\n" +
 			"  name: east\n" +
 			"  base_dns_domain: example.com\n" +
 			"  openshift_version: \"4.20\"\n" +
 			"  control_plane_count: 1\n" +
 			"  infra_env:\n" +
-			"    image_type: minimal-iso\n\n" +
+			"    image_type: minimal-iso\n" +
+			"  manifests: [{folder: openshift, file_name: 50-site.yaml, content: \"…\"}]\n" +
+			"  hosts: [{macs: [\"52:54:00:00:00:01\"], host_name: master-0, host_role: master}]\n\n" +
 			"Without a version, the cluster has the default release. Without a pull secret and SSH key, it has those " +
 			"of the site.",
 		RunE: func(cmd *cobra.Command, arguments []string) error {
 			body, extra := action.Object{}, action.Object{}
 			if file != "" {
 				var err error
-				body, extra, err = action.ReadFile[models.ClusterCreateParams](cmd, file, infraEnvField)
+				body, extra, err = action.ReadFile[models.ClusterCreateParams](cmd, file, partNames()...)
 				if err != nil {
 					return err
 				}
@@ -139,7 +137,7 @@ func create(cmd *cobra.Command, a *action.Action, body, extra action.Object) err
 	if name == "" {
 		return outcome.Usagef("the name of the cluster is missing")
 	}
-	env, err := infraEnvOf(extra)
+	described, err := partsOf(extra)
 	if err != nil {
 		return err
 	}
@@ -160,25 +158,8 @@ func create(cmd *cobra.Command, a *action.Action, body, extra action.Object) err
 	if err != nil {
 		return err
 	}
-	if env != nil {
-		if env["name"] == nil {
-			env["name"] = name
-		}
-		if env["pull_secret"] == nil && body["pull_secret"] != nil {
-			env["pull_secret"] = body["pull_secret"]
-		}
-		if env["ssh_authorized_key"] == nil && body["ssh_public_key"] != nil {
-			env["ssh_authorized_key"] = body["ssh_public_key"]
-		}
-	}
-	if env != nil {
-		action.WithPullSecret(env)
-	}
 	if a.DryRun {
-		if env != nil {
-			_, err = a.Send(cmd, http.MethodPost, remote.APIPath+"/infra-envs", env)
-		}
-		return err
+		return described.create(cmd, a, body, "")
 	}
 	var created models.Cluster
 	if err := json.Unmarshal(answer, &created); err != nil {
@@ -186,32 +167,7 @@ func create(cmd *cobra.Command, a *action.Action, body, extra action.Object) err
 	}
 	fmt.Fprintf(cmd.OutOrStdout(), "The cluster %s was created with OpenShift %s (ID %s).\n", name,
 		created.OpenshiftVersion, *created.ID)
-	if env == nil {
-		return nil
-	}
-	env["cluster_id"] = *created.ID
-	if _, err := a.Send(cmd, http.MethodPost, remote.APIPath+"/infra-envs", env); err != nil {
-		return fmt.Errorf("create the infra-env of the cluster: %w", err)
-	}
-	_, err = fmt.Fprintf(cmd.OutOrStdout(), "Its infra-env %s was created.\n", env["name"])
-	return err
-}
-
-// infraEnvOf returns the infra-env in a file, or nil.
-func infraEnvOf(extra action.Object) (action.Object, error) {
-	value, ok := extra[infraEnvField]
-	if !ok {
-		return nil, nil
-	}
-	env := action.Object{}
-	if value != nil {
-		fields, ok := value.(map[string]any)
-		if !ok {
-			return nil, fmt.Errorf("%s is not an object with the fields of an infra-env", infraEnvField)
-		}
-		env = fields
-	}
-	return env, action.Check[models.InfraEnvCreateParams](infraEnvField, env)
+	return described.create(cmd, a, body, created.ID.String())
 }
 
 func newSet() *cobra.Command {
@@ -248,119 +204,4 @@ func newSet() *cobra.Command {
 	})
 	p.addFlags(cmd)
 	return cmd
-}
-
-func newExport() *cobra.Command {
-	a := action.New()
-	var file string
-	cmd := &cobra.Command{
-		Use:   "export NAME",
-		Short: "Write a file from which landfall cluster create -f creates the same cluster",
-		Long: "Write the description of a cluster and of its infra-env, with the fields of the API (YAML). It has no " +
-			"pull secret: give it\nto landfall cluster create -f with --pull-secret-file, or use that of the site.",
-		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, arguments []string) error {
-			id, err := a.ClusterID(cmd.Context(), arguments[0])
-			if err != nil {
-				return err
-			}
-			var found action.Object
-			if err := a.Call(cmd.Context(), http.MethodGet, remote.ClusterPath(id), nil, &found); err != nil {
-				return err
-			}
-			description := described[models.ClusterCreateParams](found)
-			var envs []action.Object
-			path := remote.APIPath + "/infra-envs?cluster_id=" + id
-			if err := a.Call(cmd.Context(), http.MethodGet, path, nil, &envs); err != nil {
-				return err
-			}
-			if len(envs) > 0 {
-				env := described[models.InfraEnvCreateParams](envs[0])
-				env["image_type"] = envs[0]["type"]
-				delete(env, "cluster_id")
-				description[infraEnvField] = env
-			}
-			text, err := yaml.Marshal(description)
-			if err != nil {
-				return fmt.Errorf("write the description: %w", err)
-			}
-			if file == "" {
-				_, err = cmd.OutOrStdout().Write(text)
-				return err
-			}
-			if err := os.WriteFile(file, text, 0o600); err != nil {
-				return fmt.Errorf("write the description: %w; choose another file with -o", err)
-			}
-			return nil
-		},
-	}
-	a.AddFlags(cmd.Flags())
-	cmd.Flags().StringVarP(&file, "output", "o", "", "file to write; default: standard output")
-	return cmd
-}
-
-// derived are the fields that follow from other fields of the answer.
-func derived() []string {
-	return []string{"high_availability_mode", "cluster_network_cidr", "cluster_network_host_prefix",
-		"service_network_cidr", "ocp_release_image", "pull_secret"}
-}
-
-// described returns the fields of an answer that a request of type T has, without those that are
-// empty or follow from others.
-func described[T any](answer action.Object) action.Object {
-	fields := action.Object{}
-	for field, value := range answer {
-		if !action.HasField[T](field) || slices.Contains(derived(), field) || empty(value) {
-			continue
-		}
-		fields[field] = withoutState(value)
-	}
-	if err := action.Check[T]("", fields); err != nil {
-		for field, value := range fields {
-			if action.Check[T]("", action.Object{field: value}) != nil {
-				delete(fields, field) // the answer has the field in another form
-			}
-		}
-	}
-	return fields
-}
-
-func empty(value any) bool {
-	switch value := value.(type) {
-	case nil:
-		return true
-	case string:
-		return value == ""
-	case []any:
-		return len(value) == 0
-	case map[string]any:
-		for _, inner := range value {
-			if !empty(inner) {
-				return false
-			}
-		}
-		return true
-	}
-	return false
-}
-
-// withoutState removes from a value what only an answer has.
-func withoutState(value any) any {
-	switch value := value.(type) {
-	case []any:
-		var all []any
-		for _, one := range value {
-			all = append(all, withoutState(one))
-		}
-		return all
-	case map[string]any:
-		clean := map[string]any{}
-		for field, inner := range value {
-			if field != "cluster_id" && field != "verification" && !empty(inner) {
-				clean[field] = withoutState(inner)
-			}
-		}
-		return clean
-	}
-	return value
 }

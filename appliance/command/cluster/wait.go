@@ -78,6 +78,8 @@ func await(cmd *cobra.Command, a *action.Action, id, condition string, timeout t
 	}
 	line := NewProgress(cmd.ErrOrStderr())
 	defer line.End()
+	changes := a.Follow(ctx, "clusters", "hosts")
+	defer changes.Close()
 	started := a.Now()
 	last := new(models.Cluster)
 	for {
@@ -103,7 +105,7 @@ func await(cmd *cobra.Command, a *action.Action, id, condition string, timeout t
 				return err
 			}
 		}
-		if err := a.Wait(ctx); errors.Is(err, errTimeout) {
+		if err := changes.Next(ctx); errors.Is(err, errTimeout) {
 			line.End()
 			return &outcome.CodeError{Code: outcome.Waiting, Cause: overdue(last, condition, timeout)}
 		} else if err != nil {

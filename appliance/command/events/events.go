@@ -20,6 +20,7 @@ import (
 	"landfall/appliance/command/outcome"
 	"landfall/appliance/command/output"
 	"landfall/appliance/command/remote"
+	"landfall/web/console"
 )
 
 // page is the number of events in one request.
@@ -47,6 +48,8 @@ type selection struct {
 	cluster, infraEnv, host, severity string
 	follow                            bool
 	last                              int
+
+	changes *remote.Changes // with follow
 }
 
 // New returns the command that shows events.
@@ -109,6 +112,13 @@ func (s *selection) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
+	if s.follow {
+		cluster := query.Get("cluster_id")
+		s.changes = s.FollowAll(cmd.Context(), func(change console.Change) bool {
+			return change.Kind == "events" && (cluster == "" || change.ClusterID == cluster)
+		})
+		defer s.changes.Close()
+	}
 	list, err := s.since(cmd, query, 0)
 	if err != nil {
 		return err
@@ -129,7 +139,7 @@ func (s *selection) run(cmd *cobra.Command) error {
 		if err := events.Rows(cmd.OutOrStdout(), &s.Format, shown, headers); err != nil {
 			return err
 		}
-		if s.Wait(cmd.Context()) != nil {
+		if s.changes.Next(cmd.Context()) != nil {
 			return nil // interrupted
 		}
 		if shown, err = s.since(cmd, query, seen); err != nil {

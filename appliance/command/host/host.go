@@ -17,6 +17,7 @@ import (
 	"landfall/appliance/command/outcome"
 	"landfall/appliance/command/output"
 	"landfall/appliance/command/remote"
+	"landfall/web/console"
 )
 
 // New returns the command.
@@ -28,7 +29,8 @@ func New() *cobra.Command {
 			"name, its " +
 			"ID, or the first eight\ncharacters of its ID.",
 	}
-	cmd.AddCommand(newList(), newShow(), newBind(), newUnbind(), newSet(), newApprove(), newReset(), newRemove())
+	cmd.AddCommand(newList(), newShow(), newBind(), newUnbind(), newSet(), newApprove(), newInstall(), newReset(),
+		newRemove(), newMissing())
 	return cmd
 }
 
@@ -185,7 +187,7 @@ func newList() *cobra.Command {
 					}
 				}
 				return json.Marshal(list)
-			})
+			}, "hosts")
 		},
 	})
 	cmd.Flags().StringVar(&cluster, "cluster", "", "only those of a cluster")
@@ -407,9 +409,6 @@ func diskID(host *remote.Host, wanted string) (string, error) {
 	return "", fmt.Errorf("the host %s has no disk %s; it has %s", host.Name(), wanted, strings.Join(names, ", "))
 }
 
-// agentsPath is the path of all Agent objects of the Kubernetes API.
-const agentsPath = "/apis/agent-install.openshift.io/v1beta1/"
-
 func newApprove() *cobra.Command {
 	s := newSelected()
 	return s.addFlag(s.Changing(&cobra.Command{
@@ -424,39 +423,30 @@ func newApprove() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			var agents struct {
-				Items []struct {
-					Metadata struct{ Name, Namespace string } `json:"metadata"`
-				} `json:"items"`
+			path := fmt.Sprintf("%s/infra-envs/%s/hosts/%s/actions/approve", console.BasePath,
+				url.PathEscape(host.InfraEnvID), url.PathEscape(host.ID))
+			if _, err := s.Send(cmd, http.MethodPost, path, nil); err != nil || s.DryRun {
+				return err
 			}
-			if err := s.Call(cmd.Context(), http.MethodGet, agentsPath+"agents", nil, &agents); err != nil {
-				return fmt.Errorf("read the Agent objects: %w", err)
-			}
-			for _, agent := range agents.Items {
-				if agent.Metadata.Name != host.ID {
-					continue
-				}
-				return s.approve(cmd, arguments[0], agentsPath+"namespaces/"+url.PathEscape(agent.Metadata.Namespace)+
-					"/agents/"+url.PathEscape(host.ID))
-			}
-			return fmt.Errorf("the host %s needs no approval, because its infra-env is not one of the Kubernetes API",
-				arguments[0])
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "The host %s is approved.\n", arguments[0])
+			return err
 		},
 	}))
 }
 
-func (s *selected) approve(cmd *cobra.Command, name, path string) error {
-	const patch = `{"spec":{"approved":true}}`
-	if s.DryRun {
-		_, err := s.Send(cmd, http.MethodPatch, path, action.Object{"spec": action.Object{"approved": true}})
-		return err
-	}
-	if err := s.Client.Send(cmd.Context(), http.MethodPatch, path, "application/merge-patch+json",
-		strings.NewReader(patch), nil); err != nil {
-		return fmt.Errorf("approve the host: %w", err)
-	}
-	_, err := fmt.Fprintf(cmd.OutOrStdout(), "The host %s is approved.\n", name)
-	return err
+func newInstall() *cobra.Command {
+	s := newSelected()
+	return s.addFlag(s.Changing(&cobra.Command{
+		Use: "install NAME", Short: "Install a host that joins an installed cluster", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, arguments []string) error {
+			host, err := s.find(cmd, arguments[0])
+			if err != nil {
+				return err
+			}
+			return s.change(cmd, host, http.MethodPost, "/actions/install", nil,
+				fmt.Sprintf("The installation of the host %s has started.", arguments[0]))
+		},
+	}))
 }
 
 func newReset() *cobra.Command {

@@ -30,7 +30,7 @@ func New() *cobra.Command {
 		Long: "Download and check discovery images, which hosts boot. The live ISOs from which they are made are the " +
 			"subject of landfall iso.",
 	}
-	cmd.AddCommand(newDownload(), newURL(), newVerify())
+	cmd.AddCommand(newDownload(), newURL(), newVerify(), newReads(), newShortURL())
 	return cmd
 }
 
@@ -45,12 +45,17 @@ func (s *source) addFlags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&s.infraEnv, "infra-env", "", "infra-env whose image it is")
 }
 
-// url returns the URL of the image at the address that hosts use.
-func (s *source) url(ctx context.Context) (string, error) {
+// id returns the ID of the infra-env.
+func (s *source) id(ctx context.Context) (string, error) {
 	if s.infraEnv == "" {
 		return "", outcome.Usagef("--infra-env is missing; landfall infra-env list lists all infra-envs")
 	}
-	id, err := s.InfraEnvID(ctx, s.infraEnv)
+	return s.InfraEnvID(ctx, s.infraEnv)
+}
+
+// url returns the URL of the image at the address that hosts use.
+func (s *source) url(ctx context.Context) (string, error) {
+	id, err := s.id(ctx)
 	if err != nil {
 		return "", err
 	}

@@ -34,7 +34,7 @@ func New() *cobra.Command {
 			"that " +
 			"booted it. It is named\nby its name or its ID. landfall image downloads its image.",
 	}
-	cmd.AddCommand(newCreate(), newList(), newShow(), newSet(), newDelete())
+	cmd.AddCommand(newCreate(), newList(), newShow(), newSet(), newDelete(), newFile())
 	return cmd
 }
 
@@ -71,7 +71,7 @@ func newList() *cobra.Command {
 			}
 			return action.List(cmd, a, kind(), func() (json.RawMessage, error) {
 				return a.Fetch(cmd.Context(), path+query)
-			})
+			}, "infra-envs")
 		},
 	})
 	cmd.Flags().StringVar(&cluster, "cluster", "", "only those of a cluster")
@@ -310,4 +310,31 @@ func newDelete() *cobra.Command {
 			return err
 		},
 	})
+}
+
+func newFile() *cobra.Command {
+	a := action.New()
+	names := []string{"discovery.ign", "ipxe-script", "static-network-config"}
+	cmd := &cobra.Command{
+		Use: "file NAME FILE", Short: "Write a file of an infra-env to standard output: " + strings.Join(names, ", "),
+		Args: cobra.ExactArgs(2), ValidArgs: names,
+		RunE: func(cmd *cobra.Command, arguments []string) error {
+			if !slices.Contains(names, arguments[1]) {
+				return outcome.Usagef("an infra-env has no file %s; expected one of %s", arguments[1],
+					strings.Join(names, ", "))
+			}
+			id, err := a.InfraEnvID(cmd.Context(), arguments[0])
+			if err != nil {
+				return err
+			}
+			text, err := a.Fetch(cmd.Context(), remote.InfraEnvPath(id)+"/downloads/files?file_name="+arguments[1])
+			if err != nil {
+				return err
+			}
+			_, err = cmd.OutOrStdout().Write(text)
+			return err
+		},
+	}
+	a.AddFlags(cmd.Flags())
+	return cmd
 }

@@ -29,7 +29,7 @@ func New() *cobra.Command {
 			"sites are " +
 			"the subject of\nlandfall apply.",
 	}
-	cmd.AddCommand(newList(), newShow(), newAdd(), newRemove())
+	cmd.AddCommand(newList(), newShow(), newAdd(), newReplace(), newRemove())
 	return cmd
 }
 
@@ -91,7 +91,7 @@ func newList() *cobra.Command {
 			}
 			return action.List(cmd, o.Action, kind(), func() (json.RawMessage, error) {
 				return o.Fetch(cmd.Context(), fmt.Sprintf("%s?include_system_generated=%t", path, all))
-			})
+			}, "clusters", "events")
 		},
 	}))
 	cmd.Flags().BoolVar(&all, "all", false, "also those that the appliance generates")
@@ -126,31 +126,52 @@ func newAdd() *cobra.Command {
 		Use: "add FILE --cluster NAME", Short: "Add a manifest to a cluster; - is standard input",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, arguments []string) error {
-			text, err := read(cmd, arguments[0])
-			if err != nil {
-				return fmt.Errorf("read the manifest: %w", err)
-			}
-			if name == "" {
-				name = filepath.Base(arguments[0])
-			}
-			if name == "-" {
-				return outcome.Usagef("the manifest has no name; give --name")
-			}
-			path, err := o.path(cmd)
-			if err != nil {
-				return err
-			}
-			body := action.Object{"file_name": name, "folder": o.folder,
-				"content": base64.StdEncoding.EncodeToString(text)}
-			if _, err := o.Send(cmd, http.MethodPost, path, body); err != nil || o.DryRun {
-				return err
-			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "The manifest %s was added to the cluster %s.\n", name, o.cluster)
-			return err
+			return o.write(cmd, http.MethodPost, arguments[0], name, "content", "The manifest %s was added to the "+
+				"cluster %s.\n")
 		},
 	}))
 	cmd.Flags().StringVar(&name, "name", "", "name of the manifest; default: that of the file")
 	return cmd
+}
+
+func newReplace() *cobra.Command {
+	o := newOfCluster()
+	var name string
+	cmd := o.addFolder(o.Changing(&cobra.Command{
+		Use: "replace FILE --cluster NAME", Short: "Replace the content of a manifest; - is standard input",
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, arguments []string) error {
+			return o.write(cmd, http.MethodPatch, arguments[0], name, "updated_content", "The manifest %s of the "+
+				"cluster %s was replaced.\n")
+		},
+	}))
+	cmd.Flags().StringVar(&name, "name", "", "name of the manifest; default: that of the file")
+	return cmd
+}
+
+// write sends the content of a file in a field and prints a sentence with the names of the manifest
+// and of the cluster.
+func (o *ofCluster) write(cmd *cobra.Command, method, file, name, field, sentence string) error {
+	text, err := read(cmd, file)
+	if err != nil {
+		return fmt.Errorf("read the manifest: %w", err)
+	}
+	if name == "" {
+		name = filepath.Base(file)
+	}
+	if name == "-" {
+		return outcome.Usagef("the manifest has no name; give --name")
+	}
+	path, err := o.path(cmd)
+	if err != nil {
+		return err
+	}
+	body := action.Object{"file_name": name, "folder": o.folder, field: base64.StdEncoding.EncodeToString(text)}
+	if _, err := o.Send(cmd, method, path, body); err != nil || o.DryRun {
+		return err
+	}
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), sentence, name, o.cluster)
+	return err
 }
 
 func read(cmd *cobra.Command, file string) ([]byte, error) {

@@ -4,6 +4,7 @@ package operator
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"github.com/openshift/assisted-service/models"
 	"github.com/spf13/cobra"
@@ -22,7 +23,7 @@ func New() *cobra.Command {
 		Short: "Show the operators that can be installed with a cluster, and those of a cluster",
 		Long:  "Show operators. landfall cluster create --operators and landfall cluster set --operators select them.",
 	}
-	cmd.AddCommand(newList(), newImageSet())
+	cmd.AddCommand(newList(), newBundles(), newImageSet())
 	return cmd
 }
 
@@ -57,7 +58,7 @@ func newList() *cobra.Command {
 			}
 			return action.List(cmd, a, kind(), func() (json.RawMessage, error) {
 				return a.Fetch(cmd.Context(), remote.ClusterPath(id)+"/monitored-operators")
-			})
+			}, "clusters", "events")
 		},
 	})
 	cmd.Flags().StringVar(&cluster, "cluster", "", "the operators of a cluster and their state")
@@ -71,7 +72,7 @@ func listSupported(cmd *cobra.Command, a *action.Action) error {
 	}
 	return action.List(cmd, a, names, func() (json.RawMessage, error) {
 		return a.Fetch(cmd.Context(), remote.APIPath+"/supported-operators")
-	})
+	}, "settings")
 }
 
 func newImageSet() *cobra.Command {
@@ -99,4 +100,28 @@ func newImageSet() *cobra.Command {
 	a.AddFlags(cmd.Flags())
 	cmd.Flags().StringVar(&cluster, "cluster", "", "cluster with the operators")
 	return cmd
+}
+
+func newBundles() *cobra.Command {
+	a := action.New()
+	type column = output.Column[models.Bundle]
+	bundles := &output.Kind[models.Bundle]{
+		Name: "bundle", Empty: "No bundles.", NameOf: func(b *models.Bundle) string { return b.ID },
+		Columns: []column{
+			{Title: "NAME", Value: func(b *models.Bundle) string { return b.ID }},
+			{Title: "TITLE", Value: func(b *models.Bundle) string { return b.Title }},
+			{Title: "OPERATORS", Value: func(b *models.Bundle) string { return strings.Join(b.Operators, ",") }},
+			{Title: "DESCRIPTION", Wide: true, Value: func(b *models.Bundle) string { return b.Description }},
+		},
+	}
+	return a.Reading(&cobra.Command{
+		Use: "bundles", Short: "List bundles: operators that are selected together", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			list, err := a.Fetch(cmd.Context(), remote.APIPath+"/operators/bundles")
+			if err != nil {
+				return err
+			}
+			return bundles.List(cmd.OutOrStdout(), &a.Format, list)
+		},
+	})
 }

@@ -206,9 +206,12 @@ func (d *Description) write(out io.Writer) error {
 		}
 	}
 	var text strings.Builder
-	for _, line := range d.lines {
+	for i, line := range d.lines {
 		if line.heading {
-			fmt.Fprintf(&text, "\n%s\n", d.style.bold(line.name))
+			if i > 0 {
+				text.WriteByte('\n')
+			}
+			fmt.Fprintln(&text, d.style.bold(line.name))
 			continue
 		}
 		fmt.Fprintf(&text, "%-*s  %s\n", width, line.name, line.value)

@@ -1,0 +1,333 @@
+package command
+
+// equalityFiles are the files that the lines name.
+var equalityFiles = map[string]string{
+	"manifest.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: default}\n",
+	"networks.yaml": "[]\n",
+	"secret.txt":    "secret\n",
+	"password.txt":  "a long password of the demo\n",
+	"servers.csv":   "name,address,username,password\nserver-9,redfish://192.0.2.9,root,calvin\n",
+	"live.iso":      "not an ISO\n",
+	"fields.yaml":   "fips: true\n",
+	"hosts.yaml":    "hosts: [{macs: ['52:54:00:00:00:99'], host_name: master-0}]\n",
+	"idms.yaml": "apiVersion: config.openshift.io/v1\nkind: ImageDigestMirrorSet\nmetadata: {name: a}\nspec:\n" +
+		"  imageDigestMirrors:\n  - {source: example.com/a, mirrors: [registry.example.com/a]}\n",
+}
+
+// equalityLines call every command that sends requests. The demo has an installed cluster, its
+// infra-env and a server.
+const equalityLines = `
+status
+overview
+doctor
+setup
+api GET /health
+cluster list
+cluster show demo
+cluster set demo tags=a
+cluster export demo
+cluster wait demo
+cluster create east --version 4.20 --base-domain example.com --control-planes 1
+cluster install east
+cluster cancel east --yes
+cluster reset east --yes
+cluster add-hosts demo
+cluster apply-hosts east -f hosts.yaml
+cluster import old --api api.old.example.com --openshift-id 6c1a5c3c-1a3e-4a3e-8e1a-6a1a5c3c1a3e
+cluster install-config east
+cluster install-config east -f fields.yaml
+infra-env create east --cluster east
+infra-env list
+infra-env show east
+infra-env set east image_type=full-iso
+infra-env file east discovery.ign
+image url --infra-env east
+image short-url --infra-env east
+image short-url --infra-env east --renew
+image short-url --infra-env east --revoke
+image reads --infra-env east
+image download --infra-env east -o east.iso
+image verify east.iso --infra-env east
+host list
+host show host-1
+host missing
+host set host-1 --role worker
+host bind host-1 --cluster east
+host unbind host-1
+host approve host-1
+host install host-1
+host reset host-1 --yes
+events --cluster demo
+logs --cluster demo -o logs.tar
+manifest add manifest.yaml --cluster east
+manifest list --cluster east
+manifest replace manifest.yaml --cluster east
+manifest show manifest.yaml --cluster east
+manifest remove manifest.yaml --cluster east --yes
+operator list
+operator list --cluster east
+operator bundles
+operator image-set --cluster east
+network show --infra-env east
+network check -f networks.yaml --infra-env east
+network set -f networks.yaml --infra-env east
+settings show
+settings set --ntp 192.0.2.1
+settings release add 4.20
+settings release remove 4.20.8-standin
+agent-tokens list
+agent-tokens list --infra-env east
+agent-tokens accept-none 1h --infra-env east
+agent-tokens renew --infra-env east
+agent-tokens revoke --infra-env servers --yes
+sealed-images show --infra-env east
+sealed-images seal --infra-env east
+sealed-images close --infra-env east
+sealed-images unseal --infra-env east
+ams status
+ams accept
+ams connect
+ams create-again demo
+ams edit demo --name new
+ams export -o couriers.lfc
+ams import couriers.lfc
+ams leave demo
+ams login --offline-token-file secret.txt
+ams logout
+ams plan
+ams retry demo
+ams reverify
+ams revoke 1
+ams token
+ams token list
+ams token revoke 1
+audit
+audit export -o audit.tar
+audit verify
+bmc list
+bmc add server-8 redfish://192.0.2.8 --username root --password-file secret.txt
+bmc show server-1
+bmc set server-1 infra_env_id=east
+bmc boot server-1 --infra-env east
+bmc eject server-1
+bmc inspect server-1
+bmc import servers.csv
+bmc log server-1
+bmc power off server-1
+bmc remove server-1
+apply -f manifest.yaml
+delete -f manifest.yaml
+kubeconfig --cluster demo -o demo.kubeconfig
+kubeconfig -o site.kubeconfig
+credentials --cluster demo
+export abi --cluster demo -o abi.tar
+export acm demo -o acm
+import abi abi.tar --check
+import acm acm
+iso list
+iso import live.iso --no-wait
+iso import https://127.0.0.1:9/live.iso --no-wait
+iso import --release 4.20 --no-wait
+iso verify
+iso remove {iso}
+journal export --cluster demo -o demo.journal
+mirror show
+mirror explain quay.io/a/b:c
+mirror import idms.yaml
+mirror remove idms.yaml
+mirror accept-gaps --cluster east
+mirror later --cluster demo
+mirror prove --cluster east
+mirror proofs
+mirror proofs --list 1
+release list
+release allow sha256:0000000000000000000000000000000000000000000000000000000000000000
+release forget sha256:0000000000000000000000000000000000000000000000000000000000000000
+rehearse --cluster east
+seal rotate
+session list
+session end 1
+token list
+token create ci --role viewer
+token revoke ci
+user list
+user create anna --role viewer --password-file password.txt
+user set anna --role operator
+user password anna --password-file password.txt
+user delete anna
+login --user anna --password-file password.txt
+login --user anna --password-file password.txt --setup-code 1234
+logout
+host remove host-1 --yes
+infra-env delete east --yes
+cluster delete east --yes
+`
+
+// localCommands are the commands that call no operation.
+var localCommands = map[string]string{
+	"ams push":         "runs where AMS can be reached, and not at the site",
+	"completion":       "completes commands in the shell",
+	"context list":     "shows the logins on this machine",
+	"context remove":   "changes the logins on this machine",
+	"context use":      "changes the logins on this machine",
+	"courier fill":     "runs where the internet can be reached, and not at the site",
+	"courier push":     "writes to a registry, and not to the appliance",
+	"demo":             "starts an appliance of its own",
+	"iso build":        "reads and writes files of this machine",
+	"iso diff":         "reads files of this machine",
+	"iso extract":      "reads files of this machine",
+	"iso inspect":      "reads files of this machine",
+	"journal replay":   "reads a file of this machine",
+	"man":              "writes files of this machine",
+	"serve":            "starts the appliance",
+	"simulate example": "writes an example of a scenario",
+	"simulate hosts":   "hosts are machines and not people: they call the operations of agents",
+	"simulate run":     "starts appliances of its own",
+	"user reset":       "writes into the data directory, for a person who can't log in",
+	"version":          "shows the version of this program",
+}
+
+// kubernetesOf says how the Kubernetes API does what an operation does.
+var kubernetesOf = map[string]string{
+	"v2ListClusters":                "list `ClusterDeployment`",
+	"v2RegisterCluster":             "create `ClusterDeployment` and `AgentClusterInstall`",
+	"v2DeregisterCluster":           "delete `ClusterDeployment`",
+	"v2GetCluster":                  "`AgentClusterInstall` status",
+	"V2UpdateCluster":               "`AgentClusterInstall` spec",
+	"TransformClusterToDay2":        "`AgentClusterInstall`: by itself when it is installed",
+	"TransformClusterToAddingHosts": "`AgentClusterInstall`: by itself when it is installed",
+	"v2ImportCluster":               "`ClusterDeployment` with spec.installed: true",
+	"v2InstallCluster":              "`AgentClusterInstall`: by itself when its hosts are approved",
+	"V2GetCredentials":              "`Secret` of spec.clusterMetadata.adminPasswordSecretRef",
+	"V2DownloadClusterCredentials":  "`Secret` of spec.clusterMetadata.adminKubeconfigSecretRef",
+	"ListClusterHosts":              "list `Agent`",
+	"v2UpdateClusterInstallConfig":  "`AgentClusterInstall` annotation install-config-overrides",
+	"V2DownloadClusterLogs":         "`AgentClusterInstall` status.debugInfo.logsURL",
+	"V2ListClusterManifests":        "`ConfigMap` in manifestsConfigMapRefs of `AgentClusterInstall`",
+	"V2CreateClusterManifest":       "`ConfigMap` in manifestsConfigMapRefs",
+	"V2UpdateClusterManifest":       "`ConfigMap` in manifestsConfigMapRefs",
+	"V2DeleteClusterManifest":       "`ConfigMap` in manifestsConfigMapRefs",
+	"v2DownloadClusterManifest":     "`ConfigMap` in manifestsConfigMapRefs",
+	"v2ListEvents":                  "`AgentClusterInstall` status.debugInfo.eventsURL; `Event`",
+	"ListInfraEnvs":                 "list `InfraEnv`",
+	"RegisterInfraEnv":              "create `InfraEnv`",
+	"DeregisterInfraEnv":            "delete `InfraEnv`",
+	"GetInfraEnv":                   "`InfraEnv` status",
+	"UpdateInfraEnv":                "`InfraEnv` spec; `NMStateConfig` for static networks",
+	"v2DownloadInfraEnvFiles":       "`InfraEnv` status.bootArtifacts",
+	"GetInfraEnvDownloadURL":        "`InfraEnv` status.isoDownloadURL",
+	"v2ListHosts":                   "list `Agent`",
+	"v2GetHost":                     "`Agent` status",
+	"v2DeregisterHost":              "delete `Agent`",
+	"v2UpdateHost":                  "`Agent` spec",
+	"BindHost":                      "`Agent` spec.clusterDeploymentName",
+	"UnbindHost":                    "`Agent` without spec.clusterDeploymentName",
+	"v2InstallHost":                 "`Agent` spec.approved",
+	"approveHost":                   "`Agent` spec.approved",
+	"v2UpdateHostIgnition":          "`Agent` spec.ignitionConfigOverrides",
+	"v2UpdateHostInstallerArgs":     "`Agent` spec.installerArgs",
+	"listAllHosts":                  "list `Agent`",
+	"listBMCs":                      "list `BareMetalHost`",
+	"createBMC":                     "create `BareMetalHost` and its `Secret`",
+	"deleteBMC":                     "delete `BareMetalHost`",
+	"getBMC":                        "`BareMetalHost` status; `HardwareData`",
+	"updateBMC":                     "`BareMetalHost` spec",
+	"bootBMC":                       "`BareMetalHost` with the label of an infra-env; `PreprovisioningImage`",
+	"powerBMC":                      "`BareMetalHost` spec.online",
+	"importMirror":                  "`ConfigMap` of mirrorRegistryRef",
+	"deleteMirrorImport":            "`InfraEnv` without mirrorRegistryRef",
+	"fetchOSImage":                  "`AgentServiceConfig` spec.osImages",
+	"getSettings":                   "list `ClusterImageSet`",
+	"addRelease":                    "create `ClusterImageSet`, for a release that may be used",
+	"followChanges":                 "watch any kind",
+}
+
+// kindReasons are the kinds that belong to no operation.
+var kindReasons = map[string]string{
+	"AgentClassification":   "labels Agents by their inventory; hosts of the other APIs have no labels",
+	"KlusterletAddonConfig": "a hub reads it after an import; `landfall export acm` writes it",
+	"ManagedCluster":        "a hub reads it after an import; `landfall export acm` writes it",
+	"Namespace":             "groups the objects of a site; the other APIs have no groups",
+}
+
+// Reasons of several operations.
+const (
+	noKind      = "no kind of a hub has it"
+	ofAppliance = "no kind: it is about the appliance itself"
+	ofForm      = "a default or choice of the page's forms; flags are checked by the appliance"
+	signedLink  = "a link with a signature for browsers; commands send their token"
+	browserOnly = "passkeys need a browser"
+	shownInCLI  = "rarely needed: the command line does it"
+	libraryOnly = "the page's library contains the request; no page of Landfall sends it"
+)
+
+// equalityReasons has a reason for each gap. A key is a side and an operation, or a side and the
+// beginning of the operations' paths.
+var equalityReasons = map[string]string{
+	"kubernetes /api/":                      noKind,
+	"kubernetes /metrics":                   ofAppliance,
+	"kubernetes /api/landfall/v1/ams":       ofAppliance,
+	"kubernetes /api/landfall/v1/audit":     ofAppliance,
+	"kubernetes /api/landfall/v1/login":     "clients log in with a token or certificate in the kubeconfig",
+	"kubernetes /api/landfall/v1/users":     ofAppliance,
+	"kubernetes /api/landfall/v1/tokens":    ofAppliance,
+	"kubernetes /api/landfall/v1/sessions":  ofAppliance,
+	"kubernetes /api/landfall/v1/passkeys":  browserOnly,
+	"kubernetes /api/landfall/v1/os-images": ofAppliance,
+	"kubernetes /api/landfall/v1/releases":  ofAppliance,
+	"kubernetes /api/landfall/v1/settings":  ofAppliance,
+	"kubernetes /api/landfall/v1/status":    ofAppliance,
+	"kubernetes V2CancelInstallation":       "as on a hub: delete the ClusterDeployment instead",
+	"kubernetes v2ResetCluster":             "as on a hub: delete the ClusterDeployment and create it again",
+	"kubernetes v2ResetHost":                "as on a hub: remove spec.clusterDeploymentName instead",
+	"kubernetes V2ListOfClusterOperators":   "as on a hub: AgentClusterInstall has only failed operators",
+
+	"command V2GetPresignedForClusterCredentials": signedLink,
+	"command V2GetPresignedForClusterFiles":       signedLink,
+	"command GetInfraEnvPresignedFileURL":         signedLink,
+	"command V2GetClusterDefaultConfig":           ofForm,
+	"command v2GetPreflightRequirements":          "`host show` names what a host lacks",
+	"command v2RegisterDisconnectedCluster":       libraryOnly,
+	"command v2ListComponentVersions":             "`status` shows the versions",
+	"command V2ListManagedDomains":                "the list is always empty: a site has no domains of a service",
+	"command v2GetOpenAPI":                        "`api GET openapi` shows it",
+	"command v2ListReleaseSources":                "`settings show` lists the releases",
+	"command v2GetHost":                           "`host show` reads it from the list of hosts",
+	"command listAllHosts":                        "`host list` shows the same facts with the fields of the API",
+	"command getLoginMethods":                     "`login` takes a password; tokens replace the other methods",
+	"command finishPasskeyLogin":                  browserOnly,
+	"command listPasskeys":                        browserOnly,
+	"command registerPasskey":                     browserOnly,
+	"command deletePasskey":                       browserOnly,
+	"command beginPasskey":                        browserOnly,
+	"command getOSImageUpload":                    "`iso import` asks for it after a broken connection",
+	"command setUp":                               "`login --setup-code` calls it at an appliance without accounts",
+	"command cancelOSImageUpload":                 "`iso remove` removes an incomplete upload as an image",
+
+	"page /api/assisted-install/":     shownInCLI,
+	"page /api/landfall/v1/ams":       shownInCLI,
+	"page /api/landfall/v1/bmcs":      shownInCLI,
+	"page /metrics":                   "for Prometheus",
+	"page exportAuditTrail":           "the export is for an auditor's machine: `audit export`",
+	"page importABI":                  "a directory of files: `import abi`",
+	"page exportABI":                  "a directory of files: `export abi`",
+	"page acceptMirrorGaps":           "a decision for experts: `mirror accept-gaps`",
+	"page getMirrorLater":             "`mirror later` shows it",
+	"page rotateDataKey":              "a rare operation of administrators: `seal rotate`",
+	"page getKubernetes":              "`kubeconfig` writes the file for kubectl",
+	"page listTokenlessHosts":         "`agent-tokens list` shows them",
+	"page /api/landfall/v1/operators": shownInCLI,
+	"page /api/landfall/v1/clusters/": shownInCLI,
+	"page getUser":                    "the list of accounts has the same fields",
+	"page beginOIDCLogin":             "the login page links to the URL in getLoginMethods",
+	"page finishOIDCLogin":            "the provider sends the browser there",
+	"page approveHost":                "shown in the list of hosts; the command and the Kubernetes API approve",
+	"page V2DownloadClusterFiles":     "the page downloads by a signed link",
+}
+
+const equalityIntroduction = "# Page, command line, REST and Kubernetes API\n\n" +
+	"This document is generated by `make docs`. It compares what people and programs can do by each way. The\n" +
+	"REST operations are those of [security.md](security.md), without the operations of machines, the downloads\n" +
+	"of images, and the APIs that check their callers themselves. The requests of the page are read from its\n" +
+	"source and from the UI library of the Assisted Installer. The commands are run against a demo, and a\n" +
+	"command counts if it sends the request of the operation. A cell with – has the reason for the gap.\n"
