@@ -78,8 +78,10 @@ func (s service) operations(suffix string) []operation.Operation {
 	add("getServiceVersion", "/versions/:id", "Show a version", s.version)
 	add("listServiceShards", "/provision_shards", "List management clusters", s.shards)
 	add("getServiceShard", "/provision_shards/:id", "Show a management cluster", s.shard)
-	all = append(all, operation.Operation{Method: operation.RouteNotFound, Path: s.root + "/*",
-		Access: operation.For(access.Viewer), Handler: s.wrap(echo.NotFoundHandler)})
+	if s.root == ARORoot { // package accounts answers other paths below Root
+		all = append(all, operation.Operation{Method: operation.RouteNotFound, Path: s.root + "/*",
+			Access: operation.For(access.Viewer), Handler: s.wrap(echo.NotFoundHandler)})
+	}
 	return all
 }
 

@@ -243,7 +243,7 @@ func TestClustersService_badRequests(t *testing.T) {
 		"/versions/openshift-v9.9.9":        404,
 		"/provision_shards/absent":          404,
 	} {
-		answer := s.do("GET", "/api/clusters_mgmt/v1"+strings.ReplaceAll(path, " ", "%20"), "")
+		answer := s.do("GET", "/api/aro_hcp/v1alpha1"+strings.ReplaceAll(path, " ", "%20"), "")
 		require.Equal(t, status, answer.StatusCode, "%s: %s", path, answer.body)
 		if status >= 400 {
 			require.Equal(t, "Error", answer.at(t, "kind"))
