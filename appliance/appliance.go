@@ -49,6 +49,7 @@ import (
 	"landfall/appliance/sandbox"
 	"landfall/appliance/settings"
 	"landfall/appliance/sitekey"
+	"landfall/appliance/siteservice"
 	"landfall/assets"
 	"landfall/store"
 	"landfall/web"
@@ -57,6 +58,7 @@ import (
 	"landfall/web/console"
 	"landfall/web/image"
 	"landfall/web/kube"
+	webregistry "landfall/web/registry"
 )
 
 const (
@@ -103,6 +105,7 @@ type Appliance struct {
 	discovery  *discovery.Images
 	networks   discovery.Networks
 	downloads  *image.Service
+	services   *siteservice.Manager
 	infraEnvs  *bmc.InfraEnvs
 	bmcs       *bmc.Manager
 	doctor     *doctor.Service
@@ -114,7 +117,8 @@ type Appliance struct {
 	refusals   *arrival.Refusals
 	boot       *discovery.BootListener // nil if only the main server serves images
 	server     *web.Server
-	bootServer *web.Server // serves boot
+	bootServer *web.Server         // serves boot
+	registry   *webregistry.Server // nil if the configuration has none
 
 	hosted     *hostedClusters    // nil if the configuration disables hosted clusters
 	kubernetes *kubernetesObjects // nil if the configuration disables the Kubernetes API
@@ -195,6 +199,9 @@ func open(ctx context.Context, config config.Config, logger *slog.Logger, versio
 		return nil, err
 	}
 	if a.clients, err = a.openClients(); err != nil {
+		return nil, err
+	}
+	if a.registry, err = a.openRegistry(ctx); err != nil {
 		return nil, err
 	}
 	if a.rules, err = site.NewRules(site.RulesOptions{
@@ -288,6 +295,9 @@ func open(ctx context.Context, config config.Config, logger *slog.Logger, versio
 	a.allowed = trust.NewManager(a.policy, a.engine,
 		func() (authn.Keychain, error) { return a.settings.Offered().Keychain("") }, wake, logger)
 	a.setup = a.newSetup(wake)
+	if a.services, err = a.newSiteServices(); err != nil {
+		return nil, err
+	}
 	a.integrity = integrity.New(a.db, a.engine, logger)
 	a.protection = &doctor.Protections{Data: a.integrity.Finding,
 		Address: a.address, Authenticates: !a.open(), TLS: a.transport != nil, Sandbox: box, Keys: a.keys,
@@ -298,6 +308,7 @@ func open(ctx context.Context, config config.Config, logger *slog.Logger, versio
 		Engine: a.engine, Rules: a.rules.At, MirroredReleases: a.proofs.Contents,
 		CheckImage: a.images.CheckRelease, URLs: a.urls, NoteSite: a.setup.NoteDiagnosis,
 		Egress: a.egress, Agents: a.agents, Protections: a.protection, Logger: logger,
+		SiteServices: a.services,
 	})
 	a.abi = abi.New(abi.Options{Engine: a.engine, Settings: a.abiHosts, Mirror: a.mirror, Logger: logger})
 	if a.rehearsals, err = a.newRehearsals(); err != nil {
@@ -388,7 +399,7 @@ func (a *Appliance) newServer() error {
 		console.ProgressOperations(a.progress),
 		console.StaticNetworkOperations(a.engine), console.OperatorOperations(a.engine),
 		console.MachineOperations(a.agents), console.BMCOperations(bmc.NewService(a.bmcs, a.infraEnvs)),
-		console.AuditOperations(a.trail),
+		console.AuditOperations(a.trail), console.SiteServiceOperations(a.services),
 		console.HostOperations(a.engine, a.bmcs, a.approvals()),
 		console.ArrivalOperations(console.ArrivalOptions{Table: a.engine, Servers: a.bmcs,
 			InfraEnvs: a.engine.InfraEnvs, Reads: a.downloads.Reads, Refusals: a.refusals, URL: a.urls[0],
@@ -454,8 +465,8 @@ func (a *Appliance) tasks() []task {
 	if a.boot != nil {
 		tasks = append(tasks, func(ctx context.Context) error { return a.boot.Serve(ctx, a.bootServer.Serve) })
 	}
-	tasks = append(tasks, a.resumeRotation, a.protection.Run, a.integrity.Run)
-	tasks = append(tasks, a.hosted.tasks()...)
+	tasks = append(tasks, a.resumeRotation, a.protection.Run, a.services.Run, a.integrity.Run)
+	tasks = append(append(tasks, a.registry.Tasks()...), a.hosted.tasks()...)
 	return append(tasks, a.kubeServer.tasks()...)
 }
 
@@ -508,7 +519,7 @@ func (a *Appliance) Close() error {
 		errs = append(errs, a.listener.Close())
 		a.listener = nil
 	}
-	errs = append(errs, a.boot.Close(), a.kubernetes.close(), a.hosted.close())
+	errs = append(errs, a.boot.Close(), a.kubernetes.close(), a.hosted.close(), a.registry.Close())
 	if a.rehearsals != nil {
 		a.rehearsals.Close()
 	}

@@ -14,5 +14,8 @@ func (a *Appliance) listening() []net.Addr {
 	if a.kubernetes != nil && a.kubernetes.address != nil {
 		addresses = append(addresses, a.kubernetes.address)
 	}
+	if address := a.registry.Addr(); address != nil {
+		addresses = append(addresses, address)
+	}
 	return addresses
 }

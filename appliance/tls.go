@@ -38,7 +38,8 @@ func (a *Appliance) openTransport() (*transport, error) {
 	if t.authority, err = authority.LoadOrCreate(a.config.DataDir, box); err != nil {
 		return nil, err
 	}
-	options := authority.Options{Authority: t.authority, Names: config.Hosts(a.urls),
+	options := authority.Options{Authority: t.authority, Names: append(config.Hosts(a.urls),
+		a.config.Registry.Names()...),
 		Clock: a.clock, Logger: a.log}
 	if settings.CertFile != "" {
 		options.Files = &authority.Files{Certificate: settings.CertFile, Key: settings.KeyFile}

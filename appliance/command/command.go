@@ -35,6 +35,7 @@ import (
 	"landfall/appliance/command/sealedimages"
 	"landfall/appliance/command/sealing"
 	"landfall/appliance/command/settings"
+	"landfall/appliance/command/site"
 	"landfall/appliance/command/state"
 	"landfall/appliance/command/trust"
 	"landfall/appliance/config"
@@ -99,7 +100,7 @@ func newRoot() (*cobra.Command, *bool) {
 		newKubeconfig(), newCredentials(), newISO(), newMirror(), newCourier(), newDoctor(), newImport(), newExport(),
 		newRehearse(), newJournal(), newAMS(), bmc.New(), newRelease(), audit.New(), sealing.New(), newVersion())
 	group(root, api.New(), state.NewOverview(), cluster.New(), host.New(), infraenv.New(), image.New(), events.New(),
-		events.NewLogs(), manifest.New(), network.New(), operator.New(), manual.New(),
+		events.NewLogs(), manifest.New(), network.New(), operator.New(), site.New(), manual.New(),
 		renamed(cluster.NewFormerList(), "landfall cluster list"))
 	group(root, trust.Commands(group)...)
 	group(root, settings.Commands(group)...)

@@ -235,6 +235,14 @@ func (r reader) checked(text, check string) (any, error) {
 		if !hostForm.MatchString(text) {
 			return nil, errInvalid
 		}
+	case "interface":
+		if !validInterface(text) {
+			return nil, errInvalid
+		}
+	case "resolver":
+		if _, err := parseResolver(text); err != nil {
+			return nil, errInvalid
+		}
 	case "egress":
 		if _, ok := egress.ParseNetwork(text); !ok && !egress.ValidName(text) {
 			return nil, errInvalid
@@ -351,6 +359,8 @@ func expected(field reflect.StructField) string {
 		"syslog":  "unix:///dev/log, udp://HOST:PORT, tcp://HOST:PORT or tls://HOST:PORT",
 		"egress": "a network such as 192.0.2.0/24, an address, or a host name such as bmc.example.com or " +
 			"*.example.com",
+		"interface":  "the name of a network interface, such as eth1",
+		"resolver":   "the IP address of a DNS server, such as 192.0.2.53",
 		"path":       "a path",
 		"validation": "the ID of an optional host validation, such as mtu-valid",
 		"file":       "the path of a file",

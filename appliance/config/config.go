@@ -33,6 +33,7 @@ type Config struct {
 	Releases      Releases       `mapstructure:"releases"`
 	Installer     Installer      `mapstructure:"installer"`
 	Mirror        Mirror         `mapstructure:"mirror"`
+	Registry      Registry       `mapstructure:"registry"`
 	Images        Images         `mapstructure:"images"`
 	Egress        Egress         `mapstructure:"egress"`
 	NTPSources    []string       `mapstructure:"ntp_sources" check:"host"`
@@ -46,6 +47,7 @@ type Config struct {
 	Hosted        Hosted         `mapstructure:"hosted"`
 	OIDC          OIDC           `mapstructure:"oidc"`
 	LDAP          LDAP           `mapstructure:"ldap"`
+	Site          Site           `mapstructure:"site"`
 	Audit         Audit          `mapstructure:"audit"`
 	Seal          Seal           `mapstructure:"seal"`
 	Log           Log            `mapstructure:"log"`
@@ -254,6 +256,7 @@ func Default() Config {
 			JournalObjectBytes:  1 << 20,
 			InstallerCacheBytes: 10 << 30,
 		},
+		Registry:   Registry{TLS: true},
 		Kubernetes: Kubernetes{ImageSettles: 20 * time.Second},
 		Joining:    Joining{Follow: true, GiveUp: 20 * time.Minute, Interval: 10 * time.Second},
 		Timeouts: Timeouts{

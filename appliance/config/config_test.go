@@ -141,7 +141,7 @@ func sample(t *testing.T, s setting, directory string) string {
 		"url": "http://192.0.2.7", "path": filepath.Join(directory, "data"),
 		"file":     filepath.Join(directory, "ca.pem"),
 		"pullspec": "registry.example.com/agent:v7", "host": "ntp.example.com", "validation": "mtu-valid",
-		"egress": "192.0.2.0/24",
+		"egress": "192.0.2.0/24", "interface": "eth1", "resolver": "192.0.2.53",
 		"syslog": "unix:///dev/log", "issuer": "https://sso.example.com/", "": "somebody",
 	}[s.field.Tag.Get("check")]
 	require.True(t, ok, "the test has no sample for %s", s.key)

@@ -89,6 +89,14 @@ var help = map[string]string{
 	"mirror.ca_bundle":   "CA certificates (PEM) of the mirror registry",
 	"mirror.pull_secret": "pull secret (JSON) of the site, for releases, and for clusters without their own",
 
+	"registry.listen": "address and port of the appliance's own registry, such as 0.0.0.0:5000; default: none",
+	"registry.media": "files and folders with images that the registry serves as they lie there: archives of " +
+		"oc-mirror, OCI layouts, folders of the courier, or a stick with them",
+	"registry.tls": "serve the registry over TLS with a certificate of the appliance's authority; false is permitted " +
+		"on the loopback only",
+	"registry.name": "name or address under which nodes reach the registry; default: that of listen, or of the " +
+		"appliance's first URL",
+
 	"egress.allow": "networks (CIDR), addresses and host names to which people may make the appliance send requests, " +
 		"on top of the default",
 	"egress.deny": "networks (CIDR), addresses and host names to which people may not make the appliance send requests",
@@ -167,6 +175,14 @@ var help = map[string]string{
 	"joining.give_up": "time after a host's restart to wait for it in an unreachable cluster; unlimited for clusters " +
 		"of the Kubernetes API",
 	"joining.interval": "time between two checks of a cluster while hosts join it",
+
+	"site.names": "DNS names of the appliance itself, which its DNS service answers with its addresses",
+	"site.dns.interfaces": "network interfaces on which the appliance serves DNS for the names of its clusters; " +
+		"default: none",
+	"site.dns.forward":    "DNS servers for all other names; default: none, other names are refused",
+	"site.ntp.interfaces": "network interfaces on which the appliance serves the time by NTP; default: none",
+	"site.ntp.local_clock": "declare this machine's clock as the time of the site while it is not synchronised " +
+		"(stratum 10)",
 
 	"audit.bytes": "space for the audit trail, at least 1MiB; the oldest records are removed first",
 	"audit.syslog": "syslog server that receives each audit record: unix:///dev/log, udp://HOST:PORT, " +

@@ -52,6 +52,7 @@ type Options struct {
 	Egress           *egress.Rules                                     // nil allows all addresses
 	Agents           Agents                                            // nil: hosts are not checked for tokens
 	Protections      *Protections                                      // nil: not checked
+	SiteServices     SiteServices                                      // the appliance's own; nil without any
 	Logger           *slog.Logger
 }
 
@@ -61,6 +62,15 @@ type Agents interface {
 	Enabled() bool
 	// Tokenless describes the infra-envs with hosts that have no token.
 	Tokenless() ([]agents.Tokens, error)
+}
+
+// SiteServices are the network services that the appliance itself runs for the site. Package
+// siteservice implements it.
+type SiteServices interface {
+	// NameServers returns the DNS servers of the appliance, each "address:port".
+	NameServers() []string
+	// OwnTimeServers returns the addresses at which the appliance serves the time.
+	OwnTimeServers() []string
 }
 
 // Service checks the site of an appliance.
@@ -87,6 +97,10 @@ func (s *Service) Diagnose(ctx context.Context, wanted Request) (*Report, error)
 	if site.Resolvers, site.Search, err = SystemResolvers(); err != nil {
 		s.Logger.WarnContext(ctx, "The DNS servers of this machine could not be read. The doctor skips the DNS checks.",
 			"error", err)
+	}
+	if s.SiteServices != nil {
+		site.Resolvers = appendNew(site.Resolvers, s.SiteServices.NameServers())
+		site.NTPSources = appendNew(site.NTPSources, s.SiteServices.OwnTimeServers())
 	}
 	if clusterID == "" {
 		tokens, err := s.tokenFindings()
@@ -319,6 +333,17 @@ func appendAddress(addresses []netip.Addr, text string) []netip.Addr {
 		return append(addresses, address)
 	}
 	return addresses
+}
+
+// appendNew appends the entries of a list that entries does not contain yet.
+func appendNew(entries, added []string) []string {
+	entries = slices.Clip(entries)
+	for _, entry := range added {
+		if !slices.Contains(entries, entry) {
+			entries = append(entries, entry)
+		}
+	}
+	return entries
 }
 
 // appendList appends the entries of a comma-separated list that entries does not contain yet.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"go.yaml.in/yaml/v3"
 
@@ -39,9 +40,18 @@ const (
 // PushCatalog pushes a catalog to the registry at host. It returns the files that oc-mirror writes
 // to cluster-resources: the CatalogSource and the mirror rules for its images.
 func PushCatalog(ctx context.Context, host string, c Catalog) ([]byte, error) {
+	if _, err := c.pushTo(ctx, remoteRegistry(host)); err != nil {
+		return nil, err
+	}
+	return c.resources(host, fmt.Sprintf("%s/redhat/%s:v%s", host, c.Index, c.Version))
+}
+
+// pushTo builds the catalog with the images of its packages and pushes them. It returns the
+// catalog.
+func (c Catalog) pushTo(ctx context.Context, to destination) (v1.Image, error) {
 	var files []layerFile
 	for _, p := range c.Packages {
-		text, err := p.declare(ctx, host)
+		text, err := p.declare(ctx, to)
 		if err != nil {
 			return nil, fmt.Errorf("create the catalog %s: %w", c.Index, err)
 		}
@@ -65,11 +75,7 @@ func PushCatalog(ctx context.Context, host string, c Catalog) ([]byte, error) {
 	if img, err = mutate.ConfigFile(img, config); err != nil {
 		return nil, err
 	}
-	place := fmt.Sprintf("%s/redhat/%s:v%s", host, c.Index, c.Version)
-	if err := push(ctx, img, place); err != nil {
-		return nil, err
-	}
-	return c.resources(host, place)
+	return img, to.push(ctx, img, "redhat/"+c.Index, "v"+c.Version)
 }
 
 // bundleRepository is the repository of the packages' bundles.
@@ -77,19 +83,19 @@ const bundleRepository = "registry.redhat.io/stand-in"
 
 // declare returns the declaration of a package with one channel and one bundle. It pushes the
 // package's images.
-func (p CatalogPackage) declare(ctx context.Context, host string) (string, error) {
+func (p CatalogPackage) declare(ctx context.Context, to destination) (string, error) {
 	channel := p.Channel
 	if channel == "" {
 		channel = "stable"
 	}
 	bundle := p.Name + ".v1.0.0"
-	bundleImage, err := p.image(ctx, host, bundleRepository)
+	bundleImage, err := p.image(ctx, to, bundleRepository)
 	if err != nil {
 		return "", err
 	}
 	images := []map[string]string{}
 	for i, repository := range p.Images {
-		image, err := p.image(ctx, host, repository)
+		image, err := p.image(ctx, to, repository)
 		if err != nil {
 			return "", err
 		}
@@ -115,7 +121,7 @@ func (p CatalogPackage) declare(ctx context.Context, host string) (string, error
 
 // image creates an image of the package in a repository and returns its pull spec. It pushes the
 // image if Held is set.
-func (p CatalogPackage) image(ctx context.Context, host, repository string) (string, error) {
+func (p CatalogPackage) image(ctx context.Context, to destination, repository string) (string, error) {
 	layer, err := newFileLayer(textFile("README", "A stand-in for the image "+p.Name+" of "+repository+".\n"))
 	if err != nil {
 		return "", err
@@ -129,7 +135,7 @@ func (p CatalogPackage) image(ctx context.Context, host, repository string) (str
 		return "", err
 	}
 	if p.Held {
-		if err := push(ctx, img, host+"/"+mirrorPath(repository)+"/"+p.Name+":1"); err != nil {
+		if err := to.push(ctx, img, mirrorPath(repository)+"/"+p.Name, "1"); err != nil {
 			return "", err
 		}
 	}

@@ -84,8 +84,18 @@ type Pushed struct {
 // HTTP on loopback) in the layout of oc-mirror v2. Equal payloads have equal digests.
 func PushPayload(ctx context.Context, host string, p Payload) (*Pushed, error) {
 	p = p.withDefaults()
-	pushed := &Pushed{Version: p.Version, Images: map[string]string{}, IDMS: nil,
-		RegistriesConf: mirrorRules(host)}
+	pushed, err := p.pushTo(ctx, remoteRegistry(host))
+	if err != nil {
+		return nil, err
+	}
+	pushed.RegistriesConf = mirrorRules(host)
+	pushed.IDMS, err = digestMirrorSet(host)
+	return pushed, err
+}
+
+// pushTo builds the payload's images and pushes them.
+func (p Payload) pushTo(ctx context.Context, to destination) (*Pushed, error) {
+	pushed := &Pushed{Version: p.Version, Images: map[string]string{}}
 	for _, tag := range payloadTags() {
 		img, err := p.component(tag)
 		if err != nil {
@@ -101,7 +111,7 @@ func PushPayload(ctx context.Context, host string, p Payload) (*Pushed, error) {
 		if slices.Contains(p.Faults.NotPushed, tag) {
 			continue
 		}
-		if err := push(ctx, img, fmt.Sprintf("%s/%s:%s-%s-%s", host, componentMirror, p.Version, p.Architecture,
+		if err := to.push(ctx, img, componentMirror, fmt.Sprintf("%s-%s-%s", p.Version, p.Architecture,
 			tag)); err != nil {
 			return nil, err
 		}
@@ -115,10 +125,7 @@ func PushPayload(ctx context.Context, host string, p Payload) (*Pushed, error) {
 		return nil, fmt.Errorf("create the release image: %w", err)
 	}
 	pushed.Digest, pushed.Release = digest.String(), releaseSource+"@"+digest.String()
-	if pushed.IDMS, err = digestMirrorSet(host); err != nil {
-		return nil, err
-	}
-	return pushed, push(ctx, img, fmt.Sprintf("%s/%s:%s-%s", host, releaseMirror, p.Version, p.Architecture))
+	return pushed, to.push(ctx, img, releaseMirror, p.Version+"-"+p.Architecture)
 }
 
 func (p Payload) withDefaults() Payload {
@@ -132,6 +139,18 @@ func (p Payload) withDefaults() Payload {
 		p.OSVersion = "9.6.20251023-0"
 	}
 	return p
+}
+
+// destination takes images.
+type destination interface {
+	push(ctx context.Context, img v1.Image, repository, tag string) error
+}
+
+// remoteRegistry is a registry at host:port.
+type remoteRegistry string
+
+func (r remoteRegistry) push(ctx context.Context, img v1.Image, repository, tag string) error {
+	return push(ctx, img, string(r)+"/"+repository+":"+tag)
 }
 
 func push(ctx context.Context, img v1.Image, ref string) error {

@@ -1,0 +1,59 @@
+package registry
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"landfall/appliance/fault"
+)
+
+// Errors of content that the registry does not have.
+var (
+	// ErrManifestUnknown is returned for a manifest that no medium has and nobody pushed.
+	ErrManifestUnknown = fault.Sentinel(fault.NotFound, "the manifest is unknown")
+	// ErrBlobUnknown is the same for a blob.
+	ErrBlobUnknown = fault.Sentinel(fault.NotFound, "the blob is unknown")
+	// ErrNameUnknown is returned for a repository that does not exist.
+	ErrNameUnknown = fault.Sentinel(fault.NotFound, "the repository is unknown")
+)
+
+// UnavailableError reports content that the registry knows but can't serve now. Its text is a
+// sentence without a period at its end.
+type UnavailableError struct {
+	Reason string
+	// RetryAfter is when a client should ask again.
+	RetryAfter time.Duration
+}
+
+func (e *UnavailableError) Error() string { return e.Reason }
+
+// FaultKind implements fault.Classified.
+func (*UnavailableError) FaultKind() fault.Kind { return fault.Unavailable }
+
+// BusyError reports that too many clients read from a medium at the moment.
+type BusyError struct{ Label string }
+
+func (e *BusyError) Error() string {
+	return "too many clients read from " + e.Label + " at the moment"
+}
+
+// FaultKind implements fault.Classified.
+func (*BusyError) FaultKind() fault.Kind { return fault.Unavailable }
+
+// retryAfter is the wait that an [UnavailableError] names, as long as no better one is known.
+const retryAfter = 5 * time.Second
+
+// DamagedError reports a blob whose bytes do not have its digest.
+type DamagedError struct {
+	Digest string
+	Place  string // the medium, the file and the offset
+}
+
+func (e *DamagedError) Error() string {
+	return fmt.Sprintf("%s on %s is damaged: its content does not have this digest; copy the medium again", e.Digest,
+		e.Place)
+}
+
+// errChanged ends a copy whose bytes turned out to be damaged at its end.
+var errChanged = errors.New("the content does not have its digest")

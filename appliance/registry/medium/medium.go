@@ -1,0 +1,364 @@
+// Package medium reads the media on which images are carried to a site, as they lie there: archives
+// of oc-mirror version 2, its cache, folders of a registry, OCI layouts, the courier's folders,
+// folders of oc image mirror, and ISO files with a registry.
+//
+// A scan reads the headers of a medium and its manifests, and returns an [Index]: for each blob the
+// ranges of bytes that hold it, for each repository its tags. Nothing is unpacked or written.
+// [Medium] reads the ranges by pread; it never maps a file into memory, because a read from a
+// mapped file of a removed stick ends the program.
+package medium
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// Form is the form in which a medium holds its images.
+type Form string
+
+// The forms.
+const (
+	FormOCMirror   Form = "oc-mirror"       // an archive of oc-mirror version 2, or its cache
+	FormRegistry   Form = "registry"        // docker/registry/v2 of a distribution registry
+	FormOCI        Form = "oci-layout"      // an OCI image layout
+	FormCourier    Form = "courier"         // a folder of landfall courier fill
+	FormImageFiles Form = "oc-image-mirror" // a folder of oc image mirror or oc adm release mirror
+)
+
+// Container is the kind of file that contains the images.
+type Container string
+
+// The containers.
+const (
+	Tar    Container = "tar"
+	Folder Container = "folder"
+	ISO    Container = "iso"
+)
+
+// UnusableError reports a file that can't be served as it is. Its text is a sentence without a
+// period at its end.
+type UnusableError struct {
+	Path    string
+	Problem string
+	// Compressed is set for an archive that can be served after it was decompressed.
+	Compressed bool
+}
+
+func (e *UnusableError) Error() string { return e.Path + " " + e.Problem }
+
+// File is an open file of a medium.
+type File interface {
+	io.ReaderAt
+	io.Closer
+	Stat() (fs.FileInfo, error)
+}
+
+// Opener opens files by their path on this machine.
+type Opener func(path string) (File, error)
+
+// OpenFile is the [Opener] of the operating system.
+func OpenFile(path string) (File, error) { return os.Open(path) }
+
+// Location is where a medium lies now.
+type Location struct {
+	// Path is the archive, the ISO file or the folder on this machine.
+	Path string
+	// Root is the folder that contains the images, relative to Path, in slash form; "" for Path
+	// itself, or the prefix of the names in an archive.
+	Root      string
+	Container Container
+}
+
+// Label returns a short name for people, such as stick/mirror_000001.tar.
+func (l Location) Label() string {
+	return path.Join(filepath.Base(filepath.Dir(l.Path)), filepath.Base(l.Path))
+}
+
+// maxDepth is how many levels of folders Find searches below the given one.
+const maxDepth = 3
+
+// maxFound limits the media in one folder.
+const maxFound = 256
+
+// Find returns the media at a path: the file or folder itself, or the media in a folder, such as
+// the archives on a stick. It also returns the files that look like media but can't be served, with
+// the reasons. The error is that of reading the path, such as fs.ErrNotExist.
+func Find(at string) (found []Location, unusable []*UnusableError, err error) {
+	info, err := os.Stat(at)
+	if err != nil {
+		return nil, nil, err
+	}
+	if !info.IsDir() {
+		location, problem := inspect(at)
+		switch {
+		case problem != nil:
+			return nil, []*UnusableError{problem}, nil
+		case location == nil:
+			return nil, []*UnusableError{{Path: at, Problem: "is neither a tar archive nor an ISO file; use an " +
+				"archive of oc-mirror, an OCI archive, an ISO file or a folder"}}, nil
+		}
+		return []Location{*location}, nil, nil
+	}
+	err = search(at, maxDepth, &found, &unusable)
+	return found, unusable, err
+}
+
+// search looks for media in a folder and its subfolders.
+func search(dir string, depth int, found *[]Location, unusable *[]*UnusableError) error {
+	if root, ok := folderRoot(dir); ok {
+		*found = append(*found, Location{Path: dir, Root: root, Container: Folder})
+		return nil
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		name := filepath.Join(dir, entry.Name())
+		switch {
+		case len(*found) >= maxFound:
+			return nil
+		case entry.IsDir() && depth > 0 && !skipped(entry.Name()):
+			// A folder that this user may not read is not an error of the medium.
+			if err := search(name, depth-1, found, unusable); err != nil && !errors.Is(err, fs.ErrPermission) {
+				return err
+			}
+		case entry.Type().IsRegular() && archiveName(entry.Name()):
+			location, problem := inspect(name)
+			if problem != nil {
+				*unusable = append(*unusable, problem)
+			} else if location != nil {
+				*found = append(*found, *location)
+			}
+		}
+	}
+	return nil
+}
+
+// skipped reports whether the search leaves out a folder: oc-mirror's working directory, and
+// folders of file systems.
+func skipped(name string) bool {
+	switch name {
+	case "lost+found", "working-dir", "System Volume Information":
+		return true
+	}
+	return strings.HasPrefix(name, ".") && name != ".oc-mirror" && name != ".cache"
+}
+
+// archiveName reports whether a file in a folder may be an archive by its name. Other files, such
+// as films, are not opened.
+func archiveName(name string) bool {
+	name = strings.ToLower(name)
+	for _, ending := range []string{".tar", ".iso", ".tgz", ".gz", ".zst", ".xz", ".bz2", ".oci"} {
+		if strings.HasSuffix(name, ending) {
+			return strings.Contains(name, ".tar") || strings.HasSuffix(name, ".iso") ||
+				strings.HasSuffix(name, ".tgz") || strings.HasSuffix(name, ".oci")
+		}
+	}
+	return false
+}
+
+// folderRoot reports whether a folder holds images itself, and where.
+func folderRoot(dir string) (root string, ok bool) {
+	has := func(names ...string) bool {
+		for _, name := range names {
+			if _, err := os.Stat(filepath.Join(dir, filepath.FromSlash(name))); err != nil {
+				return false
+			}
+		}
+		return true
+	}
+	switch {
+	case has(registryPath + "/blobs"):
+		return "", true
+	case filepath.Base(dir) == "v2" && has("blobs/sha256", "repositories"):
+		return "", true
+	case has("oci-layout", "index.json"), has("bundle.json", "blobs"), imageFiles(dir):
+		return "", true
+	}
+	return "", false
+}
+
+// imageFiles reports whether a folder is one of oc image mirror: v2/<repository>/manifests.
+func imageFiles(dir string) bool {
+	for _, pattern := range []string{"v2/*/manifests", "v2/*/*/manifests", "v2/*/*/*/manifests"} {
+		if found, err := filepath.Glob(filepath.Join(escapeGlob(dir), filepath.FromSlash(pattern))); err == nil &&
+			len(found) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func escapeGlob(path string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
+}
+
+// inspect determines the container of a file by its first bytes. It returns neither a location nor
+// a problem for a file of another kind.
+func inspect(name string) (*Location, *UnusableError) {
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, &UnusableError{Path: name, Problem: "can't be opened: " + reason(err)}
+	}
+	defer func() { _ = file.Close() }() // it was only read
+	head := make([]byte, 36<<10)
+	n, err := io.ReadFull(file, head)
+	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
+		return nil, &UnusableError{Path: name, Problem: "can't be read: " + reason(err)}
+	}
+	head = head[:n]
+	if form := compression(head); form != "" {
+		return nil, &UnusableError{Path: name, Compressed: true, Problem: "is compressed (" + form +
+			"), so its parts " +
+			"can't be read where they lie; stage it with landfall registry stage, which decompresses it once"}
+	}
+	switch {
+	case n >= 262 && string(head[257:262]) == "ustar":
+		return &Location{Path: name, Container: Tar}, nil
+	case n >= 0x8006 && string(head[0x8001:0x8006]) == "CD001":
+		return &Location{Path: name, Container: ISO}, nil
+	}
+	return nil, nil
+}
+
+// compression returns the name of a compressed format by its first bytes, or "".
+func compression(head []byte) string {
+	for name, magic := range map[string]string{"gzip": "\x1f\x8b", "zstd": "\x28\xb5\x2f\xfd",
+		"xz": "\xfd7zXZ\x00", "bzip2": "BZh"} {
+		if bytes.HasPrefix(head, []byte(magic)) {
+			return name
+		}
+	}
+	return ""
+}
+
+// reason returns the reason of an error of the file system without the path.
+func reason(err error) string {
+	if failed, ok := errors.AsType[*fs.PathError](err); ok {
+		return failed.Err.Error()
+	}
+	return err.Error()
+}
+
+// edge is how many bytes of each end of a file its fingerprint covers.
+const edge = 64 << 10
+
+// Fingerprint identifies the content of a file without reading all of it: by its name, size, time
+// and first and last bytes. The path is not part of it, so a stick is recognized at another mount
+// point. It is "" for a folder, whose scan is as fast as a comparison.
+func Fingerprint(location Location, open Opener) (string, error) {
+	if location.Container == Folder {
+		return "", nil
+	}
+	file, err := open(location.Path)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = file.Close() }() // it was only read
+	info, err := file.Stat()
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.New()
+	fmt.Fprintf(sum, "%s\n%d\n%d\n", filepath.Base(location.Path), info.Size(), info.ModTime().UnixNano())
+	for _, at := range []int64{0, max(0, info.Size()-edge)} {
+		if _, err := io.Copy(sum, io.NewSectionReader(file, at, edge)); err != nil {
+			return "", fmt.Errorf("read %s: %w", location.Path, err)
+		}
+	}
+	return hex.EncodeToString(sum.Sum(nil)), nil
+}
+
+// Scan reads the headers and the manifests of a medium. The error is an *[UnusableError], or that
+// of a read. A damaged archive is not an error: the index has what precedes the damage, and a
+// problem that names it.
+func Scan(ctx context.Context, location Location, open Opener) (*Index, error) {
+	listed, err := list(ctx, location, open)
+	if err != nil {
+		return nil, err
+	}
+	defer listed.close()
+	index, err := listed.index(ctx, location)
+	if err != nil {
+		return nil, err
+	}
+	if index.Fingerprint, err = Fingerprint(location, open); err != nil {
+		return nil, err
+	}
+	return index, nil
+}
+
+// list lists the entries of a medium.
+func list(ctx context.Context, location Location, open Opener) (*listing, error) {
+	switch location.Container {
+	case Tar:
+		return listTar(ctx, location, open)
+	case ISO:
+		return listISO(ctx, location, open)
+	default:
+		return listFolder(ctx, location)
+	}
+}
+
+// entry is a regular file or a link of a medium.
+type entry struct {
+	name     string // clean, in slash form, without a leading slash
+	link     string // the name of another entry with the content, or ""
+	extent   Extent
+	modified time.Time
+}
+
+// listing holds the entries of a medium and reads small ones.
+type listing struct {
+	entries  []entry
+	files    []string // that extents name; relative to the location in a folder
+	problems []Problem
+	identity string // hash of all headers
+	readAt   func(file int, p []byte, offset int64) error
+	close    func()
+}
+
+// maxSmall limits the entries that a scan reads as a whole, in bytes: manifests and documents.
+const maxSmall = 8 << 20
+
+// read returns the content of a small entry.
+func (l *listing) read(e entry) ([]byte, error) { return l.readParts([]Extent{e.extent}) }
+
+func (l *listing) readParts(parts []Extent) ([]byte, error) {
+	var size int64
+	for _, part := range parts {
+		size += part.Size
+	}
+	if size > maxSmall {
+		return nil, fmt.Errorf("it has %d bytes; the limit is %d", size, maxSmall)
+	}
+	data := make([]byte, size)
+	at := int64(0)
+	for _, part := range parts {
+		if err := l.readAt(part.File, data[at:at+part.Size], part.Offset); err != nil {
+			return nil, err
+		}
+		at += part.Size
+	}
+	return data, nil
+}
+
+// cleanName returns the clean form of an entry's name, or "" for the root.
+func cleanName(name string) string { return strings.TrimPrefix(path.Clean("/"+name), "/") }
+
+func digestOf(data []byte) string {
+	sum := sha256.Sum256(data)
+	return "sha256:" + hex.EncodeToString(sum[:])
+}

@@ -1,0 +1,241 @@
+package medium
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// partSize is how many bytes one read of a blob takes.
+	partSize = 256 << 10
+	// parallelReads limits the simultaneous reads of a medium. A read that hangs in the kernel
+	// keeps its place until it returns.
+	parallelReads = 16
+	// ReadDeadline limits one read, including its wait for a place. CRI-O of OpenShift 4.17 and
+	// 4.18 cancels a pull without progress for ten seconds, so the client must hear of it earlier.
+	ReadDeadline = 8 * time.Second
+)
+
+// ReadError reports that a medium could not be read. It is not about the content.
+type ReadError struct {
+	Label string
+	Err   error
+	// Hangs is set if the medium did not answer within [ReadDeadline].
+	Hangs bool
+}
+
+func (e *ReadError) Error() string {
+	if e.Hangs {
+		return fmt.Sprintf("%s does not answer for %s", e.Label, ReadDeadline)
+	}
+	return fmt.Sprintf("%s can't be read: %s", e.Label, reason(e.Err))
+}
+
+// Unwrap returns the error of the file system.
+func (e *ReadError) Unwrap() error { return e.Err }
+
+// errDeadline is the error of a read that took too long.
+var errDeadline = errors.New("the read took too long")
+
+// ReaderOptions configures [NewReader].
+type ReaderOptions struct {
+	Location Location
+	Index    *Index
+	Open     Opener
+	Deadline time.Duration // 0 means [ReadDeadline]
+}
+
+// Reader reads the blobs of a medium. Its methods may be called concurrently. A read that hangs in
+// the kernel delays neither other media nor Close.
+type Reader struct {
+	location Location
+	files    []string
+	open     Opener
+	root     *os.Root // of a folder
+	file     File     // of an archive or ISO file
+	deadline time.Duration
+	places   chan struct{}
+	buffers  sync.Pool
+
+	// Bytes counts the bytes that were read.
+	Bytes atomic.Int64
+}
+
+// NewReader opens a medium for reading.
+func NewReader(options ReaderOptions) (*Reader, error) {
+	m := &Reader{location: options.Location, files: options.Index.Files, open: options.Open, deadline: options.Deadline,
+		places: make(chan struct{}, parallelReads)}
+	if m.deadline == 0 {
+		m.deadline = ReadDeadline
+	}
+	m.buffers.New = func() any { return new([partSize]byte) }
+	var err error
+	if m.location.Container == Folder {
+		m.root, err = os.OpenRoot(m.location.Path)
+	} else {
+		m.file, err = m.open(m.location.Path)
+	}
+	if err != nil {
+		return nil, &ReadError{Label: m.location.Label(), Err: err}
+	}
+	return m, nil
+}
+
+// Close closes the medium. It does not wait for reads that hang.
+func (m *Reader) Close() error {
+	if m.root != nil {
+		return m.root.Close()
+	}
+	return m.file.Close()
+}
+
+// Copy writes a range of a blob to w. The error is a *[ReadError], or that of w or ctx.
+func (m *Reader) Copy(ctx context.Context, w io.Writer, blob Blob, offset, size int64) (written int64, err error) {
+	for _, part := range blob {
+		if size == 0 {
+			break
+		}
+		if offset >= part.Size {
+			offset -= part.Size
+			continue
+		}
+		n := min(size, part.Size-offset)
+		copied, err := m.copyPart(ctx, w, part, offset, n)
+		written += copied
+		if err != nil {
+			return written, err
+		}
+		offset, size = 0, size-n
+	}
+	if size > 0 {
+		return written, &ReadError{Label: m.location.Label(), Err: io.ErrUnexpectedEOF}
+	}
+	return written, nil
+}
+
+func (m *Reader) copyPart(ctx context.Context, w io.Writer, part Extent, offset, size int64) (written int64,
+	err error) {
+	file, done, err := m.fileOf(ctx, part.File)
+	if err != nil {
+		return 0, err
+	}
+	defer done()
+	for written < size {
+		data, release, err := m.read(ctx, file, part.Offset+offset+written, int(min(partSize, size-written)))
+		if err != nil {
+			return written, err
+		}
+		n, err := w.Write(data)
+		written += int64(n)
+		release()
+		if err != nil {
+			return written, err
+		}
+	}
+	return written, nil
+}
+
+// fileOf returns an open file of the medium, and a function that is called after the last read.
+func (m *Reader) fileOf(ctx context.Context, number int) (io.ReaderAt, func(), error) {
+	if m.root == nil {
+		return m.file, func() {}, nil
+	}
+	type result struct {
+		file *os.File
+		err  error
+	}
+	opened, err := within(ctx, m, func() result {
+		file, err := m.root.Open(m.files[number])
+		return result{file, err}
+	}, func(late result) {
+		if late.file != nil {
+			_ = late.file.Close() // it was only read
+		}
+	})
+	if err == nil && opened.err != nil {
+		err = &ReadError{Label: m.location.Label(), Err: opened.err}
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	return opened.file, func() { _ = opened.file.Close() }, nil // it was only read
+}
+
+// read reads a part of a file into a buffer. The caller releases the buffer. The buffer of a read
+// that took too long is not used again, because the kernel may still write to it.
+func (m *Reader) read(ctx context.Context, file io.ReaderAt, offset int64, size int) ([]byte, func(), error) {
+	type result struct {
+		n   int
+		err error
+	}
+	buffer := m.buffers.Get().(*[partSize]byte)
+	got, err := within(ctx, m, func() result {
+		n, err := file.ReadAt(buffer[:size], offset)
+		return result{n, err}
+	}, func(result) {})
+	if err != nil {
+		return nil, nil, err
+	}
+	m.Bytes.Add(int64(got.n))
+	if got.n < size {
+		m.buffers.Put(buffer)
+		if got.err == nil || errors.Is(got.err, io.EOF) {
+			got.err = io.ErrUnexpectedEOF
+		}
+		return nil, nil, &ReadError{Label: m.location.Label(), Err: got.err}
+	}
+	return buffer[:size], func() { m.buffers.Put(buffer) }, nil
+}
+
+// within runs a call to the kernel and waits for it until the deadline of the medium. A call that
+// returns later passes its result to late.
+func within[T any](ctx context.Context, m *Reader, call func() T, late func(T)) (T, error) {
+	var none T
+	timer := time.NewTimer(m.deadline)
+	defer timer.Stop()
+	hangs := func() error { return &ReadError{Label: m.location.Label(), Err: errDeadline, Hangs: true} }
+	select {
+	case m.places <- struct{}{}:
+	case <-ctx.Done():
+		return none, context.Cause(ctx)
+	case <-timer.C:
+		return none, hangs()
+	}
+	done := make(chan T, 1)
+	var abandoned atomic.Bool
+	go func() {
+		result := call()
+		<-m.places
+		done <- result
+		if abandoned.Load() {
+			select {
+			case result := <-done:
+				late(result)
+			default:
+			}
+		}
+	}()
+	abandon := func(err error) (T, error) {
+		abandoned.Store(true)
+		select { // the call may have returned in the meantime
+		case result := <-done:
+			late(result)
+		default:
+		}
+		return none, err
+	}
+	select {
+	case result := <-done:
+		return result, nil
+	case <-ctx.Done():
+		return abandon(context.Cause(ctx))
+	case <-timer.C:
+		return abandon(hangs())
+	}
+}

@@ -1,0 +1,318 @@
+package registry
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"slices"
+	"time"
+
+	"landfall/appliance/registry/medium"
+)
+
+// Manifest is a manifest that can be served.
+type Manifest struct {
+	medium.Manifest
+	Digest string
+}
+
+// Manifest returns the manifest of a repository under a tag or a digest. Any repository has every
+// digest, because a digest names its content. A manifest whose config or layers can't be read now
+// is unavailable: a client that gets it chooses this registry, and then fails in the middle.
+func (r *Registry) Manifest(repository, reference string) (*Manifest, error) {
+	c := r.current.Load()
+	digest, known := reference, true
+	if !medium.ValidDigest(reference) {
+		if digest, known = c.resolve(repository, reference); digest == "" {
+			return nil, r.absent(known)
+		}
+	}
+	manifest, ok := c.manifests[digest]
+	if !ok {
+		if _, ok := c.places[digest]; ok || !medium.ValidDigest(reference) {
+			// The medium has a tag or a blob for it, but no manifest that could be read.
+			return nil, r.unreadable(c, digest)
+		}
+		return nil, r.absent(known)
+	}
+	parsed, err := medium.ParseManifest(manifest.Data)
+	if err != nil {
+		return nil, fmt.Errorf("read the manifest %s: %w", digest, err)
+	}
+	for _, part := range parsed.Parts() {
+		if err := r.reachable(c, part); err != nil {
+			return nil, err
+		}
+	}
+	return &Manifest{manifest, digest}, nil
+}
+
+// absent returns the error for content that is not known. While a medium is read for the first
+// time, the answer is not known yet.
+func (r *Registry) absent(repository bool) error {
+	r.mu.Lock()
+	reading := len(r.reading) > 0
+	r.mu.Unlock()
+	switch {
+	case reading:
+		return &UnavailableError{Reason: "the media are being read for the first time", RetryAfter: retryAfter}
+	case !repository:
+		return ErrNameUnknown
+	}
+	return ErrManifestUnknown
+}
+
+// unreadable returns the error for a manifest that a medium names but that was not read.
+func (r *Registry) unreadable(c *content, digest string) error {
+	if _, ok := c.places[digest]; ok {
+		return &UnavailableError{Reason: fmt.Sprintf("the manifest %s is damaged on the medium", digest),
+			RetryAfter: retryAfter}
+	}
+	return &UnavailableError{RetryAfter: retryAfter, Reason: fmt.Sprintf("the manifest %s is on none of the media "+
+		"that "+
+		"are known; plug in the archive of an earlier run", digest)}
+}
+
+// reachable returns an error if a part of an image can't be read now.
+func (r *Registry) reachable(c *content, part medium.Descriptor) error {
+	media := c.places[part.Digest]
+	if len(media) == 0 {
+		return &UnavailableError{RetryAfter: retryAfter, Reason: fmt.Sprintf("%s of this image is on none of the "+
+			"media "+
+			"that are known; plug in the archive that holds it, see landfall registry status", part.Digest)}
+	}
+	var missing *held
+	for _, m := range media {
+		switch m.state(part.Digest) {
+		case statePresent:
+			return nil
+		case stateMissing:
+			missing = m
+		}
+	}
+	if missing == nil {
+		return &DamagedError{Digest: part.Digest, Place: media[0].place(part.Digest)}
+	}
+	return missing.unavailable()
+}
+
+type blobState int
+
+const (
+	statePresent blobState = iota
+	stateMissing
+	stateDamaged
+)
+
+func (m *held) state(digest string) blobState {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch {
+	case m.damaged[digest]:
+		return stateDamaged
+	case m.reader == nil:
+		return stateMissing
+	}
+	return statePresent
+}
+
+// unavailable returns the error for content of a missing medium.
+func (m *held) unavailable() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return &UnavailableError{RetryAfter: retryAfter, Reason: fmt.Sprintf("the medium %s is missing since %s; plug it "+
+		"in again", m.location.Label(), m.since.UTC().Format("15:04:05 UTC"))}
+}
+
+// place returns where a blob lies, for people.
+func (m *held) place(digest string) string {
+	blob := m.index.Blobs[digest]
+	if len(blob) == 0 {
+		return m.location.Label()
+	}
+	file := m.index.Files[blob[0].File]
+	if file == "" {
+		return fmt.Sprintf("%s at byte %d", m.location.Label(), blob[0].Offset)
+	}
+	return m.location.Label() + "/" + file
+}
+
+// Tags returns the sorted tags of a repository.
+func (r *Registry) Tags(repository string) ([]string, error) {
+	tags, known := r.current.Load().tags(repository)
+	if !known {
+		return nil, r.absent(false)
+	}
+	return tags, nil
+}
+
+// Referrers returns the manifests that refer to a digest.
+func (r *Registry) Referrers(digest string) []medium.Descriptor {
+	return slices.Clone(r.current.Load().referrers[digest])
+}
+
+// Blob is a blob that can be served.
+type Blob struct {
+	Digest   string
+	Size     int64
+	registry *Registry
+	media    []*held
+}
+
+// Blob returns a blob by its digest. It does not touch a medium.
+func (r *Registry) Blob(digest string) (*Blob, error) {
+	c := r.current.Load()
+	media := c.places[digest]
+	if len(media) == 0 {
+		if err := r.absent(true); !errors.Is(err, ErrManifestUnknown) {
+			return nil, err
+		}
+		return nil, ErrBlobUnknown
+	}
+	if err := r.reachable(c, medium.Descriptor{Digest: digest}); err != nil {
+		return nil, err
+	}
+	return &Blob{Digest: digest, Size: media[0].index.Blobs[digest].Size(), registry: r, media: media}, nil
+}
+
+// startWait is how long a client waits until fewer clients read from the medium.
+const startWait = 5 * time.Second
+
+// Start reserves a place among the clients that read from the medium. It returns a *[BusyError] if
+// too many read already. The caller calls the function when it has read the blob.
+func (b *Blob) Start(ctx context.Context) (end func(), err error) {
+	m := b.media[0]
+	timer := b.registry.options.Clock.NewTimer(startWait)
+	defer timer.Stop()
+	select {
+	case m.starts <- struct{}{}:
+		return func() { <-m.starts }, nil
+	default:
+	}
+	select {
+	case m.starts <- struct{}{}:
+		return func() { <-m.starts }, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	case <-timer.Chan():
+		return nil, &BusyError{Label: m.location.Label()}
+	}
+}
+
+// Copy writes a range of the blob. If a medium goes in the middle, it continues with another one
+// that has the blob. Unless all bytes were written, it returns an error, and the client must not
+// take the answer for complete.
+func (b *Blob) Copy(ctx context.Context, w io.Writer, offset, size int64) error {
+	var failed error
+	for _, m := range b.media {
+		reader, verify := m.use(b.Digest, offset == 0 && size == b.Size)
+		if reader == nil {
+			continue
+		}
+		out := w
+		var check *verifier
+		if verify {
+			check = &verifier{w: w, hash: sha256.New(), left: size, digest: b.Digest}
+			out = check
+		}
+		n, err := reader.Copy(ctx, out, m.index.Blobs[b.Digest], offset, size)
+		if check != nil {
+			n = check.passed
+		}
+		switch {
+		case err == nil:
+			if check != nil {
+				m.setSound(b.Digest)
+			}
+			return nil
+		case errors.Is(err, errChanged):
+			m.setDamaged(b.Digest)
+			failed = &DamagedError{Digest: b.Digest, Place: m.place(b.Digest)}
+			b.registry.log.Error("A blob is damaged. Its medium is not used for it any more.", "digest", b.Digest,
+				"place", m.place(b.Digest))
+			return failed // bytes of it were sent
+		}
+		broken, ok := errors.AsType[*medium.ReadError](err)
+		if !ok {
+			return err // the client has left
+		}
+		b.registry.lost(m, broken)
+		failed = broken
+		offset, size = offset+n, size-n
+	}
+	if failed == nil {
+		return b.media[0].unavailable()
+	}
+	return failed
+}
+
+// use returns the reader of a medium for a blob, or nil if the medium is missing or has it damaged.
+// verify tells the caller to compare the bytes with the digest, because nobody has yet.
+func (m *held) use(digest string, whole bool) (_ *medium.Reader, verify bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.reader == nil || m.damaged[digest] {
+		return nil, false
+	}
+	return m.reader, whole && !m.sound[digest]
+}
+
+func (m *held) setSound(digest string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.sound[digest] = true
+}
+
+func (m *held) setDamaged(digest string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.damaged[digest] = true
+}
+
+// lost reacts to a failed read: unless the medium only hangs, it is missing from now on. Run looks
+// for it again.
+func (r *Registry) lost(m *held, failure *medium.ReadError) {
+	if !failure.Hangs && m.detach(r.options.Clock.Now()) {
+		r.log.Warn("A medium can't be read. Clients are told to wait for it.", "medium", m.location.Label(), "error",
+			failure)
+		r.rebuild()
+	}
+	r.Look()
+}
+
+// verifier compares the bytes that it passes on with a digest. It holds back the last byte until
+// all are compared, so that a client never has a whole blob of damaged bytes.
+type verifier struct {
+	w      io.Writer
+	hash   hash.Hash
+	left   int64
+	passed int64
+	digest string
+}
+
+// Write implements io.Writer.
+func (v *verifier) Write(p []byte) (int, error) {
+	v.hash.Write(p)
+	v.left -= int64(len(p))
+	if v.left > 0 {
+		n, err := v.w.Write(p)
+		v.passed += int64(n)
+		return n, err
+	}
+	last := len(p) - 1
+	n, err := v.w.Write(p[:last])
+	v.passed += int64(n)
+	if err != nil {
+		return n, err
+	}
+	if "sha256:"+hex.EncodeToString(v.hash.Sum(nil)) != v.digest {
+		return n, errChanged
+	}
+	_, err = v.w.Write(p[last:])
+	v.passed++
+	return len(p), err
+}

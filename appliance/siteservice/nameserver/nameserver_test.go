@@ -1,0 +1,293 @@
+package nameserver
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jonboulle/clockwork"
+	"github.com/miekg/dns"
+	"github.com/stretchr/testify/require"
+
+	"landfall/appliance/siteservice/link"
+)
+
+func address(text string) netip.Addr { return netip.MustParseAddr(text) }
+
+// loopback is the loopback interface as a network of the site.
+func loopback() link.Link {
+	return link.Link{Name: "lo", Prefixes: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/8")}}
+}
+
+// berlin is the zone of a cluster with two virtual addresses and one host.
+func berlin() Zone {
+	zone := Zone{Name: "berlin.site.example", Cluster: "berlin", ClusterID: "1"}
+	zone.Add("api.berlin.site.example", true, address("192.0.2.5"))
+	zone.Add("api-int.berlin.site.example", false, address("192.0.2.5"))
+	zone.Add("*.apps.berlin.site.example", false, address("192.0.2.6"), address("2001:db8::6"))
+	zone.Add("node-1.berlin.site.example", true, address("192.0.2.11"))
+	return zone
+}
+
+func question(name string, kind uint16) *dns.Msg {
+	return new(dns.Msg).SetQuestion(dns.Fqdn(name), kind)
+}
+
+// values returns the values of the records in an answer.
+func values(answer *dns.Msg) []string {
+	var found []string
+	for _, record := range answer.Answer {
+		found = append(found, strings.TrimPrefix(record.String(), record.Header().String()))
+	}
+	return found
+}
+
+func TestTable_answers(t *testing.T) {
+	table := NewTable([]Zone{berlin()}, []string{"landfall.site.example"}, 7)
+	for _, c := range []struct {
+		name   string
+		kind   uint16
+		rcode  int
+		values []string
+	}{
+		{"api.berlin.site.example", dns.TypeA, dns.RcodeSuccess, []string{"192.0.2.5"}},
+		{"API.Berlin.site.example", dns.TypeA, dns.RcodeSuccess, []string{"192.0.2.5"}},
+		{"api.berlin.site.example", dns.TypeAAAA, dns.RcodeSuccess, nil},
+		{"api.berlin.site.example", dns.TypeANY, dns.RcodeSuccess, []string{"192.0.2.5"}},
+		{"console.apps.berlin.site.example", dns.TypeA, dns.RcodeSuccess, []string{"192.0.2.6"}},
+		{"a.b.apps.berlin.site.example", dns.TypeAAAA, dns.RcodeSuccess, []string{"2001:db8::6"}},
+		{"apps.berlin.site.example", dns.TypeA, dns.RcodeSuccess, nil},
+		{"node-1.berlin.site.example", dns.TypeA, dns.RcodeSuccess, []string{"192.0.2.11"}},
+		{"x.node-1.berlin.site.example", dns.TypeA, dns.RcodeNameError, nil},
+		{"validateNoWildcardDNS.berlin.site.example", dns.TypeA, dns.RcodeNameError, nil},
+		{"berlin.site.example", dns.TypeA, dns.RcodeSuccess, nil},
+		{"berlin.site.example", dns.TypeNS, dns.RcodeSuccess, []string{"ns.berlin.site.example."}},
+		{"ns.berlin.site.example", dns.TypeA, dns.RcodeSuccess, []string{"127.0.0.1"}},
+		{"landfall.site.example", dns.TypeA, dns.RcodeSuccess, []string{"127.0.0.1"}},
+		{"landfall.site.example", dns.TypeAAAA, dns.RcodeSuccess, nil},
+		{"5.2.0.192.in-addr.arpa", dns.TypePTR, dns.RcodeSuccess, []string{"api.berlin.site.example."}},
+		{"11.2.0.192.in-addr.arpa", dns.TypePTR, dns.RcodeSuccess, []string{"node-1.berlin.site.example."}},
+	} {
+		t.Run(c.name+" "+dns.TypeToString[c.kind], func(t *testing.T) {
+			answer, ok := table.Answer(question(c.name, c.kind), loopback().Addresses())
+			require.True(t, ok)
+			require.True(t, answer.Authoritative)
+			require.Equal(t, c.rcode, answer.Rcode)
+			require.Equal(t, c.values, values(answer))
+			if len(answer.Answer) == 0 {
+				require.Len(t, answer.Ns, 1, "the SOA record limits the validity of the negative answer")
+			}
+		})
+	}
+}
+
+func TestTable_otherNamesAreNotAnswered(t *testing.T) {
+	table := NewTable([]Zone{berlin()}, nil, 1)
+	for _, name := range []string{"site.example", "example.com", "paris.site.example", "xberlin.site.example",
+		"9.2.0.192.in-addr.arpa", "."} {
+		_, ok := table.Answer(question(name, dns.TypeA), nil)
+		require.False(t, ok, name)
+	}
+}
+
+func TestZone_recordsAreLinesOfZoneFile(t *testing.T) {
+	zones := []Zone{berlin()}
+	SortZones(zones)
+	var lines []string
+	for _, record := range zones[0].Records {
+		parsed, err := dns.NewRR(record.String())
+		require.NoError(t, err)
+		require.Equal(t, dns.Fqdn(record.Name), parsed.Header().Name)
+		lines = append(lines, record.String())
+	}
+	require.Equal(t, "*.apps.berlin.site.example. 60 IN A 192.0.2.6", lines[0])
+	require.Equal(t, "5.2.0.192.in-addr.arpa. 60 IN PTR api.berlin.site.example.", lines[len(lines)-1])
+}
+
+// TestOneNameInTwoClusters is the case of two clusters with one DNS name: none of them is served.
+func TestOneNameInTwoClusters(t *testing.T) {
+	first, second := berlin(), berlin()
+	second.ClusterID = "2"
+	require.Equal(t, map[string][]string{"berlin.site.example": {"1", "2"}}, Duplicates([]Zone{first, second}))
+	_, ok := NewTable([]Zone{first, second}, nil, 1).Answer(question("api.berlin.site.example", dns.TypeA), nil)
+	require.False(t, ok)
+}
+
+// newServer returns a server of the zone berlin that forwards to servers.
+func newServer(forward ...netip.AddrPort) *Server {
+	table := NewTable([]Zone{berlin()}, nil, 1)
+	return &Server{Table: func() *Table { return table },
+		Forward: NewForwarder(forward, clockwork.NewFakeClock())}
+}
+
+// startDNS serves the records of a zone by UDP and TCP, as the site's own DNS.
+func startDNS(t *testing.T, zone Zone) netip.AddrPort {
+	t.Helper()
+	table := NewTable([]Zone{zone}, nil, 1)
+	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
+	require.NoError(t, err)
+	started, stopped := make(chan struct{}), make(chan error, 1)
+	server := &dns.Server{PacketConn: conn, NotifyStartedFunc: func() { close(started) },
+		Handler: dns.HandlerFunc(func(w dns.ResponseWriter, request *dns.Msg) {
+			answer, ok := table.Answer(request, nil)
+			if !ok {
+				answer = new(dns.Msg).SetRcode(request, dns.RcodeNameError)
+			}
+			if err := w.WriteMsg(answer); err != nil {
+				t.Error(err)
+			}
+		})}
+	go func() { stopped <- server.ActivateAndServe() }()
+	<-started
+	t.Cleanup(func() {
+		require.NoError(t, server.Shutdown())
+		require.NoError(t, <-stopped)
+	})
+	return netip.MustParseAddrPort(conn.LocalAddr().String())
+}
+
+func TestServer_otherNamesAreForwarded(t *testing.T) {
+	other := Zone{Name: "example.com", ClusterID: "9"}
+	other.Add("www.example.com", false, address("198.51.100.1"))
+	s := newServer(startDNS(t, other))
+	answer := s.Answer(t.Context(), link.Link{Prefixes: []netip.Prefix{netip.MustParsePrefix("192.0.2.1/24")}},
+		address("192.0.2.77"), question("www.example.com", dns.TypeA))
+	require.Equal(t, []string{"198.51.100.1"}, values(answer))
+	require.True(t, answer.RecursionAvailable)
+	require.Equal(t, Counts{Forwarded: 1}, s.Counts())
+}
+
+func TestServer_refusesAtOnce(t *testing.T) {
+	site := link.Link{Prefixes: []netip.Prefix{netip.MustParsePrefix("192.0.2.1/24")}}
+	forwarding := newServer(netip.MustParseAddrPort("192.0.2.53:53"))
+	for name, c := range map[string]struct {
+		server *Server
+		client string
+	}{
+		"without a server to ask":        {newServer(), "192.0.2.77"},
+		"for a client elsewhere":         {forwarding, "198.51.100.7"},
+		"if the only server is this one": {newServer(netip.MustParseAddrPort("192.0.2.1:53")), "192.0.2.77"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			answer := c.server.Answer(t.Context(), site, address(c.client), question("example.com", dns.TypeA))
+			require.Equal(t, dns.RcodeRefused, answer.Rcode)
+		})
+	}
+}
+
+// TestUpstreamUnreachable is the case of a site whose DNS server is silent: the appliance's own
+// zones answer at once, and further questions for other names fail at once.
+func TestUpstreamUnreachable(t *testing.T) {
+	silent, err := net.ListenPacket("udp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, silent.Close()) // the kernel refuses packets to the port
+	s := newServer(netip.MustParseAddrPort(silent.LocalAddr().String()))
+	site := link.Link{Prefixes: []netip.Prefix{netip.MustParsePrefix("192.0.2.1/24")}}
+	for range 2 {
+		answer := s.Answer(t.Context(), site, address("192.0.2.77"), question("example.com", dns.TypeA))
+		require.Equal(t, dns.RcodeServerFailure, answer.Rcode)
+	}
+	answer := s.Answer(t.Context(), site, address("192.0.2.77"), question("api.berlin.site.example", dns.TypeA))
+	require.Equal(t, []string{"192.0.2.5"}, values(answer))
+}
+
+func TestServer_unusualMessages(t *testing.T) {
+	s := newServer()
+	response := question("api.berlin.site.example", dns.TypeA)
+	response.Response = true
+	require.Nil(t, s.Answer(t.Context(), loopback(), address("127.0.0.1"), response), "no loops of answers")
+	update := new(dns.Msg).SetUpdate("berlin.site.example.")
+	require.Equal(t, dns.RcodeNotImplemented,
+		s.Answer(t.Context(), loopback(), address("127.0.0.1"), update).Rcode)
+	require.Equal(t, dns.RcodeFormatError,
+		s.Answer(t.Context(), loopback(), address("127.0.0.1"), new(dns.Msg)).Rcode)
+	chaos := question("version.bind", dns.TypeTXT)
+	chaos.Question[0].Qclass = dns.ClassCHAOS
+	require.Equal(t, dns.RcodeRefused, s.Answer(t.Context(), loopback(), address("127.0.0.1"), chaos).Rcode)
+}
+
+// TestSiteDNSHasOtherRecords is the case of a site whose DNS has other records of a cluster.
+func TestSiteDNSHasOtherRecords(t *testing.T) {
+	theirs := Zone{Name: "berlin.site.example", ClusterID: "1"}
+	theirs.Add("api.berlin.site.example", false, address("192.0.2.99"))
+	theirs.Add("*.apps.berlin.site.example", false, address("192.0.2.6"), address("2001:db8::6"))
+	server := startDNS(t, theirs)
+	compared := Compare(t.Context(), []netip.AddrPort{server}, berlin())
+	require.False(t, compared.Served)
+	require.Equal(t, []Difference{{Name: "api.berlin.site.example", Type: TypeA, Server: server.String(),
+		Ours: []string{"192.0.2.5"}, Site: []string{"192.0.2.99"}}}, compared.Differences)
+}
+
+func TestCompare_sameRecords(t *testing.T) {
+	compared := Compare(t.Context(), []netip.AddrPort{startDNS(t, berlin())}, berlin())
+	require.True(t, compared.Served)
+	require.Empty(t, compared.Differences)
+}
+
+func TestServer_answersByUDPAndTCP(t *testing.T) {
+	s := newServer()
+	many := Zone{Name: "many.site.example", ClusterID: "3"}
+	for i := range 120 {
+		many.Add("api.many.site.example", false, netip.AddrFrom4([4]byte{198, 51, 100, byte(i)}))
+	}
+	table := NewTable([]Zone{berlin(), many}, nil, 1)
+	s.Table = func() *Table { return table }
+	s.Port = freePort(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	ready, ended := make(chan struct{}), make(chan error, 1)
+	go func() { ended <- s.Serve(ctx, loopback(), func() { close(ready) }) }()
+	<-ready
+	server := netip.AddrPortFrom(address("127.0.0.1"), s.Port).String()
+	client := &dns.Client{Timeout: time.Minute}
+	answer, _, err := client.Exchange(question("api.berlin.site.example", dns.TypeA), server)
+	require.NoError(t, err)
+	require.Equal(t, []string{"192.0.2.5"}, values(answer))
+	answer, _, err = client.Exchange(question("api.many.site.example", dns.TypeA), server)
+	require.NoError(t, err)
+	require.True(t, answer.Truncated)
+	client.Net = "tcp"
+	answer, _, err = client.Exchange(question("api.many.site.example", dns.TypeA), server)
+	require.NoError(t, err)
+	require.Len(t, answer.Answer, 120)
+	cancel()
+	require.NoError(t, <-ended)
+}
+
+// freePort returns a port that is free for UDP and TCP.
+func freePort(t testing.TB) uint16 {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer func() { require.NoError(t, listener.Close()) }()
+	return netip.MustParseAddrPort(listener.Addr().String()).Port()
+}
+
+func FuzzAnswer(f *testing.F) {
+	for _, message := range []*dns.Msg{question("api.berlin.site.example", dns.TypeA),
+		question("a.apps.berlin.site.example", dns.TypeANY), new(dns.Msg).SetUpdate("berlin.site.example.")} {
+		packed, err := message.Pack()
+		require.NoError(f, err)
+		f.Add(packed)
+	}
+	s := newServer()
+	f.Fuzz(func(t *testing.T, packet []byte) {
+		request := new(dns.Msg)
+		if request.Unpack(packet) != nil {
+			return
+		}
+		answer := s.Answer(t.Context(), loopback(), address("127.0.0.1"), request)
+		if answer == nil {
+			require.True(t, request.Response)
+			return
+		}
+		require.True(t, answer.Response)
+		require.Equal(t, request.Id, answer.Id)
+		answer.Truncate(dns.MinMsgSize)
+		packed, err := answer.Pack()
+		require.NoError(t, err)
+		require.LessOrEqual(t, len(packed), dns.MaxMsgSize)
+	})
+}

@@ -1,0 +1,133 @@
+package siteservice
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/openshift/assisted-service/models"
+	"github.com/stretchr/testify/require"
+
+	"landfall/appliance/fault"
+	"landfall/appliance/siteservice/link"
+	"landfall/appliance/siteservice/nameserver"
+)
+
+// berlin is a cluster with virtual addresses.
+func berlin() models.Cluster {
+	return models.Cluster{Name: "berlin", BaseDNSDomain: "site.example",
+		APIVips: []*models.APIVip{{IP: "192.0.2.5"}}, IngressVips: []*models.IngressVip{{IP: "192.0.2.6"}}}
+}
+
+func TestZones_clusterWithVIPs(t *testing.T) {
+	b := newBench(t)
+	id := b.addCluster(t, berlin())
+	b.addCluster(t, models.Cluster{Name: "paris", BaseDNSDomain: "site.example"})
+	b.addCluster(t, models.Cluster{Name: "unnamed"})
+	zones, err := readZones(b.db, b.manager(t, Configured{}).Site)
+	require.NoError(t, err)
+	require.Len(t, zones, 2)
+	require.Equal(t, nameserver.Zone{Name: "berlin.site.example", Cluster: "berlin", ClusterID: id,
+		Records: []nameserver.Record{
+			{Name: "*.apps.berlin.site.example", Type: "A", Value: "192.0.2.6"},
+			{Name: "api-int.berlin.site.example", Type: "A", Value: "192.0.2.5"},
+			{Name: "api.berlin.site.example", Type: "A", Value: "192.0.2.5"},
+			{Name: "5.2.0.192.in-addr.arpa", Type: "PTR", Value: "api.berlin.site.example"},
+		}}, zones[0])
+	require.Equal(t, []string{"api.paris.site.example", "api-int.paris.site.example", "*.apps.paris.site.example"},
+		zones[1].Missing)
+}
+
+// TestOneDNSNameInTwoClusters is the case of two clusters with one DNS name: the appliance answers
+// for none of them and says so.
+func TestOneDNSNameInTwoClusters(t *testing.T) {
+	b := newBench(t)
+	b.addCluster(t, berlin())
+	b.addCluster(t, berlin())
+	overview, err := b.manager(t, Configured{}).Overview()
+	require.NoError(t, err)
+	require.Len(t, overview.DNS.Zones, 2)
+	for _, zone := range overview.DNS.Zones {
+		require.False(t, zone.Answered)
+		require.Contains(t, zone.Message, "Several clusters have this name.")
+	}
+}
+
+func TestManager_switchesSurviveRestart(t *testing.T) {
+	b := newBench(t)
+	m := b.manager(t, Configured{Switches: []Switch{{Service: DNS, Interface: "eth0"}}})
+	status, err := m.Enable(t.Context(), Switch{Service: NTP, Interface: "eth1", LocalClock: true})
+	require.NoError(t, err)
+	require.Equal(t, StateLooking, status.State)
+	require.Equal(t, SourceAdministrator, status.Source)
+
+	restarted := b.manager(t, Configured{})
+	statuses := restarted.Statuses()
+	require.Len(t, statuses, 1)
+	require.Equal(t, Switch{Service: NTP, Interface: "eth1", Source: SourceAdministrator, LocalClock: true},
+		statuses[0].Switch)
+	require.NoError(t, restarted.Disable(t.Context(), NTP, "eth1"))
+	require.Empty(t, b.manager(t, Configured{}).Statuses())
+}
+
+func TestManager_wrongSwitches(t *testing.T) {
+	b := newBench(t)
+	m := b.manager(t, Configured{Switches: []Switch{{Service: DNS, Interface: "eth1"}}})
+	for name, c := range map[string]struct {
+		wanted Switch
+		kind   fault.Kind
+	}{
+		"unknown service":          {Switch{Service: "smtp", Interface: "eth1"}, fault.NotFound},
+		"no interface":             {Switch{Service: DNS}, fault.Invalid},
+		"local clock for DNS":      {Switch{Service: DNS, Interface: "eth1", LocalClock: true}, fault.Invalid},
+		"fixed by the file's keys": {Switch{Service: DNS, Interface: "eth1"}, fault.Conflict},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := m.Enable(t.Context(), c.wanted)
+			require.Equal(t, c.kind, fault.KindOf(err), err)
+		})
+	}
+	require.Equal(t, fault.NotFound, fault.KindOf(m.Disable(t.Context(), NTP, "eth1")))
+	require.Equal(t, fault.Conflict, fault.KindOf(m.Disable(t.Context(), DNS, "eth1")))
+	_, err := New(Options{DB: b.db, Configured: Configured{Switches: []Switch{{Service: "smtp", Interface: "eth1"}}}})
+	require.Error(t, err)
+}
+
+// TestManager_servesClusterOnLoopback runs the DNS service on the loopback interface, with a
+// cluster that is created while it runs.
+func TestManager_servesClusterOnLoopback(t *testing.T) {
+	b := newBench(t)
+	b.move(link.Link{Name: "lo", Prefixes: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/8")}})
+	m := b.manager(t, Configured{Switches: []Switch{{Service: DNS, Interface: "lo"}},
+		Names: []string{"landfall.site.example"}})
+	m.names.server.Port = freePort(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- m.Run(ctx) }()
+	resolver := &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, network, netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"),
+			m.names.server.Port).String())
+	}}
+	resolves := func(name, address string) func() bool {
+		return func() bool {
+			found, err := resolver.LookupHost(t.Context(), name)
+			return err == nil && len(found) == 1 && found[0] == address
+		}
+	}
+	require.Eventually(t, resolves("landfall.site.example", "127.0.0.1"), time.Minute, 20*time.Millisecond)
+	b.addCluster(t, berlin())
+	require.Eventually(t, resolves("console.apps.berlin.site.example", "192.0.2.6"), time.Minute, 20*time.Millisecond)
+	require.Equal(t, []string{"127.0.0.1:53"}, m.NameServers())
+	cancel()
+	require.NoError(t, <-ended)
+}
+
+func freePort(t *testing.T) uint16 {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer func() { require.NoError(t, listener.Close()) }()
+	return netip.MustParseAddrPort(listener.Addr().String()).Port()
+}

@@ -1,0 +1,118 @@
+package siteservice
+
+import (
+	"net/netip"
+	"strings"
+
+	"github.com/go-openapi/swag/conv"
+	"github.com/openshift/assisted-service/models"
+
+	"landfall/appliance/engine/inventory"
+	"landfall/appliance/engine/network"
+	"landfall/appliance/engine/record"
+	"landfall/appliance/engine/validation"
+	"landfall/appliance/siteservice/nameserver"
+	"landfall/store"
+)
+
+// readZones returns the DNS zones of all clusters.
+func readZones(db *store.DB, site Site) ([]nameserver.Zone, error) {
+	zones := []nameserver.Zone{}
+	err := db.View(func(tx *store.Tx) error {
+		rows := site.Rows(tx)
+		ids, err := rows.ClusterIDs()
+		if err != nil {
+			return err
+		}
+		for _, id := range ids {
+			cluster, err := rows.Cluster(id)
+			if err != nil {
+				return err
+			}
+			if cluster.Name == "" || cluster.BaseDNSDomain == "" {
+				continue
+			}
+			keys, err := record.ClusterHostKeys(tx, id)
+			if err != nil {
+				return err
+			}
+			var hosts []*inventory.Host
+			for _, key := range keys {
+				host, err := rows.Host(key)
+				if err != nil {
+					return err
+				}
+				parsed, err := inventory.ParseHost(host.Host)
+				if err != nil {
+					return err
+				}
+				hosts = append(hosts, parsed)
+			}
+			zones = append(zones, zoneOf(cluster.Cluster, hosts))
+		}
+		return nil
+	})
+	nameserver.SortZones(zones)
+	return zones, err
+}
+
+// zoneOf returns the zone of a cluster: the names that OpenShift requires (OpenShift documentation,
+// "User-provisioned DNS requirements") and those of the hosts.
+func zoneOf(cluster *models.Cluster, hosts []*inventory.Host) nameserver.Zone {
+	domain := strings.ToLower(cluster.Name + "." + cluster.BaseDNSDomain)
+	zone := nameserver.Zone{Name: domain, Cluster: cluster.Name, ClusterID: cluster.ID.String(),
+		Records: []nameserver.Record{}}
+	var api, ingress []netip.Addr
+	for _, vip := range cluster.APIVips {
+		api = appendAddress(api, string(vip.IP))
+	}
+	for _, vip := range cluster.IngressVips {
+		ingress = appendAddress(ingress, string(vip.IP))
+	}
+	if validation.SingleNode(cluster) && len(hosts) > 0 && len(api) == 0 {
+		api = addressesOf(cluster, hosts[0])
+		ingress = api
+	}
+	zone.Add("api."+domain, true, api...)
+	zone.Add("api-int."+domain, false, api...)
+	zone.Add("*.apps."+domain, false, ingress...)
+	if len(api) == 0 {
+		zone.Missing = append(zone.Missing, "api."+domain, "api-int."+domain)
+	}
+	if len(ingress) == 0 {
+		zone.Missing = append(zone.Missing, "*.apps."+domain)
+	}
+	for _, host := range hosts {
+		name := strings.ToLower(host.Hostname())
+		if name == "" || name == "localhost" || conv.Value(host.Record.Status) == models.HostStatusDisabled {
+			continue
+		}
+		short, _, _ := strings.Cut(name, ".")
+		zone.Add(short+"."+domain, true, addressesOf(cluster, host)...)
+	}
+	return zone
+}
+
+// addressesOf returns a host's addresses in the cluster's machine networks. Without such networks,
+// these are the first IPv4 and the first IPv6 address of the host.
+func addressesOf(cluster *models.Cluster, host *inventory.Host) []netip.Addr {
+	networks := network.MachineNetworks(cluster)
+	if len(networks) == 0 {
+		networks = []netip.Prefix{netip.PrefixFrom(netip.IPv4Unspecified(), 0),
+			netip.PrefixFrom(netip.IPv6Unspecified(), 0)}
+	}
+	var addresses []netip.Addr
+	for _, machines := range networks {
+		if address, _, ok := network.AddressIn(machines, host.Inventory); ok {
+			addresses = append(addresses, address)
+		}
+	}
+	return addresses
+}
+
+func appendAddress(addresses []netip.Addr, text string) []netip.Addr {
+	if address, err := netip.ParseAddr(text); err == nil {
+		return append(addresses, address.Unmap())
+	}
+	return addresses
+}

@@ -1,0 +1,36 @@
+package appliance
+
+import (
+	"net/netip"
+
+	"landfall/appliance/doctor"
+	"landfall/appliance/siteservice"
+)
+
+// newSiteServices returns the network services for the site.
+func (a *Appliance) newSiteServices() (*siteservice.Manager, error) {
+	configured, err := a.config.SiteServices(a.urls)
+	if err != nil {
+		return nil, err
+	}
+	return siteservice.New(siteservice.Options{
+		DB: a.db, Site: a.engine, Configured: configured, TimeServers: a.settings.NTPSources, Resolvers: a.resolvers,
+		Clock: a.clock, Logger: a.log,
+	})
+}
+
+// resolvers returns the DNS servers of this machine.
+func (a *Appliance) resolvers() []netip.AddrPort {
+	texts, _, err := doctor.SystemResolvers()
+	if err != nil {
+		a.log.Warn("The DNS servers of this machine could not be read. The site's DNS is not compared with the "+
+			"appliance's.", "error", err)
+	}
+	var resolvers []netip.AddrPort
+	for _, text := range texts {
+		if resolver, err := netip.ParseAddrPort(text); err == nil {
+			resolvers = append(resolvers, resolver)
+		}
+	}
+	return resolvers
+}

@@ -1,0 +1,204 @@
+// Package registry serves the appliance's registry over HTTP, by the OCI distribution specification
+// 1.1. Its errors have the specification's form, and their messages reach the events of pods, so
+// they are sentences for people.
+package registry
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"landfall/appliance/fault"
+	"landfall/appliance/registry"
+	"landfall/appliance/registry/medium"
+	"landfall/web/operation"
+)
+
+// Options configures [Operations].
+type Options struct {
+	Registry *registry.Registry
+	Logger   *slog.Logger
+}
+
+// handler serves the operations.
+type handler struct {
+	Options
+}
+
+// maxUpload is the largest body of a request, in bytes. Layers are smaller.
+const maxUpload = 256 << 30
+
+// Operations returns the operations of the registry. Clients that it does not know may pull.
+func Operations(options Options) []operation.Operation {
+	h := &handler{options}
+	rule := operation.CheckedBy("the registry")
+	operations := []operation.Operation{
+		{Method: http.MethodGet, Path: "/v2", Head: true, Access: rule, Quiet: true, Handler: h.base},
+		{Method: http.MethodGet, Path: "/v2/", Head: true, Access: rule, Quiet: true, Handler: h.base},
+	}
+	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch,
+		http.MethodDelete} {
+		operations = append(operations, operation.Operation{Method: method, Path: "/v2/*", Access: rule, Quiet: true,
+			Handler: h.serve, BodyLimit: maxUpload, Streams: true})
+	}
+	return operations
+}
+
+// Codes of errors (OCI distribution specification, section "Error Codes").
+const (
+	codeBlobUnknown     = "BLOB_UNKNOWN"
+	codeDigestInvalid   = "DIGEST_INVALID"
+	codeManifestUnknown = "MANIFEST_UNKNOWN"
+	codeNameInvalid     = "NAME_INVALID"
+	codeNameUnknown     = "NAME_UNKNOWN"
+	codeUnsupported     = "UNSUPPORTED"
+	codeTooMany         = "TOOMANYREQUESTS"
+	codeUnavailable     = "UNAVAILABLE" // as other registries name it
+	codeUnknown         = "UNKNOWN"
+)
+
+// refusal is an error answer.
+type refusal struct {
+	status     int
+	code, text string
+	detail     any
+	wait       time.Duration // for Retry-After
+	header     map[string]string
+}
+
+func (r *refusal) Error() string { return r.text }
+
+// base answers that the registry speaks version 2 of the protocol.
+func (h *handler) base(c echo.Context) error {
+	h.version(c)
+	return c.JSONBlob(http.StatusOK, []byte("{}"))
+}
+
+func (*handler) version(c echo.Context) {
+	c.Response().Header().Set("Docker-Distribution-Api-Version", "registry/2.0")
+}
+
+// request is a parsed request: a repository, what is asked of it, and its name.
+type request struct {
+	repository string
+	kind       string // manifests, blobs, uploads, tags, referrers, catalog
+	name       string // the tag, digest or upload
+}
+
+// parse splits a path below /v2/. The name of a repository may contain the words of the protocol,
+// so the path is read from its end.
+func parse(path string) (request, bool) {
+	parts := strings.Split(strings.TrimSuffix(path, "/"), "/")
+	n := len(parts)
+	name := func(before int) string { return strings.Join(parts[:n-before], "/") }
+	switch {
+	case path == "_catalog":
+		return request{kind: "catalog"}, true
+	case n >= 3 && parts[n-2] == "tags" && parts[n-1] == "list":
+		return request{name(2), "tags", ""}, true
+	case n >= 4 && parts[n-3] == "blobs" && parts[n-2] == "uploads":
+		return request{name(3), "uploads", parts[n-1]}, true
+	case n >= 3 && parts[n-2] == "blobs" && parts[n-1] == "uploads":
+		return request{name(2), "uploads", ""}, true
+	case n >= 3 && slices.Contains([]string{"manifests", "blobs", "referrers"}, parts[n-2]):
+		return request{name(2), parts[n-2], parts[n-1]}, true
+	}
+	return request{}, false
+}
+
+func (h *handler) serve(c echo.Context) error {
+	h.version(c)
+	err := h.dispatch(c)
+	if err == nil || c.Response().Committed {
+		return err
+	}
+	return h.refuse(c, err)
+}
+
+func (h *handler) dispatch(c echo.Context) error {
+	asked, ok := parse(c.Param("*"))
+	switch {
+	case !ok:
+		return &refusal{status: http.StatusNotFound, code: codeNameInvalid, text: "this path is not one of a registry"}
+	case asked.kind != "catalog" && !medium.ValidRepository(asked.repository):
+		return &refusal{status: http.StatusBadRequest, code: codeNameInvalid, text: "the name of the repository is " +
+			"invalid; use lower case, digits, periods, hyphens and slashes"}
+	}
+	read := c.Request().Method == http.MethodGet || c.Request().Method == http.MethodHead
+	switch {
+	case asked.kind == "manifests" && read:
+		return h.manifest(c, asked)
+	case asked.kind == "blobs" && read:
+		return h.blob(c, asked)
+	case asked.kind == "tags" && read:
+		return h.tags(c, asked)
+	case asked.kind == "referrers" && read:
+		return h.referrers(c, asked)
+	}
+	return &refusal{status: http.StatusMethodNotAllowed, code: codeUnsupported,
+		text: "this registry serves what lies on media; it takes no pushes"}
+}
+
+// refuse answers with an error.
+func (h *handler) refuse(c echo.Context, err error) error {
+	r := refusalOf(err)
+	if r.status >= http.StatusInternalServerError && r.code != codeUnavailable {
+		h.Logger.ErrorContext(c.Request().Context(), "The registry could not answer a request.", "path",
+			c.Request().URL.Path, "error", err)
+	}
+	header := c.Response().Header()
+	if r.wait > 0 {
+		header.Set("Retry-After", strconv.Itoa(int(r.wait.Seconds())))
+	}
+	for name, value := range r.header {
+		header.Set(name, value)
+	}
+	body, err := json.Marshal(map[string]any{"errors": []map[string]any{{"code": r.code, "message": r.text,
+		"detail": r.detail}}})
+	if err != nil {
+		return err
+	}
+	return c.JSONBlob(r.status, body)
+}
+
+// refusalOf returns the answer for an error.
+func refusalOf(err error) *refusal {
+	var r *refusal
+	var unavailable *registry.UnavailableError
+	var busy *registry.BusyError
+	var damaged *registry.DamagedError
+	switch {
+	case errors.As(err, &r):
+		return r
+	case errors.Is(err, registry.ErrManifestUnknown):
+		return &refusal{status: http.StatusNotFound, code: codeManifestUnknown, text: err.Error()}
+	case errors.Is(err, registry.ErrBlobUnknown):
+		return &refusal{status: http.StatusNotFound, code: codeBlobUnknown, text: err.Error()}
+	case errors.Is(err, registry.ErrNameUnknown):
+		return &refusal{status: http.StatusNotFound, code: codeNameUnknown, text: err.Error()}
+	case errors.As(err, &busy):
+		return &refusal{status: http.StatusTooManyRequests, code: codeTooMany, text: err.Error(), wait: busyWait}
+	case errors.As(err, &unavailable):
+		return &refusal{status: http.StatusServiceUnavailable, code: codeUnavailable, text: err.Error(),
+			wait: unavailable.RetryAfter}
+	case errors.As(err, &damaged):
+		return &refusal{status: http.StatusInternalServerError, code: codeUnknown, text: err.Error()}
+	case errors.Is(err, context.Canceled):
+		return &refusal{status: http.StatusServiceUnavailable, code: codeUnavailable, text: "the request ended"}
+	case fault.KindOf(err) == fault.Unavailable:
+		return &refusal{status: http.StatusServiceUnavailable, code: codeUnavailable, text: fault.Reason(err),
+			wait: busyWait}
+	}
+	return &refusal{status: http.StatusInternalServerError, code: codeUnknown, text: fault.Reason(err)}
+}
+
+// busyWait is the wait that a client is told if too many others read.
+const busyWait = 5 * time.Second

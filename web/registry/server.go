@@ -1,0 +1,114 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"strings"
+
+	"landfall/appliance/registry"
+	"landfall/web"
+)
+
+// ServerOptions configures [Open].
+type ServerOptions struct {
+	Listen string // host:port
+	// Name is the name or address under which nodes reach the registry; "" for that of the
+	// listener, or of URL if the listener has none.
+	Name     string
+	URL      string // of the appliance for hosts
+	Web      web.Options
+	Registry registry.Options
+}
+
+// Server is the appliance's registry with its listener.
+type Server struct {
+	*registry.Registry
+	listener net.Listener // nil after Serve
+	address  net.Addr
+	host     string
+	web      *web.Server
+}
+
+// Open opens the listener and the registry.
+func Open(ctx context.Context, options ServerOptions) (_ *Server, err error) {
+	s := new(Server)
+	if s.listener, err = options.Web.Connections.Listen(ctx, options.Listen); err != nil {
+		return nil, fmt.Errorf("%s", strings.ReplaceAll(err.Error(), "--listen", "--registry-listen"))
+	}
+	s.address = s.listener.Addr()
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.Close())
+		}
+	}()
+	if s.host, err = hostOf(options, s.address); err != nil {
+		return nil, err
+	}
+	if s.Registry, err = registry.Open(ctx, options.Registry); err != nil {
+		return nil, err
+	}
+	s.web = web.New(options.Web)
+	options.Web.Logger.Info("The registry is served.", "name", s.host)
+	return s, s.web.Register(Operations(Options{Registry: s.Registry, Logger: options.Web.Logger})...)
+}
+
+// hostOf returns the name and the port under which nodes reach the registry.
+func hostOf(options ServerOptions, listening net.Addr) (string, error) {
+	host, port, err := net.SplitHostPort(listening.String())
+	if err != nil {
+		return "", fmt.Errorf("read the address of the registry: %w", err)
+	}
+	if address, err := netip.ParseAddr(host); err == nil && address.IsUnspecified() {
+		parsed, err := url.Parse(options.URL)
+		if err != nil {
+			return "", fmt.Errorf("read the URL of the appliance: %w", err)
+		}
+		host = parsed.Hostname()
+	}
+	if options.Name != "" {
+		host = options.Name
+	}
+	return net.JoinHostPort(host, port), nil
+}
+
+// Host returns the name and the port under which nodes reach the registry.
+func (s *Server) Host() string { return s.host }
+
+// Addr returns the address of the listener, or nil without a registry.
+func (s *Server) Addr() net.Addr {
+	if s == nil {
+		return nil
+	}
+	return s.address
+}
+
+// Tasks returns what runs while the appliance runs. A nil server has no tasks.
+func (s *Server) Tasks() []func(context.Context) error {
+	if s == nil {
+		return nil
+	}
+	return []func(context.Context) error{s.Run, func(ctx context.Context) error {
+		listener := s.listener
+		s.listener = nil // the server closes it
+		return s.web.Serve(ctx, listener)
+	}}
+}
+
+// Close closes the media, and the listener if it was never served.
+func (s *Server) Close() error {
+	if s == nil {
+		return nil
+	}
+	var errs []error
+	if s.listener != nil {
+		errs = append(errs, s.listener.Close())
+	}
+	if s.Registry != nil {
+		errs = append(errs, s.Registry.Close())
+	}
+	return errors.Join(errs...)
+}
