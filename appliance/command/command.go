@@ -22,6 +22,7 @@ import (
 	"landfall/appliance/command/bmc"
 	"landfall/appliance/command/cluster"
 	"landfall/appliance/command/events"
+	"landfall/appliance/command/hcp"
 	"landfall/appliance/command/host"
 	"landfall/appliance/command/image"
 	"landfall/appliance/command/infraenv"
@@ -98,7 +99,8 @@ func newRoot() (*cobra.Command, *bool) {
 	}
 	group(root, newServe(), newDemo(), newSimulate(), newStatus(), newApply(), newDelete(),
 		newKubeconfig(), newCredentials(), newISO(), newMirror(), newCourier(), newDoctor(), newImport(), newExport(),
-		newRehearse(), newJournal(), newAMS(), bmc.New(), newRelease(), audit.New(), sealing.New(), newVersion())
+		newRehearse(), newJournal(), newAMS(), bmc.New(), hcp.New(), newRelease(), audit.New(), sealing.New(),
+		newVersion())
 	group(root, api.New(), state.NewOverview(), cluster.New(), host.New(), infraenv.New(), image.New(), events.New(),
 		events.NewLogs(), manifest.New(), network.New(), operator.New(), site.New(), manual.New(),
 		renamed(cluster.NewFormerList(), "landfall cluster list"))

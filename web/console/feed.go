@@ -29,7 +29,8 @@ const heartbeat = 15 * time.Second
 // feedKinds returns the kinds of objects whose changes the feed reports. They are the names of
 // buckets in the store.
 func feedKinds() []string {
-	return []string{"clusters", "hosts", "infra-envs", "events", "bmcs", "settings"}
+	return []string{"clusters", "hosts", "infra-envs", "events", "bmcs", "settings", "hosted-clusters",
+		"hosted-node-pools", "hosted-management"}
 }
 
 // Change is one event of the feed: an object was written or deleted.

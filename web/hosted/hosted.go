@@ -23,7 +23,7 @@ import (
 
 // Operations returns the operations of all APIs.
 func Operations(s *hosted.Service) []operation.Operation {
-	return slices.Concat(rp.Operations(s.Provider), clustersservice.Operations(s.Provider))
+	return slices.Concat(rp.Operations(s.Provider), clustersservice.Operations(s.Provider), consoleOperations(s))
 }
 
 // Spelling gives the paths of the APIs their usual spelling.

@@ -27,6 +27,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"landfall/appliance/config"
+	"landfall/appliance/hosted/arm"
 )
 
 // DefaultURL is the URL of an appliance on this machine.
@@ -314,9 +315,11 @@ func (c *Client) Refusal(method, path string, response *http.Response, answer []
 	var shape struct {
 		Reason  string `json:"reason"`
 		Message string `json:"message"`
+		// Error is the format of the resource provider of hosted clusters.
+		Error arm.Error `json:"error"`
 	}
 	if err := json.Unmarshal(answer, &shape); err == nil {
-		refused.Reason = shape.Reason + shape.Message
+		refused.Reason = shape.Reason + shape.Message + shape.Error.Error()
 	}
 	if refused.Reason == "" {
 		refused.Reason = fmt.Sprintf("the appliance answered %s to %s %s", response.Status, method, path)

@@ -1,0 +1,164 @@
+package hcp
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"landfall/appliance/command/action"
+	"landfall/appliance/command/output"
+	"landfall/appliance/hosted/record"
+	"landfall/web/hosted"
+)
+
+func bundleKind() *output.Kind[hosted.Bundle] {
+	type column = output.Column[hosted.Bundle]
+	return &output.Kind[hosted.Bundle]{
+		Name: "bundle", Empty: "No bundles.", NameOf: func(b *hosted.Bundle) string { return b.Name },
+		Columns: []column{
+			{Title: "NAME", Value: func(b *hosted.Bundle) string { return b.Name }},
+			{Title: "STATE", State: true, Value: func(b *hosted.Bundle) string { return b.State }},
+			{Title: "VERSION", Value: func(b *hosted.Bundle) string { return strconv.FormatInt(b.Version, 10) }},
+			{Title: "REPORTED", Value: func(b *hosted.Bundle) string { return strconv.FormatInt(b.Reported, 10) }},
+			{Title: "AS OF", Value: func(b *hosted.Bundle) string { return timeText(b.At) }},
+			{Title: "CONSUMER", Value: func(b *hosted.Bundle) string { return b.Consumer }},
+			{Title: "REASON", Value: func(b *hosted.Bundle) string { return b.Reason }},
+			{Title: "ID", Wide: true, Value: func(b *hosted.Bundle) string { return b.ID }},
+		},
+	}
+}
+
+func newBundles() *cobra.Command {
+	a := action.New()
+	var id string
+	cmd := a.Listing(&cobra.Command{
+		Use: "bundles [NAME]", Short: "List the bundles of a hosted cluster, or of all", Args: cobra.MaximumNArgs(1),
+		Long: "List the bundles of manifests for the management clusters. REPORTED is the version about which the " +
+			"management cluster\nreported last. --id ID -o yaml shows the manifests and the status of one bundle; " +
+			"the " +
+			"values of Secrets are left out.",
+		RunE: func(cmd *cobra.Command, arguments []string) error {
+			if id != "" {
+				object, err := a.Fetch(cmd.Context(), hosted.BundlesRoute+"/"+url.PathEscape(id))
+				if err != nil {
+					return err
+				}
+				return bundleKind().One(cmd.OutOrStdout(), &a.Format, object, nil)
+			}
+			query := ""
+			if len(arguments) > 0 {
+				query = "?cluster=" + url.QueryEscape(arguments[0])
+			}
+			return action.List(cmd, a, bundleKind(), func() (json.RawMessage, error) {
+				var found struct {
+					Bundles json.RawMessage `json:"bundles"`
+				}
+				err := a.Call(cmd.Context(), http.MethodGet, hosted.BundlesRoute+query, nil, &found)
+				return found.Bundles, err
+			})
+		},
+	})
+	cmd.Flags().StringVar(&id, "id", "", "show one bundle")
+	return cmd
+}
+
+func consumerKind() *output.Kind[hosted.ManagementCluster] {
+	type column = output.Column[hosted.ManagementCluster]
+	return &output.Kind[hosted.ManagementCluster]{
+		Name: "consumer", Empty: "No management clusters. Add one with landfall hcp consumers add.",
+		NameOf: func(m *hosted.ManagementCluster) string { return m.Consumer },
+		Columns: []column{
+			{Title: "NAME", Value: func(m *hosted.ManagementCluster) string { return m.Consumer }},
+			{Title: "HOSTED CLUSTERS",
+				Value: func(m *hosted.ManagementCluster) string { return strconv.Itoa(m.Clusters) }},
+			{Title: "LAST SEEN", Value: func(m *hosted.ManagementCluster) string { return timeText(m.Seen) }},
+			{Title: "BASE DOMAIN", Value: func(m *hosted.ManagementCluster) string { return m.BaseDomain }},
+			{Title: "PUBLISHES BY", Value: func(m *hosted.ManagementCluster) string {
+				return strings.TrimSpace(m.Publish + " " + m.Address)
+			}},
+			{Title: "AGENTS IN", Wide: true,
+				Value: func(m *hosted.ManagementCluster) string { return m.AgentNamespace }},
+			{Title: "PROFILES", Wide: true, Value: func(m *hosted.ManagementCluster) string {
+				return strings.Join(m.Profiles, " ")
+			}},
+		},
+	}
+}
+
+func newConsumers() *cobra.Command {
+	a := action.New()
+	cmd := a.Listing(&cobra.Command{
+		Use: "consumers", Short: "List, add and remove management clusters", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return action.List(cmd, a, consumerKind(), func() (json.RawMessage, error) {
+				var found struct {
+					Management json.RawMessage `json:"management_clusters"`
+				}
+				err := a.Call(cmd.Context(), http.MethodGet, hosted.Route, nil, &found)
+				return found.Management, err
+			})
+		},
+	})
+	cmd.AddCommand(newAddConsumer(), newRemoveConsumer())
+	return cmd
+}
+
+func newAddConsumer() *cobra.Command {
+	a := action.New()
+	var m record.Management
+	cmd := a.Changing(&cobra.Command{
+		Use: "add NAME", Short: "Use a cluster for hosted control planes", Args: cobra.ExactArgs(1),
+		Example: "  landfall hcp consumers add mc1 --base-domain hosted.example.com --address 192.168.1.10 --profile " +
+			"large",
+		RunE: func(cmd *cobra.Command, arguments []string) error {
+			m.Consumer = arguments[0]
+			text, err := json.Marshal(m)
+			if err != nil {
+				return err
+			}
+			var body action.Object
+			if err := json.Unmarshal(text, &body); err != nil {
+				return err
+			}
+			answer, err := a.Send(cmd, http.MethodPost, hosted.ManagementRoute, body)
+			if err != nil || a.DryRun {
+				return err
+			}
+			return consumerKind().One(cmd.OutOrStdout(), &a.Format, answer, nil)
+		},
+	})
+	a.Format.AddFlag(cmd)
+	flags := cmd.Flags()
+	flags.StringVar(&m.BaseDomain, "base-domain", "", "domain below which the hosted clusters have theirs")
+	flags.StringVar(&m.Publish, "publish", "NodePort", "how the control planes are published: NodePort or LoadBalancer")
+	flags.StringVar(&m.Address, "address", "", "address or name of the cluster's nodes, for NodePort")
+	flags.StringSliceVar(&m.PodNetworks, "pod-network", nil, "pod networks of the management cluster")
+	flags.StringSliceVar(&m.ServiceNetworks, "service-network", nil, "service networks of the management cluster")
+	flags.StringSliceVar(&m.MachineNetworks, "machine-network", nil, "machine networks of the management cluster")
+	flags.StringVar(&m.AgentNamespace, "agent-namespace", "hardware-inventory",
+		"namespace with the InfraEnv and the Agents of the workers")
+	flags.StringSliceVar(&m.Profiles, "profile", nil, "hardware profiles of the agents; default: any")
+	flags.StringVar(&m.StorageClass, "storage-class", "", "storage class for etcd; default: the cluster's default")
+	flags.BoolVar(&m.HighlyAvailable, "highly-available", false, "run each control plane three times")
+	output.Choices(cmd, "publish", "NodePort", "LoadBalancer")
+	return cmd
+}
+
+func newRemoveConsumer() *cobra.Command {
+	a := action.New()
+	return a.Removing(&cobra.Command{
+		Use: "remove NAME", Aliases: []string{"rm"}, Short: "Stop using a cluster without hosted clusters",
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, arguments []string) error {
+			if err := a.Confirm(cmd, arguments[0], "The cluster can no longer run hosted control planes."); err != nil {
+				return err
+			}
+			_, err := a.Send(cmd, http.MethodDelete, hosted.ManagementRoute+"/"+url.PathEscape(arguments[0]), nil)
+			return err
+		},
+	})
+}
