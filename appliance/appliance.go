@@ -135,13 +135,13 @@ func New(ctx context.Context, config config.Config, logger *slog.Logger, version
 	return open(ctx, config, logger, version, clockwork.NewRealClock(), nil)
 }
 
-// open opens an appliance with a clock. Its outgoing requests follow the given rules, or else the
-// rules of its configuration.
+// open opens an appliance with a clock. The isolated appliance of a rehearsal has the rules for
+// outgoing requests and the registry of the site's appliance; others have their own (of is nil).
 func open(ctx context.Context, config config.Config, logger *slog.Logger, version string, clock clockwork.Clock,
-	outgoing *egress.Rules) (_ *Appliance, err error) {
+	of *Appliance) (_ *Appliance, err error) {
 	recent := journal.NewRecentLog(web.RequestID)
 	logger = recent.Logger(logger)
-	a := &Appliance{config: config, version: version, log: logger, clock: clock, recent: recent, egress: outgoing,
+	a := &Appliance{config: config, version: version, log: logger, clock: clock, recent: recent,
 		refusals: arrival.NewRefusals(clock), inbound: web.NewConnections(process.Descriptors())}
 	defer func() {
 		if err != nil {
@@ -154,7 +154,9 @@ func open(ctx context.Context, config config.Config, logger *slog.Logger, versio
 	if err != nil {
 		return nil, err
 	}
-	if a.egress == nil {
+	if of != nil {
+		a.egress = of.egress
+	} else {
 		if a.egress, err = config.Outgoing(configured, a.listening); err != nil {
 			return nil, err
 		}
@@ -204,12 +206,17 @@ func open(ctx context.Context, config config.Config, logger *slog.Logger, versio
 	if a.registry, err = a.openRegistry(ctx); err != nil {
 		return nil, err
 	}
+	siteRegistry := a.registry
+	if of != nil {
+		siteRegistry = of.registry
+	}
 	if a.rules, err = site.NewRules(site.RulesOptions{
 		Files: mirrorFiles, DB: a.db, Version: version, Egress: a.egress, Logger: logger,
+		Registry: siteRegistry,
 	}); err != nil {
 		return nil, err
 	}
-	if a.policy, err = newReleasePolicy(config, a.rules, a.db); err != nil {
+	if a.policy, err = newReleasePolicy(config, a.rules, a.db, a.registry.Carried); err != nil {
 		return nil, err
 	}
 	cache := filepath.Join(config.DataDir, "installers")
@@ -465,8 +472,11 @@ func (a *Appliance) tasks() []task {
 	if a.boot != nil {
 		tasks = append(tasks, func(ctx context.Context) error { return a.boot.Serve(ctx, a.bootServer.Serve) })
 	}
-	tasks = append(tasks, a.resumeRotation, a.protection.Run, a.services.Run, a.integrity.Run)
-	tasks = append(append(tasks, a.registry.Tasks()...), a.hosted.tasks()...)
+	tasks = append(append(tasks, a.resumeRotation, a.protection.Run, a.services.Run, a.integrity.Run),
+		a.hosted.tasks()...)
+	if a.registry != nil {
+		tasks = append(append(tasks, a.registry.Tasks()...), a.mirror.FollowRegistry, a.takeLiveISOs)
+	}
 	return append(tasks, a.kubeServer.tasks()...)
 }
 

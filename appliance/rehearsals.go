@@ -36,7 +36,7 @@ func (a *Appliance) startIsolated(ctx context.Context, dataDir string,
 			OpenshiftVersion: image.OpenshiftVersion, CPUArchitecture: image.CPUArchitecture,
 			Default: image.Default, SupportLevel: image.SupportLevel})
 	}
-	isolated.AMS, isolated.Kubernetes = config.AMS{}, config.Kubernetes{}
+	isolated.AMS, isolated.Kubernetes, isolated.Registry = config.AMS{}, config.Kubernetes{}, config.Registry{}
 	images, err := a.images.List()
 	if err != nil {
 		return nil, err
@@ -50,7 +50,7 @@ func (a *Appliance) startIsolated(ctx context.Context, dataDir string,
 			})
 		}
 	}
-	b, err := open(ctx, isolated, logger, a.version, a.clock, a.egress)
+	b, err := open(ctx, isolated, logger, a.version, a.clock, a)
 	if err != nil {
 		return nil, err
 	}

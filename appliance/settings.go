@@ -13,9 +13,13 @@ func (a *Appliance) openSettings() error {
 	if err != nil {
 		return err
 	}
-	if a.settings, err = settings.Open(settings.Options{DB: a.db, Secrets: sealed, Fixed: settings.Fixed{
+	options := settings.Options{DB: a.db, Secrets: sealed, Fixed: settings.Fixed{
 		Releases: a.config.EngineReleases(), PullSecretFile: a.config.Mirror.PullSecret,
-		NTPSources: a.config.NTPSources, URLs: a.config.URL}}); err != nil {
+		NTPSources: a.config.NTPSources, URLs: a.config.URL}}
+	if a.config.Registry.Listen != "" {
+		options.Carried = &settings.Carried{Releases: a.carriedReleases, Complete: a.completeSecret}
+	}
+	if a.settings, err = settings.Open(options); err != nil {
 		return err
 	}
 	preferred := a.settings.URL()

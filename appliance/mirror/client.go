@@ -38,6 +38,9 @@ type ClientOptions struct {
 	UserAgent string
 	// DialContext makes connections; nil uses the default dialer.
 	DialContext func(ctx context.Context, network, address string) (net.Conn, error)
+	// Local maps the names (host:port) of the appliance's own registry to the address of its
+	// listener. The appliance needs no name server for it, and Egress does not apply.
+	Local map[string]string
 	// Egress decides which addresses the default dialer may reach; nil allows all.
 	Egress *egress.Rules
 }
@@ -107,13 +110,28 @@ func (c *Client) newTransport(config *tls.Config) *http.Transport {
 	}
 	return &http.Transport{
 		Proxy:                 c.options.Proxy,
-		DialContext:           dial,
+		DialContext:           c.options.dialer(dial),
 		TLSClientConfig:       config,
 		TLSHandshakeTimeout:   c.options.DialTimeout,
 		ResponseHeaderTimeout: c.options.HeaderTimeout,
 		ForceAttemptHTTP2:     true,
 		MaxIdleConnsPerHost:   16,
 		IdleConnTimeout:       90 * time.Second,
+	}
+}
+
+// dialer returns a dialer that connects the names in Local with their listeners.
+func (o ClientOptions) dialer(others func(ctx context.Context, network, address string) (net.Conn, error)) func(
+	ctx context.Context, network, address string) (net.Conn, error) {
+	if len(o.Local) == 0 {
+		return others
+	}
+	own := net.Dialer{Timeout: o.DialTimeout}
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		if listener, ok := o.Local[address]; ok {
+			return own.DialContext(ctx, network, listener)
+		}
+		return others(ctx, network, address)
 	}
 }
 

@@ -64,6 +64,36 @@ func ParsePullSecret(text string) (*PullSecret, error) {
 	return secret, nil
 }
 
+// AddCredentials returns a pull secret with an entry for a registry, unless it has one. The given
+// secret may be "".
+func AddCredentials(secret, registry, user, password string) (string, error) {
+	file := map[string]json.RawMessage{}
+	auths := map[string]json.RawMessage{}
+	if strings.TrimSpace(secret) != "" {
+		if _, err := ParsePullSecret(secret); err != nil {
+			return "", err
+		}
+		if err := errors.Join(json.Unmarshal([]byte(secret), &file), json.Unmarshal(file["auths"],
+			&auths)); err != nil {
+			return "", fmt.Errorf("add credentials to the pull secret: %w", err)
+		}
+	}
+	if auths[registry] != nil {
+		return secret, nil
+	}
+	entry, err := json.Marshal(map[string]string{"auth": base64.StdEncoding.EncodeToString([]byte(user + ":" +
+		password))})
+	if err != nil {
+		return "", err
+	}
+	auths[registry] = entry
+	if file["auths"], err = json.Marshal(auths); err != nil {
+		return "", err
+	}
+	text, err := json.Marshal(file)
+	return string(text), err
+}
+
 type pullSecretEntry struct {
 	Auth          string `json:"auth"`
 	Username      string `json:"username"`

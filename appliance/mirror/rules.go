@@ -3,6 +3,7 @@ package mirror
 import (
 	"fmt"
 	"net/url"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -72,6 +73,9 @@ type Endpoint struct {
 
 // Empty reports whether there are neither rules nor CAs.
 func (r *Rules) Empty() bool { return r == nil || (len(r.tables) == 0 && len(r.ca) == 0) }
+
+// Equal reports whether the rules are the same as others, with the same CAs and objects.
+func (r *Rules) Equal(other *Rules) bool { return reflect.DeepEqual(r, other) }
 
 // CABundle returns the CAs as PEM, each once. It is nil if there are none.
 func (r *Rules) CABundle() []byte {

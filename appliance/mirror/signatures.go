@@ -30,6 +30,12 @@ func signatureDigest(file string) string {
 	return "sha256:" + match[1] + match[2]
 }
 
+// IsSignature reports whether a file is an OpenPGP signature of a release by its name and its
+// content.
+func IsSignature(name string, data []byte) bool {
+	return signatureDigest(name) != "" && len(data) <= maxSignature && isOpenPGP(data)
+}
+
 // isOpenPGP reports whether data begins with a packet of a signed message: a signature, a one-pass
 // signature or compressed data (RFC 9580, section 4.2).
 func isOpenPGP(data []byte) bool {

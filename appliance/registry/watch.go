@@ -119,6 +119,11 @@ func (r *Registry) look(ctx context.Context, path string) {
 	if changed {
 		r.rebuild()
 	}
+	if len(present) > 0 && (changed || first) {
+		if err := r.nameFirst(ctx, path); err != nil && ctx.Err() == nil {
+			r.log.Error("The releases of a medium can't be recorded.", "path", path, "error", err)
+		}
+	}
 	if changed || first {
 		r.notify()
 	}

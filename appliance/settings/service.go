@@ -34,6 +34,7 @@ import (
 const (
 	SourceConfiguration = "configuration" // in release_images
 	SourceAdministrator = "administrator" // added while the appliance runs
+	SourceMedium        = "medium"        // on a medium of the appliance's registry
 )
 
 // Settings are the settings of the site, without secrets.
@@ -163,7 +164,11 @@ func (s *Service) Show() (*Settings, error) {
 		shown.PullSecret.Registries = orEmpty(parsed.Registries())
 	}
 	for i, image := range s.Site.Releases() {
-		shown.Releases = append(shown.Releases, s.release(image, i < len(fixed.Releases)))
+		release := s.release(image, i < len(fixed.Releases))
+		if i >= len(fixed.Releases) && set.find(image.OpenshiftVersion, image.CPUArchitecture) < 0 {
+			release.Source = SourceMedium
+		}
+		shown.Releases = append(shown.Releases, release)
 	}
 	return shown, nil
 }

@@ -70,11 +70,21 @@ type Fixed struct {
 	URLs           []string
 }
 
+// Carried returns what the media of the appliance's registry add to the settings.
+type Carried struct {
+	// Releases are the releases on the media that may be used.
+	Releases func() []engine.ReleaseImage
+	// Complete returns a pull secret with the credentials for the registry. The given one may be
+	// "".
+	Complete func(secret string) (string, error)
+}
+
 // Options configures [Open].
 type Options struct {
 	DB      *store.DB
 	Secrets *sitekey.Box // seals the pull secret
 	Fixed   Fixed
+	Carried *Carried // nil without a registry
 }
 
 // Site holds the settings. Its methods are safe for concurrent use.
@@ -139,9 +149,24 @@ func (s *Site) change(ctx context.Context, fn func(*row) error) error {
 	return nil
 }
 
-// Releases returns the releases that the site offers, those of the configuration first. The caller
-// must not change the list.
-func (s *Site) Releases() []engine.ReleaseImage { return s.values.Load().releases }
+// Releases returns the releases that the site offers: those of the configuration first, those on
+// media last. The caller must not change the list.
+func (s *Site) Releases() []engine.ReleaseImage {
+	releases := s.values.Load().releases
+	if s.options.Carried == nil {
+		return releases
+	}
+	all := slices.Clone(releases)
+	for _, carried := range s.options.Carried.Releases() {
+		known := slices.ContainsFunc(all, func(r engine.ReleaseImage) bool {
+			return r.OpenshiftVersion == carried.OpenshiftVersion && r.CPUArchitecture == carried.CPUArchitecture
+		})
+		if !known {
+			all = append(all, carried)
+		}
+	}
+	return all
+}
 
 // NTPSources returns the time servers of the site. The caller must not change the list.
 func (s *Site) NTPSources() []string {
@@ -157,8 +182,17 @@ func (s *Site) SSHPublicKey() string { return s.values.Load().SSHPublicKey }
 // URL returns the URL for hosts that a person has set, or "".
 func (s *Site) URL() string { return s.values.Load().URL }
 
-// PullSecret returns the site's pull secret, or "".
+// PullSecret returns the site's pull secret, or "". With a registry of the appliance, it has the
+// credentials for it.
 func (s *Site) PullSecret() (string, error) {
+	secret, err := s.ownPullSecret()
+	if err != nil || s.options.Carried == nil {
+		return secret, err
+	}
+	return s.options.Carried.Complete(secret)
+}
+
+func (s *Site) ownPullSecret() (string, error) {
 	if file := s.options.Fixed.PullSecretFile; file != "" {
 		data, err := os.ReadFile(file)
 		if err != nil {

@@ -9,9 +9,13 @@ import (
 	"net/url"
 	"strings"
 
+	"landfall/appliance/mirror"
 	"landfall/appliance/registry"
 	"landfall/web"
 )
+
+// PullUser is the user in the pull secrets of nodes. It may pull, and nothing else.
+const PullUser = "landfall-pull"
 
 // ServerOptions configures [Open].
 type ServerOptions struct {
@@ -20,6 +24,7 @@ type ServerOptions struct {
 	// listener, or of URL if the listener has none.
 	Name     string
 	URL      string // of the appliance for hosts
+	Roots    []byte // PEM; verifies the certificate of the listener
 	Web      web.Options
 	Registry registry.Options
 }
@@ -29,7 +34,7 @@ type Server struct {
 	*registry.Registry
 	listener net.Listener // nil after Serve
 	address  net.Addr
-	host     string
+	place    registry.Place
 	web      *web.Server
 }
 
@@ -45,14 +50,15 @@ func Open(ctx context.Context, options ServerOptions) (_ *Server, err error) {
 			err = errors.Join(err, s.Close())
 		}
 	}()
-	if s.host, err = hostOf(options, s.address); err != nil {
+	if s.place.Host, err = hostOf(options, s.address); err != nil {
 		return nil, err
 	}
+	s.place.CA, s.place.Plain = options.Roots, options.Web.TLS == nil
 	if s.Registry, err = registry.Open(ctx, options.Registry); err != nil {
 		return nil, err
 	}
 	s.web = web.New(options.Web)
-	options.Web.Logger.Info("The registry is served.", "name", s.host)
+	options.Web.Logger.Info("The registry is served.", "name", s.place.Host)
 	return s, s.web.Register(Operations(Options{Registry: s.Registry, Logger: options.Web.Logger})...)
 }
 
@@ -75,8 +81,52 @@ func hostOf(options ServerOptions, listening net.Addr) (string, error) {
 	return net.JoinHostPort(host, port), nil
 }
 
-// Host returns the name and the port under which nodes reach the registry.
-func (s *Server) Host() string { return s.host }
+// Host returns the name and the port under which nodes reach the registry, or "" without a
+// registry.
+func (s *Server) Host() string {
+	if s == nil {
+		return ""
+	}
+	return s.place.Host
+}
+
+// Rules returns the mirror rules for the content of the registry. A nil server has none.
+func (s *Server) Rules() mirror.Sources {
+	if s == nil {
+		return mirror.Sources{}
+	}
+	return s.Registry.Rules(s.place)
+}
+
+// Changed returns a channel that is closed at the next change of the content, or nil for a nil
+// server.
+func (s *Server) Changed() <-chan struct{} {
+	if s == nil {
+		return nil
+	}
+	return s.Registry.Changed()
+}
+
+// Local returns the address of the listener by the name of the registry.
+func (s *Server) Local() map[string]string {
+	if s == nil {
+		return nil
+	}
+	return map[string]string{s.place.Host: s.address.String()}
+}
+
+// Carried returns the releases on the media that an administrator named, as pull specs by digest.
+func (s *Server) Carried() (map[string]string, error) {
+	if s == nil {
+		return nil, nil
+	}
+	named, err := s.Named()
+	carried := make(map[string]string, len(named))
+	for digest, release := range named {
+		carried[digest] = release.PullSpec
+	}
+	return carried, err
+}
 
 // Addr returns the address of the listener, or nil without a registry.
 func (s *Server) Addr() net.Addr {

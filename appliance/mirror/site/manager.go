@@ -141,6 +141,32 @@ func (m *Manager) FollowDeletions(ctx context.Context) error {
 	return nil
 }
 
+// FollowRegistry applies the rules of the appliance's registry whenever its content changes, until
+// the context ends.
+func (m *Manager) FollowRegistry(ctx context.Context) error {
+	for {
+		next := m.rules.registry.Changed()
+		changed, err := m.rules.refresh()
+		if err != nil && ctx.Err() == nil {
+			m.log.Error("The mirror rules of the appliance's registry could not be applied.", "error", err)
+		}
+		if changed {
+			m.log.Info("The mirror rules follow the media of the appliance's registry.", "rules",
+				len(m.rules.At(mirror.Level{}).List()))
+			m.engine.RefreshImages(ctx, mirror.Level{})
+			m.engine.RefreshOperators(ctx)
+			if m.wake != nil {
+				m.wake()
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-next:
+		}
+	}
+}
+
 // Read creates an import from an uploaded file.
 func (*Manager) Read(name string, content io.Reader) (*mirror.Import, error) {
 	return mirror.Collect(name, content)

@@ -57,12 +57,25 @@ type RulesOptions struct {
 	Logger  *slog.Logger
 	// Egress decides which registries and token servers may be reached; nil allows all.
 	Egress *egress.Rules
+	// Registry is the appliance's own registry.
+	Registry Registry
+}
+
+// Registry is the appliance's own registry, which may be absent.
+type Registry interface {
+	// Rules returns the mirror rules for its content. They change with it.
+	Rules() mirror.Sources
+	// Changed returns a channel that is closed at the next change of the content, or nil.
+	Changed() <-chan struct{}
+	// Local returns the address of the listener by the name (host:port) of the registry.
+	Local() map[string]string
 }
 
 // Rules holds the current mirror rules: those of the configuration, overridden by the imports of
 // the appliance, of infra-envs and of clusters.
 type Rules struct {
 	configured mirror.Sources
+	registry   Registry
 	db         *store.DB
 	client     *mirror.Client // uses the rules of the appliance
 	options    mirror.ClientOptions
@@ -88,7 +101,9 @@ func NewRules(options RulesOptions) (*Rules, error) {
 		return nil, err
 	}
 	r := &Rules{configured: configured, db: options.DB, clock: clockwork.NewRealClock(), log: options.Logger,
-		options:  mirror.ClientOptions{UserAgent: "landfall/" + options.Version, Egress: options.Egress},
+		options: mirror.ClientOptions{UserAgent: "landfall/" + options.Version, Egress: options.Egress,
+			Local: options.Registry.Local()},
+		registry: options.Registry,
 		problems: map[mirror.Level]string{}, own: map[mirror.Level]*mirror.Rules{},
 		layered: map[mirror.Level]*mirror.Client{}}
 	r.client = mirror.NewClient(rules, r.options)
@@ -127,7 +142,7 @@ func levelsOf(imports []NamedImport) []mirror.Level {
 func (r *Rules) parse(imports []NamedImport, level mirror.Level) (*mirror.Rules, error) {
 	var sources mirror.Sources
 	if level == (mirror.Level{}) {
-		sources = r.configured
+		sources = r.ownSources()
 	}
 	for _, imported := range imports {
 		if imported.Level == level {
@@ -135,6 +150,44 @@ func (r *Rules) parse(imports []NamedImport, level mirror.Level) (*mirror.Rules,
 		}
 	}
 	return mirror.Parse(sources)
+}
+
+// ownSources returns the rules of the configuration and of the appliance's registry. For a source
+// with rules of both, the mirrors of the configuration come first.
+func (r *Rules) ownSources() mirror.Sources {
+	if r.registry == nil {
+		return r.configured
+	}
+	own := r.registry.Rules()
+	if len(own.RegistriesConf) > 0 { // a later file replaces the tables of an earlier one
+		return own.And(r.configured)
+	}
+	both := r.configured.And(own)
+	if _, err := mirror.Parse(both); err != nil {
+		r.log.Error("The rules of the appliance's registry contradict the configuration and are not used.", "error",
+			err)
+		return r.configured
+	}
+	return both
+}
+
+// refresh applies the present rules of the appliance's registry. It reports whether they changed.
+func (r *Rules) refresh() (changed bool, err error) {
+	r.changes.Lock()
+	defer r.changes.Unlock()
+	imports, err := r.Imports()
+	if err != nil {
+		return false, err
+	}
+	rules, err := r.parse(imports, mirror.Level{})
+	if err != nil {
+		return false, err
+	}
+	if rules.Equal(r.client.Rules()) {
+		return false, nil
+	}
+	r.use(mirror.Level{}, rules, true)
+	return true, nil
 }
 
 // NamedImport is an import with its level and its name.

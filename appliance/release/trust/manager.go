@@ -24,6 +24,7 @@ const (
 	SourceConfigured    = "configured"    // in release_images
 	SourceAdministrator = "administrator" // allowed by an administrator
 	SourceSigned        = "signed"        // by a key of the configuration
+	SourceMedium        = "medium"        // on a medium of the registry that an administrator named
 )
 
 // Release is a release that may be used.
@@ -82,7 +83,28 @@ func (m *Manager) List() (*List, error) {
 	for _, row := range rows {
 		list.Releases = append(list.Releases, Release{Allowed: *row, Source: SourceAdministrator})
 	}
+	if err := m.addCarried(list); err != nil {
+		return nil, err
+	}
 	return list, m.addSigned(list)
+}
+
+// addCarried adds the releases on media.
+func (m *Manager) addCarried(list *List) error {
+	if m.policy.Carried == nil {
+		return nil
+	}
+	carried, err := m.policy.Carried()
+	if err != nil {
+		return err
+	}
+	for _, digest := range slices.Sorted(maps.Keys(carried)) {
+		if !slices.ContainsFunc(list.Releases, func(r Release) bool { return r.Digest == digest }) {
+			list.Releases = append(list.Releases, Release{Allowed: Allowed{Digest: digest, PullSpec: carried[digest]},
+				Source: SourceMedium})
+		}
+	}
+	return nil
 }
 
 // addSigned adds the signers of the releases in a list, and the other releases that are signed.

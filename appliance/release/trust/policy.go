@@ -58,7 +58,9 @@ type Options struct {
 	// Sigstore reads the Sigstore signatures of an image (repository@digest) from its registries.
 	Sigstore func(ctx context.Context, image string, secret authn.Keychain) ([]mirror.SigstoreSignature, error)
 	Resolve  Resolve
-	Clock    clockwork.Clock // nil for the real clock
+	// Carried returns the releases on media that an administrator named, as pull specs by digest.
+	Carried func() (map[string]string, error)
+	Clock   clockwork.Clock // nil for the real clock
 }
 
 // Policy decides which releases may be used. Its methods are safe for concurrent use.
@@ -131,14 +133,7 @@ func (e *NotAllowedError) FaultKind() fault.Kind {
 // A tag in the configuration allows the digest that it has at its first use, and no other digest
 // later.
 func (p *Policy) Check(ctx context.Context, pullSpec, digest string, secret authn.Keychain) error {
-	if p.digests[digest] != "" {
-		return nil
-	}
-	allowed, err := p.allowed(digest)
-	if err != nil || allowed != nil {
-		return err
-	}
-	if signed, err := p.known(digest); err != nil || signed != nil {
+	if known, err := p.Known(digest); err != nil || known {
 		return err
 	}
 	refused := &NotAllowedError{PullSpec: pullSpec, Digest: digest}
@@ -153,6 +148,25 @@ func (p *Policy) Check(ctx context.Context, pullSpec, digest string, secret auth
 	}
 	refused.Err = err
 	return refused
+}
+
+// Known reports whether a release may be used without a question to a registry: the configuration
+// or an administrator named it, or its signature is known.
+func (p *Policy) Known(digest string) (bool, error) {
+	if p.digests[digest] != "" {
+		return true, nil
+	}
+	allowed, err := p.allowed(digest)
+	if err != nil || allowed != nil {
+		return allowed != nil, err
+	}
+	if p.Carried != nil {
+		if carried, err := p.Carried(); err != nil || carried[digest] != "" {
+			return err == nil, err
+		}
+	}
+	signed, err := p.known(digest)
+	return signed != nil, err
 }
 
 // CheckName is like Check for a pull spec that is not resolved yet. It returns nil if the answer

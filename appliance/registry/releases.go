@@ -1,0 +1,129 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"landfall/appliance/access"
+	"landfall/store"
+)
+
+// namedRows stores the releases that an administrator's word covers, by digest. pathRows stores the
+// paths whose first media were read.
+var (
+	namedRows = store.NewBucket[NamedRelease]("registry-releases", 1)
+	pathRows  = store.NewBucket[time.Time]("registry-paths", 1)
+)
+
+// Release is a release on a medium.
+type Release struct {
+	Version      string `json:"version"`
+	Architecture string `json:"architecture"` // as the payload spells it: x86_64, multi
+	Digest       string `json:"digest"`
+	PullSpec     string `json:"pull_spec"` // by digest, in the original repository
+}
+
+// NamedRelease is a release on a medium that an administrator named: by the configuration or by a
+// request.
+type NamedRelease struct {
+	Release
+	Path string    `json:"path"` // of the medium
+	By   string    `json:"by"`   // the administrator, or "the configuration"
+	At   time.Time `json:"at"`
+}
+
+// byConfiguration is the administrator of what the configuration names.
+const byConfiguration = "the configuration"
+
+// releaseTag matches the tag of a release image: the version and the architecture.
+var releaseTag = regexp.MustCompile(
+	`^(\d+\.\d+\.\d+(?:-[0-9A-Za-z.]+(?:-[0-9A-Za-z.]+)*?)?)-(x86_64|aarch64|arm64|ppc64le|s390x|multi)$`)
+
+// releases returns the releases in content, the newest version last.
+func (c *content) releases(only *held) []Release {
+	var found []Release
+	for repository, tags := range c.repositories {
+		if base := path.Base(repository); base != path.Base(releaseRepository) &&
+			base != path.Base(componentRepository) &&
+			base != path.Base(releaseSource) {
+			continue
+		}
+		for tag, image := range tags {
+			match := releaseTag.FindStringSubmatch(tag)
+			if match == nil || c.manifests[image.digest].Data == nil || only != nil && image.by != only {
+				continue
+			}
+			spec := releaseSource + "@" + image.digest
+			if named := c.named[image.digest]; named != "" {
+				spec = named
+			}
+			found = append(found, Release{Version: match[1], Architecture: match[2], Digest: image.digest,
+				PullSpec: spec})
+		}
+	}
+	slices.SortFunc(found, func(a, b Release) int {
+		return strings.Compare(a.Version+a.Architecture+a.Digest, b.Version+b.Architecture+b.Digest)
+	})
+	return slices.Compact(found)
+}
+
+// Releases returns the releases on the known media.
+func (r *Registry) Releases() []Release { return r.current.Load().releases(nil) }
+
+// Named returns the releases that an administrator named with their medium, by digest. They may be
+// used; see docs/security.md.
+func (r *Registry) Named() (map[string]NamedRelease, error) {
+	named := map[string]NamedRelease{}
+	err := r.options.DB.View(func(tx *store.Tx) error {
+		return namedRows.Each(tx, "", func(digest string, row *NamedRelease) error {
+			named[digest] = *row
+			return nil
+		})
+	})
+	return named, err
+}
+
+// nameFirst records the releases of the first media at a path of the configuration: an
+// administrator named them with the path. What is plugged in there later needs a signature or
+// another word.
+func (r *Registry) nameFirst(ctx context.Context, at string) error {
+	return r.options.DB.Update(ctx, func(tx *store.Tx) error {
+		if pathRows.Exists(tx, at) || !slices.Contains(r.options.Media, at) {
+			return nil
+		}
+		now := r.options.Clock.Now().UTC()
+		return errors.Join(r.name(tx, at, byConfiguration, now), pathRows.Put(tx, at, &now))
+	})
+}
+
+// NameMedia records the releases of the present media at a path as named by the caller.
+func (r *Registry) NameMedia(ctx context.Context, at string) error {
+	return r.options.DB.Update(ctx, func(tx *store.Tx) error {
+		return r.name(tx, at, access.From(ctx).String(), r.options.Clock.Now().UTC())
+	})
+}
+
+func (r *Registry) name(tx *store.Tx, at, by string, now time.Time) error {
+	c := r.current.Load()
+	for _, m := range c.media {
+		if m.path != at {
+			continue
+		}
+		for _, release := range c.releases(m) {
+			if namedRows.Exists(tx, release.Digest) {
+				continue
+			}
+			if err := namedRows.Put(tx, release.Digest, &NamedRelease{Release: release, Path: at, By: by,
+				At: now}); err != nil {
+				return fmt.Errorf("record a release: %w", err)
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,125 @@
+package appliance_test
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/openshift/assisted-service/models"
+	"github.com/stretchr/testify/require"
+
+	mirrorsite "landfall/appliance/mirror/site"
+	"landfall/appliance/settings"
+	"landfall/appliance/simulate/registry"
+)
+
+// bareSite is a site without a registry, a live ISO and mirror rules. All it has is a folder with
+// an archive of oc-mirror.
+type bareSite struct {
+	*site
+	folder string
+}
+
+const archiveName = "mirror_000001.tar"
+
+func newBareSite(t *testing.T) *bareSite {
+	t.Helper()
+	b := &bareSite{site: newSite(t), folder: filepath.Join(t.TempDir(), "stick")}
+	require.NoError(t, os.Mkdir(b.folder, 0o700))
+	archive := &registry.Archive{}
+	var err error
+	b.release, err = archive.AddPayload(t.Context(), registry.Payload{})
+	require.NoError(t, err)
+	require.NoError(t, archive.AddCatalog(t.Context(), registry.Catalog{Index: "redhat-operator-index", Version: "4.20",
+		Packages: []registry.CatalogPackage{{Name: "odf-operator", Images: []string{"registry.redhat.io/odf4"},
+			Held: true}}}))
+	require.NoError(t, archive.WriteFile(filepath.Join(b.folder, archiveName)))
+	b.config.OSImages, b.config.ReleaseImages, b.config.Mirror.IDMSFiles = nil, nil, nil
+	b.config.Egress.Allow = nil
+	b.config.Registry.Listen, b.config.Registry.TLS = "127.0.0.1:0", false
+	b.config.Registry.Media = []string{b.folder}
+	return b
+}
+
+// readOnly makes the folder read-only until the test ends.
+func (b *bareSite) readOnly(t *testing.T) {
+	t.Helper()
+	require.NoError(t, os.Chmod(filepath.Join(b.folder, archiveName), 0o400))
+	require.NoError(t, os.Chmod(b.folder, 0o500))
+	t.Cleanup(func() { require.NoError(t, os.Chmod(b.folder, 0o700)) })
+}
+
+// setupLines returns the lines of the first-run checklist by ID.
+func setupLines(t *testing.T, address string) map[string]settings.Line {
+	t.Helper()
+	var setup settings.Setup
+	call(t, http.MethodGet, address+"/api/landfall/v1/setup", nil).read(t, http.StatusOK, &setup)
+	lines := map[string]settings.Line{}
+	for _, line := range setup.Lines {
+		lines[line.ID] = line
+	}
+	return lines
+}
+
+// requireServed waits until the release on the medium can be installed, without a person.
+func requireServed(t *testing.T, address string) {
+	t.Helper()
+	eventually(t, "the release, its live ISO and the mirror rules appear by themselves", func() bool {
+		lines := setupLines(t, address)
+		for _, id := range []string{"release", "os-image", "mirror", "pull-secret"} {
+			if lines[id].State != settings.StateDone {
+				t.Log(lines[id])
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// registryHost returns the name of the registry in the mirror rules.
+func registryHost(t *testing.T, address string) string {
+	t.Helper()
+	var model mirrorsite.Model
+	call(t, http.MethodGet, address+mirrorPath, nil).read(t, http.StatusOK, &model)
+	require.NotEmpty(t, model.Rules)
+	host, _, _ := strings.Cut(model.Rules[0].Mirrors[0].Location, "/")
+	return host
+}
+
+// requireAnswer waits until a URL has a status.
+func requireAnswer(t *testing.T, url string, status int) {
+	t.Helper()
+	eventually(t, "the status of "+url, func() bool { return call(t, http.MethodGet, url, nil).status == status })
+}
+
+// TestRegistry_installsFromOneArchive installs a cluster from an archive on a read-only folder and
+// an otherwise empty configuration, without another registry.
+func TestRegistry_installsFromOneArchive(t *testing.T) {
+	b := newBareSite(t)
+	b.readOnly(t)
+	address, _ := b.start(t)
+	requireServed(t, address)
+	id := b.readyCluster(t, address, "", "")
+	pressInstall(t, address, id)
+	requireStatus(t, address, id, models.ClusterStatusInstalled)
+}
+
+// TestRegistry_mediumReturnsDuringInstallation removes the stick before the installation is
+// prepared. The preparation names it, and the next one succeeds when the stick is back.
+func TestRegistry_mediumReturnsDuringInstallation(t *testing.T) {
+	b := newBareSite(t)
+	address, _ := b.start(t)
+	requireServed(t, address)
+	id := b.readyCluster(t, address, "", "")
+	away := b.folder + "-away"
+	require.NoError(t, os.Rename(b.folder, away))
+	manifest := "http://" + registryHost(t, address) + "/v2/openshift/release-images/manifests/" + b.release.Digest
+	requireAnswer(t, manifest, http.StatusServiceUnavailable)
+	require.NoError(t, os.Rename(away, b.folder))
+	requireAnswer(t, manifest, http.StatusOK)
+	require.True(t, proveRelease(t, address, b.release.Version).Complete)
+	pressInstall(t, address, id)
+	requireStatus(t, address, id, models.ClusterStatusInstalled)
+}
