@@ -474,9 +474,7 @@ func (a *Appliance) tasks() []task {
 	}
 	tasks = append(append(tasks, a.resumeRotation, a.protection.Run, a.services.Run, a.integrity.Run),
 		a.hosted.tasks()...)
-	if a.registry != nil {
-		tasks = append(append(tasks, a.registry.Tasks()...), a.mirror.FollowRegistry, a.takeLiveISOs)
-	}
+	tasks = append(tasks, a.registryTasks()...)
 	return append(tasks, a.kubeServer.tasks()...)
 }
 

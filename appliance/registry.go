@@ -1,17 +1,11 @@
 package appliance
 
 import (
-	"cmp"
 	"context"
-	"encoding/base64"
-	"errors"
 
-	"landfall/appliance/architecture"
 	"landfall/appliance/engine"
-	"landfall/appliance/mirror"
-	"landfall/appliance/osimage"
 	"landfall/appliance/registry"
-	"landfall/appliance/sitekey"
+	"landfall/appliance/registry/supply"
 	"landfall/web"
 	webregistry "landfall/web/registry"
 )
@@ -39,60 +33,23 @@ func (a *Appliance) carriedReleases() []engine.ReleaseImage {
 	if a.registry == nil || a.policy == nil {
 		return nil
 	}
-	var carried []engine.ReleaseImage
-	for _, release := range a.registry.Releases() {
-		known, err := a.policy.Known(release.Digest)
-		if err != nil {
-			a.log.Error("It is not known whether a release on a medium may be used.", "digest", release.Digest, "error",
-				err)
-		}
-		if known {
-			carried = append(carried, engine.ReleaseImage{OpenshiftVersion: release.Version,
-				CPUArchitecture: architecture.Of(release.Architecture).API(), URL: release.PullSpec})
-		}
-	}
-	return carried
+	return supply.Releases(a.registry, a.policy.Known, a.log)
 }
 
-// takeLiveISOs takes the live ISOs of the releases on media out of their payloads whenever the
-// media change, unless the appliance has other ones for them, until the context ends.
-func (a *Appliance) takeLiveISOs(ctx context.Context) error {
-	for {
-		next := a.registry.Changed()
-		for _, release := range a.carriedReleases() {
-			if a.images.CheckRelease(release.OpenshiftVersion, release.CPUArchitecture) == nil {
-				continue
-			}
-			_, err := a.images.Fetch(osimage.Request{Release: release.URL, OpenshiftVersion: release.OpenshiftVersion,
-				CPUArchitecture: cmp.Or(release.CPUArchitecture, "x86_64")})
-			if _, exists := errors.AsType[*osimage.ContentError](err); err != nil && !exists {
-				a.log.Error("The live ISO of a release on a medium can't be taken.", "release",
-					release.OpenshiftVersion,
-					"error", err)
-			}
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-next:
-		}
+// registryTasks returns what runs while the appliance runs, if it has a registry.
+func (a *Appliance) registryTasks() []task {
+	if a.registry == nil {
+		return nil
 	}
-}
-
-// registryPurpose is the purpose of the key from which the password for pulls is derived.
-const registryPurpose sitekey.Purpose = "landfall registry pull"
-
-// pullPassword is the password with which nodes pull from the registry.
-func (a *Appliance) pullPassword() (string, error) {
-	key, err := a.siteKey.Derive(registryPurpose)
-	return base64.RawURLEncoding.EncodeToString(key), err
+	return append(a.registry.Tasks(), a.mirror.FollowRegistry, func(ctx context.Context) error {
+		return supply.TakeLiveISOs(ctx, a.registry, a.carriedReleases, a.images, a.log)
+	})
 }
 
 // completeSecret returns a pull secret with the credentials for the registry.
 func (a *Appliance) completeSecret(secret string) (string, error) {
-	password, err := a.pullPassword()
-	if err != nil || a.registry == nil {
-		return secret, err
+	if a.registry == nil {
+		return secret, nil
 	}
-	return mirror.AddCredentials(secret, a.registry.Host(), webregistry.PullUser, password)
+	return supply.Complete(secret, a.registry.Host(), a.siteKey)
 }

@@ -43,7 +43,7 @@ func (r *Registry) Rules(at Place) mirror.Sources {
 	for _, object := range objects {
 		encoded, err := yaml.Marshal(object)
 		if err != nil {
-			panic(fmt.Sprintf("encode the rules of the registry: %v", err)) // maps of texts
+			panic("the rules of the registry can't be encoded") // maps of texts
 		}
 		text = append(append(text, "---\n"...), encoded...)
 	}

@@ -14,9 +14,6 @@ import (
 	"landfall/web"
 )
 
-// PullUser is the user in the pull secrets of nodes. It may pull, and nothing else.
-const PullUser = "landfall-pull"
-
 // ServerOptions configures [Open].
 type ServerOptions struct {
 	Listen string // host:port
