@@ -2,6 +2,7 @@ package appliance
 
 import (
 	"context"
+	"errors"
 
 	"landfall/appliance/hosted"
 	"landfall/web"
@@ -21,10 +22,14 @@ func (a *Appliance) openHosted(ctx context.Context) (*hostedClusters, error) {
 		return nil, nil
 	}
 	service, err := hosted.Open(ctx, hosted.Options{DB: a.db, Settings: a.settings, Rules: a.rules, Key: a.siteKey,
-		Clock: a.clock, Logger: a.log})
+		Clock: a.clock, Logger: a.log, Transport: hosted.Transport{Dir: a.config.DataDir, Main: a.address.String(),
+			Address: a.config.Hosted.BrokerListen, Listen: a.inbound.Listen, Certificates: a.transport.served()}})
+	if err != nil {
+		return nil, err
+	}
 	h := &hostedClusters{Service: service}
-	if err != nil || !a.config.Hosted.DebugListen {
-		return h, err
+	if !a.config.Hosted.DebugListen {
+		return h, nil
 	}
 	h.local, err = hostedapi.Listen(ctx, service, a.inbound, web.Options{Logger: a.log, Connections: a.inbound,
 		ShutdownTimeout: a.config.Timeouts.Shutdown, Hosts: a.clients.hosts, Wrap: a.wrapLocal})
@@ -60,5 +65,5 @@ func (h *hostedClusters) close() error {
 	if h == nil {
 		return nil
 	}
-	return h.local.Close()
+	return errors.Join(h.Service.Close(), h.local.Close())
 }

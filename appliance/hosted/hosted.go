@@ -8,19 +8,25 @@
 //	bundle        the bundles for management clusters
 //	search        the search languages of Clusters Service and Maestro
 //	cloudevent    the events of work agents
+//	broker        the MQTT broker to which work agents connect
+//	maestro       delivers bundles, stores statuses, holds what contradicts the rows
 //
 // Design: docs/design.md#hosted-control-planes.
 package hosted
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"strings"
 
 	"github.com/jonboulle/clockwork"
+	"golang.org/x/sync/errgroup"
 
 	"landfall/appliance/hosted/arm"
+	"landfall/appliance/hosted/broker"
 	"landfall/appliance/hosted/controlplane"
+	"landfall/appliance/hosted/maestro"
 	"landfall/appliance/hosted/provider"
 	"landfall/appliance/mirror"
 	"landfall/appliance/mirror/site"
@@ -40,11 +46,17 @@ type Options struct {
 	Key      *sitekey.Key
 	Clock    clockwork.Clock
 	Logger   *slog.Logger
+	// Transport configures the line to management clusters.
+	Transport Transport
 }
 
 // Service is the part for hosted clusters.
 type Service struct {
-	Provider *provider.Service
+	Provider    *provider.Service
+	Maestro     *maestro.Service
+	Credentials *broker.Credentials
+	Broker      *broker.Broker // nil without TLS
+	Roots       []byte         // PEM: the certificates with which agents verify the broker
 }
 
 // Open returns the part for hosted clusters.
@@ -53,13 +65,36 @@ func Open(ctx context.Context, options Options) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, err := provider.Open(ctx, provider.Options{DB: options.DB, Site: inputs{options.Settings, options.Rules},
-		Secrets: box, Clock: options.Clock, Logger: options.Logger})
-	return &Service{Provider: p}, err
+	s := new(Service)
+	if err := s.openTransport(ctx, options); err != nil {
+		return nil, err
+	}
+	if s.Provider, err = provider.Open(ctx, provider.Options{DB: options.DB,
+		Site: inputs{options.Settings, options.Rules}, Secrets: box, Connected: s.connected, Clock: options.Clock,
+		Logger: options.Logger}); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
 }
 
-// Run follows the reports of management clusters until the context ends.
-func (s *Service) Run(ctx context.Context) error { return s.Provider.Run(ctx) }
+// Close closes the broker's listener if Run was not called.
+func (s *Service) Close() error {
+	if s.Broker == nil {
+		return nil
+	}
+	return s.Broker.Close()
+}
+
+// Run exchanges bundles and reports with management clusters until the context ends.
+func (s *Service) Run(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return s.Provider.Run(ctx) })
+	group.Go(func() error { return s.Maestro.Run(ctx) })
+	if s.Broker != nil {
+		group.Go(func() error { return s.Broker.Run(ctx) })
+	}
+	return group.Wait()
+}
 
 // inputs implements provider.Site with the settings and the mirror rules of the site.
 type inputs struct {

@@ -17,13 +17,15 @@ import (
 	"landfall/appliance/hosted/arm"
 	"landfall/web"
 	"landfall/web/clustersservice"
+	"landfall/web/maestro"
 	"landfall/web/operation"
 	"landfall/web/rp"
 )
 
 // Operations returns the operations of all APIs.
 func Operations(s *hosted.Service) []operation.Operation {
-	return slices.Concat(rp.Operations(s.Provider), clustersservice.Operations(s.Provider), consoleOperations(s))
+	return slices.Concat(rp.Operations(s.Provider), clustersservice.Operations(s.Provider), maestro.Operations(s),
+		consoleOperations(s))
 }
 
 // Spelling gives the paths of the APIs their usual spelling.
@@ -48,6 +50,7 @@ func Listen(ctx context.Context, s *hosted.Service, limit *web.Connections, opti
 	}{
 		{"8443", slices.Concat(rp.Operations(s.Provider), rp.LocalOperations())},
 		{"8001", clustersservice.Operations(s.Provider)},
+		{"8002", maestro.Operations(s)},
 	} {
 		listener, err := limit.Listen(ctx, net.JoinHostPort("127.0.0.1", api.port))
 		if err != nil {

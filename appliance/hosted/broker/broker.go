@@ -354,11 +354,27 @@ func (b *Broker) Connections() map[string]Connection {
 	return all
 }
 
+// Connected reports whether a consumer's agent receives messages.
+func (b *Broker) Connected(consumer string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s := b.sessions[consumer]
+	return s != nil && s.subscribed.Load()
+}
+
 // Refusals returns the last refused connection of each consumer that is not connected.
 func (b *Broker) Refusals() map[string]Refusal {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return maps.Clone(b.refused)
+}
+
+// Close closes the listener. Run does the same at its end.
+func (b *Broker) Close() error {
+	if err := b.options.Listener.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+		return fmt.Errorf("close the broker: %w", err)
+	}
+	return nil
 }
 
 // Address returns the address of the listener.

@@ -367,3 +367,10 @@ func (o Object) observed() (manifest, config json.RawMessage) {
 				"jsonPaths": []map[string]string{{"name": "status", "path": ".status"}}}},
 		})
 }
+
+// Forget removes the hold and the findings of a consumer that is deleted.
+func Forget(tx *store.Tx, consumer string) error {
+	return errors.Join(holds.Delete(tx, consumer), EachFinding(tx, consumer, func(f *Finding) error {
+		return findings.Delete(tx, findingKey(f.Consumer, f.ID))
+	}))
+}
