@@ -163,14 +163,15 @@ func TestBundles_searchesOfSeed(t *testing.T) {
 	s.bundle("mc1", "c1", "c1-00-namespaces")
 	s.bundle("mc1", "c1", "c1")
 	id := s.bundle("mc2", "c2", "c2")
+	label := "payload->'metadata'->'labels'"
 	for text, want := range map[string][]string{
-		"payload->'metadata'->'labels'->>'api.openshift.com/id'='c1'":                         {"c1-00-namespaces", "c1"},
-		`payload->'metadata'->'labels'@>'{"api.openshift.com/id":"c2"}'`:                      {"c2"},
-		"consumer_name = 'mc2' and source='maestro'":                                          {"c2"},
-		"payload->'metadata'->'labels'->>'api.openshift.com/id' in ('c1','c2') and version=1": {"c1-00-namespaces", "c1", "c2"},
-		"id = '" + id + "'": {"c2"},
-		"payload->'metadata'->>'name' like '%namespaces'": {"c1-00-namespaces"},
-		"payload->'data'->'manifests' is null":            nil,
+		label + "->>'api.openshift.com/id'='c1'":                         {"c1-00-namespaces", "c1"},
+		label + `@>'{"api.openshift.com/id":"c2"}'`:                      {"c2"},
+		"consumer_name = 'mc2' and source='maestro'":                     {"c2"},
+		label + "->>'api.openshift.com/id' in ('c1','c2') and version=1": {"c1-00-namespaces", "c1", "c2"},
+		"id = '" + id + "'":                                              {"c2"},
+		"payload->'metadata'->>'name' like '%namespaces'":                {"c1-00-namespaces"},
+		"payload->'data'->'manifests' is null":                           nil,
 	} {
 		total, names := s.list("orderBy=created_at&" + find(text))
 		require.EqualValues(t, len(want), total, text)
@@ -197,11 +198,12 @@ func TestBundles_secretsAreHidden(t *testing.T) {
 	id := s.bundle("mc1", "c1", "c1",
 		`{"apiVersion":"v1","kind":"Secret","metadata":{"name":"pull"},"data":{"a":"cHc="},"stringData":{"b":"pw"}}`,
 		`{"apiVersion":"work.open-cluster-management.io/v1","kind":"ManifestWork","metadata":{"name":"w"},"spec":{`+
-			`"workload":{"manifests":[{"apiVersion":"v1","kind":"Secret","metadata":{"name":"s"},"data":{"a":"cHc="}}]}}}`)
+			`"workload":{"manifests":[{"apiVersion":"v1","kind":"Secret","metadata":{"name":"s"},`+
+			`"data":{"a":"cHc="}}]}}}`)
 	require.NoError(t, s.db.Update(t.Context(), func(tx *store.Tx) error {
 		return bundle.PutStatus(tx, id, &bundle.Status{ResourceVersion: 1, SequenceID: "7", Data: json.RawMessage(
-			`{"conditions":[],"resourceStatus":[{"resourceMeta":{"kind":"Secret"},"statusFeedback":{"values":[{"name":"d",` +
-				`"fieldValue":{"type":"JsonRaw","jsonRaw":"{\"a\":\"cHc=\"}"}}]}}]}`)})
+			`{"conditions":[],"resourceStatus":[{"resourceMeta":{"kind":"Secret"},"statusFeedback":{"values":[` +
+				`{"name":"d","fieldValue":{"type":"JsonRaw","jsonRaw":"{\"a\":\"cHc=\"}"}}]}}]}`)})
 	}))
 	for _, path := range []string{"/resource-bundles/" + id, "/resource-bundles"} {
 		_, answer := s.call("GET", api.Root+path, "")

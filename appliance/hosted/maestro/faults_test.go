@@ -363,6 +363,27 @@ var faults = []struct {
 		require.Equal(t, "mine again", s.release("c1"))
 		require.EqualValues(t, s.row(id).Version, s.status(id).ResourceVersion)
 	}},
+	{"restore of a snapshot of the running appliance", nil, func(t *testing.T, s *site) {
+		id := s.create("c1")
+		s.connect()
+		snapshot := t.TempDir()
+		copyDir(t, s.dir, snapshot)
+		s.edit(id, "lost")
+		s.settle()
+		s.restore(snapshot)
+		s.edit(id, "mine")
+		s.edit(id, "mine again")
+		s.connect()
+		_, open := s.held()
+		require.Len(t, open, 1)
+		require.Equal(t, Foreign, open[0].Kind, "the run is known, its revision is not")
+		require.Equal(t, "lost", s.release("c1"))
+		require.NoError(t, s.decide(id, Ignore, ""))
+		s.settle()
+		s.restartAgent(0)
+		s.connect()
+		require.Equal(t, "lost", s.release("c1"))
+	}},
 	{"second appliance with the same source id", nil, func(t *testing.T, s *site) {
 		s.create("c1")
 		s.connect()

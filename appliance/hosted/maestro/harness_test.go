@@ -59,8 +59,8 @@ func (l *link) End() { l.ended = true }
 
 func newSite(t testing.TB) *site {
 	t.Helper()
-	s := &site{t: t, clock: clockwork.NewFakeClockAt(began), dir: t.TempDir(), cluster: workagent.NewCluster(operator),
-		identity: "first"}
+	s := &site{t: t, clock: clockwork.NewFakeClockAt(began), dir: t.TempDir(),
+		cluster: workagent.NewCluster(operator{}), identity: "first"}
 	s.agent = workagent.NewAgent("mc1", s.cluster, s.clock, 0)
 	s.open()
 	t.Cleanup(func() { require.NoError(t, s.db.Close()) })
@@ -71,7 +71,11 @@ func newSite(t testing.TB) *site {
 }
 
 // operator is a stand-in for HyperShift's operator.
-func operator(object map[string]any, _ time.Time) map[string]any {
+type operator struct{}
+
+func (operator) Owned(map[string]any) []map[string]any { return nil }
+
+func (operator) Reconcile(object map[string]any, _ time.Time) map[string]any {
 	if object["kind"] != "HostedCluster" {
 		return nil
 	}
@@ -161,11 +165,19 @@ func manifests(cluster, release string) []json.RawMessage {
 	}
 }
 
+// configs let the agent report the status of a hosted cluster.
+func configs(cluster string) []json.RawMessage {
+	return []json.RawMessage{json.RawMessage(`{"resourceIdentifier":{"group":"hypershift.openshift.io",` +
+		`"resource":"hostedclusters","namespace":"ocm-` + cluster + `","name":"` + cluster + `"},` +
+		`"updateStrategy":{"type":"ServerSideApply"},` +
+		`"feedbackRules":[{"type":"JSONPaths","jsonPaths":[{"name":"status","path":".status"}]}]}`)}
+}
+
 // create creates the bundle of a hosted cluster.
 func (s *site) create(cluster string) (id string) {
 	s.t.Helper()
 	b := &bundle.Bundle{Name: cluster, Consumer: "mc1", Labels: map[string]string{bundle.LabelCluster: cluster},
-		Manifests: manifests(cluster, "1")}
+		Manifests: manifests(cluster, "1"), Configs: configs(cluster)}
 	s.update(func(tx *store.Tx) error { return bundle.Create(tx, b, s.clock.Now()) })
 	s.changed(b.ID)
 	return b.ID
@@ -371,8 +383,9 @@ func (s *site) requireDeleted(clusters ...string) {
 func statusOf(id string, version int64, change func(*cloudevent.Event)) cloudevent.Message {
 	event := &cloudevent.Event{ID: "1", Source: "mc1-work-agent", SubResource: cloudevent.Status,
 		Action: cloudevent.Update, Time: began, Consumer: "mc1", OriginalSource: "maestro", ResourceID: id,
-		ResourceVersion: version, SequenceID: fmt.Sprint(uint64(began.Add(24*time.Hour).UnixMilli()-snowflakeEpoch) << 22),
-		StatusHash: "ab", Data: json.RawMessage(`{"conditions":[],"resourceStatus":[]}`)}
+		ResourceVersion: version, StatusHash: "ab",
+		SequenceID: fmt.Sprint(uint64(began.Add(24*time.Hour).UnixMilli()-snowflakeEpoch) << 22),
+		Data:       json.RawMessage(`{"conditions":[],"resourceStatus":[]}`)}
 	change(event)
 	return event.Message()
 }

@@ -56,6 +56,14 @@ func NewAgent(consumer string, cluster *Cluster, clock clockwork.Clock, clockErr
 	return &Agent{consumer: consumer, cluster: cluster, clock: clock, clockError: clockError, works: map[string]*work{}}
 }
 
+// WithClockError returns the agent with another error of its clock.
+func (a *Agent) WithClockError(clockError time.Duration) *Agent {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.clockError = clockError
+	return a
+}
+
 func (a *Agent) now() time.Time { return a.clock.Now().Add(a.clockError) }
 
 // Known returns the number of ManifestWorks that the agent knows.
@@ -137,7 +145,7 @@ func (a *Agent) spec(event *cloudevent.Event) []cloudevent.Message {
 		}
 	}
 	a.works[id] = next
-	refs, err := a.cluster.apply(id, next.data.Manifests, next.observed)
+	refs, err := a.cluster.apply(id, next.data.Manifests, next.observed, a.now())
 	if err != nil {
 		next.failure = err.Error()
 	} else {
@@ -148,27 +156,44 @@ func (a *Agent) spec(event *cloudevent.Event) []cloudevent.Message {
 	return append(messages, a.report(id, next, cloudevent.Update))
 }
 
-// observed reports whether the config of an object has the update strategy ReadOnly.
-func (w *work) observed(ref Ref) bool {
+// manifestConfig is a member of manifestConfigs.
+type manifestConfig struct {
+	Identifier struct {
+		Group     string `json:"group"`
+		Resource  string `json:"resource"`
+		Namespace string `json:"namespace"`
+		Name      string `json:"name"`
+	} `json:"resourceIdentifier"`
+	Strategy struct {
+		Type string `json:"type"`
+	} `json:"updateStrategy"`
+	Feedback []struct {
+		Paths []feedbackRule `json:"jsonPaths"`
+	} `json:"feedbackRules"`
+}
+
+// config returns the config of an object.
+func (w *work) config(ref Ref) manifestConfig {
 	for _, text := range w.data.Configs {
-		var config struct {
-			Identifier struct {
-				Group     string `json:"group"`
-				Resource  string `json:"resource"`
-				Namespace string `json:"namespace"`
-				Name      string `json:"name"`
-			} `json:"resourceIdentifier"`
-			Strategy struct {
-				Type string `json:"type"`
-			} `json:"updateStrategy"`
-		}
-		if json.Unmarshal(text, &config) == nil && config.Strategy.Type == "ReadOnly" &&
-			config.Identifier.Group == ref.Group && config.Identifier.Resource == ref.resource() &&
-			config.Identifier.Namespace == ref.Namespace && config.Identifier.Name == ref.Name {
-			return true
+		var config manifestConfig
+		if json.Unmarshal(text, &config) == nil && config.Identifier.Group == ref.Group &&
+			config.Identifier.Resource == ref.resource() && config.Identifier.Namespace == ref.Namespace &&
+			config.Identifier.Name == ref.Name {
+			return config
 		}
 	}
-	return false
+	return manifestConfig{}
+}
+
+// observed reports whether the agent only reads an object.
+func (w *work) observed(ref Ref) bool { return w.config(ref).Strategy.Type == "ReadOnly" }
+
+// rules returns the values of an object that the source wants.
+func (w *work) rules(ref Ref) (all []feedbackRule) {
+	for _, rule := range w.config(ref).Feedback {
+		all = append(all, rule.Paths...)
+	}
+	return all
 }
 
 // resync answers a request for statuses.
@@ -241,11 +266,10 @@ func (a *Agent) data(w *work) ([]condition, []any) {
 	}
 	resources := []any{}
 	for i, ref := range w.refs {
-		status, exists := a.cluster.status(ref)
+		values, exists := a.cluster.feedback(ref, w.rules(ref))
 		feedback := map[string]any{}
-		if status != nil {
-			feedback["values"] = []any{map[string]any{"name": "status",
-				"fieldValue": map[string]any{"type": "JsonRaw", "jsonRaw": string(status)}}}
+		if len(values) > 0 {
+			feedback["values"] = values
 		}
 		resources = append(resources, map[string]any{
 			"resourceMeta": map[string]any{"ordinal": i, "group": ref.Group, "version": ref.Version, "kind": ref.Kind,

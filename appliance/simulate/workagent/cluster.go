@@ -4,15 +4,22 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/google/uuid"
 )
 
-// Operator is the stand-in for an operator: it returns the status of an object, or nil for kinds
-// without one.
-type Operator func(object map[string]any, now time.Time) map[string]any
+// Operator is the stand-in for the operators of a cluster.
+type Operator interface {
+	// Reconcile returns the status of an object, or nil for a kind without one.
+	Reconcile(object map[string]any, now time.Time) map[string]any
+	// Owned returns the objects that the operator makes because of an object.
+	Owned(object map[string]any) []map[string]any
+}
 
 // Cluster is a small management cluster in memory: objects, and the records of the agent about what
 // it has applied. It outlives the agents, like a cluster outlives the restarts of its pods.
@@ -64,7 +71,8 @@ func refOf(manifest map[string]any) Ref {
 
 // apply applies the manifests of a ManifestWork, and deletes the objects that it had before and has
 // no longer. observed reports which manifests are only observed.
-func (c *Cluster) apply(work string, manifests []json.RawMessage, observed func(Ref) bool) ([]Ref, error) {
+func (c *Cluster) apply(work string, manifests []json.RawMessage, observed func(Ref) bool,
+	now time.Time) ([]Ref, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	refs := make([]Ref, 0, len(manifests))
@@ -78,10 +86,7 @@ func (c *Cluster) apply(work string, manifests []json.RawMessage, observed func(
 		if observed(ref) {
 			continue
 		}
-		if held := c.objects[ref]; held != nil && held["status"] != nil {
-			manifest["status"] = held["status"]
-		}
-		c.objects[ref] = manifest
+		c.put(ref, manifest, now)
 	}
 	before := c.applied[work]
 	if before != nil {
@@ -93,6 +98,38 @@ func (c *Cluster) apply(work string, manifests []json.RawMessage, observed func(
 	}
 	c.applied[work] = &appliedWork{objects: refs}
 	return refs, nil
+}
+
+// put stores an object as a Kubernetes API does: with an UID, the time of its creation, and a
+// generation that counts the changes of its spec. The caller holds the lock.
+func (c *Cluster) put(ref Ref, object map[string]any, now time.Time) {
+	metadata, _ := object["metadata"].(map[string]any)
+	if metadata == nil {
+		return
+	}
+	metadata["uid"], metadata["creationTimestamp"] = uuid.NewString(), now.UTC().Format(time.RFC3339)
+	metadata["generation"] = 1.0
+	if held := c.objects[ref]; held != nil {
+		before, _ := held["metadata"].(map[string]any)
+		generation, _ := before["generation"].(float64)
+		if !reflect.DeepEqual(held["spec"], object["spec"]) {
+			generation++
+		}
+		metadata["uid"], metadata["creationTimestamp"] = before["uid"], before["creationTimestamp"]
+		metadata["generation"] = generation
+		if held["status"] != nil {
+			object["status"] = held["status"]
+		}
+	}
+	c.objects[ref] = object
+	if c.operator == nil {
+		return
+	}
+	for _, owned := range c.operator.Owned(object) {
+		if other := refOf(owned); c.objects[other] == nil {
+			c.objects[other] = owned
+		}
+	}
 }
 
 // delete deletes an object. The caller holds the lock.
@@ -145,26 +182,63 @@ func (c *Cluster) reconcile(refs []Ref, now time.Time) {
 	defer c.mu.Unlock()
 	for _, ref := range refs {
 		if object := c.objects[ref]; object != nil {
-			if status := c.operator(object, now); status != nil {
+			if status := c.operator.Reconcile(object, now); status != nil {
 				object["status"] = status
 			}
 		}
 	}
 }
 
-// status returns the status of an object as JSON, or nil.
-func (c *Cluster) status(ref Ref) (status []byte, exists bool) {
+// feedback returns the values of an object that an agent reports, and whether the object exists.
+// rules are the names and the paths of the values.
+func (c *Cluster) feedback(ref Ref, rules []feedbackRule) (values []any, exists bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	object := c.objects[ref]
-	if object == nil || object["status"] == nil {
-		return nil, object != nil
+	for _, rule := range rules {
+		if value := valueAt(object, rule.Path); value != nil {
+			values = append(values, map[string]any{"name": rule.Name, "fieldValue": fieldValue(value)})
+		}
 	}
-	text, err := json.Marshal(object["status"])
-	if err != nil {
-		return nil, true
+	return values, object != nil
+}
+
+// feedbackRule is a value that a ManifestWork asks for.
+type feedbackRule struct {
+	Name string `json:"name"`
+	Path string `json:"path"`
+}
+
+// valueAt returns the value at a path such as .data.ca\.crt, or nil.
+func valueAt(object map[string]any, path string) any {
+	var value any = object
+	const dot = "\x00"
+	for part := range strings.SplitSeq(strings.Trim(strings.ReplaceAll(path, `\.`, dot), ".@"), ".") {
+		if part == "" {
+			break
+		}
+		members, ok := value.(map[string]any)
+		if !ok {
+			return nil
+		}
+		value = members[strings.ReplaceAll(part, dot, ".")]
 	}
-	return text, true
+	return value
+}
+
+// fieldValue returns a value in the form of the agent's reports.
+func fieldValue(value any) map[string]any {
+	switch v := value.(type) {
+	case string:
+		return map[string]any{"type": "String", "string": v}
+	case bool:
+		return map[string]any{"type": "Boolean", "boolean": v}
+	case int64:
+		return map[string]any{"type": "Integer", "integer": v}
+	case float64:
+		return map[string]any{"type": "Integer", "integer": int64(v)}
+	}
+	return map[string]any{"type": "JsonRaw", "jsonRaw": string(encode(value))}
 }
 
 // Objects returns the names of the objects, in the order of their texts.

@@ -34,8 +34,8 @@ const golden = "../../../appliance/hosted/cloudevent/testdata"
 
 var at = time.Date(2026, 3, 4, 5, 6, 7, 890_000_000, time.UTC)
 
-// work is the ManifestWork of the golden messages.
-func work() *workv1.ManifestWork {
+// sample is the ManifestWork of the golden messages.
+func sample() *workv1.ManifestWork {
 	return &workv1.ManifestWork{
 		ObjectMeta: metav1.ObjectMeta{
 			UID: "0bd1f8a4-6d6b-4f30-9b5c-52e1a2f0b001", Name: "0bd1f8a4-6d6b-4f30-9b5c-52e1a2f0b001", Namespace: "mc1",
@@ -85,7 +85,7 @@ func events(t *testing.T) map[string]cloudevents.Event {
 	t.Helper()
 	made := map[string]cloudevents.Event{}
 	spec := func(name string, action types.EventAction, change func(*workv1.ManifestWork)) {
-		w := work()
+		w := sample()
 		change(w)
 		event, err := sourcecodec.NewManifestBundleCodec().Encode("maestro",
 			eventType(types.SubResourceSpec, action), w)
@@ -100,7 +100,7 @@ func events(t *testing.T) map[string]cloudevents.Event {
 	for name, action := range map[string]types.EventAction{"status-update": types.UpdateRequestAction,
 		"status-resync-response": types.ResyncResponseAction} {
 		event, err := agentcodec.NewManifestBundleCodec().Encode("mc1-work-agent",
-			eventType(types.SubResourceStatus, action), work())
+			eventType(types.SubResourceStatus, action), sample())
 		require.NoError(t, err)
 		made[name] = fixed(*event)
 	}
