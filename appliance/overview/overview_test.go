@@ -115,6 +115,18 @@ func TestOverview_attentionMostUrgentFirst(t *testing.T) {
 	require.Equal(t, []int{2, 1}, []int{shown.Servers, shown.FailedServers})
 }
 
+func TestClusters_rowsOfTheWantedClusters(t *testing.T) {
+	s := newSite(t)
+	s.addCluster("a", "north", "installed")
+	s.addCluster("b", "south", "installing")
+	s.addCluster("c", "east", "ready")
+	rows, err := s.Clusters(func(id string) bool { return id != "c" })
+	require.NoError(t, err)
+	require.Len(t, rows, 2)
+	require.Equal(t, Cluster{ID: "b", Name: "south", Version: "4.20.8", Status: "installing", Info: "about south",
+		Percent: 40}, rows[1])
+}
+
 func TestOverview_limitsTheLists(t *testing.T) {
 	s := newSite(t)
 	for i := range listLimit + 5 {

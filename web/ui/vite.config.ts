@@ -8,22 +8,6 @@ import { reword } from './build/reword.ts';
 const here = (path: string): string => fileURLToPath(new URL(path, import.meta.url));
 const library = here('./node_modules/@openshift-assisted/ui-lib/lib');
 
-/**
- * Leaves elements of a library's module out for viewers, who may not use them: each from its start
- * to its end.
- */
-const forOperators = (...elements: [start: string, end: string][]): Record<string, string> => ({
-  "import React from 'react';": `
-    import React from 'react';
-    import { Requires } from '${here('./src/access/AccessProvider.tsx')}';`,
-  ...Object.fromEntries(
-    elements.flatMap(([start, end]) => [
-      [start, `<Requires role="operator">${start}`],
-      [end, `${end}</Requires>`],
-    ]),
-  ),
-});
-
 export default defineConfig({
   plugins: [
     replaceModules(
@@ -32,8 +16,6 @@ export default defineConfig({
         'common/api/assisted-service/InfraEnvsAPI.ts': 'InfraEnvsAPI.ts',
         'common/api/assisted-service/SupportedOpenshiftVersionsAPI.ts': 'SupportedOpenshiftVersionsAPI.ts',
         'common/components/clusterConfiguration/DownloadIso.tsx': 'DownloadIso.tsx',
-        'common/components/clusterDetail/ClusterCredentials.tsx': 'ClusterCredentials.tsx',
-        'common/components/clusterDetail/KubeconfigDownload.tsx': 'KubeconfigDownload.tsx',
         'common/components/clusterConfiguration/UploadSSH.tsx': 'UploadSSH.tsx',
         'common/components/clusters/PullSecret.tsx': 'PullSecret.tsx',
         'common/components/fetching/EventListFetch.tsx': 'EventListFetch.tsx',
@@ -42,7 +24,8 @@ export default defineConfig({
         'ocm/components/clusterConfiguration/DiscoveryImageTypeDropdown.tsx': 'DiscoveryImageTypeDropdown.tsx',
         'ocm/components/clusterConfiguration/InformationAndAlerts.tsx': 'InformationAndAlerts.tsx',
         'ocm/components/clusterDetail/ClusterPollingErrorModal.tsx': 'ClusterPollingErrorModal.tsx',
-        'ocm/components/clusterDetail/getProgressBarAlerts.tsx': 'getProgressBarAlerts.tsx',
+        'ocm/components/clusterDetail/ClusterDetail.tsx': 'ClusterDetail.tsx',
+        'ocm/components/clusters/Clusters.tsx': 'Clusters.tsx',
         'ocm/components/clusters/AssistedInstallerHeader.tsx': 'AssistedInstallerHeader.tsx',
         'ocm/components/clusterWizard/ClusterDetails.tsx': 'ClusterDetails.tsx',
         'ocm/components/clusterWizard/disconnected/InstallDisconnectedSwitch.tsx': 'InstallDisconnectedSwitch.tsx',
@@ -52,24 +35,6 @@ export default defineConfig({
       here('./src/uilib'),
     ),
     reword(library, {
-      'ocm/components/clusters/Clusters.tsx': {
-        'Assisted Clusters': 'Clusters',
-        'Create new assisted cluster': 'No cluster yet',
-        'There are no clusters yet. This wizard is going to guide you through the OpenShift cluster deployment.':
-          'A wizard guides you through the installation of a cluster.',
-        // While the appliance does not respond, its clusters are unknown.
-        "import ClustersTable from './ClustersTable';": `
-          import ClustersTable from './ClustersTable';
-          import { useFeedState } from '${here('./src/live/LiveProvider.tsx')}';`,
-        'const navigate = useNavigate();': `
-          const navigate = useNavigate();
-          const isAway = useFeedState() === 'away';`,
-        'case EMPTY:': `case EMPTY:
-          if (isAway) {
-            return <PageSection hasBodyWrapper={false} isFilled><LoadingState /></PageSection>;
-          }`,
-        ...forOperators(['<Button\n', '</Button>']),
-      },
       // A new cluster gets the site's pull secret: see src/uilib/PullSecret.tsx.
       'common/components/clusterWizard/clusterDetailsValidation.ts': {
         'Yup.lazy((values: { baseDnsDomain: string; isSNODevPreview: boolean }) =>':
@@ -82,38 +47,6 @@ export default defineConfig({
       'ocm/services/ClusterDetailsService.ts': {
         'pullSecret: values.pullSecret,': 'pullSecret: values.pullSecret || undefined,',
       },
-      'ocm/components/clusters/ClustersListToolbar.tsx': forOperators([
-        '<ToolbarButton\n          variant={ButtonVariant.primary}',
-        'Create Cluster\n        </ToolbarButton>',
-      ]),
-      'ocm/components/clusters/ClustersTable.tsx': forOperators([
-        '<ActionsColumn\n',
-        '                  ]}\n                />',
-      ]),
-      'ocm/components/clusterDetail/ClusterDetail.tsx': forOperators([
-        '<ToolbarButton\n              variant={ButtonVariant.primary}\n',
-        'Add hosts\n            </ToolbarButton>',
-      ]),
-      'ocm/components/clusterDetail/ClusterDetailsButtonGroup.tsx': forOperators(
-        ["<Button\n            id={getID('button-reset-cluster')}", 'Reset Cluster\n          </Button>'],
-        [
-          '<Button\n            data-testid="cluster-installation-abort-button"',
-          'Abort installation\n          </Button>',
-        ],
-      ),
-      // Only administrators may read the credentials.
-      'ocm/components/clusterDetail/ClusterDetailStatusVarieties.tsx': {
-        "import React from 'react';": `
-          import React from 'react';
-          import { useMay } from '${here('./src/access/AccessProvider.tsx')}';`,
-        'const fetchCredentials = ': "const mayRead = useMay('admin');\n  const fetchCredentials = ",
-        'if (!clusterId) {': 'if (!clusterId || !mayRead) {',
-        '}, [clusterId]);': '}, [clusterId, mayRead]);',
-      },
-      'ocm/components/clusterDetail/ProgressBarAlerts.tsx': forOperators([
-        '<AlertActionLink\n              id="button-reset-cluster"',
-        'Reset Cluster\n            </AlertActionLink>',
-      ]),
       'ocm/components/clusters/ClusterPage.tsx': {
         'Cluster details not found': 'There is no image to boot hosts from',
         'Check to make sure the cluster-ID is valid. Otherwise, the cluster details may have been deleted.':

@@ -24,6 +24,7 @@ describe('failures, and a single node', { timeout: 4 * minute }, () => {
   const step = dependentSteps(() => ({ site, browser }));
 
   const { button, heading, next } = controls(() => page);
+  const kubeconfigLink = () => page.getByRole('link', { name: 'Download the kubeconfig' });
   const shows = async (name) => {
     await heading(name).waitFor();
     await page.reload();
@@ -117,18 +118,18 @@ describe('failures, and a single node', { timeout: 4 * minute }, () => {
     await shows('Review and create');
     await page.getByRole('button', { name: 'Install cluster', exact: true, disabled: false }).click();
     await shows('Installation progress');
-    await page.getByText('Installation completed successfully').waitFor({ timeout: minute });
-    const [kubeconfig] = await Promise.all([page.waitForEvent('download'), button('Download kubeconfig').click()]);
+    await page.getByTestId('time-left').getByText('The cluster is installed.').waitFor({ timeout: minute });
+    const [kubeconfig] = await Promise.all([page.waitForEvent('download'), kubeconfigLink().click()]);
     assert.match(await readFile(await kubeconfig.path(), 'utf8'), /^kind: Config$/m);
     await page.reload();
-    await page.getByText('Installation completed successfully').waitFor();
+    await page.getByTestId('time-left').getByText('The cluster is installed.').waitFor();
   });
 
   step('adds hosts to the cluster, with its kubeconfig', async () => {
     await button('Add hosts').click();
     await heading('Host discovery').waitFor();
     await heading('solo').waitFor();
-    await Promise.all([page.waitForEvent('download'), button('Download kubeconfig').click()]);
+    await Promise.all([page.waitForEvent('download'), kubeconfigLink().click()]);
   });
 
   step('shows why another host can not be installed', async () => {
@@ -207,39 +208,28 @@ describe('failures, and a single node', { timeout: 4 * minute }, () => {
   step('shows the failed host with its error', async () => {
     await button('Ready').nth(2).waitFor();
     await install();
-    await page.getByText('Control plane was not installed').waitFor({ timeout: minute });
-    await page
-      .getByTestId('why-it-failed')
-      .getByText(/host-2: the installation was aborted at the stage "Writing image to disk"/)
-      .waitFor();
-    await page.getByText('Report a bug').waitFor({ state: 'hidden' }); // the link leads to the internet
+    const failure = page.getByTestId('installation-failure');
+    await failure.getByText('Host host-2 failed in the stage "Writing image to disk".').waitFor({ timeout: minute });
+    await failure.getByText('The installation was aborted at the stage "Writing image to disk"').waitFor();
+    await failure.getByText(/^Check the installation disk/).waitFor();
+    const stopped = failure.getByRole('list').last().getByRole('link');
+    assert.deepEqual(await stopped.allInnerTexts(), ['anchor', 'host-3']);
     await browser.screenshot('a-failed-installation');
-    await page.getByRole('button', { name: /^Host inventory/ }).click();
-    await browser.screenshot('the-hosts-of-a-failed-installation');
-    const culprit = page.getByRole('row', { name: /host-2/ });
-    await culprit.getByRole('button', { name: /Error|Failed/ }).click();
-    await page
-      .getByText(/was aborted at the stage "Writing image to disk"/)
-      .first()
-      .waitFor();
+    await failure.getByRole('link', { name: 'Show the host' }).first().click();
+    await heading('host-2').waitFor();
+    await page.goBack();
+    await failure.waitFor();
   });
 
   step('downloads the logs of the failed installation', async () => {
-    await page.keyboard.press('Escape');
-    const [logs] = await Promise.all([
-      page.waitForEvent('download'),
-      page
-        .getByRole('button', { name: /^Download Installation Logs$/i, disabled: false })
-        .first()
-        .click({ timeout: minute }),
-    ]);
+    const [logs] = await Promise.all([page.waitForEvent('download'), button('Download logs').click()]);
     assert.match(logs.suggestedFilename(), /^reef_[0-9a-f-]{36}\.tar$/);
     assert.notEqual((await readFile(await logs.path())).length, 0);
   });
 
   step('resets the cluster, hosts come back', async () => {
-    await page.getByRole('button', { name: 'Reset Cluster' }).first().click();
-    await page.getByRole('dialog').getByRole('button', { name: 'Reset Cluster' }).click();
+    await button('Reset cluster').click();
+    await button('Reset cluster', page.getByRole('dialog')).click();
     await heading('Host discovery').waitFor({ timeout: minute });
     await hosts.powerOff();
     hosts = site.bootHosts(infraEnv.id, 3, { speed: 20 });
@@ -247,8 +237,8 @@ describe('failures, and a single node', { timeout: 4 * minute }, () => {
   });
 
   const abort = async () => {
-    await button('Abort installation').first().click();
-    await page.getByRole('dialog').getByRole('button', { name: 'Abort installation' }).click();
+    await button('Cancel installation').click();
+    await button('Cancel installation', page.getByRole('dialog')).click();
   };
 
   step('cancels the preparation of an installation', async () => {
@@ -266,20 +256,20 @@ describe('failures, and a single node', { timeout: 4 * minute }, () => {
       await page.waitForTimeout(200);
     }
     await abort();
-    await button('Reset Cluster').first().waitFor();
+    await button('Reset cluster').waitFor();
     assert.equal((await site.get(`/v2/clusters/${cluster.id}`)).status, 'cancelled');
-    await page.getByText(`Cancelled on ${new Date().toLocaleDateString('en-US')}`).waitFor();
+    await page.getByText(/The installation was cancelled on /).waitFor();
   });
 
   step('installs the cluster after another reset', async () => {
-    await page.getByRole('button', { name: 'Reset Cluster' }).first().click();
-    await page.getByRole('dialog').getByRole('button', { name: 'Reset Cluster' }).click();
+    await button('Reset cluster').click();
+    await button('Reset cluster', page.getByRole('dialog')).click();
     await heading('Host discovery').waitFor({ timeout: minute });
     await hosts.powerOff();
     hosts = site.bootHosts(infraEnv.id, 3, { speed: fast });
     await button('Ready').nth(2).waitFor({ timeout: minute });
     await install();
-    await page.getByText('Installation completed successfully').waitFor({ timeout: minute });
+    await page.getByTestId('time-left').getByText('The cluster is installed.').waitFor({ timeout: minute });
   });
 
   step('deletes a cluster', async () => {
@@ -288,7 +278,11 @@ describe('failures, and a single node', { timeout: 4 * minute }, () => {
     const row = page.getByTestId('cluster-row-reef');
     await row.getByRole('button', { name: 'Kebab toggle' }).click();
     await page.getByRole('menuitem', { name: 'Delete' }).click();
-    await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click();
+    const remove = button('Delete cluster', page.getByRole('dialog'));
+    await page.getByText('The installed cluster runs on.').waitFor();
+    assert.ok(await remove.isDisabled());
+    await page.keyboard.type('reef'); // the name has the focus
+    await remove.click();
     await row.waitFor({ state: 'detached' });
     await page.getByTestId('cluster-row-solo').waitFor();
   });

@@ -56,11 +56,7 @@ describe('installation of a cluster', { timeout: 8 * minute }, () => {
     await page.getByRole('link', { name: 'Clusters', exact: true }).click();
     await page.waitForURL('**/assisted-installer/clusters');
     await page.waitForFunction(() => document.title === 'Clusters · Landfall');
-    await page
-      .getByRole('button', { name: /create new cluster/i })
-      .or(page.getByRole('button', { name: /create cluster/i }))
-      .first()
-      .waitFor();
+    await page.getByRole('link', { name: 'Create cluster' }).waitFor();
   });
 
   step('shows the status of the appliance', async () => {
@@ -166,17 +162,18 @@ describe('installation of a cluster', { timeout: 8 * minute }, () => {
   });
 
   step('follows the progress of each host', async () => {
-    await page.getByRole('button', { name: /^Host inventory/ }).click();
-    await page
-      .getByText(/^\d+\/\d+$/)
-      .or(page.getByText(/^[A-Za-z ]+ \d+\/\d+$/))
-      .first()
-      .waitFor();
+    const lanes = page.getByTestId('lanes');
+    await lanes.getByText(/^Control plane, (bootstrap, )?Writing image to disk/).first().waitFor();
+    await lanes.getByRole('img', { name: /^Stages of host-1\. Preparation: done/ }).waitFor();
+    // The demo's own cluster is an earlier installation, unless it is still being installed.
+    await page.getByTestId('time-left').getByText(/running for .*( left|is not known)/).waitFor();
+    await page.getByRole('button', { name: 'Show the times of all stages' }).click();
+    await page.getByTestId('times').getByText('Preparing', { exact: true }).waitFor();
   });
 
   step('shows new events without a reload', async () => {
-    await page.getByRole('button', { name: 'View cluster events' }).click();
-    const latest = page.locator('#events-modal tr').nth(1);
+    await button('Show the events').click();
+    const latest = page.getByTestId('cluster-events').getByRole('listitem').first();
     const before = await latest.innerText();
     // The list itself is polled once a minute: an earlier event comes from the feed.
     const deadline = Date.now() + minute / 2;
@@ -192,20 +189,28 @@ describe('installation of a cluster', { timeout: 8 * minute }, () => {
   });
 
   step('shows the completed installation', async () => {
-    await page.getByTestId('close-events-modal').click();
-    await page.getByText('Installation completed successfully').waitFor({ timeout: 3 * minute });
+    await page.getByTestId('time-left').getByText('The cluster is installed.').waitFor({ timeout: 3 * minute });
   });
 
-  step('downloads the kubeconfig, copies password and console URL', async () => {
+  step('downloads the kubeconfig, shows secrets on request', async () => {
     const [download] = await Promise.all([
       page.waitForEvent('download'),
-      page.getByRole('button', { name: 'Download kubeconfig' }).click(),
+      page.getByRole('link', { name: 'Download the kubeconfig' }).click(),
     ]);
     assert.match(await readFile(await download.path(), 'utf8'), /^kind: Config$/m);
     const credentials = await site.get(`/v2/clusters/${clusterId()}/credentials`);
-    await page.getByText(credentials.console_url).first().waitFor();
-    await page.getByRole('button', { name: 'Copy to clipboard' }).last().click();
+    const address = page.getByRole('textbox', { name: 'Address of the console' });
+    assert.equal(await address.inputValue(), credentials.console_url);
+    assert.ok(!(await page.content()).includes(credentials.password));
+    await button('Copy the password').click();
+    await page.getByText('Copied', { exact: true }).waitFor();
     assert.equal(await page.evaluate(() => navigator.clipboard.readText()), credentials.password);
+    await button('Show the password').click();
+    await page.getByText(credentials.password, { exact: true }).waitFor();
+    await button('Show the pull secret').click();
+    await page.getByText('"auths"').first().waitFor();
+    await button('Hide the password').click();
+    await page.getByText(credentials.password, { exact: true }).waitFor({ state: 'detached' });
   });
 
   step('checks the site for the cluster', async () => {
@@ -228,7 +233,7 @@ describe('installation of a cluster', { timeout: 8 * minute }, () => {
     await site.start();
     await page.getByTestId('away').waitFor({ state: 'hidden', timeout: minute });
     await page.reload();
-    await page.getByText('Installation completed successfully').waitFor();
+    await page.getByTestId('time-left').getByText('The cluster is installed.').waitFor();
   });
 
   it('no requests to other origins', () => {

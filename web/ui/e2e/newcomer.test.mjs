@@ -100,7 +100,7 @@ describe("a newcomer's walk", { timeout: 8 * minute }, () => {
 
   step('creates a cluster with the pull secret of the site', async () => {
     await open('Clusters');
-    await button('Create New Cluster').click();
+    await page.getByRole('link', { name: 'Create cluster' }).click();
     await page.getByRole('textbox', { name: 'Cluster name' }).fill('first');
     await page.getByRole('textbox', { name: 'Base domain' }).fill('site.test');
     await page.getByText("The site's pull secret is used.").waitFor();
@@ -135,7 +135,7 @@ describe("a newcomer's walk", { timeout: 8 * minute }, () => {
       .getByRole('button', { name: 'Install cluster', exact: true, disabled: false })
       .click({ timeout: minute });
     await heading('Installation progress').waitFor({ timeout: minute });
-    await page.getByText('Installation completed successfully').waitFor({ timeout: 3 * minute });
+    await page.getByText('The cluster is installed.').waitFor({ timeout: 3 * minute });
   });
 
   step('shows the overview of the site', async () => {

@@ -16,7 +16,7 @@ const bmcPassword = 'calvin-of-the-bmc';
 /** The pages, each with a text that it shows when it is complete. */
 const places = (cluster) => [
   ['/assisted-installer/clusters', 'hidden'],
-  [`/assisted-installer/clusters/${cluster}`, 'Installation completed successfully'],
+  [`/assisted-installer/clusters/${cluster}`, 'The cluster is installed.'],
   ['/servers', 'rack-1'],
   ['/os-images', 'x86_64'],
   ['/networks', 'Infra-env'],
@@ -28,13 +28,9 @@ const places = (cluster) => [
 /** The names of buttons and inputs that change nothing. */
 const readsOnly = [
   // The list of clusters and its filters.
-  /^string to be searched/,
-  /^(Status|Name|Base domain|Version|Hosts|Created at)$/,
+  /^(Name, domain, version or ID|State|OpenShift version|Cluster|OpenShift|Hosts|Created|\d+ - \d+ of \d+)$/,
   // A cluster.
-  /^(View cluster events|Download Installation Logs|Host inventory.*|Cluster summary|Back to all clusters)$/,
-  /^(Cluster details|Networking|Hostname|Role|Discovered on|CPU Cores|Memory|Total storage|Installed|\d+)$/,
-  // The menu of a host; see below.
-  /^Kebab toggle$/,
+  /^(Download logs|Show the (times of all stages|events)|Address of the console|Copy: Address of the console)$/,
   // Filters and details of the other pages.
   /^(All|With an error|Needs attention|Waiting|Sent|Ended)\b/,
   /^(Part of the name.*|Infra-env|Rules for|Release|Image to explain|Explain|Cluster|Check again|Details|Request log)$/,
@@ -152,12 +148,12 @@ describe('people with different roles', { timeout: 8 * minute }, () => {
     await on.heading('Review and create').waitFor();
     await on.button('Install cluster').click({ timeout: minute });
     await on.heading('Installation progress').waitFor({ timeout: minute });
-    await oscar.getByText('Installation completed successfully').waitFor({ timeout: 3 * minute });
+    await oscar.getByText('The cluster is installed.').waitFor({ timeout: 3 * minute });
   });
 
   step('shows an operator no secrets of the cluster', async () => {
     await oscar.getByTestId('no-credentials').waitFor();
-    assert.equal(await on.button('Download kubeconfig').count(), 0);
+    assert.equal(await oscar.getByRole('link', { name: 'Download the kubeconfig' }).count(), 0);
     const { password: kubeadmin } = await site.get(`/v2/clusters/${cluster}/credentials`);
     assert.ok(!(await oscar.content()).includes(kubeadmin));
   });
@@ -205,15 +201,6 @@ describe('people with different roles', { timeout: 8 * minute }, () => {
     assert.deepEqual(found, []);
   });
 
-  step('shows a viewer no action on a host that changes something', async () => {
-    await vera.goto(`${site.url}/assisted-installer/clusters/${cluster}`);
-    await vera.getByRole('button', { name: /^Host inventory/ }).click();
-    await button('Kebab toggle', vera).first().click();
-    const actions = vera.getByRole('menuitem', { disabled: false });
-    await actions.first().waitFor();
-    assert.deepEqual(await actions.allInnerTexts(), ['View host events', 'Download host logs']);
-  });
-
   step('shows a person with a scope only the clusters in it', async () => {
     const made = await site.send('POST', '/api/landfall/v1/users', {
       name: 'lena',
@@ -257,7 +244,7 @@ describe('people with different roles', { timeout: 8 * minute }, () => {
     await anna.goto(site.url + path(cluster));
     const [download] = await Promise.all([
       anna.waitForEvent('download'),
-      button('Download kubeconfig').click(),
+      anna.getByRole('link', { name: 'Download the kubeconfig' }).click(),
     ]);
     assert.match(await readFile(await download.path(), 'utf8'), /^kind: Config$/m);
   });

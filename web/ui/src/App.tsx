@@ -10,9 +10,11 @@ import { Header } from './shell/Header';
 import { NotFound } from './shell/NotFound';
 import { mainId, useFocusOnNavigation } from './shell/useFocusOnNavigation';
 import { LiveProvider } from './live/LiveProvider';
-import { isLibraryPath } from './live/page';
+import { isLibraryPath, shownPage } from './live/page';
 
 const Installer = lazy(() => import('./Installer'));
+const ClustersPage = lazy(() => import('./clusters/ClustersPage'));
+const ClusterPage = lazy(() => import('./clusters/ClusterPage'));
 const HomePage = lazy(() => import('./overview/HomePage'));
 const SetupPage = lazy(() => import('./overview/SetupPage'));
 const SettingsPage = lazy(() => import('./settings/SettingsPage'));
@@ -117,5 +119,19 @@ const Navigation = () => {
   return null;
 };
 
-/** The pages of the library, whose paths are its own. */
-const Others = () => (isLibraryPath(useLocation().pathname) ? <Installer /> : <NotFound />);
+/** The pages below the library's paths: our clusters, and the library's wizard. */
+const Others = () => {
+  const { pathname } = useLocation();
+  if (!isLibraryPath(pathname)) {
+    return <NotFound />;
+  }
+  const page = shownPage(pathname);
+  switch (page.name) {
+    case 'list':
+      return <ClustersPage />;
+    case 'new':
+      return <Installer />;
+    case 'cluster':
+      return <ClusterPage key={page.clusterId} id={page.clusterId} />;
+  }
+};

@@ -1,13 +1,13 @@
 import { describe, expect, it } from 'vitest';
+import { choicesOf, mergeRows } from '../src/shell/rows';
 import type { HostRow } from '../src/hosts/api';
 import { checkName, checksOf, inventoryOf, linksOf } from '../src/hosts/details';
 import {
-  choices,
+  keyOf,
   clockOf,
   filterOf,
   forEachHost,
   matches,
-  merge,
   noCluster,
   noFilter,
   problemOf,
@@ -94,18 +94,18 @@ describe('sorted', () => {
 describe('merge', () => {
   const rows = [host({ id: 'a' }), host({ id: 'b' }), host({ id: 'c' })];
   it('replaces a changed host and keeps the other rows', () => {
-    const next = merge(rows, ['b'], [host({ id: 'b', name: 'new' })]);
+    const next = mergeRows(rows, ['b'], [host({ id: 'b', name: 'new' })], keyOf);
     expect(next.map(({ name }) => name)).toEqual(['node-1', 'new', 'node-1']);
     expect(next[0]).toBe(rows[0]);
   });
   it('removes a changed host that is no longer listed', () => {
-    expect(merge(rows, ['b'], []).map(({ id }) => id)).toEqual(['a', 'c']);
+    expect(mergeRows(rows, ['b'], [], keyOf).map(({ id }) => id)).toEqual(['a', 'c']);
   });
   it('adds a new host', () => {
-    expect(merge(rows, ['d'], [host({ id: 'd' })]).map(({ id }) => id)).toEqual(['a', 'b', 'c', 'd']);
+    expect(mergeRows(rows, ['d'], [host({ id: 'd' })], keyOf).map(({ id }) => id)).toEqual(['a', 'b', 'c', 'd']);
   });
   it('moves a host to another infra-env', () => {
-    const next = merge(rows, ['a'], [host({ id: 'a', infra_env_id: 'f' })]);
+    const next = mergeRows(rows, ['a'], [host({ id: 'a', infra_env_id: 'f' })], keyOf);
     expect(next.map(({ id, infra_env_id: env }) => id + env)).toEqual(['be', 'ce', 'af']);
   });
 });
@@ -136,7 +136,7 @@ describe('words', () => {
   });
   it('counts the choices of a filter in natural order', () => {
     const hosts = ['c-10', 'c-2', 'c-10'].map((name) => host({ cluster_name: name }));
-    expect(choices(hosts, ({ cluster_name: name = '' }) => ({ value: name, name }))).toEqual([
+    expect(choicesOf(hosts, ({ cluster_name: name = '' }) => ({ value: name, name }))).toEqual([
       { value: 'c-2', name: 'c-2', count: 1 },
       { value: 'c-10', name: 'c-10', count: 2 },
     ]);

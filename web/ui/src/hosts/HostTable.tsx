@@ -18,10 +18,10 @@ import { useState } from 'react';
 import { Link, useSearchParams } from 'react-router-dom-v5-compat';
 import { useMay } from '../access/AccessProvider';
 import { asSentence, bytes, moment } from '../shell/quantities';
+import { choicesOf } from '../shell/rows';
 import type { HostRow } from './api';
 import { HostActions } from './HostActions';
 import {
-  choices,
   clockOf,
   columns,
   count,
@@ -232,13 +232,13 @@ const Filters = ({
   filter: Filter;
   change: (part: Partial<Filter>) => void;
 }) => {
-  const states = choices(rows, ({ status }) => ({ value: stateOf(status).name, name: stateOf(status).name }));
-  const clusters = choices(rows, (host) => ({
+  const states = choicesOf(rows, ({ status }) => ({ value: stateOf(status).name, name: stateOf(status).name }));
+  const clusters = choicesOf(rows, (host) => ({
     value: host.cluster_id ?? noCluster,
     name: host.cluster_name ?? 'No cluster',
   }));
-  const infraEnvs = choices(rows, (host) => ({ value: host.infra_env_id, name: host.infra_env_name }));
-  const roles = choices(rows, ({ role }) => ({ value: role, name: roleName(role) }));
+  const infraEnvs = choicesOf(rows, (host) => ({ value: host.infra_env_id, name: host.infra_env_name }));
+  const roles = choicesOf(rows, ({ role }) => ({ value: role, name: roleName(role) }));
   const choice = (
     key: 'status' | 'cluster' | 'infraEnv' | 'role',
     label: string,

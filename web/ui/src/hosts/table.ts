@@ -1,3 +1,4 @@
+import { compareNatural } from '../shell/rows';
 import type { HostRow, Role } from './api';
 
 /** What the table shows: each empty text shows all. */
@@ -166,8 +167,6 @@ export const columns: { id: Column; name: string; isDefault: boolean }[] = [
   { id: 'clock', name: 'Clock', isDefault: false },
 ];
 
-const natural = new Intl.Collator('en', { numeric: true, sensitivity: 'base' });
-
 /** The value by which a column is sorted. */
 const valueOf = (host: HostRow, column: Column): string | number => {
   switch (column) {
@@ -207,42 +206,12 @@ export const sorted = (hosts: HostRow[], { by, direction }: Order): HostRow[] =>
     const order =
       typeof first === 'number' && typeof second === 'number'
         ? first - second
-        : natural.compare(String(first), String(second));
-    return sign * order || natural.compare(a.name, b.name) || a.id.localeCompare(b.id);
+        : compareNatural(String(first), String(second));
+    return sign * order || compareNatural(a.name, b.name) || a.id.localeCompare(b.id);
   });
 };
 
 export const keyOf = (host: Pick<HostRow, 'infra_env_id' | 'id'>): string => `${host.infra_env_id}/${host.id}`;
-
-/**
- * Replaces the rows of hosts that have changed. A changed host that the appliance no longer lists
- * was removed.
- */
-export const merge = (rows: HostRow[], changed: string[], fresh: HostRow[]): HostRow[] => {
-  const byKey = new Map(fresh.map((host) => [keyOf(host), host]));
-  const ids = new Set(changed);
-  const kept = rows.flatMap((row) => {
-    const now = byKey.get(keyOf(row));
-    byKey.delete(keyOf(row));
-    return now ? [now] : ids.has(row.id) ? [] : [row];
-  });
-  return [...kept, ...byKey.values()];
-};
-
-/** The choices of a filter with their counts, in natural order. */
-export const choices = (
-  hosts: HostRow[],
-  choice: (host: HostRow) => { value: string; name: string },
-): { value: string; name: string; count: number }[] => {
-  const found = new Map<string, { value: string; name: string; count: number }>();
-  for (const host of hosts) {
-    const { value, name } = choice(host);
-    const known = found.get(value) ?? { value, name, count: 0 };
-    known.count += 1;
-    found.set(value, known);
-  }
-  return [...found.values()].sort((a, b) => natural.compare(a.name, b.name));
-};
 
 /** The offset of a host's clock in words; '' if it is unknown. */
 export const clockOf = ({ clock_offset_seconds: offset }: HostRow): string => {

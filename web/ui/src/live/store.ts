@@ -1,8 +1,7 @@
 import { Store } from '@openshift-assisted/ui-lib/ocm';
 import { ResourceUIState } from 'ui-lib/common/types/resource-ui-state';
-import { fetchClustersAsync } from 'ui-lib/ocm/store/slices/clusters/slice';
 import { fetchClusterAsync, forceReload } from 'ui-lib/ocm/store/slices/current-cluster/slice';
-import { isAbout, type Notice } from './feed';
+import type { Notice } from './feed';
 import { shownPage } from './page';
 import { Refresh } from './refresh';
 
@@ -11,7 +10,6 @@ import { Refresh } from './refresh';
  * type of the state open.)
  */
 type State = {
-  clusters: { uiState: ResourceUIState };
   currentCluster: {
     data?: { id?: string; name?: string };
     uiState: ResourceUIState;
@@ -28,11 +26,6 @@ const loading = new Set([ResourceUIState.LOADING, ResourceUIState.RELOADING]);
  * them.
  */
 export class StoreRefresher {
-  readonly #list = new Refresh(
-    () => void store.dispatch(fetchClustersAsync()),
-    () => state().clusters.uiState === ResourceUIState.RELOADING,
-  );
-
   readonly #cluster = new Refresh(reloadCluster, () =>
     loading.has(state().currentCluster.uiState),
   );
@@ -40,9 +33,6 @@ export class StoreRefresher {
   /** Handles a notice of the feed. Notices that do not concern the page are ignored. */
   changed(notice: Notice): void {
     const page = shownPage(window.location.pathname);
-    if (page.name === 'list' && isAbout(notice, ['clusters', 'hosts', 'infra-envs'])) {
-      this.#list.changed();
-    }
     if (page.name === 'cluster' && concerns(notice, page.clusterId)) {
       this.#cluster.changed();
     }
@@ -50,7 +40,6 @@ export class StoreRefresher {
 
   /** Cancels pending refreshes. */
   stop(): void {
-    this.#list.stop();
     this.#cluster.stop();
   }
 }

@@ -73,6 +73,11 @@ export const wordOf = ({ kind, status }: Item): { text: string; tone: Tone } => 
   if (kind === 'server') {
     return { text: 'BMC error', tone: 'danger' };
   }
+  return stateOf(status);
+};
+
+/** The state of a cluster or a host: a word and how bad it is. */
+export const stateOf = (status: string): { text: string; tone: Tone } => {
   const [, text, tone] = words.find(([name]) => name === status) ?? ['', status, undefined];
   return { text, tone };
 };

@@ -6,6 +6,8 @@ type Props = {
   title: string;
   /** The text of the button. */
   action: string;
+  /** The text of the button that does nothing; "Cancel" if it is missing. */
+  dismiss?: string;
   /** What happens. */
   children: ReactNode;
   onConfirm: () => void;
@@ -13,7 +15,7 @@ type Props = {
 };
 
 /** Asks before an action that cannot be undone. */
-export const Confirm = ({ title, action, children, onConfirm, onClose }: Props) => (
+export const Confirm = ({ title, action, dismiss = 'Cancel', children, onConfirm, onClose }: Props) => (
   <Modal isOpen variant="small" aria-label={title} onClose={onClose}>
     <ModalHeader title={title} titleIconVariant="warning" />
     <ModalBody>{children}</ModalBody>
@@ -28,7 +30,7 @@ export const Confirm = ({ title, action, children, onConfirm, onClose }: Props) 
         {action}
       </Button>
       <Button variant="link" onClick={onClose}>
-        Cancel
+        {dismiss}
       </Button>
     </ModalFooter>
   </Modal>

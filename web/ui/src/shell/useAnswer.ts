@@ -1,11 +1,14 @@
-import { useCallback, useEffect, useState } from 'react';
+import { useCallback, useEffect, useRef, useState } from 'react';
 
 export type AnswerState<T> = {
   /** The last response; undefined until the first one. */
   answer: T | undefined;
   /** The error of the last attempt; undefined if it succeeded. */
   error: Error | undefined;
-  /** Sends the request again immediately. */
+  /**
+   * Sends the request again: immediately, or after the one that is running. If it aborted that one,
+   * the page would have no answer while changes are more frequent than answers.
+   */
   refetch: () => void;
 };
 
@@ -20,12 +23,16 @@ export const useAnswer = <T>(
   wait: (answer: T | undefined) => number | undefined,
 ): AnswerState<T> => {
   const [state, setState] = useState<{ of?: typeof load; answer?: T | undefined; error?: Error | undefined }>({});
-  const [round, setRound] = useState(0);
+  const again = useRef<() => void>(() => undefined);
   useEffect(() => {
     const left = new AbortController();
     let timer: ReturnType<typeof setTimeout> | undefined;
+    let isRunning = false;
+    let wanted = 0;
     const attempt = async () => {
       let latest: T | undefined;
+      isRunning = true;
+      const asked = wanted;
       try {
         latest = await load(left.signal);
         if (!left.signal.aborted) {
@@ -37,9 +44,17 @@ export const useAnswer = <T>(
           setState((last) => ({ of: load, answer: last.of === load ? last.answer : undefined, error }));
         }
       }
-      const pause = wait(latest);
+      isRunning = false;
+      const pause = wanted > asked ? 0 : wait(latest);
       if (!left.signal.aborted && pause !== undefined) {
         timer = setTimeout(() => void attempt(), pause);
+      }
+    };
+    again.current = () => {
+      wanted += 1;
+      if (!isRunning) {
+        clearTimeout(timer);
+        void attempt();
       }
     };
     void attempt();
@@ -47,9 +62,9 @@ export const useAnswer = <T>(
       left.abort();
       clearTimeout(timer);
     };
-  }, [load, wait, round]);
+  }, [load, wait]);
   const refetch = useCallback(() => {
-    setRound((last) => last + 1);
+    again.current();
   }, []);
   const current = state.of === load;
   return {

@@ -19,14 +19,11 @@ import { canInstallHost } from 'ui-lib/common/components/hosts/utils';
 import Alerts from 'ui-lib/common/components/ui/Alerts';
 import ViewClusterEventsButton from 'ui-lib/common/components/ui/ViewClusterEventsButton';
 import InventoryAddHosts from 'ui-lib/ocm/components/AddHosts/InventoryAddHost';
-import ClusterDetailStatusVarieties, {
-  useClusterStatusVarieties,
-} from 'ui-lib/ocm/components/clusterDetail/ClusterDetailStatusVarieties';
 import ClusterBreadcrumbs from 'ui-lib/ocm/components/clusters/ClusterBreadcrumbs';
 import { onFetchEvents } from 'ui-lib/ocm/components/fetching/fetchEvents';
 import HostsService from 'ui-lib/ocm/services/HostsService';
 import { Requires } from '../access/AccessProvider';
-import KubeconfigDownload from './KubeconfigDownload';
+import { AccessCard } from '../clusters/AccessCard';
 
 /**
  * The page to add hosts to a cluster. The library's page does not show the cluster's name, has no
@@ -40,7 +37,6 @@ export const AddHosts = () => {
 const Page = ({ cluster }: { cluster: Cluster }) => {
   const { resetCluster } = useContext(AddHostsContext);
   const { addAlert, clearAlerts } = useAlerts();
-  const clusterVarieties = useClusterStatusVarieties(cluster);
   const [isStarting, setStarting] = useState(false);
   const ready = (cluster.hosts ?? []).filter((host) => canInstallHost(cluster, host.status));
   const install = async () => {
@@ -59,20 +55,17 @@ const Page = ({ cluster }: { cluster: Cluster }) => {
       <ClusterBreadcrumbs clusterName={cluster.name ?? ''} />
       <PageSection hasBodyWrapper={false}>
         <Content component="h1">{cluster.name}</Content>
-        {!cluster.imported && (
-          <Flex>
-            <KubeconfigDownload clusterId={cluster.id} status="installed" />
-          </Flex>
-        )}
       </PageSection>
       <PageSection hasBodyWrapper={false} isFilled>
+        {!cluster.imported && (
+          <AccessCard
+            cluster={{ id: cluster.id, name: cluster.name ?? '', domain: cluster.baseDnsDomain ?? '' }}
+          />
+        )}
         <Card>
           <CardTitle component="h2">Host discovery</CardTitle>
           <CardBody>
             <Stack hasGutter>
-              <StackItem>
-                <ClusterDetailStatusVarieties cluster={cluster} clusterVarieties={clusterVarieties} />
-              </StackItem>
               <StackItem>
                 <InventoryAddHosts cluster={cluster} />
               </StackItem>

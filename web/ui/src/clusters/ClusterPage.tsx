@@ -1,0 +1,50 @@
+import { Bullseye, PageSection, Spinner, Stack } from '@patternfly/react-core';
+import { lazy } from 'react';
+import { NoCluster } from '../shell/NoCluster';
+import { PageStatus } from '../shell/PageStatus';
+import { ApplianceError } from '../shell/request';
+import { FailureCard } from './FailureCard';
+import { InstallationPage } from './InstallationPage';
+import { useProgress } from './useProgress';
+import { hasInstallation } from './words';
+
+const Installer = lazy(() => import('../Installer'));
+
+/** The status codes for an unknown cluster and for an invalid id. */
+const missing = [404, 422];
+
+/** The page of a cluster: the wizard before its installation, then the installation. */
+const ClusterPage = ({ id }: { id: string }) => {
+  const { answer, error, refetch } = useProgress(id);
+  if (error instanceof ApplianceError && missing.includes(error.status)) {
+    return <NoCluster />;
+  }
+  if (!answer) {
+    return error ? (
+      <PageSection hasBodyWrapper={false} isFilled>
+        <Stack hasGutter>
+          <PageStatus failure="" error={error} hasAnswer={false} waiting="Reading the cluster" />
+        </Stack>
+      </PageSection>
+    ) : (
+      <Bullseye>
+        <Spinner aria-label="Reading the cluster" />
+      </Bullseye>
+    );
+  }
+  if (hasInstallation(answer.status)) {
+    return <InstallationPage progress={answer} refetch={refetch} />;
+  }
+  return (
+    <>
+      {answer.failure && (
+        <PageSection hasBodyWrapper={false}>
+          <FailureCard failure={answer.failure} />
+        </PageSection>
+      )}
+      <Installer />
+    </>
+  );
+};
+
+export default ClusterPage;

@@ -1,0 +1,89 @@
+import {
+  Content,
+  EmptyState,
+  EmptyStateActions,
+  EmptyStateBody,
+  EmptyStateFooter,
+  Flex,
+  PageSection,
+  Stack,
+  StackItem,
+} from '@patternfly/react-core';
+import { useEffect } from 'react';
+import { Requires } from '../access/AccessProvider';
+import { useRows, type Source } from '../live/useRows';
+import { LinkButton } from '../shell/LinkButton';
+import { PageStatus } from '../shell/PageStatus';
+import { ClusterTable } from './ClusterTable';
+import { listClusters, type ClusterRow } from './list';
+
+const source: Source<ClusterRow> = {
+  list: listClusters,
+  keyOf: ({ id }) => id,
+  concerned: ({ kind, id, cluster_id: cluster }, rows) => {
+    switch (kind) {
+      case 'clusters':
+        return id;
+      case 'hosts':
+        // A report of a host changes its cluster's row only if it is another host.
+        return cluster === '' || !rows.some((row) => row.id === cluster) ? undefined : cluster;
+      default:
+        return undefined;
+    }
+  },
+};
+
+/** All clusters of the site. */
+const ClustersPage = () => {
+  const { rows, error, refetch } = useRows(source);
+  useEffect(() => {
+    document.title = 'Clusters · Landfall';
+  }, []);
+  return (
+    <>
+      <PageSection hasBodyWrapper={false}>
+        <Flex
+          justifyContent={{ default: 'justifyContentSpaceBetween' }}
+          alignItems={{ default: 'alignItemsCenter' }}
+        >
+          <Content component="h1">Clusters</Content>
+          <Requires role="operator">
+            {rows && rows.length > 0 && (
+              <LinkButton to="/assisted-installer/clusters/~new" variant="primary">
+                Create cluster
+              </LinkButton>
+            )}
+          </Requires>
+        </Flex>
+      </PageSection>
+      <PageSection hasBodyWrapper={false} isFilled>
+        <Stack hasGutter>
+          <PageStatus failure="" error={error} hasAnswer={rows !== undefined} waiting="Reading the clusters" />
+          {rows && (
+            <StackItem>
+              {rows.length === 0 && !error && <NoClusters />}
+              {rows.length > 0 && <ClusterTable rows={rows} refetch={refetch} />}
+            </StackItem>
+          )}
+        </Stack>
+      </PageSection>
+    </>
+  );
+};
+
+const NoClusters = () => (
+  <EmptyState titleText="No cluster yet" headingLevel="h2" data-testid="no-clusters">
+    <EmptyStateBody>A wizard guides you through the installation of a cluster.</EmptyStateBody>
+    <EmptyStateFooter>
+      <EmptyStateActions>
+        <Requires role="operator">
+          <LinkButton to="/assisted-installer/clusters/~new" variant="primary">
+            Create cluster
+          </LinkButton>
+        </Requires>
+      </EmptyStateActions>
+    </EmptyStateFooter>
+  </EmptyState>
+);
+
+export default ClustersPage;

@@ -1,0 +1,133 @@
+import { getJSON, request } from '../shell/request';
+
+const api = '/api/assisted-install/v2/clusters';
+const landfall = '/api/landfall/v1/clusters';
+
+/** The state of a phase or a stage of an installation. */
+export type State = 'waiting' | 'running' | 'done' | 'failed' | 'stopped' | 'blocked';
+
+export type Stage = {
+  name: string;
+  state: State;
+  started_at?: string;
+  seconds?: number;
+  usual_seconds?: number;
+  late?: boolean;
+};
+
+export type HostProgress = {
+  id: string;
+  infra_env_id: string;
+  name: string;
+  role: string;
+  state: State;
+  status: string;
+  status_info: string;
+  stage?: string;
+  stage_info?: string;
+  percent: number;
+  stages: Stage[];
+};
+
+export type OperatorProgress = { name: string; builtin: boolean; status: string; status_info?: string };
+
+/** A part of an installation that failed or was stopped. */
+export type Part = {
+  kind: 'cluster' | 'host' | 'operator';
+  id?: string;
+  infra_env_id?: string;
+  name: string;
+  stage?: string;
+  at?: string;
+  text?: string;
+};
+
+export type Failure = {
+  title: string;
+  cause: Part;
+  others: Part[];
+  stopped: Part[];
+  advice: { text: string; page?: string }[];
+};
+
+export type Estimate = {
+  seconds: number;
+  installations: number;
+  shortest_seconds: number;
+  longest_seconds: number;
+};
+
+/** The answer of `GET /api/landfall/v1/clusters/{id}/progress`. */
+export type Progress = {
+  at: string;
+  cluster_id: string;
+  name: string;
+  openshift_version: string;
+  status: string;
+  status_info: string;
+  percent: number;
+  started_at?: string;
+  ended_at?: string;
+  estimate?: Estimate;
+  phases: Stage[];
+  hosts: HostProgress[];
+  finalizing_stages: Stage[];
+  operators: OperatorProgress[];
+  failure?: Failure;
+};
+
+const path = (id: string) => `${api}/${encodeURIComponent(id)}`;
+
+export const readProgress = (id: string, signal?: AbortSignal): Promise<Progress> =>
+  getJSON<Progress>(`${landfall}/${encodeURIComponent(id)}/progress`, signal);
+
+/** The fields of the API's cluster that its page shows. */
+export type ClusterDetails = {
+  id: string;
+  name: string;
+  base_dns_domain?: string;
+  openshift_version?: string;
+  cpu_architecture?: string;
+  network_type?: string;
+  api_vips?: { ip: string }[];
+  ingress_vips?: { ip: string }[];
+  machine_networks?: { cidr: string }[];
+  cluster_networks?: { cidr: string; host_prefix?: number }[];
+  service_networks?: { cidr: string }[];
+  created_at?: string;
+  imported?: boolean;
+};
+
+export const readDetails = (id: string, signal?: AbortSignal): Promise<ClusterDetails> =>
+  getJSON<ClusterDetails>(path(id), signal);
+
+export const cancel = (id: string) => request('POST', `${path(id)}/actions/cancel`);
+export const reset = (id: string) => request('POST', `${path(id)}/actions/reset`);
+export const remove = (id: string) => request('DELETE', path(id));
+export const allowAddHosts = (id: string) => request('POST', `${path(id)}/actions/allow-add-hosts`);
+
+export type ClusterEvent = { event_time: string; severity: 'info' | 'warning' | 'error' | 'critical'; message: string };
+
+export const listEvents = (id: string, signal?: AbortSignal): Promise<ClusterEvent[]> =>
+  getJSON<ClusterEvent[]>(
+    `/api/assisted-install/v2/events?${new URLSearchParams({
+      cluster_id: id,
+      order: 'descending',
+      limit: '200',
+    }).toString()}`,
+    signal,
+  );
+
+export const logsUrl = (id: string): string => `${path(id)}/logs`;
+export const kubeconfigUrl = (id: string): string => `${path(id)}/downloads/credentials?file_name=kubeconfig`;
+
+const readText = async (url: string, signal?: AbortSignal): Promise<string> =>
+  (await request('GET', url, { signal })).text();
+
+export const readKubeconfig = (id: string): Promise<string> => readText(kubeconfigUrl(id));
+
+/** The password of the user kubeadmin. */
+export const readPassword = async (id: string): Promise<string> =>
+  (await getJSON<{ password: string }>(`${path(id)}/credentials`)).password;
+
+export const readInstallConfig = (id: string): Promise<string> => getJSON<string>(`${path(id)}/install-config`);
