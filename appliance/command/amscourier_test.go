@@ -4,13 +4,11 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/jonboulle/clockwork"
-	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
 
 	"landfall/appliance/ams"
@@ -73,24 +71,4 @@ func TestAMSPush_asksAboutUnknownSites(t *testing.T) {
 	require.Len(t, standIn.Rows(), 1)
 	got = push("--url", server.URL)
 	require.Zero(t, got.code, "the site is known now: %s", got.errOut)
-}
-
-func TestAMSPush_answerAboutUnknownSite(t *testing.T) {
-	for answer, accepted := range map[string]bool{"yes\n": true, "yes": true, "no\n": false, "\n": false, "": false} {
-		known := ams.NewKnownSites(t.TempDir())
-		var question terminal
-		cmd := &cobra.Command{}
-		cmd.SetIn(strings.NewReader(answer))
-		cmd.SetErr(&question)
-		err := confirmSite(cmd, known, "SHA256:site", "", true)
-		require.Contains(t, question.String(), "SHA256:site")
-		isKnown, readErr := known.Contains("SHA256:site")
-		require.NoError(t, readErr)
-		require.Equal(t, accepted, isKnown, answer)
-		require.Equal(t, accepted, err == nil, answer)
-	}
-	cmd := &cobra.Command{}
-	cmd.SetIn(strings.NewReader("yes\n"))
-	err := confirmSite(cmd, ams.NewKnownSites(t.TempDir()), "SHA256:site", "", false)
-	require.ErrorContains(t, err, "--site SHA256:site", "standard input holds the credentials")
 }

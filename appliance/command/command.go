@@ -10,28 +10,36 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
-	"strings"
 	"sync"
 	"syscall"
 
 	"github.com/spf13/cobra"
 
+	"landfall/appliance/command/abi"
 	"landfall/appliance/command/agenttokens"
+	"landfall/appliance/command/ams"
 	"landfall/appliance/command/api"
 	"landfall/appliance/command/audit"
 	"landfall/appliance/command/bmc"
 	"landfall/appliance/command/cluster"
+	"landfall/appliance/command/courier"
 	"landfall/appliance/command/events"
 	"landfall/appliance/command/hcp"
 	"landfall/appliance/command/host"
 	"landfall/appliance/command/image"
 	"landfall/appliance/command/infraenv"
+	"landfall/appliance/command/iso"
+	"landfall/appliance/command/journal"
+	"landfall/appliance/command/kubeconfig"
 	"landfall/appliance/command/manifest"
+	"landfall/appliance/command/manifests"
 	"landfall/appliance/command/manual"
+	"landfall/appliance/command/mirror"
 	"landfall/appliance/command/network"
 	"landfall/appliance/command/operator"
 	"landfall/appliance/command/outcome"
 	"landfall/appliance/command/output"
+	"landfall/appliance/command/rehearse"
 	"landfall/appliance/command/release"
 	"landfall/appliance/command/sealedimages"
 	"landfall/appliance/command/sealing"
@@ -70,19 +78,14 @@ func execute(ctx context.Context, root *cobra.Command, started *bool, arguments 
 	case err == nil:
 	case !*started || code == outcome.Usage:
 		code = outcome.Usage
-		fmt.Fprintf(errOut, "landfall: %s; see %s --help\n", sentence(err), called.CommandPath())
+		fmt.Fprintf(errOut, "landfall: %s; see %s --help\n", outcome.Line(err), called.CommandPath())
 	case printed:
-		fmt.Fprintf(errOut, "landfall: %s\n", sentence(err))
+		fmt.Fprintf(errOut, "landfall: %s\n", outcome.Line(err))
 	}
 	return code
 }
 
 func usage(format string, arguments ...any) error { return outcome.Usagef(format, arguments...) }
-
-// sentence returns an error as text with one line for each joined error.
-func sentence(err error) string {
-	return strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' }), "; ")
-}
 
 // newRoot returns the root command. The returned flag becomes true when a command with valid
 // arguments starts.
@@ -97,10 +100,15 @@ func newRoot() (*cobra.Command, *bool) {
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
 		PersistentPreRun:  func(*cobra.Command, []string) { *started = true },
 	}
-	group(root, newServe(), newDemo(), newSimulate(), newStatus(), newApply(), newDelete(),
-		newKubeconfig(), newCredentials(), newISO(), newMirror(), newCourier(), newDoctor(), newImport(), newExport(),
-		newRehearse(), newJournal(), newAMS(), bmc.New(), hcp.New(), newRelease(), audit.New(), sealing.New(),
-		newVersion())
+	importing := &cobra.Command{Use: "import",
+		Short: "Import a cluster from the input of another installer or from a hub"}
+	group(importing, abi.NewImport(), manifests.NewImportACM())
+	exporting := &cobra.Command{Use: "export", Short: "Export a cluster for another installer or for a hub"}
+	group(exporting, abi.NewExport(), manifests.NewExportACM())
+	group(root, newServe(), newDemo(), newSimulate(), kubeconfig.New(), kubeconfig.NewCredentials(), rehearse.New(),
+		newRelease(), newVersion(), importing, exporting, state.NewStatus(), state.NewDoctor(), manifests.NewApply(),
+		manifests.NewDelete(), iso.New(), mirror.New(), courier.New(Version()), journal.New(Version()),
+		ams.New(Version()), bmc.New(), hcp.New(), audit.New(), sealing.New())
 	group(root, api.New(), state.NewOverview(), cluster.New(), host.New(), infraenv.New(), image.New(), events.New(),
 		events.NewLogs(), manifest.New(), network.New(), operator.New(), site.New(), manual.New(),
 		renamed(cluster.NewFormerList(), "landfall cluster list"))

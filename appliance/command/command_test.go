@@ -391,3 +391,14 @@ func TestLog_formats(t *testing.T) {
 		require.NotContains(t, out.String(), "below the level")
 	}
 }
+
+func TestUsage_clusterRequired(t *testing.T) {
+	for _, arguments := range [][]string{{"rehearse"}, {"export", "abi"}, {"import", "abi"}} {
+		var out, errOut bytes.Buffer
+		require.Equal(t, outcome.Usage, run(t.Context(), arguments, &out, &errOut), arguments)
+		require.Equal(t, 1, strings.Count(errOut.String(), "\n"))
+	}
+	var out, errOut bytes.Buffer
+	require.Equal(t, outcome.Failure, run(t.Context(), []string{"import", "abi", t.TempDir()}, &out, &errOut))
+	require.Contains(t, errOut.String(), "has neither install-config.yaml nor cluster-manifests")
+}

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"landfall/appliance"
+	"landfall/appliance/command/outcome"
 	"landfall/appliance/config"
 	"landfall/appliance/engine/operator"
 	"landfall/appliance/simulate"
@@ -154,7 +155,7 @@ func (d *demo) runSite(ctx context.Context, site *demoSite, logger *slog.Logger)
 		if err != nil && ctx.Err() == nil {
 			d.print("The installation failed: %s\nThe appliance continues to run. See its page for details; stop it "+
 				"with Ctrl-C.\n",
-				sentence(err))
+				outcome.Line(err))
 		}
 		if !d.exit {
 			<-groupCtx.Done()
@@ -166,7 +167,7 @@ func (d *demo) runSite(ctx context.Context, site *demoSite, logger *slog.Logger)
 		group.Go(func() error {
 			err := clientAt(running.LocalURL()).call(groupCtx, http.MethodGet, console.DoctorRoute, nil, nil)
 			if err != nil && groupCtx.Err() == nil {
-				d.print("The doctor could not check the site: %s\n", sentence(err))
+				d.print("The doctor could not check the site: %s\n", outcome.Line(err))
 			}
 			return nil
 		})
@@ -180,7 +181,7 @@ func (d *demo) runSite(ctx context.Context, site *demoSite, logger *slog.Logger)
 	}
 	err = group.Wait()
 	if cause := context.Cause(ctx); d.exit && cause != nil && err != nil {
-		return fmt.Errorf("%w (%s)", cause, sentence(err))
+		return fmt.Errorf("%w (%s)", cause, outcome.Line(err))
 	}
 	return err
 }

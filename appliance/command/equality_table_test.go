@@ -71,6 +71,24 @@ operator image-set --cluster east
 network show --infra-env east
 network check -f networks.yaml --infra-env east
 network set -f networks.yaml --infra-env east
+hcp bundles
+hcp consumers
+hcp consumers add mgmt
+hcp consumers remove mgmt --yes
+hcp create east-hcp
+hcp delete east-hcp --yes
+hcp kubeconfig east-hcp
+hcp list
+hcp scale east-hcp workers 3
+hcp show east-hcp
+site status
+site dns status
+site dns records
+site dns enable lo
+site dns disable lo --yes
+site ntp status
+site ntp enable lo
+site ntp disable lo --yes
 settings show
 settings set --ntp 192.0.2.1
 settings release add 4.20
@@ -304,25 +322,27 @@ var equalityReasons = map[string]string{
 	"command setUp":                               "`login --setup-code` calls it at an appliance without accounts",
 	"command cancelOSImageUpload":                 "`iso remove` removes an incomplete upload as an image",
 
-	"page /api/assisted-install/":     shownInCLI,
-	"page /api/landfall/v1/ams":       shownInCLI,
-	"page /api/landfall/v1/bmcs":      shownInCLI,
-	"page /metrics":                   "for Prometheus",
-	"page exportAuditTrail":           "the export is for an auditor's machine: `audit export`",
-	"page importABI":                  "a directory of files: `import abi`",
-	"page exportABI":                  "a directory of files: `export abi`",
-	"page acceptMirrorGaps":           "a decision for experts: `mirror accept-gaps`",
-	"page getMirrorLater":             "`mirror later` shows it",
-	"page rotateDataKey":              "a rare operation of administrators: `seal rotate`",
-	"page getKubernetes":              "`kubeconfig` writes the file for kubectl",
-	"page listTokenlessHosts":         "`agent-tokens list` shows them",
-	"page /api/landfall/v1/operators": shownInCLI,
-	"page /api/landfall/v1/clusters/": shownInCLI,
-	"page getUser":                    "the list of accounts has the same fields",
-	"page beginOIDCLogin":             "the login page links to the URL in getLoginMethods",
-	"page finishOIDCLogin":            "the provider sends the browser there",
-	"page approveHost":                "shown in the list of hosts; the command and the Kubernetes API approve",
-	"page V2DownloadClusterFiles":     "the page downloads by a signed link",
+	"page /api/assisted-install/":         shownInCLI,
+	"page /api/landfall/v1/ams":           shownInCLI,
+	"page /api/landfall/v1/bmcs":          shownInCLI,
+	"page /metrics":                       "for Prometheus",
+	"page exportAuditTrail":               "the export is for an auditor's machine: `audit export`",
+	"page importABI":                      "a directory of files: `import abi`",
+	"page exportABI":                      "a directory of files: `export abi`",
+	"page acceptMirrorGaps":               "a decision for experts: `mirror accept-gaps`",
+	"page getMirrorLater":                 "`mirror later` shows it",
+	"page rotateDataKey":                  "a rare operation of administrators: `seal rotate`",
+	"page getKubernetes":                  "`kubeconfig` writes the file for kubectl",
+	"page listTokenlessHosts":             "`agent-tokens list` shows them",
+	"page /api/landfall/v1/operators":     shownInCLI,
+	"page /api/landfall/v1/clusters/":     shownInCLI,
+	"page /api/landfall/v1/site-services": "the machine's administrator decides about network services: `site`",
+	"page /api/landfall/v1/hosted":        "hosted clusters have no screens yet: `hcp`",
+	"page getUser":                        "the list of accounts has the same fields",
+	"page beginOIDCLogin":                 "the login page links to the URL in getLoginMethods",
+	"page finishOIDCLogin":                "the provider sends the browser there",
+	"page approveHost":                    "shown in the list of hosts; the command and the Kubernetes API approve",
+	"page V2DownloadClusterFiles":         "the page downloads by a signed link",
 }
 
 const equalityIntroduction = "# Page, command line, REST and Kubernetes API\n\n" +

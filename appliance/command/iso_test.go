@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"io"
 	"log/slog"
 	"net/http"
@@ -14,19 +13,19 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"landfall/appliance"
 	"landfall/appliance/command/outcome"
+	"landfall/appliance/command/remote"
 	"landfall/appliance/config"
 	"landfall/appliance/isofile"
 	"landfall/appliance/osimage"
 	"landfall/isogen"
 	"landfall/isogen/skeleton"
+	"landfall/web/console"
 )
 
 const ignitionConfig = `{"ignition":{"version":"3.1.0"},"storage":{"files":[{"path":"/etc/motd","mode":420,"contents":{"source":"data:,hello"}}]}}`
@@ -179,78 +178,22 @@ func TestISOImport_rejectsOtherFiles(t *testing.T) {
 	}
 }
 
-// flaky forwards requests to an appliance. It breaks the connection of the first PATCH requests.
-type flaky struct {
-	next   http.Handler
-	breaks atomic.Int32 // number of connections to break
-}
-
-func (f *flaky) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.Method == http.MethodPatch && f.breaks.Add(-1) >= 0 {
-		r.Body = io.NopCloser(io.MultiReader(io.LimitReader(r.Body, 1<<20), broken{}))
-		f.next.ServeHTTP(httptest.NewRecorder(), r)
-		panic(http.ErrAbortHandler)
-	}
-	f.next.ServeHTTP(w, r)
-}
-
-type broken struct{}
-
-func (broken) Read([]byte) (int, error) { return 0, errors.New("the connection is broken") }
-
-// forward returns a handler that forwards requests to a URL.
-func forward(target string) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		request, err := http.NewRequestWithContext(r.Context(), r.Method, target+r.URL.Path, r.Body)
-		if err != nil {
-			panic(err)
-		}
-		request.Header = r.Header.Clone()
-		response, err := http.DefaultClient.Do(request)
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusBadGateway)
-			return
-		}
-		defer response.Body.Close()
-		for name, values := range response.Header {
-			w.Header()[name] = values
-		}
-		w.WriteHeader(response.StatusCode)
-		if _, err := io.Copy(w, response.Body); err != nil {
-			panic(http.ErrAbortHandler)
-		}
-	})
-}
-
-func TestISOImport_retriesBrokenConnections(t *testing.T) {
-	proxy := &flaky{next: forward(startAppliance(t))}
-	proxy.breaks.Store(2)
-	server := httptest.NewServer(proxy)
-	defer server.Close()
-	file := liveISO(t)
-	content, err := os.Open(file)
-	require.NoError(t, err)
-	defer content.Close()
-	var errOut bytes.Buffer
-	o := &isoImport{errOut: &errOut, retryAfter: time.Millisecond, appliance: clientAt(server.URL)}
-	image, err := o.run(t.Context(), []string{"-"}, content)
-	require.NoError(t, err)
-	require.Equal(t, digestOf(t, file), image.SHA256)
-	require.Contains(t, errOut.String(), "trying again in 1ms")
-}
-
 func TestISOImport_resumesSameFileOnly(t *testing.T) {
 	url, file := startAppliance(t), liveISO(t)
 	content, err := os.ReadFile(file)
 	require.NoError(t, err)
 	interrupt := func() {
 		t.Helper()
-		o := &isoImport{errOut: io.Discard, appliance: clientAt(url),
-			announced: osimage.UploadRequest{Name: "live.iso", SizeBytes: int64(len(content))}}
-		up := &osimage.Upload{}
-		require.NoError(t, o.appliance.call(t.Context(), http.MethodPost, osImagesPath+"/uploads", o.announced, up))
-		_, err := o.send(t.Context(), up.ID, 0, 0, content[:1<<20])
+		client, up := remote.At(url), &osimage.Upload{}
+		const uploads = console.BasePath + "/os-images/uploads"
+		require.NoError(t, client.Call(t.Context(), http.MethodPost, uploads,
+			osimage.UploadRequest{Name: "live.iso", SizeBytes: int64(len(content))}, up))
+		response, err := client.Do(t.Context(), http.MethodPatch, uploads+"/"+up.ID, http.Header{
+			"Content-Type": {"application/offset+octet-stream"}, "Upload-Offset": {"0"}},
+			bytes.NewReader(content[:1<<20]))
 		require.NoError(t, err)
+		require.NoError(t, response.Body.Close())
+		require.Less(t, response.StatusCode, http.StatusBadRequest)
 	}
 	interrupt()
 	got := landfall(t, "iso", "import", file, "--url", url)

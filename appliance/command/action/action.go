@@ -52,6 +52,13 @@ func (a *Action) Reading(cmd *cobra.Command) *cobra.Command {
 	return cmd
 }
 
+// Formerly adds the flags of a command that reads and had the flag --json before -o.
+func (a *Action) Formerly(cmd *cobra.Command) *cobra.Command {
+	a.Reading(cmd)
+	a.Format.AddFormerFlag(cmd)
+	return cmd
+}
+
 // Listing adds the flags of a command that lists.
 func (a *Action) Listing(cmd *cobra.Command) *cobra.Command {
 	cmd.Flags().BoolVarP(&a.Watch, "watch", "w", false, "show the list, then each change, until interrupted")

@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"landfall/appliance/agents"
+	"landfall/appliance/command/output"
 	"landfall/appliance/command/remote"
 	"landfall/appliance/sentence"
 	"landfall/web/console"
@@ -33,14 +34,15 @@ func Commands() []*cobra.Command {
 type command struct {
 	client   remote.Client
 	infraEnv string
-	asJSON   bool
+	format   output.Format
 }
 
 // addFlags adds the common flags. need is true if the command needs an infra-env.
 func (c *command) addFlags(cmd *cobra.Command, need bool) {
 	c.client.AddFlags(cmd.Flags())
 	cmd.Flags().StringVar(&c.infraEnv, "infra-env", "", "infra-env of the machines")
-	cmd.Flags().BoolVar(&c.asJSON, "json", false, "write JSON")
+	c.format.AddFlag(cmd)
+	c.format.AddFormerFlag(cmd)
 	cmd.PreRunE = func(cmd *cobra.Command, _ []string) (err error) {
 		switch {
 		case c.infraEnv != "":
@@ -240,13 +242,12 @@ func parseTime(text string) (time.Duration, error) {
 	return during, nil
 }
 
-// write writes a value as JSON or as text.
+// write writes a value in the format of -o, or as text.
 func (c *command) write(out io.Writer, value any, text func(io.Writer)) error {
-	if !c.asJSON {
+	return c.format.Document(out, "agent-tokens", c.infraEnv, value, func(out io.Writer) error {
 		text(out)
 		return nil
-	}
-	return remote.WriteJSON(out, value)
+	})
 }
 
 func writeTokens(out io.Writer, tokens *agents.Tokens) {

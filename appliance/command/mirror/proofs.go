@@ -1,4 +1,3 @@
-// Package mirror has the commands on the site's mirror: its rules, and what it holds.
 package mirror
 
 import (
@@ -16,8 +15,7 @@ import (
 	"landfall/web/console"
 )
 
-// NewProofs returns the command that lists the latest checks of the mirror.
-func NewProofs() *cobra.Command {
+func newProofs() *cobra.Command {
 	a := action.New()
 	var list, format string
 	cmd := a.Reading(&cobra.Command{

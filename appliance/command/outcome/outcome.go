@@ -4,6 +4,7 @@ package outcome
 import (
 	"errors"
 	"fmt"
+	"strings"
 )
 
 // Exit codes of processes. A process that succeeded has 0.
@@ -55,4 +56,9 @@ func Of(err error) (code int, print bool) {
 		return Usage, true
 	}
 	return Failure, true
+}
+
+// Line returns the text of an error in one line; joined errors are separated by semicolons.
+func Line(err error) string {
+	return strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' }), "; ")
 }

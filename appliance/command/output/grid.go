@@ -46,6 +46,14 @@ func terminalWidth(out io.Writer) int {
 	return 0
 }
 
+// OrDash returns a text, or a dash for an empty one.
+func OrDash(text string) string {
+	if text == "" {
+		return "-"
+	}
+	return text
+}
+
 func length(text string) int { return len([]rune(text)) }
 
 // widths returns the width of each column: that of its longest text. If a line would not fit the
@@ -111,9 +119,7 @@ func (g *grid) write(out io.Writer) error {
 func (g *grid) line(text *strings.Builder, cells []string, widths []int, paint func(int, string) string) {
 	for i, cell := range cells {
 		cell = strings.Join(strings.Fields(cell), " ")
-		if cell == "" {
-			cell = "-"
-		}
+		cell = OrDash(cell)
 		if runes := []rune(cell); len(runes) > widths[i] && g.width > 0 {
 			cell = string(runes[:widths[i]-1]) + "…"
 		}

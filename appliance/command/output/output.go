@@ -123,6 +123,34 @@ func (f *Format) Value(out io.Writer, value json.RawMessage) error {
 	return err
 }
 
+// Document writes one answer: for people with a function, as noun/name, or in another format.
+func (f *Format) Document(out io.Writer, noun, name string, answer any, write func(io.Writer) error) error {
+	switch {
+	case f.Tabular():
+		return write(out)
+	case f.name == names:
+		_, err := fmt.Fprintf(out, "%s/%s\n", noun, name)
+		return err
+	}
+	text, err := json.Marshal(answer)
+	if err != nil {
+		return fmt.Errorf("write JSON: %w", err)
+	}
+	return f.Value(out, text)
+}
+
+// Objects writes a list of objects; see [Kind.List].
+func (k *Kind[T]) Objects(out io.Writer, format *Format, list []T) error {
+	if list == nil {
+		list = []T{}
+	}
+	text, err := json.Marshal(list)
+	if err != nil {
+		return fmt.Errorf("write JSON: %w", err)
+	}
+	return k.List(out, format, text)
+}
+
 // YAML writes a JSON value as YAML.
 func YAML(out io.Writer, value json.RawMessage) error {
 	text, err := yaml.JSONToYAML(value)

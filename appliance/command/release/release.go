@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"landfall/appliance/command/output"
 	"landfall/appliance/command/remote"
 	"landfall/appliance/mirror"
 	"landfall/appliance/release/trust"
@@ -22,8 +23,7 @@ import (
 func Commands() []*cobra.Command { return []*cobra.Command{newList(), newAllow(), newForget()} }
 
 func newList() *cobra.Command {
-	appliance := new(remote.Client)
-	var asJSON bool
+	appliance, format := new(remote.Client), new(output.Format)
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List the releases that may be used, and the keys that may sign releases",
@@ -33,14 +33,14 @@ func newList() *cobra.Command {
 			if err := appliance.Call(cmd.Context(), http.MethodGet, console.ReleasesRoute, nil, list); err != nil {
 				return err
 			}
-			if asJSON {
-				return remote.WriteJSON(cmd.OutOrStdout(), list)
-			}
-			return write(cmd, list)
+			return format.Document(cmd.OutOrStdout(), "releases", "site", list, func(io.Writer) error {
+				return write(cmd, list)
+			})
 		},
 	}
 	appliance.AddFlags(cmd.Flags())
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	format.AddFlag(cmd)
+	format.AddFormerFlag(cmd)
 	return cmd
 }
 

@@ -51,6 +51,18 @@ func (c *Client) ClusterID(ctx context.Context, wanted string) (string, error) {
 	return c.identify(ctx, clusterNoun(), wanted)
 }
 
+// Resolve replaces the name of a cluster with its ID. IDs and "" remain unchanged.
+func (c *Client) Resolve(ctx context.Context, wanted *string) error {
+	if *wanted == "" {
+		return nil
+	}
+	id, err := c.ClusterID(ctx, *wanted)
+	if err == nil {
+		*wanted = id
+	}
+	return err
+}
+
 // InfraEnvID returns the ID of an infra-env that is named by its ID or its name.
 func (c *Client) InfraEnvID(ctx context.Context, wanted string) (string, error) {
 	return c.identify(ctx, infraEnvNoun(), wanted)

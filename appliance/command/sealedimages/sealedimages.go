@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"landfall/appliance/agents"
+	"landfall/appliance/command/output"
 	"landfall/appliance/command/remote"
 	"landfall/web/console"
 )
@@ -29,13 +30,14 @@ func Commands() []*cobra.Command {
 type command struct {
 	client   remote.Client
 	infraEnv string
-	asJSON   bool
+	format   output.Format
 }
 
 func (c *command) addFlags(cmd *cobra.Command) *cobra.Command {
 	c.client.AddFlags(cmd.Flags())
 	cmd.Flags().StringVar(&c.infraEnv, "infra-env", "", "infra-env of the images")
-	cmd.Flags().BoolVar(&c.asJSON, "json", false, "write JSON")
+	c.format.AddFlag(cmd)
+	c.format.AddFormerFlag(cmd)
 	cmd.Args = cobra.NoArgs
 	cmd.PreRunE = func(cmd *cobra.Command, _ []string) (err error) {
 		if c.infraEnv == "" {
@@ -54,10 +56,9 @@ func (c *command) call(ctx context.Context, out io.Writer, method, action string
 	if err := c.client.Call(ctx, method, path, body, &sealed); err != nil {
 		return err
 	}
-	if c.asJSON {
-		return remote.WriteJSON(out, &sealed)
-	}
-	return write(out, &sealed)
+	return c.format.Document(out, "infra-env", c.infraEnv, &sealed, func(out io.Writer) error {
+		return write(out, &sealed)
+	})
 }
 
 func newShow() *cobra.Command {

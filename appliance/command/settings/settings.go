@@ -17,6 +17,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"landfall/appliance/command/output"
 	"landfall/appliance/command/remote"
 	"landfall/appliance/settings"
 	"landfall/web/console"
@@ -36,26 +37,8 @@ const (
 	askAgain      = 300 * time.Millisecond
 )
 
-// output is the flag -o.
-type output struct{ form string }
-
-func (o *output) addTo(cmd *cobra.Command) {
-	cmd.Flags().StringVarP(&o.form, "output", "o", "table", "form of the output: table or json")
-}
-
-// write writes an answer as JSON, or with a function.
-func (o *output) write(out io.Writer, answer any, write func(io.Writer) error) error {
-	switch o.form {
-	case "json":
-		return remote.WriteJSON(out, answer)
-	case "table", "":
-		return write(out)
-	}
-	return fmt.Errorf("-o is %q; use table or json", o.form)
-}
-
 func newShow() *cobra.Command {
-	appliance, form := new(remote.Client), new(output)
+	appliance, form := new(remote.Client), new(output.Format)
 	cmd := &cobra.Command{
 		Use:   "show",
 		Short: "Show the settings of the site, without secrets",
@@ -65,11 +48,13 @@ func newShow() *cobra.Command {
 			if err := appliance.Call(cmd.Context(), http.MethodGet, console.SettingsRoute, nil, shown); err != nil {
 				return err
 			}
-			return form.write(cmd.OutOrStdout(), shown, func(out io.Writer) error { return write(out, shown) })
+			return form.Document(cmd.OutOrStdout(), "settings", "site", shown, func(out io.Writer) error {
+				return write(out, shown)
+			})
 		},
 	}
 	appliance.AddFlags(cmd.Flags())
-	form.addTo(cmd)
+	form.AddFlag(cmd)
 	return cmd
 }
 
@@ -143,7 +128,7 @@ func orNone(text string) string {
 }
 
 func newSet() *cobra.Command {
-	appliance, form := new(remote.Client), new(output)
+	appliance, form := new(remote.Client), new(output.Format)
 	var secretFile, keyFile, address string
 	var sources []string
 	cmd := &cobra.Command{
@@ -184,11 +169,13 @@ func newSet() *cobra.Command {
 				shown); err != nil {
 				return err
 			}
-			return form.write(cmd.OutOrStdout(), shown, func(out io.Writer) error { return write(out, shown) })
+			return form.Document(cmd.OutOrStdout(), "settings", "site", shown, func(out io.Writer) error {
+				return write(out, shown)
+			})
 		},
 	}
 	appliance.AddFlags(cmd.Flags())
-	form.addTo(cmd)
+	form.AddFlag(cmd)
 	flags := cmd.Flags()
 	flags.StringVar(&secretFile, "pull-secret-file", "", "file with the pull secret for clusters without their own")
 	flags.StringVar(&keyFile, "ssh-key-file", "", "file with the public SSH keys for clusters without their own")
@@ -214,7 +201,7 @@ func readFile(cmd *cobra.Command, path string) (*string, error) {
 }
 
 func newAdd() *cobra.Command {
-	appliance, form := new(remote.Client), new(output)
+	appliance, form := new(remote.Client), new(output.Format)
 	var wanted settings.NewRelease
 	cmd := &cobra.Command{
 		Use:   "add PULLSPEC",
@@ -232,14 +219,14 @@ func newAdd() *cobra.Command {
 				added); err != nil {
 				return err
 			}
-			return form.write(cmd.OutOrStdout(), added, func(out io.Writer) error {
+			return form.Document(cmd.OutOrStdout(), "settings", "site", added, func(out io.Writer) error {
 				_, err := fmt.Fprintf(out, "%s (%s): added\n", added.OpenshiftVersion, added.CPUArchitecture)
 				return err
 			})
 		},
 	}
 	appliance.AddFlags(cmd.Flags())
-	form.addTo(cmd)
+	form.AddFlag(cmd)
 	cmd.Flags().BoolVar(&wanted.Default, "default", false, "use the release for clusters that name no version")
 	return cmd
 }
@@ -289,7 +276,7 @@ func remove(ctx context.Context, appliance *remote.Client, version, architecture
 }
 
 func newSetup() *cobra.Command {
-	appliance, form := new(remote.Client), new(output)
+	appliance, form := new(remote.Client), new(output.Format)
 	cmd := &cobra.Command{
 		Use:   "setup",
 		Short: "Show what the site needs before its first installation",
@@ -299,11 +286,13 @@ func newSetup() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return form.write(cmd.OutOrStdout(), setup, func(out io.Writer) error { return writeSetup(out, setup) })
+			return form.Document(cmd.OutOrStdout(), "settings", "site", setup, func(out io.Writer) error {
+				return writeSetup(out, setup)
+			})
 		},
 	}
 	appliance.AddFlags(cmd.Flags())
-	form.addTo(cmd)
+	form.AddFlag(cmd)
 	return cmd
 }
 

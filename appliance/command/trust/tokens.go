@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"landfall/appliance/access"
+	"landfall/appliance/command/output"
 	"landfall/appliance/command/remote"
 	api "landfall/web/access"
 )
@@ -104,8 +105,7 @@ func newTokenRevoke() *cobra.Command {
 
 // newList returns a command that lists the objects at a path.
 func newList[T any](short, path, header string, row func(T) string) *cobra.Command {
-	var asJSON bool
-	client := new(remote.Client)
+	client, format := new(remote.Client), new(output.Format)
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: short,
@@ -115,8 +115,8 @@ func newList[T any](short, path, header string, row func(T) string) *cobra.Comma
 			if err := client.Call(cmd.Context(), http.MethodGet, path, nil, &list); err != nil {
 				return err
 			}
-			if asJSON {
-				return remote.WriteJSON(cmd.OutOrStdout(), list)
+			if !format.Tabular() {
+				return format.Document(cmd.OutOrStdout(), "list", path, list, nil)
 			}
 			table := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
 			fmt.Fprintln(table, header)
@@ -127,7 +127,8 @@ func newList[T any](short, path, header string, row func(T) string) *cobra.Comma
 		},
 	}
 	client.AddFlags(cmd.Flags())
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	format.AddFlag(cmd)
+	format.AddFormerFlag(cmd)
 	return cmd
 }
 

@@ -1,4 +1,4 @@
-package command
+package state
 
 import (
 	"errors"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"landfall/appliance/command/action"
 	"landfall/appliance/doctor"
 	"landfall/web/console"
 )
@@ -16,10 +17,11 @@ import (
 // errNotReady is the error of a site with red findings, which the report contains.
 var errNotReady = errors.New("the site is not ready: see the red findings above")
 
-func newDoctor() *cobra.Command {
-	var asJSON, all, dhcp bool
+// NewDoctor returns the command that checks a site.
+func NewDoctor() *cobra.Command {
+	var all, dhcp bool
 	var cluster string
-	appliance := newClient()
+	appliance := action.New()
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Check the site: DNS names, clocks, registries, addresses, proxies, and the reports of hosts",
@@ -28,7 +30,7 @@ func newDoctor() *cobra.Command {
 			"paths, proxies, and the reports of the cluster's\nhosts. The exit code is 1 if a finding is red.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := appliance.resolve(cmd.Context(), &cluster); err != nil {
+			if err := appliance.Resolve(cmd.Context(), &cluster); err != nil {
 				return err
 			}
 			query := url.Values{}
@@ -40,12 +42,14 @@ func newDoctor() *cobra.Command {
 			}
 			path := console.DoctorRoute + "?" + query.Encode()
 			var report doctor.Report
-			if err := appliance.call(cmd.Context(), http.MethodGet, path, nil, &report); err != nil {
+			if err := appliance.Call(cmd.Context(), http.MethodGet, path, nil, &report); err != nil {
 				return err
 			}
 			write := func() error { return writeReport(cmd.OutOrStdout(), &report, all) }
-			if asJSON {
-				write = func() error { return writeJSON(cmd.OutOrStdout(), &report) }
+			if !appliance.Format.Tabular() {
+				write = func() error {
+					return appliance.Format.Document(cmd.OutOrStdout(), "doctor", "site", &report, nil)
+				}
 			}
 			if err := write(); err != nil {
 				return err
@@ -56,11 +60,10 @@ func newDoctor() *cobra.Command {
 			return nil
 		},
 	}
-	appliance.addFlag(cmd.Flags())
+	appliance.Formerly(cmd)
 	cmd.Flags().StringVar(&cluster, "cluster", "", "ID or name of the cluster to install")
 	cmd.Flags().BoolVar(&dhcp, "dhcp", false, "check the DHCP servers in the appliance's networks")
 	cmd.Flags().BoolVar(&all, "all", false, "also write green findings")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
 	return cmd
 }
 

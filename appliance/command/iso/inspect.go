@@ -1,4 +1,4 @@
-package command
+package iso
 
 import (
 	"errors"
@@ -10,12 +10,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"landfall/appliance/command/outcome"
 	"landfall/appliance/command/output"
 	"landfall/appliance/isofile"
 )
 
-func newISOInspect() *cobra.Command {
-	var asJSON, quick bool
+func newInspect() *cobra.Command {
+	var quick bool
+	format := new(output.Format)
 	cmd := &cobra.Command{
 		Use:   "inspect FILE|-",
 		Short: "Show the properties of an ISO, its embedded files, and how it boots",
@@ -34,13 +36,13 @@ func newISOInspect() *cobra.Command {
 					return err
 				}
 			}
-			if asJSON {
-				return writeJSON(cmd.OutOrStdout(), report)
-			}
-			return writeInspection(cmd.OutOrStdout(), report)
+			return format.Document(cmd.OutOrStdout(), "iso", report.File, report, func(out io.Writer) error {
+				return writeInspection(out, report)
+			})
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	format.AddFlag(cmd)
+	format.AddFormerFlag(cmd)
 	cmd.Flags().BoolVar(&quick, "quick", false,
 		"omit the SHA-256 of the file, which takes about a second per gigabyte")
 	return cmd
@@ -128,7 +130,7 @@ func writeEmbedding(row func(name, format string, arguments ...any), e *isofile.
 	}
 	row("embedded", "%d bytes packed%s%s", e.PackedBytes, by, where)
 	if e.Ignition != nil {
-		row("config", "Ignition %s, %d bytes, sha256 %s", orDash(e.Version), e.Ignition.Bytes, e.Ignition.SHA256)
+		row("config", "Ignition %s, %d bytes, sha256 %s", output.OrDash(e.Version), e.Ignition.Bytes, e.Ignition.SHA256)
 	}
 	if e.Service != "" {
 		row("agent", "of %s, infra-env %s", e.Service, e.InfraEnv)
@@ -138,7 +140,7 @@ func writeEmbedding(row func(name, format string, arguments ...any), e *isofile.
 	}
 }
 
-func newISOExtract() *cobra.Command {
+func newExtract() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "extract FILE|- config|kargs|kernel|initrd|rootfs|DIR",
 		Short: "Extract a part of an ISO",
@@ -178,7 +180,7 @@ func extractISO(cmd *cobra.Command, iso *isofile.File, what string) error {
 		return err
 	case "kernel", "initrd", "rootfs":
 		if output.OnTerminal(out) {
-			return usage("%s would be written to the terminal; redirect the output", what)
+			return outcome.Usagef("%s would be written to the terminal; redirect the output", what)
 		}
 		content, size, err := iso.BootFile(cmd.Context(), what)
 		if err != nil {

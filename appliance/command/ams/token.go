@@ -1,22 +1,24 @@
-package command
+package ams
 
 import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
 	"landfall/appliance/ams/local"
+	"landfall/appliance/command/action"
+	"landfall/appliance/command/outcome"
+	"landfall/appliance/command/output"
 	"landfall/web/accounts"
 	"landfall/web/console"
 )
 
-func newAMSToken() *cobra.Command {
+func newToken() *cobra.Command {
 	var order console.AMSToken
 	var offline, asClient bool
-	appliance := newClient()
+	appliance := action.New()
 	cmd := &cobra.Command{
 		Use:   "token",
 		Short: "Create a token for the ocm command to use this appliance instead of AMS",
@@ -31,14 +33,14 @@ func newAMSToken() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			switch {
 			case offline && asClient:
-				return usage("give --offline or --client, not both")
+				return outcome.Usagef("give --offline or --client, not both")
 			case offline:
 				order.Kind = local.Offline
 			case asClient || order.ClientID != "":
 				order.Kind = local.Client
 			}
 			var issued local.Issued
-			if err := appliance.call(cmd.Context(), http.MethodPost, console.AMSPath+"/tokens", order,
+			if err := appliance.Call(cmd.Context(), http.MethodPost, console.AMSPath+"/tokens", order,
 				&issued); err != nil {
 				return err
 			}
@@ -52,7 +54,7 @@ func newAMSToken() *cobra.Command {
 			return nil
 		},
 	}
-	appliance.addFlag(cmd.Flags())
+	appliance.AddFlags(cmd.Flags())
 	flags := cmd.Flags()
 	flags.StringVar(&order.Username, "username", "", "user name of the token's owner (default: the site's own account)")
 	flags.IntVar(&order.Days, "days", 365, "validity in days; 0 for unlimited")
@@ -62,7 +64,7 @@ func newAMSToken() *cobra.Command {
 	flags.BoolVar(&asClient, "client", false, "create a client ID with a secret")
 	flags.StringVar(&order.ClientID, "client-id", "",
 		"the client ID, such as assisted-installer-int (default: a generated one)")
-	cmd.AddCommand(newAMSTokenList(), newAMSTokenRevoke())
+	cmd.AddCommand(newTokenList(), newTokenRevoke())
 	return cmd
 }
 
@@ -73,46 +75,51 @@ func lifeOf(token local.Token) string {
 	return "until " + formatTime(token.ExpiresAt)
 }
 
-func newAMSTokenList() *cobra.Command {
-	var asJSON bool
-	appliance := newClient()
+func newTokenList() *cobra.Command {
+	appliance := action.New()
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List the tokens that are not revoked",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var all []local.Token
-			if err := appliance.call(cmd.Context(), http.MethodGet, console.AMSPath+"/tokens", nil, &all); err != nil {
+			if err := appliance.Call(cmd.Context(), http.MethodGet, console.AMSPath+"/tokens", nil, &all); err != nil {
 				return err
 			}
-			if asJSON {
-				return writeJSON(cmd.OutOrStdout(), all)
-			}
-			table := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
-			fmt.Fprintln(table, "ID\tKIND\tUSER NAME\tREAD ONLY\tMADE\tGOOD")
-			for _, t := range all {
-				fmt.Fprintf(table, "%s\t%s\t%s\t%t\t%s\t%s\n", t.ID, t.Kind, t.Username, t.ReadOnly,
-					formatTime(t.CreatedAt), lifeOf(t))
-			}
-			return table.Flush()
+			return tokens().Objects(cmd.OutOrStdout(), &appliance.Format, all)
 		},
 	}
-	appliance.addFlag(cmd.Flags())
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	appliance.Formerly(cmd)
 	return cmd
 }
 
-func newAMSTokenRevoke() *cobra.Command {
-	appliance := newClient()
+func tokens() *output.Kind[local.Token] {
+	type column = output.Column[local.Token]
+	return &output.Kind[local.Token]{
+		Name: "token", Empty: "No tokens. Create one with landfall ams token.",
+		NameOf: func(t *local.Token) string { return t.ID },
+		Columns: []column{
+			{Title: "ID", Value: func(t *local.Token) string { return t.ID }},
+			{Title: "KIND", Value: func(t *local.Token) string { return string(t.Kind) }},
+			{Title: "USER NAME", Value: func(t *local.Token) string { return t.Username }},
+			{Title: "READ ONLY", Value: func(t *local.Token) string { return fmt.Sprint(t.ReadOnly) }},
+			{Title: "CREATED", Value: func(t *local.Token) string { return formatTime(t.CreatedAt) }},
+			{Title: "VALID", Value: func(t *local.Token) string { return lifeOf(*t) }},
+		},
+	}
+}
+
+func newTokenRevoke() *cobra.Command {
+	appliance := action.New()
 	cmd := &cobra.Command{
 		Use:   "revoke ID",
 		Short: "Revoke a token and all tokens that were issued in exchange for it",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, arguments []string) error {
-			return appliance.call(cmd.Context(), http.MethodDelete, console.AMSPath+"/tokens/"+
+			return appliance.Call(cmd.Context(), http.MethodDelete, console.AMSPath+"/tokens/"+
 				url.PathEscape(arguments[0]), nil, nil)
 		},
 	}
-	appliance.addFlag(cmd.Flags())
+	appliance.AddFlags(cmd.Flags())
 	return cmd
 }

@@ -1,4 +1,5 @@
-package command
+// Package mirror has the commands on the site's mirror: its rules, and what it holds.
+package mirror
 
 import (
 	"bytes"
@@ -17,27 +18,31 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	mirrorcommand "landfall/appliance/command/mirror"
+	"landfall/appliance/command/action"
+	"landfall/appliance/command/outcome"
+	"landfall/appliance/command/output"
 	"landfall/appliance/command/release"
+	"landfall/appliance/command/remote"
 	"landfall/appliance/mirror"
 	"landfall/appliance/mirror/site"
 	"landfall/web/console"
 )
 
-func newMirror() *cobra.Command {
+// New returns the command.
+func New() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "mirror",
 		Short: "Import, show and explain the site's mirror rules",
 	}
-	group(cmd, newMirrorImport(), newMirrorShow(), newMirrorExplain(), newMirrorRemove(), newMirrorLater(),
-		newMirrorProve(), mirrorcommand.NewProofs(), newMirrorAcceptGaps())
+	cmd.AddCommand(newImport(), newShow(), newExplain(), newRemove(), newLater(),
+		newProve(), newProofs(), newAcceptGaps())
 	return cmd
 }
 
-// mirrorLevel selects the level of mirror rules by flags.
-type mirrorLevel struct{ mirror.Level }
+// Level selects the level of mirror rules by flags.
+type Level struct{ mirror.Level }
 
-func (l *mirrorLevel) addFlags(flags *pflag.FlagSet) {
+func (l *Level) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&l.Cluster, "cluster", "",
 		"ID or name of the cluster to which the rules apply; default: all clusters")
 	flags.StringVar(&l.InfraEnv, "infra-env", "",
@@ -45,7 +50,7 @@ func (l *mirrorLevel) addFlags(flags *pflag.FlagSet) {
 }
 
 // query returns the level and other parameters as a query of the API.
-func (l *mirrorLevel) query(others ...string) string {
+func (l *Level) query(others ...string) string {
 	values := url.Values{}
 	for i := 0; i+1 < len(others); i += 2 {
 		values.Set(others[i], others[i+1])
@@ -62,11 +67,11 @@ func (l *mirrorLevel) query(others ...string) string {
 	return "?" + values.Encode()
 }
 
-func newMirrorImport() *cobra.Command {
-	appliance := newClient()
-	level := &mirrorLevel{}
+func newImport() *cobra.Command {
+	appliance := action.New()
+	level := &Level{}
 	var name string
-	var asJSON, allow bool
+	var allow bool
 	cmd := &cobra.Command{
 		Use:   "import PATH",
 		Short: "Import mirror rules into a running appliance",
@@ -85,31 +90,30 @@ func newMirrorImport() *cobra.Command {
 				}
 				name = filepath.Base(path)
 			}
-			if err := appliance.resolve(cmd.Context(), &level.Cluster); err != nil {
+			if err := appliance.Resolve(cmd.Context(), &level.Cluster); err != nil {
 				return err
 			}
-			model, err := appliance.importMirror(cmd.Context(), level, name, arguments[0], cmd.ErrOrStderr())
+			model, err := Import(cmd.Context(), &appliance.Client, level, name, arguments[0], cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
 			if allow {
-				if err := release.AllowSigned(cmd.Context(), appliance.Client, arguments[0],
+				if err := release.AllowSigned(cmd.Context(), &appliance.Client, arguments[0],
 					cmd.ErrOrStderr()); err != nil {
 					return err
 				}
 			}
-			if asJSON {
-				return writeJSON(cmd.OutOrStdout(), model)
+			if !appliance.Format.Tabular() {
+				return appliance.Format.Document(cmd.OutOrStdout(), "mirror", "site", model, nil)
 			}
 			fmt.Fprintf(cmd.OutOrStdout(), "%s: imported; %d rules, %d catalogs, %d signatures now\n",
 				name, len(model.Rules), len(model.Catalogs), len(model.Signatures))
 			return writeHoles(cmd.OutOrStdout(), model.Holes)
 		},
 	}
-	appliance.addFlag(cmd.Flags())
+	appliance.Formerly(cmd)
 	level.addFlags(cmd.Flags())
 	cmd.Flags().StringVar(&name, "name", "", "name of the import; default: the name of the file or directory")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
 	cmd.Flags().BoolVar(&allow, "allow-releases", false,
 		"also allow the releases whose signatures are in the import, without checking the signatures")
 	return cmd
@@ -117,7 +121,8 @@ func newMirrorImport() *cobra.Command {
 
 // importMirror reads the mirror's files locally, so that a large workspace is not uploaded, and
 // prints the ignored files.
-func (c *client) importMirror(ctx context.Context, level *mirrorLevel, name, path string,
+// Import imports mirror rules into an appliance.
+func Import(ctx context.Context, c *remote.Client, level *Level, name, path string,
 	errOut io.Writer) (*site.Model, error) {
 	got, err := mirror.CollectPath(path)
 	if err != nil {
@@ -141,36 +146,34 @@ func (c *client) importMirror(ctx context.Context, level *mirrorLevel, name, pat
 		return nil, err
 	}
 	model := new(site.Model)
-	return model, c.send(ctx, http.MethodPost, console.MirrorRoute+level.query("name", name),
+	return model, c.Send(ctx, http.MethodPost, console.MirrorRoute+level.query("name", name),
 		form.FormDataContentType(), &body, model)
 }
 
-func newMirrorShow() *cobra.Command {
-	appliance := newClient()
-	level := &mirrorLevel{}
-	var asJSON bool
+func newShow() *cobra.Command {
+	appliance := action.New()
+	level := &Level{}
 	cmd := &cobra.Command{
 		Use:   "show",
 		Short: "Show a running appliance's mirror rules and their problems",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			model := new(site.Model)
-			if err := appliance.resolve(cmd.Context(), &level.Cluster); err != nil {
+			if err := appliance.Resolve(cmd.Context(), &level.Cluster); err != nil {
 				return err
 			}
-			if err := appliance.call(cmd.Context(), http.MethodGet, console.MirrorRoute+level.query(),
+			if err := appliance.Call(cmd.Context(), http.MethodGet, console.MirrorRoute+level.query(),
 				nil, model); err != nil {
 				return err
 			}
-			if asJSON {
-				return writeJSON(cmd.OutOrStdout(), model)
+			if !appliance.Format.Tabular() {
+				return appliance.Format.Document(cmd.OutOrStdout(), "mirror", "site", model, nil)
 			}
 			return writeMirrorModel(cmd.OutOrStdout(), model)
 		},
 	}
-	appliance.addFlag(cmd.Flags())
+	appliance.Formerly(cmd)
 	level.addFlags(cmd.Flags())
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
 	return cmd
 }
 
@@ -187,8 +190,8 @@ func writeMirrorModel(out io.Writer, model *site.Model) error {
 			locations = append(locations, m.Location)
 			uses = append(uses, m.For)
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", rule.Prefix, orDash(strings.Join(locations, ", ")),
-			orDash(strings.Join(uses, ", ")), tried, rule.Origin)
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", rule.Prefix, output.OrDash(strings.Join(locations, ", ")),
+			output.OrDash(strings.Join(uses, ", ")), tried, rule.Origin)
 	}
 	if err := table.Flush(); err != nil {
 		return err
@@ -229,32 +232,30 @@ func writeHoles(out io.Writer, holes []mirror.Hole) error {
 	return errors.Join(errs...)
 }
 
-func newMirrorExplain() *cobra.Command {
-	appliance := newClient()
-	level := &mirrorLevel{}
-	var asJSON bool
+func newExplain() *cobra.Command {
+	appliance := action.New()
+	level := &Level{}
 	cmd := &cobra.Command{
 		Use:   "explain IMAGE",
 		Short: "Show where nodes pull an image from, and by which rule",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, arguments []string) error {
 			explained := new(mirror.Explanation)
-			if err := appliance.resolve(cmd.Context(), &level.Cluster); err != nil {
+			if err := appliance.Resolve(cmd.Context(), &level.Cluster); err != nil {
 				return err
 			}
-			if err := appliance.call(cmd.Context(), http.MethodGet, console.MirrorRoute+"/explain"+
+			if err := appliance.Call(cmd.Context(), http.MethodGet, console.MirrorRoute+"/explain"+
 				level.query("image", arguments[0]), nil, explained); err != nil {
 				return err
 			}
-			if asJSON {
-				return writeJSON(cmd.OutOrStdout(), explained)
+			if !appliance.Format.Tabular() {
+				return appliance.Format.Document(cmd.OutOrStdout(), "mirror", "site", explained, nil)
 			}
 			return writeExplanation(cmd.OutOrStdout(), explained)
 		},
 	}
-	appliance.addFlag(cmd.Flags())
+	appliance.Formerly(cmd)
 	level.addFlags(cmd.Flags())
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
 	return cmd
 }
 
@@ -275,8 +276,8 @@ func writeExplanation(out io.Writer, explained *mirror.Explanation) error {
 	return err
 }
 
-func newMirrorLater() *cobra.Command {
-	appliance := newClient()
+func newLater() *cobra.Command {
+	appliance := action.New()
 	var cluster string
 	cmd := &cobra.Command{
 		Use:   "later --cluster ID",
@@ -287,41 +288,41 @@ func newMirrorLater() *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if cluster == "" {
-				return usage("give --cluster")
+				return outcome.Usagef("give --cluster")
 			}
-			if err := appliance.resolve(cmd.Context(), &cluster); err != nil {
+			if err := appliance.Resolve(cmd.Context(), &cluster); err != nil {
 				return err
 			}
 			var documents []byte
 			path := strings.Replace(console.MirrorLaterRoute, ":id", url.PathEscape(cluster), 1)
-			if err := appliance.call(cmd.Context(), http.MethodGet, path, nil, &documents); err != nil {
+			if err := appliance.Call(cmd.Context(), http.MethodGet, path, nil, &documents); err != nil {
 				return err
 			}
 			_, err := cmd.OutOrStdout().Write(documents)
 			return err
 		},
 	}
-	appliance.addFlag(cmd.Flags())
+	appliance.AddFlags(cmd.Flags())
 	cmd.Flags().StringVar(&cluster, "cluster", "", "ID or name of the cluster")
 	return cmd
 }
 
-func newMirrorRemove() *cobra.Command {
-	appliance := newClient()
-	level := &mirrorLevel{}
+func newRemove() *cobra.Command {
+	appliance := action.New()
+	level := &Level{}
 	cmd := &cobra.Command{
 		Use:   "remove NAME",
 		Short: "Remove an import of mirror rules from a running appliance",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, arguments []string) error {
-			if err := appliance.resolve(cmd.Context(), &level.Cluster); err != nil {
+			if err := appliance.Resolve(cmd.Context(), &level.Cluster); err != nil {
 				return err
 			}
-			return appliance.call(cmd.Context(), http.MethodDelete, console.MirrorRoute+"/imports/"+
+			return appliance.Call(cmd.Context(), http.MethodDelete, console.MirrorRoute+"/imports/"+
 				url.PathEscape(arguments[0])+level.query(), nil, nil)
 		},
 	}
-	appliance.addFlag(cmd.Flags())
+	appliance.AddFlags(cmd.Flags())
 	level.addFlags(cmd.Flags())
 	return cmd
 }

@@ -1,17 +1,13 @@
-package command
+package rehearse
 
 import (
 	"bytes"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"landfall/appliance/abi"
-	"landfall/appliance/command/outcome"
 	"landfall/appliance/rehearsal"
 )
 
@@ -39,26 +35,4 @@ func TestRehearsalReport_fitsOnePage(t *testing.T) {
 	require.Contains(t, page.String(),
 		"failed   mirror                12.5 s\n         1 of 190 images are not available.\n         → Bring it.\n")
 	require.Contains(t, page.String(), "Not proven: that machines boot; the rest.\n")
-}
-
-func TestWriteDirectory_onlyIfEmpty(t *testing.T) {
-	files := []abi.File{{Name: "cluster-manifests/a.yaml", Data: []byte("a")}, {Name: "b.yaml", Data: []byte("b")}}
-	dir := filepath.Join(t.TempDir(), "new")
-	require.NoError(t, writeDirectory(dir, files))
-	info, err := os.Stat(filepath.Join(dir, "cluster-manifests", "a.yaml"))
-	require.NoError(t, err)
-	require.Equal(t, os.FileMode(0o600), info.Mode(), "the pull secret may be in it")
-	require.ErrorContains(t, writeDirectory(dir, files), "is not empty; choose another one with -o")
-	require.Error(t, writeDirectory(filepath.Join(t.TempDir(), "out"), []abi.File{{Name: "../a.yaml"}}))
-}
-
-func TestUsage_clusterRequired(t *testing.T) {
-	for _, arguments := range [][]string{{"rehearse"}, {"export", "abi"}, {"import", "abi"}} {
-		var out, errOut bytes.Buffer
-		require.Equal(t, outcome.Usage, run(t.Context(), arguments, &out, &errOut), arguments)
-		require.Equal(t, 1, strings.Count(errOut.String(), "\n"))
-	}
-	var out, errOut bytes.Buffer
-	require.Equal(t, outcome.Failure, run(t.Context(), []string{"import", "abi", t.TempDir()}, &out, &errOut))
-	require.Contains(t, errOut.String(), "has neither install-config.yaml nor cluster-manifests")
 }

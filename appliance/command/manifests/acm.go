@@ -1,4 +1,4 @@
-package command
+package manifests
 
 import (
 	"fmt"
@@ -7,13 +7,15 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"landfall/appliance/command/action"
 	"landfall/appliance/command/outcome"
 	"landfall/appliance/kube/acm"
 	"landfall/appliance/kube/apply"
 )
 
-func newExportACM() *cobra.Command {
-	m := &manifests{appliance: newClient()}
+// NewExportACM returns the command.
+func NewExportACM() *cobra.Command {
+	m := &manifests{appliance: action.New()}
 	var options acm.Options
 	var output string
 	cmd := &cobra.Command{
@@ -60,8 +62,9 @@ func newExportACM() *cobra.Command {
 	return cmd
 }
 
-func newImportACM() *cobra.Command {
-	m := &manifests{appliance: newClient()}
+// NewImportACM returns the command.
+func NewImportACM() *cobra.Command {
+	m := &manifests{appliance: action.New()}
 	cmd := &cobra.Command{
 		Use:   "acm DIR|FILE.tar|FILE.yaml",
 		Short: "Import an installed cluster from a hub or from another appliance",

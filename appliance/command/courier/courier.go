@@ -1,4 +1,5 @@
-package command
+// Package courier has the commands that carry images to a site.
+package courier
 
 import (
 	"context"
@@ -14,6 +15,9 @@ import (
 	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/spf13/cobra"
 
+	"landfall/appliance/command/action"
+	rules "landfall/appliance/command/mirror"
+	"landfall/appliance/command/outcome"
 	"landfall/appliance/command/output"
 	"landfall/appliance/command/remote"
 	"landfall/appliance/mirror"
@@ -21,18 +25,19 @@ import (
 	"landfall/appliance/release"
 )
 
-func newCourier() *cobra.Command {
+// New returns the command. version is that of the program, for the User-Agent.
+func New(version string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "courier",
 		Short: "Fetch images on a connected machine and push them into a site's mirror",
 	}
-	group(cmd, newCourierFill(), newCourierPush())
+	cmd.AddCommand(newFill(version), newPush(version))
 	return cmd
 }
 
 // registryFlags configure the connection to registries.
 type registryFlags struct {
-	secret, ca, registriesConf string
+	secret, ca, registriesConf, version string
 }
 
 func (f *registryFlags) keychain() (authn.Keychain, error) {
@@ -51,17 +56,17 @@ func (f *registryFlags) client(throughProxy bool) (*mirror.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	options := mirror.ClientOptions{UserAgent: "landfall/" + version}
+	options := mirror.ClientOptions{UserAgent: "landfall/" + f.version}
 	if throughProxy {
 		options.Proxy = http.ProxyFromEnvironment
 	}
 	return mirror.NewClient(rules, options), nil
 }
 
-func newCourierFill() *cobra.Command {
-	flags := &registryFlags{}
+func newFill(version string) *cobra.Command {
+	flags := &registryFlags{version: version}
 	var dir, part, store string
-	var asJSON bool
+	format := new(output.Format)
 	cmd := &cobra.Command{
 		Use:   "fill LIST -o DIR",
 		Short: "Fetch the images on a site's list, on a connected machine",
@@ -75,7 +80,7 @@ func newCourierFill() *cobra.Command {
 				return err
 			}
 			if dir == "" {
-				return usage("-o is missing; name the directory to fill")
+				return outcome.Usagef("-o is missing; name the directory to fill")
 			}
 			filled, err := fill(cmd.Context(), flags, arguments[0], courier.FillOptions{Dir: dir, Part: size,
 				SignatureStore: store}, cmd.ErrOrStderr())
@@ -89,8 +94,8 @@ func newCourierFill() *cobra.Command {
 			for _, note := range filled.Notes {
 				fmt.Fprintf(cmd.ErrOrStderr(), "landfall: %s\n", note)
 			}
-			if asJSON {
-				return writeJSON(cmd.OutOrStdout(), filled)
+			if !format.Tabular() {
+				return format.Document(cmd.OutOrStdout(), "directory", dir, filled, nil)
 			}
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %d images, %d layers and configs, %s; fetched now: %s\n",
 				dir, filled.Images, filled.Blobs, output.Size(filled.Bytes), output.Size(filled.Fetched))
@@ -106,7 +111,7 @@ func newCourierFill() *cobra.Command {
 	set.StringVar(&store, "signature-store", courier.SignatureStore,
 		"URL of the OpenPGP signatures of releases; empty for none")
 	set.StringVar(&part, "part-size", "", "maximum size of a file, such as 1GiB; default: just below 4 GiB")
-	set.BoolVar(&asJSON, "json", false, "write JSON")
+	format.AddFormerFlag(cmd)
 	return cmd
 }
 
@@ -146,10 +151,10 @@ func fill(ctx context.Context, flags *registryFlags, path string, o courier.Fill
 	return courier.Fill(ctx, list, o)
 }
 
-func newCourierPush() *cobra.Command {
-	appliance, flags := newClient(), &registryFlags{}
+func newPush(version string) *cobra.Command {
+	appliance, flags := action.New(), &registryFlags{version: version}
 	var o courier.PushOptions
-	var asJSON bool
+	format := new(output.Format)
 	cmd := &cobra.Command{
 		Use:   "push DIR --to REGISTRY",
 		Short: "Push the fetched images into the site's mirror, at the site",
@@ -174,20 +179,20 @@ func newCourierPush() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if !asJSON {
+			if format.Tabular() {
 				fmt.Fprintf(cmd.OutOrStdout(), "%d images, %d layers and configs, %s are in the mirror\n",
 					pushed.Images, pushed.Blobs, output.Size(pushed.Bytes))
 			}
-			signatures, err := appliance.importSignatures(cmd.Context(), o.Dir, cmd.ErrOrStderr())
+			signatures, err := importSignatures(cmd.Context(), &appliance.Client, o.Dir, cmd.ErrOrStderr())
 			if err != nil {
 				return fmt.Errorf("the images are in the mirror, but the signatures of the release were not imported: "+
 					"%w", err)
 			}
-			if asJSON {
-				return writeJSON(cmd.OutOrStdout(), struct {
+			if !format.Tabular() {
+				return format.Document(cmd.OutOrStdout(), "directory", o.Dir, struct {
 					*courier.Pushed
 					Signatures importedSignatures `json:"signatures"`
-				}{pushed, signatures})
+				}{pushed, signatures}, nil)
 			}
 			return signatures.write(cmd.OutOrStdout())
 		},
@@ -200,7 +205,7 @@ func newCourierPush() *cobra.Command {
 	set.StringVar(&flags.ca, "ca", "", "additional CA certificates (PEM) of the mirror")
 	set.BoolVar(&o.Insecure, "insecure", false,
 		"allow plain HTTP and untrusted certificates")
-	set.BoolVar(&asJSON, "json", false, "write JSON")
+	format.AddFormerFlag(cmd)
 	return cmd
 }
 
@@ -225,7 +230,8 @@ func (s importedSignatures) write(out io.Writer) error {
 
 // importSignatures imports the OpenPGP signatures in a courier's directory. Without an appliance
 // that the caller may change, it prints the reason and returns the command for later.
-func (c *client) importSignatures(ctx context.Context, dir string, errOut io.Writer) (importedSignatures, error) {
+func importSignatures(ctx context.Context, c *remote.Client, dir string,
+	errOut io.Writer) (importedSignatures, error) {
 	result := importedSignatures{Imported: []string{}}
 	digests, err := courier.Signed(dir)
 	if err != nil || len(digests) == 0 {
@@ -235,7 +241,7 @@ func (c *client) importSignatures(ctx context.Context, dir string, errOut io.Wri
 	// remain.
 	importName := "courier-signatures-" + strings.TrimPrefix(digests[0], "sha256:")[:12]
 	path := filepath.Join(dir, courier.SignaturesDir)
-	_, err = c.importMirror(ctx, &mirrorLevel{}, importName, path, errOut)
+	_, err = rules.Import(ctx, c, &rules.Level{}, importName, path, errOut)
 	unreachable, isUnreachable := errors.AsType[*remote.UnreachableError](err)
 	answered, isAnswered := errors.AsType[*remote.RefusedError](err)
 	switch {
@@ -260,11 +266,11 @@ func partSize(text string) (int64, error) {
 	}
 	number, unit := int64(0), ""
 	if _, err := fmt.Sscanf(text, "%d%s", &number, &unit); err != nil && unit == "" && number == 0 {
-		return 0, usage("--part-size %q is invalid; use a size such as 512MiB or 1GiB", text)
+		return 0, outcome.Usagef("--part-size %q is invalid; use a size such as 512MiB or 1GiB", text)
 	}
 	factor, ok := map[string]int64{"": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}[unit]
 	if !ok || number <= 0 || number > 4<<30/factor {
-		return 0, usage("--part-size %q is invalid; use a size such as 512MiB or 1GiB, below 4GiB", text)
+		return 0, outcome.Usagef("--part-size %q is invalid; use a size such as 512MiB or 1GiB, below 4GiB", text)
 	}
 	return number * factor, nil
 }

@@ -1,4 +1,4 @@
-package command
+package iso
 
 import (
 	"context"
@@ -7,11 +7,11 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"landfall/appliance/command/action"
 	"landfall/appliance/command/outcome"
 	"landfall/appliance/command/output"
 	"landfall/appliance/osimage"
@@ -23,16 +23,19 @@ const osImagesPath = console.BasePath + "/os-images"
 // imagePollInterval is the interval between two requests for an image's progress.
 const imagePollInterval = 300 * time.Millisecond
 
-func (c *client) osImages(ctx context.Context) ([]osimage.Image, error) {
+// library is the library of live ISOs of an appliance.
+type library struct{ *action.Action }
+
+func (l *library) osImages(ctx context.Context) ([]osimage.Image, error) {
 	var list struct {
 		OSImages []osimage.Image `json:"os_images"`
 	}
-	return list.OSImages, c.call(ctx, http.MethodGet, osImagesPath, nil, &list)
+	return list.OSImages, l.Call(ctx, http.MethodGet, osImagesPath, nil, &list)
 }
 
 // osImage finds an image by its ID, a prefix of the ID, or its name.
-func (c *client) osImage(ctx context.Context, wanted string) (*osimage.Image, error) {
-	images, err := c.osImages(ctx)
+func (l *library) osImage(ctx context.Context, wanted string) (*osimage.Image, error) {
+	images, err := l.osImages(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -55,91 +58,82 @@ func (c *client) osImage(ctx context.Context, wanted string) (*osimage.Image, er
 		wanted)
 }
 
-func newISOList() *cobra.Command {
-	var asJSON bool
-	appliance := newClient()
-	cmd := &cobra.Command{
-		Use:   "list",
-		Short: "List the live ISOs of a running appliance",
-		Args:  cobra.NoArgs,
+func newList() *cobra.Command {
+	l := &library{action.New()}
+	return l.Formerly(&cobra.Command{
+		Use: "list", Aliases: []string{"ls"}, Short: "List the live ISOs of a running appliance", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			images, err := appliance.osImages(cmd.Context())
+			images, err := l.osImages(cmd.Context())
 			if err != nil {
 				return err
 			}
-			return writeOSImages(cmd.OutOrStdout(), asJSON, images)
+			return kind().Objects(cmd.OutOrStdout(), &l.Format, images)
+		},
+	})
+}
+
+func kind() *output.Kind[osimage.Image] {
+	type column = output.Column[osimage.Image]
+	return &output.Kind[osimage.Image]{
+		Name: "iso", Empty: "No live ISOs. Import one with landfall iso import.",
+		NameOf: func(i *osimage.Image) string { return i.ID },
+		Columns: []column{
+			{Title: "ID", Value: func(i *osimage.Image) string { return i.ID }},
+			{Title: "VERSION", Value: func(i *osimage.Image) string { return i.OpenshiftVersion }},
+			{Title: "ARCHITECTURE", Value: func(i *osimage.Image) string { return i.CPUArchitecture }},
+			{Title: "VOLUME", Value: func(i *osimage.Image) string { return i.VolumeID }},
+			{Title: "SIZE", Value: func(i *osimage.Image) string {
+				return output.Size(max(i.SizeBytes, i.TotalBytes))
+			}},
+			{Title: "SOURCE", Value: func(i *osimage.Image) string { return string(i.Source) }},
+			{Title: "USED BY", Value: func(i *osimage.Image) string { return fmt.Sprint(i.InUseBy) }},
+			{Title: "STATE", State: true, Value: (*osimage.Image).Progress},
+			{Title: "NAME", Wide: true, Value: func(i *osimage.Image) string { return i.Name }},
+			{Title: "SHA256", Wide: true, Value: func(i *osimage.Image) string { return i.SHA256 }},
 		},
 	}
-	appliance.addFlag(cmd.Flags())
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
-	return cmd
 }
 
-func writeOSImages(out io.Writer, asJSON bool, images []osimage.Image) error {
-	if asJSON {
-		return writeJSON(out, images)
-	}
-	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "ID\tVERSION\tARCHITECTURE\tVOLUME\tSIZE\tSOURCE\tUSED BY\tSTATE")
-	for _, image := range images {
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\n", image.ID, orDash(image.OpenshiftVersion),
-			orDash(image.CPUArchitecture), orDash(image.VolumeID),
-			output.Size(max(image.SizeBytes, image.TotalBytes)), image.Source, image.InUseBy, image.Progress())
-	}
-	return table.Flush()
-}
-
-func orDash(text string) string {
-	if text == "" {
-		return "-"
-	}
-	return text
-}
-
-func newISOVerify() *cobra.Command {
-	var asJSON bool
-	appliance := newClient()
-	cmd := &cobra.Command{
+func newVerify() *cobra.Command {
+	l := &library{action.New()}
+	return l.Formerly(&cobra.Command{
 		Use:   "verify [ID...]",
 		Short: "Verify the digests of live ISOs on a running appliance",
 		Long: "Verify the digests of all live ISOs on a running appliance, or of the given ones (by ID or " +
 			"name).\nThe exit code is 1 if an image is damaged.",
 		RunE: func(cmd *cobra.Command, ids []string) error {
-			images, err := appliance.named(cmd.Context(), ids)
+			images, err := l.named(cmd.Context(), ids)
 			if err != nil {
 				return err
 			}
 			bad := false
 			for i := range images {
-				if images[i], err = appliance.verify(cmd.Context(), images[i], cmd.ErrOrStderr()); err != nil {
+				if images[i], err = l.verify(cmd.Context(), images[i], cmd.ErrOrStderr()); err != nil {
 					return err
 				}
 				bad = bad || images[i].State == osimage.StateBad
 			}
-			if asJSON {
-				err = writeJSON(cmd.OutOrStdout(), images)
-			} else {
+			if l.Format.Tabular() {
 				err = writeVerified(cmd.OutOrStdout(), images)
+			} else {
+				err = kind().Objects(cmd.OutOrStdout(), &l.Format, images)
 			}
 			if err == nil && bad {
 				return &outcome.CodeError{Code: outcome.Failure}
 			}
 			return err
 		},
-	}
-	appliance.addFlag(cmd.Flags())
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
-	return cmd
+	})
 }
 
 // named returns the images with the given IDs or names. Without IDs, it returns all images.
-func (c *client) named(ctx context.Context, ids []string) ([]osimage.Image, error) {
+func (l *library) named(ctx context.Context, ids []string) ([]osimage.Image, error) {
 	if len(ids) == 0 {
-		return c.osImages(ctx)
+		return l.osImages(ctx)
 	}
 	var images []osimage.Image
 	for _, id := range ids {
-		image, err := c.osImage(ctx, id)
+		image, err := l.osImage(ctx, id)
 		if err != nil {
 			return nil, err
 		}
@@ -149,17 +143,17 @@ func (c *client) named(ctx context.Context, ids []string) ([]osimage.Image, erro
 }
 
 // verify starts the verification of an image and waits for the result.
-func (c *client) verify(ctx context.Context, image osimage.Image, errOut io.Writer) (osimage.Image, error) {
-	if err := c.call(ctx, http.MethodPost, osImagesPath+"/"+url.PathEscape(image.ID)+"/verify", nil,
+func (l *library) verify(ctx context.Context, image osimage.Image, errOut io.Writer) (osimage.Image, error) {
+	if err := l.Call(ctx, http.MethodPost, osImagesPath+"/"+url.PathEscape(image.ID)+"/verify", nil,
 		&image); err != nil {
 		return image, err
 	}
-	return c.follow(ctx, image, "verifying "+image.Name, errOut,
+	return l.follow(ctx, image, "verifying "+image.Name, errOut,
 		func(state osimage.State) bool { return state == osimage.StateVerifying })
 }
 
 // follow shows the progress of an image while pending reports true for its state.
-func (c *client) follow(ctx context.Context, image osimage.Image, activity string, errOut io.Writer,
+func (l *library) follow(ctx context.Context, image osimage.Image, activity string, errOut io.Writer,
 	pending func(osimage.State) bool) (osimage.Image, error) {
 	meter := output.NewMeter(errOut, activity, image.TotalBytes)
 	defer meter.End()
@@ -172,7 +166,7 @@ func (c *client) follow(ctx context.Context, image osimage.Image, activity strin
 			return image, ctx.Err()
 		case <-ticker.C:
 		}
-		found, err := c.osImage(ctx, image.ID)
+		found, err := l.osImage(ctx, image.ID)
 		if err != nil {
 			return image, err
 		}
@@ -188,7 +182,7 @@ func (c *client) follow(ctx context.Context, image osimage.Image, activity strin
 
 func writeVerified(out io.Writer, images []osimage.Image) error {
 	for _, image := range images {
-		line := image.ID + " " + orDash(image.Name) + ": "
+		line := image.ID + " " + output.OrDash(image.Name) + ": "
 		switch {
 		case image.State == osimage.StateReady:
 			line += "valid, sha256 " + image.SHA256
@@ -202,28 +196,29 @@ func writeVerified(out io.Writer, images []osimage.Image) error {
 	return nil
 }
 
-func newISORemove() *cobra.Command {
-	appliance := newClient()
-	cmd := &cobra.Command{
+func newRemove() *cobra.Command {
+	l := &library{action.New()}
+	return l.Changing(&cobra.Command{
 		Use:     "remove ID...",
 		Aliases: []string{"rm"},
 		Short:   "Remove live ISOs, uploads and downloads from a running appliance",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, ids []string) error {
-			images, err := appliance.named(cmd.Context(), ids)
+			images, err := l.named(cmd.Context(), ids)
 			if err != nil {
 				return err
 			}
 			for _, image := range images {
-				if err := appliance.call(cmd.Context(), http.MethodDelete, osImagesPath+"/"+url.PathEscape(image.ID),
-					nil, nil); err != nil {
+				path := osImagesPath + "/" + url.PathEscape(image.ID)
+				if _, err := l.Send(cmd, http.MethodDelete, path, nil); err != nil {
 					return err
+				}
+				if l.DryRun {
+					continue
 				}
 				fmt.Fprintf(cmd.OutOrStdout(), "removed %s %s\n", image.ID, image.Name)
 			}
 			return nil
 		},
-	}
-	appliance.addFlag(cmd.Flags())
-	return cmd
+	})
 }

@@ -1,4 +1,5 @@
-package command
+// Package abi has the commands on directories of the agent-based installer.
+package abi
 
 import (
 	"bytes"
@@ -17,25 +18,16 @@ import (
 	"github.com/spf13/cobra"
 
 	"landfall/appliance/abi"
+	"landfall/appliance/command/action"
+	"landfall/appliance/command/outcome"
+	"landfall/appliance/command/remote"
 	"landfall/web/console"
 )
 
-func newImport() *cobra.Command {
-	cmd := &cobra.Command{Use: "import",
-		Short: "Import a cluster from the input of another installer or from a hub"}
-	group(cmd, newImportABI(), newImportACM())
-	return cmd
-}
-
-func newExport() *cobra.Command {
-	cmd := &cobra.Command{Use: "export", Short: "Export a cluster for another installer or for a hub"}
-	group(cmd, newExportABI(), newExportACM())
-	return cmd
-}
-
-func newImportABI() *cobra.Command {
-	appliance := newClient()
-	var check, asJSON bool
+// NewImport returns the command that imports a directory of the agent-based installer.
+func NewImport() *cobra.Command {
+	appliance := action.New()
+	var check bool
 	cmd := &cobra.Command{
 		Use:   "abi DIR",
 		Short: "Import a cluster from an agent-based installer directory",
@@ -48,13 +40,13 @@ func newImportABI() *cobra.Command {
 			"them unchanged.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, arguments []string) error {
-			made, err := appliance.importABI(cmd.Context(), arguments[0], check)
+			made, err := importDirectory(cmd.Context(), &appliance.Client, arguments[0], check)
 			if err != nil {
 				return err
 			}
 			out := cmd.OutOrStdout()
-			if asJSON {
-				return writeJSON(out, made)
+			if !appliance.Format.Tabular() {
+				return appliance.Format.Document(out, "cluster", made.Name, made, nil)
 			}
 			for _, note := range made.Notes {
 				fmt.Fprintf(out, "note %s\n", note)
@@ -69,13 +61,12 @@ func newImportABI() *cobra.Command {
 			return err
 		},
 	}
-	appliance.addFlag(cmd.Flags())
+	appliance.Formerly(cmd)
 	cmd.Flags().BoolVar(&check, "check", false, "show the result without importing")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
 	return cmd
 }
 
-func (c *client) importABI(ctx context.Context, dir string, check bool) (*abi.Import, error) {
+func importDirectory(ctx context.Context, c *remote.Client, dir string, check bool) (*abi.Import, error) {
 	files, leftOut, err := abi.ReadDir(dir)
 	if err != nil {
 		return nil, err
@@ -95,7 +86,7 @@ func (c *client) importABI(ctx context.Context, dir string, check bool) (*abi.Im
 		return nil, err
 	}
 	made := new(abi.Import)
-	if err := c.send(ctx, http.MethodPost, fmt.Sprintf("%s?check=%t", console.ABIRoute, check),
+	if err := c.Send(ctx, http.MethodPost, fmt.Sprintf("%s?check=%t", console.ABIRoute, check),
 		form.FormDataContentType(), &body, made); err != nil {
 		return nil, err
 	}
@@ -106,8 +97,9 @@ func (c *client) importABI(ctx context.Context, dir string, check bool) (*abi.Im
 	return made, nil
 }
 
-func newExportABI() *cobra.Command {
-	appliance := newClient()
+// NewExport returns the command that writes a directory for the agent-based installer.
+func NewExport() *cobra.Command {
+	appliance := action.New()
 	var cluster, output string
 	cmd := &cobra.Command{
 		Use:   "abi --cluster ID",
@@ -117,11 +109,14 @@ func newExportABI() *cobra.Command {
 			"directory contains the pull secret.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := appliance.resolveOne(cmd.Context(), &cluster); err != nil {
+			if cluster == "" {
+				return outcome.Usagef("--cluster is missing; landfall cluster list lists all clusters")
+			}
+			if err := appliance.Resolve(cmd.Context(), &cluster); err != nil {
 				return err
 			}
 			directory := new(abi.Export)
-			if err := appliance.call(cmd.Context(), http.MethodGet, console.BasePath+"/clusters/"+
+			if err := appliance.Call(cmd.Context(), http.MethodGet, console.BasePath+"/clusters/"+
 				url.PathEscape(cluster)+"/abi?format=json", nil, directory); err != nil {
 				return err
 			}
@@ -134,7 +129,7 @@ func newExportABI() *cobra.Command {
 			return sayExported(cmd.OutOrStdout(), output, directory)
 		},
 	}
-	appliance.addFlag(cmd.Flags())
+	appliance.AddFlags(cmd.Flags())
 	cmd.Flags().StringVar(&cluster, "cluster", "", "ID or name of the cluster")
 	cmd.Flags().StringVarP(&output, "output", "o", "",
 		"directory to write, new or empty; default: the cluster's name with -abi")

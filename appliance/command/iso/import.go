@@ -1,4 +1,4 @@
-package command
+package iso
 
 import (
 	"bufio"
@@ -21,6 +21,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"landfall/appliance/command/action"
+	"landfall/appliance/command/outcome"
 	"landfall/appliance/command/output"
 	"landfall/appliance/osimage"
 )
@@ -31,18 +33,18 @@ const pieceBytes = 16 << 20
 // sendTries is the number of attempts to send a piece.
 const sendTries = 6
 
-// isoImport holds the options of landfall iso import.
-type isoImport struct {
-	appliance       *client
+// importer holds the options of landfall iso import.
+type importer struct {
+	*library
 	announced       osimage.UploadRequest
 	release, secret string
-	noWait, asJSON  bool
+	noWait          bool
 	errOut          io.Writer
 	retryAfter      time.Duration // wait before the first retry; doubles with each attempt
 }
 
-func newISOImport() *cobra.Command {
-	o := &isoImport{appliance: newClient(), retryAfter: time.Second}
+func newImport() *cobra.Command {
+	o := &importer{library: &library{action.New()}, retryAfter: time.Second}
 	cmd := &cobra.Command{
 		Use:   "import FILE|-|URL | --release VERSION",
 		Short: "Import a live ISO into a running appliance",
@@ -55,23 +57,24 @@ func newISOImport() *cobra.Command {
 		RunE: func(cmd *cobra.Command, arguments []string) error {
 			o.errOut = cmd.ErrOrStderr()
 			if (len(arguments) == 1) == (o.release != "") {
-				return usage("the source is missing; name a file, - for standard input, or a URL, or give --release")
+				return outcome.Usagef("the source is missing; name a file, - for standard input, or a URL, or give " +
+					"--release")
 			}
 			image, err := o.run(cmd.Context(), arguments, cmd.InOrStdin())
 			if err != nil {
 				return err
 			}
-			if o.asJSON {
-				return writeJSON(cmd.OutOrStdout(), image)
-			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s %s: OpenShift %s, %s, %s, %s, sha256 %s\n",
-				image.ID, image.Progress(),
-				orDash(image.OpenshiftVersion), orDash(image.CPUArchitecture), orDash(image.VolumeID),
-				output.Size(image.SizeBytes), orDash(image.SHA256))
-			return err
+			return o.Format.Document(cmd.OutOrStdout(), "iso", image.ID, image, func(out io.Writer) error {
+				_, err := fmt.Fprintf(out, "%s %s: OpenShift %s, %s, %s, %s, sha256 %s\n",
+					image.ID, image.Progress(),
+					output.OrDash(image.OpenshiftVersion), output.OrDash(image.CPUArchitecture),
+					output.OrDash(image.VolumeID),
+					output.Size(image.SizeBytes), output.OrDash(image.SHA256))
+				return err
+			})
 		},
 	}
-	o.appliance.addFlag(cmd.Flags())
+	o.Formerly(cmd)
 	flags := cmd.Flags()
 	flags.StringVar(&o.announced.OpenshiftVersion, "openshift-version", "",
 		"OpenShift version of the image, such as 4.20; required from 4.19 on, because these images do not contain it")
@@ -83,11 +86,10 @@ func newISOImport() *cobra.Command {
 	flags.StringVar(&o.secret, "pull-secret", "",
 		"with --release: file with the pull secret for the mirror; default: the appliance's own")
 	flags.BoolVar(&o.noWait, "no-wait", false, "with a URL or --release: do not wait until the image is available")
-	flags.BoolVar(&o.asJSON, "json", false, "write JSON")
 	return cmd
 }
 
-func (o *isoImport) run(ctx context.Context, arguments []string, stdin io.Reader) (*osimage.Image, error) {
+func (o *importer) run(ctx context.Context, arguments []string, stdin io.Reader) (*osimage.Image, error) {
 	switch {
 	case o.release != "":
 		return o.fetch(ctx, osimage.Request{Release: o.release})
@@ -101,7 +103,7 @@ func (o *isoImport) run(ctx context.Context, arguments []string, stdin io.Reader
 }
 
 // fetch has the appliance download an image.
-func (o *isoImport) fetch(ctx context.Context, request osimage.Request) (*osimage.Image, error) {
+func (o *importer) fetch(ctx context.Context, request osimage.Request) (*osimage.Image, error) {
 	request.OpenshiftVersion, request.CPUArchitecture, request.SHA256 = o.announced.OpenshiftVersion,
 		o.announced.CPUArchitecture, o.announced.SHA256
 	if o.secret != "" {
@@ -112,21 +114,21 @@ func (o *isoImport) fetch(ctx context.Context, request osimage.Request) (*osimag
 		request.PullSecret = string(secret)
 	}
 	var image osimage.Image
-	if err := o.appliance.call(ctx, http.MethodPost, osImagesPath, request, &image); err != nil || o.noWait {
+	if err := o.Call(ctx, http.MethodPost, osImagesPath, request, &image); err != nil || o.noWait {
 		return &image, err
 	}
-	image, err := o.appliance.follow(ctx, image, "fetching "+image.Name, o.errOut, func(state osimage.State) bool {
+	image, err := o.library.follow(ctx, image, "fetching "+image.Name, o.errOut, func(state osimage.State) bool {
 		return state != osimage.StateReady && state != osimage.StateBad
 	})
 	if err == nil && image.State == osimage.StateBad {
 		err = errors.New(image.Message) // the error is printed; the failed download is removed from the list
-		err = errors.Join(err, o.appliance.call(ctx, http.MethodDelete, osImagesPath+"/"+url.PathEscape(image.ID),
+		err = errors.Join(err, o.Call(ctx, http.MethodDelete, osImagesPath+"/"+url.PathEscape(image.ID),
 			nil, nil))
 	}
 	return &image, err
 }
 
-func (o *isoImport) importFile(ctx context.Context, path string) (_ *osimage.Image, err error) {
+func (o *importer) importFile(ctx context.Context, path string) (_ *osimage.Image, err error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("import a live ISO: %w", err)
@@ -137,7 +139,7 @@ func (o *isoImport) importFile(ctx context.Context, path string) (_ *osimage.Ima
 		return nil, err
 	}
 	if info.IsDir() {
-		return nil, usage("%s is a directory; name a live ISO file", path)
+		return nil, outcome.Usagef("%s is a directory; name a live ISO file", path)
 	}
 	o.announced.Name = filepath.Base(path)
 	if info.Mode().IsRegular() {
@@ -151,8 +153,8 @@ func (o *isoImport) importFile(ctx context.Context, path string) (_ *osimage.Ima
 }
 
 // interrupted returns an interrupted import of the same file.
-func (o *isoImport) interrupted(ctx context.Context) (*osimage.Upload, error) {
-	images, err := o.appliance.osImages(ctx)
+func (o *importer) interrupted(ctx context.Context) (*osimage.Upload, error) {
+	images, err := o.osImages(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -165,18 +167,18 @@ func (o *isoImport) interrupted(ctx context.Context) (*osimage.Upload, error) {
 	return &osimage.Upload{}, nil
 }
 
-func (o *isoImport) ask(ctx context.Context, id string) (*osimage.Upload, error) {
+func (o *importer) ask(ctx context.Context, id string) (*osimage.Upload, error) {
 	up := new(osimage.Upload)
-	return up, o.appliance.call(ctx, http.MethodGet, uploadPath(id), nil, up)
+	return up, o.Call(ctx, http.MethodGet, uploadPath(id), nil, up)
 }
 
 func uploadPath(id string) string { return osImagesPath + "/uploads/" + url.PathEscape(id) }
 
 // upload sends the content of in. It also computes the digest, to verify that the appliance
 // received the same bytes.
-func (o *isoImport) upload(ctx context.Context, in io.Reader, up *osimage.Upload) (*osimage.Image, error) {
+func (o *importer) upload(ctx context.Context, in io.Reader, up *osimage.Upload) (*osimage.Image, error) {
 	if up.ID == "" {
-		if err := o.appliance.call(ctx, http.MethodPost, osImagesPath+"/uploads", o.announced, up); err != nil {
+		if err := o.Call(ctx, http.MethodPost, osImagesPath+"/uploads", o.announced, up); err != nil {
 			return nil, err
 		}
 	}
@@ -202,9 +204,9 @@ func (o *isoImport) upload(ctx context.Context, in io.Reader, up *osimage.Upload
 
 // compareDigests returns an error if the digests differ. They differ if an interrupted import
 // continued with another file of the same name and size.
-func (o *isoImport) compareDigests(ctx context.Context, image *osimage.Image, sum hash.Hash) error {
+func (o *importer) compareDigests(ctx context.Context, image *osimage.Image, sum hash.Hash) error {
 	if got := hex.EncodeToString(sum.Sum(nil)); got != image.SHA256 {
-		err := o.appliance.call(ctx, http.MethodDelete, osImagesPath+"/"+url.PathEscape(image.ID), nil, nil)
+		err := o.Call(ctx, http.MethodDelete, osImagesPath+"/"+url.PathEscape(image.ID), nil, nil)
 		return errors.Join(fmt.Errorf("the appliance received sha256 %s, but the file has %s: the interrupted import "+
 			"began with another file; import the file again", image.SHA256, got), err)
 	}
@@ -212,7 +214,7 @@ func (o *isoImport) compareDigests(ctx context.Context, image *osimage.Image, su
 }
 
 // sendAll sends all pieces. The last request contains the total size if it was unknown before.
-func (o *isoImport) sendAll(ctx context.Context, in *bufio.Reader, up *osimage.Upload,
+func (o *importer) sendAll(ctx context.Context, in *bufio.Reader, up *osimage.Upload,
 	bar *output.Meter) (*osimage.Image, error) {
 	piece, offset := make([]byte, pieceBytes), up.Offset
 	for {
@@ -229,7 +231,7 @@ func (o *isoImport) sendAll(ctx context.Context, in *bufio.Reader, up *osimage.U
 			total = offset + int64(n)
 			if total == 0 {
 				return nil, errors.Join(fmt.Errorf("%s is empty; name a live ISO", o.announced.Name),
-					o.appliance.call(ctx, http.MethodDelete, uploadPath(up.ID), nil, nil))
+					o.Call(ctx, http.MethodDelete, uploadPath(up.ID), nil, nil))
 			}
 		}
 		image, err := o.sendPiece(ctx, up.ID, offset, total, piece[:n], bar)
@@ -246,7 +248,7 @@ func (o *isoImport) sendAll(ctx context.Context, in *bufio.Reader, up *osimage.U
 }
 
 // sendPiece sends one piece, and sends it again after a broken connection.
-func (o *isoImport) sendPiece(ctx context.Context, id string, offset, total int64, piece []byte,
+func (o *importer) sendPiece(ctx context.Context, id string, offset, total int64, piece []byte,
 	bar *output.Meter) (*osimage.Image, error) {
 	start, wait := offset, o.retryAfter
 	for try := 1; ; try++ {
@@ -259,7 +261,7 @@ func (o *isoImport) sendPiece(ctx context.Context, id string, offset, total int6
 		if !errors.As(err, &broken) || try == sendTries || ctx.Err() != nil {
 			return nil, err
 		}
-		fmt.Fprintf(o.errOut, "landfall: %s; trying again in %s\n", sentence(err), wait)
+		fmt.Fprintf(o.errOut, "landfall: %s; trying again in %s\n", outcome.Line(err), wait)
 		select {
 		case <-ctx.Done():
 			return nil, ctx.Err()
@@ -277,8 +279,8 @@ type brokenError struct{ error }
 
 func (e *brokenError) Unwrap() error { return e.error }
 
-func (o *isoImport) send(ctx context.Context, id string, offset, total int64, piece []byte) (*osimage.Image, error) {
-	c := o.appliance
+func (o *importer) send(ctx context.Context, id string, offset, total int64, piece []byte) (*osimage.Image, error) {
+	c := o.Action
 	path := uploadPath(id)
 	header := http.Header{"Content-Type": {"application/offset+octet-stream"},
 		"Upload-Offset": {strconv.FormatInt(offset, 10)}}

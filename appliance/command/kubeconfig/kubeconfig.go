@@ -1,23 +1,28 @@
-package command
+// Package kubeconfig has the commands that write kubeconfigs and show the credentials of clusters.
+package kubeconfig
 
 import (
 	"context"
 	"encoding/base64"
 	"fmt"
+	"io"
 	"net/http"
-	"net/url"
 	"os"
 
 	"github.com/openshift/assisted-service/models"
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
 
+	"landfall/appliance/command/action"
+	"landfall/appliance/command/outcome"
+	"landfall/appliance/command/remote"
 	"landfall/web/console"
 )
 
-func newKubeconfig() *cobra.Command {
+// New returns the command that writes kubeconfigs.
+func New() *cobra.Command {
 	var cluster, file string
-	appliance := newClient()
+	appliance := action.New()
 	cmd := &cobra.Command{
 		Use:   "kubeconfig",
 		Short: "Write the kubeconfig of an installed cluster, or of the appliance's own Kubernetes API",
@@ -28,7 +33,7 @@ func newKubeconfig() *cobra.Command {
 			"landfall kubeconfig -o site.kubeconfig && kubectl --kubeconfig site.kubeconfig apply -f site/",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			text, err := appliance.kubeconfig(cmd.Context(), cluster)
+			text, err := read(cmd.Context(), &appliance.Client, cluster)
 			if err != nil {
 				return err
 			}
@@ -42,59 +47,60 @@ func newKubeconfig() *cobra.Command {
 			return nil
 		},
 	}
-	appliance.addFlag(cmd.Flags())
+	appliance.AddFlags(cmd.Flags())
 	cmd.Flags().StringVar(&cluster, "cluster", "",
 		"ID or name of the installed cluster; default: the appliance itself")
 	cmd.Flags().StringVarP(&file, "output", "o", "", "file to write; default: standard output")
 	return cmd
 }
 
-// kubeconfig returns the kubeconfig of an installed cluster, or for "" the kubeconfig of the
+// read returns the kubeconfig of an installed cluster, or for "" the kubeconfig of the
 // appliance's Kubernetes API.
-func (c *client) kubeconfig(ctx context.Context, cluster string) ([]byte, error) {
+func read(ctx context.Context, c *remote.Client, cluster string) ([]byte, error) {
 	if cluster == "" {
 		var at console.KubernetesAPI
-		if err := c.call(ctx, http.MethodGet, console.KubernetesRoute, nil, &at); err != nil {
+		if err := c.Call(ctx, http.MethodGet, console.KubernetesRoute, nil, &at); err != nil {
 			return nil, err
 		}
 		return kubeconfigFor(at)
 	}
-	if err := c.resolve(ctx, &cluster); err != nil {
+	if err := c.Resolve(ctx, &cluster); err != nil {
 		return nil, err
 	}
 	var text []byte
-	return text, c.call(ctx, http.MethodGet, apiPath+"/clusters/"+url.PathEscape(cluster)+
+	return text, c.Call(ctx, http.MethodGet, remote.ClusterPath(cluster)+
 		"/downloads/credentials?file_name=kubeconfig", nil, &text)
 }
 
-func newCredentials() *cobra.Command {
+// NewCredentials returns the command that shows the credentials of a cluster.
+func NewCredentials() *cobra.Command {
 	var cluster string
-	var asJSON bool
-	appliance := newClient()
+	appliance := action.New()
 	cmd := &cobra.Command{
 		Use:   "credentials --cluster ID",
 		Short: "Show the URL of an installed cluster's console and the administrator's password",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := appliance.resolveOne(cmd.Context(), &cluster); err != nil {
+			if cluster == "" {
+				return outcome.Usagef("--cluster is missing; landfall cluster list lists all clusters")
+			}
+			if err := appliance.Resolve(cmd.Context(), &cluster); err != nil {
 				return err
 			}
 			var found models.Credentials
-			if err := appliance.call(cmd.Context(), http.MethodGet, apiPath+"/clusters/"+url.PathEscape(cluster)+
-				"/credentials", nil, &found); err != nil {
+			if err := appliance.Call(cmd.Context(), http.MethodGet, remote.ClusterPath(cluster)+"/credentials", nil,
+				&found); err != nil {
 				return err
 			}
-			if asJSON {
-				return writeJSON(cmd.OutOrStdout(), &found)
-			}
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "console   %s\nuser      %s\npassword  %s\n", found.ConsoleURL,
-				found.Username, found.Password)
-			return err
+			return appliance.Format.Document(cmd.OutOrStdout(), "cluster", cluster, &found, func(out io.Writer) error {
+				_, err := fmt.Fprintf(out, "console   %s\nuser      %s\npassword  %s\n", found.ConsoleURL,
+					found.Username, found.Password)
+				return err
+			})
 		},
 	}
-	appliance.addFlag(cmd.Flags())
+	appliance.Formerly(cmd)
 	cmd.Flags().StringVar(&cluster, "cluster", "", "ID or name of the cluster")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write the JSON of the API")
 	return cmd
 }
 

@@ -1,4 +1,5 @@
-package command
+// Package iso has the commands on live ISOs: those of an appliance, and files.
+package iso
 
 import (
 	"context"
@@ -7,7 +8,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func newISO() *cobra.Command {
+// New returns the command.
+func New() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "iso",
 		Short: "Manage the live ISOs of an appliance, and build or inspect ISO files",
@@ -15,8 +17,8 @@ func newISO() *cobra.Command {
 			"from which it makes discovery\nimages. The commands build, inspect, extract and diff work on files and " +
 			"need no appliance; - is standard input or output.",
 	}
-	group(cmd, newISOList(), newISOImport(), newISOVerify(), newISORemove(), newISOBuild(), newISOInspect(),
-		newISOExtract(), newISODiff())
+	cmd.AddCommand(newList(), newImport(), newVerify(), newRemove(), newBuild(), newInspect(),
+		newExtract(), newDiff())
 	return cmd
 }
 

@@ -1,4 +1,5 @@
-package command
+// Package rehearse has the command that rehearses the installation of a cluster.
+package rehearse
 
 import (
 	"context"
@@ -12,17 +13,23 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"landfall/appliance/command/action"
+	"landfall/appliance/command/outcome"
+	"landfall/appliance/command/remote"
 	"landfall/appliance/rehearsal"
 	"landfall/web/console"
 )
 
+// askAgain is the time between two requests for the progress.
+const askAgain = 200 * time.Millisecond
+
 // errRehearsal is the error of a failed rehearsal. The report contains the cause.
 var errRehearsal = errors.New("the rehearsal failed: see the failed steps above")
 
-func newRehearse() *cobra.Command {
-	appliance := newClient()
+// New returns the command.
+func New() *cobra.Command {
+	appliance := action.New()
 	var cluster string
-	var asJSON bool
 	var request rehearsal.Request
 	cmd := &cobra.Command{
 		Use:   "rehearse --cluster ID",
@@ -35,45 +42,44 @@ func newRehearse() *cobra.Command {
 			"from\nthe flags. The command prints a report. The exit code is 1 if a step failed.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := appliance.resolveOne(cmd.Context(), &cluster); err != nil {
+			if cluster == "" {
+				return outcome.Usagef("--cluster is missing; landfall cluster list lists all clusters")
+			}
+			if err := appliance.Resolve(cmd.Context(), &cluster); err != nil {
 				return err
 			}
-			report, err := appliance.rehearse(cmd.Context(), cluster, request, cmd.ErrOrStderr())
+			report, err := run(cmd.Context(), &appliance.Client, cluster, request, cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
-			if asJSON {
-				err = writeJSON(cmd.OutOrStdout(), report)
-			} else {
-				err = writeRehearsal(cmd.OutOrStdout(), report)
-			}
+			write := func(out io.Writer) error { return writeRehearsal(out, report) }
+			err = appliance.Format.Document(cmd.OutOrStdout(), "rehearsal", report.ID, report, write)
 			if err == nil && !report.Passed {
 				err = errRehearsal
 			}
 			return err
 		},
 	}
-	appliance.addFlag(cmd.Flags())
+	appliance.Formerly(cmd)
 	flags := cmd.Flags()
 	flags.StringVar(&cluster, "cluster", "", "ID or name of the cluster")
 	flags.IntVar(&request.ControlPlanes, "control-planes", 0,
 		"number of control-plane hosts, if no hosts are registered")
 	flags.IntVar(&request.Workers, "workers", 0, "number of workers, if no hosts are registered")
 	flags.IntVar(&request.Arbiters, "arbiters", 0, "number of arbiters, if no hosts are registered")
-	flags.BoolVar(&asJSON, "json", false, "write JSON")
 	return cmd
 }
 
-// rehearse starts a rehearsal, prints its progress and waits for its end.
-func (c *client) rehearse(ctx context.Context, cluster string, request rehearsal.Request,
+// run starts a rehearsal, prints its progress and waits for its end.
+func run(ctx context.Context, c *remote.Client, cluster string, request rehearsal.Request,
 	errOut io.Writer) (*rehearsal.Rehearsal, error) {
 	path := console.BasePath + "/clusters/" + url.PathEscape(cluster) + "/rehearsals"
 	report := new(rehearsal.Rehearsal)
-	if err := c.call(ctx, http.MethodPost, path, request, report); err != nil {
+	if err := c.Call(ctx, http.MethodPost, path, request, report); err != nil {
 		return nil, err
 	}
 	doing := ""
-	ticker := time.NewTicker(pollInterval)
+	ticker := time.NewTicker(askAgain)
 	defer ticker.Stop()
 	for report.State == "running" {
 		if report.Doing != doing && report.Doing != "" {
@@ -87,7 +93,7 @@ func (c *client) rehearse(ctx context.Context, cluster string, request rehearsal
 		}
 		id := report.ID
 		report = new(rehearsal.Rehearsal)
-		if err := c.call(ctx, http.MethodGet, path+"/"+id, nil, report); err != nil {
+		if err := c.Call(ctx, http.MethodGet, path+"/"+id, nil, report); err != nil {
 			return nil, err
 		}
 	}

@@ -1,10 +1,12 @@
-package command
+// Package manifests has the commands that apply, import and export Kubernetes manifests.
+package manifests
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"landfall/appliance/command/mirror"
 	"net/http"
 	"net/url"
 	"slices"
@@ -13,6 +15,7 @@ import (
 	"github.com/jonboulle/clockwork"
 	"github.com/spf13/cobra"
 
+	"landfall/appliance/command/action"
 	"landfall/appliance/command/outcome"
 	"landfall/appliance/doctor"
 	"landfall/appliance/kube/apply"
@@ -22,7 +25,7 @@ import (
 
 // manifests holds the options of landfall apply and landfall delete.
 type manifests struct {
-	appliance *client
+	appliance *action.Action
 	token     string // of --token
 	server    *apply.Server
 	sources   apply.Sources
@@ -42,7 +45,7 @@ func (m *manifests) addFlags(cmd *cobra.Command) {
 }
 
 func (m *manifests) addServerFlags(cmd *cobra.Command) {
-	m.appliance.addFlag(cmd.Flags())
+	m.appliance.AddFlags(cmd.Flags())
 	cmd.Flags().StringVar(&m.token, "token", "", "bearer token; default: LANDFALL_TOKEN, or that of landfall login")
 }
 
@@ -61,7 +64,7 @@ func (m *manifests) connect() error {
 func (m *manifests) read(cmd *cobra.Command) ([]*apply.Object, error) {
 	m.out, m.errOut, m.sources.Stdin = cmd.OutOrStdout(), cmd.ErrOrStderr(), cmd.InOrStdin()
 	if len(m.sources.Paths) == 0 {
-		return nil, usage("-f is missing")
+		return nil, outcome.Usagef("-f is missing")
 	}
 	if err := m.connect(); err != nil {
 		return nil, err
@@ -116,8 +119,9 @@ func (m *manifests) print(rejected *int) func(apply.Result) {
 	}
 }
 
-func newApply() *cobra.Command {
-	m := &manifests{appliance: newClient()}
+// NewApply returns the command.
+func NewApply() *cobra.Command {
+	m := &manifests{appliance: action.New()}
 	var wait, printed bool
 	cmd := &cobra.Command{
 		Use:   "apply -f DIR|FILE|-",
@@ -232,18 +236,17 @@ func (m *manifests) images(ctx context.Context, cluster apply.PlannedCluster,
 	*proven = append(*proven, cluster)
 	proof := new(site.Proof)
 	request := site.ProofRequest{Release: cluster.Release, PullSecret: cluster.PullSecret}
-	if err := m.appliance.call(ctx, http.MethodPost, console.MirrorProofsRoute, request, proof); err != nil {
+	if err := m.appliance.Call(ctx, http.MethodPost, console.MirrorProofsRoute, request, proof); err != nil {
 		return 0, fmt.Errorf("check the images of %s: %w", cluster.Release, err)
 	}
-	follower := &mirrorProve{appliance: m.appliance, errOut: m.errOut}
-	if err := follower.follow(ctx, proof); err != nil {
+	if err := mirror.Follow(ctx, &m.appliance.Client, proof, m.errOut); err != nil {
 		return 0, err
 	}
 	if proof.State == site.ProofFailed {
 		fmt.Fprintf(m.errOut, "landfall: %s: images: %s\n", cluster.Source, proof.Message)
 		return 1, nil
 	}
-	if err := writeProof(m.out, proof); err != nil || proof.Complete {
+	if err := mirror.Write(m.out, proof); err != nil || proof.Complete {
 		return 0, err
 	}
 	return proof.Gaps, nil
@@ -260,7 +263,7 @@ func (m *manifests) names(ctx context.Context, cluster apply.PlannedCluster) (in
 		query.Set("names_needed", "true")
 	}
 	var report doctor.Report
-	if err := m.appliance.call(ctx, http.MethodGet, console.DoctorRoute+"?"+query.Encode(), nil, &report); err != nil {
+	if err := m.appliance.Call(ctx, http.MethodGet, console.DoctorRoute+"?"+query.Encode(), nil, &report); err != nil {
 		return 0, fmt.Errorf("check the DNS names of %s: %w", cluster.Name, err)
 	}
 	missing := 0
@@ -278,8 +281,9 @@ func (m *manifests) names(ctx context.Context, cluster apply.PlannedCluster) (in
 	return missing, nil
 }
 
-func newDelete() *cobra.Command {
-	m := &manifests{appliance: newClient()}
+// NewDelete returns the command.
+func NewDelete() *cobra.Command {
+	m := &manifests{appliance: action.New()}
 	var wait bool
 	cmd := &cobra.Command{
 		Use:   "delete -f DIR|FILE|-",

@@ -1,4 +1,4 @@
-package command
+package state
 
 import (
 	"cmp"
@@ -10,32 +10,31 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"landfall/appliance/command/remote"
+	"landfall/appliance/command/action"
 	"landfall/appliance/doctor"
 	"landfall/web/console"
 )
 
-func newStatus() *cobra.Command {
-	var asJSON bool
-	appliance := newClient()
+// NewStatus returns the command that shows the state of an appliance.
+func NewStatus() *cobra.Command {
+	appliance := action.New()
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show the state of a running appliance",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var status console.Status
-			if err := appliance.call(cmd.Context(), http.MethodGet, console.BasePath+"/status", nil,
+			if err := appliance.Call(cmd.Context(), http.MethodGet, console.BasePath+"/status", nil,
 				&status); err != nil {
 				return err
 			}
-			if asJSON {
-				return writeJSON(cmd.OutOrStdout(), status)
+			if !appliance.Format.Tabular() {
+				return appliance.Format.Document(cmd.OutOrStdout(), "appliance", "site", status, nil)
 			}
 			return writeStatus(cmd.OutOrStdout(), &status)
 		},
 	}
-	appliance.addFlag(cmd.Flags())
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	appliance.Formerly(cmd)
 	return cmd
 }
 
@@ -74,5 +73,3 @@ func writeStatus(out io.Writer, status *console.Status) error {
 	}
 	return table.Flush()
 }
-
-func writeJSON(out io.Writer, value any) error { return remote.WriteJSON(out, value) }

@@ -1,4 +1,4 @@
-package command
+package iso
 
 import (
 	"crypto/sha256"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"landfall/appliance/command/outcome"
 	"landfall/appliance/command/output"
 	"landfall/ignition"
 	"landfall/isogen"
@@ -25,7 +26,7 @@ type isoBuild struct {
 	configImage, awaitConfigImage           bool
 }
 
-func newISOBuild() *cobra.Command {
+func newBuild() *cobra.Command {
 	o := &isoBuild{}
 	cmd := &cobra.Command{
 		Use:   "build --base FILE --ignition FILE -o FILE|-",
@@ -69,16 +70,17 @@ func (o *isoBuild) check() error {
 	edits := len(o.append) + len(o.remove) + len(o.replace)
 	switch {
 	case o.configImage && (o.base != "" || o.awaitConfigImage || o.minimal || edits > 0):
-		return usage("--config-image builds an image with only a config: omit --base, --minimal, " +
+		return outcome.Usagef("--config-image builds an image with only a config: omit --base, --minimal, " +
 			"--await-config-image and kernel arguments")
 	case o.awaitConfigImage && (o.ignition != "" || o.network != "" || o.minimal):
-		return usage("--await-config-image reads its config from another drive: omit --ignition, --network and " +
-			"--minimal")
+		return outcome.Usagef("--await-config-image reads its config from another drive: omit --ignition, --network " +
+			"and --minimal")
 	case o.base == "" && !o.configImage || o.ignition == "" && !o.awaitConfigImage || o.out == "":
-		return usage("--base (a live ISO), --ignition (a config) and -o (a file, or - for a pipe) are required")
+		return outcome.Usagef("--base (a live ISO), --ignition (a config) and -o (a file, or - for a pipe) " +
+			"are required")
 	case o.minimal != (o.rootfsURL != ""):
-		return usage("--minimal requires --rootfs-url and vice versa: a minimal image downloads its root file system " +
-			"from this URL")
+		return outcome.Usagef("--minimal requires --rootfs-url and vice versa: a minimal image downloads its root " +
+			"file system from this URL")
 	}
 	return nil
 }
@@ -119,7 +121,7 @@ func (o *isoBuild) refuseBaseAsOutput() error {
 		return fmt.Errorf("open the live ISO: %w", err)
 	}
 	if out, err := os.Stat(o.out); err == nil && os.SameFile(base, out) {
-		return usage("-o names the base live ISO; name another file")
+		return outcome.Usagef("-o names the base live ISO; name another file")
 	}
 	return nil
 }

@@ -1,4 +1,5 @@
-package command
+// Package ams has the commands on the updates for OpenShift Cluster Manager (AMS).
+package ams
 
 import (
 	"fmt"
@@ -13,29 +14,30 @@ import (
 	"github.com/spf13/cobra"
 
 	"landfall/appliance/ams"
+	"landfall/appliance/command/action"
 	"landfall/appliance/command/outcome"
 	"landfall/web/console"
 )
 
-func newAMS() *cobra.Command {
+// New returns the command. version is that of the program, for the User-Agent.
+func New(version string) *cobra.Command {
 	cmd := &cobra.Command{Use: "ams",
 		Short: "Show and control the updates about clusters for OpenShift Cluster Manager (AMS)"}
-	group(cmd, newAMSStatus(), newAMSPlan(), newAMSToken(), newAMSExport(), newAMSPush(), newAMSImport(),
-		newAMSRevoke(), newAMSLogin(), newAMSLogout(), newAMSConnect(),
-		newAMSClusterAction("retry", "Send a cluster's updates to AMS again after an error"),
-		newAMSClusterAction("create-again", "Create a cluster's subscription again after it was removed from AMS"),
-		newAMSEdit(),
-		newAMSClusterAction("leave", "Stop updating a cluster's subscription in AMS"),
-		newAMSAction("accept", "Confirm a changed organization of the credentials, or a move of the appliance to "+
+	cmd.AddCommand(newStatus(), newPlan(), newToken(), newExport(), newPush(version), newImport(),
+		newRevoke(), newLogin(), newLogout(), newConnect(),
+		newClusterAction("retry", "Send a cluster's updates to AMS again after an error"),
+		newClusterAction("create-again", "Create a cluster's subscription again after it was removed from AMS"),
+		newEdit(),
+		newClusterAction("leave", "Stop updating a cluster's subscription in AMS"),
+		newAction("accept", "Confirm a changed organization of the credentials, or a move of the appliance to "+
 			"another machine"),
-		newAMSAction("reverify",
+		newAction("reverify",
 			"After a restored backup: compare with AMS before subscriptions are created or overwritten"))
 	return cmd
 }
 
-func newAMSStatus() *cobra.Command {
-	var asJSON bool
-	appliance := newClient()
+func newStatus() *cobra.Command {
+	appliance := action.New()
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show what AMS has confirmed, what is queued and why, and what needs attention",
@@ -45,12 +47,14 @@ func newAMSStatus() *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var status ams.Status
-			if err := appliance.call(cmd.Context(), http.MethodGet, console.AMSPath, nil, &status); err != nil {
+			if err := appliance.Call(cmd.Context(), http.MethodGet, console.AMSPath, nil, &status); err != nil {
 				return err
 			}
 			write := writeAMSStatus
-			if asJSON {
-				write = func(out io.Writer, status *ams.Status) error { return writeJSON(out, status) }
+			if !appliance.Format.Tabular() {
+				write = func(out io.Writer, status *ams.Status) error {
+					return appliance.Format.Document(out, "ams", "site", status, nil)
+				}
 			}
 			if err := write(cmd.OutOrStdout(), &status); err != nil {
 				return err
@@ -64,8 +68,7 @@ func newAMSStatus() *cobra.Command {
 			return nil
 		},
 	}
-	appliance.addFlag(cmd.Flags())
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	appliance.Formerly(cmd)
 	return cmd
 }
 
@@ -117,9 +120,9 @@ func formatTime(at time.Time) string {
 	return at.UTC().Format("2006-01-02 15:04:05Z")
 }
 
-func newAMSLogin() *cobra.Command {
+func newLogin() *cobra.Command {
 	var tokenFile, clientID, secretFile string
-	appliance := newClient()
+	appliance := action.New()
 	cmd := &cobra.Command{
 		Use:   "login",
 		Short: "Give the appliance credentials for AMS",
@@ -137,12 +140,13 @@ func newAMSLogin() *cobra.Command {
 			case clientID == "" && secretFile == "":
 				secret.OfflineToken, err = readLine(tokenFile, cmd.InOrStdin())
 			default:
-				return usage("give --client-id and --client-secret-file together, or --offline-token-file alone")
+				return outcome.Usagef("give --client-id and --client-secret-file together, or --offline-token-file " +
+					"alone")
 			}
 			if err != nil {
 				return err
 			}
-			if err := appliance.call(cmd.Context(), http.MethodPost, console.AMSPath+"/credentials",
+			if err := appliance.Call(cmd.Context(), http.MethodPost, console.AMSPath+"/credentials",
 				secret, nil); err != nil {
 				return err
 			}
@@ -150,7 +154,7 @@ func newAMSLogin() *cobra.Command {
 			return nil
 		},
 	}
-	appliance.addFlag(cmd.Flags())
+	appliance.AddFlags(cmd.Flags())
 	cmd.Flags().StringVar(&tokenFile, "offline-token-file", "-", "file with an offline token; - is standard input")
 	cmd.Flags().StringVar(&clientID, "client-id", "", "name of a service account")
 	cmd.Flags().StringVar(&secretFile, "client-secret-file", "",
@@ -176,82 +180,82 @@ func readLine(file string, in io.Reader) (string, error) {
 	return secret, nil
 }
 
-func newAMSLogout() *cobra.Command {
-	appliance := newClient()
+func newLogout() *cobra.Command {
+	appliance := action.New()
 	cmd := &cobra.Command{
 		Use:   "logout",
 		Short: "Remove the appliance's credentials for AMS",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return appliance.call(cmd.Context(), http.MethodDelete, console.AMSPath+"/credentials", nil, nil)
+			return appliance.Call(cmd.Context(), http.MethodDelete, console.AMSPath+"/credentials", nil, nil)
 		},
 	}
-	appliance.addFlag(cmd.Flags())
+	appliance.AddFlags(cmd.Flags())
 	return cmd
 }
 
-func newAMSConnect() *cobra.Command {
+func newConnect() *cobra.Command {
 	var minutes int
-	appliance := newClient()
+	appliance := action.New()
 	cmd := &cobra.Command{
 		Use:   "connect",
 		Short: "Send all queued updates now; if connections are manual, allow them for some minutes",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return appliance.call(cmd.Context(), http.MethodPost, console.AMSPath+"/connect",
+			return appliance.Call(cmd.Context(), http.MethodPost, console.AMSPath+"/connect",
 				console.AMSConnect{Minutes: minutes}, nil)
 		},
 	}
-	appliance.addFlag(cmd.Flags())
+	appliance.AddFlags(cmd.Flags())
 	cmd.Flags().IntVar(&minutes, "minutes", 10, "time in minutes, 1 to 1440")
 	return cmd
 }
 
-func newAMSClusterAction(name, short string) *cobra.Command {
-	appliance := newClient()
+func newClusterAction(name, short string) *cobra.Command {
+	appliance := action.New()
 	cmd := &cobra.Command{
 		Use:   name + " CLUSTER",
 		Short: short,
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, arguments []string) error {
 			by := os.Getenv("USER")
-			return appliance.call(cmd.Context(), http.MethodPost, console.AMSPath+"/clusters/"+
+			return appliance.Call(cmd.Context(), http.MethodPost, console.AMSPath+"/clusters/"+
 				url.PathEscape(arguments[0])+"/"+name, console.AMSOrder{By: by}, nil)
 		},
 	}
-	appliance.addFlag(cmd.Flags())
+	appliance.AddFlags(cmd.Flags())
 	return cmd
 }
 
-func newAMSEdit() *cobra.Command {
+func newEdit() *cobra.Command {
 	edit := console.AMSEdit{}
-	appliance := newClient()
+	appliance := action.New()
 	cmd := &cobra.Command{
 		Use:   "edit CLUSTER",
 		Short: "Send another name or console URL of a cluster to AMS; without values, send the cluster's own again",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, arguments []string) error {
 			edit.By = os.Getenv("USER")
-			return appliance.call(cmd.Context(), http.MethodPost, console.AMSPath+"/clusters/"+
+			return appliance.Call(cmd.Context(), http.MethodPost, console.AMSPath+"/clusters/"+
 				url.PathEscape(arguments[0])+"/edit", edit, nil)
 		},
 	}
-	appliance.addFlag(cmd.Flags())
+	appliance.AddFlags(cmd.Flags())
 	cmd.Flags().StringVar(&edit.DisplayName, "name", "", "name to show in OpenShift Cluster Manager")
 	cmd.Flags().StringVar(&edit.ConsoleURL, "console-url", "", "URL of the cluster's console")
 	return cmd
 }
 
-func newAMSAction(name, short string) *cobra.Command {
-	appliance := newClient()
+func newAction(name, short string) *cobra.Command {
+	appliance := action.New()
 	cmd := &cobra.Command{
 		Use:   name,
 		Short: short,
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return appliance.call(cmd.Context(), http.MethodPost, console.AMSPath+"/"+name, nil, nil)
+			return appliance.Call(cmd.Context(), http.MethodPost, console.AMSPath+"/"+name, nil, nil)
 		},
 	}
-	appliance.addFlag(cmd.Flags())
+	appliance.AddFlags(cmd.Flags())
 	return cmd
 }

@@ -1,4 +1,5 @@
-package command
+// Package journal has the commands on the journals of clusters.
+package journal
 
 import (
 	"context"
@@ -19,29 +20,33 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"landfall/appliance/command/action"
+	"landfall/appliance/command/outcome"
 	"landfall/appliance/engine"
 	"landfall/appliance/journal"
 	"landfall/store"
 	"landfall/web/console"
 )
 
-func newJournal() *cobra.Command {
+// New returns the command. version is that of the program, for the journal.
+func New(version string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "journal",
 		Short: "Export a cluster's journal, and replay it on another machine",
 	}
-	group(cmd, newJournalExport(), newJournalReplay())
+	cmd.AddCommand(newExport(version), newReplay())
 	return cmd
 }
 
 // journalExport holds the options of landfall journal export.
 type journalExport struct {
-	appliance              *client
+	appliance              *action.Action
 	cluster, file, dataDir string
+	version                string // of the program
 }
 
-func newJournalExport() *cobra.Command {
-	o := &journalExport{appliance: newClient()}
+func newExport(version string) *cobra.Command {
+	o := &journalExport{appliance: action.New(), version: version}
 	cmd := &cobra.Command{
 		Use:   "export --cluster ID|NAME",
 		Short: "Write the journal of a cluster to a signed file without secrets",
@@ -52,15 +57,15 @@ func newJournalExport() *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.cluster == "" {
-				return usage("--cluster is missing; landfall cluster list lists all clusters")
+				return outcome.Usagef("--cluster is missing; landfall cluster list lists all clusters")
 			}
 			if o.dataDir != "" && cmd.Flags().Changed("url") {
-				return usage("give either --data-dir (a stopped appliance) or --url")
+				return outcome.Usagef("give either --data-dir (a stopped appliance) or --url")
 			}
 			return o.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
-	o.appliance.addFlag(cmd.Flags())
+	o.appliance.AddFlags(cmd.Flags())
 	flags := cmd.Flags()
 	flags.StringVar(&o.cluster, "cluster", "", "ID or name of the cluster")
 	flags.StringVarP(&o.file, "output", "o", "",
@@ -86,7 +91,7 @@ func (o *journalExport) run(ctx context.Context, out, errOut io.Writer) error {
 	if o.dataDir == "" {
 		return o.fetch(ctx, save)
 	}
-	err := journal.FromDirectory(ctx, o.dataDir, engine.JournalLayout(), o.cluster, Version(), save)
+	err := journal.FromDirectory(ctx, o.dataDir, engine.JournalLayout(), o.cluster, o.version, save)
 	if held, ok := errors.AsType[*store.HeldError](err); ok {
 		return fmt.Errorf("%w; omit --data-dir to use the running appliance", held)
 	}
@@ -98,7 +103,7 @@ func (o *journalExport) run(ctx context.Context, out, errOut io.Writer) error {
 
 // fetch downloads the journal from the running appliance.
 func (o *journalExport) fetch(ctx context.Context, save func(string, func(io.Writer) error) error) error {
-	if err := o.appliance.resolve(ctx, &o.cluster); err != nil {
+	if err := o.appliance.Resolve(ctx, &o.cluster); err != nil {
 		return err
 	}
 	path := console.BasePath + "/clusters/" + url.PathEscape(o.cluster) + "/journal"
@@ -153,7 +158,7 @@ type journalReplay struct {
 	at            time.Time
 }
 
-func newJournalReplay() *cobra.Command {
+func newReplay() *cobra.Command {
 	o := &journalReplay{}
 	cmd := &cobra.Command{
 		Use:   "replay FILE",
@@ -189,7 +194,8 @@ func (o *journalReplay) readUntil() error {
 		return nil
 	}
 	if o.at, err = time.Parse(time.RFC3339, o.until); err != nil {
-		return usage("--until %s is neither the number of a step nor a time such as 2026-03-01T12:00:00Z", o.until)
+		return outcome.Usagef("--until %s is neither the number of a step nor a time such as 2026-03-01T12:00:00Z",
+			o.until)
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-package command
+package ams
 
 import (
 	"fmt"
@@ -9,12 +9,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"landfall/appliance/ams"
+	"landfall/appliance/command/action"
 	"landfall/web/console"
 )
 
-func newAMSPlan() *cobra.Command {
-	var asJSON bool
-	appliance := newClient()
+func newPlan() *cobra.Command {
+	appliance := action.New()
 	cmd := &cobra.Command{
 		Use:   "plan [FILE]",
 		Short: "Show the planned updates of the appliance or of a courier's file; nothing is sent",
@@ -25,22 +25,21 @@ func newAMSPlan() *cobra.Command {
 			var plans []ams.Planned
 			var err error
 			if len(arguments) == 0 {
-				err = appliance.call(cmd.Context(), http.MethodGet, console.AMSPath+"/plan", nil, &plans)
+				err = appliance.Call(cmd.Context(), http.MethodGet, console.AMSPath+"/plan", nil, &plans)
 			} else {
 				plans, err = planOfFile(cmd, arguments[0])
 			}
 			if err != nil {
 				return err
 			}
-			if asJSON {
-				return writeJSON(cmd.OutOrStdout(), plans)
+			if !appliance.Format.Tabular() {
+				return appliance.Format.Document(cmd.OutOrStdout(), "plan", "site", plans, nil)
 			}
 			writePlans(cmd.OutOrStdout(), plans)
 			return nil
 		},
 	}
-	appliance.addFlag(cmd.Flags())
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	appliance.Formerly(cmd)
 	return cmd
 }
 

@@ -1,4 +1,4 @@
-package command
+package mirror
 
 import (
 	"context"
@@ -12,24 +12,28 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"landfall/appliance/command/action"
 	"landfall/appliance/command/outcome"
 	"landfall/appliance/command/output"
+	"landfall/appliance/command/remote"
 	"landfall/appliance/mirror/site"
 	"landfall/web/console"
 )
 
-// mirrorProve holds the options of landfall mirror prove.
-type mirrorProve struct {
-	appliance    *client
+// askAgain is the time between two requests for the progress of a check.
+const askAgain = 300 * time.Millisecond
+
+// proving holds the options of landfall mirror prove.
+type proving struct {
+	appliance    *action.Action
 	wanted       site.ProofRequest
 	secret       string
 	list, format string
-	asJSON       bool
 	errOut       io.Writer
 }
 
-func newMirrorProve() *cobra.Command {
-	o := &mirrorProve{appliance: newClient()}
+func newProve() *cobra.Command {
+	o := &proving{appliance: action.New()}
 	cmd := &cobra.Command{
 		Use:   "prove (--release VERSION|PULLSPEC | --cluster ID)",
 		Short: "Check the mirror for all images of an installation",
@@ -41,15 +45,15 @@ func newMirrorProve() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.errOut = cmd.ErrOrStderr()
 			if (o.wanted.Release == "") == (o.wanted.ClusterID == "") {
-				return usage("give either --release or --cluster")
+				return outcome.Usagef("give either --release or --cluster")
 			}
-			if err := o.appliance.resolve(cmd.Context(), &o.wanted.ClusterID); err != nil {
+			if err := o.appliance.Resolve(cmd.Context(), &o.wanted.ClusterID); err != nil {
 				return err
 			}
 			return o.run(cmd.Context(), cmd.OutOrStdout())
 		},
 	}
-	o.appliance.addFlag(cmd.Flags())
+	o.appliance.Formerly(cmd)
 	flags := cmd.Flags()
 	flags.StringVar(&o.wanted.Release, "release", "", "version of a release of the site, or pull spec of a release")
 	flags.StringVar(&o.wanted.Architecture, "arch", "", "architecture of the hosts; default: the release's")
@@ -62,11 +66,10 @@ func newMirrorProve() *cobra.Command {
 	flags.BoolVar(&o.wanted.Fresh, "fresh", false, "ignore recent results")
 	flags.StringVar(&o.list, "list", "", "file for the list of missing images")
 	flags.StringVar(&o.format, "format", "text", "format of the list: text, imageset (for oc-mirror), csv")
-	flags.BoolVar(&o.asJSON, "json", false, "write JSON")
 	return cmd
 }
 
-func (o *mirrorProve) run(ctx context.Context, out io.Writer) error {
+func (o *proving) run(ctx context.Context, out io.Writer) error {
 	if o.secret != "" {
 		secret, err := os.ReadFile(o.secret)
 		if err != nil {
@@ -75,20 +78,20 @@ func (o *mirrorProve) run(ctx context.Context, out io.Writer) error {
 		o.wanted.PullSecret = string(secret)
 	}
 	proof := new(site.Proof)
-	if err := o.appliance.call(ctx, http.MethodPost, console.MirrorProofsRoute, o.wanted, proof); err != nil {
+	if err := o.appliance.Call(ctx, http.MethodPost, console.MirrorProofsRoute, o.wanted, proof); err != nil {
 		return err
 	}
-	if err := o.follow(ctx, proof); err != nil {
+	if err := Follow(ctx, &o.appliance.Client, proof, o.errOut); err != nil {
 		return err
 	}
 	if proof.State == site.ProofFailed {
 		return errors.New(proof.Message)
 	}
-	if o.asJSON {
-		if err := writeJSON(out, proof); err != nil {
+	if !o.appliance.Format.Tabular() {
+		if err := o.appliance.Format.Document(out, "proof", proof.ID, proof, nil); err != nil {
 			return err
 		}
-	} else if err := writeProof(out, proof); err != nil {
+	} else if err := Write(out, proof); err != nil {
 		return err
 	}
 	if proof.Complete {
@@ -102,17 +105,17 @@ func (o *mirrorProve) run(ctx context.Context, out io.Writer) error {
 	return &outcome.CodeError{Code: outcome.Failure}
 }
 
-func (o *mirrorProve) follow(ctx context.Context, proof *site.Proof) error {
-	bar := output.NewMeter(o.errOut, "checking the mirror", 0)
+// Follow shows the progress of a check on errOut until it ends.
+func Follow(ctx context.Context, appliance *remote.Client, proof *site.Proof, errOut io.Writer) error {
+	bar := output.NewMeter(errOut, "checking the mirror", 0)
 	defer bar.End()
 	for proof.State == site.ProofRunning {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(imagePollInterval):
+		case <-time.After(askAgain):
 		}
-		if err := o.appliance.call(ctx, http.MethodGet, console.MirrorProofsRoute+"/"+proof.ID, nil,
-			proof); err != nil {
+		if err := appliance.Call(ctx, http.MethodGet, console.MirrorProofsRoute+"/"+proof.ID, nil, proof); err != nil {
 			return err
 		}
 		if proof.BytesTotal > 0 {
@@ -124,9 +127,9 @@ func (o *mirrorProve) follow(ctx context.Context, proof *site.Proof) error {
 	return nil
 }
 
-func (o *mirrorProve) writeList(ctx context.Context, id string) error {
+func (o *proving) writeList(ctx context.Context, id string) error {
 	var list []byte
-	if err := o.appliance.call(ctx, http.MethodGet, console.MirrorProofsRoute+"/"+id+"/list?format="+
+	if err := o.appliance.Call(ctx, http.MethodGet, console.MirrorProofsRoute+"/"+id+"/list?format="+
 		url.QueryEscape(o.format), nil, &list); err != nil {
 		return err
 	}
@@ -138,7 +141,8 @@ func (o *mirrorProve) writeList(ctx context.Context, id string) error {
 	return nil
 }
 
-func writeProof(out io.Writer, proof *site.Proof) error {
+// Write writes the result of a check for people.
+func Write(out io.Writer, proof *site.Proof) error {
 	report := proof.Report
 	if report == nil {
 		return nil
@@ -172,8 +176,8 @@ func writeProof(out io.Writer, proof *site.Proof) error {
 	return errors.Join(errs...)
 }
 
-func newMirrorAcceptGaps() *cobra.Command {
-	appliance := newClient()
+func newAcceptGaps() *cobra.Command {
+	appliance := action.New()
 	var cluster string
 	var revoke bool
 	cmd := &cobra.Command{
@@ -182,16 +186,16 @@ func newMirrorAcceptGaps() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if cluster == "" {
-				return usage("give --cluster")
+				return outcome.Usagef("give --cluster")
 			}
-			if err := appliance.resolve(cmd.Context(), &cluster); err != nil {
+			if err := appliance.Resolve(cmd.Context(), &cluster); err != nil {
 				return err
 			}
-			return appliance.call(cmd.Context(), http.MethodPut, console.BasePath+"/clusters/"+url.PathEscape(cluster)+
+			return appliance.Call(cmd.Context(), http.MethodPut, console.BasePath+"/clusters/"+url.PathEscape(cluster)+
 				"/mirror-gaps", map[string]bool{"accept": !revoke}, nil)
 		},
 	}
-	appliance.addFlag(cmd.Flags())
+	appliance.AddFlags(cmd.Flags())
 	cmd.Flags().StringVar(&cluster, "cluster", "", "ID or name of the cluster")
 	cmd.Flags().BoolVar(&revoke, "revoke", false, "revoke the acceptance")
 	return cmd

@@ -1,4 +1,4 @@
-package command
+package ams
 
 import (
 	"bufio"
@@ -18,15 +18,17 @@ import (
 	"github.com/spf13/cobra"
 
 	"landfall/appliance/ams"
+	"landfall/appliance/command/action"
+	"landfall/appliance/command/outcome"
 	"landfall/appliance/command/output"
 	"landfall/appliance/config"
 	"landfall/appliance/sitekey"
 	"landfall/web/console"
 )
 
-func newAMSExport() *cobra.Command {
+func newExport() *cobra.Command {
 	var out string
-	appliance := newClient()
+	appliance := action.New()
 	cmd := &cobra.Command{
 		Use:   "export -o FILE",
 		Short: "Write the queued updates for AMS to a file that a courier carries to a connected machine",
@@ -37,10 +39,10 @@ func newAMSExport() *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if out == "" {
-				return usage("-o is missing; name the file to write")
+				return outcome.Usagef("-o is missing; name the file to write")
 			}
 			var file []byte
-			if err := appliance.call(cmd.Context(), http.MethodPost, console.AMSPath+"/exports", nil,
+			if err := appliance.Call(cmd.Context(), http.MethodPost, console.AMSPath+"/exports", nil,
 				&file); err != nil {
 				return err
 			}
@@ -61,29 +63,29 @@ func newAMSExport() *cobra.Command {
 			return nil
 		},
 	}
-	appliance.addFlag(cmd.Flags())
+	appliance.AddFlags(cmd.Flags())
 	cmd.Flags().StringVarP(&out, "output", "o", "", "file to write; - is standard output")
 	return cmd
 }
 
-func newAMSRevoke() *cobra.Command {
-	appliance := newClient()
+func newRevoke() *cobra.Command {
+	appliance := action.New()
 	cmd := &cobra.Command{
 		Use:   "revoke EXPORT",
 		Short: "Revoke an export whose courier does not return",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, arguments []string) error {
-			return appliance.call(cmd.Context(), http.MethodDelete, console.AMSPath+"/exports/"+
+			return appliance.Call(cmd.Context(), http.MethodDelete, console.AMSPath+"/exports/"+
 				url.PathEscape(arguments[0]), nil, nil)
 		},
 	}
-	appliance.addFlag(cmd.Flags())
+	appliance.AddFlags(cmd.Flags())
 	return cmd
 }
 
-func newAMSImport() *cobra.Command {
+func newImport() *cobra.Command {
 	var trust string
-	appliance := newClient()
+	appliance := action.New()
 	cmd := &cobra.Command{
 		Use:   "import RECEIPTS",
 		Short: "Import the receipts that a courier brings back",
@@ -94,7 +96,7 @@ func newAMSImport() *cobra.Command {
 				return fmt.Errorf("read the receipts: %w", err)
 			}
 			var imported ams.Imported
-			if err := appliance.send(cmd.Context(), http.MethodPost, console.AMSReceiptsRoute+"?trust="+
+			if err := appliance.Client.Send(cmd.Context(), http.MethodPost, console.AMSReceiptsRoute+"?trust="+
 				url.QueryEscape(trust), "application/octet-stream", bytes.NewReader(text), &imported); err != nil {
 				return err
 			}
@@ -105,7 +107,7 @@ func newAMSImport() *cobra.Command {
 			return nil
 		},
 	}
-	appliance.addFlag(cmd.Flags())
+	appliance.AddFlags(cmd.Flags())
 	cmd.Flags().StringVar(&trust, "trust", "",
 		"fingerprint of the pushing machine's key; required for the first import from that machine")
 	return cmd
@@ -114,7 +116,7 @@ func newAMSImport() *cobra.Command {
 // pushCredentials are the credentials of the pushing machine.
 type pushCredentials struct{ tokenFile, clientID, secretFile, ocmConfig string }
 
-func newAMSPush() *cobra.Command {
+func newPush(version string) *cobra.Command {
 	var given pushCredentials
 	var progress, receipts, apiURL, tokenURL, proxy, caFile, site, account string
 	cmd := &cobra.Command{
@@ -152,7 +154,7 @@ func newAMSPush() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			api, err := pushClient(file.Header.APIURL, tokenURL, proxy, caFile, secret)
+			api, err := pushClient(version, file.Header.APIURL, tokenURL, proxy, caFile, secret)
 			if err != nil {
 				return err
 			}
@@ -201,7 +203,7 @@ func orElse(value *string, otherwise string) {
 	}
 }
 
-func pushClient(apiURL, tokenURL, proxy, caFile string, secret ams.Secret) (*ams.Client, error) {
+func pushClient(version, apiURL, tokenURL, proxy, caFile string, secret ams.Secret) (*ams.Client, error) {
 	var ca []byte
 	if caFile != "" {
 		var err error
@@ -216,7 +218,7 @@ func pushClient(apiURL, tokenURL, proxy, caFile string, secret ams.Secret) (*ams
 	return ams.NewClient(ams.ClientOptions{
 		URL: apiURL, TokenURL: tokenURL, Transport: transport, Credentials: ams.NewFixed(secret),
 		Rate:      1 / config.Default().AMS.CallInterval.Seconds(),
-		UserAgent: "landfall/" + Version(), Clock: clockwork.NewRealClock(), Logger: slog.New(slog.DiscardHandler),
+		UserAgent: "landfall/" + version, Clock: clockwork.NewRealClock(), Logger: slog.New(slog.DiscardHandler),
 	}), nil
 }
 
@@ -274,7 +276,8 @@ func (p pushCredentials) read(in io.Reader) (ams.Secret, error) {
 		return ams.Secret{ClientID: p.clientID, ClientSecret: secret}, err
 	}
 	return ams.Secret{},
-		usage("the credentials are missing; give --token-file, --client-id with --client-secret-file, or --ocm-config")
+		outcome.Usagef("the credentials are missing; give --token-file, --client-id with --client-secret-file, or " +
+			"--ocm-config")
 }
 
 // readOCM reads the credentials in the ocm command's file (ocm-cli, pkg/config).

@@ -1,4 +1,4 @@
-package command
+package iso
 
 import (
 	"fmt"
@@ -11,8 +11,8 @@ import (
 	"landfall/appliance/isofile"
 )
 
-func newISODiff() *cobra.Command {
-	var asJSON bool
+func newDiff() *cobra.Command {
+	format := new(output.Format)
 	cmd := &cobra.Command{
 		Use:   "diff A|- B|-",
 		Short: "Show the differences between two ISOs: volume, kernel arguments, config, files",
@@ -22,7 +22,7 @@ func newISODiff() *cobra.Command {
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, arguments []string) error {
 			if arguments[0] == "-" && arguments[1] == "-" {
-				return usage("only one of the ISOs can be standard input")
+				return outcome.Usagef("only one of the ISOs can be standard input")
 			}
 			a, closeA, err := openISO(cmd, arguments[0])
 			if err != nil {
@@ -45,8 +45,8 @@ func newISODiff() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if asJSON {
-				err = writeJSON(cmd.OutOrStdout(), differences)
+			if !format.Tabular() {
+				err = format.Document(cmd.OutOrStdout(), "differences", arguments[0], differences, nil)
 			} else {
 				err = writeDifferences(cmd.OutOrStdout(), differences)
 			}
@@ -56,7 +56,8 @@ func newISODiff() *cobra.Command {
 			return err
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	format.AddFlag(cmd)
+	format.AddFormerFlag(cmd)
 	return cmd
 }
 

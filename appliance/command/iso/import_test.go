@@ -1,0 +1,130 @@
+package iso
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/stretchr/testify/require"
+
+	"landfall/appliance"
+	"landfall/appliance/command/action"
+	"landfall/appliance/config"
+	"landfall/isogen/skeleton"
+)
+
+// startAppliance runs an appliance without live ISOs and returns its URL.
+func startAppliance(t *testing.T) string {
+	t.Helper()
+	settings := config.Default()
+	settings.TLS.Enabled, settings.Auth = false, config.AuthNone
+	settings.Listen, settings.DataDir = "127.0.0.1:0", t.TempDir()
+	ctx, cancel := context.WithCancel(t.Context())
+	running, err := appliance.New(ctx, settings, slog.New(slog.DiscardHandler), "test")
+	require.NoError(t, err)
+	ended := make(chan error, 1)
+	go func() { ended <- running.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		require.NoError(t, <-ended)
+	})
+	return running.LocalURL()
+}
+
+// newLibrary returns the library of an appliance, as a command with --url has it.
+func newLibrary(t *testing.T, url string) *library {
+	t.Helper()
+	l := &library{action.New()}
+	cmd := l.Reading(new(cobra.Command))
+	require.NoError(t, cmd.Flags().Set("url", url))
+	return l
+}
+
+func liveISO(t *testing.T) string {
+	t.Helper()
+	var content bytes.Buffer
+	require.NoError(t, skeleton.Write(&content, skeleton.ISO{VolumeID: "rhcos-418.94.202511191518-0"}))
+	path := filepath.Join(t.TempDir(), "live.iso")
+	require.NoError(t, os.WriteFile(path, content.Bytes(), 0o600))
+	return path
+}
+
+func digestOf(t *testing.T, path string) string {
+	t.Helper()
+	content, err := os.ReadFile(path)
+	require.NoError(t, err)
+	sum := sha256.Sum256(content)
+	return hex.EncodeToString(sum[:])
+}
+
+// flaky forwards requests to an appliance. It breaks the connection of the first PATCH requests.
+type flaky struct {
+	next   http.Handler
+	breaks atomic.Int32 // number of connections to break
+}
+
+func (f *flaky) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method == http.MethodPatch && f.breaks.Add(-1) >= 0 {
+		r.Body = io.NopCloser(io.MultiReader(io.LimitReader(r.Body, 1<<20), broken{}))
+		f.next.ServeHTTP(httptest.NewRecorder(), r)
+		panic(http.ErrAbortHandler)
+	}
+	f.next.ServeHTTP(w, r)
+}
+
+type broken struct{}
+
+func (broken) Read([]byte) (int, error) { return 0, errors.New("the connection is broken") }
+
+// forward returns a handler that forwards requests to a URL.
+func forward(target string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		request, err := http.NewRequestWithContext(r.Context(), r.Method, target+r.URL.Path, r.Body)
+		if err != nil {
+			panic(err)
+		}
+		request.Header = r.Header.Clone()
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadGateway)
+			return
+		}
+		defer response.Body.Close()
+		for name, values := range response.Header {
+			w.Header()[name] = values
+		}
+		w.WriteHeader(response.StatusCode)
+		if _, err := io.Copy(w, response.Body); err != nil {
+			panic(http.ErrAbortHandler)
+		}
+	})
+}
+
+func TestImport_retriesBrokenConnections(t *testing.T) {
+	proxy := &flaky{next: forward(startAppliance(t))}
+	proxy.breaks.Store(2)
+	server := httptest.NewServer(proxy)
+	defer server.Close()
+	file := liveISO(t)
+	content, err := os.Open(file)
+	require.NoError(t, err)
+	defer content.Close()
+	var errOut bytes.Buffer
+	o := &importer{errOut: &errOut, retryAfter: time.Millisecond, library: newLibrary(t, server.URL)}
+	image, err := o.run(t.Context(), []string{"-"}, content)
+	require.NoError(t, err)
+	require.Equal(t, digestOf(t, file), image.SHA256)
+	require.Contains(t, errOut.String(), "trying again in 1ms")
+}
