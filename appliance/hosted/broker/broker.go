@@ -69,13 +69,14 @@ func Topics(consumer string) (source, agent string) {
 	return base + "sourceevents", base + "agentevents"
 }
 
-// Handler handles the messages of agents. Its methods are called by one goroutine for each session.
+// Handler handles the messages of agents.
 type Handler interface {
 	// Connected is called when an agent has subscribed to its topic.
 	Connected(s *Session)
-	// Received is called for each message. The message is acknowledged when Received returns nil.
-	// After an error, the agent sends it again.
-	Received(ctx context.Context, s *Session, m cloudevent.Message) error
+	// Received is called with messages in their order, by one goroutine for each session. For each
+	// message it returns nil if the message is stored and may be acknowledged. After an error, the
+	// agent sends the message again.
+	Received(ctx context.Context, s *Session, messages []cloudevent.Message) []error
 	// Disconnected is called at the end of a session for which Connected was called.
 	Disconnected(s *Session)
 }
@@ -211,6 +212,7 @@ func (b *Broker) serve(ctx context.Context, conn net.Conn) {
 		return
 	}
 	defer b.close(session)
+	session.handling.Go(session.handle)
 	b.options.Logger.Info("A management cluster has connected.", "consumer", consumer, "remote", remote)
 	err = b.server.EstablishConnection("broker", session.line)
 	b.options.Logger.Info("A management cluster has disconnected.", "consumer", consumer, "remote", remote,
@@ -311,6 +313,7 @@ func (b *Broker) recentlyReplaced(consumer string, now time.Time) []time.Time {
 // close ends a session.
 func (b *Broker) close(s *Session) {
 	s.end()
+	s.handling.Wait()
 	if s.subscribed.Load() {
 		b.options.Handler.Disconnected(s)
 	}

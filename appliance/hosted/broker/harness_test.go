@@ -44,11 +44,15 @@ type recorder struct {
 func (r *recorder) Connected(s *broker.Session)  { r.sessions <- s }
 func (r *recorder) Disconnected(*broker.Session) {}
 
-func (r *recorder) Received(_ context.Context, _ *broker.Session, m cloudevent.Message) error {
+func (r *recorder) Received(_ context.Context, _ *broker.Session, messages []cloudevent.Message) []error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.received <- m
-	return r.fail
+	errs := make([]error, len(messages))
+	for i, m := range messages {
+		r.received <- m
+		errs[i] = r.fail
+	}
+	return errs
 }
 
 func (r *recorder) setFail(err error) {

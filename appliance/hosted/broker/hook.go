@@ -96,26 +96,19 @@ func (h *hook) OnSubscribed(client *mqtt.Client, _ packets.Packet, codes []byte)
 }
 
 // OnPublish implements mqtt.Hook. It is called before the acknowledgement. The message goes to no
-// subscriber.
+// subscriber: rejecting the packet ends its way through the server, without an acknowledgement. The
+// session acknowledges it when it is stored.
 func (h *hook) OnPublish(client *mqtt.Client, packet packets.Packet) (packets.Packet, error) {
 	s := sessionOf(client)
 	if s == nil {
 		return packet, nil // a message to an agent
 	}
-	packet.Ignore = true
 	m := cloudevent.Message{ContentType: packet.Properties.ContentType, Payload: packet.Payload}
 	for _, property := range packet.Properties.User {
 		m.Properties = append(m.Properties, cloudevent.Property{Key: property.Key, Value: property.Val})
 	}
-	if err := h.broker.options.Handler.Received(s.ctx, s, m); err != nil {
-		h.broker.options.Logger.Error("A message of a management cluster could not be stored. Its agent sends it "+
-			"again.", "consumer", s.Consumer, "error", err)
-		if packet.FixedHeader.Qos == 0 {
-			return packet, packets.ErrRejectPacket
-		}
-		return packet, packets.ErrImplementationSpecificError
-	}
-	return packet, nil
+	s.receive(client, packet, m)
+	return packet, packets.ErrRejectPacket
 }
 
 // OnQosPublish implements mqtt.Hook. It is called for each message to an agent, and for the

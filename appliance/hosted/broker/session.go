@@ -23,12 +23,14 @@ type Session struct {
 	Remote   string
 	Since    time.Time // UTC
 
-	broker *Broker
-	topic  string
-	line   *sessionConn
-	ctx    context.Context // ends with the session
-	cancel context.CancelFunc
-	closed chan struct{} // closed after everything of the session has ended
+	broker   *Broker
+	topic    string
+	line     *sessionConn
+	ctx      context.Context // ends with the session
+	cancel   context.CancelFunc
+	closed   chan struct{} // closed after everything of the session has ended
+	handling sync.WaitGroup
+	inbox    *inbox
 
 	subscribed atomic.Bool
 	sending    sync.Mutex // one message at a time, so that the slots belong to it
@@ -48,7 +50,8 @@ type sessionConn struct {
 
 func newSession(b *Broker, consumer string, conn net.Conn) *Session {
 	s := &Session{Consumer: consumer, Remote: conn.RemoteAddr().String(), Since: b.options.Clock.Now().UTC(), broker: b,
-		window: Window, sizes: map[uint16]int{}, closed: make(chan struct{}), freed: make(chan struct{}, 1)}
+		window: Window, sizes: map[uint16]int{}, closed: make(chan struct{}), inbox: newInbox(),
+		freed: make(chan struct{}, 1)}
 	s.topic, _ = Topics(consumer)
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.line = &sessionConn{conn, s}

@@ -275,6 +275,9 @@ func GetStatus(tx *store.Tx, id string) (*Status, error) {
 	return status, err
 }
 
+// EachStatus calls fn with the ID of each bundle that has a status.
+func EachStatus(tx *store.Tx, fn func(id string) error) error { return statuses.Keys(tx, "", fn) }
+
 // PutStatus writes the status of a bundle. The caller has checked the rules of its acceptance.
 func PutStatus(tx *store.Tx, id string, status *Status) error { return statuses.Put(tx, id, status) }
 

@@ -183,10 +183,9 @@ var faults = []struct {
 		id := s.create("c1")
 		s.connect()
 		before := s.status(id)
-		require.NoError(t, s.service.receive(context.Background(), "mc2", statusOf(id, 1, func(e *cloudevent.Event) {
-			e.Consumer = "mc2"
-		})))
-		require.NoError(t, s.service.receive(context.Background(), "mc2", statusOf(id, 1, func(*cloudevent.Event) {})))
+		s.service.receive(context.Background(), "mc2", []cloudevent.Message{
+			statusOf(id, 1, func(e *cloudevent.Event) { e.Consumer = "mc2" }),
+			statusOf(id, 1, func(*cloudevent.Event) {})})
 		require.Equal(t, before, s.status(id))
 	}},
 	{"spec update with wrong version", nil, func(t *testing.T, s *site) {

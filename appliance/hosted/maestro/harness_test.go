@@ -244,10 +244,11 @@ func (s *site) send(messages ...cloudevent.Message) {
 	if s.toService != nil {
 		messages = s.toService(messages)
 	}
-	for _, m := range messages {
-		if s.link != nil {
-			require.NoError(s.t, s.service.receive(context.Background(), "mc1", m))
-		}
+	if s.link == nil {
+		return
+	}
+	for _, err := range s.service.receive(context.Background(), "mc1", messages) {
+		require.NoError(s.t, err)
 	}
 }
 

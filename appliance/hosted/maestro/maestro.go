@@ -155,29 +155,44 @@ func (s *Service) ClockFaults() map[string]ClockFault {
 	return all
 }
 
-// Received implements broker.Handler. It returns an error only if the store could not be written:
-// a message that is wrong would be as wrong when it is sent again.
-func (s *Service) Received(ctx context.Context, session *broker.Session, m cloudevent.Message) error {
-	return s.receive(ctx, session.Consumer, m)
+// Received implements broker.Handler. It returns errors only if the store could not be written: a
+// message that is wrong would be as wrong when it is sent again.
+func (s *Service) Received(ctx context.Context, session *broker.Session, messages []cloudevent.Message) []error {
+	return s.receive(ctx, session.Consumer, messages)
 }
 
-func (s *Service) receive(ctx context.Context, consumer string, m cloudevent.Message) error {
-	event, err := cloudevent.Parse(m)
-	if err == nil {
-		err = checkSender(event, consumer)
+// receive processes messages in their order. Statuses that follow one another are stored together.
+func (s *Service) receive(ctx context.Context, consumer string, messages []cloudevent.Message) []error {
+	errs := make([]error, len(messages))
+	var reports []report
+	flush := func(next int) {
+		copy(errs[next-len(reports):], s.accept(ctx, consumer, reports))
+		reports = nil
 	}
-	if err != nil {
-		s.drop(consumer, "", err.Error())
-		return nil
+	for i, m := range messages {
+		event, err := cloudevent.Parse(m)
+		if err == nil {
+			err = checkSender(event, consumer)
+		}
+		if err == nil && event.SubResource == cloudevent.Status && event.Action != cloudevent.ResyncRequest {
+			var one report
+			if one, err = readReport(event); err == nil {
+				reports = append(reports, one)
+				continue
+			}
+		}
+		flush(i)
+		switch {
+		case err != nil:
+			s.drop(consumer, "", err.Error())
+		case event.SubResource == cloudevent.Spec && event.Action == cloudevent.ResyncRequest:
+			errs[i] = s.resync(ctx, consumer, event)
+		default:
+			s.drop(consumer, event.ResourceID, "an agent does not send events of the type "+event.Type())
+		}
 	}
-	switch {
-	case event.SubResource == cloudevent.Spec && event.Action == cloudevent.ResyncRequest:
-		return s.resync(ctx, consumer, event)
-	case event.SubResource == cloudevent.Status && event.Action != cloudevent.ResyncRequest:
-		return s.accept(ctx, consumer, event)
-	}
-	s.drop(consumer, event.ResourceID, "an agent does not send events of the type "+event.Type())
-	return nil
+	flush(len(messages))
+	return errs
 }
 
 // drop logs a message that has no effect.

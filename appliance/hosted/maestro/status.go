@@ -41,29 +41,60 @@ type outcome struct {
 	confirmed bool // its stamp is one of this store
 }
 
-// accept stores a status. It returns an error only if the store could not be written.
-func (s *Service) accept(ctx context.Context, consumer string, event *cloudevent.Event) error {
-	var data statusData
-	if err := json.Unmarshal(event.Data, &data); err != nil {
-		s.drop(consumer, event.ResourceID, "the status is not valid: "+err.Error())
-		return nil
+// report is a status that can be read.
+type report struct {
+	event    *cloudevent.Event
+	data     statusData
+	sequence sequence
+}
+
+// readReport reads a status.
+func readReport(event *cloudevent.Event) (r report, err error) {
+	r.event = event
+	if err := json.Unmarshal(event.Data, &r.data); err != nil {
+		return r, fmt.Errorf("the status of %s is not valid: %w", event.ResourceID, err)
 	}
 	if !idForm.MatchString(event.ResourceID) {
-		s.drop(consumer, "", "the resourceid of the status is not an ID")
+		return r, errors.New("the resourceid of the status is not an ID")
+	}
+	r.sequence, err = parseSequence(event.SequenceID)
+	return r, err
+}
+
+// accept stores statuses together, or one by one if that fails. It returns an error for each status
+// that could not be written.
+func (s *Service) accept(ctx context.Context, consumer string, reports []report) []error {
+	errs := make([]error, len(reports))
+	if len(reports) == 0 {
+		return errs
+	}
+	results := make([]outcome, len(reports))
+	err := s.db.Update(ctx, func(tx *store.Tx) (err error) {
+		for i, r := range reports {
+			if results[i], err = s.store(tx, consumer, r); err != nil {
+				return err
+			}
+		}
 		return nil
+	})
+	switch {
+	case err != nil && len(reports) == 1:
+		errs[0] = err
+		return errs
+	case err != nil:
+		for i := range reports {
+			errs[i] = s.accept(ctx, consumer, reports[i:i+1])[0]
+		}
+		return errs
 	}
-	sequence, err := parseSequence(event.SequenceID)
-	if err != nil {
-		s.drop(consumer, event.ResourceID, err.Error())
-		return nil
+	for i, r := range reports {
+		errs[i] = s.noteOutcome(ctx, consumer, r.event.ResourceID, results[i])
 	}
-	var result outcome
-	if err := s.db.Update(ctx, func(tx *store.Tx) (err error) {
-		result, err = s.store(tx, consumer, event, &data, sequence)
-		return err
-	}); err != nil {
-		return err
-	}
+	return errs
+}
+
+// noteOutcome does what follows from a status after the commit.
+func (s *Service) noteOutcome(ctx context.Context, consumer, id string, result outcome) error {
 	s.mu.Lock()
 	switch {
 	case result.clock != nil:
@@ -73,17 +104,17 @@ func (s *Service) accept(ctx context.Context, consumer string, event *cloudevent
 	}
 	s.mu.Unlock()
 	if result.ignored != "" {
-		s.drop(consumer, event.ResourceID, result.ignored)
+		s.drop(consumer, id, result.ignored)
 	}
-	if d := s.delivery(consumer); d != nil && result.confirmed && d.confirm(event.ResourceID) {
+	if d := s.delivery(consumer); d != nil && result.confirmed && d.confirm(id) {
 		return s.confirmCopy(ctx, consumer)
 	}
 	return nil
 }
 
 // store stores a status by the rules of Maestro, and checks it for contradictions.
-func (s *Service) store(tx *store.Tx, consumer string, event *cloudevent.Event, data *statusData,
-	sequence sequence) (result outcome, err error) {
+func (s *Service) store(tx *store.Tx, consumer string, r report) (result outcome, err error) {
+	event, data := r.event, &r.data
 	now := s.clock.Now().UTC()
 	meta, stamp := readMeta(event.Metadata)
 	found := Finding{Consumer: consumer, ID: event.ResourceID, Name: meta.Annotations[nameAnnotation],
@@ -135,9 +166,9 @@ func (s *Service) store(tx *store.Tx, consumer string, event *cloudevent.Event, 
 	}
 	if before != nil {
 		last, err := parseSequence(before.SequenceID)
-		if err == nil && sequence <= last {
-			if last.time().Sub(sequence.time()) > time.Second {
-				result.clock = &ClockFault{Until: last.time(), Agent: sequence.time(), Seen: now}
+		if err == nil && r.sequence <= last {
+			if last.time().Sub(r.sequence.time()) > time.Second {
+				result.clock = &ClockFault{Until: last.time(), Agent: r.sequence.time(), Seen: now}
 			}
 			result.ignored = fmt.Sprintf("a newer status is stored (sequence %s)", before.SequenceID)
 			return result, nil

@@ -37,6 +37,7 @@ type Agent struct {
 	lastMS   int64
 	counter  int64
 	received int
+	requests int
 }
 
 // work is a ManifestWork in the agent's memory.
@@ -80,6 +81,13 @@ func (a *Agent) Received() int {
 	return a.received
 }
 
+// Requests returns the number of requests for statuses that the agent received.
+func (a *Agent) Requests() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.requests
+}
+
 // Hello returns the message with which an agent starts a session: what it holds.
 func (a *Agent) Hello() cloudevent.Message {
 	a.mu.Lock()
@@ -109,6 +117,7 @@ func (a *Agent) Handle(m cloudevent.Message) []cloudevent.Message {
 	defer a.mu.Unlock()
 	switch {
 	case event.SubResource == cloudevent.Status && event.Action == cloudevent.ResyncRequest:
+		a.requests++
 		return a.resync(event)
 	case event.SubResource == cloudevent.Spec && event.ResourceID != "":
 		a.received++
