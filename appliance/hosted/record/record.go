@@ -205,7 +205,7 @@ var (
 	auths         = store.NewBucket[ExternalAuth]("hosted-external-auths", 1)
 	operations    = store.NewBucket[Operation]("hosted-operations", 1) // <id>
 	expiry        = store.NewDeadlines("hosted-operations")
-	credentials   = store.NewBucket[Credential]("hosted-credentials", 1) // <cid>/<id>
+	credentials   = store.NewBucket[Credential]("hosted-kubeconfigs", 1) // <cid>/<id>
 	managements   = store.NewBucket[Management]("hosted-management", 1)  // <consumer>
 	byResource    = store.NewIndex("hosted-clusters-by-resource")        // <key of the resource ID>\x00<cid>
 	byPrefix      = store.NewIndex("hosted-clusters-by-prefix")          // <prefix>\x00<cid>

@@ -26,6 +26,7 @@ const DoctorPage = lazy(() => import('./doctor/DoctorPage'));
 const NetworksPage = lazy(() => import('./networks/NetworksPage'));
 const MirrorPage = lazy(() => import('./mirror/MirrorPage'));
 const BmcPage = lazy(() => import('./bmc/BmcPage'));
+const HostedPage = lazy(() => import('./hosted/HostedPage'));
 const AmsPage = lazy(() => import('./ams/AmsPage'));
 const AccessPage = lazy(() => import('./access/AccessPage'));
 const ReferencePage = lazy(() => import('./reference/ReferencePage'));
@@ -90,6 +91,14 @@ export const App = () => (
                   element={
                     <WholeSite>
                       <BmcPage />
+                    </WholeSite>
+                  }
+                />
+                <Route
+                  path="/hosted"
+                  element={
+                    <WholeSite>
+                      <HostedPage />
                     </WholeSite>
                   }
                 />

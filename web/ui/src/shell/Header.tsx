@@ -30,6 +30,7 @@ const Home = (props: Omit<LinkProps, 'to'>) => <Link {...props} to="/" />;
 const pages: { path: string; name: string; isOfSite?: boolean }[] = [
   { path: '/', name: 'Overview', isOfSite: true },
   { path: '/assisted-installer/clusters', name: 'Clusters' },
+  { path: '/hosted', name: 'Hosted', isOfSite: true },
   { path: '/hosts', name: 'Hosts' },
   { path: '/servers', name: 'Servers', isOfSite: true },
   { path: '/os-images', name: 'OS images' },

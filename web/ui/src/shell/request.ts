@@ -80,7 +80,10 @@ const readObject = async (response: Response): Promise<Record<string, unknown>> 
 };
 
 const explain = (body: Record<string, unknown>, status: number, method: string, path: string): string => {
-  for (const sentence of [body.reason, body.message]) {
+  // The resource provider of hosted clusters has its own format.
+  const inner = body.error as { message?: unknown; details?: { message: string }[] } | undefined;
+  const details = inner?.details?.map(({ message }) => message).join(' ');
+  for (const sentence of [body.reason, body.message, details, inner?.message]) {
     if (typeof sentence === 'string' && sentence !== '') {
       return asSentence(sentence);
     }

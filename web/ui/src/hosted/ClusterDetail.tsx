@@ -1,0 +1,194 @@
+import { Alert, Button, Content, NumberInput, Spinner, Stack, StackItem } from '@patternfly/react-core';
+import { Table, Tbody, Td, Th, Thead, Tr } from '@patternfly/react-table';
+import { useCallback, useState } from 'react';
+import { useMay } from '../access/AccessProvider';
+import { Copyable } from '../image/Copyable';
+import { moment } from '../shell/quantities';
+import { sentenceOf } from '../shell/request';
+import type { Act } from '../shell/useAct';
+import { useAnswer } from '../shell/useAnswer';
+import { readBundle, readDetail, requestKubeconfig, scale, type Cluster, type Detail, type NodePool } from './api';
+import { StateLabel } from './ClusterTable';
+
+const often = () => 5_000;
+
+/** What is below the row of a hosted cluster: node pools, DNS records, bundles and lines. */
+export const ClusterDetail = ({ cluster, act }: { cluster: Cluster; act: Act }) => {
+  const load = useCallback((signal: AbortSignal) => readDetail(cluster.cid, signal), [cluster.cid]);
+  const { answer, error } = useAnswer<Detail>(load, often);
+  if (error && !answer) {
+    return <Alert isInline variant="danger" title={sentenceOf(error)} />;
+  }
+  if (!answer) {
+    return <Spinner aria-label="Reading the hosted cluster" />;
+  }
+  return (
+    <Stack hasGutter>
+      <StackItem>
+        <Kubeconfig cluster={cluster} />
+      </StackItem>
+      <StackItem>
+        <Content component="h3">Node pools</Content>
+        {answer.node_pools.map((pool) => (
+          <Pool key={pool.name} cluster={cluster} pool={pool} act={act} />
+        ))}
+        {answer.node_pools.length === 0 && 'No node pools.'}
+      </StackItem>
+      <StackItem>
+        <Content component="h3">DNS records to add</Content>
+        {answer.dns_records.map((record) => (
+          <div key={record.name}>
+            <Copyable label={`DNS record of ${record.name}`}>
+              {`${record.name}. IN ${record.type} ${record.value === '' ? '?' : record.value}`}
+            </Copyable>
+            <Content component="small">{record.note}</Content>
+          </div>
+        ))}
+        {answer.dns_records.length === 0 && 'They are known when there is a management cluster.'}
+      </StackItem>
+      <StackItem>
+        <Content component="h3">Bundles</Content>
+        <Bundles detail={answer} />
+      </StackItem>
+      <StackItem>
+        <Content component="h3">Lines to look into the cluster</Content>
+        {answer.lines.map((line) => (
+          <div key={line.title}>
+            <Content component="small">{line.title}</Content>
+            <Copyable label={line.title}>{line.command}</Copyable>
+          </div>
+        ))}
+      </StackItem>
+    </Stack>
+  );
+};
+
+/** A node pool with its number of nodes, which can be changed. */
+const Pool = ({ cluster, pool, act }: { cluster: Cluster; pool: NodePool; act: Act }) => {
+  const [wanted, setWanted] = useState(pool.wanted);
+  const mayScale = useMay('operator') && pool.most === undefined;
+  return (
+    <div data-testid={`pool-${pool.name}`}>
+      <strong>{pool.name}</strong> <StateLabel state={pool.state} />{' '}
+      {`${String(pool.ready)} of ${String(pool.wanted)} nodes of the profile ${pool.profile}. ${pool.reason ?? ''}`}
+      {mayScale && (
+        <div>
+          <NumberInput
+            value={wanted}
+            min={0}
+            max={500}
+            inputAriaLabel={`Nodes of ${pool.name}`}
+            minusBtnAriaLabel="One node less"
+            plusBtnAriaLabel="One node more"
+            onMinus={() => {
+              setWanted(wanted - 1);
+            }}
+            onPlus={() => {
+              setWanted(wanted + 1);
+            }}
+            onChange={(event) => {
+              setWanted(Number((event.target as HTMLInputElement).value));
+            }}
+          />{' '}
+          <Button
+            variant="secondary"
+            size="sm"
+            isDisabled={wanted === pool.wanted}
+            onClick={() => void act(() => scale(cluster, pool.name, wanted))}
+          >
+            Scale
+          </Button>
+        </div>
+      )}
+    </div>
+  );
+};
+
+/** The button that requests a kubeconfig and downloads it. */
+const Kubeconfig = ({ cluster }: { cluster: Cluster }) => {
+  const [waiting, setWaiting] = useState(false);
+  const [failure, setFailure] = useState('');
+  if (!useMay('admin')) {
+    return null;
+  }
+  const download = async () => {
+    setWaiting(true);
+    setFailure('');
+    try {
+      const text = await requestKubeconfig(cluster.cid, AbortSignal.timeout(120_000));
+      const link = document.createElement('a');
+      link.href = URL.createObjectURL(new Blob([text], { type: 'application/yaml' }));
+      link.download = `${cluster.name}.kubeconfig`;
+      link.click();
+      URL.revokeObjectURL(link.href);
+    } catch (thrown) {
+      setFailure(
+        thrown instanceof DOMException
+          ? 'The management cluster has not signed the certificate yet. Ask again when it is connected.'
+          : sentenceOf(thrown),
+      );
+    }
+    setWaiting(false);
+  };
+  return (
+    <>
+      <Button variant="secondary" isLoading={waiting} isDisabled={waiting} onClick={() => void download()}>
+        Download a kubeconfig
+      </Button>
+      {failure !== '' && <Alert isInline variant="danger" title={failure} />}
+    </>
+  );
+};
+
+/** The bundles with their versions, and the manifests of one of them. */
+const Bundles = ({ detail }: { detail: Detail }) => {
+  const [shown, setShown] = useState<{ id: string; text: string }>();
+  const show = async (id: string) => {
+    try {
+      setShown({ id, text: await readBundle(id) });
+    } catch (thrown) {
+      setShown({ id, text: sentenceOf(thrown) });
+    }
+  };
+  return (
+    <>
+      <Table aria-label="Bundles" variant="compact">
+        <Thead>
+          <Tr>
+            <Th>Name</Th>
+            <Th>State</Th>
+            <Th>Version</Th>
+            <Th>Reported</Th>
+            <Th screenReaderText="Manifests" />
+          </Tr>
+        </Thead>
+        <Tbody>
+          {detail.bundles.map((bundle) => (
+            <Tr key={bundle.id}>
+              <Td dataLabel="Name">{bundle.name}</Td>
+              <Td dataLabel="State">
+                {bundle.state}. {bundle.reason}
+              </Td>
+              <Td dataLabel="Version">{bundle.version}</Td>
+              <Td dataLabel="Reported">
+                {bundle.reported_at
+                  ? `version ${String(bundle.reported_version)}, ${moment(bundle.reported_at)}`
+                  : 'never'}
+              </Td>
+              <Td>
+                <Button variant="link" isInline onClick={() => void show(bundle.id)}>
+                  Manifests
+                </Button>
+              </Td>
+            </Tr>
+          ))}
+        </Tbody>
+      </Table>
+      {shown && (
+        <pre className="pf-v6-u-font-size-sm" data-testid="manifests">
+          {shown.text}
+        </pre>
+      )}
+    </>
+  );
+};

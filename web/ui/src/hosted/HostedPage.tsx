@@ -1,0 +1,116 @@
+import {
+  Button,
+  Content,
+  EmptyState,
+  EmptyStateBody,
+  Flex,
+  PageSection,
+  Stack,
+  StackItem,
+} from '@patternfly/react-core';
+import { useEffect, useState } from 'react';
+import { Requires } from '../access/AccessProvider';
+import { useLive } from '../live/LiveProvider';
+import { Refresh } from '../live/refresh';
+import { PageStatus } from '../shell/PageStatus';
+import { useAct } from '../shell/useAct';
+import { useAnswer } from '../shell/useAnswer';
+import { readOverview, type Overview } from './api';
+import { ClusterTable } from './ClusterTable';
+import { CreateDialog } from './CreateDialog';
+import { ManagementDialog } from './ManagementDialog';
+import { ManagementTable } from './ManagementTable';
+
+const wait = (answer: Overview | null | undefined) => (answer === null ? undefined : 10_000);
+
+/** The page of hosted clusters and the management clusters that run their control planes. */
+const HostedPage = () => {
+  const live = useLive();
+  const { answer, error, refetch } = useAnswer(readOverview, wait);
+  const [dialog, setDialog] = useState<'create' | 'management'>();
+  const { act, failure } = useAct(refetch);
+  useEffect(() => {
+    document.title = 'Hosted clusters · Landfall';
+  }, []);
+  useEffect(() => {
+    const refresh = new Refresh(refetch);
+    const leave = live.subscribe((notice) => {
+      if (notice === 'everything' || notice.kind.startsWith('hosted-')) {
+        refresh.changed();
+      }
+    });
+    return () => {
+      leave();
+      refresh.stop();
+    };
+  }, [live, refetch]);
+  const close = () => {
+    setDialog(undefined);
+    refetch();
+  };
+  if (answer === null) {
+    return (
+      <EmptyState titleText="Hosted clusters are disabled" headingLevel="h1">
+        <EmptyStateBody>
+          To run control planes on an installed cluster, start the appliance with hosted.enabled: true.
+        </EmptyStateBody>
+      </EmptyState>
+    );
+  }
+  return (
+    <>
+      <PageSection hasBodyWrapper={false}>
+        <Content component="h1">Hosted clusters</Content>
+        <Content component="p">
+          The control planes of hosted clusters run as pods on a management cluster. What you ask for is stored at once,
+          and delivered when the management cluster is connected.
+        </Content>
+        <Flex gap={{ default: 'gapSm' }}>
+          <Requires role="operator">
+            <Button
+              onClick={() => {
+                setDialog('create');
+              }}
+            >
+              Create a hosted cluster
+            </Button>
+          </Requires>
+          <Requires role="admin">
+            <Button
+              variant="secondary"
+              onClick={() => {
+                setDialog('management');
+              }}
+            >
+              Use a cluster for control planes
+            </Button>
+          </Requires>
+        </Flex>
+      </PageSection>
+      <PageSection hasBodyWrapper={false} isFilled>
+        <Stack hasGutter>
+          <PageStatus
+            failure={failure}
+            error={error}
+            hasAnswer={answer !== undefined}
+            waiting="Reading the hosted clusters"
+          />
+          {answer && (
+            <>
+              <StackItem>
+                <ClusterTable clusters={answer.clusters} act={act} />
+              </StackItem>
+              <StackItem>
+                <ManagementTable clusters={answer.management_clusters} act={act} />
+              </StackItem>
+            </>
+          )}
+        </Stack>
+        {answer && dialog === 'create' && <CreateDialog overview={answer} onClose={close} />}
+        {dialog === 'management' && <ManagementDialog onClose={close} />}
+      </PageSection>
+    </>
+  );
+};
+
+export default HostedPage;

@@ -1,0 +1,68 @@
+import { Card, CardBody, CardTitle, EmptyState, EmptyStateBody } from '@patternfly/react-core';
+import { ActionsColumn, Table, Tbody, Td, Th, Thead, Tr } from '@patternfly/react-table';
+import { useMay } from '../access/AccessProvider';
+import { moment } from '../shell/quantities';
+import type { Act } from '../shell/useAct';
+import { agentPath, removeManagement, type ManagementCluster } from './api';
+
+/** The management clusters, and when each was seen last. */
+export const ManagementTable = ({ clusters, act }: { clusters: ManagementCluster[]; act: Act }) => {
+  const mayChange = useMay('admin');
+  if (clusters.length === 0) {
+    return (
+      <EmptyState titleText="No management clusters" headingLevel="h2" variant="sm">
+        <EmptyStateBody>Hosted clusters wait until a cluster is used for their control planes.</EmptyStateBody>
+      </EmptyState>
+    );
+  }
+  return (
+    <Card>
+      <CardTitle component="h2">Management clusters</CardTitle>
+      <CardBody>
+        <Table aria-label="Management clusters" variant="compact">
+          <Thead>
+            <Tr>
+              <Th>Name</Th>
+              <Th>Last seen</Th>
+              <Th>Hosted clusters</Th>
+              <Th>Base domain</Th>
+              <Th>Published by</Th>
+              <Th screenReaderText="Actions" />
+            </Tr>
+          </Thead>
+          <Tbody>
+            {clusters.map((cluster) => (
+              <Tr key={cluster.consumer}>
+                <Td dataLabel="Name">{cluster.consumer}</Td>
+                <Td dataLabel="Last seen">{cluster.seen_at ? moment(cluster.seen_at) : 'never'}</Td>
+                <Td dataLabel="Hosted clusters">{cluster.clusters}</Td>
+                <Td dataLabel="Base domain">{cluster.base_domain}</Td>
+                <Td dataLabel="Published by">
+                  {cluster.publish} {cluster.address}
+                </Td>
+                <Td isActionCell>
+                  {mayChange && (
+                    <ActionsColumn
+                      items={[
+                        {
+                          title: 'Download the manifests of its agent',
+                          onClick: () => {
+                            window.location.assign(agentPath(cluster.consumer));
+                          },
+                        },
+                        {
+                          title: 'Stop using it',
+                          onClick: () => void act(() => removeManagement(cluster.consumer)),
+                        },
+                      ]}
+                    />
+                  )}
+                </Td>
+              </Tr>
+            ))}
+          </Tbody>
+        </Table>
+      </CardBody>
+    </Card>
+  );
+};

@@ -1,0 +1,167 @@
+import { ApplianceError, getJSON, request } from '../shell/request';
+
+const root = '/api/landfall/v1/hosted';
+const version = 'api-version=2024-06-10-preview';
+
+export type NodePool = {
+  name: string;
+  profile: string;
+  state: string;
+  reason?: string;
+  wanted: number;
+  most?: number;
+  ready: number;
+};
+
+/** A hosted cluster, as listed by `GET /api/landfall/v1/hosted`. */
+export type Cluster = {
+  resource_id: string;
+  cid: string;
+  name: string;
+  group: string;
+  state: string;
+  /** What the cluster waits for. */
+  reason?: string;
+  /** The time of the last report; absent before the first one. */
+  as_of?: string;
+  version?: string;
+  wanted_version: string;
+  api_url?: string;
+  management_cluster?: string;
+  created_at: string;
+  node_pools: NodePool[];
+};
+
+export type ManagementCluster = {
+  consumer: string;
+  base_domain: string;
+  publish: string;
+  address?: string;
+  agent_namespace: string;
+  profiles?: string[];
+  clusters: number;
+  /** The time of the last message; absent before the first one. */
+  seen_at?: string;
+};
+
+export type Overview = {
+  subscription: string;
+  versions: string[];
+  clusters: Cluster[];
+  management_clusters: ManagementCluster[];
+};
+
+export type Bundle = {
+  id: string;
+  name: string;
+  consumer: string;
+  version: number;
+  reported_version: number;
+  reported_at?: string;
+  state: 'waiting' | 'applied' | 'refused' | 'deleting';
+  reason?: string;
+};
+
+export type Detail = Cluster & {
+  conditions: { type: string; status: string; message?: string }[];
+  dns_records: { name: string; type: string; value: string; note?: string }[];
+  bundles: Bundle[];
+  lines: { title: string; command: string }[];
+};
+
+/** The hosted clusters; undefined if the configuration disables them. */
+export const readOverview = async (signal?: AbortSignal): Promise<Overview | null> => {
+  try {
+    return await getJSON<Overview>(root, signal);
+  } catch (error) {
+    if (error instanceof ApplianceError && error.status === 404) {
+      return null;
+    }
+    throw error;
+  }
+};
+
+const clusterPath = (cid: string) => `${root}/clusters/${encodeURIComponent(cid)}`;
+
+export const readDetail = (cid: string, signal?: AbortSignal): Promise<Detail> =>
+  getJSON<Detail>(clusterPath(cid), signal);
+
+/** A bundle with its manifests and status, as text. */
+export const readBundle = async (id: string): Promise<string> =>
+  JSON.stringify(await getJSON<unknown>(`${root}/bundles/${encodeURIComponent(id)}`), null, 2);
+
+export type NewCluster = {
+  name: string;
+  version: string;
+  profile: string;
+  nodes: number;
+  group: string;
+  location: string;
+  prefix: string;
+};
+
+/** Creates a hosted cluster, and its first node pool unless the profile is empty. */
+export const createCluster = async (subscription: string, wanted: NewCluster) => {
+  const id =
+    `/subscriptions/${subscription}/resourceGroups/${encodeURIComponent(wanted.group)}` +
+    `/providers/Microsoft.RedHatOpenShift/hcpOpenShiftClusters/${encodeURIComponent(wanted.name)}`;
+  await request('PUT', `${id}?${version}`, {
+    json: {
+      location: wanted.location,
+      properties: {
+        version: { id: wanted.version },
+        ...(wanted.prefix === '' ? {} : { dns: { baseDomainPrefix: wanted.prefix } }),
+      },
+    },
+  });
+  if (wanted.profile !== '') {
+    await request('PUT', `${id}/nodePools/workers?${version}`, {
+      json: {
+        location: wanted.location,
+        properties: { platform: { vmSize: wanted.profile }, replicas: wanted.nodes },
+      },
+    });
+  }
+};
+
+export const scale = (cluster: Cluster, pool: string, replicas: number) =>
+  request('PATCH', `${cluster.resource_id}/nodePools/${encodeURIComponent(pool)}?${version}`, {
+    json: { properties: { replicas } },
+  });
+
+export const removeCluster = (cluster: Cluster) => request('DELETE', `${cluster.resource_id}?${version}`);
+
+type Kubeconfig = { operation: string; status: string; error?: string; kubeconfig?: string };
+
+/** Requests a kubeconfig, and waits until the management cluster has signed its certificate. */
+export const requestKubeconfig = async (cid: string, signal: AbortSignal): Promise<string> => {
+  const path = `${clusterPath(cid)}/kubeconfigs`;
+  const asked = (await (await request('POST', path, { signal })).json()) as Kubeconfig;
+  for (;;) {
+    const now = await getJSON<Kubeconfig>(`${path}/${asked.operation}`, signal);
+    if (now.kubeconfig) {
+      return now.kubeconfig;
+    }
+    if (['Failed', 'Canceled'].includes(now.status)) {
+      throw new ApplianceError(409, now.error ?? 'The kubeconfig was not issued.');
+    }
+    await new Promise((resolve) => {
+      setTimeout(resolve, 1_000);
+    });
+  }
+};
+
+export const addManagement = (wanted: {
+  consumer: string;
+  base_domain: string;
+  publish: string;
+  address: string;
+  profiles: string[];
+}) => request('POST', `${root}/management-clusters`, { json: wanted });
+
+export const removeManagement = (consumer: string) =>
+  request('DELETE', `${root}/management-clusters/${encodeURIComponent(consumer)}`);
+
+/** The path of the manifests that an administrator applies to a management cluster. */
+export const agentPath = (consumer: string) =>
+  `${root}/management-clusters/${encodeURIComponent(consumer)}/agent`;
