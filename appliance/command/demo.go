@@ -17,7 +17,9 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"landfall/appliance"
+	"landfall/appliance/command/hcp"
 	"landfall/appliance/command/outcome"
+	"landfall/appliance/command/remote"
 	"landfall/appliance/config"
 	"landfall/appliance/engine/operator"
 	"landfall/appliance/simulate"
@@ -38,6 +40,7 @@ type demo struct {
 	hosts, bmcs                 int
 	speed                       float64
 	exit                        bool
+	hosted                      bool
 	faults                      string
 	operators                   []string
 	parsedFaults                simulate.Faults
@@ -97,6 +100,7 @@ func newDemo() *cobra.Command {
 		"faults of the hosts, separated by commas: slow-disk,host=2:clock-skew=90s,fail-at=Rebooting")
 	flags.StringSliceVar(&d.operators, "operators", nil,
 		"operators to install with the cluster, separated by commas: odf,cnv")
+	flags.BoolVar(&d.hosted, "hosted", false, "bring up a hosted cluster on a simulated management cluster instead")
 	flags.BoolVar(&d.exit, "exit", false, "end when the cluster is installed or the installation has failed")
 	flags.DurationVar(&d.timeout, "timeout", 10*time.Minute, "with --exit: time limit of the demo")
 	flags.StringVar(&d.log.Level, "log-level", "error", "minimum level of log lines: debug, info, warn, error")
@@ -136,6 +140,9 @@ func (d *demo) run(ctx context.Context) (err error) {
 // installation; otherwise the user stops it.
 func (d *demo) runSite(ctx context.Context, site *demoSite, logger *slog.Logger) error {
 	site.config.Listen = d.listen
+	if d.hosted {
+		site.config.TLS.Enabled, site.config.Hosted = true, config.Hosted{Enabled: true, DebugListen: true}
+	}
 	running, err := appliance.New(ctx, site.config, logger, Version())
 	if err != nil {
 		return err
@@ -148,7 +155,7 @@ func (d *demo) runSite(ctx context.Context, site *demoSite, logger *slog.Logger)
 	group.Go(func() error { return running.Run(appCtx) })
 	group.Go(func() error {
 		defer stop()
-		err := d.install(groupCtx, site, running.LocalURL(), logger)
+		err := d.bringUp(groupCtx, site, running.LocalURL(), logger)
 		if err != nil && d.exit {
 			return err
 		}
@@ -184,6 +191,14 @@ func (d *demo) runSite(ctx context.Context, site *demoSite, logger *slog.Logger)
 		return fmt.Errorf("%w (%s)", cause, outcome.Line(err))
 	}
 	return err
+}
+
+// bringUp installs the demo's cluster, or brings up a hosted cluster.
+func (d *demo) bringUp(ctx context.Context, site *demoSite, url string, logger *slog.Logger) error {
+	if !d.hosted {
+		return d.install(ctx, site, url, logger)
+	}
+	return (&hcp.Demo{Client: remote.At(url), Out: d.out, Exit: d.exit}).Run(ctx)
 }
 
 func (d *demo) print(format string, args ...any) { fmt.Fprintf(d.out, format, args...) }

@@ -2,6 +2,7 @@ package hosted
 
 import (
 	"encoding/json"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -11,9 +12,11 @@ import (
 
 	"landfall/appliance/access"
 	"landfall/appliance/hosted"
+	"landfall/appliance/hosted/agent"
 	"landfall/appliance/hosted/arm"
 	"landfall/appliance/hosted/bundle"
 	"landfall/appliance/hosted/controlplane"
+	"landfall/appliance/hosted/maestro"
 	"landfall/appliance/hosted/provider"
 	"landfall/appliance/hosted/record"
 	"landfall/store"
@@ -76,6 +79,9 @@ type ManagementCluster struct {
 	record.Management
 	Clusters int       `json:"clusters"`
 	Seen     time.Time `json:"seen_at,omitzero"` // last message; zero: never
+	// Since is the time since which the agent is connected; zero: it is not connected.
+	Since time.Time `json:"connected_since,omitzero"`
+	Held  string    `json:"held,omitempty"` // why nothing is delivered to it
 }
 
 // Detail is everything about a hosted cluster.
@@ -158,6 +164,11 @@ func consoleOperations(h *hosted.Service) []operation.Operation {
 		{ID: "addManagementCluster", Method: http.MethodPost, Path: ManagementRoute, Access: administrator,
 			Handler: s.addManagement, Summary: "Use a cluster for hosted control planes", Body: record.Management{},
 			Status: http.StatusCreated, Answer: record.Management{}, Errors: []int{400, 409}},
+		{ID: "getManagementAgent", Method: http.MethodGet, Path: ManagementRoute + "/:consumer/agent",
+			Access: administrator.WithSecret(), Handler: s.agent,
+			Summary:    "Issue a certificate for the agent of a management cluster, and return its manifests",
+			Parameters: []operation.Parameter{{Name: "image"}},
+			Status:     http.StatusOK, Answer: operation.File{}, Errors: []int{404, 409}},
 		{ID: "removeManagementCluster", Method: http.MethodDelete, Path: ManagementRoute + "/:consumer",
 			Access: administrator, Handler: s.removeManagement,
 			Summary: "Stop using a cluster for hosted control planes", Status: http.StatusNoContent,
@@ -195,6 +206,16 @@ func (s consoleService) overview(c echo.Context) error {
 			shown := ManagementCluster{Management: *m, Clusters: counts[m.Consumer]}
 			if consumer, err := bundle.GetConsumer(tx, m.Consumer); err == nil {
 				shown.Seen = consumer.Seen
+			}
+			if s.Broker != nil {
+				shown.Since = s.Broker.Connections()[m.Consumer].Since
+			}
+			hold, err := maestro.GetHold(tx, m.Consumer)
+			if err != nil {
+				return err
+			}
+			if hold != nil {
+				shown.Held = hold.Reason
 			}
 			answer.Management = append(answer.Management, shown)
 		}
@@ -436,6 +457,38 @@ func (s consoleService) addManagement(c echo.Context) error {
 	}
 	recording.Created(c.Request().Context(), "management_cluster", m.Consumer)
 	return c.JSON(http.StatusCreated, m)
+}
+
+// agent answers the manifests of an agent with a new certificate.
+func (s consoleService) agent(c echo.Context) error {
+	if s.Broker == nil {
+		return problem.Conflict("the broker needs TLS, which tls.enabled: false disables")
+	}
+	host, _, err := net.SplitHostPort(c.Request().Host)
+	if err != nil {
+		host = c.Request().Host
+	}
+	_, port, err := net.SplitHostPort(s.Broker.Address().String())
+	if err != nil {
+		return err
+	}
+	ctx, consumer := c.Request().Context(), c.Param("consumer")
+	name, err := s.Provider.BrokerName(ctx, consumer, net.JoinHostPort(host, port))
+	if err != nil {
+		return err
+	}
+	issued, err := s.Credentials.Issue(ctx, consumer)
+	if err != nil {
+		return err
+	}
+	text, err := agent.Manifests(agent.Options{Consumer: consumer, Broker: name, Image: c.QueryParam("image"),
+		CA:          s.Roots,
+		Certificate: issued.Certificate, Key: issued.Key})
+	if err != nil {
+		return err
+	}
+	c.Response().Header().Set(echo.HeaderContentDisposition, `attachment; filename="agent-`+consumer+`.yaml"`)
+	return c.Blob(http.StatusOK, "application/yaml", text)
 }
 
 func (s consoleService) removeManagement(c echo.Context) error {

@@ -75,11 +75,18 @@ func consumerKind() *output.Kind[hosted.ManagementCluster] {
 			{Title: "NAME", Value: func(m *hosted.ManagementCluster) string { return m.Consumer }},
 			{Title: "HOSTED CLUSTERS",
 				Value: func(m *hosted.ManagementCluster) string { return strconv.Itoa(m.Clusters) }},
+			{Title: "CONNECTED SINCE", Value: func(m *hosted.ManagementCluster) string {
+				if m.Since.IsZero() {
+					return "-"
+				}
+				return timeText(m.Since)
+			}},
 			{Title: "LAST SEEN", Value: func(m *hosted.ManagementCluster) string { return timeText(m.Seen) }},
 			{Title: "BASE DOMAIN", Value: func(m *hosted.ManagementCluster) string { return m.BaseDomain }},
 			{Title: "PUBLISHES BY", Value: func(m *hosted.ManagementCluster) string {
 				return strings.TrimSpace(m.Publish + " " + m.Address)
 			}},
+			{Title: "HELD", Value: func(m *hosted.ManagementCluster) string { return m.Held }},
 			{Title: "AGENTS IN", Wide: true,
 				Value: func(m *hosted.ManagementCluster) string { return m.AgentNamespace }},
 			{Title: "PROFILES", Wide: true, Value: func(m *hosted.ManagementCluster) string {
@@ -103,7 +110,7 @@ func newConsumers() *cobra.Command {
 			})
 		},
 	})
-	cmd.AddCommand(newAddConsumer(), newRemoveConsumer())
+	cmd.AddCommand(newAddConsumer(), newAgent(), newRemoveConsumer())
 	return cmd
 }
 
@@ -161,4 +168,32 @@ func newRemoveConsumer() *cobra.Command {
 			return err
 		},
 	})
+}
+
+func newAgent() *cobra.Command {
+	a := action.New()
+	var file, image string
+	cmd := &cobra.Command{
+		Use: "agent NAME", Short: "Issue a certificate for the agent of a management cluster, and write its manifests",
+		Example: "  landfall hcp consumers agent mc1 -o agent.yaml && oc --kubeconfig mc1.kubeconfig apply -f " +
+			"agent.yaml",
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, arguments []string) error {
+			var text []byte
+			if err := a.Call(cmd.Context(), http.MethodGet, hosted.ManagementRoute+"/"+url.PathEscape(arguments[0])+
+				"/agent?image="+url.QueryEscape(image), nil, &text); err != nil {
+				return err
+			}
+			out, finish, err := output.OpenFile(file, cmd.OutOrStdout())
+			if err != nil {
+				return err
+			}
+			_, err = out.Write(text)
+			return finish(err)
+		},
+	}
+	a.AddFlags(cmd.Flags())
+	cmd.Flags().StringVarP(&file, "output", "o", "-", "file to write; -: standard output")
+	cmd.Flags().StringVar(&image, "image", "", "image of the agent in the site's mirror")
+	return cmd
 }

@@ -109,6 +109,26 @@ func checkManagementForm(m *record.Management) error {
 	return nil
 }
 
+// BrokerName returns the name by which the agent of a management cluster knows the broker. The
+// first call decides it.
+func (s *Service) BrokerName(ctx context.Context, consumer, candidate string) (name string, err error) {
+	err = s.DB.Update(ctx, func(tx *store.Tx) error {
+		m, err := record.GetManagement(tx, consumer)
+		if err != nil {
+			return err
+		}
+		if m == nil {
+			return fault.New(fault.NotFound, "There is no management cluster %s.", consumer)
+		}
+		if m.Broker == "" {
+			m.Broker = candidate
+		}
+		name = m.Broker
+		return record.PutManagement(tx, m)
+	})
+	return name, err
+}
+
 // Managements returns the management clusters.
 func (s *Service) Managements() (all []*record.Management, err error) {
 	err = s.DB.View(func(tx *store.Tx) error {

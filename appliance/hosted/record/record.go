@@ -190,11 +190,14 @@ type Management struct {
 	ServiceNetworks []string `json:"service_networks,omitempty"`
 	MachineNetworks []string `json:"machine_networks,omitempty"`
 	// AgentNamespace has the InfraEnv and the Agents of the workers.
-	AgentNamespace  string    `json:"agent_namespace"`
-	Profiles        []string  `json:"profiles,omitempty"` // hardware profiles; empty: any
-	StorageClass    string    `json:"storage_class,omitempty"`
-	HighlyAvailable bool      `json:"highly_available"`
-	Created         time.Time `json:"created_at"`
+	AgentNamespace  string   `json:"agent_namespace"`
+	Profiles        []string `json:"profiles,omitempty"` // hardware profiles; empty: any
+	StorageClass    string   `json:"storage_class,omitempty"`
+	HighlyAvailable bool     `json:"highly_available"`
+	// Broker is the host and port by which the agent knows the broker. It is set with the first
+	// manifests of the agent, and never changes.
+	Broker  string    `json:"broker,omitempty"`
+	Created time.Time `json:"created_at"`
 }
 
 // The buckets and indexes.

@@ -1,0 +1,162 @@
+package hcp
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/jonboulle/clockwork"
+	"golang.org/x/sync/errgroup"
+	"sigs.k8s.io/yaml"
+
+	"landfall/appliance/command/remote"
+	"landfall/appliance/hosted/arm"
+	"landfall/appliance/hosted/record"
+	"landfall/appliance/simulate/hypershift"
+	"landfall/appliance/simulate/workagent"
+	"landfall/web/hosted"
+)
+
+// Demo brings up a hosted cluster at an appliance without authentication. The transport is the real
+// one. The management cluster, its agent and HyperShift's operator are stand-ins; no control plane
+// runs.
+type Demo struct {
+	Client *remote.Client
+	Out    io.Writer
+	Exit   bool // end when the hosted cluster is available
+}
+
+// demoHosts is the number of free hosts of the simulated management cluster.
+const demoHosts = 3
+
+// Run creates a management cluster and a hosted cluster, and runs the stand-ins until the context
+// ends.
+func (d *Demo) Run(ctx context.Context) error {
+	if err := d.Client.Call(ctx, http.MethodPost, hosted.ManagementRoute, record.Management{Consumer: "mc1",
+		BaseDomain: "hosted.example.com", Address: "192.0.2.10", PodNetworks: []string{"10.128.0.0/14"},
+		ServiceNetworks: []string{"172.30.0.0/16"}, AgentNamespace: "hall-2", Profiles: []string{"large"}},
+		nil); err != nil {
+		return err
+	}
+	if err := d.create(ctx); err != nil {
+		return err
+	}
+	options, err := d.agentOptions(ctx)
+	if err != nil {
+		return err
+	}
+	operator, err := hypershift.New(demoHosts)
+	if err != nil {
+		return err
+	}
+	agent := workagent.NewAgent("mc1", workagent.NewCluster(operator), clockwork.NewRealClock(), 0)
+	agentCtx, stop := context.WithCancel(ctx)
+	defer stop()
+	group, groupCtx := errgroup.WithContext(agentCtx)
+	group.Go(func() error { return agent.Run(groupCtx, options) })
+	group.Go(func() error {
+		err := d.watch(groupCtx)
+		if d.Exit || err != nil {
+			stop()
+		}
+		return err
+	})
+	if err := group.Wait(); err != nil && !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil
+}
+
+// create creates the hosted cluster edge1 with two nodes.
+func (d *Demo) create(ctx context.Context) error {
+	var found hosted.Overview
+	if err := d.Client.Call(ctx, http.MethodGet, hosted.Route, nil, &found); err != nil {
+		return err
+	}
+	id := arm.ID{Subscription: found.Subscription, Group: "site", Cluster: "edge1"}.String()
+	const version = "?api-version=" + arm.DefaultVersion
+	type object = map[string]any
+	if err := d.Client.Call(ctx, http.MethodPut, id+version, object{"location": "mc1"}, nil); err != nil {
+		return err
+	}
+	fmt.Fprintf(d.Out, "\nA hosted cluster is on its way. Its management cluster, the agent there and HyperShift's "+
+		"operator are stand-ins.\n  RESOURCE_ID=%s\n  curl -s \"localhost:8443${RESOURCE_ID}%s\" | jq\n", id, version)
+	return d.Client.Call(ctx, http.MethodPut, id+"/"+arm.NodePools+"/workers"+version, object{"location": "mc1",
+		"properties": object{"platform": object{"vmSize": "large"}, "replicas": 2}}, nil)
+}
+
+// agentOptions returns the connection of the agent, from the manifests that an administrator would
+// apply.
+func (d *Demo) agentOptions(ctx context.Context) (options workagent.Options, err error) {
+	var text []byte
+	if err := d.Client.Call(ctx, http.MethodGet, hosted.ManagementRoute+"/mc1/agent", nil, &text); err != nil {
+		return options, err
+	}
+	for document := range bytes.SplitSeq(bytes.TrimPrefix(text, []byte("---\n")), []byte("\n---\n")) {
+		var secret struct {
+			Kind string            `json:"kind"`
+			Data map[string]string `json:"stringData"`
+		}
+		if err := yaml.Unmarshal(document, &secret); err != nil {
+			return options, fmt.Errorf("read the agent's manifests: %w", err)
+		}
+		if secret.Kind != "Secret" {
+			continue
+		}
+		var config struct {
+			BrokerHost string `json:"brokerHost"`
+		}
+		if err := yaml.Unmarshal([]byte(secret.Data["config.yaml"]), &config); err != nil {
+			return options, fmt.Errorf("read the agent's configuration: %w", err)
+		}
+		certificate, err := tls.X509KeyPair([]byte(secret.Data["tls.crt"]), []byte(secret.Data["tls.key"]))
+		if err != nil {
+			return options, fmt.Errorf("read the agent's certificate: %w", err)
+		}
+		roots := x509.NewCertPool()
+		roots.AppendCertsFromPEM([]byte(secret.Data["ca.crt"]))
+		return workagent.Options{Address: config.BrokerHost, Poll: time.Second, Retry: time.Second, TLS: &tls.Config{
+			Certificates: []tls.Certificate{certificate}, RootCAs: roots, MinVersion: tls.VersionTLS12}}, nil
+	}
+	return options, errors.New("the agent's manifests have no Secret")
+}
+
+// watch prints each change of the hosted cluster until it and its nodes are ready.
+func (d *Demo) watch(ctx context.Context) error {
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	last := ""
+	for {
+		var found hosted.Detail
+		if err := d.Client.Call(ctx, http.MethodGet, path("edge1"), nil, &found); err != nil {
+			return err
+		}
+		ready := found.State == record.Succeeded
+		var text strings.Builder
+		fmt.Fprintf(&text, "edge1: %s. %s", found.State, found.Reason)
+		for _, pool := range found.NodePools {
+			ready = ready && pool.State == record.Succeeded
+			fmt.Fprintf(&text, " %s: %d of %d nodes.", pool.Name, pool.Ready, pool.Wanted)
+		}
+		if text.String() != last {
+			last = text.String()
+			fmt.Fprintln(d.Out, last)
+		}
+		if ready {
+			fmt.Fprintf(d.Out, "The hosted cluster is available: %s\n", found.APIURL)
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-ticker.C:
+		}
+	}
+}
