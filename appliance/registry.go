@@ -2,6 +2,7 @@ package appliance
 
 import (
 	"context"
+	"path/filepath"
 
 	"landfall/appliance/engine"
 	"landfall/appliance/registry"
@@ -21,10 +22,18 @@ func (a *Appliance) openRegistry(ctx context.Context) (*webregistry.Server, erro
 	if settings.TLS {
 		options.TLS = a.line(web.PlainFromMachine, nil)
 	}
+	password, err := supply.Password(a.siteKey)
+	if err != nil {
+		return nil, err
+	}
 	return webregistry.Open(ctx, webregistry.ServerOptions{
+		Anonymous: settings.AnonymousPull, Logins: webregistry.NewLogins(webregistry.LoginOptions{
+			PullPassword: password,
+			People:       a.clients.people, Tokens: a.clients.tokens, Limiter: a.clients.limiter, Clock: a.clock}),
 		Listen: settings.Listen, Name: settings.Name, URL: a.urls[0], Web: options,
-		Roots:    a.transport.roots(),
-		Registry: registry.Options{DB: a.db, Media: settings.Media, Clock: a.clock, Logger: a.log},
+		Roots: a.transport.roots(),
+		Registry: registry.Options{DB: a.db, Media: settings.Media, Dir: filepath.Join(a.config.DataDir, "registry"),
+			Bytes: int64(settings.Bytes), Clock: a.clock, Logger: a.log},
 	})
 }
 

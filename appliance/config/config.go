@@ -256,7 +256,7 @@ func Default() Config {
 			JournalObjectBytes:  1 << 20,
 			InstallerCacheBytes: 10 << 30,
 		},
-		Registry:   Registry{TLS: true},
+		Registry:   Registry{TLS: true, AnonymousPull: true, Bytes: 200 << 30},
 		Kubernetes: Kubernetes{ImageSettles: 20 * time.Second},
 		Joining:    Joining{Follow: true, GiveUp: 20 * time.Minute, Interval: 10 * time.Second},
 		Timeouts: Timeouts{

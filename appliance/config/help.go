@@ -94,6 +94,9 @@ var help = map[string]string{
 		"oc-mirror, OCI layouts, folders of the courier, or a stick with them",
 	"registry.tls": "serve the registry over TLS with a certificate of the appliance's authority; false is permitted " +
 		"on the loopback only",
+	"registry.anonymous_pull": "let everybody in the network pull; false: nodes need the pull secret that the " +
+		"appliance completes; pushes always need an account or a token",
+	"registry.bytes": "space for images that are pushed to the registry",
 	"registry.name": "name or address under which nodes reach the registry; default: that of listen, or of the " +
 		"appliance's first URL",
 

@@ -13,6 +13,9 @@ type Registry struct {
 	Media  []string `mapstructure:"media" check:"path"`
 	TLS    bool     `mapstructure:"tls"`
 	Name   string   `mapstructure:"name" check:"host"`
+
+	AnonymousPull bool  `mapstructure:"anonymous_pull"`
+	Bytes         Bytes `mapstructure:"bytes"`
 }
 
 // Check returns an error for keys that contradict each other. The error is a sentence.

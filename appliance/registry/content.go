@@ -116,19 +116,9 @@ func (c *content) addReferrers() {
 	for _, digest := range slices.Sorted(maps.Keys(c.manifests)) {
 		if parsed, err := medium.ParseManifest(c.manifests[digest].Data); err == nil && parsed.Subject != nil {
 			c.referrers[parsed.Subject.Digest] = append(c.referrers[parsed.Subject.Digest],
-				Referrer(digest, c.manifests[digest], parsed))
+				medium.ReferrerOf(digest, c.manifests[digest], parsed))
 		}
 	}
-}
-
-// Referrer returns the descriptor by which a list of referrers names a manifest.
-func Referrer(digest string, manifest medium.Manifest, parsed *medium.Parsed) medium.Descriptor {
-	descriptor := medium.Descriptor{MediaType: manifest.MediaType, Digest: digest, Size: int64(len(manifest.Data)),
-		ArtifactType: parsed.ArtifactType, Annotations: parsed.Annotations}
-	if descriptor.ArtifactType == "" && parsed.Config != nil {
-		descriptor.ArtifactType = parsed.Config.MediaType
-	}
-	return descriptor
 }
 
 // spellings returns the repositories under which the content of a requested repository may be: the

@@ -21,6 +21,7 @@ import (
 	"github.com/jonboulle/clockwork"
 
 	"landfall/appliance/registry/medium"
+	"landfall/appliance/registry/overlay"
 	"landfall/store"
 )
 
@@ -42,6 +43,8 @@ type mediumRow struct {
 type Options struct {
 	DB    *store.DB
 	Media []string // paths of the configuration
+	Dir   string   // of pushed images
+	Bytes int64    // limit of pushed images; 0 for none
 	// Open opens the files of media; nil for [medium.OpenFile].
 	Open medium.Opener
 	// ReadDeadline limits one read from a medium; 0 for [medium.ReadDeadline].
@@ -52,6 +55,9 @@ type Options struct {
 
 // Registry holds the known media. Its methods may be called concurrently.
 type Registry struct {
+	// Overlay has the pushed images.
+	Overlay *overlay.Overlay
+
 	options Options
 	log     *slog.Logger
 	current atomic.Pointer[content]
@@ -95,6 +101,11 @@ func Open(ctx context.Context, options Options) (*Registry, error) {
 		reading: map[string]bool{}}
 	for _, path := range r.paths {
 		r.reading[path] = true
+	}
+	var err error
+	if r.Overlay, err = overlay.Open(overlay.Options{DB: options.DB, Dir: options.Dir, Bytes: options.Bytes,
+		Clock: options.Clock}); err != nil {
+		return nil, err
 	}
 	if err := r.load(); err != nil {
 		return nil, err

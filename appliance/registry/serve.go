@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"landfall/appliance/registry/medium"
+	"landfall/appliance/registry/overlay"
 )
 
 // Manifest is a manifest that can be served.
@@ -24,6 +25,13 @@ type Manifest struct {
 // digest, because a digest names its content. A manifest whose config or layers can't be read now
 // is unavailable: a client that gets it chooses this registry, and then fails in the middle.
 func (r *Registry) Manifest(repository, reference string) (*Manifest, error) {
+	digest, pushed, err := r.Overlay.Manifest(repository, reference)
+	if err == nil {
+		return &Manifest{pushed, digest}, nil
+	}
+	if !errors.Is(err, overlay.ErrUnknown) {
+		return nil, err
+	}
 	c := r.current.Load()
 	digest, known := reference, true
 	if !medium.ValidDigest(reference) {
@@ -79,6 +87,11 @@ func (r *Registry) unreadable(c *content, digest string) error {
 
 // reachable returns an error if a part of an image can't be read now.
 func (r *Registry) reachable(c *content, part medium.Descriptor) error {
+	if medium.ValidDigest(part.Digest) {
+		if _, err := r.Overlay.Stat(part.Digest); err == nil {
+			return nil
+		}
+	}
 	media := c.places[part.Digest]
 	if len(media) == 0 {
 		return &UnavailableError{RetryAfter: retryAfter, Reason: fmt.Sprintf("%s of this image is on none of the "+
@@ -144,15 +157,28 @@ func (m *held) place(digest string) string {
 // Tags returns the sorted tags of a repository.
 func (r *Registry) Tags(repository string) ([]string, error) {
 	tags, known := r.current.Load().tags(repository)
-	if !known {
+	pushed, there, err := r.Overlay.Tags(repository)
+	switch {
+	case err != nil:
+		return nil, err
+	case !known && !there:
 		return nil, r.absent(false)
 	}
-	return tags, nil
+	tags = append(tags, pushed...)
+	slices.Sort(tags)
+	return slices.Compact(tags), nil
 }
 
-// Referrers returns the manifests that refer to a digest.
-func (r *Registry) Referrers(digest string) []medium.Descriptor {
-	return slices.Clone(r.current.Load().referrers[digest])
+// Referrers returns the manifests that refer to a digest: those on media, and those that were
+// pushed to the repository.
+func (r *Registry) Referrers(repository, digest string) ([]medium.Descriptor, error) {
+	pushed, err := r.Overlay.Referrers(repository, digest)
+	for _, found := range r.current.Load().referrers[digest] {
+		if !slices.ContainsFunc(pushed, func(d medium.Descriptor) bool { return d.Digest == found.Digest }) {
+			pushed = append(pushed, found)
+		}
+	}
+	return pushed, err
 }
 
 // Blob is a blob that can be served.
@@ -160,11 +186,14 @@ type Blob struct {
 	Digest   string
 	Size     int64
 	registry *Registry
-	media    []*held
+	media    []*held // empty for a pushed blob
 }
 
 // Blob returns a blob by its digest. It does not touch a medium.
 func (r *Registry) Blob(digest string) (*Blob, error) {
+	if size, err := r.Overlay.Stat(digest); err == nil {
+		return &Blob{Digest: digest, Size: size, registry: r}, nil
+	}
 	c := r.current.Load()
 	media := c.places[digest]
 	if len(media) == 0 {
@@ -185,6 +214,9 @@ const startWait = 5 * time.Second
 // Start reserves a place among the clients that read from the medium. It returns a *[BusyError] if
 // too many read already. The caller calls the function when it has read the blob.
 func (b *Blob) Start(ctx context.Context) (end func(), err error) {
+	if len(b.media) == 0 {
+		return func() {}, nil
+	}
 	m := b.media[0]
 	timer := b.registry.options.Clock.NewTimer(startWait)
 	defer timer.Stop()
@@ -207,6 +239,9 @@ func (b *Blob) Start(ctx context.Context) (end func(), err error) {
 // that has the blob. Unless all bytes were written, it returns an error, and the client must not
 // take the answer for complete.
 func (b *Blob) Copy(ctx context.Context, w io.Writer, offset, size int64) error {
+	if len(b.media) == 0 {
+		return b.registry.Overlay.Copy(w, b.Digest, offset, size)
+	}
 	var failed error
 	for _, m := range b.media {
 		reader, verify := m.use(b.Digest, offset == 0 && size == b.Size)

@@ -3,6 +3,7 @@ package registry_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"log/slog"
 	"net/http"
@@ -16,6 +17,7 @@ import (
 	"github.com/jonboulle/clockwork"
 	"github.com/stretchr/testify/require"
 
+	"landfall/appliance/access"
 	"landfall/appliance/registry"
 	"landfall/appliance/registry/medium"
 	simulated "landfall/appliance/simulate/registry"
@@ -59,6 +61,7 @@ func (s *site) start() {
 	db, err := store.Open(s.Context(), s.data, store.Options{NoSync: true})
 	require.NoError(s, err)
 	s.registry, err = registry.Open(s.Context(), registry.Options{DB: db, Media: []string{s.dir}, Open: s.open,
+		Dir:          filepath.Join(s.data, "registry"),
 		ReadDeadline: s.deadline, Clock: s.clock, Logger: logger})
 	require.NoError(s, err)
 	changed := s.registry.Changed()
@@ -67,7 +70,7 @@ func (s *site) start() {
 	go func() { ended <- s.registry.Run(ctx) }()
 	handler := web.New(web.Options{Logger: logger})
 	require.NoError(s, handler.Register(webregistry.Operations(webregistry.Options{Registry: s.registry,
-		Logger: logger})...))
+		Anonymous: true, Logger: logger, Login: logIn})...))
 	s.server = httptest.NewServer(handler)
 	stopped := false
 	s.stop = func() {
@@ -165,4 +168,15 @@ func (s *site) look() {
 	changed := s.registry.Changed()
 	s.registry.Look()
 	s.await(changed)
+}
+
+// Credentials of an operator.
+const operator, password = "ana", "a password: with a colon"
+
+// logIn knows one operator.
+func logIn(_ context.Context, _, name, given string) (access.Identity, error) {
+	if name != operator || given != password {
+		return access.Identity{}, errors.New("the name or the password is wrong")
+	}
+	return access.Identity{Kind: access.Person, Name: name, Role: access.Operator}, nil
 }

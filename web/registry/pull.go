@@ -203,7 +203,10 @@ func (h *handler) referrers(c echo.Context, asked request) error {
 	if !medium.ValidDigest(asked.name) {
 		return invalidDigest(asked.name)
 	}
-	found := h.Registry.Referrers(asked.name)
+	found, err := h.Registry.Referrers(asked.repository, asked.name)
+	if err != nil {
+		return err
+	}
 	if kind := c.QueryParam("artifactType"); kind != "" {
 		found = slices.DeleteFunc(found, func(d medium.Descriptor) bool { return d.ArtifactType != kind })
 		c.Response().Header().Set("OCI-Filters-Applied", "artifactType")

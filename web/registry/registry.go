@@ -16,6 +16,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"landfall/appliance/access"
 	"landfall/appliance/fault"
 	"landfall/appliance/registry"
 	"landfall/appliance/registry/medium"
@@ -25,7 +26,12 @@ import (
 // Options configures [Operations].
 type Options struct {
 	Registry *registry.Registry
-	Logger   *slog.Logger
+	// Anonymous lets everybody pull. Pushes always need an account or a token.
+	Anonymous bool
+	// Login returns the identity of a name and a password, for clients that send them with each
+	// request. nil knows none.
+	Login  func(ctx context.Context, from, name, password string) (access.Identity, error)
+	Logger *slog.Logger
 }
 
 // handler serves the operations.
@@ -60,6 +66,13 @@ const (
 	codeNameInvalid     = "NAME_INVALID"
 	codeNameUnknown     = "NAME_UNKNOWN"
 	codeUnsupported     = "UNSUPPORTED"
+	codeBlobMissing     = "MANIFEST_BLOB_UNKNOWN"
+	codeManifestInvalid = "MANIFEST_INVALID"
+	codeUploadUnknown   = "BLOB_UPLOAD_UNKNOWN"
+	codeUploadInvalid   = "BLOB_UPLOAD_INVALID"
+	codeSizeInvalid     = "SIZE_INVALID"
+	codeUnauthorized    = "UNAUTHORIZED"
+	codeDenied          = "DENIED"
 	codeTooMany         = "TOOMANYREQUESTS"
 	codeUnavailable     = "UNAVAILABLE" // as other registries name it
 	codeUnknown         = "UNKNOWN"
@@ -79,6 +92,9 @@ func (r *refusal) Error() string { return r.text }
 // base answers that the registry speaks version 2 of the protocol.
 func (h *handler) base(c echo.Context) error {
 	h.version(c)
+	if err := h.admit(c); err != nil {
+		return h.refuse(c, err)
+	}
 	return c.JSONBlob(http.StatusOK, []byte("{}"))
 }
 
@@ -116,7 +132,10 @@ func parse(path string) (request, bool) {
 
 func (h *handler) serve(c echo.Context) error {
 	h.version(c)
-	err := h.dispatch(c)
+	err := h.admit(c)
+	if err == nil {
+		err = h.dispatch(c)
+	}
 	if err == nil || c.Response().Committed {
 		return err
 	}
@@ -132,20 +151,29 @@ func (h *handler) dispatch(c echo.Context) error {
 		return &refusal{status: http.StatusBadRequest, code: codeNameInvalid, text: "the name of the repository is " +
 			"invalid; use lower case, digits, periods, hyphens and slashes"}
 	}
-	read := c.Request().Method == http.MethodGet || c.Request().Method == http.MethodHead
-	switch {
-	case asked.kind == "manifests" && read:
+	switch method := c.Request().Method; {
+	case asked.kind == "manifests" && isRead(method):
 		return h.manifest(c, asked)
-	case asked.kind == "blobs" && read:
+	case asked.kind == "blobs" && isRead(method):
 		return h.blob(c, asked)
-	case asked.kind == "tags" && read:
+	case asked.kind == "tags" && isRead(method):
 		return h.tags(c, asked)
-	case asked.kind == "referrers" && read:
+	case asked.kind == "referrers" && isRead(method):
 		return h.referrers(c, asked)
+	case asked.kind == "manifests" && method == http.MethodPut:
+		return h.putManifest(c, asked)
+	case asked.kind == "manifests" && method == http.MethodDelete:
+		return h.deleted(c, h.Registry.Delete(c.Request().Context(), asked.repository, asked.name))
+	case asked.kind == "blobs" && method == http.MethodDelete:
+		return h.deleteBlob(c, asked)
+	case asked.kind == "uploads":
+		return h.upload(c, asked)
 	}
 	return &refusal{status: http.StatusMethodNotAllowed, code: codeUnsupported,
-		text: "this registry serves what lies on media; it takes no pushes"}
+		text: "this registry does not support this request"}
 }
+
+func isRead(method string) bool { return method == http.MethodGet || method == http.MethodHead }
 
 // refuse answers with an error.
 func (h *handler) refuse(c echo.Context, err error) error {
@@ -175,6 +203,9 @@ func refusalOf(err error) *refusal {
 	var unavailable *registry.UnavailableError
 	var busy *registry.BusyError
 	var damaged *registry.DamagedError
+	if found := pushRefusal(err); found != nil {
+		return found
+	}
 	switch {
 	case errors.As(err, &r):
 		return r

@@ -24,6 +24,9 @@ type ServerOptions struct {
 	Roots    []byte // PEM; verifies the certificate of the listener
 	Web      web.Options
 	Registry registry.Options
+	// Anonymous lets everybody pull.
+	Anonymous bool
+	Logins    *Logins
 }
 
 // Server is the appliance's registry with its listener.
@@ -56,7 +59,8 @@ func Open(ctx context.Context, options ServerOptions) (_ *Server, err error) {
 	}
 	s.web = web.New(options.Web)
 	options.Web.Logger.Info("The registry is served.", "name", s.place.Host)
-	return s, s.web.Register(Operations(Options{Registry: s.Registry, Logger: options.Web.Logger})...)
+	return s, s.web.Register(Operations(Options{Registry: s.Registry, Logger: options.Web.Logger,
+		Anonymous: options.Anonymous, Login: options.Logins.Check})...)
 }
 
 // hostOf returns the name and the port under which nodes reach the registry.

@@ -366,7 +366,10 @@ type Descriptor struct {
 }
 
 // Foreign reports whether the content is not meant to be in a registry.
-func (d Descriptor) Foreign() bool { return len(d.URLs) > 0 }
+func (d Descriptor) Foreign() bool {
+	return len(d.URLs) > 0 || strings.Contains(d.MediaType, "nondistributable") ||
+		strings.Contains(d.MediaType, "rootfs.foreign")
+}
 
 // Parts returns the config and the layers.
 func (p *Parsed) Parts() []Descriptor {
@@ -405,6 +408,16 @@ func ParseManifest(data []byte) (*Parsed, error) {
 		}
 	}
 	return &parsed, nil
+}
+
+// ReferrerOf returns the descriptor by which a list of referrers names a manifest.
+func ReferrerOf(digest string, manifest Manifest, parsed *Parsed) Descriptor {
+	descriptor := Descriptor{MediaType: manifest.MediaType, Digest: digest, Size: int64(len(manifest.Data)),
+		ArtifactType: parsed.ArtifactType, Annotations: parsed.Annotations}
+	if descriptor.ArtifactType == "" && parsed.Config != nil {
+		descriptor.ArtifactType = parsed.Config.MediaType
+	}
+	return descriptor
 }
 
 // readLayout reads an OCI image layout (OCI image specification, image-layout.md).

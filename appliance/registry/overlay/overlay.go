@@ -1,0 +1,540 @@
+// Package overlay stores the images that people and programs push to the appliance's registry,
+// beside the media, which are never written.
+//
+// Blobs are files with the hexadecimal digits of their digests as names. Uploads have other names,
+// and are renamed when their digest was verified and their bytes are synced, so a crash never
+// leaves a wrong blob. Manifests and tags are rows of the store.
+package overlay
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jonboulle/clockwork"
+
+	"landfall/appliance/durable"
+	"landfall/appliance/fault"
+	"landfall/appliance/registry/medium"
+	"landfall/store"
+)
+
+// manifestRows stores manifests by repository@digest, and tagRows digests by repository:tag.
+var (
+	manifestRows = store.NewBucket[manifestRow]("registry-manifests", 1)
+	tagRows      = store.NewBucket[string]("registry-tags", 1)
+)
+
+type manifestRow struct {
+	MediaType string    `json:"media_type"`
+	Data      []byte    `json:"data"`
+	Pushed    time.Time `json:"pushed"`
+}
+
+// Errors of requests.
+var (
+	// ErrUploadUnknown is returned for an upload that does not exist.
+	ErrUploadUnknown = fault.Sentinel(fault.NotFound, "the upload is unknown; start it again")
+	// ErrUnknown is returned for content that nobody pushed.
+	ErrUnknown = fault.Sentinel(fault.NotFound, "nobody pushed this")
+	// ErrDigest is returned for bytes that do not have the stated digest.
+	ErrDigest = fault.Sentinel(fault.Invalid, "the bytes do not have the stated digest; nothing was stored")
+	// ErrFull is returned if the limit of the overlay or the disk has no room.
+	ErrFull = fault.Sentinel(fault.NoSpace, "there is no room for it; run landfall registry gc, or raise "+
+		"registry.bytes")
+	// ErrInUse is returned for the deletion of a blob that a manifest needs.
+	ErrInUse = fault.Sentinel(fault.Conflict, "a manifest needs this blob; delete the manifest first")
+)
+
+// OffsetError reports a part of an upload that does not continue it.
+type OffsetError struct{ Offset int64 }
+
+func (e *OffsetError) Error() string {
+	return fmt.Sprintf("the upload has %d bytes; continue there", e.Offset)
+}
+
+// Options configures [Open].
+type Options struct {
+	DB    *store.DB
+	Dir   string
+	Bytes int64 // limit of all blobs and uploads; 0 for none
+	Clock clockwork.Clock
+}
+
+// Overlay holds pushed images. Its methods may be called concurrently.
+type Overlay struct {
+	options Options
+
+	mu      sync.Mutex
+	uploads map[string]*upload
+	used    int64 // bytes of blobs and uploads
+}
+
+// upload is a running upload.
+type upload struct {
+	mu   sync.Mutex
+	path string
+	size int64
+	hash hash.Hash // of the bytes so far
+}
+
+// Open opens the overlay. Uploads that a crash interrupted can be continued.
+func Open(options Options) (*Overlay, error) {
+	o := &Overlay{options: options, uploads: map[string]*upload{}}
+	for _, dir := range []string{o.dir(blobs), o.dir(uploads)} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return nil, fmt.Errorf("create the directory of the registry: %w", err)
+		}
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			return nil, fmt.Errorf("read the directory of the registry: %w", err)
+		}
+		for _, entry := range entries {
+			if info, err := entry.Info(); err == nil {
+				o.used += info.Size()
+			}
+		}
+	}
+	return o, nil
+}
+
+// Names of directories.
+const (
+	blobs   = "blobs"
+	uploads = "uploads"
+)
+
+func (o *Overlay) dir(name string) string { return filepath.Join(o.options.Dir, name) }
+
+// path returns the file of a blob. The digest is valid.
+func (o *Overlay) path(digest string) string {
+	return filepath.Join(o.dir(blobs), strings.TrimPrefix(digest, "sha256:"))
+}
+
+// Stat returns the size of a blob, or ErrUnknown.
+func (o *Overlay) Stat(digest string) (int64, error) {
+	info, err := os.Stat(o.path(digest))
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, ErrUnknown
+	}
+	if err != nil {
+		return 0, fmt.Errorf("read a pushed blob: %w", err)
+	}
+	return info.Size(), nil
+}
+
+// Copy writes a range of a blob.
+func (o *Overlay) Copy(w io.Writer, digest string, offset, size int64) error {
+	file, err := os.Open(o.path(digest))
+	if errors.Is(err, fs.ErrNotExist) {
+		return ErrUnknown
+	}
+	if err != nil {
+		return fmt.Errorf("read a pushed blob: %w", err)
+	}
+	n, err := io.Copy(w, io.NewSectionReader(file, offset, size))
+	if err == nil && n < size {
+		err = io.ErrUnexpectedEOF
+	}
+	return errors.Join(err, file.Close())
+}
+
+// Start starts an upload and returns its ID.
+func (o *Overlay) Start() (id string, err error) {
+	id = strings.ToLower(rand.Text())
+	up := &upload{path: filepath.Join(o.dir(uploads), id), hash: sha256.New()}
+	file, err := os.OpenFile(up.path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return "", writeError(err)
+	}
+	if err := file.Close(); err != nil {
+		return "", writeError(err)
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.uploads[id] = up
+	return id, nil
+}
+
+// find returns a running upload. After a restart, it computes the hash of the bytes so far.
+func (o *Overlay) find(id string) (*upload, error) {
+	if len(id) > 64 || strings.ContainsFunc(id, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < '2' ||
+			r > '7')
+	}) {
+		return nil, ErrUploadUnknown
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if up := o.uploads[id]; up != nil {
+		return up, nil
+	}
+	up := &upload{path: filepath.Join(o.dir(uploads), id), hash: sha256.New()}
+	file, err := os.Open(up.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, ErrUploadUnknown
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read an upload: %w", err)
+	}
+	up.size, err = io.Copy(up.hash, file)
+	if err = errors.Join(err, file.Close()); err != nil {
+		return nil, fmt.Errorf("read an upload: %w", err)
+	}
+	o.uploads[id] = up
+	return up, nil
+}
+
+// Size returns the number of bytes that an upload has.
+func (o *Overlay) Size(id string) (int64, error) {
+	up, err := o.find(id)
+	if err != nil {
+		return 0, err
+	}
+	up.mu.Lock()
+	defer up.mu.Unlock()
+	return up.size, nil
+}
+
+// Append adds bytes to an upload. offset is the number of bytes that the client believes the upload
+// to have; a negative one matches any. What arrived before an error is kept, and the upload
+// continues there.
+func (o *Overlay) Append(id string, offset int64, body io.Reader) (size int64, err error) {
+	up, err := o.find(id)
+	if err != nil {
+		return 0, err
+	}
+	up.mu.Lock()
+	defer up.mu.Unlock()
+	if offset >= 0 && offset != up.size {
+		return up.size, &OffsetError{up.size}
+	}
+	file, err := os.OpenFile(up.path, os.O_WRONLY, 0o600)
+	if err != nil {
+		return up.size, writeError(err)
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	buffer := make([]byte, 256<<10)
+	for {
+		n, readErr := body.Read(buffer)
+		if n > 0 {
+			if !o.take(int64(n)) {
+				return up.size, ErrFull
+			}
+			if _, err := file.WriteAt(buffer[:n], up.size); err != nil {
+				o.release(int64(n))
+				return up.size, writeError(err)
+			}
+			up.hash.Write(buffer[:n])
+			up.size += int64(n)
+		}
+		if errors.Is(readErr, io.EOF) {
+			return up.size, nil
+		}
+		if readErr != nil {
+			return up.size, readErr
+		}
+	}
+}
+
+// writeError returns ErrFull for a full disk.
+func writeError(err error) error {
+	if errors.Is(err, errNoSpace) {
+		return fmt.Errorf("%w: the disk is full", ErrFull)
+	}
+	return fmt.Errorf("store what was pushed: %w", err)
+}
+
+func (o *Overlay) take(n int64) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.options.Bytes > 0 && o.used+n > o.options.Bytes {
+		return false
+	}
+	o.used += n
+	return true
+}
+
+func (o *Overlay) release(n int64) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.used -= n
+}
+
+// Finish ends an upload: its bytes become a blob if they have the digest, and are removed
+// otherwise.
+func (o *Overlay) Finish(id, digest string) (err error) {
+	up, err := o.find(id)
+	if err != nil {
+		return err
+	}
+	up.mu.Lock()
+	defer up.mu.Unlock()
+	if "sha256:"+hex.EncodeToString(up.hash.Sum(nil)) != digest {
+		return errors.Join(ErrDigest, o.drop(id, up))
+	}
+	if _, err := o.Stat(digest); err == nil { // somebody else pushed it meanwhile
+		return o.drop(id, up)
+	}
+	file, err := os.OpenFile(up.path, os.O_WRONLY, 0o600)
+	if err != nil {
+		return writeError(err)
+	}
+	if err := errors.Join(file.Sync(), file.Close()); err != nil {
+		return writeError(err)
+	}
+	now := o.options.Clock.Now() // of the grace in Collect
+	if err := errors.Join(os.Chtimes(up.path, now, now), os.Rename(up.path, o.path(digest)),
+		durable.SyncDir(o.dir(blobs))); err != nil {
+		return writeError(err)
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.uploads, id)
+	return nil
+}
+
+// Cancel removes an upload.
+func (o *Overlay) Cancel(id string) error {
+	up, err := o.find(id)
+	if err != nil {
+		return err
+	}
+	up.mu.Lock()
+	defer up.mu.Unlock()
+	return o.drop(id, up)
+}
+
+// drop removes the file of an upload. The caller holds its mutex.
+func (o *Overlay) drop(id string, up *upload) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.uploads, id)
+	o.used -= up.size
+	if err := os.Remove(up.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove an upload: %w", err)
+	}
+	return nil
+}
+
+// PutManifest stores a manifest under its digest and, if reference is a tag, under the tag. The
+// caller has checked that its parts exist.
+func (o *Overlay) PutManifest(ctx context.Context, repository, reference string, manifest medium.Manifest) (
+	digest string, err error) {
+	sum := sha256.Sum256(manifest.Data)
+	digest = "sha256:" + hex.EncodeToString(sum[:])
+	if medium.ValidDigest(reference) && reference != digest {
+		return "", ErrDigest
+	}
+	return digest, o.options.DB.Update(ctx, func(tx *store.Tx) error {
+		row := &manifestRow{MediaType: manifest.MediaType, Data: manifest.Data, Pushed: o.options.Clock.Now().UTC()}
+		if err := manifestRows.Put(tx, repository+"@"+digest, row); err != nil {
+			return fmt.Errorf("store a manifest: %w", err)
+		}
+		if reference == digest {
+			return nil
+		}
+		return tagRows.Put(tx, repository+":"+reference, &digest)
+	})
+}
+
+// Manifest returns a manifest by a tag of a repository, or by its digest in any repository. It
+// returns ErrUnknown if nobody pushed it.
+func (o *Overlay) Manifest(repository, reference string) (digest string, manifest medium.Manifest, err error) {
+	err = o.options.DB.View(func(tx *store.Tx) error {
+		digest = reference
+		if !medium.ValidDigest(reference) {
+			tagged, err := tagRows.Get(tx, repository+":"+reference)
+			if err != nil {
+				return unknown(err)
+			}
+			digest = *tagged
+		}
+		row, err := manifestRows.Get(tx, repository+"@"+digest)
+		if err == nil {
+			manifest = medium.Manifest{MediaType: row.MediaType, Data: row.Data}
+		}
+		return unknown(err)
+	})
+	return digest, manifest, err
+}
+
+func unknown(err error) error {
+	if errors.Is(err, store.ErrNotFound) {
+		return ErrUnknown
+	}
+	return err
+}
+
+// Tags returns the sorted tags of a repository, and whether anything was pushed to it.
+func (o *Overlay) Tags(repository string) (tags []string, known bool, err error) {
+	err = o.options.DB.View(func(tx *store.Tx) error {
+		if err := manifestRows.Each(tx, repository+"@", func(string, *manifestRow) error {
+			known = true
+			return nil
+		}); err != nil {
+			return err
+		}
+		return tagRows.Each(tx, repository+":", func(key string, _ *string) error {
+			tags = append(tags, strings.TrimPrefix(key, repository+":"))
+			return nil
+		})
+	})
+	slices.Sort(tags)
+	return tags, known, err
+}
+
+// Referrers returns the manifests of a repository that refer to a digest.
+func (o *Overlay) Referrers(repository, digest string) (found []medium.Descriptor, err error) {
+	err = o.options.DB.View(func(tx *store.Tx) error {
+		return manifestRows.Each(tx, repository+"@", func(key string, row *manifestRow) error {
+			parsed, err := medium.ParseManifest(row.Data)
+			if err == nil && parsed.Subject != nil && parsed.Subject.Digest == digest {
+				found = append(found, medium.ReferrerOf(strings.TrimPrefix(key, repository+"@"),
+					medium.Manifest{MediaType: row.MediaType, Data: row.Data}, parsed))
+			}
+			return nil
+		})
+	})
+	return found, err
+}
+
+// Delete deletes a tag, or a manifest with its tags. It returns ErrUnknown if nobody pushed it.
+func (o *Overlay) Delete(ctx context.Context, repository, reference string) error {
+	return o.options.DB.Update(ctx, func(tx *store.Tx) error {
+		if !medium.ValidDigest(reference) {
+			if !tagRows.Exists(tx, repository+":"+reference) {
+				return ErrUnknown
+			}
+			return tagRows.Delete(tx, repository+":"+reference)
+		}
+		if !manifestRows.Exists(tx, repository+"@"+reference) {
+			return ErrUnknown
+		}
+		var tags []string
+		if err := tagRows.Each(tx, repository+":", func(key string, digest *string) error {
+			if *digest == reference {
+				tags = append(tags, key)
+			}
+			return nil
+		}); err != nil {
+			return err
+		}
+		for _, tag := range tags {
+			if err := tagRows.Delete(tx, tag); err != nil {
+				return err
+			}
+		}
+		return manifestRows.Delete(tx, repository+"@"+reference)
+	})
+}
+
+// needed returns the digests that the manifests name.
+func (o *Overlay) needed() (map[string]bool, error) {
+	needed := map[string]bool{}
+	err := o.options.DB.View(func(tx *store.Tx) error {
+		return manifestRows.Each(tx, "", func(_ string, row *manifestRow) error {
+			parsed, err := medium.ParseManifest(row.Data)
+			if err != nil {
+				return nil
+			}
+			for _, part := range parsed.Parts() {
+				needed[part.Digest] = true
+			}
+			return nil
+		})
+	})
+	return needed, err
+}
+
+// DeleteBlob deletes a blob that no manifest needs.
+func (o *Overlay) DeleteBlob(digest string) error {
+	size, err := o.Stat(digest)
+	if err != nil {
+		return err
+	}
+	needed, err := o.needed()
+	if err != nil {
+		return err
+	}
+	if needed[digest] {
+		return ErrInUse
+	}
+	if err := os.Remove(o.path(digest)); err != nil {
+		return fmt.Errorf("delete a blob: %w", err)
+	}
+	o.release(size)
+	return nil
+}
+
+// grace is how long a collection keeps blobs without a manifest: a push sends the blobs first. An
+// upload without progress is kept as long.
+const grace = 24 * time.Hour
+
+// Collected is the result of a collection.
+type Collected struct {
+	Files int   `json:"files"`
+	Bytes int64 `json:"bytes"`
+}
+
+// Collect removes the blobs that no manifest needs, and the uploads that nobody continued, both
+// after a day. It never touches a medium.
+func (o *Overlay) Collect(ctx context.Context) (Collected, error) {
+	var done Collected
+	needed, err := o.needed()
+	if err != nil {
+		return done, err
+	}
+	before := o.options.Clock.Now().Add(-grace)
+	for _, dir := range []string{blobs, uploads} {
+		entries, err := os.ReadDir(o.dir(dir))
+		if err != nil {
+			return done, fmt.Errorf("read the directory of the registry: %w", err)
+		}
+		for _, entry := range entries {
+			info, err := entry.Info()
+			if ctx.Err() != nil {
+				return done, ctx.Err()
+			}
+			if err != nil || needed["sha256:"+entry.Name()] || info.ModTime().After(before) {
+				continue
+			}
+			if err := o.remove(dir, entry.Name()); err != nil {
+				return done, err
+			}
+			o.release(info.Size())
+			done.Files++
+			done.Bytes += info.Size()
+		}
+	}
+	return done, nil
+}
+
+func (o *Overlay) remove(dir, name string) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.uploads, name)
+	if err := os.Remove(filepath.Join(o.dir(dir), name)); err != nil {
+		return fmt.Errorf("remove a file of the registry: %w", err)
+	}
+	return nil
+}
+
+// Usage returns the bytes of blobs and uploads, and the limit or 0.
+func (o *Overlay) Usage() (used, limit int64) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.used, o.options.Bytes
+}

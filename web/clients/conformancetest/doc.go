@@ -1,0 +1,3 @@
+// Package conformancetest tests the appliance's registry with the conformance program of the OCI
+// distribution specification.
+package conformancetest

@@ -1,0 +1,170 @@
+package registry_test
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"landfall/appliance/registry/overlay"
+)
+
+// push sends a request with the operator's credentials.
+func (s *site) push(method, path string, body []byte, headers ...string) answer {
+	s.Helper()
+	request, err := http.NewRequestWithContext(s.Context(), method, s.server.URL, nil)
+	require.NoError(s, err)
+	request.SetBasicAuth(operator, password)
+	return s.send(method, path, bytes.NewReader(body), append(headers, "Authorization",
+		request.Header.Get("Authorization"))...)
+}
+
+func digestOf(data []byte) string {
+	sum := sha256.Sum256(data)
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+// startUpload starts an upload and returns its path.
+func (s *site) startUpload() string {
+	s.Helper()
+	got := s.push(http.MethodPost, "/v2/team/image/blobs/uploads/", nil)
+	require.Equal(s, http.StatusAccepted, got.StatusCode, "%s", got.body)
+	return got.Header.Get("Location")
+}
+
+// pushBlob pushes a blob at once.
+func (s *site) pushBlob(data []byte) string {
+	s.Helper()
+	got := s.push(http.MethodPut, s.startUpload()+"?digest="+digestOf(data), data)
+	require.Equal(s, http.StatusCreated, got.StatusCode, "%s", got.body)
+	return digestOf(data)
+}
+
+func manifestOf(config, layer string) []byte {
+	return fmt.Appendf(nil, `{"schemaVersion":2,"mediaType":"application/vnd.oci.image.manifest.v1+json",`+
+		`"config":{"mediaType":"application/vnd.oci.image.config.v1+json","digest":%q,"size":2},`+
+		`"layers":[{"mediaType":"application/vnd.oci.image.layer.v1.tar","digest":%q,"size":5}]}`, config, layer)
+}
+
+// Case 27: a manifest needs its blobs, and its digest.
+func TestPush_manifestWithoutBlobs(t *testing.T) {
+	s := newSite(t)
+	s.start()
+	config, layer := s.pushBlob([]byte("{}")), digestOf([]byte("layer"))
+	manifest := manifestOf(config, layer)
+	got := s.push(http.MethodPut, "/v2/team/image/manifests/1", manifest)
+	require.Equal(t, http.StatusBadRequest, got.StatusCode)
+	code, message := got.message(t)
+	require.Equal(t, "MANIFEST_BLOB_UNKNOWN", code)
+	require.Contains(t, message, layer)
+	s.pushBlob([]byte("layer"))
+	wrong := s.push(http.MethodPut, "/v2/team/image/manifests/"+digestOf([]byte("other")), manifest)
+	code, _ = wrong.message(t)
+	require.Equal(t, "DIGEST_INVALID", code)
+	require.Equal(t, http.StatusCreated, s.push(http.MethodPut, "/v2/team/image/manifests/1", manifest).StatusCode)
+	require.Equal(t, manifest, s.get("/v2/team/image/manifests/1").body)
+}
+
+// Case 27: bytes with another digest are not stored.
+func TestPush_wrongDigestStoresNothing(t *testing.T) {
+	s := newSite(t)
+	s.start()
+	got := s.push(http.MethodPut, s.startUpload()+"?digest="+digestOf([]byte("right")), []byte("wrong"))
+	code, _ := got.message(t)
+	require.Equal(t, "DIGEST_INVALID", code)
+	used, _ := s.registry.Overlay.Usage()
+	require.Zero(t, used)
+	require.Equal(t, http.StatusNotFound, s.get("/v2/team/image/blobs/"+digestOf([]byte("wrong"))).StatusCode)
+}
+
+// Case 28: a part out of order is refused with the present offset.
+func TestPush_partOutOfOrder(t *testing.T) {
+	s := newSite(t)
+	s.start()
+	at := s.startUpload()
+	require.Equal(t, http.StatusAccepted, s.push(http.MethodPatch, at, []byte("hello"), "Content-Range",
+		"0-4").StatusCode)
+	got := s.push(http.MethodPatch, at, []byte("world"), "Content-Range", "10-14")
+	require.Equal(t, http.StatusRequestedRangeNotSatisfiable, got.StatusCode)
+	require.Equal(t, "0-4", got.Header.Get("Range"))
+	require.Equal(t, "0-4", s.push(http.MethodGet, at, nil).Header.Get("Range"))
+	require.Equal(t, http.StatusAccepted, s.push(http.MethodPatch, at, []byte("world"), "Content-Range",
+		"5-9").StatusCode)
+	require.Equal(t, http.StatusCreated, s.push(http.MethodPut, at+"?digest="+digestOf([]byte("helloworld")),
+		nil).StatusCode)
+}
+
+// Case 20: an upload continues at its offset after a crash, and never becomes a wrong blob.
+func TestPush_continuesAfterRestart(t *testing.T) {
+	s := newSite(t)
+	s.start()
+	at := s.startUpload()
+	require.Equal(t, http.StatusAccepted, s.push(http.MethodPatch, at, []byte("hello")).StatusCode)
+	s.stop()
+	s.start()
+	require.Equal(t, "0-4", s.push(http.MethodGet, at, nil).Header.Get("Range"))
+	require.Equal(t, http.StatusCreated, s.push(http.MethodPut, at+"?digest="+digestOf([]byte("helloworld")),
+		[]byte("world")).StatusCode)
+	require.Equal(t, "helloworld", string(s.get("/v2/team/image/blobs/"+digestOf([]byte("helloworld"))).body))
+}
+
+// Case 29: what lies on a medium can't be deleted.
+func TestDelete_onMediumIsUnsupported(t *testing.T) {
+	s := newSite(t)
+	a, pushed := newArchive(t)
+	s.write("mirror_000001.tar", a)
+	s.start()
+	for _, path := range []string{"manifests/" + pushed.Digest, "manifests/" + releaseTag, "blobs/" + a.Digests()[0]} {
+		got := s.push(http.MethodDelete, "/v2/openshift/release-images/"+path, nil)
+		require.Equal(t, http.StatusMethodNotAllowed, got.StatusCode, path)
+		code, message := got.message(t)
+		require.Equal(t, "UNSUPPORTED", code)
+		require.Contains(t, message, "lies on a medium")
+	}
+}
+
+// Case 30: a collection keeps the blobs of running pushes, and never touches media.
+func TestCollect_keepsRunningPushes(t *testing.T) {
+	s := newSite(t)
+	a, _ := newArchive(t)
+	s.write("mirror_000001.tar", a)
+	s.start()
+	before, err := os.ReadFile(s.path("mirror_000001.tar"))
+	require.NoError(t, err)
+	blob, at := s.pushBlob([]byte("layer")), s.startUpload()
+	require.Equal(t, http.StatusAccepted, s.push(http.MethodPatch, at, []byte("hello")).StatusCode)
+	old := s.clock.Now().Add(-48 * time.Hour)
+	unused := s.pushBlob([]byte("unused"))
+	require.NoError(t, os.Chtimes(filepath.Join(s.data, "registry", "blobs", strings.TrimPrefix(unused, "sha256:")),
+		old,
+		old))
+	done, err := s.registry.Overlay.Collect(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, overlay.Collected{Files: 1, Bytes: 6}, done)
+	require.Equal(t, http.StatusOK, s.get("/v2/team/image/blobs/"+blob).StatusCode)
+	require.Equal(t, "0-4", s.push(http.MethodGet, at, nil).Header.Get("Range"))
+	after, err := os.ReadFile(s.path("mirror_000001.tar"))
+	require.NoError(t, err)
+	require.Equal(t, before, after)
+}
+
+// Case 31: a wrong password is refused with a challenge, and pushes need credentials.
+func TestLogin_wrongPassword(t *testing.T) {
+	s := newSite(t)
+	s.start()
+	for name, headers := range map[string][]string{"none": nil, "wrong": {"Authorization", "Basic YW5hOndyb25n"}} {
+		got := s.send(http.MethodPost, "/v2/team/image/blobs/uploads/", nil, headers...)
+		require.Equal(t, http.StatusUnauthorized, got.StatusCode, name)
+		require.Equal(t, `Basic realm="landfall"`, got.Header.Get("Www-Authenticate"))
+		code, _ := got.message(t)
+		require.Equal(t, "UNAUTHORIZED", code)
+	}
+}
