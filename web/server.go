@@ -72,6 +72,8 @@ type Server struct {
 	memory     *budget
 	bodyGrace  time.Duration
 	answerTime time.Duration
+	// compression wraps the handlers of operations whose responses are compressed.
+	compression func(http.Handler) http.HandlerFunc
 }
 
 // route identifies a route of the router by its method and its registered path.
@@ -94,6 +96,10 @@ func New(options Options) *Server {
 	s := &Server{options: options, router: echo.New(), operations: make(map[route]operation.Operation),
 		draining: make(chan struct{}), origins: http.NewCrossOriginProtection(),
 		memory: newBudget(options.BodyMemory), bodyGrace: bodyGrace, answerTime: answerTime}
+	var err error
+	if s.compression, err = newCompression(); err != nil {
+		options.Logger.Error("Responses are not compressed.", "error", err)
+	}
 	s.router.JSONSerializer = serializer{}
 	s.router.HideBanner, s.router.HidePort = true, true
 	s.router.HTTPErrorHandler = s.answerError
@@ -143,6 +149,9 @@ func (s *Server) Register(operations ...operation.Operation) error {
 }
 
 func (s *Server) handler(o operation.Operation) echo.HandlerFunc {
+	if s.compression != nil && isCompressed(o) {
+		o.Handler = s.compress(o.Handler)
+	}
 	if s.options.Wrap == nil {
 		return o.Handler
 	}

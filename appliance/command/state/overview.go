@@ -3,6 +3,7 @@ package state
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -35,7 +36,21 @@ func showOverview(cmd *cobra.Command, a *action.Action) error {
 	if err != nil {
 		return err
 	}
-	return overviewKind().One(cmd.OutOrStdout(), &a.Format, answer, describe)
+	out := cmd.OutOrStdout()
+	if a.Format.Tabular() {
+		shown := new(overview.Overview)
+		if err := json.Unmarshal(answer, shown); err != nil {
+			return fmt.Errorf("the response does not match the API: %w", err)
+		}
+		if err := attention().Objects(out, &a.Format, shown.Attention); err != nil {
+			return err
+		}
+		if more := shown.AttentionTotal - len(shown.Attention); more > 0 {
+			fmt.Fprintf(out, "and %d more\n", more)
+		}
+		fmt.Fprintln(out)
+	}
+	return overviewKind().One(out, &a.Format, answer, describe)
 }
 
 func overviewKind() *output.Kind[overview.Overview] {
@@ -44,26 +59,24 @@ func overviewKind() *output.Kind[overview.Overview] {
 	}
 }
 
+// attention describes what needs a person.
+func attention() *output.Kind[overview.Item] {
+	type column = output.Column[overview.Item]
+	return &output.Kind[overview.Item]{
+		Name: "item", Empty: "Nothing needs a person.", NameOf: func(i *overview.Item) string { return i.Name },
+		Columns: []column{
+			{Title: "NEEDS A PERSON", Value: func(i *overview.Item) string { return i.Kind + " " + i.Name }},
+			{Title: "STATUS", State: true, Value: func(i *overview.Item) string { return i.Status }},
+			{Title: "REASON", Value: func(i *overview.Item) string { return i.Info }},
+		},
+	}
+}
+
 func describe(d *output.Description, o *overview.Overview) {
-	if len(o.Attention) == 0 {
-		d.Add("Needs a person", "nothing")
-	} else {
-		d.Heading("Needs a person")
-	}
-	for _, item := range o.Attention {
-		d.State(item.Kind+" "+item.Name, strings.TrimSuffix(item.Status+": "+item.Info, ": "))
-	}
-	if more := o.AttentionTotal - len(o.Attention); more > 0 {
-		d.Add("more", "%d", more)
-	}
-	if len(o.Installations) > 0 {
-		d.Heading("Installations")
-	}
 	for _, one := range o.Installations {
-		d.Add(one.Name, "%d%% %s, OpenShift %s, since %s", one.Percent, one.Status, one.Version,
+		d.Add("Installing "+one.Name, "%d%% %s, OpenShift %s, since %s", one.Percent, one.Status, one.Version,
 			one.Started.Local().Format(time.TimeOnly))
 	}
-	d.Heading("Site")
 	d.Add("Clusters", "%s", byState(o.Clusters))
 	d.Add("Hosts", "%s", byState(o.Hosts))
 	d.Add("Servers", "%s", servers(o))
