@@ -1,0 +1,138 @@
+package command
+
+import (
+	"context"
+	"os"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// verbs are lines with what they print: a regular expression, after "fails" for a line that fails.
+const verbs = `
+cluster create east --version 4.20 --base-domain example.com --control-planes 1 => The cluster east was created
+cluster create west --version 4.20 --base-domain example.com --control-planes 1 => The cluster west was created
+infra-env create pool => The infra-env pool was created
+simulate hosts --infra-env pool --first 5 --count 1 => 1 simulated host is registered
+host list --infra-env pool --watch => host-5
+host bind host-5 => fails --cluster is missing
+host bind host-5 --cluster nowhere => fails the cluster nowhere does not exist
+host bind host-99 --cluster east => fails the host host-99 does not exist
+host bind host-5 --cluster east --dry-run => Nothing was changed.*\nPOST .*/actions/bind\ncluster_id: 
+host list --cluster east => No hosts
+host bind host-5 --cluster east => The host host-5 is bound to the cluster east\.
+host list --cluster east => host-5 +east
+host bind host-5 --cluster west => fails .
+host unbind host-5 => The host host-5 belongs to no cluster now\.
+host list --cluster east => No hosts
+host approve host-5 => The host host-5 is approved\.
+api GET /api/landfall/v1/hosts -o jsonpath={.hosts[*].approved} => true
+host set host-5 --name renamed => The host host-5 was changed\.
+host show renamed => Name +renamed
+host reset renamed --yes => fails .
+image download --infra-env pool -o pool.iso => pool.iso: .*SHA-256
+image verify pool.iso --infra-env pool => pool.iso is the present image of pool
+image verify other.iso --infra-env pool => fails other.iso is not the present image of pool
+network check -f networks.yaml --infra-env pool => eno1
+network set -f networks.yaml --infra-env pool => pool
+network show --infra-env pool => 52:54:00:00:00:01
+network check -f broken.yaml --infra-env pool => fails .
+image verify pool.iso --infra-env pool => fails download the image again
+host remove renamed => fails without a terminal, this command needs --yes
+host remove renamed --yes => The host renamed was removed\.
+host list --infra-env pool => No hosts
+manifest add manifest.yaml --cluster west => The manifest manifest.yaml was added
+manifest replace manifest.yaml --cluster west => was replaced
+manifest show manifest.yaml --cluster west => kind: ConfigMap
+cluster export west => manifests:\n- content: 
+cluster cancel east --yes => fails .
+cluster reset east --yes => fails .
+cluster install-config west => "apiVersion": "v1"
+cluster create -f two.yaml => Its infra-env first was created\.\nIts infra-env second was created\.\nIts manifest 50-a.yaml was added\.\nNot registered yet: master-0\.
+cluster export two => infra_envs:
+logs --cluster demo -o logs.tar => logs.tar: 
+api GET clusters -o jsonpath={[*].name} => two
+api PATCH clusters/none tags=a => fails .
+events --cluster demo --severity warning,error -o name => 
+overview => Clusters +4
+overview -o jsonpath={.hosts} => installed
+host missing => Lines to try on a machine
+iso list -o name => ^iso/
+iso list --json => --json is now -o json
+ams status -o jsonpath={.state} => fails .
+mirror show -o yaml => :
+status -o name => ^appliance/site
+`
+
+const twoFile = `
+name: two
+base_dns_domain: example.com
+control_plane_count: 1
+infra_envs: [{name: first, image_type: minimal-iso}, {name: second}]
+manifests: [{folder: openshift, file_name: 50-a.yaml, content: "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"}]
+hosts: [{macs: ["52:54:00:00:00:99"], host_name: master-0, host_role: master}]
+`
+
+const networksFile = `
+- mac_interface_map: [{mac_address: "52:54:00:00:00:01", logical_nic_name: eno1}]
+  network_yaml: |
+    interfaces:
+    - {name: eno1, type: ethernet, state: up, ipv4: {enabled: true, address: [{ip: 192.0.2.10, prefix-length: 24}]}}
+`
+
+// TestVerbs_againstDemo enters lines against a demo and compares what they print.
+func TestVerbs_againstDemo(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	t.Setenv("XDG_CONFIG_HOME", dir)
+	t.Setenv("TMPDIR", dir) // for the log of the simulated hosts
+	t.Setenv("LANDFALL_URL", "")
+	for name, text := range map[string]string{"two.yaml": twoFile, "networks.yaml": networksFile,
+		"broken.yaml": "- {mac_interface_map: [], network_yaml: 'a: ['}\n", "other.iso": "another file",
+		"manifest.yaml": equalityFiles["manifest.yaml"]} {
+		require.NoError(t, os.WriteFile(name, []byte(text), 0o600))
+	}
+	ctx, interrupt := context.WithCancel(t.Context())
+	defer interrupt()
+	out := &alarm{text: "The cluster demo is installed."}
+	out.ring = sync.OnceFunc(func() {
+		go func() {
+			defer interrupt()
+			_, at, _ := strings.Cut(out.String(), "http://")
+			if err := os.Setenv("LANDFALL_URL", "http://"+strings.Fields(at)[0]); err != nil {
+				t.Error(err)
+			}
+			for line := range strings.Lines(strings.TrimSpace(verbs)) {
+				enter(ctx, t, strings.TrimRight(line, "\n"))
+			}
+		}()
+	})
+	var errOut terminal
+	require.Zero(t, run(ctx, []string{"demo", "--listen", "127.0.0.1:0", "--hosts", "1", "--bmcs", "0", "--speed",
+		"1000"}, out, &errOut), errOut.String())
+}
+
+// watchFor is the line that waits until a host has reported its name.
+const watchFor = "host list --infra-env pool --watch"
+
+// enter runs a line and compares its end and its output.
+func enter(ctx context.Context, t *testing.T, line string) {
+	t.Helper()
+	command, expected, _ := strings.Cut(line, " => ")
+	expected, fails := strings.CutPrefix(expected, "fails ")
+	if command == watchFor {
+		require.Zero(t, interruptAt(t, expected, strings.Fields(command)...).code)
+		return
+	}
+	got := landfallUntil(ctx, strings.Fields(command)...)
+	if fails != (got.code != 0) {
+		t.Errorf("%s ended with %d: %s", command, got.code, got.errOut)
+	}
+	printed := got.out + got.errOut
+	if !regexp.MustCompile("(?m)" + expected).MatchString(printed) {
+		t.Errorf("%s printed %q instead of %s", command, printed, expected)
+	}
+}
