@@ -78,6 +78,10 @@ hcp consumers remove mgmt --yes
 hcp create east-hcp
 hcp delete east-hcp --yes
 hcp kubeconfig east-hcp
+hcp line decide mgmt b1 ignore
+hcp line hold mgmt
+hcp line mgmt
+hcp line release mgmt --yes
 hcp list
 hcp scale east-hcp workers 3
 hcp show east-hcp
