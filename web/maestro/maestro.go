@@ -8,6 +8,7 @@
 package maestro
 
 import (
+	"cmp"
 	"net/http"
 	"strconv"
 	"time"
@@ -189,7 +190,9 @@ func answerError(c echo.Context, status, id int, reason string) error {
 }
 
 // nameOf returns the name of the person or program that sent a request.
-func nameOf(c echo.Context) string { return access.From(c.Request().Context()).Name }
+func nameOf(c echo.Context) string {
+	return cmp.Or(access.From(c.Request().Context()).Name, "somebody")
+}
 
 func rfc3339(at time.Time) string { return at.UTC().Format(time.RFC3339Nano) }
 

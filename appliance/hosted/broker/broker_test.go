@@ -1,6 +1,7 @@
 package broker_test
 
 import (
+	"bytes"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mochi-mqtt/server/v2/packets"
 	"github.com/stretchr/testify/require"
 
 	"landfall/appliance/hosted/broker"
@@ -121,6 +123,30 @@ func TestBroker_expiredRotatedRemovedCertificates(t *testing.T) {
 	agent := workagent.NewAgent("mc2", workagent.NewCluster(nil), s.clock, 0)
 	require.Error(t, agent.Session(t.Context(), workagent.Options{Address: s.Address().String(), TLS: config}))
 	require.Contains(t, s.Refusals()["mc2"].Reason, "was removed")
+}
+
+// A line that dies without an end of the connection, such as a radio link.
+func TestBroker_keepaliveLossEndsTheSession(t *testing.T) {
+	s := newSite(t)
+	config, _ := s.issue("mc1")
+	conn, err := tls.Dial("tcp", s.Address().String(), config)
+	require.NoError(t, err)
+	defer conn.Close()
+	source, _ := broker.Topics("mc1")
+	var text bytes.Buffer
+	hello := packets.Packet{ProtocolVersion: 5, FixedHeader: packets.FixedHeader{Type: packets.Connect},
+		Connect: packets.ConnectParams{ProtocolName: []byte("MQTT"), Clean: true, Keepalive: 1, ClientIdentifier: "a"}}
+	require.NoError(t, hello.ConnectEncode(&text))
+	subscribe := packets.Packet{ProtocolVersion: 5, PacketID: 1,
+		FixedHeader: packets.FixedHeader{Type: packets.Subscribe, Qos: 1},
+		Filters:     packets.Subscriptions{{Filter: source, Qos: 1}}}
+	require.NoError(t, subscribe.SubscribeEncode(&text))
+	_, err = text.WriteTo(conn)
+	require.NoError(t, err)
+	session := s.session()
+	<-session.Context().Done() // after one and a half times the keepalive
+	require.Eventually(t, func() bool { return len(s.Connections()) == 0 }, time.Minute, time.Millisecond)
+	require.ErrorIs(t, session.Send(t.Context(), spec("mc1", "b1", 1)), broker.ErrEnded)
 }
 
 func TestBroker_takeoverStormIsCounted(t *testing.T) {
