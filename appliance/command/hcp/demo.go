@@ -48,7 +48,11 @@ func (d *Demo) Run(ctx context.Context) error {
 	if err := d.create(ctx); err != nil {
 		return err
 	}
-	options, err := d.agentOptions(ctx)
+	var manifests []byte
+	if err := d.Client.Call(ctx, http.MethodGet, hosted.ManagementRoute+"/mc1/agent", nil, &manifests); err != nil {
+		return err
+	}
+	options, err := AgentOptions(manifests)
 	if err != nil {
 		return err
 	}
@@ -92,14 +96,10 @@ func (d *Demo) create(ctx context.Context) error {
 		"properties": object{"platform": object{"vmSize": "large"}, "replicas": 2}}, nil)
 }
 
-// agentOptions returns the connection of the agent, from the manifests that an administrator would
-// apply.
-func (d *Demo) agentOptions(ctx context.Context) (options workagent.Options, err error) {
-	var text []byte
-	if err := d.Client.Call(ctx, http.MethodGet, hosted.ManagementRoute+"/mc1/agent", nil, &text); err != nil {
-		return options, err
-	}
-	for document := range bytes.SplitSeq(bytes.TrimPrefix(text, []byte("---\n")), []byte("\n---\n")) {
+// AgentOptions returns the connection of an agent, from the manifests that an administrator would
+// apply to a management cluster.
+func AgentOptions(manifests []byte) (options workagent.Options, err error) {
+	for document := range bytes.SplitSeq(bytes.TrimPrefix(manifests, []byte("---\n")), []byte("\n---\n")) {
 		var secret struct {
 			Kind string            `json:"kind"`
 			Data map[string]string `json:"stringData"`

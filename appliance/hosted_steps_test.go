@@ -1,0 +1,187 @@
+package appliance_test
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jonboulle/clockwork"
+	"github.com/stretchr/testify/require"
+
+	"landfall/appliance/command/hcp"
+	"landfall/appliance/simulate/hypershift"
+	"landfall/appliance/simulate/workagent"
+)
+
+// hostedSite is an appliance with hosted clusters.
+type hostedSite struct {
+	t       *testing.T
+	address string
+}
+
+func newHostedSite(t *testing.T) *hostedSite {
+	t.Helper()
+	s := newSite(t)
+	s.config.TLS.Enabled, s.config.Hosted.Enabled, s.config.Hosted.BrokerListen = true, true, "127.0.0.1:0"
+	s.config.BootListen = "127.0.0.1:0"
+	secret := filepath.Join(t.TempDir(), "pull-secret.json")
+	require.NoError(t, os.WriteFile(secret, []byte(pullSecret), 0o600))
+	s.config.Mirror.PullSecret = secret
+	address, _ := s.start(t)
+	return &hostedSite{t, address}
+}
+
+// call sends a request and returns the status, the headers and the body.
+func (s *hostedSite) call(method, path, body string) (int, http.Header, []byte) {
+	s.t.Helper()
+	request, err := http.NewRequestWithContext(context.Background(), method, s.address+path, strings.NewReader(body))
+	require.NoError(s.t, err)
+	request.Header.Set("Content-Type", "application/json")
+	response, err := http.DefaultClient.Do(request)
+	require.NoError(s.t, err)
+	defer response.Body.Close()
+	content, err := io.ReadAll(response.Body)
+	require.NoError(s.t, err)
+	return response.StatusCode, response.Header, content
+}
+
+// get returns the value at a path of names in an answer.
+func (s *hostedSite) get(path string, names ...string) any {
+	s.t.Helper()
+	status, _, body := s.call("GET", path, "")
+	require.Equal(s.t, http.StatusOK, status, "%s: %s", path, body)
+	var value any
+	require.NoError(s.t, json.Unmarshal(body, &value))
+	for _, name := range names {
+		if list, ok := value.([]any); ok && name == "0" {
+			require.NotEmpty(s.t, list, "%s: %s", path, body)
+			value = list[0]
+			continue
+		}
+		value = value.(map[string]any)[name]
+	}
+	return value
+}
+
+// until waits until a condition is true.
+func (s *hostedSite) until(what string, condition func() bool) {
+	s.t.Helper()
+	require.Eventually(s.t, condition, 2*time.Minute, 20*time.Millisecond, what)
+}
+
+// The fourteen steps of the document on a cluster's creation, over HTTP, TLS and MQTT. The
+// management cluster, its agent and HyperShift's operator are stand-ins.
+func TestHosted_fourteenSteps(t *testing.T) {
+	s := newHostedSite(t)
+	const version = "?api-version=2024-06-10-preview"
+	subscription := s.get("/api/landfall/v1/hosted", "subscription").(string)
+	resourceID := "/subscriptions/" + subscription +
+		"/resourceGroups/Hall-2/providers/Microsoft.RedHatOpenshift/hcpOpenShiftClusters/Edge1"
+	status, _, body := s.call("POST", "/api/landfall/v1/hosted/management-clusters",
+		`{"consumer":"mc1","base_domain":"hosted.example.com","address":"192.0.2.10","profiles":["large"]}`)
+	require.Equal(t, http.StatusCreated, status, "%s", body)
+
+	var operation, cid string
+	step := func(name string, fn func()) {
+		t.Run(name, func(*testing.T) { fn() })
+		require.False(t, t.Failed(), name)
+	}
+	step("1 to 3: the request passes the listener, the routes and the login", func() {
+		status, header, body := s.call("PUT", resourceID+version, `{"location":"site"}`)
+		require.Equal(t, http.StatusCreated, status, "%s", body)
+		at, err := url.Parse(header.Get("Azure-AsyncOperation"))
+		require.NoError(t, err)
+		operation = at.RequestURI()
+	})
+	step("4: the resource and its operation are stored", func() {
+		require.Equal(t, "Accepted", s.get(operation, "status"))
+		require.Equal(t, "Accepted", s.get(resourceID+version, "properties", "provisioningState"))
+		status, _, body := s.call("PUT", resourceID+"/nodePools/workers"+version,
+			`{"location":"site","properties":{"platform":{"vmSize":"large"},"replicas":2}}`)
+		require.Equal(t, http.StatusCreated, status, "%s", body)
+	})
+	step("5: the checks are there", func() {
+		found := "/api/clusters_mgmt/v1/clusters?search=" + url.QueryEscape("azure.subscription_id='"+subscription+
+			"' and azure.resource_group_name='Hall-2'")
+		cid = s.get(found, "items", "0", "id").(string)
+		require.Equal(t, "passed", s.get("/api/clusters_mgmt/v1/clusters/"+cid+"/inflight_checks", "items", "0",
+			"state"))
+	})
+	bundles := "/api/maestro/v1/resource-bundles?search=" +
+		url.QueryEscape("payload->'metadata'->'labels'->>'api.openshift.com/id'='"+cid+"'")
+	step("6: the bundles are there, and nobody has them", func() {
+		require.EqualValues(t, 3, s.get(bundles, "total"))
+	})
+
+	status, _, manifests := s.call("GET", "/api/landfall/v1/hosted/management-clusters/mc1/agent", "")
+	require.Equal(t, http.StatusOK, status)
+	options, err := hcp.AgentOptions(manifests)
+	require.NoError(t, err)
+	options.Poll, options.Retry = 20*time.Millisecond, 20*time.Millisecond
+	operator, err := hypershift.New(3)
+	require.NoError(t, err)
+	cluster := workagent.NewCluster(operator)
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	clock := clockwork.NewRealClock()
+	go func() { ended <- workagent.NewAgent("mc1", cluster, clock, 0).Run(ctx, options) }()
+	t.Cleanup(func() {
+		stop()
+		<-ended
+	})
+	kinds := func() (all []string) {
+		for _, object := range cluster.Objects() {
+			all = append(all, object.Kind)
+		}
+		return all
+	}
+	step("7 and 8: the agent connects over MQTT with TLS, and applies the bundles", func() {
+		s.until("the HostedCluster is there", func() bool {
+			return slices.Contains(kinds(), "HostedCluster") && slices.Contains(kinds(), "NodePool")
+		})
+	})
+	step("9 to 11: the operator works, and its statuses come back", func() {
+		s.until("the cluster is being provisioned", func() bool {
+			return s.get(operation, "status") != "Accepted"
+		})
+	})
+	step("12 to 14: the cluster is available everywhere", func() {
+		s.until("the operation has succeeded", func() bool { return s.get(operation, "status") == "Succeeded" })
+		require.Equal(t, "Succeeded", s.get(resourceID+version, "properties", "provisioningState"))
+		require.Regexp(t, `^https://api\.edge1\.hosted\.example\.com:\d+$`, s.get(resourceID+version, "properties", "api",
+			"url"))
+		require.Equal(t, "ready", s.get("/api/clusters_mgmt/v1/clusters/"+cid+"/status", "state"))
+		s.until("the nodes are there", func() bool {
+			return s.get(resourceID+"/nodePools/workers"+version, "properties", "provisioningState") == "Succeeded"
+		})
+	})
+	step("afterwards: a kubeconfig", func() {
+		status, _, body := s.call("POST", "/api/landfall/v1/hosted/clusters/"+cid+"/kubeconfigs", "")
+		require.Equal(t, http.StatusAccepted, status, "%s", body)
+		var asked struct{ Operation string }
+		require.NoError(t, json.Unmarshal(body, &asked))
+		path := "/api/landfall/v1/hosted/clusters/" + cid + "/kubeconfigs/" + asked.Operation
+		s.until("it is issued", func() bool { return s.get(path, "status") == "Succeeded" })
+		require.Contains(t, s.get(path, "kubeconfig"), "client-key-data")
+	})
+	require.Empty(t, cluster.Deleted("HostedCluster"), "nobody asked for a deletion")
+	step("afterwards: the deletion leaves nothing", func() {
+		status, _, body := s.call("DELETE", resourceID+version, "")
+		require.Equal(t, http.StatusAccepted, status, "%s", body)
+		s.until("it is gone", func() bool {
+			status, _, _ := s.call("GET", resourceID+version, "")
+			return status == http.StatusNotFound
+		})
+		require.Len(t, cluster.Deleted("HostedCluster"), 1)
+		require.NotContains(t, kinds(), "Namespace")
+		require.NotContains(t, kinds(), "NodePool")
+	})
+}
