@@ -1,6 +1,7 @@
 package hosted
 
 import (
+	"cmp"
 	"encoding/json"
 	"net"
 	"net/http"
@@ -124,6 +125,24 @@ type Bundle struct {
 	Status    json.RawMessage   `json:"status,omitempty"`    // of one bundle
 }
 
+// NewCluster is a request for a hosted cluster.
+type NewCluster struct {
+	Name string `json:"name"`
+	// Version is X.Y or X.Y.Z; empty: the site's default release.
+	Version      string    `json:"version,omitempty"`
+	Group        string    `json:"group,omitempty"`         // resource group; empty: site
+	Location     string    `json:"location,omitempty"`      // management cluster, if there are several
+	DomainPrefix string    `json:"domain_prefix,omitempty"` // empty: from the name
+	NodePools    []NewPool `json:"node_pools,omitempty"`
+}
+
+// NewPool is a node pool of a request for a hosted cluster.
+type NewPool struct {
+	Name     string `json:"name"`
+	Profile  string `json:"profile"`
+	Replicas int64  `json:"replicas"`
+}
+
 // Kubeconfig is a request for a kubeconfig of a hosted cluster's administrator.
 type Kubeconfig struct {
 	Operation  string    `json:"operation"`
@@ -146,6 +165,9 @@ func consoleOperations(h *hosted.Service) []operation.Operation {
 			Handler: s.detail,
 			Summary: "Show a hosted cluster by its ID in Clusters Service or its name", Status: http.StatusOK,
 			Answer: Detail{}, Errors: []int{404, 409}},
+		{ID: "createHosted", Method: http.MethodPost, Path: ClustersRoute, Access: operation.For(access.Operator),
+			Handler: s.create, Summary: "Create a hosted cluster with its node pools", Body: NewCluster{},
+			Status: http.StatusCreated, Answer: Cluster{}, Errors: []int{400, 409}},
 		{ID: "requestHostedKubeconfig", Method: http.MethodPost, Path: ClustersRoute + "/:cid/kubeconfigs",
 			Access: administrator, Handler: s.requestKubeconfig,
 			Summary: "Request a kubeconfig of a hosted cluster's administrator", Status: http.StatusAccepted,
@@ -546,4 +568,53 @@ func (s consoleService) getKubeconfig(c echo.Context) error {
 		answer.Kubeconfig, answer.Expires = result.Credential.Kubeconfig, result.Credential.Expires
 	}
 	return c.JSON(http.StatusOK, answer)
+}
+
+func (s consoleService) create(c echo.Context) error {
+	var wanted NewCluster
+	if err := operation.ReadJSON(c, &wanted); err != nil {
+		return err
+	}
+	seeded, err := s.Provider.Seeded()
+	if err != nil {
+		return err
+	}
+	if seeded == nil {
+		return problem.Conflict("the subscription that the appliance made at its first start is missing")
+	}
+	id := arm.ID{Subscription: seeded.ID, Group: cmp.Or(wanted.Group, "site"), Cluster: wanted.Name}
+	if wanted.Name == "" {
+		return problem.BadRequest("the name of the hosted cluster is missing")
+	}
+	location := cmp.Or(wanted.Location, "site")
+	body := arm.Document{"location": location}
+	if wanted.Version != "" {
+		body.Set("properties.version.id", wanted.Version)
+	}
+	if wanted.DomainPrefix != "" {
+		body.Set("properties.dns.baseDomainPrefix", wanted.DomainPrefix)
+	}
+	var pools []provider.NewNodePool
+	for _, pool := range wanted.NodePools {
+		document := arm.Document{"location": location}
+		document.Set("properties.platform.vmSize", pool.Profile)
+		document.Set("properties.replicas", pool.Replicas)
+		pools = append(pools, provider.NewNodePool{Name: pool.Name, Body: document})
+	}
+	if _, err := s.Provider.CreateCluster(c.Request().Context(), callerOf(c), id, body, pools); err != nil {
+		return err
+	}
+	var shown Cluster
+	if err := s.Provider.DB.View(func(tx *store.Tx) error {
+		row, err := record.FindCluster(tx, id)
+		if err != nil || row == nil {
+			return err
+		}
+		shown, err = clusterOf(tx, row)
+		return err
+	}); err != nil {
+		return err
+	}
+	recording.Created(c.Request().Context(), "hosted_cluster", shown.CID)
+	return c.JSON(http.StatusCreated, shown)
 }

@@ -123,12 +123,8 @@ func newAddConsumer() *cobra.Command {
 			"large",
 		RunE: func(cmd *cobra.Command, arguments []string) error {
 			m.Consumer = arguments[0]
-			text, err := json.Marshal(m)
+			body, err := objectOf(m)
 			if err != nil {
-				return err
-			}
-			var body action.Object
-			if err := json.Unmarshal(text, &body); err != nil {
 				return err
 			}
 			answer, err := a.Send(cmd, http.MethodPost, hosted.ManagementRoute, body)

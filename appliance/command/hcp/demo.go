@@ -80,20 +80,15 @@ func (d *Demo) Run(ctx context.Context) error {
 
 // create creates the hosted cluster edge1 with two nodes.
 func (d *Demo) create(ctx context.Context) error {
-	var found hosted.Overview
-	if err := d.Client.Call(ctx, http.MethodGet, hosted.Route, nil, &found); err != nil {
-		return err
-	}
-	id := arm.ID{Subscription: found.Subscription, Group: "site", Cluster: "edge1"}.String()
-	const version = "?api-version=" + arm.DefaultVersion
-	type object = map[string]any
-	if err := d.Client.Call(ctx, http.MethodPut, id+version, object{"location": "mc1"}, nil); err != nil {
+	var made hosted.Cluster
+	if err := d.Client.Call(ctx, http.MethodPost, hosted.ClustersRoute, hosted.NewCluster{Name: "edge1",
+		NodePools: []hosted.NewPool{{Name: "workers", Profile: "large", Replicas: 2}}}, &made); err != nil {
 		return err
 	}
 	fmt.Fprintf(d.Out, "\nA hosted cluster is on its way. Its management cluster, the agent there and HyperShift's "+
-		"operator are stand-ins.\n  RESOURCE_ID=%s\n  curl -s \"localhost:8443${RESOURCE_ID}%s\" | jq\n", id, version)
-	return d.Client.Call(ctx, http.MethodPut, id+"/"+arm.NodePools+"/workers"+version, object{"location": "mc1",
-		"properties": object{"platform": object{"vmSize": "large"}, "replicas": 2}}, nil)
+		"operator are stand-ins.\n  RESOURCE_ID=%s\n  curl -s \"localhost:8443${RESOURCE_ID}?api-version=%s\" | jq\n",
+		made.ResourceID, arm.DefaultVersion)
+	return nil
 }
 
 // AgentOptions returns the connection of an agent, from the manifests that an administrator would

@@ -80,11 +80,6 @@ func timeText(at time.Time) string {
 	return at.Local().Format(time.DateTime)
 }
 
-// overview returns everything that the appliance shows about hosted clusters.
-func overview(ctx context.Context, a *action.Action) (found hosted.Overview, err error) {
-	return found, a.Call(ctx, http.MethodGet, hosted.Route, nil, &found)
-}
-
 func path(name string) string { return hosted.ClustersRoute + "/" + url.PathEscape(name) }
 
 // resourceID returns the resource ID of a hosted cluster.
@@ -170,20 +165,28 @@ func describe(d *output.Description, c *hosted.Detail) {
 	}
 }
 
-// pool is a node pool in the arguments of a command: NAME=PROFILE:REPLICAS.
-type pool struct {
-	name, profile string
-	replicas      int
-}
-
-func parsePool(text string) (p pool, err error) {
+// parsePool reads a node pool of the form NAME=PROFILE:REPLICAS.
+func parsePool(text string) (p hosted.NewPool, err error) {
 	name, rest, _ := strings.Cut(text, "=")
 	profile, replicas, found := strings.Cut(rest, ":")
-	p = pool{name: name, profile: profile}
-	if p.replicas, err = strconv.Atoi(replicas); err != nil || !found || name == "" || profile == "" || p.replicas < 0 {
+	p = hosted.NewPool{Name: name, Profile: profile}
+	if p.Replicas, err = strconv.ParseInt(replicas, 10, 64); err != nil || !found || name == "" || profile == "" ||
+		p.Replicas < 0 {
 		return p, fmt.Errorf("--node-pool %q is not NAME=PROFILE:REPLICAS, such as workers=large:3", text)
 	}
 	return p, nil
+}
+
+// objectOf returns a request as an object of the API.
+func objectOf(request any) (object action.Object, err error) {
+	text, err := json.Marshal(request)
+	if err != nil {
+		return nil, fmt.Errorf("encode the request: %w", err)
+	}
+	if err := json.Unmarshal(text, &object); err != nil {
+		return nil, fmt.Errorf("encode the request: %w", err)
+	}
+	return object, nil
 }
 
 func newCreate() *cobra.Command {
@@ -194,38 +197,24 @@ func newCreate() *cobra.Command {
 		Use: "create NAME", Short: "Create a hosted cluster, with node pools", Args: cobra.ExactArgs(1),
 		Example: "  landfall hcp create edge1 --version 4.19 --node-pool workers=large:3",
 		RunE: func(cmd *cobra.Command, arguments []string) error {
-			var wanted []pool
+			wanted := hosted.NewCluster{Name: arguments[0], Version: version, Group: group, Location: location,
+				DomainPrefix: prefix}
 			for _, text := range pools {
 				p, err := parsePool(text)
 				if err != nil {
 					return err
 				}
-				wanted = append(wanted, p)
+				wanted.NodePools = append(wanted.NodePools, p)
 			}
-			found, err := overview(cmd.Context(), a)
+			body, err := objectOf(wanted)
 			if err != nil {
 				return err
 			}
-			id := arm.ID{Subscription: found.Subscription, Group: group, Cluster: arguments[0]}
-			properties := action.Object{}
-			if version != "" {
-				properties["version"] = action.Object{"id": version}
-			}
-			if prefix != "" {
-				properties["dns"] = action.Object{"baseDomainPrefix": prefix}
-			}
-			if err := put(cmd, a, id.String(), action.Object{"location": location,
-				"properties": properties}); err != nil {
+			answer, err := a.Send(cmd, http.MethodPost, hosted.ClustersRoute, body)
+			if err != nil || a.DryRun {
 				return err
 			}
-			for _, p := range wanted {
-				if err := put(cmd, a, id.String()+"/"+arm.NodePools+"/"+p.name, action.Object{"location": location,
-					"properties": action.Object{"platform": action.Object{"vmSize": p.profile},
-						"replicas": p.replicas}}); err != nil {
-					return fmt.Errorf("the cluster was created, but not its node pool %s: %w", p.name, err)
-				}
-			}
-			return show(cmd, a, arguments[0])
+			return kind().One(cmd.OutOrStdout(), &a.Format, answer, nil)
 		},
 	})
 	a.Format.AddFlag(cmd)
@@ -236,12 +225,6 @@ func newCreate() *cobra.Command {
 	flags.StringVar(&location, "location", "site", "management cluster, if there are several")
 	flags.StringVar(&prefix, "domain-prefix", "", "first label of the cluster's domain; default: from its name")
 	return cmd
-}
-
-// put creates or replaces a resource of the resource provider.
-func put(cmd *cobra.Command, a *action.Action, id string, body action.Object) error {
-	_, err := a.Send(cmd, http.MethodPut, id+"?api-version="+arm.DefaultVersion, body)
-	return err
 }
 
 // show writes a cluster after a change.

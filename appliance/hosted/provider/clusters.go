@@ -26,6 +26,43 @@ func (s *Service) PutCluster(ctx context.Context, caller Caller, id arm.ID, body
 	return result, err
 }
 
+// NewNodePool is a node pool that is created with its cluster.
+type NewNodePool struct {
+	Name string
+	Body arm.Document
+}
+
+// CreateCluster creates a hosted cluster with its node pools, or nothing. A node pool of its own
+// request is refused once the cluster is being provisioned.
+func (s *Service) CreateCluster(ctx context.Context, caller Caller, id arm.ID, body arm.Document,
+	pools []NewNodePool) (*Result, error) {
+	var result *Result
+	err := s.update(ctx, id, caller, true, func(ch *change) error {
+		present, err := record.FindCluster(ch.tx, id)
+		if err != nil {
+			return err
+		}
+		if present != nil {
+			return conflict("There is already a hosted cluster %s in the resource group %s.", id.Cluster, id.Group)
+		}
+		if result, err = ch.putCluster(id, body); err != nil {
+			return err
+		}
+		for _, pool := range pools {
+			child := id
+			child.Child, child.ChildType = pool.Name, arm.NodePools
+			if err := child.Check(); err != nil {
+				return err
+			}
+			if _, err := ch.putNodePool(child, pool.Body); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return result, err
+}
+
 func (ch *change) putCluster(id arm.ID, body arm.Document) (*Result, error) {
 	c, err := record.FindCluster(ch.tx, id)
 	if err != nil {

@@ -128,6 +128,9 @@ func hostedCluster(object Object, now time.Time) Object {
 
 // versionOf returns the version in the tag of a pull spec, or "".
 func versionOf(image string) string {
+	if strings.Contains(image, "@") {
+		return ""
+	}
 	_, tag, _ := strings.Cut(image[strings.LastIndex(image, "/")+1:], ":")
 	version, _, _ := strings.Cut(tag, "-")
 	return version

@@ -35,7 +35,7 @@ export const CreateDialog = ({ overview, onClose }: { overview: Overview; onClos
   };
   const create = async () => {
     try {
-      await createCluster(overview.subscription, { ...wanted, name: wanted.name.trim() });
+      await createCluster({ ...wanted, name: wanted.name.trim() });
       onClose();
     } catch (thrown) {
       setFailure(sentenceOf(thrown));

@@ -23,7 +23,7 @@ export const ManagementTable = ({ clusters, act }: { clusters: ManagementCluster
           <Thead>
             <Tr>
               <Th>Name</Th>
-              <Th>Last seen</Th>
+              <Th>Connection</Th>
               <Th>Hosted clusters</Th>
               <Th>Base domain</Th>
               <Th>Published by</Th>
@@ -34,7 +34,7 @@ export const ManagementTable = ({ clusters, act }: { clusters: ManagementCluster
             {clusters.map((cluster) => (
               <Tr key={cluster.consumer}>
                 <Td dataLabel="Name">{cluster.consumer}</Td>
-                <Td dataLabel="Last seen">{cluster.seen_at ? moment(cluster.seen_at) : 'never'}</Td>
+                <Td dataLabel="Connection">{connectionOf(cluster)}</Td>
                 <Td dataLabel="Hosted clusters">{cluster.clusters}</Td>
                 <Td dataLabel="Base domain">{cluster.base_domain}</Td>
                 <Td dataLabel="Published by">
@@ -65,4 +65,11 @@ export const ManagementTable = ({ clusters, act }: { clusters: ManagementCluster
       </CardBody>
     </Card>
   );
+};
+
+const connectionOf = ({ connected_since, seen_at, held }: ManagementCluster): string => {
+  const connection = connected_since
+    ? `connected since ${moment(connected_since)}`
+    : `not connected, last seen: ${seen_at ? moment(seen_at) : 'never'}`;
+  return held ? `${connection}. Nothing is delivered: ${held}` : connection;
 };

@@ -42,6 +42,10 @@ export type ManagementCluster = {
   clusters: number;
   /** The time of the last message; absent before the first one. */
   seen_at?: string;
+  /** Absent while its agent is not connected. */
+  connected_since?: string;
+  /** Why nothing is delivered to it. */
+  held?: string;
 };
 
 export type Overview = {
@@ -100,29 +104,18 @@ export type NewCluster = {
   prefix: string;
 };
 
-/** Creates a hosted cluster, and its first node pool unless the profile is empty. */
-export const createCluster = async (subscription: string, wanted: NewCluster) => {
-  const id =
-    `/subscriptions/${subscription}/resourceGroups/${encodeURIComponent(wanted.group)}` +
-    `/providers/Microsoft.RedHatOpenShift/hcpOpenShiftClusters/${encodeURIComponent(wanted.name)}`;
-  await request('PUT', `${id}?${version}`, {
+/** Creates a hosted cluster with its first node pool, unless the profile is empty. */
+export const createCluster = ({ name, version, profile, nodes, group, location, prefix }: NewCluster) =>
+  request('POST', `${root}/clusters`, {
     json: {
-      location: wanted.location,
-      properties: {
-        version: { id: wanted.version },
-        ...(wanted.prefix === '' ? {} : { dns: { baseDomainPrefix: wanted.prefix } }),
-      },
+      name,
+      version,
+      group,
+      location,
+      domain_prefix: prefix,
+      node_pools: profile === '' ? [] : [{ name: 'workers', profile, replicas: nodes }],
     },
   });
-  if (wanted.profile !== '') {
-    await request('PUT', `${id}/nodePools/workers?${version}`, {
-      json: {
-        location: wanted.location,
-        properties: { platform: { vmSize: wanted.profile }, replicas: wanted.nodes },
-      },
-    });
-  }
-};
 
 export const scale = (cluster: Cluster, pool: string, replicas: number) =>
   request('PATCH', `${cluster.resource_id}/nodePools/${encodeURIComponent(pool)}?${version}`, {
