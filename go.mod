@@ -75,6 +75,7 @@ require (
 	github.com/google/go-tpm v0.9.8
 	github.com/landlock-lsm/go-landlock v0.11.0
 	github.com/mochi-mqtt/server/v2 v2.7.9
+	github.com/pin/tftp/v3 v3.2.0
 )
 
 require (

@@ -1,6 +1,7 @@
 package appliance
 
 import (
+	"net"
 	"net/netip"
 
 	"landfall/appliance/doctor"
@@ -15,8 +16,25 @@ func (a *Appliance) newSiteServices() (*siteservice.Manager, error) {
 	}
 	return siteservice.New(siteservice.Options{
 		DB: a.db, Site: a.engine, Configured: configured, TimeServers: a.settings.NTPSources, Resolvers: a.resolvers,
-		Clock: a.clock, Logger: a.log,
+		Images: a.discovery, Servers: a.bootMACs, CheckNetworkBoot: a.engine.CheckNetworkBoot,
+		Neighbour: doctor.FindNeighbour, Clock: a.clock, Logger: a.log,
 	})
+}
+
+// bootMACs returns the infra-envs of the servers with a BMC, by the MAC address from which they
+// boot.
+func (a *Appliance) bootMACs() (map[string]string, error) {
+	servers, err := a.bmcs.Servers()
+	if err != nil {
+		return nil, err
+	}
+	macs := map[string]string{}
+	for _, server := range servers {
+		if mac, err := net.ParseMAC(server.BootMAC); err == nil && server.InfraEnvID != "" {
+			macs[mac.String()] = server.InfraEnvID
+		}
+	}
+	return macs, nil
 }
 
 // resolvers returns the DNS servers of this machine.

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"math"
 	"net"
+	"net/netip"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -23,6 +24,7 @@ import (
 	"landfall/appliance/audittrail"
 	"landfall/appliance/egress"
 	"landfall/appliance/engine/validation"
+	"landfall/appliance/siteservice/dhcpserver"
 )
 
 var (
@@ -239,6 +241,26 @@ func (r reader) checked(text, check string) (any, error) {
 		if !validInterface(text) {
 			return nil, errInvalid
 		}
+	case "dhcp":
+		if _, err := parseDHCP(text); err != nil {
+			return nil, errInvalid
+		}
+	case "lease":
+		if _, err := parseLease(text); err != nil {
+			return nil, errInvalid
+		}
+	case "ipv4":
+		if address, err := netip.ParseAddr(text); err != nil || !address.Is4() {
+			return nil, errInvalid
+		}
+	case "network":
+		if prefix, err := netip.ParsePrefix(text); err != nil || !prefix.Addr().Is4() || prefix != prefix.Masked() {
+			return nil, errInvalid
+		}
+	case "range":
+		if _, err := dhcpserver.ParseRange(text); err != nil {
+			return nil, errInvalid
+		}
 	case "resolver":
 		if _, err := parseResolver(text); err != nil {
 			return nil, errInvalid
@@ -359,7 +381,13 @@ func expected(field reflect.StructField) string {
 		"syslog":  "unix:///dev/log, udp://HOST:PORT, tcp://HOST:PORT or tls://HOST:PORT",
 		"egress": "a network such as 192.0.2.0/24, an address, or a host name such as bmc.example.com or " +
 			"*.example.com",
-		"interface":  "the name of a network interface, such as eth1",
+		"interface": "the name of a network interface, such as eth1",
+		"dhcp": "an interface and a mode, such as eth1=proxy, eth1=reservations or " +
+			"eth1=192.0.2.100-192.0.2.199",
+		"lease":      "a duration of at least a minute, such as 12h, or infinite",
+		"ipv4":       "an IPv4 address, such as 192.0.2.1",
+		"network":    "an IPv4 network, such as 198.51.100.0/24",
+		"range":      "a range of IPv4 addresses, such as 192.0.2.100-192.0.2.199",
 		"resolver":   "the IP address of a DNS server, such as 192.0.2.53",
 		"path":       "a path",
 		"validation": "the ID of an optional host validation, such as mtu-valid",

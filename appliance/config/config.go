@@ -277,6 +277,7 @@ func Default() Config {
 		},
 		Seal:  Seal{TPMDevice: keyring.DefaultTPMDevice},
 		Audit: Audit{Bytes: audittrail.DefaultBytes},
+		Site:  Site{DHCP: SiteDHCP{Lease: defaultLease}},
 		Log:   Log{Format: "auto", Level: "info"},
 	}
 }

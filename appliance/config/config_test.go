@@ -131,6 +131,8 @@ func sample(t *testing.T, s setting, directory string) string {
 	case reflect.TypeFor[[]OSImage]():
 		return `[{openshift_version: "4.19", cpu_architecture: x86_64, path: ` + filepath.Join(directory, "live.iso") +
 			`}]`
+	case reflect.TypeFor[[]DHCPRelay]():
+		return `[{network: 198.51.100.0/24, router: 198.51.100.1, range: 198.51.100.100-198.51.100.199}]`
 	case reflect.TypeFor[[]GroupScope]():
 		return `[{group: crew, clusters: [a]}]`
 	case reflect.TypeFor[[]ReleaseImage]():
@@ -142,6 +144,7 @@ func sample(t *testing.T, s setting, directory string) string {
 		"file":     filepath.Join(directory, "ca.pem"),
 		"pullspec": "registry.example.com/agent:v7", "host": "ntp.example.com", "validation": "mtu-valid",
 		"egress": "192.0.2.0/24", "interface": "eth1", "resolver": "192.0.2.53",
+		"dhcp": "eth1=192.0.2.100-192.0.2.199", "lease": "infinite", "ipv4": "192.0.2.1",
 		"syslog": "unix:///dev/log", "issuer": "https://sso.example.com/", "": "somebody",
 	}[s.field.Tag.Get("check")]
 	require.True(t, ok, "the test has no sample for %s", s.key)

@@ -187,6 +187,20 @@ var help = map[string]string{
 	"site.ntp.local_clock": "declare this machine's clock as the time of the site while it is not synchronised " +
 		"(stratum 10)",
 
+	"site.dhcp.interfaces": "network interfaces on which the appliance serves DHCP, each with its mode: eth1=proxy " +
+		"(beside another DHCP server, for network boot only), eth1=reservations, or eth1=FIRST-LAST (a range of " +
+		"addresses); default: none",
+	"site.dhcp.lease":  "time of a lease, or infinite",
+	"site.dhcp.router": "default gateway of the machines; default: that of this machine, or this machine",
+	"site.dhcp.infra_env": "infra-env, by name or ID, that unknown machines boot from the network; " +
+		"default: the only one",
+	"site.dhcp.known_only": "serve boot files only to machines that the site knows: by a reservation, a BMC, a " +
+		"static network or an earlier registration",
+	"site.dhcp.loaders": "directory with boot loaders for BIOS: undionly.kpxe of iPXE",
+	"site.dhcp.relayed": "networks whose DHCP relay agents send requests to the appliance, as YAML",
+	"site.tftp.interfaces": "network interfaces on which the appliance serves boot loaders by TFTP for another DHCP " +
+		"server; the interfaces in site.dhcp are included; default: none",
+
 	"audit.bytes": "space for the audit trail, at least 1MiB; the oldest records are removed first",
 	"audit.syslog": "syslog server that receives each audit record: unix:///dev/log, udp://HOST:PORT, " +
 		"tcp://HOST:PORT or tls://HOST:PORT; default: none",

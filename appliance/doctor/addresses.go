@@ -67,10 +67,10 @@ const (
 	discardPort = "9"
 )
 
-// findNeighbour returns the hardware address of an IP address. It needs no privileges: it sends a
+// FindNeighbour returns the hardware address of an IP address. It needs no privileges: it sends a
 // datagram to the address and reads the result of the kernel's address resolution from the
 // neighbour table.
-func findNeighbour(ctx context.Context, address netip.Addr) (string, error) {
+func FindNeighbour(ctx context.Context, address netip.Addr) (string, error) {
 	own, near, err := ownAddress(address)
 	switch {
 	case err != nil:

@@ -10,9 +10,10 @@ import (
 	"slices"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/insomniacslk/dhcp/dhcpv4"
+
+	"landfall/appliance/siteservice/link"
 )
 
 // ErrDHCPUnsupported is returned by Doctor.OpenDHCP on operating systems other than Linux.
@@ -135,26 +136,5 @@ func (d *diagnosis) discover(ctx context.Context, iface net.Interface) (offers [
 	if err != nil {
 		return nil, err
 	}
-	if _, err := conn.WriteTo(discovery.ToBytes(), &net.UDPAddr{IP: net.IPv4bcast,
-		Port: dhcpv4.ServerPort}); err != nil {
-		return nil, err
-	}
-	if err := conn.SetReadDeadline(time.Now().Add(d.Timeout)); err != nil {
-		return nil, err
-	}
-	for packet := make([]byte, 1500); ctx.Err() == nil; {
-		n, _, err := conn.ReadFrom(packet)
-		if timeout := net.Error(nil); errors.As(err, &timeout) && timeout.Timeout() {
-			return offers, nil
-		}
-		if err != nil {
-			return offers, err
-		}
-		answer, err := dhcpv4.FromBytes(packet[:n])
-		if err == nil && answer.TransactionID == discovery.TransactionID &&
-			answer.MessageType() == dhcpv4.MessageTypeOffer {
-			offers = append(offers, answer)
-		}
-	}
-	return offers, ctx.Err()
+	return link.Discover(ctx, conn, d.Timeout, discovery)
 }

@@ -183,7 +183,7 @@ func (d Doctor) Diagnose(ctx context.Context, site *Site) *Report {
 		d.Timeout = defaultTimeout
 	}
 	if d.FindNeighbour == nil {
-		d.FindNeighbour = findNeighbour
+		d.FindNeighbour = FindNeighbour
 	}
 	if d.OpenPath == nil {
 		d.OpenPath = openPath

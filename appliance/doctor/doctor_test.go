@@ -313,10 +313,10 @@ func TestAddresses_kernelNeighbourTable(t *testing.T) {
 	require.Equal(t, "52:54:00:00:00:01", arpEntry(table, netip.MustParseAddr("10.0.0.4")))
 	require.Empty(t, arpEntry(table, netip.MustParseAddr("10.0.0.5")), "no machine answered")
 	require.Empty(t, arpEntry(table, netip.MustParseAddr("10.0.0.6")))
-	holder, err := findNeighbour(t.Context(), netip.MustParseAddr("127.0.0.1"))
+	holder, err := FindNeighbour(t.Context(), netip.MustParseAddr("127.0.0.1"))
 	require.NoError(t, err)
 	require.Equal(t, "this machine itself", holder)
-	_, err = findNeighbour(t.Context(), netip.MustParseAddr("203.0.113.9"))
+	_, err = FindNeighbour(t.Context(), netip.MustParseAddr("203.0.113.9"))
 	require.ErrorIs(t, err, ErrOtherNetwork)
 }
 

@@ -8,6 +8,8 @@
 //	supervise.go    looks, starts and stops one service on one interface
 //	zones.go        the DNS zones of the clusters
 //	names.go        the DNS service: its zones, and their comparison with the site's DNS
+//	addresses.go    the DHCP service: its options, leases and reservations
+//	boots.go        what machines boot from the network, by DHCP and TFTP
 //
 // Design: docs/design.md#services-for-a-bare-site.
 package siteservice
@@ -28,6 +30,7 @@ import (
 
 	"landfall/appliance/engine/view"
 	"landfall/appliance/fault"
+	"landfall/appliance/siteservice/dhcpserver"
 	"landfall/appliance/siteservice/link"
 	"landfall/appliance/siteservice/nameserver"
 	"landfall/appliance/siteservice/timeserver"
@@ -39,12 +42,14 @@ type Service string
 
 // Services.
 const (
-	DNS Service = "dns"
-	NTP Service = "ntp"
+	DNS  Service = "dns"
+	NTP  Service = "ntp"
+	DHCP Service = "dhcp"
+	TFTP Service = "tftp"
 )
 
 // Services returns all services.
-func Services() []Service { return []Service{DNS, NTP} }
+func Services() []Service { return []Service{DNS, NTP, DHCP, TFTP} }
 
 // State is the state of a service on an interface.
 type State string
@@ -80,6 +85,8 @@ type Overview struct {
 	Interfaces []Interface `json:"interfaces"`
 	DNS        Names       `json:"dns"`
 	Clock      Clock       `json:"clock"`
+	// Departure says in sentences what stops when this machine leaves the site.
+	Departure []string `json:"departure"`
 }
 
 // Clock is the clock that the NTP service shows to hosts.
@@ -102,6 +109,16 @@ type Options struct {
 	TimeServers func() []string
 	// Resolvers returns the DNS servers of this machine.
 	Resolvers func() []netip.AddrPort
+	// Images provides the files for network boot.
+	Images Images
+	// Servers returns the infra-envs of the servers with a BMC, by MAC address.
+	Servers func() (map[string]string, error)
+	// CheckNetworkBoot returns an error for a machine that boots from its disk.
+	CheckNetworkBoot func(infraEnvID, mac string) error
+	// Neighbour returns the MAC address of the machine with an address, or "".
+	Neighbour func(ctx context.Context, address netip.Addr) (string, error)
+	// Discover returns the offers of other DHCP servers; nil means those on the interface.
+	Discover func(ctx context.Context, on link.Link) ([]dhcpserver.Offer, error)
 	// Links finds an interface; nil means the interfaces of this machine.
 	Links func(name string) (link.Link, error)
 	// KernelClock reads the state of this machine's clock; nil means the kernel's.
@@ -123,6 +140,8 @@ type Manager struct {
 	Options
 	switches *switches
 	names    *names
+	leases   *dhcpserver.Leases
+	events   events
 	changed  chan struct{} // holds one item if the switches have changed
 
 	mu       sync.Mutex
@@ -137,6 +156,9 @@ func New(options Options) (*Manager, error) {
 	if options.KernelClock == nil {
 		options.KernelClock = timeserver.ReadKernel
 	}
+	if options.Discover == nil {
+		options.Discover = discoverServers
+	}
 	if options.TimeServers == nil {
 		options.TimeServers = func() []string { return nil }
 	}
@@ -149,7 +171,8 @@ func New(options Options) (*Manager, error) {
 	}
 	m := &Manager{Options: options, switches: s, changed: make(chan struct{}, 1), statuses: map[switchKey]Status{}}
 	m.names = newNames(m)
-	return m, nil
+	m.leases, err = dhcpserver.OpenLeases(options.DB, options.Clock)
+	return m, err
 }
 
 // Run runs the services that are switched on, until the context ends.
@@ -220,9 +243,12 @@ func (m *Manager) serverOf(s Switch) server {
 	case NTP:
 		return &timeserver.Server{Local: s.LocalClock, Read: m.KernelClock, Others: m.TimeServers, Clock: m.Clock,
 			Port: timeserver.Port}
-	default:
-		return m.names.server
+	case DHCP:
+		return m.newDHCPServer(s)
+	case TFTP:
+		return m.newTFTPServer()
 	}
+	return m.names.server
 }
 
 // note keeps the status of a service.
@@ -310,6 +336,9 @@ func (m *Manager) Overview() (*Overview, error) {
 		}
 		overview.Interfaces = append(overview.Interfaces, shown)
 	}
+	if overview.Departure, err = m.departure(); err != nil {
+		return nil, err
+	}
 	reading, err := m.KernelClock()
 	if err != nil {
 		return nil, fmt.Errorf("read the state of this machine's clock: %w", err)
@@ -319,6 +348,37 @@ func (m *Manager) Overview() (*Overview, error) {
 		overview.Clock.MaxError = reading.MaxError.String()
 	}
 	return overview, nil
+}
+
+// departure says what stops when this machine leaves the site.
+func (m *Manager) departure() ([]string, error) {
+	departure := []string{}
+	leases, err := m.leases.List()
+	if err != nil {
+		return nil, fmt.Errorf("read the DHCP leases: %w", err)
+	}
+	finite := slices.DeleteFunc(leases, func(l dhcpserver.Lease) bool { return l.Duration >= dhcpserver.Infinite })
+	if len(finite) > 0 {
+		departure = append(departure, fmt.Sprintf("Machines with an address from this machine (%d) lose it "+
+			"when their lease ends: give them static addresses, or make the leases infinite "+
+			"(site.dhcp.lease).", len(finite)))
+	}
+	for _, status := range m.Statuses() {
+		if status.State != StateServing {
+			continue
+		}
+		switch status.Service {
+		case DNS:
+			departure = append(departure, "The names of the clusters no longer resolve for hosts that use the "+
+				"DNS service on "+status.Interface+": copy the records to the site's DNS (landfall site dns records).")
+		case NTP:
+			departure = append(departure, "Hosts that use the NTP service on "+status.Interface+" lose their time "+
+				"server: their clocks drift apart, by seconds in a week.")
+		case DHCP:
+			departure = append(departure, "Machines on "+status.Interface+" can no longer boot from the network.")
+		}
+	}
+	return departure, nil
 }
 
 // Enable switches a service on for an interface, and returns its status.

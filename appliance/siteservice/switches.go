@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"landfall/appliance/fault"
+	"landfall/appliance/siteservice/dhcpserver"
 	"landfall/store"
 )
 
@@ -27,6 +28,9 @@ type Switch struct {
 	// LocalClock declares this machine's clock as the time of the site if it is not synchronised.
 	// It is for NTP only.
 	LocalClock bool `json:"local_clock,omitempty"`
+	// Mode is the way to serve DHCP. Range is the range of addresses of the mode "range".
+	Mode  dhcpserver.Mode `json:"mode,omitempty"`
+	Range string          `json:"range,omitempty"`
 }
 
 type switchKey struct {
@@ -47,7 +51,33 @@ func (s Switch) check() error {
 	case s.LocalClock && s.Service != NTP:
 		return fault.New(fault.Invalid, "Only the NTP service has a local clock.")
 	}
-	return nil
+	if s.Service != DHCP {
+		if s.Mode != "" || s.Range != "" {
+			return fault.New(fault.Invalid, "Only the DHCP service has a mode and a range of addresses.")
+		}
+		return nil
+	}
+	return s.checkMode()
+}
+
+func (s Switch) checkMode() error {
+	switch s.Mode {
+	case dhcpserver.Proxy, dhcpserver.Reservations:
+		if s.Range != "" {
+			return fault.New(fault.Invalid, "Only the DHCP mode %s has a range of addresses.", dhcpserver.Dynamic)
+		}
+		return nil
+	case dhcpserver.Dynamic:
+		if _, err := dhcpserver.ParseRange(s.Range); err != nil {
+			return fault.Wrap(fault.Invalid, err)
+		}
+		return nil
+	}
+	return fault.New(fault.Invalid, "The DHCP mode is %q; the modes are %s (beside another DHCP server), %s "+
+		"(addresses "+
+		"for reserved machines) and %s (addresses for all "+
+		"machines).", s.Mode, dhcpserver.Proxy, dhcpserver.Reservations,
+		dhcpserver.Dynamic)
 }
 
 func serviceNames() string {
@@ -66,6 +96,7 @@ type Configured struct {
 	Names []string
 	// Forward are the DNS servers for names that are not the appliance's.
 	Forward []netip.AddrPort
+	DHCP    DHCPSettings
 }
 
 // rows has the switches that an administrator set, by service and interface.
@@ -104,6 +135,7 @@ func openSwitches(db *store.DB, configured Configured) (*switches, error) {
 }
 
 // list returns the switches ordered by service and interface. The configuration precedes the store.
+// DHCP includes TFTP, which serves the boot loaders.
 func (s *switches) list() []Switch {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -111,6 +143,12 @@ func (s *switches) list() []Switch {
 	for _, set := range s.set {
 		if !slices.ContainsFunc(all, func(c Switch) bool { return c.key() == set.key() }) {
 			all = append(all, set)
+		}
+	}
+	for _, s := range slices.Clone(all) {
+		boot := Switch{Service: TFTP, Interface: s.Interface, Source: s.Source}
+		if s.Service == DHCP && !slices.ContainsFunc(all, func(c Switch) bool { return c.key() == boot.key() }) {
+			all = append(all, boot)
 		}
 	}
 	slices.SortFunc(all, func(a, b Switch) int {
@@ -141,7 +179,13 @@ func (s *switches) remove(ctx context.Context, key switchKey) error {
 	if err := s.checkFree(key); err != nil {
 		return err
 	}
-	if !slices.ContainsFunc(s.list(), func(c Switch) bool { return c.key() == key }) {
+	listed := func(key switchKey) bool {
+		return slices.ContainsFunc(s.list(), func(c Switch) bool { return c.key() == key })
+	}
+	if key.service == TFTP && listed(switchKey{DHCP, key.iface}) {
+		return fault.New(fault.Conflict, "TFTP belongs to the DHCP service on %s; switch that off.", key.iface)
+	}
+	if !listed(key) {
 		return fault.New(fault.NotFound, "%s is not switched on for %s.", key.service.title(), key.iface)
 	}
 	return s.change(ctx, key, func(tx *store.Tx) error { return rows.Delete(tx, key.String()) }, nil)

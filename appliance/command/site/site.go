@@ -14,6 +14,7 @@ import (
 	"landfall/appliance/command/outcome"
 	"landfall/appliance/command/output"
 	"landfall/appliance/siteservice"
+	"landfall/appliance/siteservice/dhcpserver"
 	"landfall/appliance/siteservice/nameserver"
 	"landfall/web/console"
 )
@@ -21,13 +22,15 @@ import (
 // New returns the command.
 func New() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "site", Short: "Show and switch the network services for a site that has none: DNS and NTP",
+		Use: "site", Short: "Show and switch the network services for a site that has none: DNS, NTP and DHCP",
 		Long: "Show and switch the network services for a site that has none. Each is off by default and is switched " +
 			"on for single network\ninterfaces. A service looks first whether another server answers there, and then " +
 			"does not start.",
 	}
 	cmd.AddCommand(newStatus(), newService(siteservice.DNS, "Serve the DNS names of the clusters", newRecords()),
-		newService(siteservice.NTP, "Serve the time"))
+		newService(siteservice.NTP, "Serve the time"),
+		newService(siteservice.DHCP, "Serve addresses and network boot", addressCommands()...),
+		newService(siteservice.TFTP, "Serve boot loaders for the network boot of another DHCP server"))
 	return cmd
 }
 
@@ -49,6 +52,7 @@ func statuses() *output.Kind[siteservice.Status] {
 			{Title: "SERVICE", Value: func(s *siteservice.Status) string { return string(s.Service) }},
 			{Title: "INTERFACE", Value: func(s *siteservice.Status) string { return s.Interface }},
 			{Title: "STATE", State: true, Value: func(s *siteservice.Status) string { return string(s.State) }},
+			{Title: "MODE", Wide: true, Value: func(s *siteservice.Status) string { return modeText(s) }},
 			{Title: "ADDRESSES", Value: func(s *siteservice.Status) string { return strings.Join(s.Addresses, " ") }},
 			{Title: "MESSAGE", Value: func(s *siteservice.Status) string { return s.Message }},
 			{Title: "SOURCE", Wide: true, Value: func(s *siteservice.Status) string { return s.Source }},
@@ -56,11 +60,35 @@ func statuses() *output.Kind[siteservice.Status] {
 	}
 }
 
+func modeText(s *siteservice.Status) string {
+	switch {
+	case s.Range != "":
+		return s.Range
+	case s.LocalClock:
+		return "local clock"
+	}
+	return string(s.Mode)
+}
+
 func newStatus() *cobra.Command {
 	a := action.New()
 	return a.Listing(&cobra.Command{
-		Use: "status", Short: "List the services that are switched on", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return list(cmd, a, "") },
+		Use: "status", Short: "List the services that are switched on, and what stops when the appliance leaves",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := list(cmd, a, ""); err != nil || a.Watch || !a.Format.Tabular() {
+				return err
+			}
+			overview, err := fetch(cmd, a)
+			if err != nil || len(overview.Departure) == 0 {
+				return err
+			}
+			fmt.Fprintln(cmd.OutOrStdout(), "\nWhen the appliance leaves:")
+			for _, text := range overview.Departure {
+				fmt.Fprintln(cmd.OutOrStdout(), "  "+text)
+			}
+			return nil
+		},
 	})
 }
 
@@ -108,7 +136,7 @@ func path(service siteservice.Service, iface string) string {
 
 func newEnable(service siteservice.Service) *cobra.Command {
 	a := action.New()
-	local := false
+	local, mode, addresses := false, "", ""
 	cmd := a.Changing(&cobra.Command{
 		Use: "enable INTERFACE", Short: "Switch the service on for an interface of the appliance's machine",
 		Args: cobra.ExactArgs(1),
@@ -116,6 +144,12 @@ func newEnable(service siteservice.Service) *cobra.Command {
 			body := action.Object{}
 			if local {
 				body["local_clock"] = true
+			}
+			if mode != "" {
+				body["mode"] = mode
+			}
+			if addresses != "" {
+				body["mode"], body["range"] = dhcpserver.Dynamic, addresses
 			}
 			status, err := a.Send(cmd, http.MethodPut, path(service, arguments[0]), body)
 			if err != nil || a.DryRun {
@@ -128,6 +162,12 @@ func newEnable(service siteservice.Service) *cobra.Command {
 	if service == siteservice.NTP {
 		cmd.Flags().BoolVar(&local, "local-clock", false,
 			"declare the appliance's clock as the time of the site while it is not synchronised")
+	}
+	if service == siteservice.DHCP {
+		cmd.Flags().StringVar(&mode, "mode", "", "proxy (network boot beside another DHCP server) or reservations "+
+			"(addresses for reserved machines)")
+		output.Choices(cmd, "mode", string(dhcpserver.Proxy), string(dhcpserver.Reservations))
+		cmd.Flags().StringVar(&addresses, "range", "", "FIRST-LAST: addresses for all machines")
 	}
 	return cmd
 }

@@ -1,0 +1,356 @@
+package dhcpserver
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/insomniacslk/dhcp/dhcpv4"
+	"github.com/insomniacslk/dhcp/iana"
+	"github.com/jonboulle/clockwork"
+	"github.com/stretchr/testify/require"
+
+	"landfall/appliance/fault"
+	"landfall/appliance/siteservice/link"
+)
+
+func TestServer_leaseWithOptions(t *testing.T) {
+	s := newSite(t)
+	offer := s.discover(t, 1)
+	require.Equal(t, dhcpv4.MessageTypeOffer, offer.MessageType())
+	leases, err := s.Leases.List()
+	require.NoError(t, err)
+	require.Empty(t, leases, "an offer is no lease")
+	ack := s.request(t, offer)
+	require.Equal(t, dhcpv4.MessageTypeAck, ack.MessageType())
+	require.Equal(t, your(offer), your(ack))
+	require.Equal(t, "192.0.2.1", ack.ServerIdentifier().String())
+	require.Equal(t, "ffffff00", ack.SubnetMask().String())
+	require.Equal(t, []net.IP{net.IPv4(192, 0, 2, 254).To4()}, ack.Router())
+	require.Equal(t, []net.IP{net.IPv4(192, 0, 2, 1).To4()}, ack.DNS())
+	require.Equal(t, time.Hour, ack.IPAddressLeaseTime(0))
+	leases, err = s.Leases.List()
+	require.NoError(t, err)
+	require.Len(t, leases, 1)
+	require.Equal(t, your(ack).String(), leases[0].Address)
+}
+
+// TestUnknownMAC is the case of a machine without a reservation: it gets an address only if a range
+// is switched on.
+func TestUnknownMAC(t *testing.T) {
+	s := newSite(t)
+	s.Mode, s.Range = Reservations, Range{}
+	require.Nil(t, s.discover(t, 1))
+	require.Equal(t, []Kind{KindNoLease}, s.kinds())
+	_, err := s.Leases.Reserve(t.Context(), Reservation{MAC: "52:54:00:00:00:01", Address: "192.0.2.7",
+		Hostname: "node-1"})
+	require.NoError(t, err)
+	require.Equal(t, "192.0.2.7", s.lease(t, 1).String())
+	require.Equal(t, "node-1", s.discover(t, 1).HostName())
+	require.Nil(t, s.discover(t, 2))
+}
+
+func TestReserve_refusals(t *testing.T) {
+	s := newSite(t)
+	_, err := s.Leases.Reserve(t.Context(), Reservation{MAC: "52-54-00-00-00-01", Address: "192.0.2.101"})
+	require.NoError(t, err)
+	for name, wanted := range map[string]Reservation{
+		"no MAC address":   {MAC: "node-1", Address: "192.0.2.7"},
+		"no IPv4 address":  {MAC: "52:54:00:00:00:02", Address: "2001:db8::1"},
+		"reserved already": {MAC: "52:54:00:00:00:02", Address: "192.0.2.101"},
+	} {
+		_, err := s.Leases.Reserve(t.Context(), wanted)
+		require.Contains(t, []fault.Kind{fault.Invalid, fault.Conflict}, fault.KindOf(err), name)
+	}
+	for machine := byte(2); machine < 4; machine++ {
+		require.NotEqual(t, "192.0.2.101", s.lease(t, machine).String(), "a reserved address is not given to others")
+	}
+	require.NoError(t, s.Leases.RemoveReservation(t.Context(), "52:54:00:00:00:01"))
+	require.Equal(t, fault.NotFound, fault.KindOf(s.Leases.RemoveReservation(t.Context(), "52:54:00:00:00:01")))
+	require.Equal(t, fault.NotFound, fault.KindOf(s.Leases.RemoveReservation(t.Context(), "nobody")))
+}
+
+// TestAddressInUse is the case of an address that another machine answers for, and of one that the
+// client declines: the next one is given, and the first is marked.
+func TestAddressInUse(t *testing.T) {
+	s := newSite(t)
+	first := your(s.discover(t, 1))
+	s = newSite(t)
+	s.neighbours[first] = "52:54:00:00:00:99"
+	second := s.lease(t, 1)
+	require.NotEqual(t, first, second)
+	require.Equal(t, []Kind{KindConflict}, s.kinds())
+	require.Contains(t, s.events[0].Message, "52:54:00:00:00:99")
+	require.Equal(t, first.String(), s.events[0].Address)
+
+	decline, err := dhcpv4.New(dhcpv4.WithHwAddr(mac(1)), dhcpv4.WithMessageType(dhcpv4.MessageTypeDecline),
+		dhcpv4.WithOption(dhcpv4.OptRequestedIPAddress(second.AsSlice())))
+	require.NoError(t, err)
+	require.Nil(t, s.Answer(t.Context(), eth1(), decline))
+	third := s.lease(t, 1)
+	require.NotContains(t, []netip.Addr{first, second}, third)
+	require.Nil(t, s.discover(t, 2), "the range is used up")
+	s.clock.Advance(conflictLifetime)
+	s.neighbours = map[netip.Addr]string{}
+	require.NotNil(t, s.discover(t, 2))
+}
+
+// TestRestart is the case of an appliance that restarts: leases are as before, and no address is
+// given twice.
+func TestRestart(t *testing.T) {
+	s := newSite(t)
+	given := map[netip.Addr]byte{}
+	for machine := byte(1); machine <= 3; machine++ {
+		given[s.lease(t, machine)] = machine
+	}
+	require.Len(t, given, 3)
+	s.restart(t)
+	require.Nil(t, s.discover(t, 4))
+	for address, machine := range given {
+		require.Equal(t, address, s.lease(t, machine))
+	}
+}
+
+// TestClockJumps is the case of a clock that jumps while the appliance is off: a lease lasts its
+// whole time from the restart.
+func TestClockJumps(t *testing.T) {
+	for _, jump := range []time.Duration{-1000 * time.Hour, 1000 * time.Hour} {
+		t.Run(jump.String(), func(t *testing.T) {
+			s := newSite(t)
+			s.Range.Last = s.Range.First
+			s.lease(t, 1)
+			s.clock = clockwork.NewFakeClockAt(s.clock.Now().Add(jump))
+			s.restart(t)
+			s.Range.Last = s.Range.First
+			require.Nil(t, s.discover(t, 2))
+			s.clock.Advance(59 * time.Minute)
+			require.Nil(t, s.discover(t, 2))
+			s.clock.Advance(time.Minute)
+			require.NotNil(t, s.discover(t, 2), "the lease has ended")
+		})
+	}
+}
+
+// TestRelayAgent is the case of a request through a relay agent: machines of a configured network
+// get its addresses by way of the agent, those of another network get none.
+func TestRelayAgent(t *testing.T) {
+	s := newSite(t)
+	s.settings.Relayed = []Subnet{{Network: netip.MustParsePrefix("198.51.100.0/24"), Router: address("198.51.100.1"),
+		Range: Range{address("198.51.100.50"), address("198.51.100.60")}}}
+	request, err := dhcpv4.NewDiscovery(mac(1), dhcpv4.WithRelay(net.IPv4(198, 51, 100, 1)),
+		dhcpv4.WithOption(dhcpv4.OptRelayAgentInfo(dhcpv4.OptGeneric(dhcpv4.AgentCircuitIDSubOption, []byte("port 7")))))
+	require.NoError(t, err)
+	offer := s.Answer(t.Context(), eth1(), request)
+	require.NotNil(t, offer)
+	require.True(t, s.settings.Relayed[0].Range.Contains(your(offer)))
+	require.Equal(t, []net.IP{net.IPv4(198, 51, 100, 1).To4()}, offer.Router())
+	require.Equal(t, request.RelayAgentInfo().ToBytes(), offer.RelayAgentInfo().ToBytes())
+	require.Equal(t, "198.51.100.1:67", destination(request, offer, ClientPort).String())
+
+	foreign, err := dhcpv4.NewDiscovery(mac(2), dhcpv4.WithRelay(net.IPv4(203, 0, 113, 1)))
+	require.NoError(t, err)
+	require.Nil(t, s.Answer(t.Context(), eth1(), foreign))
+	require.Equal(t, []Kind{KindRelay}, s.kinds())
+}
+
+func TestServer_requests(t *testing.T) {
+	s := newSite(t)
+	leased := s.lease(t, 1)
+	request := func(machine byte, modifiers ...dhcpv4.Modifier) *dhcpv4.DHCPv4 {
+		packet, err := dhcpv4.New(append([]dhcpv4.Modifier{dhcpv4.WithHwAddr(mac(machine)),
+			dhcpv4.WithMessageType(dhcpv4.MessageTypeRequest)}, modifiers...)...)
+		require.NoError(t, err)
+		return s.Answer(t.Context(), eth1(), packet)
+	}
+	wants := func(address string) dhcpv4.Modifier {
+		return dhcpv4.WithOption(dhcpv4.OptRequestedIPAddress(net.ParseIP(address)))
+	}
+	ack := request(1, dhcpv4.WithClientIP(leased.AsSlice()))
+	require.Equal(t, dhcpv4.MessageTypeAck, ack.MessageType(), "a client renews its lease")
+	ack = request(1, wants(leased.String()))
+	require.Equal(t, dhcpv4.MessageTypeAck, ack.MessageType(), "a client that has restarted asks for its address")
+	nak := request(1, wants("198.51.100.9"))
+	require.Equal(t, dhcpv4.MessageTypeNak, nak.MessageType(), "an address of another network")
+	require.Nil(t, request(9, wants("192.0.2.200")), "a lease that this server did not give")
+	require.Nil(t, request(1, wants(leased.String()),
+		dhcpv4.WithOption(dhcpv4.OptServerIdentifier(net.IPv4(192, 0, 2, 77)))), "the client has chosen another server")
+	nak = request(2, wants(leased.String()), dhcpv4.WithOption(dhcpv4.OptServerIdentifier(net.IPv4(192, 0, 2, 1))))
+	require.Equal(t, dhcpv4.MessageTypeNak, nak.MessageType(), "the address of another machine")
+
+	release, err := dhcpv4.New(dhcpv4.WithHwAddr(mac(1)), dhcpv4.WithMessageType(dhcpv4.MessageTypeRelease),
+		dhcpv4.WithClientIP(leased.AsSlice()))
+	require.NoError(t, err)
+	require.Nil(t, s.Answer(t.Context(), eth1(), release))
+	leases, err := s.Leases.List()
+	require.NoError(t, err)
+	require.Empty(t, leases)
+}
+
+// TestForeignServer is the case of another DHCP server on the interface: it is named with its
+// address and MAC address.
+func TestForeignServer(t *testing.T) {
+	s := newSite(t)
+	s.offers = []Offer{{Server: address("192.0.2.77"), Address: address("192.0.2.50")}}
+	s.neighbours[address("192.0.2.77")] = "52:54:00:00:00:77"
+	others, err := s.Look(t.Context(), eth1())
+	require.NoError(t, err)
+	require.Equal(t, []link.Other{{Address: "192.0.2.77", MAC: "52:54:00:00:00:77", Details: "offers 192.0.2.50"}}, others)
+	s.Mode = Proxy
+	others, err = s.Look(t.Context(), eth1())
+	require.NoError(t, err)
+	require.Empty(t, others, "a server of addresses is what proxyDHCP needs")
+}
+
+// TestForeignProxy is the case of another server of boot files: it is named, and the service can be
+// limited to known machines.
+func TestForeignProxy(t *testing.T) {
+	s := newSite(t)
+	s.Mode = Proxy
+	s.offers = []Offer{{Server: address("192.0.2.77"), Boot: "snponly.efi"}}
+	others, err := s.Look(t.Context(), eth1())
+	require.NoError(t, err)
+	require.Len(t, others, 1)
+	require.Contains(t, others[0].Details, "offers the boot file snponly.efi")
+	s.settings.KnownOnly = true
+	others, err = s.Look(t.Context(), eth1())
+	require.NoError(t, err)
+	require.Empty(t, others)
+	s.known = false
+	require.Nil(t, s.discover(t, 1, firmware("PXEClient", iana.EFI_X86_64)), "an unknown machine")
+	require.Equal(t, []Kind{KindNoBoot}, s.kinds())
+}
+
+func TestProxy_answersFirmwareOnly(t *testing.T) {
+	s := newSite(t)
+	s.Mode = Proxy
+	require.Nil(t, s.discover(t, 1), "a client that wants an address")
+	offer := s.discover(t, 1, firmware("PXEClient:Arch:00007:UNDI:003016", iana.EFI_X86_64))
+	require.NotNil(t, offer)
+	require.True(t, your(offer).IsUnspecified())
+	require.Equal(t, "PXEClient", offer.ClassIdentifier())
+	require.Equal(t, "env/mac/shimx64.efi", offer.BootFileNameOption())
+	require.Equal(t, "env/mac/shimx64.efi", offer.BootFileName)
+	require.Equal(t, "192.0.2.1", offer.ServerIPAddr.String())
+	require.Equal(t, []byte{6, 1, 8, 255}, offer.Options.Get(dhcpv4.OptionVendorSpecificInformation))
+	require.Len(t, offer.Options.Get(dhcpv4.GenericOptionCode(optionClientGUID)), 17)
+	request, err := dhcpv4.NewRequestFromOffer(offer, firmware("PXEClient", iana.EFI_X86_64))
+	require.NoError(t, err)
+	require.Nil(t, s.Answer(t.Context(), eth1(), request), "the request is for the server of addresses")
+	ack := s.AnswerProxy(t.Context(), eth1(), request)
+	require.Equal(t, dhcpv4.MessageTypeAck, ack.MessageType())
+	require.Equal(t, "env/mac/shimx64.efi", ack.BootFileNameOption())
+}
+
+func TestBoot_filesByFirmware(t *testing.T) {
+	ipxe := func(d *dhcpv4.DHCPv4) {
+		d.UpdateOption(dhcpv4.OptGeneric(dhcpv4.GenericOptionCode(optionIPXE), []byte{1}))
+	}
+	for name, c := range map[string]struct {
+		request []dhcpv4.Modifier
+		class   string
+		file    string
+	}{
+		"UEFI":              {[]dhcpv4.Modifier{firmware("PXEClient", iana.EFI_X86_64)}, "PXEClient", "env/mac/shimx64.efi"},
+		"UEFI of old":       {[]dhcpv4.Modifier{firmware("PXEClient", iana.EFI_BC)}, "PXEClient", "env/mac/shimx64.efi"},
+		"UEFI by HTTP":      {[]dhcpv4.Modifier{firmware("HTTPClient:Arch:00016", iana.EFI_X86_64_HTTP)}, "HTTPClient", "http://192.0.2.1:8091/i/abc.iso"},
+		"iPXE":              {[]dhcpv4.Modifier{firmware("PXEClient", iana.INTEL_X86PC), ipxe}, "PXEClient", "http://192.0.2.1:8091/i/abc.ipxe"},
+		"iPXE by its class": {[]dhcpv4.Modifier{firmware("PXEClient", iana.EFI_X86_64), dhcpv4.WithUserClass("iPXE", false)}, "PXEClient", "http://192.0.2.1:8091/i/abc.ipxe"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t)
+			offer := s.discover(t, 1, c.request...)
+			require.NotNil(t, offer)
+			require.False(t, your(offer).IsUnspecified())
+			require.Equal(t, c.class, offer.ClassIdentifier())
+			require.Equal(t, c.file, offer.BootFileNameOption())
+			require.Equal(t, []Kind{KindBoot}, s.kinds())
+		})
+	}
+}
+
+// TestSecureBoot is the case of a machine with Secure Boot: UEFI always gets the signed boot loader
+// of the live ISO, even if there is an unsigned iPXE.
+func TestSecureBoot(t *testing.T) {
+	s := newSite(t)
+	s.loader = true
+	require.Equal(t, "env/mac/shimx64.efi",
+		s.discover(t, 1, firmware("PXEClient", iana.EFI_X86_64)).BootFileNameOption())
+}
+
+// TestBIOSWithoutLoader is the case of a machine with BIOS and no boot loader for it: an event names
+// the machine, and it gets no boot file.
+func TestBIOSWithoutLoader(t *testing.T) {
+	s := newSite(t)
+	s.Mode = Proxy
+	require.Nil(t, s.discover(t, 1, firmware("PXEClient", iana.INTEL_X86PC)))
+	require.Equal(t, []Kind{KindNoBoot}, s.kinds())
+	require.Equal(t, "52:54:00:00:00:01", s.events[0].MAC)
+	require.Contains(t, s.events[0].Message, "undionly.kpxe")
+	s.loader = true
+	require.Equal(t, "undionly.kpxe", s.discover(t, 1, firmware("PXEClient", iana.INTEL_X86PC)).BootFileNameOption())
+}
+
+// TestInstalledHost is the case of an installed host that boots from the network again: it gets an
+// address and no boot file, so that its firmware goes on to the disk.
+func TestInstalledHost(t *testing.T) {
+	s := newSite(t)
+	s.Boot = func(context.Context, Machine) (Boot, error) {
+		return Boot{}, fmt.Errorf("%w: host 7 is installed", ErrFromDisk)
+	}
+	offer := s.discover(t, 1, firmware("PXEClient", iana.EFI_X86_64))
+	require.NotNil(t, offer)
+	require.Empty(t, offer.BootFileNameOption())
+	require.Contains(t, s.events[0].Message, "host 7 is installed")
+	s.Mode = Proxy
+	require.Nil(t, s.discover(t, 1, firmware("PXEClient", iana.EFI_X86_64)))
+}
+
+func TestServe_rangeOfAnotherNetwork(t *testing.T) {
+	s := newSite(t)
+	s.Range = Range{address("198.51.100.1"), address("198.51.100.9")}
+	require.ErrorContains(t, s.Serve(t.Context(), eth1(), func() {}), "is not in the network 192.0.2.0/24 of eth1")
+}
+
+func TestParseRange_values(t *testing.T) {
+	r, err := ParseRange("192.0.2.100 - 192.0.2.199")
+	require.NoError(t, err)
+	require.True(t, r.Contains(address("192.0.2.150")))
+	require.False(t, r.Contains(address("192.0.2.200")))
+	for _, wrong := range []string{"", "192.0.2.1", "192.0.2.9-192.0.2.1", "2001:db8::1-2001:db8::9", "a-b"} {
+		_, err := ParseRange(wrong)
+		require.Error(t, err, wrong)
+	}
+}
+
+func FuzzAnswer(f *testing.F) {
+	for _, modifiers := range [][]dhcpv4.Modifier{{}, {firmware("PXEClient", iana.EFI_X86_64)},
+		{dhcpv4.WithRelay(net.IPv4(192, 0, 2, 7))}, {dhcpv4.WithMessageType(dhcpv4.MessageTypeRequest)}} {
+		packet, err := dhcpv4.NewDiscovery(mac(1), modifiers...)
+		require.NoError(f, err)
+		f.Add(packet.ToBytes())
+	}
+	s := newSite(f)
+	f.Fuzz(func(t *testing.T, packet []byte) {
+		request, err := dhcpv4.FromBytes(packet)
+		if err != nil {
+			return
+		}
+		for _, answer := range []*dhcpv4.DHCPv4{s.Answer(t.Context(), eth1(), request),
+			s.AnswerProxy(t.Context(), eth1(), request)} {
+			if answer == nil {
+				continue
+			}
+			require.Equal(t, request.TransactionID, answer.TransactionID)
+			require.NotNil(t, destination(request, answer, ClientPort))
+			again, err := dhcpv4.FromBytes(answer.ToBytes())
+			require.NoError(t, err)
+			require.Equal(t, dhcpv4.OpcodeBootReply, again.OpCode)
+			if address := your(again); address.IsValid() && !address.IsUnspecified() {
+				require.True(t, s.Range.Contains(address))
+			}
+		}
+	})
+}

@@ -1,0 +1,354 @@
+package dhcpserver
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"net"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/jonboulle/clockwork"
+
+	"landfall/appliance/fault"
+	"landfall/store"
+)
+
+const (
+	// offerLifetime is the time for which an offered address is kept for its client.
+	offerLifetime = time.Minute
+	// conflictLifetime is the time for which an address is not given after another machine had it.
+	conflictLifetime = 10 * time.Minute
+)
+
+// Lease is an address that a machine has.
+type Lease struct {
+	Address   string        `json:"address"`
+	MAC       string        `json:"mac"`
+	Hostname  string        `json:"hostname,omitempty"`
+	Interface string        `json:"interface"`
+	Duration  time.Duration `json:"duration"` // in nanoseconds
+	Granted   time.Time     `json:"granted"`
+}
+
+// Reservation is the address that a machine gets.
+type Reservation struct {
+	MAC      string `json:"mac"`
+	Address  string `json:"address"`
+	Hostname string `json:"hostname,omitempty"`
+}
+
+// leaseRows and reservationRows have the MAC address as key.
+var (
+	leaseRows       = store.NewBucket[Lease]("dhcp-leases", 1)
+	reservationRows = store.NewBucket[Reservation]("dhcp-reservations", 1)
+)
+
+// held is an address that is not free.
+type held struct {
+	mac   string    // "" after a conflict
+	until time.Time // with a monotonic reading, so that a jump of the clock does not end it
+}
+
+// Leases are the leases and reservations of all interfaces. A lease is in the store before its
+// client hears of it. Its methods are safe for concurrent use.
+type Leases struct {
+	db    *store.DB
+	clock clockwork.Clock
+
+	mu        sync.Mutex
+	byAddress map[netip.Addr]held
+	byMAC     map[string]netip.Addr // the address that a machine has or had
+	reserved  map[string]Reservation
+	taken     map[netip.Addr]string // MAC address of the reservation of an address
+}
+
+// OpenLeases reads the leases and reservations. The clock may have jumped since a lease was given,
+// so each lease lasts its whole time again.
+func OpenLeases(db *store.DB, clock clockwork.Clock) (*Leases, error) {
+	l := &Leases{db: db, clock: clock, byAddress: map[netip.Addr]held{}, byMAC: map[string]netip.Addr{},
+		reserved: map[string]Reservation{}, taken: map[netip.Addr]string{}}
+	err := db.View(func(tx *store.Tx) error {
+		err := leaseRows.Each(tx, "", func(mac string, lease *Lease) error {
+			address, err := netip.ParseAddr(lease.Address)
+			if err != nil {
+				return fmt.Errorf("read the lease of %s: %w", mac, err)
+			}
+			l.byAddress[address] = held{mac, clock.Now().Add(lease.Duration)}
+			l.byMAC[mac] = address
+			return nil
+		})
+		return errors.Join(err, reservationRows.Each(tx, "", func(mac string, r *Reservation) error {
+			return l.reserve(*r)
+		}))
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the DHCP leases: %w", err)
+	}
+	return l, nil
+}
+
+func (l *Leases) reserve(r Reservation) error {
+	address, err := netip.ParseAddr(r.Address)
+	if err != nil {
+		return fmt.Errorf("read the reservation of %s: %w", r.MAC, err)
+	}
+	l.reserved[r.MAC], l.taken[address] = r, r.MAC
+	return nil
+}
+
+// Reserved returns the reservation of a machine.
+func (l *Leases) Reserved(mac net.HardwareAddr) (Reservation, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r, ok := l.reserved[mac.String()]
+	return r, ok
+}
+
+// find returns an address for a machine: that of its reservation, the one that it has, the one that
+// it wants, or a free one of the range. fresh reports that the machine did not have the address.
+func (l *Leases) find(mac net.HardwareAddr, subnet Subnet, own, wanted netip.Addr) (address netip.Addr,
+	fresh, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	key := mac.String()
+	if r, reserved := l.reserved[key]; reserved {
+		address, err := netip.ParseAddr(r.Address)
+		if err == nil && subnet.Network.Contains(address) && l.usable(address, key) {
+			return address, l.byMAC[key] != address, l.hold(address, key)
+		}
+	}
+	for _, candidate := range []netip.Addr{l.byMAC[key], wanted} {
+		if l.dynamic(candidate, subnet, own, key) {
+			return candidate, l.byMAC[key] != candidate, l.hold(candidate, key)
+		}
+	}
+	if !subnet.Range.First.IsValid() {
+		return netip.Addr{}, false, false
+	}
+	first, size := number(subnet.Range.First), number(subnet.Range.Last)-number(subnet.Range.First)+1
+	hash := fnv.New32a()
+	hash.Write(mac)
+	start := hash.Sum32() % size // a machine whose lease is forgotten gets the same address again
+	for i := range size {
+		candidate := fromNumber(first + (start+i)%size)
+		if l.dynamic(candidate, subnet, own, key) {
+			return candidate, true, l.hold(candidate, key)
+		}
+	}
+	return netip.Addr{}, false, false
+}
+
+// dynamic reports whether an address of the range can be given to a machine.
+func (l *Leases) dynamic(address netip.Addr, subnet Subnet, own netip.Addr, mac string) bool {
+	return address.IsValid() && subnet.Range.Contains(address) && subnet.Network.Contains(address) && address != own &&
+		address != subnet.Router && address != subnet.Network.Masked().Addr() && address != last(subnet.Network) &&
+		(l.taken[address] == "" || l.taken[address] == mac) && l.usable(address, mac)
+}
+
+func (l *Leases) usable(address netip.Addr, mac string) bool {
+	h, ok := l.byAddress[address]
+	return !ok || h.mac == mac || !l.clock.Now().Before(h.until)
+}
+
+// hold keeps an address for a machine until it asks for it.
+func (l *Leases) hold(address netip.Addr, mac string) bool {
+	until := l.clock.Now().Add(offerLifetime)
+	if h := l.byAddress[address]; h.mac != mac || h.until.Before(until) {
+		l.byAddress[address] = held{mac, until}
+	}
+	return true
+}
+
+// mayHave reports whether a machine may have an address.
+func (l *Leases) mayHave(mac net.HardwareAddr, address netip.Addr, subnet Subnet, own netip.Addr) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	key := mac.String()
+	if r, ok := l.reserved[key]; ok && r.Address == address.String() && l.usable(address, key) {
+		return true
+	}
+	return l.dynamic(address, subnet, own, key)
+}
+
+// has reports whether a machine has an address.
+func (l *Leases) has(mac net.HardwareAddr, address netip.Addr) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.byMAC[mac.String()] == address
+}
+
+// knows reports whether a machine has or had an address.
+func (l *Leases) knows(mac net.HardwareAddr) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, leased := l.byMAC[mac.String()]
+	_, reserved := l.reserved[mac.String()]
+	return leased || reserved
+}
+
+// grant stores a lease. Its client may use the address when grant has returned.
+func (l *Leases) grant(ctx context.Context, lease Lease) error {
+	address, err := netip.ParseAddr(lease.Address)
+	if err != nil {
+		return fmt.Errorf("store the lease of %s: %w", lease.MAC, err)
+	}
+	l.mu.Lock()
+	if !l.usable(address, lease.MAC) {
+		l.mu.Unlock()
+		return fault.New(fault.Conflict, "Address %s belongs to another machine.", address)
+	}
+	l.byAddress[address] = held{lease.MAC, l.clock.Now().Add(lease.Duration)}
+	l.mu.Unlock()
+	if err := l.db.Update(ctx, func(tx *store.Tx) error { return leaseRows.Put(tx, lease.MAC, &lease) }); err != nil {
+		return fmt.Errorf("store the lease of %s: %w", lease.MAC, err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if old, ok := l.byMAC[lease.MAC]; ok && old != address {
+		delete(l.byAddress, old)
+	}
+	l.byMAC[lease.MAC] = address
+	return nil
+}
+
+// release ends the lease of a machine.
+func (l *Leases) release(ctx context.Context, mac net.HardwareAddr) error {
+	key := mac.String()
+	err := l.db.Update(ctx, func(tx *store.Tx) error {
+		err := leaseRows.Delete(tx, key)
+		if errors.Is(err, store.ErrNotFound) {
+			return nil
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("remove the lease of %s: %w", key, err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if address, ok := l.byMAC[key]; ok {
+		delete(l.byAddress, address)
+		delete(l.byMAC, key)
+	}
+	return nil
+}
+
+// block keeps an address free for some time, because a machine without a lease has it.
+func (l *Leases) block(address netip.Addr) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if h := l.byAddress[address]; l.byMAC[h.mac] == address {
+		delete(l.byMAC, h.mac)
+	}
+	l.byAddress[address] = held{"", l.clock.Now().Add(conflictLifetime)}
+}
+
+// List returns the stored leases, ordered by address.
+func (l *Leases) List() ([]Lease, error) {
+	leases := []Lease{}
+	err := l.db.View(func(tx *store.Tx) error {
+		return leaseRows.Each(tx, "", func(_ string, lease *Lease) error {
+			leases = append(leases, *lease)
+			return nil
+		})
+	})
+	slices.SortFunc(leases, func(a, b Lease) int { return compareAddresses(a.Address, b.Address) })
+	return leases, err
+}
+
+// ListReservations returns the reservations, ordered by address.
+func (l *Leases) ListReservations() []Reservation {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	reservations := []Reservation{}
+	for _, r := range l.reserved {
+		reservations = append(reservations, r)
+	}
+	slices.SortFunc(reservations, func(a, b Reservation) int { return compareAddresses(a.Address, b.Address) })
+	return reservations
+}
+
+func compareAddresses(a, b string) int {
+	left, errA := netip.ParseAddr(a)
+	right, errB := netip.ParseAddr(b)
+	if errA != nil || errB != nil {
+		return cmp.Compare(a, b)
+	}
+	return left.Compare(right)
+}
+
+// Reserve stores the reservation of a machine.
+func (l *Leases) Reserve(ctx context.Context, wanted Reservation) (*Reservation, error) {
+	mac, err := net.ParseMAC(wanted.MAC)
+	if err != nil || len(mac) != 6 {
+		return nil, fault.New(fault.Invalid, "%q is not a MAC address such as 52:54:00:12:34:56.", wanted.MAC)
+	}
+	address, err := netip.ParseAddr(wanted.Address)
+	if err != nil || !address.Is4() {
+		return nil, fault.New(fault.Invalid, "%q is not an IPv4 address.", wanted.Address)
+	}
+	wanted.MAC, wanted.Address = mac.String(), address.String()
+	l.mu.Lock()
+	holder := l.taken[address]
+	l.mu.Unlock()
+	if holder != "" && holder != wanted.MAC {
+		return nil, fault.New(fault.Conflict, "Address %s is reserved for %s.", address, holder)
+	}
+	if err := l.db.Update(ctx, func(tx *store.Tx) error {
+		return reservationRows.Put(tx, wanted.MAC, &wanted)
+	}); err != nil {
+		return nil, fmt.Errorf("store the reservation of %s: %w", wanted.MAC, err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.forget(wanted.MAC)
+	return &wanted, l.reserve(wanted)
+}
+
+// RemoveReservation removes the reservation of a machine. Its lease stays.
+func (l *Leases) RemoveReservation(ctx context.Context, text string) error {
+	mac, err := net.ParseMAC(text)
+	l.mu.Lock()
+	_, ok := l.reserved[mac.String()]
+	l.mu.Unlock()
+	if err != nil || !ok {
+		return fault.New(fault.NotFound, "There is no reservation for %s.", text)
+	}
+	remove := func(tx *store.Tx) error { return reservationRows.Delete(tx, mac.String()) }
+	if err := l.db.Update(ctx, remove); err != nil {
+		return fmt.Errorf("remove the reservation of %s: %w", mac, err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.forget(mac.String())
+	return nil
+}
+
+func (l *Leases) forget(mac string) {
+	if r, ok := l.reserved[mac]; ok {
+		if address, err := netip.ParseAddr(r.Address); err == nil {
+			delete(l.taken, address)
+		}
+		delete(l.reserved, mac)
+	}
+}
+
+func number(address netip.Addr) uint32 {
+	b := address.As4()
+	return uint32(b[0])<<24 | uint32(b[1])<<16 | uint32(b[2])<<8 | uint32(b[3])
+}
+
+func fromNumber(n uint32) netip.Addr {
+	return netip.AddrFrom4([4]byte{byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n)})
+}
+
+// last returns the broadcast address of a network.
+func last(network netip.Prefix) netip.Addr {
+	hosts := uint32(uint64(1)<<(32-network.Bits()) - 1)
+	return fromNumber(number(network.Masked().Addr()) | hosts)
+}
