@@ -20,7 +20,7 @@ export GOFLAGS := -trimpath -gcflags=all=-dwarf=false -tags=$(TAGS)
 
 .PHONY: build run docs lint lint-go lint-ui bench crds clean FORCE
 .PHONY: test test-go test-walks test-bmcs test-tools test-boot test-mirror test-directory test-tpm
-.PHONY: test-network test-ui test-e2e
+.PHONY: test-network test-site test-ui test-e2e
 
 build: bin/landfall
 
@@ -44,7 +44,7 @@ $(UI)/node_modules/.package-lock.json: $(UI)/package.json $(UI)/package-lock.jso
 # Tests with browsers and with emulated machines mostly wait, so they run at the same time.
 test: test-go test-walks test-bmcs test-tools bin/landfall
 	$(MAKE) --jobs 2 --old-file bin/landfall test-e2e test-boot test-mirror test-directory test-tpm test-network \
-		test-ui
+		test-site test-ui
 
 # The Debian packages for the tests. They are installed first, because only one process can use the
 # package manager at a time.
@@ -54,6 +54,7 @@ test-tools:
 	.ci/install-slapd
 	.ci/install-swtpm
 	.ci/install-networkmanager
+	.ci/install-siteclients
 	.ci/install-browser
 
 # Tests of whole appliances that run without the race detector, which makes them several times
@@ -129,6 +130,12 @@ test-network:
 		echo "test-network: network namespaces are not permitted; NetworkManager was not started" >&2; \
 	fi
 
+# The services of the site with Debian's udhcpc, dig, chronyd, tftp and dnsmasq. If network
+# namespaces are not permitted, a message reports this.
+test-site:
+	.ci/install-siteclients
+	CGO_ENABLED=0 go test -tags $(TAGS),siteclients ./appliance/siteservice/clienttest
+
 test-ui: assets/ui/index.html
 	npm --prefix $(UI) test
 
@@ -141,7 +148,7 @@ lint: lint-go lint-ui
 
 # go vet checks all dependencies again for each other value of its own flag -tags, but not for other
 # tags in GOFLAGS. With GOGC, the checks need less time and more memory.
-TEST_TAGS := boot,libvirt,redfish,registry,slapd,tpm,networkmanager,namespaces
+TEST_TAGS := boot,libvirt,redfish,registry,slapd,tpm,networkmanager,namespaces,siteclients
 lint-go: export GOGC := 400
 lint-go: assets/ui/index.html
 	@files=$$(git ls-files '*.go' | xargs gofmt -l); \
@@ -172,7 +179,8 @@ docs:
 
 bench: assets/ui/index.html
 	CGO_ENABLED=0 go test -run '^$$' -bench . ./store ./isogen ./ignition ./web/image ./web/kube \
-		./appliance ./appliance/access/... ./appliance/ams ./appliance/release ./appliance/hosted/maestro
+		./appliance ./appliance/access/... ./appliance/ams ./appliance/release ./appliance/hosted/maestro \
+		./appliance/siteservice/...
 	.ci/install-registry
 	CGO_ENABLED=0 go test -tags $(TAGS),registry -run '^$$' -bench . ./appliance/mirror/registrytest
 

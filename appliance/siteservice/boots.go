@@ -214,7 +214,8 @@ func (b *boots) boot(ctx context.Context, machine dhcpserver.Machine) (dhcpserve
 		b.m.Logger.WarnContext(ctx, "The live ISO has no boot loaders for TFTP.", "infra_env_id", id, "error", err)
 		return boot, nil
 	}
-	boot.TFTPFile = id + "/" + machine.MAC.String() + "/" + loaders.First
+	// Some TFTP clients take a colon for the end of the name of a server.
+	boot.TFTPFile = id + "/" + strings.ReplaceAll(machine.MAC.String(), ":", "-") + "/" + loaders.First
 	return boot, nil
 }
 

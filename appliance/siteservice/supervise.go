@@ -122,6 +122,7 @@ func (s *supervisor) serve(ctx context.Context, on link.Link) {
 			err = errEnded
 		}
 		ended <- err
+		close(ended) // watch may have received the error already
 	}()
 	others, err := s.watch(serving, on, ended)
 	cancel()

@@ -16,7 +16,8 @@ import (
 func BenchmarkServer_leases(b *testing.B) {
 	s := newSite(b)
 	s.Range = Range{address("192.0.2.2"), address("192.0.2.250")}
-	s.settings.Relayed = []Subnet{{Network: prefix("10.0.0.0/8"), Range: Range{address("10.0.0.2"), address("10.255.0.0")}}}
+	s.settings.Relayed = []Subnet{{Network: prefix("10.0.0.0/8"),
+		Range: Range{address("10.0.0.2"), address("10.255.0.0")}}}
 	const clients = 64
 	var next atomic.Uint32
 	b.ResetTimer()

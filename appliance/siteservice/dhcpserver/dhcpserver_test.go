@@ -197,7 +197,8 @@ func TestForeignServer(t *testing.T) {
 	s.neighbours[address("192.0.2.77")] = "52:54:00:00:00:77"
 	others, err := s.Look(t.Context(), eth1())
 	require.NoError(t, err)
-	require.Equal(t, []link.Other{{Address: "192.0.2.77", MAC: "52:54:00:00:00:77", Details: "offers 192.0.2.50"}}, others)
+	require.Equal(t, []link.Other{{Address: "192.0.2.77", MAC: "52:54:00:00:00:77", Details: "offers 192.0.2.50"}},
+		others)
 	s.Mode = Proxy
 	others, err = s.Look(t.Context(), eth1())
 	require.NoError(t, err)
@@ -253,11 +254,15 @@ func TestBoot_filesByFirmware(t *testing.T) {
 		class   string
 		file    string
 	}{
-		"UEFI":              {[]dhcpv4.Modifier{firmware("PXEClient", iana.EFI_X86_64)}, "PXEClient", "env/mac/shimx64.efi"},
-		"UEFI of old":       {[]dhcpv4.Modifier{firmware("PXEClient", iana.EFI_BC)}, "PXEClient", "env/mac/shimx64.efi"},
-		"UEFI by HTTP":      {[]dhcpv4.Modifier{firmware("HTTPClient:Arch:00016", iana.EFI_X86_64_HTTP)}, "HTTPClient", "http://192.0.2.1:8091/i/abc.iso"},
-		"iPXE":              {[]dhcpv4.Modifier{firmware("PXEClient", iana.INTEL_X86PC), ipxe}, "PXEClient", "http://192.0.2.1:8091/i/abc.ipxe"},
-		"iPXE by its class": {[]dhcpv4.Modifier{firmware("PXEClient", iana.EFI_X86_64), dhcpv4.WithUserClass("iPXE", false)}, "PXEClient", "http://192.0.2.1:8091/i/abc.ipxe"},
+		"UEFI": {[]dhcpv4.Modifier{firmware(classPXE, iana.EFI_X86_64)}, classPXE, "env/mac/shimx64.efi"},
+		// Some firmware uses the number of EFI byte code for x86-64 (RFC 4578, errata).
+		"UEFI of old": {[]dhcpv4.Modifier{firmware(classPXE, iana.EFI_BC)}, classPXE, "env/mac/shimx64.efi"},
+		"UEFI by HTTP": {[]dhcpv4.Modifier{firmware("HTTPClient:Arch:00016", iana.EFI_X86_64_HTTP)}, classHTTP,
+			"http://192.0.2.1:8091/i/abc.iso"},
+		"iPXE": {[]dhcpv4.Modifier{firmware(classPXE, iana.INTEL_X86PC), ipxe}, classPXE,
+			"http://192.0.2.1:8091/i/abc.ipxe"},
+		"iPXE by its class": {[]dhcpv4.Modifier{firmware(classPXE, iana.EFI_X86_64),
+			dhcpv4.WithUserClass(userClassIPXE, false)}, classPXE, "http://192.0.2.1:8091/i/abc.ipxe"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t)
@@ -280,8 +285,8 @@ func TestSecureBoot(t *testing.T) {
 		s.discover(t, 1, firmware("PXEClient", iana.EFI_X86_64)).BootFileNameOption())
 }
 
-// TestBIOSWithoutLoader is the case of a machine with BIOS and no boot loader for it: an event names
-// the machine, and it gets no boot file.
+// TestBIOSWithoutLoader is the case of a machine with BIOS and no boot loader for it: an event
+// names the machine, and it gets no boot file.
 func TestBIOSWithoutLoader(t *testing.T) {
 	s := newSite(t)
 	s.Mode = Proxy

@@ -57,12 +57,7 @@ func (s *Server) Serve(ctx context.Context, on link.Link, ready func()) error {
 	closeAll := func() error {
 		var errs []error
 		for _, server := range servers {
-			if server.PacketConn != nil {
-				errs = append(errs, server.PacketConn.Close())
-			}
-			if server.Listener != nil {
-				errs = append(errs, server.Listener.Close())
-			}
+			errs = append(errs, closeSocket(server))
 		}
 		return errors.Join(errs...)
 	}
@@ -105,9 +100,21 @@ func run(ctx context.Context, servers []*dns.Server, ready func()) error {
 	defer cancel()
 	for _, server := range servers {
 		// The error is that of a server which has failed already, or of a client that is too slow.
+		// A server that starts only now ends because its socket is closed.
 		_ = server.ShutdownContext(stopping)
+		_ = closeSocket(server)
 	}
-	return group.Wait()
+	if err := group.Wait(); ctx.Err() == nil {
+		return err
+	}
+	return nil
+}
+
+func closeSocket(server *dns.Server) error {
+	if server.PacketConn != nil {
+		return server.PacketConn.Close()
+	}
+	return server.Listener.Close()
 }
 
 func (s *Server) serve(ctx context.Context, on link.Link, w dns.ResponseWriter, request *dns.Msg) {
