@@ -261,7 +261,7 @@ func open(ctx context.Context, config config.Config, logger *slog.Logger, versio
 	}
 	a.abiHosts = abi.NewHostSettings(a.db, sealed, logger)
 	if a.engine, err = engine.New(engine.Options{
-		Projector: projector, Follows: a.followed(), BeforeInstall: a.abiHosts.ApplyAll,
+		Projector: projector, Follows: a.followed(), BeforeInstall: a.beforeInstall,
 		WithoutAMS: !config.AMS.Enabled, Tokens: a.tokens, DB: a.db,
 		AccessAt: site.Access(a.rules, a.releases), MirrorProver: prover, Logger: logger,
 		ReleasePolicy: a.policy,

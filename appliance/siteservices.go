@@ -1,10 +1,12 @@
 package appliance
 
 import (
+	"context"
 	"net"
 	"net/netip"
 
 	"landfall/appliance/doctor"
+	"landfall/appliance/engine"
 	"landfall/appliance/siteservice"
 )
 
@@ -19,6 +21,22 @@ func (a *Appliance) newSiteServices() (*siteservice.Manager, error) {
 		Images: a.discovery, Servers: a.bootMACs, CheckNetworkBoot: a.engine.CheckNetworkBoot,
 		Neighbour: doctor.FindNeighbour, Clock: a.clock, Logger: a.log,
 	})
+}
+
+// beforeInstall checks the clock, and applies the settings of hosts that an import brought.
+func (a *Appliance) beforeInstall(ctx context.Context, e *engine.Engine, clusterID string) error {
+	images, err := a.images.List()
+	if err != nil {
+		return err
+	}
+	var versions []string
+	for _, image := range images {
+		versions = append(versions, image.CoreOSVersion)
+	}
+	if err := siteservice.CheckClock(a.clock.Now(), versions); err != nil {
+		return err
+	}
+	return a.abiHosts.ApplyAll(ctx, e, clusterID)
 }
 
 // bootMACs returns the infra-envs of the servers with a BMC, by the MAC address from which they

@@ -9,6 +9,7 @@
 //	zones.go        the DNS zones of the clusters
 //	names.go        the DNS service: its zones, and their comparison with the site's DNS
 //	addresses.go    the DHCP service: its options, leases and reservations
+//	clock.go        whether this machine's clock can be right
 //	boots.go        what machines boot from the network, by DHCP and TFTP
 //
 // Design: docs/design.md#services-for-a-bare-site.

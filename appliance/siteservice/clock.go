@@ -1,0 +1,32 @@
+package siteservice
+
+import (
+	"regexp"
+	"time"
+
+	"landfall/appliance/fault"
+)
+
+// buildDate is the date in the version of a live ISO: 418.94.202501221327-0, 9.6.20250523-0.
+var buildDate = regexp.MustCompile(`\.(20\d{6})(?:\d{4})?-`)
+
+// CheckClock returns an error if a clock is before the day on which a live ISO of the site was
+// built. Such a clock is wrong, and the certificates of a new cluster would not be valid yet by
+// other clocks, or expire too early. versions are those of the live ISOs.
+func CheckClock(now time.Time, versions []string) error {
+	for _, version := range versions {
+		found := buildDate.FindStringSubmatch(version)
+		if found == nil {
+			continue
+		}
+		built, err := time.Parse("20060102", found[1])
+		if err != nil || !now.Before(built) {
+			continue
+		}
+		return fault.New(fault.Conflict, "The clock of the appliance's machine shows %s, but the live ISO %s was "+
+			"built on "+
+			"%s, so the clock is wrong. Set it before you install: the certificates of the cluster depend on it.",
+			now.UTC().Format(time.DateTime), version, built.Format(time.DateOnly))
+	}
+	return nil
+}

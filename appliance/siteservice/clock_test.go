@@ -1,0 +1,25 @@
+package siteservice
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"landfall/appliance/fault"
+)
+
+// TestClockBeforeMedia is the case of a clock that is before the live ISO was built: no
+// installation begins.
+func TestClockBeforeMedia(t *testing.T) {
+	at := func(text string) time.Time {
+		parsed, err := time.Parse(time.DateOnly, text)
+		require.NoError(t, err)
+		return parsed
+	}
+	err := CheckClock(at("2025-05-22"), []string{"", "9.4.20240101-0", "9.6.20250523-0"})
+	require.Equal(t, fault.Conflict, fault.KindOf(err))
+	require.ErrorContains(t, err, "9.6.20250523-0 was built on 2025-05-23")
+	require.Error(t, CheckClock(at("2025-01-21"), []string{"418.94.202501221327-0"}))
+	require.NoError(t, CheckClock(at("2025-05-23"), []string{"9.6.20250523-0", "418.94.202501221327-0", "4.20", "1.99999999-0"}))
+}
