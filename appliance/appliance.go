@@ -261,8 +261,9 @@ func open(ctx context.Context, config config.Config, logger *slog.Logger, versio
 	}
 	a.abiHosts = abi.NewHostSettings(a.db, sealed, logger)
 	if a.engine, err = engine.New(engine.Options{
-		Projector: projector, Follows: a.followed(), BeforeInstall: a.beforeInstall,
-		WithoutAMS: !config.AMS.Enabled, Tokens: a.tokens, DB: a.db,
+		Projector: projector, Follows: a.followed(),
+		BeforeInstall: siteservice.CheckClockBefore(a.abiHosts.ApplyAll, a.images.List, clock),
+		WithoutAMS:    !config.AMS.Enabled, Tokens: a.tokens, DB: a.db,
 		AccessAt: site.Access(a.rules, a.releases), MirrorProver: prover, Logger: logger,
 		ReleasePolicy: a.policy,
 		URL:           a.urls[0], ServiceCA: a.transport.roots(), Clock: clock,

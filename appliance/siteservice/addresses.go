@@ -3,6 +3,7 @@ package siteservice
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/netip"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"github.com/insomniacslk/dhcp/dhcpv4"
 	"github.com/insomniacslk/dhcp/iana"
 
+	"landfall/appliance/doctor"
 	"landfall/appliance/siteservice/dhcpserver"
 	"landfall/appliance/siteservice/link"
 	"landfall/appliance/siteservice/tftpserver"
@@ -173,6 +175,22 @@ func discoverServers(ctx context.Context, on link.Link) (found []dhcpserver.Offe
 		}
 	}
 	return found, nil
+}
+
+// systemResolvers returns the DNS servers of this machine.
+func systemResolvers(log *slog.Logger) []netip.AddrPort {
+	texts, _, err := doctor.SystemResolvers()
+	if err != nil {
+		log.Warn("The DNS servers of this machine could not be read. The site's DNS is not compared with the "+
+			"appliance's.", "error", err)
+	}
+	var resolvers []netip.AddrPort
+	for _, text := range texts {
+		if resolver, err := netip.ParseAddrPort(text); err == nil {
+			resolvers = append(resolvers, resolver)
+		}
+	}
+	return resolvers
 }
 
 func addressOf(ip net.IP) netip.Addr {

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"net"
 	"net/netip"
 	"os"
@@ -94,7 +93,11 @@ func (b *boots) known() (map[string]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the servers of the site: %w", err)
 	}
-	maps.Copy(machines, servers)
+	for _, server := range servers {
+		if mac, err := net.ParseMAC(server.BootMAC); err == nil && server.InfraEnvID != "" {
+			machines[mac.String()] = server.InfraEnvID
+		}
+	}
 	b.machines, b.read = machines, b.m.Clock.Now()
 	return machines, nil
 }

@@ -1,10 +1,15 @@
 package siteservice
 
 import (
+	"context"
 	"regexp"
 	"time"
 
+	"github.com/jonboulle/clockwork"
+
+	"landfall/appliance/engine"
 	"landfall/appliance/fault"
+	"landfall/appliance/osimage"
 )
 
 // buildDate is the date in the version of a live ISO: 418.94.202501221327-0, 9.6.20250523-0.
@@ -24,9 +29,29 @@ func CheckClock(now time.Time, versions []string) error {
 			continue
 		}
 		return fault.New(fault.Conflict, "The clock of the appliance's machine shows %s, but the live ISO %s was "+
-			"built on "+
-			"%s, so the clock is wrong. Set it before you install: the certificates of the cluster depend on it.",
+			"built on %s, so the clock is wrong. Set it before you install: the certificates of the cluster depend "+
+			"on it.",
 			now.UTC().Format(time.DateTime), version, built.Format(time.DateOnly))
 	}
 	return nil
+}
+
+// CheckClockBefore returns a hook of the engine that checks the clock with the live ISOs before an
+// installation begins, and then calls another hook.
+func CheckClockBefore(next func(context.Context, *engine.Engine, string) error,
+	images func() ([]osimage.Image, error), clock clockwork.Clock) func(context.Context, *engine.Engine, string) error {
+	return func(ctx context.Context, e *engine.Engine, clusterID string) error {
+		list, err := images()
+		if err != nil {
+			return err
+		}
+		var versions []string
+		for _, image := range list {
+			versions = append(versions, image.CoreOSVersion)
+		}
+		if err := CheckClock(clock.Now(), versions); err != nil {
+			return err
+		}
+		return next(ctx, e, clusterID)
+	}
 }

@@ -21,5 +21,6 @@ func TestClockBeforeMedia(t *testing.T) {
 	require.Equal(t, fault.Conflict, fault.KindOf(err))
 	require.ErrorContains(t, err, "9.6.20250523-0 was built on 2025-05-23")
 	require.Error(t, CheckClock(at("2025-01-21"), []string{"418.94.202501221327-0"}))
-	require.NoError(t, CheckClock(at("2025-05-23"), []string{"9.6.20250523-0", "418.94.202501221327-0", "4.20", "1.99999999-0"}))
+	require.NoError(t, CheckClock(at("2025-05-23"),
+		[]string{"9.6.20250523-0", "418.94.202501221327-0", "4.20", "1.99999999-0"}))
 }

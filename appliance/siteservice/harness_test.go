@@ -62,7 +62,7 @@ func (b *bench) move(to link.Link) {
 func (b *bench) manager(t *testing.T, configured Configured) *Manager {
 	t.Helper()
 	m, err := New(Options{DB: b.db, Site: view.NewReader(b.db, nil, nil, nil), Configured: configured, Links: b.links,
-		Clock: b.clock, Logger: slog.New(slog.DiscardHandler)})
+		Resolvers: func() []netip.AddrPort { return nil }, Clock: b.clock, Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	return m
 }

@@ -29,6 +29,8 @@ import (
 	"github.com/jonboulle/clockwork"
 	"golang.org/x/sync/errgroup"
 
+	"landfall/appliance/bmc"
+	"landfall/appliance/doctor"
 	"landfall/appliance/engine/view"
 	"landfall/appliance/fault"
 	"landfall/appliance/siteservice/dhcpserver"
@@ -108,15 +110,16 @@ type Options struct {
 	Configured Configured
 	// TimeServers returns the site's time servers, without this appliance.
 	TimeServers func() []string
-	// Resolvers returns the DNS servers of this machine.
+	// Resolvers returns the DNS servers of this machine; nil means those of the system.
 	Resolvers func() []netip.AddrPort
 	// Images provides the files for network boot.
 	Images Images
-	// Servers returns the infra-envs of the servers with a BMC, by MAC address.
-	Servers func() (map[string]string, error)
+	// Servers returns the servers with a BMC.
+	Servers func() ([]*bmc.Server, error)
 	// CheckNetworkBoot returns an error for a machine that boots from its disk.
 	CheckNetworkBoot func(infraEnvID, mac string) error
-	// Neighbour returns the MAC address of the machine with an address, or "".
+	// Neighbour returns the MAC address of the machine with an address, or ""; nil means that of
+	// the kernel's table.
 	Neighbour func(ctx context.Context, address netip.Addr) (string, error)
 	// Discover returns the offers of other DHCP servers; nil means those on the interface.
 	Discover func(ctx context.Context, on link.Link) ([]dhcpserver.Offer, error)
@@ -164,7 +167,10 @@ func New(options Options) (*Manager, error) {
 		options.TimeServers = func() []string { return nil }
 	}
 	if options.Resolvers == nil {
-		options.Resolvers = func() []netip.AddrPort { return nil }
+		options.Resolvers = func() []netip.AddrPort { return systemResolvers(options.Logger) }
+	}
+	if options.Neighbour == nil {
+		options.Neighbour = doctor.FindNeighbour
 	}
 	s, err := openSwitches(options.DB, options.Configured)
 	if err != nil {

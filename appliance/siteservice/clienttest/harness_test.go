@@ -24,8 +24,8 @@ import (
 	"github.com/openshift/assisted-service/models"
 	"github.com/stretchr/testify/require"
 
+	"landfall/appliance/bmc"
 	"landfall/appliance/discovery"
-	"landfall/appliance/doctor"
 	"landfall/appliance/engine/record"
 	"landfall/appliance/engine/view"
 	"landfall/appliance/siteservice"
@@ -140,8 +140,10 @@ func (s *site) start(t *testing.T, configured siteservice.Configured) {
 	}
 	s.services, err = siteservice.New(siteservice.Options{DB: s.db, Site: view.NewReader(s.db, nil, nil, nil),
 		Configured: configured, Clock: s.clock, Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
-		Neighbour: doctor.FindNeighbour, Images: bootFiles{},
-		Servers:          func() (map[string]string, error) { return map[string]string{bootMAC: infraEnv}, nil },
+		Images: bootFiles{},
+		Servers: func() ([]*bmc.Server, error) {
+			return []*bmc.Server{{Desired: bmc.Desired{BootMAC: bootMAC, InfraEnvID: infraEnv}}}, nil
+		},
 		CheckNetworkBoot: func(string, string) error { return nil },
 	})
 	require.NoError(t, err)
