@@ -27,6 +27,7 @@ cluster show demo
 cluster set demo tags=a
 cluster export demo
 cluster wait demo
+cluster progress demo
 cluster create east --version 4.20 --base-domain example.com --control-planes 1
 cluster install east
 cluster cancel east --yes
@@ -74,6 +75,7 @@ network set -f networks.yaml --infra-env east
 hcp bundles
 hcp consumers
 hcp consumers add mgmt
+hcp consumers agent mgmt
 hcp consumers remove mgmt --yes
 hcp create east-hcp
 hcp delete east-hcp --yes
@@ -314,6 +316,10 @@ var equalityReasons = map[string]string{
 	"command V2ListManagedDomains":                "the list is always empty: a site has no domains of a service",
 	"command v2GetOpenAPI":                        "`api GET openapi` shows it",
 	"command v2ListReleaseSources":                "`settings show` lists the releases",
+	"command TransformClusterToAddingHosts":       "`cluster add-hosts` calls TransformClusterToDay2, which does the same",
+	"command listAllClusters":                     "`cluster list` shows the same facts with the fields of the API",
+	"command getHostedBundle":                     "`hcp bundles NAME` shows it, if there is one",
+	"command getHostedKubeconfig":                 "`hcp kubeconfig` calls it once the request is answered",
 	"command v2GetHost":                           "`host show` reads it from the list of hosts",
 	"command listAllHosts":                        "`host list` shows the same facts with the fields of the API",
 	"command getLoginMethods":                     "`login` takes a password; tokens replace the other methods",

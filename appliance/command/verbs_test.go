@@ -58,6 +58,7 @@ api GET clusters -o jsonpath={[*].name} => two
 api PATCH clusters/none tags=a => fails .
 events --cluster demo --severity warning,error -o name => 
 overview => Clusters +4
+cluster progress demo => Host host-1
 overview -o jsonpath={.hosts} => installed
 host missing => Lines to try on a machine
 iso list -o name => ^iso/

@@ -35,7 +35,7 @@ func New() *cobra.Command {
 	}
 	cmd.AddCommand(newCreate(), newList(), newShow(), newSet(), newInstall(), newCancel(),
 		newReset(), newDelete(), newWait(), newExport(), newImport(),
-		newAddHosts(), newApplyHosts(), newInstallConfig())
+		newAddHosts(), newApplyHosts(), newInstallConfig(), newProgress())
 	return cmd
 }
 
