@@ -316,7 +316,7 @@ var equalityReasons = map[string]string{
 	"command V2ListManagedDomains":                "the list is always empty: a site has no domains of a service",
 	"command v2GetOpenAPI":                        "`api GET openapi` shows it",
 	"command v2ListReleaseSources":                "`settings show` lists the releases",
-	"command TransformClusterToAddingHosts":       "`cluster add-hosts` calls TransformClusterToDay2, which does the same",
+	"command TransformClusterToAddingHosts":       "`cluster add-hosts` calls TransformClusterToDay2 for the same",
 	"command listAllClusters":                     "`cluster list` shows the same facts with the fields of the API",
 	"command getHostedBundle":                     "`hcp bundles NAME` shows it, if there is one",
 	"command getHostedKubeconfig":                 "`hcp kubeconfig` calls it once the request is answered",

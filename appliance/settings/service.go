@@ -463,12 +463,13 @@ func (s *Service) RemoveRelease(ctx context.Context, version, cpu string) error 
 			version, cpu)
 	}
 	removed := s.Site.values.Load().row.Releases[at]
-	inUse, err := s.checkUnused(removed)
-	if err != nil {
-		return err
-	}
-	if err := s.Site.change(ctx, func(r *row) error {
+	var inUse bool
+	if err := s.Site.changeIn(ctx, func(tx *store.Tx, r *row) (err error) {
+		if inUse, err = s.checkUnused(tx, removed); err != nil {
+			return err
+		}
 		r.Releases = slices.DeleteFunc(r.Releases, func(r addedRelease) bool { return r.is(version, cpu) })
+		s.Site.keepDefault(r, removed)
 		return nil
 	}); err != nil {
 		return err
@@ -485,35 +486,31 @@ func (s *Service) RemoveRelease(ctx context.Context, version, cpu string) error 
 
 // checkUnused returns an error if an infra-env or a cluster that is not installed needs a release.
 // It reports whether an installed cluster still uses the release.
-func (s *Service) checkUnused(removed addedRelease) (inUse bool, err error) {
+func (s *Service) checkUnused(tx *store.Tx, removed addedRelease) (inUse bool, err error) {
 	own := map[string]bool{} // clusters whose release does not depend on the list
-	if err := s.Site.options.DB.View(func(tx *store.Tx) error {
-		return record.Clusters.Each(tx, "", func(id string, cluster *record.Cluster) error {
-			image := cluster.API.OcpReleaseImage
-			own[id] = image != ""
-			if image == "" || image != removed.PullSpec && !strings.HasSuffix(image, "@"+removed.Digest) {
-				return nil
-			}
-			inUse = true
-			if !slices.Contains([]string{lifecycle.ClusterInstalled, lifecycle.ClusterAddingHosts},
-				conv.Value(cluster.API.Status)) {
-				return needed(removed, "cluster "+cluster.API.Name, "Install or delete the cluster first.")
-			}
+	if err := record.Clusters.Each(tx, "", func(id string, cluster *record.Cluster) error {
+		image := cluster.API.OcpReleaseImage
+		own[id] = image != ""
+		if image == "" || image != removed.PullSpec && !strings.HasSuffix(image, "@"+removed.Digest) {
 			return nil
-		})
+		}
+		inUse = true
+		if !slices.Contains([]string{lifecycle.ClusterInstalled, lifecycle.ClusterAddingHosts},
+			conv.Value(cluster.API.Status)) {
+			return needed(removed, "cluster "+cluster.API.Name, "Install or delete the cluster first.")
+		}
+		return nil
 	}); err != nil {
 		return inUse, err
 	}
-	envs, err := s.Engine.InfraEnvs("")
-	if err != nil {
-		return inUse, err
-	}
-	for _, env := range envs {
+	return inUse, record.InfraEnvs.Each(tx, "", func(_ string, row *record.InfraEnv) error {
+		env := &row.API
 		if !own[env.ClusterID.String()] && s.needs(env, removed) {
-			return true, needed(removed, "infra-env "+conv.Value(env.Name), "Delete the infra-env first.")
+			inUse = true
+			return needed(removed, "infra-env "+conv.Value(env.Name), "Delete the infra-env first.")
 		}
-	}
-	return inUse, nil
+		return nil
+	})
 }
 
 // needs reports whether the hosts of an infra-env without a cluster take their agent from a

@@ -171,3 +171,30 @@ func TestChecks_resultIsValidForAMinute(t *testing.T) {
 	require.Equal(t, StateReady, state())
 	require.Equal(t, 3, asked, "another pull secret may have another answer")
 }
+
+func TestKeepDefault_newestRelease(t *testing.T) {
+	for name, c := range map[string]struct {
+		fixed    Fixed
+		removed  addedRelease
+		defaults []string
+	}{
+		"default removed": {Fixed{}, addedRelease{Architecture: "x86_64", Default: true},
+			[]string{"4.19.10"}},
+		"another one removed":             {Fixed{}, addedRelease{Architecture: "x86_64"}, nil},
+		"the configuration has a default": {fixedRelease, addedRelease{Architecture: "x86_64", Default: true}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, _ := testService(t, "http://192.0.2.1:8090", c.fixed)
+			remaining := &row{Releases: []addedRelease{{Version: "4.19.9", Architecture: "x86_64"},
+				{Version: "4.19.10", Architecture: "x86_64"}, {Version: "4.20.8", Architecture: "arm64"}}}
+			s.Site.keepDefault(remaining, c.removed)
+			var defaults []string
+			for _, release := range remaining.Releases {
+				if release.Default {
+					defaults = append(defaults, release.Version)
+				}
+			}
+			require.Equal(t, c.defaults, defaults)
+		})
+	}
+}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/models"
+	"golang.org/x/mod/semver"
 
 	"landfall/appliance/engine"
 	"landfall/appliance/release"
@@ -135,18 +136,51 @@ func (s *Site) keep(stored row) {
 
 // change stores changed settings. The function changes a copy.
 func (s *Site) change(ctx context.Context, fn func(*row) error) error {
+	return s.changeIn(ctx, func(_ *store.Tx, r *row) error { return fn(r) })
+}
+
+// changeIn is change with a function that also reads or writes other rows, in the same transaction.
+func (s *Site) changeIn(ctx context.Context, fn func(*store.Tx, *row) error) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	changed := s.values.Load().row
 	changed.Releases, changed.NTPSources = slices.Clone(changed.Releases), slices.Clone(changed.NTPSources)
-	if err := fn(&changed); err != nil {
-		return err
-	}
-	if err := s.options.DB.Update(ctx, func(tx *store.Tx) error { return rows.Put(tx, rowKey, &changed) }); err != nil {
+	var refused error
+	if err := s.options.DB.Update(ctx, func(tx *store.Tx) error {
+		if refused = fn(tx, &changed); refused != nil {
+			return refused
+		}
+		return rows.Put(tx, rowKey, &changed)
+	}); refused != nil {
+		return refused
+	} else if err != nil {
 		return fmt.Errorf("store the settings of the site: %w", err)
 	}
 	s.keep(changed)
 	return nil
+}
+
+// keepDefault makes the newest remaining release of an architecture the default after the removal
+// of the default one, unless the configuration has a default.
+func (s *Site) keepDefault(r *row, removed addedRelease) {
+	if !removed.Default {
+		return
+	}
+	for _, fixed := range s.options.Fixed.Releases {
+		if fixed.Default && fixed.CPUArchitecture == removed.Architecture {
+			return
+		}
+	}
+	newest := -1
+	for i, release := range r.Releases {
+		if release.Architecture == removed.Architecture &&
+			(newest < 0 || semver.Compare("v"+release.Version, "v"+r.Releases[newest].Version) > 0) {
+			newest = i
+		}
+	}
+	if newest >= 0 {
+		r.Releases[newest].Default = true
+	}
 }
 
 // Releases returns the releases that the site offers: those of the configuration first, those on

@@ -41,7 +41,8 @@ func explain(d *output.Description, p *progress.Progress) {
 	d.State("Status", p.Status)
 	d.Add("Progress", "%d%%", p.Percent)
 	if p.Estimate != nil {
-		d.Add("Time left", "%s, by %d installations of this site", seconds(p.Estimate.Seconds), p.Estimate.Installations)
+		d.Add("Time left", "%s, by %d installations of this site", seconds(p.Estimate.Seconds),
+			p.Estimate.Installations)
 	}
 	if failure := p.Failure; failure != nil {
 		d.Heading(failure.Title)
