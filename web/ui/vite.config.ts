@@ -35,6 +35,19 @@ export default defineConfig({
       here('./src/uilib'),
     ),
     reword(library, {
+      // Names of controls for screen readers.
+      'common/components/ui/PopoverIcon.tsx': {
+        '<Button\n      icon={': '<Button\n      aria-label="More information"\n      icon={',
+      },
+      'common/components/hosts/AITable.tsx': {
+        '<Checkbox id={`select-${id}`} ': '<Checkbox id={`select-${id}`} aria-label="Select this host" ',
+      },
+      // A checkbox inside of a button can't be reached with the keyboard.
+      'common/components/hosts/TableToolbar.tsx': {
+        'data-testid="select-dropdown-toggle"\n        >\n':
+          'data-testid="select-dropdown-toggle"\n aria-label="Select hosts"\n splitButtonItems={[\n',
+        '</MenuToggleCheckbox>\n        </MenuToggle>': '</MenuToggleCheckbox>,\n        ]} />',
+      },
       // A new cluster gets the site's pull secret: see src/uilib/PullSecret.tsx.
       'common/components/clusterWizard/clusterDetailsValidation.ts': {
         'Yup.lazy((values: { baseDnsDomain: string; isSNODevPreview: boolean }) =>':

@@ -16,6 +16,17 @@ const pages = [
   ['/', 'Overview'],
   ['/setup', 'Set up this site'],
   ['/settings', 'Settings'],
+  ['/assisted-installer/clusters', 'Clusters'],
+  ['/hosts', 'Hosts'],
+  ['/hosts/missing', 'Why is my host not here?'],
+  ['/servers', 'Servers'],
+  ['/os-images', 'OS images'],
+  ['/networks', 'Networks'],
+  ['/mirror', 'Mirror'],
+  ['/doctor', 'Doctor'],
+  ['/ams', 'OpenShift Cluster Manager'],
+  ['/access', 'Accounts'],
+  ['/reference', 'API'],
   ['/nothing', 'Page not found'],
 ];
 

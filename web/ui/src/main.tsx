@@ -8,11 +8,13 @@ import { App } from './App';
 import './i18n';
 import { guardLinks } from './offline/links';
 import { provideClipboard } from './shell/clipboard';
+import { guardEscape } from './shell/escape';
 import { applyTheme, preferredTheme } from './shell/theme';
 
 applyTheme(preferredTheme());
 guardLinks(window);
 provideClipboard(window);
+guardEscape(window);
 observeSession(window);
 returnToPlace(window);
 

@@ -5,6 +5,7 @@ import { PageStatus } from '../shell/PageStatus';
 import { ApplianceError } from '../shell/request';
 import { FailureCard } from './FailureCard';
 import { InstallationPage } from './InstallationPage';
+import { ReadinessCard } from './ReadinessCard';
 import { useProgress } from './useProgress';
 import { hasInstallation } from './words';
 
@@ -42,6 +43,7 @@ const ClusterPage = ({ id }: { id: string }) => {
           <FailureCard failure={answer.failure} />
         </PageSection>
       )}
+      {answer.status !== 'adding-hosts' && <ReadinessCard id={id} status={answer.status} />}
       <Installer />
     </>
   );

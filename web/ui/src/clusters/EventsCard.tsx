@@ -1,8 +1,7 @@
 import { Card, CardBody, CardTitle, Content, ExpandableSection, Label } from '@patternfly/react-core';
-import { useCallback, useEffect, useState } from 'react';
+import { useCallback, useState } from 'react';
 import { JournalLink } from '../journal/JournalLink';
-import { useLive } from '../live/LiveProvider';
-import { Refresh } from '../live/refresh';
+import { useRefetchOnCluster } from '../live/useRefetchOnCluster';
 import { asSentence, moment } from '../shell/quantities';
 import { useAnswer } from '../shell/useAnswer';
 import { listEvents } from './api';
@@ -45,19 +44,7 @@ export const EventsCard = ({ clusterId }: { clusterId: string }) => {
 const Events = ({ clusterId }: { clusterId: string }) => {
   const load = useCallback((signal: AbortSignal) => listEvents(clusterId, signal), [clusterId]);
   const { answer, error, refetch } = useAnswer(load, seldom);
-  const live = useLive();
-  useEffect(() => {
-    const refresh = new Refresh(refetch);
-    const leave = live.subscribe((notice) => {
-      if (notice === 'everything' || (notice.kind === 'events' && notice.cluster_id === clusterId)) {
-        refresh.changed();
-      }
-    });
-    return () => {
-      leave();
-      refresh.stop();
-    };
-  }, [live, refetch, clusterId]);
+  useRefetchOnCluster(clusterId, ['events'], refetch);
   if (!answer) {
     return <Content component="p">{error ? error.message : 'Reading the events.'}</Content>;
   }

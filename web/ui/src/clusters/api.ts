@@ -1,3 +1,4 @@
+import type { HostRow } from '../hosts/api';
 import { getJSON, request } from '../shell/request';
 
 const api = '/api/assisted-install/v2/clusters';
@@ -96,7 +97,41 @@ export type ClusterDetails = {
   service_networks?: { cidr: string }[];
   created_at?: string;
   imported?: boolean;
+  /** The checks of the cluster as JSON. */
+  validations_info?: string;
 };
+
+type InfraEnv = { id: string; name: string; ssh_authorized_key?: string };
+
+/** What decides whether a cluster can be installed. */
+export type Readiness = { details: ClusterDetails; hosts: HostRow[]; infraEnvs: InfraEnv[] };
+
+export const readReadiness = async (id: string, signal?: AbortSignal): Promise<Readiness> => {
+  const query = new URLSearchParams({ cluster_id: id }).toString();
+  const [details, { hosts }, infraEnvs] = await Promise.all([
+    readDetails(id, signal),
+    getJSON<{ hosts: HostRow[] }>(`/api/landfall/v1/hosts?${query}`, signal),
+    getJSON<InfraEnv[]>(`/api/assisted-install/v2/infra-envs?${query}`, signal),
+  ]);
+  return { details, hosts, infraEnvs };
+};
+
+/** A rehearsal of an installation with simulated hosts. */
+export type Rehearsal = {
+  id: string;
+  state: 'running' | 'done';
+  doing?: string;
+  passed: boolean;
+  steps: { name: string; verdict: string; said: string; do?: string }[];
+};
+
+export const startRehearsal = async (id: string): Promise<Rehearsal> =>
+  (await (
+    await request('POST', `${landfall}/${encodeURIComponent(id)}/rehearsals`, { json: {} })
+  ).json()) as Rehearsal;
+
+export const readRehearsal = (id: string, rehearsal: string, signal?: AbortSignal): Promise<Rehearsal> =>
+  getJSON<Rehearsal>(`${landfall}/${encodeURIComponent(id)}/rehearsals/${encodeURIComponent(rehearsal)}`, signal);
 
 export const readDetails = (id: string, signal?: AbortSignal): Promise<ClusterDetails> =>
   getJSON<ClusterDetails>(path(id), signal);

@@ -1,6 +1,5 @@
 import { useCallback, useEffect, useState } from 'react';
-import { useLive } from '../live/LiveProvider';
-import { Refresh } from '../live/refresh';
+import { useRefetchOnCluster } from '../live/useRefetchOnCluster';
 import { useAnswer } from '../shell/useAnswer';
 import { readProgress, type Progress } from './api';
 import { isInstalling } from './words';
@@ -14,19 +13,7 @@ export const useProgress = (id: string) => {
   const load = useCallback((signal: AbortSignal) => readProgress(id, signal), [id]);
   const result = useAnswer(load, wait);
   const { refetch } = result;
-  const live = useLive();
-  useEffect(() => {
-    const refresh = new Refresh(refetch);
-    const leave = live.subscribe((notice) => {
-      if (notice === 'everything' || (notice.kind !== 'events' && [notice.id, notice.cluster_id].includes(id))) {
-        refresh.changed();
-      }
-    });
-    return () => {
-      leave();
-      refresh.stop();
-    };
-  }, [live, refetch, id]);
+  useRefetchOnCluster(id, ['clusters', 'hosts'], refetch);
   return result;
 };
 

@@ -1,11 +1,16 @@
-import { useState } from 'react';
+import { useState, type Ref } from 'react';
 import {
   Button,
+  Dropdown,
+  DropdownItem,
+  DropdownList,
   Masthead,
   MastheadBrand,
   MastheadContent,
   MastheadLogo,
   MastheadMain,
+  MenuToggle,
+  type MenuToggleElement,
   Nav,
   NavItem,
   NavList,
@@ -16,7 +21,7 @@ import {
 } from '@patternfly/react-core';
 import MoonIcon from '@patternfly/react-icons/dist/esm/icons/moon-icon';
 import SunIcon from '@patternfly/react-icons/dist/esm/icons/sun-icon';
-import { Link, useLocation, type LinkProps } from 'react-router-dom-v5-compat';
+import { Link, useLocation, useNavigate, type LinkProps } from 'react-router-dom-v5-compat';
 import { useIsLimited } from '../access/AccessProvider';
 import { UserMenu } from '../access/UserMenu';
 import { shareOf } from '../osimages/describe';
@@ -48,19 +53,65 @@ const Pages = () => {
   const isLimited = useIsLimited();
   const shown = pages.filter(({ isOfSite }) => !isOfSite || !isLimited);
   const share = shareOf(useUploadViews());
+  const isActive = (path: string) => (path === '/' ? pathname === path : pathname.startsWith(path));
+  const nameOf = ({ path, name }: { path: string; name: string }) =>
+    path === '/os-images' && share !== undefined ? `${name} (uploading, ${String(share)} %)` : name;
   return (
-    <Nav variant="horizontal" aria-label="Pages">
-      <NavList>
-        {shown.map(({ path, name }) => (
-          <NavItem key={path} isActive={path === '/' ? pathname === path : pathname.startsWith(path)}>
-            <Link to={path}>
+    <>
+      <Nav variant="horizontal" aria-label="Pages" className="landfall-pages">
+        <NavList>
+          {shown.map((page) => (
+            <NavItem key={page.path} isActive={isActive(page.path)}>
+              <Link to={page.path}>{nameOf(page)}</Link>
+            </NavItem>
+          ))}
+        </NavList>
+      </Nav>
+      <PagesMenu
+        pages={shown.map((page) => ({ path: page.path, name: nameOf(page), isActive: isActive(page.path) }))}
+      />
+    </>
+  );
+};
+
+/** The pages as a menu, for windows in which their links have no room. */
+const PagesMenu = ({ pages: shown }: { pages: { path: string; name: string; isActive: boolean }[] }) => {
+  const [isOpen, setOpen] = useState(false);
+  const navigate = useNavigate();
+  return (
+    <div className="landfall-pages-menu">
+      <Dropdown
+        isOpen={isOpen}
+        onOpenChange={setOpen}
+        isScrollable
+        toggle={(ref: Ref<MenuToggleElement>) => (
+          <MenuToggle
+            ref={ref}
+            isExpanded={isOpen}
+            onClick={() => {
+              setOpen(!isOpen);
+            }}
+          >
+            {shown.find((page) => page.isActive)?.name ?? 'Pages'}
+          </MenuToggle>
+        )}
+      >
+        <DropdownList aria-label="Pages">
+          {shown.map(({ path, name, isActive }) => (
+            <DropdownItem
+              key={path}
+              isSelected={isActive}
+              onClick={() => {
+                setOpen(false);
+                navigate(path);
+              }}
+            >
               {name}
-              {path === '/os-images' && share !== undefined && ` (uploading, ${String(share)} %)`}
-            </Link>
-          </NavItem>
-        ))}
-      </NavList>
-    </Nav>
+            </DropdownItem>
+          ))}
+        </DropdownList>
+      </Dropdown>
+    </div>
   );
 };
 

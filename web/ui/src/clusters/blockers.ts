@@ -1,0 +1,29 @@
+import { checkName, checksOf } from '../hosts/details';
+import { asSentence } from '../shell/quantities';
+import type { Readiness } from './api';
+
+/** A reason why a cluster cannot be installed yet. */
+export type Blocker = { key: string; text: string; name?: string; path?: string };
+
+/** Checks of a cluster that only repeat what the checks of its hosts say. */
+const ofHosts = ['all-hosts-are-ready-to-install'];
+
+/** What blocks the installation of a cluster: its own failed checks, then those of its hosts. */
+export const blockersOf = ({ details, hosts }: Readiness): Blocker[] => {
+  const failing = hosts.filter(({ failing: count }) => (count ?? 0) > 0);
+  const { id: clusterId, validations_info: info = '' } = details;
+  const own = checksOf({ id: clusterId, validations_info: info })
+    .filter(({ id, status }) => ['failure', 'error'].includes(status) && !ofHosts.includes(id))
+    .map(({ id, message }) => ({ key: id, text: asSentence(message || checkName(id)) }));
+  const theirs = failing.map(({ id, infra_env_id: infraEnv, name, first_failing: first, failing: count = 0 }) => ({
+    key: id,
+    name,
+    path: `/hosts/${infraEnv}/${id}`,
+    text: `${asSentence(first ?? '')}${count > 1 ? ` ${String(count - 1)} more.` : ''}`,
+  }));
+  return [...own, ...theirs];
+};
+
+/** The names of the infra-envs whose image has no SSH key. */
+export const withoutKey = ({ infraEnvs }: Readiness): string[] =>
+  infraEnvs.filter(({ ssh_authorized_key: key }) => !key).map(({ name }) => name);
