@@ -30,7 +30,7 @@ const pages = [
   ['/nothing', 'Page not found'],
 ];
 
-describe('accessible pages', { timeout: 240_000 }, () => {
+describe('accessible pages', { timeout: 900_000 }, () => {
   let site;
   let browser;
   let page;
@@ -55,31 +55,91 @@ describe('accessible pages', { timeout: 240_000 }, () => {
     await site?.end();
   });
 
-  for (const [path, title] of pages) {
-    it(`${title}: no finding in any width and theme`, async () => {
-      for (const colorScheme of themes) {
-        await page.emulateMedia({ colorScheme });
-        for (const width of widths) {
-          await page.setViewportSize({ width, height: 1000 });
-          await page.goto(site.url + path);
-          await heading(title).waitFor();
-          await page.getByRole('progressbar', { name: /^(Loading|Reading)/ }).first().waitFor({ state: 'detached' });
-          await page.evaluate(axe);
-          const found = await page.evaluate(
-            async (only) =>
-              (await window.axe.run(document, { runOnly: only })).violations.map(
-                ({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join('\n')}`,
-              ),
-            rules,
-          );
-          const spare = await page.evaluate(() => window.innerWidth - document.documentElement.scrollWidth);
-          await browser.screenshot(`${title.replaceAll(/[^a-z]+/gi, '-')}-${String(width)}-${colorScheme}`);
-          assert.deepEqual(found, [], `${String(width)} px, ${colorScheme}`);
-          assert.ok(spare >= 0, `${String(width)} px: the page is wider than the window`);
-        }
+  /** Checks what `open` shows in all widths and themes. 320 px are 1280 px at 400 %. */
+  const check = async (name, open) => {
+    for (const colorScheme of themes) {
+      await page.emulateMedia({ colorScheme });
+      await page.setViewportSize({ width: 1440, height: 1000 });
+      await open();
+      await page.getByRole('progressbar', { name: /^(Loading|Reading)/ }).first().waitFor({ state: 'detached' });
+      await page.evaluate(axe);
+      for (const width of widths) {
+        await page.setViewportSize({ width, height: 1000 });
+        const found = await page.evaluate(
+          async (only) =>
+            (await window.axe.run(document, { runOnly: only })).violations.map(
+              ({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join('\n')}`,
+            ),
+          rules,
+        );
+        const spare = await page.evaluate(() => window.innerWidth - document.documentElement.scrollWidth);
+        await browser.screenshot(`${name.replaceAll(/[^a-z]+/gi, '-')}-${String(width)}-${colorScheme}`);
+        assert.deepEqual(found, [], `${String(width)} px, ${colorScheme}`);
+        assert.ok(spare >= 0, `${String(width)} px: the page is wider than the window`);
       }
-    });
+    }
+  };
+
+  for (const [path, title] of pages) {
+    it(`${title}: no finding in any width and theme`, () =>
+      check(title, async () => {
+        await page.goto(site.url + path);
+        await heading(title).waitFor();
+      }));
   }
+
+  it('a host: no finding in any width and theme', () =>
+    check('host', async () => {
+      await page.goto(`${site.url}/hosts`);
+      await page.getByRole('link', { name: 'host-1' }).click();
+      await heading('Networks').waitFor();
+    }));
+
+  it('an installation: no finding in any width and theme', () =>
+    check('installation', async () => {
+      await page.goto(`${site.url}/assisted-installer/clusters`);
+      await page.getByRole('link', { name: 'demo', exact: true }).click();
+      await page.getByRole('button', { name: 'Show the times of all stages' }).click();
+      await page.getByRole('button', { name: 'Show the events' }).click();
+      await page.getByTestId('cluster-events').waitFor();
+    }));
+
+  it('the first step of the wizard: no finding in any width and theme', () =>
+    check('wizard', async () => {
+      await page.goto(`${site.url}/assisted-installer/clusters/~new`);
+      await page.getByRole('textbox', { name: 'Cluster name' }).waitFor();
+    }));
+
+  it('a cluster that is not ready: no finding in any width and theme', async () => {
+    const cluster = await site.post('/v2/clusters', {
+      name: 'east',
+      base_dns_domain: 'site.test',
+      openshift_version: (await site.get('/v2/clusters'))[0].openshift_version,
+      pull_secret: JSON.stringify({ auths: { 'quay.io': { auth: 'dXNlcjpwYXNz' } } }),
+    });
+    await site.post('/v2/infra-envs', {
+      name: 'east',
+      cluster_id: cluster.id,
+      pull_secret: JSON.stringify({ auths: { 'quay.io': { auth: 'dXNlcjpwYXNz' } } }),
+    });
+    await check('blocked', async () => {
+      await page.goto(`${site.url}/assisted-installer/clusters/${cluster.id}`);
+      await heading('Host discovery').waitFor();
+      await page.getByText('The discovery image has no SSH key.').waitFor();
+      await page.getByRole('button', { name: 'Show what blocks the installation' }).click();
+      await page.getByTestId('blockers').getByRole('listitem').first().waitFor();
+    });
+    assert.match(await page.getByTestId('readiness').innerText(), /^\d+ things block the installation\./m);
+  });
+
+  it('the deletion of a cluster: no finding in any width and theme', () =>
+    check('deletion', async () => {
+      await page.goto(`${site.url}/assisted-installer/clusters`);
+      const row = page.getByTestId('cluster-row-east');
+      await row.getByRole('button', { name: 'Kebab toggle' }).click();
+      await page.getByRole('menuitem', { name: 'Delete' }).click();
+      await page.getByRole('textbox', { name: /^Type the name/ }).waitFor();
+    }));
 
   it('leads the keyboard to the content', async () => {
     await page.setViewportSize({ width: 1440, height: 1000 });

@@ -2,6 +2,7 @@ import { Bullseye, Spinner } from '@patternfly/react-core';
 import { lazy } from 'react';
 import { Navigate } from 'react-router-dom-v5-compat';
 import { useIsLimited } from '../access/AccessProvider';
+import { useRefetchOn } from '../live/useRefetchOn';
 import { useAnswer } from '../shell/useAnswer';
 import { readOverview } from './api';
 import { Checklist } from './Checklist';
@@ -10,7 +11,9 @@ import { hasInstalled } from './words';
 
 const OverviewPage = lazy(() => import('./OverviewPage'));
 
-const once = () => undefined;
+// Percentages of installations and clocks change without notices.
+const wait = () => 30_000;
+const atMostEvery = 2_000;
 
 /**
  * The home page: the checklist until the site is set up or its first installation has started, then
@@ -22,7 +25,8 @@ export default HomePage;
 
 const Home = () => {
   const { answer: setup, error } = useSetup();
-  const { answer: site, error: siteError } = useAnswer(readOverview, once);
+  const { answer: site, error: siteError, refetch } = useAnswer(readOverview, wait);
+  useRefetchOn(['clusters', 'hosts', 'bmcs'], refetch, atMostEvery);
   const isKnown = error !== undefined || setup?.complete === true || (setup && (site ?? siteError));
   if (!isKnown) {
     return (
@@ -32,5 +36,5 @@ const Home = () => {
     );
   }
   const isNew = setup?.complete === false && !(site && hasInstalled(site.clusters));
-  return isNew ? <Checklist setup={setup} /> : <OverviewPage setup={setup} error={error} />;
+  return isNew ? <Checklist setup={setup} /> : <OverviewPage setup={setup} site={site} error={siteError ?? error} />;
 };

@@ -13,12 +13,10 @@ import {
 import { useEffect } from 'react';
 import { Link } from 'react-router-dom-v5-compat';
 import { Requires } from '../access/AccessProvider';
-import { useRefetchOn } from '../live/useRefetchOn';
 import { LinkButton } from '../shell/LinkButton';
 import { PageStatus } from '../shell/PageStatus';
 import { moment } from '../shell/quantities';
-import { useAnswer } from '../shell/useAnswer';
-import { readOverview, type Overview } from './api';
+import type { Overview } from './api';
 import { Attention } from './Attention';
 import { DiskCard } from './DiskCard';
 import { asCSV, save } from './export';
@@ -27,20 +25,15 @@ import { Installations } from './Installations';
 import type { Setup } from './setup';
 import { StatesCard } from './StatesCard';
 
-// Percentages of installations and clocks change without notices.
-const wait = () => 30_000;
-const atMostEvery = 2_000;
-
 type Props = {
   setup: Setup | undefined;
-  /** The error of the last request for it. */
+  site: Overview | undefined;
+  /** The error of the last request for them. */
   error: Error | undefined;
 };
 
 /** The site at a glance: what needs a person, what is under way, and the health of its parts. */
-const OverviewPage = ({ setup, error: setupError }: Props) => {
-  const { answer, error, refetch } = useAnswer(readOverview, wait);
-  useRefetchOn(['clusters', 'hosts', 'bmcs'], refetch, atMostEvery);
+const OverviewPage = ({ setup, site: answer, error }: Props) => {
   useEffect(() => {
     document.title = 'Overview · Landfall';
   }, []);
@@ -59,7 +52,7 @@ const OverviewPage = ({ setup, error: setupError }: Props) => {
         <Stack hasGutter>
           <PageStatus
             failure=""
-            error={error ?? setupError}
+            error={error}
             hasAnswer={answer !== undefined}
             waiting="Reading the overview"
           />
