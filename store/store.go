@@ -210,6 +210,13 @@ func (db *DB) Revision() uint64 {
 	return db.feed.revision()
 }
 
+// Activity describes the updates since the database was opened.
+func (db *DB) Activity() wal.Activity { return db.rows.Activity() }
+
+// StalledSince returns the time since which no update has ended although some run or wait, or the
+// zero time.
+func (db *DB) StalledSince() time.Time { return db.rows.Activity().StalledSince }
+
 // View runs fn on a snapshot: fn reads the database at one revision, regardless of later commits.
 // An open view prevents the reuse of old pages of the file, so fn should be short. fn must not call
 // Update.

@@ -208,9 +208,11 @@ func (db *DB) commit() {
 	db.logFull = db.log.end+int64(len(record)) >= db.checkpointAt
 	err = errors.Join(err, g.tx.End())
 	db.unlockUpdates()
+	began := db.clock.Now()
 	if err == nil {
 		err = db.log.append(record)
 	}
+	db.activity.committed(db.clock.Since(began), err)
 	if err != nil {
 		g.err = db.discardRecord(err)
 		db.logger.Error("Commit failed.", "path", db.path, "error", g.err)

@@ -88,6 +88,8 @@ type DB struct {
 	log          *log  // nil before the first update
 	checkpointAt int64 // size of a log file at which the next checkpoint starts, in bytes
 
+	activity activity
+
 	closeOnce sync.Once
 	closeErr  error
 }
@@ -214,6 +216,8 @@ func (db *DB) Update(ctx context.Context, update Updater) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	db.activity.begin(db.clock)
+	defer db.activity.end(db.clock)
 	if err := db.lockUpdates(ctx); err != nil {
 		return err
 	}
