@@ -9,20 +9,23 @@ import (
 	"landfall/store"
 )
 
-// checkClock checks for a jump of the clock before each change. After a sleep, a request may arrive
-// before the timer that detects the sleep.
+// checkClock checks for a jump of the clock and for an interruption of the process, before each
+// change. After a sleep, a request may arrive before the timer that detects the sleep.
 func (e *Engine) checkClock() {
 	now := e.options.Clock.Now()
 	if jump := e.clockWatch.Jump(now); jump != 0 {
 		e.clockJumped(now, jump)
+	}
+	if missed := e.options.Pulse.Missed(now); missed != 0 {
+		e.clockJumped(now, missed)
 	}
 }
 
 // clockJumped restarts the contact time-outs of all hosts. If the clock was set back, it requests
 // new deadlines.
 func (e *Engine) clockJumped(now time.Time, jump time.Duration) {
-	e.options.Logger.Warn("The clock jumped; this machine may have slept. The time-outs of hosts start again.",
-		"jump", jump)
+	e.options.Logger.Warn("The clock jumped, this machine slept, or this program or its disk stood still. "+
+		"The time-outs of hosts start again.", "jump", jump)
 	e.presence.Restart(now)
 	if jump < 0 {
 		e.clockSetBack.Store(true)

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"landfall/appliance/engine/lifecycle"
+	"landfall/appliance/engine/presence"
 )
 
 func TestClockJump_hostsGetTimeToReport(t *testing.T) {
@@ -38,4 +39,43 @@ func TestClockJump_stageEndsInTime(t *testing.T) {
 	b.pass(2*time.Minute, h)
 	h.require(lifecycle.HostFailed)
 	b.requireCluster(cluster, lifecycle.ClusterFailed)
+}
+
+// stall lets time pass in which no change reaches the disk, although both clocks go on.
+func (b *harness) stall(d time.Duration) {
+	b.Helper()
+	began := b.clock.Now()
+	b.options.Pulse = presence.NewPulse(b.clock, b.options.Timeouts.HostDisconnected,
+		func() time.Time { return began })
+	for end := began.Add(d); b.clock.Now().Before(end); {
+		b.clock.Advance(time.Minute)
+		b.checkClock() // the pulse beats
+		b.handle()
+	}
+	b.options.Pulse = nil
+}
+
+func TestInterruption_hostsGetTimeToReport(t *testing.T) {
+	b := newHarness(t)
+	_, env := b.singleNode()
+	h := b.host(env, 1)
+	h.poll()
+	b.stall(10 * time.Minute)
+	h.require(lifecycle.HostKnown)
+	b.pass(2 * time.Minute)
+	h.require(lifecycle.HostKnown)
+	b.pass(time.Minute)
+	h.require(lifecycle.HostDisconnected)
+}
+
+func TestInterruption_stageGetsItsTimeAgain(t *testing.T) {
+	b := newHarness(t)
+	_, h := b.installing()
+	require.NoError(t, h.progress("Writing image to disk", "42%"))
+	b.stall(2 * time.Hour)
+	h.require(lifecycle.HostInstallingInProgress)
+	b.pass(29*time.Minute, h)
+	h.require(lifecycle.HostInstallingInProgress)
+	b.pass(2*time.Minute, h)
+	h.require(lifecycle.HostFailed)
 }

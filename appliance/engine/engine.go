@@ -158,6 +158,8 @@ type Options struct {
 	WithoutAMS bool
 	// Observer is called after each commit, for the checks of simulations and tests; it may be nil.
 	Observer func(e *Engine, c Committed)
+	// Pulse detects interruptions of the process; nil for none, in simulations.
+	Pulse *presence.Pulse
 	// Projector updates objects of another API in the transaction of each change; it may be nil.
 	Projector Projector
 	// Random is the source of ids; nil for crypto/rand. A simulation sets a reproducible source.
@@ -232,6 +234,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	defer cancel() // runs before Wait, so that an error ends all goroutines
 	group.Go(func() { e.watchDeadlines(ctx) })
 	group.Go(func() { e.freezeRecipes(ctx) })
+	group.Go(func() { e.options.Pulse.Run(ctx, e.checkClock) })
 	return e.runPreparations(ctx)
 }
 
