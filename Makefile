@@ -1,8 +1,8 @@
 # make run    build everything and start the demo: http://127.0.0.1:8090
 # make test   build everything and run all tests; installs the browser and the emulator they need
 # make docs   generate docs/lifecycle.md, operators.md, validations.md and steps.md from the engine,
-#             docs/values.md from the API, docs/readings.md from an appliance, and the table of
-#             operations in docs/security.md
+#             docs/values.md from the API, docs/readings.md and docs/metrics.md from an appliance,
+#             and the table of operations in docs/security.md
 # Other targets: the parts of test, and lint, bench, crds, clean.
 
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
@@ -174,7 +174,8 @@ docs:
 	CGO_ENABLED=0 go test ./appliance/engine/validation -count 1 -run '^TestValidationsPage_isUpToDate$$' -update
 	CGO_ENABLED=0 go test ./appliance/engine/steps -count 1 -run '^TestStepsPage_isUpToDate$$' -update
 	CGO_ENABLED=0 go test ./web/api/openapi -count 1 -run '^TestValuesPage_isUpToDate$$' -update
-	CGO_ENABLED=0 go test ./appliance -count 1 -run '^TestSecurityPage_listsAllOperations$$|^TestReadings_agree$$' -update
+	CGO_ENABLED=0 go test ./appliance -count 1 \
+		-run '^TestSecurityPage_listsAllOperations$$|^TestReadings_agree$$|^TestMetrics_catalogueIsUpToDate$$' -update
 	CGO_ENABLED=0 go test ./appliance/command -count 1 -run '^TestManual_documentIsCurrent$$|^TestEquality_documentIsCurrent$$' -update
 
 bench: assets/ui/index.html

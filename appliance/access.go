@@ -137,7 +137,7 @@ func (a *Appliance) wrap(linksOnly bool) func(operation.Operation) echo.HandlerF
 	guard := a.guard(linksOnly, recorder.Refused)
 	return func(o operation.Operation) echo.HandlerFunc {
 		o.Handler = recorder.Wrap(o)
-		return console.RecordRefusals(a.refusals, o, guard.Wrap(o))
+		return a.meter.Wrap(o, console.RecordRefusals(a.refusals, o, guard.Wrap(o)))
 	}
 }
 

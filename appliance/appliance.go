@@ -33,15 +33,18 @@ import (
 	"landfall/appliance/egress"
 	"landfall/appliance/engine"
 	"landfall/appliance/engine/event"
+	"landfall/appliance/engine/presence"
 	"landfall/appliance/integrity"
 	"landfall/appliance/journal"
 	"landfall/appliance/keyring"
 	"landfall/appliance/kube/joining"
 	"landfall/appliance/mirror"
 	"landfall/appliance/mirror/site"
+	"landfall/appliance/monitoring"
 	"landfall/appliance/osimage"
 	"landfall/appliance/overview"
 	"landfall/appliance/process"
+	"landfall/appliance/profiling"
 	"landfall/appliance/progress"
 	"landfall/appliance/rehearsal"
 	"landfall/appliance/release"
@@ -50,6 +53,7 @@ import (
 	"landfall/appliance/settings"
 	"landfall/appliance/sitekey"
 	"landfall/appliance/siteservice"
+	"landfall/appliance/storage"
 	"landfall/assets"
 	"landfall/store"
 	"landfall/web"
@@ -59,6 +63,7 @@ import (
 	"landfall/web/image"
 	"landfall/web/kube"
 	webregistry "landfall/web/registry"
+	"landfall/web/traffic"
 )
 
 const (
@@ -114,6 +119,12 @@ type Appliance struct {
 	integrity  *integrity.Monitor
 	egress     *egress.Rules
 	inbound    *web.Connections
+	meter      *traffic.Meter
+	usage      *storage.Usage
+	pulse      *presence.Pulse
+	profiles   *profiling.Server // nil if the configuration has no socket
+	overview   *overview.Reader
+	monitor    *monitoring.Monitor
 	refusals   *arrival.Refusals
 	boot       *discovery.BootListener // nil if only the main server serves images
 	server     *web.Server
@@ -142,7 +153,8 @@ func open(ctx context.Context, config config.Config, logger *slog.Logger, versio
 	recent := journal.NewRecentLog(web.RequestID)
 	logger = recent.Logger(logger)
 	a := &Appliance{config: config, version: version, log: logger, clock: clock, recent: recent,
-		refusals: arrival.NewRefusals(clock), inbound: web.NewConnections(process.Descriptors())}
+		refusals: arrival.NewRefusals(clock), inbound: web.NewConnections(process.Descriptors()),
+		meter: traffic.New(), usage: storage.NewUsage(config.DataDir, clock)}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, a.Close())
@@ -184,6 +196,10 @@ func open(ctx context.Context, config config.Config, logger *slog.Logger, versio
 		Floor: uint64(clock.Now().UnixMicro()),
 		Keys:  a.keys.Open,
 	}); err != nil {
+		return nil, err
+	}
+	a.pulse = presence.NewPulse(clock, config.Timeouts.HostDisconnected, a.db.StalledSince)
+	if a.profiles, err = profiling.Listen(ctx, config.Profiling.Socket); err != nil {
 		return nil, err
 	}
 	if a.siteKey, err = sitekey.LoadSealed(config.DataDir, a.keys.Ring()); err != nil {
@@ -261,7 +277,7 @@ func open(ctx context.Context, config config.Config, logger *slog.Logger, versio
 	}
 	a.abiHosts = abi.NewHostSettings(a.db, sealed, logger)
 	if a.engine, err = engine.New(engine.Options{
-		Projector: projector, Follows: a.followed(),
+		Pulse: a.pulse, Projector: projector, Follows: a.followed(),
 		BeforeInstall: siteservice.CheckClockBefore(a.abiHosts.ApplyAll, a.images.List, clock),
 		WithoutAMS:    !config.AMS.Enabled, Tokens: a.tokens, DB: a.db,
 		AccessAt: site.Access(a.rules, a.releases), MirrorProver: prover, Logger: logger,
@@ -310,7 +326,7 @@ func open(ctx context.Context, config config.Config, logger *slog.Logger, versio
 	a.protection = &doctor.Protections{Data: a.integrity.Finding,
 		Address: a.address, Authenticates: !a.open(), TLS: a.transport != nil, Sandbox: box, Keys: a.keys,
 		Certificates: a.transport.served(), Clients: a.clients.certificates, Trail: a.trail,
-		Clock: clock, Logger: logger,
+		Storage: a.usage, Clock: clock, Logger: logger,
 	}
 	a.doctor = doctor.NewService(doctor.Options{
 		Engine: a.engine, Rules: a.rules.At, MirroredReleases: a.proofs.Contents,
@@ -383,7 +399,7 @@ func (a *Appliance) newServer() error {
 	if err := service.Register(a.server); err != nil {
 		return err
 	}
-	metrics, err := a.newMetrics()
+	monitor, err := a.monitorOperations()
 	if err != nil {
 		return err
 	}
@@ -393,18 +409,14 @@ func (a *Appliance) newServer() error {
 			Changes: a.db, ClusterOf: a.engine.OwningCluster, Draining: a.server.Draining(), Clock: a.clock,
 			Logger: a.log,
 		}),
-		console.StatusOperations(console.SiteStatus{
-			Version: a.version, URLs: a.urls, Releases: a.settings.Releases, OSImages: a.images,
-			AuthorityFingerprint: a.transport.fingerprint(), Protections: a.protection.Findings,
-		}),
+		console.StatusOperations(a.status()),
 		console.DoctorOperations(a.doctor), console.ImageOperations(a.discovery, a.downloads),
 		console.OSImageOperations(a.images, int64(a.config.Limits.OSImageBytes)),
 		console.ReleaseOperations(a.allowed), console.SettingsOperations(a.setup),
 		console.MirrorOperations(a.mirror), console.MirrorProofOperations(a.proofs),
 		console.AMSOperations(a.ams, !a.config.AMS.Enabled), console.AMSTokenOperations(a.ams.Site),
-		console.MetricsOperations(metrics), console.ABIOperations(a.abi), console.RehearsalOperations(a.rehearsals),
-		console.OverviewOperations(overview.NewReader(a.db, a.bmcs.Servers, a.config.DataDir, a.clock)),
-		console.ProgressOperations(a.progress),
+		monitor, console.ABIOperations(a.abi), console.RehearsalOperations(a.rehearsals),
+		console.OverviewOperations(a.overview), console.ProgressOperations(a.progress),
 		console.StaticNetworkOperations(a.engine), console.OperatorOperations(a.engine),
 		console.MachineOperations(a.agents), console.BMCOperations(bmc.NewService(a.bmcs, a.infraEnvs)),
 		console.AuditOperations(a.trail), console.SiteServiceOperations(a.services),
@@ -412,9 +424,7 @@ func (a *Appliance) newServer() error {
 		console.ArrivalOperations(console.ArrivalOptions{Table: a.engine, Servers: a.bmcs,
 			InfraEnvs: a.engine.InfraEnvs, Reads: a.downloads.Reads, Refusals: a.refusals, URL: a.urls[0],
 			Started: a.clock.Now().UTC()}),
-		console.JournalOperations(journal.Service{
-			DB: a.db, Layout: engine.JournalLayout(), Key: a.siteKey, Log: a.recent, Version: a.version,
-		}),
+		console.JournalOperations(a.journals()),
 		console.DataKeyOperations(a.RotateDataKey),
 		console.KubernetesOperations(a.kubernetesURL, a.transport.roots()), a.hosted.operations(),
 	)...)
@@ -476,6 +486,7 @@ func (a *Appliance) tasks() []task {
 	tasks = append(append(tasks, a.resumeRotation, a.protection.Run, a.services.Run, a.integrity.Run),
 		a.hosted.tasks()...)
 	tasks = append(tasks, a.registryTasks()...)
+	tasks = append(tasks, a.profiles.Run)
 	return append(tasks, a.kubeServer.tasks()...)
 }
 
@@ -528,7 +539,7 @@ func (a *Appliance) Close() error {
 		errs = append(errs, a.listener.Close())
 		a.listener = nil
 	}
-	errs = append(errs, a.boot.Close(), a.kubernetes.close(), a.hosted.close(), a.registry.Close())
+	errs = append(errs, a.boot.Close(), a.kubernetes.close(), a.hosted.close(), a.registry.Close(), a.profiles.Close())
 	if a.rehearsals != nil {
 		a.rehearsals.Close()
 	}

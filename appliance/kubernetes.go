@@ -129,7 +129,7 @@ func (a *Appliance) newKubernetesServer() (*kubernetesServer, error) {
 		}),
 		controllers: controllers, base: k, web: own,
 	}
-	return s, server.Register(s.api.Operations()...)
+	return s, server.Register(s.api.Operations(own != nil)...)
 }
 
 // tasks returns the tasks that serve the API and run the controllers.

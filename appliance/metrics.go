@@ -1,19 +1,53 @@
 package appliance
 
 import (
-	"github.com/prometheus/client_golang/prometheus"
+	"context"
+	"io"
+	"time"
 
+	"landfall/appliance/engine"
+	"landfall/appliance/journal"
+	"landfall/appliance/monitoring"
+	"landfall/appliance/overview"
 	"landfall/appliance/process"
+	"landfall/appliance/supportarchive"
+	"landfall/web/console"
+	"landfall/web/operation"
 )
 
-// newMetrics returns a registry of the metrics that the appliance serves. It is not the global
-// registry, in which the packages of Kubernetes register hundreds of metrics.
-func (a *Appliance) newMetrics() (*prometheus.Registry, error) {
-	registry := prometheus.NewRegistry()
-	for _, collector := range append(process.MetricCollectors(), a.ams) {
-		if err := registry.Register(collector); err != nil {
-			return nil, err
-		}
+// monitorOperations creates the monitor and returns its operations.
+func (a *Appliance) monitorOperations() ([]operation.Operation, error) {
+	a.overview = overview.NewReader(a.db, a.bmcs.Servers, a.usage, a.clock)
+	options := monitoring.Options{
+		Version: a.version, Store: a.db, Pulse: a.pulse, Usage: a.usage, Overview: a.overview,
+		Certificates: a.transport.served(), Draining: a.server.Draining(), Clock: a.clock,
+		Others: append(process.MetricCollectors(), a.ams, a.meter),
 	}
-	return registry, nil
+	if a.kubernetes != nil {
+		options.Kubernetes = func() <-chan struct{} { return a.kubeServer.api.Ready() }
+	}
+	var err error
+	if a.monitor, err = monitoring.New(options); err != nil {
+		return nil, err
+	}
+	return append(console.MonitorOperations(a.monitor), console.SupportOperations(a.writeSupportArchive)...), nil
+}
+
+func (a *Appliance) writeSupportArchive(ctx context.Context, out io.Writer, at time.Time) error {
+	return supportarchive.Sources{
+		Version: a.version, DataDir: a.config.DataDir, Config: a.config.Write, Log: a.recent, Monitor: a.monitor,
+		Overview: a.overview, Journals: a.journals(),
+		Status: func(ctx context.Context) (any, error) { return a.status().Status(ctx) },
+	}.Write(ctx, out, at)
+}
+
+func (a *Appliance) journals() journal.Service {
+	return journal.Service{DB: a.db, Layout: engine.JournalLayout(), Key: a.siteKey, Log: a.recent, Version: a.version}
+}
+
+func (a *Appliance) status() console.SiteStatus {
+	return console.SiteStatus{
+		Version: a.version, URLs: a.urls, Releases: a.settings.Releases, OSImages: a.images,
+		AuthorityFingerprint: a.transport.fingerprint(), Protections: a.protection.Findings,
+	}
 }

@@ -37,6 +37,7 @@ func (a *Appliance) startIsolated(ctx context.Context, dataDir string,
 			Default: image.Default, SupportLevel: image.SupportLevel})
 	}
 	isolated.AMS, isolated.Kubernetes, isolated.Registry = config.AMS{}, config.Kubernetes{}, config.Registry{}
+	isolated.Profiling = config.Profiling{}
 	images, err := a.images.List()
 	if err != nil {
 		return nil, err

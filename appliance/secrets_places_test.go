@@ -127,10 +127,12 @@ func TestSecrets_noneAfterAnInstallation(t *testing.T) {
 		"the tokens":          "/api/landfall/v1/tokens",
 		"the BMCs":            console.BMCsRoute,
 		"the doctor's report": console.DoctorRoute,
+		"the support archive": console.SupportRoute,
+		"the readiness":       console.ReadyPath + "?verbose",
 	} {
 		got := a.call(a.admin, http.MethodGet, address, nil)
 		require.Equal(t, http.StatusOK, got.status, "%s: %s", place, got.body)
-		p.requireNone(place, got.body)
+		p.requireNone(place, unpacked(got.body))
 	}
 	p.requireSealed(s.config.DataDir)
 	stop()

@@ -46,6 +46,7 @@ import (
 	"landfall/appliance/command/settings"
 	"landfall/appliance/command/site"
 	"landfall/appliance/command/state"
+	"landfall/appliance/command/support"
 	"landfall/appliance/command/trust"
 	"landfall/appliance/config"
 	"landfall/appliance/simulate/installer"
@@ -108,7 +109,7 @@ func newRoot() (*cobra.Command, *bool) {
 	group(root, newServe(), newDemo(), newSimulate(), kubeconfig.New(), kubeconfig.NewCredentials(), rehearse.New(),
 		newRelease(), newVersion(), importing, exporting, state.NewStatus(), state.NewDoctor(), manifests.NewApply(),
 		manifests.NewDelete(), iso.New(), mirror.New(), courier.New(Version()), journal.New(Version()),
-		ams.New(Version()), bmc.New(), hcp.New(), audit.New(), sealing.New())
+		ams.New(Version()), bmc.New(), hcp.New(), audit.New(), sealing.New(), support.New(Version()))
 	group(root, api.New(), state.NewOverview(), cluster.New(), host.New(), infraenv.New(), image.New(), events.New(),
 		events.NewLogs(), manifest.New(), network.New(), operator.New(), site.New(), manual.New(),
 		renamed(cluster.NewFormerList(), "landfall cluster list"))

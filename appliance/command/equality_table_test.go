@@ -169,6 +169,7 @@ release allow sha256:00000000000000000000000000000000000000000000000000000000000
 release forget sha256:0000000000000000000000000000000000000000000000000000000000000000
 rehearse --cluster east
 seal rotate
+support -o support.tar.gz
 session list
 session end 1
 token list
@@ -301,6 +302,7 @@ var equalityReasons = map[string]string{
 	"kubernetes /api/landfall/v1/releases":  ofAppliance,
 	"kubernetes /api/landfall/v1/settings":  ofAppliance,
 	"kubernetes /api/landfall/v1/status":    ofAppliance,
+	"kubernetes /api/landfall/v1/support":   ofAppliance,
 	"kubernetes V2CancelInstallation":       "as on a hub: delete the ClusterDeployment instead",
 	"kubernetes v2ResetCluster":             "as on a hub: delete the ClusterDeployment and create it again",
 	"kubernetes v2ResetHost":                "as on a hub: remove spec.clusterDeploymentName instead",
@@ -341,6 +343,7 @@ var equalityReasons = map[string]string{
 	"page exportABI":                      "a directory of files: `export abi`",
 	"page acceptMirrorGaps":               "a decision for experts: `mirror accept-gaps`",
 	"page getMirrorLater":                 "`mirror later` shows it",
+	"page downloadSupportArchive":         "the archive is for a person at another place: `support`",
 	"page rotateDataKey":                  "a rare operation of administrators: `seal rotate`",
 	"page getKubernetes":                  "`kubeconfig` writes the file for kubectl",
 	"page listTokenlessHosts":             "`agent-tokens list` shows them",

@@ -51,6 +51,7 @@ type Config struct {
 	Audit         Audit          `mapstructure:"audit"`
 	Seal          Seal           `mapstructure:"seal"`
 	Log           Log            `mapstructure:"log"`
+	Profiling     Profiling      `mapstructure:"profiling"`
 }
 
 // Values of the key auth.
@@ -231,6 +232,11 @@ type Audit struct {
 type Log struct {
 	Format string `mapstructure:"format" oneof:"auto text json"`
 	Level  string `mapstructure:"level" oneof:"debug info warn error"`
+}
+
+// Profiling configures the socket for profiles of the program.
+type Profiling struct {
+	Socket string `mapstructure:"socket" check:"path"`
 }
 
 // Default returns the default configuration. The time-outs are those of the Assisted Installer's

@@ -208,6 +208,8 @@ var help = map[string]string{
 
 	"log.format": "text for people, json for programs; auto: text on a terminal, json elsewhere",
 	"log.level":  "minimum level of log lines",
+
+	"profiling.socket": "Unix socket for profiles of the program, which only its user may open; default: none",
 }
 
 // helpOf returns the explanation of a key.

@@ -2,10 +2,12 @@ package config
 
 import (
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/url"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -92,4 +94,20 @@ func (c Config) PreferredURLs(preferred string, listening net.Addr) ([]string, e
 		return []string{preferred}, nil
 	}
 	return append([]string{preferred}, slices.DeleteFunc(urls, func(u string) bool { return u == preferred })...), nil
+}
+
+// Write writes all keys with their values, one on each line.
+func (c Config) Write(out io.Writer) error {
+	values := reflect.ValueOf(c)
+	for _, s := range settings() {
+		value := values.FieldByIndex(s.index)
+		text := valueText(value)
+		if text == "" && !value.IsZero() {
+			text = fmt.Sprintf("%+v", value.Interface())
+		}
+		if _, err := fmt.Fprintf(out, "%s: %s\n", s.key, text); err != nil {
+			return err
+		}
+	}
+	return nil
 }

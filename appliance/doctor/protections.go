@@ -19,6 +19,7 @@ import (
 	"landfall/appliance/keyring"
 	"landfall/appliance/sandbox"
 	"landfall/appliance/sentence"
+	"landfall/appliance/storage"
 )
 
 const (
@@ -42,6 +43,7 @@ type Protections struct {
 	Clients       *certificate.Verifier   // nil if programs have no client certificates
 	Trail         *audittrail.Trail
 	Data          func() Finding // whether stored data is damaged; nil: not checked
+	Storage       *storage.Usage
 	Clock         clockwork.Clock
 	Logger        *slog.Logger
 }
@@ -50,12 +52,55 @@ type Protections struct {
 func (p *Protections) Findings() []Finding {
 	findings := []Finding{p.access(), p.line()}
 	findings = append(findings, p.certificates()...)
-	findings = append(findings, p.seal(), p.sandbox(), p.trail())
+	findings = append(findings, p.seal(), p.sandbox(), p.trail(), p.disk())
 	if p.Data != nil {
 		findings = append(findings, p.Data())
 	}
 	return findings
 }
+
+const (
+	// fullSoon is the predicted time until the disk is full from which on it is a finding.
+	fullSoon = 7 * 24 * time.Hour
+	// spareSpace is the free space in bytes below which the disk is a finding: an installation
+	// writes some hundred megabytes.
+	spareSpace = 2 << 30
+)
+
+// disk reports early that the disk will be full, and what fills it.
+func (p *Protections) disk() Finding {
+	finding := Finding{Area: Protection, Subject: "disk space", Status: Green,
+		Check: "how long the disk of the data directory will last"}
+	disk, err := p.Storage.Read()
+	if err != nil {
+		finding.Status, finding.Result = Red, sentence.New(err)
+		finding.Advice = "Check the disk of the data directory."
+		return finding
+	}
+	finding.Result = fmt.Sprintf("%.1f GiB of %.1f GiB are free", gibibytes(disk.Free), gibibytes(disk.Total))
+	left := time.Duration(disk.FullIn) * time.Second
+	if left > 0 {
+		finding.Result += fmt.Sprintf("; at the present growth the disk is full in %.1f days, mostly by %s",
+			left.Hours()/24, cmp.Or(disk.Growing, "the database"))
+	}
+	switch {
+	case disk.Total == 0:
+		finding.Result = "the free space is unknown on this operating system"
+	case disk.Free < spareSpace/8:
+		finding.Status = Red
+	case disk.Free < spareSpace, left > 0 && left < fullSoon:
+		finding.Status = Amber
+	}
+	if finding.Status != Green && len(disk.Parts) > 0 {
+		largest := disk.Parts[0]
+		finding.Advice = fmt.Sprintf("Free space, or move the data directory. Its largest part is %s with %.1f GiB; "+
+			"docs/operations.md lists what can be removed.", cmp.Or(largest.Name, "the database"),
+			gibibytes(largest.Bytes))
+	}
+	return finding
+}
+
+func gibibytes(bytes int64) float64 { return float64(bytes) / (1 << 30) }
 
 // Diagnose returns all findings. It also verifies the audit trail.
 func (p *Protections) Diagnose(ctx context.Context) []Finding {

@@ -17,6 +17,7 @@ import (
 	"landfall/appliance/keyring"
 	"landfall/appliance/sandbox"
 	"landfall/appliance/sitekey"
+	"landfall/appliance/storage"
 	"landfall/store"
 )
 
@@ -47,7 +48,7 @@ func newProtections(t *testing.T, address string, log *bytes.Buffer) *Protection
 	listener, err := net.ResolveTCPAddr("tcp", address)
 	require.NoError(t, err)
 	return &Protections{Address: listener, Authenticates: true, TLS: true, Sandbox: restricted, Keys: keys,
-		Certificates: certificates, Trail: trail, Clock: clock, Logger: logger}
+		Certificates: certificates, Trail: trail, Storage: storage.NewUsage(dir, clock), Clock: clock, Logger: logger}
 }
 
 // finding returns the finding about a subject.
@@ -128,6 +129,7 @@ func TestProtections_others(t *testing.T) {
 	require.Equal(t, strings.Contains(box.Result, "missing"), box.Status == Amber)
 	require.Equal(t, Green, finding(t, findings, "the appliance's authority").Status)
 	require.Equal(t, Green, finding(t, findings, "audit trail").Status)
+	require.Contains(t, finding(t, findings, "disk space").Result, "GiB are free")
 	require.Contains(t, findings[len(findings)-1].Result, "records are intact")
 }
 

@@ -213,7 +213,12 @@ func (c *collector) collectSecrets(ctx context.Context, tx *store.Tx) error {
 	if err := c.fileSecrets(); err != nil {
 		return err
 	}
-	return tx.History(c.wants, func(step *store.Step) error {
+	return c.pastSecrets(ctx, tx, c.wants)
+}
+
+// pastSecrets collects the secrets in the past rows of some keys.
+func (c *collector) pastSecrets(ctx context.Context, tx *store.Tx, wants func(key string) bool) error {
+	return tx.History(wants, func(step *store.Step) error {
 		for _, change := range step.Changes {
 			if change.Before == nil || !mayHoldSecrets(change.Key) {
 				continue

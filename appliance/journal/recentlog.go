@@ -80,8 +80,8 @@ func (l *RecentLog) add(line recentLine) {
 	l.next = (l.next + 1) % recentLines
 }
 
-// write writes the lines that contain one of the IDs, the oldest first. It applies redact to each
-// line.
+// write writes the lines that contain one of the IDs, or all lines if ids is nil, the oldest first.
+// It applies redact to each line.
 func (l *RecentLog) write(out io.Writer, ids []string, redact func(string) string) error {
 	l.mu.Lock()
 	lines := append(slices.Clone(l.lines[l.next:]), l.lines[:l.next]...)
@@ -99,7 +99,7 @@ func (l *RecentLog) write(out io.Writer, ids []string, redact func(string) strin
 			return err
 		}
 		written := text.String()
-		if !slices.ContainsFunc(ids, func(id string) bool { return strings.Contains(written, id) }) {
+		if ids != nil && !slices.ContainsFunc(ids, func(id string) bool { return strings.Contains(written, id) }) {
 			continue
 		}
 		if _, err := io.WriteString(out, strings.TrimSuffix(redact(written), "\n")+"\n"); err != nil {

@@ -14,6 +14,7 @@ import (
 	"landfall/appliance/bmc"
 	"landfall/appliance/engine/lifecycle"
 	"landfall/appliance/engine/record"
+	"landfall/appliance/storage"
 	"landfall/store"
 )
 
@@ -33,9 +34,9 @@ type Overview struct {
 	// Installations are under way, the oldest first.
 	Installations []Installation `json:"installations"`
 	// Attention lists what needs a person: failures first.
-	Attention      []Item `json:"attention"`
-	AttentionTotal int    `json:"attention_total"` // including those above the limit of the list
-	Disk           Disk   `json:"disk"`
+	Attention      []Item       `json:"attention"`
+	AttentionTotal int          `json:"attention_total"` // including those above the limit of the list
+	Disk           storage.Disk `json:"disk"`
 	// Damage lists the stored data that is damaged and left out everywhere.
 	Damage []store.Damage `json:"damage"`
 }
@@ -65,13 +66,14 @@ type Item struct {
 type Reader struct {
 	db      *store.DB
 	servers func() ([]*bmc.Server, error)
-	usage   *usage
+	usage   *storage.Usage
 	clock   clockwork.Clock
 }
 
-// NewReader returns a reader for a store, a list of servers and a data directory.
-func NewReader(db *store.DB, servers func() ([]*bmc.Server, error), dataDir string, clock clockwork.Clock) *Reader {
-	return &Reader{db: db, servers: servers, usage: &usage{dir: dataDir, clock: clock}, clock: clock}
+// NewReader returns a reader for a store, a list of servers and the usage of a data directory.
+func NewReader(db *store.DB, servers func() ([]*bmc.Server, error), usage *storage.Usage,
+	clock clockwork.Clock) *Reader {
+	return &Reader{db: db, servers: servers, usage: usage, clock: clock}
 }
 
 // Overview returns the current overview.
@@ -101,7 +103,7 @@ func (r *Reader) Overview() (*Overview, error) {
 	shown.Installations = shown.Installations[:min(len(shown.Installations), listLimit)]
 	damage := r.db.Damage()
 	shown.Damage = damage[:min(len(damage), listLimit)]
-	if shown.Disk, err = r.usage.read(); err != nil {
+	if shown.Disk, err = r.usage.Read(); err != nil {
 		return nil, err
 	}
 	return shown, nil

@@ -14,6 +14,7 @@ import (
 
 	"landfall/appliance/bmc"
 	"landfall/appliance/engine/record"
+	"landfall/appliance/storage"
 	"landfall/store"
 )
 
@@ -35,7 +36,8 @@ func newSite(t *testing.T, servers ...*bmc.Server) *site {
 	s.db, err = store.Open(t.Context(), filepath.Join(s.dir, "store"), store.Options{NoSync: true, Clock: s.clock})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, s.db.Close()) })
-	s.Reader = NewReader(s.db, func() ([]*bmc.Server, error) { return servers, nil }, s.dir, s.clock)
+	s.Reader = NewReader(s.db, func() ([]*bmc.Server, error) { return servers, nil },
+		storage.NewUsage(s.dir, s.clock), s.clock)
 	return s
 }
 
@@ -156,7 +158,7 @@ func TestDisk_measuresPartsOncePerMinute(t *testing.T) {
 	require.EqualValues(t, 100, images())
 	write(200)
 	require.EqualValues(t, 100, images(), "the first measurement is still valid")
-	s.clock.Advance(usageInterval)
+	s.clock.Advance(time.Minute)
 	require.EqualValues(t, 200, images())
 	require.Positive(t, s.overview().Disk.Total)
 }

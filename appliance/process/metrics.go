@@ -74,11 +74,11 @@ func newMetricCollector() metricCollector {
 				"Estimated CPU time of goroutines that helped the garbage collector."),
 			counter("go_scavenge_cpu_seconds_total", "Estimated CPU time of returning memory to the operating system."),
 			counter("go_mutex_wait_seconds_total", "Time that goroutines waited for mutexes."),
-			counter("go_gc_forced_count", "Number of garbage collections that the program requested."),
-			counter("go_cgo_calls_count", "Number of calls from Go to C."),
+			counter("go_gc_forced_total", "Number of garbage collections that the program requested."),
+			counter("go_cgo_calls_total", "Number of calls from Go to C."),
 			gauge("go_memlimit_bytes", "Memory limit of the Go runtime (GOMEMLIMIT)."),
 			gauge("go_gomaxprocs", "Number of threads that run Go code at a time (GOMAXPROCS)."),
-			gauge("go_cpu_count", "Number of CPUs that the process can use."),
+			gauge("go_cpus", "Number of CPUs that the process can use."),
 		}},
 	}
 }

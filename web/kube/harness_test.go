@@ -132,7 +132,7 @@ func (s *site) get(t testing.TB, kind objects.Kind, namespace, name string) *uns
 // overHTTP serves a site as the appliance does and returns its URL.
 func overHTTP(t testing.TB, s *site) string {
 	server := web.New(web.Options{})
-	require.NoError(t, server.Register(s.server.Operations()...))
+	require.NoError(t, server.Register(s.server.Operations(true)...))
 	listening := httptest.NewServer(server)
 	t.Cleanup(func() {
 		listening.CloseClientConnections()

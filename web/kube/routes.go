@@ -11,15 +11,24 @@ import (
 func routes() []string {
 	return []string{
 		"/api", "/api/v1", "/api/v1/*", "/apis", "/apis/*", "/openapi/*", "/version", "/version/",
-		"/healthz", "/healthz/*", "/livez", "/livez/*", "/readyz", "/readyz/*",
+		"/healthz", "/healthz/*",
 	}
 }
 
+// ownHealth returns the paths of the API's health on a listener of its own. On the appliance's main
+// listener they report the health of the whole appliance.
+func ownHealth() []string { return []string{"/livez", "/livez/*", "/readyz", "/readyz/*"} }
+
 // Operations returns the routes of the API. Their requests are not logged, because programs send so
-// many that other log lines would be hard to find.
-func (s *Server) Operations() []operation.Operation {
+// many that other log lines would be hard to find. ownListener reports whether only the API uses
+// the listener.
+func (s *Server) Operations(ownListener bool) []operation.Operation {
 	var all []operation.Operation
-	for _, path := range routes() {
+	paths := routes()
+	if ownListener {
+		paths = append(paths, ownHealth()...)
+	}
+	for _, path := range paths {
 		all = append(all, operation.Operation{Method: operation.Any, Path: path,
 			Access: operation.CheckedBy("the Kubernetes API"), Quiet: true, Endless: isWatch,
 			Handler: func(c echo.Context) error {

@@ -22,6 +22,7 @@ import (
 
 	"landfall/appliance/command/action"
 	"landfall/appliance/command/outcome"
+	"landfall/appliance/command/output"
 	"landfall/appliance/engine"
 	"landfall/appliance/journal"
 	"landfall/store"
@@ -82,7 +83,7 @@ func (o *journalExport) run(ctx context.Context, out, errOut io.Writer) error {
 		if o.file != "" {
 			name = o.file
 		}
-		if err := writeWhole(name, content); err != nil {
+		if err := output.WriteFile(name, content); err != nil {
 			return err
 		}
 		_, err := fmt.Fprintf(errOut, "written: %s\n", name)
@@ -130,23 +131,6 @@ func (o *journalExport) fetch(ctx context.Context, save func(string, func(io.Wri
 		}
 		return nil
 	})
-}
-
-// writeWhole writes a file atomically.
-func writeWhole(name string, content func(io.Writer) error) (err error) {
-	file, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*")
-	if err != nil {
-		return fmt.Errorf("write %s: %w", name, err)
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, os.Remove(file.Name()))
-		}
-	}()
-	if err := errors.Join(content(file), file.Close()); err != nil {
-		return err
-	}
-	return os.Rename(file.Name(), name)
 }
 
 // journalReplay holds the options of landfall journal replay.

@@ -1,4 +1,6 @@
-package overview
+// Package storage measures the disk of the data directory, predicts when it will be full, and lists
+// everything in the data directory that grows with its limit.
+package storage
 
 import (
 	"cmp"
@@ -26,6 +28,11 @@ type Disk struct {
 	Total int64  `json:"total_bytes"` // 0 if it is unknown
 	// Parts are the entries of the data directory, the largest first.
 	Parts []Part `json:"parts"`
+	// FullIn is the number of seconds until the disk is full if the data directory continues to
+	// grow as in the last days; 0 if it does not grow, or if it is not known yet.
+	FullIn int64 `json:"full_in_seconds,omitempty"`
+	// Growing is the part that grew most in that time, or "" if FullIn is 0.
+	Growing string `json:"growing,omitempty"`
 }
 
 // Part is an entry of the data directory. The files of the directory itself are one part, "".
@@ -34,16 +41,22 @@ type Part struct {
 	Bytes int64  `json:"bytes"`
 }
 
-type usage struct {
+// Usage measures the disk usage of a data directory.
+type Usage struct {
 	dir   string
 	clock clockwork.Clock
 
-	mu   sync.Mutex
-	at   time.Time
-	last Disk
+	mu      sync.Mutex
+	at      time.Time
+	last    Disk
+	samples []sample // the oldest first
 }
 
-func (u *usage) read() (Disk, error) {
+// NewUsage returns the usage of a data directory.
+func NewUsage(dir string, clock clockwork.Clock) *Usage { return &Usage{dir: dir, clock: clock} }
+
+// Read returns the disk usage, which was measured at most usageInterval ago.
+func (u *Usage) Read() (Disk, error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if now := u.clock.Now(); u.at.IsZero() || now.Sub(u.at) >= usageInterval {
@@ -52,6 +65,7 @@ func (u *usage) read() (Disk, error) {
 			return Disk{}, fmt.Errorf("measure the disk usage of %s: %w", u.dir, err)
 		}
 		u.last, u.at = measured, now
+		u.predict(now)
 	}
 	return u.last, nil
 }

@@ -1,6 +1,6 @@
-//go:build !linux
+//go:build !linux && !darwin
 
-package overview
+package storage
 
 // space is unknown on this operating system.
 func space(string) (free, total int64, err error) { return 0, 0, nil }

@@ -1,4 +1,6 @@
-package overview
+//go:build linux || darwin
+
+package storage
 
 import "golang.org/x/sys/unix"
 
@@ -8,5 +10,5 @@ func space(dir string) (free, total int64, err error) {
 	if err := unix.Statfs(dir, &stat); err != nil {
 		return 0, 0, err
 	}
-	return int64(stat.Bavail) * stat.Bsize, int64(stat.Blocks) * stat.Bsize, nil
+	return int64(stat.Bavail) * int64(stat.Bsize), int64(stat.Blocks) * int64(stat.Bsize), nil
 }

@@ -1,0 +1,92 @@
+// Package profiling serves the profiles of the Go runtime on a Unix socket that only the user of the
+// appliance may open. A profile shows functions and addresses of memory, and no data.
+package profiling
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"os"
+	"sync"
+	"time"
+)
+
+// Server serves profiles. A nil Server serves nothing.
+type Server struct{ listener net.Listener }
+
+// Listen listens on a socket with the given path. An empty path means no server. A socket that an
+// earlier process left is replaced; any other file is an error.
+func Listen(ctx context.Context, path string) (*Server, error) {
+	if path == "" {
+		return nil, nil
+	}
+	if err := removeSocket(path); err != nil {
+		return nil, err
+	}
+	var config net.ListenConfig
+	listener, err := config.Listen(ctx, "unix", path)
+	if err != nil {
+		return nil, fmt.Errorf("listen on the socket in profiling.socket: %w", err)
+	}
+	// Until here, the umask decided about the mode. Connections are accepted in Run, later.
+	if err := os.Chmod(path, 0o600); err != nil {
+		return nil, errors.Join(fmt.Errorf("protect the socket in profiling.socket: %w", err), listener.Close())
+	}
+	return &Server{listener}, nil
+}
+
+func removeSocket(path string) error {
+	info, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return fmt.Errorf("look for the socket in profiling.socket: %w", err)
+	case info.Mode().Type() != fs.ModeSocket:
+		return fmt.Errorf("profiling.socket is %s, which exists and is not a socket; give another path", path)
+	}
+	return os.Remove(path)
+}
+
+// Run serves profiles until the context ends, and removes the socket.
+func (s *Server) Run(ctx context.Context) error {
+	if s == nil {
+		return nil
+	}
+	paths := http.NewServeMux()
+	paths.HandleFunc("/debug/pprof/", pprof.Index)
+	paths.HandleFunc("/debug/pprof/profile", pprof.Profile)
+	paths.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+	paths.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	server := &http.Server{Handler: paths, ReadHeaderTimeout: 10 * time.Second}
+	var closing sync.WaitGroup
+	defer closing.Wait()
+	ended := make(chan struct{})
+	defer close(ended)
+	closing.Go(func() {
+		select {
+		case <-ctx.Done():
+		case <-ended:
+		}
+		server.Close() // ends a profile that is being written
+	})
+	if err := server.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve profiles: %w", err)
+	}
+	return nil
+}
+
+// Close closes the socket of a server that does not run.
+func (s *Server) Close() error {
+	if s == nil {
+		return nil
+	}
+	if err := s.listener.Close(); !errors.Is(err, net.ErrClosed) {
+		return err
+	}
+	return nil
+}
