@@ -14,7 +14,6 @@ import (
 	"net/url"
 	"path/filepath"
 	"slices"
-	"time"
 
 	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/jonboulle/clockwork"
@@ -64,15 +63,6 @@ import (
 	"landfall/web/kube"
 	webregistry "landfall/web/registry"
 	"landfall/web/traffic"
-)
-
-const (
-	// tidyInterval is the interval between two compactions of the change log. The log thus covers
-	// at least this time for clients of the feed.
-	tidyInterval = 15 * time.Minute
-	// collectInterval is the interval between two removals of unreferenced files, in units of
-	// tidyInterval.
-	collectInterval = 24
 )
 
 // Appliance is an opened appliance that listens on its address.
@@ -472,7 +462,8 @@ func runAll(ctx context.Context, tasks []task) error {
 func (a *Appliance) tasks() []task {
 	tasks := []task{
 		a.engine.Run, a.agents.Run, a.clients.people.Run, a.clients.tokens.Run, a.ams.Run, a.images.Run,
-		a.discovery.Run, a.tidy, a.serve,
+		a.discovery.Run, func(ctx context.Context) error { return storage.Tidy(ctx, a.db, a.engine.TrimEvents, a.log) },
+		a.serve,
 		func(ctx context.Context) error { return a.downloads.FollowInfraEnvs(ctx, a.db) },
 		a.proofs.FollowClusters, a.progress.Run, a.mirror.FollowDeletions, a.clients.certificates.Run,
 		a.bmcs.Run, func(ctx context.Context) error { return a.abiHosts.Run(ctx, a.engine) }, a.followHosts,
@@ -500,36 +491,6 @@ func (a *Appliance) serve(ctx context.Context) error {
 // context ends.
 func (a *Appliance) KeepSmall(ctx context.Context, clock clockwork.Clock) {
 	process.KeepSmall(ctx, a.db, clock, a.log)
-}
-
-// tidy removes old events, the change log before the last interval, and unreferenced files.
-func (a *Appliance) tidy(ctx context.Context) error {
-	ticker := time.NewTicker(tidyInterval)
-	defer ticker.Stop()
-	last := a.db.Revision()
-	for round := 0; ; round++ {
-		if round%collectInterval == 0 {
-			if err := a.db.CollectBlobs(ctx); err != nil && ctx.Err() == nil {
-				a.log.Warn("Unreferenced files could not be removed.", "error", err)
-			}
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticker.C:
-		}
-		now := a.db.Revision()
-		if now == last {
-			continue
-		}
-		if err := a.engine.TrimEvents(ctx); err != nil && ctx.Err() == nil {
-			a.log.Warn("Old events could not be removed.", "error", err)
-		}
-		if err := a.db.Compact(ctx, last); err != nil && ctx.Err() == nil {
-			a.log.Warn("The change log could not be compacted.", "error", err)
-		}
-		last = now
-	}
 }
 
 // Close closes all resources that New opened. Run calls it at its end.

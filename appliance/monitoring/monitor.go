@@ -48,8 +48,8 @@ type Options struct {
 type Monitor struct {
 	// Live and Ready are the checks of /livez and /readyz.
 	Live, Ready *health.Checks
-	// Metrics are all metrics of the appliance. It is not the global registry, in which the packages
-	// of Kubernetes register hundreds of metrics.
+	// Metrics are all metrics of the appliance. It is not the global registry, in which the
+	// packages of Kubernetes register hundreds of metrics.
 	Metrics *prometheus.Registry
 	options Options
 }

@@ -1,5 +1,5 @@
-// Package profiling serves the profiles of the Go runtime on a Unix socket that only the user of the
-// appliance may open. A profile shows functions and addresses of memory, and no data.
+// Package profiling serves the profiles of the Go runtime on a Unix socket that only the user of
+// the appliance may open. A profile shows functions and addresses of memory, and no data.
 package profiling
 
 import (

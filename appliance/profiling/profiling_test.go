@@ -28,9 +28,10 @@ func TestServer_onlyItsUserMayOpenTheSocket(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- server.Run(ctx) }()
-	client := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", path)
-	}}}
+	}
+	client := &http.Client{Transport: &http.Transport{DialContext: dial}}
 	response, err := client.Get("http://localhost/debug/pprof/goroutine?debug=1")
 	require.NoError(t, err)
 	text, err := io.ReadAll(response.Body)

@@ -1,5 +1,5 @@
-// Package storage measures the disk of the data directory, predicts when it will be full, and lists
-// everything in the data directory that grows with its limit.
+// Package storage measures the disk of the data directory, predicts when it will be full, and
+// removes what is old.
 package storage
 
 import (

@@ -18,7 +18,8 @@ import (
 
 func TestMeter_countsByOperationAndStatus(t *testing.T) {
 	meter := New()
-	server := web.New(web.Options{Wrap: func(o operation.Operation) echo.HandlerFunc { return meter.Wrap(o, o.Handler) }})
+	wrap := func(o operation.Operation) echo.HandlerFunc { return meter.Wrap(o, o.Handler) }
+	server := web.New(web.Options{Wrap: wrap})
 	require.NoError(t, server.Register(
 		operation.Operation{ID: "getThing", Method: http.MethodGet, Path: "/api/landfall/v1/things/:id",
 			Access: operation.Public(), Handler: func(c echo.Context) error {

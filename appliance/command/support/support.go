@@ -33,9 +33,10 @@ func New(version string) *cobra.Command {
 		Use:   "support",
 		Short: "Write one archive without secrets that describes the appliance",
 		Long: "Write one archive for a person who cannot reach the appliance: versions, configuration, log, metrics, " +
-			"the state of\nthe site, the use of the disk, the stacks of the program, and the journals of clusters that " +
-			"need a person.\nThe archive contains no secrets; README.txt in it describes its members.\n\nThe command " +
-			"asks the running appliance. If the appliance does not start, --data-dir describes its data directory.",
+			"the state of\nthe site, the use of the disk, the stacks of the program, and the journals of clusters " +
+			"that need a person.\nThe archive contains no secrets; README.txt in it describes its members.\n\n" +
+			"The command asks the running appliance. If the appliance does not start, --data-dir describes its " +
+			"data directory.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.dataDir != "" && cmd.Flags().Changed("url") {

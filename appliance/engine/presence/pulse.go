@@ -40,8 +40,8 @@ type Interruptions struct {
 }
 
 // NewPulse returns a pulse. disconnected is the time without a poll after which a host counts as
-// disconnected; 0 if there is no such time. stalled returns the time since which no change has ended although some wait, or the
-// zero time; nil means that changes never wait.
+// disconnected; 0 if there is no such time. stalled returns the time since which no change has
+// ended although some wait, or the zero time; nil means that changes never wait.
 func NewPulse(clock clockwork.Clock, disconnected time.Duration, stalled func() time.Time) *Pulse {
 	delay := maxDelay
 	if disconnected > 0 {
