@@ -1,7 +1,7 @@
 // Package supportarchive writes one archive that describes an appliance to a person who cannot
 // reach it: the versions, the configuration, the log, the metrics, the state of the site and the
-// journals of its clusters. It contains no secrets. A member that cannot be collected is reported in
-// the archive, so that a damaged appliance can be described too.
+// journals of its clusters. It contains no secrets. A member that cannot be collected is reported
+// in the archive, so that a damaged appliance can be described too.
 package supportarchive
 
 import (
