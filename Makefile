@@ -181,7 +181,7 @@ docs:
 bench: assets/ui/index.html
 	CGO_ENABLED=0 go test -run '^$$' -bench . ./store ./isogen ./ignition ./web/image ./web/kube \
 		./appliance ./appliance/access/... ./appliance/ams ./appliance/release ./appliance/hosted/maestro \
-		./appliance/siteservice/...
+		./appliance/siteservice/... ./web/maestro
 	.ci/install-registry
 	CGO_ENABLED=0 go test -tags $(TAGS),registry -run '^$$' -bench . ./appliance/mirror/registrytest
 

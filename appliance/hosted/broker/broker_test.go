@@ -2,6 +2,7 @@ package broker_test
 
 import (
 	"bytes"
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -161,6 +162,25 @@ func TestBroker_takeoverStormIsCounted(t *testing.T) {
 	require.LessOrEqual(t, len(connection), 1, "one session of a consumer at a time")
 	require.Eventually(t, func() bool { return s.Connections()["mc1"].Replaced >= 3 }, time.Minute, time.Millisecond)
 	require.Zero(t, agent.Known())
+}
+
+func TestBroker_limitOfAgentIsObeyed(t *testing.T) {
+	s := newSite(t)
+	config, _ := s.issue("mc1")
+	agent := workagent.NewAgent("mc1", workagent.NewCluster(nil), s.clock, 0)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		done <- agent.Run(ctx, workagent.Options{Address: s.Address().String(), TLS: config, ReceiveMaximum: 3})
+	}()
+	session := s.session()
+	for i := range 1000 {
+		require.NoError(t, session.Send(t.Context(), spec("mc1", fmt.Sprintf("b%d", i), 1)))
+		require.LessOrEqual(t, s.Connections()["mc1"].Waiting, 3)
+	}
+	require.Eventually(t, func() bool { return agent.Known() == 1000 }, time.Minute, time.Millisecond)
+	cancel()
+	require.NoError(t, <-done)
 }
 
 // The MQTT server drops messages beyond 8,192 without an error.

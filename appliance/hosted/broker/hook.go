@@ -44,9 +44,11 @@ func (h *hook) OnConnect(client *mqtt.Client, _ packets.Packet) error {
 		client.State.Keepalive, client.State.ServerKeepalive = maxKeepalive, true
 	}
 	if limit := int(client.Properties.Props.ReceiveMaximum); limit > 0 {
-		// The server does not report the acknowledgement of messages beyond the client's limit.
 		s.window = min(s.window, limit)
 	}
+	// The session obeys the client's limit. The server's own count would never be freed of messages
+	// that the server forgets (see OnPacketRead).
+	client.State.Inflight.ResetSendQuota(0)
 	return nil
 }
 

@@ -29,6 +29,9 @@ type Options struct {
 	Retry time.Duration
 	// Grace is the time after which the objects of unknown ManifestWorks are deleted; 0: never.
 	Grace time.Duration
+	// ReceiveMaximum is the number of messages that the agent takes before it acknowledges them; 0:
+	// no limit.
+	ReceiveMaximum uint16
 	// ClientID is the MQTT client ID; "": that of the real agent.
 	ClientID string
 }
@@ -99,7 +102,7 @@ func (a *Agent) Session(ctx context.Context, options Options) error {
 		s.send(ctx)
 	})
 	source, _ := broker.Topics(a.consumer)
-	if err := s.connect(options.ClientID, source); err != nil {
+	if err := s.connect(options, source); err != nil {
 		return err
 	}
 	running.Go(func() {
@@ -126,10 +129,11 @@ func (a *Agent) Session(ctx context.Context, options Options) error {
 }
 
 // connect starts the session and subscribes.
-func (s *session) connect(clientID, topic string) error {
+func (s *session) connect(options Options, topic string) error {
 	if err := s.write(packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Connect},
 		Connect: packets.ConnectParams{ProtocolName: []byte("MQTT"), Clean: true, Keepalive: keepalive,
-			ClientIdentifier: clientID}}); err != nil {
+			ClientIdentifier: options.ClientID},
+		Properties: packets.Properties{ReceiveMaximum: options.ReceiveMaximum}}); err != nil {
 		return err
 	}
 	if ack, err := s.packet(); err != nil || ack.FixedHeader.Type != packets.Connack || ack.ReasonCode != 0 {
