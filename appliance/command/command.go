@@ -39,6 +39,7 @@ import (
 	"landfall/appliance/command/operator"
 	"landfall/appliance/command/outcome"
 	"landfall/appliance/command/output"
+	"landfall/appliance/command/registry"
 	"landfall/appliance/command/rehearse"
 	"landfall/appliance/command/release"
 	"landfall/appliance/command/sealedimages"
@@ -111,7 +112,7 @@ func newRoot() (*cobra.Command, *bool) {
 		manifests.NewDelete(), iso.New(), mirror.New(), courier.New(Version()), journal.New(Version()),
 		ams.New(Version()), bmc.New(), hcp.New(), audit.New(), sealing.New(), support.New(Version()))
 	group(root, api.New(), state.NewOverview(), cluster.New(), host.New(), infraenv.New(), image.New(), events.New(),
-		events.NewLogs(), manifest.New(), network.New(), operator.New(), site.New(), manual.New(),
+		events.NewLogs(), manifest.New(), network.New(), operator.New(), registry.New(), site.New(), manual.New(),
 		renamed(cluster.NewFormerList(), "landfall cluster list"))
 	group(root, trust.Commands(group)...)
 	group(root, settings.Commands(group)...)

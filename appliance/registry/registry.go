@@ -63,12 +63,15 @@ type Registry struct {
 	current atomic.Pointer[content]
 	wake    chan struct{} // makes Run look at the media at once
 
+	verifying chan struct{} // orders a comparison of all blobs
+
 	mu       sync.Mutex
 	changed  chan struct{}    // closed at the next change of the known media
 	paths    []string         // that are watched
 	media    map[string]*held // by identity
 	problems map[string][]string
 	reading  map[string]bool // paths whose first scan has not ended
+	verify   Verify
 }
 
 // held is a known medium.
@@ -96,13 +99,18 @@ func Open(ctx context.Context, options Options) (*Registry, error) {
 	if options.Open == nil {
 		options.Open = medium.OpenFile
 	}
-	r := &Registry{options: options, log: options.Logger, wake: make(chan struct{}, 1), paths: options.Media,
+	r := &Registry{options: options, log: options.Logger, wake: make(chan struct{}, 1), verifying: make(chan struct{},
+		1), paths: options.Media,
 		changed: make(chan struct{}), media: map[string]*held{}, problems: map[string][]string{},
 		reading: map[string]bool{}}
+	added, err := r.addedPaths()
+	if err != nil {
+		return nil, err
+	}
+	r.paths = append(slices.Clip(r.paths), added...)
 	for _, path := range r.paths {
 		r.reading[path] = true
 	}
-	var err error
 	if r.Overlay, err = overlay.Open(overlay.Options{DB: options.DB, Dir: options.Dir, Bytes: options.Bytes,
 		Clock: options.Clock}); err != nil {
 		return nil, err
@@ -112,6 +120,19 @@ func Open(ctx context.Context, options Options) (*Registry, error) {
 	}
 	r.rebuild()
 	return r, nil
+}
+
+// addedPaths returns the paths that administrators added, except those of the configuration.
+func (r *Registry) addedPaths() (paths []string, err error) {
+	err = r.options.DB.View(func(tx *store.Tx) error {
+		return addedRows.Each(tx, "", func(path string, _ *time.Time) error {
+			if !slices.Contains(r.options.Media, path) {
+				paths = append(paths, path)
+			}
+			return nil
+		})
+	})
+	return paths, err
 }
 
 // load reads the known media from the store.

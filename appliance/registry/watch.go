@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"time"
 
 	"landfall/appliance/registry/medium"
@@ -22,7 +23,11 @@ const watchInterval = 2 * time.Second
 func (r *Registry) Run(ctx context.Context) error {
 	ticker := r.options.Clock.NewTicker(watchInterval)
 	defer ticker.Stop()
-	looks := map[string]chan struct{}{} // the running look at each path
+	var background sync.WaitGroup
+	defer background.Wait()
+	background.Go(func() { r.verifyAll(ctx) })
+	looks := map[string]chan struct{}{}   // the running look at each path
+	awaited := map[string]chan struct{}{} // looks after which another one follows
 	for {
 		r.mu.Lock()
 		paths := slices.Clone(r.paths)
@@ -31,8 +36,12 @@ func (r *Registry) Run(ctx context.Context) error {
 			if running := looks[path]; running != nil {
 				select {
 				case <-running:
-				default:
-					continue // the file system hangs, or a scan takes long
+				default: // the file system hangs, or a scan takes long
+					if awaited[path] != running {
+						awaited[path] = running
+						background.Go(func() { r.lookAfter(ctx, running) })
+					}
+					continue
 				}
 			}
 			done := make(chan struct{})
@@ -48,6 +57,15 @@ func (r *Registry) Run(ctx context.Context) error {
 		case <-ticker.Chan():
 		case <-r.wake:
 		}
+	}
+}
+
+// lookAfter makes Run look again when a running look has ended.
+func (r *Registry) lookAfter(ctx context.Context, running <-chan struct{}) {
+	select {
+	case <-ctx.Done():
+	case <-running:
+		r.Look()
 	}
 }
 

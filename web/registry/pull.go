@@ -97,23 +97,46 @@ func (h *handler) blob(c echo.Context, asked request) error {
 		}
 		defer end()
 	}
-	header.Set(echo.HeaderContentType, echo.MIMEOctetStream)
-	header.Set(echo.HeaderContentLength, strconv.FormatInt(size, 10))
-	status := http.StatusOK
-	if partial {
-		status = http.StatusPartialContent
-		header.Set("Content-Range", fmt.Sprintf("bytes %d-%d/%d", offset, offset+size-1, blob.Size))
-	}
-	c.Response().WriteHeader(status)
+	out := &startingWriter{response: c.Response(), start: func() {
+		header.Set(echo.HeaderContentType, echo.MIMEOctetStream)
+		header.Set(echo.HeaderContentLength, strconv.FormatInt(size, 10))
+		status := http.StatusOK
+		if partial {
+			status = http.StatusPartialContent
+			header.Set("Content-Range", fmt.Sprintf("bytes %d-%d/%d", offset, offset+size-1, blob.Size))
+		}
+		c.Response().WriteHeader(status)
+	}}
 	if head || size == 0 {
+		out.start()
 		return nil
 	}
-	if err := blob.Copy(c.Request().Context(), c.Response(), offset, size); err != nil {
-		h.Logger.DebugContext(c.Request().Context(), "A pull was interrupted.", "digest", blob.Digest, "error", err)
-		// The client must not take the answer for complete: it repeats the request with a range.
-		panic(http.ErrAbortHandler)
+	err = blob.Copy(c.Request().Context(), out, offset, size)
+	switch {
+	case err == nil:
+		return nil
+	case !out.started:
+		return err
 	}
-	return nil
+	h.Logger.DebugContext(c.Request().Context(), "A pull was interrupted.", "digest", blob.Digest, "error", err)
+	// The client must not take the answer for complete: it repeats the request with a range.
+	panic(http.ErrAbortHandler)
+}
+
+// startingWriter sends the headers with the first bytes. Until then, an error can be the answer.
+type startingWriter struct {
+	response *echo.Response
+	start    func()
+	started  bool
+}
+
+// Write implements io.Writer.
+func (w *startingWriter) Write(p []byte) (int, error) {
+	if !w.started {
+		w.started = true
+		w.start()
+	}
+	return w.response.Write(p)
 }
 
 // requestedRange returns the range of a blob that a request asks for. A request for several ranges

@@ -203,6 +203,7 @@ func refusalOf(err error) *refusal {
 	var unavailable *registry.UnavailableError
 	var busy *registry.BusyError
 	var damaged *registry.DamagedError
+	var broken *medium.ReadError
 	if found := pushRefusal(err); found != nil {
 		return found
 	}
@@ -220,6 +221,8 @@ func refusalOf(err error) *refusal {
 	case errors.As(err, &unavailable):
 		return &refusal{status: http.StatusServiceUnavailable, code: codeUnavailable, text: err.Error(),
 			wait: unavailable.RetryAfter}
+	case errors.As(err, &broken):
+		return &refusal{status: http.StatusServiceUnavailable, code: codeUnavailable, text: err.Error(), wait: busyWait}
 	case errors.As(err, &damaged):
 		return &refusal{status: http.StatusInternalServerError, code: codeUnknown, text: err.Error()}
 	case errors.Is(err, context.Canceled):

@@ -91,6 +91,13 @@ func (s *Server) Host() string {
 	return s.place.Host
 }
 
+// Status returns the state of the registry.
+func (s *Server) Status() registry.Status {
+	status := s.Registry.Status()
+	status.Host = s.place.Host
+	return status
+}
+
 // Rules returns the mirror rules for the content of the registry. A nil server has none.
 func (s *Server) Rules() mirror.Sources {
 	if s == nil {

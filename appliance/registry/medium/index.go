@@ -265,7 +265,7 @@ func (r *reader) problem(format string, args ...any) {
 // tag notes a manifest of a repository by a tag or its digest. Only names that the distribution
 // specification permits are served.
 func (r *reader) tag(repository, tag, digest string) {
-	if !ValidRepository(repository) || !ValidTag(tag) && !digestForm.MatchString(tag) {
+	if !ValidRepository(repository) || !ValidTag(tag) && !ValidDigest(tag) || !ValidDigest(digest) {
 		return
 	}
 	if r.index.Repositories[repository] == nil {

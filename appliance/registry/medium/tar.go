@@ -115,9 +115,13 @@ func sparse(header *tar.Header) bool {
 	return false
 }
 
-// windowSize is how many bytes the scan reads at once. The links of an archive are contiguous, so
-// one read covers many of them.
-const windowSize = 64 << 10
+// windowSize is how many bytes the scan reads at once where it continues. The links of an archive
+// are contiguous, so one read covers many of them. After a jump over a blob, a jump follows, so it
+// reads jumpSize bytes.
+const (
+	windowSize = 64 << 10
+	jumpSize   = 4 << 10
+)
 
 // window reads a file from a buffer that follows the position. The reader of package tar otherwise
 // makes three system calls for each entry.
@@ -136,10 +140,14 @@ func (w *window) Read(p []byte) (int, error) {
 		return 0, io.EOF
 	}
 	if w.at < w.start || w.at >= w.start+int64(len(w.buffer)) {
+		size := jumpSize
+		if w.at == w.start+int64(len(w.buffer)) {
+			size = windowSize
+		}
 		if w.buffer == nil {
 			w.buffer = make([]byte, windowSize)
 		}
-		n, err := w.from.ReadAt(w.buffer[:windowSize], w.at)
+		n, err := w.from.ReadAt(w.buffer[:size], w.at)
 		if n == 0 {
 			w.buffer = w.buffer[:0]
 			if !errors.Is(err, io.EOF) {

@@ -2,6 +2,7 @@ package registry
 
 import (
 	"archive/tar"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,10 @@ import (
 	"time"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/static"
+	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
 // Archive collects images and writes them as an archive of oc-mirror version 2: the links of a
@@ -91,6 +96,37 @@ func (a *Archive) AddCatalog(ctx context.Context, c Catalog) error {
 // AddImage adds an image under a repository and a tag.
 func (a *Archive) AddImage(ctx context.Context, img v1.Image, repository, tag string) error {
 	return a.push(ctx, img, repository, tag)
+}
+
+// AddBlob adds an image with one layer of the given bytes. It returns the digest of the layer.
+func (a *Archive) AddBlob(ctx context.Context, repository, tag string, layer []byte) (digest string, err error) {
+	made := static.NewLayer(layer, types.OCIUncompressedLayer)
+	img, err := mutate.AppendLayers(mutate.MediaType(empty.Image, types.OCIManifestSchema1), made)
+	if err != nil {
+		return "", err
+	}
+	hash, err := made.Digest()
+	if err != nil {
+		return "", err
+	}
+	return hash.String(), a.push(ctx, img, repository, tag)
+}
+
+// Tagged returns the digest of the image under a tag, or "".
+func (a *Archive) Tagged(repository, tag string) string {
+	return a.links["docker/registry/v2/repositories/"+repository+"/_manifests/tags/"+tag+"/current/link"]
+}
+
+// Layers returns the digests of the layers of an image.
+func (a *Archive) Layers(digest string) (layers []string) {
+	manifest, err := v1.ParseManifest(bytes.NewReader(a.blobs[digest]))
+	if err != nil {
+		return nil
+	}
+	for _, layer := range manifest.Layers {
+		layers = append(layers, layer.Digest.String())
+	}
+	return layers
 }
 
 // AddSignature adds an OpenPGP signature of a release.

@@ -1,0 +1,191 @@
+// Package registry has the commands on the appliance's own registry.
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"path/filepath"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"landfall/appliance/command/output"
+	"landfall/appliance/command/remote"
+	"landfall/appliance/registry"
+	"landfall/appliance/registry/overlay"
+	"landfall/web/console"
+)
+
+// New returns the command landfall registry.
+func New() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "registry",
+		Short: "Show and change the appliance's own registry, which serves media as they lie there",
+	}
+	cmd.AddCommand(newStatus(), newAdd(), newVerify(), newGC())
+	return cmd
+}
+
+func newStatus() *cobra.Command {
+	appliance, format := new(remote.Client), new(output.Format)
+	cmd := &cobra.Command{
+		Use:   "status",
+		Short: "Show the media, what they hold and what they lack",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			status := new(registry.Status)
+			if err := appliance.Call(cmd.Context(), http.MethodGet, console.RegistryRoute, nil, status); err != nil {
+				return err
+			}
+			return format.Document(cmd.OutOrStdout(), "registry", "site", status, func(out io.Writer) error {
+				return write(out, status)
+			})
+		},
+	}
+	appliance.AddFlags(cmd.Flags())
+	format.AddFlag(cmd)
+	return cmd
+}
+
+func write(out io.Writer, status *registry.Status) error {
+	fmt.Fprintf(out, "registry %s\n\n", status.Host)
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "MEDIUM\tFORM\tSTATE\tIMAGES\tSIZE\tPATH")
+	for _, m := range status.Media {
+		state := "present"
+		if !m.Present {
+			state = "missing since " + m.Since.Local().Format(time.DateTime)
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%s\t%s\n", m.Label, m.Form, state, m.Images, gigabytes(m.Bytes), m.Path)
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	for _, release := range status.Releases {
+		fmt.Fprintf(out, "release %s (%s) %s\n", release.Version, release.Architecture, release.Digest)
+	}
+	fmt.Fprintf(out, "pushed %s of %s\n", gigabytes(status.PushedBytes), gigabytes(status.LimitBytes))
+	for _, m := range status.Media {
+		for _, problem := range m.Problems {
+			fmt.Fprintf(out, "%s: %s\n", m.Label, problem)
+		}
+		for _, digest := range m.Damaged {
+			fmt.Fprintf(out, "%s: %s is damaged; copy the medium again\n", m.Label, digest)
+		}
+	}
+	for _, unusable := range status.Unusable {
+		fmt.Fprintf(out, "%s: %s\n", unusable.Path, unusable.Problem)
+	}
+	for _, note := range status.Notes {
+		fmt.Fprintln(out, note)
+	}
+	for _, gap := range status.Gaps {
+		fmt.Fprintf(out, "%s lacks %d parts, the first is %s\n", gap.Image, len(gap.Missing), gap.Missing[0])
+	}
+	return nil
+}
+
+func gigabytes(n int64) string {
+	if n < 1e9 {
+		return fmt.Sprintf("%.1f MB", float64(n)/1e6)
+	}
+	return fmt.Sprintf("%.1f GB", float64(n)/1e9)
+}
+
+func newAdd() *cobra.Command {
+	appliance := new(remote.Client)
+	cmd := &cobra.Command{
+		Use:   "add PATH",
+		Short: "Serve the media at a path of the appliance's machine, and allow the releases that lie there",
+		Long: "Serve the media at a path of the appliance's machine: an archive, a folder, or a stick with several. " +
+			"The " +
+			"path stays until the\nappliance's data is removed. The releases on the media may be used from now on, " +
+			"so " +
+			"add only media that you trust.",
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, arguments []string) error {
+			path, err := filepath.Abs(arguments[0])
+			if err != nil {
+				return err
+			}
+			status := new(registry.Status)
+			if err := appliance.Call(cmd.Context(), http.MethodPost, console.RegistryMediaRoute,
+				console.MediaRequest{Path: path}, status); err != nil {
+				return err
+			}
+			return write(cmd.OutOrStdout(), status)
+		},
+	}
+	appliance.AddFlags(cmd.Flags())
+	return cmd
+}
+
+// pollInterval is the time between two questions for the state of a comparison.
+const pollInterval = time.Second
+
+func newVerify() *cobra.Command {
+	appliance := new(remote.Client)
+	cmd := &cobra.Command{
+		Use:   "verify",
+		Short: "Compare all blobs on the present media with their digests; the exit code is 1 if one is damaged",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return verify(cmd.Context(), appliance, cmd.OutOrStdout())
+		},
+	}
+	appliance.AddFlags(cmd.Flags())
+	return cmd
+}
+
+func verify(ctx context.Context, appliance *remote.Client, out io.Writer) error {
+	status := new(registry.Status)
+	if err := appliance.Call(ctx, http.MethodPost, console.RegistryVerifyRoute, nil, status); err != nil {
+		return err
+	}
+	for status.Verify.Running {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(pollInterval):
+		}
+		*status = registry.Status{}
+		if err := appliance.Call(ctx, http.MethodGet, console.RegistryRoute, nil, status); err != nil {
+			return err
+		}
+	}
+	for _, place := range status.Verify.Damaged {
+		fmt.Fprintf(out, "damaged: %s\n", place)
+	}
+	switch {
+	case status.Verify.Message != "":
+		return errors.New("the media could not be verified: " + status.Verify.Message)
+	case len(status.Verify.Damaged) > 0:
+		return fmt.Errorf("%d blobs are damaged; copy their media again", len(status.Verify.Damaged))
+	}
+	fmt.Fprintf(out, "%s are sound\n", gigabytes(status.Verify.Done))
+	return nil
+}
+
+func newGC() *cobra.Command {
+	appliance := new(remote.Client)
+	cmd := &cobra.Command{
+		Use: "gc",
+		Short: "Remove pushed blobs that no image needs, and uploads that nobody continued for a day; never touches " +
+			"media",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			done := new(overlay.Collected)
+			if err := appliance.Call(cmd.Context(), http.MethodPost, console.RegistryGCRoute, nil, done); err != nil {
+				return err
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "removed %d files, %s\n", done.Files, gigabytes(done.Bytes))
+			return nil
+		},
+	}
+	appliance.AddFlags(cmd.Flags())
+	return cmd
+}

@@ -1,0 +1,335 @@
+package registry
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"landfall/appliance/fault"
+	"landfall/appliance/registry/medium"
+	"landfall/appliance/registry/overlay"
+	"landfall/store"
+)
+
+// addedRows stores the paths of media that administrators added while the appliance ran.
+var addedRows = store.NewBucket[time.Time]("registry-added", 1)
+
+// Status describes the registry.
+type Status struct {
+	Host     string         `json:"host"` // name:port for nodes
+	Media    []MediumStatus `json:"media"`
+	Unusable []Unusable     `json:"unusable"` // files that look like media, and paths that can't be read
+	Releases []Release      `json:"releases"`
+	Gaps     []Gap          `json:"gaps"`
+	Notes    []string       `json:"notes"`
+	// PushedBytes are those of pushed blobs and uploads, of at most LimitBytes; 0 is no limit.
+	PushedBytes int64  `json:"pushed_bytes"`
+	LimitBytes  int64  `json:"limit_bytes"`
+	Verify      Verify `json:"verify"`
+}
+
+// MediumStatus describes a known medium.
+type MediumStatus struct {
+	Path      string           `json:"path"`
+	Label     string           `json:"label"`
+	Form      medium.Form      `json:"form"`
+	Container medium.Container `json:"container"`
+	Present   bool             `json:"present"`
+	Since     time.Time        `json:"since"` // present or missing since
+	Number    int              `json:"number,omitempty"`
+	Written   time.Time        `json:"written"`
+	Images    int              `json:"images"`
+	Blobs     int              `json:"blobs"`
+	Bytes     int64            `json:"bytes"`
+	ReadBytes int64            `json:"read_bytes"` // since it is present
+	// Presumed are blobs that the medium presumes on earlier archives; Absent of them are nowhere.
+	Presumed int      `json:"presumed"`
+	Absent   int      `json:"absent"`
+	Damaged  []string `json:"damaged"`
+	Problems []string `json:"problems"`
+}
+
+// Unusable is a path with its problem.
+type Unusable struct {
+	Path    string `json:"path"`
+	Problem string `json:"problem"`
+}
+
+// Gap is an image that can't be pulled completely, because parts of it are on none of the known
+// media.
+type Gap struct {
+	Image   string   `json:"image"` // repository:tag or repository@digest
+	Missing []string `json:"missing"`
+}
+
+// Verify is the state of the last comparison of all blobs with their digests.
+type Verify struct {
+	Running bool     `json:"running"`
+	Done    int64    `json:"done_bytes"`
+	Total   int64    `json:"total_bytes"`
+	Damaged []string `json:"damaged"` // places
+	Message string   `json:"message,omitempty"`
+}
+
+// Status returns the state of the registry.
+func (r *Registry) Status() Status {
+	c := r.current.Load()
+	status := Status{Media: []MediumStatus{}, Unusable: []Unusable{}, Releases: c.releases(nil), Gaps: r.gaps(c),
+		Notes: c.notes}
+	if status.Releases == nil {
+		status.Releases = []Release{}
+	}
+	if status.Notes == nil {
+		status.Notes = []string{}
+	}
+	for _, m := range c.media {
+		status.Media = append(status.Media, m.status(c, r.Overlay))
+	}
+	r.mu.Lock()
+	for _, path := range slices.Sorted(maps.Keys(r.problems)) {
+		for _, problem := range r.problems[path] {
+			status.Unusable = append(status.Unusable, Unusable{path, problem})
+		}
+	}
+	for _, path := range r.paths {
+		found := slices.ContainsFunc(status.Media, func(m MediumStatus) bool { return m.Path == path })
+		switch {
+		case r.reading[path]:
+			status.Unusable = append(status.Unusable, Unusable{path, "is being read"})
+		case !found && len(r.problems[path]) == 0:
+			status.Unusable = append(status.Unusable, Unusable{path, "has no media; plug one in"})
+		}
+	}
+	status.Verify = r.verify
+	r.mu.Unlock()
+	status.Verify.Damaged = append([]string{}, status.Verify.Damaged...)
+	status.PushedBytes, status.LimitBytes = r.Overlay.Usage()
+	return status
+}
+
+func (m *held) status(c *content, pushed *overlay.Overlay) MediumStatus {
+	s := MediumStatus{Path: m.path, Label: m.location.Label(), Form: m.index.Form, Container: m.location.Container,
+		Number: m.index.Number, Written: m.index.Written, Images: len(m.index.Manifests), Blobs: len(m.index.Blobs),
+		Presumed: len(m.index.Presumed), Damaged: []string{}, Problems: []string{}}
+	for _, blob := range m.index.Blobs {
+		s.Bytes += blob.Size()
+	}
+	for _, digest := range m.index.Presumed {
+		if _, err := pushed.Stat(digest); err != nil && len(c.places[digest]) == 0 {
+			s.Absent++
+		}
+	}
+	for _, problem := range m.index.Problems {
+		s.Problems = append(s.Problems, problem.Text)
+	}
+	if s.Absent > 0 {
+		s.Problems = append(s.Problems, fmt.Sprintf("the archive presumes %d blobs of earlier archives, and %d of "+
+			"them "+
+			"are on none of the known media", s.Presumed, s.Absent))
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s.Present, s.Since = m.reader != nil, m.since
+	if m.reader != nil {
+		s.ReadBytes = m.reader.Bytes.Load()
+	}
+	s.Damaged = append(s.Damaged, slices.Sorted(maps.Keys(m.damaged))...)
+	return s
+}
+
+// gaps returns the images with parts that are nowhere, and the tags without a manifest.
+func (r *Registry) gaps(c *content) []Gap {
+	gaps := []Gap{}
+	seen := map[string]bool{}
+	for _, repository := range slices.Sorted(maps.Keys(c.repositories)) {
+		tags := c.repositories[repository]
+		for _, tag := range slices.Sorted(maps.Keys(tags)) {
+			digest := tags[tag].digest
+			if seen[digest] {
+				continue
+			}
+			name := repository + ":" + tag
+			if medium.ValidDigest(tag) {
+				name = repository + "@" + tag
+			}
+			if missing := r.missing(c, digest); len(missing) > 0 {
+				seen[digest] = true
+				gaps = append(gaps, Gap{Image: name, Missing: missing})
+			}
+		}
+	}
+	return gaps
+}
+
+// missing returns the parts of an image that are nowhere, or the image itself.
+func (r *Registry) missing(c *content, digest string) (missing []string) {
+	manifest, ok := c.manifests[digest]
+	if !ok {
+		return []string{digest}
+	}
+	parsed, err := medium.ParseManifest(manifest.Data)
+	if err != nil {
+		return nil
+	}
+	for _, part := range parsed.Parts() {
+		if !r.has(part.Digest) && !slices.Contains(missing, part.Digest) {
+			missing = append(missing, part.Digest)
+		}
+	}
+	return missing
+}
+
+// Add adds a path of media, reads it, and records its releases as named by the caller. Adding a
+// known path names what lies there now.
+func (r *Registry) Add(ctx context.Context, path string) error {
+	if !filepath.IsAbs(path) {
+		return fault.New(fault.Invalid, "%q is not an absolute path of the appliance's machine.", path)
+	}
+	path = filepath.Clean(path)
+	found, unusable, err := medium.Find(path)
+	switch {
+	case err != nil:
+		return fault.New(fault.Invalid, "%s can't be read on the appliance's machine: %v.", path, errors.Unwrap(err))
+	case len(found) == 0 && len(unusable) > 0:
+		return fault.New(fault.Invalid, "%s.", unusable[0].Error())
+	case len(found) == 0:
+		return fault.New(fault.Invalid, "%s has no media: no archive of oc-mirror, no OCI layout, no folder of "+
+			"landfall courier or of oc image mirror.", path)
+	}
+	r.mu.Lock()
+	known := slices.Contains(r.paths, path)
+	if !known {
+		r.paths = append(slices.Clip(r.paths), path)
+		r.reading[path] = true
+	}
+	r.mu.Unlock()
+	if err := r.awaitRead(ctx, path); err != nil {
+		return err
+	}
+	if err := r.NameMedia(ctx, path); err != nil {
+		return err
+	}
+	r.notify()
+	if known {
+		return nil
+	}
+	return r.options.DB.Update(ctx, func(tx *store.Tx) error {
+		now := r.options.Clock.Now().UTC()
+		return addedRows.Put(tx, path, &now)
+	})
+}
+
+// awaitRead waits until Run has read the media at a path.
+func (r *Registry) awaitRead(ctx context.Context, path string) error {
+	for {
+		r.mu.Lock()
+		reading, changed := r.reading[path], r.changed
+		r.mu.Unlock()
+		if !reading {
+			return nil
+		}
+		r.Look()
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-changed:
+		}
+	}
+}
+
+// StartVerify starts a comparison of all blobs on the present media with their digests, in the
+// background.
+func (r *Registry) StartVerify() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.verify.Running {
+		return fault.New(fault.Conflict, "The media are being verified already; landfall registry status shows it.")
+	}
+	r.verify = Verify{Running: true}
+	select {
+	case r.verifying <- struct{}{}:
+	default:
+	}
+	return nil
+}
+
+// verifyAll carries out the comparisons that StartVerify orders, until the context ends.
+func (r *Registry) verifyAll(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-r.verifying:
+		}
+		err := r.verifyMedia(ctx)
+		r.mu.Lock()
+		r.verify.Running = false
+		if err != nil {
+			r.verify.Message = err.Error()
+		}
+		r.mu.Unlock()
+	}
+}
+
+func (r *Registry) verifyMedia(ctx context.Context) error {
+	c := r.current.Load()
+	var total int64
+	for _, m := range c.media {
+		if m.state("") == statePresent {
+			for _, blob := range m.index.Blobs {
+				total += blob.Size()
+			}
+		}
+	}
+	r.mu.Lock()
+	r.verify.Total = total
+	r.mu.Unlock()
+	for _, m := range c.media {
+		// in the order of the medium, so that a stick reads without jumps
+		digests := slices.SortedFunc(maps.Keys(m.index.Blobs), func(a, b string) int {
+			x, y := m.index.Blobs[a][0], m.index.Blobs[b][0]
+			return slices.Compare([]int64{int64(x.File), x.Offset}, []int64{int64(y.File), y.Offset})
+		})
+		for _, digest := range digests {
+			reader, _ := m.use("", true)
+			if reader == nil {
+				break
+			}
+			if err := r.verifyBlob(ctx, m, reader, digest); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (r *Registry) verifyBlob(ctx context.Context, m *held, reader *medium.Reader, digest string) error {
+	sum, blob := sha256.New(), m.index.Blobs[digest]
+	n, err := reader.Copy(ctx, struct{ io.Writer }{sum}, blob, 0, blob.Size())
+	if broken, ok := errors.AsType[*medium.ReadError](err); ok {
+		r.lost(m, broken)
+	}
+	if err != nil {
+		return err
+	}
+	damaged := "sha256:"+hex.EncodeToString(sum.Sum(nil)) != digest
+	if damaged {
+		m.setDamaged(digest)
+	} else {
+		m.setSound(digest)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.verify.Done += n
+	if damaged {
+		r.verify.Damaged = append(r.verify.Damaged, digest+" on "+m.place(digest))
+	}
+	return nil
+}

@@ -1,0 +1,94 @@
+package console
+
+import (
+	"net/http"
+
+	"github.com/labstack/echo/v4"
+
+	"landfall/appliance/access"
+	"landfall/appliance/fault"
+	"landfall/appliance/registry"
+	"landfall/appliance/registry/overlay"
+	"landfall/web/operation"
+	webregistry "landfall/web/registry"
+)
+
+// Routes of the appliance's registry.
+const (
+	RegistryRoute       = BasePath + "/registry"
+	RegistryMediaRoute  = RegistryRoute + "/media"
+	RegistryVerifyRoute = RegistryRoute + "/verify"
+	RegistryGCRoute     = RegistryRoute + "/gc"
+)
+
+// MediaRequest is the body of a request to add media.
+type MediaRequest struct {
+	Path string `json:"path"` // on the appliance's machine
+}
+
+type ownRegistry struct{ *webregistry.Server }
+
+// RegistryOperations returns the operations on the appliance's registry, which may be nil.
+func RegistryOperations(server *webregistry.Server) []operation.Operation {
+	r := ownRegistry{server}
+	return []operation.Operation{
+		{ID: "getRegistry", Method: http.MethodGet, Path: RegistryRoute, Access: operation.For(access.Viewer).OfAll(),
+			Handler: r.show, Summary: "Show the media of the appliance's registry, what they hold and what they lack",
+			Status: http.StatusOK, Answer: registry.Status{}, Errors: []int{404}},
+		{ID: "addRegistryMedia", Method: http.MethodPost, Path: RegistryMediaRoute,
+			Access: operation.For(access.Administrator), Handler: r.add,
+			Summary: "Serve the media at a path, and allow the releases that lie there now",
+			Body:    MediaRequest{}, Status: http.StatusOK, Answer: registry.Status{}, Errors: []int{400, 404}},
+		{ID: "verifyRegistry", Method: http.MethodPost, Path: RegistryVerifyRoute,
+			Access: operation.For(access.Operator), Handler: r.verify,
+			Summary: "Start to compare all blobs on the present media with their digests",
+			Status:  http.StatusAccepted, Answer: registry.Status{}, Errors: []int{404, 409}},
+		{ID: "collectRegistry", Method: http.MethodPost, Path: RegistryGCRoute,
+			Access: operation.For(access.Administrator), Handler: r.collect,
+			Summary: "Remove pushed blobs that no manifest needs, and uploads that nobody continued for a day",
+			Status:  http.StatusOK, Answer: overlay.Collected{}, Errors: []int{404}},
+	}
+}
+
+// errNoRegistry is returned if the configuration has no registry.
+var errNoRegistry = fault.New(fault.NotFound, "This appliance has no registry; set registry.listen in the "+
+	"configuration, such as --registry-listen 0.0.0.0:5000, and restart it.")
+
+func (r ownRegistry) show(c echo.Context) error {
+	if r.Server == nil {
+		return errNoRegistry
+	}
+	return answer(c, r.Status(), nil)
+}
+
+func (r ownRegistry) add(c echo.Context) error {
+	if r.Server == nil {
+		return errNoRegistry
+	}
+	var wanted MediaRequest
+	if err := operation.ReadJSON(c, &wanted); err != nil {
+		return err
+	}
+	if err := r.Add(c.Request().Context(), wanted.Path); err != nil {
+		return err
+	}
+	return answer(c, r.Status(), nil)
+}
+
+func (r ownRegistry) verify(c echo.Context) error {
+	if r.Server == nil {
+		return errNoRegistry
+	}
+	if err := r.StartVerify(); err != nil {
+		return err
+	}
+	return answerWith(c, http.StatusAccepted, r.Status(), nil)
+}
+
+func (r ownRegistry) collect(c echo.Context) error {
+	if r.Server == nil {
+		return errNoRegistry
+	}
+	done, err := r.Overlay.Collect(c.Request().Context())
+	return answer(c, done, err)
+}
