@@ -46,7 +46,11 @@ func TestDamage_eachRowAffectsOnlyItself(t *testing.T) {
 	ids := map[string]bool{}
 	for _, name := range []string{"a", "b"} {
 		ids[create(t, address+apiPath+"/clusters", s.newCluster(name))] = true
-		ids[create(t, address+apiPath+"/infra-envs", s.newInfraEnv(name))] = true
+		infraEnv := create(t, address+apiPath+"/infra-envs", s.newInfraEnv(name))
+		ids[infraEnv] = true
+		// the first reader of a recipe stores it
+		config := address + apiPath + "/infra-envs/" + infraEnv + "/downloads/files?file_name=discovery.ign"
+		require.Equal(t, http.StatusOK, call(t, http.MethodGet, config, nil).status)
 	}
 	stop()
 	whole := s.config.DataDir

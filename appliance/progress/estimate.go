@@ -9,14 +9,13 @@ import (
 	"landfall/appliance/engine/record"
 )
 
-// Past is the record of a finished installation. Durations are in seconds.
+// Past is the record of a finished installation. Durations are in seconds. The record does not name
+// the cluster, because it stays when the cluster is deleted.
 type Past struct {
-	ClusterID string    `json:"cluster_id"`
-	Name      string    `json:"name"`
-	Version   string    `json:"openshift_version"`
-	Shape     Shape     `json:"shape"`
-	Ended     time.Time `json:"ended_at"`
-	Seconds   float64   `json:"seconds"`
+	Version string    `json:"openshift_version"`
+	Shape   Shape     `json:"shape"`
+	Ended   time.Time `json:"ended_at"`
+	Seconds float64   `json:"seconds"`
 	// Phases are by name. Stages are by role and name: the slowest host of each role counts.
 	Phases map[string]float64            `json:"phases"`
 	Stages map[string]map[string]float64 `json:"stages"`
@@ -40,7 +39,7 @@ func shapeOf(cluster *models.Cluster, hosts []*record.Host) Shape {
 
 // Summarize returns the record of an installation that has succeeded.
 func Summarize(p *Progress, shape Shape) *Past {
-	past := &Past{ClusterID: p.ClusterID, Name: p.Name, Version: p.Version, Shape: shape, Ended: p.Ended,
+	past := &Past{Version: p.Version, Shape: shape, Ended: p.Ended,
 		Seconds: p.Ended.Sub(p.Started).Seconds(), Phases: make(map[string]float64),
 		Stages: make(map[string]map[string]float64)}
 	for _, phase := range p.Phases {

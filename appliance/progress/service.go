@@ -2,9 +2,12 @@ package progress
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 
@@ -18,7 +21,7 @@ import (
 	"landfall/store"
 )
 
-// finished holds the records of finished installations by <time of the end>/<cluster id>.
+// finished holds the records of finished installations by <time of the end>/<digest of cluster id>.
 var finished = store.NewBucket[Past]("finished-installations", 1)
 
 // keepPast is the number of records that are kept.
@@ -116,21 +119,20 @@ func (s *Service) Run(ctx context.Context) error {
 	return nil
 }
 
-// recordAll records the newest finished installations that have no record.
+// recordAll records those of the newest finished installations that have no record.
 func (s *Service) recordAll(ctx context.Context) error {
-	var ids []string
+	clusters := make(map[string]string) // cluster IDs by the key of the record
 	err := s.DB.View(func(tx *store.Tx) error {
 		return record.Clusters.Each(tx, "", func(id string, row *record.Cluster) error {
-			if key := keyOf(row); key != "" && !finished.Exists(tx, key) {
-				ids = append(ids, key)
+			if key := keyOf(row); key != "" {
+				clusters[key] = id
 			}
 			return nil
 		})
 	})
-	slices.Sort(ids)
-	for _, key := range ids[max(0, len(ids)-keepPast):] {
-		_, id, _ := strings.Cut(key, "/")
-		err = errors.Join(err, s.recordIfFinished(ctx, id))
+	keys := slices.Sorted(maps.Keys(clusters))
+	for _, key := range keys[max(0, len(keys)-keepPast):] {
+		err = errors.Join(err, s.recordIfFinished(ctx, clusters[key]))
 	}
 	if err != nil && ctx.Err() == nil {
 		return fmt.Errorf("record finished installations: %w", err)
@@ -145,7 +147,8 @@ func keyOf(row *record.Cluster) string {
 		moment(row.API.InstallStartedAt).IsZero() {
 		return ""
 	}
-	return ended.Format(keyTime) + "/" + row.API.ID.String()
+	digest := sha256.Sum256([]byte(row.API.ID.String()))
+	return ended.Format(keyTime) + "/" + hex.EncodeToString(digest[:8])
 }
 
 // recordIfFinished records the durations of a cluster's installation if it has succeeded and has no

@@ -39,11 +39,12 @@ func put(t *testing.T, s *Service, id string, took time.Duration) {
 	require.NoError(t, err)
 }
 
+// recorded returns the durations of the recorded installations, the oldest first.
 func recorded(t *testing.T, s *Service) []string {
 	var list []string
 	err := s.DB.View(func(tx *store.Tx) error {
 		return finished.Each(tx, "", func(_ string, past *Past) error {
-			list = append(list, past.ClusterID)
+			list = append(list, (time.Duration(past.Seconds) * time.Second).String())
 			return nil
 		})
 	})
@@ -68,10 +69,10 @@ func TestRun_recordsFinishedInstallations(t *testing.T) {
 	put(t, s, "during", time.Hour)
 	require.Eventually(t, func() bool { return len(recorded(t, s)) == 2 }, time.Minute, time.Millisecond)
 	stop()
-	require.Equal(t, []string{"before", "during"}, recorded(t, s))
+	require.Equal(t, []string{"1m0s", "1h0m0s"}, recorded(t, s))
 	stop = run(t, s)
 	stop()
-	require.Equal(t, []string{"before", "during"}, recorded(t, s), "an installation is recorded once")
+	require.Equal(t, []string{"1m0s", "1h0m0s"}, recorded(t, s), "an installation is recorded once")
 }
 
 func TestRun_keepsTheNewestRecords(t *testing.T) {
@@ -83,10 +84,10 @@ func TestRun_keepsTheNewestRecords(t *testing.T) {
 	put(t, s, "last", 10*time.Hour)
 	require.Eventually(t, func() bool {
 		list := recorded(t, s)
-		return len(list) == keepPast && list[keepPast-1] == "last"
+		return len(list) == keepPast && list[keepPast-1] == "10h0m0s"
 	}, time.Minute, time.Millisecond)
 	stop()
-	require.Equal(t, "4", recorded(t, s)[0])
+	require.Equal(t, "5m0s", recorded(t, s)[0])
 }
 
 func TestProgress_unknownCluster(t *testing.T) {
