@@ -417,7 +417,7 @@ func (a *Appliance) newServer() error {
 			Started: a.clock.Now().UTC()}),
 		console.JournalOperations(a.journals()),
 		console.DataKeyOperations(a.RotateDataKey),
-		console.KubernetesOperations(a.kubernetesURL, a.transport.roots()), a.hosted.operations(),
+		console.KubernetesOperations(a.kubernetesURL, a.transport.roots()), a.hosted.operations(a.engine),
 	)...)
 }
 

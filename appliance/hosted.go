@@ -36,11 +36,11 @@ func (a *Appliance) openHosted(ctx context.Context) (*hostedClusters, error) {
 	return h, err
 }
 
-func (h *hostedClusters) operations() []operation.Operation {
+func (h *hostedClusters) operations(clusters hostedapi.Clusters) []operation.Operation {
 	if h == nil {
 		return nil
 	}
-	return hostedapi.Operations(h.Service)
+	return hostedapi.Operations(h.Service, clusters)
 }
 
 // spelling returns the function that gives paths their usual spelling, or nil.

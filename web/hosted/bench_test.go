@@ -23,7 +23,7 @@ func BenchmarkSearch(b *testing.B) {
 	s := newSite(b)
 	s.addManagement()
 	server := web.New(web.Options{Spelling: hostedapi.Spelling})
-	require.NoError(b, server.Register(hostedapi.Operations(&hosted.Service{Provider: s.Service})...))
+	require.NoError(b, server.Register(hostedapi.Operations(&hosted.Service{Provider: s.Service}, nil)...))
 	do := func(method, path, body string) *httptest.ResponseRecorder {
 		answer := httptest.NewRecorder()
 		request := httptest.NewRequest(method, path, nil)

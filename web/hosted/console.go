@@ -152,11 +152,14 @@ type Kubeconfig struct {
 	Expires    time.Time `json:"expires_at,omitzero"`
 }
 
-type consoleService struct{ *hosted.Service }
+type consoleService struct {
+	*hosted.Service
+	clusters Clusters
+}
 
 // consoleOperations returns the operations of the page and the commands.
-func consoleOperations(h *hosted.Service) []operation.Operation {
-	s := consoleService{h}
+func consoleOperations(h *hosted.Service, clusters Clusters) []operation.Operation {
+	s := consoleService{h, clusters}
 	viewer, administrator := operation.For(access.Viewer), operation.For(access.Administrator)
 	return []operation.Operation{
 		{ID: "getHosted", Method: http.MethodGet, Path: Route, Access: viewer, Handler: s.overview,
@@ -471,6 +474,9 @@ func withoutData(manifest json.RawMessage) (json.RawMessage, error) {
 func (s consoleService) addManagement(c echo.Context) error {
 	var wanted record.Management
 	if err := operation.ReadJSON(c, &wanted); err != nil {
+		return err
+	}
+	if err := complete(&wanted, s.clusters); err != nil {
 		return err
 	}
 	m, err := s.Provider.AddManagement(c.Request().Context(), wanted)

@@ -22,10 +22,11 @@ import (
 	"landfall/web/rp"
 )
 
-// Operations returns the operations of all APIs.
-func Operations(s *hosted.Service) []operation.Operation {
+// Operations returns the operations of all APIs. clusters are those that can become management
+// clusters.
+func Operations(s *hosted.Service, clusters Clusters) []operation.Operation {
 	return slices.Concat(rp.Operations(s.Provider), clustersservice.Operations(s.Provider), maestro.Operations(s),
-		consoleOperations(s))
+		consoleOperations(s, clusters))
 }
 
 // Spelling gives the paths of the APIs their usual spelling.

@@ -57,7 +57,7 @@ func newSite(t testing.TB) *site {
 	require.NoError(t, err)
 	s.subscription = seeded.ID
 	server := web.New(web.Options{Spelling: hostedapi.Spelling})
-	require.NoError(t, server.Register(hostedapi.Operations(&hosted.Service{Provider: s.Service})...))
+	require.NoError(t, server.Register(hostedapi.Operations(&hosted.Service{Provider: s.Service}, nil)...))
 	s.server = httptest.NewServer(server)
 	t.Cleanup(s.server.Close)
 	return s

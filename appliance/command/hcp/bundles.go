@@ -117,12 +117,19 @@ func newConsumers() *cobra.Command {
 func newAddConsumer() *cobra.Command {
 	a := action.New()
 	var m record.Management
+	var cluster string
 	cmd := a.Changing(&cobra.Command{
 		Use: "add NAME", Short: "Use a cluster for hosted control planes", Args: cobra.ExactArgs(1),
 		Example: "  landfall hcp consumers add mc1 --base-domain hosted.example.com --address 192.168.1.10 --profile " +
 			"large",
 		RunE: func(cmd *cobra.Command, arguments []string) error {
 			m.Consumer = arguments[0]
+			if cluster != "" {
+				var err error
+				if m.ClusterID, err = a.ClusterID(cmd.Context(), cluster); err != nil {
+					return err
+				}
+			}
 			body, err := objectOf(m)
 			if err != nil {
 				return err
@@ -136,6 +143,9 @@ func newAddConsumer() *cobra.Command {
 	})
 	a.Format.AddFlag(cmd)
 	flags := cmd.Flags()
+	flags.StringVar(&cluster, "cluster", "", "cluster that this appliance installed, which gives the domain, the "+
+		"address "+
+		"and the networks")
 	flags.StringVar(&m.BaseDomain, "base-domain", "", "domain below which the hosted clusters have theirs")
 	flags.StringVar(&m.Publish, "publish", "NodePort", "how the control planes are published: NodePort or LoadBalancer")
 	flags.StringVar(&m.Address, "address", "", "address or name of the cluster's nodes, for NodePort")
