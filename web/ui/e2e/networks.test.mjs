@@ -63,6 +63,17 @@ describe('networks without DHCP', { timeout: 4 * minute }, () => {
     await page.getByTestId('networks-form').filter({ hasText: 'every release and kind of image' }).waitFor();
   });
 
+  step('keeps unsaved changes when another page is opened', async () => {
+    const unsaved = page.getByTestId('networks-unsaved');
+    await unsaved.waitFor();
+    const cards = await page.getByRole('button', { name: /^Host 1/ }).count();
+    await page.getByRole('link', { name: 'Mirror', exact: true }).click();
+    await page.getByRole('heading', { name: 'Mirror', exact: true }).waitFor();
+    await page.goBack();
+    await unsaved.waitFor();
+    assert.equal(await page.getByRole('button', { name: /^Host 1/ }).count(), cards);
+  });
+
   step('reports an address of two hosts', async () => {
     await button('Add a host').click();
     await field('MAC address 1').fill('52:54:00:00:aa:03');

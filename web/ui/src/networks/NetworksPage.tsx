@@ -19,6 +19,7 @@ import { sentenceOf } from '../shell/request';
 import { useAnswer } from '../shell/useAnswer';
 import { listInfraEnvs, previewHosts, readHosts, saveHosts, type HostConfig, type Preview } from './api';
 import { fromConfig, newHost, toConfig, type Described } from './hosts';
+import { keepDraft, readDraft } from './drafts';
 import { HostCard } from './HostCard';
 
 const everyTime = () => 10_000;
@@ -97,7 +98,11 @@ const Saved = ({ infraEnvId }: { infraEnvId: string }) => {
       />
     );
   }
-  return answer ? <Hosts infraEnvId={infraEnvId} saved={answer} /> : <Spinner aria-label="Reading the networks" />;
+  return answer ? (
+    <Hosts infraEnvId={infraEnvId} saved={answer} onSaved={refetch} />
+  ) : (
+    <Spinner aria-label="Reading the networks" />
+  );
 };
 
 /** Returns the value once it has not changed for a while. */
@@ -116,8 +121,11 @@ const useSettled = <T,>(value: T): T => {
 
 type Outcome = { text: string; isWrong: boolean };
 
-const Hosts = ({ infraEnvId, saved }: { infraEnvId: string; saved: HostConfig[] }) => {
-  const [hosts, setHosts] = useState<Described[]>(() => saved.map(fromConfig));
+type HostsProps = { infraEnvId: string; saved: HostConfig[]; onSaved: () => void };
+
+const Hosts = ({ infraEnvId, saved, onSaved }: HostsProps) => {
+  const [hosts, setHosts] = useState<Described[]>(() => readDraft(infraEnvId) ?? saved.map(fromConfig));
+  const [isUnsaved, setUnsaved] = useState(() => readDraft(infraEnvId) !== undefined);
   const [open, setOpen] = useState<number | undefined>(saved.length === 1 ? 0 : undefined);
   const [outcome, setOutcome] = useState<Outcome>();
   const [isSaving, setSaving] = useState(false);
@@ -132,6 +140,14 @@ const Hosts = ({ infraEnvId, saved }: { infraEnvId: string; saved: HostConfig[] 
   const change = (altered: Described[]) => {
     setHosts(altered);
     setOutcome(undefined);
+    setUnsaved(true);
+    keepDraft(infraEnvId, altered);
+  };
+  const discard = () => {
+    setHosts(saved.map(fromConfig));
+    setOutcome(undefined);
+    setUnsaved(false);
+    keepDraft(infraEnvId, undefined);
   };
   const save = () => {
     setSaving(true);
@@ -139,6 +155,9 @@ const Hosts = ({ infraEnvId, saved }: { infraEnvId: string; saved: HostConfig[] 
       .then(
         () => {
           setOutcome({ text: 'Saved. New downloads of the image contain the networks.', isWrong: false });
+          setUnsaved(false);
+          keepDraft(infraEnvId, undefined);
+          onSaved();
         },
         (thrown: unknown) => {
           setOutcome({ text: sentenceOf(thrown), isWrong: true });
@@ -150,6 +169,23 @@ const Hosts = ({ infraEnvId, saved }: { infraEnvId: string; saved: HostConfig[] 
   };
   return (
     <Stack hasGutter>
+      {isUnsaved && (
+        <StackItem>
+          <Alert
+            isInline
+            variant="warning"
+            title="These changes are not saved."
+            actionLinks={
+              <Button variant="link" isInline onClick={discard}>
+                Discard the changes
+              </Button>
+            }
+            data-testid="networks-unsaved"
+          >
+            They stay in this browser tab, also when you open another page. The image does not contain them yet.
+          </Alert>
+        </StackItem>
+      )}
       {hosts.map((described, place) => (
         <StackItem key={place}>
           <HostCard
