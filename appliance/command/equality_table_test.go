@@ -92,6 +92,17 @@ site dns status
 site dns records
 site dns enable lo
 site dns disable lo --yes
+site dhcp status
+site dhcp enable lo
+site dhcp events
+site dhcp leases
+site dhcp reservations
+site dhcp reserve 52:54:00:00:00:01 192.0.2.10
+site dhcp unreserve 52:54:00:00:00:01 --yes
+site dhcp disable lo --yes
+site tftp status
+site tftp enable lo
+site tftp disable lo --yes
 site ntp status
 site ntp enable lo
 site ntp disable lo --yes
@@ -334,28 +345,28 @@ var equalityReasons = map[string]string{
 	"command setUp":                               "`login --setup-code` calls it at an appliance without accounts",
 	"command cancelOSImageUpload":                 "`iso remove` removes an incomplete upload as an image",
 
-	"page /api/assisted-install/":         shownInCLI,
-	"page /api/landfall/v1/ams":           shownInCLI,
-	"page /api/landfall/v1/bmcs":          shownInCLI,
-	"page /metrics":                       "for Prometheus",
-	"page exportAuditTrail":               "the export is for an auditor's machine: `audit export`",
-	"page importABI":                      "a directory of files: `import abi`",
-	"page exportABI":                      "a directory of files: `export abi`",
-	"page acceptMirrorGaps":               "a decision for experts: `mirror accept-gaps`",
-	"page getMirrorLater":                 "`mirror later` shows it",
-	"page downloadSupportArchive":         "the archive is for a person at another place: `support`",
-	"page rotateDataKey":                  "a rare operation of administrators: `seal rotate`",
-	"page getKubernetes":                  "`kubeconfig` writes the file for kubectl",
-	"page listTokenlessHosts":             "`agent-tokens list` shows them",
-	"page /api/landfall/v1/operators":     shownInCLI,
-	"page /api/landfall/v1/clusters/":     shownInCLI,
-	"page /api/landfall/v1/site-services": "the machine's administrator decides about network services: `site`",
-	"page /api/landfall/v1/hosted":        "hosted clusters have no screens yet: `hcp`",
-	"page getUser":                        "the list of accounts has the same fields",
-	"page beginOIDCLogin":                 "the login page links to the URL in getLoginMethods",
-	"page finishOIDCLogin":                "the provider sends the browser there",
-	"page approveHost":                    "shown in the list of hosts; the command and the Kubernetes API approve",
-	"page V2DownloadClusterFiles":         "the page downloads by a signed link",
+	"page /api/assisted-install/":     shownInCLI,
+	"page /api/landfall/v1/ams":       shownInCLI,
+	"page /api/landfall/v1/bmcs":      shownInCLI,
+	"page /metrics":                   "for Prometheus",
+	"page exportAuditTrail":           "the export is for an auditor's machine: `audit export`",
+	"page importABI":                  "a directory of files: `import abi`",
+	"page exportABI":                  "a directory of files: `export abi`",
+	"page acceptMirrorGaps":           "a decision for experts: `mirror accept-gaps`",
+	"page getMirrorLater":             "`mirror later` shows it",
+	"page downloadSupportArchive":     "the archive is for a person at another place: `support`",
+	"page rotateDataKey":              "a rare operation of administrators: `seal rotate`",
+	"page getKubernetes":              "`kubeconfig` writes the file for kubectl",
+	"page listTokenlessHosts":         "`agent-tokens list` shows them",
+	"page /api/landfall/v1/operators": shownInCLI,
+	"page /api/landfall/v1/clusters/": shownInCLI,
+	"page /api/landfall/v1/site-":     "the machine's administrator decides about network services: `site`",
+	"page /api/landfall/v1/hosted":    "hosted clusters have no screens yet: `hcp`",
+	"page getUser":                    "the list of accounts has the same fields",
+	"page beginOIDCLogin":             "the login page links to the URL in getLoginMethods",
+	"page finishOIDCLogin":            "the provider sends the browser there",
+	"page approveHost":                "shown in the list of hosts; the command and the Kubernetes API approve",
+	"page V2DownloadClusterFiles":     "the page downloads by a signed link",
 }
 
 const equalityIntroduction = "# Page, command line, REST and Kubernetes API\n\n" +
