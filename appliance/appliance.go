@@ -25,6 +25,7 @@ import (
 	"landfall/appliance/ams"
 	"landfall/appliance/arrival"
 	"landfall/appliance/audittrail"
+	"landfall/appliance/backup"
 	"landfall/appliance/bmc"
 	"landfall/appliance/config"
 	"landfall/appliance/discovery"
@@ -107,6 +108,7 @@ type Appliance struct {
 	progress   *progress.Service
 	protection *doctor.Protections
 	integrity  *integrity.Monitor
+	backups    *backup.Service
 	egress     *egress.Rules
 	inbound    *web.Connections
 	meter      *traffic.Meter
@@ -186,6 +188,9 @@ func open(ctx context.Context, config config.Config, logger *slog.Logger, versio
 		Floor: uint64(clock.Now().UnixMicro()),
 		Keys:  a.keys.Open,
 	}); err != nil {
+		return nil, err
+	}
+	if err := integrity.Derive(ctx, a.db, clock.Now()); err != nil {
 		return nil, err
 	}
 	a.pulse = presence.NewPulse(clock, config.Timeouts.HostDisconnected, a.db.StalledSince)
@@ -312,6 +317,11 @@ func open(ctx context.Context, config config.Config, logger *slog.Logger, versio
 	if a.services, err = a.newSiteServices(); err != nil {
 		return nil, err
 	}
+	if a.backups, err = backup.NewService(ctx, backup.Options{DB: a.db, Dir: config.DataDir, Program: version,
+		Keys: a.keys, Schedule: config.Backup.Schedule(), Hold: a.ams.Reverify, Clock: clock, Logger: logger,
+	}); err != nil {
+		return nil, err
+	}
 	a.integrity = integrity.New(a.db, a.engine, logger)
 	a.protection = &doctor.Protections{Data: a.integrity.Finding,
 		Address: a.address, Authenticates: !a.open(), TLS: a.transport != nil, Sandbox: box, Keys: a.keys,
@@ -417,6 +427,8 @@ func (a *Appliance) newServer() error {
 			Started: a.clock.Now().UTC()}),
 		console.JournalOperations(a.journals()),
 		console.DataKeyOperations(a.RotateDataKey),
+		console.BackupOperations(a.backups),
+		console.IntegrityOperations(integrity.NewChecker(a.db, a.clock)),
 		console.KubernetesOperations(a.kubernetesURL, a.transport.roots()), a.hosted.operations(a.engine),
 	)...)
 }
@@ -475,7 +487,8 @@ func (a *Appliance) tasks() []task {
 	if a.boot != nil {
 		tasks = append(tasks, func(ctx context.Context) error { return a.boot.Serve(ctx, a.bootServer.Serve) })
 	}
-	tasks = append(append(tasks, a.resumeRotation, a.protection.Run, a.services.Run, a.integrity.Run),
+	tasks = append(tasks, a.integrity.Run, a.backups.Run)
+	tasks = append(append(tasks, a.keys.Completion(a.siteKey, a.db), a.protection.Run, a.services.Run),
 		a.hosted.tasks()...)
 	tasks = append(tasks, a.registryTasks()...)
 	tasks = append(tasks, a.profiles.Run)
@@ -550,14 +563,4 @@ func (a *Appliance) listening() []net.Addr {
 // RotateDataKey seals everything in the data directory with a new data key.
 func (a *Appliance) RotateDataKey(ctx context.Context) error {
 	return a.keys.Rotate(ctx, a.siteKey, a.db)
-}
-
-// resumeRotation completes a rotation that a stop interrupted. Its failure does not stop the
-// appliance, because the older key still works.
-func (a *Appliance) resumeRotation(ctx context.Context) error {
-	if err := a.keys.Resume(ctx, a.siteKey, a.db); err != nil && ctx.Err() == nil {
-		a.log.Error("The rotation of the data key could not be completed; it continues at the next start.",
-			"error", err)
-	}
-	return nil
 }

@@ -100,3 +100,24 @@ func TestDamage_eachRowAffectsOnlyItself(t *testing.T) {
 		})
 	}
 }
+
+// TestDamage_checkNamesAndRepairs damages a cluster and checks the running appliance.
+func TestDamage_checkNamesAndRepairs(t *testing.T) {
+	s := newSite(t)
+	address, stop := s.start(t)
+	create(t, address+apiPath+"/clusters", s.newCluster("a"))
+	var report integrity.Report
+	call(t, http.MethodGet, address+console.IntegrityRoute, nil).read(t, http.StatusOK, &report)
+	require.True(t, report.Whole, report)
+	stop()
+	damaged := damageRow(t, s.config.DataDir, "/clusters/")
+	address, _ = s.start(t)
+	call(t, http.MethodGet, address+console.IntegrityRoute, nil).read(t, http.StatusOK, &report)
+	require.False(t, report.Whole)
+	require.Equal(t, damaged, report.Problems[0].Where)
+	require.NotEmpty(t, report.Problems[0].Meaning)
+	var repaired integrity.Report
+	call(t, http.MethodPost, address+console.IntegrityRoute+"/repairs", nil).read(t, http.StatusOK, &repaired)
+	require.True(t, repaired.Whole, repaired)
+	requireNothing(t, address+apiPath+"/clusters")
+}

@@ -223,7 +223,7 @@ func (db *DB) CollectBlobs(ctx context.Context) error {
 		// No file can start to refer to the blob between the check and the removal, because updates
 		// run one at a time.
 		err := db.Update(ctx, func(tx *Tx) error {
-			if tx.references(sum) {
+			if tx.references(sum) || db.snapshots.Load() > 0 {
 				return nil
 			}
 			gone, err := db.blobs.remove(sum, db.clock.Now().Add(-db.grace))

@@ -100,7 +100,7 @@ func TestDamage_derivedValuesAreMissing(t *testing.T) {
 		require.False(t, same)
 		return nil
 	})
-	require.Len(t, db.Damage(), 1, "it is noticed nevertheless")
+	require.Len(t, db.Damage(), 2, "it is noticed nevertheless")
 }
 
 // TestDamage_changeLog damages an entry of the change log. Older states end there, and present rows

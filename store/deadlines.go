@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"landfall/store/wal"
@@ -25,6 +26,14 @@ type Deadline struct {
 // NewDeadlines describes the deadlines with the given name.
 func NewDeadlines(name string) Deadlines {
 	return Deadlines{at: "deadlines/" + name + "/at/", of: "deadlines/" + name + "/of/"}
+}
+
+// Prefix returns the start of the deadlines' keys in the database.
+func (d Deadlines) Prefix() string { return strings.TrimSuffix(d.at, "at/") }
+
+// Drop removes all deadlines, also damaged ones.
+func (d Deadlines) Drop(tx *Tx) error {
+	return tx.walk(wal.Index, d.Prefix(), func(key string, _ []byte) error { return tx.remove(wal.Index, key) })
 }
 
 // Set sets the deadline of a key. It replaces a previous deadline.

@@ -139,14 +139,15 @@ func killed(t *testing.T, dir string) string {
 	return to
 }
 
-// names returns the names of the files in a directory, without lock files.
+// names returns the names of the files in a directory, without the lock and the number of the
+// newest commit.
 func names(t *testing.T, dir string) []string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
 	require.NoError(t, err)
 	var found []string
 	for _, entry := range entries {
-		if entry.Name() != "landfall.lock" {
+		if entry.Name() != "landfall.lock" && entry.Name() != "landfall.committed" {
 			found = append(found, entry.Name())
 		}
 	}

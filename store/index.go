@@ -18,6 +18,9 @@ func NewIndex(name string) Index {
 	return Index{prefix: "/" + name + "/"}
 }
 
+// Prefix returns the start of the index's keys in the database: "/<name>/".
+func (x Index) Prefix() string { return x.prefix }
+
 // Add adds a key. Adding an existing key has no effect.
 func (x Index) Add(tx *Tx, key string) error {
 	if key == "" {

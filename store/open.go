@@ -22,8 +22,9 @@ import (
 
 // schema is the newest layout of the database as a whole that this program supports. Since version
 // 2, newer rows can be in a write-ahead log beside the file (see package wal). Since version 3,
-// values can be sealed (see sealing.go).
-const schema = 3
+// values can be sealed (see sealing.go). Since version 4, the file contains digests of its rows,
+// which an older program would not update (see wal/digest.go).
+const schema = 4
 
 // Keys of the meta bucket that belong to this package.
 var (
@@ -32,15 +33,15 @@ var (
 	schemaKey    = []byte("schema")
 )
 
-// open locks the data directory and opens the database in it. It returns the newest revision. If it
-// fails, it closes everything.
-func (db *DB) open(options Options) (revision uint64, err error) {
+// open locks the data directory and opens the database in it. It returns the newest revision, and
+// the damage that it found. If it fails, it closes everything.
+func (db *DB) open(options Options) (revision uint64, was *found, err error) {
 	if err := makeDir(db.dir); err != nil {
-		return 0, err
+		return 0, nil, err
 	}
 	db.dirLock, err = lockDir(db.dir)
 	if err != nil {
-		return 0, err
+		return 0, nil, err
 	}
 	if err := writeHolder(db.dirLock, db.clock.Now()); err != nil {
 		// Opening continues even if the disk is full, so that stored data can be read.
@@ -53,16 +54,20 @@ func (db *DB) open(options Options) (revision uint64, err error) {
 			err = errors.Join(err, unlockDir(db.dirLock))
 		}
 	}()
-	if err := db.prepare(options); err != nil {
-		return 0, err
+	if err := db.loadRecorded(); err != nil {
+		return 0, nil, err
+	}
+	was, err = db.prepare(options)
+	if err != nil {
+		return 0, nil, err
 	}
 	file, err := wal.OpenFile(db.path, false)
 	if err != nil {
-		return 0, db.openError(err)
+		return 0, nil, db.openError(err)
 	}
 	upgrade, err := neededUpgrade(file)
 	if err != nil {
-		return 0, errors.Join(err, file.Close())
+		return 0, nil, errors.Join(err, file.Close())
 	}
 	db.rows, err = wal.Open(file, wal.Options{
 		Logger: db.logger, Clock: db.clock, Disk: options.disk, NoSync: options.NoSync, Upgrade: upgrade,
@@ -70,46 +75,58 @@ func (db *DB) open(options Options) (revision uint64, err error) {
 		BeforeClose: func() { db.feed.close() },
 	})
 	if err != nil {
-		return 0, err
+		return 0, nil, err
 	}
 	err = db.View(func(tx *Tx) error {
 		revision = tx.Revision()
 		return nil
 	})
 	if err != nil {
-		return 0, errors.Join(err, file.Close())
+		return 0, nil, errors.Join(err, file.Close())
 	}
-	return revision, nil
+	return revision, was, nil
 }
 
-// prepare creates, checks and seals the database file.
-func (db *DB) prepare(options Options) error {
-	_, err := os.Lstat(db.path)
+// prepare creates, checks, repairs and seals the database file.
+func (db *DB) prepare(options Options) (was *found, err error) {
+	_, err = os.Lstat(db.path)
 	exists := !errors.Is(err, fs.ErrNotExist)
 	var sealed []byte
 	if exists {
+		if was, err = db.recoverFile(options.disk.Growth); err != nil {
+			return nil, err
+		}
 		if sealed, err = db.probe(); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	if options.Keys != nil {
 		if db.ring, err = options.Keys(sealed != nil); err != nil {
-			return err
+			return nil, err
 		}
 		db.blobs.ring = db.ring
 	}
+	if sealed == nil || db.checkProof(db.ring, sealed) != nil {
+		fits, err := db.repairProof(was)
+		if err != nil {
+			return nil, err
+		}
+		if fits {
+			return was, nil
+		}
+	}
 	if sealed != nil {
 		if err := db.checkProof(db.ring, sealed); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	if err := db.create(exists, options.disk.Growth); err != nil {
-		return err
+		return nil, err
 	}
 	if exists && sealed == nil && db.ring != nil {
-		return db.sealFile(options)
+		return nil, db.sealFile(options)
 	}
-	return nil
+	return was, nil
 }
 
 // neededUpgrade returns the function that upgrades a file of an older schema, or nil if the file
@@ -197,7 +214,7 @@ func (db *DB) probeBuckets(tx *bolt.Tx) error {
 	}
 	newest, _ := tx.Bucket(wal.BucketNames[wal.Log]).Cursor().Last()
 	revision := parseNumber(meta.Get(revisionKey))
-	if newest != nil && binary.BigEndian.Uint64(newest) != revision {
+	if newest != nil && binary.BigEndian.Uint64(newest) > revision {
 		return &CorruptError{Path: db.path,
 			Err: fmt.Errorf("the change log ends at revision %d, but the data ends at revision %d",
 				binary.BigEndian.Uint64(newest), revision)}

@@ -34,7 +34,7 @@
 //	index  "/<index>/<key>" -> nothing
 //	       "deadlines/<name>/at/<time><key>" -> nothing, "deadlines/<name>/of/<key>" -> time
 //	       "blobs/<sha256>/<file's key>" -> nothing
-//	meta   "revision", "compacted", "schema", "epoch", "committed" -> 8 bytes
+//	meta   "revision", "compacted", "schema", "epoch", "committed" -> 8 bytes; "digest" (see wal)
 //
 // A value starts with the schema version of its bucket as uvarint. The JSON follows.
 //
@@ -50,6 +50,7 @@
 // # Files
 //
 //	open.go       locks the data directory, checks the bbolt file, creates and upgrades it
+//	verify.go     damage of the bbolt file that the start finds and leaves behind
 //	store.go      DB: open, close, view, update
 //	tx.go         Tx: rows, revisions, entries of the change log
 //	bucket.go     Bucket: JSON values of one type
@@ -63,6 +64,7 @@
 //	blobs.go      blobs: large contents, staged before a transaction refers to them
 //	feed.go       Watcher: changes without values; compaction of the change log
 //	valuefeed.go  ValueWatcher: changes of a Versions with values
+//	snapshot.go   Snapshot: all stored rows and contents at one revision, for backups
 //	history.go    History: previous values and notes in the change log
 //	damage.go     damaged rows: noticed, skipped, kept
 //	errors.go     typed errors
@@ -81,6 +83,7 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jonboulle/clockwork"
@@ -115,6 +118,9 @@ type Options struct {
 	// newest key. nil: values are stored in clear, and a sealed database can't be opened.
 	Keys func(sealed bool) (*seal.Ring, error)
 
+	// Salvage opens a database of which most rows are lost. It is meant for a copy.
+	Salvage bool
+
 	disk wal.Disk // zero: the real disk
 }
 
@@ -134,10 +140,13 @@ type DB struct {
 	close    sync.Once
 	closeErr error
 
-	blobs   blobs
-	decoded *decodedCache
-	damages *damages
-	history *history // nil: no history
+	blobs     blobs
+	snapshots atomic.Int32 // open snapshots, whose blobs are not collected
+	decoded   *decodedCache
+	damages   *damages
+	salvage   bool
+	stale     []string // indexes that were damaged at the start
+	history   *history // nil: no history
 	// versioned is the key prefix of the versioned bucket; "": no bucket.
 	versioned string
 
@@ -148,8 +157,7 @@ type DB struct {
 
 // Open opens the database in the directory dir. It creates both if they are missing. Its errors are
 // *DirError, *HeldError, *CorruptError, *NewerSchemaError, *SealError, *WriteError and the errors
-// of Options.Keys. Its duration does not depend on the size of the database, unless it seals the
-// database.
+// of Options.Keys. It reads the whole file of the database, to find damage before it is served.
 func Open(ctx context.Context, dir string, options Options) (*DB, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -164,6 +172,7 @@ func Open(ctx context.Context, dir string, options Options) (*DB, error) {
 		damages: newDamages(),
 		history: newHistory(options.History),
 		floor:   options.Floor,
+		salvage: options.Salvage,
 	}
 	if options.disk.Sync == nil {
 		options.disk = wal.RealDisk()
@@ -182,11 +191,14 @@ func Open(ctx context.Context, dir string, options Options) (*DB, error) {
 	}
 	db.blobs = blobs{dir: filepath.Join(dir, "blobs"), staging: map[string]bool{}}
 	start := db.clock.Now()
-	revision, err := db.open(options)
+	revision, was, err := db.open(options)
 	if err != nil {
 		return nil, err
 	}
 	db.feed = newFeed(revision)
+	if db.stale, err = db.noteFound(ctx, was); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
 	db.logger.Info("Database opened.", "path", db.path, "revision", revision, "took", db.clock.Since(start))
 	return db, nil
 }

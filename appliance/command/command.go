@@ -20,7 +20,9 @@ import (
 	"landfall/appliance/command/ams"
 	"landfall/appliance/command/api"
 	"landfall/appliance/command/audit"
+	"landfall/appliance/command/backup"
 	"landfall/appliance/command/bmc"
+	"landfall/appliance/command/check"
 	"landfall/appliance/command/cluster"
 	"landfall/appliance/command/courier"
 	"landfall/appliance/command/events"
@@ -114,6 +116,8 @@ func newRoot() (*cobra.Command, *bool) {
 	group(root, api.New(), state.NewOverview(), cluster.New(), host.New(), infraenv.New(), image.New(), events.New(),
 		events.NewLogs(), manifest.New(), network.New(), operator.New(), registry.New(), site.New(), manual.New(),
 		renamed(cluster.NewFormerList(), "landfall cluster list"))
+	group(root, check.New())
+	group(root, backup.Commands()...)
 	group(root, trust.Commands(group)...)
 	group(root, settings.Commands(group)...)
 	machines := &cobra.Command{Use: "agent-tokens", Short: "Show, renew and revoke the tokens of machines"}

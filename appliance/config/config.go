@@ -11,6 +11,7 @@ import (
 
 	"landfall/appliance/access/people"
 	"landfall/appliance/audittrail"
+	"landfall/appliance/backup"
 	"landfall/appliance/engine/lifecycle"
 	"landfall/appliance/keyring"
 )
@@ -49,6 +50,7 @@ type Config struct {
 	LDAP          LDAP           `mapstructure:"ldap"`
 	Site          Site           `mapstructure:"site"`
 	Audit         Audit          `mapstructure:"audit"`
+	Backup        Backup         `mapstructure:"backup"`
 	Seal          Seal           `mapstructure:"seal"`
 	Log           Log            `mapstructure:"log"`
 	Profiling     Profiling      `mapstructure:"profiling"`
@@ -228,6 +230,19 @@ type Audit struct {
 	SyslogCAFile string `mapstructure:"syslog_ca_file" check:"file"`
 }
 
+// Backup configures the scheduled backups.
+type Backup struct {
+	Directory string        `mapstructure:"directory"`
+	Interval  time.Duration `mapstructure:"interval"`
+	Keep      int           `mapstructure:"keep"`
+	Recipient string        `mapstructure:"recipient"`
+}
+
+// Schedule returns the schedule of the backups.
+func (b Backup) Schedule() backup.Schedule {
+	return backup.Schedule{Dir: b.Directory, Interval: b.Interval, Keep: b.Keep, Recipient: b.Recipient}
+}
+
 // Log configures the log on standard error.
 type Log struct {
 	Format string `mapstructure:"format" oneof:"auto text json"`
@@ -281,10 +296,11 @@ func Default() Config {
 			FinalStatus:  "Active",
 			CallInterval: 200 * time.Millisecond,
 		},
-		Seal:  Seal{TPMDevice: keyring.DefaultTPMDevice},
-		Audit: Audit{Bytes: audittrail.DefaultBytes},
-		Site:  Site{DHCP: SiteDHCP{Lease: defaultLease}},
-		Log:   Log{Format: "auto", Level: "info"},
+		Seal:   Seal{TPMDevice: keyring.DefaultTPMDevice},
+		Audit:  Audit{Bytes: audittrail.DefaultBytes},
+		Site:   Site{DHCP: SiteDHCP{Lease: defaultLease}},
+		Backup: Backup{Interval: 24 * time.Hour, Keep: 30},
+		Log:    Log{Format: "auto", Level: "info"},
 	}
 }
 

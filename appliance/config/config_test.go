@@ -126,6 +126,8 @@ func sample(t *testing.T, s setting, directory string) string {
 		return "77m"
 	case bytesType:
 		return "77KiB"
+	case reflect.TypeFor[int]():
+		return "77"
 	case reflect.TypeFor[bool]():
 		return strconv.FormatBool(!reflect.ValueOf(Default()).FieldByIndex(s.index).Bool())
 	case reflect.TypeFor[[]OSImage]():

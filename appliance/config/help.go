@@ -201,6 +201,13 @@ var help = map[string]string{
 	"site.tftp.interfaces": "network interfaces on which the appliance serves boot loaders by TFTP for another DHCP " +
 		"server; the interfaces in site.dhcp are included; default: none",
 
+	"backup.directory": "existing directory for scheduled backups, possibly on a medium that is not always there; " +
+		"without it, there are none",
+	"backup.interval": "time between two scheduled backups",
+	"backup.keep":     "number of scheduled backups that stay; 0 for all",
+	"backup.recipient": "public key of age (age1...) that can open the scheduled backups; they then contain the " +
+		"data key",
+
 	"audit.bytes": "space for the audit trail, at least 1MiB; the oldest records are removed first",
 	"audit.syslog": "syslog server that receives each audit record: unix:///dev/log, udp://HOST:PORT, " +
 		"tcp://HOST:PORT or tls://HOST:PORT; default: none",

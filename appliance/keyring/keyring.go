@@ -17,6 +17,7 @@ package keyring
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -159,6 +160,20 @@ func (k *Keyring) Open(sealed bool) (*seal.Ring, error) {
 	return k.ring, nil
 }
 
+// Export returns the files data.key and seal.key with a copy of the data keys, which any machine
+// can open. Whoever has both files can read the data.
+func (k *Keyring) Export() (map[string][]byte, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	key := seal.NewKey(1).Secret
+	content, err := sealKeys(k.ring.Keys(), wrap{with: File, key: key})
+	if err != nil {
+		return nil, err
+	}
+	return map[string][]byte{FileName: content,
+		DefaultKeyFile: []byte(base64.StdEncoding.EncodeToString(key) + "\n")}, nil
+}
+
 // Ring returns the ring that Open returned.
 func (k *Keyring) Ring() *seal.Ring {
 	k.mu.Lock()
@@ -257,23 +272,29 @@ func (k *Keyring) write(keys []seal.Key) error {
 
 // store replaces data.key.
 func (k *Keyring) store(keys []seal.Key, w wrap) error {
-	text, err := json.Marshal(keys)
+	content, err := sealKeys(keys, w)
 	if err != nil {
 		return err
+	}
+	return replaceFile(k.path(), content)
+}
+
+// sealKeys returns the content of data.key.
+func sealKeys(keys []seal.Key, w wrap) ([]byte, error) {
+	text, err := json.Marshal(keys)
+	if err != nil {
+		return nil, err
 	}
 	ring, err := seal.NewRing(seal.Key{Number: keyEncryptionNo, Secret: w.key})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	sealed, err := ring.Seal(nil, text, []byte(keyringContext))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	content, err := json.MarshalIndent(file{fileVersion, w.with, w.parameters, sealed}, "", "  ")
-	if err != nil {
-		return err
-	}
-	return replaceFile(k.path(), append(content, '\n'))
+	return append(content, '\n'), err
 }
 
 // change seals the data keys with another method.
@@ -328,6 +349,18 @@ func (k *Keyring) Resume(ctx context.Context, data ...Sealed) error {
 		return nil
 	}
 	return k.complete(ctx, data)
+}
+
+// Completion returns a function that completes an interrupted rotation at the start. Its failure is
+// logged and does not stop the appliance, because the older key still works.
+func (k *Keyring) Completion(data ...Sealed) func(context.Context) error {
+	return func(ctx context.Context) error {
+		if err := k.Resume(ctx, data...); err != nil && ctx.Err() == nil {
+			k.options.Logger.Error("The rotation of the data key could not be completed; it continues at the next "+
+				"start.", "error", err)
+		}
+		return nil
+	}
 }
 
 func (k *Keyring) complete(ctx context.Context, data []Sealed) error {

@@ -85,9 +85,9 @@ func (db *DB) startCheckpoint() *checkpoint {
 // the active memtable of a transaction: see DB.begin.
 func (db *DB) checkpointImmutable() error {
 	now := db.memtables.Load()
-	err := db.updateFile(func(b *bolt.Tx) error {
+	err := db.updateFile(func(b *bolt.Tx, digests Digests) error {
 		for bucket := range now.immutable.lists {
-			if err := now.immutable.writeTo(b, Bucket(bucket)); err != nil {
+			if err := now.immutable.writeTo(b, Bucket(bucket), digests); err != nil {
 				return err
 			}
 		}
@@ -100,19 +100,23 @@ func (db *DB) checkpointImmutable() error {
 	return err
 }
 
-// writeTo writes the rows of a bucket to the bbolt file.
-func (m *memtable) writeTo(b *bolt.Tx, id Bucket) error {
+// writeTo writes the rows of a bucket to the bbolt file, and changes the digests accordingly.
+func (m *memtable) writeTo(b *bolt.Tx, id Bucket, digests Digests) error {
 	bucket := b.Bucket(BucketNames[id])
 	if id == Log {
 		bucket.FillPercent = 1 // rows of this bucket are only appended
 	}
 	for n := m.lists[id].first[0].Load(); n != nil; n = n.next[0].Load() {
+		v := n.newest.Load()
+		if v == nil {
+			continue
+		}
+		digests.remove(id, n.key, bucket.Get(n.key))
+		digests.Add(id, n.key, v.value)
 		var err error
-		switch v := n.newest.Load(); {
-		case v == nil:
-		case v.value == nil:
+		if v.value == nil {
 			err = bucket.Delete(n.key)
-		default:
+		} else {
 			err = bucket.Put(n.key, v.value)
 		}
 		if err != nil {
@@ -122,13 +126,14 @@ func (m *memtable) writeTo(b *bolt.Tx, id Bucket) error {
 	return nil
 }
 
-// updateFile commits a transaction to the bbolt file. It must not be called concurrently.
+// updateFile commits a transaction to the bbolt file. fn changes the digests with the rows. It must
+// not be called concurrently.
 //
 // After a failed sync, bbolt's newest meta page may exist only in the page cache, while the kernel
 // considers it written. bbolt would then reuse pages that the meta page on the disk still refers
 // to. So updateFile writes and syncs the unchanged meta pages before the first commit and after a
 // failed commit.
-func (db *DB) updateFile(fn func(*bolt.Tx) error) (err error) {
+func (db *DB) updateFile(fn func(*bolt.Tx, Digests) error) (err error) {
 	defer CatchCorruption(db.path, &err)
 	defer guardPage()
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
@@ -146,7 +151,16 @@ func (db *DB) updateFile(fn func(*bolt.Tx) error) (err error) {
 		}
 	}
 	db.unsynced = true
-	if err := db.disk.Update(db.file.DB, fn); err != nil {
+	if err := db.disk.Update(db.file.DB, func(b *bolt.Tx) error {
+		digests, err := loadDigests(b)
+		if err != nil {
+			return err
+		}
+		if err := fn(b, digests); err != nil {
+			return err
+		}
+		return putDigests(b, digests)
+	}); err != nil {
 		return err
 	}
 	db.unsynced = false
@@ -184,7 +198,9 @@ func (db *DB) startEpoch() error {
 	if _, err := rand.Read(epoch[:]); err != nil {
 		return err
 	}
-	err := db.updateFile(func(b *bolt.Tx) error { return b.Bucket(BucketNames[Meta]).Put(epochKey, epoch[:]) })
+	err := db.updateFile(func(b *bolt.Tx, _ Digests) error {
+		return b.Bucket(BucketNames[Meta]).Put(epochKey, epoch[:])
+	})
 	if err != nil {
 		return err
 	}

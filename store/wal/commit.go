@@ -224,6 +224,7 @@ func (db *DB) commit() {
 		close(g.written)
 		db.log.confirm()
 		db.committed.Store(g.tx.commit)
+		db.log.ack.note(g.tx.commit)
 		g.state.Committed()
 		close(g.done)
 	}

@@ -78,6 +78,7 @@ type DB struct {
 	logFull    bool          // that record filled the log's file: see prepareLog
 
 	running *checkpoint // checkpoint that was started last; nil after its result was handled
+	lost    []string    // acknowledged changes that recovery did not find
 	// unsynced reports that the state that bbolt considers the newest may not be on the disk.
 	unsynced bool
 
@@ -127,7 +128,7 @@ func Open(file File, options Options) (*DB, error) {
 
 func (db *DB) start(upgrade func(*bolt.Tx) error) error {
 	if upgrade != nil {
-		if err := db.updateFile(upgrade); err != nil {
+		if err := db.updateFile(func(b *bolt.Tx, _ Digests) error { return upgrade(b) }); err != nil {
 			return err
 		}
 	}

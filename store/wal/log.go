@@ -49,6 +49,7 @@ type log struct {
 	epoch   uint64
 	files   [2]logFile
 	current int // index of the file that is written
+	ack     *ackFile
 
 	firstCommit uint64 // first commit of that file
 	end         int64  // offset of its next record
@@ -77,6 +78,10 @@ func newLog(dir string, disk Disk, epoch, firstCommit uint64) (*log, error) {
 		}
 		l.files[i].File = file
 	}
+	var err error
+	if l.ack, err = createAckFile(dir, epoch); err != nil {
+		return nil, errors.Join(err, l.close())
+	}
 	if err := SyncDirs(dir); err != nil {
 		return nil, errors.Join(err, l.close())
 	}
@@ -89,6 +94,10 @@ func (l *log) close() error {
 		if file.File != nil {
 			errs = append(errs, file.Close())
 		}
+	}
+	if l.ack != nil {
+		_ = l.ack.Sync() // like note
+		errs = append(errs, l.ack.Close())
 	}
 	return errors.Join(errs...)
 }
@@ -192,35 +201,41 @@ type record struct {
 
 // readLog reads the complete records of a log file, in the order of the file. A missing file has no
 // records.
-func readLog(path string) (records []record, err error) {
+//
+// It also returns the heads of records that are incomplete or damaged.
+func readLog(path string) (records, broken []record, err error) {
 	file, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+		return nil, nil, nil
 	}
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
 	info, err := file.Stat()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	for at := int64(0); at < info.Size(); {
 		r, size, err := readRecord(file, at, info.Size())
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if size == 0 {
+			if r.path != "" {
+				broken = append(broken, r)
+			}
 			at += blockSize
 			continue
 		}
 		records = append(records, r)
 		at += roundUp(size)
 	}
-	return records, nil
+	return records, broken, nil
 }
 
-// readRecord reads the record at an offset. size is 0 if no complete record starts there.
+// readRecord reads the record at an offset. size is 0 if no complete record starts there. The head
+// of an incomplete record is returned as far as it can be read.
 func readRecord(file *os.File, at, end int64) (r record, size int, err error) {
 	var head [headerSize]byte
 	if at+headerSize > end {
@@ -229,8 +244,17 @@ func readRecord(file *os.File, at, end int64) (r record, size int, err error) {
 	if _, err := file.ReadAt(head[:], at); err != nil {
 		return r, 0, err
 	}
+	if binary.BigEndian.Uint32(head[:]) != magic {
+		return r, 0, nil
+	}
+	r = record{
+		path:        file.Name(),
+		epoch:       binary.BigEndian.Uint64(head[12:]),
+		firstCommit: binary.BigEndian.Uint64(head[20:]),
+		commit:      binary.BigEndian.Uint64(head[28:]),
+	}
 	size = headerSize + int(binary.BigEndian.Uint32(head[8:]))
-	if binary.BigEndian.Uint32(head[:]) != magic || size > recordLimit || at+int64(size) > end {
+	if size > recordLimit || at+int64(size) > end {
 		return r, 0, nil
 	}
 	text := make([]byte, size)
@@ -240,13 +264,8 @@ func readRecord(file *os.File, at, end int64) (r record, size int, err error) {
 	if crc32.Checksum(text[8:], crcTable) != binary.BigEndian.Uint32(text[4:]) {
 		return r, 0, nil
 	}
-	return record{
-		path:        file.Name(),
-		epoch:       binary.BigEndian.Uint64(text[12:]),
-		firstCommit: binary.BigEndian.Uint64(text[20:]),
-		commit:      binary.BigEndian.Uint64(text[28:]),
-		operations:  text[headerSize:],
-	}, size, nil
+	r.operations = text[headerSize:]
+	return r, size, nil
 }
 
 // appendOperation adds an operation to a record. A nil value deletes the row.

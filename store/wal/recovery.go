@@ -26,13 +26,14 @@ func (db *DB) recover() error {
 	if err != nil {
 		return err
 	}
-	var newer []record
+	var newer, broken []record
 	for _, name := range FileNames {
 		path := filepath.Join(db.dir, name)
-		records, err := readLog(path)
+		records, incomplete, err := readLog(path)
 		if err != nil {
 			return NewDirError(db.dir, path, err)
 		}
+		broken = append(broken, slices.DeleteFunc(incomplete, func(r record) bool { return r.epoch != epoch })...)
 		// If the log has records of this epoch, a record of another epoch is part of an older
 		// record that was partly overwritten.
 		own := slices.DeleteFunc(slices.Clone(records), func(r record) bool { return r.epoch != epoch })
@@ -49,9 +50,94 @@ func (db *DB) recover() error {
 		// The log belongs to this database, but starts after a commit that the bbolt file does not
 		// have.
 		return errors.Join(db.setAside(filepath.Join(db.dir, FileNames[0])),
-			db.setAside(filepath.Join(db.dir, FileNames[1])))
+			db.setAside(filepath.Join(db.dir, FileNames[1])), db.compareAcknowledged(epoch, nil))
 	}
-	return db.replay(newer)
+	if err := db.replay(newer); err != nil {
+		return err
+	}
+	return db.compareAcknowledged(epoch, broken)
+}
+
+// compareAcknowledged finds acknowledged commits that neither the bbolt file nor the log has. It
+// keeps a damaged log under another name, because the first update would overwrite it.
+func (db *DB) compareAcknowledged(epoch uint64, broken []record) error {
+	newest := db.committed.Load()
+	noted, ok, err := readAcknowledged(db.dir)
+	if err != nil {
+		return &DirError{Dir: db.dir, Err: err}
+	}
+	if ok && noted.commit > newest {
+		db.lost = append(db.lost, fmt.Sprintf("the changes of %d transactions, which were acknowledged, are missing: "+
+			"the database ends with transaction %d, and transaction %d was acknowledged", noted.commit-newest, newest,
+			noted.commit))
+	}
+	interrupted := slices.ContainsFunc(broken, func(r record) bool { return r.commit == newest+1 })
+	switch {
+	case len(db.lost) > 0:
+		return db.keepLog()
+	case interrupted && ok && noted.epoch == epoch && noted.boot != 0 && noted.boot == bootHash():
+		db.logger.Info("The last record of the write-ahead log is incomplete. Its transaction was never acknowledged.",
+			"path", db.dir, "transaction", newest+1)
+	case interrupted:
+		db.logger.Warn("The last record of the write-ahead log is incomplete or damaged, and its transaction is lost. "+
+			"The machine stopped while the record was written, or the disk damaged it later.",
+			"path", db.dir, "transaction", newest+1)
+		return db.keepLog()
+	}
+	return nil
+}
+
+// keepLog copies the files of the log under other names.
+func (db *DB) keepLog() error {
+	suffix := ".damaged-" + db.clock.Now().UTC().Format("20060102T150405Z")
+	for _, name := range FileNames {
+		path := filepath.Join(db.dir, name)
+		content, err := os.ReadFile(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err == nil {
+			err = os.WriteFile(path+suffix, content, 0o600)
+		}
+		if err != nil {
+			return NewDirError(db.dir, path+suffix, err)
+		}
+	}
+	return nil
+}
+
+// Lost describes acknowledged changes that recovery did not find.
+func (db *DB) Lost() []string { return db.lost }
+
+// CheckLog reads the log of a closed database. row gets each row of the records; a nil value means
+// that the row was deleted. It returns what is damaged, as sentences.
+func CheckLog(dir string, row func(bucket Bucket, key, value []byte)) (problems []string, err error) {
+	newest := uint64(0)
+	for _, name := range FileNames {
+		records, broken, err := readLog(filepath.Join(dir, name))
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range records {
+			newest = max(newest, r.commit)
+		}
+		for _, r := range broken {
+			if r.commit == newest+1 {
+				problems = append(problems,
+					fmt.Sprintf("the record of transaction %d is incomplete or damaged", r.commit))
+			}
+		}
+		for _, r := range records {
+			for rest := r.operations; len(rest) > 0; {
+				var o operation
+				if o, rest, err = parseOperation(rest); err != nil {
+					break // the checksum fits, so an older program wrote it
+				}
+				row(o.bucket, o.key, o.value)
+			}
+		}
+	}
+	return problems, nil
 }
 
 // parseNumber parses a number of the Meta bucket. It returns 0 if the number was never written.
@@ -62,14 +148,18 @@ func parseNumber(value []byte) uint64 {
 	return binary.BigEndian.Uint64(value)
 }
 
-// replay reads records into the active memtable. The records must continue the committed state
-// without a gap. An interrupted write affects only the last record, so a gap means that the log is
-// damaged.
+// replay reads records into the active memtable. An interrupted write affects only the last record,
+// so a gap means that the log is damaged. The later records are read nevertheless: each contains
+// complete rows.
 func (db *DB) replay(records []record) error {
 	active := db.memtables.Load().active
 	for _, r := range records {
-		if next := db.committed.Load() + 1; r.commit != next {
-			return &CorruptError{Path: r.path, Err: fmt.Errorf("record %d is damaged, but later records exist", next)}
+		switch next := db.committed.Load() + 1; {
+		case r.commit < next:
+			continue
+		case r.commit > next:
+			db.lost = append(db.lost, fmt.Sprintf("the changes of the transactions %d to %d are missing: their "+
+				"records in %s are damaged, and later records are whole", next, r.commit-1, r.path))
 		}
 		for rest := r.operations; len(rest) > 0; {
 			var o operation

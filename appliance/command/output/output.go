@@ -104,6 +104,9 @@ func (f *Format) Type() string { return "format" }
 // Wide reports whether all columns are wanted.
 func (f *Format) Wide() bool { return f.name == wide }
 
+// Names reports whether only names are wanted.
+func (f *Format) Names() bool { return f.name == names }
+
 // Tabular reports whether the output is for people.
 func (f *Format) Tabular() bool { return f.name == "" || f.name == table || f.name == wide }
 

@@ -1,0 +1,294 @@
+// Package backup writes backups of a running appliance and restores them.
+//
+// A backup is a consistent state of one revision. It consists of entries: the rows of the store in
+// pieces, the contents of files, the keys and the other small files of the data directory. Rows and
+// contents are sealed with the data key, as in the data directory, so that pieces of unchanged rows
+// are equal in each backup. The last entry is the manifest with the SHA-256 of all others; without
+// it, a backup is incomplete and is refused.
+//
+// A stream is a tar archive of the entries. A directory keeps each content once, under its SHA-256,
+// for any number of backups.
+//
+// Design: docs/design.md#backups.
+package backup
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"landfall/store"
+)
+
+const (
+	// formatVersion is the version of the format of backups.
+	formatVersion = 1
+	// manifestName is the last entry of a stream.
+	manifestName = "manifest.json"
+	rowsDir      = "rows/"
+)
+
+// Manifest describes a backup.
+type Manifest struct {
+	Version  int       `json:"version"` // of the format
+	Program  string    `json:"program"` // version of the program that wrote the backup
+	Time     time.Time `json:"time"`
+	Revision uint64    `json:"revision"`
+	// SealedWith is the method that seals the data keys in the data directory.
+	SealedWith string `json:"sealed_with"`
+	// Key reports that the backup contains what opens its data keys on any machine.
+	Key     bool    `json:"key"`
+	Entries []Entry `json:"entries"`
+}
+
+// Entry is a file of a backup.
+type Entry struct {
+	Name   string `json:"name"`
+	Size   int64  `json:"size"`
+	SHA256 string `json:"sha256"`
+}
+
+// Bytes returns the size of all entries.
+func (m *Manifest) Bytes() (size int64) {
+	for _, entry := range m.Entries {
+		size += entry.Size
+	}
+	return size
+}
+
+// Source is what is backed up.
+type Source struct {
+	DB      *store.DB
+	Dir     string // the data directory
+	Program string // version of the program
+	Now     func() time.Time
+	// SealedWith is the method that seals the data keys.
+	SealedWith string
+	// ExportKeys returns the files data.key and seal.key, with which the data keys are opened on
+	// any machine.
+	ExportKeys func() (map[string][]byte, error)
+}
+
+// Names of files of the data directory that are part of a backup. seal.key is not among them.
+var (
+	files       = []string{"data.key", "site.key", "ca.crt", "ca.key"}
+	directories = []string{"audit", "os-images"}
+)
+
+// smallFile is the largest file of a directory that is part of a backup, in bytes. Live ISOs are
+// larger; they can be imported again.
+const smallFile = 64 << 20
+
+// writer writes the entries of a stream.
+type writer struct {
+	tar      *tar.Writer
+	manifest Manifest
+}
+
+func (w *writer) add(name string, size int64, content io.Reader) error {
+	if err := w.tar.WriteHeader(&tar.Header{Name: name, Size: size, Mode: 0o600, ModTime: w.manifest.Time,
+		Format: tar.FormatPAX}); err != nil {
+		return err
+	}
+	hash := sha256.New()
+	n, err := io.Copy(io.MultiWriter(w.tar, hash), io.LimitReader(content, size))
+	if err == nil && n < size {
+		err = io.ErrUnexpectedEOF
+	}
+	if err != nil {
+		return fmt.Errorf("back up %s: %w", name, err)
+	}
+	w.manifest.Entries = append(w.manifest.Entries, Entry{name, size, hex.EncodeToString(hash.Sum(nil))})
+	return nil
+}
+
+// Write writes a backup as a stream. withKey includes what opens the data keys on any machine, so
+// that the stream must be kept like the keys themselves.
+func (s *Source) Write(ctx context.Context, to io.Writer, withKey bool) (err error) {
+	snapshot, err := s.DB.Snapshot()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, snapshot.Close()) }()
+	w := &writer{tar: tar.NewWriter(to), manifest: Manifest{Version: formatVersion, Program: s.Program,
+		Time: s.Now().UTC(), Revision: snapshot.Revision(), SealedWith: s.SealedWith, Key: withKey}}
+	if err := w.rows(ctx, snapshot); err != nil {
+		return err
+	}
+	if err := snapshot.Contents(ctx, w.add); err != nil {
+		return err
+	}
+	if err := s.files(w, withKey); err != nil {
+		return err
+	}
+	text, err := json.Marshal(w.manifest)
+	if err != nil {
+		return err
+	}
+	if err := w.tar.WriteHeader(&tar.Header{Name: manifestName, Size: int64(len(text)), Mode: 0o600,
+		ModTime: w.manifest.Time, Format: tar.FormatPAX}); err != nil {
+		return err
+	}
+	_, err = w.tar.Write(text)
+	return errors.Join(err, w.tar.Close())
+}
+
+const (
+	// smallPiece and largePiece limit the sizes of pieces of rows, in bytes.
+	smallPiece, largePiece = 128 << 10, 1 << 20
+	// pieceRows is the mean number of rows between two possible ends of pieces.
+	pieceRows = 64
+)
+
+// rows writes the rows in pieces. A piece ends after a row that is selected by the hash of its key,
+// so that a changed row changes only its own piece.
+func (w *writer) rows(ctx context.Context, snapshot *store.Snapshot) error {
+	var piece []byte
+	number := 0
+	flush := func() error {
+		number++
+		err := w.add(fmt.Sprintf("%s%06d", rowsDir, number), int64(len(piece)), bytes.NewReader(piece))
+		piece = piece[:0]
+		return err
+	}
+	err := snapshot.Rows(ctx, func(row store.StoredRow) error {
+		piece = store.AppendRow(piece, row)
+		hash := fnv.New32a()
+		hash.Write(row.Key) // never fails
+		if len(piece) < largePiece && (len(piece) < smallPiece || hash.Sum32()%pieceRows != 0) {
+			return nil
+		}
+		return flush()
+	})
+	if err != nil || len(piece) == 0 {
+		return err
+	}
+	return flush()
+}
+
+// files writes the other files of the data directory.
+func (s *Source) files(w *writer, withKey bool) error {
+	keys := map[string][]byte{}
+	if withKey {
+		var err error
+		if keys, err = s.ExportKeys(); err != nil {
+			return fmt.Errorf("export the data keys: %w", err)
+		}
+		for name, content := range keys {
+			if err := w.add(name, int64(len(content)), bytes.NewReader(content)); err != nil {
+				return err
+			}
+		}
+	}
+	names := slices.DeleteFunc(slices.Clone(files), func(name string) bool { return keys[name] != nil })
+	for _, dir := range directories {
+		entries, err := os.ReadDir(filepath.Join(s.Dir, dir))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		for _, entry := range entries {
+			if info, err := entry.Info(); err == nil && info.Mode().IsRegular() && info.Size() <= smallFile &&
+				!strings.HasSuffix(entry.Name(), ".part") {
+				names = append(names, path.Join(dir, entry.Name()))
+			}
+		}
+	}
+	for _, name := range names {
+		if err := s.file(w, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Source) file(w *writer, name string) error {
+	file, err := os.Open(filepath.Join(s.Dir, filepath.FromSlash(name)))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	info, err := file.Stat()
+	if err == nil {
+		err = w.add(name, info.Size(), file)
+	}
+	return errors.Join(err, file.Close())
+}
+
+// IncompleteError reports that a backup is not complete or damaged.
+type IncompleteError struct{ Reason string }
+
+// Error implements error.
+func (e *IncompleteError) Error() string {
+	return "the backup can't be used: " + e.Reason + "; use another backup"
+}
+
+// Read reads a stream. entry gets each entry; it may be nil. Read returns the manifest if the
+// stream is complete and undamaged.
+func Read(from io.Reader, entry func(name string, size int64, content io.Reader) error) (*Manifest, error) {
+	archive := tar.NewReader(from)
+	var read []Entry
+	for {
+		header, err := archive.Next()
+		if errors.Is(err, io.EOF) {
+			return nil, &IncompleteError{"it ends without its manifest, so its writing was interrupted"}
+		}
+		if err != nil {
+			return nil, &IncompleteError{fmt.Sprintf("it is damaged or not a backup (%v)", err)}
+		}
+		if header.Name == manifestName {
+			return readManifest(archive, read)
+		}
+		if !fs.ValidPath(header.Name) {
+			return nil, &IncompleteError{fmt.Sprintf("the name %q is not valid", header.Name)}
+		}
+		hash := sha256.New()
+		content := io.TeeReader(archive, hash)
+		if entry != nil {
+			if err := entry(header.Name, header.Size, content); err != nil {
+				return nil, err
+			}
+		}
+		if _, err := io.Copy(io.Discard, content); err != nil {
+			return nil, &IncompleteError{fmt.Sprintf("%s can't be read (%v)", header.Name, err)}
+		}
+		read = append(read, Entry{header.Name, header.Size, hex.EncodeToString(hash.Sum(nil))})
+	}
+}
+
+func readManifest(from io.Reader, read []Entry) (*Manifest, error) {
+	m := new(Manifest)
+	if err := json.NewDecoder(from).Decode(m); err != nil {
+		return nil, &IncompleteError{fmt.Sprintf("its manifest can't be read (%v)", err)}
+	}
+	if err := m.check(); err != nil {
+		return nil, err
+	}
+	if !slices.Equal(m.Entries, read) {
+		return nil, &IncompleteError{"its content differs from its manifest, so it is damaged"}
+	}
+	return m, nil
+}
+
+func (m *Manifest) check() error {
+	if m.Version > formatVersion {
+		return &IncompleteError{fmt.Sprintf("a newer Landfall (%s) wrote it, with format %d; this program reads %d",
+			m.Program, m.Version, formatVersion)}
+	}
+	return nil
+}

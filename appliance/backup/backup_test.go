@@ -1,0 +1,324 @@
+package backup_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"filippo.io/age"
+	"github.com/stretchr/testify/require"
+
+	"landfall/appliance/backup"
+	"landfall/appliance/keyring"
+	"landfall/store"
+)
+
+var kills = flag.Int("kills", 30, "number of random kills during backups and restores")
+
+type item struct {
+	Name string `json:"name"`
+}
+
+var (
+	items    = store.NewBucket[item]("items", 1)
+	contents = store.NewFiles("contents")
+	index    = store.NewIndex("items-by-name")
+	now      = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+)
+
+const rows = 3000
+
+// source is an open data directory with rows and a large content.
+type source struct {
+	backup.Source
+	dir     string
+	content string
+}
+
+func newSource(t testing.TB) *source {
+	t.Helper()
+	s := &source{dir: filepath.Join(t.TempDir(), "data"), content: strings.Repeat("content ", 40_000)}
+	require.NoError(t, os.Mkdir(s.dir, 0o700))
+	keys := keyring.New(s.dir, keyring.Options{})
+	db, err := store.Open(t.Context(), s.dir, store.Options{Keys: keys.Open, NoSync: true})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, db.Close()) })
+	at := now
+	s.Source = backup.Source{DB: db, Dir: s.dir, Program: "test", SealedWith: string(keys.With()),
+		ExportKeys: keys.Export, Now: func() time.Time { at = at.Add(time.Second); return at }}
+	for n := 0; n < rows; n += 100 {
+		require.NoError(t, db.Update(t.Context(), func(tx *store.Tx) error {
+			for i := n; i < n+100; i++ {
+				key := fmt.Sprintf("%05d", i)
+				if err := errors.Join(items.Put(tx, key, &item{strings.Repeat(key, 60)}),
+					index.Add(tx, key)); err != nil {
+					return err
+				}
+			}
+			return nil
+		}))
+	}
+	staged, err := db.Stage(t.Context(), strings.NewReader(s.content))
+	require.NoError(t, err)
+	require.NoError(t, db.Update(t.Context(), func(tx *store.Tx) error { return contents.Put(tx, "big", staged, now) }))
+	require.NoError(t, os.WriteFile(filepath.Join(s.dir, "site.key"), []byte("site key"), 0o600))
+	return s
+}
+
+func (s *source) stream(t testing.TB, withKey bool) []byte {
+	t.Helper()
+	var stream bytes.Buffer
+	require.NoError(t, s.Write(t.Context(), &stream, withKey))
+	return stream.Bytes()
+}
+
+func target(dir string) *backup.Target {
+	return &backup.Target{Dir: dir, Now: func() time.Time { return now }}
+}
+
+// requireWhole requires that a restored directory has everything.
+func requireWhole(t *testing.T, dir, content string) {
+	t.Helper()
+	db, err := store.Open(t.Context(), dir, store.Options{Keys: keyring.New(dir, keyring.Options{}).Open, NoSync: true})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, db.Close()) }()
+	require.NoError(t, db.View(func(tx *store.Tx) error {
+		found := 0
+		require.NoError(t, items.Each(tx, "", func(key string, i *item) error {
+			require.Equal(t, strings.Repeat(key, 60), i.Name)
+			require.True(t, index.Exists(tx, key))
+			found++
+			return nil
+		}))
+		require.Equal(t, rows, found)
+		return nil
+	}))
+	file, _, err := contents.Open(db, "big")
+	require.NoError(t, err)
+	text, err := io.ReadAll(file)
+	require.NoError(t, err)
+	require.Equal(t, content, string(text))
+	require.NoError(t, file.Close())
+	require.Empty(t, db.Damage())
+	report, err := db.Check(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, report.Problems)
+	text, err = os.ReadFile(filepath.Join(dir, "site.key"))
+	require.NoError(t, err)
+	require.Equal(t, "site key", string(text))
+}
+
+func TestBackup_restoredDirectoryHasEverything(t *testing.T) {
+	s := newSource(t)
+	dir := filepath.Join(t.TempDir(), "restored")
+	manifest, err := target(dir).Restore(t.Context(), bytes.NewReader(s.stream(t, true)))
+	require.NoError(t, err)
+	require.Equal(t, s.DB.Revision(), manifest.Revision)
+	requireWhole(t, dir, s.content)
+	require.NoDirExists(t, dir+".restoring")
+	var held []backup.Marker
+	hold := func(m backup.Marker) error { held = append(held, m); return nil }
+	require.NoError(t, backup.AfterRestore(dir, hold))
+	require.NoError(t, backup.AfterRestore(dir, hold), "the second start holds nothing")
+	require.Len(t, held, 1)
+	require.Equal(t, manifest.Time, held[0].Backup)
+}
+
+func TestBackup_withoutKeyNeedsTheKeyOfTheSite(t *testing.T) {
+	s := newSource(t)
+	dir := filepath.Join(t.TempDir(), "restored")
+	_, err := target(dir).Restore(t.Context(), bytes.NewReader(s.stream(t, false)))
+	require.NoError(t, err)
+	require.NoFileExists(t, filepath.Join(dir, keyring.DefaultKeyFile))
+	_, err = store.Open(t.Context(), dir, store.Options{Keys: keyring.New(dir, keyring.Options{}).Open})
+	require.ErrorContains(t, err, "seal.key")
+	key, err := os.ReadFile(filepath.Join(s.dir, keyring.DefaultKeyFile))
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, keyring.DefaultKeyFile), key, 0o600))
+	requireWhole(t, dir, s.content)
+}
+
+func TestRestore_neverOverwrites(t *testing.T) {
+	s, dir := newSource(t), t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "mine"), nil, 0o600))
+	_, err := target(dir).Restore(t.Context(), bytes.NewReader(s.stream(t, true)))
+	require.ErrorAs(t, err, new(*backup.NotEmptyError))
+	require.FileExists(t, filepath.Join(dir, "mine"))
+}
+
+func TestRestore_damagedBackupIsRefused(t *testing.T) {
+	stream := newSource(t).stream(t, true)
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 40 {
+		damaged := bytes.Clone(stream)
+		if random.IntN(2) == 0 {
+			damaged = damaged[:random.IntN(len(damaged)-2048)]
+		} else {
+			at := 512 + random.IntN(len(damaged)-3*1024)
+			damaged[at] ^= 1 << random.IntN(8)
+		}
+		dir := filepath.Join(t.TempDir(), "restored")
+		if _, err := target(dir).Restore(t.Context(), bytes.NewReader(damaged)); err == nil {
+			continue // the bit was in the padding or in a time of the archive
+		}
+		require.NoDirExists(t, dir)
+		require.NoDirExists(t, dir+".restoring")
+	}
+}
+
+func TestRepository_secondBackupIsSmall(t *testing.T) {
+	s := newSource(t)
+	repository := &backup.Repository{Dir: filepath.Join(t.TempDir(), "backups")}
+	first, err := repository.Receive(bytes.NewReader(s.stream(t, true)))
+	require.NoError(t, err)
+	require.NoError(t, s.DB.Update(t.Context(), func(tx *store.Tx) error { return items.Put(tx, "zz", &item{"new"}) }))
+	require.NoError(t, s.DB.Update(t.Context(), func(tx *store.Tx) error { return items.Delete(tx, "zz") }))
+	second, err := repository.Receive(bytes.NewReader(s.stream(t, true)))
+	require.NoError(t, err)
+	require.Less(t, second.Added, first.Added/2)
+	removed, err := repository.Prune(1)
+	require.NoError(t, err)
+	require.Equal(t, 1, removed)
+	names, err := repository.Names()
+	require.NoError(t, err)
+	require.Equal(t, []string{second.Name}, names)
+	requireRestorable(t, repository, names[0], s.content)
+}
+
+func requireRestorable(t *testing.T, repository *backup.Repository, name, content string, identities ...age.Identity) {
+	t.Helper()
+	var stream bytes.Buffer
+	require.NoError(t, repository.Stream(name, &stream, identities...))
+	dir := filepath.Join(t.TempDir(), "restored")
+	_, err := target(dir).Restore(t.Context(), &stream)
+	require.NoError(t, err)
+	requireWhole(t, dir, content)
+}
+
+func TestRepository_encryptedForARecipient(t *testing.T) {
+	s := newSource(t)
+	identity, err := age.GenerateX25519Identity()
+	require.NoError(t, err)
+	repository := &backup.Repository{Dir: t.TempDir(), Recipients: []age.Recipient{identity.Recipient()}}
+	received, err := repository.Receive(bytes.NewReader(s.stream(t, true)))
+	require.NoError(t, err)
+	require.ErrorIs(t, repository.Stream(received.Name, io.Discard), backup.ErrEncrypted)
+	requireRestorable(t, repository, received.Name, s.content, identity)
+}
+
+func TestWriteFile_passphrase(t *testing.T) {
+	s := newSource(t)
+	recipient, err := age.NewScryptRecipient("correct horse")
+	require.NoError(t, err)
+	recipient.SetWorkFactor(10)
+	path := filepath.Join(t.TempDir(), "backup.age")
+	_, err = backup.WriteFile(path, bytes.NewReader(s.stream(t, true)), recipient)
+	require.NoError(t, err)
+	file, err := os.Open(path)
+	require.NoError(t, err)
+	defer file.Close()
+	identity, err := age.NewScryptIdentity("correct horse")
+	require.NoError(t, err)
+	stream, err := backup.Decrypt(file, identity)
+	require.NoError(t, err)
+	dir := filepath.Join(t.TempDir(), "restored")
+	_, err = target(dir).Restore(t.Context(), stream)
+	require.NoError(t, err)
+	requireWhole(t, dir, s.content)
+}
+
+func TestWriteFile_failureKeepsTheFormerBackup(t *testing.T) {
+	s := newSource(t)
+	path := filepath.Join(t.TempDir(), "backup.tar")
+	_, err := backup.WriteFile(path, bytes.NewReader(s.stream(t, true)))
+	require.NoError(t, err)
+	before, err := os.ReadFile(path)
+	require.NoError(t, err)
+	stream := s.stream(t, true)
+	_, err = backup.WriteFile(path, bytes.NewReader(stream[:len(stream)/2]))
+	require.ErrorAs(t, err, new(*backup.IncompleteError))
+	after, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.True(t, bytes.Equal(before, after))
+	entries, err := os.ReadDir(filepath.Dir(path))
+	require.NoError(t, err)
+	require.Len(t, entries, 1)
+}
+
+// childEnv names the work of a child process that is killed: its kind, the stream, the directory.
+const childEnv = "LANDFALL_TEST_BACKUP"
+
+func TestMain(m *testing.M) {
+	if work := os.Getenv(childEnv); work != "" {
+		if err := child(strings.Split(work, "|")); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+func child(work []string) error {
+	stream, err := os.Open(work[1])
+	if err != nil {
+		return err
+	}
+	if work[0] == "restore" {
+		_, err = target(work[2]).Restore(context.Background(), stream)
+		return err
+	}
+	_, err = (&backup.Repository{Dir: work[2]}).Receive(stream)
+	return err
+}
+
+// TestBackup_killsLeaveNothingHalfDone kills processes at random moments of backups into a
+// directory and of restores. Each backup that is listed can be restored, and a restored directory
+// is complete or does not exist.
+func TestBackup_killsLeaveNothingHalfDone(t *testing.T) {
+	s := newSource(t)
+	dir := t.TempDir()
+	repository := &backup.Repository{Dir: filepath.Join(dir, "repository")}
+	listed, restored, killed := 0, 0, 0
+	for n := range *kills {
+		path := filepath.Join(dir, "stream")
+		require.NoError(t, os.WriteFile(path, s.stream(t, true), 0o600))
+		kind, to := "receive", repository.Dir
+		if n%2 == 1 {
+			kind, to = "restore", filepath.Join(dir, "restored")
+		}
+		process := exec.Command(os.Args[0])
+		process.Env = append(os.Environ(), childEnv+"="+kind+"|"+path+"|"+to)
+		require.NoError(t, process.Start())
+		timer := time.AfterFunc(time.Duration(rand.IntN(250))*time.Millisecond, func() { _ = process.Process.Kill() })
+		if err := process.Wait(); err != nil {
+			killed++
+		}
+		timer.Stop()
+		if kind == "restore" {
+			if _, err := os.Stat(to); err == nil {
+				restored++
+				requireWhole(t, to, s.content)
+				require.NoError(t, os.RemoveAll(to))
+			}
+			continue
+		}
+		names, err := repository.Names()
+		require.NoError(t, err)
+		if len(names) > listed {
+			listed = len(names)
+			requireRestorable(t, repository, names[len(names)-1], s.content)
+		}
+	}
+	t.Logf("%d of %d processes were killed; %d backups and %d restores were complete", killed, *kills, listed, restored)
+}

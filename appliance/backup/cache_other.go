@@ -1,0 +1,8 @@
+//go:build !linux
+
+package backup
+
+import "os"
+
+// dropCache does nothing on this system.
+func dropCache(*os.File) {}

@@ -1,0 +1,128 @@
+package backup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-openapi/swag/conv"
+
+	"landfall/appliance/ams/outbox"
+	"landfall/appliance/engine/lifecycle"
+	"landfall/appliance/engine/record"
+	"landfall/appliance/keyring"
+	"landfall/store"
+)
+
+// Content says what a backup contains, what may be different in reality, and what waits for a
+// person after a restore.
+type Content struct {
+	Time     time.Time `json:"time"`
+	Revision uint64    `json:"revision"`
+	Program  string    `json:"program"`
+	// Unreadable says why the content is not known; "" if it is.
+	Unreadable    string         `json:"unreadable,omitempty"`
+	Clusters      []Cluster      `json:"clusters"`
+	Hosts         map[string]int `json:"hosts"`         // numbers by status
+	Subscriptions int            `json:"subscriptions"` // of clusters in AMS
+	Newer         []string       `json:"newer"`         // what may be newer in reality
+	Held          []string       `json:"held"`          // what waits for a person
+}
+
+// Cluster is a cluster in a backup.
+type Cluster struct {
+	ID     string `json:"id"`
+	Name   string `json:"name"`
+	Status string `json:"status"`
+}
+
+// Describe reads the content of a restored directory. It needs what opens the data keys: a key in
+// the backup, or that of the environment; see keyring.FromEnvironment.
+func Describe(ctx context.Context, m *Manifest, dir string) (*Content, error) {
+	c := &Content{Time: m.Time, Revision: m.Revision, Program: m.Program, Clusters: []Cluster{},
+		Hosts: map[string]int{}, Newer: []string{}, Held: []string{}}
+	db, err := store.Open(ctx, dir, store.Options{Keys: keyring.New(dir, keyring.FromEnvironment()).Open})
+	if known, ok := errors.AsType[*keyring.Error](err); ok {
+		c.Unreadable = strings.ReplaceAll(known.Error(), dir, filepath.Base(strings.TrimSuffix(dir, temporarySuffix)))
+		return c, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open the restored database: %w", err)
+	}
+	err = db.View(func(tx *store.Tx) error {
+		return errors.Join(
+			record.Clusters.Each(tx, "", c.cluster),
+			record.Hosts.Each(tx, "", func(_ string, h *record.Host) error {
+				c.Hosts[conv.Value(h.API.Status)]++
+				return nil
+			}),
+			outbox.RecordedRows.Each(tx, "", func(_ string, recorded *outbox.Recorded) error {
+				if recorded.Closed == "" {
+					c.Subscriptions++
+				}
+				return nil
+			}))
+	})
+	if damage := db.Damage(); err == nil && len(damage) > 0 {
+		err = fmt.Errorf("%d rows of the backup are damaged, the first: %s", len(damage), damage[0].Key)
+	}
+	if err = errors.Join(err, db.Close()); err != nil {
+		return nil, err
+	}
+	if c.Subscriptions > 0 {
+		c.Held = append(c.Held, fmt.Sprintf("AMS: %d subscriptions are compared with AMS first. What is missing "+
+			"there or differs waits for a person (landfall ams status).", c.Subscriptions))
+	}
+	return c, nil
+}
+
+func (c *Content) cluster(id string, row *record.Cluster) error {
+	status := conv.Value(row.API.Status)
+	c.Clusters = append(c.Clusters, Cluster{id, row.API.Name, status})
+	switch status {
+	case lifecycle.ClusterPreparing, lifecycle.ClusterInstalling, lifecycle.ClusterFinalizing,
+		lifecycle.ClusterPendingUserAction:
+		c.Newer = append(c.Newer, fmt.Sprintf("Cluster %s was %s. In reality its installation may have ended since "+
+			"then.", row.API.Name, status))
+	}
+	return nil
+}
+
+// Write writes the content for a person.
+func (c *Content) Write(out io.Writer) error {
+	var text strings.Builder
+	fmt.Fprintf(&text, "The backup has the state of %s (revision %d, written by Landfall %s).\n",
+		c.Time.Format(time.RFC3339), c.Revision, c.Program)
+	fmt.Fprintln(&text, "Everything that was created, changed or deleted after that time is missing from it.")
+	if c.Unreadable != "" {
+		fmt.Fprintf(&text, "It is complete, but its content can't be shown without the key of its seal. %s\n",
+			c.Unreadable)
+		_, err := io.WriteString(out, text.String())
+		return err
+	}
+	fmt.Fprintf(&text, "It contains %d clusters and %d hosts.\n", len(c.Clusters), total(c.Hosts))
+	const shown = 20
+	for _, cluster := range c.Clusters[:min(len(c.Clusters), shown)] {
+		fmt.Fprintf(&text, "  cluster %s: %s\n", cluster.Name, cluster.Status)
+	}
+	if len(c.Clusters) > shown {
+		fmt.Fprintf(&text, "  and %d more\n", len(c.Clusters)-shown)
+	}
+	for _, each := range slices.Concat(c.Newer, c.Held) {
+		fmt.Fprintf(&text, "%s\n", each)
+	}
+	_, err := io.WriteString(out, text.String())
+	return err
+}
+
+func total(counts map[string]int) (sum int) {
+	for _, count := range counts {
+		sum += count
+	}
+	return sum
+}

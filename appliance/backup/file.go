@@ -1,0 +1,96 @@
+package backup
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"filippo.io/age"
+
+	"landfall/appliance/durable"
+)
+
+// encryptedPrefix is the beginning of a file that age encrypted.
+const encryptedPrefix = "age-encryption.org/"
+
+// WriteFile writes the backup in a stream to a file, and reads it back. After an error, or a crash,
+// the file has its former content.
+func WriteFile(path string, stream io.Reader, recipients ...age.Recipient) (_ *Manifest, err error) {
+	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if rest := os.Remove(file.Name()); rest != nil && !errors.Is(rest, fs.ErrNotExist) {
+			err = errors.Join(err, rest)
+		}
+	}()
+	hash := sha256.New()
+	manifest, err := WriteTo(io.MultiWriter(file, hash), stream, recipients...)
+	if err == nil {
+		err = file.Sync()
+	}
+	if err == nil {
+		err = readBack(file, hash.Sum(nil))
+	}
+	if err = errors.Join(err, file.Close()); err != nil {
+		return nil, err
+	}
+	if err := os.Rename(file.Name(), path); err != nil {
+		return nil, err
+	}
+	return manifest, durable.SyncDir(filepath.Dir(path))
+}
+
+// WriteTo copies the backup in a stream and checks it on the way.
+func WriteTo(to io.Writer, stream io.Reader, recipients ...age.Recipient) (*Manifest, error) {
+	var encrypted io.WriteCloser
+	if len(recipients) > 0 {
+		var err error
+		if encrypted, err = age.Encrypt(to, recipients...); err != nil {
+			return nil, fmt.Errorf("encrypt the backup: %w", err)
+		}
+		to = encrypted
+	}
+	copied := io.TeeReader(stream, to)
+	manifest, err := Read(copied, nil)
+	if err == nil {
+		_, err = io.Copy(io.Discard, copied) // the end of the archive
+	}
+	if encrypted != nil {
+		err = errors.Join(err, encrypted.Close())
+	}
+	if err != nil {
+		return nil, err
+	}
+	return manifest, nil
+}
+
+// ErrEncrypted reports that a backup is encrypted and no identity was given.
+var ErrEncrypted = errors.New("the backup is encrypted; give the passphrase or the identity that opens it")
+
+// Decrypt returns the clear content of a file that may be encrypted.
+func Decrypt(from io.Reader, identities ...age.Identity) (io.Reader, error) {
+	buffered := bufio.NewReaderSize(from, 64<<10)
+	beginning, err := buffered.Peek(len(encryptedPrefix))
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	if !bytes.Equal(beginning, []byte(encryptedPrefix)) {
+		return buffered, nil
+	}
+	if len(identities) == 0 {
+		return nil, ErrEncrypted
+	}
+	clear, err := age.Decrypt(buffered, identities...)
+	if err != nil {
+		return nil, fmt.Errorf("the backup can't be decrypted: %w", err)
+	}
+	return clear, nil
+}

@@ -1,0 +1,264 @@
+package backup
+
+import (
+	"archive/tar"
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"filippo.io/age"
+
+	"landfall/appliance/durable"
+)
+
+// Repository is a directory with backups. Each content is stored once.
+//
+//	objects/<first two digits>/<sha256>   contents, encrypted if there are recipients
+//	backups/<time>.json                   the manifest of a backup, encrypted likewise
+//	backups/<time>.objects                the names of its objects, one a line
+//
+// A backup exists when its manifest exists, which is written last.
+type Repository struct {
+	Dir        string
+	Recipients []age.Recipient // who can read the backups; none: they are not encrypted
+}
+
+const timeFormat = "20060102T150405.000Z"
+
+// Received says what a backup has added to a repository.
+type Received struct {
+	*Manifest
+	Name  string // of the backup in the repository
+	Added int64  // bytes of new objects
+	Kept  int64  // bytes of objects that earlier backups have
+}
+
+// Receive writes the backup in a stream to the repository, and reads it back.
+func (r *Repository) Receive(stream io.Reader) (*Received, error) {
+	result := new(Received)
+	for _, dir := range []string{"objects", "backups"} {
+		if err := os.MkdirAll(filepath.Join(r.Dir, dir), 0o700); err != nil {
+			return nil, err
+		}
+	}
+	var sums []string
+	manifest, err := Read(stream, func(_ string, size int64, content io.Reader) error {
+		sum, added, err := r.put(content)
+		sums = append(sums, sum)
+		if added {
+			result.Added += size
+		} else {
+			result.Kept += size
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	result.Manifest, result.Name = manifest, manifest.Time.Format(timeFormat)
+	text, err := json.Marshal(manifest)
+	if err != nil {
+		return nil, err
+	}
+	var stored bytes.Buffer
+	if err := r.encrypt(&stored, bytes.NewReader(text)); err != nil {
+		return nil, err
+	}
+	slices.Sort(sums)
+	base := filepath.Join(r.Dir, "backups", result.Name)
+	list := []byte(strings.Join(slices.Compact(sums), "\n") + "\n")
+	if err := durable.WriteFile(base+".objects", list, 0o600); err != nil {
+		return nil, err
+	}
+	return result, durable.WriteFile(base+".json", stored.Bytes(), 0o600)
+}
+
+// encrypt copies a content for the recipients.
+func (r *Repository) encrypt(to io.Writer, content io.Reader) error {
+	if len(r.Recipients) == 0 {
+		_, err := io.Copy(to, content)
+		return err
+	}
+	encrypted, err := age.Encrypt(to, r.Recipients...)
+	if err != nil {
+		return fmt.Errorf("encrypt: %w", err)
+	}
+	_, err = io.Copy(encrypted, content)
+	return errors.Join(err, encrypted.Close())
+}
+
+func (r *Repository) object(sum string) string {
+	return filepath.Join(r.Dir, "objects", sum[:2], sum)
+}
+
+// put stores a content under its hash. What is new is read back.
+func (r *Repository) put(content io.Reader) (sum string, added bool, err error) {
+	file, err := os.CreateTemp(filepath.Join(r.Dir, "objects"), ".new-*")
+	if err != nil {
+		return "", false, err
+	}
+	defer func() {
+		if rest := os.Remove(file.Name()); rest != nil && !errors.Is(rest, fs.ErrNotExist) {
+			err = errors.Join(err, rest)
+		}
+	}()
+	clear, stored := sha256.New(), sha256.New()
+	err = r.encrypt(io.MultiWriter(file, stored), io.TeeReader(content, clear))
+	if err == nil {
+		err = file.Sync()
+	}
+	if err == nil {
+		err = readBack(file, stored.Sum(nil))
+	}
+	if err = errors.Join(err, file.Close()); err != nil {
+		return "", false, err
+	}
+	sum = hex.EncodeToString(clear.Sum(nil))
+	path := r.object(sum)
+	if _, err := os.Stat(path); err == nil {
+		return sum, false, nil
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return "", false, err
+	}
+	if err := os.Rename(file.Name(), path); err != nil {
+		return "", false, err
+	}
+	return sum, true, durable.SyncDir(filepath.Dir(path))
+}
+
+// readBack compares a written file with the hash of what was written.
+func readBack(file *os.File, want []byte) error {
+	dropCache(file)
+	if _, err := file.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	hash := sha256.New()
+	if _, err := io.Copy(hash, bufio.NewReaderSize(file, 1<<20)); err != nil {
+		return fmt.Errorf("read back what was written: %w", err)
+	}
+	if !bytes.Equal(hash.Sum(nil), want) {
+		return fmt.Errorf("the file %s has another content than was written; the medium is damaged", file.Name())
+	}
+	return nil
+}
+
+// Names returns the names of the complete backups, the newest last.
+func (r *Repository) Names() ([]string, error) {
+	entries, err := os.ReadDir(filepath.Join(r.Dir, "backups"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	var names []string
+	for _, entry := range entries {
+		if name, ok := strings.CutSuffix(entry.Name(), ".json"); ok {
+			names = append(names, name)
+		}
+	}
+	return names, err
+}
+
+// Stream writes a backup of the repository as a stream. The identities decrypt it.
+func (r *Repository) Stream(name string, to io.Writer, identities ...age.Identity) error {
+	text, err := os.ReadFile(filepath.Join(r.Dir, "backups", name+".json"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return &IncompleteError{fmt.Sprintf("there is no backup %s in %s", name, r.Dir)}
+	}
+	if err != nil {
+		return err
+	}
+	clear, err := Decrypt(bytes.NewReader(text), identities...)
+	if err != nil {
+		return err
+	}
+	manifest, err := io.ReadAll(clear)
+	if err != nil {
+		return err
+	}
+	m := new(Manifest)
+	if err := json.Unmarshal(manifest, m); err != nil {
+		return &IncompleteError{fmt.Sprintf("its manifest can't be read (%v)", err)}
+	}
+	archive := tar.NewWriter(to)
+	for _, entry := range m.Entries {
+		if err := r.copyEntry(archive, entry, identities); err != nil {
+			return err
+		}
+	}
+	if err := archive.WriteHeader(&tar.Header{Name: manifestName, Size: int64(len(manifest)),
+		Mode: 0o600}); err != nil {
+		return err
+	}
+	_, err = archive.Write(manifest)
+	return errors.Join(err, archive.Close())
+}
+
+func (r *Repository) copyEntry(to *tar.Writer, entry Entry, identities []age.Identity) (err error) {
+	if len(entry.SHA256) != 2*sha256.Size {
+		return &IncompleteError{"its manifest is damaged"}
+	}
+	file, err := os.Open(r.object(entry.SHA256))
+	if errors.Is(err, fs.ErrNotExist) {
+		return &IncompleteError{fmt.Sprintf("the object %s is missing", entry.SHA256)}
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	content, err := Decrypt(file, identities...)
+	if err != nil {
+		return err
+	}
+	if err := to.WriteHeader(&tar.Header{Name: entry.Name, Size: entry.Size, Mode: 0o600}); err != nil {
+		return err
+	}
+	if _, err = io.Copy(to, content); errors.Is(err, tar.ErrWriteTooLong) {
+		return &IncompleteError{fmt.Sprintf("the object %s is damaged", entry.SHA256)}
+	}
+	return err
+}
+
+// Prune removes all but the newest backups, and the objects that only removed backups have.
+func (r *Repository) Prune(keep int) (removed int, err error) {
+	names, err := r.Names()
+	if err != nil || keep <= 0 || len(names) <= keep {
+		return 0, err
+	}
+	old := names[:len(names)-keep]
+	for _, name := range old {
+		for _, suffix := range []string{".json", ".objects"} { // without a manifest there is no backup
+			if err := os.Remove(filepath.Join(r.Dir, "backups", name+suffix)); err != nil &&
+				!errors.Is(err, fs.ErrNotExist) {
+				return removed, err
+			}
+		}
+		removed++
+	}
+	needed := make(map[string]bool)
+	for _, name := range names[len(names)-keep:] {
+		list, err := os.ReadFile(filepath.Join(r.Dir, "backups", name+".objects"))
+		if err != nil {
+			return removed, fmt.Errorf("no object is removed, because the list of a backup can't be read: %w", err)
+		}
+		for sum := range strings.FieldsSeq(string(list)) {
+			needed[sum] = true
+		}
+	}
+	remove := func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || needed[entry.Name()] {
+			return err
+		}
+		return os.Remove(path)
+	}
+	return removed, filepath.WalkDir(filepath.Join(r.Dir, "objects"), remove)
+}

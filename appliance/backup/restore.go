@@ -1,0 +1,199 @@
+package backup
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"landfall/appliance/durable"
+	"landfall/store"
+)
+
+// MarkerName is the name of the file that a restore leaves in the data directory. The first start
+// reads it: see AfterRestore.
+const MarkerName = "restored.json"
+
+// temporarySuffix is the end of the name of a data directory that is being restored.
+const temporarySuffix = ".restoring"
+
+// Marker says from which backup a data directory was restored.
+type Marker struct {
+	Backup   time.Time `json:"backup"`
+	Restored time.Time `json:"restored"`
+	Revision uint64    `json:"revision"`
+}
+
+// Target is what a restore makes.
+type Target struct {
+	Dir string // the new data directory; it must not exist, or be empty
+	Now func() time.Time
+	// Describe gets the restored directory before it gets its final name. Its error ends the
+	// restore, and nothing is left.
+	Describe func(manifest *Manifest, dir string) error
+}
+
+// NotEmptyError reports that the directory of a restore contains something.
+type NotEmptyError struct{ Dir string }
+
+// Error implements error.
+func (e *NotEmptyError) Error() string {
+	return fmt.Sprintf("the directory %s is not empty, and a restore does not overwrite anything; name a new "+
+		"directory, or move the old one away", e.Dir)
+}
+
+// Restore makes a data directory from the backup in a stream. It is made under another name and
+// renamed at the end, so an interrupted restore leaves no data directory.
+func (t *Target) Restore(ctx context.Context, stream io.Reader) (_ *Manifest, err error) {
+	dir := filepath.Clean(t.Dir)
+	switch entries, err := os.ReadDir(dir); {
+	case err == nil && len(entries) > 0:
+		return nil, &NotEmptyError{dir}
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("the directory of the restore can't be read: %w", err)
+	}
+	if err := os.MkdirAll(filepath.Dir(dir), 0o700); err != nil {
+		return nil, err
+	}
+	temporary := dir + temporarySuffix
+	if err := os.RemoveAll(temporary); err != nil { // of an interrupted restore
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.RemoveAll(temporary))
+		}
+	}()
+	if err := os.Mkdir(temporary, 0o700); err != nil {
+		return nil, err
+	}
+	manifest, err := t.fill(ctx, temporary, stream)
+	if err != nil {
+		return nil, err
+	}
+	if t.Describe != nil {
+		if err := t.Describe(manifest, temporary); err != nil {
+			return nil, err
+		}
+	}
+	if err := os.Remove(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	if err := os.Rename(temporary, dir); err != nil {
+		return nil, err
+	}
+	return manifest, durable.SyncDir(filepath.Dir(dir))
+}
+
+// rowsName is the name of the file with all rows while a restore runs.
+const rowsName = "rows.restoring"
+
+func (t *Target) fill(ctx context.Context, dir string, stream io.Reader) (*Manifest, error) {
+	rows, err := os.OpenFile(filepath.Join(dir, rowsName), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	manifest, err := Read(stream, func(name string, _ int64, content io.Reader) error {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if strings.HasPrefix(name, rowsDir) {
+			_, err := io.Copy(rows, content)
+			return err
+		}
+		return writeEntry(filepath.Join(dir, filepath.FromSlash(name)), content)
+	})
+	if err == nil {
+		err = createDatabase(dir, rows)
+	}
+	if err = errors.Join(err, rows.Close(), os.Remove(rows.Name())); err != nil {
+		return nil, err
+	}
+	marker, err := json.Marshal(Marker{Backup: manifest.Time, Restored: t.Now().UTC(), Revision: manifest.Revision})
+	if err != nil {
+		return nil, err
+	}
+	if err := durable.WriteFile(filepath.Join(dir, MarkerName), append(marker, '\n'), 0o600); err != nil {
+		return nil, err
+	}
+	return manifest, syncAll(dir)
+}
+
+// createDatabase writes the database from the rows.
+func createDatabase(dir string, rows *os.File) error {
+	if _, err := rows.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	from := bufio.NewReaderSize(rows, 1<<20)
+	if err := store.CreateFrom(dir, func() (store.StoredRow, error) { return store.ReadRow(from) }); err != nil {
+		return fmt.Errorf("write the database: %w", err)
+	}
+	return nil
+}
+
+func writeEntry(path string, content io.Reader) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(file, content)
+	if err == nil {
+		err = file.Sync()
+	}
+	return errors.Join(err, file.Close())
+}
+
+// syncAll makes the names of all files durable.
+func syncAll(dir string) error {
+	return filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.IsDir() {
+			return err
+		}
+		return durable.SyncDir(path)
+	})
+}
+
+// ReadMarker returns the marker of a restored data directory, or nil.
+func ReadMarker(dir string) (*Marker, error) {
+	text, err := os.ReadFile(filepath.Join(dir, MarkerName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	marker := new(Marker)
+	if err := json.Unmarshal(text, marker); err != nil {
+		return nil, fmt.Errorf("read %s: %w", MarkerName, err)
+	}
+	return marker, nil
+}
+
+// AfterRestore calls hold at the first start of a restored data directory, before anything is
+// reported to others: hold stops what must wait for a person. The marker is then renamed, so that
+// hold is called again if the process ends before.
+func AfterRestore(dir string, hold func(Marker) error) error {
+	marker, err := ReadMarker(dir)
+	if err != nil || marker == nil {
+		return err
+	}
+	if err := hold(*marker); err != nil {
+		return fmt.Errorf("the data directory was restored from a backup, and what must wait could not be stopped: %w",
+			err)
+	}
+	path := filepath.Join(dir, MarkerName)
+	if err := os.Rename(path, path+"."+marker.Restored.Format(timeFormat)); err != nil {
+		return err
+	}
+	return durable.SyncDir(dir)
+}

@@ -1,0 +1,180 @@
+package backup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+
+	"filippo.io/age"
+	"github.com/jonboulle/clockwork"
+
+	"landfall/appliance/keyring"
+	"landfall/store"
+)
+
+// Schedule says where and when an appliance backs itself up.
+type Schedule struct {
+	// Dir is an existing directory. It may be on a medium that is not always there. "": no backups.
+	Dir       string
+	Interval  time.Duration
+	Keep      int    // number of backups that stay; 0: all
+	Recipient string // public key of age; "": the backups are not encrypted
+}
+
+// lookInterval is the time between two looks for the directory.
+const lookInterval = time.Minute
+
+// Service writes scheduled backups.
+type Service struct {
+	source *Source
+	Options
+
+	mu      sync.Mutex
+	last    time.Time // of the last backup
+	failure error     // of the last attempt
+}
+
+// Options configures NewService.
+type Options struct {
+	DB       *store.DB
+	Dir      string // the data directory
+	Program  string // version of the program
+	Keys     *keyring.Keyring
+	Schedule Schedule
+	// Hold stops what must wait for a person, at the first start of a restored data directory.
+	Hold   func(context.Context) error
+	Clock  clockwork.Clock
+	Logger *slog.Logger
+}
+
+// NewService returns the backups of an appliance. If its data directory was restored, NewService
+// first calls Hold.
+func NewService(ctx context.Context, options Options) (*Service, error) {
+	s := &Service{Options: options, source: &Source{
+		DB: options.DB, Dir: options.Dir, Program: options.Program, Now: options.Clock.Now,
+		SealedWith: string(options.Keys.With()), ExportKeys: options.Keys.Export,
+	}}
+	if _, err := s.recipients(); err != nil {
+		return nil, err
+	}
+	return s, AfterRestore(options.Dir, func(restored Marker) error {
+		options.Logger.WarnContext(ctx, "The data directory was restored from a backup. AMS is compared with it; what "+
+			"differs waits for a person.", "backup", restored.Backup, "restored", restored.Restored)
+		return options.Hold(ctx)
+	})
+}
+
+func (s *Service) recipients() ([]age.Recipient, error) {
+	if s.Schedule.Recipient == "" {
+		return nil, nil
+	}
+	recipient, err := age.ParseX25519Recipient(s.Schedule.Recipient)
+	if err != nil {
+		return nil, fmt.Errorf("backup.recipient %q is no public key of age; expected one that begins with age1",
+			s.Schedule.Recipient)
+	}
+	return []age.Recipient{recipient}, nil
+}
+
+// Write writes a backup as a stream; see [Source.Write].
+func (s *Service) Write(ctx context.Context, to io.Writer, withKey bool) error {
+	return s.source.Write(ctx, to, withKey)
+}
+
+// State returns the time of the last scheduled backup and the failure of the last attempt.
+func (s *Service) State() (last time.Time, failure error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.last, s.failure
+}
+
+// Run writes scheduled backups until the context ends. A backup that is due waits until the
+// directory exists.
+func (s *Service) Run(ctx context.Context) error {
+	if s.Schedule.Dir == "" {
+		return nil
+	}
+	ticker := s.Clock.NewTicker(lookInterval)
+	defer ticker.Stop()
+	for {
+		if err := s.backUp(ctx); err != nil && ctx.Err() == nil {
+			s.Logger.WarnContext(ctx, "The scheduled backup failed; it is repeated.", "directory", s.Schedule.Dir,
+				"error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.Chan():
+		}
+	}
+}
+
+// backUp writes a backup if one is due.
+func (s *Service) backUp(ctx context.Context) (err error) {
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.failure = err
+	}()
+	if info, err := os.Stat(s.Schedule.Dir); err != nil || !info.IsDir() {
+		return nil // the medium is not there
+	}
+	recipients, err := s.recipients()
+	if err != nil {
+		return err
+	}
+	repository := &Repository{Dir: s.Schedule.Dir, Recipients: recipients}
+	last, err := repository.newest()
+	if err != nil {
+		return err
+	}
+	if now := s.Clock.Now(); !last.IsZero() && now.Sub(last) < s.Schedule.Interval && !last.After(now) {
+		s.note(last)
+		return nil
+	}
+	received, err := s.receive(ctx, repository)
+	if err != nil {
+		return err
+	}
+	s.note(received.Time)
+	s.Logger.InfoContext(ctx, "The appliance was backed up, and the backup was read back.", "directory", s.Schedule.Dir,
+		"backup", received.Name, "new_bytes", received.Added)
+	_, err = repository.Prune(s.Schedule.Keep)
+	return err
+}
+
+func (s *Service) note(at time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.last = at
+}
+
+func (s *Service) receive(ctx context.Context, repository *Repository) (*Received, error) {
+	reader, writer := io.Pipe()
+	ended := make(chan error, 1)
+	go func() {
+		err := s.source.Write(ctx, writer, len(repository.Recipients) > 0)
+		_ = writer.CloseWithError(err) // never fails
+		ended <- err
+	}()
+	received, err := repository.Receive(reader)
+	_ = reader.Close() // never fails; it ends the writer
+	if written := <-ended; err == nil || errors.Is(err, written) {
+		err = written
+	}
+	return received, err
+}
+
+// newest returns the time of the newest backup, or the zero time.
+func (r *Repository) newest() (time.Time, error) {
+	names, err := r.Names()
+	if err != nil || len(names) == 0 {
+		return time.Time{}, err
+	}
+	return time.Parse(timeFormat, names[len(names)-1])
+}

@@ -1,0 +1,322 @@
+// Package backup has the commands that back up a running appliance and restore a backup.
+package backup
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"filippo.io/age"
+	"github.com/spf13/cobra"
+
+	"landfall/appliance/backup"
+	"landfall/appliance/command/outcome"
+	"landfall/appliance/command/output"
+	"landfall/appliance/command/remote"
+	"landfall/web/console"
+)
+
+// Commands returns the commands.
+func Commands() []*cobra.Command { return []*cobra.Command{newBackup(), newRestore()} }
+
+type saving struct {
+	appliance  remote.Client
+	to         string
+	recipients []string
+	passphrase string // file
+	withKey    bool
+	keep       int
+}
+
+func newBackup() *cobra.Command {
+	s := new(saving)
+	cmd := &cobra.Command{
+		Use:   "backup -o FILE|DIR|-",
+		Short: "Back up a running appliance",
+		Long: "Write a backup of a running appliance to a file, to a directory, or to the standard output. The " +
+			"backup has the\nstate of one moment; the appliance goes on meanwhile. What was written is read back and " +
+			"compared.\n\nA directory keeps many backups, and each content once, so that a backup of an appliance " +
+			"with few changes is small.\n\nThe data stays sealed as in the data directory. Without --recipient and " +
+			"--passphrase-file, the backup does not\ncontain the key of the seal: keep seal.key, or what seals the " +
+			"data key, at another place, or give --include-key.\nAn encrypted backup contains the key, so it can be " +
+			"restored on any machine.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return s.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	s.appliance.AddFlags(cmd.Flags())
+	flags := cmd.Flags()
+	flags.StringVarP(&s.to, "output", "o", "", "file, directory (existing, or with a slash at the end), or - for the "+
+		"standard output")
+	flags.StringSliceVar(&s.recipients, "recipient", nil, "public key of age (age1...) that can open the backup")
+	flags.StringVar(&s.passphrase, "passphrase-file", "", "file with a passphrase that opens the backup")
+	flags.BoolVar(&s.withKey, "include-key", false, "include the key of the seal in a backup that is not encrypted")
+	flags.IntVar(&s.keep, "keep", 0, "keep only this number of backups in the directory; 0 for all")
+	return cmd
+}
+
+// recipients returns those who can open a backup.
+func (s *saving) parsed() (all []age.Recipient, err error) {
+	for _, text := range s.recipients {
+		recipient, err := age.ParseX25519Recipient(text)
+		if err != nil {
+			return nil, outcome.Usagef("--recipient %s is no public key of age, which begins with age1", text)
+		}
+		all = append(all, recipient)
+	}
+	if s.passphrase == "" {
+		return all, nil
+	}
+	if len(all) > 0 {
+		return nil, outcome.Usagef("--recipient and --passphrase-file exclude each other")
+	}
+	phrase, err := readPhrase(s.passphrase)
+	if err != nil {
+		return nil, err
+	}
+	recipient, err := age.NewScryptRecipient(phrase)
+	return append(all, recipient), err
+}
+
+func readPhrase(path string) (string, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return "", fmt.Errorf("read the passphrase: %w", err)
+	}
+	phrase := strings.TrimRight(string(text), "\r\n")
+	if phrase == "" {
+		return "", fmt.Errorf("the file %s contains no passphrase", path)
+	}
+	return phrase, nil
+}
+
+func (s *saving) run(ctx context.Context, out, errOut io.Writer) error {
+	if s.to == "" {
+		return outcome.Usagef("-o is missing: name a file, a directory, or - for the standard output")
+	}
+	recipients, err := s.parsed()
+	if err != nil {
+		return err
+	}
+	path := console.BackupRoute
+	if s.withKey || len(recipients) > 0 {
+		path += "?key=true"
+	}
+	response, err := s.appliance.Do(ctx, http.MethodGet, path, nil, nil)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		answer, err := io.ReadAll(response.Body)
+		if err != nil {
+			return err
+		}
+		return s.appliance.Refusal(http.MethodGet, path, response, answer)
+	}
+	meter := output.NewMeter(errOut, "backup", 0)
+	stream := io.TeeReader(response.Body, meter)
+	if s.to == "-" {
+		_, err := backup.WriteTo(out, stream, recipients...)
+		return err
+	}
+	if info, err := os.Stat(s.to); err == nil && info.IsDir() || strings.HasSuffix(s.to, "/") {
+		return s.toDirectory(out, stream, recipients)
+	}
+	manifest, err := backup.WriteFile(s.to, stream, recipients...)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "The backup is complete and was read back: %s, revision %d, %d bytes of data.\n", s.to,
+		manifest.Revision, manifest.Bytes())
+	return keyNotice(out, manifest)
+}
+
+func (s *saving) toDirectory(out io.Writer, stream io.Reader, recipients []age.Recipient) error {
+	repository := &backup.Repository{Dir: strings.TrimRight(s.to, "/"), Recipients: recipients}
+	received, err := repository.Receive(stream)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "The backup %s is complete and was read back: revision %d, %d bytes new, %d bytes from earlier "+
+		"backups.\n", received.Name, received.Revision, received.Added, received.Kept)
+	removed, err := repository.Prune(s.keep)
+	if err != nil {
+		return err
+	}
+	if removed > 0 {
+		fmt.Fprintf(out, "%d older backups were removed.\n", removed)
+	}
+	return keyNotice(out, received.Manifest)
+}
+
+// keyNotice says what is needed to restore a backup without its key.
+func keyNotice(out io.Writer, m *backup.Manifest) error {
+	if m.Key {
+		return nil
+	}
+	need := map[string]string{
+		"file":       "the file seal.key of this appliance; keep a copy of it at another place",
+		"passphrase": "the passphrase of the data key",
+		"credential": "the credential of systemd with which the data key is sealed",
+		"tpm": "the TPM of this machine: on another machine it can't be restored; encrypt it with --recipient or " +
+			"--passphrase-file instead",
+	}[m.SealedWith]
+	_, err := fmt.Fprintf(out, "It does not contain the key of the seal. A restore needs %s.\n", need)
+	return err
+}
+
+type restoring struct {
+	dir, name  string
+	identity   string // file
+	passphrase string // file
+	dryRun     bool
+	format     output.Format
+}
+
+func newRestore() *cobra.Command {
+	r := new(restoring)
+	cmd := &cobra.Command{
+		Use:   "restore FILE|DIR --data-dir DIR",
+		Short: "Restore a backup into a new data directory",
+		Long: "Restore a backup into a new data directory, for the next start of an appliance. First the command " +
+			"says what the\nbackup contains and what may be different in reality. It does not overwrite anything.\n\n" +
+			"After a restore, the appliance sends nothing to AMS about clusters that AMS may know better until a " +
+			"person decides.",
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, arguments []string) error {
+			return r.run(cmd.Context(), arguments[0], cmd.OutOrStdout())
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&r.dir, "data-dir", "", "new data directory")
+	flags.StringVar(&r.name, "backup", "", "name of a backup in a directory; default: the newest")
+	flags.StringVar(&r.identity, "identity", "", "file with an identity of age that opens the backup")
+	flags.StringVar(&r.passphrase, "passphrase-file", "", "file with the passphrase that opens the backup")
+	flags.BoolVar(&r.dryRun, "dry-run", false, "only say what the backup contains, and check it completely")
+	r.format.AddFlag(cmd)
+	return cmd
+}
+
+var errDryRun = errors.New("dry run")
+
+func (r *restoring) run(ctx context.Context, from string, out io.Writer) error {
+	if r.dir == "" {
+		return outcome.Usagef("--data-dir is missing: name the new data directory")
+	}
+	identities, err := r.identities()
+	if err != nil {
+		return err
+	}
+	stream, end, err := r.open(from, identities)
+	if err != nil {
+		return err
+	}
+	target := &backup.Target{Dir: r.dir, Now: time.Now, Describe: func(m *backup.Manifest, dir string) error {
+		if err := r.describe(ctx, out, m, dir); err != nil || !r.dryRun {
+			return err
+		}
+		return errDryRun
+	}}
+	manifest, err := target.Restore(ctx, stream)
+	err = errors.Join(err, end(err))
+	if errors.Is(err, errDryRun) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if !r.format.Tabular() {
+		return nil
+	}
+	fmt.Fprintf(out, "The data directory %s is restored. Start it with landfall serve --data-dir %s.\n", r.dir, r.dir)
+	return keyNotice(out, manifest)
+}
+
+func (r *restoring) identities() ([]age.Identity, error) {
+	if r.passphrase != "" {
+		phrase, err := readPhrase(r.passphrase)
+		if err != nil {
+			return nil, err
+		}
+		identity, err := age.NewScryptIdentity(phrase)
+		return []age.Identity{identity}, err
+	}
+	if r.identity == "" {
+		return nil, nil
+	}
+	file, err := os.Open(r.identity)
+	if err != nil {
+		return nil, fmt.Errorf("read the identity: %w", err)
+	}
+	identities, err := age.ParseIdentities(bufio.NewReader(file))
+	return identities, errors.Join(err, file.Close())
+}
+
+// open returns the backup as a stream, and a function that ends it.
+func (r *restoring) open(from string, identities []age.Identity) (io.Reader, func(error) error, error) {
+	info, err := os.Stat(from)
+	if err != nil {
+		return nil, nil, fmt.Errorf("open the backup: %w", err)
+	}
+	if !info.IsDir() {
+		file, err := os.Open(from)
+		if err != nil {
+			return nil, nil, fmt.Errorf("open the backup: %w", err)
+		}
+		stream, err := backup.Decrypt(file, identities...)
+		if err != nil {
+			return nil, nil, errors.Join(err, file.Close())
+		}
+		return stream, func(error) error { return file.Close() }, nil
+	}
+	repository := &backup.Repository{Dir: from}
+	if r.name == "" {
+		names, err := repository.Names()
+		if err != nil {
+			return nil, nil, err
+		}
+		if len(names) == 0 {
+			return nil, nil, fmt.Errorf("the directory %s contains no backup", from)
+		}
+		r.name = names[len(names)-1]
+	}
+	reader, writer := io.Pipe()
+	ended := make(chan error, 1)
+	go func() {
+		err := repository.Stream(r.name, writer, identities...)
+		_ = writer.CloseWithError(err) // never fails
+		ended <- err
+	}()
+	return reader, func(cause error) error {
+		_ = reader.Close() // never fails
+		if err := <-ended; cause == nil {
+			return err
+		}
+		return nil
+	}, nil
+}
+
+// describe says what the backup contains and what may be different in reality.
+func (r *restoring) describe(ctx context.Context, out io.Writer, m *backup.Manifest, dir string) error {
+	content, err := backup.Describe(ctx, m, dir)
+	if err != nil {
+		return err
+	}
+	if !r.format.Tabular() {
+		text, err := json.Marshal(content)
+		if err != nil {
+			return err
+		}
+		return r.format.Value(out, text)
+	}
+	return content.Write(out)
+}

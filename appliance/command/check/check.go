@@ -1,0 +1,197 @@
+// Package check has the command that checks the stored data of an appliance.
+package check
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+
+	"github.com/jonboulle/clockwork"
+	"github.com/spf13/cobra"
+
+	"landfall/appliance/command/outcome"
+	"landfall/appliance/command/output"
+	"landfall/appliance/command/remote"
+	"landfall/appliance/integrity"
+	"landfall/appliance/journal"
+	"landfall/appliance/keyring"
+	"landfall/store"
+	"landfall/store/seal"
+	"landfall/web/console"
+)
+
+type check struct {
+	appliance remote.Client
+	format    output.Format
+	dir       string
+	repair    bool
+	salvage   string
+}
+
+// New returns landfall check.
+func New() *cobra.Command {
+	c := new(check)
+	cmd := &cobra.Command{
+		Use:   "check [--data-dir DIR]",
+		Short: "Check whether stored data is damaged, and repair it",
+		Long: "Read every page, row, reference and file of the stored data, and say what is damaged and what it " +
+			"means. The exit\ncode is 0 if everything is whole, and 1 if something is damaged. Without --data-dir, " +
+			"the running appliance checks\nitself; with it, the data directory of a stopped appliance is checked.\n\n" +
+			"--repair removes what can't be read, keeps its bytes, and derives indexes again. --salvage copies what " +
+			"can be read\nof a directory that an appliance refuses to start with; the list names what is lost.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			report, err := c.run(cmd.Context())
+			if err != nil {
+				return err
+			}
+			return c.write(cmd.OutOrStdout(), report)
+		},
+	}
+	c.appliance.AddFlags(cmd.Flags())
+	c.format.AddFlag(cmd)
+	cmd.Flags().StringVar(&c.dir, "data-dir", "", "data directory of a stopped appliance")
+	cmd.Flags().BoolVar(&c.repair, "repair", false, "remove what can't be read and derive what can be derived")
+	cmd.Flags().StringVar(&c.salvage, "salvage", "", "new directory for what can be read of --data-dir")
+	return cmd
+}
+
+func (c *check) run(ctx context.Context) (*integrity.Report, error) {
+	switch {
+	case c.salvage != "" && c.dir == "":
+		return nil, outcome.Usagef("--salvage needs --data-dir, the directory of a stopped appliance")
+	case c.salvage != "":
+		return salvage(ctx, c.dir, c.salvage)
+	case c.dir != "" && c.repair:
+		if err := repair(ctx, c.dir, false); err != nil {
+			return nil, err
+		}
+		return offline(ctx, c.dir)
+	case c.dir != "":
+		return offline(ctx, c.dir)
+	}
+	method, path := http.MethodGet, console.IntegrityRoute
+	if c.repair {
+		method, path = http.MethodPost, console.IntegrityRoute+"/repairs"
+	}
+	report := new(integrity.Report)
+	return report, c.appliance.Call(ctx, method, path, nil, report)
+}
+
+func keys(dir string) (*seal.Ring, error) {
+	return keyring.New(dir, keyring.FromEnvironment()).Open(true)
+}
+
+// offline checks a data directory without a change.
+func offline(ctx context.Context, dir string) (*integrity.Report, error) {
+	found, err := store.CheckDir(ctx, dir, func() (*seal.Ring, error) { return keys(dir) })
+	if err != nil {
+		return nil, err
+	}
+	return integrity.Explain(found), nil
+}
+
+// repair repairs a data directory. salvaging accepts that most rows are lost.
+func repair(ctx context.Context, dir string, salvaging bool) error {
+	ring := keyring.New(dir, keyring.FromEnvironment())
+	db, err := store.Open(ctx, dir, store.Options{Keys: ring.Open, Versioned: "kubernetes", Salvage: salvaging,
+		History: journal.History(1<<40, 1<<40)})
+	if err != nil {
+		return err
+	}
+	return errors.Join(integrity.Repair(ctx, db, clockwork.NewRealClock()), db.Close())
+}
+
+// salvage copies a data directory and repairs the copy. The report lists what is damaged in the
+// original.
+func salvage(ctx context.Context, from, to string) (*integrity.Report, error) {
+	if entries, err := os.ReadDir(to); err == nil && len(entries) > 0 || err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%s is not an empty directory; name a new one, so that nothing is overwritten", to)
+	}
+	report, err := offline(ctx, from)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
+		return nil, fmt.Errorf("copy the data directory: %w", err)
+	}
+	if err := filepath.WalkDir(to, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		mode := fs.FileMode(0o600)
+		if entry.IsDir() {
+			mode = 0o700
+		}
+		return os.Chmod(path, mode)
+	}); err != nil {
+		return nil, fmt.Errorf("protect the copy: %w", err)
+	}
+	return report, repair(ctx, to, true)
+}
+
+func (c *check) write(out io.Writer, report *integrity.Report) error {
+	if err := c.print(out, report); err != nil || report.Whole {
+		return err
+	}
+	return &outcome.CodeError{Code: outcome.Failure}
+}
+
+var problems = output.Kind[integrity.Problem]{
+	Name: "problem", NameOf: func(p *integrity.Problem) string { return p.Where },
+	Columns: []output.Column[integrity.Problem]{
+		{Title: "KIND", Value: func(p *integrity.Problem) string { return p.Kind }},
+		{Title: "WHERE", Value: func(p *integrity.Problem) string { return p.Where }},
+		{Title: "DAMAGE", Value: func(p *integrity.Problem) string { return p.Reason }},
+		{Title: "MEANING", Value: func(p *integrity.Problem) string { return p.Meaning }},
+		{Title: "REMEDY", Wide: true, Value: func(p *integrity.Problem) string { return p.Remedy }},
+	},
+}
+
+func (c *check) print(out io.Writer, report *integrity.Report) error {
+	if !c.format.Tabular() && !c.format.Names() {
+		text, err := json.Marshal(report)
+		if err != nil {
+			return err
+		}
+		return c.format.Value(out, text)
+	}
+	read := fmt.Sprintf("%d pages, %d rows and %d files were read", report.Pages, report.Rows, report.Files)
+	if report.Whole {
+		if c.format.Names() {
+			return nil
+		}
+		_, err := fmt.Fprintf(out, "Everything is whole: %s.\n", read)
+		return err
+	}
+	list, err := json.Marshal(report.Problems)
+	if err != nil {
+		return err
+	}
+	if err := problems.List(out, &c.format, list); err != nil || c.format.Names() {
+		return err
+	}
+	fmt.Fprintf(out, "\n%d problems; %s.\n", len(report.Problems), read)
+	for _, remedy := range remedies(report.Problems) {
+		fmt.Fprintf(out, "  %s\n", remedy)
+	}
+	return nil
+}
+
+// remedies returns each remedy once.
+func remedies(problems []integrity.Problem) (all []string) {
+	seen := make(map[string]bool)
+	for _, p := range problems {
+		if !seen[p.Remedy] {
+			seen[p.Remedy] = true
+			all = append(all, p.Kind+": "+p.Remedy)
+		}
+	}
+	return all
+}

@@ -1,0 +1,48 @@
+package console
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"strconv"
+
+	"github.com/labstack/echo/v4"
+
+	"landfall/appliance/access"
+	"landfall/web/operation"
+	"landfall/web/problem"
+)
+
+// BackupRoute is the route of backups.
+const BackupRoute = BasePath + "/backup"
+
+// Backups writes backups of the appliance.
+type Backups interface {
+	Write(ctx context.Context, to io.Writer, withKey bool) error
+}
+
+// BackupOperations returns the operation that backs the appliance up.
+func BackupOperations(of Backups) []operation.Operation {
+	return []operation.Operation{
+		{ID: "downloadBackup", Method: http.MethodGet, Path: BackupRoute,
+			Access: operation.For(access.Administrator).WithSecret(),
+			Handler: func(c echo.Context) error {
+				withKey := false
+				if text := c.QueryParam("key"); text != "" {
+					var err error
+					if withKey, err = strconv.ParseBool(text); err != nil {
+						return problem.BadRequest("key is %q; expected true or false", text)
+					}
+				}
+				header := c.Response().Header()
+				header.Set(echo.HeaderContentType, "application/x-tar")
+				header.Set(echo.HeaderContentDisposition, `attachment; filename="landfall-backup.tar"`)
+				header.Set(echo.HeaderCacheControl, "no-store")
+				return of.Write(c.Request().Context(), c.Response(), withKey)
+			},
+			Summary: "Download a backup of one moment. Its last entry is the manifest; without it the backup is " +
+				"incomplete. key includes what opens the sealed data",
+			Parameters: []operation.Parameter{{Name: "key"}},
+			Status:     http.StatusOK, Answer: operation.File{}, Errors: []int{400}},
+	}
+}
