@@ -361,10 +361,10 @@ func (m *Manager) noteEvent(event dhcpserver.Event) {
 // KindTransfer is the kind of the event of a TFTP transfer that has failed.
 const KindTransfer dhcpserver.Kind = "transfer"
 
-// noteTransfer notes a TFTP transfer that has failed, with the machine that asked for the file.
+// noteTransfer notes a TFTP transfer that has stopped, with the machine that asked for the file.
 func (m *Manager) noteTransfer(ctx context.Context, on link.Link, transfer tftpserver.Transfer) {
-	if transfer.Err == nil {
-		return
+	if transfer.Err == nil || transfer.Bytes == 0 {
+		return // firmware asks for the size of a file and then ends the transfer
 	}
 	mac, err := m.Neighbour(ctx, transfer.Client)
 	if err != nil {

@@ -138,8 +138,8 @@ ip addr add "$ip/$mask" dev "$interface"
 // buildLiveISO builds an ISO like CoreOS Assembler. It has isolinux for BIOS and GRUB for UEFI,
 // both also bootable from a disk, areas for kernel arguments, and an empty embed area that both
 // boot loaders pass to the kernel as a second initrd. It has no table for a minimal ISO. Its live
-// system runs the script.
-func buildLiveISO(t *testing.T, rootfs []byte, script string) string {
+// system runs the script. loaders are further boot loaders for UEFI, by their names in EFI/redhat.
+func buildLiveISO(t *testing.T, rootfs []byte, script string, loaders ...bootLoader) string {
 	t.Helper()
 	dir := t.TempDir()
 	tree := filepath.Join(dir, "tree")
@@ -159,7 +159,7 @@ func buildLiveISO(t *testing.T, rootfs []byte, script string) string {
 	put("isolinux/ldlinux.c32", read(t, syslinuxDir+"/ldlinux.c32"))
 	put("isolinux/isolinux.cfg", withArea(isolinuxHead, isolinuxTail))
 	put("EFI/redhat/grub.cfg", withArea(grubHead, grubTail))
-	put("images/efiboot.img", efiPartition(t, dir))
+	put("images/efiboot.img", efiPartition(t, dir, loaders))
 
 	iso := filepath.Join(dir, "live.iso")
 	run(t, "xorriso", "-as", "mkisofs", "-quiet", "-o", iso, "-V", volumeID, "-iso-level", "1", "-r",
@@ -212,16 +212,22 @@ func initramfs(t *testing.T, script string) []byte {
 	return b.Bytes()
 }
 
-// efiPartition returns a FAT file system with GRUB.
-func efiPartition(t *testing.T, dir string) []byte {
+// bootLoader is a boot loader in the EFI system partition.
+type bootLoader struct{ name, file string }
+
+// efiPartition returns a FAT file system with GRUB, and with further boot loaders.
+func efiPartition(t *testing.T, dir string, loaders []bootLoader) []byte {
 	t.Helper()
 	start, program, image := filepath.Join(dir, "start.cfg"), filepath.Join(dir, "BOOTX64.EFI"),
 		filepath.Join(dir, "efiboot.img")
 	require.NoError(t, os.WriteFile(start, []byte(grubStart), 0o644))
 	run(t, "grub-mkimage", append([]string{"-O", "x86_64-efi", "-p", "/EFI/redhat", "-c", start, "-o", program},
 		strings.Fields(grubModules)...)...)
-	run(t, "mformat", "-i", image, "-C", "-T", "8192", "-h", "2", "-s", "32", "::")
-	run(t, "mmd", "-i", image, "::/EFI", "::/EFI/BOOT")
+	run(t, "mformat", "-i", image, "-C", "-T", "20480", "-h", "2", "-s", "32", "::")
+	run(t, "mmd", "-i", image, "::/EFI", "::/EFI/BOOT", "::/EFI/redhat")
+	for _, loader := range loaders {
+		run(t, "mcopy", "-i", image, loader.file, "::/EFI/redhat/"+loader.name)
+	}
 	run(t, "mcopy", "-i", image, program, "::/EFI/BOOT/BOOTX64.EFI")
 	return read(t, image)
 }

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/insomniacslk/dhcp/dhcpv4"
 	"github.com/insomniacslk/dhcp/iana"
@@ -23,6 +24,10 @@ const (
 	X86   Architecture = "x86_64"
 	ARM64 Architecture = "aarch64"
 )
+
+// bootTimeout is the time to find out what a machine boots. An image may wait for a registry, and
+// the machine gets its address without a boot file then.
+const bootTimeout = 2 * time.Second
 
 // Machine is a machine that asks for a boot file.
 type Machine struct {
@@ -112,6 +117,8 @@ func (s *Server) addBoot(ctx context.Context, on link.Link, own netip.Addr, requ
 			"(site.dhcp.known_only).")
 		return false
 	}
+	ctx, cancel := context.WithTimeout(ctx, bootTimeout)
+	defer cancel()
 	boot, err := s.Boot(ctx, Machine{mac, arch, own})
 	if err != nil {
 		s.note(on, KindNoBoot, mac, netip.Addr{}, "%s", sentence.New(err))
