@@ -184,7 +184,7 @@ func template(text string) int {
 var (
 	identifier = regexp.MustCompile(`^[A-Za-z_]\w*$`)
 	called     = regexp.MustCompile(`^(?:\w+\.)?([A-Za-z_]\w*)\(`)
-	joined     = regexp.MustCompile("^('[^']*'|`[^`]*`|\\w+) \\+ ")
+	joined     = regexp.MustCompile(`^('[^']*'|` + "`[^`]*`" + `|\w+) \+ `)
 	ternary    = regexp.MustCompile(`^!?(\w+(?:\.\w+ > 0)?) \? (.+) : ('[^']*'|\w+)$`)
 	returned   = regexp.MustCompile(`^\s*\{\s*return `)
 	parameter  = regexp.MustCompile(`^\w+`)

@@ -87,6 +87,13 @@ hcp line release mgmt --yes
 hcp list
 hcp scale east-hcp workers 3
 hcp show east-hcp
+registry status
+registry add .
+registry verify
+registry gc
+check
+check --repair
+backup -o site.backup
 site status
 site dns status
 site dns records
@@ -207,6 +214,7 @@ var localCommands = map[string]string{
 	"context remove":   "changes the logins on this machine",
 	"context use":      "changes the logins on this machine",
 	"courier fill":     "runs where the internet can be reached, and not at the site",
+	"restore":          "writes a data directory on this machine, while no appliance runs there",
 	"courier push":     "writes to a registry, and not to the appliance",
 	"demo":             "starts an appliance of its own",
 	"iso build":        "reads and writes files of this machine",
@@ -355,11 +363,15 @@ var equalityReasons = map[string]string{
 	"page acceptMirrorGaps":           "a decision for experts: `mirror accept-gaps`",
 	"page getMirrorLater":             "`mirror later` shows it",
 	"page downloadSupportArchive":     "the archive is for a person at another place: `support`",
+	"page downloadBackup":             "a backup belongs on another machine or medium: `backup`",
+	"page checkStoredData":            "the page shows the damage that was noticed; `check` reads everything",
+	"page repairStoredData":           "a repair is for the administrator of the machine: `check --repair`",
 	"page rotateDataKey":              "a rare operation of administrators: `seal rotate`",
 	"page getKubernetes":              "`kubeconfig` writes the file for kubectl",
 	"page listTokenlessHosts":         "`agent-tokens list` shows them",
 	"page /api/landfall/v1/operators": shownInCLI,
 	"page /api/landfall/v1/clusters/": shownInCLI,
+	"page /api/landfall/v1/registry":  "the registry of media is for the machine with the media: `registry`",
 	"page /api/landfall/v1/site-":     "the machine's administrator decides about network services: `site`",
 	"page /api/landfall/v1/hosted":    "hosted clusters have no screens yet: `hcp`",
 	"page getUser":                    "the list of accounts has the same fields",

@@ -221,8 +221,7 @@ func inspect(name string) (*Location, *UnusableError) {
 	head = head[:n]
 	if form := compression(head); form != "" {
 		return nil, &UnusableError{Path: name, Compressed: true, Problem: "is compressed (" + form +
-			"), so its parts " +
-			"can't be read where they lie; stage it with landfall registry stage, which decompresses it once"}
+			"), so its parts can't be read where they lie; decompress it first"}
 	}
 	switch {
 	case n >= 262 && string(head[257:262]) == "ustar":
