@@ -80,7 +80,7 @@ func TestServe_damagedOrNewerDatabase(t *testing.T) {
 				return tx.Bucket([]byte("meta")).Put([]byte("schema"), binary.BigEndian.AppendUint64(nil, 9))
 			}))
 			require.NoError(t, file.Close())
-		}, []string{"was written by a newer Landfall (schema 9, this program supports 3)",
+		}, []string{"was written by a newer Landfall (schema 9, this program supports 4)",
 			"use the newer Landfall, or restore a backup"}},
 	} {
 		t.Run(name, func(t *testing.T) {
