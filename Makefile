@@ -69,8 +69,8 @@ NO_RACE := ^Test($(SEQUENTIAL)|$(OPERATIONS)|$(KILLS))$$
 # wait is disabled. The target lint runs vet. The tests of this directory read the sources. They are
 # named as files, because the package would be linked with the whole program. Other people's
 # programs, such as clients, identity providers and CAs, are in separate modules
-# (web/clients/go.mod, web/clients/workagent/go.mod, appliance/access/oidctest/go.mod,
-# appliance/authority/acmetest/go.mod).
+# (web/clients/go.mod, web/clients/workagent/go.mod, web/clients/conformancetest/go.mod,
+# appliance/access/oidctest/go.mod, appliance/authority/acmetest/go.mod).
 test-go: assets/ui/index.html
 	GORACE=atexit_sleep_ms=0 CGO_ENABLED=1 go test -race -vet off -ldflags -w -timeout 20m -skip '$(NO_RACE)' \
 		$$(go list ./... | grep -vx landfall)
@@ -161,6 +161,7 @@ lint-go: assets/ui/index.html
 	go mod tidy -diff
 	cd web/clients && CGO_ENABLED=0 go vet ./... && go mod tidy -diff
 	cd web/clients/workagent && CGO_ENABLED=0 go vet ./... && go mod tidy -diff
+	cd web/clients/conformancetest && CGO_ENABLED=0 go vet ./... && go mod tidy -diff
 	cd appliance/access/oidctest && CGO_ENABLED=0 go vet ./... && go mod tidy -diff
 	cd appliance/authority/acmetest && CGO_ENABLED=0 go vet ./... && go mod tidy -diff
 

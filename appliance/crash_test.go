@@ -636,8 +636,9 @@ func (in *crashTest) verifyStore(t *testing.T) {
 	entries, err := os.ReadDir(in.site.config.DataDir)
 	require.NoError(t, err)
 	for _, entry := range entries {
-		require.Contains(t, []string{"landfall.db", "landfall-1.wal", "landfall-2.wal", "landfall.lock", "blobs",
-			"installers", "os-images", "audit", "site.key", "data.key", "seal.key"}, entry.Name())
+		require.Contains(t, []string{"landfall.db", "landfall-1.wal", "landfall-2.wal", "landfall.committed",
+			"landfall.lock", "blobs", "installers", "os-images", "audit", "site.key", "data.key", "seal.key"},
+			entry.Name())
 	}
 }
 

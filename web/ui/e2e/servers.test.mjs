@@ -133,8 +133,8 @@ describe('servers with BMCs', { timeout: 2 * minute }, () => {
   step('shows pages and servers in a narrow window', async () => {
     await page.setViewportSize({ width: 420, height: 900 });
     const place = (locator) => locator.boundingBox();
-    const link = await place(page.getByRole('link', { name: 'Servers', exact: true }));
-    assert.ok(link.x >= 0 && link.x + link.width <= 420, `the link to this page is at ${JSON.stringify(link)}`);
+    const menu = await place(page.getByRole('button', { name: 'Servers', exact: true }));
+    assert.ok(menu.x >= 0 && menu.x + menu.width <= 420, `the menu of pages is at ${JSON.stringify(menu)}`);
     const cell = await place(row('server-1').locator('td').first());
     assert.ok(cell.width > 200, `the name and address have ${String(cell.width)} pixels`);
     await row('server-1').getByRole('button', { name: 'Boot now' }).click({ trial: true });
