@@ -182,7 +182,7 @@ docs:
 bench: assets/ui/index.html
 	CGO_ENABLED=0 go test -run '^$$' -bench . ./store ./isogen ./ignition ./web/image ./web/kube \
 		./appliance ./appliance/access/... ./appliance/ams ./appliance/release ./appliance/hosted/maestro \
-		./appliance/siteservice/... ./web/maestro
+		./appliance/siteservice/... ./appliance/registry/... ./web/registry ./web/maestro ./web/hosted
 	.ci/install-registry
 	CGO_ENABLED=0 go test -tags $(TAGS),registry -run '^$$' -bench . ./appliance/mirror/registrytest
 
