@@ -73,6 +73,10 @@ network show --infra-env east
 network check -f networks.yaml --infra-env east
 network set -f networks.yaml --infra-env east
 hcp bundles
+hcp connection decide mgmt b1 ignore
+hcp connection hold mgmt
+hcp connection mgmt
+hcp connection release mgmt --yes
 hcp consumers
 hcp consumers add mgmt
 hcp consumers agent mgmt
@@ -80,10 +84,6 @@ hcp consumers remove mgmt --yes
 hcp create east-hcp
 hcp delete east-hcp --yes
 hcp kubeconfig east-hcp
-hcp line decide mgmt b1 ignore
-hcp line hold mgmt
-hcp line mgmt
-hcp line release mgmt --yes
 hcp list
 hcp scale east-hcp workers 3
 hcp show east-hcp

@@ -46,7 +46,7 @@ type Options struct {
 	Key      *sitekey.Key
 	Clock    clockwork.Clock
 	Logger   *slog.Logger
-	// Transport configures the line to management clusters.
+	// Transport configures the connection to management clusters.
 	Transport Transport
 }
 

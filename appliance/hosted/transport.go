@@ -18,7 +18,7 @@ const clientsPurpose sitekey.Purpose = "hosted consumers"
 // brokerPort is the default port of the broker.
 const brokerPort = "8883"
 
-// Transport configures the line to management clusters.
+// Transport configures the connection to management clusters.
 type Transport struct {
 	Dir  string // the data directory
 	Main string // the address of the appliance's listener
@@ -30,34 +30,34 @@ type Transport struct {
 	Certificates *authority.Certificates
 }
 
-// openTransport opens the line to management clusters.
+// openTransport opens the connection to management clusters.
 func (s *Service) openTransport(ctx context.Context, options Options) error {
-	line := options.Transport
+	transport := options.Transport
 	var err error
 	if s.Maestro, err = maestro.New(ctx, maestro.Options{DB: options.DB, Clock: options.Clock, Logger: options.Logger,
-		Identity: maestro.Identity(filepath.Join(line.Dir, store.FileName), line.Dir)}); err != nil {
+		Identity: maestro.Identity(filepath.Join(transport.Dir, store.FileName), transport.Dir)}); err != nil {
 		return err
 	}
 	box, err := options.Key.Box(clientsPurpose, nil)
 	if err != nil {
 		return err
 	}
-	clients, err := authority.LoadOrCreateClients(line.Dir, box)
+	clients, err := authority.LoadOrCreateClients(transport.Dir, box)
 	if err != nil {
 		return err
 	}
 	s.Credentials = broker.NewCredentials(options.DB, clients, options.Clock)
-	if line.Certificates == nil {
+	if transport.Certificates == nil {
 		options.Logger.Warn("Management clusters can't connect, because the appliance has no TLS. Set tls.enabled: " +
 			"true.")
 		return nil
 	}
-	s.Roots = line.Certificates.Roots()
+	s.Roots = transport.Certificates.Roots()
 	listener, err := s.listen(ctx, options)
 	if err != nil {
 		return err
 	}
-	s.Broker, err = broker.New(broker.Options{Listener: listener, TLS: line.Certificates.Config(),
+	s.Broker, err = broker.New(broker.Options{Listener: listener, TLS: transport.Certificates.Config(),
 		Credentials: s.Credentials, Handler: s.Maestro, Clock: options.Clock, Logger: options.Logger})
 	return err
 }
@@ -65,19 +65,19 @@ func (s *Service) openTransport(ctx context.Context, options Options) error {
 // listen opens the broker's listener. If the default port is taken and the configuration names no
 // other one, it uses any free port, so that several appliances can run on one machine.
 func (s *Service) listen(ctx context.Context, options Options) (net.Listener, error) {
-	line := options.Transport
-	if line.Address != "" {
-		return line.Listen(ctx, line.Address)
+	transport := options.Transport
+	if transport.Address != "" {
+		return transport.Listen(ctx, transport.Address)
 	}
-	host, _, err := net.SplitHostPort(line.Main)
+	host, _, err := net.SplitHostPort(transport.Main)
 	if err != nil {
 		return nil, err
 	}
-	listener, err := line.Listen(ctx, net.JoinHostPort(host, brokerPort))
+	listener, err := transport.Listen(ctx, net.JoinHostPort(host, brokerPort))
 	if err == nil {
 		return listener, nil
 	}
-	other, otherErr := line.Listen(ctx, net.JoinHostPort(host, "0"))
+	other, otherErr := transport.Listen(ctx, net.JoinHostPort(host, "0"))
 	if otherErr != nil {
 		return nil, err
 	}

@@ -151,7 +151,7 @@ func (s service) deleteConsumer(c echo.Context) error {
 	return c.NoContent(http.StatusNoContent)
 }
 
-// Connection is what is known about the line to a management cluster.
+// Connection is what is known about the connection to a management cluster.
 type Connection struct {
 	Consumer string `json:"consumer"`
 	// Broker is the broker's address; "": the appliance has no broker.

@@ -34,7 +34,7 @@ func New() *cobra.Command {
 			"connected. NAME is the name of a hosted\ncluster, or its ID in Clusters Service.",
 	}
 	cmd.AddCommand(newList(), newCreate(), newShow(), newScale(), newKubeconfig(), newDelete(), newBundles(),
-		newConsumers(), newLine())
+		newConsumers(), newConnection())
 	return cmd
 }
 

@@ -201,20 +201,20 @@ func (b *Broker) serve(ctx context.Context, conn net.Conn) {
 	defer conn.Close()
 	_ = conn.SetDeadline(time.Now().Add(handshakeTimeout)) // the MQTT server sets another one
 	remote := conn.RemoteAddr().String()
-	line, consumer, err := b.identify(ctx, conn)
+	secured, consumer, err := b.identify(ctx, conn)
 	<-b.opening
 	if err != nil {
 		b.refuse(consumer, remote, err)
 		return
 	}
-	session := newSession(b, consumer, line)
+	session := newSession(b, consumer, secured)
 	if !b.open(session) {
 		return
 	}
 	defer b.close(session)
 	session.handling.Go(session.handle)
 	b.options.Logger.Info("A management cluster has connected.", "consumer", consumer, "remote", remote)
-	err = b.server.EstablishConnection("broker", session.line)
+	err = b.server.EstablishConnection("broker", session.conn)
 	b.options.Logger.Info("A management cluster has disconnected.", "consumer", consumer, "remote", remote,
 		"reason", errorText(err))
 }
@@ -227,7 +227,7 @@ func errorText(err error) string {
 }
 
 // identify makes the TLS handshake and finds the consumer of the client's certificate.
-func (b *Broker) identify(ctx context.Context, conn net.Conn) (line *tls.Conn, consumer string, err error) {
+func (b *Broker) identify(ctx context.Context, conn net.Conn) (secured *tls.Conn, consumer string, err error) {
 	config := b.options.TLS.Clone()
 	config.MinVersion, config.NextProtos = max(config.MinVersion, tls.VersionTLS12), nil
 	// The certificate is verified below, so that the reason of a refusal can be shown.
@@ -243,14 +243,14 @@ func (b *Broker) identify(ctx context.Context, conn net.Conn) (line *tls.Conn, c
 		return refused
 	}
 	config.SessionTicketsDisabled = true // a resumed session would skip the verification
-	line = tls.Server(conn, config)
-	if err := line.HandshakeContext(ctx); err != nil {
+	secured = tls.Server(conn, config)
+	if err := secured.HandshakeContext(ctx); err != nil {
 		return nil, consumer, fmt.Errorf("TLS handshake: %w", err)
 	}
-	if err := b.options.Credentials.noteUse(ctx, line.ConnectionState().PeerCertificates[0]); err != nil {
+	if err := b.options.Credentials.noteUse(ctx, secured.ConnectionState().PeerCertificates[0]); err != nil {
 		b.options.Logger.Warn("The use of a certificate could not be recorded.", "consumer", consumer, "error", err)
 	}
-	return line, consumer, nil
+	return secured, consumer, nil
 }
 
 func (b *Broker) refuse(consumer, remote string, err error) {

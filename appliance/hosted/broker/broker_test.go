@@ -127,7 +127,7 @@ func TestBroker_expiredRotatedRemovedCertificates(t *testing.T) {
 		time.Minute, 5*time.Millisecond, "the broker may note the refusal after the agent's error")
 }
 
-// A line that dies without an end of the connection, such as a radio link.
+// A link that fails without an end of the connection, such as a radio link.
 func TestBroker_keepaliveLossEndsTheSession(t *testing.T) {
 	s := newSite(t)
 	config, _ := s.issue("mc1")

@@ -25,7 +25,7 @@ type Session struct {
 
 	broker   *Broker
 	topic    string
-	line     *sessionConn
+	conn     *sessionConn
 	ctx      context.Context // ends with the session
 	cancel   context.CancelFunc
 	closed   chan struct{} // closed after everything of the session has ended
@@ -54,14 +54,14 @@ func newSession(b *Broker, consumer string, conn net.Conn) *Session {
 		freed: make(chan struct{}, 1)}
 	s.topic, _ = Topics(consumer)
 	s.ctx, s.cancel = context.WithCancel(context.Background())
-	s.line = &sessionConn{conn, s}
+	s.conn = &sessionConn{conn, s}
 	return s
 }
 
 // sessionOf returns the session of a client of the MQTT server, or nil for the local sender.
 func sessionOf(client *mqtt.Client) *Session {
-	if line, ok := client.Net.Conn.(*sessionConn); ok {
-		return line.session
+	if conn, ok := client.Net.Conn.(*sessionConn); ok {
+		return conn.session
 	}
 	return nil
 }
@@ -74,7 +74,7 @@ func (s *Session) End() { s.end() }
 
 func (s *Session) end() {
 	s.cancel()
-	_ = s.line.Close()
+	_ = s.conn.Close()
 }
 
 // waiting returns the number of messages that wait for their acknowledgement.

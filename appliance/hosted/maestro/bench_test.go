@@ -25,8 +25,8 @@ import (
 // bundles is the number of bundles of the benchmarks.
 const bundles = 10_000
 
-// line is an appliance with the consumer mc1 and its bundles, which listens on the loopback.
-type line struct {
+// listening is an appliance with the consumer mc1 and its bundles, which listens on the loopback.
+type listening struct {
 	b       testing.TB
 	db      *store.DB
 	broker  *broker.Broker
@@ -34,10 +34,10 @@ type line struct {
 	cluster *workagent.Cluster
 }
 
-func newLine(b testing.TB, count int) *line {
+func newListening(b testing.TB, count int) *listening {
 	b.Helper()
 	dir, clock := b.TempDir(), clockwork.NewRealClock()
-	l := &line{b: b, cluster: workagent.NewCluster(nil)}
+	l := &listening{b: b, cluster: workagent.NewCluster(nil)}
 	var err error
 	l.db, err = store.Open(context.Background(), dir, store.Options{})
 	require.NoError(b, err)
@@ -99,7 +99,7 @@ func newBundle(i int) *bundle.Bundle {
 }
 
 // run runs a task until the benchmark ends.
-func (l *line) run(task func(context.Context) error) (stop func()) {
+func (l *listening) run(task func(context.Context) error) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- task(ctx) }()
@@ -116,18 +116,18 @@ func (l *line) run(task func(context.Context) error) (stop func()) {
 }
 
 // start runs an agent that knows nothing.
-func (l *line) start() (agent *workagent.Agent, stop func()) {
+func (l *listening) start() (agent *workagent.Agent, stop func()) {
 	agent = workagent.NewAgent("mc1", l.cluster, clockwork.NewRealClock(), 0)
 	return agent, l.run(func(ctx context.Context) error { return agent.Run(ctx, l.options) })
 }
 
-func (l *line) wait(what string, fulfilled func() bool) {
+func (l *listening) wait(what string, fulfilled func() bool) {
 	l.b.Helper()
 	require.Eventually(l.b, fulfilled, 5*time.Minute, time.Millisecond, what)
 }
 
 // statuses returns the number of bundles with a status.
-func (l *line) statuses() (count int) {
+func (l *listening) statuses() (count int) {
 	require.NoError(l.b, l.db.View(func(tx *store.Tx) error {
 		return bundle.EachStatus(tx, func(string) error {
 			count++
@@ -142,7 +142,7 @@ func (l *line) statuses() (count int) {
 func BenchmarkDelivery_agentRestarts(b *testing.B) {
 	for range b.N {
 		b.StopTimer()
-		l := newLine(b, bundles)
+		l := newListening(b, bundles)
 		b.StartTimer()
 		agent, stop := l.start()
 		l.wait("half of the bundles", func() bool { return agent.Known() >= bundles/2 })
@@ -159,7 +159,7 @@ func BenchmarkDelivery_agentRestarts(b *testing.B) {
 
 // BenchmarkResync_unchanged connects an agent that holds 10,000 unchanged bundles.
 func BenchmarkResync_unchanged(b *testing.B) {
-	l := newLine(b, bundles)
+	l := newListening(b, bundles)
 	agent, stop := l.start()
 	l.wait("all statuses", func() bool { return agent.Known() == bundles && l.statuses() == bundles })
 	stop()

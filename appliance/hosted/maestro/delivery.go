@@ -19,7 +19,7 @@ import (
 type delivery struct {
 	service  *Service
 	consumer string
-	line     line
+	to       connection
 	cancel   context.CancelFunc
 	wake     chan struct{} // has capacity 1
 
@@ -33,8 +33,8 @@ type delivery struct {
 	request []cloudevent.KnownStatuses
 }
 
-func newDelivery(s *Service, consumer string, to line, cancel context.CancelFunc) *delivery {
-	return &delivery{service: s, consumer: consumer, line: to, cancel: cancel, wake: make(chan struct{}, 1),
+func newDelivery(s *Service, consumer string, to connection, cancel context.CancelFunc) *delivery {
+	return &delivery{service: s, consumer: consumer, to: to, cancel: cancel, wake: make(chan struct{}, 1),
 		queued: map[string]bool{}, verify: map[string]bool{}}
 }
 
@@ -102,7 +102,7 @@ func (d *delivery) run(ctx context.Context) {
 			if ctx.Err() == nil && !errors.Is(err, broker.ErrEnded) {
 				d.service.log.Error("Bundles could not be sent. The connection is ended, so that the agent asks again.",
 					"consumer", d.consumer, "error", err)
-				d.line.End()
+				d.to.End()
 			}
 			return
 		}
@@ -113,7 +113,7 @@ func (d *delivery) run(ctx context.Context) {
 		case batch, ok := <-changes:
 			if !ok { // the change log was compacted, or the store is closed
 				if ctx.Err() == nil {
-					d.line.End()
+					d.to.End()
 				}
 				return
 			}
@@ -136,7 +136,7 @@ func (d *delivery) sendAll(ctx context.Context) error {
 		for _, request := range requests {
 			event := d.service.event(d.consumer, cloudevent.Status, cloudevent.ResyncRequest)
 			event.Data = encode(request)
-			if err := d.line.Send(ctx, event.Message()); err != nil {
+			if err := d.to.Send(ctx, event.Message()); err != nil {
 				return err
 			}
 		}
@@ -151,7 +151,7 @@ func (d *delivery) sendAll(ctx context.Context) error {
 		if event == nil {
 			continue
 		}
-		if err := d.line.Send(ctx, event.Message()); err != nil {
+		if err := d.to.Send(ctx, event.Message()); err != nil {
 			return err
 		}
 	}

@@ -41,7 +41,7 @@ type site struct {
 	identity           string
 }
 
-// link is the line to the agent.
+// link is the connection to the agent.
 type link struct {
 	messages []cloudevent.Message
 	ended    bool

@@ -88,7 +88,7 @@ func (h *history) step() {
 		h.note("connect")
 		h.connect()
 	case 8:
-		h.note("cut the line")
+		h.note("end the connection")
 		h.cut()
 	case 9:
 		h.note("power cut of the appliance")
@@ -113,10 +113,10 @@ func (h *history) step() {
 			h.restore(h.saved[h.random.IntN(len(h.saved))])
 		}
 	case 13:
-		h.note("the line gets bad")
+		h.note("the connection gets bad")
 		h.toAgent, h.toService = h.disturb, h.disturb
 	case 14:
-		h.note("the line gets good")
+		h.note("the connection gets good")
 		h.toAgent, h.toService = nil, nil
 	case 15:
 		h.poll()
@@ -166,7 +166,7 @@ func (h *history) decideOne() bool {
 	return true
 }
 
-// end brings both sides to rest: with a good line, correct clocks, and all decisions made.
+// end brings both sides to rest: with a good connection, correct clocks, and all decisions made.
 func (h *history) end() {
 	h.toAgent, h.toService = nil, nil
 	h.clock.Advance(3 * time.Hour)

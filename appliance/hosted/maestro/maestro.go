@@ -102,8 +102,8 @@ func (s *Service) Run(ctx context.Context) error {
 	return nil
 }
 
-// line is a connection to a consumer's agent.
-type line interface {
+// connection is the connection to a consumer's agent.
+type connection interface {
 	Send(ctx context.Context, m cloudevent.Message) error
 	// End ends the connection. The agent connects again.
 	End()
@@ -112,7 +112,7 @@ type line interface {
 // Connected implements broker.Handler.
 func (s *Service) Connected(session *broker.Session) { s.connect(session.Consumer, session) }
 
-func (s *Service) connect(consumer string, to line) {
+func (s *Service) connect(consumer string, to connection) {
 	ctx, cancel := context.WithCancel(context.Background())
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -11,22 +11,22 @@ import (
 	"landfall/web/maestro"
 )
 
-// newLine returns the commands on the line to a management cluster.
-func newLine() *cobra.Command {
+// newConnection returns the commands on the connection to a management cluster.
+func newConnection() *cobra.Command {
 	a := action.New()
 	cmd := a.Reading(&cobra.Command{
-		Use:   "line MANAGEMENT-CLUSTER",
-		Short: "Show the line to a management cluster, and what contradicts this appliance",
+		Use:   "connection MANAGEMENT-CLUSTER",
+		Short: "Show the connection to a management cluster, and what contradicts this appliance",
 		Long: "Show since when a management cluster is connected, its certificates, and why nothing is sent to it. " +
 			"After a restore\nfrom a backup, bundles on the management cluster can contradict this appliance. " +
-			"Nothing is sent until somebody has\ndecided about each of them with landfall hcp line decide.",
+			"Nothing is sent until somebody has\ndecided about each of them with landfall hcp connection decide.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, arguments []string) error {
 			object, err := a.Fetch(cmd.Context(), consumerPath(arguments[0], "connection"))
 			if err != nil {
 				return err
 			}
-			return lineKind().One(cmd.OutOrStdout(), &a.Format, object, describeLine)
+			return connectionKind().One(cmd.OutOrStdout(), &a.Format, object, describeConnection)
 		},
 	})
 	cmd.AddCommand(newHold(), newRelease(), newDecide())
@@ -37,12 +37,12 @@ func consumerPath(consumer, rest string) string {
 	return maestro.Root + "/consumers/" + url.PathEscape(consumer) + "/" + rest
 }
 
-func lineKind() *output.Kind[maestro.Connection] {
-	return &output.Kind[maestro.Connection]{Name: "line",
+func connectionKind() *output.Kind[maestro.Connection] {
+	return &output.Kind[maestro.Connection]{Name: "connection",
 		NameOf: func(c *maestro.Connection) string { return c.Consumer }}
 }
 
-func describeLine(d *output.Description, c *maestro.Connection) {
+func describeConnection(d *output.Description, c *maestro.Connection) {
 	d.Add("Management cluster", "%s", c.Consumer)
 	d.Add("Broker", "%s", c.Broker)
 	switch {
