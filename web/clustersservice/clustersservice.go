@@ -150,14 +150,27 @@ func pagingOf(c echo.Context) (paging, error) {
 	return p, nil
 }
 
+// bounds returns the positions of the page's first item and of the one after its last.
+func (p paging) bounds(total int) (from, to int) {
+	if p.page-1 > total/max(1, p.size) { // the product could be too large for an int
+		return total, total
+	}
+	from = min(total, (p.page-1)*p.size)
+	return from, min(total, from+p.size)
+}
+
 // list answers a page of items.
 func (p paging) list(kind string, items []object) object {
-	from := min(len(items), (p.page-1)*p.size)
-	part := items[from:min(len(items), from+p.size)]
+	from, to := p.bounds(len(items))
+	return p.answer(kind, items[from:to], len(items))
+}
+
+// answer answers the items of a page.
+func (p paging) answer(kind string, part []object, total int) object {
 	if part == nil {
 		part = []object{}
 	}
-	return object{"kind": kind + "List", "page": p.page, "size": len(part), "total": len(items), "items": part}
+	return object{"kind": kind + "List", "page": p.page, "size": len(part), "total": total, "items": part}
 }
 
 // fields are the fields by which clusters are found.
@@ -200,16 +213,16 @@ func (s service) listClusters(c echo.Context) error {
 		if err := sortBy(found, c.QueryParam("order")); err != nil {
 			return err
 		}
-		from := min(len(found), (p.page-1)*p.size)
-		items := []object{}
-		for _, cluster := range found[from:min(len(found), from+p.size)] {
+		from, to := p.bounds(len(found))
+		var items []object
+		for _, cluster := range found[from:to] {
 			item, err := s.cluster(c, tx, cluster)
 			if err != nil {
 				return err
 			}
 			items = append(items, item)
 		}
-		answer = object{"kind": "ClusterList", "page": p.page, "size": len(items), "total": len(found), "items": items}
+		answer = p.answer("Cluster", items, len(found))
 		return nil
 	})
 	if err != nil {
@@ -222,7 +235,7 @@ func (s service) listClusters(c echo.Context) error {
 // a subscription.
 func candidates(tx *store.Tx, expression search.Expression, fn func(*record.Cluster) error) error {
 	if ids, ok := expression.Required("id"); ok {
-		for _, id := range slices.Compact(slices.Sorted(slices.Values(ids))) {
+		for _, id := range distinct(ids) {
 			cluster, err := record.GetCluster(tx, id)
 			if err == nil && cluster != nil {
 				err = fn(cluster)
@@ -238,22 +251,25 @@ func candidates(tx *store.Tx, expression search.Expression, fn func(*record.Clus
 		return record.EachCluster(tx, "", "", fn)
 	}
 	groups, inGroups := expression.Required("azure.resource_group_name")
-	for _, subscription := range slices.Compact(slices.Sorted(slices.Values(subscriptions))) {
-		prefixes := []string{subscription + "/"}
-		if inGroups {
-			prefixes = nil
-			for _, group := range slices.Compact(slices.Sorted(slices.Values(groups))) {
-				prefixes = append(prefixes, subscription+"/"+group+"/")
-			}
+	var prefixes []string // the search has the texts of azure.* in lower case, like the index
+	for _, subscription := range subscriptions {
+		if !inGroups {
+			prefixes = append(prefixes, subscription+"/")
 		}
-		for _, prefix := range prefixes {
-			if err := record.EachCluster(tx, strings.ToLower(prefix), "", fn); err != nil {
-				return err
-			}
+		for _, group := range groups {
+			prefixes = append(prefixes, subscription+"/"+group+"/")
+		}
+	}
+	for _, prefix := range distinct(prefixes) {
+		if err := record.EachCluster(tx, prefix, "", fn); err != nil {
+			return err
 		}
 	}
 	return nil
 }
+
+// distinct returns the sorted texts, each once.
+func distinct(texts []string) []string { return slices.Compact(slices.Sorted(slices.Values(texts))) }
 
 // valueOf returns the value of a field for a search.
 func valueOf(tx *store.Tx, tenants map[string]string, c *record.Cluster, field string) any {
@@ -320,8 +336,7 @@ func sortBy(clusters []*record.Cluster, order string) error {
 		switch direction = strings.ToLower(strings.TrimSpace(direction)); {
 		case compare == nil || direction != "" && direction != "asc" && direction != "desc":
 			return problem.BadRequest("Clusters can't be ordered by %q; use id, name, creation_timestamp or state, "+
-				"with "+
-				"asc or desc", part)
+				"with asc or desc", part)
 		case direction == "desc":
 			by = append(by, func(a, b *record.Cluster) int { return compare(b, a) })
 		default:

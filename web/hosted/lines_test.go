@@ -250,9 +250,20 @@ func TestClustersService_badRequests(t *testing.T) {
 			require.Equal(t, fmt.Sprintf("CLUSTERS-MGMT-%d", status), answer.at(t, "code"))
 		}
 	}
-	none := s.do("GET", "/api/clusters_mgmt/v1/clusters?size=0", "")
-	require.EqualValues(t, 1, none.at(t, "total"))
-	require.Empty(t, none.at(t, "items"))
+}
+
+func TestClustersService_pagesWithoutItems(t *testing.T) {
+	s := newSite(t)
+	s.put("edge1")
+	for _, list := range []string{"/clusters", "/versions"} {
+		for _, page := range []string{"size=0", "page=2", "page=9223372036854775807",
+			"page=4611686018427387905&size=2"} {
+			none := s.do("GET", "/api/clusters_mgmt/v1"+list+"?"+page, "")
+			require.Equal(t, http.StatusOK, none.StatusCode, "%s of %s: %s", page, list, none.body)
+			require.EqualValues(t, 1, none.at(t, "total"))
+			require.Empty(t, none.at(t, "items"))
+		}
+	}
 }
 
 func TestProvider_answersOfAsynchronousOperations(t *testing.T) {
