@@ -380,6 +380,9 @@ func TestPreflight_checksWhatItKnows(t *testing.T) {
 		"unknown type":      {`{"name":"a","type":"Microsoft.Storage/x","apiVersion":"2024-06-10-preview"}`, "Succeeded"},
 		"unknown version":   {`{"name":"a","type":"Microsoft.RedHatOpenShift/hcpOpenShiftClusters","apiVersion":"1"}`, "Succeeded"},
 		"not an object":     {`5`, "Succeeded"},
+		"without a type":    {`{"name":"a","x":1,"apiVersion":"2024-06-10-preview"}`, "Succeeded"},
+		"without a name":    {`{"location":"b","x":1,` + cluster + `}`, "Succeeded"},
+		"names of three":    {`{"name":"a/b/c","x":1,` + cluster + `}`, "Succeeded"},
 		"two are invalid":   {`{"name":"a","x":1,` + cluster + `},{"name":"b","x":1,` + cluster + `}`, "Failed"},
 		"pool without home": {`{"name":"z/np","location":"b","type":"Microsoft.RedHatOpenShift/hcpOpenShiftClusters/nodePools","apiVersion":"2024-06-10-preview","properties":{"platform":{"vmSize":"large"}}}`, "Failed"},
 	} {

@@ -1,8 +1,10 @@
 package rp
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/labstack/echo/v4"
@@ -101,46 +103,44 @@ func (s service) getChild(kind string) echo.HandlerFunc {
 }
 
 func (s service) putChild(kind string) echo.HandlerFunc {
-	return func(c echo.Context) error {
-		caller, body, err := changeOf(c)
-		if err != nil {
-			return err
-		}
-		var result *provider.Result
-		if kind == arm.NodePools {
-			result, err = s.PutNodePool(c.Request().Context(), caller, idOf(c, kind), body)
-		} else {
-			result, err = s.PutExternalAuth(c.Request().Context(), caller, idOf(c, kind), body, false)
-		}
-		return answerPut(c, result, err)
+	put := s.PutExternalAuth
+	if kind == arm.NodePools {
+		put = s.PutNodePool
 	}
+	return changeChild(kind, put, answerPut)
 }
 
 func (s service) patchChild(kind string) echo.HandlerFunc {
+	patch := s.PatchExternalAuth
+	if kind == arm.NodePools {
+		patch = s.PatchNodePool
+	}
+	return changeChild(kind, patch, answerPatch)
+}
+
+// changeChild returns a handler that changes a child resource by a body.
+func changeChild(kind string,
+	change func(context.Context, provider.Caller, arm.ID, arm.Document) (*provider.Result, error),
+	answer func(echo.Context, *provider.Result, error) error) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		caller, body, err := changeOf(c)
 		if err != nil {
 			return err
 		}
-		var result *provider.Result
-		if kind == arm.NodePools {
-			result, err = s.PatchNodePool(c.Request().Context(), caller, idOf(c, kind), body)
-		} else {
-			result, err = s.PutExternalAuth(c.Request().Context(), caller, idOf(c, kind), body, true)
-		}
-		return answerPatch(c, result, err)
+		result, err := change(c.Request().Context(), caller, idOf(c, kind), body)
+		return answer(c, result, err)
 	}
 }
 
 func (s service) deleteChild(kind string) echo.HandlerFunc {
+	remove := s.DeleteExternalAuth
+	if kind == arm.NodePools {
+		remove = s.DeleteNodePool
+	}
 	return func(c echo.Context) error {
 		caller, err := callerOf(c)
 		if err != nil {
 			return err
-		}
-		remove := s.DeleteExternalAuth
-		if kind == arm.NodePools {
-			remove = s.DeleteNodePool
 		}
 		result, err := remove(c.Request().Context(), caller, idOf(c, kind))
 		return answerDelete(c, result, err)
@@ -160,8 +160,7 @@ func (s service) requestCredential(c echo.Context) error {
 		}
 		if csr = body.Text("certificateSigningRequest"); csr == "" {
 			return arm.Fieldf("certificateSigningRequest", "The field certificateSigningRequest is missing; the "+
-				"api-version %s "+
-				"requires it.", caller.Version)
+				"api-version %s requires it.", caller.Version)
 		}
 	}
 	o, err := s.RequestCredential(c.Request().Context(), caller, idOf(c, ""), csr)
@@ -325,34 +324,31 @@ func (s service) preflight(c echo.Context) error {
 }
 
 // preflightResource reads a resource of a deployment. ok is false for a resource with template
-// expressions, of an unknown type or API version, or that can't be read.
+// expressions, without a name, of an unknown type or API version, or that can't be read.
 func preflightResource(at arm.ID, text json.RawMessage) (resource provider.PreflightResource, ok bool) {
-	var about struct {
-		Name       string `json:"name"`
-		Type       string `json:"type"`
-		APIVersion string `json:"apiVersion"`
-	}
 	document, err := arm.Decode(text)
-	if err != nil || json.Unmarshal(text, &about) != nil || arm.CheckVersion(about.APIVersion) != nil ||
+	if err != nil || arm.CheckVersion(document.Text("apiVersion")) != nil ||
 		hasExpression(map[string]any(document)) {
+		return resource, false
+	}
+	kind, names := document.Text("type"), strings.Split(document.Text("name"), "/")
+	if slices.Contains(names, "") || len(names) > 2 {
 		return resource, false
 	}
 	for _, name := range []string{"name", "type", "apiVersion", "scope", "dependsOn", "condition", "comments",
 		"zones"} {
 		delete(document, name)
 	}
-	names := strings.Split(about.Name, "/")
-	id := arm.ID{Subscription: at.Subscription, Group: at.Group, Cluster: names[0]}
-	switch kind, _ := strings.CutPrefix(strings.ToLower(about.Type), strings.ToLower(arm.Provider+"/"+arm.Clusters)); {
-	case kind == "" && len(names) == 1:
-	case kind == "/"+strings.ToLower(arm.NodePools) && len(names) == 2:
-		id.Child, id.ChildType = names[1], arm.NodePools
-	case kind == "/"+strings.ToLower(arm.ExternalAuths) && len(names) == 2:
-		id.Child, id.ChildType = names[1], arm.ExternalAuths
-	default:
-		return resource, false
+	id, childTypes := arm.ID{Subscription: at.Subscription, Group: at.Group, Cluster: names[0]}, []string{""}
+	if len(names) == 2 {
+		id.Child, childTypes = names[1], []string{arm.NodePools, arm.ExternalAuths}
 	}
-	return provider.PreflightResource{ID: id, Body: document}, true
+	for _, id.ChildType = range childTypes {
+		if strings.EqualFold(kind, id.Type()) {
+			return provider.PreflightResource{ID: id, Body: document}, true
+		}
+	}
+	return resource, false
 }
 
 // hasExpression reports whether a value contains a template expression, such as

@@ -7,9 +7,19 @@ import (
 	"landfall/appliance/hosted/record"
 )
 
-// PutExternalAuth creates or replaces an external auth; with patch, it changes fields of an
-// existing one. The HostedCluster gets it with its next version.
-func (s *Service) PutExternalAuth(ctx context.Context, caller Caller, id arm.ID, body arm.Document, patch bool) (
+// PutExternalAuth creates or replaces an external auth. The HostedCluster gets it with its next
+// version.
+func (s *Service) PutExternalAuth(ctx context.Context, caller Caller, id arm.ID, body arm.Document) (*Result, error) {
+	return s.changeExternalAuth(ctx, caller, id, body, false)
+}
+
+// PatchExternalAuth changes fields of an external auth.
+func (s *Service) PatchExternalAuth(ctx context.Context, caller Caller, id arm.ID, body arm.Document) (*Result,
+	error) {
+	return s.changeExternalAuth(ctx, caller, id, body, true)
+}
+
+func (s *Service) changeExternalAuth(ctx context.Context, caller Caller, id arm.ID, body arm.Document, patch bool) (
 	*Result, error) {
 	var result *Result
 	err := s.withCluster(ctx, caller, id, true, func(ch *change, c *record.Cluster) error {

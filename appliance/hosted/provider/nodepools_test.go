@@ -108,7 +108,7 @@ func TestExternalAuth_changesHostedCluster(t *testing.T) {
 	id.Child, id.ChildType = "sso", arm.ExternalAuths
 	result, err := s.PutExternalAuth(t.Context(), s.caller, id, document(`{"properties":{
 		"issuer":{"url":"https://sso.example.com","audiences":["a"]},
-		"claim":{"mappings":{"username":{"claim":"email"}}}}}`), false)
+		"claim":{"mappings":{"username":{"claim":"email"}}}}}`))
 	require.NoError(t, err)
 	require.True(t, result.Created)
 	c := s.cluster("edge1")
