@@ -211,7 +211,7 @@ func TestCluster_deletionWithoutManagementCluster(t *testing.T) {
 	s.put("edge1", plain)
 	deleted, err := s.DeleteCluster(t.Context(), s.caller, s.id("edge1"))
 	require.NoError(t, err)
-	require.Nil(t, s.cluster("edge1"), "nothing of it is anywhere")
+	require.Nil(t, s.cluster("edge1"), "nobody has received it")
 	require.Equal(t, record.Succeeded, s.operation(deleted.Operation.ID).Status)
 }
 
@@ -257,6 +257,9 @@ func TestCluster_creationTimeStopsWhileDisconnected(t *testing.T) {
 	failure := s.operation(result.Operation.ID).Error
 	require.Equal(t, "OCM4001", failure.Code)
 	contains(t, failure.Message, "no volume")
+	s.report(c.Control, available(1, "4.19.7"))
+	require.Equal(t, record.Failed, s.cluster("edge1").State)
+	require.Equal(t, failure.Message, s.cluster("edge1").Reason, "a failure keeps its reason")
 }
 
 func TestCluster_networksOfManagementClusterAreRefused(t *testing.T) {

@@ -42,14 +42,7 @@ func (ch *change) settle(c *record.Cluster) error {
 		return err
 	}
 	if m == nil {
-		c.Observed.State, c.Reason = controlplane.Pending, "No management cluster is set up at this site yet."
-		for _, p := range pools {
-			p.Observed.State, p.Reason = controlplane.Pending, c.Reason
-			if err := record.PutNodePool(ch.tx, p); err != nil {
-				return err
-			}
-		}
-		return record.PutCluster(ch.tx, c)
+		return ch.settleUnplaced(c, pools)
 	}
 	in, err := ch.input(c, m)
 	if err != nil {
@@ -71,6 +64,36 @@ func (ch *change) settle(c *record.Cluster) error {
 	}
 	if err := ch.settleCredentials(c); err != nil {
 		return err
+	}
+	return record.PutCluster(ch.tx, c)
+}
+
+// settleUnplaced settles a cluster without a management cluster. What is deleted is gone at once,
+// because nobody has received it.
+func (ch *change) settleUnplaced(c *record.Cluster, pools []*record.NodePool) error {
+	c.Observed.State, c.Reason = controlplane.Pending, "No management cluster is set up at this site yet."
+	for _, p := range pools {
+		if p.State == record.Deleting {
+			if _, err := ch.settlePoolDeletion(p); err != nil {
+				return err
+			}
+			continue
+		}
+		p.Observed.State, p.Reason = controlplane.Pending, c.Reason
+		if err := record.PutNodePool(ch.tx, p); err != nil {
+			return err
+		}
+	}
+	auths, err := record.ExternalAuths(ch.tx, c.CID)
+	if err != nil {
+		return err
+	}
+	for _, a := range auths {
+		if a.State == record.Deleting {
+			if err := ch.removeAuth(a); err != nil {
+				return err
+			}
+		}
 	}
 	return record.PutCluster(ch.tx, c)
 }
@@ -170,7 +193,7 @@ func (ch *change) observeCluster(c *record.Cluster, m *record.Management) error 
 	}
 	found := controlplane.ObserveCluster(c, m, namespaces, control)
 	o := &c.Observed
-	o.State, o.ErrorCode, o.Delivered = found.State, found.Code, control.Current
+	o.State, o.Delivered = found.State, control.Current
 	if control.Current {
 		o.APIURL, o.Version, o.Conditions, o.KubeconfigRef = found.APIURL, found.Version, found.Conditions,
 			found.KubeconfigRef
@@ -182,7 +205,9 @@ func (ch *change) observeCluster(c *record.Cluster, m *record.Management) error 
 	if status != nil {
 		o.At = status.Received
 	}
-	c.Reason = found.Reason
+	if c.State != record.Failed { // a failure keeps its reason until the request changes
+		c.Reason, o.ErrorCode = found.Reason, found.Code
+	}
 	ch.watch(c)
 	return ch.advance(&c.Resource, found, c.Watched >= creationTime)
 }
@@ -282,19 +307,23 @@ func (ch *change) settleAuths(c *record.Cluster, auths []*record.ExternalAuth) e
 			continue
 		}
 		if a.State == record.Deleting {
-			if err := errors.Join(ch.end(&a.Resource, record.Succeeded, nil), record.DeleteExternalAuth(ch.tx,
-				a)); err != nil {
+			if err := ch.removeAuth(a); err != nil {
 				return err
 			}
 			continue
 		}
 		a.State = record.Succeeded
-		if err := errors.Join(ch.end(&a.Resource, record.Succeeded, nil), record.PutExternalAuth(ch.tx,
-			a)); err != nil {
+		if err := errors.Join(ch.end(&a.Resource, record.Succeeded, nil),
+			record.PutExternalAuth(ch.tx, a)); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// removeAuth removes an external auth whose deletion is complete.
+func (ch *change) removeAuth(a *record.ExternalAuth) error {
+	return errors.Join(ch.end(&a.Resource, record.Succeeded, nil), record.DeleteExternalAuth(ch.tx, a))
 }
 
 // settlePoolDeletion deletes the bundle of a node pool, and removes the node pool when nothing of
