@@ -173,15 +173,19 @@ func Control(in Input) (Content, error) {
 		s.add(manifest{version: "v1", kind: "ConfigMap", resource: "configmaps", namespace: namespace,
 			name: "user-ca-bundle", body: object{"data": object{"ca-bundle.crt": in.Site.CABundle}}, feedback: uid})
 	}
+	spec, err := hostedClusterSpec(in)
+	if err != nil {
+		return Content{}, err
+	}
 	s.add(manifest{group: hypershift, version: "v1beta1", kind: "HostedCluster", resource: "hostedclusters",
 		namespace: namespace, name: c.Prefix, labels: map[string]string{bundle.LabelCluster: c.CID,
 			"api.openshift.com/name": strings.ToLower(c.ID.Cluster)},
-		body: object{"spec": hostedClusterSpec(in)}, feedback: []string{"status=.status",
+		body: object{"spec": spec}, feedback: []string{"status=.status",
 			"generation=.metadata.generation"}})
 	return s.content, s.err
 }
 
-func hostedClusterSpec(in Input) object {
+func hostedClusterSpec(in Input) (object, error) {
 	c, p, m := in.Cluster, in.Properties, in.Management
 	availability := "SingleReplica"
 	if m.HighlyAvailable {
@@ -222,18 +226,18 @@ func hostedClusterSpec(in Input) object {
 	if in.Site.CABundle != "" {
 		spec["additionalTrustBundle"] = object{"name": "user-ca-bundle"}
 	}
-	configuration := object{}
 	if p.ClusterImageRegistry.State == "Disabled" {
 		spec["capabilities"] = object{"disabled": []string{"ImageRegistry"}}
 	}
 	if len(p.API.AuthorizedCIDRs) > 0 {
 		spec["networking"].(object)["apiServer"] = object{"allowedCIDRBlocks": p.API.AuthorizedCIDRs}
 	}
-	if providers := oidcProviders(in.Auths); len(providers) > 0 {
-		configuration["authentication"] = object{"type": "OIDC", "oidcProviders": providers}
+	providers, err := oidcProviders(in.Auths)
+	if err != nil {
+		return nil, err
 	}
-	if len(configuration) > 0 {
-		spec["configuration"] = configuration
+	if len(providers) > 0 {
+		spec["configuration"] = object{"authentication": object{"type": "OIDC", "oidcProviders": providers}}
 	}
 	if p.Autoscaling.MaxNodesTotal > 0 {
 		spec["autoscaling"] = object{"maxNodesTotal": p.Autoscaling.MaxNodesTotal,
@@ -241,7 +245,7 @@ func hostedClusterSpec(in Input) object {
 			"maxNodeProvisionTime": strconv.FormatInt(p.Autoscaling.MaxNodeProvisionTimeSeconds, 10) + "s",
 			"podPriorityThreshold": p.Autoscaling.PodPriorityThreshold}
 	}
-	return spec
+	return spec, nil
 }
 
 // channel returns the update channel of a release, such as stable-4.19.
@@ -266,7 +270,8 @@ func services(c *record.Cluster, m *record.Management) (all []object) {
 	return all
 }
 
-func oidcProviders(auths []*record.ExternalAuth) (all []object) {
+// oidcProviders returns external auths in the form of the kind Authentication of OpenShift.
+func oidcProviders(auths []*record.ExternalAuth) (all []object, err error) {
 	for _, auth := range auths {
 		var resource struct {
 			Properties struct {
@@ -275,19 +280,44 @@ func oidcProviders(auths []*record.ExternalAuth) (all []object) {
 					Audiences []string `json:"audiences"`
 				} `json:"issuer"`
 				Claim struct {
-					Mappings json.RawMessage `json:"mappings"`
+					Mappings struct {
+						Username claimMapping `json:"username"`
+						Groups   claimMapping `json:"groups"`
+					} `json:"mappings"`
 				} `json:"claim"`
 			} `json:"properties"`
 		}
 		if err := auth.Document.Into(&resource); err != nil {
-			continue // the document was checked when it was stored
+			return nil, fmt.Errorf("read the external auth %s: %w", auth.ID.Child, err)
 		}
-		all = append(all, object{"name": strings.ToLower(auth.ID.Child),
-			"issuer": object{"issuerURL": resource.Properties.Issuer.URL,
-				"audiences": resource.Properties.Issuer.Audiences},
-			"claimMappings": resource.Properties.Claim.Mappings})
+		issuer, claims := resource.Properties.Issuer, resource.Properties.Claim.Mappings
+		mappings := object{"username": claims.Username.username()}
+		if claims.Groups.Claim != "" {
+			mappings["groups"] = object{"claim": claims.Groups.Claim, "prefix": claims.Groups.Prefix}
+		}
+		all = append(all, object{"name": strings.ToLower(auth.ID.Child), "claimMappings": mappings,
+			"issuer": object{"issuerURL": issuer.URL, "audiences": issuer.Audiences}})
 	}
-	return all
+	return all, nil
+}
+
+// claimMapping says how a claim of a token becomes the name of a user or of groups.
+type claimMapping struct {
+	Claim  string `json:"claim"`
+	Policy string `json:"prefixPolicy"`
+	Prefix string `json:"prefix"`
+}
+
+// username returns the mapping of user names. The resource provider has a policy None, which is the
+// empty text in OpenShift, and a prefix that is an object there.
+func (m claimMapping) username() object {
+	switch m.Policy {
+	case "Prefix":
+		return object{"claim": m.Claim, "prefixPolicy": m.Policy, "prefix": object{"prefixString": m.Prefix}}
+	case "NoPrefix":
+		return object{"claim": m.Claim, "prefixPolicy": m.Policy}
+	}
+	return object{"claim": m.Claim}
 }
 
 // NodePool returns the bundle with a node pool.
@@ -362,8 +392,5 @@ func Revocation(c *record.Cluster, id string) (Content, error) {
 	return s.content, s.err
 }
 
-// OrphanOption is the delete option of bundles that leave their objects on the management cluster.
-var orphanOption = json.RawMessage(`{"propagationPolicy":"Orphan"}`)
-
 // OrphanOption returns the delete option of a bundle whose objects stay on the management cluster.
-func OrphanOption() json.RawMessage { return orphanOption }
+func OrphanOption() json.RawMessage { return json.RawMessage(`{"propagationPolicy":"Orphan"}`) }

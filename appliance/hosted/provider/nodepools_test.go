@@ -100,21 +100,25 @@ func TestNodePool_badRequests(t *testing.T) {
 	require.Nil(t, s.pool("edge1", "np1"))
 }
 
+const authBody = `{"properties":{"issuer":{"url":"https://sso.example.com","audiences":["a"]},
+	"claim":{"mappings":{"username":{"claim":"email","prefixPolicy":"Prefix","prefix":"sso:"},
+		"groups":{"claim":"groups","prefix":"sso-"}}}}}`
+
 func TestExternalAuth_changesHostedCluster(t *testing.T) {
 	s := withManagement(t)
 	s.put("edge1", plain)
 	s.bringUp("edge1")
 	id := s.id("edge1")
 	id.Child, id.ChildType = "sso", arm.ExternalAuths
-	result, err := s.PutExternalAuth(t.Context(), s.caller, id, document(`{"properties":{
-		"issuer":{"url":"https://sso.example.com","audiences":["a"]},
-		"claim":{"mappings":{"username":{"claim":"email"}}}}}`))
+	result, err := s.PutExternalAuth(t.Context(), s.caller, id, document(authBody))
 	require.NoError(t, err)
 	require.True(t, result.Created)
 	c := s.cluster("edge1")
 	control := s.bundle(c.Control)
 	require.EqualValues(t, 2, control.Version)
-	contains(t, string(control.Manifests[len(control.Manifests)-1]), "https://sso.example.com")
+	contains(t, string(control.Manifests[len(control.Manifests)-1]), "https://sso.example.com",
+		`"claimMappings":{"groups":{"claim":"groups","prefix":"sso-"},"username":{"claim":"email",`+
+			`"prefix":{"prefixString":"sso:"},"prefixPolicy":"Prefix"}}`)
 	s.report(c.Control, available(2, "4.19.7"))
 	shown, err := s.ShowChild(id)
 	require.NoError(t, err)
@@ -125,6 +129,26 @@ func TestExternalAuth_changesHostedCluster(t *testing.T) {
 	s.report(c.Control, available(3, "4.19.7"))
 	_, err = s.ShowChild(id)
 	require.Equal(t, arm.CodeResourceNotFound, code(err))
+}
+
+func TestDeletion_ofChildrenWithoutManagementCluster(t *testing.T) {
+	s := newSite(t)
+	s.put("edge1", plain)
+	s.putPool("edge1", "np1", poolBody)
+	auth := s.id("edge1")
+	auth.Child, auth.ChildType = "sso", arm.ExternalAuths
+	_, err := s.PutExternalAuth(t.Context(), s.caller, auth, document(authBody))
+	require.NoError(t, err)
+	pool, err := s.DeleteNodePool(t.Context(), s.caller, s.poolID("edge1", "np1"))
+	require.NoError(t, err)
+	deleted, err := s.DeleteExternalAuth(t.Context(), s.caller, auth)
+	require.NoError(t, err)
+	for id, operation := range map[arm.ID]*record.Operation{s.poolID("edge1", "np1"): pool.Operation,
+		auth: deleted.Operation} {
+		require.Equal(t, record.Succeeded, s.operation(operation.ID).Status, id)
+		_, err := s.ShowChild(id)
+		require.Equal(t, arm.CodeResourceNotFound, code(err))
+	}
 }
 
 // credential returns the last request for a credential.
