@@ -30,10 +30,18 @@ const (
 	retries = 8
 	// maxName is the length of the longest file name in bytes.
 	maxName = 512
+	// maxTransfers is the maximum number of simultaneous transfers on an interface. Each has a socket
+	// and buffers, and everybody in the network can start one. Further requests are refused.
+	maxTransfers = 256
 )
 
 // ErrNotFound is the error of a file that does not exist.
 var ErrNotFound = errors.New("file not found")
+
+var (
+	errBusy    = errors.New("too many transfers; try again")
+	errStopped = errors.New("the server was stopped")
+)
 
 // Transfer is a transfer that has ended.
 type Transfer struct {
@@ -55,37 +63,50 @@ type Server struct {
 }
 
 // Serve serves files at the IPv4 addresses of an interface until the context ends. It calls ready
-// when its sockets are open.
+// when its sockets are open. At the end of the context, transfers stop at their next block; a client
+// that is silent delays the return until its retries are used up.
 func (s *Server) Serve(ctx context.Context, on link.Link, ready func()) error {
 	if _, ok := on.IPv4(); !ok {
 		return link.ErrNoAddress
 	}
 	group, ctx := errgroup.WithContext(ctx)
-	var servers []*tftp.Server
+	places := make(chan struct{}, maxTransfers)
+	var stops []func()
+	stop := func() error {
+		for _, stop := range stops {
+			stop()
+		}
+		return group.Wait()
+	}
 	for _, address := range on.Addresses() {
 		if !address.Is4() {
 			continue
 		}
 		socket, err := link.ListenUDP(ctx, netip.AddrPortFrom(address, s.Port))
 		if err != nil {
-			for _, server := range servers {
-				server.Shutdown()
-			}
-			return errors.Join(err, group.Wait())
+			return errors.Join(err, stop())
 		}
-		server := tftp.NewServer(func(name string, to io.ReaderFrom) error { return s.send(ctx, on, name, to) }, nil)
+		server := tftp.NewServer(func(name string, to io.ReaderFrom) error {
+			select {
+			case places <- struct{}{}:
+			default:
+				return errBusy
+			}
+			defer func() { <-places }()
+			return s.send(ctx, on, name, to)
+		}, nil)
 		server.SetBlockSize(blockSize)
 		server.SetTimeout(timeout)
 		server.SetRetries(retries)
-		servers = append(servers, server)
+		stops = append(stops, func() {
+			server.Shutdown()
+			_ = socket.Close() // it is closed already, except if Shutdown came before Serve
+		})
 		group.Go(func() error { return server.Serve(socket) })
 	}
 	ready()
 	<-ctx.Done()
-	for _, server := range servers {
-		server.Shutdown()
-	}
-	return group.Wait()
+	return stop()
 }
 
 // send sends a file to a client.
@@ -96,7 +117,7 @@ func (s *Server) send(ctx context.Context, on link.Link, name string, to io.Read
 	}
 	remote := transfer.RemoteAddr()
 	client := remote.AddrPort().Addr().Unmap()
-	name, err := Clean(name)
+	name, err := clean(name)
 	if err != nil {
 		return err
 	}
@@ -108,14 +129,28 @@ func (s *Server) send(ctx context.Context, on link.Link, name string, to io.Read
 		return err
 	}
 	transfer.SetSize(int64(len(content)))
-	sent, err := to.ReadFrom(bytes.NewReader(content))
+	sent, err := to.ReadFrom(reader{bytes.NewReader(content), ctx})
 	s.Note(on, Transfer{Client: client, File: name, Bytes: int(sent), Err: err})
 	return err
 }
 
-// Clean returns the name of a file without the slashes at its beginning, and with slashes instead
+// reader reads a file until the context ends.
+type reader struct {
+	*bytes.Reader
+	ctx context.Context
+}
+
+// Read implements io.Reader.
+func (r reader) Read(into []byte) (int, error) {
+	if r.ctx.Err() != nil {
+		return 0, errStopped
+	}
+	return r.Reader.Read(into)
+}
+
+// clean returns the name of a file without the slashes at its beginning, and with slashes instead
 // of backslashes. Firmware writes both.
-func Clean(name string) (string, error) {
+func clean(name string) (string, error) {
 	if len(name) > maxName {
 		return "", ErrNotFound
 	}
