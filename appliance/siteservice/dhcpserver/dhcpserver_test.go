@@ -61,6 +61,7 @@ func TestReserve_refusals(t *testing.T) {
 		"no MAC address":   {MAC: "node-1", Address: "192.0.2.7"},
 		"no IPv4 address":  {MAC: "52:54:00:00:00:02", Address: "2001:db8::1"},
 		"reserved already": {MAC: "52:54:00:00:00:02", Address: "192.0.2.101"},
+		"no host name":     {MAC: "52:54:00:00:00:02", Address: "192.0.2.102", Hostname: "node 2"},
 	} {
 		_, err := s.Leases.Reserve(t.Context(), wanted)
 		require.Contains(t, []fault.Kind{fault.Invalid, fault.Conflict}, fault.KindOf(err), name)
@@ -112,6 +113,47 @@ func TestRestart(t *testing.T) {
 	for address, machine := range given {
 		require.Equal(t, address, s.lease(t, machine))
 	}
+}
+
+// TestLeases_endedLease holds that an address which another machine got after the end of a lease is
+// the other machine's: whatever the first machine does, and after a restart.
+func TestLeases_endedLease(t *testing.T) {
+	s := newSite(t)
+	s.Range.Last = s.Range.First
+	only := s.lease(t, 9)
+	s.clock.Advance(time.Hour)
+	require.Equal(t, only, s.lease(t, 1))
+	leases, err := s.Leases.List()
+	require.NoError(t, err)
+	require.Len(t, leases, 1)
+	require.Equal(t, mac(1).String(), leases[0].MAC)
+
+	release, err := dhcpv4.New(dhcpv4.WithHwAddr(mac(9)), dhcpv4.WithMessageType(dhcpv4.MessageTypeRelease),
+		dhcpv4.WithClientIP(only.AsSlice()))
+	require.NoError(t, err)
+	require.Nil(t, s.Answer(t.Context(), eth1(), release))
+	require.Nil(t, s.discover(t, 2), "a release by the first machine")
+	_, err = s.Leases.Reserve(t.Context(), Reservation{MAC: mac(9).String(), Address: "192.0.2.7"})
+	require.NoError(t, err)
+	require.Equal(t, "192.0.2.7", s.lease(t, 9).String())
+	require.Nil(t, s.discover(t, 2), "another lease of the first machine")
+	s.restart(t)
+	s.Range.Last = s.Range.First
+	require.Equal(t, only, s.lease(t, 1))
+}
+
+func TestLeases_storeFails(t *testing.T) {
+	s := newSite(t)
+	s.Range.Last = s.Range.First
+	offer := s.discover(t, 1)
+	stopped, stop := context.WithCancel(t.Context())
+	stop()
+	request, err := dhcpv4.NewRequestFromOffer(offer)
+	require.NoError(t, err)
+	require.Nil(t, s.Answer(stopped, eth1(), request))
+	require.Equal(t, []Kind{KindNoLease}, s.kinds())
+	s.clock.Advance(offerLifetime)
+	require.NotNil(t, s.discover(t, 2), "the address is kept no longer than the offer")
 }
 
 // TestClockJumps is the case of a clock that jumps while the appliance is off: a lease lasts its
@@ -311,6 +353,13 @@ func TestInstalledHost(t *testing.T) {
 	require.Contains(t, s.events[0].Message, "host 7 is installed")
 	s.Mode = Proxy
 	require.Nil(t, s.discover(t, 1, firmware("PXEClient", iana.EFI_X86_64)))
+}
+
+func TestLeases_rangeOfAllAddresses(t *testing.T) {
+	s := newSite(t)
+	s.settings.Relayed = []Subnet{{Network: prefix("0.0.0.0/0"),
+		Range: Range{address("0.0.0.0"), address("255.255.255.255")}}}
+	require.NotNil(t, s.discover(t, 1, dhcpv4.WithRelay(net.IPv4(198, 51, 100, 1))))
 }
 
 func TestServe_rangeOfAnotherNetwork(t *testing.T) {

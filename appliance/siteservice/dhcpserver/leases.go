@@ -14,6 +14,7 @@ import (
 
 	"github.com/jonboulle/clockwork"
 
+	"landfall/appliance/engine/network"
 	"landfall/appliance/fault"
 	"landfall/store"
 )
@@ -57,12 +58,14 @@ type held struct {
 // Leases are the leases and reservations of all interfaces. A lease is in the store before its
 // client hears of it. Its methods are safe for concurrent use.
 type Leases struct {
-	db    *store.DB
-	clock clockwork.Clock
+	db        *store.DB
+	clock     clockwork.Clock
+	reserving sync.Mutex // makes the reservations in memory those of the last commit
 
 	mu        sync.Mutex
 	byAddress map[netip.Addr]held
-	byMAC     map[string]netip.Addr // the address that a machine has or had
+	byMAC     map[string]netip.Addr // the address of a machine's lease, which may have ended
+	byLease   map[netip.Addr]string // the machines in byMAC by their addresses
 	reserved  map[string]Reservation
 	taken     map[netip.Addr]string // MAC address of the reservation of an address
 }
@@ -71,7 +74,7 @@ type Leases struct {
 // so each lease lasts its whole time again.
 func OpenLeases(db *store.DB, clock clockwork.Clock) (*Leases, error) {
 	l := &Leases{db: db, clock: clock, byAddress: map[netip.Addr]held{}, byMAC: map[string]netip.Addr{},
-		reserved: map[string]Reservation{}, taken: map[netip.Addr]string{}}
+		byLease: map[netip.Addr]string{}, reserved: map[string]Reservation{}, taken: map[netip.Addr]string{}}
 	err := db.View(func(tx *store.Tx) error {
 		err := leaseRows.Each(tx, "", func(mac string, lease *Lease) error {
 			address, err := netip.ParseAddr(lease.Address)
@@ -79,7 +82,7 @@ func OpenLeases(db *store.DB, clock clockwork.Clock) (*Leases, error) {
 				return fmt.Errorf("read the lease of %s: %w", mac, err)
 			}
 			l.byAddress[address] = held{mac, clock.Now().Add(lease.Duration)}
-			l.byMAC[mac] = address
+			l.byMAC[mac], l.byLease[address] = address, mac
 			return nil
 		})
 		return errors.Join(err, reservationRows.Each(tx, "", func(mac string, r *Reservation) error {
@@ -130,12 +133,13 @@ func (l *Leases) find(mac net.HardwareAddr, subnet Subnet, own, wanted netip.Add
 	if !subnet.Range.First.IsValid() {
 		return netip.Addr{}, false, false
 	}
-	first, size := number(subnet.Range.First), number(subnet.Range.Last)-number(subnet.Range.First)+1
+	first := uint64(number(subnet.Range.First))
+	size := uint64(number(subnet.Range.Last)) - first + 1
 	hash := fnv.New32a()
 	hash.Write(mac)
-	start := hash.Sum32() % size // a machine whose lease is forgotten gets the same address again
+	start := uint64(hash.Sum32()) % size // a machine whose lease is forgotten gets the same address again
 	for i := range size {
-		candidate := fromNumber(first + (start+i)%size)
+		candidate := fromNumber(uint32(first + (start+i)%size))
 		if l.dynamic(candidate, subnet, own, key) {
 			return candidate, true, l.hold(candidate, key)
 		}
@@ -191,7 +195,8 @@ func (l *Leases) knows(mac net.HardwareAddr) bool {
 	return leased || reserved
 }
 
-// grant stores a lease. Its client may use the address when grant has returned.
+// grant stores a lease, in place of one that has ended for the same address. Its client may use the
+// address when grant has returned.
 func (l *Leases) grant(ctx context.Context, lease Lease) error {
 	address, err := netip.ParseAddr(lease.Address)
 	if err != nil {
@@ -202,18 +207,58 @@ func (l *Leases) grant(ctx context.Context, lease Lease) error {
 		l.mu.Unlock()
 		return fault.New(fault.Conflict, "Address %s belongs to another machine.", address)
 	}
+	before, previous := l.byAddress[address], l.byLease[address]
 	l.byAddress[address] = held{lease.MAC, l.clock.Now().Add(lease.Duration)}
 	l.mu.Unlock()
-	if err := l.db.Update(ctx, func(tx *store.Tx) error { return leaseRows.Put(tx, lease.MAC, &lease) }); err != nil {
-		return fmt.Errorf("store the lease of %s: %w", lease.MAC, err)
-	}
+	err = l.db.Update(ctx, func(tx *store.Tx) error {
+		if previous != "" && previous != lease.MAC {
+			if err := removeLease(tx, previous, lease.Address); err != nil {
+				return err
+			}
+		}
+		return leaseRows.Put(tx, lease.MAC, &lease)
+	})
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if old, ok := l.byMAC[lease.MAC]; ok && old != address {
-		delete(l.byAddress, old)
+	if err != nil {
+		l.byAddress[address] = before
+		return fmt.Errorf("store the lease of %s: %w", lease.MAC, err)
 	}
-	l.byMAC[lease.MAC] = address
+	if previous != lease.MAC && l.byMAC[previous] == address {
+		delete(l.byMAC, previous)
+	}
+	if l.byMAC[lease.MAC] != address {
+		l.free(lease.MAC)
+	}
+	l.byMAC[lease.MAC], l.byLease[address] = address, lease.MAC
 	return nil
+}
+
+// removeLease removes the lease of a machine from the store if it is for an address.
+func removeLease(tx *store.Tx, mac, address string) error {
+	lease, err := leaseRows.Get(tx, mac)
+	if errors.Is(err, store.ErrNotFound) || err == nil && lease.Address != address {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return leaseRows.Delete(tx, mac)
+}
+
+// free ends the lease of a machine in memory. The address may belong to another machine by now.
+func (l *Leases) free(mac string) {
+	address, ok := l.byMAC[mac]
+	if !ok {
+		return
+	}
+	delete(l.byMAC, mac)
+	if l.byLease[address] == mac {
+		delete(l.byLease, address)
+	}
+	if l.byAddress[address].mac == mac {
+		delete(l.byAddress, address)
+	}
 }
 
 // release ends the lease of a machine.
@@ -231,10 +276,7 @@ func (l *Leases) release(ctx context.Context, mac net.HardwareAddr) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if address, ok := l.byMAC[key]; ok {
-		delete(l.byAddress, address)
-		delete(l.byMAC, key)
-	}
+	l.free(key)
 	return nil
 }
 
@@ -292,7 +334,12 @@ func (l *Leases) Reserve(ctx context.Context, wanted Reservation) (*Reservation,
 	if err != nil || !address.Is4() {
 		return nil, fault.New(fault.Invalid, "%q is not an IPv4 address.", wanted.Address)
 	}
+	if problem := network.CheckHostname(wanted.Hostname); wanted.Hostname != "" && problem != "" {
+		return nil, fault.New(fault.Invalid, "%s", problem)
+	}
 	wanted.MAC, wanted.Address = mac.String(), address.String()
+	l.reserving.Lock()
+	defer l.reserving.Unlock()
 	l.mu.Lock()
 	holder := l.taken[address]
 	l.mu.Unlock()
@@ -313,6 +360,8 @@ func (l *Leases) Reserve(ctx context.Context, wanted Reservation) (*Reservation,
 // RemoveReservation removes the reservation of a machine. Its lease stays.
 func (l *Leases) RemoveReservation(ctx context.Context, text string) error {
 	mac, err := net.ParseMAC(text)
+	l.reserving.Lock()
+	defer l.reserving.Unlock()
 	l.mu.Lock()
 	_, ok := l.reserved[mac.String()]
 	l.mu.Unlock()
