@@ -236,6 +236,11 @@ func TestLoad_invalidFile(t *testing.T) {
 			`release_images[0].url is "quay.io/ocp/release"; expected an image with its registry and its tag or digest`},
 		"a release without pull spec": {"release_images:\n- {openshift_version: 4.19, cpu_architecture: x86_64}\n",
 			`release_images[0] needs the key url`},
+		"a relay agent without network": {"site: {dhcp: {relayed: [{router: 198.51.100.1}]}}\n",
+			`site.dhcp.relayed[0] needs the key network`},
+		"a range of another network": {"site:\n  dhcp:\n    relayed:\n    - {network: 198.51.100.0/24, range: " +
+			"198.51.101.1-198.51.101.9}\n", `line 4: site.dhcp.relayed[0] has the range 198.51.101.1-198.51.101.9, ` +
+			`which is not in its network 198.51.100.0/24`},
 		"an invalid boolean": {"release_images:\n- default: perhaps\n",
 			`release_images[0].default is "perhaps"; expected true or false`},
 		"invalid YAML":  {"listen: 127.0.0.1:1\n\tdata_dir: x\n", `line 2: not YAML: `},

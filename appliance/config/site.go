@@ -57,7 +57,20 @@ type DHCPRelay struct {
 	Range   string `mapstructure:"range" check:"range"`
 }
 
-func (DHCPRelay) problem(given map[string]any) string { return missingKey(given, "network") }
+func (DHCPRelay) problem(given map[string]any) string {
+	if missing := missingKey(given, "network"); missing != "" {
+		return missing
+	}
+	// A value of another form was refused before.
+	network, errNetwork := netip.ParsePrefix(fmt.Sprint(given["network"]))
+	addresses, errRange := dhcpserver.ParseRange(fmt.Sprint(given["range"]))
+	if errNetwork == nil && errRange == nil &&
+		(!network.Contains(addresses.First) || !network.Contains(addresses.Last)) {
+		return fmt.Sprintf("has the range %s, which is not in its network %s: choose addresses of that network",
+			given["range"], network)
+	}
+	return ""
+}
 
 // SiteTFTP configures the TFTP service. It is also on where the DHCP service is on.
 type SiteTFTP struct {
