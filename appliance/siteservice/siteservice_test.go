@@ -2,14 +2,18 @@ package siteservice
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"net/netip"
 	"testing"
 	"time"
 
+	"github.com/go-openapi/strfmt"
+	"github.com/google/uuid"
 	"github.com/openshift/assisted-service/models"
 	"github.com/stretchr/testify/require"
 
+	"landfall/appliance/engine/inventory"
 	"landfall/appliance/fault"
 	"landfall/appliance/siteservice/link"
 	"landfall/appliance/siteservice/nameserver"
@@ -38,6 +42,31 @@ func TestZones_clusterWithVIPs(t *testing.T) {
 		}}, zones[0])
 	require.Equal(t, []string{"api.paris.site.example", "api-int.paris.site.example", "*.apps.paris.site.example"},
 		zones[1].Missing)
+}
+
+// TestZones_namesOfHosts holds that a host gets a record by its short name, and that no host can add
+// addresses to the names of the cluster or lines to a zone file.
+func TestZones_namesOfHosts(t *testing.T) {
+	cluster, id := berlin(), strfmt.UUID(uuid.NewString())
+	cluster.ID = &id
+	var hosts []*inventory.Host
+	for i, name := range []string{"Node-1.elsewhere.example", "api", "api-int.site.example", "apps", "ns", "localhost",
+		"", "*", "a 60 IN AAAA fd00::1 ;", "b\nc"} {
+		hosts = append(hosts, inventory.NewHost(&models.Host{}, &inventory.Facts{Inventory: &models.Inventory{
+			Hostname: name, Interfaces: []*models.Interface{{IPV4Addresses: []string{fmt.Sprintf("192.0.2.%d/24", 50+i)}}},
+		}}))
+	}
+	var records []nameserver.Record
+	for _, record := range zoneOf(&cluster, hosts).Records {
+		if record.Value != "192.0.2.5" && record.Value != "192.0.2.6" {
+			records = append(records, record)
+		}
+	}
+	require.Equal(t, []nameserver.Record{
+		{Name: "5.2.0.192.in-addr.arpa", Type: "PTR", Value: "api.berlin.site.example"},
+		{Name: "node-1.berlin.site.example", Type: "A", Value: "192.0.2.50"},
+		{Name: "50.2.0.192.in-addr.arpa", Type: "PTR", Value: "node-1.berlin.site.example"},
+	}, records)
 }
 
 // TestOneDNSNameInTwoClusters is the case of two clusters with one DNS name: the appliance answers

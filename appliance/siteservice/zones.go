@@ -2,6 +2,7 @@ package siteservice
 
 import (
 	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/go-openapi/swag/conv"
@@ -84,14 +85,20 @@ func zoneOf(cluster *models.Cluster, hosts []*inventory.Host) nameserver.Zone {
 	}
 	for _, host := range hosts {
 		name := strings.ToLower(host.Hostname())
-		if name == "" || name == "localhost" || conv.Value(host.Record.Status) == models.HostStatusDisabled {
+		short, _, _ := strings.Cut(name, ".")
+		// Any machine can report any name. It must not add addresses to the names of the cluster, or
+		// lines to the zone file.
+		if network.CheckHostname(name) != "" || slices.Contains(clusterNames(), short) ||
+			conv.Value(host.Record.Status) == models.HostStatusDisabled {
 			continue
 		}
-		short, _, _ := strings.Cut(name, ".")
 		zone.Add(short+"."+domain, true, addressesOf(cluster, host)...)
 	}
 	return zone
 }
+
+// clusterNames returns the names in a zone that are not those of hosts.
+func clusterNames() []string { return []string{"api", "api-int", "apps", nameserver.OwnName} }
 
 // addressesOf returns a host's addresses in the cluster's machine networks. Without such networks,
 // these are the first IPv4 and the first IPv6 address of the host.

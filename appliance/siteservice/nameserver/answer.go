@@ -18,8 +18,8 @@ const (
 	// payload is the size of a UDP answer in bytes that passes networks without fragmentation (DNS
 	// flag day 2020).
 	payload = 1232
-	// nameServer is the name of the appliance's DNS server in each zone.
-	nameServer = "ns"
+	// OwnName is the name of the appliance's DNS server in each zone.
+	OwnName = "ns"
 )
 
 // Table answers questions about zones. It is not changed.
@@ -45,7 +45,7 @@ func NewTable(zones []Zone, own []string, serial uint32) *Table {
 			continue
 		}
 		t.zones[name] = true
-		t.own[nameServer+"."+name] = true
+		t.own[OwnName+"."+name] = true
 		for _, record := range zone.Records {
 			t.add(record, name)
 		}
@@ -127,7 +127,7 @@ func (t *Table) Answer(request *dns.Msg, addresses []netip.Addr) (*dns.Msg, bool
 		answer.Answer = []dns.RR{t.authority(zone)}
 	case zone == name && question.Qtype == dns.TypeNS:
 		answer.Answer = []dns.RR{&dns.NS{Hdr: header(question.Name, dns.TypeNS, timeToLive),
-			Ns: nameServer + "." + zone}}
+			Ns: OwnName + "." + zone}}
 	case zone == "" && !exists:
 		return nil, false
 	case exists:
@@ -206,7 +206,7 @@ func ownRecords(question dns.Question, addresses []netip.Addr) []dns.RR {
 func (t *Table) authority(zone string) dns.RR {
 	server := zone
 	if t.zones[zone] {
-		server = nameServer + "." + zone
+		server = OwnName + "." + zone
 	}
 	return &dns.SOA{Hdr: header(zone, dns.TypeSOA, negativeTimeToLive), Ns: server, Mbox: "hostmaster." + zone,
 		Serial: t.serial, Refresh: refresh, Retry: retry, Expire: expire, Minttl: negativeTimeToLive}
