@@ -250,6 +250,9 @@ func (b *boots) open(ctx context.Context, on link.Link, client netip.Addr, name 
 			return nil, errors.Join(tftpserver.ErrNotFound, err)
 		}
 	}
+	if b.m.Configured.DHCP.KnownOnly && !b.knows(mac) {
+		return nil, tftpserver.ErrNotFound // as in an answer by DHCP
+	}
 	if isMenu {
 		own, _ := on.IPv4()
 		menu, err := b.m.Images.BootMenu(ctx, id, mac.String(), own.Addr())

@@ -1,0 +1,108 @@
+package siteservice
+
+import (
+	"cmp"
+	"context"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/go-openapi/strfmt"
+	"github.com/google/uuid"
+	"github.com/openshift/assisted-service/models"
+	"github.com/stretchr/testify/require"
+
+	"landfall/appliance/bmc"
+	"landfall/appliance/discovery"
+	"landfall/appliance/engine/record"
+	"landfall/appliance/fault"
+	"landfall/appliance/siteservice/tftpserver"
+	"landfall/isogen"
+	"landfall/store"
+)
+
+// files implements Images. installed is the MAC address of a machine that boots from its disk.
+type files struct{ installed string }
+
+func (files) NetworkBoot(context.Context, string, netip.Addr) (discovery.BootURLs, error) {
+	return discovery.BootURLs{}, nil
+}
+
+func (f files) BootMenu(_ context.Context, infraEnvID, mac string, _ netip.Addr) ([]byte, error) {
+	if mac == f.installed {
+		return nil, fault.New(fault.NotFound, "The host is installed.")
+	}
+	return []byte("menu of " + infraEnvID + " for " + mac), nil
+}
+
+func (files) BootLoaders(context.Context, string) (*isogen.BootLoaders, error) {
+	return &isogen.BootLoaders{First: "shimx64.efi", Files: map[string][]byte{"shimx64.efi": []byte("shim")}}, nil
+}
+
+// newBoots returns the network boot of a site with one infra-env and a known machine,
+// 52:54:00:00:00:07. The client 192.0.2.50 is that machine; 192.0.2.66 is a stranger.
+func newBoots(t *testing.T, configured DHCPSettings) (*boots, string) {
+	t.Helper()
+	b := newBench(t)
+	id := strfmt.UUID(uuid.NewString())
+	require.NoError(t, b.db.Update(t.Context(), func(tx *store.Tx) error {
+		return record.InfraEnvs.Put(tx, id.String(), &record.InfraEnv{API: models.InfraEnv{ID: &id}})
+	}))
+	m := b.manager(t, Configured{DHCP: configured})
+	m.Images = files{installed: "52:54:00:00:00:08"}
+	m.Servers = func() ([]*bmc.Server, error) {
+		return []*bmc.Server{{Desired: bmc.Desired{BootMAC: "52:54:00:00:00:07", InfraEnvID: id.String()}}}, nil
+	}
+	m.Neighbour = func(_ context.Context, address netip.Addr) (string, error) {
+		return map[string]string{"192.0.2.50": "52:54:00:00:00:07", "192.0.2.66": "52:54:00:00:00:66"}[address.String()],
+			nil
+	}
+	return &boots{m: m}, id.String()
+}
+
+func TestOpen_filesOfMachines(t *testing.T) {
+	loaders := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(loaders, "undionly.kpxe"), []byte("ipxe"), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(loaders, ".hidden"), []byte("secret"), 0o600))
+	require.NoError(t, os.Mkdir(filepath.Join(loaders, "directory"), 0o700))
+	const stranger = "192.0.2.66"
+	for _, c := range []struct {
+		name, file, client string
+		knownOnly          bool
+		want               string // "" for no file
+	}{
+		{"a loader by the path of DHCP", "ID/52-54-00-00-00-07/shimx64.efi", "", false, "shim"},
+		{"a menu by the path of DHCP", "ID/52-54-00-00-00-07/grub.cfg", "", false, "menu of ID for 52:54:00:00:00:07"},
+		{"the loader of a client", "EFI/SHIMX64.efi", "", false, "shim"},
+		{"the menu of a client", "grub/grub.cfg", "", false, "menu of ID for 52:54:00:00:00:07"},
+		{"the menu of a MAC address", "grub.cfg-01-52-54-00-00-00-09", "", false, "menu of ID for 52:54:00:00:00:09"},
+		{"the menu of an installed host", "grub.cfg-01-52-54-00-00-00-08", "", false, diskMenu},
+		{"a loader of the operator", "undionly.kpxe", "", false, "ipxe"},
+		{"a hidden file", ".hidden", "", false, ""},
+		{"a directory", "directory", "", false, ""},
+		{"a file elsewhere", "../undionly.kpxe", "", false, ""},
+		{"an unknown loader", "other.efi", "", false, ""},
+		{"another kind of file", "vmlinuz", "", false, ""},
+		{"a machine without a MAC address", "grub.cfg", "192.0.2.99", false, ""},
+		{"a stranger", "grub.cfg", stranger, false, "menu of ID for 52:54:00:00:00:66"},
+		{"a known machine", "grub.cfg", "", true, "menu of ID for 52:54:00:00:00:07"},
+		{"a stranger among known machines", "grub.cfg", stranger, true, ""},
+		{"a stranger's MAC address", "grub.cfg-01-52-54-00-00-00-66", "", true, ""},
+		{"a stranger with the path of DHCP", "ID/52-54-00-00-00-66/grub.cfg", stranger, true, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b, id := newBoots(t, DHCPSettings{Loaders: loaders, KnownOnly: c.knownOnly})
+			withID := func(text string) string { return strings.ReplaceAll(text, "ID/", id+"/") }
+			client := netip.MustParseAddr(cmp.Or(c.client, "192.0.2.50"))
+			content, err := b.open(t.Context(), eth1("192.0.2.10/24"), client, withID(c.file))
+			if c.want == "" {
+				require.ErrorIs(t, err, tftpserver.ErrNotFound)
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, strings.ReplaceAll(c.want, "ID", id), string(content))
+		})
+	}
+}
