@@ -56,8 +56,8 @@ func newBoots(t *testing.T, configured DHCPSettings) (*boots, string) {
 		return []*bmc.Server{{Desired: bmc.Desired{BootMAC: "52:54:00:00:00:07", InfraEnvID: id.String()}}}, nil
 	}
 	m.Neighbour = func(_ context.Context, address netip.Addr) (string, error) {
-		return map[string]string{"192.0.2.50": "52:54:00:00:00:07", "192.0.2.66": "52:54:00:00:00:66"}[address.String()],
-			nil
+		machines := map[string]string{"192.0.2.50": "52:54:00:00:00:07", "192.0.2.66": "52:54:00:00:00:66"}
+		return machines[address.String()], nil
 	}
 	return &boots{m: m}, id.String()
 }

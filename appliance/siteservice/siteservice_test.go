@@ -44,17 +44,18 @@ func TestZones_clusterWithVIPs(t *testing.T) {
 		zones[1].Missing)
 }
 
-// TestZones_namesOfHosts holds that a host gets a record by its short name, and that no host can add
-// addresses to the names of the cluster or lines to a zone file.
+// TestZones_namesOfHosts holds that a host gets a record by its short name, and that no host can
+// add addresses to the names of the cluster or lines to a zone file.
 func TestZones_namesOfHosts(t *testing.T) {
 	cluster, id := berlin(), strfmt.UUID(uuid.NewString())
 	cluster.ID = &id
 	var hosts []*inventory.Host
 	for i, name := range []string{"Node-1.elsewhere.example", "api", "api-int.site.example", "apps", "ns", "localhost",
 		"", "*", "a 60 IN AAAA fd00::1 ;", "b\nc"} {
-		hosts = append(hosts, inventory.NewHost(&models.Host{}, &inventory.Facts{Inventory: &models.Inventory{
-			Hostname: name, Interfaces: []*models.Interface{{IPV4Addresses: []string{fmt.Sprintf("192.0.2.%d/24", 50+i)}}},
-		}}))
+		nic := &models.Interface{IPV4Addresses: []string{fmt.Sprintf("192.0.2.%d/24", 50+i)}}
+		hosts = append(hosts, inventory.NewHost(&models.Host{}, &inventory.Facts{
+			Inventory: &models.Inventory{Hostname: name, Interfaces: []*models.Interface{nic}},
+		}))
 	}
 	var records []nameserver.Record
 	for _, record := range zoneOf(&cluster, hosts).Records {

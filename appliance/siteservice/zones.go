@@ -86,8 +86,8 @@ func zoneOf(cluster *models.Cluster, hosts []*inventory.Host) nameserver.Zone {
 	for _, host := range hosts {
 		name := strings.ToLower(host.Hostname())
 		short, _, _ := strings.Cut(name, ".")
-		// Any machine can report any name. It must not add addresses to the names of the cluster, or
-		// lines to the zone file.
+		// Any machine can report any name. It must not add addresses to the names of the cluster,
+		// or lines to the zone file.
 		if network.CheckHostname(name) != "" || slices.Contains(clusterNames(), short) ||
 			conv.Value(host.Record.Status) == models.HostStatusDisabled {
 			continue

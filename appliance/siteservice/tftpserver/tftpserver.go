@@ -30,8 +30,8 @@ const (
 	retries = 8
 	// maxName is the length of the longest file name in bytes.
 	maxName = 512
-	// maxTransfers is the maximum number of simultaneous transfers on an interface. Each has a socket
-	// and buffers, and everybody in the network can start one. Further requests are refused.
+	// maxTransfers is the maximum number of simultaneous transfers on an interface. Each has a
+	// socket and buffers, and everybody in the network can start one. Further requests are refused.
 	maxTransfers = 256
 )
 
@@ -63,8 +63,8 @@ type Server struct {
 }
 
 // Serve serves files at the IPv4 addresses of an interface until the context ends. It calls ready
-// when its sockets are open. At the end of the context, transfers stop at their next block; a client
-// that is silent delays the return until its retries are used up.
+// when its sockets are open. At the end of the context, transfers stop at their next block. A
+// client that is silent then delays the return until its retries are used up.
 func (s *Server) Serve(ctx context.Context, on link.Link, ready func()) error {
 	if _, ok := on.IPv4(); !ok {
 		return link.ErrNoAddress
