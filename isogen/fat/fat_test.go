@@ -92,8 +92,8 @@ func TestFiles_independentWriter(t *testing.T) {
 	content := bytes.Repeat([]byte("landfall"), 9000)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "grub"), content, 0o600))
 	for name, format := range map[string][]string{
-		"12 bits": {"-T", "8192", "-h", "2", "-s", "32", "-c", "8"}, "16 " +
-			"bits": {"-T", "40960", "-h", "16", "-s", "32", "-c", "4"},
+		"12 bits": {"-T", "8192", "-h", "2", "-s", "32", "-c", "8"},
+		"16 bits": {"-T", "40960", "-h", "16", "-s", "32", "-c", "4"},
 		"32 bits": {"-T", "131072", "-h", "16", "-s", "32", "-c", "1", "-F"},
 	} {
 		t.Run(name, func(t *testing.T) {
