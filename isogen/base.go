@@ -50,6 +50,7 @@ type Base struct {
 	identity     string      // SHA-256 in hex that distinguishes this file from others
 	sum          *digest     // digest of the whole file
 	minimal      minimalOnce // indexed at its first use
+	loaders      loadersOnce // read at their first use
 	tails        sync.Pool   // buffers of readers: *[tailSize]byte
 }
 

@@ -28,7 +28,6 @@ type Images struct {
 	recipes map[string]*recipe.Recipe // by infra-env id
 	kept    map[imageKey]*Image
 	order   []imageKey // keys of kept, the oldest first
-	loaders loadersOf  // those that were used last
 }
 
 // imageKey identifies an image by its inputs.

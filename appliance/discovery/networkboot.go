@@ -49,21 +49,9 @@ func (i *Images) BootLoaders(ctx context.Context, infraEnvID string) (*isogen.Bo
 	if err != nil {
 		return nil, err
 	}
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if i.loaders.base == base {
-		return i.loaders.BootLoaders, nil
-	}
 	loaders, err := base.BootLoaders()
 	if err != nil {
 		return nil, classify(err)
 	}
-	i.loaders = loadersOf{base, loaders}
 	return loaders, nil
-}
-
-// loadersOf are the boot loaders in a base ISO.
-type loadersOf struct {
-	base *isogen.Base
-	*isogen.BootLoaders
 }
