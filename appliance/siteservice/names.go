@@ -99,6 +99,7 @@ func (n *names) run(ctx context.Context) error {
 		if err := watcher.Err(); !errors.Is(err, store.ErrCompacted) && ctx.Err() == nil {
 			return fmt.Errorf("follow the clusters for DNS: %w", err)
 		}
+		n.compareSoon() // the watcher has missed changes
 	}
 	return nil
 }
@@ -208,10 +209,7 @@ func (n *names) compare(ctx context.Context) {
 		zones = append(zones, status.Zone)
 	}
 	n.mu.Unlock()
-	compared := map[string]nameserver.Comparison{}
-	for _, zone := range zones {
-		compared[zone.Name] = nameserver.Compare(ctx, servers, zone)
-	}
+	compared := nameserver.Compare(ctx, servers, zones)
 	if ctx.Err() != nil {
 		return
 	}

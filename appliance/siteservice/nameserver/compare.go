@@ -1,7 +1,9 @@
 package nameserver
 
 import (
+	"cmp"
 	"context"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -29,49 +31,69 @@ type Comparison struct {
 // appSample represents the names of applications in questions to the site's DNS.
 const appSample = "console-openshift-console"
 
-// Compare asks DNS servers of the site for the addresses of a zone's names. Servers that do not
-// answer are left out, and so are names that they do not have.
-func Compare(ctx context.Context, servers []netip.AddrPort, zone Zone) Comparison {
-	ours := map[[2]string][]string{} // by name and type
+// nameAndType is a question to the site's DNS.
+type nameAndType struct{ name, kind string }
+
+// Compare asks DNS servers of the site for the addresses of the zones' names. It returns results by
+// the names of the zones. A server that does not answer is not asked again, so that silent servers
+// delay the result by one time-out each. Names that a server does not have are left out.
+func Compare(ctx context.Context, servers []netip.AddrPort, zones []Zone) map[string]Comparison {
+	results := map[string]Comparison{}
+	for _, zone := range zones {
+		results[zone.Name] = Comparison{}
+	}
+	for _, server := range servers {
+		for _, zone := range zones {
+			found, err := compare(ctx, server, zone)
+			result := results[zone.Name]
+			result.Served = result.Served || found.Served
+			result.Differences = append(result.Differences, found.Differences...)
+			results[zone.Name] = result
+			if err != nil {
+				break
+			}
+		}
+	}
+	return results
+}
+
+// compare compares a zone with one server, up to the first question that is not answered.
+func compare(ctx context.Context, server netip.AddrPort, zone Zone) (Comparison, error) {
+	ours := map[nameAndType][]string{}
 	for _, record := range zone.Records {
 		if record.Type != TypePTR {
-			key := [2]string{strings.Replace(record.Name, "*.", appSample+".", 1), record.Type}
+			key := nameAndType{strings.Replace(record.Name, "*.", appSample+".", 1), record.Type}
 			ours[key] = append(ours[key], record.Value)
 		}
 	}
-	var keys [][2]string
-	for key := range ours {
-		keys = append(keys, key)
-	}
-	slices.SortFunc(keys, func(a, b [2]string) int { return slices.Compare(a[:], b[:]) })
-	var result Comparison
-	for _, server := range servers {
-		same := len(keys) > 0
-		for _, key := range keys {
-			found, err := lookUp(ctx, server, key[0], key[1])
-			if err != nil {
-				same = false
-				break // a server that is silent is not asked for the other names
-			}
-			if len(found) == 0 {
-				same = false
-				continue
-			}
-			slices.Sort(found)
-			slices.Sort(ours[key])
-			if !slices.Equal(found, ours[key]) {
-				same = false
-				result.Differences = append(result.Differences, Difference{Name: key[0], Type: key[1],
-					Server: server.String(), Ours: ours[key], Site: found})
-			}
+	result := Comparison{Served: len(ours) > 0}
+	for _, key := range slices.SortedFunc(maps.Keys(ours), nameAndType.compare) {
+		found, err := lookUp(ctx, server, key)
+		if err != nil {
+			result.Served = false
+			return result, err
 		}
-		result.Served = result.Served || same
+		if len(found) == 0 {
+			result.Served = false
+			continue
+		}
+		slices.Sort(found)
+		slices.Sort(ours[key])
+		if !slices.Equal(found, ours[key]) {
+			result.Served = false
+			result.Differences = append(result.Differences, Difference{Name: key.name, Type: key.kind,
+				Server: server.String(), Ours: ours[key], Site: found})
+		}
 	}
-	return result
+	return result, nil
 }
 
-func lookUp(ctx context.Context, server netip.AddrPort, name, kind string) ([]string, error) {
-	request := new(dns.Msg).SetQuestion(dns.Fqdn(name), dns.StringToType[kind])
+func (k nameAndType) compare(other nameAndType) int {
+	return cmp.Or(cmp.Compare(k.name, other.name), cmp.Compare(k.kind, other.kind))
+}
+
+func lookUp(ctx context.Context, server netip.AddrPort, wanted nameAndType) ([]string, error) {
+	request := new(dns.Msg).SetQuestion(dns.Fqdn(wanted.name), dns.StringToType[wanted.kind])
 	request.SetEdns0(payload, false)
 	answer, err := ask(ctx, server, request)
 	if err != nil {

@@ -3,6 +3,7 @@ package nameserver
 import (
 	"context"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -36,9 +37,6 @@ func NewForwarder(servers []netip.AddrPort, clock clockwork.Clock) *Forwarder {
 		silent: map[netip.AddrPort]time.Time{}}
 }
 
-// Servers returns the servers that are asked.
-func (f *Forwarder) Servers() []netip.AddrPort { return f.servers }
-
 // Answer returns the answer of the first server that answers. Without servers it refuses the
 // question, so that a client asks its next server at once. own are addresses of the appliance,
 // which are not asked.
@@ -47,7 +45,7 @@ func (f *Forwarder) Answer(ctx context.Context, request *dns.Msg, own []netip.Ad
 	failed := new(dns.Msg).SetRcode(request, dns.RcodeServerFailure)
 	asked := false
 	for _, server := range f.servers {
-		if contains(own, server.Addr()) {
+		if slices.Contains(own, server.Addr().Unmap()) {
 			continue
 		}
 		asked = true
@@ -72,15 +70,6 @@ func (f *Forwarder) Answer(ctx context.Context, request *dns.Msg, own []netip.Ad
 		return failed
 	}
 	return refused
-}
-
-func contains(addresses []netip.Addr, wanted netip.Addr) bool {
-	for _, address := range addresses {
-		if address == wanted.Unmap() {
-			return true
-		}
-	}
-	return false
 }
 
 func (f *Forwarder) isSilent(server netip.AddrPort) bool {

@@ -215,16 +215,41 @@ func TestSiteDNSHasOtherRecords(t *testing.T) {
 	theirs.Add("api.berlin.site.example", false, address("192.0.2.99"))
 	theirs.Add("*.apps.berlin.site.example", false, address("192.0.2.6"), address("2001:db8::6"))
 	server := startDNS(t, theirs)
-	compared := Compare(t.Context(), []netip.AddrPort{server}, berlin())
+	compared := Compare(t.Context(), []netip.AddrPort{server}, []Zone{berlin()})["berlin.site.example"]
 	require.False(t, compared.Served)
 	require.Equal(t, []Difference{{Name: "api.berlin.site.example", Type: TypeA, Server: server.String(),
 		Ours: []string{"192.0.2.5"}, Site: []string{"192.0.2.99"}}}, compared.Differences)
 }
 
 func TestCompare_sameRecords(t *testing.T) {
-	compared := Compare(t.Context(), []netip.AddrPort{startDNS(t, berlin())}, berlin())
-	require.True(t, compared.Served)
-	require.Empty(t, compared.Differences)
+	unknown := Zone{Name: "unknown.site.example"}
+	unknown.Add("api.unknown.site.example", false, address("192.0.2.7"))
+	require.Equal(t, map[string]Comparison{"berlin.site.example": {Served: true}, "unknown.site.example": {}},
+		Compare(t.Context(), []netip.AddrPort{startDNS(t, berlin())}, []Zone{berlin(), unknown}))
+}
+
+// TestCompare_silentServer holds that a silent DNS server is asked once, not once for each cluster:
+// its time-outs would delay the names of new clusters.
+func TestCompare_silentServer(t *testing.T) {
+	silent, err := net.ListenPacket("udp", "127.0.0.1:0")
+	require.NoError(t, err)
+	asked := make(chan int, 1)
+	go func() {
+		packets := 0
+		for packet := make([]byte, 512); ; packets++ {
+			if _, _, err := silent.ReadFrom(packet); err != nil {
+				asked <- packets
+				return
+			}
+		}
+	}()
+	zones := []Zone{berlin(), {Name: "paris.site.example"}}
+	zones[1].Add("api.paris.site.example", false, address("192.0.2.8"))
+	servers := []netip.AddrPort{netip.MustParseAddrPort(silent.LocalAddr().String()), startDNS(t, berlin())}
+	compared := Compare(t.Context(), servers, zones)
+	require.True(t, compared["berlin.site.example"].Served)
+	require.NoError(t, silent.Close())
+	require.Equal(t, 1, <-asked)
 }
 
 func TestServer_answersByUDPAndTCP(t *testing.T) {

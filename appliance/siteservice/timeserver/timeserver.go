@@ -11,7 +11,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"sync/atomic"
+	"slices"
 	"time"
 
 	"github.com/beevik/ntp"
@@ -71,7 +71,6 @@ type Server struct {
 	Others func() []string
 	Clock  clockwork.Clock
 	Port   uint16
-	served atomic.Uint64
 }
 
 // lookTimeout is the time for the answer of another time server.
@@ -81,7 +80,7 @@ const lookTimeout = 2 * time.Second
 func (s *Server) Look(ctx context.Context, on link.Link) ([]link.Other, error) {
 	var others []link.Other
 	for _, source := range s.Others() {
-		if address, err := netip.ParseAddr(source); err == nil && contains(on.Addresses(), address) {
+		if address, err := netip.ParseAddr(source); err == nil && slices.Contains(on.Addresses(), address.Unmap()) {
 			continue
 		}
 		other, ok := ask(ctx, source)
@@ -90,15 +89,6 @@ func (s *Server) Look(ctx context.Context, on link.Link) ([]link.Other, error) {
 		}
 	}
 	return others, nil
-}
-
-func contains(addresses []netip.Addr, wanted netip.Addr) bool {
-	for _, address := range addresses {
-		if address == wanted.Unmap() {
-			return true
-		}
-	}
-	return false
 }
 
 func ask(ctx context.Context, source string) (link.Other, bool) {
@@ -166,9 +156,7 @@ func (s *Server) serve(ctx context.Context, socket *net.UDPConn) error {
 		}
 		binary.BigEndian.PutUint64(answer[offsetTransmit:], timestamp(s.Clock.Now()))
 		// A client that can't be reached asks again or leaves.
-		if _, err := socket.WriteToUDPAddrPort(answer, client); err == nil {
-			s.served.Add(1)
-		}
+		_, _ = socket.WriteToUDPAddrPort(answer, client)
 	}
 }
 
