@@ -5,8 +5,11 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -82,6 +85,7 @@ func TestLines_fromNothingToCluster(t *testing.T) {
 					t.Errorf("%s ended with %d: %s", line, got.code, got.errOut)
 					return
 				}
+				endSimulated(t, got.out)
 				printed[strings.Join(strings.Fields(line)[1:3], " ")] += got.out
 			}
 		}()
@@ -115,4 +119,21 @@ func TestLines_fromNothingToCluster(t *testing.T) {
 	require.Contains(t, printed["manifest add"], "Nothing was changed. The request would be:\nPOST ")
 	require.Contains(t, printed["infra-env set"], "The infra-env west was changed.")
 	require.Equal(t, "infra-env/west\n", printed["infra-env list"])
+}
+
+var simulatedProcess = regexp.MustCompile(`running in the background \(process (\d+)\)`)
+
+// endSimulated ends the hosts that a line has started, if it has, after the test.
+func endSimulated(t *testing.T, printed string) {
+	t.Helper()
+	found := simulatedProcess.FindStringSubmatch(printed)
+	if found == nil {
+		return
+	}
+	id, err := strconv.Atoi(found[1])
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	t.Cleanup(func() { require.NoError(t, syscall.Kill(id, syscall.SIGKILL)) })
 }

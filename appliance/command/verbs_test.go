@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"sigs.k8s.io/yaml"
 )
 
 // verbs are lines with what they print: a regular expression, after "fails" for a line that fails.
@@ -44,6 +45,22 @@ image verify pool.iso --infra-env pool => fails download the image again
 host remove renamed => fails without a terminal, this command needs --yes
 host remove renamed --yes => The host renamed was removed\.
 host list --infra-env pool => No hosts
+cluster create -f full.yaml => The cluster full was created
+infra-env create spare => The infra-env spare was created
+simulate hosts --infra-env spare --first 6 --count 1 => 1 simulated host is registered
+host list --infra-env spare --watch => host-6
+host bind host-6 --cluster full => The host host-6 is bound to the cluster full\.
+host set host-6 --role worker node_labels=[{"key":"site","value":"a"}] => The host host-6 was changed\.
+cluster export full -o first.yaml => ^$
+host set host-6 --role master node_labels=[] => The host host-6 was changed\.
+cluster apply-hosts full -f first.yaml => The host host-6 has the settings of the file\.
+cluster export full -o second.yaml => ^$
+host remove host-6 --yes => The host host-6 was removed\.
+cluster delete full --yes => The cluster full was removed
+cluster create -f first.yaml --dry-run => POST /api/assisted-install/v2/clusters/ID/manifests
+cluster create -f first.yaml => Its manifest 50-a.yaml was added\.\nNot registered yet: host-6\.
+cluster export full -o third.yaml => ^$
+cluster delete full --yes => The cluster full was removed
 manifest add manifest.yaml --cluster west => The manifest manifest.yaml was added
 manifest replace manifest.yaml --cluster west => was replaced
 manifest show manifest.yaml --cluster west => kind: ConfigMap
@@ -77,6 +94,23 @@ manifests: [{folder: openshift, file_name: 50-a.yaml, content: "apiVersion: v1\n
 hosts: [{macs: ["52:54:00:00:00:99"], host_name: master-0, host_role: master}]
 `
 
+// fullFile has a part of each kind. What the API adds to a part is left out.
+const fullFile = `
+name: full
+base_dns_domain: example.com
+openshift_version: 4.20.8-standin
+control_plane_count: 1
+olm_operators: [{name: lvm}]
+install_config_overrides: '{"fips":true}'
+infra_env:
+  image_type: minimal-iso
+  kernel_arguments: [{operation: append, value: rd.net.timeout.carrier=30}]
+  static_network_config:
+  - mac_interface_map: [{mac_address: "52:54:00:00:00:01", logical_nic_name: eno1}]
+    network_yaml: "interfaces: [{name: eno1, type: ethernet, state: up}]"
+manifests: [{folder: openshift, file_name: 50-a.yaml, content: "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"}]
+`
+
 const networksFile = `
 - mac_interface_map: [{mac_address: "52:54:00:00:00:01", logical_nic_name: eno1}]
   network_yaml: |
@@ -91,7 +125,7 @@ func TestVerbs_againstDemo(t *testing.T) {
 	t.Setenv("XDG_CONFIG_HOME", dir)
 	t.Setenv("TMPDIR", dir) // for the log of the simulated hosts
 	t.Setenv("LANDFALL_URL", "")
-	for name, text := range map[string]string{"two.yaml": twoFile, "networks.yaml": networksFile,
+	for name, text := range map[string]string{"two.yaml": twoFile, "full.yaml": fullFile, "networks.yaml": networksFile,
 		"broken.yaml": "- {mac_interface_map: [], network_yaml: 'a: ['}\n", "other.iso": "another file",
 		"manifest.yaml": equalityFiles["manifest.yaml"]} {
 		require.NoError(t, os.WriteFile(name, []byte(text), 0o600))
@@ -114,17 +148,33 @@ func TestVerbs_againstDemo(t *testing.T) {
 	var errOut terminal
 	require.Zero(t, run(ctx, []string{"demo", "--listen", "127.0.0.1:0", "--hosts", "1", "--bmcs", "0", "--speed",
 		"1000"}, out, &errOut), errOut.String())
+
+	first, third, wanted := fileObject(t, "first.yaml"), fileObject(t, "third.yaml"), fileObject(t, "full.yaml")
+	require.Equal(t, first, fileObject(t, "second.yaml"), "the settings of the host are those of the file again")
+	require.Subset(t, first["hosts"].([]any)[0], map[string]any{"host_name": "host-6", "host_role": "worker",
+		"node_labels": []any{map[string]any{"key": "site", "value": "a"}}})
+	delete(first, "hosts")
+	require.Equal(t, first, third, "the file creates the same cluster")
+	require.Subset(t, first["infra_env"], wanted["infra_env"])
+	delete(wanted, "infra_env")
+	require.Subset(t, first, wanted)
 }
 
-// watchFor is the line that waits until a host has reported its name.
-const watchFor = "host list --infra-env pool --watch"
+// fileObject returns the object in a file.
+func fileObject(t *testing.T, name string) (object map[string]any) {
+	t.Helper()
+	text, err := os.ReadFile(name)
+	require.NoError(t, err)
+	require.NoError(t, yaml.Unmarshal(text, &object))
+	return object
+}
 
 // enter runs a line and compares its end and its output.
 func enter(ctx context.Context, t *testing.T, line string) {
 	t.Helper()
 	command, expected, _ := strings.Cut(line, " => ")
 	expected, fails := strings.CutPrefix(expected, "fails ")
-	if command == watchFor {
+	if strings.HasSuffix(command, " --watch") { // waits until a host has reported its name
 		require.Zero(t, interruptAt(t, expected, strings.Fields(command)...).code)
 		return
 	}
@@ -133,6 +183,7 @@ func enter(ctx context.Context, t *testing.T, line string) {
 		t.Errorf("%s ended with %d: %s", command, got.code, got.errOut)
 	}
 	printed := got.out + got.errOut
+	endSimulated(t, printed)
 	if !regexp.MustCompile("(?m)" + expected).MatchString(printed) {
 		t.Errorf("%s printed %q instead of %s", command, printed, expected)
 	}

@@ -86,8 +86,8 @@ func newCreate() *cobra.Command {
 		Short: "Create a cluster",
 		Long: "Create a cluster, by flags, by fields of the API (FIELD=VALUE), or by a file.\n\n" +
 			"A file has the fields of the API in YAML or JSON. It may have infra_env (or the list infra_envs), " +
-			"manifests and hosts, too.\nFlags and fields replace those of the file; landfall cluster export writes " +
-			"such a file:\n\n" +
+			"manifests, hosts and\ninstall_config_overrides, too. Flags and fields replace those of the file; " +
+			"landfall cluster export writes such a file:\n\n" +
 			"  name: east\n" +
 			"  base_dns_domain: example.com\n" +
 			"  openshift_version: \"4.20\"\n" +
@@ -159,7 +159,7 @@ func create(cmd *cobra.Command, a *action.Action, body, extra action.Object) err
 		return err
 	}
 	if a.DryRun {
-		return described.create(cmd, a, body, "")
+		return described.create(cmd, a, body, "ID") // in place of the ID that the cluster will have
 	}
 	var created models.Cluster
 	if err := json.Unmarshal(answer, &created); err != nil {

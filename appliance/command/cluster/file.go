@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -23,10 +24,12 @@ const (
 	infraEnvsField = "infra_envs"
 	manifestsField = "manifests"
 	hostsField     = "hosts"
+	// overridesField has the text that the API shows: JSON.
+	overridesField = "install_config_overrides"
 )
 
 func partNames() []string {
-	return []string{infraEnvField, infraEnvsField, manifestsField, hostsField}
+	return []string{infraEnvField, infraEnvsField, manifestsField, hostsField, overridesField}
 }
 
 // parts are what a file describes beside the cluster.
@@ -34,6 +37,7 @@ type parts struct {
 	infraEnvs []action.Object
 	manifests []manifest
 	hosts     []hostSettings
+	overrides action.Object // of the install-config
 }
 
 // manifest is an additional manifest of a cluster, with its content as text.
@@ -46,6 +50,7 @@ type manifest struct {
 // partsOf reads the parts in a file.
 func partsOf(extra action.Object) (*parts, error) {
 	p := new(parts)
+	overrides := ""
 	if _, both := extra[infraEnvsField]; both && extra[infraEnvField] != nil {
 		return nil, fmt.Errorf("the file has %s and %s; write all infra-envs into %s", infraEnvField, infraEnvsField,
 			infraEnvsField)
@@ -57,7 +62,7 @@ func partsOf(extra action.Object) (*parts, error) {
 		extra[infraEnvsField] = []any{env}
 	}
 	for field, into := range map[string]any{infraEnvsField: &p.infraEnvs, manifestsField: &p.manifests,
-		hostsField: &p.hosts} {
+		hostsField: &p.hosts, overridesField: &overrides} {
 		if extra[field] == nil {
 			continue
 		}
@@ -68,6 +73,9 @@ func partsOf(extra action.Object) (*parts, error) {
 		if err := yaml.UnmarshalStrict(text, into); err != nil {
 			return nil, fmt.Errorf("the field %s can't be read: %w", field, err)
 		}
+	}
+	if err := yaml.UnmarshalStrict([]byte(overrides), &p.overrides); err != nil {
+		return nil, fmt.Errorf("the field %s does not contain a JSON object: %w", overridesField, err)
 	}
 	for i, env := range p.infraEnvs {
 		if env == nil {
@@ -97,14 +105,17 @@ func (p *parts) create(cmd *cobra.Command, a *action.Action, cluster action.Obje
 			}
 		}
 		action.WithPullSecret(env)
-		if id != "" {
-			env["cluster_id"] = id
-		}
+		env["cluster_id"] = id
 		if _, err := a.Send(cmd, http.MethodPost, remote.APIPath+"/infra-envs", env); err != nil {
 			return fmt.Errorf("create the infra-env %v of the cluster: %w", env["name"], err)
 		}
 		if !a.DryRun {
 			fmt.Fprintf(out, "Its infra-env %s was created.\n", env["name"])
+		}
+	}
+	if len(p.overrides) > 0 {
+		if err := sendOverrides(cmd, a, id, p.overrides); err != nil {
+			return fmt.Errorf("override the install-config of the cluster: %w", err)
 		}
 	}
 	for _, m := range p.manifests {
@@ -129,9 +140,9 @@ func newExport() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "export NAME",
 		Short: "Write a file from which landfall cluster create -f creates the same cluster",
-		Long: "Write the description of a cluster with its infra-envs, manifests and the settings of its hosts, with " +
-			"the fields of the API\n(YAML). It has no pull secret: give it to landfall cluster create -f with " +
-			"--pull-secret-file, or use that of the site.",
+		Long: "Write the description of a cluster with its infra-envs, operators, manifests, overrides of the " +
+			"install-config and the settings\nof its hosts, with the fields of the API (YAML). It has no pull " +
+			"secret: give it to landfall cluster create -f with\n--pull-secret-file, or use that of the site.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, arguments []string) error {
 			id, err := a.ClusterID(cmd.Context(), arguments[0])
@@ -168,20 +179,25 @@ func export(cmd *cobra.Command, a *action.Action, id string) (action.Object, err
 	if err := a.Call(ctx, http.MethodGet, remote.ClusterPath(id), nil, &found); err != nil {
 		return nil, err
 	}
-	description := described[models.ClusterCreateParams](found)
-	var envs, described []action.Object
+	description, err := describeCluster(found)
+	if err != nil {
+		return nil, err
+	}
+	var envs []action.Object
 	if err := a.Call(ctx, http.MethodGet, remote.APIPath+"/infra-envs?cluster_id="+id, nil, &envs); err != nil {
 		return nil, err
 	}
-	for _, env := range envs {
-		described = append(described, describedInfraEnv(env))
+	for i := range envs {
+		if envs[i], err = describeInfraEnv(envs[i]); err != nil {
+			return nil, err
+		}
 	}
-	switch len(described) {
+	switch len(envs) {
 	case 0:
 	case 1:
-		description[infraEnvField] = described[0]
+		description[infraEnvField] = envs[0]
 	default:
-		description[infraEnvsField] = described
+		description[infraEnvsField] = envs
 	}
 	manifests, err := exportManifests(cmd, a, id)
 	if err != nil {
@@ -200,11 +216,44 @@ func export(cmd *cobra.Command, a *action.Action, id string) (action.Object, err
 	return description, nil
 }
 
-func describedInfraEnv(answer action.Object) action.Object {
-	env := described[models.InfraEnvCreateParams](answer)
+// describeCluster describes a cluster without its parts.
+func describeCluster(answer action.Object) (action.Object, error) {
+	var operators []any
+	monitored, _ := answer["monitored_operators"].([]any)
+	for _, one := range monitored {
+		operator, ok := one.(map[string]any)
+		if !ok {
+			return nil, fmt.Errorf("the response does not match the API: monitored_operators contains %v", one)
+		}
+		if operator["operator_type"] == string(models.OperatorTypeOlm) {
+			operators = append(operators, map[string]any{"name": operator["name"],
+				"properties": operator["properties"]})
+		}
+	}
+	answer["olm_operators"] = operators
+	cluster := requested[models.ClusterCreateParams](answer)
+	if overrides := answer[overridesField]; !empty(overrides) {
+		cluster[overridesField] = overrides
+	}
+	return cluster, nil
+}
+
+func describeInfraEnv(answer action.Object) (action.Object, error) {
+	for _, field := range []string{"kernel_arguments", "static_network_config"} {
+		text, _ := answer[field].(string) // an answer has JSON in a text, a request has a list
+		if text == "" {
+			continue
+		}
+		var list []any
+		if err := json.Unmarshal([]byte(text), &list); err != nil {
+			return nil, fmt.Errorf("read the field %s of the infra-env %v: %w", field, answer["name"], err)
+		}
+		answer[field] = list
+	}
+	env := requested[models.InfraEnvCreateParams](answer)
 	env["image_type"] = answer["type"]
 	delete(env, "cluster_id")
-	return env
+	return env, nil
 }
 
 // exportManifests returns the manifests that people added to a cluster.
@@ -233,21 +282,13 @@ func derived() []string {
 		"service_network_cidr", "ocp_release_image", "pull_secret"}
 }
 
-// described returns the fields of an answer that a request of type T has, without those that are
+// requested returns the fields of an answer that a request of type T has, without those that are
 // empty or follow from others.
-func described[T any](answer action.Object) action.Object {
+func requested[T any](answer action.Object) action.Object {
 	fields := action.Object{}
 	for field, value := range answer {
-		if !action.HasField[T](field) || slices.Contains(derived(), field) || empty(value) {
-			continue
-		}
-		fields[field] = withoutState(value)
-	}
-	if err := action.Check[T]("", fields); err != nil {
-		for field, value := range fields {
-			if action.Check[T]("", action.Object{field: value}) != nil {
-				delete(fields, field) // the answer has the field in another form
-			}
+		if action.HasField[T](field) && !slices.Contains(derived(), field) && !empty(value) {
+			fields[field] = withoutState(value)
 		}
 	}
 	return fields

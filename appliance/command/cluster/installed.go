@@ -77,23 +77,24 @@ func newInstallConfig() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			path := remote.ClusterPath(id) + "/install-config"
 			if file == "" {
 				var text string
-				if err := a.Call(cmd.Context(), http.MethodGet, path, nil, &text); err != nil {
+				if err := a.Call(cmd.Context(), http.MethodGet, installConfigPath(id), nil, &text); err != nil {
 					return err
 				}
 				_, err = io.WriteString(cmd.OutOrStdout(), text)
 				return err
 			}
-			return override(cmd, a, arguments[0], path, file)
+			return override(cmd, a, arguments[0], id, file)
 		},
 	})
 	cmd.Flags().StringVarP(&file, "file", "f", "", "file with the fields to override; - is standard input")
 	return cmd
 }
 
-func override(cmd *cobra.Command, a *action.Action, name, path, file string) (err error) {
+func installConfigPath(id string) string { return remote.ClusterPath(id) + "/install-config" }
+
+func override(cmd *cobra.Command, a *action.Action, name, id, file string) (err error) {
 	var text []byte
 	if file == "-" {
 		text, err = io.ReadAll(cmd.InOrStdin())
@@ -107,17 +108,23 @@ func override(cmd *cobra.Command, a *action.Action, name, path, file string) (er
 	if err := yaml.UnmarshalStrict(text, &fields); err != nil {
 		return fmt.Errorf("%s is not YAML: %w", file, err)
 	}
-	if a.DryRun {
-		_, err := a.Send(cmd, http.MethodPatch, path, fields)
-		return err
-	}
-	encoded, err := json.Marshal(fields)
-	if err != nil {
-		return fmt.Errorf("encode the fields: %w", err)
-	}
-	if err := a.Call(cmd.Context(), http.MethodPatch, path, string(encoded), nil); err != nil {
+	if err := sendOverrides(cmd, a, id, fields); err != nil || a.DryRun {
 		return err
 	}
 	_, err = fmt.Fprintf(cmd.OutOrStdout(), "The install-config of %s has the fields of the file.\n", name)
 	return err
+}
+
+// sendOverrides sends the fields that override those of a cluster's install-config. The API takes
+// them as JSON in a text.
+func sendOverrides(cmd *cobra.Command, a *action.Action, id string, fields action.Object) error {
+	if a.DryRun {
+		_, err := a.Send(cmd, http.MethodPatch, installConfigPath(id), fields)
+		return err
+	}
+	text, err := json.Marshal(fields)
+	if err != nil {
+		return fmt.Errorf("encode the fields: %w", err)
+	}
+	return a.Call(cmd.Context(), http.MethodPatch, installConfigPath(id), string(text), nil)
 }
