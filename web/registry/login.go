@@ -41,7 +41,8 @@ type LoginOptions struct {
 
 // Logins checks the names and passwords that clients of the registry send with each request. Nodes
 // send a thousand requests for one release, so a password that was verified is remembered for some
-// minutes: the function that hides passwords in the store is slow on purpose.
+// minutes, at most until it is changed: the function that hides passwords in the store is slow on
+// purpose.
 type Logins struct {
 	LoginOptions
 	key []byte
@@ -51,8 +52,10 @@ type Logins struct {
 }
 
 type remembered struct {
-	account string
-	until   time.Time
+	name       string
+	id         string // an account with the name may be another one later
+	generation int    // changes with the password
+	until      time.Time
 }
 
 const (
@@ -87,7 +90,7 @@ func (l *Logins) Check(ctx context.Context, from, name, password string) (access
 		if account, err = l.logIn(ctx, from, name, password); err != nil {
 			return access.Identity{}, err
 		}
-		l.remember(digest, account.Name)
+		l.remember(digest, account)
 	}
 	if len(account.Passkeys) > 0 {
 		return access.Identity{}, errPasskey
@@ -129,15 +132,16 @@ func (l *Logins) recall(digest [sha256.Size]byte) (people.Account, bool) {
 	if !ok || l.Clock.Now().After(known.until) {
 		return people.Account{}, false
 	}
-	account, err := l.People.Account(known.account)
-	return account, err == nil && !account.Disabled
+	account, err := l.People.Account(known.name)
+	return account, err == nil && account.ID == known.id && account.Generation == known.generation &&
+		!account.Disabled
 }
 
-func (l *Logins) remember(digest [sha256.Size]byte, account string) {
+func (l *Logins) remember(digest [sha256.Size]byte, account people.Account) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.verified) >= maxRemembered {
 		clear(l.verified)
 	}
-	l.verified[digest] = remembered{account, l.Clock.Now().Add(rememberFor)}
+	l.verified[digest] = remembered{account.Name, account.ID, account.Generation, l.Clock.Now().Add(rememberFor)}
 }
