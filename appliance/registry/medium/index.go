@@ -1,7 +1,6 @@
 package medium
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/gob"
@@ -188,7 +187,7 @@ func (r *reader) readRegistry(prefix string) error {
 			continue
 		}
 		if match := blobName.FindStringSubmatch(name); match != nil {
-			r.index.Blobs["sha256:"+match[1]] = Blob{r.follow(e).extent}
+			r.blob("sha256:"+match[1], e)
 		} else if match := revisionLink.FindStringSubmatch(name); match != nil {
 			revisions[match[1]] = append(revisions[match[1]], "sha256:"+match[2])
 		} else if match := tagLink.FindStringSubmatch(name); match != nil {
@@ -240,7 +239,7 @@ func (r *reader) read1(e entry) ([]byte, error) {
 	return data, nil
 }
 
-// follow returns the entry with the content of a link.
+// follow returns the entry with the content of a link, or an empty one if there is none.
 func (r *reader) follow(e entry) entry {
 	for range 8 { // links to links; more are a circle
 		if e.link == "" {
@@ -248,11 +247,28 @@ func (r *reader) follow(e entry) entry {
 		}
 		target, ok := r.byName[e.link]
 		if !ok {
-			return entry{name: e.name}
+			break
 		}
 		e = target
 	}
 	return entry{name: e.name}
+}
+
+// emptyDigest is the digest of no bytes.
+var emptyDigest = digestOf(nil)
+
+// blob notes a blob that lies in entries. An empty file, which a copy to a full disk leaves, and a
+// link to nothing are none.
+func (r *reader) blob(digest string, parts ...entry) {
+	var blob Blob
+	for _, part := range parts {
+		blob = append(blob, r.follow(part).extent)
+	}
+	if blob.Size() == 0 && digest != emptyDigest {
+		r.problem("%s in %s is empty; copy the medium again", parts[0].name, path.Base(r.location.Path))
+		return
+	}
+	r.index.Blobs[digest] = blob
 }
 
 func (r *reader) problem(format string, args ...any) {
@@ -425,7 +441,7 @@ func (r *reader) readLayout() error {
 	r.index.Form = FormOCI
 	for _, e := range r.entries {
 		if hex, ok := strings.CutPrefix(e.name, "blobs/sha256/"); ok && digestForm.MatchString("sha256:"+hex) {
-			r.index.Blobs["sha256:"+hex] = Blob{r.follow(e).extent}
+			r.blob("sha256:"+hex, e)
 		}
 	}
 	data, err := r.read1(r.byName["index.json"])
@@ -452,12 +468,14 @@ func (r *reader) readLayout() error {
 	return r.readManifests(digests)
 }
 
+var notOfName = regexp.MustCompile(`[^a-z0-9]+`)
+
 // layoutName returns the repository and the tag of an image in an OCI layout. A full name, such as
 // quay.io/team/image:1, keeps its host as the first part of the repository. An image that has only
 // a tag is in a repository with the name of the layout.
 func (r *reader) layoutName(name string) (repository, tag string) {
 	base := strings.ToLower(path.Base(r.location.Path))
-	base = strings.Trim(regexp.MustCompile(`[^a-z0-9]+`).ReplaceAllString(strings.TrimSuffix(base, ".tar"), "-"), "-")
+	base = strings.Trim(notOfName.ReplaceAllString(strings.TrimSuffix(base, ".tar"), "-"), "-")
 	name, _, _ = strings.Cut(name, "@")
 	if !strings.Contains(name, "/") {
 		if before, after, ok := strings.Cut(name, ":"); ok {
@@ -469,7 +487,7 @@ func (r *reader) layoutName(name string) (repository, tag string) {
 		name, tag = name[:colon], name[colon+1:]
 	}
 	if host, rest, _ := strings.Cut(name, "/"); strings.ContainsAny(host, ".:") && hostForm.MatchString(host) {
-		r.index.Sources = append(r.index.Sources, name)
+		r.source(name)
 		return HostPath(host) + "/" + rest, tag
 	}
 	return name, tag
@@ -486,23 +504,19 @@ func (r *reader) readCourier() error {
 		if !ok {
 			continue
 		}
-		hex, part, split := strings.Cut(name, ".")
-		digest := "sha256:" + hex
-		if !digestForm.MatchString(digest) || split && part == "partial" {
+		digest := "sha256:" + name // other names are those of further parts, and of partial files
+		if !digestForm.MatchString(digest) {
 			continue
 		}
-		if split {
-			continue // added to its first part below
-		}
-		blob := Blob{r.follow(e).extent}
+		parts := []entry{e}
 		for n := 1; ; n++ {
 			next, ok := r.byName[fmt.Sprintf("%s.%d", e.name, n)]
 			if !ok {
 				break
 			}
-			blob = append(blob, r.follow(next).extent)
+			parts = append(parts, next)
 		}
-		r.index.Blobs[digest] = blob
+		r.blob(digest, parts...)
 	}
 	data, err := r.read1(r.byName["bundle.json"])
 	if err != nil {
@@ -526,15 +540,21 @@ func (r *reader) readCourier() error {
 		}
 		r.tag(repository, item.Digest, item.Digest)
 		digests = append(digests, item.Digest)
-		if source, _, ok := strings.Cut(item.Source, "@"); ok {
-			r.index.Sources = append(r.index.Sources, source)
-			r.index.Named[item.Digest] = item.Source
+		if strings.Contains(item.Source, "@") {
+			r.source(item.Source)
 		}
 	}
 	if err := r.readManifests(digests); err != nil {
 		return err
 	}
-	return r.readSignatures("signatures/")
+	for _, e := range r.entries {
+		if name, ok := strings.CutPrefix(e.name, "signatures/"); ok {
+			if err := r.readSignature(e, name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // bundleName returns the repository and the tag of a destination host/repository:tag.
@@ -567,7 +587,7 @@ func (r *reader) readImageFiles() error {
 	var digests []string
 	for _, e := range r.entries {
 		if match := filesBlob.FindStringSubmatch(e.name); match != nil {
-			r.index.Blobs["sha256:"+match[1]] = Blob{r.follow(e).extent}
+			r.blob("sha256:"+match[1], e)
 			continue
 		}
 		match := filesManifest.FindStringSubmatch(e.name)
@@ -579,7 +599,7 @@ func (r *reader) readImageFiles() error {
 			tags = append(tags, tagged{match[1], match[2], e})
 			continue
 		}
-		r.index.Blobs[digest] = Blob{r.follow(e).extent}
+		r.blob(digest, e)
 		r.tag(match[1], digest, digest)
 		digests = append(digests, digest)
 	}
@@ -597,24 +617,9 @@ func (r *reader) readImageFiles() error {
 		}
 		digest := digestOf(data)
 		if parsed, err := ParseManifest(data); err == nil {
-			r.index.Blobs[digest] = Blob{r.follow(t.from).extent}
+			r.blob(digest, t.from)
 			r.index.Manifests[digest] = Manifest{MediaType: parsed.MediaType, Data: data}
 			r.tag(t.repository, t.tag, digest)
-		}
-	}
-	return nil
-}
-
-// readSignatures keeps the OpenPGP signatures of releases below a folder.
-func (r *reader) readSignatures(prefix string) error {
-	const largest = 50 << 10 // bytes; see package mirror
-	for _, e := range r.entries {
-		if strings.HasPrefix(e.name, prefix) && e.extent.Size > 0 && e.extent.Size <= largest {
-			data, err := r.read1(e)
-			if err != nil {
-				return err
-			}
-			r.index.Signatures[strings.TrimPrefix(e.name, prefix)] = bytes.Clone(data)
 		}
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"path"
 
 	"landfall/isogen/iso9660"
 )
@@ -37,7 +38,12 @@ func listISO(ctx context.Context, location Location, open Opener) (*listing, err
 	headers := sha256.New()
 	for name, file := range volume.Files() {
 		fmt.Fprintf(headers, "%s\n%d\n%d\n", name, file.Size, file.Offset)
-		if file.Offset+file.Size > info.Size() {
+		if end := file.Offset + file.Size; end > info.Size() {
+			if len(l.problems) == 0 {
+				l.problems = append(l.problems, Problem{Text: fmt.Sprintf("%s is cut off at byte %d, before the end "+
+					"of %s. Copy it again; the files before it are served", path.Base(location.Path), info.Size(),
+					name)})
+			}
 			continue
 		}
 		l.entries = append(l.entries, entry{name: cleanName(name), modified: info.ModTime(),

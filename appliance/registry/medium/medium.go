@@ -4,7 +4,7 @@
 //
 // A scan reads the headers of a medium and its manifests, and returns an [Index]: for each blob the
 // ranges of bytes that hold it, for each repository its tags. Nothing is unpacked or written.
-// [Medium] reads the ranges by pread; it never maps a file into memory, because a read from a
+// [Reader] reads the ranges by pread; it never maps a file into memory, because a read from a
 // mapped file of a removed stick ends the program.
 package medium
 
@@ -51,8 +51,6 @@ const (
 type UnusableError struct {
 	Path    string
 	Problem string
-	// Compressed is set for an archive that can be served after it was decompressed.
-	Compressed bool
 }
 
 func (e *UnusableError) Error() string { return e.Path + " " + e.Problem }
@@ -73,10 +71,7 @@ func OpenFile(path string) (File, error) { return os.Open(path) }
 // Location is where a medium lies now.
 type Location struct {
 	// Path is the archive, the ISO file or the folder on this machine.
-	Path string
-	// Root is the folder that contains the images, relative to Path, in slash form; "" for Path
-	// itself, or the prefix of the names in an archive.
-	Root      string
+	Path      string
 	Container Container
 }
 
@@ -116,8 +111,8 @@ func Find(at string) (found []Location, unusable []*UnusableError, err error) {
 
 // search looks for media in a folder and its subfolders.
 func search(dir string, depth int, found *[]Location, unusable *[]*UnusableError) error {
-	if root, ok := folderRoot(dir); ok {
-		*found = append(*found, Location{Path: dir, Root: root, Container: Folder})
+	if isMedium(dir) {
+		*found = append(*found, Location{Path: dir, Container: Folder})
 		return nil
 	}
 	entries, err := os.ReadDir(dir)
@@ -130,8 +125,10 @@ func search(dir string, depth int, found *[]Location, unusable *[]*UnusableError
 		case len(*found) >= maxFound:
 			return nil
 		case entry.IsDir() && depth > 0 && !skipped(entry.Name()):
-			// A folder that this user may not read is not an error of the medium.
-			if err := search(name, depth-1, found, unusable); err != nil && !errors.Is(err, fs.ErrPermission) {
+			// A folder that this user may not read, or that was just removed, is not an error of a
+			// medium.
+			if err := search(name, depth-1, found, unusable); err != nil && !errors.Is(err, fs.ErrPermission) &&
+				!errors.Is(err, fs.ErrNotExist) {
 				return err
 			}
 		case entry.Type().IsRegular() && archiveName(entry.Name()):
@@ -169,8 +166,8 @@ func archiveName(name string) bool {
 	return false
 }
 
-// folderRoot reports whether a folder holds images itself, and where.
-func folderRoot(dir string) (root string, ok bool) {
+// isMedium reports whether a folder holds images itself.
+func isMedium(dir string) bool {
 	has := func(names ...string) bool {
 		for _, name := range names {
 			if _, err := os.Stat(filepath.Join(dir, filepath.FromSlash(name))); err != nil {
@@ -179,15 +176,8 @@ func folderRoot(dir string) (root string, ok bool) {
 		}
 		return true
 	}
-	switch {
-	case has(registryPath + "/blobs"):
-		return "", true
-	case filepath.Base(dir) == "v2" && has("blobs/sha256", "repositories"):
-		return "", true
-	case has("oci-layout", "index.json"), has("bundle.json", "blobs"), imageFiles(dir):
-		return "", true
-	}
-	return "", false
+	return has(registryPath+"/blobs") || filepath.Base(dir) == "v2" && has("blobs/sha256", "repositories") ||
+		has("oci-layout", "index.json") || has("bundle.json", "blobs") || imageFiles(dir)
 }
 
 // imageFiles reports whether a folder is one of oc image mirror: v2/<repository>/manifests.
@@ -220,7 +210,7 @@ func inspect(name string) (*Location, *UnusableError) {
 	}
 	head = head[:n]
 	if form := compression(head); form != "" {
-		return nil, &UnusableError{Path: name, Compressed: true, Problem: "is compressed (" + form +
+		return nil, &UnusableError{Path: name, Problem: "is compressed (" + form +
 			"), so its parts can't be read where they lie; decompress it first"}
 	}
 	switch {

@@ -44,7 +44,7 @@ func (r *reader) readWorkspace() error {
 		}
 		stale = stale || clusterResources.MatchString(e.name)
 		if prefix := signatureDir.FindString(e.name); prefix != "" {
-			if err := r.readSignature(e, prefix); err != nil {
+			if err := r.readSignature(e, strings.TrimPrefix(e.name, prefix)); err != nil {
 				return err
 			}
 		}
@@ -84,14 +84,15 @@ func (r *reader) runTime(e entry) (time.Time, bool) {
 	return at, err == nil
 }
 
-func (r *reader) readSignature(e entry, prefix string) error {
-	const largest = 50 << 10 // bytes
+// readSignature keeps an OpenPGP signature of a release under the name of its file.
+func (r *reader) readSignature(e entry, name string) error {
+	const largest = 50 << 10 // bytes; see package mirror
 	if e.extent.Size == 0 || e.extent.Size > largest {
 		return nil
 	}
 	data, err := r.read1(e)
 	if err == nil {
-		r.index.Signatures[strings.TrimPrefix(e.name, prefix)] = data
+		r.index.Signatures[name] = data
 	}
 	return err
 }
