@@ -42,17 +42,25 @@ func (r *Registry) PutManifest(ctx context.Context, repository, reference, media
 	if mediaType == "" {
 		mediaType = parsed.MediaType
 	}
-	var missing []string
+	digest, err = r.Overlay.PutManifest(ctx, repository, reference, medium.Manifest{MediaType: mediaType, Data: data},
+		func() error {
+			if missing := r.missingParts(parsed); len(missing) > 0 {
+				return &MissingPartsError{missing}
+			}
+			return nil
+		})
+	return digest, parsed, err
+}
+
+// missingParts returns the parts of an image that were not pushed and lie on none of the known
+// media.
+func (r *Registry) missingParts(parsed *medium.Parsed) (missing []string) {
 	for _, part := range parsed.Parts() {
 		if !r.has(part.Digest) && !slices.Contains(missing, part.Digest) {
 			missing = append(missing, part.Digest)
 		}
 	}
-	if len(missing) > 0 {
-		return "", nil, &MissingPartsError{missing}
-	}
-	digest, err = r.Overlay.PutManifest(ctx, repository, reference, medium.Manifest{MediaType: mediaType, Data: data})
-	return digest, parsed, err
+	return missing
 }
 
 // has reports whether a blob was pushed or lies on a known medium.

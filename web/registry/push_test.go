@@ -2,9 +2,11 @@ package registry_test
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -14,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"landfall/appliance/registry/medium"
 	"landfall/appliance/registry/overlay"
 )
 
@@ -154,6 +157,68 @@ func TestCollect_keepsRunningPushes(t *testing.T) {
 	after, err := os.ReadFile(s.path("mirror_000001.tar"))
 	require.NoError(t, err)
 	require.Equal(t, before, after)
+}
+
+// Case 30: a collection does not remove the blobs of a manifest that is being stored.
+func TestCollect_duringManifest(t *testing.T) {
+	s := newSite(t)
+	s.start()
+	layer := s.pushBlob([]byte("layer"))
+	s.clock.Advance(48 * time.Hour)
+	collected := make(chan error, 1)
+	_, err := s.registry.Overlay.PutManifest(t.Context(), "team/image", "1",
+		medium.Manifest{MediaType: medium.TypeOCIManifest, Data: manifestOf(layer, layer)}, func() error {
+			go func() {
+				_, err := s.registry.Overlay.Collect(context.WithoutCancel(t.Context()))
+				collected <- err
+			}()
+			select { // a collection that does not wait ends here
+			case err := <-collected:
+				collected <- err
+			case <-time.After(50 * time.Millisecond):
+			}
+			return nil
+		})
+	require.NoError(t, err)
+	require.NoError(t, <-collected)
+	require.Equal(t, http.StatusOK, s.get("/v2/team/image/blobs/"+layer).StatusCode)
+}
+
+// TestCancel_twiceAtOnce cancels an upload by two requests while a third one writes. The bytes are
+// released once.
+func TestCancel_twiceAtOnce(t *testing.T) {
+	s := newSite(t)
+	s.start()
+	o := s.registry.Overlay
+	id, err := o.Start()
+	require.NoError(t, err)
+	_, err = o.Append(id, -1, strings.NewReader("hello"))
+	require.NoError(t, err)
+	body, writer := io.Pipe()
+	appended := make(chan error, 1)
+	go func() {
+		_, err := o.Append(id, -1, body)
+		appended <- err
+	}()
+	_, err = writer.Write([]byte(" world"))
+	require.NoError(t, err)
+	results := make(chan error, 2)
+	for range 2 {
+		go func() { results <- o.Cancel(id) }()
+	}
+	require.NoError(t, writer.Close())
+	// A request that comes too late finds no upload.
+	if err := <-appended; err != nil {
+		require.ErrorIs(t, err, overlay.ErrUploadUnknown)
+	}
+	first, second := <-results, <-results
+	if first == nil {
+		first, second = second, first
+	}
+	require.ErrorIs(t, first, overlay.ErrUploadUnknown)
+	require.NoError(t, second)
+	used, _ := o.Usage()
+	require.Zero(t, used)
 }
 
 // Case 31: a wrong password is refused with a challenge, and pushes need credentials.

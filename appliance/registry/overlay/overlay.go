@@ -21,6 +21,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/jonboulle/clockwork"
@@ -77,6 +78,10 @@ type Options struct {
 type Overlay struct {
 	options Options
 
+	// removing is held for writing while blobs are removed, and for reading from the check that the
+	// blobs of a manifest exist until the manifest is stored.
+	removing sync.RWMutex
+
 	mu      sync.Mutex
 	uploads map[string]*upload
 	used    int64 // bytes of blobs and uploads
@@ -84,10 +89,12 @@ type Overlay struct {
 
 // upload is a running upload.
 type upload struct {
-	mu   sync.Mutex
 	path string
-	size int64
-	hash hash.Hash // of the bytes so far
+
+	mu    sync.Mutex
+	size  int64
+	hash  hash.Hash // of the bytes so far; nil until they were read after a restart
+	ended bool      // it became a blob or was removed
 }
 
 // Open opens the overlay. Uploads that a crash interrupted can be continued.
@@ -168,42 +175,61 @@ func (o *Overlay) Start() (id string, err error) {
 	return id, nil
 }
 
-// find returns a running upload. After a restart, it computes the hash of the bytes so far.
-func (o *Overlay) find(id string) (*upload, error) {
+// lock returns a running upload with its mutex held.
+func (o *Overlay) lock(id string) (*upload, error) {
 	if len(id) > 64 || strings.ContainsFunc(id, func(r rune) bool {
-		return (r < 'a' || r > 'z') && (r < '2' ||
-			r > '7')
+		return (r < 'a' || r > 'z') && (r < '2' || r > '7')
 	}) {
 		return nil, ErrUploadUnknown
 	}
+	path := filepath.Join(o.dir(uploads), id)
 	o.mu.Lock()
-	defer o.mu.Unlock()
-	if up := o.uploads[id]; up != nil {
-		return up, nil
+	up := o.uploads[id]
+	if up == nil {
+		if _, err := os.Lstat(path); err != nil {
+			o.mu.Unlock()
+			return nil, ErrUploadUnknown
+		}
+		up = &upload{path: path}
+		o.uploads[id] = up
 	}
-	up := &upload{path: filepath.Join(o.dir(uploads), id), hash: sha256.New()}
-	file, err := os.Open(up.path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, ErrUploadUnknown
+	o.mu.Unlock()
+	up.mu.Lock()
+	err := up.load()
+	if up.ended { // while this request waited for another one
+		err = ErrUploadUnknown
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read an upload: %w", err)
+		up.mu.Unlock()
+		return nil, err
 	}
-	up.size, err = io.Copy(up.hash, file)
-	if err = errors.Join(err, file.Close()); err != nil {
-		return nil, fmt.Errorf("read an upload: %w", err)
-	}
-	o.uploads[id] = up
 	return up, nil
+}
+
+// load computes the hash of the bytes so far after a restart. The caller holds the mutex.
+func (up *upload) load() error {
+	if up.hash != nil || up.ended {
+		return nil
+	}
+	file, err := os.Open(up.path)
+	if err != nil {
+		return fmt.Errorf("read an upload: %w", err)
+	}
+	sum := sha256.New()
+	size, err := io.Copy(sum, file)
+	if err = errors.Join(err, file.Close()); err != nil {
+		return fmt.Errorf("read an upload: %w", err)
+	}
+	up.size, up.hash = size, sum
+	return nil
 }
 
 // Size returns the number of bytes that an upload has.
 func (o *Overlay) Size(id string) (int64, error) {
-	up, err := o.find(id)
+	up, err := o.lock(id)
 	if err != nil {
 		return 0, err
 	}
-	up.mu.Lock()
 	defer up.mu.Unlock()
 	return up.size, nil
 }
@@ -212,11 +238,10 @@ func (o *Overlay) Size(id string) (int64, error) {
 // to have; a negative one matches any. What arrived before an error is kept, and the upload
 // continues there.
 func (o *Overlay) Append(id string, offset int64, body io.Reader) (size int64, err error) {
-	up, err := o.find(id)
+	up, err := o.lock(id)
 	if err != nil {
 		return 0, err
 	}
-	up.mu.Lock()
 	defer up.mu.Unlock()
 	if offset >= 0 && offset != up.size {
 		return up.size, &OffsetError{up.size}
@@ -251,7 +276,7 @@ func (o *Overlay) Append(id string, offset int64, body io.Reader) (size int64, e
 
 // writeError returns ErrFull for a full disk.
 func writeError(err error) error {
-	if errors.Is(err, errNoSpace) {
+	if errors.Is(err, syscall.ENOSPC) {
 		return fmt.Errorf("%w: the disk is full", ErrFull)
 	}
 	return fmt.Errorf("store what was pushed: %w", err)
@@ -276,17 +301,20 @@ func (o *Overlay) release(n int64) {
 // Finish ends an upload: its bytes become a blob if they have the digest, and are removed
 // otherwise.
 func (o *Overlay) Finish(id, digest string) (err error) {
-	up, err := o.find(id)
+	up, err := o.lock(id)
 	if err != nil {
 		return err
 	}
-	up.mu.Lock()
 	defer up.mu.Unlock()
 	if "sha256:"+hex.EncodeToString(up.hash.Sum(nil)) != digest {
 		return errors.Join(ErrDigest, o.drop(id, up))
 	}
-	if _, err := o.Stat(digest); err == nil { // somebody else pushed it meanwhile
-		return o.drop(id, up)
+	o.removing.RLock()
+	defer o.removing.RUnlock()
+	// Collect measures its grace from this time.
+	now := o.options.Clock.Now()
+	if _, err := o.Stat(digest); err == nil { // it was pushed before
+		return errors.Join(os.Chtimes(o.path(digest), now, now), o.drop(id, up))
 	}
 	file, err := os.OpenFile(up.path, os.O_WRONLY, 0o600)
 	if err != nil {
@@ -295,48 +323,55 @@ func (o *Overlay) Finish(id, digest string) (err error) {
 	if err := errors.Join(file.Sync(), file.Close()); err != nil {
 		return writeError(err)
 	}
-	now := o.options.Clock.Now() // of the grace in Collect
 	if err := errors.Join(os.Chtimes(up.path, now, now), os.Rename(up.path, o.path(digest)),
 		durable.SyncDir(o.dir(blobs))); err != nil {
 		return writeError(err)
 	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	delete(o.uploads, id)
+	o.end(id, up, 0)
 	return nil
 }
 
 // Cancel removes an upload.
 func (o *Overlay) Cancel(id string) error {
-	up, err := o.find(id)
+	up, err := o.lock(id)
 	if err != nil {
 		return err
 	}
-	up.mu.Lock()
 	defer up.mu.Unlock()
 	return o.drop(id, up)
 }
 
 // drop removes the file of an upload. The caller holds its mutex.
 func (o *Overlay) drop(id string, up *upload) error {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	delete(o.uploads, id)
-	o.used -= up.size
-	if err := os.Remove(up.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := os.Remove(up.path); err != nil {
 		return fmt.Errorf("remove an upload: %w", err)
 	}
+	o.end(id, up, up.size)
 	return nil
 }
 
-// PutManifest stores a manifest under its digest and, if reference is a tag, under the tag. The
-// caller has checked that its parts exist.
-func (o *Overlay) PutManifest(ctx context.Context, repository, reference string, manifest medium.Manifest) (
-	digest string, err error) {
+// end forgets an upload and releases bytes of it. The caller holds its mutex.
+func (o *Overlay) end(id string, up *upload, released int64) {
+	up.ended = true
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.uploads, id)
+	o.used -= released
+}
+
+// PutManifest stores a manifest under its digest and, if reference is a tag, under the tag. check
+// returns an error if parts of it do not exist; none is removed until the manifest is stored.
+func (o *Overlay) PutManifest(ctx context.Context, repository, reference string, manifest medium.Manifest,
+	check func() error) (digest string, err error) {
 	sum := sha256.Sum256(manifest.Data)
 	digest = "sha256:" + hex.EncodeToString(sum[:])
 	if medium.ValidDigest(reference) && reference != digest {
 		return "", ErrDigest
+	}
+	o.removing.RLock()
+	defer o.removing.RUnlock()
+	if err := check(); err != nil {
+		return "", err
 	}
 	return digest, o.options.DB.Update(ctx, func(tx *store.Tx) error {
 		row := &manifestRow{MediaType: manifest.MediaType, Data: manifest.Data, Pushed: o.options.Clock.Now().UTC()}
@@ -350,8 +385,8 @@ func (o *Overlay) PutManifest(ctx context.Context, repository, reference string,
 	})
 }
 
-// Manifest returns a manifest by a tag of a repository, or by its digest in any repository. It
-// returns ErrUnknown if nobody pushed it.
+// Manifest returns a manifest of a repository by a tag or by its digest. It returns ErrUnknown if
+// nobody pushed it there.
 func (o *Overlay) Manifest(repository, reference string) (digest string, manifest medium.Manifest, err error) {
 	err = o.options.DB.View(func(tx *store.Tx) error {
 		digest = reference
@@ -461,6 +496,8 @@ func (o *Overlay) needed() (map[string]bool, error) {
 
 // DeleteBlob deletes a blob that no manifest needs.
 func (o *Overlay) DeleteBlob(digest string) error {
+	o.removing.Lock()
+	defer o.removing.Unlock()
 	size, err := o.Stat(digest)
 	if err != nil {
 		return err
@@ -493,41 +530,75 @@ type Collected struct {
 // after a day. It never touches a medium.
 func (o *Overlay) Collect(ctx context.Context) (Collected, error) {
 	var done Collected
-	needed, err := o.needed()
-	if err != nil {
-		return done, err
-	}
 	before := o.options.Clock.Now().Add(-grace)
-	for _, dir := range []string{blobs, uploads} {
-		entries, err := os.ReadDir(o.dir(dir))
-		if err != nil {
-			return done, fmt.Errorf("read the directory of the registry: %w", err)
-		}
-		for _, entry := range entries {
-			info, err := entry.Info()
-			if ctx.Err() != nil {
-				return done, ctx.Err()
-			}
-			if err != nil || needed["sha256:"+entry.Name()] || info.ModTime().After(before) {
-				continue
-			}
-			if err := o.remove(dir, entry.Name()); err != nil {
-				return done, err
-			}
-			o.release(info.Size())
-			done.Files++
-			done.Bytes += info.Size()
-		}
+	err := o.collectBlobs(ctx, before, &done)
+	if err == nil {
+		err = o.collectUploads(ctx, before, &done)
 	}
-	return done, nil
+	return done, err
 }
 
-func (o *Overlay) remove(dir, name string) error {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	delete(o.uploads, name)
-	if err := os.Remove(filepath.Join(o.dir(dir), name)); err != nil {
-		return fmt.Errorf("remove a file of the registry: %w", err)
+func (o *Overlay) collectBlobs(ctx context.Context, before time.Time, done *Collected) error {
+	o.removing.Lock()
+	defer o.removing.Unlock()
+	needed, err := o.needed()
+	if err != nil {
+		return err
+	}
+	return o.eachOld(ctx, blobs, before, func(name string, size int64) error {
+		if needed["sha256:"+name] {
+			return nil
+		}
+		if err := os.Remove(filepath.Join(o.dir(blobs), name)); err != nil {
+			return fmt.Errorf("remove a blob: %w", err)
+		}
+		o.release(size)
+		done.Files++
+		done.Bytes += size
+		return nil
+	})
+}
+
+func (o *Overlay) collectUploads(ctx context.Context, before time.Time, done *Collected) error {
+	return o.eachOld(ctx, uploads, before, func(name string, _ int64) error {
+		up, err := o.lock(name)
+		if errors.Is(err, ErrUploadUnknown) {
+			return nil // it has ended meanwhile
+		}
+		if err != nil {
+			return err
+		}
+		defer up.mu.Unlock()
+		if info, err := os.Stat(up.path); err != nil || info.ModTime().After(before) {
+			return nil // it was continued meanwhile
+		}
+		if err := o.drop(name, up); err != nil {
+			return err
+		}
+		done.Files++
+		done.Bytes += up.size
+		return nil
+	})
+}
+
+// eachOld calls fn for the files of a directory that are not newer than a time.
+func (o *Overlay) eachOld(ctx context.Context, dir string, before time.Time,
+	fn func(name string, size int64) error) error {
+	entries, err := os.ReadDir(o.dir(dir))
+	if err != nil {
+		return fmt.Errorf("read the directory of the registry: %w", err)
+	}
+	for _, entry := range entries {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		info, err := entry.Info()
+		if err != nil || info.ModTime().After(before) {
+			continue
+		}
+		if err := fn(entry.Name(), info.Size()); err != nil {
+			return err
+		}
 	}
 	return nil
 }
