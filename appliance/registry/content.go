@@ -23,6 +23,7 @@ type content struct {
 	sources      []string
 	named        map[string]string
 	signatures   map[string][]byte
+	releases     []Release
 	notes        []string
 }
 
@@ -68,6 +69,7 @@ func merge(media []*held) *content {
 	c.sources = slices.Compact(c.sources)
 	c.noteCollisions()
 	c.addReferrers()
+	c.releases = c.releasesOn(media...)
 	return c
 }
 
@@ -82,8 +84,7 @@ func (c *content) addTags(m *held) {
 		for tag, digest := range tags {
 			if before, ok := under[tag]; ok && before.digest != digest && before.by != nil {
 				c.notes = append(c.notes, fmt.Sprintf("%s:%s is %s on %s and %s on %s; the tag has the one of %s, "+
-					"which "+
-					"is newer, and both are served by their digests", repository, tag, short(before.digest),
+					"which is newer, and both are served by their digests", repository, tag, short(before.digest),
 					before.by.location.Label(), short(digest), m.location.Label(), m.location.Label()))
 			}
 			under[tag] = tagged{digest, m}

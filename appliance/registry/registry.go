@@ -12,7 +12,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -32,11 +31,8 @@ var (
 )
 
 type mediumRow struct {
-	Path      string           `json:"path"` // of the configuration or of a request, which led to the medium
-	Location  medium.Location  `json:"location"`
-	Added     time.Time        `json:"added"`
-	LastSeen  time.Time        `json:"last_seen"`
-	Container medium.Container `json:"container"`
+	Path     string          `json:"path"` // of the configuration or of a request, which led to the medium
+	Location medium.Location `json:"location"`
 }
 
 // Options configures [Open].
@@ -65,28 +61,38 @@ type Registry struct {
 
 	verifying chan struct{} // orders a comparison of all blobs
 
+	rebuilding sync.Mutex // orders changes of current
+
 	mu       sync.Mutex
-	changed  chan struct{}    // closed at the next change of the known media
-	paths    []string         // that are watched
-	media    map[string]*held // by identity
+	changed  chan struct{} // closed at the next change of the known media
+	paths    []string      // that are watched
+	media    []*held
 	problems map[string][]string
-	reading  map[string]bool // paths whose first scan has not ended
+	refused  map[string]map[medium.Location]refusal // by path; not scanned again while they are unchanged
+	asked    map[string]chan struct{}               // by path; closed when the next look to begin ends
+	reading  map[string]bool                        // paths with a look that was asked for
 	verify   Verify
 }
 
-// held is a known medium.
+// held is a known medium. Copies of a medium in several places are several of them.
 type held struct {
 	path     string // that led to it
 	location medium.Location
 	index    *medium.Index
+	stamp    string        // of the file when it was read; see stampOf
 	starts   chan struct{} // limits the clients that read at the same time
 
 	mu      sync.Mutex
 	reader  *medium.Reader // nil while the medium is missing
-	stamp   string         // of the present file; see stampOf
 	since   time.Time      // missing since, or present since
 	damaged map[string]bool
 	sound   map[string]bool // blobs whose bytes were compared with their digest
+}
+
+// refusal is the reason why a file can't be served, and the state of the file that it is about.
+type refusal struct {
+	stamp  string
+	reason *medium.UnusableError
 }
 
 // parallelClients limits the blobs that clients read from one medium at the same time. The next
@@ -99,17 +105,17 @@ func Open(ctx context.Context, options Options) (*Registry, error) {
 	if options.Open == nil {
 		options.Open = medium.OpenFile
 	}
-	r := &Registry{options: options, log: options.Logger, wake: make(chan struct{}, 1), verifying: make(chan struct{},
-		1), paths: options.Media,
-		changed: make(chan struct{}), media: map[string]*held{}, problems: map[string][]string{},
-		reading: map[string]bool{}}
+	r := &Registry{options: options, log: options.Logger, wake: make(chan struct{}, 1),
+		verifying: make(chan struct{}, 1), paths: options.Media, changed: make(chan struct{}),
+		problems: map[string][]string{}, refused: map[string]map[medium.Location]refusal{},
+		asked: map[string]chan struct{}{}, reading: map[string]bool{}}
 	added, err := r.addedPaths()
 	if err != nil {
 		return nil, err
 	}
 	r.paths = append(slices.Clip(r.paths), added...)
 	for _, path := range r.paths {
-		r.reading[path] = true
+		r.asked[path] = make(chan struct{})
 	}
 	if r.Overlay, err = overlay.Open(overlay.Options{DB: options.DB, Dir: options.Dir, Bytes: options.Bytes,
 		Clock: options.Clock}); err != nil {
@@ -163,23 +169,28 @@ func (r *Registry) load() error {
 				err)
 			continue
 		}
-		r.media[identity] = newHeld(row.Path, row.Location, index, row.LastSeen)
+		r.media = append(r.media, newHeld(row.Path, row.Location, index, r.options.Clock.Now()))
 	}
 	return nil
 }
 
+// newHeld returns a medium that is missing since a time.
 func newHeld(path string, location medium.Location, index *medium.Index, since time.Time) *held {
 	return &held{path: path, location: location, index: index, since: since, damaged: map[string]bool{},
 		sound: map[string]bool{}, starts: make(chan struct{}, parallelClients)}
 }
 
-// rebuild makes the content of the present set of media visible.
+// rebuild makes the content of the known media visible. Looks at several paths may call it
+// concurrently; the last one must see the media of all.
 func (r *Registry) rebuild() {
+	r.rebuilding.Lock()
+	defer r.rebuilding.Unlock()
 	r.mu.Lock()
-	media := slices.SortedFunc(maps.Values(r.media), func(a, b *held) int {
+	media := slices.Clone(r.media)
+	r.mu.Unlock()
+	slices.SortFunc(media, func(a, b *held) int {
 		return cmp.Or(cmp.Compare(a.location.Path, b.location.Path), cmp.Compare(a.index.Identity, b.index.Identity))
 	})
-	r.mu.Unlock()
 	r.current.Store(merge(media))
 }
 
@@ -197,23 +208,33 @@ func (r *Registry) notify() {
 	r.changed = make(chan struct{})
 }
 
-// remember stores a medium and its index.
-func (r *Registry) remember(ctx context.Context, m *held) error {
-	var encoded bytes.Buffer
-	if err := m.index.Encode(&encoded); err != nil {
-		return fmt.Errorf("encode the index of a medium: %w", err)
+// remember stores a medium, its index if the medium was scanned, and forgets others.
+func (r *Registry) remember(ctx context.Context, m *held, scanned bool, forgotten []string) error {
+	var staged *store.Staged
+	if scanned {
+		var encoded bytes.Buffer
+		if err := m.index.Encode(&encoded); err != nil {
+			return fmt.Errorf("encode the index of a medium: %w", err)
+		}
+		var err error
+		if staged, err = r.options.DB.Stage(ctx, &encoded); err != nil {
+			return fmt.Errorf("store the index of a medium: %w", err)
+		}
 	}
-	staged, err := r.options.DB.Stage(ctx, &encoded)
-	if err != nil {
-		return fmt.Errorf("store the index of a medium: %w", err)
-	}
-	now := r.options.Clock.Now().UTC()
 	if err := r.options.DB.Update(ctx, func(tx *store.Tx) error {
-		row := &mediumRow{Path: m.path, Location: m.location, Added: now, LastSeen: now}
-		return errors.Join(mediumRows.Put(tx, m.index.Identity, row),
-			indexFiles.Put(tx, m.index.Identity, staged, now))
+		for _, identity := range forgotten {
+			if err := errors.Join(mediumRows.Delete(tx, identity), indexFiles.Delete(tx, identity)); err != nil {
+				return err
+			}
+		}
+		if scanned {
+			if err := indexFiles.Put(tx, m.index.Identity, staged, r.options.Clock.Now().UTC()); err != nil {
+				return err
+			}
+		}
+		return mediumRows.Put(tx, m.index.Identity, &mediumRow{Path: m.path, Location: m.location})
 	}); err != nil {
-		return fmt.Errorf("store the index of a medium: %w", err)
+		return fmt.Errorf("store a medium: %w", err)
 	}
 	return nil
 }

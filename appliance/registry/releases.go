@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -45,26 +46,24 @@ const byConfiguration = "the configuration"
 var releaseTag = regexp.MustCompile(
 	`^(\d+\.\d+\.\d+(?:-[0-9A-Za-z.]+(?:-[0-9A-Za-z.]+)*?)?)-(x86_64|aarch64|arm64|ppc64le|s390x|multi)$`)
 
-// releases returns the releases in content, the newest version last.
-func (c *content) releases(only *held) []Release {
-	var found []Release
-	for repository, tags := range c.repositories {
-		if base := path.Base(repository); base != path.Base(releaseRepository) &&
-			base != path.Base(componentRepository) &&
-			base != path.Base(releaseSource) {
-			continue
-		}
-		for tag, image := range tags {
-			match := releaseTag.FindStringSubmatch(tag)
-			if match == nil || c.manifests[image.digest].Data == nil || only != nil && image.by != only {
+// releasesOn returns the sorted releases on media. Two media with the same tag may have two
+// releases: one medium must not hide that of another.
+func (c *content) releasesOn(media ...*held) []Release {
+	found := []Release{}
+	for _, m := range media {
+		for repository, tags := range m.index.Repositories {
+			if base := path.Base(repository); base != path.Base(releaseRepository) &&
+				base != path.Base(componentRepository) && base != path.Base(releaseSource) {
 				continue
 			}
-			spec := releaseSource + "@" + image.digest
-			if named := c.named[image.digest]; named != "" {
-				spec = named
+			for tag, digest := range tags {
+				match := releaseTag.FindStringSubmatch(tag)
+				if match == nil || c.manifests[digest].Data == nil {
+					continue
+				}
+				found = append(found, Release{Version: match[1], Architecture: match[2], Digest: digest,
+					PullSpec: cmp.Or(c.named[digest], releaseSource+"@"+digest)})
 			}
-			found = append(found, Release{Version: match[1], Architecture: match[2], Digest: image.digest,
-				PullSpec: spec})
 		}
 	}
 	slices.SortFunc(found, func(a, b Release) int {
@@ -73,8 +72,8 @@ func (c *content) releases(only *held) []Release {
 	return slices.Compact(found)
 }
 
-// Releases returns the releases on the known media.
-func (r *Registry) Releases() []Release { return r.current.Load().releases(nil) }
+// Releases returns the releases on the known media. The caller must not change the list.
+func (r *Registry) Releases() []Release { return r.current.Load().releases }
 
 // Named returns the releases that an administrator named with their medium, by digest. They may be
 // used; see docs/security.md.
@@ -102,8 +101,8 @@ func (r *Registry) nameFirst(ctx context.Context, at string) error {
 	})
 }
 
-// NameMedia records the releases of the present media at a path as named by the caller.
-func (r *Registry) NameMedia(ctx context.Context, at string) error {
+// nameMedia records the releases of the present media at a path as named by the caller.
+func (r *Registry) nameMedia(ctx context.Context, at string) error {
 	return r.options.DB.Update(ctx, func(tx *store.Tx) error {
 		return r.name(tx, at, access.From(ctx).String(), r.options.Clock.Now().UTC())
 	})
@@ -112,10 +111,10 @@ func (r *Registry) NameMedia(ctx context.Context, at string) error {
 func (r *Registry) name(tx *store.Tx, at, by string, now time.Time) error {
 	c := r.current.Load()
 	for _, m := range c.media {
-		if m.path != at {
+		if m.path != at || m.missing() { // nobody sees what an absent medium holds
 			continue
 		}
-		for _, release := range c.releases(m) {
+		for _, release := range c.releasesOn(m) {
 			if namedRows.Exists(tx, release.Digest) {
 				continue
 			}

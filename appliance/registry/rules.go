@@ -26,12 +26,12 @@ const rulesName = "the appliance's registry"
 
 // Rules returns the mirror rules for the content of the known media, present or missing, as
 // oc-mirror makes them for a registry: sources, catalogs, the update service and signatures.
-func (r *Registry) Rules(at Place) mirror.Sources {
+func (r *Registry) Rules(at Place) (mirror.Sources, error) {
 	c := r.current.Load()
 	var sources mirror.Sources
 	digests, tags := c.mappings(at.Host)
 	if len(digests) == 0 && len(c.signatures) == 0 {
-		return sources
+		return sources, nil
 	}
 	objects := c.objects(at.Host)
 	if at.Plain {
@@ -43,7 +43,7 @@ func (r *Registry) Rules(at Place) mirror.Sources {
 	for _, object := range objects {
 		encoded, err := yaml.Marshal(object)
 		if err != nil {
-			panic("the rules of the registry can't be encoded") // maps of texts
+			return mirror.Sources{}, fmt.Errorf("encode the mirror rules of the registry: %w", err)
 		}
 		text = append(append(text, "---\n"...), encoded...)
 	}
@@ -58,7 +58,7 @@ func (r *Registry) Rules(at Place) mirror.Sources {
 			sources.Signatures = append(sources.Signatures, mirror.Document{Name: name, Data: c.signatures[name]})
 		}
 	}
-	return sources
+	return sources, nil
 }
 
 // mapping is a source and its mirror.
@@ -125,9 +125,9 @@ func mirrorSets(digests, tags []mapping) (sets []object) {
 		for _, rule := range set.rules {
 			list = append(list, object{"source": rule.source, "mirrors": []string{rule.mirror}})
 		}
-		sets = append(sets, object{"apiVersion": "config.openshift.io/v1", "kind": set.kind, "metadata": meta(set.name,
-			""),
-			"spec": object{set.field: list}})
+		sets = append(sets, object{"apiVersion": "config.openshift.io/v1", "kind": set.kind,
+			"metadata": meta(set.name, ""),
+			"spec":     object{set.field: list}})
 	}
 	return sets
 }
@@ -160,9 +160,9 @@ func (c *content) objects(host string) (objects []object) {
 			object{"apiVersion": "operators.coreos.com/v1alpha1", "kind": "CatalogSource",
 				"metadata": meta("cs-"+name, "openshift-marketplace"),
 				"spec":     object{"sourceType": "grpc", "image": image}},
-			object{"apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterCatalog", "metadata": meta("cc-"+name,
-				""),
-				"spec": object{"source": object{"type": "Image", "image": object{"ref": image}}}})
+			object{"apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterCatalog",
+				"metadata": meta("cc-"+name, ""),
+				"spec":     object{"source": object{"type": "Image", "image": object{"ref": image}}}})
 	}
 	if c.repositories["openshift/graph-image"] != nil && c.repositories[releaseRepository] != nil {
 		objects = append(objects, object{"apiVersion": "updateservice.operator.openshift.io/v1",

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"io/fs"
 	"slices"
 	"time"
 
@@ -22,30 +23,17 @@ type Manifest struct {
 }
 
 // Manifest returns the manifest of a repository under a tag or a digest. Any repository has every
-// digest, because a digest names its content. A manifest whose config or layers can't be read now
-// is unavailable: a client that gets it chooses this registry, and then fails in the middle.
+// digest on media, because a digest names its content; a pushed manifest is in its repository only.
+// A manifest whose config or layers can't be read now is unavailable: a client that gets it chooses
+// this registry, and then fails in the middle.
 func (r *Registry) Manifest(repository, reference string) (*Manifest, error) {
-	digest, pushed, err := r.Overlay.Manifest(repository, reference)
-	if err == nil {
-		return &Manifest{pushed, digest}, nil
-	}
-	if !errors.Is(err, overlay.ErrUnknown) {
-		return nil, err
-	}
 	c := r.current.Load()
-	digest, known := reference, true
-	if !medium.ValidDigest(reference) {
-		if digest, known = c.resolve(repository, reference); digest == "" {
-			return nil, r.absent(known)
-		}
+	digest, manifest, err := r.Overlay.Manifest(repository, reference)
+	if errors.Is(err, overlay.ErrUnknown) {
+		digest, manifest, err = r.onMedia(c, repository, reference)
 	}
-	manifest, ok := c.manifests[digest]
-	if !ok {
-		if _, ok := c.places[digest]; ok || !medium.ValidDigest(reference) {
-			// The medium has a tag or a blob for it, but no manifest that could be read.
-			return nil, r.unreadable(c, digest)
-		}
-		return nil, r.absent(known)
+	if err != nil {
+		return nil, err
 	}
 	parsed, err := medium.ParseManifest(manifest.Data)
 	if err != nil {
@@ -59,15 +47,34 @@ func (r *Registry) Manifest(repository, reference string) (*Manifest, error) {
 	return &Manifest{manifest, digest}, nil
 }
 
-// absent returns the error for content that is not known. While a medium is read for the first
-// time, the answer is not known yet.
+// onMedia finds the manifest of a repository under a tag or a digest on the media.
+func (r *Registry) onMedia(c *content, repository, reference string) (digest string, _ medium.Manifest, err error) {
+	digest, known := reference, true
+	if !medium.ValidDigest(reference) {
+		if digest, known = c.resolve(repository, reference); digest == "" {
+			return "", medium.Manifest{}, r.absent(known)
+		}
+	}
+	manifest, ok := c.manifests[digest]
+	if ok {
+		return digest, manifest, nil
+	}
+	if _, ok := c.places[digest]; ok || !medium.ValidDigest(reference) {
+		// The medium has a tag or a blob for it, but no manifest that could be read.
+		return "", manifest, r.unreadable(c, digest)
+	}
+	return "", manifest, r.absent(known)
+}
+
+// absent returns the error for content that is not known. While a path is read for the first time,
+// or because an administrator asked for it, the answer is not known yet.
 func (r *Registry) absent(repository bool) error {
 	r.mu.Lock()
-	reading := len(r.reading) > 0
+	reading := len(r.asked)+len(r.reading) > 0
 	r.mu.Unlock()
 	switch {
 	case reading:
-		return &UnavailableError{Reason: "the media are being read for the first time", RetryAfter: retryAfter}
+		return &UnavailableError{Reason: "the media are being read", RetryAfter: retryAfter}
 	case !repository:
 		return ErrNameUnknown
 	}
@@ -81,8 +88,7 @@ func (r *Registry) unreadable(c *content, digest string) error {
 			RetryAfter: retryAfter}
 	}
 	return &UnavailableError{RetryAfter: retryAfter, Reason: fmt.Sprintf("the manifest %s is on none of the media "+
-		"that "+
-		"are known; plug in the archive of an earlier run", digest)}
+		"that are known; plug in the archive of an earlier run", digest)}
 }
 
 // reachable returns an error if a part of an image can't be read now.
@@ -95,8 +101,7 @@ func (r *Registry) reachable(c *content, part medium.Descriptor) error {
 	media := c.places[part.Digest]
 	if len(media) == 0 {
 		return &UnavailableError{RetryAfter: retryAfter, Reason: fmt.Sprintf("%s of this image is on none of the "+
-			"media "+
-			"that are known; plug in the archive that holds it, see landfall registry status", part.Digest)}
+			"media that are known; plug in the archive that holds it, see landfall registry status", part.Digest)}
 	}
 	var missing *held
 	for _, m := range media {
@@ -137,8 +142,8 @@ func (m *held) state(digest string) blobState {
 func (m *held) unavailable() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return &UnavailableError{RetryAfter: retryAfter, Reason: fmt.Sprintf("the medium %s is missing since %s; plug it "+
-		"in again", m.location.Label(), m.since.UTC().Format("15:04:05 UTC"))}
+	return &UnavailableError{RetryAfter: retryAfter, Reason: fmt.Sprintf("the medium %s is missing since %s UTC; plug "+
+		"it in again", m.location.Label(), m.since.UTC().Format(time.DateTime))}
 }
 
 // place returns where a blob lies, for people.
@@ -186,7 +191,7 @@ type Blob struct {
 	Digest   string
 	Size     int64
 	registry *Registry
-	media    []*held // empty for a pushed blob
+	media    []*held // present ones; empty for a pushed blob
 }
 
 // Blob returns a blob by its digest. It does not touch a medium.
@@ -202,10 +207,20 @@ func (r *Registry) Blob(digest string) (*Blob, error) {
 		}
 		return nil, ErrBlobUnknown
 	}
-	if err := r.reachable(c, medium.Descriptor{Digest: digest}); err != nil {
-		return nil, err
+	b := &Blob{Digest: digest, registry: r}
+	for _, m := range media {
+		if m.state(digest) != statePresent {
+			continue
+		}
+		// Of two sizes, one is of a damaged copy. The comparison of the first pull decides.
+		if size := m.index.Blobs[digest].Size(); len(b.media) == 0 || size == b.Size {
+			b.media, b.Size = append(b.media, m), size
+		}
 	}
-	return &Blob{Digest: digest, Size: media[0].index.Blobs[digest].Size(), registry: r, media: media}, nil
+	if len(b.media) == 0 {
+		return nil, r.reachable(c, medium.Descriptor{Digest: digest})
+	}
+	return b, nil
 }
 
 // startWait is how long a client waits until fewer clients read from the medium.
@@ -275,7 +290,7 @@ func (b *Blob) Copy(ctx context.Context, w io.Writer, offset, size int64) error 
 		if !ok {
 			return err // the client has left
 		}
-		b.registry.lost(m, broken)
+		b.registry.lost(m, b.Digest, broken)
 		failed = broken
 		offset, size = offset+n, size-n
 	}
@@ -308,13 +323,19 @@ func (m *held) setDamaged(digest string) {
 	m.damaged[digest] = true
 }
 
-// lost reacts to a failed read: unless the medium only hangs, it is missing from now on. Run looks
-// for it again.
-func (r *Registry) lost(m *held, failure *medium.ReadError) {
-	if !failure.Hangs && m.detach(r.options.Clock.Now()) {
+// lost reacts to a failed read of a blob. If its file is absent or too short, only the blob is
+// damaged. Otherwise, unless the medium only hangs, it is missing from now on. Run looks for it
+// again.
+func (r *Registry) lost(m *held, digest string, failure *medium.ReadError) {
+	switch {
+	case failure.Hangs:
+	case errors.Is(failure, fs.ErrNotExist), errors.Is(failure, io.ErrUnexpectedEOF):
+		m.setDamaged(digest)
+		r.log.Error("A blob is not complete. Its medium is not used for it any more.", "digest", digest, "place",
+			m.place(digest), "error", failure)
+	case m.detach(r.options.Clock.Now()):
 		r.log.Warn("A medium can't be read. Clients are told to wait for it.", "medium", m.location.Label(), "error",
 			failure)
-		r.rebuild()
 	}
 	r.Look()
 }

@@ -81,14 +81,8 @@ type Verify struct {
 // Status returns the state of the registry.
 func (r *Registry) Status() Status {
 	c := r.current.Load()
-	status := Status{Media: []MediumStatus{}, Unusable: []Unusable{}, Releases: c.releases(nil), Gaps: r.gaps(c),
-		Notes: c.notes}
-	if status.Releases == nil {
-		status.Releases = []Release{}
-	}
-	if status.Notes == nil {
-		status.Notes = []string{}
-	}
+	status := Status{Media: []MediumStatus{}, Unusable: []Unusable{}, Releases: c.releases, Gaps: r.gaps(c),
+		Notes: append([]string{}, c.notes...)}
 	for _, m := range c.media {
 		status.Media = append(status.Media, m.status(c, r.Overlay))
 	}
@@ -101,7 +95,7 @@ func (r *Registry) Status() Status {
 	for _, path := range r.paths {
 		found := slices.ContainsFunc(status.Media, func(m MediumStatus) bool { return m.Path == path })
 		switch {
-		case r.reading[path]:
+		case r.asked[path] != nil, r.reading[path]:
 			status.Unusable = append(status.Unusable, Unusable{path, "is being read"})
 		case !found && len(r.problems[path]) == 0:
 			status.Unusable = append(status.Unusable, Unusable{path, "has no media; plug one in"})
@@ -131,8 +125,7 @@ func (m *held) status(c *content, pushed *overlay.Overlay) MediumStatus {
 	}
 	if s.Absent > 0 {
 		s.Problems = append(s.Problems, fmt.Sprintf("the archive presumes %d blobs of earlier archives, and %d of "+
-			"them "+
-			"are on none of the known media", s.Presumed, s.Absent))
+			"them are on none of the known media", s.Presumed, s.Absent))
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -147,7 +140,7 @@ func (m *held) status(c *content, pushed *overlay.Overlay) MediumStatus {
 // gaps returns the images with parts that are nowhere, and the tags without a manifest.
 func (r *Registry) gaps(c *content) []Gap {
 	gaps := []Gap{}
-	seen := map[string]bool{}
+	seen := map[string]bool{} // digests
 	for _, repository := range slices.Sorted(maps.Keys(c.repositories)) {
 		tags := c.repositories[repository]
 		for _, tag := range slices.Sorted(maps.Keys(tags)) {
@@ -155,12 +148,12 @@ func (r *Registry) gaps(c *content) []Gap {
 			if seen[digest] {
 				continue
 			}
+			seen[digest] = true
 			name := repository + ":" + tag
 			if medium.ValidDigest(tag) {
 				name = repository + "@" + tag
 			}
 			if missing := r.missing(c, digest); len(missing) > 0 {
-				seen[digest] = true
 				gaps = append(gaps, Gap{Image: name, Missing: missing})
 			}
 		}
@@ -178,12 +171,7 @@ func (r *Registry) missing(c *content, digest string) (missing []string) {
 	if err != nil {
 		return nil
 	}
-	for _, part := range parsed.Parts() {
-		if !r.has(part.Digest) && !slices.Contains(missing, part.Digest) {
-			missing = append(missing, part.Digest)
-		}
-	}
-	return missing
+	return r.missingParts(parsed)
 }
 
 // Add adds a path of media, reads it, and records its releases as named by the caller. Adding a
@@ -203,44 +191,43 @@ func (r *Registry) Add(ctx context.Context, path string) error {
 		return fault.New(fault.Invalid, "%s has no media: no archive of oc-mirror, no OCI layout, no folder of "+
 			"landfall courier or of oc image mirror.", path)
 	}
-	r.mu.Lock()
-	known := slices.Contains(r.paths, path)
-	if !known {
-		r.paths = append(slices.Clip(r.paths), path)
-		r.reading[path] = true
+	if !slices.Contains(r.options.Media, path) {
+		if err := r.options.DB.Update(ctx, func(tx *store.Tx) error {
+			now := r.options.Clock.Now().UTC()
+			return addedRows.Put(tx, path, &now)
+		}); err != nil {
+			return fmt.Errorf("record a path of media: %w", err)
+		}
 	}
-	r.mu.Unlock()
-	if err := r.awaitRead(ctx, path); err != nil {
+	if err := r.awaitLook(ctx, path); err != nil {
 		return err
 	}
-	if err := r.NameMedia(ctx, path); err != nil {
+	if err := r.nameMedia(ctx, path); err != nil {
 		return err
 	}
 	r.notify()
-	if known {
-		return nil
-	}
-	return r.options.DB.Update(ctx, func(tx *store.Tx) error {
-		now := r.options.Clock.Now().UTC()
-		return addedRows.Put(tx, path, &now)
-	})
+	return nil
 }
 
-// awaitRead waits until Run has read the media at a path.
-func (r *Registry) awaitRead(ctx context.Context, path string) error {
-	for {
-		r.mu.Lock()
-		reading, changed := r.reading[path], r.changed
-		r.mu.Unlock()
-		if !reading {
-			return nil
-		}
-		r.Look()
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-changed:
-		}
+// awaitLook waits until Run has looked at a path. The look begins after the call, so it sees what
+// lies there now.
+func (r *Registry) awaitLook(ctx context.Context, path string) error {
+	r.mu.Lock()
+	if !slices.Contains(r.paths, path) {
+		r.paths = append(slices.Clip(r.paths), path)
+	}
+	asked := r.asked[path]
+	if asked == nil {
+		asked = make(chan struct{})
+		r.asked[path] = asked
+	}
+	r.mu.Unlock()
+	r.Look()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-asked:
+		return nil
 	}
 }
 
@@ -314,12 +301,13 @@ func (r *Registry) verifyBlob(ctx context.Context, m *held, reader *medium.Reade
 	sum, blob := sha256.New(), m.index.Blobs[digest]
 	n, err := reader.Copy(ctx, struct{ io.Writer }{sum}, blob, 0, blob.Size())
 	if broken, ok := errors.AsType[*medium.ReadError](err); ok {
-		r.lost(m, broken)
+		r.lost(m, digest, broken)
 	}
-	if err != nil {
+	damaged := m.state(digest) == stateDamaged
+	if err != nil && !damaged {
 		return err
 	}
-	damaged := "sha256:"+hex.EncodeToString(sum.Sum(nil)) != digest
+	damaged = damaged || "sha256:"+hex.EncodeToString(sum.Sum(nil)) != digest
 	if damaged {
 		m.setDamaged(digest)
 	} else {

@@ -94,6 +94,13 @@ func (r *Registry) Look() {
 
 // look compares the media at a path with the known ones.
 func (r *Registry) look(ctx context.Context, path string) {
+	r.mu.Lock()
+	asked, refused := r.asked[path], r.refused[path]
+	if asked != nil {
+		delete(r.asked, path)
+		r.reading[path] = true
+	}
+	r.mu.Unlock()
 	found, unusable, err := medium.Find(path)
 	var problems []string
 	for _, problem := range unusable {
@@ -106,23 +113,45 @@ func (r *Registry) look(ctx context.Context, path string) {
 	}
 	changed := false
 	present := map[*held]bool{}
+	still := map[medium.Location]refusal{}
 	for _, location := range found {
-		m, added, err := r.attach(ctx, path, location)
-		if refused, ok := errors.AsType[*medium.UnusableError](err); ok {
-			problems = append(problems, refused.Error())
-			continue
-		}
-		if err != nil {
-			if ctx.Err() != nil {
-				return
-			}
+		m, added, refused, err := r.attach(ctx, path, location, refused[location])
+		switch {
+		case refused.reason != nil:
+			still[location] = refused
+			problems = append(problems, refused.reason.Error())
+		case err != nil && ctx.Err() == nil:
 			problems = append(problems, sentence.Clause(err.Error()))
-			continue
+		case m != nil:
+			present[m] = true
+			changed = changed || added
 		}
-		present[m] = true
-		changed = changed || added
+	}
+	if ctx.Err() == nil {
+		changed = r.detachOthers(path, present) || changed
+	}
+	if len(present) > 0 && (changed || asked != nil) {
+		if err := r.nameFirst(ctx, path); err != nil && ctx.Err() == nil {
+			r.log.Error("The releases of a medium can't be recorded.", "path", path, "error", err)
+		}
 	}
 	r.mu.Lock()
+	r.problems[path], r.refused[path] = problems, still
+	delete(r.reading, path)
+	r.mu.Unlock()
+	if changed || asked != nil {
+		r.notify()
+	}
+	if asked != nil {
+		close(asked)
+	}
+}
+
+// detachOthers notes that the other media of a path are missing. It reports whether one was
+// present.
+func (r *Registry) detachOthers(path string, present map[*held]bool) (changed bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	for _, m := range r.media {
 		if m.path == path && !present[m] && m.detach(r.options.Clock.Now()) {
 			changed = true
@@ -130,21 +159,7 @@ func (r *Registry) look(ctx context.Context, path string) {
 				m.location.Path)
 		}
 	}
-	first := r.reading[path]
-	delete(r.reading, path)
-	r.problems[path] = problems
-	r.mu.Unlock()
-	if changed {
-		r.rebuild()
-	}
-	if len(present) > 0 && (changed || first) {
-		if err := r.nameFirst(ctx, path); err != nil && ctx.Err() == nil {
-			r.log.Error("The releases of a medium can't be recorded.", "path", path, "error", err)
-		}
-	}
-	if changed || first {
-		r.notify()
-	}
+	return changed
 }
 
 // stampOf returns a text that changes with the file or folder at a location.
@@ -167,70 +182,98 @@ func stampOf(location medium.Location) (string, error) {
 }
 
 // attach makes the medium at a location readable. A medium that is known by its fingerprint is not
-// scanned again.
-func (r *Registry) attach(ctx context.Context, path string, location medium.Location) (_ *held, changed bool,
-	err error) {
+// scanned again, and a file that was refused is not either while it is unchanged.
+func (r *Registry) attach(ctx context.Context, path string, location medium.Location, before refusal) (_ *held,
+	changed bool, _ refusal, err error) {
 	stamp, err := stampOf(location)
 	if err != nil {
-		return nil, false, err
+		return nil, false, refusal{}, err
 	}
 	if m := r.presentAt(location, stamp); m != nil {
-		return m, false, nil
+		return m, false, refusal{}, nil
+	}
+	if before.reason != nil && before.stamp == stamp {
+		return nil, false, before, nil
 	}
 	fingerprint, err := medium.Fingerprint(location, r.options.Open)
 	if err != nil {
-		return nil, false, err
+		return nil, false, refusal{}, err
 	}
 	start := r.options.Clock.Now()
-	m := r.byFingerprint(fingerprint)
-	if m == nil {
-		index, err := medium.Scan(ctx, location, r.options.Open)
+	index := r.indexOf(fingerprint)
+	scanned := index == nil
+	if scanned {
+		index, err = medium.Scan(ctx, location, r.options.Open)
+		if unusable, ok := errors.AsType[*medium.UnusableError](err); ok {
+			return nil, false, refusal{stamp, unusable}, nil
+		}
 		if err != nil {
-			return nil, false, err
+			return nil, false, refusal{}, err
 		}
-		m = r.known(path, location, index)
-		if err := r.remember(ctx, m); err != nil {
-			// The index is in memory; a full disk must not keep images from nodes.
-			r.log.Error("The index of a medium can't be stored. The medium is served, and scanned again at the next "+
-				"start.", "medium", location.Label(), "error", err)
-		}
+	}
+	m := newHeld(path, location, index, r.options.Clock.Now())
+	m.stamp = stamp
+	if m.reader, err = medium.NewReader(medium.ReaderOptions{Location: location, Index: index, Open: r.options.Open,
+		Deadline: r.options.ReadDeadline}); err != nil {
+		return nil, false, refusal{}, err
+	}
+	forgotten := r.place(m)
+	if err := r.remember(ctx, m, scanned, forgotten); err != nil {
+		// The index is in memory; a full disk must not keep images from nodes.
+		r.log.Error("A medium can't be stored. It is served, and scanned again at the next start.", "medium",
+			location.Label(), "error", err)
+	}
+	if scanned {
 		r.log.Info("A medium was read.", "medium", location.Label(), "form", index.Form, "images",
 			len(index.Manifests), "blobs", len(index.Blobs), "took", r.options.Clock.Since(start))
 	}
-	reader, err := medium.NewReader(medium.ReaderOptions{Location: location, Index: m.index, Open: r.options.Open,
-		Deadline: r.options.ReadDeadline})
-	if err != nil {
-		return nil, false, err
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.reader != nil {
-		err = m.reader.Close()
-	}
-	m.path, m.location, m.reader, m.stamp, m.since = path, location, reader, stamp, r.options.Clock.Now()
-	clear(m.sound) // another copy may have other bytes
-	clear(m.damaged)
-	r.media[m.index.Identity] = m
-	return m, true, err
+	r.rebuild()
+	return m, true, refusal{}, nil
 }
 
+// place adds a medium that is present. It replaces a missing one with the same content, and that
+// which was present at its location until now: a file that is still being copied would otherwise
+// leave a medium behind at each look. A missing one with other content stays: it is another stick.
+// place returns the identities that no medium has any more.
+func (r *Registry) place(m *held) (forgotten []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	replaced := false
+	now := r.options.Clock.Now()
+	kept := []*held{m}
+	for _, other := range r.media {
+		same := other.index.Identity == m.index.Identity
+		switch {
+		case other.location == m.location && other.detach(now):
+			if !same {
+				forgotten = append(forgotten, other.index.Identity)
+			}
+		case same && !replaced && other.missing():
+			replaced = true
+		default:
+			kept = append(kept, other)
+		}
+	}
+	r.media = kept
+	return slices.DeleteFunc(forgotten, func(identity string) bool {
+		return slices.ContainsFunc(kept, func(m *held) bool { return m.index.Identity == identity })
+	})
+}
+
+// presentAt returns the medium that was read at a location, if its file is unchanged.
 func (r *Registry) presentAt(location medium.Location, stamp string) *held {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, m := range r.media {
-		m.mu.Lock()
-		same := m.reader != nil && m.location == location && m.stamp == stamp
-		m.mu.Unlock()
-		if same {
+		if m.location == location && m.stamp == stamp && !m.missing() {
 			return m
 		}
 	}
 	return nil
 }
 
-func (r *Registry) byFingerprint(fingerprint string) *held {
+// indexOf returns the index of a known medium by its fingerprint, or nil.
+func (r *Registry) indexOf(fingerprint string) *medium.Index {
 	if fingerprint == "" {
 		return nil
 	}
@@ -238,22 +281,16 @@ func (r *Registry) byFingerprint(fingerprint string) *held {
 	defer r.mu.Unlock()
 	for _, m := range r.media {
 		if m.index.Fingerprint == fingerprint {
-			return m
+			return m.index
 		}
 	}
 	return nil
 }
 
-// known returns the known medium with the content of an index, or a new one.
-func (r *Registry) known(path string, location medium.Location, index *medium.Index) *held {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if m := r.media[index.Identity]; m != nil && m.index.Identity == index.Identity {
-		fresh := newHeld(path, location, index, m.since)
-		fresh.reader = m.reader
-		return fresh
-	}
-	return newHeld(path, location, index, r.options.Clock.Now())
+func (m *held) missing() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.reader == nil
 }
 
 // detach closes a missing medium. It reports whether the medium was present.

@@ -279,6 +279,8 @@ func TestFault23_mediumHangs(t *testing.T) {
 	require.Equal(t, http.StatusServiceUnavailable, got.StatusCode)
 	_, message := got.message(t)
 	require.Contains(t, message, "does not answer")
+	require.Empty(t, got.Header.Get("Cache-Control"), "caches must not keep an error")
+	require.Empty(t, got.Header.Get("Etag"))
 	s.stop()
 }
 

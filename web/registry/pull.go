@@ -31,6 +31,7 @@ func (h *handler) manifest(c echo.Context, asked request) error {
 	if unchanged(c, manifest.Digest) {
 		return c.NoContent(http.StatusNotModified)
 	}
+	header.Set("Etag", entityTag(manifest.Digest))
 	header.Set(echo.HeaderContentLength, strconv.Itoa(len(manifest.Data)))
 	c.Response().WriteHeader(http.StatusOK)
 	if c.Request().Method == http.MethodHead {
@@ -56,13 +57,16 @@ func invalidDigest(digest string) error {
 	return &refusal{status: http.StatusBadRequest, code: codeDigestInvalid, text: text, detail: digest}
 }
 
-// unchanged sets the entity tag of content, which its digest names, and reports whether the client
-// has it.
+// entityTag returns the entity tag of content, which its digest names.
+func entityTag(digest string) string { return `"` + digest + `"` }
+
+// unchanged reports whether the client has the content with a digest already. It then sets the
+// entity tag of the answer.
 func unchanged(c echo.Context, digest string) bool {
-	tag := `"` + digest + `"`
-	c.Response().Header().Set("Etag", tag)
+	tag := entityTag(digest)
 	for _, known := range strings.Split(c.Request().Header.Get("If-None-Match"), ",") {
 		if known = strings.TrimPrefix(strings.TrimSpace(known), "W/"); known == tag || known == "*" {
+			c.Response().Header().Set("Etag", tag)
 			return true
 		}
 	}
@@ -79,9 +83,6 @@ func (h *handler) blob(c echo.Context, asked request) error {
 		return err
 	}
 	header := c.Response().Header()
-	header.Set("Docker-Content-Digest", blob.Digest)
-	header.Set("Accept-Ranges", "bytes")
-	header.Set("Cache-Control", "max-age=31536000, immutable")
 	if unchanged(c, blob.Digest) {
 		return c.NoContent(http.StatusNotModified)
 	}
@@ -98,6 +99,10 @@ func (h *handler) blob(c echo.Context, asked request) error {
 		defer end()
 	}
 	out := &startingWriter{response: c.Response(), start: func() {
+		header.Set("Docker-Content-Digest", blob.Digest)
+		header.Set("Accept-Ranges", "bytes")
+		header.Set("Cache-Control", "max-age=31536000, immutable") // not of an error
+		header.Set("Etag", entityTag(blob.Digest))
 		header.Set(echo.HeaderContentType, echo.MIMEOctetStream)
 		header.Set(echo.HeaderContentLength, strconv.FormatInt(size, 10))
 		status := http.StatusOK
@@ -146,7 +151,7 @@ func requestedRange(r *http.Request, blob *registry.Blob) (offset, size int64, p
 	if !ok || strings.Contains(text, ",") {
 		return 0, blob.Size, false, nil
 	}
-	if condition := r.Header.Get("If-Range"); condition != "" && condition != `"`+blob.Digest+`"` {
+	if condition := r.Header.Get("If-Range"); condition != "" && condition != entityTag(blob.Digest) {
 		return 0, blob.Size, false, nil
 	}
 	first, last, ok := strings.Cut(strings.TrimSpace(text), "-")

@@ -159,6 +159,21 @@ func TestCollect_keepsRunningPushes(t *testing.T) {
 	require.Equal(t, before, after)
 }
 
+// Case 16: a pushed manifest, whose layer lies on a medium, is unavailable while the medium is
+// missing.
+func TestPush_layerOnMissingMedium(t *testing.T) {
+	s := newSite(t)
+	a, layer := bigArchive(t)
+	s.write(archive1, a)
+	s.start()
+	config := s.pushBlob([]byte("{}"))
+	manifest := manifestOf(config, layer)
+	require.Equal(t, http.StatusCreated, s.push(http.MethodPut, "/v2/team/image/manifests/1", manifest).StatusCode)
+	require.Equal(t, http.StatusOK, s.get("/v2/team/image/manifests/1").StatusCode)
+	s.remove(archive1)
+	require.Equal(t, http.StatusServiceUnavailable, s.get("/v2/team/image/manifests/1").StatusCode)
+}
+
 // Case 30: a collection does not remove the blobs of a manifest that is being stored.
 func TestCollect_duringManifest(t *testing.T) {
 	s := newSite(t)

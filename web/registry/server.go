@@ -99,9 +99,9 @@ func (s *Server) Status() registry.Status {
 }
 
 // Rules returns the mirror rules for the content of the registry. A nil server has none.
-func (s *Server) Rules() mirror.Sources {
+func (s *Server) Rules() (mirror.Sources, error) {
 	if s == nil {
-		return mirror.Sources{}
+		return mirror.Sources{}, nil
 	}
 	return s.Registry.Rules(s.place)
 }

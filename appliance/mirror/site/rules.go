@@ -64,7 +64,7 @@ type RulesOptions struct {
 // Registry is the appliance's own registry, which may be absent.
 type Registry interface {
 	// Rules returns the mirror rules for its content. They change with it.
-	Rules() mirror.Sources
+	Rules() (mirror.Sources, error)
 	// Changed returns a channel that is closed at the next change of the content, or nil.
 	Changed() <-chan struct{}
 	// Local returns the address of the listener by the name (host:port) of the registry.
@@ -155,14 +155,15 @@ func (r *Rules) parse(imports []NamedImport, level mirror.Level) (*mirror.Rules,
 // ownSources returns the rules of the configuration and of the appliance's registry. For a source
 // with rules of both, the mirrors of the configuration come first.
 func (r *Rules) ownSources() mirror.Sources {
-	if r.registry == nil {
+	own, err := r.registry.Rules()
+	if err != nil {
+		r.log.Error("The mirror rules of the appliance's registry are not used.", "error", err)
 		return r.configured
 	}
-	own := r.registry.Rules()
-	if len(own.RegistriesConf) > 0 { // a later file replaces the tables of an earlier one
-		return own.And(r.configured)
-	}
 	both := r.configured.And(own)
+	if len(own.RegistriesConf) > 0 { // a later file replaces the tables of an earlier one
+		both = own.And(r.configured)
+	}
 	if _, err := mirror.Parse(both); err != nil {
 		r.log.Error("The rules of the appliance's registry contradict the configuration and are not used.", "error",
 			err)

@@ -1,0 +1,231 @@
+package registry_test
+
+import (
+	"archive/tar"
+	"bytes"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"landfall/appliance/registry/medium"
+	simulated "landfall/appliance/simulate/registry"
+)
+
+// lookNow makes the registry look at its folder, and waits until the look has ended.
+func (s *site) lookNow() {
+	s.Helper()
+	require.NoError(s, s.registry.Add(s.Context(), s.dir))
+}
+
+// copyTo copies a medium with its time to another folder of the site.
+func (s *site) copyTo(name, folder string) {
+	s.Helper()
+	data, err := os.ReadFile(s.path(name))
+	require.NoError(s, err)
+	info, err := os.Stat(s.path(name))
+	require.NoError(s, err)
+	to := filepath.Join(s.path(folder), name)
+	require.NoError(s, os.MkdirAll(s.path(folder), 0o700))
+	require.NoError(s, os.WriteFile(to, data, 0o600))
+	require.NoError(s, os.Chtimes(to, info.ModTime(), info.ModTime()))
+}
+
+// TestMedia_copiesStayPresent has two copies of an archive: each is a medium, neither takes the
+// place of the other at the next look, and one suffices.
+func TestMedia_copiesStayPresent(t *testing.T) {
+	s := newSite(t)
+	a, digest := bigArchive(t)
+	s.write(archive1, a)
+	s.copyTo(archive1, "copy")
+	s.start()
+	first := s.registry.Status().Media
+	require.Len(t, first, 2)
+	s.clock.Advance(time.Hour)
+	s.lookNow()
+	require.Equal(t, first, s.registry.Status().Media, "present since the first look")
+	s.remove(archive1)
+	require.Equal(t, http.StatusOK, s.get("/v2/team/big/blobs/"+digest).StatusCode)
+}
+
+// TestMedia_movedIsOneMedium moves an archive: it is the same medium at another place.
+func TestMedia_movedIsOneMedium(t *testing.T) {
+	s := newSite(t)
+	a, _ := bigArchive(t)
+	s.write(archive1, a)
+	s.start()
+	s.remove(archive1)
+	require.NoError(t, os.Mkdir(s.path("elsewhere"), 0o700))
+	require.NoError(t, os.Rename(filepath.Join(s.data, archive1), filepath.Join(s.path("elsewhere"), archive1)))
+	s.look()
+	media := s.registry.Status().Media
+	require.Len(t, media, 1)
+	require.True(t, media[0].Present)
+	require.Equal(t, "elsewhere/"+archive1, media[0].Label)
+}
+
+// TestMedia_growingArchiveIsOneMedium has an archive that is being copied to a watched folder. Its
+// earlier states are no media, also after a restart.
+func TestMedia_growingArchiveIsOneMedium(t *testing.T) {
+	s := newSite(t)
+	a, _ := newArchive(t)
+	s.write(archive1, a)
+	whole, err := os.ReadFile(s.path(archive1))
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(s.path(archive1), whole[:len(whole)/2], 0o600))
+	s.start()
+	for _, size := range []int{len(whole) * 3 / 4, len(whole)} {
+		require.NoError(t, os.WriteFile(s.path(archive1), whole[:size], 0o600))
+		s.lookNow()
+		require.Len(t, s.registry.Status().Media, 1)
+	}
+	require.Empty(t, s.registry.Status().Media[0].Problems)
+	s.remove(archive1)
+	s.stop()
+	s.start()
+	require.Len(t, s.registry.Status().Media, 1)
+}
+
+// storage writes the registry's files of an archive as a folder. The layer keeps only its first
+// bytes.
+func (s *site) storage(a *simulated.Archive, folder, layer string, bytesOfLayer int) {
+	s.Helper()
+	var archive bytes.Buffer
+	require.NoError(s, a.Write(&archive))
+	for in := tar.NewReader(&archive); ; {
+		header, err := in.Next()
+		if errors.Is(err, io.EOF) {
+			return
+		}
+		require.NoError(s, err)
+		data, err := io.ReadAll(in)
+		require.NoError(s, err)
+		if digestOf(data) == layer {
+			data = data[:bytesOfLayer]
+		}
+		path := filepath.Join(s.path(folder), filepath.FromSlash(header.Name))
+		require.NoError(s, os.MkdirAll(filepath.Dir(path), 0o700))
+		require.NoError(s, os.WriteFile(path, data, 0o600))
+	}
+}
+
+// TestMedia_shortCopyOfBlob has a medium with a blob that is too short, and one with the whole. The
+// size of the short one must not make the other one damaged.
+func TestMedia_shortCopyOfBlob(t *testing.T) {
+	s := newSite(t)
+	a, digest := bigArchive(t)
+	s.storage(a, "a", digest, 1<<20)
+	s.write(archive1, a)
+	s.start()
+	path := "/v2/team/big/blobs/" + digest
+	if got := s.get(path); got.err != nil {
+		require.ErrorIs(t, got.err, io.ErrUnexpectedEOF, "never whole")
+	}
+	require.Equal(t, digest, digestOf(s.get(path).body))
+}
+
+// TestMedia_absentFileOfBlob removes the file of one blob from a folder. The medium stays present.
+func TestMedia_absentFileOfBlob(t *testing.T) {
+	s := newSite(t)
+	a, digest := bigArchive(t)
+	s.storage(a, "a", "", 0)
+	s.start()
+	hex := digest[len("sha256:"):]
+	require.NoError(t, os.Remove(filepath.Join(s.path("a"), "docker/registry/v2/blobs/sha256", hex[:2], hex, "data")))
+	require.Equal(t, http.StatusServiceUnavailable, s.get("/v2/team/big/blobs/"+digest).StatusCode)
+	got := s.get("/v2/team/big/blobs/" + digest)
+	require.Equal(t, http.StatusInternalServerError, got.StatusCode)
+	_, message := got.message(t)
+	require.Contains(t, message, hex+"/data is damaged")
+	require.True(t, s.registry.Status().Media[0].Present)
+}
+
+// TestMedia_refusedFileIsReadOnce has a tar archive without images. It is not scanned at each look.
+func TestMedia_refusedFileIsReadOnce(t *testing.T) {
+	s := newSite(t)
+	var mu sync.Mutex
+	opened := 0
+	s.open = func(path string) (medium.File, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		opened++
+		return medium.OpenFile(path)
+	}
+	var backup bytes.Buffer
+	w := tar.NewWriter(&backup)
+	require.NoError(t, w.WriteHeader(&tar.Header{Name: "home/letter", Mode: 0o600}))
+	require.NoError(t, w.Close())
+	require.NoError(t, os.WriteFile(s.path("backup.tar"), backup.Bytes(), 0o600))
+	s.start()
+	before := opened
+	require.NotZero(t, before)
+	s.lookNow()
+	require.Equal(t, before, opened)
+	require.Len(t, s.registry.Status().Unusable, 1)
+}
+
+// archiveOf returns an archive with a release.
+func archiveOf(t *testing.T, version string) (a *simulated.Archive, digest string) {
+	t.Helper()
+	a = &simulated.Archive{}
+	pushed, err := a.AddPayload(t.Context(), simulated.Payload{Version: version})
+	require.NoError(t, err)
+	return a, pushed.Digest
+}
+
+// TestReleases_trust covers the releases that an administrator trusts: those of the first medium at
+// a path, and those that lie there when the path is added. Nobody sees the content of an absent
+// medium, so it is not included.
+func TestReleases_trust(t *testing.T) {
+	s := newSite(t)
+	named := func() map[string]bool {
+		rows, err := s.registry.Named()
+		require.NoError(t, err)
+		digests := map[string]bool{}
+		for digest := range rows {
+			digests[digest] = true
+		}
+		return digests
+	}
+	first, firstDigest := archiveOf(t, "4.20.8")
+	other, otherDigest := archiveOf(t, "4.20.9")
+	third, thirdDigest := archiveOf(t, "4.20.10")
+	s.write(archive1, first)
+	s.start()
+	require.Equal(t, map[string]bool{firstDigest: true}, named())
+	s.write("other.tar", other)
+	s.look()
+	require.Equal(t, map[string]bool{firstDigest: true}, named(), "came later")
+	s.remove("other.tar")
+	s.write("third.tar", third)
+	s.lookNow()
+	require.Equal(t, map[string]bool{firstDigest: true, thirdDigest: true}, named(), "lies there now")
+	require.NotContains(t, named(), otherDigest)
+}
+
+// TestReleases_sameTagOnTwoMedia has another release under the tag of a first one: it must not hide
+// it.
+func TestReleases_sameTagOnTwoMedia(t *testing.T) {
+	s := newSite(t)
+	first, digest := archiveOf(t, "4.20.8")
+	first.Written = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	s.write(archive1, first)
+	s.start()
+	other := &simulated.Archive{Written: time.Date(2026, 2, 1, 0, 0, 0, 0, time.UTC)}
+	_, err := other.AddBlob(t.Context(), "openshift/release-images", "4.20.8-x86_64", []byte("another release"))
+	require.NoError(t, err)
+	s.write("other.tar", other)
+	s.look()
+	digests := map[string]bool{}
+	for _, release := range s.registry.Releases() {
+		digests[release.Digest] = true
+	}
+	require.Equal(t, map[string]bool{digest: true, other.Tagged("openshift/release-images", "4.20.8-x86_64"): true},
+		digests)
+}
