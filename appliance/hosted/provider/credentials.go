@@ -9,6 +9,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/base64"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -24,7 +25,7 @@ import (
 	"landfall/store"
 )
 
-// credentialTime is how long a credential is valid.
+// credentialTime is how long a credential is valid after its certificate has been signed.
 const credentialTime = 24 * time.Hour
 
 // States of credentials, as in Clusters Service.
@@ -78,6 +79,9 @@ func (s *Service) RequestCredential(ctx context.Context, caller Caller, id arm.I
 		if c.Control == "" {
 			return conflict("The cluster %s has no management cluster yet.", c.ID.Cluster)
 		}
+		if err := ch.removeExpired(all); err != nil {
+			return err
+		}
 		credential := &record.Credential{ID: strings.ToLower(uuid.NewString()[:8]), CID: c.CID,
 			Status: credentialCreated, Created: ch.now, Expires: ch.now.Add(credentialTime), CSR: csr}
 		if csr == "" {
@@ -102,6 +106,24 @@ func (s *Service) RequestCredential(ctx context.Context, caller Caller, id arm.I
 		return record.PutCredential(ch.tx, credential)
 	})
 	return operation, err
+}
+
+// removeExpired removes the credentials that are useless for as long as an operation is kept.
+func (ch *change) removeExpired(all []*record.Credential) error {
+	for _, old := range all {
+		if old.Status == credentialCreated || old.Status == credentialRevoking ||
+			ch.now.Sub(old.Expires) < record.OperationsKept {
+			continue
+		}
+		if _, err := bundle.Get(ch.tx, old.Bundle); errors.Is(err, bundle.ErrNotFound) {
+			if err := record.DeleteCredential(ch.tx, old); err != nil {
+				return err
+			}
+		} else if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // makeKey makes the private key and the certificate signing request of a credential.
@@ -252,6 +274,9 @@ func (ch *change) issue(c *record.Cluster, credential *record.Credential, report
 			return nil
 		}
 		credential.Status = credentialFailed
+		if err := ch.deleteBundle(credential.Bundle); err != nil {
+			return err
+		}
 		if err := ch.endOperation(credential.Operation, record.Failed, arm.Errorf(0, arm.CodeInvalidContent, "%s",
 			reason)); err != nil {
 			return err
@@ -273,6 +298,7 @@ func (ch *change) issue(c *record.Cluster, credential *record.Credential, report
 		return err
 	}
 	credential.Status, credential.Key = credentialIssued, ""
+	credential.Expires = expiry(certificate, ch.now)
 	if err := ch.deleteBundle(credential.Bundle); err != nil {
 		return err
 	}
@@ -280,6 +306,20 @@ func (ch *change) issue(c *record.Cluster, credential *record.Credential, report
 		return err
 	}
 	return record.PutCredential(ch.tx, credential)
+}
+
+// expiry returns the end of a certificate in base64. The certificate may have been signed long after
+// its request. One that can't be read counts as signed now.
+func expiry(certificate string, now time.Time) time.Time {
+	content, err := base64.StdEncoding.DecodeString(certificate)
+	if err == nil {
+		if block, _ := pem.Decode(content); block != nil {
+			if parsed, err := x509.ParseCertificate(block.Bytes); err == nil {
+				return parsed.NotAfter.UTC()
+			}
+		}
+	}
+	return now.Add(credentialTime)
 }
 
 // kubeconfigOf returns the kubeconfig of a credential. certificate and ca are in base64.

@@ -8,7 +8,9 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"errors"
+	"math/big"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -206,6 +208,50 @@ func TestCredential_isIssuedAndRevoked(t *testing.T) {
 	require.Empty(t, s.credential("edge1").Kubeconfig)
 }
 
+func TestCredential_expiresWithItsCertificate(t *testing.T) {
+	s := withManagement(t)
+	s.put("edge1", plain)
+	s.bringUp("edge1")
+	operation, err := s.RequestCredential(t.Context(), s.caller, s.id("edge1"), "")
+	require.NoError(t, err)
+	first := s.credential("edge1")
+	s.clock.Advance(30 * 24 * time.Hour) // the management cluster was away
+	signed := s.clock.Now()
+	s.report(first.Bundle, feedback{kind: "CertificateSigningRequest",
+		texts: map[string]string{"certificate": certificate(t, signed.Add(credentialTime))}},
+		feedback{kind: "Secret", texts: map[string]string{"ca": "Q0E="}})
+	result, err := s.Result(s.subscription, operation.ID, s.caller)
+	require.NoError(t, err)
+	require.Equal(t, signed.Add(credentialTime), result.Credential.Expires)
+
+	request := func() (rows int) {
+		t.Helper()
+		_, err := s.RequestCredential(t.Context(), s.caller, s.id("edge1"), "")
+		require.NoError(t, err)
+		require.NoError(t, s.DB.View(func(tx *store.Tx) error {
+			all, err := record.Credentials(tx, first.CID)
+			rows = len(all)
+			return err
+		}))
+		return rows
+	}
+	s.clock.Advance(credentialTime + record.OperationsKept)
+	require.Equal(t, 2, request(), "its bundle is not removed yet")
+	s.remove(first.Bundle)
+	require.Equal(t, 2, request(), "the expired one is removed")
+}
+
+// certificate returns a certificate in PEM, in base64.
+func certificate(t *testing.T, end time.Time) string {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: start, NotAfter: end}
+	raw, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	require.NoError(t, err)
+	return encode64(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: raw}))
+}
+
 func TestCredential_requestIsCanceledByRevocation(t *testing.T) {
 	s := withManagement(t)
 	s.put("edge1", plain)
@@ -218,6 +264,20 @@ func TestCredential_requestIsCanceledByRevocation(t *testing.T) {
 	_, err = s.RevokeCredentials(t.Context(), s.caller, s.id("edge1"))
 	require.NoError(t, err)
 	require.Equal(t, record.Canceled, s.operation(operation.ID).Status)
+}
+
+func TestCredential_refusedRequestLeavesNoBundle(t *testing.T) {
+	s := withManagement(t)
+	s.put("edge1", plain)
+	s.bringUp("edge1")
+	operation, err := s.RequestCredential(t.Context(), s.caller, s.id("edge1"), "")
+	require.NoError(t, err)
+	s.report(s.credential("edge1").Bundle, feedback{kind: "CertificateSigningRequest", generation: 1,
+		status: `{"conditions":[{"type":"Denied","status":"True","message":"not approved"}]}`})
+	refused := s.operation(operation.ID)
+	require.Equal(t, record.Failed, refused.Status)
+	contains(t, refused.Error.Message, "not approved")
+	require.True(t, s.bundle(s.credential("edge1").Bundle).Deleting())
 }
 
 func csr(t *testing.T, name string) string {

@@ -165,14 +165,16 @@ type Credential struct {
 	ID         string    `json:"id"`
 	CID        string    `json:"cid"`
 	Operation  string    `json:"operation"`
-	Status     string    `json:"status"` // created, issued, failed, awaiting_revocation, revoked, expired
+	Status     string    `json:"status"` // created, issued, failed, awaiting_revocation, revoked
 	User       string    `json:"user"`
 	Bundle     string    `json:"bundle,omitempty"`
 	Kubeconfig string    `json:"kubeconfig,omitempty"` // sealed with the site's key
 	Key        string    `json:"key,omitempty"`        // private key, sealed
 	CSR        string    `json:"csr,omitempty"`        // PEM
 	Created    time.Time `json:"created_at"`
-	Expires    time.Time `json:"expires_at"`
+	// Expires is the end of the certificate. Before the certificate is issued, it is the end that it
+	// would have if it were signed at once.
+	Expires time.Time `json:"expires_at"`
 }
 
 // Management is a management cluster.
@@ -213,12 +215,6 @@ var (
 	byResource    = store.NewIndex("hosted-clusters-by-resource")        // <key of the resource ID>\x00<cid>
 	byPrefix      = store.NewIndex("hosted-clusters-by-prefix")          // <prefix>\x00<cid>
 )
-
-// ClusterPrefix returns the prefix of the keys of clusters in the store.
-func ClusterPrefix() string { return clusters.Prefix() }
-
-// NodePoolPrefix returns the prefix of the keys of node pools in the store.
-func NodePoolPrefix() string { return nodePools.Prefix() }
 
 // ManagementPrefix returns the prefix of the keys of management clusters in the store.
 func ManagementPrefix() string { return managements.Prefix() }
@@ -286,9 +282,6 @@ func FindPrefix(tx *store.Tx, prefix string) (cid string, err error) {
 
 // EachClusterID calls fn with the IDs of all clusters.
 func EachClusterID(tx *store.Tx, fn func(cid string) error) error { return clusters.Keys(tx, "", fn) }
-
-// ClusterRevision returns the revision of the last change of a cluster.
-func ClusterRevision(tx *store.Tx, cid string) (uint64, error) { return clusters.Modified(tx, cid) }
 
 func child(cid, name string) string { return cid + "/" + strings.ToLower(name) }
 
@@ -387,6 +380,11 @@ func GetCredential(tx *store.Tx, cid, id string) (*Credential, error) {
 // PutCredential writes a credential.
 func PutCredential(tx *store.Tx, c *Credential) error {
 	return credentials.Put(tx, c.CID+"/"+c.ID, c)
+}
+
+// DeleteCredential removes a credential.
+func DeleteCredential(tx *store.Tx, c *Credential) error {
+	return credentials.Delete(tx, c.CID+"/"+c.ID)
 }
 
 // Credentials returns the credentials of a cluster.
