@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"regexp"
@@ -123,7 +124,7 @@ func (ch *change) createCluster(id arm.ID, body arm.Document) (*Result, error) {
 	if err := ch.checkPrefix(c); err != nil {
 		return nil, err
 	}
-	if c.Release, err = ch.s.release(document, "", "properties.version.id"); err != nil {
+	if c.Release, err = ch.s.release(document, record.Release{}); err != nil {
 		return nil, err
 	}
 	if err := checkManagement(document, m); err != nil {
@@ -154,7 +155,7 @@ func (ch *change) changeCluster(c *record.Cluster, alter func(shown arm.Document
 	if err != nil {
 		return nil, err
 	}
-	if c.Release, err = ch.s.release(document, c.Release.Version, "properties.version.id"); err != nil {
+	if c.Release, err = ch.s.release(document, c.Release); err != nil {
 		return nil, err
 	}
 	m, err := record.GetManagement(ch.tx, c.Consumer)
@@ -230,42 +231,43 @@ func (ch *change) beginDeletion(resource *record.Resource, implicit bool) (*reco
 }
 
 // release returns the release of a document's version. Without a version, it is the site's default,
-// and the document gets its version. An unchanged minor version keeps the present release.
-func (s *Service) release(document arm.Document, present, target string) (record.Release, error) {
+// and the document gets its version. An unchanged version keeps the present release, also if the
+// site no longer offers it.
+func (s *Service) release(document arm.Document, present record.Release) (record.Release, error) {
+	const target = "properties.version.id"
 	all := s.Site.Releases()
 	slices.SortFunc(all, func(a, b Release) int { return compareVersions(b.Version, a.Version) })
-	wanted := document.Text("properties.version.id")
+	wanted := document.Text(target)
 	if wanted == "" {
-		at := max(0, slices.IndexFunc(all, func(r Release) bool { return r.Default }))
 		if len(all) == 0 {
 			return record.Release{}, arm.Fieldf(target, "The site offers no release; add one to the settings.")
 		}
-		document.Set("properties.version.id", minorOf(all[at].Version))
+		at := max(0, slices.IndexFunc(all, func(r Release) bool { return r.Default }))
+		document.Set(target, minorOf(all[at].Version))
 		return record.Release{Version: all[at].Version, Image: all[at].Image}, nil
 	}
-	var found *Release
-	for i, r := range all {
-		switch {
-		case r.Version == present && (r.Version == wanted || minorOf(r.Version) == wanted):
-			return record.Release{Version: r.Version, Image: r.Image}, nil
-		case found == nil && (r.Version == wanted || minorOf(r.Version) == wanted):
-			found = &all[i]
+	unchanged := present.Version != "" && (present.Version == wanted || minorOf(present.Version) == wanted)
+	at := slices.IndexFunc(all, func(r Release) bool {
+		if unchanged {
+			return r.Version == present.Version
 		}
-	}
-	if found == nil {
+		return r.Version == wanted || minorOf(r.Version) == wanted
+	})
+	switch {
+	case at < 0 && unchanged:
+		return present, nil
+	case at < 0:
 		var offered []string
 		for _, r := range all {
 			offered = append(offered, r.Version)
 		}
 		return record.Release{}, arm.Fieldf(target, "The site has no release %s; it offers %s.", wanted,
-			strings.Join(append(offered, "no other release")[:max(1, len(offered))], ", "))
-	}
-	if present != "" && compareVersions(found.Version, present) < 0 {
+			cmp.Or(strings.Join(offered, ", "), "no other release"))
+	case present.Version != "" && compareVersions(all[at].Version, present.Version) < 0:
 		return record.Release{}, arm.Fieldf(target, "The version %s is older than the present version %s; OpenShift "+
-			"can't "+
-			"go back.", found.Version, present)
+			"can't go back.", all[at].Version, present.Version)
 	}
-	return record.Release{Version: found.Version, Image: found.Image}, nil
+	return record.Release{Version: all[at].Version, Image: all[at].Image}, nil
 }
 
 // minorOf returns X.Y of a version.
@@ -322,14 +324,18 @@ var (
 // withNetworks returns a request with the networks that it omits.
 func withNetworks(body arm.Document, m *record.Management) arm.Document {
 	body = body.Clone()
+	var taken []arm.NamedNetwork
+	if m != nil {
+		taken = slices.Concat(managementNetworks(m))
+	}
 	for _, name := range []string{"podCidr", "serviceCidr", "machineCidr"} {
 		path := "properties.network." + name
 		if !body.Settable(path) || body.Text(path) != "" {
 			continue
 		}
 		network := providerNetworks[name]
-		if other := hypershiftNetworks[name]; other != "" && m != nil &&
-			len(arm.Overlaps([]arm.NamedNetwork{{Name: path, CIDR: network}}, managementNetworks(m))) > 0 {
+		other, own := hypershiftNetworks[name], []arm.NamedNetwork{{Name: path, CIDR: network}}
+		if other != "" && len(arm.Overlaps(own, taken)) > 0 {
 			network = other
 		}
 		if name == "machineCidr" && m != nil && len(m.MachineNetworks) > 0 {
@@ -340,14 +346,17 @@ func withNetworks(body arm.Document, m *record.Management) arm.Document {
 	return body
 }
 
-func managementNetworks(m *record.Management) (all []arm.NamedNetwork) {
-	for name, networks := range map[string][]string{"the pod network": m.PodNetworks,
-		"the service network": m.ServiceNetworks, "the machine network": m.MachineNetworks} {
+// managementNetworks returns the networks in which a management cluster has pods and services, and
+// those of its machines.
+func managementNetworks(m *record.Management) (inner, machines []arm.NamedNetwork) {
+	named := func(name string, networks []string) (all []arm.NamedNetwork) {
 		for _, network := range networks {
 			all = append(all, arm.NamedNetwork{Name: name + " of the management cluster " + m.Consumer, CIDR: network})
 		}
+		return all
 	}
-	return all
+	return append(named("the pod network", m.PodNetworks), named("the service network", m.ServiceNetworks)...),
+		named("the machine network", m.MachineNetworks)
 }
 
 // checkManagement returns an error if a cluster does not fit its management cluster.
@@ -359,16 +368,12 @@ func checkManagement(document arm.Document, m *record.Management) error {
 	if err != nil {
 		return err
 	}
-	// The machine networks may be the same: workers stand beside the management cluster.
-	var inner []arm.NamedNetwork
-	for _, network := range managementNetworks(m) {
-		if !strings.HasPrefix(network.Name, "the machine network") {
-			inner = append(inner, network)
-		}
-	}
 	networks := p.Network.Networks()
-	errs := append(arm.Overlaps(networks[:2], managementNetworks(m)), arm.Overlaps(networks[2:], inner)...)
-	if len(errs) > 0 {
+	pods, machines := networks[:2], networks[2:]
+	inner, others := managementNetworks(m)
+	// The machine networks may be the same: workers stand beside the management cluster.
+	if errs := slices.Concat(arm.Overlaps(pods, slices.Concat(inner, others)),
+		arm.Overlaps(machines, inner)); len(errs) > 0 {
 		return errs[0]
 	}
 	return nil

@@ -282,6 +282,18 @@ func TestCluster_unknownReleaseNamesTheKnownOnes(t *testing.T) {
 	contains(t, err.Error(), "4.17", "4.20.1, 4.19.7, 4.19.3")
 }
 
+// The cluster keeps its release when the settings of the site have lost it.
+func TestCluster_keepsReleaseThatSiteNoLongerOffers(t *testing.T) {
+	s := withManagement(t)
+	s.put("edge1", `{"location":"site","properties":{"version":{"id":"4.19"}}}`)
+	s.bringUp("edge1")
+	s.releases = []Release{{Version: "4.19.8", Image: "q/r@sha256:8", Default: true}}
+	s.put("edge1", `{"location":"site","tags":{"a":"b"},"properties":{"version":{"id":"4.19"}}}`)
+	require.Equal(t, record.Release{Version: "4.19.7", Image: "q/r@sha256:7"}, s.cluster("edge1").Release)
+	s.put("edge1", `{"location":"site","properties":{"version":{"id":"4.19.8"}}}`)
+	require.Equal(t, "4.19.8", s.cluster("edge1").Release.Version)
+}
+
 func TestCluster_prefixIsUnique(t *testing.T) {
 	s := withManagement(t)
 	s.put("edge1", plain)

@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/netip"
@@ -120,9 +121,7 @@ func (s *Service) BrokerName(ctx context.Context, consumer, candidate string) (n
 		if m == nil {
 			return fault.New(fault.NotFound, "There is no management cluster %s.", consumer)
 		}
-		if m.Broker == "" {
-			m.Broker = candidate
-		}
+		m.Broker = cmp.Or(m.Broker, candidate)
 		name = m.Broker
 		return record.PutManagement(tx, m)
 	})
@@ -155,8 +154,7 @@ func (s *Service) RemoveManagement(ctx context.Context, consumer string) error {
 		}
 		if len(names) > 0 {
 			return fault.New(fault.Conflict, "The management cluster %s runs the control planes of %s; delete them "+
-				"first.",
-				m.Consumer, strings.Join(names, ", "))
+				"first.", m.Consumer, strings.Join(names, ", "))
 		}
 		return errors.Join(record.DeleteManagement(tx, m.Consumer), bundle.DeleteConsumer(tx, m.Consumer))
 	})
@@ -170,26 +168,5 @@ func hostedOn(tx *store.Tx, consumer string) (names []string, err error) {
 		return nil
 	})
 	slices.Sort(names)
-	return names, err
-}
-
-// HostedOn returns the names of the clusters whose control planes run on a cluster of the
-// appliance.
-func (s *Service) HostedOn(clusterID string) (names []string, err error) {
-	err = s.DB.View(func(tx *store.Tx) error {
-		all, err := record.Managements(tx)
-		if err != nil {
-			return err
-		}
-		for _, m := range all {
-			if m.ClusterID != clusterID {
-				continue
-			}
-			if names, err = hostedOn(tx, m.Consumer); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
 	return names, err
 }

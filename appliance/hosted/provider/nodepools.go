@@ -143,7 +143,7 @@ func (ch *change) checkNodePool(c *record.Cluster, p *record.NodePool, document 
 		if p.Release = c.Release; p.Release.Image == "" {
 			return conflict("The release of the cluster %s is not known.", c.ID.Cluster)
 		}
-	} else if p.Release, err = ch.s.release(document, p.Release.Version, "properties.version.id"); err != nil {
+	} else if p.Release, err = ch.s.release(document, p.Release); err != nil {
 		return err
 	}
 	if compareVersions(p.Release.Version, c.Release.Version) > 0 {
@@ -157,8 +157,7 @@ func (ch *change) checkNodePool(c *record.Cluster, p *record.NodePool, document 
 	profile := document.Text("properties.platform.vmSize")
 	if len(m.Profiles) > 0 && !slices.Contains(m.Profiles, profile) {
 		return arm.Fieldf("properties.platform.vmSize", "The management cluster %s has no hosts with the hardware "+
-			"profile "+
-			"%q; its profiles are %s.", m.Consumer, profile, strings.Join(m.Profiles, ", "))
+			"profile %q; its profiles are %s.", m.Consumer, profile, strings.Join(m.Profiles, ", "))
 	}
 	return nil
 }
