@@ -31,7 +31,7 @@ const (
 	OperationResults  = "hcpOperationResults"
 )
 
-// APIVersions are the versions that a request may name. Their documents are the same, except for
+// apiVersions are the versions that a request may name. Their documents are the same, except for
 // [CSRVersion].
 var apiVersions = []string{"2024-06-10-preview", "2025-12-23-preview", "2026-06-30-preview", CSRVersion}
 

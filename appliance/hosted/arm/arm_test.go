@@ -176,6 +176,19 @@ func TestPatch_tagsAndNull(t *testing.T) {
 	require.Nil(t, lookup(after, "properties.nodeDrainTimeoutMinutes"))
 }
 
+func TestDocument_keepsNumbers(t *testing.T) {
+	made, err := Cluster.Create(Merge(decode(t, clusterBody), decode(t,
+		`{"identity":{"whole":3,"part":0.5,"small":1e-3}}`)), nil)
+	require.NoError(t, err)
+	stored, err := json.Marshal(made)
+	require.NoError(t, err)
+	var read Document
+	require.NoError(t, json.Unmarshal(stored, &read))
+	identity, err := json.Marshal(read.Clone()["identity"])
+	require.NoError(t, err)
+	require.JSONEq(t, `{"whole":3,"part":0.5,"small":0.001}`, string(identity))
+}
+
 func TestNodePool_scaling(t *testing.T) {
 	const begin = `{"location":"a","properties":{"platform":{"vmSize":"large"},`
 	for body, target := range map[string]string{

@@ -16,7 +16,8 @@ import (
 	"landfall/appliance/fault"
 )
 
-// Document is the content of a resource as JSON values, with defaults. Numbers are int64.
+// Document is the content of a resource as JSON values, with defaults. Whole numbers are int64,
+// other numbers json.Number.
 type Document map[string]any
 
 // kind is the kind of a field's value.
@@ -376,14 +377,16 @@ func (w *walk) checkText(f *field, path, value string) bool {
 	return true
 }
 
-// normalized returns a JSON value with int64 for whole numbers.
+// normalized returns a JSON value with int64 for whole numbers. Other numbers stay as they are.
 func normalized(value any) any {
 	switch value := value.(type) {
 	case json.Number:
 		if n, err := value.Int64(); err == nil {
 			return n
 		}
-		return value.String()
+		if _, err := value.Float64(); err != nil { // too large for the readers of JSON
+			return value.String()
+		}
 	case float64:
 		if n := int64(value); float64(n) == value {
 			return n

@@ -308,8 +308,8 @@ func (ch *change) issue(c *record.Cluster, credential *record.Credential, report
 	return record.PutCredential(ch.tx, credential)
 }
 
-// expiry returns the end of a certificate in base64. The certificate may have been signed long after
-// its request. One that can't be read counts as signed now.
+// expiry returns the end of a certificate in base64. The certificate may have been signed long
+// after its request. One that can't be read counts as signed now.
 func expiry(certificate string, now time.Time) time.Time {
 	content, err := base64.StdEncoding.DecodeString(certificate)
 	if err == nil {

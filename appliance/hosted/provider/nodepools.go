@@ -104,7 +104,7 @@ func (ch *change) changeNodePool(id arm.ID, creates bool,
 		return nil, conflict("The node pool %s is in the state %s; wait until its operation has ended.", p.ID.Child,
 			p.State)
 	case !created:
-		shown = showNodePool(p)
+		shown = showing(&p.Resource)
 	}
 	document, err := alter(p, shown)
 	if err != nil {
@@ -133,7 +133,7 @@ func (ch *change) changeNodePool(id arm.ID, creates bool,
 	if p, err = record.GetNodePool(ch.tx, c.CID, id.Child); err != nil || p == nil {
 		return nil, err
 	}
-	return &Result{showNodePool(p), operation, created}, nil
+	return &Result{showing(&p.Resource), operation, created}, nil
 }
 
 // checkNodePool checks what the document of a node pool refers to, and sets its release.
@@ -177,7 +177,7 @@ func (s *Service) DeleteNodePool(ctx context.Context, caller Caller, id arm.ID) 
 		if err != nil {
 			return err
 		}
-		result = &Result{showNodePool(p), operation, false}
+		result = &Result{showing(&p.Resource), operation, false}
 		if err := record.PutNodePool(ch.tx, p); err != nil {
 			return err
 		}

@@ -151,7 +151,7 @@ func (s *Service) GetSubscription(id string) (document *SubscriptionDocument, er
 func showSubscription(row *record.Subscription) *SubscriptionDocument {
 	document := &SubscriptionDocument{row.State, row.Registered, row.Properties}
 	if len(document.Properties) == 0 {
-		document.Properties, _ = json.Marshal(map[string]string{"tenantId": row.Tenant})
+		document.Properties, _ = json.Marshal(map[string]string{"tenantId": row.Tenant}) // texts never fail
 	}
 	return document
 }

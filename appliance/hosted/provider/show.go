@@ -39,8 +39,8 @@ func showing(resource *record.Resource) arm.Document {
 	return document
 }
 
-// showCluster returns a cluster as clients see it. Errors of the management cluster's row leave out
-// what depends on it.
+// showCluster returns a cluster as clients see it. If the row of its management cluster can't be
+// read, the fields that need it are missing.
 func (s *Service) showCluster(tx *store.Tx, c *record.Cluster) arm.Document {
 	document := showing(&c.Resource)
 	m, err := record.GetManagement(tx, c.Consumer)
@@ -55,11 +55,6 @@ func (s *Service) showCluster(tx *store.Tx, c *record.Cluster) arm.Document {
 	return document
 }
 
-func showNodePool(p *record.NodePool) arm.Document {
-	document := showing(&p.Resource)
-	return document
-}
-
 // showResource returns a cluster or one of its children.
 func (s *Service) showResource(tx *store.Tx, c *record.Cluster, id arm.ID) (arm.Document, error) {
 	switch id.ChildType {
@@ -70,7 +65,7 @@ func (s *Service) showResource(tx *store.Tx, c *record.Cluster, id arm.ID) (arm.
 		if err != nil || p == nil {
 			return nil, err
 		}
-		return showNodePool(p), nil
+		return showing(&p.Resource), nil
 	}
 	a, err := record.GetExternalAuth(tx, c.CID, id.Child)
 	if err != nil || a == nil {

@@ -172,8 +172,8 @@ type Credential struct {
 	Key        string    `json:"key,omitempty"`        // private key, sealed
 	CSR        string    `json:"csr,omitempty"`        // PEM
 	Created    time.Time `json:"created_at"`
-	// Expires is the end of the certificate. Before the certificate is issued, it is the end that it
-	// would have if it were signed at once.
+	// Expires is the end of the certificate. Before the certificate is issued, it is the end that
+	// it would have if it were signed at once.
 	Expires time.Time `json:"expires_at"`
 }
 
