@@ -1,6 +1,7 @@
 package wal
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/binary"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	bolt "go.etcd.io/bbolt"
 )
@@ -74,7 +76,7 @@ func (db *DB) compareAcknowledged(epoch uint64, broken []record) error {
 	interrupted := slices.ContainsFunc(broken, func(r record) bool { return r.commit == newest+1 })
 	switch {
 	case len(db.lost) > 0:
-		return db.keepLog()
+		return db.keepLog(damagedSuffix)
 	case interrupted && ok && noted.epoch == epoch && noted.boot != 0 && noted.boot == bootHash():
 		db.logger.Info("The last record of the write-ahead log is incomplete. Its transaction was never acknowledged.",
 			"path", db.dir, "transaction", newest+1)
@@ -82,28 +84,72 @@ func (db *DB) compareAcknowledged(epoch uint64, broken []record) error {
 		db.logger.Warn("The last record of the write-ahead log is incomplete or damaged, and its transaction is lost. "+
 			"The machine stopped while the record was written, or the disk damaged it later.",
 			"path", db.dir, "transaction", newest+1)
-		return db.keepLog()
+		return db.keepLog(incompleteSuffix)
 	}
 	return nil
 }
 
+const (
+	// damagedSuffix begins the suffix of copies of a log without acknowledged changes. They stay.
+	damagedSuffix = ".damaged-"
+	// incompleteSuffix begins the suffix of copies of a log whose last record is incomplete, as each
+	// power cut may leave it. The newest ones stay.
+	incompleteSuffix = ".incomplete-"
+	incompleteLimit  = 4
+)
+
 // keepLog copies the files of the log under other names.
-func (db *DB) keepLog() error {
-	suffix := ".damaged-" + db.clock.Now().UTC().Format("20060102T150405Z")
+func (db *DB) keepLog(suffix string) error {
 	for _, name := range FileNames {
-		path := filepath.Join(db.dir, name)
-		content, err := os.ReadFile(path)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err == nil {
-			err = os.WriteFile(path+suffix, content, 0o600)
-		}
-		if err != nil {
-			return NewDirError(db.dir, path+suffix, err)
+		if err := db.keepLogFile(name, suffix); err != nil {
+			return NewDirError(db.dir, filepath.Join(db.dir, name), err)
 		}
 	}
-	return nil
+	return SyncDirs(db.dir)
+}
+
+// keepLogFile copies a file, unless the newest copy is equal: until the first update, each start
+// finds the same log.
+func (db *DB) keepLogFile(name, suffix string) error {
+	content, err := os.ReadFile(filepath.Join(db.dir, name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	entries, err := os.ReadDir(db.dir)
+	if err != nil {
+		return err
+	}
+	var copies []string // the oldest first
+	for _, entry := range entries {
+		if strings.HasPrefix(entry.Name(), name+suffix) {
+			copies = append(copies, filepath.Join(db.dir, entry.Name()))
+		}
+	}
+	if len(copies) > 0 {
+		newest, err := os.ReadFile(copies[len(copies)-1])
+		if err != nil || bytes.Equal(newest, content) {
+			return err
+		}
+	}
+	for suffix == incompleteSuffix && len(copies) >= incompleteLimit {
+		if err := os.Remove(copies[0]); err != nil {
+			return err
+		}
+		copies = copies[1:]
+	}
+	return writeSynced(filepath.Join(db.dir, name+suffix+db.clock.Now().UTC().Format("20060102T150405Z")), content)
+}
+
+func writeSynced(path string, content []byte) error {
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(content)
+	return errors.Join(err, file.Sync(), file.Close())
 }
 
 // Lost describes acknowledged changes that recovery did not find.

@@ -58,10 +58,7 @@ func deriveNumbers(dir string, meta *bolt.Bucket) error {
 	switch {
 	case newest > 0:
 		epoch, committed = commits[newest], newest
-		for commits[committed] == epoch && committed > 0 {
-			if _, whole := commits[committed]; !whole {
-				break
-			}
+		for of, whole := commits[committed]; whole && of == epoch; of, whole = commits[committed] {
 			committed--
 		}
 	case !ok:
