@@ -220,6 +220,15 @@ func (db *DB) CollectBlobs(ctx context.Context) error {
 		return fmt.Errorf("collect blobs: %w", err)
 	}
 	for _, sum := range old {
+		// An update sees the changes of updates that are not committed, and a snapshot does not. So
+		// no committed row may refer to the blob either.
+		referenced := false
+		if err := db.View(func(tx *Tx) error { referenced = tx.references(sum); return nil }); err != nil {
+			return fmt.Errorf("collect blobs: %w", err)
+		}
+		if referenced {
+			continue
+		}
 		// No file can start to refer to the blob between the check and the removal, because updates
 		// run one at a time.
 		err := db.Update(ctx, func(tx *Tx) error {

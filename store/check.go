@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"landfall/store/pages"
 	"landfall/store/seal"
@@ -35,6 +36,9 @@ type Problem struct {
 	Kind   string `json:"kind"`
 	Where  string `json:"where"` // key of a row, or name of a file
 	Reason string `json:"reason"`
+
+	// content is the SHA-256 of a content that is missing or damaged for certain; else "".
+	content string
 }
 
 // Report is the result of a check.
@@ -46,7 +50,12 @@ type Report struct {
 }
 
 func (r *Report) add(kind, where, format string, values ...any) {
-	found := Problem{kind, where, fmt.Sprintf(format, values...)}
+	r.addProblem(Problem{Kind: kind, Where: where, Reason: fmt.Sprintf(format, values...)})
+}
+
+// addProblem adds a problem, unless another one of its kind and place is known.
+func (r *Report) addProblem(found Problem) {
+	kind, where := found.Kind, found.Where
 	if !slices.ContainsFunc(r.Problems, func(p Problem) bool { return p.Kind == kind && p.Where == where }) {
 		r.Problems = append(r.Problems, found)
 	}
@@ -54,6 +63,8 @@ func (r *Report) add(kind, where, format string, values ...any) {
 
 // Check reads every page, row, reference and content of the open database.
 func (db *DB) Check(ctx context.Context) (*Report, error) {
+	db.snapshots.Add(1) // contents whose rows are read here are not collected
+	defer db.snapshots.Add(-1)
 	i := newInspector(db.ring, &db.blobs)
 	v, err := db.rows.Verify(nil)
 	if err != nil {
@@ -263,13 +274,25 @@ func (i *inspector) finish(ctx context.Context) error {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			i.report.add(ProblemFile, keys[0], "its content can't be read: %v", err)
+			for _, key := range keys {
+				i.report.addProblem(Problem{ProblemFile, key, fmt.Sprintf("its content can't be read: %v", err),
+					certain(sum, err)})
+			}
 		}
 	}
 	slices.SortStableFunc(i.report.Problems, func(a, b Problem) int {
 		return strings.Compare(a.Kind+a.Where, b.Kind+b.Where)
 	})
 	return nil
+}
+
+// certain returns the hash of a content if the error says that the content itself is missing or
+// damaged. Other errors of the system, such as too many open files, may pass.
+func certain(sum string, err error) string {
+	if cause, ok := errors.AsType[syscall.Errno](err); ok && cause != syscall.ENOENT {
+		return ""
+	}
+	return sum
 }
 
 // verify reads a blob completely.

@@ -67,9 +67,19 @@ func newDamages() *damages {
 
 // add adds damage. It returns false if the damage is known.
 func (d *damages) add(found Damage) bool {
+	return d.put(found, func(Damage) bool { return true })
+}
+
+// replace adds damage in the place of older damage with another reason. It returns false if the
+// same damage is known.
+func (d *damages) replace(found Damage) bool {
+	return d.put(found, func(known Damage) bool { return known.Reason == found.Reason })
+}
+
+func (d *damages) put(found Damage, same func(known Damage) bool) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if _, known := d.byKey[found.Key]; known {
+	if known, ok := d.byKey[found.Key]; ok && same(known) {
 		return false
 	}
 	d.byKey[found.Key] = found

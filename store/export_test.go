@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"os"
 
 	bolt "go.etcd.io/bbolt"
@@ -37,4 +38,14 @@ func (o Options) BeforeViews(fn func()) Options {
 		return begin(b)
 	}
 	return o
+}
+
+// RemoveDamaged removes a row, if it is still damaged.
+func (db *DB) RemoveDamaged(ctx context.Context, key string) (bool, error) {
+	return db.removeDamaged(ctx, key)
+}
+
+// RemoveFile removes a file, if it still has a content.
+func (db *DB) RemoveFile(ctx context.Context, key, content string) (bool, error) {
+	return db.removeFile(ctx, key, content)
 }

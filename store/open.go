@@ -124,7 +124,7 @@ func (db *DB) prepare(options Options) (was *found, err error) {
 		return nil, err
 	}
 	if exists && sealed == nil && db.ring != nil {
-		return nil, db.sealFile(options)
+		return was, db.sealFile(options)
 	}
 	return was, nil
 }

@@ -11,9 +11,13 @@ import (
 	"landfall/store/wal"
 )
 
-// Repair removes what can't be read: damaged rows become Asides, and references to missing files
-// are dropped. It forgets the damage that earlier starts found; its list is kept under another
-// name. It returns the keys of the removed rows.
+// damagedDir is the directory for damaged contents of files that a repair removed.
+const damagedDir = "damaged"
+
+// Repair removes what can't be read: damaged rows become Asides, damaged contents are kept in
+// damagedDir, and references to missing files are dropped. What was written again since the check
+// stays. Repair forgets the damage that earlier starts found; its list is kept under another name.
+// It returns the keys of the removed rows.
 func (db *DB) Repair(ctx context.Context) (removed []string, err error) {
 	report, err := db.Check(ctx)
 	if err != nil {
@@ -21,24 +25,24 @@ func (db *DB) Repair(ctx context.Context) (removed []string, err error) {
 	}
 	dropLog := false
 	for _, problem := range report.Problems {
+		gone := false
 		switch problem.Kind {
 		case ProblemRow:
 			if strings.HasPrefix(problem.Where, "/") && !strings.HasSuffix(problem.Where, "/") {
-				removed = append(removed, problem.Where)
+				gone, err = db.removeDamaged(ctx, problem.Where)
 			} else {
 				dropLog = true
 			}
 		case ProblemFile:
-			removed = append(removed, problem.Where)
+			gone, err = db.removeFile(ctx, problem.Where, problem.content)
 		case ProblemReference:
-			if err := db.Update(ctx, func(tx *Tx) error { return tx.remove(wal.Index, problem.Where) }); err != nil {
-				return nil, err
-			}
+			err = db.Update(ctx, func(tx *Tx) error { return tx.remove(wal.Index, problem.Where) })
 		}
-	}
-	for _, key := range removed {
-		if err := db.Update(ctx, func(tx *Tx) error { return tx.delete(key) }); err != nil {
+		if err != nil {
 			return nil, err
+		}
+		if gone {
+			removed = append(removed, problem.Where)
 		}
 	}
 	if dropLog {
@@ -47,6 +51,52 @@ func (db *DB) Repair(ctx context.Context) (removed []string, err error) {
 		}
 	}
 	return removed, db.forgetRecorded()
+}
+
+// removeDamaged removes a row, if it is still damaged.
+func (db *DB) removeDamaged(ctx context.Context, key string) (removed bool, err error) {
+	return removed, db.Update(ctx, func(tx *Tx) error {
+		row := tx.rows.Get(wal.Data, tx.join(key, ""))
+		if row == nil {
+			return nil
+		}
+		_, err := tx.parse(key, row)
+		if removed = IsDamaged(err); !removed {
+			return err
+		}
+		return tx.delete(key)
+	})
+}
+
+// removeFile removes a file with a damaged or missing content, if the file still has that content.
+func (db *DB) removeFile(ctx context.Context, key, content string) (removed bool, err error) {
+	if content == "" {
+		return false, nil
+	}
+	err = db.Update(ctx, func(tx *Tx) error {
+		reference := blobReference(content, key)
+		if removed = tx.rows.Get(wal.Index, []byte(reference)) != nil; !removed {
+			return nil
+		}
+		return errors.Join(tx.delete(key), tx.remove(wal.Index, reference))
+	})
+	if err != nil || !removed {
+		return false, err
+	}
+	return true, db.keepContent(content)
+}
+
+// keepContent moves a damaged content to damagedDir, so that it is not collected.
+func (db *DB) keepContent(content string) error {
+	path, dir := db.blobs.path(content), filepath.Join(db.dir, damagedDir)
+	if err := makeDir(dir); err != nil {
+		return err
+	}
+	err := os.Rename(path, filepath.Join(dir, filepath.Base(path)))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return &DirError{Dir: dir, Err: err}
+	}
+	return nil
 }
 
 // forgetRecorded renames the list of the damage that earlier starts found.

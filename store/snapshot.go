@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 
 	bolt "go.etcd.io/bbolt"
@@ -54,6 +55,7 @@ func (s *Snapshot) Revision() uint64 { return s.tx.Revision() }
 // only.
 func (s *Snapshot) Rows(ctx context.Context, fn func(StoredRow) error) (err error) {
 	defer wal.CatchCorruption(s.db.path, &err)
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	for id := range wal.BucketNames {
 		bucket := wal.Bucket(id)
 		cursor := s.tx.rows.Cursor(bucket)
@@ -73,8 +75,11 @@ func (s *Snapshot) Rows(ctx context.Context, fn func(StoredRow) error) (err erro
 }
 
 // Contents calls fn with the name below the data directory and the content of each file that a row
-// refers to.
-func (s *Snapshot) Contents(ctx context.Context, fn func(name string, size int64, content io.Reader) error) error {
+// refers to. It notes missing contents as damage, and leaves them out.
+func (s *Snapshot) Contents(ctx context.Context,
+	fn func(name string, size int64, content io.Reader) error) (err error) {
+	defer wal.CatchCorruption(s.db.path, &err)
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	last := ""
 	return s.tx.walk(wal.Index, "blobs/", func(key string, _ []byte) error {
 		sum, _, _ := strings.Cut(strings.TrimPrefix(key, "blobs/"), "/")
@@ -85,7 +90,8 @@ func (s *Snapshot) Contents(ctx context.Context, fn func(name string, size int64
 		path := s.db.blobs.path(sum)
 		file, err := os.Open(path)
 		if errors.Is(err, fs.ErrNotExist) {
-			return s.db.damaged(key[len("blobs/")+len(sum):], fmt.Errorf("the content is missing: %w", err))
+			_ = s.db.damaged(key[len("blobs/")+len(sum):], fmt.Errorf("the content is missing: %w", err))
+			return ctx.Err()
 		}
 		if err != nil {
 			return err

@@ -234,7 +234,7 @@ func (db *DB) NoteDamage(key, reason string) { db.record(Damage{Key: key, Reason
 // record notes damage that a later start can't notice again, and writes it to DamageFileName.
 func (db *DB) record(found Damage) {
 	found.At = db.clock.Now().UTC()
-	if !db.damages.add(found) {
+	if !db.damages.replace(found) {
 		return
 	}
 	db.logger.Error("Stored data is damaged.", "what", found.Key, "damage", found.Reason, "database", db.path)
@@ -268,7 +268,7 @@ func (db *DB) loadRecorded() error {
 	for lines := bufio.NewScanner(file); lines.Scan(); {
 		var found Damage
 		if json.Unmarshal(lines.Bytes(), &found) == nil {
-			db.damages.add(found)
+			db.damages.replace(found)
 		}
 	}
 	return file.Close()
