@@ -31,6 +31,7 @@ import (
 	"strings"
 	"time"
 
+	"landfall/appliance/keyring"
 	"landfall/store"
 )
 
@@ -78,14 +79,16 @@ type Source struct {
 	Now     func() time.Time
 	// SealedWith is the method that seals the data keys.
 	SealedWith string
+	// DataKey returns the file data.key with all data keys that a snapshot may need.
+	DataKey func() ([]byte, error)
 	// ExportKeys returns the files data.key and seal.key, with which the data keys are opened on
 	// any machine.
 	ExportKeys func() (map[string][]byte, error)
 }
 
-// Names of files of the data directory that are part of a backup. seal.key is not among them.
+// Names of files of the data directory that are part of a backup, besides the keys.
 var (
-	files       = []string{"data.key", "site.key", "ca.crt", "ca.key"}
+	files       = []string{"site.key", "ca.crt", "ca.key"}
 	directories = []string{"audit", "os-images"}
 )
 
@@ -180,21 +183,27 @@ func (w *writer) rows(ctx context.Context, snapshot *store.Snapshot) error {
 	return flush()
 }
 
-// files writes the other files of the data directory.
-func (s *Source) files(w *writer, withKey bool) error {
-	keys := map[string][]byte{}
+// keys returns the files with the data keys.
+func (s *Source) keys(withKey bool) (map[string][]byte, error) {
 	if withKey {
-		var err error
-		if keys, err = s.ExportKeys(); err != nil {
-			return fmt.Errorf("export the data keys: %w", err)
-		}
-		for name, content := range keys {
-			if err := w.add(name, int64(len(content)), bytes.NewReader(content)); err != nil {
-				return err
-			}
+		return s.ExportKeys()
+	}
+	content, err := s.DataKey()
+	return map[string][]byte{keyring.FileName: content}, err
+}
+
+// files writes the keys and the other files of the data directory.
+func (s *Source) files(w *writer, withKey bool) error {
+	keys, err := s.keys(withKey)
+	if err != nil {
+		return fmt.Errorf("export the data keys: %w", err)
+	}
+	for name, content := range keys {
+		if err := w.add(name, int64(len(content)), bytes.NewReader(content)); err != nil {
+			return err
 		}
 	}
-	names := slices.DeleteFunc(slices.Clone(files), func(name string) bool { return keys[name] != nil })
+	names := slices.Clone(files)
 	for _, dir := range directories {
 		entries, err := os.ReadDir(filepath.Join(s.Dir, dir))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {

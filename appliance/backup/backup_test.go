@@ -17,6 +17,7 @@ import (
 
 	"filippo.io/age"
 	"github.com/stretchr/testify/require"
+	bolt "go.etcd.io/bbolt"
 
 	"landfall/appliance/backup"
 	"landfall/appliance/keyring"
@@ -42,20 +43,22 @@ const rows = 3000
 type source struct {
 	backup.Source
 	dir     string
+	keys    *keyring.Keyring
 	content string
 }
 
 func newSource(t testing.TB) *source {
 	t.Helper()
-	s := &source{dir: filepath.Join(t.TempDir(), "data"), content: strings.Repeat("content ", 40_000)}
+	dir := filepath.Join(t.TempDir(), "data")
+	keys := keyring.New(dir, keyring.Options{})
+	s := &source{dir: dir, keys: keys, content: strings.Repeat("content ", 40_000)}
 	require.NoError(t, os.Mkdir(s.dir, 0o700))
-	keys := keyring.New(s.dir, keyring.Options{})
 	db, err := store.Open(t.Context(), s.dir, store.Options{Keys: keys.Open, NoSync: true})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, db.Close()) })
 	at := now
 	s.Source = backup.Source{DB: db, Dir: s.dir, Program: "test", SealedWith: string(keys.With()),
-		ExportKeys: keys.Export, Now: func() time.Time { at = at.Add(time.Second); return at }}
+		DataKey: keys.Content, ExportKeys: keys.Export, Now: func() time.Time { at = at.Add(time.Second); return at }}
 	for n := 0; n < rows; n += 100 {
 		require.NoError(t, db.Update(t.Context(), func(tx *store.Tx) error {
 			for i := n; i < n+100; i++ {
@@ -186,7 +189,7 @@ func TestRepository_secondBackupIsSmall(t *testing.T) {
 	second, err := repository.Receive(bytes.NewReader(s.stream(t, true)))
 	require.NoError(t, err)
 	require.Less(t, second.Added, first.Added/2)
-	removed, err := repository.Prune(1)
+	removed, err := repository.Prune(1, second.Time)
 	require.NoError(t, err)
 	require.Equal(t, 1, removed)
 	names, err := repository.Names()
@@ -321,4 +324,121 @@ func TestBackup_killsLeaveNothingHalfDone(t *testing.T) {
 		}
 	}
 	t.Logf("%d of %d processes were killed; %d backups and %d restores were complete", killed, *kills, listed, restored)
+}
+
+// gate blocks a writer after its first bytes, until it is opened.
+type gate struct {
+	bytes.Buffer
+	started, open chan struct{}
+}
+
+func (g *gate) Write(p []byte) (int, error) {
+	select {
+	case <-g.started:
+	default:
+		close(g.started)
+		<-g.open
+	}
+	return g.Buffer.Write(p)
+}
+
+// TestBackup_keysAreRotatedMeanwhile rotates the data key after the snapshot of a backup. The rows
+// of the snapshot are sealed with the older key, the file with the newer one.
+func TestBackup_keysAreRotatedMeanwhile(t *testing.T) {
+	for _, withKey := range []bool{false, true} {
+		t.Run(fmt.Sprintf("withKey=%t", withKey), func(t *testing.T) {
+			s := newSource(t)
+			stream := &gate{started: make(chan struct{}), open: make(chan struct{})}
+			ended := make(chan error, 1)
+			go func() { ended <- s.Write(t.Context(), stream, withKey) }()
+			<-stream.started
+			require.NoError(t, s.keys.Rotate(t.Context(), s.DB))
+			close(stream.open)
+			require.NoError(t, <-ended)
+			dir := filepath.Join(t.TempDir(), "restored")
+			_, err := target(dir).Restore(t.Context(), &stream.Buffer)
+			require.NoError(t, err)
+			if !withKey {
+				key, err := os.ReadFile(filepath.Join(s.dir, keyring.DefaultKeyFile))
+				require.NoError(t, err)
+				require.NoError(t, os.WriteFile(filepath.Join(dir, keyring.DefaultKeyFile), key, 0o600))
+			}
+			requireWhole(t, dir, s.content)
+		})
+	}
+}
+
+// TestDescribe_damagedRow restores a backup of an appliance with a damaged row.
+func TestDescribe_damagedRow(t *testing.T) {
+	s := newSource(t)
+	require.NoError(t, s.DB.Update(t.Context(), func(tx *store.Tx) error {
+		return store.NewBucket[item]("clusters", 1).Put(tx, "one", &item{"sealed with another key"})
+	}))
+	stream := s.stream(t, true)
+	dir := filepath.Join(t.TempDir(), "restored")
+	_, err := target(dir).Restore(t.Context(), bytes.NewReader(stream))
+	require.NoError(t, err)
+	path := filepath.Join(dir, store.FileName)
+	file, err := bolt.Open(path, 0o600, nil)
+	require.NoError(t, err)
+	require.NoError(t, file.Update(func(tx *bolt.Tx) error {
+		value := bytes.Clone(tx.Bucket([]byte("data")).Get([]byte("/clusters/one")))
+		value[len(value)-1] ^= 1
+		return tx.Bucket([]byte("data")).Put([]byte("/clusters/one"), value)
+	}))
+	require.NoError(t, file.Close())
+	content, err := backup.Describe(t.Context(), &backup.Manifest{}, dir)
+	require.NoError(t, err)
+	require.Equal(t, []string{"/clusters/one"}, content.Damaged)
+	var text strings.Builder
+	require.NoError(t, content.Write(&text))
+	require.Contains(t, text.String(), "/clusters/one")
+}
+
+func TestRepository_pruneIgnoresTimesOfAWrongClock(t *testing.T) {
+	s := newSource(t)
+	repository := &backup.Repository{Dir: filepath.Join(t.TempDir(), "backups")}
+	receive := func(at time.Time) *backup.Received {
+		s.Now = func() time.Time { return at }
+		received, err := repository.Receive(bytes.NewReader(s.stream(t, true)))
+		require.NoError(t, err)
+		return received
+	}
+	future := receive(now.AddDate(10, 0, 0))
+	first := receive(now)
+	second := receive(now.Add(time.Hour))
+	removed, err := repository.Prune(1, second.Time)
+	require.NoError(t, err)
+	require.Equal(t, 1, removed)
+	names, err := repository.Names()
+	require.NoError(t, err)
+	require.Equal(t, []string{second.Name, future.Name}, names)
+	require.NotContains(t, names, first.Name)
+	for _, name := range names {
+		requireRestorable(t, repository, name, s.content)
+	}
+}
+
+// TestRepository_oneWriter writes two backups into one directory at the same time.
+func TestRepository_oneWriter(t *testing.T) {
+	s := newSource(t)
+	repository := &backup.Repository{Dir: filepath.Join(t.TempDir(), "backups")}
+	stream := s.stream(t, true)
+	reader, writer := io.Pipe()
+	ended := make(chan error, 1)
+	go func() {
+		_, err := repository.Receive(reader)
+		ended <- err
+	}()
+	_, err := writer.Write(stream[:1000]) // returns when it was read, under the lock
+	require.NoError(t, err)
+	_, err = repository.Receive(bytes.NewReader(stream))
+	require.ErrorIs(t, err, backup.ErrBusy)
+	go func() {
+		_, _ = writer.Write(stream[1000:]) // the end of the archive is not read
+	}()
+	require.NoError(t, <-ended)
+	require.NoError(t, reader.Close())
+	_, err = repository.Receive(bytes.NewReader(stream))
+	require.NoError(t, err)
 }

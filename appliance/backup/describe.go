@@ -32,6 +32,7 @@ type Content struct {
 	Subscriptions int            `json:"subscriptions"` // of clusters in AMS
 	Newer         []string       `json:"newer"`         // what may be newer in reality
 	Held          []string       `json:"held"`          // what waits for a person
+	Damaged       []string       `json:"damaged"`       // keys of rows that were damaged in the appliance
 }
 
 // Cluster is a cluster in a backup.
@@ -45,7 +46,7 @@ type Cluster struct {
 // the backup, or that of the environment; see keyring.FromEnvironment.
 func Describe(ctx context.Context, m *Manifest, dir string) (*Content, error) {
 	c := &Content{Time: m.Time, Revision: m.Revision, Program: m.Program, Clusters: []Cluster{},
-		Hosts: map[string]int{}, Newer: []string{}, Held: []string{}}
+		Hosts: map[string]int{}, Newer: []string{}, Held: []string{}, Damaged: []string{}}
 	db, err := store.Open(ctx, dir, store.Options{Keys: keyring.New(dir, keyring.FromEnvironment()).Open})
 	if known, ok := errors.AsType[*keyring.Error](err); ok {
 		c.Unreadable = strings.ReplaceAll(known.Error(), dir, filepath.Base(strings.TrimSuffix(dir, temporarySuffix)))
@@ -68,8 +69,9 @@ func Describe(ctx context.Context, m *Manifest, dir string) (*Content, error) {
 				return nil
 			}))
 	})
-	if damage := db.Damage(); err == nil && len(damage) > 0 {
-		err = fmt.Errorf("%d rows of the backup are damaged, the first: %s", len(damage), damage[0].Key)
+	// The appliance had these damaged rows too. A backup with them is better than none.
+	for _, damaged := range db.Damage() {
+		c.Damaged = append(c.Damaged, damaged.Key)
 	}
 	if err = errors.Join(err, db.Close()); err != nil {
 		return nil, err
@@ -112,6 +114,10 @@ func (c *Content) Write(out io.Writer) error {
 	}
 	if len(c.Clusters) > shown {
 		fmt.Fprintf(&text, "  and %d more\n", len(c.Clusters)-shown)
+	}
+	if len(c.Damaged) > 0 {
+		fmt.Fprintf(&text, "%d rows were already damaged in the appliance, and are left out: %s\n", len(c.Damaged),
+			strings.Join(c.Damaged[:min(len(c.Damaged), shown)], ", "))
 	}
 	for _, each := range slices.Concat(c.Newer, c.Held) {
 		fmt.Fprintf(&text, "%s\n", each)

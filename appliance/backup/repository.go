@@ -15,6 +15,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
+	"time"
 
 	"filippo.io/age"
 
@@ -27,7 +29,9 @@ import (
 //	backups/<time>.json                   the manifest of a backup, encrypted likewise
 //	backups/<time>.objects                the names of its objects, one a line
 //
-// A backup exists when its manifest exists, which is written last.
+// A backup exists when its manifest exists, which is written last. The file "lock" is locked while
+// a backup is written or removed: otherwise Prune would remove objects of a backup that has no
+// manifest yet.
 type Repository struct {
 	Dir        string
 	Recipients []age.Recipient // who can read the backups; none: they are not encrypted
@@ -43,14 +47,39 @@ type Received struct {
 	Kept  int64  // bytes of objects that earlier backups have
 }
 
-// Receive writes the backup in a stream to the repository, and reads it back.
-func (r *Repository) Receive(stream io.Reader) (*Received, error) {
+// ErrBusy reports that another process writes or removes backups.
+var ErrBusy = errors.New("another backup is being written into the directory; try again when it is complete")
+
+// lock locks the repository against other writers, also of other processes. A file system without
+// locks has none.
+func (r *Repository) lock() (unlock func() error, err error) {
+	file, err := os.OpenFile(filepath.Join(r.Dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	switch err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); {
+	case errors.Is(err, syscall.EWOULDBLOCK):
+		return nil, errors.Join(ErrBusy, file.Close())
+	case err != nil && !errors.Is(err, errors.ErrUnsupported) && !errors.Is(err, syscall.ENOLCK):
+		return nil, errors.Join(fmt.Errorf("lock %s: %w", file.Name(), err), file.Close())
+	}
+	return file.Close, nil
+}
+
+// Receive writes the backup in a stream to the repository, and reads it back. Its error is ErrBusy
+// if another process writes.
+func (r *Repository) Receive(stream io.Reader) (_ *Received, err error) {
 	result := new(Received)
 	for _, dir := range []string{"objects", "backups"} {
 		if err := os.MkdirAll(filepath.Join(r.Dir, dir), 0o700); err != nil {
 			return nil, err
 		}
 	}
+	unlock, err := r.lock()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, unlock()) }()
 	var sums []string
 	manifest, err := Read(stream, func(_ string, size int64, content io.Reader) error {
 		sum, added, err := r.put(content)
@@ -161,7 +190,8 @@ func (r *Repository) Names() ([]string, error) {
 	}
 	var names []string
 	for _, entry := range entries {
-		if name, ok := strings.CutSuffix(entry.Name(), ".json"); ok {
+		name, ok := strings.CutSuffix(entry.Name(), ".json")
+		if _, err := time.Parse(timeFormat, name); ok && err == nil {
 			names = append(names, name)
 		}
 	}
@@ -228,12 +258,35 @@ func (r *Repository) copyEntry(to *tar.Writer, entry Entry, identities []age.Ide
 	return err
 }
 
-// Prune removes all but the newest backups, and the objects that only removed backups have.
-func (r *Repository) Prune(keep int) (removed int, err error) {
+// until returns the names of the complete backups up to a time, the newest last. A backup with a
+// later time is from a clock that was wrong, or the clock is wrong now.
+func (r *Repository) until(now time.Time) ([]string, error) {
 	names, err := r.Names()
+	return slices.DeleteFunc(names, func(name string) bool { return name > now.UTC().Format(timeFormat) }), err
+}
+
+// newest returns the time of the newest backup up to a time, or the zero time.
+func (r *Repository) newest(now time.Time) (time.Time, error) {
+	names, err := r.until(now)
+	if err != nil || len(names) == 0 {
+		return time.Time{}, err
+	}
+	return time.Parse(timeFormat, names[len(names)-1])
+}
+
+// Prune removes all but the newest backups, and the objects that only removed backups have. It
+// neither counts nor removes backups with a time after now, so that a clock that was wrong does not
+// cost the backups of right times.
+func (r *Repository) Prune(keep int, now time.Time) (removed int, err error) {
+	names, err := r.until(now)
 	if err != nil || keep <= 0 || len(names) <= keep {
 		return 0, err
 	}
+	unlock, err := r.lock()
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, unlock()) }()
 	old := names[:len(names)-keep]
 	for _, name := range old {
 		for _, suffix := range []string{".json", ".objects"} { // without a manifest there is no backup
@@ -244,8 +297,12 @@ func (r *Repository) Prune(keep int) (removed int, err error) {
 		}
 		removed++
 	}
+	left, err := r.Names()
+	if err != nil {
+		return removed, err
+	}
 	needed := make(map[string]bool)
-	for _, name := range names[len(names)-keep:] {
+	for _, name := range left {
 		list, err := os.ReadFile(filepath.Join(r.Dir, "backups", name+".objects"))
 		if err != nil {
 			return removed, fmt.Errorf("no object is removed, because the list of a backup can't be read: %w", err)

@@ -57,7 +57,8 @@ type Options struct {
 func NewService(ctx context.Context, options Options) (*Service, error) {
 	s := &Service{Options: options, source: &Source{
 		DB: options.DB, Dir: options.Dir, Program: options.Program, Now: options.Clock.Now,
-		SealedWith: string(options.Keys.With()), ExportKeys: options.Keys.Export,
+		SealedWith: string(options.Keys.With()), DataKey: options.Keys.Content,
+		ExportKeys: options.Keys.Export,
 	}}
 	if _, err := s.recipients(); err != nil {
 		return nil, err
@@ -129,11 +130,12 @@ func (s *Service) backUp(ctx context.Context) (err error) {
 		return err
 	}
 	repository := &Repository{Dir: s.Schedule.Dir, Recipients: recipients}
-	last, err := repository.newest()
+	now := s.Clock.Now()
+	last, err := repository.newest(now)
 	if err != nil {
 		return err
 	}
-	if now := s.Clock.Now(); !last.IsZero() && now.Sub(last) < s.Schedule.Interval && !last.After(now) {
+	if !last.IsZero() && now.Sub(last) < s.Schedule.Interval {
 		s.note(last)
 		return nil
 	}
@@ -144,7 +146,7 @@ func (s *Service) backUp(ctx context.Context) (err error) {
 	s.note(received.Time)
 	s.Logger.InfoContext(ctx, "The appliance was backed up, and the backup was read back.", "directory", s.Schedule.Dir,
 		"backup", received.Name, "new_bytes", received.Added)
-	_, err = repository.Prune(s.Schedule.Keep)
+	_, err = repository.Prune(s.Schedule.Keep, s.Clock.Now())
 	return err
 }
 
@@ -168,13 +170,4 @@ func (s *Service) receive(ctx context.Context, repository *Repository) (*Receive
 		err = written
 	}
 	return received, err
-}
-
-// newest returns the time of the newest backup, or the zero time.
-func (r *Repository) newest() (time.Time, error) {
-	names, err := r.Names()
-	if err != nil || len(names) == 0 {
-		return time.Time{}, err
-	}
-	return time.Parse(timeFormat, names[len(names)-1])
 }

@@ -174,6 +174,15 @@ func (k *Keyring) Export() (map[string][]byte, error) {
 		DefaultKeyFile: []byte(base64.StdEncoding.EncodeToString(key) + "\n")}, nil
 }
 
+// Content returns the content of data.key with all data keys that this process has used. The file
+// itself has no older keys after a rotation, but a backup that began before the rotation needs
+// them. A start with several keys completes the rotation.
+func (k *Keyring) Content() ([]byte, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return sealKeys(k.ring.Keys(), k.wrap)
+}
+
 // Ring returns the ring that Open returned.
 func (k *Keyring) Ring() *seal.Ring {
 	k.mu.Lock()

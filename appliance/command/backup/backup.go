@@ -148,7 +148,7 @@ func (s *saving) toDirectory(out io.Writer, stream io.Reader, recipients []age.R
 	}
 	fmt.Fprintf(out, "The backup %s is complete and was read back: revision %d, %d bytes new, %d bytes from earlier "+
 		"backups.\n", received.Name, received.Revision, received.Added, received.Kept)
-	removed, err := repository.Prune(s.keep)
+	removed, err := repository.Prune(s.keep, received.Time)
 	if err != nil {
 		return err
 	}
