@@ -281,13 +281,15 @@ func (s *Service) admit(tx *store.Tx, r FetchRequest) (repeated bool, err error)
 	return repeated, fetches.Put(tx, key, &next)
 }
 
-// countFetches returns the number of addresses that have fetched a config since an opening.
+// countFetches returns the number of addresses that have fetched a config since an opening. It
+// counts damaged rows, so that damage does not raise the limit of machines.
 func (s *Service) countFetches(tx *store.Tx, infraEnvID string, opened time.Time) (count int, err error) {
-	err = fetches.Each(tx, infraEnvID+"/", func(_ string, f *fetch) error {
-		if f.Opened.Equal(opened) {
+	err = fetches.Keys(tx, infraEnvID+"/", func(key string) error {
+		f, err := fetches.Get(tx, key)
+		if store.IsDamaged(err) || err == nil && f.Opened.Equal(opened) {
 			count++
 		}
-		return nil
+		return store.SkipDamaged(err)
 	})
 	return count, err
 }

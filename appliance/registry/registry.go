@@ -157,8 +157,8 @@ func (r *Registry) load() error {
 			continue // no longer in the configuration
 		}
 		file, _, err := indexFiles.Open(r.options.DB, identity)
-		if errors.Is(err, store.ErrNotFound) {
-			continue
+		if errors.Is(err, store.ErrNotFound) || store.IsDamaged(err) {
+			continue // the medium is scanned again
 		}
 		if err != nil {
 			return fmt.Errorf("read the index of a medium: %w", err)

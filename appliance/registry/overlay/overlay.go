@@ -476,11 +476,16 @@ func (o *Overlay) Delete(ctx context.Context, repository, reference string) erro
 	})
 }
 
-// needed returns the digests that the manifests name.
+// needed returns the digests that the manifests name. A damaged manifest is an error, because it may
+// need any blob.
 func (o *Overlay) needed() (map[string]bool, error) {
 	needed := map[string]bool{}
 	err := o.options.DB.View(func(tx *store.Tx) error {
-		return manifestRows.Each(tx, "", func(_ string, row *manifestRow) error {
+		return manifestRows.Keys(tx, "", func(key string) error {
+			row, err := manifestRows.Get(tx, key)
+			if err != nil {
+				return err
+			}
 			parsed, err := medium.ParseManifest(row.Data)
 			if err != nil {
 				return nil
