@@ -55,7 +55,7 @@ func (db *DB) Repair(ctx context.Context) (removed []string, err error) {
 
 // removeDamaged removes a row, if it is still damaged.
 func (db *DB) removeDamaged(ctx context.Context, key string) (removed bool, err error) {
-	return removed, db.Update(ctx, func(tx *Tx) error {
+	err = db.Update(ctx, func(tx *Tx) error {
 		row := tx.rows.Get(wal.Data, tx.join(key, ""))
 		if row == nil {
 			return nil
@@ -66,6 +66,7 @@ func (db *DB) removeDamaged(ctx context.Context, key string) (removed bool, err 
 		}
 		return tx.delete(key)
 	})
+	return removed && err == nil, err
 }
 
 // removeFile removes a file with a damaged or missing content, if the file still has that content.

@@ -61,9 +61,14 @@ func TestRepair_removesDamagedContentAndKeepsIt(t *testing.T) {
 }
 
 func TestRepair_keepsWhatWasWrittenSinceTheCheck(t *testing.T) {
+	damaged := damagedDB(t)
+	removed, err := damaged.RemoveDamaged(t.Context(), "/clusters/two")
+	require.NoError(t, err)
+	require.True(t, removed)
+
 	db := damagedDB(t)
 	update(t, db, put("two", cluster{Name: "again"}))
-	removed, err := db.RemoveDamaged(t.Context(), "/clusters/two")
+	removed, err = db.RemoveDamaged(t.Context(), "/clusters/two")
 	require.NoError(t, err)
 	require.False(t, removed)
 	require.Equal(t, []string{"one", "three", "two"}, keys(t, db, ""))
