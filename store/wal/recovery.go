@@ -92,8 +92,8 @@ func (db *DB) compareAcknowledged(epoch uint64, broken []record) error {
 const (
 	// damagedSuffix begins the suffix of copies of a log without acknowledged changes. They stay.
 	damagedSuffix = ".damaged-"
-	// incompleteSuffix begins the suffix of copies of a log whose last record is incomplete, as each
-	// power cut may leave it. The newest ones stay.
+	// incompleteSuffix begins the suffix of copies of a log whose last record is incomplete, as
+	// each power cut may leave it. The newest ones stay.
 	incompleteSuffix = ".incomplete-"
 	incompleteLimit  = 4
 )
