@@ -18,11 +18,8 @@ func (c *change) hostFacts(h *record.Host) (*inventory.Facts, error) {
 	}
 	facts, ok := c.e.parsed.Get(key, h.Reported)
 	if !ok {
-		reports, err := record.LoadReports(c.tx, key)
-		if err != nil {
-			return nil, err
-		}
-		if facts, err = inventory.Parse(reports); err != nil {
+		var err error
+		if facts, err = record.LoadFacts(c.tx, key); err != nil {
 			return nil, err
 		}
 		if c.reading {

@@ -6,7 +6,6 @@ import (
 
 	"github.com/openshift/assisted-service/models"
 
-	"landfall/appliance/engine/inventory"
 	"landfall/appliance/engine/lifecycle"
 	"landfall/appliance/engine/record"
 	"landfall/store"
@@ -21,23 +20,19 @@ func (e *Engine) CheckNetworkBoot(infraEnvID, mac string) error {
 		return record.Hosts.Keys(tx, infraEnvID+"/", func(key string) error {
 			h, err := record.Hosts.Get(tx, key)
 			damaged := store.IsDamaged(err)
-			if store.SkipDamaged(err) != nil || err == nil && !lifecycle.StartsFromDisk(&h.API) {
-				return store.SkipDamaged(err)
-			}
-			reports, err := record.LoadReports(tx, key)
-			if err != nil {
+			if !damaged && (err != nil || !lifecycle.StartsFromDisk(&h.API)) {
 				return err
 			}
-			facts, err := inventory.Parse(reports)
+			facts, err := record.LoadFacts(tx, key)
 			if err != nil || facts.Inventory == nil || !hasInterface(facts.Inventory, mac) {
 				return err
 			}
-			if damaged {
-				return notFound("Host %s (MAC address %s) boots from its disk, because its stored data is damaged.",
-					key[len(infraEnvID)+1:], mac)
+			reason := "its stored data is damaged"
+			if !damaged {
+				reason = "its state is " + *h.API.Status
 			}
-			return notFound("Host %s (MAC address %s) boots from its disk, because its state is %s.", h.API.ID, mac,
-				*h.API.Status)
+			id := strings.TrimPrefix(key, infraEnvID+"/")
+			return notFound("Host %s (MAC address %s) boots from its disk, because %s.", id, mac, reason)
 		})
 	})
 }

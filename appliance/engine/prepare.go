@@ -341,11 +341,7 @@ func (e *Engine) addHosts(tx *store.Tx, id string, in *installconfig.Installatio
 		if err != nil {
 			return err
 		}
-		reports, err := record.LoadReports(tx, key)
-		if err != nil {
-			return err
-		}
-		facts, err := inventory.Parse(reports)
+		facts, err := record.LoadFacts(tx, key)
 		if err != nil {
 			return err
 		}

@@ -59,6 +59,15 @@ func LoadReports(tx *store.Tx, key string) (inventory.Reports, error) {
 	return reports, err
 }
 
+// LoadFacts returns the parsed reports of a host's agent.
+func LoadFacts(tx *store.Tx, key string) (*inventory.Facts, error) {
+	reports, err := LoadReports(tx, key)
+	if err != nil {
+		return nil, err
+	}
+	return inventory.Parse(reports)
+}
+
 // DeleteReports deletes all reports of a host's agent.
 func DeleteReports(tx *store.Tx, key string) error {
 	var rows []string

@@ -37,11 +37,8 @@ func (r *Reader) HostHardware(infraEnvID, hostID string) (*models.Inventory, err
 		if !record.Hosts.Exists(tx, infraEnvID+"/"+hostID) {
 			return fault.New(fault.NotFound, "There is no host %s in infra-env %s.", hostID, infraEnvID)
 		}
-		reports, err := record.LoadReports(tx, infraEnvID+"/"+hostID)
-		if err != nil {
-			return err
-		}
-		facts, err = inventory.Parse(reports)
+		var err error
+		facts, err = record.LoadFacts(tx, infraEnvID+"/"+hostID)
 		return err
 	})
 	if err != nil || facts == nil {

@@ -476,8 +476,8 @@ func (o *Overlay) Delete(ctx context.Context, repository, reference string) erro
 	})
 }
 
-// needed returns the digests that the manifests name. A damaged manifest is an error, because it may
-// need any blob.
+// needed returns the digests that the manifests name. A damaged manifest is an error, because it
+// may need any blob.
 func (o *Overlay) needed() (map[string]bool, error) {
 	needed := map[string]bool{}
 	err := o.options.DB.View(func(tx *store.Tx) error {
