@@ -184,6 +184,18 @@ func TestBroker_limitOfAgentIsObeyed(t *testing.T) {
 	require.NoError(t, <-done)
 }
 
+// MQTT allows messages before the acknowledgement of the subscription.
+func TestBroker_messagesDuringSubscription(t *testing.T) {
+	s := newSite(t)
+	for i := range broker.Window {
+		s.handler.first = append(s.handler.first, spec("mc1", fmt.Sprintf("b%d", i), 1))
+	}
+	config, _ := s.issue("mc1")
+	agent, session := s.start("mc1", config)
+	require.Eventually(t, func() bool { return agent.Known() == broker.Window }, time.Minute, time.Millisecond)
+	require.NoError(t, session.Context().Err(), "the agent has kept its connection")
+}
+
 // The MQTT server drops messages beyond 8,192 without an error.
 func TestBroker_tenThousandMessagesAreDelivered(t *testing.T) {
 	const count = 10_000

@@ -39,9 +39,16 @@ type recorder struct {
 	sessions chan *broker.Session
 	received chan cloudevent.Message
 	fail     error
+	first    []cloudevent.Message // sent at once to an agent that has connected
 }
 
-func (r *recorder) Connected(s *broker.Session)  { r.sessions <- s }
+func (r *recorder) Connected(s *broker.Session) {
+	for _, m := range r.first {
+		_ = s.Send(s.Context(), m) // the test notices a missing message
+	}
+	r.sessions <- s
+}
+
 func (r *recorder) Disconnected(*broker.Session) {}
 
 func (r *recorder) Received(_ context.Context, _ *broker.Session, messages []cloudevent.Message) []error {

@@ -122,7 +122,11 @@ func (a *Agent) Session(ctx context.Context, options Options) error {
 		return err
 	}
 	for {
-		if err := s.receive(); err != nil {
+		packet, err := s.packet()
+		if err != nil {
+			return err
+		}
+		if err := s.process(packet); err != nil {
 			return err
 		}
 	}
@@ -144,19 +148,23 @@ func (s *session) connect(options Options, topic string) error {
 		return err
 	}
 	s.next = 1
-	ack, err := s.packet()
-	if err != nil || ack.FixedHeader.Type != packets.Suback || !bytes.Equal(ack.ReasonCodes, []byte{1}) {
-		return fmt.Errorf("the broker refused the subscription (codes %v): %w", ack.ReasonCodes, err)
+	for {
+		ack, err := s.packet()
+		if err == nil && ack.FixedHeader.Type == packets.Publish { // may come before the acknowledgement
+			if err := s.process(ack); err != nil {
+				return err
+			}
+			continue
+		}
+		if err != nil || ack.FixedHeader.Type != packets.Suback || !bytes.Equal(ack.ReasonCodes, []byte{1}) {
+			return fmt.Errorf("the broker refused the subscription (codes %v): %w", ack.ReasonCodes, err)
+		}
+		return nil
 	}
-	return nil
 }
 
-// receive processes one packet.
-func (s *session) receive() error {
-	packet, err := s.packet()
-	if err != nil {
-		return err
-	}
+// process handles a packet of the broker.
+func (s *session) process(packet packets.Packet) error {
 	switch packet.FixedHeader.Type {
 	case packets.Publish:
 		m := cloudevent.Message{ContentType: packet.Properties.ContentType, Payload: packet.Payload}
