@@ -47,6 +47,8 @@ const (
 	maxPacket = 4 << 20
 	// maxHandshakes limits the connections whose client is not known yet.
 	maxHandshakes = 64
+	// maxRefusals limits the refused connections that are kept. Anybody can claim any name.
+	maxRefusals = 64
 	// handshakeTimeout limits the time until the client is known.
 	handshakeTimeout = 20 * time.Second
 	// maxKeepalive is the longest time between two packets of an agent that it may choose, in
@@ -208,7 +210,8 @@ func (b *Broker) serve(ctx context.Context, conn net.Conn) {
 		return
 	}
 	session := newSession(b, consumer, secured)
-	if !b.open(session) {
+	if !b.open(ctx, session) {
+		session.End()
 		return
 	}
 	defer b.close(session)
@@ -233,14 +236,13 @@ func (b *Broker) identify(ctx context.Context, conn net.Conn) (secured *tls.Conn
 	// The certificate is verified below, so that the reason of a refusal can be shown.
 	config.ClientAuth = tls.RequireAnyClientCert
 	config.ClientCAs = b.options.Credentials.authority.Roots()
-	refused := errors.New("the connection was refused")
 	config.VerifyPeerCertificate = func(raw [][]byte, _ [][]*x509.Certificate) error {
 		certificate, err := x509.ParseCertificate(raw[0])
 		if err != nil {
 			return err
 		}
-		consumer, refused = b.options.Credentials.Identify(certificate)
-		return refused
+		consumer, err = b.options.Credentials.Identify(certificate)
+		return err
 	}
 	config.SessionTicketsDisabled = true // a resumed session would skip the verification
 	secured = tls.Server(conn, config)
@@ -261,15 +263,27 @@ func (b *Broker) refuse(consumer, remote string, err error) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if len(b.refused) < maxHandshakes || b.refused[consumer].Reason != "" {
-		b.refused[consumer] = Refusal{b.options.Clock.Now().UTC(), remote, err.Error()}
+	b.refused[consumer] = Refusal{b.options.Clock.Now().UTC(), remote, err.Error()}
+	if len(b.refused) > maxRefusals {
+		oldest := consumer
+		for other, refusal := range b.refused {
+			if refusal.At.Before(b.refused[oldest].At) {
+				oldest = other
+			}
+		}
+		delete(b.refused, oldest)
 	}
 }
 
 // open makes a session the one of its consumer. It ends the previous session and waits for its end.
-func (b *Broker) open(s *Session) bool {
+// It returns false if the broker is stopping: disconnectAll may not know the session.
+func (b *Broker) open(ctx context.Context, s *Session) bool {
 	for {
 		b.mu.Lock()
+		if ctx.Err() != nil {
+			b.mu.Unlock()
+			return false
+		}
 		before := b.sessions[s.Consumer]
 		if before == nil {
 			b.sessions[s.Consumer] = s
@@ -279,7 +293,7 @@ func (b *Broker) open(s *Session) bool {
 		}
 		b.mu.Unlock()
 		b.noteReplaced(s)
-		before.end()
+		before.End()
 		<-before.closed
 	}
 }
@@ -312,7 +326,7 @@ func (b *Broker) recentlyReplaced(consumer string, now time.Time) []time.Time {
 
 // close ends a session.
 func (b *Broker) close(s *Session) {
-	s.end()
+	s.End()
 	s.handling.Wait()
 	if s.subscribed.Load() {
 		b.options.Handler.Disconnected(s)
@@ -330,7 +344,7 @@ func (b *Broker) disconnectAll() {
 	open := maps.Clone(b.sessions)
 	b.mu.Unlock()
 	for _, s := range open {
-		s.end()
+		s.End()
 	}
 }
 
@@ -340,7 +354,7 @@ func (b *Broker) Disconnect(consumer string) {
 	s := b.sessions[consumer]
 	b.mu.Unlock()
 	if s != nil {
-		s.end()
+		s.End()
 	}
 }
 

@@ -17,7 +17,7 @@ const inboxBytes = 2 * maxPacket
 type inbox struct {
 	mu       sync.Mutex
 	messages []received
-	bytes    int
+	bytes    int           // the sum of the sizes of messages
 	arrived  chan struct{} // has capacity 1
 	taken    chan struct{} // has capacity 1
 }
@@ -34,6 +34,7 @@ func newInbox() *inbox {
 	return &inbox{arrived: make(chan struct{}, 1), taken: make(chan struct{}, 1)}
 }
 
+// signal sets a signal, unless it is set already.
 func signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
@@ -48,7 +49,7 @@ func (s *Session) receive(client *mqtt.Client, packet packets.Packet, m cloudeve
 		in.mu.Lock()
 		if in.bytes <= inboxBytes {
 			in.messages = append(in.messages, received{client, packet.PacketID, packet.FixedHeader.Qos, m})
-			in.bytes += len(m.Payload)
+			in.bytes += sizeOf(m)
 			in.mu.Unlock()
 			signal(in.arrived)
 			return
@@ -60,6 +61,17 @@ func (s *Session) receive(client *mqtt.Client, packet packets.Packet, m cloudeve
 		case <-in.taken:
 		}
 	}
+}
+
+// sizeOf returns the memory that a message needs, about. A packet may have a large payload, large
+// properties, or neither.
+func sizeOf(m cloudevent.Message) int {
+	const overhead = 256
+	size := overhead + len(m.Payload) + len(m.ContentType)
+	for _, property := range m.Properties {
+		size += overhead + len(property.Key) + len(property.Value)
+	}
+	return size
 }
 
 // handle passes the messages of the inbox to the handler, and acknowledges them, until the session

@@ -70,11 +70,9 @@ func sessionOf(client *mqtt.Client) *Session {
 func (s *Session) Context() context.Context { return s.ctx }
 
 // End ends the connection. The agent connects again and resyncs.
-func (s *Session) End() { s.end() }
-
-func (s *Session) end() {
+func (s *Session) End() {
 	s.cancel()
-	_ = s.conn.Close()
+	_ = s.conn.Close() // it was closed before, or its client is gone
 }
 
 // waiting returns the number of messages that wait for their acknowledgement.
@@ -92,9 +90,8 @@ func (s *Session) full(size int) bool {
 }
 
 // Send sends a message to the agent. It waits while Window messages, or windowBytes, wait for their
-// acknowledgement.
-// It returns ErrEnded if the session has ended; whether the agent received the message is then
-// unknown, and the agent's next request to resync tells.
+// acknowledgement. It returns ErrEnded if the session has ended; whether the agent received the
+// message is then unknown, and the agent's next request to resync tells.
 func (s *Session) Send(ctx context.Context, m cloudevent.Message) error {
 	s.sending.Lock()
 	defer s.sending.Unlock()
@@ -138,8 +135,5 @@ func (s *Session) acknowledged(id uint16) {
 	s.bytes -= s.sizes[id]
 	delete(s.sizes, id)
 	s.mu.Unlock()
-	select {
-	case s.freed <- struct{}{}:
-	default:
-	}
+	signal(s.freed)
 }
