@@ -1,0 +1,43 @@
+package appliance
+
+import (
+	"reflect"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"landfall/appliance/config"
+)
+
+// TestIsolatedConfig_eachKeyIsDecided requires a decision about each key of the configuration: a
+// rehearsal takes the site's value, or switches off what would reach other machines or files.
+func TestIsolatedConfig_eachKeyIsDecided(t *testing.T) {
+	taken := []string{"AllowedHosts", "Sessions", "OSImages", "OSImageProxy", "ReleaseImages", "Releases", "Installer",
+		"Mirror", "Images", "Egress", "NTPSources", "Validations", "Limits", "Timeouts", "Capabilities", "Joining",
+		"OIDC", "LDAP", "Seal", "Log"}
+	off := []string{"URL", "TLS", "AMS", "Kubernetes", "Registry", "Hosted", "Site", "Backup", "Profiling"}
+	changed := []string{"Listen", "BootListen", "DataDir", "Auth", "Audit"}
+
+	site := config.Config{Listen: "192.0.2.1:8090", BootListen: "192.0.2.1:8091", URL: []string{"https://192.0.2.1"}}
+	site.TLS.Enabled, site.Hosted.Enabled, site.Kubernetes.Enabled, site.AMS.Enabled = true, true, true, true
+	site.Registry.Listen, site.Profiling.Socket, site.Backup.Directory = "192.0.2.1:5000", "/run/socket", "/backups"
+	site.Site.DNS.Interfaces = []string{"eth1"}
+	site.Audit = config.Audit{Bytes: 1, Syslog: "udp://192.0.2.2:514", SyslogCAFile: "/ca.crt"}
+	isolated := isolatedConfig(site, "/data")
+	require.Equal(t, []string{"127.0.0.1:0", "", "/data", config.AuthNone},
+		[]string{isolated.Listen, isolated.BootListen, isolated.DataDir, isolated.Auth})
+	require.Equal(t, config.Audit{Bytes: 1}, isolated.Audit)
+
+	before, after := reflect.ValueOf(site), reflect.ValueOf(isolated)
+	for field, value := range after.Fields() {
+		switch {
+		case slices.Contains(off, field.Name):
+			require.False(t, before.FieldByIndex(field.Index).IsZero(), "%s is set at the site", field.Name)
+			require.True(t, value.IsZero(), "%s is off in a rehearsal", field.Name)
+		case slices.Contains(taken, field.Name), slices.Contains(changed, field.Name):
+		default:
+			t.Errorf("decide in isolatedConfig and in this test about the key %s in a rehearsal", field.Name)
+		}
+	}
+}
