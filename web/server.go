@@ -294,22 +294,31 @@ func (s *Server) rememberClient(next echo.HandlerFunc) echo.HandlerFunc {
 // has the status that the client received.
 func (s *Server) logRequests(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		r, level := c.Request(), slog.LevelInfo
 		start := time.Now()
-		if err := next(c); err != nil {
+		err := next(c)
+		interrupted := err != nil && c.Response().Committed
+		if err != nil {
 			c.Error(err)
 		}
-		if status := c.Response().Status; status >= http.StatusInternalServerError {
-			return nil // answerError has logged the error
-		} else if status < http.StatusBadRequest && s.operations[route{r.Method, c.Path()}].Quiet {
-			level = slog.LevelDebug
-		}
-		if s.options.Logger.Enabled(r.Context(), level) {
-			s.options.Logger.Log(r.Context(), level, "request", "method", r.Method, "path", pathForLog(r.URL.Path),
-				"status", c.Response().Status, "bytes", c.Response().Size, "took",
-				time.Since(start).Round(time.Microsecond), "client", r.RemoteAddr)
+		s.logRequest(c, start)
+		if interrupted {
+			panic(http.ErrAbortHandler) // the client must not take the response for complete
 		}
 		return nil
+	}
+}
+
+func (s *Server) logRequest(c echo.Context, start time.Time) {
+	r, level := c.Request(), slog.LevelInfo
+	if status := c.Response().Status; status >= http.StatusInternalServerError {
+		return // answerError has logged the error
+	} else if status < http.StatusBadRequest && s.operations[route{r.Method, c.Path()}].Quiet {
+		level = slog.LevelDebug
+	}
+	if s.options.Logger.Enabled(r.Context(), level) {
+		s.options.Logger.Log(r.Context(), level, "request", "method", r.Method, "path", pathForLog(r.URL.Path),
+			"status", c.Response().Status, "bytes", c.Response().Size, "took",
+			time.Since(start).Round(time.Microsecond), "client", r.RemoteAddr)
 	}
 }
 

@@ -151,6 +151,21 @@ func TestServer_panicFailsOneRequest(t *testing.T) {
 	require.Contains(t, logged[0]["stack"], "TestServer_panicFailsOneRequest")
 }
 
+// TestServer_failureAfterTheFirstByteEndsTheConnection requires that a client does not take half a
+// response for a complete one.
+func TestServer_failureAfterTheFirstByteEndsTheConnection(t *testing.T) {
+	onEachLine(t, time.Minute, func(c echo.Context) error {
+		_, err := c.Response().Write(make([]byte, 1<<20))
+		return errors.Join(err, errors.New("input/output error"))
+	}, func(t *testing.T, server *httptest.Server) {
+		response, err := server.Client().Get(server.URL)
+		require.NoError(t, err)
+		_, err = io.ReadAll(response.Body)
+		require.Error(t, err)
+		require.NoError(t, response.Body.Close())
+	})
+}
+
 // add panics if the set is nil.
 func add(set map[string]bool, key string) { set[key] = true }
 
@@ -241,7 +256,10 @@ func TestServer_noErrorAfterResponseStarted(t *testing.T) {
 		}
 		return errors.New("the disk went away")
 	})
-	answer := get(server, "/")
+	answer := httptest.NewRecorder()
+	require.PanicsWithValue(t, http.ErrAbortHandler, func() {
+		server.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/", nil))
+	})
 	require.Equal(t, http.StatusOK, answer.Code)
 	require.Equal(t, "half", answer.Body.String())
 }

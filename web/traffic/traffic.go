@@ -2,6 +2,7 @@
 package traffic
 
 import (
+	"net/http"
 	"strconv"
 	"strings"
 	"time"
@@ -52,17 +53,20 @@ func (m *Meter) Wrap(o operation.Operation, next echo.HandlerFunc) echo.HandlerF
 	}
 	duration := m.duration.WithLabelValues(api(o.Path))
 	return func(c echo.Context) (err error) {
-		began, status := time.Now(), 500 // of a panic
+		began, status := time.Now(), http.StatusInternalServerError // of a panic
 		defer func() {
+			if c.Response().Committed {
+				status = c.Response().Status
+			}
 			m.requests.WithLabelValues(id, strconv.Itoa(status)).Inc()
 			if o.Endless == nil || !o.Endless(c.Request()) {
 				duration.Observe(time.Since(began).Seconds())
 			}
 		}()
-		if err = next(c); err == nil || c.Response().Committed {
-			status = c.Response().Status
-		} else {
+		if err = next(c); err != nil {
 			status = problem.From(err).Status
+		} else {
+			status = c.Response().Status
 		}
 		return err
 	}

@@ -28,6 +28,9 @@ func TestMeter_countsByOperationAndStatus(t *testing.T) {
 					return problem.NotFound("there is no such thing")
 				case "panic":
 					panic("broken")
+				case "half":
+					c.Response().WriteHeader(http.StatusPartialContent)
+					panic(http.ErrAbortHandler)
 				}
 				return c.NoContent(http.StatusNoContent)
 			}},
@@ -39,6 +42,9 @@ func TestMeter_countsByOperationAndStatus(t *testing.T) {
 		"/api/landfall/v1/things/none", "/api/landfall/v1/things/panic", "/apis/apps/v1", "/unknown"} {
 		server.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, path, nil))
 	}
+	require.PanicsWithValue(t, http.ErrAbortHandler, func() {
+		server.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/api/landfall/v1/things/half", nil))
+	})
 	registry := prometheus.NewPedanticRegistry()
 	require.NoError(t, registry.Register(meter))
 	require.NoError(t, testutil.GatherAndCompare(registry, strings.NewReader(`
@@ -46,6 +52,7 @@ func TestMeter_countsByOperationAndStatus(t *testing.T) {
 # TYPE landfall_http_requests_total counter
 landfall_http_requests_total{code="200",operation="/apis/*"} 1
 landfall_http_requests_total{code="204",operation="getThing"} 2
+landfall_http_requests_total{code="206",operation="getThing"} 1
 landfall_http_requests_total{code="404",operation="getThing"} 1
 landfall_http_requests_total{code="500",operation="getThing"} 1
 `), "landfall_http_requests_total"))
