@@ -29,7 +29,6 @@ func SupportOperations(write func(context.Context, io.Writer, time.Time) error) 
 				header.Set(echo.HeaderContentDisposition, mime.FormatMediaType("attachment",
 					map[string]string{"filename": supportarchive.Name(at)}))
 				header.Set(echo.HeaderCacheControl, "no-store")
-				c.Response().WriteHeader(http.StatusOK)
 				return write(c.Request().Context(), c.Response(), at)
 			},
 			Summary: "Download an archive without secrets that describes the appliance",

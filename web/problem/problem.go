@@ -244,6 +244,7 @@ func Write(w http.ResponseWriter, r *http.Request, e *Error) error {
 	header.Set("Content-Type", "application/json")
 	header.Set("Content-Length", strconv.Itoa(len(body)))
 	header.Set("Cache-Control", "no-store")
+	header.Del("Content-Disposition") // the name of a file that the handler could not write
 	w.WriteHeader(e.Status)
 	if r.Method == http.MethodHead {
 		return nil

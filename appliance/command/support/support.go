@@ -3,7 +3,6 @@ package support
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -76,7 +75,7 @@ func (o *command) write(ctx context.Context, out io.Writer, at time.Time) error 
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, response.Body.Close()) }()
+	defer response.Body.Close()
 	if response.StatusCode >= http.StatusBadRequest {
 		answer, err := io.ReadAll(io.LimitReader(response.Body, 1<<20))
 		if err != nil {
@@ -85,7 +84,7 @@ func (o *command) write(ctx context.Context, out io.Writer, at time.Time) error 
 		return o.appliance.Refusal(http.MethodGet, console.SupportRoute, response, answer)
 	}
 	if _, err = io.Copy(out, response.Body); err != nil {
-		return fmt.Errorf("receive the archive: %w", err)
+		return fmt.Errorf("the appliance aborted the archive (%w); see its log", err)
 	}
 	return nil
 }
