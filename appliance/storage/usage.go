@@ -17,9 +17,15 @@ import (
 	"github.com/jonboulle/clockwork"
 )
 
-// usageInterval is the time for which a measured disk usage is returned again. It takes longer to
-// measure than the rest of the overview.
-const usageInterval = time.Minute
+const (
+	// usageInterval is the time for which a measured disk usage is returned again. It takes longer
+	// to measure than the rest of the overview.
+	usageInterval = time.Minute
+	// patience is the time that a reader waits for a measurement, and oldest the age of the one that
+	// it gets instead. A disk that hangs must not keep back everybody who asks for its usage.
+	patience = 5 * time.Second
+	oldest   = 10 * time.Minute
+)
 
 // Disk is the use of the file system with the data directory.
 type Disk struct {
@@ -43,31 +49,79 @@ type Part struct {
 
 // Usage measures the disk usage of a data directory.
 type Usage struct {
-	dir   string
-	clock clockwork.Clock
+	dir     string
+	clock   clockwork.Clock
+	measure func(dir string) (Disk, error)
 
 	mu      sync.Mutex
 	at      time.Time
 	last    Disk
 	samples []sample // the oldest first
+	active  *measurement
+}
+
+// measurement is a measurement that runs. disk and err are set before done is closed.
+type measurement struct {
+	done chan struct{}
+	disk Disk
+	err  error
 }
 
 // NewUsage returns the usage of a data directory.
-func NewUsage(dir string, clock clockwork.Clock) *Usage { return &Usage{dir: dir, clock: clock} }
+func NewUsage(dir string, clock clockwork.Clock) *Usage {
+	return &Usage{dir: dir, clock: clock, measure: measure}
+}
 
-// Read returns the disk usage, which was measured at most usageInterval ago.
+// Read returns the disk usage, which was measured at most usageInterval ago. While the disk does
+// not respond, it returns an older one, and then an error.
 func (u *Usage) Read() (Disk, error) {
+	if last, ok := u.measuredWithin(usageInterval); ok {
+		return last, nil
+	}
+	active := u.start()
+	limit := u.clock.NewTimer(patience)
+	defer limit.Stop()
+	select {
+	case <-active.done:
+		return active.disk, active.err
+	case <-limit.Chan():
+	}
+	if last, ok := u.measuredWithin(oldest); ok {
+		return last, nil
+	}
+	return Disk{}, fmt.Errorf("measure the disk usage of %s: the disk has not responded for %s", u.dir, patience)
+}
+
+// measuredWithin returns the last measurement unless it is older than a time.
+func (u *Usage) measuredWithin(age time.Duration) (Disk, bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if now := u.clock.Now(); u.at.IsZero() || now.Sub(u.at) >= usageInterval {
-		measured, err := measure(u.dir)
-		if err != nil {
-			return Disk{}, fmt.Errorf("measure the disk usage of %s: %w", u.dir, err)
-		}
-		u.last, u.at = measured, now
-		u.predict(now)
+	return u.last, !u.at.IsZero() && u.clock.Since(u.at) < age
+}
+
+// start starts a measurement, or returns the one that runs.
+func (u *Usage) start() *measurement {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.active == nil {
+		started := &measurement{done: make(chan struct{})}
+		u.active = started
+		go func() {
+			defer close(started.done)
+			measured, err := u.measure(u.dir)
+			u.mu.Lock()
+			defer u.mu.Unlock()
+			u.active = nil
+			if err != nil {
+				started.err = fmt.Errorf("measure the disk usage of %s: %w", u.dir, err)
+				return
+			}
+			u.last, u.at = measured, u.clock.Now()
+			u.predict(u.at)
+			started.disk = u.last
+		}()
 	}
-	return u.last, nil
+	return u.active
 }
 
 func measure(dir string) (Disk, error) {
