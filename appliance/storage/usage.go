@@ -21,8 +21,8 @@ const (
 	// usageInterval is the time for which a measured disk usage is returned again. It takes longer
 	// to measure than the rest of the overview.
 	usageInterval = time.Minute
-	// patience is the time that a reader waits for a measurement, and oldest the age of the one that
-	// it gets instead. A disk that hangs must not keep back everybody who asks for its usage.
+	// patience is the time that a reader waits for a measurement, and oldest the age of the one
+	// that it gets instead. A disk that hangs must not keep back everybody who asks for its usage.
 	patience = 5 * time.Second
 	oldest   = 10 * time.Minute
 )

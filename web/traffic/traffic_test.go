@@ -43,7 +43,8 @@ func TestMeter_countsByOperationAndStatus(t *testing.T) {
 		server.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, path, nil))
 	}
 	require.PanicsWithValue(t, http.ErrAbortHandler, func() {
-		server.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/api/landfall/v1/things/half", nil))
+		server.ServeHTTP(httptest.NewRecorder(),
+			httptest.NewRequest(http.MethodGet, "/api/landfall/v1/things/half", nil))
 	})
 	registry := prometheus.NewPedanticRegistry()
 	require.NoError(t, registry.Register(meter))
