@@ -19,7 +19,7 @@ import { sentenceOf } from '../shell/request';
 import { useAnswer } from '../shell/useAnswer';
 import { listInfraEnvs, previewHosts, readHosts, saveHosts, type HostConfig, type Preview } from './api';
 import { fromConfig, newHost, toConfig, type Described } from './hosts';
-import { keepDraft, readDraft } from './drafts';
+import { forgetDraft, keepDraft, readDraft } from './drafts';
 import { HostCard } from './HostCard';
 
 const everyTime = () => 10_000;
@@ -147,7 +147,7 @@ const Hosts = ({ infraEnvId, saved, onSaved }: HostsProps) => {
     setHosts(saved.map(fromConfig));
     setOutcome(undefined);
     setUnsaved(false);
-    keepDraft(infraEnvId, undefined);
+    forgetDraft(infraEnvId);
   };
   const save = () => {
     setSaving(true);
@@ -155,8 +155,11 @@ const Hosts = ({ infraEnvId, saved, onSaved }: HostsProps) => {
       .then(
         () => {
           setOutcome({ text: 'Saved. New downloads of the image contain the networks.', isWrong: false });
-          setUnsaved(false);
-          keepDraft(infraEnvId, undefined);
+          // What was changed since then is not saved.
+          if (readDraft(infraEnvId) === hosts) {
+            setUnsaved(false);
+            forgetDraft(infraEnvId);
+          }
           onSaved();
         },
         (thrown: unknown) => {
@@ -182,7 +185,8 @@ const Hosts = ({ infraEnvId, saved, onSaved }: HostsProps) => {
             }
             data-testid="networks-unsaved"
           >
-            They stay in this browser tab, also when you open another page. The image does not contain them yet.
+            You can open other pages of Landfall and come back. The changes are lost when you load the page again or log
+            out. The image does not contain them yet.
           </Alert>
         </StackItem>
       )}

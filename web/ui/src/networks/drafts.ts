@@ -1,32 +1,19 @@
 import type { Described } from './hosts';
 
-const keyOf = (infraEnvId: string) => `landfall-networks-${infraEnvId}`;
-
 /**
- * The unsaved networks of an infra-env. They stay in the browser's tab until they are saved or
- * discarded, also when a person opens another page or loads this one again.
+ * The unsaved networks of each infra-env. They are only in memory, because a description may hold
+ * secrets, such as the password of a key for 802.1X: a logout or a new load of the page forgets
+ * them, and nothing remains in the browser's storage.
  */
-export const readDraft = (infraEnvId: string, storage: Storage = sessionStorage): Described[] | undefined => {
-  const stored = storage.getItem(keyOf(infraEnvId));
-  if (stored === null) {
-    return undefined;
-  }
-  try {
-    return JSON.parse(stored) as Described[];
-  } catch {
-    return undefined;
-  }
+const drafts = new Map<string, Described[]>();
+
+export const readDraft = (infraEnvId: string): Described[] | undefined => drafts.get(infraEnvId);
+
+/** Keeps unsaved networks until they are saved or discarded, also when another page is opened. */
+export const keepDraft = (infraEnvId: string, draft: Described[]): void => {
+  drafts.set(infraEnvId, draft);
 };
 
-/** Keeps unsaved networks; undefined forgets them. */
-export const keepDraft = (
-  infraEnvId: string,
-  draft: Described[] | undefined,
-  storage: Storage = sessionStorage,
-): void => {
-  if (draft) {
-    storage.setItem(keyOf(infraEnvId), JSON.stringify(draft));
-  } else {
-    storage.removeItem(keyOf(infraEnvId));
-  }
+export const forgetDraft = (infraEnvId: string): void => {
+  drafts.delete(infraEnvId);
 };
