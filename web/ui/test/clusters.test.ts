@@ -1,8 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import type { Progress, Stage } from '../src/clusters/api';
+import { blockersOf } from '../src/clusters/blockers';
 import { marksOf, segmentsOf, spanOf } from '../src/clusters/chart';
 import { filterOf, matches, queryOf, sorted, type ClusterRow } from '../src/clusters/list';
 import { pullSecretIn } from '../src/clusters/secrets';
+import type { HostRow } from '../src/hosts/api';
 import { currentStage, hasInstallation, helpPath } from '../src/clusters/words';
 
 const start = '2026-03-01T08:00:00Z';
@@ -141,5 +143,23 @@ describe('the list of clusters', () => {
     const filter = { text: 'a b', state: 'Failed', version: '' };
     expect(queryOf(filter)).toEqual({ q: 'a b', state: 'Failed' });
     expect(filterOf(new URLSearchParams(queryOf(filter)))).toEqual(filter);
+  });
+});
+
+describe('the blockers of an installation', () => {
+  const failed = (...ids: string[]) => JSON.stringify({ x: ids.map((id) => ({ id, status: 'failure', message: id })) });
+  const readiness = (info: string, failing: number) => ({
+    details: { id: 'c', name: 'north', validations_info: info },
+    hosts: [{ id: 'h', infra_env_id: 'e', name: 'host-1', failing, first_failing: 'too small' } as HostRow],
+    infraEnvs: [],
+  });
+  const keys = (info: string, failing: number) => blockersOf(readiness(info, failing)).map(({ key }) => key);
+
+  it('are the failed checks of the hosts and not the check that repeats them', () => {
+    expect(keys(failed('api-vips-defined', 'all-hosts-are-ready-to-install'), 2)).toEqual(['api-vips-defined', 'h']);
+  });
+
+  it('are not empty when a host is not ready without a failed check', () => {
+    expect(keys(failed('all-hosts-are-ready-to-install'), 0)).toEqual(['all-hosts-are-ready-to-install']);
   });
 });

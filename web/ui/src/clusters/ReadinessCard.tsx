@@ -1,5 +1,5 @@
 import { Alert, Button, Card, CardBody, Content, ExpandableSection, Flex, PageSection } from '@patternfly/react-core';
-import { useCallback, useEffect, useState } from 'react';
+import { useCallback, useState } from 'react';
 import { Link } from 'react-router-dom-v5-compat';
 import { Requires, useIsLimited } from '../access/AccessProvider';
 import { diagnose } from '../doctor/api';
@@ -8,8 +8,9 @@ import { useRefetchOnCluster } from '../live/useRefetchOnCluster';
 import { asSentence } from '../shell/quantities';
 import { sentenceOf } from '../shell/request';
 import { useAnswer } from '../shell/useAnswer';
-import { readReadiness, readRehearsal, startRehearsal, type Rehearsal } from './api';
+import { readReadiness } from './api';
 import { blockersOf, withoutKey } from './blockers';
+import { useRehearsal } from './useRehearsal';
 
 const seldom = () => 30_000;
 
@@ -26,9 +27,7 @@ export const ReadinessCard = ({ id, status }: { id: string; status: string }) =>
   const blockers = blockersOf(answer);
   const keyless = withoutKey(answer);
   const isReady = status === 'ready';
-  const title = isReady
-    ? 'The cluster is ready to be installed.'
-    : `${blockers.length === 1 ? '1 thing blocks' : `${String(blockers.length)} things block`} the installation.`;
+  const title = isReady ? 'The cluster is ready to be installed.' : blockedText(blockers.length);
   return (
     <PageSection hasBodyWrapper={false} className="landfall-readiness">
       <Card isCompact component="section" aria-label="Readiness of the cluster" data-testid="readiness">
@@ -77,6 +76,17 @@ export const ReadinessCard = ({ id, status }: { id: string; status: string }) =>
   );
 };
 
+const blockedText = (count: number): string => {
+  switch (count) {
+    case 0:
+      return 'The cluster is not ready to be installed yet.';
+    case 1:
+      return '1 thing blocks the installation.';
+    default:
+      return `${String(count)} things block the installation.`;
+  }
+};
+
 /** The doctor's verdict about the site and the cluster, when a person asks for it. */
 const Doctor = ({ id }: { id: string }) => {
   const [verdict, setVerdict] = useState('');
@@ -102,39 +112,9 @@ const Doctor = ({ id }: { id: string }) => {
   );
 };
 
-const pauseMilliseconds = 1_000;
-
 /** Rehearses the installation with simulated hosts, and shows the result. */
 const Rehearse = ({ id }: { id: string }) => {
-  const [rehearsal, setRehearsal] = useState<Rehearsal>();
-  const [failure, setFailure] = useState('');
-  const runs = rehearsal?.state === 'running';
-  const current = rehearsal?.id;
-  useEffect(() => {
-    if (!runs || !current) {
-      return undefined;
-    }
-    const left = new AbortController();
-    const timer = setInterval(() => {
-      readRehearsal(id, current, left.signal).then(setRehearsal, (error: unknown) => {
-        if (!left.signal.aborted) {
-          setFailure(sentenceOf(error));
-        }
-      });
-    }, pauseMilliseconds);
-    return () => {
-      left.abort();
-      clearInterval(timer);
-    };
-  }, [id, current, runs]);
-  const start = async () => {
-    setFailure('');
-    try {
-      setRehearsal(await startRehearsal(id));
-    } catch (error) {
-      setFailure(sentenceOf(error));
-    }
-  };
+  const { rehearsal, runs, failure, start } = useRehearsal(id);
   const failed = rehearsal?.steps.filter(({ verdict }) => verdict === 'failed') ?? [];
   return (
     <span>
@@ -142,7 +122,7 @@ const Rehearse = ({ id }: { id: string }) => {
         Rehearse
       </Button>{' '}
       <span role="status" data-testid="rehearsal">
-        {runs && `The rehearsal runs${rehearsal.doing ? `: ${rehearsal.doing}` : ''}.`}
+        {runs && `The rehearsal runs${rehearsal?.doing ? `: ${rehearsal.doing}` : ''}.`}
         {rehearsal?.state === 'done' && (rehearsal.passed ? 'The rehearsal passed.' : 'The rehearsal failed.')}
         {failure}
       </span>

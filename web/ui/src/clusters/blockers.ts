@@ -5,15 +5,16 @@ import type { Readiness } from './api';
 /** A reason why a cluster cannot be installed yet. */
 export type Blocker = { key: string; text: string; name?: string; path?: string };
 
-/** Checks of a cluster that only repeat what the checks of its hosts say. */
+/** Checks of a cluster that repeat the failed checks of its hosts, if hosts have such checks. */
 const ofHosts = ['all-hosts-are-ready-to-install'];
 
 /** What blocks the installation of a cluster: its own failed checks, then those of its hosts. */
 export const blockersOf = ({ details, hosts }: Readiness): Blocker[] => {
   const failing = hosts.filter(({ failing: count }) => (count ?? 0) > 0);
   const { id: clusterId, validations_info: info = '' } = details;
+  const repeated = failing.length > 0 ? ofHosts : [];
   const own = checksOf({ id: clusterId, validations_info: info })
-    .filter(({ id, status }) => ['failure', 'error'].includes(status) && !ofHosts.includes(id))
+    .filter(({ id, status }) => ['failure', 'error'].includes(status) && !repeated.includes(id))
     .map(({ id, message }) => ({ key: id, text: asSentence(message || checkName(id)) }));
   const theirs = failing.map(({ id, infra_env_id: infraEnv, name, first_failing: first, failing: count = 0 }) => ({
     key: id,
