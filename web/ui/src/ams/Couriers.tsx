@@ -1,5 +1,6 @@
 import { Alert, Button, Card, CardBody, CardTitle, Content, Flex, List, ListItem } from '@patternfly/react-core';
 import { useRef, useState } from 'react';
+import { save } from '../shell/download';
 import { moment } from '../shell/quantities';
 import { sentenceOf } from '../shell/request';
 import type { Act } from '../shell/useAct';
@@ -100,12 +101,4 @@ export const Couriers = ({ status, act, failed, changed }: Props) => {
       </CardBody>
     </Card>
   );
-};
-
-const save = (name: string, file: Blob) => {
-  const link = document.createElement('a');
-  link.href = URL.createObjectURL(file);
-  link.download = name;
-  link.click();
-  URL.revokeObjectURL(link.href);
 };

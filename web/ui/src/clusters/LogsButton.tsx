@@ -1,5 +1,6 @@
 import { Button } from '@patternfly/react-core';
 import { useState } from 'react';
+import { download } from '../shell/download';
 import { request, sentenceOf } from '../shell/request';
 import { logsUrl } from './api';
 
@@ -7,7 +8,7 @@ import { logsUrl } from './api';
 export const LogsButton = ({ clusterId }: { clusterId: string }) => {
   const [failure, setFailure] = useState('');
   const [isAsking, setAsking] = useState(false);
-  const download = async () => {
+  const ask = async () => {
     setAsking(true);
     setFailure('');
     const asked = new AbortController();
@@ -15,10 +16,7 @@ export const LogsButton = ({ clusterId }: { clusterId: string }) => {
       // Only the answer's status is of interest here: the browser saves the file.
       await request('GET', logsUrl(clusterId), { signal: asked.signal });
       asked.abort();
-      const link = document.createElement('a');
-      link.href = logsUrl(clusterId);
-      link.download = '';
-      link.click();
+      download(logsUrl(clusterId));
     } catch (error) {
       setFailure(sentenceOf(error));
     }
@@ -26,7 +24,7 @@ export const LogsButton = ({ clusterId }: { clusterId: string }) => {
   };
   return (
     <>
-      <Button variant="secondary" isDisabled={isAsking} onClick={() => void download()}>
+      <Button variant="secondary" isDisabled={isAsking} onClick={() => void ask()}>
         Download logs
       </Button>
       <span role="status">{failure}</span>

@@ -1,18 +1,20 @@
-import { Alert, Button, Content, NumberInput, Spinner, Stack, StackItem } from '@patternfly/react-core';
+import { Alert, Button, Content, Spinner, Stack, StackItem } from '@patternfly/react-core';
 import { Table, Tbody, Td, Th, Thead, Tr } from '@patternfly/react-table';
 import { useCallback, useState } from 'react';
 import { useMay } from '../access/AccessProvider';
 import { Copyable } from '../image/Copyable';
+import { save } from '../shell/download';
 import { moment } from '../shell/quantities';
 import { sentenceOf } from '../shell/request';
 import type { Act } from '../shell/useAct';
 import { useAnswer } from '../shell/useAnswer';
 import { readBundle, readDetail, requestKubeconfig, scale, type Cluster, type Detail, type NodePool } from './api';
-import { StateLabel } from './ClusterTable';
+import { NodeCount } from './NodeCount';
+import { StateLabel } from './StateLabel';
 
 const often = () => 5_000;
 
-/** What is below the row of a hosted cluster: node pools, DNS records, bundles and lines. */
+/** What is below the row of a hosted cluster: node pools, DNS records, bundles and commands. */
 export const ClusterDetail = ({ cluster, act }: { cluster: Cluster; act: Act }) => {
   const load = useCallback((signal: AbortSignal) => readDetail(cluster.cid, signal), [cluster.cid]);
   const { answer, error } = useAnswer<Detail>(load, often);
@@ -44,14 +46,14 @@ export const ClusterDetail = ({ cluster, act }: { cluster: Cluster; act: Act }) 
             <Content component="small">{record.note}</Content>
           </div>
         ))}
-        {answer.dns_records.length === 0 && 'They are known when there is a management cluster.'}
+        {answer.dns_records.length === 0 && 'They are known when the hosted cluster has a management cluster.'}
       </StackItem>
       <StackItem>
         <Content component="h3">Bundles</Content>
         <Bundles detail={answer} />
       </StackItem>
       <StackItem>
-        <Content component="h3">Lines to look into the cluster</Content>
+        <Content component="h3">Commands that show the cluster</Content>
         {answer.lines.map((line) => (
           <div key={line.title}>
             <Content component="small">{line.title}</Content>
@@ -73,23 +75,7 @@ const Pool = ({ cluster, pool, act }: { cluster: Cluster; pool: NodePool; act: A
       {`${String(pool.ready)} of ${String(pool.wanted)} nodes of the profile ${pool.profile}. ${pool.reason ?? ''}`}
       {mayScale && (
         <div>
-          <NumberInput
-            value={wanted}
-            min={0}
-            max={500}
-            inputAriaLabel={`Nodes of ${pool.name}`}
-            minusBtnAriaLabel="One node less"
-            plusBtnAriaLabel="One node more"
-            onMinus={() => {
-              setWanted(wanted - 1);
-            }}
-            onPlus={() => {
-              setWanted(wanted + 1);
-            }}
-            onChange={(event) => {
-              setWanted(Number((event.target as HTMLInputElement).value));
-            }}
-          />{' '}
+          <NodeCount label={`Nodes of ${pool.name}`} value={wanted} onChange={setWanted} />{' '}
           <Button
             variant="secondary"
             size="sm"
@@ -116,11 +102,7 @@ const Kubeconfig = ({ cluster }: { cluster: Cluster }) => {
     setFailure('');
     try {
       const text = await requestKubeconfig(cluster.cid, AbortSignal.timeout(120_000));
-      const link = document.createElement('a');
-      link.href = URL.createObjectURL(new Blob([text], { type: 'application/yaml' }));
-      link.download = `${cluster.name}.kubeconfig`;
-      link.click();
-      URL.revokeObjectURL(link.href);
+      save(`${cluster.name}.kubeconfig`, new Blob([text], { type: 'application/yaml' }));
     } catch (thrown) {
       setFailure(
         thrown instanceof DOMException

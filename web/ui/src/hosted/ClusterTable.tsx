@@ -1,4 +1,4 @@
-import { Card, CardBody, EmptyState, EmptyStateBody, Label } from '@patternfly/react-core';
+import { Card, CardBody, EmptyState, EmptyStateBody } from '@patternfly/react-core';
 import { ActionsColumn, ExpandableRowContent, Table, Tbody, Td, Th, Thead, Tr } from '@patternfly/react-table';
 import { useState } from 'react';
 import { useMay } from '../access/AccessProvider';
@@ -7,19 +7,7 @@ import { moment } from '../shell/quantities';
 import type { Act } from '../shell/useAct';
 import { removeCluster, type Cluster } from './api';
 import { ClusterDetail } from './ClusterDetail';
-
-const colors = new Map<string, 'green' | 'red' | 'orange'>([
-  ['Succeeded', 'green'],
-  ['Failed', 'red'],
-  ['Deleting', 'orange'],
-]);
-
-/** The state of a resource. */
-export const StateLabel = ({ state }: { state: string }) => (
-  <Label isCompact color={colors.get(state) ?? 'blue'}>
-    {state}
-  </Label>
-);
+import { StateLabel } from './StateLabel';
 
 /** All hosted clusters with their states, and what each waits for. */
 export const ClusterTable = ({ clusters, act }: { clusters: Cluster[]; act: Act }) => {

@@ -10,8 +10,7 @@ import {
 } from '@patternfly/react-core';
 import { useEffect, useState } from 'react';
 import { Requires } from '../access/AccessProvider';
-import { useLive } from '../live/LiveProvider';
-import { Refresh } from '../live/refresh';
+import { useRefetchOn } from '../live/useRefetchOn';
 import { PageStatus } from '../shell/PageStatus';
 import { useAct } from '../shell/useAct';
 import { useAnswer } from '../shell/useAnswer';
@@ -25,25 +24,13 @@ const wait = (answer: Overview | null | undefined) => (answer === null ? undefin
 
 /** The page of hosted clusters and the management clusters that run their control planes. */
 const HostedPage = () => {
-  const live = useLive();
   const { answer, error, refetch } = useAnswer(readOverview, wait);
   const [dialog, setDialog] = useState<'create' | 'management'>();
   const { act, failure } = useAct(refetch);
   useEffect(() => {
     document.title = 'Hosted clusters · Landfall';
   }, []);
-  useEffect(() => {
-    const refresh = new Refresh(refetch);
-    const leave = live.subscribe((notice) => {
-      if (notice === 'everything' || notice.kind.startsWith('hosted-')) {
-        refresh.changed();
-      }
-    });
-    return () => {
-      leave();
-      refresh.stop();
-    };
-  }, [live, refetch]);
+  useRefetchOn(['hosted-clusters', 'hosted-node-pools', 'hosted-management'], refetch);
   const close = () => {
     setDialog(undefined);
     refetch();
@@ -52,7 +39,8 @@ const HostedPage = () => {
     return (
       <EmptyState titleText="Hosted clusters are disabled" headingLevel="h1">
         <EmptyStateBody>
-          To run control planes on an installed cluster, start the appliance with hosted.enabled: true.
+          To run control planes on an installed cluster, set hosted.enabled: true in the configuration and restart the
+          appliance.
         </EmptyStateBody>
       </EmptyState>
     );

@@ -1,12 +1,16 @@
 import { Card, CardBody, CardTitle, EmptyState, EmptyStateBody } from '@patternfly/react-core';
 import { ActionsColumn, Table, Tbody, Td, Th, Thead, Tr } from '@patternfly/react-table';
+import { useState } from 'react';
 import { useMay } from '../access/AccessProvider';
+import { Confirm } from '../shell/Confirm';
+import { save } from '../shell/download';
 import { moment } from '../shell/quantities';
 import type { Act } from '../shell/useAct';
-import { agentPath, removeManagement, type ManagementCluster } from './api';
+import { issueAgent, removeManagement, type ManagementCluster } from './api';
 
 /** The management clusters, and when each was seen last. */
 export const ManagementTable = ({ clusters, act }: { clusters: ManagementCluster[]; act: Act }) => {
+  const [removed, setRemoved] = useState<string>();
   const mayChange = useMay('admin');
   if (clusters.length === 0) {
     return (
@@ -46,13 +50,16 @@ export const ManagementTable = ({ clusters, act }: { clusters: ManagementCluster
                       items={[
                         {
                           title: 'Download the manifests of its agent',
-                          onClick: () => {
-                            window.location.assign(agentPath(cluster.consumer));
-                          },
+                          onClick: () =>
+                            void act(async () => {
+                              save(`agent-${cluster.consumer}.yaml`, await issueAgent(cluster.consumer));
+                            }),
                         },
                         {
                           title: 'Stop using it',
-                          onClick: () => void act(() => removeManagement(cluster.consumer)),
+                          onClick: () => {
+                            setRemoved(cluster.consumer);
+                          },
                         },
                       ]}
                     />
@@ -62,6 +69,18 @@ export const ManagementTable = ({ clusters, act }: { clusters: ManagementCluster
             ))}
           </Tbody>
         </Table>
+        {removed !== undefined && (
+          <Confirm
+            title={`Stop using ${removed} for control planes?`}
+            action="Stop using it"
+            onConfirm={() => void act(() => removeManagement(removed))}
+            onClose={() => {
+              setRemoved(undefined);
+            }}
+          >
+            Its agent is refused from then on. To use the cluster again, add it and apply new manifests of the agent.
+          </Confirm>
+        )}
       </CardBody>
     </Card>
   );

@@ -73,7 +73,7 @@ export type Detail = Cluster & {
   lines: { title: string; command: string }[];
 };
 
-/** The hosted clusters; undefined if the configuration disables them. */
+/** The hosted clusters; null if the configuration disables them. */
 export const readOverview = async (signal?: AbortSignal): Promise<Overview | null> => {
   try {
     return await getJSON<Overview>(root, signal);
@@ -104,7 +104,10 @@ export type NewCluster = {
   prefix: string;
 };
 
-/** Creates a hosted cluster with its first node pool, unless the profile is empty. */
+/**
+ * Creates a hosted cluster, with a node pool unless the profile is empty. The appliance chooses
+ * values for the other empty fields.
+ */
 export const createCluster = ({ name, version, profile, nodes, group, location, prefix }: NewCluster) =>
   request('POST', `${root}/clusters`, {
     json: {
@@ -152,9 +155,13 @@ export const addManagement = (wanted: {
   profiles: string[];
 }) => request('POST', `${root}/management-clusters`, { json: wanted });
 
-export const removeManagement = (consumer: string) =>
-  request('DELETE', `${root}/management-clusters/${encodeURIComponent(consumer)}`);
+const managementPath = (consumer: string) => `${root}/management-clusters/${encodeURIComponent(consumer)}`;
 
-/** The path of the manifests that an administrator applies to a management cluster. */
-export const agentPath = (consumer: string) =>
-  `${root}/management-clusters/${encodeURIComponent(consumer)}/agent`;
+export const removeManagement = (consumer: string) => request('DELETE', managementPath(consumer));
+
+/**
+ * Requests the manifests that an administrator applies to a management cluster. They contain the
+ * key of its agent.
+ */
+export const issueAgent = async (consumer: string): Promise<Blob> =>
+  (await request('GET', `${managementPath(consumer)}/agent`)).blob();

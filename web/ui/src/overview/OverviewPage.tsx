@@ -14,12 +14,13 @@ import { useEffect } from 'react';
 import { Link } from 'react-router-dom-v5-compat';
 import { Requires } from '../access/AccessProvider';
 import { LinkButton } from '../shell/LinkButton';
+import { save } from '../shell/download';
 import { PageStatus } from '../shell/PageStatus';
 import { moment } from '../shell/quantities';
 import type { Overview } from './api';
 import { Attention } from './Attention';
 import { DiskCard } from './DiskCard';
-import { asCSV, save } from './export';
+import { asCSV } from './export';
 import { Health } from './Health';
 import { Installations } from './Installations';
 import type { Setup } from './setup';
@@ -107,7 +108,7 @@ const Actions = ({ overview }: { overview: Overview }) => (
     <Button
       variant="secondary"
       onClick={() => {
-        save('landfall-overview.csv', 'text/csv', asCSV(overview));
+        save('landfall-overview.csv', new Blob([asCSV(overview)], { type: 'text/csv' }));
       }}
     >
       Export as CSV
@@ -115,7 +116,8 @@ const Actions = ({ overview }: { overview: Overview }) => (
     <Button
       variant="secondary"
       onClick={() => {
-        save('landfall-overview.json', 'application/json', JSON.stringify(overview, undefined, 2));
+        const text = JSON.stringify(overview, undefined, 2);
+        save('landfall-overview.json', new Blob([text], { type: 'application/json' }));
       }}
     >
       Export as JSON

@@ -28,12 +28,3 @@ export const asCSV = (overview: Overview): string => {
   rows.push(['disk', 'free', overview.disk.free_bytes, 'bytes'], ['disk', 'total', overview.disk.total_bytes, 'bytes']);
   return rows.map((row) => `${row.map(quoted).join(',')}\r\n`).join('');
 };
-
-/** Saves a text as a file of the browser. */
-export const save = (name: string, type: string, text: string): void => {
-  const link = document.createElement('a');
-  link.href = URL.createObjectURL(new Blob([text], { type }));
-  link.download = name;
-  link.click();
-  URL.revokeObjectURL(link.href);
-};

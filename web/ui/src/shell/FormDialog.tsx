@@ -1,0 +1,69 @@
+import { Alert, Button, Form, Modal, ModalBody, ModalFooter, ModalHeader } from '@patternfly/react-core';
+import { useId, useState, type ReactNode } from 'react';
+import { sentenceOf } from './request';
+
+type Props = {
+  title: string;
+  /** The text of the button. */
+  action: string;
+  /** Whether the input can be sent. */
+  isComplete?: boolean;
+  /** Whether the action cannot be undone. */
+  isDanger?: boolean;
+  onSend: () => Promise<unknown>;
+  onClose: () => void;
+  /** The fields. */
+  children: ReactNode;
+};
+
+/** A dialog with a form. It closes when the input has been sent, or shows why it was not sent. */
+export const FormDialog = (props: Props) => {
+  const { title, action, isComplete = true, isDanger = false, onSend, onClose, children } = props;
+  const id = useId();
+  const [failure, setFailure] = useState('');
+  const [isSending, setSending] = useState(false);
+  const canSend = isComplete && !isSending;
+  const send = async () => {
+    setSending(true);
+    try {
+      await onSend();
+      onClose();
+    } catch (error) {
+      setFailure(sentenceOf(error));
+      setSending(false);
+    }
+  };
+  return (
+    <Modal isOpen variant="small" aria-label={title} elementToFocus={`[id="${id}"] input`} onClose={onClose}>
+      <ModalHeader title={title} {...(isDanger && { titleIconVariant: 'warning' })} />
+      <ModalBody>
+        <Form
+          id={id}
+          onSubmit={(event) => {
+            event.preventDefault();
+            if (canSend) {
+              void send();
+            }
+          }}
+        >
+          {failure !== '' && <Alert isInline variant="danger" title={failure} />}
+          {children}
+        </Form>
+      </ModalBody>
+      <ModalFooter>
+        <Button
+          type="submit"
+          form={id}
+          variant={isDanger ? 'danger' : 'primary'}
+          isDisabled={!canSend}
+          isLoading={isSending}
+        >
+          {action}
+        </Button>
+        <Button variant="link" onClick={onClose}>
+          Cancel
+        </Button>
+      </ModalFooter>
+    </Modal>
+  );
+};
