@@ -1,21 +1,12 @@
-import {
-  Button,
-  Flex,
-  FlexItem,
-  FormSelect,
-  FormSelectOption,
-  Label,
-  Pagination,
-  Progress as Bar,
-  SearchInput,
-} from '@patternfly/react-core';
+import { Button, Flex, FlexItem, Label, Progress as Bar, SearchInput } from '@patternfly/react-core';
 import { ActionsColumn, Table, Tbody, Td, Th, Thead, Tr } from '@patternfly/react-table';
 import { useState } from 'react';
 import { Link, useSearchParams } from 'react-router-dom-v5-compat';
 import { useMay } from '../access/AccessProvider';
 import { counted, stateOf } from '../overview/words';
 import { asSentence, moment } from '../shell/quantities';
-import { choicesOf, type Choice } from '../shell/rows';
+import { choicesOf } from '../shell/rows';
+import { ChoiceFilter, SortingHeads, usePages, type Order } from '../shell/table';
 import { DeleteDialog } from './DeleteDialog';
 import {
   columns,
@@ -26,7 +17,6 @@ import {
   type ClusterRow,
   type Column,
   type Filter,
-  type Order,
 } from './list';
 import { isInstalling } from './words';
 
@@ -36,20 +26,17 @@ type Props = { rows: ClusterRow[]; refetch: () => void };
 export const ClusterTable = ({ rows, refetch }: Props) => {
   const [query, setQuery] = useSearchParams();
   const filter = filterOf(query);
-  const [order, setOrder] = useState<Order>({ by: 'name', direction: 'asc' });
-  const [page, setPage] = useState(1);
-  const [perPage, setPerPage] = useState(20);
+  const [order, setOrder] = useState<Order<Column>>({ by: 'name', direction: 'asc' });
   const [deleted, setDeleted] = useState<ClusterRow>();
   const mayAct = useMay('operator');
   const found = sorted(
     rows.filter((row) => matches(row, filter)),
     order,
   );
-  const last = Math.max(1, Math.ceil(found.length / perPage));
-  const shown = found.slice((Math.min(page, last) - 1) * perPage, Math.min(page, last) * perPage);
+  const { shown, first, control } = usePages(found, 20, 'Pages of the table of clusters');
   const change = (part: Partial<Filter>) => {
     setQuery(queryOf({ ...filter, ...part }), { replace: true });
-    setPage(1);
+    first();
   };
   return (
     <>
@@ -64,39 +51,13 @@ export const ClusterTable = ({ rows, refetch }: Props) => {
             ? counted(rows.length, 'cluster')
             : `${String(found.length)} of ${counted(rows.length, 'cluster')}`}
         </FlexItem>
-        <Pagination
-          itemCount={found.length}
-          perPage={perPage}
-          page={Math.min(page, last)}
-          onSetPage={(_event, wanted) => {
-            setPage(wanted);
-          }}
-          onPerPageSelect={(_event, wanted) => {
-            setPerPage(wanted);
-            setPage(1);
-          }}
-          titles={{ paginationAriaLabel: 'Pages of the table of clusters' }}
-          isCompact
-        />
+        {control}
       </Flex>
       <Table variant="compact" gridBreakPoint="grid-lg" data-testid="clusters">
         <caption className="pf-v6-screen-reader">Clusters of the site. The headings sort the table.</caption>
         <Thead>
           <Tr>
-            {columns.map(({ id, name }, i) => (
-              <Th
-                key={id}
-                sort={{
-                  columnIndex: i,
-                  sortBy: { index: columns.findIndex((one) => one.id === order.by), direction: order.direction },
-                  onSort: (_event, _index, direction) => {
-                    setOrder({ by: id, direction });
-                  },
-                }}
-              >
-                {name}
-              </Th>
-            ))}
+            <SortingHeads columns={columns} order={order} onOrder={setOrder} />
             {mayAct && <Th screenReaderText="Actions" />}
           </Tr>
         </Thead>
@@ -163,25 +124,6 @@ export const ClusterTable = ({ rows, refetch }: Props) => {
 type FilterProps = { rows: ClusterRow[]; filter: Filter; change: (part: Partial<Filter>) => void };
 
 const Filters = ({ rows, filter, change }: FilterProps) => {
-  const choice = (key: 'state' | 'version', label: string, all: string, options: Choice[]) => (
-    <FlexItem>
-      <FormSelect
-        aria-label={label}
-        value={filter[key]}
-        onChange={(_event, value) => {
-          change({ [key]: value });
-        }}
-      >
-        <FormSelectOption value="" label={all} />
-        {options.map(({ value, name, count }) => (
-          <FormSelectOption key={value} value={value} label={`${name} (${String(count)})`} />
-        ))}
-        {filter[key] !== '' && !options.some(({ value }) => value === filter[key]) && (
-          <FormSelectOption value={filter[key]} label={`${filter[key]} (0)`} />
-        )}
-      </FormSelect>
-    </FlexItem>
-  );
   const same = (name: string) => ({ value: name, name });
   return (
     <Flex gap={{ default: 'gapMd' }} role="search" aria-label="Filters of the clusters">
@@ -198,18 +140,24 @@ const Filters = ({ rows, filter, change }: FilterProps) => {
           }}
         />
       </FlexItem>
-      {choice(
-        'state',
-        'State',
-        'All states',
-        choicesOf(rows, ({ status }) => same(stateOf(status).text)),
-      )}
-      {choice(
-        'version',
-        'OpenShift version',
-        'All versions',
-        choicesOf(rows, ({ openshift_version: version }) => same(version)),
-      )}
+      <ChoiceFilter
+        label="State"
+        all="All states"
+        choices={choicesOf(rows, ({ status }) => same(stateOf(status).text))}
+        value={filter.state}
+        onChange={(state) => {
+          change({ state });
+        }}
+      />
+      <ChoiceFilter
+        label="OpenShift version"
+        all="All versions"
+        choices={choicesOf(rows, ({ openshift_version: version }) => same(version))}
+        value={filter.version}
+        onChange={(version) => {
+          change({ version });
+        }}
+      />
     </Flex>
   );
 };

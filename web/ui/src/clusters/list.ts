@@ -1,6 +1,7 @@
 import { stateOf } from '../overview/words';
 import { getJSON } from '../shell/request';
 import { compareNatural } from '../shell/rows';
+import type { Order } from '../shell/table';
 
 /** A cluster, as listed by `GET /api/landfall/v1/clusters`. */
 export type ClusterRow = {
@@ -82,10 +83,8 @@ const valueOf = (row: ClusterRow, column: Column): string => {
   }
 };
 
-export type Order = { by: Column; direction: 'asc' | 'desc' };
-
 /** The clusters in natural order; equal ones are ordered by name. */
-export const sorted = (rows: ClusterRow[], { by, direction }: Order): ClusterRow[] => {
+export const sorted = (rows: ClusterRow[], { by, direction }: Order<Column>): ClusterRow[] => {
   const sign = direction === 'asc' ? 1 : -1;
   return [...rows].sort(
     (a, b) =>

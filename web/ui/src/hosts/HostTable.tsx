@@ -3,14 +3,11 @@ import {
   Checkbox,
   Flex,
   FlexItem,
-  FormSelect,
-  FormSelectOption,
   Label,
   Modal,
   ModalBody,
   ModalFooter,
   ModalHeader,
-  Pagination,
   SearchInput,
 } from '@patternfly/react-core';
 import { Table, Tbody, Td, Th, Thead, Tr } from '@patternfly/react-table';
@@ -18,7 +15,8 @@ import { useState } from 'react';
 import { Link, useSearchParams } from 'react-router-dom-v5-compat';
 import { useMay } from '../access/AccessProvider';
 import { asSentence, bytes, moment } from '../shell/quantities';
-import { choicesOf } from '../shell/rows';
+import { choicesOf, type Choice } from '../shell/rows';
+import { ChoiceFilter, SortingHeads, usePages, type Order } from '../shell/table';
 import type { HostRow } from './api';
 import { HostActions } from './HostActions';
 import {
@@ -38,7 +36,6 @@ import {
   stateOf,
   type Column,
   type Filter,
-  type Order,
 } from './table';
 
 const storageKey = 'landfall-host-columns';
@@ -52,9 +49,7 @@ const storedColumns = (): Column[] => {
 export const HostTable = ({ rows, refetch }: { rows: HostRow[]; refetch: () => void }) => {
   const [query, setQuery] = useSearchParams();
   const filter = filterOf(query);
-  const [order, setOrder] = useState<Order>({ by: 'name', direction: 'asc' });
-  const [page, setPage] = useState(1);
-  const [perPage, setPerPage] = useState(50);
+  const [order, setOrder] = useState<Order<Column>>({ by: 'name', direction: 'asc' });
   const [shownColumns, setShownColumns] = useState(storedColumns);
   const [choosing, setChoosing] = useState(false);
   const [selected, setSelected] = useState<ReadonlySet<string>>(new Set());
@@ -63,13 +58,12 @@ export const HostTable = ({ rows, refetch }: { rows: HostRow[]; refetch: () => v
     rows.filter((host) => matches(host, filter)),
     order,
   );
-  const last = Math.max(1, Math.ceil(found.length / perPage));
-  const shown = found.slice((Math.min(page, last) - 1) * perPage, Math.min(page, last) * perPage);
+  const { shown, first, control } = usePages(found, 50, 'Pages of the table of hosts');
   const chosen = found.filter((host) => selected.has(keyOf(host)));
   const heads = columns.filter(({ id }) => id === 'name' || shownColumns.includes(id));
   const change = (part: Partial<Filter>) => {
     setQuery(queryOf({ ...filter, ...part }), { replace: true });
-    setPage(1);
+    first();
   };
   const select = (hosts: HostRow[], isSelected: boolean) => {
     const next = new Set(selected);
@@ -82,22 +76,6 @@ export const HostTable = ({ rows, refetch }: { rows: HostRow[]; refetch: () => v
     }
     setSelected(next);
   };
-  const pages = (
-    <Pagination
-      itemCount={found.length}
-      perPage={perPage}
-      page={Math.min(page, last)}
-      onSetPage={(_event, wanted) => {
-        setPage(wanted);
-      }}
-      onPerPageSelect={(_event, wanted) => {
-        setPerPage(wanted);
-        setPage(1);
-      }}
-      titles={{ paginationAriaLabel: 'Pages of the table of hosts' }}
-      isCompact
-    />
-  );
   return (
     <>
       <Filters rows={rows} filter={filter} change={change} />
@@ -119,7 +97,7 @@ export const HostTable = ({ rows, refetch }: { rows: HostRow[]; refetch: () => v
         >
           Choose columns
         </Button>
-        {pages}
+        {control}
       </Flex>
       {mayAct && (
         <HostActions
@@ -147,23 +125,7 @@ export const HostTable = ({ rows, refetch }: { rows: HostRow[]; refetch: () => v
                 />
               </Th>
             )}
-            {heads.map(({ id, name }, i) => (
-              <Th
-                key={id}
-                sort={{
-                  columnIndex: i,
-                  sortBy: {
-                    index: heads.findIndex((head) => head.id === order.by),
-                    direction: order.direction,
-                  },
-                  onSort: (_event, _index, direction) => {
-                    setOrder({ by: id, direction });
-                  },
-                }}
-              >
-                {name}
-              </Th>
-            ))}
+            <SortingHeads columns={heads} order={order} onOrder={setOrder} />
           </Tr>
         </Thead>
         <Tbody>
@@ -243,25 +205,17 @@ const Filters = ({
     key: 'status' | 'cluster' | 'infraEnv' | 'role',
     label: string,
     all: string,
-    options: { value: string; name: string; count: number }[],
+    choices: Choice[],
   ) => (
-    <FlexItem>
-      <FormSelect
-        aria-label={label}
-        value={filter[key]}
-        onChange={(_event, value) => {
-          change({ [key]: value });
-        }}
-      >
-        <FormSelectOption value="" label={all} />
-        {options.map(({ value, name, count: number }) => (
-          <FormSelectOption key={value} value={value} label={`${name} (${String(number)})`} />
-        ))}
-        {filter[key] !== '' && !options.some(({ value }) => value === filter[key]) && (
-          <FormSelectOption value={filter[key]} label={`${filter[key]} (0)`} />
-        )}
-      </FormSelect>
-    </FlexItem>
+    <ChoiceFilter
+      label={label}
+      all={all}
+      choices={choices}
+      value={filter[key]}
+      onChange={(value) => {
+        change({ [key]: value });
+      }}
+    />
   );
   return (
     <Flex gap={{ default: 'gapMd' }} role="search" aria-label="Filters of the hosts">

@@ -1,4 +1,5 @@
 import { compareNatural } from '../shell/rows';
+import type { Order } from '../shell/table';
 import type { HostRow, Role } from './api';
 
 /** What the table shows: each empty text shows all. */
@@ -195,10 +196,8 @@ const valueOf = (host: HostRow, column: Column): string | number => {
   }
 };
 
-export type Order = { by: Column; direction: 'asc' | 'desc' };
-
 /** The hosts in order; numbers in names count as numbers, and equal hosts are ordered by name. */
-export const sorted = (hosts: HostRow[], { by, direction }: Order): HostRow[] => {
+export const sorted = (hosts: HostRow[], { by, direction }: Order<Column>): HostRow[] => {
   const sign = direction === 'asc' ? 1 : -1;
   return [...hosts].sort((a, b) => {
     const first = valueOf(a, by);
