@@ -1,7 +1,7 @@
 import { Card, CardBody, CardTitle, Content, ExpandableSection, Label } from '@patternfly/react-core';
 import { useCallback, useState } from 'react';
 import { JournalLink } from '../journal/JournalLink';
-import { useRefetchOnCluster } from '../live/useRefetchOnCluster';
+import { useRefetchOn } from '../live/useRefetchOn';
 import { asSentence, moment } from '../shell/quantities';
 import { useAnswer } from '../shell/useAnswer';
 import { listEvents } from './api';
@@ -44,7 +44,7 @@ export const EventsCard = ({ clusterId }: { clusterId: string }) => {
 const Events = ({ clusterId }: { clusterId: string }) => {
   const load = useCallback((signal: AbortSignal) => listEvents(clusterId, signal), [clusterId]);
   const { answer, error, refetch } = useAnswer(load, seldom);
-  useRefetchOnCluster(clusterId, ['events'], refetch);
+  useRefetchOn(['events'], refetch, { cluster: clusterId });
   if (!answer) {
     return <Content component="p">{error ? error.message : 'Reading the events.'}</Content>;
   }

@@ -4,7 +4,7 @@ import { Link } from 'react-router-dom-v5-compat';
 import { Requires, useIsLimited } from '../access/AccessProvider';
 import { diagnose } from '../doctor/api';
 import { summary } from '../doctor/findings';
-import { useRefetchOnCluster } from '../live/useRefetchOnCluster';
+import { useRefetchOn } from '../live/useRefetchOn';
 import { asSentence } from '../shell/quantities';
 import { sentenceOf } from '../shell/request';
 import { useAnswer } from '../shell/useAnswer';
@@ -18,7 +18,7 @@ const seldom = () => 30_000;
 export const ReadinessCard = ({ id, status }: { id: string; status: string }) => {
   const load = useCallback((signal: AbortSignal) => readReadiness(id, signal), [id]);
   const { answer, refetch } = useAnswer(load, seldom);
-  useRefetchOnCluster(id, ['clusters', 'hosts', 'infra-envs'], refetch);
+  useRefetchOn(['clusters', 'hosts', 'infra-envs'], refetch, { cluster: id });
   const [expanded, setExpanded] = useState(false);
   const isLimited = useIsLimited();
   if (!answer) {

@@ -1,5 +1,5 @@
 import { useCallback, useEffect, useState } from 'react';
-import { useRefetchOnCluster } from '../live/useRefetchOnCluster';
+import { useRefetchOn } from '../live/useRefetchOn';
 import { useAnswer } from '../shell/useAnswer';
 import { readProgress, type Progress } from './api';
 import { isInstalling } from './words';
@@ -13,7 +13,7 @@ export const useProgress = (id: string) => {
   const load = useCallback((signal: AbortSignal) => readProgress(id, signal), [id]);
   const result = useAnswer(load, wait);
   const { refetch } = result;
-  useRefetchOnCluster(id, ['clusters', 'hosts'], refetch);
+  useRefetchOn(['clusters', 'hosts'], refetch, { cluster: id });
   return result;
 };
 

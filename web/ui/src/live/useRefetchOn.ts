@@ -3,11 +3,19 @@ import { isAbout, type Change } from './feed';
 import { useLive } from './LiveProvider';
 import { Refresh } from './refresh';
 
-/**
- * Calls `refetch` when the feed reports changes of these kinds, at most once in `interval`
- * milliseconds.
- */
-export const useRefetchOn = (kinds: readonly Change['kind'][], refetch: () => void, interval = 0): void => {
+type Options = {
+  /** The shortest time between two calls, in milliseconds. */
+  interval?: number;
+  /** The id of a cluster: only changes of the cluster and of its objects matter. */
+  cluster?: string;
+};
+
+/** Calls `refetch` when the feed reports changes of these kinds. */
+export const useRefetchOn = (
+  kinds: readonly Change['kind'][],
+  refetch: () => void,
+  { interval = 0, cluster }: Options = {},
+): void => {
   const live = useLive();
   const list = kinds.join();
   useEffect(() => {
@@ -21,7 +29,9 @@ export const useRefetchOn = (kinds: readonly Change['kind'][], refetch: () => vo
       () => Date.now() - last < interval,
     );
     const leave = live.subscribe((notice) => {
-      if (isAbout(notice, wanted)) {
+      const matters =
+        cluster === undefined || notice === 'everything' || [notice.id, notice.cluster_id].includes(cluster);
+      if (matters && isAbout(notice, wanted)) {
         refresh.changed();
       }
     });
@@ -29,5 +39,5 @@ export const useRefetchOn = (kinds: readonly Change['kind'][], refetch: () => vo
       leave();
       refresh.stop();
     };
-  }, [live, list, refetch, interval]);
+  }, [live, list, refetch, interval, cluster]);
 };

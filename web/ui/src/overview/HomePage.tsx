@@ -26,7 +26,7 @@ export default HomePage;
 const Home = () => {
   const { answer: setup, error } = useSetup();
   const { answer: site, error: siteError, refetch } = useAnswer(readOverview, wait);
-  useRefetchOn(['clusters', 'hosts', 'bmcs'], refetch, atMostEvery);
+  useRefetchOn(['clusters', 'hosts', 'bmcs'], refetch, { interval: atMostEvery });
   const isKnown = error !== undefined || setup?.complete === true || (setup && (site ?? siteError));
   if (!isKnown) {
     return (
