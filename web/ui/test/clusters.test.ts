@@ -93,10 +93,10 @@ it('the wizard is shown until the installation begins, and for more hosts', () =
 it('the advice leads to the page of the host that failed', () => {
   const cause = { kind: 'host', id: 'h', infra_env_id: 'e', name: 'host-1' } as const;
   const failure = { title: '', cause, others: [], stopped: [], advice: [] };
-  expect(helpPath({ failure }, 'host')).toBe('/hosts/e/h');
-  expect(helpPath({ failure }, 'mirror')).toBe('/mirror');
-  expect(helpPath({ failure }, undefined)).toBeUndefined();
-  expect(helpPath({ failure }, 'unknown')).toBeUndefined();
+  expect(helpPath(failure, 'host')).toBe('/hosts/e/h');
+  expect(helpPath(failure, 'mirror')).toBe('/mirror');
+  expect(helpPath(failure, undefined)).toBeUndefined();
+  expect(helpPath(failure, 'unknown')).toBeUndefined();
 });
 
 it('the pull secret of an install-config', () => {

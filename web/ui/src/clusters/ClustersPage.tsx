@@ -25,7 +25,7 @@ const source: Source<ClusterRow> = {
       case 'clusters':
         return id;
       case 'hosts':
-        // A report of a host changes its cluster's row only if it is another host.
+        // The row has the number of the cluster's hosts.
         return cluster === '' || !rows.some((row) => row.id === cluster) ? undefined : cluster;
       default:
         return undefined;

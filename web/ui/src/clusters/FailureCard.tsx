@@ -18,7 +18,7 @@ export const FailureCard = ({ failure, actions }: { failure: Failure; actions?: 
     <h3 className="landfall-step-title">What to do</h3>
     <ol className="landfall-advice">
       {failure.advice.map(({ text, page }) => {
-        const path = helpPath({ failure }, page);
+        const path = helpPath(failure, page);
         return (
           <li key={text}>
             {text} {path && page && <Link to={path}>{helpName(page)}</Link>}

@@ -156,10 +156,8 @@ export const listEvents = (id: string, signal?: AbortSignal): Promise<ClusterEve
 export const logsUrl = (id: string): string => `${path(id)}/logs`;
 export const kubeconfigUrl = (id: string): string => `${path(id)}/downloads/credentials?file_name=kubeconfig`;
 
-const readText = async (url: string, signal?: AbortSignal): Promise<string> =>
-  (await request('GET', url, { signal })).text();
-
-export const readKubeconfig = (id: string): Promise<string> => readText(kubeconfigUrl(id));
+export const readKubeconfig = async (id: string): Promise<string> =>
+  (await request('GET', kubeconfigUrl(id))).text();
 
 /** The password of the user kubeadmin. */
 export const readPassword = async (id: string): Promise<string> =>

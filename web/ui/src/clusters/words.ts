@@ -1,4 +1,4 @@
-import type { Progress, Stage, State } from './api';
+import type { Failure, Stage, State } from './api';
 
 type Tone = 'success' | 'info' | 'warning' | 'danger' | undefined;
 
@@ -50,11 +50,10 @@ export const currentStage = (stages: readonly Stage[]): Stage | undefined =>
   stages.findLast(({ state }) => state === 'done');
 
 /** The page that helps with a step of the advice; undefined if none does. */
-export const helpPath = ({ failure }: Pick<Progress, 'failure'>, page: string | undefined): string | undefined => {
-  const cause = failure?.cause;
+export const helpPath = ({ cause }: Failure, page: string | undefined): string | undefined => {
   switch (page) {
     case 'host':
-      return cause?.kind === 'host' && cause.id ? `/hosts/${cause.infra_env_id ?? ''}/${cause.id}` : '/hosts';
+      return cause.kind === 'host' && cause.id ? `/hosts/${cause.infra_env_id ?? ''}/${cause.id}` : '/hosts';
     case 'missing':
       return '/hosts/missing';
     case 'mirror':

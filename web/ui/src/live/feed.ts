@@ -1,5 +1,14 @@
-const kinds = ['clusters', 'hosts', 'infra-envs', 'events', 'bmcs', 'settings',
-  'hosted-clusters', 'hosted-node-pools', 'hosted-management'] as const;
+const kinds = [
+  'clusters',
+  'hosts',
+  'infra-envs',
+  'events',
+  'bmcs',
+  'settings',
+  'hosted-clusters',
+  'hosted-node-pools',
+  'hosted-management',
+] as const;
 
 /** The kind of a changed object. */
 type Kind = (typeof kinds)[number];

@@ -1,9 +1,9 @@
-/** A page of the library. */
+/** A page of the clusters: the list, the wizard for a new one, or one of them. */
 export type ShownPage = { name: 'list' } | { name: 'new' } | { name: 'cluster'; clusterId: string };
 
 const address = /^\/assisted-installer\/clusters\/([^/]+)\/?/;
 
-/** Whether the library shows a page at this path. It would show the list at any other path. */
+/** Whether a page of the clusters has this path. The library would show its list at others. */
 export const isLibraryPath = (path: string): boolean =>
   /^\/assisted-installer(\/clusters(\/[^/]+|\/~new\/[^/]+)?)?\/?$/.test(path);
 
