@@ -13,7 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 	bolt "go.etcd.io/bbolt"
 
+	"landfall/appliance/engine/event"
 	"landfall/appliance/integrity"
+	"landfall/appliance/keyring"
 	"landfall/appliance/overview"
 	"landfall/store"
 	"landfall/web/console"
@@ -99,6 +101,36 @@ func TestDamage_eachRowAffectsOnlyItself(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestDamage_objectWithPendingEvents damages an object, as if the appliance had ended before it
+// projected any event. The Kubernetes API starts, and shows the events of other objects.
+func TestDamage_objectWithPendingEvents(t *testing.T) {
+	s := newSite(t)
+	s.config.Kubernetes.Enabled = true
+	address, stop := s.start(t)
+	for _, name := range []string{"a", "b"} {
+		create(t, address+apiPath+"/infra-envs", s.newInfraEnv(name))
+	}
+	stop()
+	keys := keyring.New(s.config.DataDir, keyring.Options{})
+	db, err := store.Open(t.Context(), s.config.DataDir, store.Options{NoSync: true, Keys: keys.Open})
+	require.NoError(t, err)
+	pending := store.NewBucket[map[string]string]("missed", 1)
+	require.NoError(t, db.Update(t.Context(), func(tx *store.Tx) error {
+		return pending.Put(tx, "events/first", &map[string]string{"object": event.ID{}.String()})
+	}))
+	require.NoError(t, db.Close())
+	damageRow(t, s.config.DataDir, "/kubernetes/agent-install.openshift.io/infraenvs/a")
+	address, _ = s.start(t)
+	eventually(t, "the Kubernetes API is ready", func() bool {
+		return call(t, http.MethodGet, address+"/readyz", nil).status == http.StatusOK
+	})
+	var shown struct {
+		Items []struct{ InvolvedObject struct{ Name string } }
+	}
+	call(t, http.MethodGet, address+"/api/v1/events", nil).read(t, http.StatusOK, &shown)
+	require.NotEmpty(t, shown.Items)
 }
 
 // TestDamage_checkNamesAndRepairs damages a cluster and checks the running appliance.

@@ -520,6 +520,9 @@ func (c *CatchUp) projectEvents(ctx context.Context, limit int) (more bool, err 
 		}
 		for _, key := range keys {
 			row, err := event.Rows.Get(tx, key)
+			if store.IsDamaged(err) {
+				continue
+			}
 			if err != nil {
 				return err
 			}

@@ -44,13 +44,15 @@ func projected(event *models.Event) bool {
 func (p eventProjector) Project(tx *store.Tx, touched engine.Touched) error {
 	for _, event := range touched.Events {
 		kind, namespace, name, err := p.involvedObject(tx, touched.Rows, event)
-		if fault.KindOf(err) == fault.NotFound || store.IsDamaged(err) {
-			continue // this change deletes the object of the event, or the object can't be read
-		}
 		if err == nil && name != "" {
 			err = p.write(tx, touched, event, kind, namespace, name)
 		}
-		if err != nil && !errors.Is(err, store.ErrNotFound) {
+		// If this change deletes the object, or the object is damaged, its events are only in
+		// the REST API. The events of other objects are shown.
+		if fault.KindOf(err) == fault.NotFound || errors.Is(err, store.ErrNotFound) || store.IsDamaged(err) {
+			continue
+		}
+		if err != nil {
 			return fmt.Errorf("project the event %s: %w", event.Name, err)
 		}
 	}
