@@ -2,7 +2,9 @@ package maestro
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"strconv"
 	"strings"
@@ -135,7 +137,10 @@ func (d *delivery) sendAll(ctx context.Context) error {
 		d.mu.Unlock()
 		for _, request := range requests {
 			event := d.service.event(d.consumer, cloudevent.Status, cloudevent.ResyncRequest)
-			event.Data = encode(request)
+			var err error
+			if event.Data, err = json.Marshal(request); err != nil {
+				return fmt.Errorf("write a request for statuses: %w", err)
+			}
 			if err := d.to.Send(ctx, event.Message()); err != nil {
 				return err
 			}
@@ -192,8 +197,8 @@ func (s *Service) spec(consumer, id string) (event *cloudevent.Event, err error)
 			}
 			event = s.event(consumer, cloudevent.Spec, cloudevent.Delete)
 			event.ResourceID, event.Deleted = id, tombstone.At
-			event.Metadata = encode(objectMeta{Name: id})
-			return nil
+			event.Metadata, err = json.Marshal(objectMeta{Name: id})
+			return err
 		}
 		if err != nil || b.Consumer != consumer {
 			return err
@@ -225,12 +230,19 @@ func (s *Service) specOf(tx *store.Tx, b *bundle.Bundle) (*cloudevent.Event, err
 	if b.Name != "" {
 		annotations[nameAnnotation] = b.Name
 	}
-	event.Metadata = encode(objectMeta{Name: b.ID, Labels: b.Labels, Annotations: annotations})
+	event.Metadata, err = json.Marshal(objectMeta{Name: b.ID, Labels: b.Labels, Annotations: annotations})
+	if err != nil {
+		return nil, fmt.Errorf("write the metadata of the bundle %s: %w", b.ID, err)
+	}
 	if b.Deleting() {
 		event.Deleted = b.Deleted
 		return event, nil
 	}
-	event.Data = encode(cloudevent.BundleData{Manifests: b.Manifests, DeleteOption: b.DeleteOption, Configs: b.Configs})
+	event.Data, err = json.Marshal(cloudevent.BundleData{Manifests: b.Manifests, DeleteOption: b.DeleteOption,
+		Configs: b.Configs})
+	if err != nil {
+		return nil, fmt.Errorf("write the bundle %s: %w", b.ID, err)
+	}
 	return event, nil
 }
 

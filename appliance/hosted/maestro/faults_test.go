@@ -481,9 +481,11 @@ var faults = []struct {
 		require.EqualValues(t, 2, s.status(id).ResourceVersion)
 	}},
 	{"an appliance without annotations has sent it", nil, func(t *testing.T, s *site) {
+		data, err := json.Marshal(cloudevent.BundleData{Manifests: manifests("c9", "1")})
+		require.NoError(t, err)
 		foreign := &cloudevent.Event{ID: "1", Source: broker.SourceID, SubResource: cloudevent.Spec,
 			Action: cloudevent.Create, Time: began, Consumer: "mc1", ResourceID: "11112222", ResourceVersion: 4,
-			Data: encode(cloudevent.BundleData{Manifests: manifests("c9", "1")})}
+			Data: data}
 		s.agent.Handle(foreign.Message())
 		s.connect()
 		_, open := s.held()

@@ -333,7 +333,10 @@ func (s *Service) adopt(tx *store.Tx, f *Finding, now time.Time) error {
 		// If the bundle is deleted later, its objects are deleted too, as usual.
 		Annotations: map[string]string{observedAnnotation: "true"}}
 	for _, object := range f.Objects {
-		manifest, config := object.observed()
+		manifest, config, err := object.observed()
+		if err != nil {
+			return fmt.Errorf("write the %s %s of the bundle %s: %w", object.Kind, object.Name, f.ID, err)
+		}
 		b.Manifests, b.Configs = append(b.Manifests, manifest), append(b.Configs, config)
 	}
 	if err := bundle.Create(tx, b, now); err != nil {
@@ -349,7 +352,7 @@ const observedAnnotation = "landfall.io/observed"
 
 // observed returns a manifest with the object's name, and the config with which an agent reports
 // the object's status and changes nothing.
-func (o Object) observed() (manifest, config json.RawMessage) {
+func (o Object) observed() (manifest, config json.RawMessage, err error) {
 	apiVersion := o.Version
 	if o.Group != "" {
 		apiVersion = o.Group + "/" + o.Version
@@ -358,14 +361,18 @@ func (o Object) observed() (manifest, config json.RawMessage) {
 	if o.Namespace != "" {
 		metadata["namespace"] = o.Namespace
 	}
-	return encode(map[string]any{"apiVersion": apiVersion, "kind": o.Kind, "metadata": metadata}),
-		encode(map[string]any{
-			"resourceIdentifier": map[string]string{"group": o.Group, "resource": o.Resource, "namespace": o.Namespace,
-				"name": o.Name},
-			"updateStrategy": map[string]string{"type": "ReadOnly"},
-			"feedbackRules": []map[string]any{{"type": "JSONPaths",
-				"jsonPaths": []map[string]string{{"name": "status", "path": ".status"}}}},
-		})
+	manifest, err = json.Marshal(map[string]any{"apiVersion": apiVersion, "kind": o.Kind, "metadata": metadata})
+	if err != nil {
+		return nil, nil, err
+	}
+	config, err = json.Marshal(map[string]any{
+		"resourceIdentifier": map[string]string{"group": o.Group, "resource": o.Resource, "namespace": o.Namespace,
+			"name": o.Name},
+		"updateStrategy": map[string]string{"type": "ReadOnly"},
+		"feedbackRules": []map[string]any{{"type": "JSONPaths",
+			"jsonPaths": []map[string]string{{"name": "status", "path": ".status"}}}},
+	})
+	return manifest, config, err
 }
 
 // Forget removes the hold and the findings of a consumer that is deleted.

@@ -31,7 +31,6 @@ package maestro
 
 import (
 	"context"
-	"encoding/json"
 	"log/slog"
 	"sync"
 	"time"
@@ -217,13 +216,4 @@ func noteSeen(tx *store.Tx, consumer string, now time.Time) error {
 		return nil
 	})
 	return err
-}
-
-// encode returns the JSON of a value that is always valid.
-func encode(value any) json.RawMessage {
-	text, err := json.Marshal(value)
-	if err != nil {
-		panic("a type of this package can't be encoded as JSON")
-	}
-	return text
 }
