@@ -43,15 +43,16 @@ type run struct {
 // runs holds the runs under numbers with leading zeros.
 var runs = store.NewBucket[run]("hosted-runs", 1)
 
+// keptRuns is the number of runs that are always kept. Older ones are removed when there are twice
+// as many, if no agent can return a stamp of them.
+const keptRuns = 100
+
 // startRun reads the runs and adds the present one. If the database is a copy of another file, it
 // holds all consumers.
 func (s *Service) startRun(ctx context.Context, identity string) error {
 	return s.db.Update(ctx, func(tx *store.Tx) error {
-		s.runs = nil
-		if err := runs.Each(tx, "", func(_ string, r *run) error {
-			s.runs = append(s.runs, *r)
-			return nil
-		}); err != nil {
+		number, err := s.readRuns(tx)
+		if err != nil {
 			return err
 		}
 		now := s.clock.Now().UTC()
@@ -60,7 +61,7 @@ func (s *Service) startRun(ctx context.Context, identity string) error {
 			copied = s.runs[n-1].Identity != identity
 		}
 		next := run{ID: uuid.NewString(), Started: now, Before: tx.Revision(), Identity: identity}
-		if err := runs.Put(tx, fmt.Sprintf("%08d", len(s.runs)), &next); err != nil {
+		if err := runs.Put(tx, fmt.Sprintf("%08d", number), &next); err != nil {
 			return err
 		}
 		s.runs = append(s.runs, next)
@@ -72,6 +73,77 @@ func (s *Service) startRun(ctx context.Context, identity string) error {
 				"a backup, or moved.", now)
 		})
 	})
+}
+
+// readRuns reads the runs, removes those that nothing needs, and returns the number of the next
+// one.
+func (s *Service) readRuns(tx *store.Tx) (next int, err error) {
+	s.runs = nil
+	var keys []string
+	if err := runs.Each(tx, "", func(key string, r *run) error {
+		keys, s.runs = append(keys, key), append(s.runs, *r)
+		return nil
+	}); err != nil {
+		return 0, err
+	}
+	if err := runs.Keys(tx, "", func(key string) error { // also of a damaged row
+		last, err := strconv.Atoi(key)
+		next = last + 1
+		return err
+	}); err != nil {
+		return 0, fmt.Errorf("read the number of the last run: %w", err)
+	}
+	if len(s.runs) < 2*keptRuns {
+		return next, nil
+	}
+	named, err := s.oldestNamed(tx)
+	if err != nil {
+		return 0, err
+	}
+	unneeded := min(named, len(s.runs)-keptRuns)
+	for _, key := range keys[:unneeded] {
+		if err := runs.Delete(tx, key); err != nil {
+			return 0, err
+		}
+	}
+	s.runs = s.runs[unneeded:]
+	return next, nil
+}
+
+// oldestNamed returns the index of the oldest run whose stamp an agent may return. An agent holds
+// the stamp of the last status of a bundle, or one that was sent later. While a bundle has no
+// status, all runs are needed.
+func (s *Service) oldestNamed(tx *store.Tx) (oldest int, err error) {
+	index := make(map[string]int, len(s.runs))
+	for i, r := range s.runs {
+		index[r.ID] = i
+	}
+	oldest = len(s.runs)
+	return oldest, bundle.Each(tx, func(b *bundle.Bundle) error {
+		if !needsStamp(b) {
+			return nil
+		}
+		status, err := bundle.GetStatus(tx, b.ID)
+		if err != nil {
+			return err
+		}
+		at, known := 0, false
+		if status != nil {
+			_, stamp := readMeta(status.Metadata)
+			at, known = index[stamp.Run]
+		}
+		if !known {
+			oldest = 0
+			return store.ErrStop
+		}
+		oldest = min(oldest, at)
+		return nil
+	})
+}
+
+// needsStamp reports whether the statuses of a bundle are accepted only with a known stamp.
+func needsStamp(b *bundle.Bundle) bool {
+	return !b.Deleting() && b.Annotations[observedAnnotation] == ""
 }
 
 // Identity returns what identifies a file even if a copy has the same name and content: its inode

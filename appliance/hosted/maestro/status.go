@@ -149,7 +149,7 @@ func (s *Service) store(tx *store.Tx, consumer string, r report) (result outcome
 			noteSeen(tx, consumer, now))
 	case event.ResourceVersion > b.Version:
 		return find(Newer)
-	case !s.known(stamp) && !b.Deleting() && b.Annotations[observedAnnotation] == "":
+	case needsStamp(b) && !s.known(stamp):
 		return find(Foreign)
 	case data.removed():
 		return find(Gone)
