@@ -205,16 +205,16 @@ func (a *authenticated) plantObjects(p *plantedSecrets) {
 	}
 }
 
-// unpacked returns a file and the content of all gzip streams in it.
+// unpacked returns a file and the content of all gzip streams in it, and in these streams again.
 func unpacked(file []byte) []byte {
 	all := bytes.Clone(file)
-	for rest := file; ; rest = rest[1:] {
-		at := bytes.Index(rest, []byte{0x1f, 0x8b, 8}) // the magic of gzip with deflate (RFC 1952, section 2.3.1)
+	for from := 0; ; from++ {
+		at := bytes.Index(all[from:], []byte{0x1f, 0x8b, 8}) // the magic of gzip with deflate (RFC 1952, section 2.3.1)
 		if at < 0 {
 			return all
 		}
-		rest = rest[at:]
-		stream, err := gzip.NewReader(bytes.NewReader(rest))
+		from += at
+		stream, err := gzip.NewReader(bytes.NewReader(all[from:]))
 		if err != nil {
 			continue
 		}

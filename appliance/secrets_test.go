@@ -244,6 +244,9 @@ func TestSecrets_noneInClear(t *testing.T) {
 	}
 	p.requireNone("the journal", p.send(http.MethodGet, address+console.BasePath+"/clusters/"+cluster+"/journal", "",
 		http.StatusOK))
+	support := unpacked(p.send(http.MethodGet, address+console.SupportRoute, "", http.StatusOK))
+	require.Contains(t, string(support), "overview.json", "the support archive was unpacked")
+	p.requireNone("the support archive", support)
 	stop()
 	p.requireSealed(s.config.DataDir)
 	p.requireNone("the log", log.bytes())
