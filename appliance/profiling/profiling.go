@@ -12,6 +12,7 @@ import (
 	"net/http/pprof"
 	"os"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -27,17 +28,24 @@ func Listen(ctx context.Context, path string) (*Server, error) {
 	if err := removeSocket(path); err != nil {
 		return nil, err
 	}
-	var config net.ListenConfig
-	listener, err := config.Listen(ctx, "unix", path)
+	listener, err := private.Listen(ctx, "unix", path)
 	if err != nil {
 		return nil, fmt.Errorf("listen on the socket in profiling.socket: %w", err)
 	}
-	// Until here, the umask decided about the mode. Connections are accepted in Run, later.
+	// Systems other than Linux ignore the mode that the socket had before it got its path.
 	if err := os.Chmod(path, 0o600); err != nil {
 		return nil, errors.Join(fmt.Errorf("protect the socket in profiling.socket: %w", err), listener.Close())
 	}
 	return &Server{listener}, nil
 }
+
+// private makes sockets that only their user may open, from the moment at which they have a path:
+// Linux takes the mode of the file from the mode of the socket.
+var private = net.ListenConfig{Control: func(_, _ string, socket syscall.RawConn) error {
+	return socket.Control(func(fd uintptr) {
+		_ = syscall.Fchmod(int(fd), 0o600) // not possible on some systems; see Listen
+	})
+}}
 
 func removeSocket(path string) error {
 	info, err := os.Lstat(path)

@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -41,6 +43,21 @@ func TestServer_onlyItsUserMayOpenTheSocket(t *testing.T) {
 	cancel()
 	require.NoError(t, <-ended)
 	require.NoFileExists(t, path)
+}
+
+func TestListen_socketIsPrivateFromTheBeginning(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("the mode is changed after the socket was made")
+	}
+	before := syscall.Umask(0)
+	t.Cleanup(func() { syscall.Umask(before) })
+	path := filepath.Join(t.TempDir(), "pprof.sock")
+	listener, err := private.Listen(t.Context(), "unix", path)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, listener.Close()) })
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	require.Equal(t, fs.ModeSocket|0o600, info.Mode())
 }
 
 func TestListen_keepsOtherFiles(t *testing.T) {
