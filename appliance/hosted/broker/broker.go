@@ -215,6 +215,11 @@ func (b *Broker) serve(ctx context.Context, conn net.Conn) {
 		return
 	}
 	defer b.close(session)
+	// Disconnect did not find the session if the certificate was revoked since the handshake.
+	if _, err := b.options.Credentials.Identify(secured.ConnectionState().PeerCertificates[0]); err != nil {
+		b.refuse(consumer, remote, err)
+		return
+	}
 	session.handling.Go(session.handle)
 	b.options.Logger.Info("A management cluster has connected.", "consumer", consumer, "remote", remote)
 	err = b.server.EstablishConnection("broker", session.conn)

@@ -8,10 +8,12 @@ import (
 	"fmt"
 	"net"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/mochi-mqtt/server/v2/packets"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"landfall/appliance/hosted/broker"
@@ -75,7 +77,9 @@ func TestBroker_plainTextIsRefused(t *testing.T) {
 	config, _ := s.issue("mc1")
 	config.Certificates = nil
 	agent := workagent.NewAgent("mc1", workagent.NewCluster(nil), s.clock, 0)
-	require.Error(t, agent.Session(t.Context(), workagent.Options{Address: s.Address().String(), TLS: config}),
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	require.Error(t, agent.Session(ctx, workagent.Options{Address: s.Address().String(), TLS: config}),
 		"no client certificate")
 	old := &tls.Config{RootCAs: s.roots, MaxVersion: tls.VersionTLS11}
 	_, err = tls.Dial("tcp", s.Address().String(), old)
@@ -194,6 +198,26 @@ func TestBroker_messagesDuringSubscription(t *testing.T) {
 	agent, session := s.start("mc1", config)
 	require.Eventually(t, func() bool { return agent.Known() == broker.Window }, time.Minute, time.Millisecond)
 	require.NoError(t, session.Context().Err(), "the agent has kept its connection")
+}
+
+// The certificate is revoked after the handshake, before the broker knows the session.
+func TestBroker_revocationDuringConnect(t *testing.T) {
+	s := newSite(t)
+	config, issued := s.issue("mc1")
+	var once sync.Once
+	revoke := func() {
+		once.Do(func() {
+			assert.NoError(t, s.credentials.Revoke(t.Context(), "mc1", issued.Serial, false))
+			s.Disconnect("mc1")
+		})
+	}
+	s.asked.Store(&revoke)
+	agent := workagent.NewAgent("mc1", workagent.NewCluster(nil), s.clock, 0)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	require.Error(t, agent.Session(ctx, workagent.Options{Address: s.Address().String(), TLS: config,
+		Poll: time.Hour, Retry: time.Hour}))
+	require.Contains(t, s.Refusals()["mc1"].Reason, "revoked")
 }
 
 // The MQTT server drops messages beyond 8,192 without an error.

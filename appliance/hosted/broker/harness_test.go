@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"net"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -31,6 +32,20 @@ type site struct {
 	credentials *broker.Credentials
 	roots       *x509.CertPool
 	handler     *recorder
+	asked       atomic.Pointer[func()] // called when the broker reads its clock
+}
+
+// noticedClock is a clock that calls a function at each Now.
+type noticedClock struct {
+	clockwork.Clock
+	asked *atomic.Pointer[func()]
+}
+
+func (c noticedClock) Now() time.Time {
+	if call := c.asked.Load(); call != nil {
+		(*call)()
+	}
+	return c.Clock.Now()
 }
 
 // recorder is a handler that records what it gets.
@@ -97,7 +112,7 @@ func newSite(t *testing.T) *site {
 		handler: &recorder{sessions: make(chan *broker.Session, 100), received: make(chan cloudevent.Message, 10_000)}}
 	s.roots.AppendCertsFromPEM(certificates.Roots())
 	s.Broker, err = broker.New(broker.Options{Listener: listener, TLS: certificates.Config(),
-		Credentials: s.credentials, Handler: s.handler, Clock: clock})
+		Credentials: s.credentials, Handler: s.handler, Clock: noticedClock{clock, &s.asked}})
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
