@@ -109,8 +109,8 @@ func newList() *cobra.Command {
 func newShow() *cobra.Command {
 	a := action.New()
 	return a.Reading(&cobra.Command{
-		Use: "show NAME", Short: "Show a hosted cluster: its state, node pools, DNS records and the lines to look " +
-			"into it",
+		Use: "show NAME", Short: "Show a hosted cluster: its state, node pools, DNS records and the commands to " +
+			"look into it",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, arguments []string) error {
 			object, err := a.Fetch(cmd.Context(), path(arguments[0]))

@@ -13,7 +13,7 @@ import (
 	"landfall/appliance/hosted/broker"
 )
 
-// Namespace is the namespace of the agent. The lines of engineers expect it.
+// Namespace is the namespace of the agent. Engineers' commands expect it.
 const Namespace = "maestro"
 
 // DefaultImage is the image of the agent.
