@@ -235,7 +235,7 @@ func (s service) listClusters(c echo.Context) error {
 // a subscription.
 func candidates(tx *store.Tx, expression search.Expression, fn func(*record.Cluster) error) error {
 	if ids, ok := expression.Required("id"); ok {
-		for _, id := range distinct(ids) {
+		for _, id := range ids {
 			cluster, err := record.GetCluster(tx, id)
 			if err == nil && cluster != nil {
 				err = fn(cluster)
@@ -260,16 +260,13 @@ func candidates(tx *store.Tx, expression search.Expression, fn func(*record.Clus
 			prefixes = append(prefixes, subscription+"/"+group+"/")
 		}
 	}
-	for _, prefix := range distinct(prefixes) {
+	for _, prefix := range prefixes {
 		if err := record.EachCluster(tx, prefix, "", fn); err != nil {
 			return err
 		}
 	}
 	return nil
 }
-
-// distinct returns the sorted texts, each once.
-func distinct(texts []string) []string { return slices.Compact(slices.Sorted(slices.Values(texts))) }
 
 // valueOf returns the value of a field for a search.
 func valueOf(tx *store.Tx, tenants map[string]string, c *record.Cluster, field string) any {

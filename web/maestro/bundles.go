@@ -23,7 +23,8 @@ func (s service) listBundles(c echo.Context) error {
 		return err
 	}
 	var found []row
-	return s.db.View(func(tx *store.Tx) error {
+	var answer object
+	if err := s.db.View(func(tx *store.Tx) error {
 		if err := candidates(tx, q.search, func(b *bundle.Bundle) error {
 			return q.add(&found, row{func(path []string) any { return columnOf(b, path) }, func() (object, error) {
 				return bundleObject(tx, b)
@@ -31,8 +32,12 @@ func (s service) listBundles(c echo.Context) error {
 		}); err != nil {
 			return err
 		}
-		return q.answer(c, "ResourceBundleList", found)
-	})
+		answer, err = q.list("ResourceBundleList", found)
+		return err
+	}); err != nil {
+		return err
+	}
+	return c.JSON(http.StatusOK, answer) // after the transaction: the client may be slow
 }
 
 // candidates calls fn with the bundles that may match a search. It reads an index if the search
@@ -44,7 +49,10 @@ func candidates(tx *store.Tx, expression search.Expression, fn func(*bundle.Bund
 			if errors.Is(err, bundle.ErrNotFound) {
 				continue
 			}
-			if err := errors.Join(err, fn(b)); err != nil {
+			if err == nil {
+				err = fn(b)
+			}
+			if err != nil {
 				return err
 			}
 		}

@@ -73,7 +73,11 @@ func (s service) listConsumers(c echo.Context) error {
 	}); err != nil {
 		return err
 	}
-	return q.answer(c, "ConsumerList", found)
+	answer, err := q.list("ConsumerList", found)
+	if err != nil {
+		return err
+	}
+	return c.JSON(http.StatusOK, answer)
 }
 
 func (s service) getConsumer(c echo.Context) error {

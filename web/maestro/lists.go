@@ -3,7 +3,6 @@ package maestro
 import (
 	"cmp"
 	"fmt"
-	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -95,8 +94,8 @@ func (q *query) add(found *[]row, r row) error {
 	return nil
 }
 
-// answer writes the requested page of the rows.
-func (q *query) answer(c echo.Context, kind string, found []row) error {
+// list returns the requested page of the rows.
+func (q *query) list(kind string, found []row) (object, error) {
 	if len(q.order) > 0 {
 		slices.SortStableFunc(found, q.compare)
 	}
@@ -108,12 +107,11 @@ func (q *query) answer(c echo.Context, kind string, found []row) error {
 	for _, r := range found[from:min(from+q.size, len(found))] {
 		item, err := r.object()
 		if err != nil {
-			return err
+			return nil, err
 		}
 		items = append(items, q.project(item))
 	}
-	return c.JSON(http.StatusOK, object{"kind": kind, "page": q.page, "size": len(items), "total": len(found),
-		"items": items})
+	return object{"kind": kind, "page": q.page, "size": len(items), "total": len(found), "items": items}, nil
 }
 
 func (q *query) compare(a, b row) int {

@@ -170,6 +170,7 @@ func TestBundles_searchesOfSeed(t *testing.T) {
 		"consumer_name = 'mc2' and source='maestro'":                     {"c2"},
 		label + "->>'api.openshift.com/id' in ('c1','c2') and version=1": {"c1-00-namespaces", "c1", "c2"},
 		"id = '" + id + "'":                                              {"c2"},
+		"id in ('" + id + "', '" + id + "')":                             {"c2"},
 		"payload->'metadata'->>'name' like '%namespaces'":                {"c1-00-namespaces"},
 		"payload->'data'->'manifests' is null":                           nil,
 	} {

@@ -105,9 +105,13 @@ func (q *Query) Equal(name string) (string, bool) {
 	return "", false
 }
 
-// Among returns texts of which the field has one in every match, so that the caller can read the
-// matches from an index. The second result is false if the field may have any value.
-func (q *Query) Among(name string) ([]string, bool) { return among(q.root, name) }
+// Among returns texts of which the field has one in every match, sorted and each once, so that the
+// caller can read the matches from an index. The second result is false if the field may have any
+// value.
+func (q *Query) Among(name string) ([]string, bool) {
+	texts, ok := among(q.root, name)
+	return union(texts, nil), ok
+}
 
 func among(n node, name string) ([]string, bool) {
 	switch n := n.(type) {

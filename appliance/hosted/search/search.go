@@ -91,8 +91,9 @@ func (e Expression) MatchPath(value func(path []string) any) (bool, error) {
 	})
 }
 
-// Required returns the values of which each match has one in the field, so that the caller can read
-// the matches from an index. ok is false if the search does not limit the field.
+// Required returns the values of which each match has one in the field, sorted and each once, so
+// that the caller can read the matches from an index. ok is false if the search does not limit the
+// field.
 func (e Expression) Required(field string) (values []string, ok bool) { return e.query.Among(field) }
 
 // comparable returns a value in the types of decoded JSON. Times have the form of RFC 3339, in UTC.

@@ -113,7 +113,8 @@ func TestMaestro_errorsNamePosition(t *testing.T) {
 func TestRequired_indexHints(t *testing.T) {
 	label := search.PayloadLabel("api.openshift.com/id")
 	for text, want := range map[string][]string{
-		label + " = 'a'": {"a"},
+		label + " = 'a'":                                       {"a"},
+		label + " in ('b','a','b')":                            {"a", "b"},
 		label + " = 'a' and consumer_name = 'mc1'":             {"a"},
 		label + " in ('b','a') or " + label + " = 'c'":         {"a", "b", "c"},
 		label + " in ('b','a') and " + label + " = 'c'":        {"c"},
