@@ -42,6 +42,10 @@ func compressing(t testing.TB) *Server {
 	add("/failing", nil, func(echo.Context) error { return problem.NotFound("%s", strings.Repeat("nothing ", 500)) })
 	add("/nothing", nil, func(c echo.Context) error { return c.NoContent(http.StatusNoContent) })
 	add("/secret", func(o *operation.Operation) { o.Access = o.Access.WithSecret() }, long)
+	add("/token", nil, func(c echo.Context) error {
+		operation.Uncompressed(c)
+		return long(c)
+	})
 	add("/poll", func(o *operation.Operation) { o.Quiet = true }, long)
 	add("/file", func(o *operation.Operation) { o.Answer = operation.File{} }, long)
 	add("/text", nil, func(c echo.Context) error { return c.String(http.StatusOK, strings.Repeat("text ", 1000)) })
@@ -88,6 +92,8 @@ func TestCompression_othersUnchanged(t *testing.T) {
 		"error":               {"GET", "/failing", "gzip", 404},
 		"no content":          {"GET", "/nothing", "gzip", 204},
 		"secret":              {"GET", "/secret", "gzip", 200},
+		"secret for some":     {"GET", "/token", "gzip", 200},
+		"secret, no gzip":     {"GET", "/token", "", 200},
 		"poll of an agent":    {"GET", "/poll", "gzip", 200},
 		"file":                {"GET", "/file", "gzip", 200},
 		"text":                {"GET", "/text", "gzip", 200},
@@ -97,6 +103,7 @@ func TestCompression_othersUnchanged(t *testing.T) {
 			response := ask(server, c.method, c.path, c.accepted)
 			require.Equal(t, c.status, response.StatusCode)
 			require.Empty(t, response.Header.Get("Content-Encoding"))
+			require.Empty(t, response.Header.Get("No-Gzip-Compression"), "it is for the server only")
 			body, err := io.ReadAll(response.Body)
 			require.NoError(t, err)
 			if c.path == "/long" {

@@ -74,10 +74,14 @@ func ImageOperations(images Images, downloads Downloads) []operation.Operation {
 
 func (i infraEnvImages) show(c echo.Context) error {
 	image, err := i.images.Describe(c.Request().Context(), c.Param("infra_env_id"))
-	if err == nil && access.From(c.Request().Context()).Role < access.Operator {
-		image = image.WithoutURLs()
+	if err != nil {
+		return err
 	}
-	return answer(c, image, err)
+	if access.From(c.Request().Context()).Role < access.Operator {
+		return answer(c, image.WithoutURLs(), nil)
+	}
+	operation.Uncompressed(c) // the URLs contain a token
+	return answer(c, image, nil)
 }
 
 func (i infraEnvImages) reads(c echo.Context) error {

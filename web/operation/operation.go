@@ -8,6 +8,7 @@ package operation
 import (
 	"net/http"
 
+	"github.com/klauspost/compress/gzhttp"
 	"github.com/labstack/echo/v4"
 )
 
@@ -107,3 +108,7 @@ func Below(prefix string, operations []Operation) []Operation {
 	}
 	return below
 }
+
+// Uncompressed makes the response to a request uncompressed, because it contains a secret. It is
+// for operations that return a secret only to some clients; see Access.WithSecret.
+func Uncompressed(c echo.Context) { c.Response().Header().Set(gzhttp.HeaderNoCompression, "1") }
