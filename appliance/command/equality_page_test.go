@@ -74,9 +74,7 @@ func requestsOfLibrary(t *testing.T) []sent {
 	if *update && len(modules) > 0 {
 		found := map[sent]bool{}
 		for _, module := range modules {
-			text, err := os.ReadFile(module)
-			require.NoError(t, err)
-			requestsIn(source(text), libraryURL, found)
+			requestsIn(libraryModule(t, module), libraryURL, found)
 		}
 		var lines strings.Builder
 		for _, request := range sorted(found) {
@@ -97,9 +95,33 @@ func requestsOfLibrary(t *testing.T) []sent {
 }
 
 var (
+	importedURI = regexp.MustCompile(`\b(\w+)_1\.default\.(make\w*URI\()`)
+	ownURI      = regexp.MustCompile(`(?:\b\w+\.)?\b(make\w*URI\()`)
+)
+
+// libraryModule returns a module of the library with the modules whose functions for paths it
+// calls. All modules have such functions of the same names, so each gets the name of its module.
+func libraryModule(t *testing.T, path string) source {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	imported := map[string]bool{}
+	for _, call := range importedURI.FindAllStringSubmatch(string(text), -1) {
+		imported[call[1]] = true
+	}
+	module := strings.TrimSuffix(filepath.Base(path), ".js")
+	named := importedURI.ReplaceAllString(string(text), "$1$2")
+	all := source(ownURI.ReplaceAllString(named, module+"$1"))
+	for _, other := range slices.Sorted(maps.Keys(imported)) {
+		all += libraryModule(t, filepath.Join(filepath.Dir(path), other+".js"))
+	}
+	return all
+}
+
+var (
 	requestCall = regexp.MustCompile(`\brequest\(\s*'([A-Z]+)',\s*`)
 	readingCall = regexp.MustCompile(`\bgetJSON(?:<.*>)?\(\s*`)
-	clientCall  = regexp.MustCompile(`\bclient\.(get|post|put|patch|delete)\(`)
+	clientCall  = regexp.MustCompile(`\bclient\w*\.(get|post|put|patch|delete)\(`)
 	apiText     = regexp.MustCompile("[`'](?:/api/|/metrics|\\$\\{)")
 )
 
@@ -323,4 +345,31 @@ const href = `+"`/api/v1/${kind}/${id}/file`"+`;
 	require.True(t, sent{"PUT", "/api/v1/things/*/parts", false}.matches("PUT", "/api/v1/things/:id/parts"))
 	require.False(t, sent{"GET", "/api/v1/*/*/file", true}.matches("GET", "/api/v1/things/:id/file"),
 		"the variable part of a link is an ID")
+}
+
+func TestLibraryModule_callsFunctionsOfAnother(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"Rooms.js": `
+const Rooms = {
+    makeBaseURI(house) {
+        return ` + "`${Houses_1.default.makeBaseURI(house)}/rooms`" + `;
+    },
+    put(house, data) {
+        return axiosClient_1.clientWithoutCaseConverter.put(` + "`${Rooms.makeBaseURI(house)}/all`" + `, data);
+    },
+};
+`,
+		"Houses.js": `
+const Houses = {
+    makeBaseURI(house) {
+        return ` + "`/v2/houses/${house ? house : ''}`" + `;
+    },
+};
+`} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+	}
+	found := map[sent]bool{}
+	requestsIn(libraryModule(t, filepath.Join(dir, "Rooms.js")), libraryURL, found)
+	require.Equal(t, map[sent]bool{{"PUT", "/api/assisted-install/v2/houses/*/rooms/all", false}: true}, found)
 }

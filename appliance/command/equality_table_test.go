@@ -283,6 +283,7 @@ var kubernetesOf = map[string]string{
 	"fetchOSImage":                  "`AgentServiceConfig` spec.osImages",
 	"getSettings":                   "list `ClusterImageSet`",
 	"addRelease":                    "create `ClusterImageSet`, for a release that may be used",
+	"whoami":                        "create `SelfSubjectReview`",
 	"followChanges":                 "watch any kind",
 }
 
@@ -296,13 +297,25 @@ var kindReasons = map[string]string{
 
 // Reasons of several operations.
 const (
-	noKind      = "no kind of a hub has it"
-	ofAppliance = "no kind: it is about the appliance itself"
-	ofForm      = "a default or choice of the page's forms; flags are checked by the appliance"
-	signedLink  = "a link with a signature for browsers; commands send their token"
-	browserOnly = "passkeys need a browser"
-	shownInCLI  = "rarely needed: the command line does it"
-	libraryOnly = "the page's library contains the request; no page of Landfall sends it"
+	noKind       = "no kind of a hub has it"
+	ofAppliance  = "no kind: it is about the appliance itself"
+	ofForm       = "a default or choice of the page's forms; flags are checked by the appliance"
+	inKubeconfig = "clients log in with a token or certificate in the kubeconfig"
+	signedLink   = "a link with a signature for browsers; commands send their token"
+	browserOnly  = "passkeys need a browser"
+	notOfHost    = "the settings of a host (v2UpdateHost) do not include it; `landfall api` calls it"
+	ignoring     = "a failed validation is shown with its reason; only `landfall api` tells the appliance to ignore it"
+	runsAgain    = "both checks that it resets run again at the next preparation; `landfall api` resets them earlier"
+	ofMirror     = "the operators' validations name a missing catalog; `landfall api` lists and checks images"
+	withCluster  = "each host reports the validation compatible-with-cluster-platform"
+	noProperty   = "no operator has properties: the answer is always empty"
+	ofBundles    = "V2ListBundles has the same fields of all bundles"
+	ofMinimal    = "a part of the minimal image, which the appliance builds itself"
+	byTwo        = "renewAgentTokens and renewShortURL do the same"
+	forHost      = "the host reads it; it contains secrets, and only `landfall api` shows it"
+	inAMS        = "getAMS has the state of each; the objects of AMS are for the ocm command"
+	byBrowser    = "the provider answers to a browser; commands log in with a token"
+	libraryOnly  = "the page's library contains the request; no page of Landfall sends it"
 )
 
 // equalityReasons has a reason for each gap. A key is a side and an operation, or a side and the
@@ -312,7 +325,15 @@ var equalityReasons = map[string]string{
 	"kubernetes /metrics":                   ofAppliance,
 	"kubernetes /api/landfall/v1/ams":       ofAppliance,
 	"kubernetes /api/landfall/v1/audit":     ofAppliance,
-	"kubernetes /api/landfall/v1/login":     "clients log in with a token or certificate in the kubeconfig",
+	"kubernetes /api/landfall/v1/backup":    ofAppliance,
+	"kubernetes /api/landfall/v1/data-key":  ofAppliance,
+	"kubernetes /api/landfall/v1/integrity": ofAppliance,
+	"kubernetes /api/landfall/v1/registry":  ofAppliance,
+	"kubernetes /api/landfall/v1/setup":     ofAppliance,
+	"kubernetes /api/landfall/v1/site-":     ofAppliance,
+	"kubernetes /api/landfall/v1/hosted":    "HostedCluster and NodePool are not kinds of this API",
+	"kubernetes /api/landfall/v1/login":     inKubeconfig,
+	"kubernetes /api/landfall/v1/logout":    inKubeconfig,
 	"kubernetes /api/landfall/v1/users":     ofAppliance,
 	"kubernetes /api/landfall/v1/tokens":    ofAppliance,
 	"kubernetes /api/landfall/v1/sessions":  ofAppliance,
@@ -330,6 +351,33 @@ var equalityReasons = map[string]string{
 	"command V2GetPresignedForClusterCredentials": signedLink,
 	"command V2GetPresignedForClusterFiles":       signedLink,
 	"command GetInfraEnvPresignedFileURL":         signedLink,
+	"command V2DownloadClusterFiles":              "its main files have their own requests, as in `kubeconfig`",
+	"command ListClusterHosts":                    "`host list --cluster` reads the hosts of the infra-envs",
+	"command v2GetIgnoredValidations":             ignoring,
+	"command v2SetIgnoredValidations":             ignoring,
+	"command GetClusterSupportedPlatforms":        withCluster,
+	"command V2GetClusterUISettings":              "the state of the wizard in the browser",
+	"command V2UpdateClusterUISettings":           "the state of the wizard in the browser",
+	"command DownloadMinimalInitrd":               ofMinimal,
+	"command v2ResetHostValidation":               runsAgain,
+	"command v2GetHostIgnition":                   forHost,
+	"command v2UpdateHostIgnition":                notOfHost,
+	"command v2UpdateHostInstallerArgs":           notOfHost,
+	"command RegenerateInfraEnvSigningKey":        byTwo,
+	"command V2GetBundle":                         ofBundles,
+	"command GetSupportedArchitectures":           ofForm,
+	"command GetSupportedFeatures":                ofForm,
+	"command GetDetailedSupportedFeatures":        ofForm,
+	"command V2ListOperatorProperties":            noProperty,
+	"command listAMSSubscriptions":                inAMS,
+	"command getAMSSubscription":                  inAMS,
+	"command listClusterOperatorAvailability":     ofMirror,
+	"command listOperatorAvailability":            ofMirror,
+	"command checkClusterOperators":               ofMirror,
+	"command beginOIDCLogin":                      byBrowser,
+	"command finishOIDCLogin":                     byBrowser,
+	"command getUser":                             "`user list` has the same fields",
+	"command getMetrics":                          "for Prometheus",
 	"command V2GetClusterDefaultConfig":           ofForm,
 	"command v2GetPreflightRequirements":          "`host show` names what a host lacks",
 	"command v2RegisterDisconnectedCluster":       libraryOnly,
@@ -353,32 +401,51 @@ var equalityReasons = map[string]string{
 	"command setUp":                               "`login --setup-code` calls it at an appliance without accounts",
 	"command cancelOSImageUpload":                 "`iso remove` removes an incomplete upload as an image",
 
-	"page /api/assisted-install/":     shownInCLI,
-	"page /api/landfall/v1/ams":       shownInCLI,
-	"page /api/landfall/v1/bmcs":      shownInCLI,
-	"page /metrics":                   "for Prometheus",
-	"page exportAuditTrail":           "the export is for an auditor's machine: `audit export`",
-	"page importABI":                  "a directory of files: `import abi`",
-	"page exportABI":                  "a directory of files: `export abi`",
-	"page acceptMirrorGaps":           "a decision for experts: `mirror accept-gaps`",
-	"page getMirrorLater":             "`mirror later` shows it",
-	"page downloadSupportArchive":     "the archive is for a person at another place: `support`",
-	"page downloadBackup":             "a backup belongs on another machine or medium: `backup`",
-	"page checkStoredData":            "the page shows the damage that was noticed; `check` reads everything",
-	"page repairStoredData":           "a repair is for the administrator of the machine: `check --repair`",
-	"page rotateDataKey":              "a rare operation of administrators: `seal rotate`",
-	"page getKubernetes":              "`kubeconfig` writes the file for kubectl",
-	"page listTokenlessHosts":         "`agent-tokens list` shows them",
-	"page /api/landfall/v1/operators": shownInCLI,
-	"page /api/landfall/v1/clusters/": shownInCLI,
-	"page /api/landfall/v1/registry":  "the registry of media is for the machine with the media: `registry`",
-	"page /api/landfall/v1/site-":     "the machine's administrator decides about network services: `site`",
-	"page /api/landfall/v1/hosted":    "hosted clusters have no screens yet: `hcp`",
-	"page getUser":                    "the list of accounts has the same fields",
-	"page beginOIDCLogin":             "the login page links to the URL in getLoginMethods",
-	"page finishOIDCLogin":            "the provider sends the browser there",
-	"page approveHost":                "shown in the list of hosts; the command and the Kubernetes API approve",
-	"page V2DownloadClusterFiles":     "the page downloads by a signed link",
+	"page ListClusterHosts":                "listAllHosts has the hosts of all clusters",
+	"page v2GetIgnoredValidations":         ignoring,
+	"page v2SetIgnoredValidations":         ignoring,
+	"page GetClusterSupportedPlatforms":    withCluster,
+	"page V2ListOfClusterOperators":        "v2GetCluster has the same operators",
+	"page v2DownloadInfraEnvFiles":         "the page downloads by a signed link",
+	"page DownloadMinimalInitrd":           ofMinimal,
+	"page v2ResetHostValidation":           runsAgain,
+	"page v2GetHostIgnition":               forHost,
+	"page v2UpdateHostIgnition":            notOfHost,
+	"page v2UpdateHostInstallerArgs":       notOfHost,
+	"page RegenerateInfraEnvSigningKey":    byTwo,
+	"page V2GetBundle":                     ofBundles,
+	"page GetDetailedSupportedFeatures":    "GetSupportedFeatures has what the wizard asks for",
+	"page V2ListOperatorProperties":        noProperty,
+	"page getAMSPlan":                      "the page shows which clusters wait; `ams plan` shows the requests",
+	"page reverifyAMS":                     "a step after a backup is restored on the machine: `ams reverify`",
+	"page listAMSSubscriptions":            inAMS,
+	"page getAMSSubscription":              inAMS,
+	"page updateBMC":                       "on the page, a server is removed and added again; `bmc set` changes it",
+	"page listClusterOperatorAvailability": ofMirror,
+	"page listOperatorAvailability":        ofMirror,
+	"page checkClusterOperators":           ofMirror,
+	"page getClusterOperatorImageSet":      "the file is for oc-mirror on a connected machine: `operator image-set`",
+	"page listHostedBundles":               "getHostedDetail has the bundles of each hosted cluster",
+	"page /metrics":                        "for Prometheus",
+	"page exportAuditTrail":                "the export is for an auditor's machine: `audit export`",
+	"page importABI":                       "a directory of files: `import abi`",
+	"page exportABI":                       "a directory of files: `export abi`",
+	"page acceptMirrorGaps":                "a decision for experts: `mirror accept-gaps`",
+	"page getMirrorLater":                  "`mirror later` shows it",
+	"page downloadSupportArchive":          "the archive is for a person at another place: `support`",
+	"page downloadBackup":                  "a backup belongs on another machine or medium: `backup`",
+	"page checkStoredData":                 "the page shows the damage that was noticed; `check` reads everything",
+	"page repairStoredData":                "a repair is for the administrator of the machine: `check --repair`",
+	"page rotateDataKey":                   "a rare operation of administrators: `seal rotate`",
+	"page getKubernetes":                   "`kubeconfig` writes the file for kubectl",
+	"page listTokenlessHosts":              "`agent-tokens list` shows them",
+	"page /api/landfall/v1/registry":       "the registry of media is for the machine with the media: `registry`",
+	"page /api/landfall/v1/site-":          "the machine's administrator decides about network services: `site`",
+	"page getUser":                         "the list of accounts has the same fields",
+	"page beginOIDCLogin":                  "the login page links to the URL in getLoginMethods",
+	"page finishOIDCLogin":                 "the provider sends the browser there",
+	"page approveHost":                     "shown in the list of hosts; the command and the Kubernetes API approve",
+	"page V2DownloadClusterFiles":          "the page downloads by a signed link",
 }
 
 const equalityIntroduction = "# Page, command line, REST and Kubernetes API\n\n" +

@@ -208,7 +208,7 @@ func TestEquality_documentIsCurrent(t *testing.T) {
 				continue
 			}
 			gaps++
-			reason, key := reasonFor(side, o, onPage)
+			reason, key := reasonFor(side, o)
 			used[key] = true
 			if reason == "" {
 				t.Errorf("%s (%s %s): the %s can't do it, and equalityReasons has no reason", o.id, o.method, o.path,
@@ -264,7 +264,7 @@ func code(commands []string) []string {
 
 // reasonFor returns the reason of a gap and its key: "side operation", or "side prefix of the
 // path".
-func reasonFor(side string, o apiOperation, onPage bool) (reason, key string) {
+func reasonFor(side string, o apiOperation) (reason, key string) {
 	if reason, ok := equalityReasons[side+" "+o.id]; ok {
 		return reason, side + " " + o.id
 	}
@@ -274,9 +274,6 @@ func reasonFor(side string, o apiOperation, onPage bool) (reason, key string) {
 		if ok && strings.HasPrefix(o.path, "/"+prefix) && len(key) > len(longest) {
 			longest = key
 		}
-	}
-	if longest == "" && side == "command" && !onPage {
-		return "rare; `landfall api` calls it", ""
 	}
 	return equalityReasons[longest], longest
 }
