@@ -116,8 +116,19 @@ func (g *guarded) requestUntilEnd(ctx context.Context, method, path, body string
 		r.Header.Set(as.header, as.token)
 	}
 	w := httptest.NewRecorder()
-	g.server.ServeHTTP(w, r)
+	serve(g.server, w, r)
 	return w
+}
+
+// serve answers a request as net/http does: a handler ends an interrupted response with
+// http.ErrAbortHandler.
+func serve(handler http.Handler, w http.ResponseWriter, r *http.Request) {
+	defer func() {
+		if cause := recover(); cause != nil && cause != http.ErrAbortHandler {
+			panic(cause)
+		}
+	}()
+	handler.ServeHTTP(w, r)
 }
 
 // status calls an operation and returns the status of the response.

@@ -166,7 +166,7 @@ func (w *walk) check(t testing.TB, a attempt) {
 		r.Header.Set(caller.header, caller.token)
 	}
 	answer := httptest.NewRecorder()
-	w.server.ServeHTTP(answer, r)
+	serve(w.server, answer, r)
 	if w.answered[name] == nil {
 		w.answered[name] = map[int]int{}
 	}
@@ -437,7 +437,7 @@ func (w *walk) followFeed(t *testing.T, name string) {
 		r.Header.Set(caller.header, caller.token)
 	}
 	answer := httptest.NewRecorder()
-	w.server.ServeHTTP(answer, r)
+	serve(w.server, answer, r)
 	require.Equal(t, caller.role == access.None, answer.Code != http.StatusOK, "%s: %d", name, answer.Code)
 	if answer.Code == http.StatusOK && !caller.foreign {
 		require.Contains(t, answer.Body.String(), "data: ", name)
