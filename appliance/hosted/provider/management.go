@@ -54,8 +54,12 @@ func (s *Service) AddManagement(ctx context.Context, m record.Management) (*reco
 		return nil, err
 	}
 	err := s.DB.Update(ctx, func(tx *store.Tx) error {
-		if present, err := record.GetManagement(tx, m.Consumer); err != nil || present != nil {
-			return errors.Join(err, fault.New(fault.Conflict, "There is already a management cluster %s.", m.Consumer))
+		present, err := record.GetManagement(tx, m.Consumer)
+		if err != nil {
+			return err
+		}
+		if present != nil {
+			return fault.New(fault.Conflict, "There is already a management cluster %s.", m.Consumer)
 		}
 		all, err := record.Managements(tx)
 		if err != nil {

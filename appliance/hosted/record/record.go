@@ -256,7 +256,7 @@ func DeleteCluster(tx *store.Tx, c *Cluster) error {
 
 // EachCluster calls fn with the clusters whose resource keys start with a prefix and are greater
 // than after, in the order of the keys: "" for all, "<subscription>/" or "<subscription>/<group>/"
-// in lower case.
+// in lower case. It leaves out damaged rows, like other lists.
 func EachCluster(tx *store.Tx, prefix, after string, fn func(*Cluster) error) error {
 	return byResource.Keys(tx, prefix, func(key string) error {
 		resource, cid, _ := strings.Cut(key, "\x00")
@@ -265,7 +265,7 @@ func EachCluster(tx *store.Tx, prefix, after string, fn func(*Cluster) error) er
 		}
 		c, err := clusters.Get(tx, cid)
 		if err != nil {
-			return err
+			return store.SkipDamaged(err)
 		}
 		return fn(c)
 	})
