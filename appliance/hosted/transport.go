@@ -90,3 +90,10 @@ func (s *Service) listen(ctx context.Context, options Options) (net.Listener, er
 func (s *Service) connected(consumer string) bool {
 	return s.Broker != nil && s.Broker.Connected(consumer)
 }
+
+// Disconnect ends the connection of a consumer, for example after its certificate was revoked.
+func (s *Service) Disconnect(consumer string) {
+	if s.Broker != nil {
+		s.Broker.Disconnect(consumer)
+	}
+}

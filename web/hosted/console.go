@@ -523,6 +523,7 @@ func (s consoleService) removeManagement(c echo.Context) error {
 	if err := s.Provider.RemoveManagement(c.Request().Context(), c.Param("consumer")); err != nil {
 		return err
 	}
+	s.Disconnect(strings.ToLower(c.Param("consumer")))
 	return c.NoContent(http.StatusNoContent)
 }
 

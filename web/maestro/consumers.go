@@ -9,6 +9,7 @@ import (
 	"landfall/appliance/hosted/broker"
 	"landfall/appliance/hosted/bundle"
 	"landfall/appliance/hosted/maestro"
+	"landfall/appliance/hosted/record"
 	"landfall/appliance/hosted/search"
 	"landfall/store"
 	"landfall/web/operation"
@@ -142,16 +143,19 @@ func (s service) deleteConsumer(c echo.Context) error {
 		return err
 	}
 	if err := s.db.Update(c.Request().Context(), func(tx *store.Tx) error {
-		if err := bundle.DeleteConsumer(tx, consumer.Name); err != nil {
+		m, err := record.GetManagement(tx, consumer.Name)
+		if err != nil {
 			return err
 		}
-		return errors.Join(broker.RemoveCredentials(tx, consumer.Name), maestro.Forget(tx, consumer.Name))
+		if m != nil {
+			return problem.Conflict("%s is a management cluster; remove it with landfall hcp consumers remove",
+				consumer.Name)
+		}
+		return maestro.DeleteConsumer(tx, consumer.Name)
 	}); err != nil {
 		return err
 	}
-	if s.Broker != nil {
-		s.Broker.Disconnect(consumer.Name)
-	}
+	s.Disconnect(consumer.Name)
 	return c.NoContent(http.StatusNoContent)
 }
 
@@ -249,8 +253,6 @@ func (s service) revoke(c echo.Context) error {
 	if err := s.Credentials.Revoke(c.Request().Context(), consumer.Name, c.Param("serial"), false); err != nil {
 		return err
 	}
-	if s.Broker != nil { // an agent with another certificate connects again
-		s.Broker.Disconnect(consumer.Name)
-	}
+	s.Disconnect(consumer.Name) // an agent with another certificate connects again
 	return c.NoContent(http.StatusNoContent)
 }

@@ -23,6 +23,7 @@ import (
 	"landfall/appliance/hosted/controlplane"
 	"landfall/appliance/hosted/maestro"
 	"landfall/appliance/hosted/provider"
+	"landfall/appliance/hosted/record"
 	"landfall/appliance/sitekey"
 	"landfall/store"
 	"landfall/web"
@@ -267,4 +268,27 @@ func TestConsumers_credentialsAndHold(t *testing.T) {
 	require.Equal(t, http.StatusNoContent, status)
 	status, _ = s.call("DELETE", api.Root+"/consumers/mc1/hold", "")
 	require.Equal(t, http.StatusNotFound, status)
+}
+
+func TestConsumers_certificatesEndWithTheCluster(t *testing.T) {
+	s := newSite(t)
+	add := func() {
+		t.Helper()
+		_, err := s.Provider.AddManagement(t.Context(), record.Management{Consumer: "mc1",
+			BaseDomain: "hosted.example.com", Address: "192.0.2.1"})
+		require.NoError(t, err)
+	}
+	add()
+	status, _ := s.call("POST", api.Root+"/consumers/mc1/credentials", "")
+	require.Equal(t, http.StatusCreated, status)
+	status, _ = s.call("POST", api.Root+"/consumers/mc1/hold", "")
+	require.Equal(t, http.StatusNoContent, status)
+	status, failure := s.call("DELETE", api.Root+"/consumers/mc1", "")
+	require.Equal(t, http.StatusConflict, status, failure)
+	require.NoError(t, s.Provider.RemoveManagement(t.Context(), "mc1"))
+	add()
+	status, shown := s.call("GET", api.Root+"/consumers/mc1/connection", "")
+	require.Equal(t, http.StatusOK, status)
+	require.Empty(t, shown["credentials"])
+	require.NotContains(t, shown, "hold")
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"landfall/appliance/fault"
+	"landfall/appliance/hosted/broker"
 	"landfall/appliance/hosted/bundle"
 	"landfall/store"
 )
@@ -375,9 +376,12 @@ func (o Object) observed() (manifest, config json.RawMessage, err error) {
 	return manifest, config, err
 }
 
-// Forget removes the hold and the findings of a consumer that is deleted.
-func Forget(tx *store.Tx, consumer string) error {
-	return errors.Join(holds.Delete(tx, consumer), EachFinding(tx, consumer, func(f *Finding) error {
-		return findings.Delete(tx, findingKey(f.Consumer, f.ID))
-	}))
+// DeleteConsumer removes a consumer without bundles. With it go its certificates, so that none is
+// valid for a later consumer of the same name, its hold and its findings.
+func DeleteConsumer(tx *store.Tx, name string) error {
+	if err := bundle.DeleteConsumer(tx, name); err != nil {
+		return err
+	}
+	return errors.Join(broker.RemoveCredentials(tx, name), holds.Delete(tx, name),
+		EachFinding(tx, name, func(f *Finding) error { return findings.Delete(tx, findingKey(f.Consumer, f.ID)) }))
 }

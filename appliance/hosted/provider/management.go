@@ -12,6 +12,7 @@ import (
 	"landfall/appliance/fault"
 	"landfall/appliance/hosted/bundle"
 	"landfall/appliance/hosted/controlplane"
+	"landfall/appliance/hosted/maestro"
 	"landfall/appliance/hosted/record"
 	"landfall/store"
 )
@@ -160,7 +161,7 @@ func (s *Service) RemoveManagement(ctx context.Context, consumer string) error {
 			return fault.New(fault.Conflict, "The management cluster %s runs the control planes of %s; delete them "+
 				"first.", m.Consumer, strings.Join(names, ", "))
 		}
-		return errors.Join(record.DeleteManagement(tx, m.Consumer), bundle.DeleteConsumer(tx, m.Consumer))
+		return errors.Join(record.DeleteManagement(tx, m.Consumer), maestro.DeleteConsumer(tx, m.Consumer))
 	})
 }
 
