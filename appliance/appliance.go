@@ -50,6 +50,7 @@ import (
 	"landfall/appliance/release"
 	"landfall/appliance/release/trust"
 	"landfall/appliance/sandbox"
+	"landfall/appliance/servicemanager"
 	"landfall/appliance/settings"
 	"landfall/appliance/sitekey"
 	"landfall/appliance/siteservice"
@@ -152,6 +153,11 @@ func open(ctx context.Context, config config.Config, logger *slog.Logger, versio
 			err = errors.Join(err, a.Close())
 		}
 	}()
+	if of == nil {
+		if err := a.inbound.Adopt(servicemanager.Listeners()); err != nil {
+			return nil, err
+		}
+	}
 	mirrorFiles := mirror.Files{RegistriesConf: config.Mirror.RegistriesConf, MirrorSets: config.Mirror.IDMSFiles,
 		CABundle: config.Mirror.CABundle}
 	configured, err := mirror.Load(mirrorFiles)
@@ -344,8 +350,10 @@ func open(ctx context.Context, config config.Config, logger *slog.Logger, versio
 	if err := a.newServer(); err != nil {
 		return nil, err
 	}
-	a.kubeServer, err = a.newKubernetesServer()
-	return a, err
+	if a.kubeServer, err = a.newKubernetesServer(); err != nil {
+		return nil, err
+	}
+	return a, a.inbound.Unused()
 }
 
 func (a *Appliance) openTrail() (*audittrail.Trail, error) {

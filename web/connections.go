@@ -31,8 +31,9 @@ const (
 //
 // A connection above a limit is closed at once. Methods may be called concurrently.
 type Connections struct {
-	limit int
-	now   func() time.Time
+	limit   int
+	now     func() time.Time
+	adopted []net.Listener // changed only while the appliance is opened
 
 	mu        sync.Mutex
 	all       int
@@ -57,9 +58,13 @@ func connectionLimit(descriptors uint64) int {
 	return min(max(16, min(limit*3/4, limit-reservedDescriptors)), MaxConnections)
 }
 
-// Listen is like the function [Listen]; the listener's connections count.
+// Listen is like the function [Listen]; the listener's connections count. An adopted listener with
+// this address is used instead of a new one.
 func (l *Connections) Listen(ctx context.Context, address string) (net.Listener, error) {
-	listener, err := Listen(ctx, address)
+	listener, err := l.take(address)
+	if listener == nil && err == nil {
+		listener, err = Listen(ctx, address)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -19,6 +19,7 @@ import (
 	"landfall/appliance/authority"
 	"landfall/appliance/config"
 	"landfall/appliance/process"
+	"landfall/appliance/servicemanager"
 )
 
 func newServe() *cobra.Command {
@@ -81,6 +82,9 @@ func runServe(cmd *cobra.Command, config config.Config) error {
 	defer background.Wait()
 	defer cancel()
 	background.Go(func() { running.KeepSmall(ctx, clockwork.NewRealClock()) })
+	service := servicemanager.Service{Status: "Serving " + running.URLs()[0],
+		Alive: servicemanager.AnswersAt(running.LocalURL() + "/livez"), Clock: clockwork.NewRealClock(), Logger: logger}
+	background.Go(func() { service.Run(ctx) })
 	return running.Run(cmd.Context())
 }
 
