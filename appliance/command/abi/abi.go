@@ -2,13 +2,11 @@
 package abi
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"mime/multipart"
 	"net/http"
 	"net/url"
 	"os"
@@ -71,23 +69,12 @@ func importDirectory(ctx context.Context, c *remote.Client, dir string, check bo
 	if err != nil {
 		return nil, err
 	}
-	var body bytes.Buffer
-	form := multipart.NewWriter(&body)
-	for _, file := range files {
-		part, err := form.CreateFormFile(file.Name, filepath.Base(file.Name))
-		if err != nil {
-			return nil, err
-		}
-		if _, err := part.Write(file.Data); err != nil {
-			return nil, err
-		}
-	}
-	if err := form.Close(); err != nil {
-		return nil, err
+	sent := make([]remote.File, len(files))
+	for i, file := range files {
+		sent[i] = remote.File(file)
 	}
 	made := new(abi.Import)
-	if err := c.Send(ctx, http.MethodPost, fmt.Sprintf("%s?check=%t", console.ABIRoute, check),
-		form.FormDataContentType(), &body, made); err != nil {
+	if err := c.SendFiles(ctx, fmt.Sprintf("%s?check=%t", console.ABIRoute, check), sent, made); err != nil {
 		return nil, err
 	}
 	for _, name := range leftOut {

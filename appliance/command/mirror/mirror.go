@@ -2,12 +2,10 @@
 package mirror
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"mime/multipart"
 	"net/http"
 	"net/url"
 	"path/filepath"
@@ -131,23 +129,12 @@ func Import(ctx context.Context, c *remote.Client, level *Level, name, path stri
 	for _, ignored := range got.Ignored {
 		fmt.Fprintf(errOut, "landfall: %s is ignored: %s\n", ignored.Name, ignored.Reason)
 	}
-	var body bytes.Buffer
-	form := multipart.NewWriter(&body)
-	for _, file := range got.Files {
-		part, err := form.CreateFormFile(file.Name, filepath.Base(file.Name))
-		if err != nil {
-			return nil, err
-		}
-		if _, err := part.Write(file.Data); err != nil {
-			return nil, err
-		}
-	}
-	if err := form.Close(); err != nil {
-		return nil, err
+	sent := make([]remote.File, len(got.Files))
+	for i, file := range got.Files {
+		sent[i] = remote.File{Name: file.Name, Data: file.Data}
 	}
 	model := new(site.Model)
-	return model, c.Send(ctx, http.MethodPost, console.MirrorRoute+level.query("name", name),
-		form.FormDataContentType(), &body, model)
+	return model, c.SendFiles(ctx, console.MirrorRoute+level.query("name", name), sent, model)
 }
 
 func newShow() *cobra.Command {

@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"mime/multipart"
 	"net"
 	"net/http"
 	"net/url"
@@ -284,6 +285,31 @@ func (c *Client) Send(ctx context.Context, method, path, contentType string, bod
 		return c.Refusal(method, path, response, answer)
 	}
 	return read(answer, out)
+}
+
+// File is a file of a request.
+type File struct {
+	Name string // its path in the directory that is sent
+	Data []byte
+}
+
+// SendFiles posts files as a form, like a browser.
+func (c *Client) SendFiles(ctx context.Context, path string, files []File, out any) error {
+	var body bytes.Buffer
+	form := multipart.NewWriter(&body)
+	for _, file := range files {
+		part, err := form.CreateFormFile(file.Name, filepath.Base(file.Name))
+		if err != nil {
+			return err
+		}
+		if _, err := part.Write(file.Data); err != nil {
+			return err
+		}
+	}
+	if err := form.Close(); err != nil {
+		return err
+	}
+	return c.Send(ctx, http.MethodPost, path, form.FormDataContentType(), &body, out)
 }
 
 func read(answer []byte, out any) error {
