@@ -9,11 +9,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"landfall/appliance/command/commandtest"
 	"landfall/appliance/command/outcome"
 )
 
 func TestAudit_listsVerifiesAndExports(t *testing.T) {
-	url := startAppliance(t)
+	url := commandtest.StartAppliance(t)
 	requireDone(t, landfall(t, "audit", "--url", url))
 	created := landfall(t, "ams", "token", "--url", url)
 	require.Zero(t, created.code, created.errOut)

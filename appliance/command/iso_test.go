@@ -2,12 +2,8 @@ package command
 
 import (
 	"bytes"
-	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -17,10 +13,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"landfall/appliance"
+	"landfall/appliance/command/commandtest"
 	"landfall/appliance/command/outcome"
 	"landfall/appliance/command/remote"
-	"landfall/appliance/config"
 	"landfall/appliance/isofile"
 	"landfall/appliance/osimage"
 	"landfall/isogen"
@@ -30,52 +25,11 @@ import (
 
 const ignitionConfig = `{"ignition":{"version":"3.1.0"},"storage":{"files":[{"path":"/etc/motd","mode":420,"contents":{"source":"data:,hello"}}]}}`
 
-// liveISO writes a live ISO whose volume ID contains the OpenShift version 4.18. It returns the
-// path.
-func liveISO(t *testing.T) string {
-	t.Helper()
-	return liveISOOf(t, skeleton.ISO{VolumeID: "rhcos-418.94.202511191518-0"})
-}
-
-func liveISOOf(t *testing.T, iso skeleton.ISO) string {
-	t.Helper()
-	var content bytes.Buffer
-	require.NoError(t, skeleton.Write(&content, iso))
-	return fileOf(t, "live.iso", content.String())
-}
-
 func fileOf(t *testing.T, name, content string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
 	require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
 	return path
-}
-
-func digestOf(t *testing.T, path string) string {
-	t.Helper()
-	content, err := os.ReadFile(path)
-	require.NoError(t, err)
-	sum := sha256.Sum256(content)
-	return hex.EncodeToString(sum[:])
-}
-
-// startAppliance runs an appliance without live ISOs and returns its URL.
-func startAppliance(t *testing.T) string {
-	t.Helper()
-	settings := config.Default()
-	settings.TLS.Enabled, settings.Auth = false, config.AuthNone
-	settings.Egress.Allow = []string{"127.0.0.0/8"} // the servers of the tests
-	settings.Listen, settings.DataDir = "127.0.0.1:0", t.TempDir()
-	ctx, cancel := context.WithCancel(t.Context())
-	running, err := appliance.New(ctx, settings, slog.New(slog.DiscardHandler), "test")
-	require.NoError(t, err)
-	ended := make(chan error, 1)
-	go func() { ended <- running.Run(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		require.NoError(t, <-ended)
-	})
-	return running.LocalURL()
 }
 
 // landfallReading runs a command that reads its standard input from in.
@@ -95,17 +49,17 @@ func requireDone(t *testing.T, got result) string {
 }
 
 func TestISO_importListVerifyRemove(t *testing.T) {
-	url, file := startAppliance(t), liveISO(t)
+	url, file := commandtest.StartAppliance(t), commandtest.LiveISO(t)
 	printed := requireDone(t, landfall(t, "iso", "import", file, "--url", url))
 	require.Contains(t, printed, "ready: OpenShift 4.18, x86_64, rhcos-418.94.202511191518-0")
-	require.Contains(t, printed, digestOf(t, file))
+	require.Contains(t, printed, commandtest.DigestOf(t, file))
 	var images []osimage.Image
 	require.NoError(t, json.Unmarshal([]byte(requireDone(t, landfall(t, "iso", "list", "--json", "--url", url))),
 		&images))
 	require.Len(t, images, 1)
 	require.Equal(t, "live.iso", images[0].Name)
 	require.Contains(t, requireDone(t, landfall(t, "iso", "list", "--url", url)), images[0].ID+"  4.18")
-	require.Equal(t, images[0].ID+" live.iso: valid, sha256 "+digestOf(t, file)+"\n",
+	require.Equal(t, images[0].ID+" live.iso: valid, sha256 "+commandtest.DigestOf(t, file)+"\n",
 		requireDone(t, landfall(t, "iso", "verify", "--url", url)))
 
 	again := landfall(t, "iso", "import", file, "--url", url)
@@ -126,21 +80,21 @@ func TestISO_importListVerifyRemove(t *testing.T) {
 }
 
 func TestISOImport_standardInputAndURL(t *testing.T) {
-	url := startAppliance(t)
-	file := liveISOOf(t, skeleton.ISO{RootFSSize: 20 << 20}) // more than one piece
+	url := commandtest.StartAppliance(t)
+	file := commandtest.LiveISOOf(t, skeleton.ISO{RootFSSize: 20 << 20}) // more than one piece
 	in, err := os.Open(file)
 	require.NoError(t, err)
 	defer in.Close()
 	printed := requireDone(t, landfallReading(t, in, "iso", "import", "-", "--openshift-version", "4.20", "--url", url))
 	require.Contains(t, printed, "ready: OpenShift 4.20")
-	require.Contains(t, printed, digestOf(t, file))
+	require.Contains(t, printed, commandtest.DigestOf(t, file))
 
-	other := liveISO(t)
+	other := commandtest.LiveISO(t)
 	files := httptest.NewServer(http.FileServer(http.Dir(filepath.Dir(other))))
 	defer files.Close()
 	printed = requireDone(t, landfall(t, "iso", "import", files.URL+"/live.iso", "--url", url))
 	require.Contains(t, printed, "ready: OpenShift 4.18")
-	third := liveISOOf(t, skeleton.ISO{VolumeID: "rhcos-418.94.202512010000-0"})
+	third := commandtest.LiveISOOf(t, skeleton.ISO{VolumeID: "rhcos-418.94.202512010000-0"})
 	require.NoError(t, os.Rename(third, filepath.Join(filepath.Dir(other), "third.iso")))
 	wrong := landfall(t, "iso", "import", files.URL+"/third.iso", "--openshift-version", "4.17", "--url", url)
 	require.Equal(t, outcome.Failure, wrong.code)
@@ -150,7 +104,7 @@ func TestISOImport_standardInputAndURL(t *testing.T) {
 }
 
 func TestISOImport_rejectsOtherFiles(t *testing.T) {
-	url := startAppliance(t)
+	url := commandtest.StartAppliance(t)
 	for name, c := range map[string]struct {
 		arguments []string
 		code      int
@@ -164,7 +118,7 @@ func TestISOImport_rejectsOtherFiles(t *testing.T) {
 		"no source": {nil, outcome.Usage,
 			"the source is missing; name a file, - for standard input, or a URL, or give --release"},
 		"two sources": {[]string{"a.iso", "--release", "4.20.8"}, outcome.Usage, "or give --release"},
-		"no version": {[]string{liveISOOf(t, skeleton.ISO{})}, outcome.Failure,
+		"no version": {[]string{commandtest.LiveISOOf(t, skeleton.ISO{})}, outcome.Failure,
 			"state the version, as in --openshift-version 4.20"},
 		"unknown release": {[]string{"--release", "4.1.1"}, outcome.Failure,
 			"the site has no release 4.1.1 for x86_64"},
@@ -179,7 +133,7 @@ func TestISOImport_rejectsOtherFiles(t *testing.T) {
 }
 
 func TestISOImport_resumesSameFileOnly(t *testing.T) {
-	url, file := startAppliance(t), liveISO(t)
+	url, file := commandtest.StartAppliance(t), commandtest.LiveISO(t)
 	content, err := os.ReadFile(file)
 	require.NoError(t, err)
 	interrupt := func() {
@@ -197,7 +151,7 @@ func TestISOImport_resumesSameFileOnly(t *testing.T) {
 	}
 	interrupt()
 	got := landfall(t, "iso", "import", file, "--url", url)
-	require.Contains(t, requireDone(t, got), digestOf(t, file))
+	require.Contains(t, requireDone(t, got), commandtest.DigestOf(t, file))
 	require.Contains(t, got.errOut, "continuing the import that was interrupted after 1.0 MiB")
 	requireDone(t, landfall(t, "iso", "remove", "live.iso", "--url", url))
 
@@ -211,17 +165,17 @@ func TestISOImport_resumesSameFileOnly(t *testing.T) {
 }
 
 func TestISOBuild_inspectAndExtract(t *testing.T) {
-	base, config := liveISO(t), fileOf(t, "config.ign", ignitionConfig)
+	base, config := commandtest.LiveISO(t), fileOf(t, "config.ign", ignitionConfig)
 	network := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(network, "eth0.nmconnection"), []byte("[connection]\nid=eth0\n"),
 		0o600))
-	before := digestOf(t, base)
+	before := commandtest.DigestOf(t, base)
 	out := filepath.Join(t.TempDir(), "image.iso")
 	arguments := []string{"iso", "build", "--base", base, "--ignition", config, "--network", network, "--karg",
 		"console=ttyS0", "--karg", "quiet"}
 	printed := requireDone(t, landfall(t, append(arguments, "-o", out)...))
-	require.Equal(t, digestOf(t, out)+"  "+out+"\n", printed)
-	require.Equal(t, before, digestOf(t, base), "the live ISO has changed")
+	require.Equal(t, commandtest.DigestOf(t, out)+"  "+out+"\n", printed)
+	require.Equal(t, before, commandtest.DigestOf(t, base), "the live ISO has changed")
 	piped := landfall(t, append(arguments, "-o", "-")...)
 	require.Empty(t, piped.errOut)
 	image, err := os.ReadFile(out)
@@ -230,17 +184,17 @@ func TestISOBuild_inspectAndExtract(t *testing.T) {
 
 	var report isofile.Inspection
 	require.NoError(t, json.Unmarshal([]byte(requireDone(t, landfall(t, "iso", "inspect", "--json", out))), &report))
-	require.Equal(t, digestOf(t, out), report.SHA256)
+	require.Equal(t, commandtest.DigestOf(t, out), report.SHA256)
 	require.Equal(t, "Landfall", report.Embedded.Maker)
 	require.Equal(t, "3.1.0", report.Embedded.Version)
-	require.Equal(t, digestOf(t, config), report.Embedded.Ignition.SHA256)
+	require.Equal(t, commandtest.DigestOf(t, config), report.Embedded.Ignition.SHA256)
 	require.Equal(t, "etc/coreos-firstboot-network/eth0.nmconnection", report.Embedded.Files[0].Path)
 	require.True(t, strings.HasSuffix(report.Kargs, "console=ttyS0 quiet"), report.Kargs)
 	text := requireDone(t, landfall(t, "iso", "inspect", "--quick", out))
 	require.Contains(t, text, "by Landfall")
 	require.NotContains(t, text, report.SHA256)
 	require.Contains(t, requireDone(t, landfall(t, "iso", "inspect", base)), "nothing; the ISO is unchanged")
-	other := liveISOOf(t, skeleton.ISO{Replace: map[string][]byte{"coreos/igninfo.json": nil,
+	other := commandtest.LiveISOOf(t, skeleton.ISO{Replace: map[string][]byte{"coreos/igninfo.json": nil,
 		"images/ignition.img": nil}})
 	require.Contains(t, requireDone(t, landfall(t, "iso", "inspect", other)),
 		"cannot be used: the ISO has no Ignition embed area")
@@ -259,7 +213,7 @@ func TestISOBuild_inspectAndExtract(t *testing.T) {
 func TestISOInspect_standardInput(t *testing.T) {
 	temporary := t.TempDir()
 	t.Setenv("TMPDIR", temporary)
-	base, config := liveISO(t), fileOf(t, "config.ign", ignitionConfig)
+	base, config := commandtest.LiveISO(t), fileOf(t, "config.ign", ignitionConfig)
 	image := requireDone(t, landfall(t, "iso", "build", "--base", base, "--ignition", config, "-o", "-"))
 	piped := func(arguments ...string) result {
 		return landfallReading(t, strings.NewReader(image), append([]string{"iso"}, arguments...)...)
@@ -280,16 +234,16 @@ func TestISOInspect_standardInput(t *testing.T) {
 
 func TestISOBuild_configFromStandardInput(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "image.iso")
-	requireDone(t, landfallReading(t, strings.NewReader(ignitionConfig), "iso", "build", "--base", liveISO(t),
-		"--ignition", "-", "-o", out))
+	requireDone(t, landfallReading(t, strings.NewReader(ignitionConfig), "iso", "build",
+		"--base", commandtest.LiveISO(t), "--ignition", "-", "-o", out))
 	require.Equal(t, ignitionConfig, requireDone(t, landfall(t, "iso", "extract", out, "config")))
 }
 
 func TestISOBuild_configImage(t *testing.T) {
 	dir := t.TempDir()
 	awaiting, small := filepath.Join(dir, "awaiting.iso"), filepath.Join(dir, "small.iso")
-	requireDone(t, landfall(t, "iso", "build", "--await-config-image", "--base", liveISO(t), "--karg", "quiet",
-		"-o", awaiting))
+	requireDone(t, landfall(t, "iso", "build", "--await-config-image",
+		"--base", commandtest.LiveISO(t), "--karg", "quiet", "-o", awaiting))
 	var report isofile.Inspection
 	require.NoError(t, json.Unmarshal([]byte(requireDone(t, landfall(t, "iso", "inspect", "--json", awaiting))),
 		&report))
@@ -305,7 +259,7 @@ func TestISOBuild_configImage(t *testing.T) {
 }
 
 func TestISO_errorsLeaveNoFiles(t *testing.T) {
-	base, config := liveISO(t), fileOf(t, "config.ign", ignitionConfig)
+	base, config := commandtest.LiveISO(t), fileOf(t, "config.ign", ignitionConfig)
 	dir := t.TempDir()
 	out := filepath.Join(dir, "image.iso")
 	plain := fileOf(t, "plain.txt", "text")
@@ -361,7 +315,7 @@ func TestISO_errorsLeaveNoFiles(t *testing.T) {
 func TestISOExtract_staysInDirectory(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.Symlink(t.TempDir(), filepath.Join(dir, "files")))
-	base, config := liveISO(t), fileOf(t, "config.ign", ignitionConfig)
+	base, config := commandtest.LiveISO(t), fileOf(t, "config.ign", ignitionConfig)
 	network := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(network, "eth0.nmconnection"), nil, 0o600))
 	out := filepath.Join(t.TempDir(), "image.iso")
@@ -372,7 +326,7 @@ func TestISOExtract_staysInDirectory(t *testing.T) {
 }
 
 func TestISODiff_hidesSecrets(t *testing.T) {
-	base, dir := liveISO(t), t.TempDir()
+	base, dir := commandtest.LiveISO(t), t.TempDir()
 	build := func(name, config string, more ...string) string {
 		path := filepath.Join(dir, name)
 		requireDone(t, landfall(t, append([]string{"iso", "build", "--base", base, "--ignition",
@@ -393,7 +347,7 @@ func TestISODiff_hidesSecrets(t *testing.T) {
 	require.NotContains(t, got.out, "secret")
 
 	var differences []isofile.Difference
-	got = landfall(t, "iso", "diff", "--json", base, liveISOOf(t, skeleton.ISO{Architecture: "aarch64"}))
+	got = landfall(t, "iso", "diff", "--json", base, commandtest.LiveISOOf(t, skeleton.ISO{Architecture: "aarch64"}))
 	require.Equal(t, outcome.Failure, got.code)
 	require.NoError(t, json.Unmarshal([]byte(got.out), &differences))
 	require.Contains(t, differences, isofile.Difference{In: "volume", What: "volume id",
@@ -405,7 +359,7 @@ func TestISODiff_hidesSecrets(t *testing.T) {
 func TestISOList_noAppliance(t *testing.T) {
 	gone := httptest.NewServer(http.NotFoundHandler())
 	gone.Close()
-	for _, command := range [][]string{{"list"}, {"verify"}, {"remove", "a"}, {"import", liveISO(t)},
+	for _, command := range [][]string{{"list"}, {"verify"}, {"remove", "a"}, {"import", commandtest.LiveISO(t)},
 		{"import", "--release", "4.20.8"}} {
 		got := landfall(t, append(append([]string{"iso"}, command...), "--url", gone.URL)...)
 		require.Equal(t, outcome.Failure, got.code)

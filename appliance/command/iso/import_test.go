@@ -2,16 +2,11 @@ package iso
 
 import (
 	"bytes"
-	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"path/filepath"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -19,29 +14,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
 
-	"landfall/appliance"
 	"landfall/appliance/command/action"
-	"landfall/appliance/config"
-	"landfall/isogen/skeleton"
+	"landfall/appliance/command/commandtest"
 )
-
-// startAppliance runs an appliance without live ISOs and returns its URL.
-func startAppliance(t *testing.T) string {
-	t.Helper()
-	settings := config.Default()
-	settings.TLS.Enabled, settings.Auth = false, config.AuthNone
-	settings.Listen, settings.DataDir = "127.0.0.1:0", t.TempDir()
-	ctx, cancel := context.WithCancel(t.Context())
-	running, err := appliance.New(ctx, settings, slog.New(slog.DiscardHandler), "test")
-	require.NoError(t, err)
-	ended := make(chan error, 1)
-	go func() { ended <- running.Run(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		require.NoError(t, <-ended)
-	})
-	return running.LocalURL()
-}
 
 // newLibrary returns the library of an appliance, as a command with --url has it.
 func newLibrary(t *testing.T, url string) *library {
@@ -50,23 +25,6 @@ func newLibrary(t *testing.T, url string) *library {
 	cmd := l.Reading(new(cobra.Command))
 	require.NoError(t, cmd.Flags().Set("url", url))
 	return l
-}
-
-func liveISO(t *testing.T) string {
-	t.Helper()
-	var content bytes.Buffer
-	require.NoError(t, skeleton.Write(&content, skeleton.ISO{VolumeID: "rhcos-418.94.202511191518-0"}))
-	path := filepath.Join(t.TempDir(), "live.iso")
-	require.NoError(t, os.WriteFile(path, content.Bytes(), 0o600))
-	return path
-}
-
-func digestOf(t *testing.T, path string) string {
-	t.Helper()
-	content, err := os.ReadFile(path)
-	require.NoError(t, err)
-	sum := sha256.Sum256(content)
-	return hex.EncodeToString(sum[:])
 }
 
 // flaky forwards requests to an appliance. It breaks the connection of the first PATCH requests.
@@ -113,11 +71,11 @@ func forward(target string) http.Handler {
 }
 
 func TestImport_retriesBrokenConnections(t *testing.T) {
-	proxy := &flaky{next: forward(startAppliance(t))}
+	proxy := &flaky{next: forward(commandtest.StartAppliance(t))}
 	proxy.breaks.Store(2)
 	server := httptest.NewServer(proxy)
 	defer server.Close()
-	file := liveISO(t)
+	file := commandtest.LiveISO(t)
 	content, err := os.Open(file)
 	require.NoError(t, err)
 	defer content.Close()
@@ -125,6 +83,6 @@ func TestImport_retriesBrokenConnections(t *testing.T) {
 	o := &importer{errOut: &errOut, retryAfter: time.Millisecond, library: newLibrary(t, server.URL)}
 	image, err := o.run(t.Context(), []string{"-"}, content)
 	require.NoError(t, err)
-	require.Equal(t, digestOf(t, file), image.SHA256)
+	require.Equal(t, commandtest.DigestOf(t, file), image.SHA256)
 	require.Contains(t, errOut.String(), "trying again in 1ms")
 }
