@@ -290,6 +290,42 @@ func TestProof_respectsRetryAfter(t *testing.T) {
 	require.Equal(t, prover.Held, report.Results[0].Status)
 }
 
+// TestProof_registryThatOnlyPauses has a registry that requests a pause for each image, as the
+// appliance's own registry does while a medium is missing. All images wait for the same pauses.
+func TestProof_registryThatOnlyPauses(t *testing.T) {
+	f := newFakeRegistry(t)
+	f.instead = func(w http.ResponseWriter, r *http.Request) bool {
+		if !strings.Contains(r.URL.Path, "/manifests/") {
+			return false
+		}
+		w.Header().Set("Retry-After", "5")
+		refuse(w, http.StatusServiceUnavailable, "UNAVAILABLE")
+		return true
+	}
+	var request prover.Request
+	for i := range 40 {
+		ref := source + "@" + digestOf([]byte{byte(i)})
+		request.Images = append(request.Images, prover.Image{Ref: ref})
+	}
+	clock := clockwork.NewFakeClockAt(time.Now())
+	p := newProver(t, rulesTo(t, f.host+"/team/app"), prover.Options{Clock: clock, Workers: 1})
+	ended, end := context.WithCancel(t.Context())
+	var report *prover.Report
+	var err error
+	go func() {
+		defer end()
+		report, err = p.Prove(t.Context(), request, nil)
+	}()
+	for pauses := 0; clock.BlockUntilContext(ended, 1) == nil; pauses++ {
+		require.Less(t, pauses, 9)
+		clock.Advance(5 * time.Second)
+	}
+	require.NoError(t, err)
+	for _, result := range report.Results {
+		require.Equal(t, prover.Unreachable, result.Status)
+	}
+}
+
 func TestProof_cachedImage(t *testing.T) {
 	f := newFakeRegistry(t)
 	clock := clockwork.NewFakeClock()

@@ -32,7 +32,10 @@ type host struct {
 	mu       sync.Mutex
 	down     *outcome  // the registry cannot be used; no further requests follow
 	timeouts int       // number of requests without an answer or with a server error
-	pause    time.Time // the registry requested a pause until then
+	pause    time.Time // no request is sent until then
+
+	requested time.Time // end of the last pause that the registry requested
+	fruitless int       // number of pauses that it requested since the last request that succeeded
 }
 
 // timeoutsAllowed is the number of requests without a response or with a server error after which a
@@ -294,7 +297,8 @@ func (r *repository) signed(ctx context.Context, digest string) bool {
 }
 
 // The maximum numbers of requests: passingTries after a temporary failure, laterTries after a
-// response that requests a later attempt.
+// response that requests a later attempt. If no request succeeds, all of them together wait for as
+// many pauses: the appliance's own registry requests a pause for each image on a missing medium.
 const (
 	passingTries = 3
 	laterTries   = 10
@@ -305,7 +309,7 @@ const (
 // or 206.
 func (r *repository) sendRetrying(ctx context.Context, method, path string,
 	header http.Header) (*http.Response, *outcome) {
-	for passing, later := 1, 1; ; {
+	for passing, tries := 1, 1; ; {
 		if err := r.host.wait(ctx, r.session.prover); err != nil {
 			return nil, r.failed(err)
 		}
@@ -315,21 +319,23 @@ func (r *repository) sendRetrying(ctx context.Context, method, path string,
 		}
 		response, err := r.send(ctx, client, method, path, header)
 		if err == nil {
+			r.host.succeeded()
 			return response, nil
 		}
-		wait := time.Duration(0)
+		now := r.session.prover.options.Clock.Now()
 		var status *transport.Error
 		switch {
-		case errors.As(err, &status) && wantsPause(response) && later < laterTries:
-			wait = retryAfter(response, r.session.prover.options.Clock.Now(), time.Duration(later)*time.Second)
-			later++
+		case errors.As(err, &status) && wantsPause(response):
+			wait := retryAfter(response, now, time.Duration(tries)*time.Second)
+			if tries++; tries > laterTries || !r.host.pauseAsRequested(now, wait) {
+				return nil, r.failed(err)
+			}
 		case mirror.Passing(err) && ctx.Err() == nil && passing < passingTries:
-			wait = time.Duration(passing) * 200 * time.Millisecond
+			r.host.pauseUntil(now.Add(time.Duration(passing) * 200 * time.Millisecond))
 			passing++
 		default:
 			return nil, r.failed(err)
 		}
-		r.host.pauseUntil(r.session.prover.options.Clock.Now().Add(wait))
 	}
 }
 
@@ -379,12 +385,39 @@ func retryAfter(response *http.Response, now time.Time, otherwise time.Duration)
 	return min(max(wait, 0), longestPause)
 }
 
+func (h *host) succeeded() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.fruitless = 0
+}
+
+// pauseAsRequested begins a pause that the registry requested, or prolongs the present one. It
+// reports false if too many pauses have ended without a request that succeeded.
+func (h *host) pauseAsRequested(now time.Time, wait time.Duration) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !now.Before(h.requested) {
+		if h.fruitless == laterTries-1 {
+			return false
+		}
+		h.fruitless++
+	}
+	until := now.Add(wait)
+	h.pause, h.requested = later(h.pause, until), later(h.requested, until)
+	return true
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
 func (h *host) pauseUntil(until time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if until.After(h.pause) {
-		h.pause = until
-	}
+	h.pause = later(h.pause, until)
 }
 
 // wait waits until the requested pause is over.
