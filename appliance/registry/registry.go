@@ -3,6 +3,8 @@
 //
 // Package medium reads media. [Registry] knows the media, present and missing, and finds the places
 // of blobs and manifests on them. Package web/registry speaks HTTP.
+//
+// Design: docs/design.md#a-registry-on-media.
 package registry
 
 import (
