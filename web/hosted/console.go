@@ -435,12 +435,12 @@ func (s consoleService) bundle(c echo.Context) error {
 		if shown, err = bundleOf(tx, b); err != nil {
 			return err
 		}
-		for _, manifest := range b.Manifests {
-			redacted, err := withoutData(manifest)
+		for _, manifest := range bundle.WithoutSecrets(b.Manifests) {
+			text, err := json.Marshal(manifest)
 			if err != nil {
 				return err
 			}
-			shown.Manifests = append(shown.Manifests, redacted)
+			shown.Manifests = append(shown.Manifests, text)
 		}
 		status, err := bundle.GetStatus(tx, b.ID)
 		if status != nil && b.Labels["api.openshift.com/type"] != "credential" {
@@ -451,24 +451,6 @@ func (s consoleService) bundle(c echo.Context) error {
 		return err
 	}
 	return c.JSON(http.StatusOK, shown)
-}
-
-// withoutData returns a manifest; the values of a Secret are replaced.
-func withoutData(manifest json.RawMessage) (json.RawMessage, error) {
-	var object map[string]any
-	if err := json.Unmarshal(manifest, &object); err != nil {
-		return nil, err
-	}
-	if object["kind"] != "Secret" {
-		return manifest, nil
-	}
-	for _, field := range []string{"data", "stringData"} {
-		values, _ := object[field].(map[string]any)
-		for name := range values {
-			values[name] = "(sealed)"
-		}
-	}
-	return json.Marshal(object)
 }
 
 func (s consoleService) addManagement(c echo.Context) error {

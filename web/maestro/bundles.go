@@ -114,7 +114,8 @@ func payloadOf(b *bundle.Bundle, path []string) object {
 		metadata["labels"], metadata["generation"] = labels, float64(b.Version)
 		return object{"metadata": metadata}
 	}
-	return object{"id": b.ID, "source": broker.SourceID, "data": object{"manifests": hideSecrets(b.Manifests)}}
+	return object{"id": b.ID, "source": broker.SourceID,
+		"data": object{"manifests": bundle.WithoutSecrets(b.Manifests)}}
 }
 
 func metadataOf(b *bundle.Bundle) object {
@@ -134,7 +135,7 @@ func metadataOf(b *bundle.Bundle) object {
 func bundleObject(tx *store.Tx, b *bundle.Bundle) (object, error) {
 	answer := object{"id": b.ID, "kind": "ResourceBundle", "href": Root + "/resource-bundles/" + b.ID, "name": b.ID,
 		"consumer_name": b.Consumer, "version": b.Version, "created_at": rfc3339(b.Created),
-		"updated_at": rfc3339(b.Updated), "metadata": metadataOf(b), "manifests": hideSecrets(b.Manifests),
+		"updated_at": rfc3339(b.Updated), "metadata": metadataOf(b), "manifests": bundle.WithoutSecrets(b.Manifests),
 		"status": object{}}
 	if b.Deleting() {
 		answer["deleted_at"] = rfc3339(b.Deleted)
@@ -195,45 +196,6 @@ func (s service) deleteBundle(c echo.Context) error {
 	return c.NoContent(http.StatusNoContent)
 }
 
-// sealed replaces each value of a Secret.
-const sealed = "(sealed)"
-
-// hideSecrets returns manifests without the values of Secrets, also of those within ManifestWorks.
-func hideSecrets(manifests []json.RawMessage) []any {
-	shown := make([]any, len(manifests))
-	for i, text := range manifests {
-		var manifest any
-		if json.Unmarshal(text, &manifest) != nil {
-			continue // bundles contain objects only
-		}
-		hideIn(manifest)
-		shown[i] = manifest
-	}
-	return shown
-}
-
-func hideIn(value any) {
-	switch value := value.(type) {
-	case object:
-		if value["kind"] == "Secret" {
-			for _, part := range []string{"data", "stringData"} {
-				members, _ := value[part].(object)
-				for key := range members {
-					members[key] = sealed
-				}
-			}
-			return
-		}
-		for _, member := range value {
-			hideIn(member)
-		}
-	case []any:
-		for _, member := range value {
-			hideIn(member)
-		}
-	}
-}
-
 // hideFeedback replaces the values that an agent reports about a Secret.
 func hideFeedback(resource map[string]any) {
 	meta, _ := resource["resourceMeta"].(object)
@@ -244,7 +206,7 @@ func hideFeedback(resource map[string]any) {
 	values, _ := feedback["values"].([]any)
 	for _, value := range values {
 		if named, ok := value.(object); ok {
-			named["fieldValue"] = object{"type": "String", "string": sealed}
+			named["fieldValue"] = object{"type": "String", "string": bundle.Hidden}
 		}
 	}
 }
