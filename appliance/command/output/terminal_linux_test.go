@@ -1,0 +1,69 @@
+package output
+
+import (
+	"fmt"
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// openTerminal returns a terminal with this number of columns.
+func openTerminal(t *testing.T, columns uint16) *os.File {
+	t.Helper()
+	control, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Skipf("no terminal: %v", err)
+	}
+	t.Cleanup(func() { require.NoError(t, control.Close()) })
+	fd := int(control.Fd())
+	require.NoError(t, unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0))
+	number, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
+	require.NoError(t, err)
+	require.NoError(t, unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: columns}))
+	terminal, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, terminal.Close()) })
+	return terminal
+}
+
+func TestStyle_colorsOnTerminalsThatWantThem(t *testing.T) {
+	terminal := openTerminal(t, 80)
+	file, err := os.Create(t.TempDir() + "/out")
+	require.NoError(t, err)
+	defer file.Close()
+	for name, c := range map[string]struct {
+		out           *os.File
+		noColor, term string
+		want          bool
+	}{
+		"terminal":               {terminal, "", "xterm", true},
+		"terminal, NO_COLOR":     {terminal, "1", "xterm", false},
+		"terminal without color": {terminal, "", "dumb", false},
+		"file":                   {file, "", "xterm", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv("NO_COLOR", c.noColor)
+			t.Setenv("TERM", c.term)
+			require.Equal(t, c.want, newStyle(c.out).colored)
+		})
+	}
+}
+
+func TestGrid_widthOfTerminal(t *testing.T) {
+	terminal := openTerminal(t, 33)
+	t.Setenv("COLUMNS", "")
+	require.Equal(t, 33, newGrid(terminal, true).width)
+	t.Setenv("COLUMNS", "20")
+	require.Equal(t, 20, newGrid(terminal, true).width, "COLUMNS replaces the terminal's width")
+	for _, invalid := range []string{"0", "-1", "wide"} {
+		t.Setenv("COLUMNS", invalid)
+		require.Equal(t, 33, newGrid(terminal, true).width, "COLUMNS=%s", invalid)
+	}
+	file, err := os.Create(t.TempDir() + "/out")
+	require.NoError(t, err)
+	defer file.Close()
+	t.Setenv("COLUMNS", "20")
+	require.Zero(t, newGrid(file, true).width, "a file has no width, and nothing is shortened")
+}
