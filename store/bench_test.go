@@ -95,30 +95,6 @@ func BenchmarkGet(b *testing.B) {
 	}
 }
 
-// BenchmarkOpen opens a database of about 50 MB.
-func BenchmarkOpen(b *testing.B) {
-	dir := b.TempDir()
-	db, err := store.Open(b.Context(), dir, store.Options{})
-	require.NoError(b, err)
-	text := strings.Repeat("x", 2000)
-	for first := 0; first < 20000; first += 1000 {
-		update(b, db, func(tx *store.Tx) error {
-			for i := first; i < first+1000; i++ {
-				if err := documents.Put(tx, fmt.Sprintf("%08d", i), &document{i, text}); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-	}
-	require.NoError(b, db.Close())
-	for b.Loop() {
-		db, err := store.Open(b.Context(), dir, store.Options{})
-		require.NoError(b, err)
-		require.NoError(b, db.Close())
-	}
-}
-
 // BenchmarkGetCached reads one 2 KB value per view from a cached bucket.
 func BenchmarkGetCached(b *testing.B) {
 	db := open(b, b.TempDir())

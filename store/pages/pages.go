@@ -85,30 +85,28 @@ type File struct {
 
 	// The file is read ahead while pages follow each other. The current leaf page lies in ahead.
 	buffer, ahead []byte
-	aheadAt, last int64 // offset of ahead, and of the last page
+	aheadAt, next int64 // offset of ahead, and of the end of the last page
 }
 
 // aheadSize is the number of bytes that are read at once, if pages follow each other.
 const aheadSize = 128 << 10
 
-// readPage returns a page without its overflow. It is valid until the next call.
-func (f *File) readPage(at int64) ([]byte, error) {
-	size := int64(f.meta.PageSize)
-	follows := at == f.last+size
-	f.last = at
+// read returns a part of the file. It is valid until the next call.
+func (f *File) read(at, size int64) ([]byte, error) {
+	wanted := size
+	if at == f.next {
+		wanted = max(size, aheadSize)
+	}
 	if at < f.aheadAt || at+size > f.aheadAt+int64(len(f.ahead)) {
-		if f.buffer == nil {
-			f.buffer = make([]byte, max(aheadSize, size))
+		if int64(cap(f.buffer)) < wanted {
+			f.buffer = make([]byte, max(wanted, aheadSize))
 		}
-		wanted := f.buffer[:size]
-		if follows {
-			wanted = f.buffer
-		}
-		n, err := f.r.ReadAt(wanted, at)
-		if f.ahead, f.aheadAt = wanted[:n], at; int64(n) < size {
+		n, err := f.r.ReadAt(f.buffer[:wanted], at)
+		if f.ahead, f.aheadAt = f.buffer[:n], at; int64(n) < size {
 			return nil, err
 		}
 	}
+	f.next = at + size
 	from := at - f.aheadAt
 	return f.ahead[from : from+size : from+size], nil
 }
@@ -211,37 +209,34 @@ func (f *File) page(id uint64) ([]byte, error) {
 		return nil, errors.New("the page is used twice")
 	}
 	at := int64(id) * int64(f.meta.PageSize)
-	page, err := f.readPage(at)
+	page, err := f.read(at, int64(f.meta.PageSize))
 	if err != nil {
 		return nil, f.readError(err)
-	}
-	if le.Uint16(page[8:]) != leafFlag {
-		page = bytes.Clone(page) // it is still needed when the next page is read
 	}
 	if own := le.Uint64(page); own != id {
 		return nil, fmt.Errorf("the page says that it is page %d", own)
 	}
 	f.used.add(id)
 	overflow := uint64(le.Uint32(page[12:]))
-	if overflow == 0 {
-		return page, nil
-	}
-	size := (overflow + 1) * uint64(f.meta.PageSize)
-	if id+overflow >= f.meta.Pages || size > pageLimit {
-		return nil, fmt.Errorf("%d overflow pages are not possible", overflow)
-	}
-	if at+int64(size) > f.size {
-		return nil, f.readError(io.ErrUnexpectedEOF)
-	}
-	page = make([]byte, size)
-	if _, err := f.r.ReadAt(page, at); err != nil {
-		return nil, f.readError(err)
+	if size := (overflow + 1) * uint64(f.meta.PageSize); overflow > 0 {
+		if id+overflow >= f.meta.Pages || size > pageLimit {
+			return nil, fmt.Errorf("%d overflow pages are not possible", overflow)
+		}
+		if at+int64(size) > f.size {
+			return nil, f.readError(io.ErrUnexpectedEOF)
+		}
+		if page, err = f.read(at, int64(size)); err != nil {
+			return nil, f.readError(err)
+		}
 	}
 	for n := uint64(1); n <= overflow; n++ {
 		if f.used.has(id + n) {
 			return nil, fmt.Errorf("its overflow page %d is used twice", id+n)
 		}
 		f.used.add(id + n)
+	}
+	if le.Uint16(page[8:]) != leafFlag {
+		page = bytes.Clone(page) // it is still needed when the next page is read
 	}
 	return page, nil
 }
