@@ -11,6 +11,7 @@ import (
 	"github.com/jonboulle/clockwork"
 
 	"landfall/appliance/engine"
+	"landfall/appliance/mirror"
 	"landfall/appliance/sentence"
 )
 
@@ -46,7 +47,8 @@ type checks struct {
 }
 
 type checkResult struct {
-	at      time.Time // zero until the first result
+	rules   *mirror.Rules // of the check; nil if it does not depend on mirror rules
+	at      time.Time     // zero until the first result
 	err     error
 	running bool
 }
@@ -62,13 +64,15 @@ func (c *checks) close() {
 	c.running.Wait()
 }
 
-// result returns the last result of a check, and whether there is one.
-func (c *checks) result(key string, check func(context.Context) error) (known bool, err error) {
+// result returns the last result of a check with the present mirror rules, and whether there is
+// one. rules is nil if the check does not depend on them.
+func (c *checks) result(key string, rules *mirror.Rules,
+	check func(context.Context) error) (known bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	held := c.results[key]
-	if held == nil {
-		held = &checkResult{}
+	if held == nil || held.rules != rules {
+		held = &checkResult{rules: rules}
 		c.results[key] = held
 	}
 	if !held.running && (held.at.IsZero() || c.clock.Since(held.at) >= checkAgain) && c.ctx.Err() == nil {
@@ -86,10 +90,10 @@ func (c *checks) result(key string, check func(context.Context) error) (known bo
 }
 
 // note keeps a result that is known without a check.
-func (c *checks) note(key string, err error) {
+func (c *checks) note(key string, rules *mirror.Rules, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.results[key] = &checkResult{at: c.clock.Now(), err: err}
+	c.results[key] = &checkResult{rules: rules, at: c.clock.Now(), err: err}
 }
 
 // forget makes all checks run again.
@@ -103,7 +107,7 @@ func payloadCheck(image engine.ReleaseImage) string { return "release " + image.
 
 // payloadState returns whether the payload of a release can be read through the mirror.
 func (s *Service) payloadState(image engine.ReleaseImage) (State, string) {
-	known, err := s.checks.result(payloadCheck(image), func(ctx context.Context) error {
+	known, err := s.checks.result(payloadCheck(image), s.Rules(mirror.Level{}), func(ctx context.Context) error {
 		secret, err := s.Site.Offered().Keychain("")
 		if err != nil {
 			return err
@@ -134,7 +138,7 @@ func (s *Service) reachable() (known bool, err error) {
 		}
 		address = net.JoinHostPort(parsed.Hostname(), port)
 	}
-	return s.checks.result("url "+address, func(ctx context.Context) error { return s.Dial(ctx, address) })
+	return s.checks.result("url "+address, nil, func(ctx context.Context) error { return s.Dial(ctx, address) })
 }
 
 func dial(ctx context.Context, address string) error {

@@ -348,7 +348,7 @@ func (s *Service) AddRelease(ctx context.Context, wanted NewRelease) (*Release, 
 		"digest", added.Digest, "by", added.By)
 	image := engine.ReleaseImage{OpenshiftVersion: added.Version, CPUArchitecture: added.Architecture,
 		URL: added.PullSpec, Default: added.Default}
-	s.checks.note(payloadCheck(image), nil)
+	s.checks.note(payloadCheck(image), s.Rules(mirror.Level{}), nil)
 	shown := s.release(image, false)
 	return &shown, nil
 }

@@ -27,10 +27,11 @@ func testService(t *testing.T, address string, fixed Fixed) (*Service, *clockwor
 	site, err := Open(Options{DB: db, Fixed: fixed})
 	require.NoError(t, err)
 	clock := clockwork.NewFakeClockAt(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
+	rules := new(mirror.Rules)
 	s := NewService(ServiceOptions{
 		Site: site, URL: address, Candidates: []string{address}, Clock: clock, Logger: slog.New(slog.DiscardHandler),
 		CheckImage: func(string, string) error { return nil },
-		Rules:      func(mirror.Level) *mirror.Rules { return &mirror.Rules{} },
+		Rules:      func(mirror.Level) *mirror.Rules { return rules },
 		Digest:     func(context.Context, string, authn.Keychain) (string, error) { return "", nil },
 		Dial:       func(context.Context, string) error { return nil },
 	})
@@ -170,6 +171,19 @@ func TestChecks_resultIsValidForAMinute(t *testing.T) {
 	s.checks.running.Wait()
 	require.Equal(t, StateReady, state())
 	require.Equal(t, 3, asked, "another pull secret may have another answer")
+}
+
+func TestChecks_otherMirrorRulesNeedAnotherResult(t *testing.T) {
+	s, _ := testService(t, "https://192.0.2.10:8090", fixedRelease)
+	s.Digest = func(context.Context, string, authn.Keychain) (string, error) {
+		return "", errors.New("no rule matches")
+	}
+	require.Equal(t, StateFailed, lineOf(t, s, "release").State)
+	s.Digest = func(context.Context, string, authn.Keychain) (string, error) { return "", nil }
+	require.Equal(t, StateFailed, lineOf(t, s, "release").State)
+	rules := new(mirror.Rules)
+	s.Rules = func(mirror.Level) *mirror.Rules { return rules }
+	require.Equal(t, StateDone, lineOf(t, s, "release").State)
 }
 
 func TestKeepDefault_newestRelease(t *testing.T) {
