@@ -42,7 +42,7 @@ $(UI)/node_modules/.package-lock.json: $(UI)/package.json $(UI)/package-lock.jso
 	touch $@
 
 # Tests with browsers and with emulated machines mostly wait, so they run at the same time. Some
-# tests of test-go need the packages too: isogen/fat needs mtools, and is skipped without it.
+# tests of test-go need the packages too: mtools and xorriso.
 test: test-tools test-go test-walks test-bmcs bin/landfall
 	$(MAKE) --jobs 2 --old-file bin/landfall test-e2e test-boot test-mirror test-directory test-tpm test-network \
 		test-site test-ui

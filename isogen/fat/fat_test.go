@@ -85,9 +85,8 @@ func TestFiles_damaged(t *testing.T) {
 
 // TestFiles_independentWriter reads file systems of mtools with tables of 12, 16 and 32 bits.
 func TestFiles_independentWriter(t *testing.T) {
-	if _, err := exec.LookPath("mformat"); err != nil {
-		t.Skip("mtools is not installed: .ci/install-emulator installs it")
-	}
+	_, err := exec.LookPath("mformat")
+	require.NoError(t, err, "run .ci/install-emulator, as `make test` does")
 	dir := t.TempDir()
 	content := bytes.Repeat([]byte("landfall"), 9000)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "grub"), content, 0o600))

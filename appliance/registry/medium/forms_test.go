@@ -159,9 +159,8 @@ func TestScan_forms(t *testing.T) {
 			require.NoError(t, os.WriteFile(filepath.Join(folder, "data.iso"), volume.Bytes(), 0o600))
 		}, medium.FormRegistry, repository},
 		"ISO file of xorriso": {func(t *testing.T, folder string) {
-			if _, err := exec.LookPath("xorriso"); err != nil {
-				t.Skip("xorriso is not installed; the case before reads an ISO file too")
-			}
+			_, err := exec.LookPath("xorriso")
+			require.NoError(t, err, "run .ci/install-emulator, as `make test` does")
 			source := t.TempDir()
 			writeFiles(t, source, i.storage)
 			out, err := exec.CommandContext(t.Context(), "xorriso", "-as", "mkisofs", "-quiet", "-r", "-o",
