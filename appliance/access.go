@@ -102,7 +102,7 @@ func (a *Appliance) line(plain web.Plain, moved func(*http.Request) string) *web
 	if a.transport == nil {
 		return nil
 	}
-	line := &web.TLS{Config: a.transport.certificates.Config(), Plain: plain, Moved: moved}
+	line := &web.TLS{Config: a.transport.Certificates().Config(), Plain: plain, Moved: moved}
 	if plain == web.PlainFromMachine {
 		line.Config, line.Machines = a.clients.certificates.Ask(line.Config), access.IsTokenless
 	}
@@ -122,7 +122,7 @@ func (b bearers) VerifyBearer(r *http.Request, token string) (identity.Identity,
 func (a *Appliance) accessOperations() []operation.Operation {
 	service := &access.Service{People: a.clients.people, Tokens: a.clients.tokens, Limiter: a.clients.limiter,
 		Total: a.config.Sessions.Total, Open: a.open(),
-		Fingerprint: a.transport.fingerprint(), Authority: a.transport.authorityPEM(),
+		Fingerprint: a.transport.Fingerprint(), Authority: a.transport.AuthorityPEM(),
 		OIDC: a.clients.oidc, Passkeys: a.clients.passkeys}
 	if a.clients.directory != nil {
 		service.Directory = a.clients.directory

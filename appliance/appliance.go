@@ -55,6 +55,7 @@ import (
 	"landfall/appliance/sitekey"
 	"landfall/appliance/siteservice"
 	"landfall/appliance/storage"
+	"landfall/appliance/transport"
 	"landfall/assets"
 	"landfall/store"
 	"landfall/web"
@@ -80,7 +81,7 @@ type Appliance struct {
 	keys       *keyring.Keyring
 	siteKey    *sitekey.Key
 	trail      *audittrail.Trail
-	transport  *transport // nil if the configuration disables TLS
+	transport  *transport.Transport // nil if the configuration disables TLS
 	recent     *journal.RecentLog
 	settings   *settings.Site
 	setup      *settings.Service
@@ -283,7 +284,7 @@ func open(ctx context.Context, config config.Config, logger *slog.Logger, versio
 		WithoutAMS:    !config.AMS.Enabled, Tokens: a.tokens, DB: a.db,
 		AccessAt: site.Access(a.rules, a.releases), MirrorProver: prover, Logger: logger,
 		ReleasePolicy: a.policy,
-		URL:           a.urls[0], ServiceCA: a.transport.roots(), Clock: clock,
+		URL:           a.urls[0], ServiceCA: a.transport.Roots(), Clock: clock,
 		BaseImages: discovery.Checker{Bases: a.images},
 		Images: engine.Images{Agent: config.Images.Agent, Installer: config.Images.Installer,
 			Controller: config.Images.Controller},
@@ -331,7 +332,7 @@ func open(ctx context.Context, config config.Config, logger *slog.Logger, versio
 	a.integrity = integrity.New(a.db, a.engine, logger)
 	a.protection = &doctor.Protections{Data: a.integrity.Finding,
 		Address: a.address, Authenticates: !a.open(), TLS: a.transport != nil, Sandbox: box, Keys: a.keys,
-		Certificates: a.transport.served(), Clients: a.clients.certificates, Trail: a.trail,
+		Certificates: a.transport.Certificates(), Clients: a.clients.certificates, Trail: a.trail,
 		Storage: a.usage, Clock: clock, Logger: logger,
 	}
 	a.doctor = doctor.NewService(doctor.Options{
@@ -361,7 +362,7 @@ func (a *Appliance) openTrail() (*audittrail.Trail, error) {
 	if err != nil {
 		return nil, err
 	}
-	roots, err := readIfSet("audit.syslog_ca_file", a.config.Audit.SyslogCAFile)
+	roots, err := config.ReadFile("audit.syslog_ca_file", a.config.Audit.SyslogCAFile)
 	if err != nil {
 		return nil, err
 	}
@@ -437,7 +438,7 @@ func (a *Appliance) newServer() error {
 		console.DataKeyOperations(a.RotateDataKey),
 		console.BackupOperations(a.backups),
 		console.IntegrityOperations(integrity.NewChecker(a.db, a.clock)),
-		console.KubernetesOperations(a.kubernetesURL, a.transport.roots()), a.hosted.operations(a.engine),
+		console.KubernetesOperations(a.kubernetesURL, a.transport.Roots()), a.hosted.operations(a.engine),
 	)...)
 }
 
@@ -446,7 +447,7 @@ func (a *Appliance) URLs() []string { return a.urls }
 
 // AuthorityFingerprint returns the SHA-256 of the appliance's certificate authority, or "" if the
 // configuration disables TLS.
-func (a *Appliance) AuthorityFingerprint() string { return a.transport.fingerprint() }
+func (a *Appliance) AuthorityFingerprint() string { return a.transport.Fingerprint() }
 
 // LocalURL returns a URL of the appliance for programs on this machine, to which the appliance also
 // serves plain HTTP.
@@ -490,7 +491,7 @@ func (a *Appliance) tasks() []task {
 		a.bmcs.Run, func(ctx context.Context) error { return a.abiHosts.Run(ctx, a.engine) }, a.followHosts,
 	}
 	if a.transport != nil {
-		tasks = append(tasks, a.transport.certificates.Run)
+		tasks = append(tasks, a.transport.Certificates().Run)
 	}
 	if a.boot != nil {
 		tasks = append(tasks, func(ctx context.Context) error { return a.boot.Serve(ctx, a.bootServer.Serve) })

@@ -23,7 +23,7 @@ func (a *Appliance) openHosted(ctx context.Context) (*hostedClusters, error) {
 	}
 	service, err := hosted.Open(ctx, hosted.Options{DB: a.db, Settings: a.settings, Rules: a.rules, Key: a.siteKey,
 		Clock: a.clock, Logger: a.log, Transport: hosted.Transport{Dir: a.config.DataDir, Main: a.address.String(),
-			Address: a.config.Hosted.BrokerListen, Listen: a.inbound.Listen, Certificates: a.transport.served()}})
+			Address: a.config.Hosted.BrokerListen, Listen: a.inbound.Listen, Certificates: a.transport.Certificates()}})
 	if err != nil {
 		return nil, err
 	}

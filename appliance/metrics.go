@@ -20,7 +20,7 @@ func (a *Appliance) monitorOperations() ([]operation.Operation, error) {
 	a.overview = overview.NewReader(a.db, a.bmcs.Servers, a.usage, a.clock)
 	options := monitoring.Options{
 		Version: a.version, Store: a.db, Pulse: a.pulse, Usage: a.usage, Overview: a.overview,
-		Certificates: a.transport.served(), Draining: a.server.Draining(), Clock: a.clock,
+		Certificates: a.transport.Certificates(), Draining: a.server.Draining(), Clock: a.clock,
 		Others: append(process.MetricCollectors(), a.ams, a.meter),
 	}
 	if a.kubernetes != nil {
@@ -48,6 +48,6 @@ func (a *Appliance) journals() journal.Service {
 func (a *Appliance) status() console.SiteStatus {
 	return console.SiteStatus{
 		Version: a.version, URLs: a.urls, Releases: a.settings.Releases, OSImages: a.images,
-		AuthorityFingerprint: a.transport.fingerprint(), Protections: a.protection.Findings,
+		AuthorityFingerprint: a.transport.Fingerprint(), Protections: a.protection.Findings,
 	}
 }

@@ -31,7 +31,7 @@ func (a *Appliance) openRegistry(ctx context.Context) (*webregistry.Server, erro
 			PullPassword: password,
 			People:       a.clients.people, Tokens: a.clients.tokens, Limiter: a.clients.limiter, Clock: a.clock}),
 		Listen: settings.Listen, Name: settings.Name, URL: a.urls[0], Web: options,
-		Roots: a.transport.roots(),
+		Roots: a.transport.Roots(),
 		Registry: registry.Options{DB: a.db, Media: settings.Media, Dir: filepath.Join(a.config.DataDir, "registry"),
 			Bytes: int64(settings.Bytes), Clock: a.clock, Logger: a.log},
 	})

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"net/url"
+	"os"
 	"strconv"
 	"strings"
 
@@ -113,4 +114,16 @@ func Hosts(urls []string) []string {
 		}
 	}
 	return hosts
+}
+
+// ReadFile reads the file that a key of the configuration names. It returns nil for no name.
+func ReadFile(key, path string) ([]byte, error) {
+	if path == "" {
+		return nil, nil
+	}
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", key, err)
+	}
+	return content, nil
 }
