@@ -193,9 +193,8 @@ func TestEvents_installation(t *testing.T) {
 		"host_role_updated": {"host_name", "suggested_role"}, "host_bootstrap_set": {"host_name"},
 		"host_install_progress_updated": {"host_name", "event"},
 		"image_status_updated":          {"host_name", "image_status", "result"},
-		"cluster_status_updated": {"cluster_status",
-			"status_info"},
-		"cluster_validation_fixed": {"validation_id", "validation_msg"},
+		"cluster_status_updated":        {"src_status", "cluster_status", "status_info"},
+		"cluster_validation_fixed":      {"validation_id", "validation_msg"},
 	} {
 		b.requireEvent(name, models.EventSeverityInfo, properties...)
 	}

@@ -330,7 +330,8 @@ func (c *change) progress(h *record.Host, progress *models.HostProgress) error {
 		return nil
 	}
 	return c.hostEventOf(h, event.Props{"event": lifecycle.StageText(stage, progress.ProgressInfo)}, event.HostStage,
-		models.EventSeverityInfo, "Host %s: %s", c.hostName(h), lifecycle.StageText(stage, progress.ProgressInfo))
+		models.EventSeverityInfo, "Host %s reached the stage %s", c.hostName(h),
+		lifecycle.StageText(stage, progress.ProgressInfo))
 }
 
 // RecordFinalizingProgress records the current finalizing stage. The controller in the cluster
@@ -356,7 +357,7 @@ func (c *change) finalizingProgress(id string, stage models.FinalizingStage) err
 	c.saveCluster(row)
 	return c.clusterEventOf(row, event.Props{"finalizing_stage": stage}, event.FinalizingStage,
 		models.EventSeverityInfo,
-		"Cluster %s: %s.", row.API.Name, stage)
+		"Cluster %s is finishing its installation (stage: %s).", row.API.Name, stage)
 }
 
 // CompleteInstallation records the result of the installation. The controller in the cluster

@@ -300,7 +300,7 @@ func (c *change) transitionHost(h *record.Host, on lifecycle.Trigger, s lifecycl
 	return true, errors.Join(
 		c.hostEventOf(h, event.Props{"src_status": from, "new_status": to, "info": info}, event.HostStatus,
 			event.Severity(to),
-			"Host %s: %s -> %s. %s", name, from, to, info),
+			"%s", lifecycle.HostStateSentence(name, to, info, s.Stage)),
 		c.emitHostStateEvents(h, from, to),
 	)
 }
@@ -531,9 +531,9 @@ func (c *change) transitionCluster(row *record.Cluster, on lifecycle.Trigger,
 		return false, err
 	}
 	return true, errors.Join(
-		c.clusterEventOf(row, event.Props{"cluster_status": to, "status_info": info}, event.ClusterStatus,
-			event.Severity(to),
-			"Cluster %s: %s -> %s. %s", row.API.Name, from, to, info),
+		c.clusterEventOf(row, event.Props{"src_status": from, "cluster_status": to, "status_info": info},
+			event.ClusterStatus, event.Severity(to),
+			"%s", lifecycle.ClusterStateSentence(row.API.Name, to, info)),
 		c.emitClusterStateEvents(row, from, s.TimedOut),
 	)
 }

@@ -9,9 +9,10 @@
 package audit
 
 import (
+	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -279,8 +280,12 @@ func deadlineText(at time.Time, set bool) string {
 
 func shortTime(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") }
 
-// stateMoved matches the states in the message of an event.
-var stateMoved = regexp.MustCompile(`: (\S+) -> (\S+)\. `)
+// movedStates are the properties of the events of state changes.
+type movedStates struct {
+	From    string `json:"src_status"`
+	Host    string `json:"new_status"`
+	Cluster string `json:"cluster_status"`
+}
 
 // readEvents reads the new events.
 func (a *Auditor) readEvents(tx *store.Tx, s Site) error {
@@ -334,16 +339,18 @@ func (a *Auditor) follow(tx *store.Tx, s Site, ev *models.Event) error {
 	if id == "" {
 		return nil
 	}
-	states := stateMoved.FindStringSubmatch(conv.Value(ev.Message))
-	if states == nil {
-		a.fail(Events, []string{id}, "the event %q lacks the states", conv.Value(ev.Message))
+	var moved movedStates
+	err := json.Unmarshal([]byte(ev.Props), &moved)
+	to := cmp.Or(moved.Host, moved.Cluster)
+	if err != nil || moved.From == "" || to == "" {
+		a.fail(Events, []string{id}, "the event %q lacks the states: %s", conv.Value(ev.Message), ev.Props)
 		return nil
 	}
 	before, known := a.states[id]
-	a.holds(!known || before == states[1], Events, id, "an event reports %s -> %s, but the state was %s", states[1],
-		states[2], before)
-	a.states[id] = states[2]
-	if past := a.history[id]; past != nil && states[2] == lifecycle.ClusterInstalled {
+	a.holds(!known || before == moved.From, Events, id, "an event reports %s -> %s, but the state was %s", moved.From,
+		to, before)
+	a.states[id] = to
+	if past := a.history[id]; past != nil && to == lifecycle.ClusterInstalled {
 		past.installed = true
 	}
 	return nil

@@ -87,7 +87,7 @@ func ClusterMachine() *Machine[ClusterSituation] {
 func clusterRequestRows() []Row[ClusterSituation] {
 	return []Row[ClusterSituation]{
 		{On: OnInstall, From: states(ClusterReady), To: ClusterPreparing,
-			Info: clusterInfo("Preparing the installation.")},
+			Info: clusterInfo("The installation is being prepared.")},
 		{On: OnCancel, From: states(ClusterInstallingStates, ClusterFailed), To: ClusterCancelled,
 			Info: clusterInfo("The installation was cancelled.")},
 		{On: OnCancel, From: states(ClusterPreparing), To: ClusterReady,
@@ -109,7 +109,7 @@ func clusterValidationRows() []Row[ClusterSituation] {
 	return []Row[ClusterSituation]{
 		{On: OnRefresh, From: ClusterOpenStates, When: lacks, Because: "a setting is missing",
 			To:   ClusterPendingForInput,
-			Info: func(s ClusterSituation) string { return "Waiting for input: " + s.Failing }},
+			Info: func(s ClusterSituation) string { return "The cluster waits for input: " + s.Failing }},
 		{On: OnRefresh, From: ClusterOpenStates, When: fails, Because: "a validation fails", To: ClusterInsufficient,
 			Info: func(s ClusterSituation) string { return "The cluster is not ready to be installed: " + s.Failing }},
 		{On: OnRefresh, From: ClusterOpenStates, Because: "all validations pass", To: ClusterReady,

@@ -369,10 +369,8 @@ func hostValidationRows() []Row[HostSituation] {
 			Info: func(s HostSituation) string { return "The host is not ready to be installed: " + s.Failing }},
 		{On: OnRefresh, From: HostOpenStates, When: is(validation.PendingForInput),
 			Because: "the cluster lacks a setting",
-			To:      HostPendingForInput, Info: func(s HostSituation) string {
-				return "Waiting for input: " +
-					s.Failing
-			}},
+			To:      HostPendingForInput,
+			Info:    func(s HostSituation) string { return "The host waits for input: " + s.Failing }},
 		{On: OnRefresh, From: HostOpenStates, Because: "all validations pass", To: HostKnown,
 			Info: hostInfo(infoReady)},
 
