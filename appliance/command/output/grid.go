@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/mattn/go-isatty"
 	"golang.org/x/term"
@@ -161,18 +163,17 @@ func (s style) bold(text string) string { return s.paint(bold, text) }
 // state paints the state of an object: red for failures, green for what is complete, yellow for
 // what needs a person.
 func (s style) state(text string) string {
+	words := strings.FieldsFunc(strings.ToLower(text), func(r rune) bool { return !unicode.IsLetter(r) })
 	for _, one := range []struct {
 		code  string
 		words []string
 	}{
 		{red, []string{"error", "failed", "cancelled", "disconnected", "critical"}},
-		{yellow, []string{"insufficient", "pending", "warning", "action"}},
+		{yellow, []string{"insufficient", "pending", "warning", "action", "unavailable", "not"}},
 		{green, []string{"installed", "ready", "known", "done", "available", "added"}},
 	} {
-		for _, word := range one.words {
-			if strings.Contains(strings.ToLower(text), word) {
-				return s.paint(one.code, text)
-			}
+		if slices.ContainsFunc(words, func(word string) bool { return slices.Contains(one.words, word) }) {
+			return s.paint(one.code, text)
 		}
 	}
 	return text

@@ -113,6 +113,8 @@ func TestStyle_colorsStates(t *testing.T) {
 	require.Equal(t, "\x1b[31merror\x1b[0m", colored.state("error"))
 	require.Equal(t, "\x1b[32minstalled\x1b[0m", colored.state("installed"))
 	require.Equal(t, "\x1b[33mpending-for-input\x1b[0m", colored.state("pending-for-input"))
+	require.Equal(t, "\x1b[33mnot ready\x1b[0m", colored.state("not ready"))
+	require.Equal(t, "unknown", colored.state("unknown"), "not green, although it contains known")
 	require.Equal(t, "installing-in-progress", style{}.state("installing-in-progress"))
 	require.Equal(t, "error", newStyle(new(bytes.Buffer)).state("error"), "no terminal")
 }
