@@ -68,7 +68,7 @@ func TestRun_followsScript(t *testing.T) {
 	for _, happened := range []string{
 		"cluster_registration_succeeded", "host_bind_succeeded", "cluster_installation_canceled",
 		"cluster_installation_reset", "cluster_installation_completed",
-		"is installed and takes more hosts", "is a ready node of its cluster", "host_unbind_succeeded",
+		"is installed and takes more hosts", "has restarted to join its cluster", "host_unbind_succeeded",
 		"cluster_deregistered",
 	} {
 		require.Contains(t, all, happened)
