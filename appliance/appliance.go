@@ -28,6 +28,7 @@ import (
 	"landfall/appliance/backup"
 	"landfall/appliance/bmc"
 	"landfall/appliance/config"
+	"landfall/appliance/dataversion"
 	"landfall/appliance/discovery"
 	"landfall/appliance/doctor"
 	"landfall/appliance/egress"
@@ -187,17 +188,15 @@ func open(ctx context.Context, config config.Config, logger *slog.Logger, versio
 		return nil, err
 	}
 	a.keys = keyring.New(config.DataDir, config.Seal.Options(logger))
-	if a.db, err = store.Open(ctx, config.DataDir, store.Options{
-		Logger: logger, Clock: clock,
-		History:   journal.History(int64(config.Limits.JournalObjectBytes), int64(config.Limits.JournalBytes)),
-		Versioned: kube.Bucket,
-		// above all revisions that the database had before a restore from a backup
-		Floor: uint64(clock.Now().UnixMicro()),
-		Keys:  a.keys.Open,
-	}); err != nil {
-		return nil, err
-	}
-	if err := integrity.Derive(ctx, a.db, clock.Now()); err != nil {
+	if a.db, err = (dataversion.Directory{Dir: config.DataDir, Keys: a.keys, Program: version, Clock: clock,
+		Logger: logger, Store: store.Options{
+			Logger: logger, Clock: clock,
+			History:   journal.History(int64(config.Limits.JournalObjectBytes), int64(config.Limits.JournalBytes)),
+			Versioned: kube.Bucket,
+			// above all revisions that the database had before a restore from a backup
+			Floor: uint64(clock.Now().UnixMicro()),
+			Keys:  a.keys.Open,
+		}}).Open(ctx); err != nil {
 		return nil, err
 	}
 	a.pulse = presence.NewPulse(clock, config.Timeouts.HostDisconnected, a.db.StalledSince)

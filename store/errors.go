@@ -62,6 +62,7 @@ type NewerSchemaError struct {
 	Key       string // of the value; empty if the schema of the whole database is newer
 	Version   int    // the version found
 	Supported int    // the newest version that this program supports
+	Program   string // that used the database last; "": unknown
 }
 
 func (e *NewerSchemaError) Error() string {
@@ -69,8 +70,10 @@ func (e *NewerSchemaError) Error() string {
 	if e.Key != "" {
 		subject = fmt.Sprintf("%s in the database %s", e.Key, e.Path)
 	}
-	return fmt.Sprintf("%s was written by a newer Landfall (schema %d, this program supports %d): use the newer "+
-		"Landfall, "+
-		"or restore a backup made before the upgrade",
-		subject, e.Version, e.Supported)
+	newer := "the newer Landfall"
+	if e.Program != "" {
+		newer = fmt.Sprintf("Landfall %s or a newer one", e.Program)
+	}
+	return fmt.Sprintf("%s was written by a newer Landfall (schema %d, this program supports %d): use %s, or restore "+
+		"a backup made before the upgrade", subject, e.Version, e.Supported, newer)
 }

@@ -17,6 +17,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"landfall/appliance/command/outcome"
+	"landfall/appliance/dataversion"
 	"landfall/store"
 )
 
@@ -82,6 +83,15 @@ func TestServe_damagedOrNewerDatabase(t *testing.T) {
 			require.NoError(t, file.Close())
 		}, []string{"was written by a newer Landfall (schema 9, this program supports 4)",
 			"use the newer Landfall, or restore a backup"}},
+		"newer schema of a known program": {func(t *testing.T, path string) {
+			file, err := bolt.Open(path, 0o600, nil)
+			require.NoError(t, err)
+			require.NoError(t, file.Update(func(tx *bolt.Tx) error {
+				return tx.Bucket([]byte("meta")).Put([]byte("schema"), binary.BigEndian.AppendUint64(nil, 9))
+			}))
+			require.NoError(t, file.Close())
+			writeVersion(t, path, `{"version":1,"target":1,"program":"v9.1.0"}`)
+		}, []string{"use Landfall v9.1.0 or a newer one, or restore a backup"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -94,6 +104,24 @@ func TestServe_damagedOrNewerDatabase(t *testing.T) {
 			require.NoError(t, err)
 			require.True(t, bytes.Equal(before, after), "serve changed the database, which may be recoverable")
 		})
+	}
+}
+
+func writeVersion(t *testing.T, database, text string) {
+	t.Helper()
+	require.NoError(t, os.WriteFile(filepath.Join(filepath.Dir(database), dataversion.FileName), []byte(text), 0o600))
+}
+
+func TestServe_newerData(t *testing.T) {
+	dir := t.TempDir()
+	writeVersion(t, database(t, dir), `{"version":1,"target":99,"program":"v9.1.0","backup":"backups/b.backup"}`)
+	texts := []string{"the data directory " + dir + " has data version 99", "use Landfall v9.1.0 or a newer one",
+		"landfall restore " + filepath.Join(dir, "backups/b.backup") + " --data-dir"}
+	requireRefusedStart(t, dir, nil, texts...)
+	got := landfall(t, "check", "--data-dir", dir, "--repair")
+	require.Equal(t, outcome.Failure, got.code)
+	for _, text := range texts {
+		require.Contains(t, got.errOut, text)
 	}
 }
 

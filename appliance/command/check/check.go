@@ -18,6 +18,7 @@ import (
 	"landfall/appliance/command/outcome"
 	"landfall/appliance/command/output"
 	"landfall/appliance/command/remote"
+	"landfall/appliance/dataversion"
 	"landfall/appliance/integrity"
 	"landfall/appliance/journal"
 	"landfall/appliance/keyring"
@@ -99,6 +100,9 @@ func offline(ctx context.Context, dir string) (*integrity.Report, error) {
 
 // repair repairs a data directory. salvaging accepts that most rows are lost.
 func repair(ctx context.Context, dir string, salvaging bool) error {
+	if err := dataversion.Check(dir); err != nil {
+		return err
+	}
 	ring := keyring.New(dir, keyring.FromEnvironment())
 	db, err := store.Open(ctx, dir, store.Options{Keys: ring.Open, Versioned: "kubernetes", Salvage: salvaging,
 		History: journal.History(1<<40, 1<<40)})

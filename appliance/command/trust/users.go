@@ -22,6 +22,7 @@ import (
 	"landfall/appliance/audittrail"
 	"landfall/appliance/command/remote"
 	"landfall/appliance/config"
+	"landfall/appliance/dataversion"
 	"landfall/appliance/sitekey"
 	"landfall/store"
 	api "landfall/web/access"
@@ -222,6 +223,9 @@ func resetRunning(ctx context.Context, client *remote.Client, dir, name, passwor
 
 // resetStopped changes the account in the data directory, with a record in the audit trail.
 func resetStopped(ctx context.Context, dir, name, password string) (err error) {
+	if err := dataversion.Check(dir); err != nil {
+		return err
+	}
 	db, err := store.Open(ctx, dir, store.Options{})
 	if err != nil {
 		return err
