@@ -17,6 +17,7 @@ import (
 	"landfall/appliance/access"
 	"landfall/appliance/access/people"
 	"landfall/appliance/audittrail"
+	"landfall/appliance/keyring"
 	"landfall/appliance/sitekey"
 	"landfall/store"
 	api "landfall/web/access"
@@ -184,11 +185,22 @@ func TestCommands_wrongArguments(t *testing.T) {
 
 // A lost password is replaced on the stopped appliance's machine. The audit trail records it.
 func TestUserReset_stoppedAppliance(t *testing.T) {
+	for name, sealed := range map[string]bool{"sealed": true, "in clear": false} {
+		t.Run(name, func(t *testing.T) { testReset(t, sealed) })
+	}
+}
+
+func testReset(t *testing.T, sealed bool) {
 	home(t)
 	dir := t.TempDir()
 	const password = "correct horse battery"
+	keys := keyring.New(dir, keyring.Options{})
+	options := store.Options{NoSync: true}
+	if sealed {
+		options.Keys = keys.Open
+	}
 	open := func(check func(*store.DB, *people.People)) {
-		db, err := store.Open(t.Context(), dir, store.Options{NoSync: true})
+		db, err := store.Open(t.Context(), dir, options)
 		require.NoError(t, err)
 		defer func() { require.NoError(t, db.Close()) }()
 		accounts, err := people.New(people.Options{DB: db, Clock: clockwork.NewRealClock(), Dir: dir})
@@ -203,7 +215,7 @@ func TestUserReset_stoppedAppliance(t *testing.T) {
 		account, err := accounts.LogIn(t.Context(), "ana", password)
 		require.NoError(t, err)
 		require.Equal(t, access.Administrator, account.Role)
-		key, err := sitekey.Load(dir)
+		key, err := sitekey.LoadSealed(dir, keys.Ring())
 		require.NoError(t, err)
 		trail, err := audittrail.Open(audittrail.Options{Dir: filepath.Join(dir, audittrail.DirName), Key: key, DB: db})
 		require.NoError(t, err)

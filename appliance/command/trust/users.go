@@ -23,8 +23,10 @@ import (
 	"landfall/appliance/command/remote"
 	"landfall/appliance/config"
 	"landfall/appliance/dataversion"
+	"landfall/appliance/keyring"
 	"landfall/appliance/sitekey"
 	"landfall/store"
+	"landfall/store/seal"
 	api "landfall/web/access"
 )
 
@@ -226,12 +228,18 @@ func resetStopped(ctx context.Context, dir, name, password string) (err error) {
 	if err := dataversion.Check(dir); err != nil {
 		return err
 	}
-	db, err := store.Open(ctx, dir, store.Options{})
+	keys := keyring.New(dir, keyring.FromEnvironment())
+	db, err := store.Open(ctx, dir, store.Options{Keys: func(sealed bool) (*seal.Ring, error) {
+		if !sealed {
+			return nil, nil // the next start of the appliance seals it
+		}
+		return keys.Open(sealed)
+	}})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	key, err := sitekey.LoadOrCreate(dir)
+	key, err := sitekey.LoadSealed(dir, keys.Ring())
 	if err != nil {
 		return err
 	}
