@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"landfall/appliance/engine"
+	"landfall/appliance/hosted/views"
 	"landfall/appliance/kube/clusters"
 	"landfall/appliance/kube/controller"
 	"landfall/appliance/kube/hosts"
@@ -126,6 +127,7 @@ func (a *Appliance) newKubernetesServer() (*kubernetesServer, error) {
 		api: kube.New(kube.Options{
 			DB: a.db, Objects: k.objects, Box: k.box, Admission: rules, Address: address.String(), Open: a.open(),
 			Current: catchUp.Current, Watching: catchUp.Watching, Clock: a.clock, Logger: a.log,
+			Views: views.Kinds(a.config.Hosted.Enabled),
 		}),
 		controllers: controllers, base: k, web: own,
 	}

@@ -366,18 +366,10 @@ func lines(c *record.Cluster) []Line {
 	}
 }
 
-// The states of bundles.
-const (
-	waiting  = "waiting"
-	applied  = "applied"
-	refused  = "refused"
-	deleting = "deleting"
-)
-
 func bundleOf(tx *store.Tx, b *bundle.Bundle) (Bundle, error) {
 	shown := Bundle{ID: b.ID, Name: b.Name, Consumer: b.Consumer, CID: b.Labels[bundle.LabelCluster],
 		Version: b.Version,
-		Updated: b.Updated, Deleted: b.Deleted, State: waiting}
+		Updated: b.Updated, Deleted: b.Deleted}
 	status, err := bundle.GetStatus(tx, b.ID)
 	if err != nil {
 		return shown, err
@@ -385,17 +377,7 @@ func bundleOf(tx *store.Tx, b *bundle.Bundle) (Bundle, error) {
 	if status != nil {
 		shown.Reported, shown.At = status.ResourceVersion, status.Received
 	}
-	report, err := controlplane.ReadReport(b, status)
-	switch {
-	case err != nil:
-		shown.State, shown.Reason = refused, err.Error()
-	case b.Deleting():
-		shown.State = deleting
-	case report.Refused() != "":
-		shown.State, shown.Reason = refused, report.Refused()
-	case report.Current:
-		shown.State = applied
-	}
+	shown.State, shown.Reason = controlplane.BundleState(b, status)
 	return shown, nil
 }
 
@@ -443,7 +425,7 @@ func (s consoleService) bundle(c echo.Context) error {
 			shown.Manifests = append(shown.Manifests, text)
 		}
 		status, err := bundle.GetStatus(tx, b.ID)
-		if status != nil && b.Labels["api.openshift.com/type"] != "credential" {
+		if status != nil && !b.IsCredential() {
 			shown.Status = status.Data
 		}
 		return err

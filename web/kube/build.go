@@ -35,7 +35,7 @@ func (s *Server) build(client *kubernetes.Client) (*extensions.CustomResourceDef
 	}
 	codecs := serializer.NewCodecFactory(scheme)
 	config := s.config(scheme)
-	at := storages{client: client, db: s.options.DB, box: s.options.Box}
+	at := storages{client: client, db: s.options.DB, box: s.options.Box, viewOf: s.viewOf}
 	definitionsAt, customAt, builtInAt := at, at, at
 	definitionsAt.codec = extensions.Codecs.LegacyCodec(apiextensionsv1.SchemeGroupVersion)
 	customAt.codec = unstructured.UnstructuredJSONScheme

@@ -26,6 +26,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"landfall/appliance/kube/objects"
+	"landfall/appliance/kube/view"
 	"landfall/appliance/sitekey"
 	"landfall/store"
 	"landfall/web/kube/etcd"
@@ -51,6 +52,8 @@ type Options struct {
 	Current func(context.Context) error
 	// Watching is called at the start of each watch, and release at its end. It may be nil.
 	Watching func() (release func())
+	// Views are kinds whose objects are computed from other rows.
+	Views []view.Kind
 	// Open permits every client to do everything (auth: none).
 	Open    bool
 	Address string // host and port of the API for clients, used in its discovery documents
@@ -62,6 +65,7 @@ type Options struct {
 type Server struct {
 	options Options
 	token   string // token of the clients in this process
+	views   []view.Kind
 	ready   chan struct{}
 	handler atomic.Pointer[http.Handler]
 	// stopping is canceled when the API must stop. It is set before handler.
@@ -132,6 +136,9 @@ func (s *Server) Run(ctx context.Context) error {
 	if err := s.seed(ctx); err != nil {
 		return fmt.Errorf("write the initial objects of the Kubernetes API: %w", err)
 	}
+	if err := s.seedViews(ctx); err != nil {
+		return fmt.Errorf("write the definitions of the views: %w", err)
+	}
 	// The hooks of the API use a context that outlives ctx, because hooks that can't finish would
 	// end the process.
 	inside, end := context.WithCancel(context.WithoutCancel(ctx))
@@ -143,7 +150,7 @@ func (s *Server) Run(ctx context.Context) error {
 	api := server.GenericAPIServer
 	defer api.Destroy()
 	api.PrepareRun()
-	handler := s.current(api.Handler)
+	handler := s.withoutWrites(s.current(api.Handler))
 	own := loopback{handler}
 	s.own.Store(&own)
 	var running sync.WaitGroup

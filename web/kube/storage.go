@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"landfall/appliance/kube/objects"
+	"landfall/appliance/kube/view"
 	"landfall/appliance/sitekey"
 	"landfall/store"
 	"landfall/web/kube/etcd"
@@ -32,6 +33,7 @@ type storages struct {
 	db     *store.DB
 	box    *sitekey.Box
 	codec  runtime.Codec
+	viewOf func(schema.GroupResource) *view.Kind
 }
 
 // GetRESTOptions returns the storage options of a resource. Its prefix is "/<group>/<resource>",
@@ -62,6 +64,9 @@ func (s storages) open(config *storagebackend.ConfigForResource, prefix string, 
 	})
 	if err != nil {
 		return nil, nil, fmt.Errorf("open the storage of %s: %w", config.GroupResource, err)
+	}
+	if kind := s.viewOf(config.GroupResource); kind != nil {
+		return watched{viewing{inner, s.db, *kind, prefix}}, inner.Close, nil
 	}
 	if fields := hiddenOf(config.GroupResource); fields != nil {
 		return hiding{watched{inner}, fields}, inner.Close, nil

@@ -69,6 +69,15 @@ type Bundle struct {
 // Deleting reports whether somebody deleted the bundle.
 func (b *Bundle) Deleting() bool { return !b.Deleted.IsZero() }
 
+// LabelType is the label with what a bundle contains, and TypeCredential its value for kubeconfigs.
+const (
+	LabelType      = "api.openshift.com/type"
+	TypeCredential = "credential"
+)
+
+// IsCredential reports whether the status of the bundle has a certificate of an administrator.
+func (b *Bundle) IsCredential() bool { return b.Labels[LabelType] == TypeCredential }
+
 // Status is the last accepted report about a bundle.
 type Status struct {
 	// ResourceVersion is the version of the bundle that the report is about.
@@ -273,6 +282,12 @@ func GetStatus(tx *store.Tx, id string) (*Status, error) {
 		return nil, nil
 	}
 	return status, err
+}
+
+// StatusRevision returns the store's revision at which the status of a bundle last changed.
+func StatusRevision(tx *store.Tx, id string) (uint64, error) {
+	revision, err := statuses.Modified(tx, id)
+	return revision, found(err, "status of the bundle", id)
 }
 
 // EachStatus calls fn with the ID of each bundle that has a status.

@@ -64,6 +64,46 @@ func ReadReport(b *bundle.Bundle, status *bundle.Status) (Report, error) {
 	return Report{Current: true, Conditions: data.Conditions, Manifests: data.ResourceStatus}, nil
 }
 
+// The states of bundles.
+const (
+	BundleWaiting  = "waiting"
+	BundleApplied  = "applied"
+	BundleRefused  = "refused"
+	BundleDeleting = "deleting"
+)
+
+// BundleState returns the state of a bundle by its last status, and why it is refused.
+func BundleState(b *bundle.Bundle, status *bundle.Status) (state, reason string) {
+	report, err := ReadReport(b, status)
+	switch {
+	case err != nil:
+		return BundleRefused, err.Error()
+	case b.Deleting():
+		return BundleDeleting, ""
+	case report.Refused() != "":
+		return BundleRefused, report.Refused()
+	case report.Current:
+		return BundleApplied, ""
+	}
+	return BundleWaiting, ""
+}
+
+// LastStatus returns the status of the object of a kind in the last report about a bundle, also in
+// one about an older version. ok is false if the report has none.
+func LastStatus(status *bundle.Status, kind string) (content map[string]any, ok bool) {
+	var report struct {
+		Manifests []ManifestReport `json:"resourceStatus"`
+	}
+	if json.Unmarshal(status.Data, &report) != nil {
+		return nil, false
+	}
+	found, ok := Report{Manifests: report.Manifests}.objectStatus(kind)
+	if !ok || json.Unmarshal(found.status, &content) != nil {
+		return nil, false
+	}
+	return content, true
+}
+
 func condition(all []record.Condition, name string) *record.Condition {
 	for i := range all {
 		if all[i].Type == name {

@@ -78,7 +78,7 @@ type object = map[string]any
 func labels(c *record.Cluster, kind string) map[string]string {
 	return map[string]string{
 		bundle.LabelCluster: c.CID, "api.openshift.com/name": strings.ToLower(c.ID.Cluster),
-		"api.openshift.com/environment": Environment, "api.openshift.com/type": kind,
+		"api.openshift.com/environment": Environment, bundle.LabelType: kind,
 	}
 }
 
@@ -366,7 +366,7 @@ const CredentialUser = "system:customer-break-glass:"
 // Credential returns the bundle that has a certificate signing request signed by a cluster's own
 // authority, and that reads the CA of its API server.
 func Credential(c *record.Cluster, id, csr string, seconds int64) (Content, error) {
-	s := &set{content: Content{Name: c.CID + "-" + id, Labels: labels(c, "credential")}}
+	s := &set{content: Content{Name: c.CID + "-" + id, Labels: labels(c, bundle.TypeCredential)}}
 	namespace, name := ControlPlaneNamespace(c), c.CID+"-"+id
 	s.add(manifest{group: "certificates.hypershift.openshift.io", version: "v1alpha1",
 		kind: "CertificateSigningRequestApproval", resource: "certificatesigningrequestapprovals", namespace: namespace,

@@ -283,6 +283,13 @@ func FindPrefix(tx *store.Tx, prefix string) (cid string, err error) {
 // EachClusterID calls fn with the IDs of all clusters.
 func EachClusterID(tx *store.Tx, fn func(cid string) error) error { return clusters.Keys(tx, "", fn) }
 
+// ClusterPrefix returns the prefix of the keys of clusters in the store. The rest of a key is the
+// ID in Clusters Service.
+func ClusterPrefix() string { return clusters.Prefix() }
+
+// ClusterRevision returns the store's revision at which a cluster last changed.
+func ClusterRevision(tx *store.Tx, cid string) (uint64, error) { return clusters.Modified(tx, cid) }
+
 func child(cid, name string) string { return cid + "/" + strings.ToLower(name) }
 
 // GetNodePool returns a node pool by its name in any spelling, or nil.
@@ -308,6 +315,18 @@ func NodePools(tx *store.Tx, cid string) (all []*NodePool, err error) {
 	})
 	return all, err
 }
+
+// NodePoolPrefix returns the prefix of the keys of node pools in the store. The rest of a key is
+// <cid>/<name in lower case>.
+func NodePoolPrefix() string { return nodePools.Prefix() }
+
+// EachNodePoolKey calls fn with the rest of the key of each node pool.
+func EachNodePoolKey(tx *store.Tx, fn func(key string) error) error {
+	return nodePools.Keys(tx, "", fn)
+}
+
+// NodePoolRevision returns the store's revision at which a node pool last changed.
+func NodePoolRevision(tx *store.Tx, key string) (uint64, error) { return nodePools.Modified(tx, key) }
 
 // GetExternalAuth returns an external auth by its name in any spelling, or nil.
 func GetExternalAuth(tx *store.Tx, cid, name string) (*ExternalAuth, error) {
