@@ -1,5 +1,6 @@
 # make run    build everything and start the demo: http://127.0.0.1:8090
 # make test   build everything and run all tests; installs the browser and the emulator they need
+# make dist   build what a site installs into dist: programs, packages, images, checksums
 # make docs   generate docs/lifecycle.md, operators.md, validations.md and steps.md from the engine,
 #             docs/values.md from the API, docs/readings.md and docs/metrics.md from an appliance,
 #             and the table of operations in docs/security.md
@@ -18,7 +19,7 @@ SOURCES := $(shell git ls-files $(UI) 2>/dev/null | grep -v -e '/test/' -e '/e2e
 TAGS := grpcnotrace
 export GOFLAGS := -trimpath -gcflags=all=-dwarf=false -tags=$(TAGS)
 
-.PHONY: build run docs lint lint-go lint-ui bench crds clean FORCE
+.PHONY: build run docs lint lint-go lint-ui bench crds clean dist dist-check FORCE
 .PHONY: test test-go test-walks test-bmcs test-tools test-boot test-mirror test-directory test-tpm
 .PHONY: test-network test-site test-ui test-e2e
 
@@ -32,6 +33,23 @@ bin/landfall: assets/ui/index.html FORCE
 	CGO_ENABLED=0 go build -ldflags '$(LDFLAGS)' -o $@ .
 
 FORCE:
+
+# The programs of all targets are in bin/dist. The time of the commit is the time of all files.
+TARGETS := linux-amd64 linux-arm64 darwin-arm64
+EPOCH = $(shell git log -1 --format=%ct)
+dist: bin/landfall $(TARGETS:%=bin/dist/landfall-%)
+	cd packaging && CGO_ENABLED=0 go run . -version $(VERSION) -epoch $(EPOCH)
+
+bin/dist/landfall-%: assets/ui/index.html FORCE
+	GOOS=$(firstword $(subst -, ,$*)) GOARCH=$(lastword $(subst -, ,$*)) CGO_ENABLED=0 \
+		go build -ldflags '$(LDFLAGS)' -o $@ .
+
+# Builds everything twice: here, and in a clone in another directory without the build cache.
+dist-check: dist
+	clone=$$(mktemp -d) && trap 'chmod -R u+w "$$clone"; rm -rf "$$clone"' EXIT && \
+		git clone -q . "$$clone/other" && \
+		GOCACHE="$$clone/cache" $(MAKE) -C "$$clone/other" dist && \
+		diff dist/SHA256SUMS "$$clone/other/dist/SHA256SUMS"
 
 assets/ui/index.html: $(UI)/node_modules/.package-lock.json $(SOURCES)
 	LANDFALL_VERSION=$(VERSION) npm --prefix $(UI) run build
@@ -68,10 +86,11 @@ NO_RACE := ^Test($(SEQUENTIAL)|$(OPERATIONS)|$(KILLS))$$
 # Only the race detector needs a C compiler. A program with it waits for a second before it exits,
 # to find races of the remaining goroutines. No goroutines of these tests remain at the exit, so the
 # wait is disabled. The target lint runs vet. The tests of this directory read the sources. They are
-# named as files, because the package would be linked with the whole program. Other people's
-# programs, such as clients, identity providers and CAs, are in separate modules
-# (web/clients/go.mod, web/clients/workagent/go.mod, web/clients/conformancetest/go.mod,
-# appliance/access/oidctest/go.mod, appliance/authority/acmetest/go.mod).
+# named as files, because the package would be linked with the whole program. The builder of the
+# packages and other people's programs, such as clients, identity providers and CAs, are in separate
+# modules (packaging/go.mod, web/clients/go.mod, web/clients/workagent/go.mod,
+# web/clients/conformancetest/go.mod, appliance/access/oidctest/go.mod,
+# appliance/authority/acmetest/go.mod).
 test-go: assets/ui/index.html
 	GORACE=atexit_sleep_ms=0 CGO_ENABLED=1 go test -race -vet off -ldflags -w -timeout 20m -skip '$(NO_RACE)' \
 		$$(go list ./... | grep -vx landfall)
@@ -82,6 +101,7 @@ test-go: assets/ui/index.html
 	cd appliance/access/oidctest && CGO_ENABLED=0 go test -vet off ./...
 	cd appliance/authority/acmetest && CGO_ENABLED=0 go test -vet off ./...
 	cd web/clients/conformancetest && CGO_ENABLED=0 go test -vet off ./...
+	cd packaging && CGO_ENABLED=0 go test -vet off ./...
 
 # Ten thousand random walks over the state machines, with a list of the executed transitions; 2,500
 # histories reported to AMS over a faulty connection; ten thousand clusters reported to AMS; 1,200
@@ -165,6 +185,7 @@ lint-go: assets/ui/index.html
 	cd web/clients/conformancetest && CGO_ENABLED=0 go vet ./... && go mod tidy -diff
 	cd appliance/access/oidctest && CGO_ENABLED=0 go vet ./... && go mod tidy -diff
 	cd appliance/authority/acmetest && CGO_ENABLED=0 go vet ./... && go mod tidy -diff
+	cd packaging && CGO_ENABLED=0 go vet ./... && go mod tidy -diff
 
 lint-ui: $(UI)/node_modules/.package-lock.json
 	npm --prefix $(UI) run lint
@@ -211,5 +232,5 @@ crds:
 	sha256sum appliance/kube/objects/addon/*.go appliance/kube/objects/agentinstall/*.go >> web/kube/crds/sources.txt
 
 clean:
-	rm -rf bin $(UI)/node_modules
+	rm -rf bin dist $(UI)/node_modules
 	find assets/ui -mindepth 1 ! -name .keep -delete

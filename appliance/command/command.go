@@ -46,6 +46,7 @@ import (
 	"landfall/appliance/command/release"
 	"landfall/appliance/command/sealedimages"
 	"landfall/appliance/command/sealing"
+	"landfall/appliance/command/service"
 	"landfall/appliance/command/settings"
 	"landfall/appliance/command/site"
 	"landfall/appliance/command/state"
@@ -116,7 +117,7 @@ func newRoot() (*cobra.Command, *bool) {
 	group(root, api.New(), state.NewOverview(), cluster.New(), host.New(), infraenv.New(), image.New(), events.New(),
 		events.NewLogs(), manifest.New(), network.New(), operator.New(), registry.New(), site.New(), manual.New(),
 		renamed(cluster.NewFormerList(), "landfall cluster list"))
-	group(root, check.New())
+	group(root, check.New(), service.New())
 	group(root, backup.Commands()...)
 	group(root, trust.Commands(group)...)
 	group(root, settings.Commands(group)...)

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -19,6 +20,7 @@ import (
 	"landfall/appliance/authority"
 	"landfall/appliance/config"
 	"landfall/appliance/process"
+	"landfall/appliance/release"
 	"landfall/appliance/servicemanager"
 )
 
@@ -102,6 +104,9 @@ func announce(out io.Writer, config config.Config, running *appliance.Appliance,
 		fmt.Fprintf(out, "  hosts use      %s; to change it: landfall settings set --url-for-hosts URL\n", urls[0])
 	}
 	fmt.Fprintf(out, "  data           %s\n", config.DataDir)
+	if reason := release.CannotRun(runtime.GOOS); reason != "" {
+		fmt.Fprintf(out, "  installations  %s\n", reason)
+	}
 	if setupCode != "" {
 		fmt.Fprintf(out, "  setup code     %s (the page asks for it once, to create the first administrator)\n",
 			setupCode)

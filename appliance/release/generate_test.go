@@ -180,6 +180,13 @@ func TestGenerate_failureOfTheProgram(t *testing.T) {
 		_, err := l.Generate(context.Background(), &Installer{Path: "/nowhere/openshift-install"}, GenerateRequest{})
 		require.ErrorContains(t, err, "openshift-install create manifests: cannot be started: ")
 	})
+	t.Run("program of another system", func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "openshift-install")
+		require.NoError(t, os.WriteFile(path, []byte("\xcf\xfa\xed\xfe of macOS"), 0o755))
+		_, err := l.Generate(context.Background(), &Installer{Path: path}, GenerateRequest{})
+		require.ErrorContains(t, err, "is no program for "+runtime.GOOS+"/"+runtime.GOARCH)
+		require.ErrorContains(t, err, "install from a Linux machine")
+	})
 	for missing, message := range map[string]string{
 		"bootstrap.ign": "did not create bootstrap.ign", "auth/kubeconfig": "did not create auth/kubeconfig",
 		"metadata.json": "did not create metadata.json",
@@ -189,6 +196,11 @@ func TestGenerate_failureOfTheProgram(t *testing.T) {
 	}
 	_, err := l.Generate(context.Background(), script(t, good+`; echo '{}' > "$4/metadata.json"`), GenerateRequest{})
 	require.ErrorContains(t, err, "has no clusterID or no infraID")
+}
+
+func TestCannotRun_otherSystems(t *testing.T) {
+	require.Empty(t, CannotRun("linux"))
+	require.Contains(t, CannotRun("darwin"), "this is darwin. Everything else works; install from a Linux machine")
 }
 
 func TestGenerate_manifestNames(t *testing.T) {

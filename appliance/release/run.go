@@ -29,6 +29,19 @@ const (
 	busyDelay = 20 * time.Millisecond
 )
 
+// elsewhere is the remedy on a machine that can't run the program of a payload.
+const elsewhere = "install from a Linux machine: landfall backup here, and landfall restore there"
+
+// CannotRun returns why this machine can't run the openshift-install of payloads and what to do, or
+// "".
+func CannotRun(system string) string {
+	if system == "linux" {
+		return ""
+	}
+	return "This machine can't start installations: the openshift-install of a payload is a program for Linux, and " +
+		"this is " + system + ". Everything else works; " + elsewhere + "."
+}
+
 // RunError reports that openshift-install failed.
 type RunError struct {
 	Step     string // such as "create manifests"
@@ -91,6 +104,9 @@ func (r *run) command(ctx context.Context, args ...string) error {
 		failure.Summary, failure.Err = fmt.Sprintf("stopped because it was not done after %s; the end of its "+
 			"output: %s",
 			r.library.timeout, summarize(failure.Output)), limited.Err()
+	case errors.Is(err, syscall.ENOEXEC):
+		failure.Summary = fmt.Sprintf("the openshift-install of this payload is no program for %s/%s; %s", runtime.GOOS,
+			runtime.GOARCH, elsewhere)
 	case cmd.ProcessState == nil:
 		failure.Summary = "cannot be started: " + err.Error()
 	default:
