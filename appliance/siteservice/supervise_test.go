@@ -69,6 +69,9 @@ func TestPortTaken(t *testing.T) {
 			Err: syscall.EACCES},
 			"The appliance has no right to open port 53/udp of 192.0.2.10; grant it with: setcap " +
 				"cap_net_bind_service,cap_net_raw+ep /usr/local/bin/landfall, and restart the appliance."},
+		"no right in a service": {&link.ListenError{Network: link.UDP, Address: at, Unit: true, Err: syscall.EACCES},
+			"The appliance has no right to open port 53/udp of 192.0.2.10; add the lines for services of the site " +
+				"in docs/packages.md with: systemctl edit landfall.service, and restart the appliance."},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b, server := newBench(t), newFakeServer()

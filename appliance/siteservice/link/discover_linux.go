@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
-	"os"
 	"syscall"
 
 	"github.com/insomniacslk/dhcp/dhcpv4"
@@ -16,13 +15,9 @@ import (
 // of the machine's own DHCP client. It needs CAP_NET_RAW.
 func OpenDHCPClient(name string) (net.PacketConn, error) {
 	conn, err := nclient4.NewRawUDPConn(name, dhcpv4.ClientPort)
-	if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EPERM) {
-		program, errProgram := os.Executable()
-		if errProgram != nil {
-			program = os.Args[0]
-		}
-		return nil, fmt.Errorf("the appliance has no right to look for other DHCP servers; grant it with: setcap "+
-			"cap_net_bind_service,cap_net_raw+ep %s, and restart the appliance: %w", program, err)
+	// A unit of systemd refuses kinds of sockets with EAFNOSUPPORT (RestrictAddressFamilies).
+	if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.EAFNOSUPPORT) {
+		return nil, fmt.Errorf("the appliance has no right to look for other DHCP servers; %s: %w", grant(self()), err)
 	}
 	return conn, err
 }

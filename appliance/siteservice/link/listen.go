@@ -29,6 +29,7 @@ type ListenError struct {
 	Address netip.AddrPort
 	Holder  string // the program that has the port, or ""
 	Program string // path of this program
+	Unit    bool   // a service manager gives the program its rights
 	Err     error
 }
 
@@ -43,8 +44,7 @@ func (e *ListenError) Error() string {
 		}
 		return fmt.Sprintf("%s is taken by %s; stop it, or leave this service switched off here", port, holder)
 	case errors.Is(e.Err, fs.ErrPermission), errors.Is(e.Err, syscall.EPERM):
-		return fmt.Sprintf("the appliance has no right to open %s; grant it with: setcap "+
-			"cap_net_bind_service,cap_net_raw+ep %s, and restart the appliance", port, e.Program)
+		return fmt.Sprintf("the appliance has no right to open %s; %s", port, grant(e.Program, e.Unit))
 	}
 	return fmt.Sprintf("open %s: %v", port, e.Err)
 }
@@ -57,12 +57,27 @@ func explain(network Network, address netip.AddrPort, err error) error {
 	if errors.Is(err, syscall.EADDRINUSE) {
 		failed.Holder = holderOf(network, address.Port())
 	}
-	program, errProgram := os.Executable()
-	if errProgram != nil {
+	failed.Program, failed.Unit = self()
+	return failed
+}
+
+// self returns the path of this program, and whether it is a service of systemd.
+func self() (program string, unit bool) {
+	program, err := os.Executable()
+	if err != nil {
 		program = os.Args[0]
 	}
-	failed.Program = program
-	return failed
+	return program, os.Getenv("INVOCATION_ID") != ""
+}
+
+// grant says how to give the program the rights of the services. Systemd ignores the rights of a
+// file in a unit without them.
+func grant(program string, unit bool) string {
+	if unit {
+		return "add the lines for services of the site in docs/packages.md with: systemctl edit landfall.service, " +
+			"and restart the appliance"
+	}
+	return "grant it with: setcap cap_net_bind_service,cap_net_raw+ep " + program + ", and restart the appliance"
 }
 
 // ListenUDP opens a UDP socket on an address.
