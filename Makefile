@@ -21,7 +21,7 @@ export GOFLAGS := -trimpath -gcflags=all=-dwarf=false -tags=$(TAGS)
 
 .PHONY: build run docs lint lint-go lint-ui bench crds clean dist dist-check FORCE
 .PHONY: test test-go test-walks test-bmcs test-tools test-boot test-mirror test-directory test-tpm
-.PHONY: test-network test-site test-ui test-e2e
+.PHONY: test-network test-site test-packages test-ui test-e2e
 
 build: bin/landfall
 
@@ -63,7 +63,7 @@ $(UI)/node_modules/.package-lock.json: $(UI)/package.json $(UI)/package-lock.jso
 # tests of test-go need the packages too: mtools and xorriso.
 test: test-tools test-go test-walks test-bmcs bin/landfall
 	$(MAKE) --jobs 2 --old-file bin/landfall test-e2e test-boot test-mirror test-directory test-tpm test-network \
-		test-site test-ui
+		test-site test-packages test-ui
 
 # The Debian packages for the tests. They are installed first, because only one process can use the
 # package manager at a time.
@@ -74,6 +74,7 @@ test-tools:
 	.ci/install-swtpm
 	.ci/install-networkmanager
 	.ci/install-siteclients
+	.ci/install-debianroot
 	.ci/install-browser
 
 # Tests of whole appliances that run without the race detector, which makes them several times
@@ -157,6 +158,16 @@ test-site:
 	.ci/install-siteclients
 	CGO_ENABLED=0 go test -tags $(TAGS),siteclients ./appliance/siteservice/clienttest
 
+# The deb package and landfall service on a Debian system with systemd, in namespaces. Only root can
+# make such a system; otherwise a message reports this.
+test-packages: bin/landfall
+	.ci/install-debianroot
+	@if [ "$$(id -u)" = 0 ] && unshare --pid --fork --mount --net --cgroup mount -t proc proc /proc 2>/dev/null; then \
+		cd packaging && CGO_ENABLED=0 go test -vet off -tags $(TAGS),systemd .; \
+	else \
+		echo "test-packages: only root can start systemd in namespaces; packages were not installed" >&2; \
+	fi
+
 test-ui: assets/ui/index.html
 	npm --prefix $(UI) test
 
@@ -186,6 +197,7 @@ lint-go: assets/ui/index.html
 	cd appliance/access/oidctest && CGO_ENABLED=0 go vet ./... && go mod tidy -diff
 	cd appliance/authority/acmetest && CGO_ENABLED=0 go vet ./... && go mod tidy -diff
 	cd packaging && CGO_ENABLED=0 go vet ./... && go mod tidy -diff
+	cd packaging && GOFLAGS='$(GOFLAGS),systemd' CGO_ENABLED=0 go vet ./...
 
 lint-ui: $(UI)/node_modules/.package-lock.json
 	npm --prefix $(UI) run lint

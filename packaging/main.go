@@ -24,6 +24,8 @@ type build struct {
 	version string    // of the programs, from git describe
 	time    time.Time // of the commit; the time of everything in the files
 	signer  string    // file with the private key; "" for no signature
+	// compression is that of the packages, in the notation of nfpm.
+	compression string
 	// programs are the built programs of each target.
 	programs map[target]string
 }
@@ -46,7 +48,7 @@ func main() {
 }
 
 func run(ctx context.Context, arguments []string, out io.Writer) error {
-	b := build{programs: map[target]string{}, signer: os.Getenv("LANDFALL_SIGNING_KEY")}
+	b := build{programs: map[target]string{}, signer: os.Getenv("LANDFALL_SIGNING_KEY"), compression: "zstd:19"}
 	flags := flag.NewFlagSet("packaging", flag.ContinueOnError)
 	flags.StringVar(&b.root, "root", "..", "directory of the repository")
 	flags.StringVar(&b.output, "output", "../dist", "directory of the packages; earlier files in it are removed")

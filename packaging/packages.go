@@ -47,8 +47,8 @@ func (b *build) writePackage(t target, stage, format string) error {
 				"rpm": {"systemd >= 239"}}[format],
 			Scripts: nfpm.Scripts{PostInstall: script("postinstall.sh"), PreRemove: script("preremove.sh"),
 				PostRemove: script("postremove.sh")},
-			Deb: nfpm.Deb{Compression: "zstd:19"},
-			RPM: nfpm.RPM{Compression: "zstd:19", BuildHost: "localhost", Group: "System Environment/Daemons",
+			Deb: nfpm.Deb{Compression: b.compression},
+			RPM: nfpm.RPM{Compression: b.compression, BuildHost: "localhost", Group: "System Environment/Daemons",
 				Summary: "Installs OpenShift clusters at sites without internet access"},
 		},
 	})
@@ -95,6 +95,7 @@ func (b *build) contents(t target, stage, format string) (files.Contents, error)
 	}
 	for source, name := range map[string]string{
 		filepath.Join(b.root, "config.example.yaml"):                 "config.example.yaml",
+		filepath.Join(b.root, "docs/packages.md"):                    "packages.md",
 		filepath.Join(b.root, "docs/operations.md"):                  "operations.md",
 		filepath.Join(b.root, "LICENSE"):                             "copyright",
 		filepath.Join(b.root, "packaging/monitoring/alerts.yaml"):    "alerts.yaml",

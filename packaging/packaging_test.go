@@ -1,3 +1,5 @@
+//go:build !systemd
+
 package main
 
 import (
@@ -59,7 +61,7 @@ func newFixture(t *testing.T) fixture {
 	t.Helper()
 	f := fixture{root: t.TempDir()}
 	f.output = filepath.Join(f.root, "dist")
-	for _, name := range []string{"LICENSE", "config.example.yaml", "docs/operations.md",
+	for _, name := range []string{"LICENSE", "config.example.yaml", "docs/operations.md", "docs/packages.md",
 		"packaging/monitoring/alerts.yaml", "packaging/monitoring/dashboard.json"} {
 		f.write(t, name, name+"\n", 0o644)
 	}
