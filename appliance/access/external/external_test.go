@@ -97,6 +97,21 @@ func TestReadSecret(t *testing.T) {
 	require.Equal(t, "pass word", secret)
 }
 
+// A credential of systemd has an access control list, which shows as rights of the group.
+func TestReadSecret_credentialOfSystemd(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("CREDENTIALS_DIRECTORY", dir)
+	path := filepath.Join(dir, "ldap-password")
+	require.NoError(t, os.WriteFile(path, []byte("secret"), 0o440))
+	secret, err := external.ReadSecret(path)
+	require.NoError(t, err)
+	require.Equal(t, "secret", secret)
+	other := filepath.Join(t.TempDir(), "ldap-password")
+	require.NoError(t, os.WriteFile(other, []byte("secret"), 0o440))
+	_, err = external.ReadSecret(other)
+	require.ErrorContains(t, err, "has mode 0440")
+}
+
 func TestAuthorities(t *testing.T) {
 	server := httptest.NewTLSServer(nil)
 	defer server.Close()

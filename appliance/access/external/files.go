@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"strings"
+
+	"landfall/appliance/process"
 )
 
 // ReadSecret reads a secret of the configuration from a file, without the white space around it. It
@@ -15,7 +17,7 @@ func ReadSecret(path string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("read a secret: %w", err)
 	}
-	if mode := info.Mode().Perm(); mode&0o077 != 0 {
+	if mode := info.Mode().Perm(); mode&0o077 != 0 && !process.IsCredential(path) {
 		return "", fmt.Errorf("%s has mode %04o, so other users may read it; set its mode to 0600", path, mode)
 	}
 	text, err := os.ReadFile(path)
