@@ -165,6 +165,10 @@ func (s *Service) receive(ctx context.Context, repository *Repository) (*Receive
 		ended <- err
 	}()
 	received, err := repository.Receive(reader)
+	if err == nil {
+		// The end of the archive follows the manifest, and its writer waits until it is read.
+		_, err = io.Copy(io.Discard, reader)
+	}
 	_ = reader.Close() // never fails; it ends the writer
 	if written := <-ended; err == nil || errors.Is(err, written) {
 		err = written
