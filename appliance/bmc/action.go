@@ -68,6 +68,7 @@ func (m *Manager) queueAction(ctx context.Context, id string, action Action,
 	modify func(*row) error) (*Server, error) {
 	kind := action.Kind
 	var server *Server
+	var generation uint64
 	err := m.options.DB.Update(ctx, func(tx *store.Tx) error {
 		r, err := serverRows.Get(tx, id)
 		switch {
@@ -103,12 +104,13 @@ func (m *Manager) queueAction(ctx context.Context, id string, action Action,
 			r.Error.RetryAt = now
 		}
 		r.Generation++
+		generation = r.Generation
 		server = m.withLastContact(r.server(now))
 		return serverRows.Put(tx, id, r)
 	})
 	if err != nil {
 		return nil, err
 	}
-	m.interrupt(id)
+	m.interrupt(id, generation)
 	return server, nil
 }

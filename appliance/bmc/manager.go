@@ -115,9 +115,9 @@ func (m *Manager) updateDesired(ctx context.Context, id string, create bool, mod
 			fmt.Sprintf("%q is not a valid id of a server; an id has lower-case letters, digits and hyphens.", id)}
 	}
 	var server *Server
-	changed := false
+	var changed uint64 // the new generation
 	err := m.options.DB.Update(ctx, func(tx *store.Tx) error {
-		changed = false
+		changed = 0
 		now := m.now()
 		r, err := serverRows.Get(tx, id)
 		switch {
@@ -162,14 +162,14 @@ func (m *Manager) updateDesired(ctx context.Context, id string, create bool, mod
 		if r.Desired.Password, err = m.options.Secrets.Seal(desired.Password); err != nil {
 			return err
 		}
-		server, changed = r.server(now), true
+		server, changed = r.server(now), r.Generation
 		return serverRows.Put(tx, id, r)
 	})
 	if err != nil {
 		return nil, err
 	}
-	if changed {
-		m.interrupt(id)
+	if changed != 0 {
+		m.interrupt(id, changed)
 	}
 	return server, nil
 }
@@ -307,9 +307,9 @@ func (m *Manager) withLastContact(server *Server) *Server {
 // server is not detached, it powers the server off. If the BMC does not respond, the server is
 // removed after a few attempts. Removing an unknown server is not an error.
 func (m *Manager) Remove(ctx context.Context, id string, powerOff bool) error {
-	changed := false
+	var changed uint64 // the new generation
 	err := m.options.DB.Update(ctx, func(tx *store.Tx) error {
-		changed = false
+		changed = 0
 		r, err := serverRows.Get(tx, id)
 		if errors.Is(err, store.ErrNotFound) {
 			return nil
@@ -320,13 +320,13 @@ func (m *Manager) Remove(ctx context.Context, id string, powerOff bool) error {
 		if r.State == Deleting && r.PowerOff == powerOff {
 			return nil
 		}
-		changed = true
 		r.State, r.PowerOff, r.Pending, r.Error = Deleting, powerOff, nil, nil
 		r.Generation++
+		changed = r.Generation
 		return serverRows.Put(tx, id, r)
 	})
-	if err == nil && changed {
-		m.interrupt(id)
+	if err == nil && changed != 0 {
+		m.interrupt(id, changed)
 	}
 	return err
 }

@@ -32,29 +32,46 @@ type worker struct {
 	wake        chan struct{}
 	lastSession time.Time // end of the last session
 
-	mu     sync.Mutex
-	cancel context.CancelCauseFunc // cancels the current job
+	mu         sync.Mutex
+	cancel     context.CancelCauseFunc // cancels the current job
+	generation uint64                  // of the current job's row; 0 while the row is being read
+	wanted     uint64                  // the newest generation
 }
 
 var errSuperseded = errors.New("the desired state has changed")
 
-// interrupt cancels the current job of a server. The worker then reads the desired state again.
-func (m *Manager) interrupt(id string) {
+// interrupt cancels the current job of a server if the job uses an older generation of the desired
+// state. The worker then reads the desired state again.
+func (m *Manager) interrupt(id string, generation uint64) {
 	m.mu.Lock()
 	w := m.workers[id]
 	m.mu.Unlock()
 	if w != nil {
-		w.interrupt()
+		w.interrupt(generation)
 	}
 }
 
-func (w *worker) interrupt() {
+func (w *worker) interrupt(generation uint64) {
 	w.mu.Lock()
-	if w.cancel != nil {
-		w.cancel(errSuperseded)
-	}
+	w.wanted = generation // a server that is added again begins with a lower one
+	w.cancelOlder()
 	w.mu.Unlock()
 	w.wakeUp()
+}
+
+// use declares which generation the current job uses; 0 before it has read one.
+func (w *worker) use(generation uint64, cancel context.CancelCauseFunc) {
+	w.mu.Lock()
+	w.generation, w.cancel = generation, cancel
+	w.cancelOlder()
+	w.mu.Unlock()
+}
+
+// cancelOlder cancels a job with an older generation than the newest. w.mu must be held.
+func (w *worker) cancelOlder() {
+	if w.generation != 0 && w.generation < w.wanted {
+		w.cancel(errSuperseded)
+	}
 }
 
 func (w *worker) wakeUp() {
@@ -85,10 +102,11 @@ func (w *worker) run(ctx context.Context) {
 func (w *worker) runNext(ctx context.Context) (wait time.Duration, gone bool) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	w.mu.Lock()
-	w.cancel = cancel
-	w.mu.Unlock()
+	w.use(0, cancel)
 	r, first, err := w.m.loadWithController(w.id)
+	if err == nil {
+		w.use(r.Generation, cancel)
+	}
 	if _, missing := errors.AsType[*NotFoundError](err); missing {
 		return 0, true
 	}
