@@ -50,6 +50,7 @@ infra-env create spare => The infra-env spare was created
 simulate hosts --infra-env spare --first 6 --count 1 => 1 simulated host is registered
 host list --infra-env spare --watch => host-6
 host bind host-6 --cluster full => The host host-6 is bound to the cluster full\.
+host list --cluster full --watch => master  known
 host set host-6 --role worker node_labels=[{"key":"site","value":"a"}] => The host host-6 was changed\.
 cluster export full -o first.yaml => ^$
 host set host-6 --role master node_labels=[] => The host host-6 was changed\.
