@@ -471,11 +471,17 @@ func (a *Appliance) Run(ctx context.Context) error {
 type task = func(context.Context) error
 
 // runAll runs tasks until all of them have returned. The first error ends the context of the
-// others, and is returned.
+// others, and is returned. A task that the end of the context interrupted has not failed.
 func runAll(ctx context.Context, tasks []task) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for _, run := range tasks {
-		group.Go(func() error { return run(ctx) })
+		group.Go(func() error {
+			err := run(ctx)
+			if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+				return nil
+			}
+			return err
+		})
 	}
 	return group.Wait()
 }
