@@ -90,6 +90,8 @@ hcp show east-hcp
 registry status
 registry add .
 registry verify
+registry stage all
+registry stage all --cancel
 registry gc
 check
 check --repair

@@ -96,7 +96,7 @@ var help = map[string]string{
 		"on the loopback only",
 	"registry.anonymous_pull": "let everybody in the network pull; false: nodes need the pull secret that the " +
 		"appliance completes; pushes always need an account or a token",
-	"registry.bytes": "space for images that are pushed to the registry",
+	"registry.bytes": "space for images that are pushed to the registry, and for copies of media",
 	"registry.name": "name or address under which nodes reach the registry; default: that of listen, or of the " +
 		"appliance's first URL",
 

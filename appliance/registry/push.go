@@ -68,10 +68,7 @@ func (r *Registry) has(digest string) bool {
 	if !medium.ValidDigest(digest) {
 		return false
 	}
-	if _, err := r.Overlay.Stat(digest); err == nil {
-		return true
-	}
-	return len(r.current.Load().places[digest]) > 0
+	return r.local(digest) || len(r.current.Load().places[digest]) > 0
 }
 
 // Delete deletes a pushed tag or manifest.

@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"path/filepath"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -23,6 +24,9 @@ import (
 
 	"landfall/appliance/registry/medium"
 	"landfall/appliance/registry/overlay"
+	"landfall/appliance/registry/quota"
+	"landfall/appliance/registry/staging"
+	"landfall/appliance/storage"
 	"landfall/store"
 )
 
@@ -41,10 +45,12 @@ type mediumRow struct {
 type Options struct {
 	DB    *store.DB
 	Media []string // paths of the configuration
-	Dir   string   // of pushed images
-	Bytes int64    // limit of pushed images; 0 for none
+	Dir   string   // of pushed images and copies of media
+	Bytes int64    // limit of both; 0 for none
 	// Open opens the files of media; nil for [medium.OpenFile].
 	Open medium.Opener
+	// Free returns the bytes that can still be written to a file system; nil for [storage.Free].
+	Free func(dir string) (int64, error)
 	// ReadDeadline limits one read from a medium; 0 for [medium.ReadDeadline].
 	ReadDeadline time.Duration
 	Clock        clockwork.Clock
@@ -57,6 +63,8 @@ type Registry struct {
 	Overlay *overlay.Overlay
 
 	options Options
+	quota   *quota.Quota
+	staging *staging.Store
 	log     *slog.Logger
 	current atomic.Pointer[content]
 	wake    chan struct{} // makes Run look at the media at once
@@ -74,6 +82,9 @@ type Registry struct {
 	asked    map[string]chan struct{}               // by path; closed when the next look to begin ends
 	reading  map[string]bool                        // paths with a look that was asked for
 	verify   Verify
+	orders   map[string]time.Time // copies to the disk that were ordered, by identity of the medium
+	// stageProblems are the states of copies that do not go on, by identity of the medium.
+	stageProblems map[string]string
 }
 
 // held is a known medium. Copies of a medium in several places are several of them.
@@ -107,10 +118,14 @@ func Open(ctx context.Context, options Options) (*Registry, error) {
 	if options.Open == nil {
 		options.Open = medium.OpenFile
 	}
+	if options.Free == nil {
+		options.Free = storage.Free
+	}
 	r := &Registry{options: options, log: options.Logger, wake: make(chan struct{}, 1),
 		verifying: make(chan struct{}, 1), paths: options.Media, changed: make(chan struct{}),
 		problems: map[string][]string{}, refused: map[string]map[medium.Location]refusal{},
-		asked: map[string]chan struct{}{}, reading: map[string]bool{}}
+		asked: map[string]chan struct{}{}, reading: map[string]bool{}, orders: map[string]time.Time{},
+		stageProblems: map[string]string{}, quota: quota.New(options.Dir, options.Bytes, options.Free)}
 	added, err := r.addedPaths()
 	if err != nil {
 		return nil, err
@@ -119,9 +134,15 @@ func Open(ctx context.Context, options Options) (*Registry, error) {
 	for _, path := range r.paths {
 		r.asked[path] = make(chan struct{})
 	}
-	if r.Overlay, err = overlay.Open(overlay.Options{DB: options.DB, Dir: options.Dir, Bytes: options.Bytes,
+	if r.Overlay, err = overlay.Open(overlay.Options{DB: options.DB, Dir: options.Dir, Quota: r.quota,
 		Clock: options.Clock}); err != nil {
 		return nil, err
+	}
+	if r.staging, err = staging.Open(filepath.Join(options.Dir, "staged"), r.quota); err != nil {
+		return nil, err
+	}
+	if err := r.loadOrders(); err != nil {
+		return nil, fmt.Errorf("read which media are copied: %w", err)
 	}
 	if err := r.load(); err != nil {
 		return nil, err
@@ -155,8 +176,8 @@ func (r *Registry) load() error {
 		return fmt.Errorf("read the known media: %w", err)
 	}
 	for identity, row := range rows {
-		if !slices.Contains(r.paths, row.Path) {
-			continue // no longer in the configuration
+		if _, ordered := r.orders[identity]; !ordered && !slices.Contains(r.paths, row.Path) {
+			continue // no longer in the configuration, and not copied
 		}
 		file, _, err := indexFiles.Open(r.options.DB, identity)
 		if errors.Is(err, store.ErrNotFound) || store.IsDamaged(err) {
@@ -225,7 +246,8 @@ func (r *Registry) remember(ctx context.Context, m *held, scanned bool, forgotte
 	}
 	if err := r.options.DB.Update(ctx, func(tx *store.Tx) error {
 		for _, identity := range forgotten {
-			if err := errors.Join(mediumRows.Delete(tx, identity), indexFiles.Delete(tx, identity)); err != nil {
+			if err := errors.Join(mediumRows.Delete(tx, identity), indexFiles.Delete(tx, identity),
+				stageRows.Delete(tx, identity)); err != nil {
 				return err
 			}
 		}
@@ -243,9 +265,9 @@ func (r *Registry) remember(ctx context.Context, m *held, scanned bool, forgotte
 
 // Close closes all media. It does not wait for reads that hang.
 func (r *Registry) Close() error {
+	errs := []error{r.staging.Close()}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	var errs []error
 	for _, m := range r.media {
 		m.mu.Lock()
 		if m.reader != nil {

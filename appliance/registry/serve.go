@@ -14,6 +14,7 @@ import (
 
 	"landfall/appliance/registry/medium"
 	"landfall/appliance/registry/overlay"
+	"landfall/appliance/registry/staging"
 )
 
 // Manifest is a manifest that can be served.
@@ -93,11 +94,14 @@ func (r *Registry) unreadable(c *content, digest string) error {
 
 // reachable returns an error if a part of an image can't be read now.
 func (r *Registry) reachable(c *content, part medium.Descriptor) error {
-	if medium.ValidDigest(part.Digest) {
-		if _, err := r.Overlay.Stat(part.Digest); err == nil {
-			return nil
-		}
+	if medium.ValidDigest(part.Digest) && r.local(part.Digest) {
+		return nil
 	}
+	return r.onNoMedium(c, part)
+}
+
+// onNoMedium returns an error if no present medium has a sound blob.
+func (r *Registry) onNoMedium(c *content, part medium.Descriptor) error {
 	media := c.places[part.Digest]
 	if len(media) == 0 {
 		return &UnavailableError{RetryAfter: retryAfter, Reason: fmt.Sprintf("%s of this image is on none of the "+
@@ -186,41 +190,44 @@ func (r *Registry) Referrers(repository, digest string) ([]medium.Descriptor, er
 	return pushed, err
 }
 
-// Blob is a blob that can be served.
+// Blob is a blob that can be served, to one client.
 type Blob struct {
 	Digest   string
 	Size     int64
 	registry *Registry
-	media    []*held // present ones; empty for a pushed blob
+	media    []*held // present ones
+	pushed   bool
+	staged   bool // it has a whole copy
+	shared   bool // it is copied by the first client that reads it
+
+	reader    *staging.Reader // of the copy that runs; nil without one
+	suppliers []*held         // media that supplied bytes to the last Read
 }
 
 // Blob returns a blob by its digest. It does not touch a medium.
 func (r *Registry) Blob(digest string) (*Blob, error) {
 	if size, err := r.Overlay.Stat(digest); err == nil {
-		return &Blob{Digest: digest, Size: size, registry: r}, nil
+		return &Blob{Digest: digest, Size: size, registry: r, pushed: true}, nil
 	}
 	c := r.current.Load()
-	media := c.places[digest]
-	if len(media) == 0 {
+	size, staged := r.staging.Size(digest)
+	if len(c.places[digest]) == 0 && !staged {
 		if err := r.absent(true); !errors.Is(err, ErrManifestUnknown) {
 			return nil, err
 		}
 		return nil, ErrBlobUnknown
 	}
-	b := &Blob{Digest: digest, registry: r}
-	for _, m := range media {
-		if m.state(digest) != statePresent {
-			continue
-		}
-		// Of two sizes, one is of a damaged copy. The comparison of the first pull decides.
-		if size := m.index.Blobs[digest].Size(); len(b.media) == 0 || size == b.Size {
-			b.media, b.Size = append(b.media, m), size
-		}
+	b, err := r.blobOnMedia(c, digest)
+	if staged {
+		b.media = slices.DeleteFunc(b.media, func(m *held) bool { return m.index.Blobs[digest].Size() != size })
+		b.Size, b.staged = size, true
+		return &b, nil
 	}
-	if len(b.media) == 0 {
-		return nil, r.reachable(c, medium.Descriptor{Digest: digest})
+	if err != nil {
+		return nil, err
 	}
-	return b, nil
+	b.shared = slices.ContainsFunc(b.media, r.isOrdered)
+	return &b, nil
 }
 
 // startWait is how long a client waits until fewer clients read from the medium.
@@ -229,9 +236,16 @@ const startWait = 5 * time.Second
 // Start reserves a place among the clients that read from the medium. It returns a *[BusyError] if
 // too many read already. The caller calls the function when it has read the blob.
 func (b *Blob) Start(ctx context.Context) (end func(), err error) {
-	if len(b.media) == 0 {
+	switch {
+	case b.pushed, b.staged:
 		return func() {}, nil
+	case b.shared:
+		return b.join(ctx)
 	}
+	return b.startReading(ctx)
+}
+
+func (b *Blob) startReading(ctx context.Context) (end func(), err error) {
 	m := b.media[0]
 	timer := b.registry.options.Clock.NewTimer(startWait)
 	defer timer.Stop()
@@ -254,15 +268,27 @@ func (b *Blob) Start(ctx context.Context) (end func(), err error) {
 // that has the blob. Unless all bytes were written, it returns an error, and the client must not
 // take the answer for complete.
 func (b *Blob) Copy(ctx context.Context, w io.Writer, offset, size int64) error {
-	if len(b.media) == 0 {
+	switch {
+	case b.pushed:
 		return b.registry.Overlay.Copy(w, b.Digest, offset, size)
+	case b.reader != nil:
+		return b.fromCopy(ctx, w, offset, size)
+	case b.staged:
+		return b.fromStaged(ctx, w, offset, size)
 	}
+	return b.fromMedia(ctx, w, offset, size, true)
+}
+
+// fromMedia writes a range of the blob from the media. verify compares a whole blob with its digest
+// if nobody did so before.
+func (b *Blob) fromMedia(ctx context.Context, w io.Writer, offset, size int64, verify bool) error {
 	var failed error
 	for _, m := range b.media {
-		reader, verify := m.use(b.Digest, offset == 0 && size == b.Size)
+		reader, verify := m.use(b.Digest, verify && offset == 0 && size == b.Size)
 		if reader == nil {
 			continue
 		}
+		b.suppliers = append(b.suppliers, m)
 		out := w
 		var check *verifier
 		if verify {
@@ -280,11 +306,7 @@ func (b *Blob) Copy(ctx context.Context, w io.Writer, offset, size int64) error 
 			}
 			return nil
 		case errors.Is(err, errChanged):
-			m.setDamaged(b.Digest)
-			failed = &DamagedError{Digest: b.Digest, Place: m.place(b.Digest)}
-			b.registry.log.Error("A blob is damaged. Its medium is not used for it any more.", "digest", b.Digest,
-				"place", m.place(b.Digest))
-			return failed // bytes of it were sent
+			return b.damaged(m) // bytes of it were sent
 		}
 		broken, ok := errors.AsType[*medium.ReadError](err)
 		if !ok {
@@ -336,6 +358,7 @@ func (r *Registry) lost(m *held, digest string, failure *medium.ReadError) {
 	case m.detach(r.options.Clock.Now()):
 		r.log.Warn("A medium can't be read. Clients are told to wait for it.", "medium", m.location.Label(), "error",
 			failure)
+		r.notify()
 	}
 	r.Look()
 }

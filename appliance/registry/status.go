@@ -14,7 +14,6 @@ import (
 
 	"landfall/appliance/fault"
 	"landfall/appliance/registry/medium"
-	"landfall/appliance/registry/overlay"
 	"landfall/store"
 )
 
@@ -29,10 +28,15 @@ type Status struct {
 	Releases []Release      `json:"releases"`
 	Gaps     []Gap          `json:"gaps"`
 	Notes    []string       `json:"notes"`
-	// PushedBytes are those of pushed blobs and uploads, of at most LimitBytes; 0 is no limit.
-	PushedBytes int64  `json:"pushed_bytes"`
-	LimitBytes  int64  `json:"limit_bytes"`
-	Verify      Verify `json:"verify"`
+	// PushedBytes are those of pushed blobs and uploads, and StagedBytes those of copies of media.
+	// Together they are at most LimitBytes; 0 is no limit.
+	PushedBytes int64 `json:"pushed_bytes"`
+	StagedBytes int64 `json:"staged_bytes"`
+	LimitBytes  int64 `json:"limit_bytes"`
+	// RoomBytes are what copies of media may still take, which RoomLimit limits.
+	RoomBytes int64  `json:"room_bytes"`
+	RoomLimit string `json:"room_limit"`
+	Verify    Verify `json:"verify"`
 }
 
 // MediumStatus describes a known medium.
@@ -54,6 +58,7 @@ type MediumStatus struct {
 	Absent   int      `json:"absent"`
 	Damaged  []string `json:"damaged"`
 	Problems []string `json:"problems"`
+	Staging  Staging  `json:"staging"`
 }
 
 // Unusable is a path with its problem.
@@ -84,7 +89,9 @@ func (r *Registry) Status() Status {
 	status := Status{Media: []MediumStatus{}, Unusable: []Unusable{}, Releases: c.releases, Gaps: r.gaps(c),
 		Notes: append([]string{}, c.notes...)}
 	for _, m := range c.media {
-		status.Media = append(status.Media, m.status(c, r.Overlay))
+		of := m.status(c, r.local)
+		of.Staging = r.stagingOf(m)
+		status.Media = append(status.Media, of)
 	}
 	r.mu.Lock()
 	for _, path := range slices.Sorted(maps.Keys(r.problems)) {
@@ -104,11 +111,15 @@ func (r *Registry) Status() Status {
 	status.Verify = r.verify
 	r.mu.Unlock()
 	status.Verify.Damaged = append([]string{}, status.Verify.Damaged...)
-	status.PushedBytes, status.LimitBytes = r.Overlay.Usage()
+	status.PushedBytes, status.StagedBytes, status.LimitBytes = r.Overlay.Used(), r.staging.Used(), r.quota.Limit()
+	var err error
+	if status.RoomBytes, status.RoomLimit, err = r.quota.Room(); err != nil {
+		status.RoomLimit = fault.Reason(err)
+	}
 	return status
 }
 
-func (m *held) status(c *content, pushed *overlay.Overlay) MediumStatus {
+func (m *held) status(c *content, local func(digest string) bool) MediumStatus {
 	s := MediumStatus{Path: m.path, Label: m.location.Label(), Form: m.index.Form, Container: m.location.Container,
 		Number: m.index.Number, Written: m.index.Written, Images: len(m.index.Manifests), Blobs: len(m.index.Blobs),
 		Presumed: len(m.index.Presumed), Damaged: []string{}, Problems: []string{}}
@@ -116,7 +127,7 @@ func (m *held) status(c *content, pushed *overlay.Overlay) MediumStatus {
 		s.Bytes += blob.Size()
 	}
 	for _, digest := range m.index.Presumed {
-		if _, err := pushed.Stat(digest); err != nil && len(c.places[digest]) == 0 {
+		if len(c.places[digest]) == 0 && !local(digest) {
 			s.Absent++
 		}
 	}
@@ -279,12 +290,7 @@ func (r *Registry) verifyMedia(ctx context.Context) error {
 	r.verify.Total = total
 	r.mu.Unlock()
 	for _, m := range c.media {
-		// in the order of the medium, so that a stick reads without jumps
-		digests := slices.SortedFunc(maps.Keys(m.index.Blobs), func(a, b string) int {
-			x, y := m.index.Blobs[a][0], m.index.Blobs[b][0]
-			return slices.Compare([]int64{int64(x.File), x.Offset}, []int64{int64(y.File), y.Offset})
-		})
-		for _, digest := range digests {
+		for _, digest := range m.inOrder() {
 			reader, _ := m.use("", true)
 			if reader == nil {
 				break

@@ -26,6 +26,7 @@ func (r *Registry) Run(ctx context.Context) error {
 	var background sync.WaitGroup
 	defer background.Wait()
 	background.Go(func() { r.verifyAll(ctx) })
+	background.Go(func() { r.stageAll(ctx) })
 	looks := map[string]chan struct{}{}   // the running look at each path
 	awaited := map[string]chan struct{}{} // looks after which another one follows
 	for {
@@ -255,9 +256,13 @@ func (r *Registry) place(m *held) (forgotten []string) {
 		}
 	}
 	r.media = kept
-	return slices.DeleteFunc(forgotten, func(identity string) bool {
+	forgotten = slices.DeleteFunc(forgotten, func(identity string) bool {
 		return slices.ContainsFunc(kept, func(m *held) bool { return m.index.Identity == identity })
 	})
+	for _, identity := range forgotten {
+		delete(r.orders, identity)
+	}
+	return forgotten
 }
 
 // presentAt returns the medium that was read at a location, if its file is unchanged.

@@ -19,11 +19,20 @@ const (
 	RegistryMediaRoute  = RegistryRoute + "/media"
 	RegistryVerifyRoute = RegistryRoute + "/verify"
 	RegistryGCRoute     = RegistryRoute + "/gc"
+	RegistryStageRoute  = RegistryRoute + "/stage"
+	RegistryCancelRoute = RegistryStageRoute + "/cancel"
 )
 
 // MediaRequest is the body of a request to add media.
 type MediaRequest struct {
 	Path string `json:"path"` // on the appliance's machine
+}
+
+// StageRequest is the body of a request to copy media to the disk.
+type StageRequest struct {
+	Medium string `json:"medium"` // its label or path; all are all media
+	// Plan only returns what the copy needs.
+	Plan bool `json:"plan"`
 }
 
 type ownRegistry struct{ *webregistry.Server }
@@ -45,8 +54,20 @@ func RegistryOperations(server *webregistry.Server) []operation.Operation {
 			Status:  http.StatusAccepted, Answer: registry.Status{}, Errors: []int{404, 409}},
 		{ID: "collectRegistry", Method: http.MethodPost, Path: RegistryGCRoute,
 			Access: operation.For(access.Administrator), Handler: r.collect,
-			Summary: "Remove pushed blobs that no manifest needs, and uploads that nobody continued for a day",
-			Status:  http.StatusOK, Answer: overlay.Collected{}, Errors: []int{404}},
+			Summary: "Remove pushed blobs that no manifest needs, uploads that nobody continued for a day, and " +
+				"unwanted copies of media",
+			Status: http.StatusOK, Answer: overlay.Collected{}, Errors: []int{404}},
+		{ID: "stageRegistry", Method: http.MethodPost, Path: RegistryStageRoute,
+			Access:  operation.For(access.Administrator),
+			Handler: r.stage,
+			Summary: "Copy media to the appliance's disk while they are served, or show what that needs",
+			Body:    StageRequest{}, Status: http.StatusAccepted, Answer: registry.StagePlan{},
+			Errors: []int{400, 404, 507}},
+		{ID: "cancelRegistryStage", Method: http.MethodPost, Path: RegistryCancelRoute,
+			Access:  operation.For(access.Administrator),
+			Handler: r.cancelStage, Summary: "Stop copying media to the disk",
+			Body: StageRequest{}, Status: http.StatusAccepted, Answer: registry.Status{},
+			Errors: []int{400, 404, 409}},
 	}
 }
 
@@ -89,6 +110,36 @@ func (r ownRegistry) collect(c echo.Context) error {
 	if r.Server == nil {
 		return errNoRegistry
 	}
-	done, err := r.Overlay.Collect(c.Request().Context())
+	done, err := r.Collect(c.Request().Context())
 	return answer(c, done, err)
+}
+
+func (r ownRegistry) stage(c echo.Context) error {
+	if r.Server == nil {
+		return errNoRegistry
+	}
+	var wanted StageRequest
+	if err := operation.ReadJSON(c, &wanted); err != nil {
+		return err
+	}
+	if wanted.Plan {
+		plan, err := r.PlanStage(wanted.Medium)
+		return answerWith(c, http.StatusAccepted, plan, err)
+	}
+	plan, err := r.Stage(c.Request().Context(), wanted.Medium)
+	return answerWith(c, http.StatusAccepted, plan, err)
+}
+
+func (r ownRegistry) cancelStage(c echo.Context) error {
+	if r.Server == nil {
+		return errNoRegistry
+	}
+	var wanted StageRequest
+	if err := operation.ReadJSON(c, &wanted); err != nil {
+		return err
+	}
+	if err := r.CancelStage(c.Request().Context(), wanted.Medium); err != nil {
+		return err
+	}
+	return answerWith(c, http.StatusAccepted, r.Status(), nil)
 }

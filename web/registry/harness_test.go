@@ -33,6 +33,7 @@ type site struct {
 	data     string
 	clock    *clockwork.FakeClock
 	open     medium.Opener
+	free     func(string) (int64, error)
 	deadline time.Duration
 	registry *registry.Registry
 	server   *httptest.Server
@@ -61,8 +62,7 @@ func (s *site) start() {
 	db, err := store.Open(s.Context(), s.data, store.Options{NoSync: true})
 	require.NoError(s, err)
 	s.registry, err = registry.Open(s.Context(), registry.Options{DB: db, Media: []string{s.dir}, Open: s.open,
-		Dir:          filepath.Join(s.data, "registry"),
-		ReadDeadline: s.deadline, Clock: s.clock, Logger: logger})
+		Dir: filepath.Join(s.data, "registry"), Free: s.free, ReadDeadline: s.deadline, Clock: s.clock, Logger: logger})
 	require.NoError(s, err)
 	changed := s.registry.Changed()
 	ctx, cancel := context.WithCancel(s.Context())

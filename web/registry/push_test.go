@@ -83,8 +83,7 @@ func TestPush_wrongDigestStoresNothing(t *testing.T) {
 	got := s.push(http.MethodPut, s.startUpload()+"?digest="+digestOf([]byte("right")), []byte("wrong"))
 	code, _ := got.message(t)
 	require.Equal(t, "DIGEST_INVALID", code)
-	used, _ := s.registry.Overlay.Usage()
-	require.Zero(t, used)
+	require.Zero(t, s.registry.Overlay.Used())
 	require.Equal(t, http.StatusNotFound, s.get("/v2/team/image/blobs/"+digestOf([]byte("wrong"))).StatusCode)
 }
 
@@ -232,8 +231,7 @@ func TestCancel_twiceAtOnce(t *testing.T) {
 	}
 	require.ErrorIs(t, first, overlay.ErrUploadUnknown)
 	require.NoError(t, second)
-	used, _ := o.Usage()
-	require.Zero(t, used)
+	require.Zero(t, o.Used())
 }
 
 // Case 31: a wrong password is refused with a challenge, and pushes need credentials.

@@ -26,7 +26,7 @@ func New() *cobra.Command {
 		Use:   "registry",
 		Short: "Show and change the appliance's own registry, which serves media as they lie there",
 	}
-	cmd.AddCommand(newStatus(), newAdd(), newVerify(), newGC())
+	cmd.AddCommand(newStatus(), newAdd(), newVerify(), newStage(), newGC())
 	return cmd
 }
 
@@ -60,6 +60,9 @@ func write(out io.Writer, status *registry.Status) error {
 		if !m.Present {
 			state = "missing since " + m.Since.Local().Format(time.DateTime)
 		}
+		if m.Staging.State != "" {
+			state += ", " + copyState(m.Staging)
+		}
 		fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%s\t%s\n", m.Label, m.Form, state, m.Images, gigabytes(m.Bytes), m.Path)
 	}
 	if err := table.Flush(); err != nil {
@@ -68,10 +71,15 @@ func write(out io.Writer, status *registry.Status) error {
 	for _, release := range status.Releases {
 		fmt.Fprintf(out, "release %s (%s) %s\n", release.Version, release.Architecture, release.Digest)
 	}
-	fmt.Fprintf(out, "pushed %s of %s\n", gigabytes(status.PushedBytes), gigabytes(status.LimitBytes))
+	fmt.Fprintf(out, "pushed %s, copied %s, together at most %s; there is room for %s more\n",
+		gigabytes(status.PushedBytes), gigabytes(status.StagedBytes), gigabytes(status.LimitBytes),
+		gigabytes(status.RoomBytes))
 	for _, m := range status.Media {
 		for _, problem := range m.Problems {
 			fmt.Fprintf(out, "%s: %s\n", m.Label, problem)
+		}
+		if m.Staging.Message != "" {
+			fmt.Fprintf(out, "%s: %s\n", m.Label, m.Staging.Message)
 		}
 		for _, digest := range m.Damaged {
 			fmt.Fprintf(out, "%s: %s is damaged; copy the medium again\n", m.Label, digest)
@@ -174,8 +182,8 @@ func newGC() *cobra.Command {
 	appliance := new(remote.Client)
 	cmd := &cobra.Command{
 		Use: "gc",
-		Short: "Remove pushed blobs that no image needs, and uploads that nobody continued for a day; never touches " +
-			"media",
+		Short: "Remove pushed blobs that no image needs, uploads that nobody continued for a day, and unwanted " +
+			"copies; never touches media",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			done := new(overlay.Collected)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -57,11 +58,16 @@ type Reader struct {
 	location Location
 	files    []string
 	open     Opener
-	root     *os.Root // of a folder
-	file     File     // of an archive or ISO file
 	deadline time.Duration
 	places   chan struct{}
 	buffers  sync.Pool
+
+	mu      sync.Mutex
+	root    *os.Root // of a folder
+	file    File     // of an archive or ISO file
+	copies  int      // that use root or file
+	resting bool     // between copies, root and file are closed
+	closed  bool
 
 	// Bytes counts the bytes that were read.
 	Bytes atomic.Int64
@@ -75,24 +81,74 @@ func NewReader(options ReaderOptions) (*Reader, error) {
 		m.deadline = ReadDeadline
 	}
 	m.buffers.New = func() any { return new([partSize]byte) }
-	var err error
-	if m.location.Container == Folder {
-		m.root, err = os.OpenRoot(m.location.Path)
-	} else {
-		m.file, err = m.open(m.location.Path)
-	}
-	if err != nil {
-		return nil, &ReadError{Label: m.location.Label(), Err: err}
+	if err := m.openLocked(); err != nil {
+		return nil, err
 	}
 	return m, nil
 }
 
+// openLocked opens the medium unless it is open. The caller holds the mutex.
+func (m *Reader) openLocked() (err error) {
+	switch {
+	case m.closed:
+		err = fs.ErrClosed
+	case m.root != nil || m.file != nil:
+	case m.location.Container == Folder:
+		m.root, err = os.OpenRoot(m.location.Path)
+	default:
+		m.file, err = m.open(m.location.Path)
+	}
+	if err != nil {
+		return &ReadError{Label: m.location.Label(), Err: err}
+	}
+	return nil
+}
+
+// Rest closes the medium while nobody reads from it, so that its file system can be unmounted.
+func (m *Reader) Rest() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.resting = true
+	if m.copies == 0 {
+		_ = m.closeLocked() // it was only read
+	}
+}
+
+// closeLocked closes the medium. The caller holds the mutex.
+func (m *Reader) closeLocked() (err error) {
+	if m.root != nil {
+		err = m.root.Close()
+	}
+	if m.file != nil {
+		err = m.file.Close()
+	}
+	m.root, m.file = nil, nil
+	return err
+}
+
 // Close closes the medium. It does not wait for reads that hang.
 func (m *Reader) Close() error {
-	if m.root != nil {
-		return m.root.Close()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.closed = true
+	return m.closeLocked()
+}
+
+// begin opens the medium for a copy. The caller calls the function after the last read.
+func (m *Reader) begin() (root *os.Root, file File, end func(), err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := m.openLocked(); err != nil {
+		return nil, nil, nil, err
 	}
-	return m.file.Close()
+	m.copies++
+	return m.root, m.file, func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if m.copies--; m.copies == 0 && m.resting {
+			_ = m.closeLocked() // it was only read
+		}
+	}, nil
 }
 
 // Copy writes a range of a blob to w. The error is a *[ReadError], or that of w or ctx.
@@ -121,7 +177,12 @@ func (m *Reader) Copy(ctx context.Context, w io.Writer, blob Blob, offset, size 
 
 func (m *Reader) copyPart(ctx context.Context, w io.Writer, part Extent, offset, size int64) (written int64,
 	err error) {
-	file, done, err := m.fileOf(ctx, part.File)
+	root, archive, end, err := m.begin()
+	if err != nil {
+		return 0, err
+	}
+	defer end()
+	file, done, err := m.fileOf(ctx, root, archive, part.File)
 	if err != nil {
 		return 0, err
 	}
@@ -142,16 +203,16 @@ func (m *Reader) copyPart(ctx context.Context, w io.Writer, part Extent, offset,
 }
 
 // fileOf returns an open file of the medium, and a function that is called after the last read.
-func (m *Reader) fileOf(ctx context.Context, number int) (io.ReaderAt, func(), error) {
-	if m.root == nil {
-		return m.file, func() {}, nil
+func (m *Reader) fileOf(ctx context.Context, root *os.Root, archive File, number int) (io.ReaderAt, func(), error) {
+	if root == nil {
+		return archive, func() {}, nil
 	}
 	type result struct {
 		file *os.File
 		err  error
 	}
 	opened, err := within(ctx, m, func() result {
-		file, err := m.root.Open(m.files[number])
+		file, err := root.Open(m.files[number])
 		return result{file, err}
 	}, func(late result) {
 		if late.file != nil {

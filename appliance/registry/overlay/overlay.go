@@ -29,6 +29,7 @@ import (
 	"landfall/appliance/durable"
 	"landfall/appliance/fault"
 	"landfall/appliance/registry/medium"
+	"landfall/appliance/registry/quota"
 	"landfall/store"
 )
 
@@ -52,9 +53,8 @@ var (
 	ErrUnknown = fault.Sentinel(fault.NotFound, "nobody pushed this")
 	// ErrDigest is returned for bytes that do not have the stated digest.
 	ErrDigest = fault.Sentinel(fault.Invalid, "the bytes do not have the stated digest; nothing was stored")
-	// ErrFull is returned if the limit of the overlay or the disk has no room.
-	ErrFull = fault.Sentinel(fault.NoSpace, "there is no room for it; run landfall registry gc, or raise "+
-		"registry.bytes")
+	// ErrFull is returned if the limit of the registry or the disk has no room.
+	ErrFull = quota.ErrFull
 	// ErrInUse is returned for the deletion of a blob that a manifest needs.
 	ErrInUse = fault.Sentinel(fault.Conflict, "a manifest needs this blob; delete the manifest first")
 )
@@ -70,7 +70,7 @@ func (e *OffsetError) Error() string {
 type Options struct {
 	DB    *store.DB
 	Dir   string
-	Bytes int64 // limit of all blobs and uploads; 0 for none
+	Quota *quota.Quota
 	Clock clockwork.Clock
 }
 
@@ -111,6 +111,7 @@ func Open(options Options) (*Overlay, error) {
 		for _, entry := range entries {
 			if info, err := entry.Info(); err == nil {
 				o.used += info.Size()
+				options.Quota.Count(info.Size())
 			}
 		}
 	}
@@ -283,16 +284,17 @@ func writeError(err error) error {
 }
 
 func (o *Overlay) take(n int64) bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.options.Bytes > 0 && o.used+n > o.options.Bytes {
+	if !o.options.Quota.Take(n) {
 		return false
 	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	o.used += n
 	return true
 }
 
 func (o *Overlay) release(n int64) {
+	o.options.Quota.Release(n)
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.used -= n
@@ -353,10 +355,10 @@ func (o *Overlay) drop(id string, up *upload) error {
 // end forgets an upload and releases bytes of it. The caller holds its mutex.
 func (o *Overlay) end(id string, up *upload, released int64) {
 	up.ended = true
+	o.release(released)
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	delete(o.uploads, id)
-	o.used -= released
 }
 
 // PutManifest stores a manifest under its digest and, if reference is a tag, under the tag. check
@@ -476,9 +478,9 @@ func (o *Overlay) Delete(ctx context.Context, repository, reference string) erro
 	})
 }
 
-// needed returns the digests that the manifests name. A damaged manifest is an error, because it
+// Needed returns the digests that the manifests name. A damaged manifest is an error, because it
 // may need any blob.
-func (o *Overlay) needed() (map[string]bool, error) {
+func (o *Overlay) Needed() (map[string]bool, error) {
 	needed := map[string]bool{}
 	err := o.options.DB.View(func(tx *store.Tx) error {
 		return manifestRows.Keys(tx, "", func(key string) error {
@@ -507,7 +509,7 @@ func (o *Overlay) DeleteBlob(digest string) error {
 	if err != nil {
 		return err
 	}
-	needed, err := o.needed()
+	needed, err := o.Needed()
 	if err != nil {
 		return err
 	}
@@ -546,7 +548,7 @@ func (o *Overlay) Collect(ctx context.Context) (Collected, error) {
 func (o *Overlay) collectBlobs(ctx context.Context, before time.Time, done *Collected) error {
 	o.removing.Lock()
 	defer o.removing.Unlock()
-	needed, err := o.needed()
+	needed, err := o.Needed()
 	if err != nil {
 		return err
 	}
@@ -608,9 +610,9 @@ func (o *Overlay) eachOld(ctx context.Context, dir string, before time.Time,
 	return nil
 }
 
-// Usage returns the bytes of blobs and uploads, and the limit or 0.
-func (o *Overlay) Usage() (used, limit int64) {
+// Used returns the bytes of blobs and uploads.
+func (o *Overlay) Used() int64 {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.used, o.options.Bytes
+	return o.used
 }

@@ -1,0 +1,81 @@
+// Package quota limits the bytes that the appliance's registry writes to the disk: images that were
+// pushed, and copies of media.
+package quota
+
+import (
+	"fmt"
+	"math"
+	"sync"
+
+	"landfall/appliance/fault"
+)
+
+// ErrFull is returned if the limit or the disk has no room.
+var ErrFull = fault.Sentinel(fault.NoSpace, "there is no room for it; run landfall registry gc, or raise "+
+	"registry.bytes")
+
+// reserve are the bytes of the disk that copies of media leave to the rest of the appliance, whose
+// store must be able to grow while they are made.
+const reserve = 2 << 30
+
+// Quota counts the bytes of the registry. Its methods may be called concurrently.
+type Quota struct {
+	dir   string
+	limit int64
+	free  func(dir string) (int64, error)
+
+	mu   sync.Mutex
+	used int64
+}
+
+// New returns the quota of a directory. limit is the largest number of bytes, or 0 for none. free
+// returns the bytes that can still be written to a file system.
+func New(dir string, limit int64, free func(dir string) (int64, error)) *Quota {
+	return &Quota{dir: dir, limit: limit, free: free}
+}
+
+// Take counts bytes that are about to be written. It reports whether the limit permits them.
+func (q *Quota) Take(n int64) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.limit > 0 && q.used+n > q.limit {
+		return false
+	}
+	q.used += n
+	return true
+}
+
+// Count counts bytes that lie on the disk already.
+func (q *Quota) Count(n int64) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.used += n
+}
+
+// Release counts bytes that were removed.
+func (q *Quota) Release(n int64) { q.Count(-n) }
+
+// Limit returns the limit, or 0 for none.
+func (q *Quota) Limit() int64 { return q.limit }
+
+// Room returns how many bytes copies of media may take, and what limits them, for people.
+func (q *Quota) Room() (room int64, limitedBy string, err error) {
+	free, err := q.free(q.dir)
+	if err != nil {
+		return 0, "", fmt.Errorf("determine the free space of %s: %w", q.dir, err)
+	}
+	room, limitedBy = math.MaxInt64, "nothing"
+	if free < math.MaxInt64 {
+		room = max(0, free-reserve)
+		limitedBy = fmt.Sprintf("the disk of %s, of which %.1f GB are free and 2 GiB must stay free", q.dir,
+			float64(free)/1e9)
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if left := q.limit - q.used; q.limit > 0 && left < room {
+		room = max(0, left)
+		limitedBy = fmt.Sprintf("registry.bytes, %.1f GB, of which %.1f GB are used", float64(q.limit)/1e9,
+			float64(q.used)/1e9)
+	}
+	return room, limitedBy, nil
+}

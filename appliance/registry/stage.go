@@ -1,0 +1,500 @@
+package registry
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"landfall/appliance/fault"
+	"landfall/appliance/registry/medium"
+	"landfall/appliance/registry/overlay"
+	"landfall/appliance/registry/quota"
+	"landfall/appliance/registry/staging"
+	"landfall/store"
+)
+
+// stageRows stores which media are to be copied to the disk, by their identity.
+var stageRows = store.NewBucket[time.Time]("registry-staging", 1)
+
+// States of the copy of a medium.
+const (
+	StageCopying = "copying" // in the background, or by the clients
+	StageWaiting = "waiting" // for the medium
+	StageFull    = "full"    // the disk or the limit has no room
+	StageDamaged = "damaged" // all is copied except damaged blobs
+	StageWhole   = "whole"   // the medium is not needed any more
+)
+
+// Staging describes the copy of a medium on the disk.
+type Staging struct {
+	State   string `json:"state"` // "" unless a copy was ordered
+	Done    int64  `json:"done_bytes"`
+	Total   int64  `json:"total_bytes"`
+	Message string `json:"message,omitempty"`
+}
+
+// StagePlan is what a copy of media to the disk needs.
+type StagePlan struct {
+	Media     []string `json:"media"` // labels
+	Needed    int64    `json:"needed_bytes"`
+	Room      int64    `json:"room_bytes"`
+	LimitedBy string   `json:"limited_by"` // what limits Room, for people
+	Fits      bool     `json:"fits"`
+}
+
+// local reports whether a blob is on the disk: pushed, or a whole copy.
+func (r *Registry) local(digest string) bool {
+	if _, ok := r.staging.Size(digest); ok {
+		return true
+	}
+	_, err := r.Overlay.Stat(digest)
+	return err == nil
+}
+
+// inOrder returns the digests of a medium in its order, so that a stick reads without jumps.
+func (m *held) inOrder() []string {
+	return slices.SortedFunc(maps.Keys(m.index.Blobs), func(a, b string) int {
+		x, y := m.index.Blobs[a][0], m.index.Blobs[b][0]
+		return slices.Compare([]int64{int64(x.File), x.Offset}, []int64{int64(y.File), y.Offset})
+	})
+}
+
+// named returns the media with a label, a path or a path that led to them. "all" are all of them.
+func (r *Registry) named(name string) ([]*held, error) {
+	var found, known []*held
+	for _, m := range r.current.Load().media {
+		known = append(known, m)
+		if name == "all" || name == m.location.Label() || name == m.location.Path || name == m.path {
+			found = append(found, m)
+		}
+	}
+	if len(found) > 0 {
+		return found, nil
+	}
+	labels := make([]string, 0, len(known))
+	for _, m := range known {
+		labels = append(labels, m.location.Label())
+	}
+	if len(labels) == 0 {
+		return nil, fault.New(fault.NotFound, "The registry knows no medium; landfall registry add adds one.")
+	}
+	return nil, fault.New(fault.NotFound, "%q is not a medium of the registry. Its media are %s; all means all of "+
+		"them.", name, strings.Join(labels, ", "))
+}
+
+// PlanStage returns what a copy of media to the disk needs. Media is a label, a path, or all.
+func (r *Registry) PlanStage(media string) (StagePlan, error) {
+	found, err := r.named(media)
+	if err != nil {
+		return StagePlan{}, err
+	}
+	return r.plan(found)
+}
+
+func (r *Registry) plan(media []*held) (StagePlan, error) {
+	plan := StagePlan{Media: []string{}}
+	counted := map[string]bool{}
+	for _, m := range media {
+		plan.Media = append(plan.Media, m.location.Label())
+	}
+	// Media whose copies were ordered before need their rest as well.
+	for _, m := range slices.Concat(media, r.ordered()) {
+		for digest, blob := range m.index.Blobs {
+			if !counted[digest] {
+				counted[digest] = true
+				plan.Needed += max(0, blob.Size()-r.staging.Written(digest))
+			}
+		}
+	}
+	var err error
+	plan.Room, plan.LimitedBy, err = r.quota.Room()
+	plan.Fits = plan.Needed <= plan.Room
+	return plan, err
+}
+
+// Stage orders a copy of media to the disk, in the background and while clients pull. It refuses a
+// copy for which there is no room.
+func (r *Registry) Stage(ctx context.Context, media string) (StagePlan, error) {
+	found, err := r.named(media)
+	if err != nil {
+		return StagePlan{}, err
+	}
+	plan, err := r.plan(found)
+	if err != nil {
+		return plan, err
+	}
+	if !plan.Fits {
+		return plan, fault.New(fault.NoSpace, "The copy of %s needs %.1f GB, and there is room for %.1f GB: it is "+
+			"limited by %s.", strings.Join(plan.Media, ", "), float64(plan.Needed)/1e9, float64(plan.Room)/1e9,
+			plan.LimitedBy)
+	}
+	if err := r.options.DB.Update(ctx, func(tx *store.Tx) error {
+		now := r.options.Clock.Now().UTC()
+		for _, m := range found {
+			if err := stageRows.Put(tx, m.index.Identity, &now); err != nil {
+				return err
+			}
+		}
+		return nil
+	}); err != nil {
+		return plan, fmt.Errorf("record the copy of a medium: %w", err)
+	}
+	r.mu.Lock()
+	for _, m := range found {
+		r.orders[m.index.Identity] = r.options.Clock.Now()
+	}
+	r.mu.Unlock()
+	r.notify()
+	return plan, nil
+}
+
+// CancelStage ends the copies of media. What was copied is served until a collection.
+func (r *Registry) CancelStage(ctx context.Context, media string) error {
+	found, err := r.named(media)
+	if err != nil {
+		return err
+	}
+	found = slices.DeleteFunc(found, func(m *held) bool { return !r.isOrdered(m) })
+	if len(found) == 0 {
+		return fault.New(fault.Conflict, "No copy of %s was ordered.", media)
+	}
+	if err := r.options.DB.Update(ctx, func(tx *store.Tx) error {
+		for _, m := range found {
+			if err := stageRows.Delete(tx, m.index.Identity); err != nil {
+				return err
+			}
+		}
+		return nil
+	}); err != nil {
+		return fmt.Errorf("record the end of the copy of a medium: %w", err)
+	}
+	r.mu.Lock()
+	for _, m := range found {
+		delete(r.orders, m.index.Identity)
+		delete(r.stageProblems, m.index.Identity)
+	}
+	r.mu.Unlock()
+	r.notify()
+	return nil
+}
+
+// loadOrders reads which copies were ordered.
+func (r *Registry) loadOrders() error {
+	return r.options.DB.View(func(tx *store.Tx) error {
+		return stageRows.Each(tx, "", func(identity string, at *time.Time) error {
+			r.orders[identity] = *at
+			return nil
+		})
+	})
+}
+
+func (r *Registry) isOrdered(m *held) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, ok := r.orders[m.index.Identity]
+	return ok
+}
+
+// ordered returns the media whose copies were ordered, those ordered first at the front.
+func (r *Registry) ordered() []*held {
+	media := slices.Clone(r.current.Load().media)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	media = slices.DeleteFunc(media, func(m *held) bool {
+		_, ok := r.orders[m.index.Identity]
+		return !ok
+	})
+	slices.SortStableFunc(media, func(a, b *held) int {
+		return cmp.Or(r.orders[a.index.Identity].Compare(r.orders[b.index.Identity]),
+			cmp.Compare(a.location.Path, b.location.Path))
+	})
+	return media
+}
+
+// stageAll carries out the copies that Stage orders, until the context ends.
+func (r *Registry) stageAll(ctx context.Context) {
+	ticker := r.options.Clock.NewTicker(watchInterval)
+	defer ticker.Stop()
+	for {
+		changed := r.Changed()
+		again := false
+		for _, m := range r.ordered() {
+			err := r.stageMedium(ctx, m)
+			again = again || err != nil
+			if err != nil && ctx.Err() == nil && !errors.Is(err, quota.ErrFull) {
+				r.log.Warn("The copy of a medium waits.", "medium", m.location.Label(), "error", err)
+			}
+		}
+		var tick <-chan time.Time
+		if again { // there may be room then, or the medium answers
+			tick = ticker.Chan()
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-changed:
+		case <-tick:
+		}
+	}
+}
+
+// stageMedium copies the rest of a medium. It ends early if the medium goes, if there is no room,
+// or if the copy is no longer wanted.
+func (r *Registry) stageMedium(ctx context.Context, m *held) error {
+	damaged := 0
+	for _, digest := range m.inOrder() {
+		if _, ok := r.staging.Size(digest); ok {
+			continue
+		}
+		source, err := r.blobOnMedia(r.current.Load(), digest)
+		if _, ok := errors.AsType[*DamagedError](err); ok {
+			damaged++
+			continue
+		}
+		if err != nil {
+			return nil // the medium is missing; the status shows it
+		}
+		err = r.whileOrdered(ctx, m, func(ctx context.Context) error {
+			return r.staging.Stage(ctx, digest, source.Size, &source)
+		})
+		switch {
+		case errors.Is(err, errNotOrdered), ctx.Err() != nil:
+			return nil
+		case errors.Is(err, quota.ErrFull):
+			if r.setStageProblem(m, StageFull) {
+				r.log.Warn("The copy of a medium waits for room on the disk.", "medium", m.location.Label())
+			}
+			return err
+		case err != nil:
+			if _, ok := errors.AsType[*DamagedError](err); ok {
+				damaged++
+				continue
+			}
+			return err
+		}
+		r.setStageProblem(m, "")
+	}
+	if damaged > 0 {
+		r.setStageProblem(m, StageDamaged)
+		return nil
+	}
+	m.rest()
+	if r.setStageProblem(m, StageWhole) {
+		r.log.Info("A medium is copied. It may be removed.", "medium", m.location.Label())
+	}
+	return nil
+}
+
+// errNotOrdered ends a copy that a person cancelled.
+var errNotOrdered = errors.New("the copy is no longer wanted")
+
+// whileOrdered calls fn with a context that ends when the copy of a medium is cancelled.
+func (r *Registry) whileOrdered(ctx context.Context, m *held, fn func(ctx context.Context) error) error {
+	within, cancel := context.WithCancelCause(ctx)
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		for {
+			changed := r.Changed()
+			if !r.isOrdered(m) {
+				cancel(errNotOrdered)
+			}
+			select {
+			case <-within.Done():
+				return
+			case <-changed:
+			}
+		}
+	}()
+	err := fn(within)
+	cancel(nil)
+	<-watched
+	return err
+}
+
+// setStageProblem notes why the copy of a medium does not go on. It reports whether this is new.
+func (r *Registry) setStageProblem(m *held, state string) bool {
+	r.mu.Lock()
+	before := r.stageProblems[m.index.Identity]
+	r.stageProblems[m.index.Identity] = state
+	r.mu.Unlock()
+	if before != state {
+		r.notify()
+	}
+	return before != state
+}
+
+// rest closes the files of a medium that is not needed any more, so that it can be unmounted.
+func (m *held) rest() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.reader != nil {
+		m.reader.Rest()
+	}
+}
+
+// stagingOf returns the state of the copy of a medium.
+func (r *Registry) stagingOf(m *held) Staging {
+	var s Staging
+	missing := m.missing()
+	for digest, blob := range m.index.Blobs {
+		s.Total += blob.Size()
+		s.Done += min(blob.Size(), r.staging.Written(digest))
+	}
+	r.mu.Lock()
+	_, ordered := r.orders[m.index.Identity]
+	problem := r.stageProblems[m.index.Identity]
+	r.mu.Unlock()
+	switch {
+	case !ordered:
+	case r.wholeOf(m):
+		s.State, s.Message = StageWhole, "all is on the disk; the medium may be removed"
+	case missing:
+		s.State, s.Message = StageWaiting, "plug the medium in again; the copy continues where it stopped"
+	case problem == StageFull:
+		s.State = StageFull
+		_, limitedBy, _ := r.quota.Room() // an error leaves the message short
+		s.Message = strings.TrimSuffix("there is no room; the copy continues when there is, limited by "+limitedBy,
+			", limited by ")
+	case problem == StageDamaged:
+		s.State, s.Message = StageDamaged, "what is left is damaged on the medium; copy the medium again"
+	default:
+		s.State = StageCopying
+	}
+	return s
+}
+
+// wholeOf reports whether all blobs of a medium are copied.
+func (r *Registry) wholeOf(m *held) bool {
+	for digest := range m.index.Blobs {
+		if _, ok := r.staging.Size(digest); !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// Collect removes pushed blobs that no manifest needs, uploads that nobody continued, and copies of
+// blobs of media whose copies nobody ordered. It never touches a medium.
+func (r *Registry) Collect(ctx context.Context) (overlay.Collected, error) {
+	done, err := r.Overlay.Collect(ctx)
+	if err != nil {
+		return done, err
+	}
+	keep, err := r.Overlay.Needed()
+	if err != nil {
+		return done, err
+	}
+	for _, m := range r.ordered() {
+		for digest := range m.index.Blobs {
+			keep[digest] = true
+		}
+	}
+	files, bytes, err := r.staging.Collect(ctx, func(digest string) bool { return keep[digest] })
+	done.Files, done.Bytes = done.Files+files, done.Bytes+bytes
+	return done, err
+}
+
+// Read implements staging.Source.
+func (b *Blob) Read(ctx context.Context, w io.Writer, offset int64) error {
+	b.suppliers = nil
+	return b.fromMedia(ctx, w, offset, b.Size-offset, false)
+}
+
+// Changed implements staging.Source.
+func (b *Blob) Changed(whole bool) error {
+	if !whole || len(b.suppliers) != 1 {
+		return &UnavailableError{RetryAfter: retryAfter, Reason: fmt.Sprintf("the copy of %s was wrong and is made "+
+			"again", b.Digest)}
+	}
+	return b.damaged(b.suppliers[0])
+}
+
+// damaged notes that a medium has other bytes for the blob.
+func (b *Blob) damaged(m *held) error {
+	m.setDamaged(b.Digest)
+	b.registry.log.Error("A blob is damaged. Its medium is not used for it any more.", "digest", b.Digest, "place",
+		m.place(b.Digest))
+	return &DamagedError{Digest: b.Digest, Place: m.place(b.Digest)}
+}
+
+// join starts or joins the copy of a blob to the disk, for a client. If there is no room for a
+// copy, the blob is read from the media.
+func (b *Blob) join(ctx context.Context) (end func(), err error) {
+	timer := b.registry.options.Clock.NewTimer(startWait)
+	defer timer.Stop()
+	source := *b
+	reader, err := b.registry.staging.Join(b.Digest, b.Size, &source, func(changed <-chan struct{}) error {
+		select {
+		case <-changed:
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-timer.Chan():
+			return &BusyError{Label: b.media[0].location.Label()}
+		}
+	})
+	switch {
+	case errors.Is(err, quota.ErrFull):
+		return b.startReading(ctx)
+	case err != nil:
+		return nil, err
+	case reader == nil:
+		b.staged = true
+		return func() {}, nil
+	}
+	b.reader = reader
+	return reader.Close, nil
+}
+
+// ahead is how far behind the range of a client a copy may be. A client that asks for what is
+// farther away would wait for long without a byte, so it gets its range from the medium.
+const ahead = 32 << 20
+
+// fromCopy writes a range of the blob from its copy. If the disk becomes full, the rest is from the
+// media.
+func (b *Blob) fromCopy(ctx context.Context, w io.Writer, offset, size int64) error {
+	if offset > b.reader.Reached()+ahead {
+		return b.fromMedia(ctx, w, offset, size, false)
+	}
+	n, err := b.reader.Copy(ctx, w, offset, size)
+	if errors.Is(err, quota.ErrFull) {
+		return b.fromMedia(ctx, w, offset+n, size-n, offset+n == 0)
+	}
+	return err
+}
+
+// fromStaged writes a range of the blob from its whole copy, or from the media if the copy is gone.
+func (b *Blob) fromStaged(ctx context.Context, w io.Writer, offset, size int64) error {
+	n, err := b.registry.staging.Copy(w, b.Digest, offset, size)
+	if err == nil || n > 0 || len(b.media) == 0 {
+		return err
+	}
+	return b.fromMedia(ctx, w, offset, size, true)
+}
+
+var _ staging.Source = (*Blob)(nil)
+
+// blobOnMedia returns a blob that present media have.
+func (r *Registry) blobOnMedia(c *content, digest string) (Blob, error) {
+	b := Blob{Digest: digest, registry: r}
+	for _, m := range c.places[digest] {
+		if m.state(digest) != statePresent {
+			continue
+		}
+		// Of two sizes, one is of a damaged copy. The comparison of the first pull decides.
+		if size := m.index.Blobs[digest].Size(); len(b.media) == 0 || size == b.Size {
+			b.media, b.Size = append(b.media, m), size
+		}
+	}
+	if len(b.media) == 0 {
+		return b, r.onNoMedium(c, medium.Descriptor{Digest: digest})
+	}
+	return b, nil
+}

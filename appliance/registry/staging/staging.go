@@ -1,0 +1,555 @@
+// Package staging copies blobs from media to the disk while they are served. Each byte of a blob is
+// read from its medium once, however many clients ask for it: the first one starts a copy, and all
+// of them read what the copy has written.
+//
+// Whole blobs are files with the hexadecimal digits of their digests as names. A copy has another
+// name, and is renamed when its digest was verified and its bytes are synced. What an interrupted
+// copy has written is kept, and the next one continues there.
+package staging
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+
+	"landfall/appliance/durable"
+	"landfall/appliance/registry/quota"
+)
+
+// parallelCopies limits the copies for which clients wait. More of them would make each too slow: a
+// stick has one bandwidth, and CRI-O of OpenShift 4.17 and 4.18 ends a pull without progress.
+const parallelCopies = 16
+
+// checkInterval is how many bytes a copy writes between two looks at the room on the disk.
+const checkInterval = 32 << 20
+
+// partSuffix ends the names of copies that are not whole.
+const partSuffix = ".part"
+
+// Source reads a blob from media.
+type Source interface {
+	// Read writes the bytes of the blob from an offset to its end.
+	Read(ctx context.Context, w io.Writer, offset int64) error
+	// Changed returns the error for bytes that do not have the digest. whole is set if one call of
+	// Read supplied all of them.
+	Changed(whole bool) error
+}
+
+// Store has the copies. Its methods may be called concurrently.
+type Store struct {
+	dir   string
+	quota *quota.Quota
+
+	background context.Context // ends with Close
+	stop       context.CancelFunc
+	copying    sync.WaitGroup
+
+	mu       sync.Mutex
+	closed   bool
+	changed  chan struct{}    // closed when a copy gets its first client, or loses its last one
+	blobs    map[string]int64 // sizes of whole copies, by digest
+	parts    map[string]*part // of interrupted copies
+	copies   map[string]*blobCopy
+	demanded int // copies with clients
+	used     int64
+}
+
+// part is what an interrupted copy has written.
+type part struct {
+	size int64
+	sum  hash.Hash // of the bytes; nil if this process did not write them
+}
+
+// blobCopy is a copy that runs. Its written bytes are readable.
+type blobCopy struct {
+	store  *Store
+	digest string
+	size   int64
+	source Source
+	had    *part // what an earlier copy has written
+	cancel context.CancelFunc
+
+	// of the goroutine that writes
+	file     *os.File
+	sum      hash.Hash
+	unlooked int64 // bytes since the last look at the disk
+
+	// guarded by Store.mu
+	clients int
+	users   int // clients and the goroutine, which keep file open
+
+	mu       sync.Mutex
+	advanced chan struct{} // closed at the next change below
+	opened   bool
+	written  int64
+	sound    bool
+	err      error
+}
+
+// Open opens the copies in a directory.
+func Open(dir string, q *quota.Quota) (*Store, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("create the directory for copies of media: %w", err)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("read the directory with copies of media: %w", err)
+	}
+	s := &Store{dir: dir, quota: q, changed: make(chan struct{}), blobs: map[string]int64{}, parts: map[string]*part{},
+		copies: map[string]*blobCopy{}}
+	for _, entry := range entries {
+		info, err := entry.Info()
+		if err != nil || !info.Mode().IsRegular() {
+			continue
+		}
+		name, isPart := strings.CutSuffix(entry.Name(), partSuffix)
+		if isPart {
+			s.parts["sha256:"+name] = &part{size: info.Size()}
+		} else {
+			s.blobs["sha256:"+name] = info.Size()
+		}
+		s.used += info.Size()
+		q.Count(info.Size())
+	}
+	s.background, s.stop = context.WithCancel(context.Background())
+	return s, nil
+}
+
+// Close ends the copies that run. They continue after the next start.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	s.stop()
+	s.copying.Wait()
+	return nil
+}
+
+// path returns the file of a whole copy.
+func (s *Store) path(digest string) string {
+	return filepath.Join(s.dir, strings.TrimPrefix(digest, "sha256:"))
+}
+
+// Size returns the size of a whole copy.
+func (s *Store) Size(digest string) (size int64, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	size, ok = s.blobs[digest]
+	return size, ok
+}
+
+// Written returns how many bytes of a blob are on the disk, of a whole copy or of a part.
+func (s *Store) Written(digest string) int64 {
+	s.mu.Lock()
+	running := s.copies[digest]
+	size := s.blobs[digest]
+	if p := s.parts[digest]; p != nil {
+		size = p.size
+	}
+	s.mu.Unlock()
+	if running == nil {
+		return size
+	}
+	running.mu.Lock()
+	defer running.mu.Unlock()
+	return running.written
+}
+
+// Used returns the bytes of all copies.
+func (s *Store) Used() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.used
+}
+
+// Copy writes a range of a whole copy.
+func (s *Store) Copy(w io.Writer, digest string, offset, size int64) (int64, error) {
+	file, err := os.Open(s.path(digest))
+	if err != nil {
+		s.mu.Lock()
+		if held, ok := s.blobs[digest]; ok && errors.Is(err, fs.ErrNotExist) { // somebody removed the file
+			delete(s.blobs, digest)
+			s.count(-held)
+		}
+		s.mu.Unlock()
+		return 0, fmt.Errorf("read the copy of a blob: %w", err)
+	}
+	n, err := io.Copy(w, io.NewSectionReader(file, offset, size))
+	if err == nil && n < size {
+		err = io.ErrUnexpectedEOF
+	}
+	return n, errors.Join(err, file.Close())
+}
+
+// count adds to the bytes in use. The caller holds the mutex.
+func (s *Store) count(n int64) {
+	s.used += n
+	s.quota.Count(n)
+}
+
+// Reader reads a blob while it is copied.
+type Reader struct{ from *blobCopy }
+
+// Join returns a reader of a blob, whose copy starts if it does not run yet. It returns
+// [quota.ErrFull] if the disk has no room, and nil without an error if the copy is whole. While too
+// many copies run for other clients, it calls wait, which returns an error to end that.
+func (s *Store) Join(digest string, size int64, source Source, wait func(changed <-chan struct{}) error) (*Reader,
+	error) {
+	for {
+		s.mu.Lock()
+		if _, ok := s.blobs[digest]; ok {
+			s.mu.Unlock()
+			return nil, nil
+		}
+		running := s.copies[digest]
+		if s.demanded < parallelCopies || running != nil && running.clients > 0 {
+			break
+		}
+		changed := s.changed
+		s.mu.Unlock()
+		if err := wait(changed); err != nil {
+			return nil, err
+		}
+	}
+	defer s.mu.Unlock()
+	running, err := s.start(digest, size, source)
+	if err != nil {
+		return nil, err
+	}
+	running.users++
+	if running.clients++; running.clients == 1 {
+		s.demanded++
+		s.announce()
+	}
+	return &Reader{running}, nil
+}
+
+// announce wakes those that wait for a change of the demand. The caller holds the mutex.
+func (s *Store) announce() {
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+// start returns the copy of a blob that runs, or starts one. The caller holds the mutex.
+func (s *Store) start(digest string, size int64, source Source) (*blobCopy, error) {
+	if running := s.copies[digest]; running != nil {
+		return running, nil
+	}
+	if s.closed {
+		return nil, context.Canceled
+	}
+	had := s.parts[digest]
+	if had == nil {
+		had = &part{sum: sha256.New()}
+	}
+	if room, _, err := s.quota.Room(); err != nil || room < size-had.size {
+		return nil, errors.Join(quota.ErrFull, err)
+	}
+	ctx, cancel := context.WithCancel(s.background)
+	c := &blobCopy{store: s, digest: digest, size: size, source: source, had: had, cancel: cancel, users: 1,
+		advanced: make(chan struct{})}
+	s.copies[digest] = c
+	s.copying.Go(func() {
+		err := c.run(ctx)
+		cancel()
+		c.end(err)
+	})
+	return c, nil
+}
+
+// run copies the blob.
+func (c *blobCopy) run(ctx context.Context) error {
+	if err := c.open(); err != nil {
+		return err
+	}
+	offset := c.written
+	if offset < c.size {
+		if err := c.source.Read(ctx, writer{ctx, c}, offset); err != nil {
+			return err
+		}
+	}
+	if "sha256:"+hex.EncodeToString(c.sum.Sum(nil)) != c.digest {
+		return &changedError{c.source.Changed(offset == 0)}
+	}
+	c.advance(func() { c.sound = true })
+	if err := c.file.Sync(); err != nil {
+		return writeError(err)
+	}
+	path := c.store.path(c.digest)
+	if err := errors.Join(os.Rename(path+partSuffix, path), durable.SyncDir(c.store.dir)); err != nil {
+		return writeError(err)
+	}
+	return nil
+}
+
+// changedError reports bytes that do not have the digest.
+type changedError struct{ err error }
+
+func (e *changedError) Error() string { return e.err.Error() }
+func (e *changedError) Unwrap() error { return e.err }
+
+// open opens the file of the copy, and hashes what an earlier process has written.
+func (c *blobCopy) open() error {
+	had := c.had
+	file, err := os.OpenFile(c.store.path(c.digest)+partSuffix, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return writeError(err)
+	}
+	if had.sum == nil {
+		had.sum = sha256.New()
+		if had.size > c.size { // of a damaged copy of the medium
+			c.store.release(had.size)
+			had.size = 0
+		}
+		if _, err := io.Copy(had.sum, io.NewSectionReader(file, 0, had.size)); err != nil {
+			return errors.Join(fmt.Errorf("read the copy of a blob: %w", err), file.Close())
+		}
+	}
+	if err := file.Truncate(had.size); err != nil {
+		return errors.Join(writeError(err), file.Close())
+	}
+	c.sum = had.sum
+	c.advance(func() { c.file, c.opened, c.written = file, true, had.size })
+	return nil
+}
+
+func (s *Store) release(n int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.count(-n)
+}
+
+// advance makes a change visible to the clients.
+func (c *blobCopy) advance(change func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	change()
+	close(c.advanced)
+	c.advanced = make(chan struct{})
+}
+
+// writer writes to a copy. While clients wait for other copies only, it waits for them.
+type writer struct {
+	ctx context.Context
+	*blobCopy
+}
+
+// Write implements io.Writer.
+func (w writer) Write(p []byte) (int, error) {
+	if err := w.yield(); err != nil {
+		return 0, err
+	}
+	n := int64(len(p))
+	if w.unlooked += n; w.unlooked >= checkInterval {
+		w.unlooked = 0
+		if room, _, err := w.store.quota.Room(); err != nil || room < n {
+			return 0, errors.Join(quota.ErrFull, err)
+		}
+	}
+	if !w.store.quota.Take(n) {
+		return 0, quota.ErrFull
+	}
+	if _, err := w.file.WriteAt(p, w.written); err != nil {
+		w.store.quota.Release(n)
+		return 0, writeError(err)
+	}
+	w.store.mu.Lock()
+	w.store.used += n
+	w.store.mu.Unlock()
+	w.sum.Write(p)
+	w.advance(func() { w.blobCopy.written += n })
+	return len(p), nil
+}
+
+// yield waits while clients wait for other copies, and none for this one.
+func (w writer) yield() error {
+	for {
+		w.store.mu.Lock()
+		changed, first := w.store.changed, w.clients > 0 || w.store.demanded == 0
+		w.store.mu.Unlock()
+		if first {
+			return w.ctx.Err()
+		}
+		select {
+		case <-w.ctx.Done():
+			return w.ctx.Err()
+		case <-changed:
+		}
+	}
+}
+
+// writeError returns ErrFull for a full disk.
+func writeError(err error) error {
+	if errors.Is(err, syscall.ENOSPC) {
+		return fmt.Errorf("%w: the disk is full", quota.ErrFull)
+	}
+	return fmt.Errorf("store the copy of a blob: %w", err)
+}
+
+// end ends a copy. What it has written is kept, unless the bytes are wrong.
+func (c *blobCopy) end(err error) {
+	s := c.store
+	changed, isChanged := errors.AsType[*changedError](err)
+	if isChanged {
+		err = changed.err
+		if failed := os.Remove(s.path(c.digest) + partSuffix); failed != nil && !errors.Is(failed, fs.ErrNotExist) {
+			err = errors.Join(err, failed)
+		}
+	}
+	s.mu.Lock()
+	delete(s.copies, c.digest)
+	delete(s.parts, c.digest)
+	switch {
+	case err == nil:
+		s.blobs[c.digest] = c.size
+	case isChanged:
+		s.count(-c.written)
+	case c.opened && c.written > 0:
+		s.parts[c.digest] = &part{c.written, c.sum}
+	case !c.opened && c.had.size > 0:
+		s.parts[c.digest] = &part{size: c.had.size}
+	}
+	s.mu.Unlock()
+	c.advance(func() { c.err = err })
+	c.leave()
+}
+
+// leave ends the use of the file by a client or by the goroutine that writes.
+func (c *blobCopy) leave() {
+	c.store.mu.Lock()
+	c.users--
+	last := c.users == 0
+	c.store.mu.Unlock()
+	if last && c.file != nil {
+		_ = c.file.Close() // the bytes are synced, or not whole
+	}
+}
+
+// Copy writes a range of the blob as far as it gets, and returns how far it got. The last byte of
+// the blob follows when all were compared with the digest.
+func (r *Reader) Copy(ctx context.Context, w io.Writer, offset, size int64) (n int64, err error) {
+	c := r.from
+	for n < size {
+		c.mu.Lock()
+		readable, advanced, sound, failed := c.written, c.advanced, c.sound, c.err
+		c.mu.Unlock()
+		if readable == c.size && !sound {
+			readable--
+		}
+		if part := min(size, readable-offset) - n; part > 0 {
+			copied, err := io.Copy(w, io.NewSectionReader(c.file, offset+n, part))
+			if n += copied; err != nil {
+				return n, err
+			}
+			continue
+		}
+		if failed != nil {
+			return n, failed
+		}
+		select {
+		case <-ctx.Done():
+			return n, context.Cause(ctx)
+		case <-advanced:
+		}
+	}
+	return n, nil
+}
+
+// Reached returns how many bytes of the blob can be read without a wait.
+func (r *Reader) Reached() int64 {
+	r.from.mu.Lock()
+	defer r.from.mu.Unlock()
+	if !r.from.opened {
+		return r.from.had.size
+	}
+	return r.from.written
+}
+
+// Close ends the reader. The copy goes on, after those for which clients wait. If many do so, it
+// ends, and continues when it is asked for again.
+func (r *Reader) Close() {
+	s := r.from.store
+	s.mu.Lock()
+	if r.from.clients--; r.from.clients == 0 {
+		s.demanded--
+		s.announce()
+		if len(s.copies)-s.demanded > parallelCopies {
+			r.from.cancel()
+		}
+	}
+	s.mu.Unlock()
+	r.from.leave()
+}
+
+// Stage copies a blob for nobody in particular, and waits until that has ended. If ctx ends first,
+// the copy ends too, unless clients wait for it.
+func (s *Store) Stage(ctx context.Context, digest string, size int64, source Source) error {
+	s.mu.Lock()
+	if _, ok := s.blobs[digest]; ok {
+		s.mu.Unlock()
+		return nil
+	}
+	c, err := s.start(digest, size, source)
+	s.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	for {
+		c.mu.Lock()
+		advanced, failed := c.advanced, c.err
+		c.mu.Unlock()
+		if _, whole := s.Size(digest); whole || failed != nil {
+			return failed
+		}
+		select {
+		case <-advanced:
+		case <-ctx.Done():
+			s.mu.Lock()
+			if c.clients == 0 {
+				c.cancel()
+			}
+			s.mu.Unlock()
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// Collect removes the copies that nobody keeps, except those that run.
+func (s *Store) Collect(ctx context.Context, keep func(digest string) bool) (files int, bytes int64, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	remove := func(digest, path string, size int64) error {
+		if s.copies[digest] != nil || keep(digest) {
+			return nil
+		}
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("remove the copy of a blob: %w", err)
+		}
+		delete(s.blobs, digest)
+		delete(s.parts, digest)
+		s.count(-size)
+		files, bytes = files+1, bytes+size
+		return ctx.Err()
+	}
+	for digest, size := range s.blobs {
+		if err := remove(digest, s.path(digest), size); err != nil {
+			return files, bytes, err
+		}
+	}
+	for digest, p := range s.parts {
+		if err := remove(digest, s.path(digest)+partSuffix, p.size); err != nil {
+			return files, bytes, err
+		}
+	}
+	return files, bytes, nil
+}

@@ -1,0 +1,195 @@
+package staging
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io"
+	"math"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"landfall/appliance/registry/quota"
+)
+
+// content is a blob, the same in each process.
+func content() (digest string, data []byte) {
+	data = make([]byte, 8<<20)
+	_, _ = rand.NewChaCha8([32]byte{7}).Read(data) // never fails
+	sum := sha256.Sum256(data)
+	return "sha256:" + hex.EncodeToString(sum[:]), data
+}
+
+func open(t *testing.T, dir string) *Store {
+	t.Helper()
+	s, err := Open(dir, quota.New(dir, 0, func(string) (int64, error) { return math.MaxInt64, nil }))
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	return s
+}
+
+// source is a blob in memory. Its reads end after some bytes with an error, unless limit is 0.
+type source struct {
+	data  []byte
+	limit int
+	hang  bool // after limit
+	from  int64
+}
+
+var errGone = errors.New("the stick is gone")
+
+// Read implements Source.
+func (s *source) Read(ctx context.Context, w io.Writer, offset int64) error {
+	s.from = offset
+	for at := int(offset); at < len(s.data); at += 64 << 10 {
+		if s.limit > 0 && at >= s.limit {
+			if s.hang {
+				<-ctx.Done()
+			}
+			return errGone
+		}
+		if _, err := w.Write(s.data[at:min(len(s.data), at+64<<10)]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+var errChanged = errors.New("the bytes are wrong")
+
+// Changed implements Source.
+func (s *source) Changed(bool) error { return errChanged }
+
+const killedVariable = "LANDFALL_TEST_STAGING"
+
+// TestKilled_child is the process that TestKilled kills.
+func TestKilled_child(t *testing.T) {
+	dir := os.Getenv(killedVariable)
+	if dir == "" {
+		t.Skip("runs in a process of TestKilled")
+	}
+	digest, data := content()
+	s := open(t, dir)
+	from := &source{data: data, limit: 3 << 20, hang: true}
+	require.NoError(t, s.Stage(t.Context(), digest, int64(len(data)), from))
+}
+
+// A copy whose process was killed continues where it stopped, and is compared as a whole.
+func TestKilled(t *testing.T) {
+	dir := t.TempDir()
+	digest, data := content()
+	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^TestKilled_child$")
+	child.Env = append(os.Environ(), killedVariable+"="+dir)
+	require.NoError(t, child.Start())
+	part := filepath.Join(dir, digest[len("sha256:"):]+partSuffix)
+	for {
+		if info, err := os.Stat(part); err == nil && info.Size() >= 3<<20 {
+			break
+		}
+	}
+	require.NoError(t, child.Process.Kill())
+	require.Error(t, child.Wait())
+	s := open(t, dir)
+	_, ok := s.Size(digest)
+	require.False(t, ok)
+	require.EqualValues(t, 3<<20, s.Written(digest))
+	from := &source{data: data}
+	require.NoError(t, s.Stage(t.Context(), digest, int64(len(data)), from))
+	require.EqualValues(t, 3<<20, from.from)
+	requireWhole(t, s, digest, data)
+}
+
+func requireWhole(t *testing.T, s *Store, digest string, data []byte) {
+	t.Helper()
+	var got bytes.Buffer
+	_, err := s.Copy(&got, digest, 0, int64(len(data)))
+	require.NoError(t, err)
+	require.True(t, bytes.Equal(data, got.Bytes()))
+	require.EqualValues(t, len(data), s.Used())
+}
+
+// Bytes that a crash of the machine left wrong are found, and the copy is made again.
+func TestStage_wrongPartIsDropped(t *testing.T) {
+	dir := t.TempDir()
+	digest, data := content()
+	part := filepath.Join(dir, digest[len("sha256:"):]+partSuffix)
+	require.NoError(t, os.WriteFile(part, make([]byte, 1<<20), 0o600))
+	s := open(t, dir)
+	require.ErrorIs(t, s.Stage(t.Context(), digest, int64(len(data)), &source{data: data}), errChanged)
+	require.Zero(t, s.Used())
+	require.NoFileExists(t, part)
+	from := &source{data: data}
+	require.NoError(t, s.Stage(t.Context(), digest, int64(len(data)), from))
+	require.Zero(t, from.from)
+	requireWhole(t, s, digest, data)
+}
+
+// A copy that breaks continues in the same process without reading its part again. A client reads
+// as far as it got.
+func TestJoin_brokenCopyContinues(t *testing.T) {
+	s := open(t, t.TempDir())
+	digest, data := content()
+	busy := func(<-chan struct{}) error { return errChanged }
+	reader, err := s.Join(digest, int64(len(data)), &source{data: data, limit: 1 << 20}, busy)
+	require.NoError(t, err)
+	var got bytes.Buffer
+	n, err := reader.Copy(t.Context(), &got, 0, int64(len(data)))
+	require.ErrorIs(t, err, errGone)
+	require.EqualValues(t, 1<<20, n)
+	reader.Close()
+	from := &source{data: data}
+	reader, err = s.Join(digest, int64(len(data)), from, busy)
+	require.NoError(t, err)
+	_, err = reader.Copy(t.Context(), &got, n, int64(len(data))-n)
+	require.NoError(t, err)
+	reader.Close()
+	require.True(t, bytes.Equal(data, got.Bytes()))
+	require.EqualValues(t, 1<<20, from.from)
+	reader, err = s.Join(digest, int64(len(data)), from, busy)
+	require.NoError(t, err)
+	if reader != nil { // the copy is compared, and is being synced
+		reader.Close()
+	}
+}
+
+// Case 24: a client that leaves frees its reader, and the copy goes on for the others.
+func TestJoin_clientLeaves(t *testing.T) {
+	s := open(t, t.TempDir())
+	digest, data := content()
+	gate := &gated{source: source{data: data}, open: make(chan struct{})}
+	busy := func(<-chan struct{}) error { return errChanged }
+	leaving, err := s.Join(digest, int64(len(data)), gate, busy)
+	require.NoError(t, err)
+	staying, err := s.Join(digest, int64(len(data)), gate, busy)
+	require.NoError(t, err)
+	ctx, leave := context.WithCancel(t.Context())
+	leave()
+	_, err = leaving.Copy(ctx, io.Discard, 0, int64(len(data)))
+	require.ErrorIs(t, err, context.Canceled)
+	leaving.Close()
+	close(gate.open)
+	var got bytes.Buffer
+	_, err = staying.Copy(t.Context(), &got, 0, int64(len(data)))
+	require.NoError(t, err)
+	staying.Close()
+	require.True(t, bytes.Equal(data, got.Bytes()))
+}
+
+// gated is a source that waits before its first byte.
+type gated struct {
+	source
+	open chan struct{}
+}
+
+// Read implements Source.
+func (g *gated) Read(ctx context.Context, w io.Writer, offset int64) error {
+	<-g.open
+	return g.source.Read(ctx, w, offset)
+}
