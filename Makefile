@@ -79,7 +79,7 @@ test-tools:
 
 # Tests of whole appliances that run without the race detector, which makes them several times
 # slower: tests that send one request at a time or run kubectl, and tests that kill processes.
-SEQUENTIAL := BadInput_.*|Kubectl_.*|Robustness_.*|Paths_otherSpellingsOpenNothing
+SEQUENTIAL := Readings_agree|BadInput_.*|Kubectl_.*|Robustness_.*|Paths_otherSpellingsOpenNothing
 OPERATIONS := Operations_(documentedResponses|fieldsMatchSchema|randomRequests|readsShowNoSecrets)
 KILLS := Installation_survivesEveryKill|Hub_consistentAfterEveryKill|DataKey_rotationSurvivesKills
 NO_RACE := ^Test($(SEQUENTIAL)|$(OPERATIONS)|$(KILLS))$$
