@@ -112,6 +112,7 @@ test-walks:
 	CGO_ENABLED=0 go test ./appliance/ams -count 1 -run '^TestRelay_randomFaultsConverge$$' -walks 2500
 	CGO_ENABLED=0 go test ./appliance/ams -count 1 -run '^TestRelay_manyClusters$$' -clusters 10000
 	CGO_ENABLED=0 go test ./appliance/hosted/maestro -count 1 -run '^TestHistories_random$$' -histories 1200
+	CGO_ENABLED=0 go test ./web/registry -count 1 -run '^TestRemovals_random$$' -removals 1000
 
 # Every simulated fault of BMCs with the profile of every vendor.
 test-bmcs:

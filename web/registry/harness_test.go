@@ -34,6 +34,7 @@ type site struct {
 	clock    *clockwork.FakeClock
 	open     medium.Opener
 	free     func(string) (int64, error)
+	bytes    int64 // limit of the registry
 	deadline time.Duration
 	registry *registry.Registry
 	server   *httptest.Server
@@ -62,7 +63,8 @@ func (s *site) start() {
 	db, err := store.Open(s.Context(), s.data, store.Options{NoSync: true})
 	require.NoError(s, err)
 	s.registry, err = registry.Open(s.Context(), registry.Options{DB: db, Media: []string{s.dir}, Open: s.open,
-		Dir: filepath.Join(s.data, "registry"), Free: s.free, ReadDeadline: s.deadline, Clock: s.clock, Logger: logger})
+		Dir: filepath.Join(s.data, "registry"), Free: s.free, Bytes: s.bytes,
+		ReadDeadline: s.deadline, Clock: s.clock, Logger: logger})
 	require.NoError(s, err)
 	changed := s.registry.Changed()
 	ctx, cancel := context.WithCancel(s.Context())

@@ -139,7 +139,8 @@ func (m *Reader) begin() (root *os.Root, file File, end func(), err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err := m.openLocked(); err != nil {
-		return nil, nil, nil, err
+		// An absent file is a missing medium here, and not a damaged blob.
+		return nil, nil, nil, &ReadError{Label: m.location.Label(), Err: errors.New("the medium is not there")}
 	}
 	m.copies++
 	return m.root, m.file, func() {
