@@ -57,8 +57,10 @@ func (a *Appliance) registryTasks() []task {
 
 // completeSecret returns a pull secret with the credentials for the registry.
 func (a *Appliance) completeSecret(secret string) (string, error) {
-	if a.registry == nil {
-		return secret, nil
-	}
 	return supply.Complete(secret, a.registry.Host(), a.siteKey)
+}
+
+// Dependents returns the clusters whose nodes pull from the appliance's registry.
+func (a *Appliance) Dependents() ([]registry.Dependent, error) {
+	return supply.Dependents(a.db, a.rules.At, a.registry.Host())
 }

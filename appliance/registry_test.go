@@ -11,8 +11,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	mirrorsite "landfall/appliance/mirror/site"
+	ownregistry "landfall/appliance/registry"
 	"landfall/appliance/settings"
 	"landfall/appliance/simulate/registry"
+	"landfall/web/console"
 )
 
 // bareSite is a site without a registry, a live ISO and mirror rules. All it has is a folder with
@@ -102,8 +104,21 @@ func TestRegistry_installsFromOneArchive(t *testing.T) {
 	address, _ := b.start(t)
 	requireServed(t, address)
 	id := b.readyCluster(t, address, "", "")
+	require.Empty(t, dependents(t, address), "a cluster that is not installed yet pulls nothing")
 	pressInstall(t, address, id)
 	requireStatus(t, address, id, models.ClusterStatusInstalled)
+	found := dependents(t, address)
+	require.Len(t, found, 1)
+	require.Equal(t, id, found[0].ID)
+	require.Equal(t, models.ClusterStatusInstalled, found[0].Status)
+}
+
+// dependents returns the clusters that pull from the appliance's registry.
+func dependents(t *testing.T, address string) []ownregistry.Dependent {
+	t.Helper()
+	var status ownregistry.Status
+	call(t, http.MethodGet, address+console.RegistryRoute, nil).read(t, http.StatusOK, &status)
+	return status.Dependents
 }
 
 // TestRegistry_mediumReturnsDuringInstallation removes the stick before the installation is

@@ -9,9 +9,6 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"os/signal"
-	"sync"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -30,6 +27,7 @@ import (
 	"landfall/appliance/command/host"
 	"landfall/appliance/command/image"
 	"landfall/appliance/command/infraenv"
+	"landfall/appliance/command/interrupt"
 	"landfall/appliance/command/iso"
 	"landfall/appliance/command/journal"
 	"landfall/appliance/command/kubeconfig"
@@ -63,7 +61,7 @@ import (
 // installer.Main) and does not return.
 func Execute(arguments []string) int {
 	installer.Main()
-	ctx, release := interruptible(context.Background())
+	ctx, release := interrupt.Context(context.Background(), func() { os.Exit(outcome.Interrupted) })
 	defer release()
 	return run(ctx, arguments, os.Stdout, os.Stderr)
 }
@@ -161,35 +159,6 @@ func groupAll(parent *cobra.Command) {
 			group(cmd)
 		}
 		groupAll(cmd)
-	}
-}
-
-// interruptible returns a context that ends at the first SIGINT, SIGTERM or SIGHUP. The second
-// signal ends the process immediately. The returned function restores the default handling.
-func interruptible(parent context.Context) (context.Context, func()) {
-	ctx, cancel := context.WithCancel(parent)
-	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	done := make(chan struct{})
-	var watcher sync.WaitGroup
-	watcher.Go(func() {
-		for range 2 {
-			select {
-			case <-signals:
-				if ctx.Err() != nil {
-					os.Exit(outcome.Interrupted)
-				}
-				cancel()
-			case <-done:
-				return
-			}
-		}
-	})
-	return ctx, func() {
-		signal.Stop(signals)
-		close(done)
-		watcher.Wait()
-		cancel()
 	}
 }
 

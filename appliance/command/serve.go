@@ -18,6 +18,8 @@ import (
 
 	"landfall/appliance"
 	"landfall/appliance/authority"
+	"landfall/appliance/command/interrupt"
+	"landfall/appliance/command/output"
 	"landfall/appliance/config"
 	"landfall/appliance/process"
 	"landfall/appliance/release"
@@ -31,7 +33,8 @@ func newServe() *cobra.Command {
 		Short: "Run the appliance",
 		Long: "Run the appliance until it is interrupted. It serves the page and the APIs, and installs clusters.\n\n" +
 			"Every key of the configuration file (see config.example.yaml) is also available as a flag and as an " +
-			"environment variable. SIGINT and SIGTERM stop the appliance; SIGHUP has no effect.",
+			"environment variable. SIGINT and SIGTERM stop the appliance; SIGHUP has no effect.\n" +
+			"While clusters pull from the appliance's registry, SIGINT on a terminal asks first.",
 		Args: func(_ *cobra.Command, arguments []string) error {
 			if len(arguments) > 0 {
 				return usage("the configuration file is given by a flag: landfall serve --config %s", arguments[0])
@@ -79,6 +82,9 @@ func runServe(cmd *cobra.Command, config config.Config) error {
 		return errors.Join(err, running.Close())
 	}
 	announce(cmd.OutOrStdout(), config, running, code)
+	asks := leaving{dependents: running.Dependents, in: os.Stdin, out: cmd.ErrOrStderr(), log: logger,
+		terminal: output.OnTerminal(os.Stdin) && output.OnTerminal(cmd.ErrOrStderr())}
+	interrupt.Ask(cmd.Context(), asks.stops)
 	ctx, cancel := context.WithCancel(cmd.Context())
 	var background sync.WaitGroup
 	defer background.Wait()

@@ -114,6 +114,16 @@ func (r *Rules) Hosts() []string {
 	return hosts
 }
 
+// Names reports whether a mirror of the rules is the registry at host:port.
+func (r *Rules) Names(host string) bool {
+	return r != nil && slices.ContainsFunc(r.tables, func(t table) bool {
+		return slices.ContainsFunc(t.mirrors, func(m mirror) bool {
+			named, _, _ := strings.Cut(m.location, "/")
+			return named == host
+		})
+	})
+}
+
 // Endpoints returns the places from which ref may be pulled, in the order of the attempts. It is
 // empty if the rules forbid all places.
 func (r *Rules) Endpoints(ref name.Reference) []Endpoint {

@@ -10,6 +10,7 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"landfall/appliance/fault"
@@ -36,7 +37,26 @@ type Status struct {
 	// RoomBytes are what copies of media may still take, which RoomLimit limits.
 	RoomBytes int64  `json:"room_bytes"`
 	RoomLimit string `json:"room_limit"`
-	Verify    Verify `json:"verify"`
+	// Dependents are the clusters whose nodes pull from this registry.
+	Dependents []Dependent `json:"dependents"`
+	Verify     Verify      `json:"verify"`
+}
+
+// Dependent is a cluster whose nodes pull from the registry.
+type Dependent struct {
+	ID     string `json:"id"`
+	Name   string `json:"name"`
+	Domain string `json:"base_dns_domain"`
+	Status string `json:"status"`
+}
+
+// NamesOf returns the full names of clusters.
+func NamesOf(dependents []Dependent) []string {
+	names := make([]string, 0, len(dependents))
+	for _, d := range dependents {
+		names = append(names, strings.TrimSuffix(d.Name+"."+d.Domain, "."))
+	}
+	return names
 }
 
 // MediumStatus describes a known medium.
@@ -87,7 +107,8 @@ type Verify struct {
 func (r *Registry) Status() Status {
 	c := r.current.Load()
 	status := Status{Media: []MediumStatus{}, Unusable: []Unusable{}, Releases: c.releases, Gaps: r.gaps(c),
-		Notes: append([]string{}, c.notes...)}
+		Dependents: []Dependent{},
+		Notes:      append([]string{}, c.notes...)}
 	for _, m := range c.media {
 		of := m.status(c, r.local)
 		of.Staging = r.stagingOf(m)

@@ -35,11 +35,25 @@ type StageRequest struct {
 	Plan bool `json:"plan"`
 }
 
-type ownRegistry struct{ *webregistry.Server }
+type ownRegistry struct {
+	*webregistry.Server
+	dependents func() ([]registry.Dependent, error)
+}
 
-// RegistryOperations returns the operations on the appliance's registry, which may be nil.
-func RegistryOperations(server *webregistry.Server) []operation.Operation {
-	r := ownRegistry{server}
+// status answers with the state of the registry.
+func (r ownRegistry) status(c echo.Context, status int) error {
+	shown := r.Status()
+	var err error
+	shown.Dependents, err = r.dependents()
+	c.Response().Header().Set(echo.HeaderCacheControl, "no-store")
+	return answerWith(c, status, shown, err)
+}
+
+// RegistryOperations returns the operations on the appliance's registry, which may be nil, and on
+// which clusters depend.
+func RegistryOperations(server *webregistry.Server, dependents func() ([]registry.Dependent,
+	error)) []operation.Operation {
+	r := ownRegistry{server, dependents}
 	return []operation.Operation{
 		{ID: "getRegistry", Method: http.MethodGet, Path: RegistryRoute, Access: operation.For(access.Viewer).OfAll(),
 			Handler: r.show, Summary: "Show the media of the appliance's registry, what they hold and what they lack",
@@ -79,7 +93,7 @@ func (r ownRegistry) show(c echo.Context) error {
 	if r.Server == nil {
 		return errNoRegistry
 	}
-	return answer(c, r.Status(), nil)
+	return r.status(c, http.StatusOK)
 }
 
 func (r ownRegistry) add(c echo.Context) error {
@@ -93,7 +107,7 @@ func (r ownRegistry) add(c echo.Context) error {
 	if err := r.Add(c.Request().Context(), wanted.Path); err != nil {
 		return err
 	}
-	return answer(c, r.Status(), nil)
+	return r.status(c, http.StatusOK)
 }
 
 func (r ownRegistry) verify(c echo.Context) error {
@@ -103,7 +117,7 @@ func (r ownRegistry) verify(c echo.Context) error {
 	if err := r.StartVerify(); err != nil {
 		return err
 	}
-	return answerWith(c, http.StatusAccepted, r.Status(), nil)
+	return r.status(c, http.StatusAccepted)
 }
 
 func (r ownRegistry) collect(c echo.Context) error {
@@ -141,5 +155,5 @@ func (r ownRegistry) cancelStage(c echo.Context) error {
 	if err := r.CancelStage(c.Request().Context(), wanted.Medium); err != nil {
 		return err
 	}
-	return answerWith(c, http.StatusAccepted, r.Status(), nil)
+	return r.status(c, http.StatusAccepted)
 }

@@ -74,6 +74,9 @@ func write(out io.Writer, status *registry.Status) error {
 	fmt.Fprintf(out, "pushed %s, copied %s, together at most %s; there is room for %s more\n",
 		gigabytes(status.PushedBytes), gigabytes(status.StagedBytes), gigabytes(status.LimitBytes),
 		gigabytes(status.RoomBytes))
+	for _, d := range status.Dependents {
+		fmt.Fprintf(out, "%s (%s) pulls from this registry\n", registry.NamesOf([]registry.Dependent{d})[0], d.Status)
+	}
 	for _, m := range status.Media {
 		for _, problem := range m.Problems {
 			fmt.Fprintf(out, "%s: %s\n", m.Label, problem)

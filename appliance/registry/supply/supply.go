@@ -30,8 +30,11 @@ func Password(key *sitekey.Key) (string, error) {
 }
 
 // Complete returns a pull secret with the credentials for the registry at host:port. The given
-// secret may be "".
+// secret may be "". Without a host, the secret is unchanged.
 func Complete(secret, host string, key *sitekey.Key) (string, error) {
+	if host == "" {
+		return secret, nil
+	}
 	password, err := Password(key)
 	if err != nil {
 		return "", err
