@@ -11,12 +11,24 @@ import (
 	"landfall/appliance/fault"
 )
 
+// challenge asks clients for a name and a password.
+const challenge = `Basic realm="landfall"`
+
 // admit checks whether a client may send a request: pulls need no rights if everybody may pull, and
-// otherwise those of a viewer; pushes and deletions need those of an operator of the whole site.
+// otherwise those of a viewer; pushes and deletions need those of an operator of the whole site. If
+// everybody may pull, credentials of pulls are not looked at: nodes send them a thousand times for
+// a release.
 func (h *handler) admit(c echo.Context) error {
 	r := c.Request()
+	base := r.URL.Path == "/v2" || r.URL.Path == "/v2/"
+	pulls := isRead(r.Method) && !strings.Contains(r.URL.Path, "/blobs/uploads/")
+	if pulls && !base && h.Anonymous {
+		return nil
+	}
 	identity := access.From(r.Context())
-	if name, password, ok := r.BasicAuth(); ok && identity.Role == access.None {
+	name, password, ok := r.BasicAuth()
+	// Clients of containers/image send empty ones if they have none.
+	if ok = ok && name+password != ""; ok && identity.Role == access.None {
 		if h.Login == nil {
 			return unauthorized("this registry knows no accounts")
 		}
@@ -34,13 +46,14 @@ func (h *handler) admit(c echo.Context) error {
 		return unauthorized("the token is unknown, has expired or was revoked")
 	}
 	needed := access.Operator
-	if isRead(r.Method) && !strings.Contains(r.URL.Path, "/blobs/uploads/") {
+	if pulls {
 		needed = access.Viewer
-		if h.Anonymous {
-			return nil
-		}
 	}
 	switch {
+	case base && h.Anonymous && identity.Role == access.None:
+		// containers/image sends credentials, such as those of a push, only after a challenge.
+		c.Response().Header().Set(echo.HeaderWWWAuthenticate, challenge)
+		return nil
 	case identity.Role == access.None:
 		return unauthorized("log in with an account of the appliance, or with any name and a token as the password")
 	case identity.Role < needed || needed == access.Operator && identity.Scope.Limited():
@@ -53,5 +66,5 @@ func (h *handler) admit(c echo.Context) error {
 // unauthorized asks a client to log in.
 func unauthorized(text string) error {
 	return &refusal{status: http.StatusUnauthorized, code: codeUnauthorized, text: text,
-		header: map[string]string{echo.HeaderWWWAuthenticate: `Basic realm="landfall"`}}
+		header: map[string]string{echo.HeaderWWWAuthenticate: challenge}}
 }

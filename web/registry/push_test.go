@@ -246,3 +246,36 @@ func TestLogin_wrongPassword(t *testing.T) {
 		require.Equal(t, "UNAUTHORIZED", code)
 	}
 }
+
+// Where everybody may pull, clients of containers/image send credentials for a push only if the
+// base of the registry asks for them, and send empty ones if they have none.
+func TestLogin_challengeWhereEverybodyPulls(t *testing.T) {
+	s := newSite(t)
+	s.start()
+	a, digest := bigArchive(t)
+	s.write("mirror_000001.tar", a)
+	s.look()
+	const empty, wrong = "Basic Og==", "Basic YW5hOndyb25n"
+	blob := "/v2/team/big/blobs/" + digest
+	for _, c := range []struct {
+		path, credentials string
+		status            int
+		asks              bool
+	}{
+		{"/v2/", "", http.StatusOK, true},
+		{"/v2/", empty, http.StatusOK, true},
+		{"/v2/", wrong, http.StatusUnauthorized, true}, // podman login
+		{blob, "", http.StatusOK, false},
+		{blob, empty, http.StatusOK, false},
+		{blob, wrong, http.StatusOK, false}, // a node with an old pull secret
+		{"/v2/team/big/blobs/uploads/" + "aaaa", empty, http.StatusUnauthorized, true},
+	} {
+		var headers []string
+		if c.credentials != "" {
+			headers = []string{"Authorization", c.credentials}
+		}
+		got := s.send(http.MethodGet, c.path, nil, headers...)
+		require.Equal(t, c.status, got.StatusCode, "%v", c)
+		require.Equal(t, c.asks, got.Header.Get("Www-Authenticate") != "", "%v", c)
+	}
+}
