@@ -106,7 +106,7 @@ test-go: assets/ui/index.html
 
 # Ten thousand random walks over the state machines, with a list of the executed transitions; 2,500
 # histories reported to AMS over a faulty connection; ten thousand clusters reported to AMS; 1,200
-# histories of an appliance and a management cluster.
+# histories of an appliance and a management cluster; 1,000 removals of the registry's medium.
 test-walks:
 	CGO_ENABLED=0 go test ./appliance/engine -count 1 -v -run '^TestRandomWalks$$' -walks 10000
 	CGO_ENABLED=0 go test ./appliance/ams -count 1 -run '^TestRelay_randomFaultsConverge$$' -walks 2500
@@ -125,10 +125,12 @@ test-boot: bin/landfall
 	set -x; \
 	CGO_ENABLED=0 go test -tags $(TAGS),$$tags ./isogen/boottest/...
 
-# Mirror proofs and couriers with a real registry, Debian's docker-registry.
+# Mirror proofs and couriers with a real registry, Debian's docker-registry, and the appliance's
+# registry with Debian's skopeo.
 test-mirror: assets/ui/index.html
 	.ci/install-registry
 	CGO_ENABLED=0 go test -tags $(TAGS),registry ./appliance/mirror/registrytest/...
+	CGO_ENABLED=0 go test -tags $(TAGS),registry ./web/registry -run '^TestSkopeo'
 
 # Logins with a real LDAP directory, Debian's slapd.
 test-directory:
