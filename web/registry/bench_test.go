@@ -2,17 +2,25 @@ package registry_test
 
 import (
 	"bytes"
+	"context"
+	"fmt"
 	"io"
+	"maps"
+	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/time/rate"
 
+	"landfall/appliance/registry/medium"
 	simulated "landfall/appliance/simulate/registry"
 )
 
@@ -47,6 +55,71 @@ func pull(b *testing.B, client *http.Client, urls []string, size int64) {
 	}
 	total := float64(b.N) * float64(size) * float64(len(urls)) / (1 << 30)
 	b.ReportMetric((cpu(b)-before)/total, "cpu-s/GiB")
+}
+
+// limitedFile is a file of a medium that reads 30 MB/s.
+type limitedFile struct {
+	medium.File
+	limit *rate.Limiter
+}
+
+// ReadAt implements io.ReaderAt.
+func (f limitedFile) ReadAt(p []byte, offset int64) (int, error) {
+	if err := f.limit.WaitN(context.Background(), len(p)); err != nil {
+		return 0, err
+	}
+	return f.File.ReadAt(p, offset)
+}
+
+// BenchmarkStage_slowMedium pulls 16 blobs of 8 MiB by 20 clients, each in its own order, from a
+// medium of 30 MB/s that is copied to the disk. times-medium is the time as a multiple of that for
+// reading the blobs once.
+func BenchmarkStage_slowMedium(b *testing.B) {
+	const speed = 30e6
+	for b.Loop() {
+		b.StopTimer()
+		s := newSite(b)
+		a, layers := layered(b, 16, 8<<20)
+		s.write("mirror_000001.tar", a)
+		limit := rate.NewLimiter(rate.Inf, 1<<20)
+		s.open = func(path string) (medium.File, error) {
+			file, err := os.Open(path)
+			return limitedFile{file, limit}, err
+		}
+		s.start()
+		limit.SetLimit(speed)
+		s.stage()
+		b.StartTimer()
+		start := time.Now()
+		group := new(errgroup.Group)
+		for i := range 20 {
+			group.Go(func() error {
+				digests := slices.Collect(maps.Keys(layers))
+				rand.New(rand.NewPCG(uint64(i), 1)).Shuffle(len(digests), func(a, b int) {
+					digests[a], digests[b] = digests[b], digests[a]
+				})
+				for _, digest := range digests {
+					response, err := http.Get(s.server.URL + "/v2/team/image/blobs/" + digest)
+					if err != nil {
+						return err
+					}
+					n, err := io.Copy(io.Discard, response.Body)
+					_ = response.Body.Close() // it was read
+					if err != nil || n != int64(len(layers[digest])) {
+						return fmt.Errorf("%s: %d bytes, %w", response.Status, n, err)
+					}
+				}
+				return nil
+			})
+		}
+		require.NoError(b, group.Wait())
+		var size int
+		for _, layer := range layers {
+			size += len(layer)
+		}
+		b.ReportMetric(time.Since(start).Seconds()/(float64(size)/speed), "times-medium")
+		s.stop()
+	}
 }
 
 // BenchmarkPull compares pulls of 40 blobs of 8 MiB from an archive with Go's file server for the

@@ -33,6 +33,9 @@ const parallelCopies = 16
 // checkInterval is how many bytes a copy writes between two looks at the room on the disk.
 const checkInterval = 32 << 20
 
+// bufferSize is how many bytes a client gets by one read of a copy.
+const bufferSize = 256 << 10
+
 // partSuffix ends the names of copies that are not whole.
 const partSuffix = ".part"
 
@@ -184,7 +187,7 @@ func (s *Store) Copy(w io.Writer, digest string, offset, size int64) (int64, err
 		s.mu.Unlock()
 		return 0, fmt.Errorf("read the copy of a blob: %w", err)
 	}
-	n, err := io.Copy(w, io.NewSectionReader(file, offset, size))
+	n, err := io.CopyBuffer(w, io.NewSectionReader(file, offset, size), make([]byte, bufferSize))
 	if err == nil && n < size {
 		err = io.ErrUnexpectedEOF
 	}
@@ -438,7 +441,7 @@ func (c *blobCopy) leave() {
 // Copy writes a range of the blob as far as it gets, and returns how far it got. The last byte of
 // the blob follows when all were compared with the digest.
 func (r *Reader) Copy(ctx context.Context, w io.Writer, offset, size int64) (n int64, err error) {
-	c := r.from
+	c, buffer := r.from, make([]byte, bufferSize)
 	for n < size {
 		c.mu.Lock()
 		readable, advanced, sound, failed := c.written, c.advanced, c.sound, c.err
@@ -447,7 +450,7 @@ func (r *Reader) Copy(ctx context.Context, w io.Writer, offset, size int64) (n i
 			readable--
 		}
 		if part := min(size, readable-offset) - n; part > 0 {
-			copied, err := io.Copy(w, io.NewSectionReader(c.file, offset+n, part))
+			copied, err := io.CopyBuffer(w, io.NewSectionReader(c.file, offset+n, part), buffer)
 			if n += copied; err != nil {
 				return n, err
 			}
