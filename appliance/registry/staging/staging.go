@@ -89,6 +89,7 @@ type blobCopy struct {
 
 	// guarded by Store.mu
 	clients int
+	ended   bool
 	users   int // clients and the goroutine, which keep file open
 
 	mu       sync.Mutex
@@ -412,6 +413,10 @@ func (c *blobCopy) end(err error) {
 	s.mu.Lock()
 	delete(s.copies, c.digest)
 	delete(s.parts, c.digest)
+	if c.ended = true; c.clients > 0 {
+		s.demanded--
+		s.announce()
+	}
 	switch {
 	case err == nil:
 		s.blobs[c.digest] = c.size
@@ -483,7 +488,8 @@ func (r *Reader) Reached() int64 {
 func (r *Reader) Close() {
 	s := r.from.store
 	s.mu.Lock()
-	if r.from.clients--; r.from.clients == 0 {
+	// A client that reads the rest of a copy that has ended does not keep others waiting.
+	if r.from.clients--; r.from.clients == 0 && !r.from.ended {
 		s.demanded--
 		s.announce()
 		if len(s.copies)-s.demanded > parallelCopies {

@@ -182,6 +182,25 @@ func TestJoin_clientLeaves(t *testing.T) {
 	require.True(t, bytes.Equal(data, got.Bytes()))
 }
 
+// A client that does not read what was copied for it keeps neither the copies in the background nor
+// those for other clients waiting.
+func TestJoin_slowClientKeepsNobodyWaiting(t *testing.T) {
+	s := open(t, t.TempDir())
+	digest, data := content()
+	slow, err := s.Join(digest, int64(len(data)), &source{data: data}, nil)
+	require.NoError(t, err)
+	require.NoError(t, s.Stage(t.Context(), digest, int64(len(data)), nil))
+	other := sha256.Sum256(data[1:])
+	require.NoError(t, s.Stage(t.Context(), "sha256:"+hex.EncodeToString(other[:]), int64(len(data)-1),
+		&source{data: data[1:]}))
+	var got bytes.Buffer
+	_, err = slow.Copy(t.Context(), &got, 0, int64(len(data)))
+	require.NoError(t, err)
+	slow.Close()
+	require.True(t, bytes.Equal(data, got.Bytes()))
+	require.Zero(t, s.demanded)
+}
+
 // gated is a source that waits before its first byte.
 type gated struct {
 	source
