@@ -35,6 +35,7 @@ import (
 	"landfall/appliance/engine"
 	"landfall/appliance/engine/event"
 	"landfall/appliance/engine/presence"
+	"landfall/appliance/hosted/provider"
 	"landfall/appliance/integrity"
 	"landfall/appliance/journal"
 	"landfall/appliance/keyring"
@@ -282,6 +283,7 @@ func open(ctx context.Context, config config.Config, logger *slog.Logger, versio
 		BeforeInstall: siteservice.CheckClockBefore(a.abiHosts.ApplyAll, a.images.List, clock),
 		WithoutAMS:    !config.AMS.Enabled, Tokens: a.tokens, DB: a.db,
 		AccessAt: site.Access(a.rules, a.releases), MirrorProver: prover, Logger: logger,
+		KeepCluster:   provider.KeepCluster,
 		ReleasePolicy: a.policy,
 		URL:           a.urls[0], ServiceCA: a.transport.Roots(), Clock: clock,
 		BaseImages: discovery.Checker{Bases: a.images},

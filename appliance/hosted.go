@@ -22,7 +22,8 @@ func (a *Appliance) openHosted(ctx context.Context) (*hostedClusters, error) {
 		return nil, nil
 	}
 	service, err := hosted.Open(ctx, hosted.Options{DB: a.db, Settings: a.settings, Rules: a.rules, Key: a.siteKey,
-		Clock: a.clock, Logger: a.log, Transport: hosted.Transport{Dir: a.config.DataDir, Main: a.address.String(),
+		Connect: a.spokes.Open, Prove: a.proofs.ProveImages, Clock: a.clock, Logger: a.log,
+		Transport: hosted.Transport{Dir: a.config.DataDir, Main: a.address.String(),
 			Address: a.config.Hosted.BrokerListen, Listen: a.inbound.Listen, Certificates: a.transport.Certificates()}})
 	if err != nil {
 		return nil, err

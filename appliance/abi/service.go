@@ -217,7 +217,7 @@ func (s *Service) create(ctx context.Context, site *Site, params *models.Cluster
 		return nil, err
 	}
 	id := cluster.ID.String()
-	undo = append(undo, func(ctx context.Context) error { return s.engine.DeregisterCluster(ctx, id) })
+	undo = append(undo, func(ctx context.Context) error { return s.engine.DeregisterCluster(ctx, id, false) })
 	if rules != nil { // rules come before the infra-env, because its image contains them
 		level := mirror.Level{Cluster: id}
 		record.Mirror = mirrorName(site)

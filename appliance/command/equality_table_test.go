@@ -78,8 +78,9 @@ hcp connection hold mgmt
 hcp connection mgmt
 hcp connection release mgmt --yes
 hcp consumers
-hcp consumers add mgmt
+hcp consumers add mgmt --force
 hcp consumers agent mgmt
+hcp consumers agent mgmt --apply
 hcp consumers remove mgmt --yes
 hcp create east-hcp
 hcp delete east-hcp --yes
@@ -336,7 +337,7 @@ var equalityReasons = map[string]string{
 	"kubernetes /api/landfall/v1/registry":  ofAppliance,
 	"kubernetes /api/landfall/v1/setup":     ofAppliance,
 	"kubernetes /api/landfall/v1/site-":     ofAppliance,
-	"kubernetes /api/landfall/v1/hosted":    "HostedCluster and NodePool are not kinds of this API",
+	"kubernetes /api/landfall/v1/hosted":    "HostedCluster, NodePool and ManifestWork can only be read",
 	"kubernetes /api/landfall/v1/login":     inKubeconfig,
 	"kubernetes /api/landfall/v1/logout":    inKubeconfig,
 	"kubernetes /api/landfall/v1/users":     ofAppliance,

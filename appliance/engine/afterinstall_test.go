@@ -309,8 +309,8 @@ func TestOutbox_skipsImportedClusters(t *testing.T) {
 		&models.V2ClusterUpdateParams{Name: conv.Pointer("renamed")})
 	require.NoError(t, err)
 	require.Empty(t, imported.AmsSubscriptionID)
-	require.NoError(t, b.DeregisterCluster(t.Context(), imported.ID.String()))
-	require.NoError(t, b.DeregisterCluster(t.Context(), elsewhere.ID.String()))
+	require.NoError(t, b.DeregisterCluster(t.Context(), imported.ID.String(), false))
+	require.NoError(t, b.DeregisterCluster(t.Context(), elsewhere.ID.String(), false))
 	require.Empty(t, b.outboxKeys())
 }
 

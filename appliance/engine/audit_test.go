@@ -26,7 +26,7 @@ func TestAuditor_installationHasNoViolation(t *testing.T) {
 	_, err := b.AllowAddHosts(t.Context(), cluster)
 	require.NoError(t, err)
 	require.Nil(t, b.sweep())
-	require.NoError(t, b.DeregisterCluster(t.Context(), cluster))
+	require.NoError(t, b.DeregisterCluster(t.Context(), cluster, false))
 	require.Nil(t, b.sweep())
 	require.Greater(t, b.auditor.Checked(), 200)
 }

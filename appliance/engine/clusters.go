@@ -147,12 +147,17 @@ func (e *Engine) UpdateCluster(ctx context.Context, id string, params *models.V2
 
 // DeregisterCluster deletes a cluster with its own infra-envs and hosts, its files and events.
 // Other hosts of the cluster become unbound. It fails with kind Conflict while the cluster is being
-// installed.
-func (e *Engine) DeregisterCluster(ctx context.Context, id string) error {
+// installed. force does not ask Options.KeepCluster.
+func (e *Engine) DeregisterCluster(ctx context.Context, id string, force bool) error {
 	return e.update(ctx, func(c *change) error {
 		row, err := c.cluster(id)
 		if err != nil {
 			return err
+		}
+		if keep := e.options.KeepCluster; keep != nil && !force {
+			if err := keep(c.tx, id); err != nil {
+				return err
+			}
 		}
 		if slices.Contains([]string{lifecycle.ClusterPreparing, lifecycle.ClusterInstalling,
 			lifecycle.ClusterPendingUserAction, lifecycle.ClusterFinalizing}, *row.API.Status) {

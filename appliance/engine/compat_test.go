@@ -11,6 +11,7 @@ import (
 
 	"landfall/appliance/engine/lifecycle"
 	"landfall/appliance/fault"
+	"landfall/store"
 )
 
 // These tests correspond to the subsystem tests of the Assisted Installer (its directory subsystem)
@@ -31,7 +32,7 @@ func TestDeleteCluster_unbindsHosts(t *testing.T) {
 	cluster, h := bound(1)
 	own := b.infraEnvOf((*strfmt.UUID)(&cluster))
 	goes := b.host(own, 2)
-	require.NoError(t, b.DeregisterCluster(t.Context(), cluster))
+	require.NoError(t, b.DeregisterCluster(t.Context(), cluster, false))
 	require.Nil(t, h.require(lifecycle.HostUnbinding).ClusterID)
 	_, err := b.Host(own, goes.id)
 	b.requireRejected(err, fault.NotFound, "There is no host")
@@ -44,14 +45,28 @@ func TestDeleteCluster_unbindsHosts(t *testing.T) {
 	b.prepareAll()
 	h.report()
 	h.require(lifecycle.HostInstalling)
-	b.requireRejected(b.DeregisterCluster(t.Context(), cluster), fault.Conflict, "cancel the installation")
+	b.requireRejected(b.DeregisterCluster(t.Context(), cluster, false), fault.Conflict, "cancel the installation")
 	_, err = b.CancelInstallation(t.Context(), cluster)
 	require.NoError(t, err)
-	require.NoError(t, b.DeregisterCluster(t.Context(), cluster))
+	require.NoError(t, b.DeregisterCluster(t.Context(), cluster, false))
 	require.Nil(t, h.require(lifecycle.HostUnbindingPendingUserAction).ClusterID)
 	require.NoError(t, h.register())
 	h.report()
 	h.require(lifecycle.HostKnownUnbound)
+}
+
+// A cluster on which other clusters depend is deleted only by force.
+func TestDeleteCluster_asksWhatDependsOnIt(t *testing.T) {
+	b := newHarness(t)
+	cluster, _ := b.installing()
+	b.options.KeepCluster = func(_ *store.Tx, id string) error {
+		require.Equal(t, cluster, id)
+		return conflict("The cluster runs the control planes of edge1.")
+	}
+	_, err := b.CancelInstallation(t.Context(), cluster)
+	require.NoError(t, err)
+	b.requireRejected(b.DeregisterCluster(t.Context(), cluster, false), fault.Conflict, "control planes of edge1")
+	require.NoError(t, b.DeregisterCluster(t.Context(), cluster, true))
 }
 
 func TestInstall_rejectionKeepsLastPreparation(t *testing.T) {

@@ -115,6 +115,8 @@ type Options struct {
 	// has its own check before it runs a program.
 	ReleasePolicy ReleasePolicy
 	MirrorProver  MirrorProver // nil: the mirror is not checked before an installation
+	// KeepCluster returns an error if a cluster must not be deleted without force; nil: all may be.
+	KeepCluster func(tx *store.Tx, id string) error
 	// AccessAt returns the access to images at a level: the site, an infra-env or a cluster, each
 	// of which may have mirror rules. If nil, Releases, Mirror, Catalogs and CatalogReader apply at
 	// all levels.

@@ -316,7 +316,7 @@ func TestGeneratedFiles_newForEachAttemptAndSealed(t *testing.T) {
 		require.NoError(t, h.register())
 		h.report()
 	}
-	require.NoError(t, b.DeregisterCluster(t.Context(), cluster))
+	require.NoError(t, b.DeregisterCluster(t.Context(), cluster, false))
 	require.NoError(t, b.options.DB.View(func(tx *store.Tx) error {
 		return record.InstallerFiles.Keys(tx, cluster+"/",
 			func(key string) error { return errors.New(key + " is left") })
@@ -348,7 +348,7 @@ func TestNew_missingOptions(t *testing.T) {
 func TestDelete_rejectedDuringInstallation(t *testing.T) {
 	b := newHarness(t)
 	cluster, h := b.installing()
-	b.requireRejected(b.DeregisterCluster(t.Context(), cluster), fault.Conflict, "cancel the installation")
+	b.requireRejected(b.DeregisterCluster(t.Context(), cluster, false), fault.Conflict, "cancel the installation")
 	b.requireRejected(b.DeregisterHost(t.Context(), h.env, h.id), fault.Conflict, "cancel the installation")
 	_, err := b.InstallCluster(t.Context(), cluster)
 	b.requireRejected(err, fault.Conflict, "install is not possible")
@@ -356,7 +356,7 @@ func TestDelete_rejectedDuringInstallation(t *testing.T) {
 
 	_, err = b.CancelInstallation(t.Context(), cluster)
 	require.NoError(t, err)
-	require.NoError(t, b.DeregisterCluster(t.Context(), cluster))
+	require.NoError(t, b.DeregisterCluster(t.Context(), cluster, false))
 	_, err = b.Cluster(cluster)
 	b.requireRejected(err, fault.NotFound, "no cluster")
 	_, err = b.Host(h.env, h.id)
@@ -647,7 +647,7 @@ func TestOutbox(t *testing.T) {
 	require.Equal(t, outbox.Active, row.Phase)
 	require.True(t, row.MustExist)
 	require.Equal(t, "6e9d7b8e-3c5a-4c39-a4ac-5a8a0a9fbd31", row.ExternalClusterID)
-	require.NoError(t, b.DeregisterCluster(t.Context(), cluster))
+	require.NoError(t, b.DeregisterCluster(t.Context(), cluster, false))
 	require.Equal(t, outbox.Active, b.subscriptionOf(cluster).Phase,
 		"an installed cluster stays in AMS after its deletion here")
 	require.Equal(t, b.clock.Now().UTC(), b.subscriptionOf(cluster).DeletedAt)
@@ -659,7 +659,7 @@ func TestOutbox(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "renamed", b.subscriptionOf(fresh).DisplayName)
 	require.Greater(t, b.subscriptionOf(fresh).Generation, generation)
-	require.NoError(t, b.DeregisterCluster(t.Context(), fresh))
+	require.NoError(t, b.DeregisterCluster(t.Context(), fresh, false))
 	require.Equal(t, []string{cluster}, b.outboxKeys(),
 		"AMS receives no request about a cluster that was deleted before the first request")
 
@@ -673,7 +673,7 @@ func TestOutbox(t *testing.T) {
 	shown, err := b.Cluster(recorded)
 	require.NoError(t, err)
 	require.Equal(t, "2GOuuT2l3odeHRdWqY57fviSE2K", shown.AmsSubscriptionID.String())
-	require.NoError(t, b.DeregisterCluster(t.Context(), recorded))
+	require.NoError(t, b.DeregisterCluster(t.Context(), recorded, false))
 	require.Equal(t, outbox.Absent, b.subscriptionOf(recorded).Phase,
 		"AMS receives the deletion of a cluster that it may have stored")
 }
@@ -683,7 +683,7 @@ func TestOutbox_emptyWithoutAMS(t *testing.T) {
 	b.options.WithoutAMS = true
 	cluster, _ := b.installed()
 	require.True(t, b.subscriptionOf(cluster).MustExist, "the subscription is kept with the cluster")
-	require.NoError(t, b.DeregisterCluster(t.Context(), cluster))
+	require.NoError(t, b.DeregisterCluster(t.Context(), cluster, false))
 	require.Empty(t, b.outboxKeys())
 
 	recorded, _ := b.singleNode()
@@ -693,7 +693,7 @@ func TestOutbox_emptyWithoutAMS(t *testing.T) {
 			return outbox.RecordedRows.Put(tx, recorded,
 				&outbox.Recorded{SubscriptionID: "2GOuuT2l3odeHRdWqY57fviSE2K"})
 		}))
-	require.NoError(t, b.DeregisterCluster(t.Context(), recorded))
+	require.NoError(t, b.DeregisterCluster(t.Context(), recorded, false))
 	require.Equal(t, []string{recorded}, b.outboxKeys(),
 		"an existing subscription, for example from a courier file, is removed from AMS")
 }
@@ -720,7 +720,7 @@ func TestRows_areEncodedAsByEncodingJSON(t *testing.T) {
 	_, env := b.singleNode()
 	b.host(env, 1).report()
 	deleted, _ := b.singleNode()
-	require.NoError(t, b.DeregisterCluster(t.Context(), deleted))
+	require.NoError(t, b.DeregisterCluster(t.Context(), deleted, false))
 	require.NoError(t, b.options.DB.View(func(tx *store.Tx) error {
 		return errors.Join(
 			requireStandardRows(t, tx, record.Clusters), requireStandardRows(t, tx, record.InfraEnvs),

@@ -283,7 +283,7 @@ func TestEvents_rejectedRequests(t *testing.T) {
 		require.Equal(t, "6e9d7b8e-3c5a-4c39-a4ac-5a8a0a9fbd31", ev.RequestID.String())
 	}
 	b.startInstallation(cluster)
-	b.requireRejected(b.DeregisterCluster(journal.WithRequest(t.Context(), request("v2DeregisterCluster")), cluster),
+	b.requireRejected(b.DeregisterCluster(journal.WithRequest(t.Context(), request("v2DeregisterCluster")), cluster, false),
 		fault.Conflict, "")
 	b.requireEvent("cluster_deregister_failed", models.EventSeverityError, "error")
 

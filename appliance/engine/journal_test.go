@@ -216,7 +216,7 @@ func TestJournal_hasNoSecrets(t *testing.T) {
 		if i == 0 {
 			_, err := b.CancelInstallation(t.Context(), cluster)
 			require.NoError(t, err)
-			require.NoError(t, b.DeregisterCluster(t.Context(), cluster))
+			require.NoError(t, b.DeregisterCluster(t.Context(), cluster, false))
 		}
 	}
 	collected := b.collect(cluster)

@@ -67,7 +67,7 @@ func TestProjector_seesEachUncommittedChange(t *testing.T) {
 	require.Equal(t, []TouchedRow{{ID: env + "/" + h.id}}, p.last().Hosts)
 	require.Equal(t, []TouchedRow{{ID: cluster}}, p.last().Clusters, "a change of a host also touches its cluster")
 
-	require.NoError(t, b.DeregisterCluster(t.Context(), cluster))
+	require.NoError(t, b.DeregisterCluster(t.Context(), cluster, false))
 	require.Equal(t, []TouchedRow{{ID: cluster, Deleted: true}}, p.last().Clusters)
 	require.Equal(t, []TouchedRow{{ID: env, Deleted: true}}, p.last().InfraEnvs)
 	require.Equal(t, []TouchedRow{{ID: env + "/" + h.id, Deleted: true}}, p.last().Hosts)
@@ -155,7 +155,7 @@ func TestObjects_foundByKey(t *testing.T) {
 		require.Empty(t, found, "the former key was removed")
 	})
 
-	require.NoError(t, b.DeregisterCluster(t.Context(), id))
+	require.NoError(t, b.DeregisterCluster(t.Context(), id, false))
 	require.Equal(t, record.Object{Key: "other/bench"}, p.last().Clusters[0].Object,
 		"the projector gets the object of a deleted row")
 	require.Equal(t, "site/env", p.last().InfraEnvs[0].Object.Key)

@@ -38,7 +38,7 @@ func TestOutbox_writtenWithTheCluster(t *testing.T) {
 	_, err = b.UpdateCluster(t.Context(), id, &models.V2ClusterUpdateParams{Name: conv.Pointer("two")})
 	require.NoError(t, err)
 	require.ElementsMatch(t, both, written())
-	require.NoError(t, b.DeregisterCluster(t.Context(), id))
+	require.NoError(t, b.DeregisterCluster(t.Context(), id, false))
 	require.ElementsMatch(t, both, written())
 	require.NoError(t, b.options.DB.View(func(tx *store.Tx) error {
 		waiting, err := outbox.AllWaiting(tx)

@@ -23,11 +23,13 @@ import (
 	"github.com/jonboulle/clockwork"
 	"golang.org/x/sync/errgroup"
 
+	"landfall/appliance/engine"
 	"landfall/appliance/hosted/arm"
 	"landfall/appliance/hosted/broker"
 	"landfall/appliance/hosted/controlplane"
 	"landfall/appliance/hosted/maestro"
 	"landfall/appliance/hosted/provider"
+	"landfall/appliance/kube/spoke"
 	"landfall/appliance/mirror"
 	"landfall/appliance/mirror/site"
 	"landfall/appliance/settings"
@@ -46,6 +48,10 @@ type Options struct {
 	Key      *sitekey.Key
 	Clock    clockwork.Clock
 	Logger   *slog.Logger
+	// Connect opens the API of a cluster that the appliance installed. Prove checks that the mirror
+	// has the images of a release.
+	Connect func(clusterID string) (*spoke.Client, error)
+	Prove   func(context.Context, engine.InstallSource) (engine.MirrorProof, error)
 	// Transport configures the connection to management clusters.
 	Transport Transport
 }
@@ -57,6 +63,9 @@ type Service struct {
 	Credentials *broker.Credentials
 	Broker      *broker.Broker // nil without TLS
 	Roots       []byte         // PEM: the certificates with which agents verify the broker
+
+	connect func(clusterID string) (*spoke.Client, error)
+	prove   func(context.Context, engine.InstallSource) (engine.MirrorProof, error)
 }
 
 // Open returns the part for hosted clusters.
@@ -65,7 +74,7 @@ func Open(ctx context.Context, options Options) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := new(Service)
+	s := &Service{connect: options.Connect, prove: options.Prove}
 	if err := s.openTransport(ctx, options); err != nil {
 		return nil, err
 	}

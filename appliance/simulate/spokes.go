@@ -148,6 +148,7 @@ func (s *Spokes) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 type Spoke struct {
 	mu       sync.Mutex
 	objects  map[string]*unstructured.Unstructured // by collection, namespace and name
+	kinds    map[string]string                     // of collections that only this cluster has
 	revision int
 	answer   func(*http.Request) int
 }
@@ -165,6 +166,24 @@ func (s *Spoke) Put(collection string, object map[string]any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.put(collection, &unstructured.Unstructured{Object: object})
+}
+
+// Serve adds a collection with a kind, as an operator does with its definitions of resources.
+func (s *Spoke) Serve(collection, kind string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.kinds == nil {
+		s.kinds = map[string]string{}
+	}
+	s.kinds[collection] = kind
+}
+
+// kind returns the kind of a collection, or "" if the cluster does not have it.
+func (s *Spoke) kind(collection string) string {
+	if kind := s.kinds[collection]; kind != "" {
+		return kind
+	}
+	return spokeKinds()[collection]
 }
 
 // Object returns a copy of an object, or nil.
@@ -186,6 +205,10 @@ func spokeKinds() map[string]string {
 		"apis/machine.openshift.io/v1beta1/machines":    "Machine",
 		"apis/machine.openshift.io/v1beta1/machinesets": "MachineSet",
 		"apis/metal3.io/v1alpha1/baremetalhosts":        "BareMetalHost", poolsPath: "MachineConfigPool",
+		"api/v1/namespaces": "Namespace", "api/v1/secrets": "Secret", "api/v1/serviceaccounts": "ServiceAccount",
+		"apis/apps/v1/deployments": "Deployment", "apis/storage.k8s.io/v1/storageclasses": "StorageClass",
+		"apis/rbac.authorization.k8s.io/v1/clusterrolebindings":  "ClusterRoleBinding",
+		"apis/apiextensions.k8s.io/v1/customresourcedefinitions": "CustomResourceDefinition",
 	}
 }
 
@@ -202,7 +225,7 @@ func placeOf(collection, namespace, name string) string {
 func (s *Spoke) put(collection string, u *unstructured.Unstructured) {
 	s.revision++
 	u.SetAPIVersion(versionOf(collection))
-	u.SetKind(spokeKinds()[collection])
+	u.SetKind(s.kind(collection))
 	u.SetResourceVersion(fmt.Sprint(s.revision))
 	if u.GetUID() == "" {
 		u.SetUID(types.UID(uuid.NewString()))
@@ -253,7 +276,7 @@ func (s *Spoke) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	p, ok := parseSpokePath(r.URL.Path)
-	if !ok || spokeKinds()[p.collection] == "" {
+	if !ok || s.kind(p.collection) == "" {
 		refuse(w, http.StatusNotFound, "NotFound", r.URL.Path)
 		return
 	}
@@ -262,6 +285,8 @@ func (s *Spoke) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case p.name == "" && r.Method == http.MethodGet:
 		s.list(w, r, p)
 	case p.name == "" && r.Method == http.MethodPost:
+		s.create(w, r, p)
+	case held == nil && r.Header.Get("Content-Type") == "application/apply-patch+yaml":
 		s.create(w, r, p)
 	case held == nil:
 		refuse(w, http.StatusNotFound, "NotFound", p.collection+" "+p.name)
@@ -299,7 +324,7 @@ func (s *Spoke) list(w http.ResponseWriter, r *http.Request, p spokePath) {
 			items = append(items, u.Object)
 		}
 	}
-	sendJSON(w, http.StatusOK, map[string]any{"kind": spokeKinds()[p.collection] + "List",
+	sendJSON(w, http.StatusOK, map[string]any{"kind": s.kind(p.collection) + "List",
 		"apiVersion": versionOf(p.collection), "metadata": map[string]any{"resourceVersion": fmt.Sprint(s.revision)},
 		"items": items})
 }

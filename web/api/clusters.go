@@ -69,8 +69,9 @@ func (s *Service) clusterOperations() []operation.Operation {
 			Status:  201, Answer: models.Cluster{}, Errors: []int{400, 401, 403, 404, 405, 409, 500}},
 		{ID: "v2DeregisterCluster", Method: http.MethodDelete, Path: clusterPath,
 			Access: operation.For(access.Operator), Handler: s.deregisterCluster,
-			Summary: "Delete a cluster",
-			Status:  204, Errors: []int{401, 403, 404, 405, 409, 500}},
+			Summary:    "Delete a cluster; with force also one on which the control planes of hosted clusters run",
+			Parameters: []operation.Parameter{{Name: "force", Type: operation.Flag}},
+			Status:     204, Errors: []int{401, 403, 404, 405, 409, 500}},
 		{ID: "TransformClusterToAddingHosts", Method: http.MethodPost, Path: clusterPath + "/actions/allow-add-hosts",
 			Access: operation.For(access.Operator), Handler: s.allowAddHosts,
 			Summary: "Permit more hosts to join an installed cluster",
@@ -243,7 +244,7 @@ func (s *Service) updateCluster(c echo.Context) error {
 }
 
 func (s *Service) deregisterCluster(c echo.Context) error {
-	return done(c, s.Engine.DeregisterCluster(c.Request().Context(), clusterID(c)))
+	return done(c, s.Engine.DeregisterCluster(c.Request().Context(), clusterID(c), flag(c, "force")))
 }
 
 // allowAddHosts serves two equivalent operations. The operation whose name contains "workers" is

@@ -3,7 +3,6 @@ package hosted
 import (
 	"cmp"
 	"encoding/json"
-	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -13,7 +12,6 @@ import (
 
 	"landfall/appliance/access"
 	"landfall/appliance/hosted"
-	"landfall/appliance/hosted/agent"
 	"landfall/appliance/hosted/arm"
 	"landfall/appliance/hosted/bundle"
 	"landfall/appliance/hosted/controlplane"
@@ -188,7 +186,18 @@ func consoleOperations(h *hosted.Service, clusters Clusters) []operation.Operati
 			Errors: []int{404}},
 		{ID: "addManagementCluster", Method: http.MethodPost, Path: ManagementRoute, Access: administrator,
 			Handler: s.addManagement, Summary: "Use a cluster for hosted control planes", Body: record.Management{},
-			Status: http.StatusCreated, Answer: record.Management{}, Errors: []int{400, 409}},
+			Parameters: []operation.Parameter{{Name: "force", Type: operation.Flag}},
+			Status:     http.StatusCreated, Answer: record.Management{}, Errors: []int{400, 409}},
+		{ID: "checkManagementCluster", Method: http.MethodPost, Path: ManagementRoute + "/check",
+			Access: administrator, Handler: s.checkManagement,
+			Summary: "Say what a cluster lacks before it runs hosted control planes", Body: record.Management{},
+			Parameters: []operation.Parameter{{Name: "image"}}, Status: http.StatusOK, Answer: Findings{},
+			Errors: []int{400, 404, 409}},
+		{ID: "applyManagementAgent", Method: http.MethodPost, Path: ManagementRoute + "/:consumer/agent",
+			Access: administrator, Handler: s.applyAgent,
+			Summary:    "Issue a certificate for the agent of a management cluster, and apply its manifests there",
+			Parameters: []operation.Parameter{{Name: "image"}}, Status: http.StatusOK, Answer: Applied{},
+			Errors: []int{404, 409, 503}},
 		{ID: "getManagementAgent", Method: http.MethodGet, Path: ManagementRoute + "/:consumer/agent",
 			Access: administrator.WithSecret(), Handler: s.agent,
 			Summary:    "Issue a certificate for the agent of a management cluster, and return its manifests",
@@ -433,54 +442,6 @@ func (s consoleService) bundle(c echo.Context) error {
 		return err
 	}
 	return c.JSON(http.StatusOK, shown)
-}
-
-func (s consoleService) addManagement(c echo.Context) error {
-	var wanted record.Management
-	if err := operation.ReadJSON(c, &wanted); err != nil {
-		return err
-	}
-	if err := complete(&wanted, s.clusters); err != nil {
-		return err
-	}
-	m, err := s.Provider.AddManagement(c.Request().Context(), wanted)
-	if err != nil {
-		return err
-	}
-	recording.Created(c.Request().Context(), "management_cluster", m.Consumer)
-	return c.JSON(http.StatusCreated, m)
-}
-
-// agent answers the manifests of an agent with a new certificate.
-func (s consoleService) agent(c echo.Context) error {
-	if s.Broker == nil {
-		return problem.Conflict("the broker needs TLS, which tls.enabled: false disables")
-	}
-	host, _, err := net.SplitHostPort(c.Request().Host)
-	if err != nil {
-		host = c.Request().Host
-	}
-	_, port, err := net.SplitHostPort(s.Broker.Address().String())
-	if err != nil {
-		return err
-	}
-	ctx, consumer := c.Request().Context(), c.Param("consumer")
-	name, err := s.Provider.BrokerName(ctx, consumer, net.JoinHostPort(host, port))
-	if err != nil {
-		return err
-	}
-	issued, err := s.Credentials.Issue(ctx, consumer)
-	if err != nil {
-		return err
-	}
-	text, err := agent.Manifests(agent.Options{Consumer: consumer, Broker: name, Image: c.QueryParam("image"),
-		CA:          s.Roots,
-		Certificate: issued.Certificate, Key: issued.Key})
-	if err != nil {
-		return err
-	}
-	c.Response().Header().Set(echo.HeaderContentDisposition, `attachment; filename="agent-`+consumer+`.yaml"`)
-	return c.Blob(http.StatusOK, "application/yaml", text)
 }
 
 func (s consoleService) removeManagement(c echo.Context) error {

@@ -272,7 +272,8 @@ func newReset() *cobra.Command {
 
 func newDelete() *cobra.Command {
 	a := action.New()
-	return a.Removing(&cobra.Command{
+	var force bool
+	cmd := a.Removing(&cobra.Command{
 		Use: "delete NAME", Aliases: []string{"rm"}, Short: "Remove a cluster from the appliance",
 		Long: "Remove a cluster and its files, such as its kubeconfig, from the appliance. An installed cluster " +
 			"keeps running.",
@@ -289,11 +290,17 @@ func newDelete() *cobra.Command {
 			if err := a.Confirm(cmd, name, effect); err != nil {
 				return err
 			}
-			if _, err := a.Send(cmd, http.MethodDelete, remote.ClusterPath(id), nil); err != nil || a.DryRun {
+			path := remote.ClusterPath(id)
+			if force {
+				path += "?force=true"
+			}
+			if _, err := a.Send(cmd, http.MethodDelete, path, nil); err != nil || a.DryRun {
 				return err
 			}
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "The cluster %s was removed from the appliance.\n", name)
 			return err
 		},
 	})
+	cmd.Flags().BoolVar(&force, "force", false, "remove it also if the control planes of hosted clusters run on it")
+	return cmd
 }

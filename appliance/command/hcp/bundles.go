@@ -2,6 +2,8 @@ package hcp
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -11,6 +13,7 @@ import (
 
 	"landfall/appliance/command/action"
 	"landfall/appliance/command/output"
+	"landfall/appliance/hosted/readiness"
 	"landfall/appliance/hosted/record"
 	"landfall/web/hosted"
 )
@@ -117,9 +120,14 @@ func newConsumers() *cobra.Command {
 func newAddConsumer() *cobra.Command {
 	a := action.New()
 	var m record.Management
-	var cluster string
+	var cluster, image string
+	var force, apply bool
 	cmd := a.Changing(&cobra.Command{
 		Use: "add NAME", Short: "Use a cluster for hosted control planes", Args: cobra.ExactArgs(1),
+		Long: "Use a cluster for hosted control planes. First the command says what the cluster lacks: HyperShift's " +
+			"operator, Agents,\na default storage class, memory, and images in the mirror. With --apply, the agent's " +
+			"manifests are applied to a cluster\nthat this appliance installed; otherwise landfall hcp consumers " +
+			"agent writes them to a file.",
 		Example: "  landfall hcp consumers add mc1 --base-domain hosted.example.com --address 192.168.1.10 --profile " +
 			"large",
 		RunE: func(cmd *cobra.Command, arguments []string) error {
@@ -134,15 +142,31 @@ func newAddConsumer() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			answer, err := a.Send(cmd, http.MethodPost, hosted.ManagementRoute, body)
+			missing, err := sayMissing(cmd, a, body, image)
+			if err != nil && !force {
+				return err
+			}
+			if missing && !force {
+				return errors.New("the cluster can't run control planes yet, and nothing was changed. Add what is " +
+					"missing, or use --force")
+			}
+			answer, err := a.Send(cmd, http.MethodPost, hosted.ManagementRoute+"?force=true", body)
 			if err != nil || a.DryRun {
 				return err
+			}
+			if apply {
+				if err := applyAgent(cmd, a, m.Consumer, image); err != nil {
+					return err
+				}
 			}
 			return consumerKind().One(cmd.OutOrStdout(), &a.Format, answer, nil)
 		},
 	})
 	a.Format.AddFlag(cmd)
 	flags := cmd.Flags()
+	flags.BoolVar(&force, "force", false, "use the cluster although it lacks something")
+	flags.BoolVar(&apply, "apply", false, "apply the agent's manifests to the cluster (with --cluster)")
+	flags.StringVar(&image, "image", "", "image of the agent in the site's mirror")
 	flags.StringVar(&cluster, "cluster", "", "cluster that this appliance installed, which gives the domain, the "+
 		"address "+
 		"and the networks")
@@ -152,13 +176,47 @@ func newAddConsumer() *cobra.Command {
 	flags.StringSliceVar(&m.PodNetworks, "pod-network", nil, "pod networks of the management cluster")
 	flags.StringSliceVar(&m.ServiceNetworks, "service-network", nil, "service networks of the management cluster")
 	flags.StringSliceVar(&m.MachineNetworks, "machine-network", nil, "machine networks of the management cluster")
-	flags.StringVar(&m.AgentNamespace, "agent-namespace", "hardware-inventory",
+	flags.StringVar(&m.AgentNamespace, "agent-namespace", record.DefaultAgentNamespace,
 		"namespace with the InfraEnv and the Agents of the workers")
 	flags.StringSliceVar(&m.Profiles, "profile", nil, "hardware profiles of the agents; default: any")
 	flags.StringVar(&m.StorageClass, "storage-class", "", "storage class for etcd; default: the cluster's default")
 	flags.BoolVar(&m.HighlyAvailable, "highly-available", false, "run each control plane three times")
 	output.Choices(cmd, "publish", "NodePort", "LoadBalancer")
 	return cmd
+}
+
+// sayMissing writes what a cluster lacks as a management cluster. It reports whether control planes
+// can't run on it.
+func sayMissing(cmd *cobra.Command, a *action.Action, body action.Object, image string) (missing bool, err error) {
+	if a.DryRun {
+		return false, nil
+	}
+	var found hosted.Findings
+	if err := a.Call(cmd.Context(), http.MethodPost, hosted.ManagementRoute+"/check?image="+url.QueryEscape(image),
+		body, &found); err != nil {
+		return false, err
+	}
+	for _, f := range found.Findings {
+		fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\n", f.Severity, f.Sentence)
+	}
+	return len(readiness.Errors(found.Findings)) > 0, nil
+}
+
+// applyAgent applies the manifests of an agent to its management cluster.
+func applyAgent(cmd *cobra.Command, a *action.Action, consumer, image string) error {
+	answer, err := a.Send(cmd, http.MethodPost, hosted.ManagementRoute+"/"+url.PathEscape(consumer)+"/agent?image="+
+		url.QueryEscape(image), nil)
+	if err != nil || a.DryRun {
+		return err
+	}
+	var applied hosted.Applied
+	if err := json.Unmarshal(answer, &applied); err != nil {
+		return fmt.Errorf("read the answer of the appliance: %w", err)
+	}
+	for _, object := range applied.Objects {
+		fmt.Fprintf(cmd.ErrOrStderr(), "applied %s\n", object)
+	}
+	return nil
 }
 
 func newRemoveConsumer() *cobra.Command {
@@ -179,12 +237,16 @@ func newRemoveConsumer() *cobra.Command {
 func newAgent() *cobra.Command {
 	a := action.New()
 	var file, image string
+	var apply bool
 	cmd := &cobra.Command{
 		Use: "agent NAME", Short: "Issue a certificate for the agent of a management cluster, and write its manifests",
 		Example: "  landfall hcp consumers agent mc1 -o agent.yaml && oc --kubeconfig mc1.kubeconfig apply -f " +
 			"agent.yaml",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, arguments []string) error {
+			if apply {
+				return applyAgent(cmd, a, arguments[0], image)
+			}
 			var text []byte
 			if err := a.Call(cmd.Context(), http.MethodGet, hosted.ManagementRoute+"/"+url.PathEscape(arguments[0])+
 				"/agent?image="+url.QueryEscape(image), nil, &text); err != nil {
@@ -201,5 +263,6 @@ func newAgent() *cobra.Command {
 	a.AddFlags(cmd.Flags())
 	cmd.Flags().StringVarP(&file, "output", "o", "-", "file to write; -: standard output")
 	cmd.Flags().StringVar(&image, "image", "", "image of the agent in the site's mirror")
+	cmd.Flags().BoolVar(&apply, "apply", false, "apply the manifests to a cluster that this appliance installed")
 	return cmd
 }

@@ -36,6 +36,13 @@ type Options struct {
 	CA, Certificate, Key []byte
 }
 
+// Resources returns the resources of the manifests by their kinds.
+func Resources() map[string]string {
+	return map[string]string{"Namespace": "namespaces", "CustomResourceDefinition": "customresourcedefinitions",
+		"ServiceAccount": "serviceaccounts", "ClusterRoleBinding": "clusterrolebindings", "Secret": "secrets",
+		"Deployment": "deployments"}
+}
+
 type object = map[string]any
 
 // Manifests returns the manifests as a YAML stream, in the order in which they are applied.

@@ -92,7 +92,7 @@ func checkManagementForm(m *record.Management) error {
 		m.Publish = controlplane.NodePort
 	}
 	if m.AgentNamespace == "" {
-		m.AgentNamespace = "hardware-inventory"
+		m.AgentNamespace = record.DefaultAgentNamespace
 	}
 	switch {
 	case !domainForm.MatchString(m.BaseDomain):
@@ -163,6 +163,30 @@ func (s *Service) RemoveManagement(ctx context.Context, consumer string) error {
 		}
 		return errors.Join(record.DeleteManagement(tx, m.Consumer), maestro.DeleteConsumer(tx, m.Consumer))
 	})
+}
+
+// KeepCluster returns an error that names the hosted clusters whose control planes run on a cluster
+// of the appliance, or nil if there are none.
+func KeepCluster(tx *store.Tx, clusterID string) error {
+	all, err := record.Managements(tx)
+	if err != nil {
+		return err
+	}
+	for _, m := range all {
+		if m.ClusterID != clusterID {
+			continue
+		}
+		names, err := hostedOn(tx, m.Consumer)
+		if err != nil {
+			return err
+		}
+		if len(names) > 0 {
+			return fault.New(fault.Conflict, "The cluster is the management cluster %s and runs the control planes of "+
+				"the hosted clusters %s. Delete them first (landfall hcp delete), or use force.", m.Consumer,
+				strings.Join(names, ", "))
+		}
+	}
+	return nil
 }
 
 func hostedOn(tx *store.Tx, consumer string) (names []string, err error) {

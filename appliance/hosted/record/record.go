@@ -177,6 +177,9 @@ type Credential struct {
 	Expires time.Time `json:"expires_at"`
 }
 
+// DefaultAgentNamespace is the namespace with the Agents of a management cluster that names none.
+const DefaultAgentNamespace = "hardware-inventory"
+
 // Management is a management cluster.
 type Management struct {
 	Consumer  string `json:"consumer"`             // its name

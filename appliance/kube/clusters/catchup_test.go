@@ -99,7 +99,7 @@ spec: {pullSecretRef: {name: pull}}`
 		"cluster created and deleted": {
 			shut: func(b *life) {
 				register(b)
-				require.NoError(b, b.Engine.DeregisterCluster(b.Context(), b.id))
+				require.NoError(b, b.Engine.DeregisterCluster(b.Context(), b.id, false))
 			},
 			after: func(b *life) { require.False(b, b.exists(objects.Namespaces, "", "rest")) },
 		},
@@ -214,13 +214,13 @@ spec: {pullSecretRef: {name: pull}}`
 			shut: func(b *life) {
 				_, err := b.Engine.CancelInstallation(b.Context(), b.id)
 				require.NoError(b, err)
-				require.NoError(b, b.Engine.DeregisterCluster(b.Context(), b.id))
+				require.NoError(b, b.Engine.DeregisterCluster(b.Context(), b.id, false))
 			},
 			after: func(b *life) { b.requireNothingLeft() },
 		},
 		"REST cluster deleted": {
 			open: register,
-			shut: func(b *life) { require.NoError(b, b.Engine.DeregisterCluster(b.Context(), b.id)) },
+			shut: func(b *life) { require.NoError(b, b.Engine.DeregisterCluster(b.Context(), b.id, false)) },
 			after: func(b *life) {
 				b.requireNothingLeft()
 				require.NotNil(b, object[agentinstall.InfraEnv](b.testSite, objects.Namespaces, "",

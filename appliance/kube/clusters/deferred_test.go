@@ -91,7 +91,7 @@ func TestDeferred_editsAndDeletionsAreShownAtOnce(t *testing.T) {
 	require.NoError(t, err)
 	aci := object[hiveext.AgentClusterInstall](b, objects.AgentClusterInstalls, "rest", "rest")
 	require.Equal(t, "http://proxy.site.test:3128", aci.Spec.Proxy.HTTPProxy)
-	require.NoError(t, b.Engine.DeregisterCluster(t.Context(), id))
+	require.NoError(t, b.Engine.DeregisterCluster(t.Context(), id, false))
 	require.False(t, b.exists(objects.AgentClusterInstalls, "rest", "rest"))
 	b.WaitIdle()
 	require.False(t, b.exists(objects.ClusterDeployments, "rest", "rest"), "no controller registers the cluster again")
@@ -101,7 +101,7 @@ func TestDeferred_editsAndDeletionsAreShownAtOnce(t *testing.T) {
 func TestDeferred_clusterDeletedBeforeItIsRead(t *testing.T) {
 	b := newSite(t)
 	cluster := b.registerOverREST("rest")
-	require.NoError(t, b.Engine.DeregisterCluster(t.Context(), cluster.ID.String()))
+	require.NoError(t, b.Engine.DeregisterCluster(t.Context(), cluster.ID.String(), false))
 	require.Zero(t, b.pending())
 	b.WaitIdle()
 	require.False(t, b.exists(objects.Namespaces, "", "rest"))

@@ -115,7 +115,7 @@ func (c *Controller) removeCluster(ctx context.Context, s *snapshot, preserve bo
 			return err
 		}
 	}
-	if err := c.Engine.DeregisterCluster(ctx, id); err != nil && fault.KindOf(err) != fault.NotFound {
+	if err := c.Engine.DeregisterCluster(ctx, id, false); err != nil && fault.KindOf(err) != fault.NotFound {
 		return fmt.Errorf("delete cluster %s: %w", id, err)
 	}
 	return nil

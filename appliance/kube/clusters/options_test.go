@@ -308,7 +308,7 @@ func TestDeletion_dependents(t *testing.T) {
 	t.Run("over REST or in the browser", func(t *testing.T) {
 		b := newSite(t)
 		b.applyInstall(singleNodeManifest, nil)
-		require.NoError(t, b.Engine.DeregisterCluster(t.Context(), b.cluster().ID.String()))
+		require.NoError(t, b.Engine.DeregisterCluster(t.Context(), b.cluster().ID.String(), false))
 		b.WaitIdle()
 		b.requireNothingLeft()
 	})

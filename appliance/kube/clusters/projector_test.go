@@ -83,7 +83,7 @@ func TestProjector_clusterMadeByREST(t *testing.T) {
 		"a second cluster with the name gets its own namespace")
 
 	for _, cluster := range []*models.Cluster{made, second} {
-		require.NoError(t, b.Engine.DeregisterCluster(t.Context(), cluster.ID.String()))
+		require.NoError(t, b.Engine.DeregisterCluster(t.Context(), cluster.ID.String(), false))
 	}
 	b.WaitIdle()
 	b.requireNothingLeft()

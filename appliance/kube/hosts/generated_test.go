@@ -82,7 +82,7 @@ func TestProjector_infraEnvInNamespaceOfCluster(t *testing.T) {
 	require.Equal(t, clusterReference("one"), b.InfraEnv("one").Spec.ClusterRef)
 	require.Equal(t, env.ID.String(), b.InfraEnvID("one"))
 	b.Boot("one", 1)
-	require.NoError(t, b.Engine.DeregisterCluster(t.Context(), id.String()))
+	require.NoError(t, b.Engine.DeregisterCluster(t.Context(), id.String(), false))
 	b.WaitIdle()
 	require.Equal(t, []string{"ClusterDeployment site/one"}, b.objectNames(), "the controller of clusters deletes it")
 }

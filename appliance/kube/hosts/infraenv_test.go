@@ -232,7 +232,7 @@ func TestInfraEnv_waitsForReferences(t *testing.T) {
 	require.Equal(t, id, env.ClusterID.String())
 	b.RequireImage("one", corev1.ConditionTrue, "InfraEnvAvailable", "")
 
-	require.NoError(t, b.Engine.DeregisterCluster(t.Context(), id))
+	require.NoError(t, b.Engine.DeregisterCluster(t.Context(), id, false))
 	b.WaitIdle()
 	lost := b.RequireImage("one", corev1.ConditionUnknown, "MissingClusterDeployment", "")
 	require.Empty(t, lost.Status.ISODownloadURL, "the image belonged to the deleted cluster")

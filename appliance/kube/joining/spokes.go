@@ -10,6 +10,7 @@ import (
 
 	"landfall/appliance/egress"
 	"landfall/appliance/engine"
+	"landfall/appliance/fault"
 	"landfall/appliance/kube/clusters"
 	"landfall/appliance/kube/hosts"
 	"landfall/appliance/kube/metal"
@@ -70,6 +71,23 @@ func (s *Spokes) Cluster(id string) (cluster Cluster, err error) {
 		return nil
 	})
 	return cluster, err
+}
+
+// Open connects to the API of a cluster with the appliance's kubeconfig of it. The caller must
+// close the client.
+func (s *Spokes) Open(id string) (*spoke.Client, error) {
+	if s == nil {
+		return nil, fault.New(fault.Conflict, "The appliance does not connect to installed clusters, because its "+
+			"configuration has joining.follow: false.")
+	}
+	cluster, err := s.Cluster(id)
+	if missing, ok := errors.AsType[*spoke.MissingError](err); ok {
+		return nil, fault.New(fault.Conflict, "The appliance has no kubeconfig of the cluster: %s.", missing.Where)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return spoke.Open(cluster.Access, s.clock)
 }
 
 func isAddress(text string) bool {

@@ -95,3 +95,21 @@ func write(ctx context.Context, request *rest.Request, at place, object any) err
 func (o objects) delete(ctx context.Context, at place) error {
 	return o.rest.Delete().AbsPath(at.path()...).Do(ctx).Error()
 }
+
+// List reads the objects of a collection into the Go type of a list. An empty namespace means all;
+// an empty selector selects all. The error is apierrors.IsNotFound if the cluster has no such kind.
+func (c *Client) List(ctx context.Context, kind schema.GroupVersionResource, namespace, selector string,
+	into any) error {
+	query := url.Values{}
+	if selector != "" {
+		query.Set("labelSelector", selector)
+	}
+	return c.objects.list(ctx, place{kind: kind, namespace: namespace}, query, into)
+}
+
+// Apply creates or changes an object by a server-side apply that takes fields from other managers.
+func (c *Client) Apply(ctx context.Context, kind schema.GroupVersionResource, namespace, name string,
+	object any) error {
+	request := c.objects.rest.Patch(types.ApplyPatchType).Param("fieldManager", "landfall").Param("force", "true")
+	return write(ctx, request, place{kind: kind, namespace: namespace, name: name}, object)
+}

@@ -196,6 +196,11 @@ func (p *Proofs) List(id, format string) (string, []byte, error) {
 	return file, data, nil
 }
 
+// ProveImages checks that the mirror has images that no installation of a cluster pulls.
+func (p *Proofs) ProveImages(ctx context.Context, source engine.InstallSource) (engine.MirrorProof, error) {
+	return p.ProveMirror(ctx, source, nil)
+}
+
 // AcceptGaps allows the installation of a cluster although the mirror lacks images, or revokes
 // that.
 func (p *Proofs) AcceptGaps(ctx context.Context, clusterID string, accept bool) error {

@@ -454,7 +454,7 @@ func (s *owner) remove() {
 	}
 	if !s.try("the deletion of "+s.cluster, func(e *engine.Engine) error {
 		return e.DeregisterCluster(ctx,
-			s.cluster)
+			s.cluster, false)
 	}) {
 		return
 	}

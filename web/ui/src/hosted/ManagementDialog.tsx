@@ -1,17 +1,19 @@
+import { Alert, FormGroup, FormSelect, FormSelectOption } from '@patternfly/react-core';
 import { useState } from 'react';
+import { listClusters } from '../clusters/list';
 import { FormDialog } from '../shell/FormDialog';
 import { TextField } from '../shell/TextField';
-import { addManagement } from './api';
+import { useAnswer } from '../shell/useAnswer';
+import { addManagement, checkManagement, type Lack, type NewManagement } from './api';
 
-const empty = { consumer: '', base_domain: '', address: '', profiles: '' };
+const empty = { consumer: '', cluster_id: '', base_domain: '', address: '', profiles: '' };
 
-const fields: { key: keyof typeof empty; label: string; help: string; required?: boolean }[] = [
-  { key: 'consumer', label: 'Name', help: 'Lower-case letters, digits and hyphens. It never changes.', required: true },
+const fields: { key: 'consumer' | 'base_domain' | 'address' | 'profiles'; label: string; help: string }[] = [
+  { key: 'consumer', label: 'Name', help: 'Lower-case letters, digits and hyphens. It never changes.' },
   {
     key: 'base_domain',
     label: 'Base domain',
     help: 'The hosted clusters have their domains below it, for example hosted.example.com.',
-    required: true,
   },
   {
     key: 'address',
@@ -25,38 +27,85 @@ const fields: { key: keyof typeof empty; label: string; help: string; required?:
   },
 ];
 
-/** The dialog to use a cluster for the control planes of hosted clusters. */
+const requestOf = (wanted: typeof empty): NewManagement => {
+  const address = wanted.address.trim();
+  return {
+    consumer: wanted.consumer.trim(),
+    cluster_id: wanted.cluster_id,
+    base_domain: wanted.base_domain.trim(),
+    publish: address === '' && wanted.cluster_id === '' ? 'LoadBalancer' : 'NodePort',
+    address,
+    profiles: wanted.profiles
+      .split(',')
+      .map((profile) => profile.trim())
+      .filter((profile) => profile !== ''),
+  };
+};
+
+const everyCluster = (signal: AbortSignal) => listClusters([], signal);
+const once = () => undefined;
+
+/**
+ * The dialog to use a cluster for the control planes of hosted clusters. It says what the cluster
+ * lacks before the cluster is used.
+ */
 export const ManagementDialog = ({ onClose }: { onClose: () => void }) => {
   const [wanted, setWanted] = useState(empty);
+  const [lacks, setLacks] = useState<Lack[]>();
+  const clusters = useAnswer(everyCluster, once).answer ?? [];
+  const set = (change: Partial<typeof empty>) => {
+    setWanted({ ...wanted, ...change });
+    setLacks(undefined);
+  };
+  const ofAppliance = wanted.cluster_id !== '';
+  const send = async () => {
+    const request = requestOf(wanted);
+    if (lacks === undefined) {
+      const found = await checkManagement(request);
+      setLacks(found);
+      if (found.length > 0) {
+        throw new Error('The cluster is not used yet. Read what it lacks.');
+      }
+    }
+    await addManagement(request);
+  };
   return (
     <FormDialog
       title="Use a cluster for control planes"
-      action="Use it"
-      isComplete={wanted.consumer.trim() !== '' && wanted.base_domain.trim() !== ''}
-      onSend={() =>
-        addManagement({
-          consumer: wanted.consumer.trim(),
-          base_domain: wanted.base_domain.trim(),
-          publish: wanted.address.trim() === '' ? 'LoadBalancer' : 'NodePort',
-          address: wanted.address.trim(),
-          profiles: wanted.profiles
-            .split(',')
-            .map((profile) => profile.trim())
-            .filter((profile) => profile !== ''),
-        })
-      }
+      action={lacks === undefined ? 'Check and use it' : 'Use it all the same'}
+      isComplete={wanted.consumer.trim() !== '' && (ofAppliance || wanted.base_domain.trim() !== '')}
+      onSend={send}
       onClose={onClose}
     >
-      {fields.map(({ key, label, help, required }) => (
+      {lacks?.map(({ id, severity, sentence }) => (
+        <Alert key={id} isInline isPlain variant={severity === 'error' ? 'danger' : 'warning'} title={sentence} />
+      ))}
+      <FormGroup label="Cluster" fieldId="management-cluster">
+        <FormSelect
+          id="management-cluster"
+          value={wanted.cluster_id}
+          onChange={(_event, value) => {
+            set({ cluster_id: value });
+          }}
+        >
+          <FormSelectOption value="" label="A cluster that another program installed" />
+          {clusters
+            .filter(({ status }) => status === 'installed')
+            .map(({ id, name }) => (
+              <FormSelectOption key={id} value={id} label={name} />
+            ))}
+        </FormSelect>
+      </FormGroup>
+      {fields.map(({ key, label, help }) => (
         <TextField
           key={key}
           id={`management-${key}`}
           label={label}
-          help={help}
-          isRequired={required}
+          help={ofAppliance && key !== 'consumer' ? `${help} Empty: from the cluster.` : help}
+          isRequired={key === 'consumer' || (key === 'base_domain' && !ofAppliance)}
           value={wanted[key]}
           onChange={(value) => {
-            setWanted({ ...wanted, [key]: value });
+            set({ [key]: value });
           }}
         />
       ))}

@@ -6,7 +6,7 @@ import { Confirm } from '../shell/Confirm';
 import { save } from '../shell/download';
 import { moment } from '../shell/quantities';
 import type { Act } from '../shell/useAct';
-import { issueAgent, removeManagement, type ManagementCluster } from './api';
+import { applyAgent, issueAgent, removeManagement, type ManagementCluster } from './api';
 
 /** The management clusters, and when each was seen last. */
 export const ManagementTable = ({ clusters, act }: { clusters: ManagementCluster[]; act: Act }) => {
@@ -48,6 +48,14 @@ export const ManagementTable = ({ clusters, act }: { clusters: ManagementCluster
                   {mayChange && (
                     <ActionsColumn
                       items={[
+                        ...(cluster.cluster_id
+                          ? [
+                              {
+                                title: 'Apply the manifests of its agent',
+                                onClick: () => void act(() => applyAgent(cluster.consumer)),
+                              },
+                            ]
+                          : []),
                         {
                           title: 'Download the manifests of its agent',
                           onClick: () =>

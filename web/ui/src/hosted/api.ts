@@ -34,6 +34,8 @@ export type Cluster = {
 
 export type ManagementCluster = {
   consumer: string;
+  /** The ID of the cluster of this appliance; absent if another program installed it. */
+  cluster_id?: string;
   base_domain: string;
   publish: string;
   address?: string;
@@ -147,17 +149,37 @@ export const requestKubeconfig = async (cid: string, signal: AbortSignal): Promi
   }
 };
 
-export const addManagement = (wanted: {
+export type NewManagement = {
   consumer: string;
+  /** The ID of a cluster that this appliance installed, or empty. */
+  cluster_id: string;
   base_domain: string;
   publish: string;
   address: string;
   profiles: string[];
-}) => request('POST', `${root}/management-clusters`, { json: wanted });
+};
+
+/** Something that a cluster lacks; without an error, control planes can run on it. */
+export type Lack = { id: string; severity: 'error' | 'warning'; sentence: string };
+
+/**
+ * What a cluster lacks as a management cluster. The mirror is asked, too, which takes some seconds.
+ */
+export const checkManagement = async (wanted: NewManagement): Promise<Lack[]> => {
+  const response = await request('POST', `${root}/management-clusters/check`, { json: wanted });
+  return ((await response.json()) as { findings: Lack[] }).findings;
+};
+
+/** Uses a cluster for control planes, also if it lacks something: checkManagement has said what. */
+export const addManagement = (wanted: NewManagement) =>
+  request('POST', `${root}/management-clusters?force=true`, { json: wanted });
 
 const managementPath = (consumer: string) => `${root}/management-clusters/${encodeURIComponent(consumer)}`;
 
 export const removeManagement = (consumer: string) => request('DELETE', managementPath(consumer));
+
+/** Applies the manifests of an agent to a management cluster that this appliance installed. */
+export const applyAgent = (consumer: string) => request('POST', `${managementPath(consumer)}/agent`);
 
 /**
  * Requests the manifests that an administrator applies to a management cluster. They contain the

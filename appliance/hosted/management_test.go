@@ -1,0 +1,180 @@
+package hosted
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"testing"
+
+	"github.com/jonboulle/clockwork"
+	"github.com/stretchr/testify/require"
+
+	"landfall/appliance/authority"
+	"landfall/appliance/engine"
+	"landfall/appliance/fault"
+	"landfall/appliance/hosted/arm"
+	"landfall/appliance/hosted/controlplane"
+	"landfall/appliance/hosted/provider"
+	"landfall/appliance/hosted/readiness"
+	"landfall/appliance/hosted/record"
+	"landfall/appliance/kube/spoke"
+	"landfall/appliance/simulate"
+	"landfall/appliance/sitekey"
+	"landfall/store"
+)
+
+// hub is a site with the installed cluster hub, whose API is simulated.
+type hub struct {
+	*Service
+	cluster *simulate.Spoke
+	proof   engine.MirrorProof
+	err     error // of a connection to the cluster
+}
+
+func (*hub) Releases() []provider.Release {
+	return []provider.Release{{Version: "4.18.1", Image: "q/r@sha256:8"},
+		{Version: "4.19.7", Image: "q/r@sha256:7", Default: true}}
+}
+
+func (*hub) HostedSite() (controlplane.Site, error) { return controlplane.Site{}, nil }
+
+func newSite(t *testing.T) *hub {
+	dir, clock := t.TempDir(), clockwork.NewRealClock()
+	db, err := store.Open(t.Context(), dir, store.Options{NoSync: true})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, db.Close()) })
+	key, err := sitekey.LoadOrCreate(dir)
+	require.NoError(t, err)
+	box, err := key.Box("a test", nil)
+	require.NoError(t, err)
+	own, err := authority.LoadOrCreate(dir, box)
+	require.NoError(t, err)
+	certificates, err := authority.NewCertificates(authority.Options{Authority: own, Clock: clock})
+	require.NoError(t, err)
+	spokes, err := simulate.NewSpokes(t.Context(), "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, spokes.Close()) })
+	s := &hub{cluster: spokes.Cluster("api.hub.example.com"), proof: engine.MirrorProof{Complete: true, Images: 190}}
+	s.Service = &Service{
+		connect: func(string) (*spoke.Client, error) {
+			if s.err != nil {
+				return nil, s.err
+			}
+			return spoke.Open(spoke.Access{Kubeconfig: spokes.Kubeconfig("api.hub.example.com"), From: "the test",
+				Names: map[string]string{"*": spokes.Addr()}}, clock)
+		},
+		prove: func(_ context.Context, source engine.InstallSource) (engine.MirrorProof, error) {
+			require.Equal(t, "q/r@sha256:7", source.Release)
+			require.Len(t, source.Also, 1)
+			return s.proof, nil
+		},
+	}
+	require.NoError(t, s.openTransport(t.Context(), Options{DB: db, Key: key, Clock: clock,
+		Logger: slog.New(slog.DiscardHandler), Transport: Transport{Dir: dir, Address: "127.0.0.1:0",
+			Certificates: certificates, Listen: func(ctx context.Context, address string) (net.Listener, error) {
+				return new(net.ListenConfig).Listen(ctx, "tcp", address)
+			}}}))
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	s.Provider, err = provider.Open(t.Context(), provider.Options{DB: db, Site: s, Secrets: box, Clock: clock,
+		Logger: slog.New(slog.DiscardHandler)})
+	require.NoError(t, err)
+	return s
+}
+
+func hubCluster() record.Management {
+	return record.Management{Consumer: "mc1", ClusterID: "hub", BaseDomain: "hosted.example.com",
+		Address: "192.0.2.10", AgentNamespace: "hall-2"}
+}
+
+func ids(findings []readiness.Finding) (all []string) {
+	for _, f := range findings {
+		all = append(all, f.ID)
+	}
+	return all
+}
+
+func TestCheckManagement_asksClusterAndMirror(t *testing.T) {
+	s := newSite(t)
+	m := hubCluster()
+	require.Equal(t, []string{"hypershift", "agents", "storage-class", "memory"},
+		ids(s.CheckManagement(t.Context(), &m, "")), "a plain cluster lacks all of it")
+	s.cluster.Serve("apis/hypershift.openshift.io/v1beta1/hostedclusters", "HostedCluster")
+	s.cluster.Serve("apis/agent-install.openshift.io/v1beta1/agents", "Agent")
+	s.cluster.Put("apis/apps/v1/deployments", object("hypershift", "operator", "status",
+		map[string]any{"availableReplicas": int64(1)}))
+	s.cluster.Put("apis/agent-install.openshift.io/v1beta1/agents", map[string]any{"metadata": map[string]any{
+		"namespace": "hall-2", "name": "a", "labels": map[string]any{"landfall.io/hardware-profile": "large"}}})
+	s.cluster.Put("apis/storage.k8s.io/v1/storageclasses", map[string]any{"metadata": map[string]any{"name": "lvms",
+		"annotations": map[string]any{"storageclass.kubernetes.io/is-default-class": "true"}}})
+	s.cluster.Put("api/v1/nodes", object("", "a", "status", map[string]any{"allocatable": map[string]any{
+		"memory": "64Gi"}}))
+	require.Empty(t, s.CheckManagement(t.Context(), &m, ""))
+
+	s.proof = engine.MirrorProof{Images: 190, Gaps: 2, Summary: "2 images are missing."}
+	found := s.CheckManagement(t.Context(), &m, "mirror.example.com/agent:1")
+	require.Equal(t, []string{"images"}, ids(found))
+	require.Contains(t, found[0].Sentence, "mirror.example.com/agent:1")
+	require.Len(t, readiness.Errors(found), 1)
+
+	s.proof, s.err = engine.MirrorProof{Complete: true}, errors.New("connection refused")
+	require.Equal(t, []string{"cluster"}, ids(s.CheckManagement(t.Context(), &m, "")))
+	m.ClusterID = ""
+	require.Contains(t, s.CheckManagement(t.Context(), &m, "")[0].Sentence, "did not install it")
+}
+
+func object(namespace, name, member string, value any) map[string]any {
+	return map[string]any{"metadata": map[string]any{"namespace": namespace, "name": name}, member: value}
+}
+
+func TestApplyAgent_appliesManifestsToCluster(t *testing.T) {
+	s := newSite(t)
+	_, err := s.ApplyAgent(t.Context(), "mc1", "landfall.example.com:8883", "")
+	require.Equal(t, fault.NotFound, fault.KindOf(err))
+	_, err = s.Provider.AddManagement(t.Context(), hubCluster())
+	require.NoError(t, err)
+	applied, err := s.ApplyAgent(t.Context(), "mc1", "landfall.example.com:8883", "mirror.example.com/agent:1")
+	require.NoError(t, err)
+	require.Equal(t, []string{"Namespace maestro",
+		"CustomResourceDefinition appliedmanifestworks.work.open-cluster-management.io",
+		"ServiceAccount maestro-agent", "ClusterRoleBinding maestro-agent", "Secret maestro-agent-broker",
+		"Deployment maestro-agent"}, applied)
+	for range 2 { // a second time replaces the certificate
+		_, err = s.ApplyAgent(t.Context(), "mc1", "other.example.com:1", "")
+		require.NoError(t, err)
+		secret := s.cluster.Object("api/v1/secrets", "maestro", "maestro-agent-broker").Object["stringData"].(map[string]any)
+		require.Contains(t, secret["config.yaml"], "landfall.example.com:8883", "the broker's name never changes")
+	}
+	s.cluster.Answer(func(*http.Request) int { return http.StatusForbidden })
+	_, err = s.ApplyAgent(t.Context(), "mc1", "", "")
+	require.ErrorContains(t, err, "The Namespace maestro could not be applied")
+
+	foreign := hubCluster()
+	foreign.Consumer, foreign.ClusterID = "mc2", ""
+	_, err = s.Provider.AddManagement(t.Context(), foreign)
+	require.NoError(t, err)
+	_, err = s.ApplyAgent(t.Context(), "mc2", "", "")
+	require.Equal(t, fault.Conflict, fault.KindOf(err))
+}
+
+// A cluster is kept while the control planes of hosted clusters run on it.
+func TestKeepCluster_namesHostedClusters(t *testing.T) {
+	s := newSite(t)
+	keep := func(id string) error {
+		return s.Provider.DB.View(func(tx *store.Tx) error { return provider.KeepCluster(tx, id) })
+	}
+	_, err := s.Provider.AddManagement(t.Context(), hubCluster())
+	require.NoError(t, err)
+	require.NoError(t, keep("hub"), "nothing runs there")
+	seeded, err := s.Provider.Seeded()
+	require.NoError(t, err)
+	for _, name := range []string{"edge2", "edge1"} {
+		_, err = s.Provider.CreateCluster(t.Context(), provider.Caller{Name: "ana", Version: arm.DefaultVersion},
+			arm.ID{Subscription: seeded.ID, Group: "site", Cluster: name}, arm.Document{"location": "site"}, nil)
+		require.NoError(t, err)
+	}
+	require.ErrorContains(t, keep("hub"), "mc1 and runs the control planes of the hosted clusters edge1, edge2")
+	require.Equal(t, fault.Conflict, fault.KindOf(keep("hub")))
+	require.NoError(t, keep("another"))
+}

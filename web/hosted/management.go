@@ -1,0 +1,111 @@
+package hosted
+
+import (
+	"net"
+	"net/http"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+
+	"landfall/appliance/hosted/readiness"
+	"landfall/appliance/hosted/record"
+	"landfall/web/operation"
+	"landfall/web/problem"
+	"landfall/web/recording"
+)
+
+// Findings is what a cluster lacks as a management cluster.
+type Findings struct {
+	Findings []readiness.Finding `json:"findings"`
+}
+
+// Applied are the objects of the agent that were applied to a management cluster.
+type Applied struct {
+	Objects []string `json:"objects"`
+}
+
+// wantedManagement reads a request for a management cluster and fills in what it omits.
+func (s consoleService) wantedManagement(c echo.Context) (wanted record.Management, err error) {
+	if err := operation.ReadJSON(c, &wanted); err != nil {
+		return wanted, err
+	}
+	if wanted.AgentNamespace == "" {
+		wanted.AgentNamespace = record.DefaultAgentNamespace
+	}
+	return wanted, complete(&wanted, s.clusters)
+}
+
+func (s consoleService) checkManagement(c echo.Context) error {
+	wanted, err := s.wantedManagement(c)
+	if err != nil {
+		return err
+	}
+	answer := Findings{[]readiness.Finding{}}
+	answer.Findings = append(answer.Findings, s.CheckManagement(c.Request().Context(), &wanted,
+		c.QueryParam("image"))...)
+	return c.JSON(http.StatusOK, answer)
+}
+
+// addManagement makes a cluster a management cluster. A cluster of the appliance must lack nothing
+// that control planes need, unless the request has force.
+func (s consoleService) addManagement(c echo.Context) error {
+	wanted, err := s.wantedManagement(c)
+	if err != nil {
+		return err
+	}
+	force := c.QueryParam("force") == "true"
+	ctx := c.Request().Context()
+	if wanted.ClusterID != "" && !force {
+		if missing := readiness.Errors(s.CheckManagement(ctx, &wanted, "")); len(missing) > 0 {
+			return problem.Conflict("%s", strings.Join(missing, " ")+" Use force (landfall hcp consumers add --force) "+
+				"to use the cluster all the same")
+		}
+	}
+	m, err := s.Provider.AddManagement(ctx, wanted)
+	if err != nil {
+		return err
+	}
+	recording.Created(ctx, "management_cluster", m.Consumer)
+	return c.JSON(http.StatusCreated, m)
+}
+
+// brokerAddress returns the host by which the client knows the appliance, with the broker's port.
+func (s consoleService) brokerAddress(c echo.Context) (string, error) {
+	if s.Broker == nil {
+		return "", problem.Conflict("the broker needs TLS, which tls.enabled: false disables")
+	}
+	host, _, err := net.SplitHostPort(c.Request().Host)
+	if err != nil {
+		host = c.Request().Host
+	}
+	_, port, err := net.SplitHostPort(s.Broker.Address().String())
+	return net.JoinHostPort(host, port), err
+}
+
+// agent answers the manifests of an agent with a new certificate.
+func (s consoleService) agent(c echo.Context) error {
+	address, err := s.brokerAddress(c)
+	if err != nil {
+		return err
+	}
+	consumer := c.Param("consumer")
+	text, err := s.AgentManifests(c.Request().Context(), consumer, address, c.QueryParam("image"))
+	if err != nil {
+		return err
+	}
+	c.Response().Header().Set(echo.HeaderContentDisposition, `attachment; filename="agent-`+consumer+`.yaml"`)
+	return c.Blob(http.StatusOK, "application/yaml", text)
+}
+
+// applyAgent applies the manifests of an agent with a new certificate to its management cluster.
+func (s consoleService) applyAgent(c echo.Context) error {
+	address, err := s.brokerAddress(c)
+	if err != nil {
+		return err
+	}
+	applied, err := s.ApplyAgent(c.Request().Context(), c.Param("consumer"), address, c.QueryParam("image"))
+	if err != nil {
+		return err
+	}
+	return c.JSON(http.StatusOK, Applied{applied})
+}
