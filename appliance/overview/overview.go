@@ -4,6 +4,7 @@ package overview
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"landfall/appliance/bmc"
 	"landfall/appliance/engine/lifecycle"
 	"landfall/appliance/engine/record"
+	"landfall/appliance/hosted/maestro"
 	"landfall/appliance/storage"
 	"landfall/store"
 )
@@ -52,9 +54,9 @@ type Installation struct {
 	Started time.Time `json:"started_at,omitzero"`
 }
 
-// Item is a cluster, host or server that needs a person.
+// Item is a cluster, host, server or management cluster that needs a person.
 type Item struct {
-	Kind    string `json:"kind"` // cluster, host or server
+	Kind    string `json:"kind"` // cluster, host, server or management-cluster
 	ID      string `json:"id"`
 	Name    string `json:"name"`
 	Cluster string `json:"cluster_id,omitempty"` // of a host
@@ -84,7 +86,7 @@ func (r *Reader) Overview() (*Overview, error) {
 		if err := record.Clusters.Each(tx, "", shown.addCluster); err != nil {
 			return err
 		}
-		return record.Hosts.Each(tx, "", shown.addHost)
+		return errors.Join(record.Hosts.Each(tx, "", shown.addHost), maestro.EachHold(tx, shown.addHold))
 	})
 	if err != nil {
 		return nil, fmt.Errorf("read the clusters and hosts: %w", err)
@@ -161,13 +163,22 @@ func (o *Overview) addServers(servers func() ([]*bmc.Server, error)) error {
 	return nil
 }
 
+// held is the status of a management cluster to which nothing is sent until a person has decided.
+const held = "held"
+
+func (o *Overview) addHold(hold *maestro.Hold) error {
+	o.Attention = append(o.Attention, Item{Kind: "management-cluster", ID: hold.Consumer, Name: hold.Consumer,
+		Status: held, Info: hold.Reason + " landfall hcp connection " + hold.Consumer + " shows what to decide."})
+	return nil
+}
+
 // urgency orders the states that need a person, the most urgent first; 0 means that nobody is
 // needed. Errors of servers follow failed installations.
 func urgency(status string) int {
 	switch status {
 	case lifecycle.ClusterFailed:
 		return 1
-	case lifecycle.ClusterPendingUserAction:
+	case lifecycle.ClusterPendingUserAction, held:
 		return 2
 	case lifecycle.HostDisconnected, lifecycle.HostDisconnectedUnbound:
 		return 4

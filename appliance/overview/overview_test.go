@@ -1,6 +1,7 @@
 package overview
 
 import (
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -14,6 +15,8 @@ import (
 
 	"landfall/appliance/bmc"
 	"landfall/appliance/engine/record"
+	"landfall/appliance/hosted/bundle"
+	"landfall/appliance/hosted/maestro"
 	"landfall/appliance/storage"
 	"landfall/store"
 )
@@ -115,6 +118,26 @@ func TestOverview_attentionMostUrgentFirst(t *testing.T) {
 	require.Equal(t, 6, shown.AttentionTotal)
 	require.Equal(t, clusterID, shown.Attention[3].Cluster)
 	require.Equal(t, []int{2, 1}, []int{shown.Servers, shown.FailedServers})
+}
+
+// Nothing is sent to a held management cluster until a person has decided.
+func TestOverview_showsHolds(t *testing.T) {
+	s := newSite(t)
+	service, err := maestro.New(t.Context(), maestro.Options{DB: s.db, Clock: s.clock,
+		Logger: slog.New(slog.DiscardHandler)})
+	require.NoError(t, err)
+	require.NoError(t, s.db.Update(t.Context(), func(tx *store.Tx) error {
+		return bundle.CreateConsumer(tx, &bundle.Consumer{Name: "mc1"}, s.clock.Now())
+	}))
+	s.addCluster("a", "ready", "ready")
+	require.NoError(t, service.HoldConsumer(t.Context(), "mc1", "ana"))
+	shown := s.overview()
+	require.Len(t, shown.Attention, 2)
+	require.Equal(t, "management-cluster mc1 held", shown.Attention[0].Kind+" "+shown.Attention[0].Name+" "+
+		shown.Attention[0].Status)
+	require.Contains(t, shown.Attention[0].Info, "landfall hcp connection mc1")
+	require.NoError(t, service.Release(t.Context(), "mc1", "ana"))
+	require.Len(t, s.overview().Attention, 1)
 }
 
 func TestClusters_rowsOfTheWantedClusters(t *testing.T) {

@@ -80,6 +80,7 @@ describe('states', () => {
     ['a host', item({ kind: 'host', cluster_id: '2' }), '/assisted-installer/clusters/2', 'Failed'],
     ['a free host', item({ kind: 'host', status: 'known-unbound' }), '/networks', 'Discovered, in no cluster'],
     ['a server', item({ kind: 'server', status: 'registration error' }), '/servers', 'BMC error'],
+    ['a held management cluster', item({ kind: 'management-cluster', status: 'held' }), '/hosted', 'Held'],
   ])('leads to %s', (_, of, path, word) => {
     expect([pathOf(of), wordOf(of).text]).toEqual([path, word]);
   });

@@ -5,7 +5,12 @@ import type { Item, Overview } from './api';
 import { OverviewCard } from './OverviewCard';
 import { pathOf, wordOf } from './words';
 
-const nouns = { cluster: 'Cluster', host: 'Host', server: 'Server' } as const;
+const nouns = {
+  cluster: 'Cluster',
+  host: 'Host',
+  server: 'Server',
+  'management-cluster': 'Management cluster',
+} as const;
 
 /** What needs a person now, the most urgent first. */
 export const Attention = ({ overview: { attention, attention_total: total } }: { overview: Overview }) => (

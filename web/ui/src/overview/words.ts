@@ -73,6 +73,9 @@ export const wordOf = ({ kind, status }: Item): { text: string; tone: Tone } => 
   if (kind === 'server') {
     return { text: 'BMC error', tone: 'danger' };
   }
+  if (kind === 'management-cluster') {
+    return { text: 'Held', tone: 'warning' };
+  }
   return stateOf(status);
 };
 
@@ -89,6 +92,8 @@ export const pathOf = ({ kind, id, cluster_id: cluster }: Item): string => {
       return `/assisted-installer/clusters/${id}`;
     case 'server':
       return '/servers';
+    case 'management-cluster':
+      return '/hosted';
     case 'host':
       return cluster ? `/assisted-installer/clusters/${cluster}` : '/networks';
   }
