@@ -189,6 +189,9 @@ func (s *Server) limitBody(next echo.HandlerFunc) echo.HandlerFunc {
 		limited := s.newBody(c, r, of, limit)
 		if r.ContentLength > limit {
 			limited.end()
+			if of.TooLarge != nil {
+				return of.TooLarge(c, problem.TooLarge(limit))
+			}
 			return problem.TooLarge(limit)
 		}
 		r.Body = limited

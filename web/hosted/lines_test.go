@@ -347,6 +347,38 @@ func TestProvider_badRequests(t *testing.T) {
 	}
 }
 
+// A body above the limit gets the error of the API, with and without its length.
+func TestProvider_bodyAboveLimit(t *testing.T) {
+	s := newSite(t)
+	long := `{"location":"` + strings.Repeat("a", 4<<20) + `"}`
+	for name, body := range map[string]io.Reader{"with length": strings.NewReader(long),
+		"chunked": io.MultiReader(strings.NewReader(long))} {
+		request, err := http.NewRequestWithContext(t.Context(), "PUT", s.server.URL+s.resourceID("e1")+version, body)
+		require.NoError(t, err)
+		request.Header.Set("Content-Type", "application/json")
+		response, err := http.DefaultClient.Do(request)
+		require.NoError(t, err, name)
+		content, err := io.ReadAll(response.Body)
+		require.NoError(t, err)
+		require.NoError(t, response.Body.Close())
+		answer := answer{response, content}
+		require.Equal(t, http.StatusBadRequest, answer.StatusCode, "%s: %s", name, content)
+		require.Equal(t, "InvalidResource", answer.at(t, "error", "code"), name)
+		require.Equal(t, "InvalidResource", answer.Header.Get("X-Ms-Error-Code"))
+	}
+}
+
+func TestMaestro_describesItself(t *testing.T) {
+	s := newSite(t)
+	document := s.do("GET", "/api/maestro/v1/openapi", "")
+	require.Equal(t, http.StatusOK, document.StatusCode)
+	require.Equal(t, "/api/maestro/v1", document.at(t, "servers", 0, "url"))
+	for path, method := range map[string]string{"/resource-bundles": "get", "/resource-bundles/{id}": "delete",
+		"/consumers": "post", "/consumers/{id}": "patch", "/errors/{id}": "get", "/openapi": "get"} {
+		require.NotEmpty(t, document.at(t, "paths", path, method, "operationId"), path)
+	}
+}
+
 func TestProvider_pagesFollowNextLink(t *testing.T) {
 	s := newSite(t)
 	for i := range 45 {

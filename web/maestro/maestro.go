@@ -10,7 +10,9 @@ package maestro
 import (
 	"cmp"
 	"net/http"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -19,6 +21,7 @@ import (
 	"landfall/appliance/hosted"
 	"landfall/appliance/hosted/maestro"
 	"landfall/store"
+	"landfall/web/api/openapi"
 	"landfall/web/operation"
 	"landfall/web/problem"
 )
@@ -87,6 +90,7 @@ func Operations(h *hosted.Service) []operation.Operation {
 		{ID: "getMaestroError", Method: http.MethodGet, Path: Root + "/errors/:id", Access: viewer, Handler: getError,
 			Summary: "Show an error of the API"},
 	}
+	all = append(all, openAPIOperation(all))
 	for _, path := range []string{bundles, bundle} {
 		for _, method := range []string{http.MethodPost, http.MethodPatch} {
 			all = append(all, operation.Operation{Method: method, Path: path, Access: viewer, Handler: notAllowed})
@@ -98,6 +102,25 @@ func Operations(h *hosted.Service) []operation.Operation {
 		all[i].Handler = wrap(all[i].Handler)
 	}
 	return all
+}
+
+// openAPIOperation returns the operation that describes the others in OpenAPI.
+func openAPIOperation(others []operation.Operation) operation.Operation {
+	self := operation.Operation{ID: "getMaestroOpenAPI", Method: http.MethodGet, Path: Root + "/openapi",
+		Access: operation.For(access.Viewer), Summary: "Show this OpenAPI document", Status: http.StatusOK,
+		Answer: operation.AnyObject{}}
+	described := append(slices.Clone(others), self)
+	for i := range described {
+		o := &described[i]
+		o.Path = strings.TrimPrefix(o.Path, Root)
+		o.Status = cmp.Or(o.Status, http.StatusOK)
+		if o.Answer == nil && o.Status != http.StatusNoContent {
+			o.Answer = operation.AnyObject{}
+		}
+	}
+	document := openapi.Describe("Maestro's REST API, as Landfall serves it", "v1", Root, described)
+	self.Handler = func(c echo.Context) error { return c.JSON(http.StatusOK, document) }
+	return self
 }
 
 func notAllowed(echo.Context) error {

@@ -35,6 +35,9 @@ type Operation struct {
 	Head bool
 	// BodyLimit is the largest request body in bytes; 0 means the server's limit.
 	BodyLimit int64
+	// TooLarge answers a request with a body above the limit in the format of the API; nil: the
+	// general format.
+	TooLarge func(c echo.Context, err error) error
 	// Streams marks an operation whose handler processes a large body as it arrives, and does not
 	// hold it in memory.
 	Streams bool

@@ -120,7 +120,7 @@ func Operations(p *provider.Service) []operation.Operation {
 	}
 	for i := range operations {
 		o := &operations[i]
-		o.BodyLimit = bodyLimit
+		o.BodyLimit, o.TooLarge = bodyLimit, answerError
 		checksVersion := o.ID != "getHostedSubscription" && o.ID != "putHostedSubscription" &&
 			o.ID != "listHostedOperations" && o.ID != ""
 		o.Handler = wrap(o.Handler, checksVersion)

@@ -148,8 +148,8 @@ func (ch *change) createCluster(id arm.ID, body arm.Document) (*Result, error) {
 func (ch *change) changeCluster(c *record.Cluster, alter func(shown arm.Document) (arm.Document, error)) (
 	*Result, error) {
 	if !record.IsTerminal(c.State) {
-		return nil, conflict("The cluster %s is in the state %s; wait until its operation has ended.", c.ID.Cluster,
-			c.State)
+		return nil, conflict("The cluster %s is in the state %s; wait until its operation has ended, or delete it and "+
+			"create it again.", c.ID.Cluster, c.State)
 	}
 	document, err := alter(ch.s.showCluster(ch.tx, c))
 	if err != nil {

@@ -15,8 +15,14 @@ import (
 
 type object = map[string]any
 
-// Document returns the OpenAPI document of the operations below a base path.
+// Document returns the OpenAPI document of the Assisted Installer's operations below a base path.
 func Document(version, basePath string, operations []operation.Operation) map[string]any {
+	return Describe("The Assisted Installer's REST API v2, as Landfall serves it", version, basePath, operations)
+}
+
+// Describe returns the OpenAPI document of an API with a title. The paths of the operations are
+// below the base path.
+func Describe(title, version, basePath string, operations []operation.Operation) map[string]any {
 	models := &schemas{defined: object{}}
 	paths := object{}
 	for _, o := range operations {
@@ -34,7 +40,7 @@ func Document(version, basePath string, operations []operation.Operation) map[st
 	return object{
 		"openapi": "3.0.3",
 		"info": object{
-			"title": "The Assisted Installer's REST API v2, as Landfall serves it", "version": version,
+			"title": title, "version": version,
 			"description": "Operations marked with x-landfall-addition are additions of Landfall. A body that " +
 				"violates " +
 				"its schema is rejected with 422, an unknown field with 400.",
