@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"landfall/appliance/hosted"
+	"landfall/appliance/hosted/arm"
 	"landfall/appliance/hosted/bundle"
 	"landfall/appliance/hosted/controlplane"
 	"landfall/appliance/hosted/provider"
@@ -396,6 +397,46 @@ func TestProvider_pagesFollowNextLink(t *testing.T) {
 		next = strings.TrimPrefix(link, s.server.URL)
 	}
 	require.Len(t, slices.Compact(names), 45)
+}
+
+// Ten thousand clusters in searches and pages, while others are made.
+func TestLists_tenThousandClusters(t *testing.T) {
+	s := newSite(t)
+	const clusters = 10_000
+	create := func(name, group string) {
+		_, err := s.CreateCluster(t.Context(), provider.Caller{Name: "ana", Version: arm.DefaultVersion},
+			arm.ID{Subscription: s.subscription, Group: group, Cluster: name}, arm.Document{"location": "site"}, nil)
+		require.NoError(t, err)
+	}
+	for i := range clusters {
+		create(fmt.Sprintf("c%05d", i), fmt.Sprintf("rg%d", i/2))
+	}
+	list := func(query string) answer { return s.do("GET", "/api/clusters_mgmt/v1/clusters?"+query, "") }
+	none := list("size=0")
+	require.EqualValues(t, clusters, none.at(t, "total"))
+	require.Empty(t, none.at(t, "items"))
+	require.Equal(t, http.StatusBadRequest, list("size=-2").StatusCode)
+	require.Len(t, list("size=500&page=20").at(t, "items"), 500)
+	require.Empty(t, list("size=500&page=21").at(t, "items"))
+	found := list("search=" + url.QueryEscape("azure.resource_group_name='RG77' and azure.resource_name='c00155'"))
+	require.EqualValues(t, 1, found.at(t, "total"))
+
+	next := "/subscriptions/" + s.subscription + "/providers/Microsoft.RedHatOpenShift/hcpOpenShiftClusters" + version
+	seen := map[string]int{}
+	for page := 0; next != ""; page++ {
+		answer := s.do("GET", next, "")
+		for _, value := range answer.at(t, "value").([]any) {
+			seen[value.(map[string]any)["name"].(string)]++
+		}
+		if page%100 == 0 {
+			create(fmt.Sprintf("n%d", page), "rg0")
+		}
+		link, _ := answer.json(t)["nextLink"].(string)
+		next = strings.TrimPrefix(link, s.server.URL)
+	}
+	for i := range clusters {
+		require.Equal(t, 1, seen[fmt.Sprintf("c%05d", i)], "each cluster once")
+	}
 }
 
 func TestPreflight_checksWhatItKnows(t *testing.T) {

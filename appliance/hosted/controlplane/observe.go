@@ -1,6 +1,7 @@
 package controlplane
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net"
@@ -118,11 +119,20 @@ func (r Report) Refused() string {
 	for _, m := range r.Manifests {
 		if c := condition(m.Conditions, "Applied"); c != nil && c.Status == "False" {
 			return fmt.Sprintf("The management cluster did not apply the %s %s: %s", m.Meta.Kind, m.Meta.Name,
-				sentence(c))
+				sentence(c)) + missingKind(c)
 		}
 	}
 	if c := condition(r.Conditions, "Applied"); r.Current && c != nil && c.Status != "True" {
 		return "The management cluster did not apply the manifests: " + sentence(c)
+	}
+	return ""
+}
+
+// missingKind returns the advice for a condition that names a kind without a definition, or "".
+func missingKind(c *record.Condition) string {
+	if strings.Contains(c.Message, "no matches for kind") ||
+		strings.Contains(c.Message, "could not find the requested") {
+		return " The cluster does not have this kind: install HyperShift's operator there."
 	}
 	return ""
 }
@@ -153,6 +163,17 @@ func (r Report) Text(kind, name string) (value string, ok bool) {
 		}
 	}
 	return "", false
+}
+
+// unread returns why the agent could not read the status of the object of a kind, or "".
+func (r Report) unread(kind string) string {
+	for _, m := range r.Manifests {
+		c := condition(m.Conditions, "StatusFeedbackSynced")
+		if m.Meta.Kind == kind && c != nil && c.Status == "False" {
+			return "The agent can't report the status of the " + kind + ": " + sentence(c)
+		}
+	}
+	return ""
 }
 
 // live is an object's status with its generation.
@@ -241,7 +262,8 @@ func ObserveCluster(c *record.Cluster, m *record.Management, namespaces, control
 	}
 	hosted, ok := control.objectStatus("HostedCluster")
 	if !ok {
-		return Finding{State: Installing, Reason: "HyperShift's operator has not reported about the HostedCluster yet."}
+		return Finding{State: Installing, Reason: cmp.Or(control.unread("HostedCluster"),
+			"HyperShift's operator has not reported about the HostedCluster yet.")}
 	}
 	var status struct {
 		Version struct {

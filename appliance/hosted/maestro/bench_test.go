@@ -174,3 +174,15 @@ func BenchmarkResync_unchanged(b *testing.B) {
 		b.StartTimer()
 	}
 }
+
+// The same as the benchmark, with a check of what arrived: nothing is lost and nothing is deleted.
+func TestDelivery_tenThousandBundles(t *testing.T) {
+	l := newListening(t, bundles)
+	agent, stop := l.start()
+	l.wait("half of the bundles", func() bool { return agent.Known() >= bundles/2 })
+	stop()
+	agent, _ = l.start()
+	l.wait("all bundles and statuses", func() bool { return agent.Known() == bundles && l.statuses() == bundles })
+	require.Empty(t, l.cluster.Deleted("HostedCluster"))
+	require.Empty(t, l.cluster.Deleted("Namespace"))
+}

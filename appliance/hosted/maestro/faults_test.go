@@ -271,6 +271,43 @@ var faults = []struct {
 		s.send(large)
 		require.Greater(t, len(s.status(id).Data), 3<<20, "a large status is stored")
 	}},
+	{"full disk during a status: refused, then repeated", nil, func(t *testing.T, s *site) {
+		var kept []cloudevent.Message
+		s.toService = func(messages []cloudevent.Message) []cloudevent.Message {
+			for _, m := range messages {
+				if event, err := cloudevent.Parse(m); err == nil && event.SubResource == cloudevent.Status {
+					kept = append(kept, m)
+				}
+			}
+			return messages
+		}
+		id := s.create("c1")
+		s.connect()
+		kept = nil
+		s.edit(id, "2")
+		s.toService = func(messages []cloudevent.Message) []cloudevent.Message {
+			kept = append(kept, messages...)
+			return nil
+		}
+		s.settle()
+		require.NotEmpty(t, kept)
+		before := s.status(id)
+		free := fullDisk(t)
+		failures := s.service.receive(context.Background(), "mc1", kept)
+		free()
+		require.Len(t, failures, len(kept))
+		for _, err := range failures {
+			require.Error(t, err, "the broker refuses the message, and the agent repeats it")
+		}
+		require.Equal(t, before, s.status(id))
+		for _, err := range s.service.receive(context.Background(), "mc1", kept) {
+			require.NoError(t, err)
+		}
+		require.EqualValues(t, 2, s.status(id).ResourceVersion)
+		s.toService = nil
+		s.connect()
+		require.Equal(t, "2", s.release("c1"))
+	}},
 	{"restore from an older backup", nil, func(t *testing.T, s *site) {
 		s.create("c1")
 		s.connect()

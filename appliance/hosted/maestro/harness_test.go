@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/signal"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 
@@ -144,6 +146,17 @@ func copyDir(t testing.TB, from, to string) {
 		}
 		return os.WriteFile(filepath.Join(to, rest), content, 0o600)
 	}))
+}
+
+// fullDisk makes writes to files fail, as on a full disk, until free is called.
+func fullDisk(t testing.TB) (free func()) {
+	t.Helper()
+	signal.Ignore(syscall.SIGXFSZ)
+	limit := new(syscall.Rlimit)
+	require.NoError(t, syscall.Getrlimit(syscall.RLIMIT_FSIZE, limit))
+	free = func() { require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, limit)) }
+	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: 0, Max: limit.Max}))
+	return free
 }
 
 func (s *site) update(fn func(*store.Tx) error) {

@@ -116,6 +116,32 @@ func TestCluster_refusedManifestIsTheReason(t *testing.T) {
 	contains(t, s.cluster("edge1").Reason, "did not apply the HostedCluster edge1", "could not find")
 }
 
+func TestCluster_missingDefinitionNamesTheOperator(t *testing.T) {
+	s := withManagement(t)
+	s.put("edge1", plain)
+	c := s.cluster("edge1")
+	s.report(c.Namespaces)
+	s.report(c.Control, feedback{kind: "HostedCluster", name: "edge1",
+		refused: `no matches for kind "HostedCluster" in version "hypershift.openshift.io/v1beta1"`})
+	c = s.cluster("edge1")
+	require.Equal(t, record.Provisioning, c.State, "it goes on when the operator is installed")
+	contains(t, c.Reason, "no matches for kind", "install HyperShift's operator")
+	s.report(c.Control, available(1, c.Release.Version))
+	require.Equal(t, record.Succeeded, s.cluster("edge1").State)
+}
+
+// The agent leaves out a value that is too long, and says so at the manifest.
+func TestCluster_statusThatIsTooLongIsTheReason(t *testing.T) {
+	s := withManagement(t)
+	s.put("edge1", plain)
+	c := s.cluster("edge1")
+	s.report(c.Namespaces)
+	s.report(c.Control, feedback{kind: "HostedCluster", name: "edge1", unsynced: "the value of status is too long"})
+	c = s.cluster("edge1")
+	require.Equal(t, record.Provisioning, c.State)
+	contains(t, c.Reason, "the value of status is too long")
+}
+
 func TestCluster_invalidConfigurationFails(t *testing.T) {
 	s := withManagement(t)
 	result := s.put("edge1", plain)

@@ -55,10 +55,29 @@ func newSite(t testing.TB) *site {
 	s.Service, err = Open(t.Context(), Options{DB: db, Site: s, Clock: s.clock, Logger: slog.New(slog.DiscardHandler),
 		Connected: func(string) bool { return s.connected }})
 	require.NoError(t, err)
+	t.Cleanup(s.requireNoUnaskedDeletion)
 	seeded, err := s.Seeded()
 	require.NoError(t, err)
 	s.subscription = seeded.ID
 	return s
+}
+
+// requireNoUnaskedDeletion checks that the management cluster is not told to delete the
+// HostedCluster of a cluster that nobody deleted.
+func (s *site) requireNoUnaskedDeletion() {
+	s.t.Helper()
+	require.NoError(s.t, s.DB.View(func(tx *store.Tx) error {
+		return record.EachCluster(tx, "", "", func(c *record.Cluster) error {
+			if c.State == record.Deleting || c.Control == "" {
+				return nil
+			}
+			b, err := bundle.Get(tx, c.Control)
+			if err == nil {
+				require.False(s.t, b.Deleting(), "nobody deleted %s", c.ID.Cluster)
+			}
+			return err
+		})
+	}))
 }
 
 // withManagement returns a site with the management cluster mc1, which has default networks.
@@ -163,6 +182,7 @@ type feedback struct {
 	generation int64
 	texts      map[string]string
 	refused    string // why the object was not applied
+	unsynced   string // why a value could not be read
 }
 
 // report writes a report of the management cluster about the present version of a bundle, and
@@ -199,9 +219,13 @@ func (s *site) reportAs(b *bundle.Bundle, version, observed int64, objects ...fe
 				"string": text}})
 		}
 		all = all && o.refused == ""
+		conditions := []any{condition(o.refused == "", o.refused)}
+		if o.unsynced != "" {
+			conditions = append(conditions, map[string]any{"type": "StatusFeedbackSynced", "status": "False",
+				"message": o.unsynced})
+		}
 		resources = append(resources, map[string]any{"resourceMeta": map[string]any{"kind": o.kind, "name": o.name},
-			"statusFeedback": map[string]any{"values": values}, "conditions": []any{condition(o.refused == "",
-				o.refused)}})
+			"statusFeedback": map[string]any{"values": values}, "conditions": conditions})
 	}
 	data, err := json.Marshal(map[string]any{"conditions": []any{condition(all, "")}, "resourceStatus": resources})
 	require.NoError(s.t, err)
