@@ -47,6 +47,15 @@ func TestConnections_refuseOtherHostOfAdopted(t *testing.T) {
 	require.ErrorContains(t, err, "make ListenStream in landfall.socket and the configuration equal")
 }
 
+// A service has no right to ports below 1024, so its socket must open them.
+func TestConnections_nameSocketForOtherPort(t *testing.T) {
+	connections := NewConnections(1 << 10)
+	require.NoError(t, connections.Adopt([]net.Listener{adoptedListener(t, "127.0.0.1:0")}, nil))
+	taken := adoptedListener(t, "127.0.0.1:0")
+	_, err := connections.Listen(t.Context(), taken.Addr().String())
+	require.ErrorContains(t, err, "systemd can open the port: ListenStream in landfall.socket")
+}
+
 func TestConnections_reportUnusedAdopted(t *testing.T) {
 	passed := adoptedListener(t, "127.0.0.1:0")
 	connections := NewConnections(1 << 10)

@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"net/netip"
 	"sync"
@@ -64,6 +65,9 @@ func (l *Connections) Listen(ctx context.Context, address string) (net.Listener,
 	listener, err := l.take(address)
 	if listener == nil && err == nil {
 		listener, err = Listen(ctx, address)
+		if err != nil && len(l.adopted) > 0 {
+			err = fmt.Errorf("%w; systemd can open the port: ListenStream in landfall.socket", err)
+		}
 	}
 	if err != nil {
 		return nil, err
