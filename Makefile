@@ -36,7 +36,7 @@ FORCE:
 
 # The programs of all targets are in bin/dist. The time of the commit is the time of all files.
 TARGETS := linux-amd64 linux-arm64 darwin-arm64
-EPOCH = $(shell git log -1 --format=%ct)
+EPOCH = $(or $(SOURCE_DATE_EPOCH),$(shell git log -1 --format=%ct))
 dist: bin/landfall $(TARGETS:%=bin/dist/landfall-%)
 	cd packaging && CGO_ENABLED=0 go run . -version $(VERSION) -epoch $(EPOCH)
 
@@ -45,7 +45,9 @@ bin/dist/landfall-%: assets/ui/index.html FORCE
 		go build -ldflags '$(LDFLAGS)' -o $@ .
 
 # Builds everything twice: here, and in a clone in another directory without the build cache.
-dist-check: dist
+dist-check:
+	@git diff --quiet HEAD || { echo "dist-check: a clone lacks your changes; commit them first" >&2; exit 1; }
+	$(MAKE) dist
 	clone=$$(mktemp -d) && trap 'chmod -R u+w "$$clone"; rm -rf "$$clone"' EXIT && \
 		git clone -q . "$$clone/other" && \
 		GOCACHE="$$clone/cache" $(MAKE) -C "$$clone/other" dist && \

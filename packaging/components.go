@@ -26,6 +26,9 @@ import (
 // licensesName is the file with the licenses of all components.
 const licensesName = "licenses.txt"
 
+// specVersion is the version of CycloneDX that most readers know.
+const specVersion = cdx.SpecVersion1_6
+
 func (b *build) componentsName() string { return "landfall-" + b.version + ".cdx.json" }
 
 // component is a part of the programs that others wrote.
@@ -69,7 +72,8 @@ func (b *build) writeComponents(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return cmp.Or(cdx.NewBOMEncoder(file, cdx.BOMFileFormatJSON).SetPretty(true).Encode(bom), file.Close())
+	encoder := cdx.NewBOMEncoder(file, cdx.BOMFileFormatJSON).SetPretty(true)
+	return cmp.Or(encoder.EncodeVersion(bom, specVersion), file.Close())
 }
 
 func (c component) write(out io.Writer) {

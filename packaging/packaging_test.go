@@ -229,6 +229,7 @@ func checkComponents(t *testing.T, f fixture) {
 	var bom cdx.BOM
 	require.NoError(t, cdx.NewBOMDecoder(bytes.NewReader(f.file(t, "landfall-"+testVersion+".cdx.json")),
 		cdx.BOMFileFormatJSON).Decode(&bom))
+	require.Equal(t, specVersion, bom.SpecVersion)
 	licenses := map[string]string{}
 	for _, c := range *bom.Components {
 		if c.Licenses != nil {
