@@ -100,14 +100,16 @@ func newGroup(t *testing.T) *os.File {
 			continue
 		}
 		path := filepath.Join(fields[1], fmt.Sprintf("landfall-test-%d", os.Getpid()))
-		require.NoError(t, os.Mkdir(path, 0o755))
+		if err := os.Mkdir(path, 0o755); err != nil {
+			t.Skipf("this container permits no control groups: %v", err)
+		}
 		t.Cleanup(func() { removeGroup(t, path) })
 		group, err := os.Open(path)
 		require.NoError(t, err)
 		t.Cleanup(func() { group.Close() })
 		return group
 	}
-	t.Fatal("this system has no file system cgroup2")
+	t.Skip("this system has no file system cgroup2")
 	return nil
 }
 
