@@ -3,6 +3,7 @@ package backup
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -46,6 +47,23 @@ func WriteFile(path string, stream io.Reader, recipients ...age.Recipient) (_ *M
 		return nil, err
 	}
 	return manifest, durable.SyncDir(filepath.Dir(path))
+}
+
+// WriteFile writes a backup, without what opens its data keys, to a file and reads it back.
+func (s *Source) WriteFile(ctx context.Context, path string) (*Manifest, error) {
+	reader, writer := io.Pipe()
+	ended := make(chan error, 1)
+	go func() {
+		err := s.Write(ctx, writer, false)
+		_ = writer.CloseWithError(err) // never fails
+		ended <- err
+	}()
+	manifest, err := WriteFile(path, reader)
+	_ = reader.Close() // never fails; it ends the writer
+	if written := <-ended; err == nil || errors.Is(err, written) {
+		err = written
+	}
+	return manifest, err
 }
 
 // WriteTo copies the backup in a stream and checks it on the way.

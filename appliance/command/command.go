@@ -50,6 +50,7 @@ import (
 	"landfall/appliance/command/state"
 	"landfall/appliance/command/support"
 	"landfall/appliance/command/trust"
+	"landfall/appliance/command/upgrade"
 	"landfall/appliance/config"
 	"landfall/appliance/simulate/installer"
 	"landfall/web"
@@ -115,7 +116,7 @@ func newRoot() (*cobra.Command, *bool) {
 	group(root, api.New(), state.NewOverview(), cluster.New(), host.New(), infraenv.New(), image.New(), events.New(),
 		events.NewLogs(), manifest.New(), network.New(), operator.New(), registry.New(), site.New(), manual.New(),
 		renamed(cluster.NewFormerList(), "landfall cluster list"))
-	group(root, check.New(), service.New())
+	group(root, check.New(), service.New(), upgrade.New(Version()))
 	group(root, backup.Commands()...)
 	group(root, trust.Commands(group)...)
 	group(root, settings.Commands(group)...)

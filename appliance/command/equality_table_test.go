@@ -233,6 +233,7 @@ var localCommands = map[string]string{
 	"simulate example": "writes an example of a scenario",
 	"simulate hosts":   "hosts are machines and not people: they call the operations of agents",
 	"simulate run":     "starts appliances of its own",
+	"upgrade":          "replaces a program of this machine",
 	"user reset":       "writes into the data directory, for a person who can't log in",
 	"version":          "shows the version of this program",
 }

@@ -7,6 +7,8 @@ import (
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
+
+	"landfall/appliance/dataversion"
 )
 
 // version is set by the linker to the output of git describe; see the Makefile.
@@ -36,8 +38,9 @@ func newVersion() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if asJSON {
-				return json.NewEncoder(cmd.OutOrStdout()).Encode(map[string]string{
+				return json.NewEncoder(cmd.OutOrStdout()).Encode(map[string]any{
 					"version": Version(), "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH,
+					"data_version": dataversion.Supported(),
 				})
 			}
 			_, err := fmt.Fprintf(cmd.OutOrStdout(), "landfall %s (%s, %s/%s)\n", Version(), runtime.Version(),

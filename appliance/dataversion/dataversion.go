@@ -17,7 +17,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -295,18 +294,7 @@ func (d *Directory) backUp(ctx context.Context, db *store.DB, target int) (strin
 	name := fmt.Sprintf("%s%d-%s.backup", backupPrefix, target, d.Clock.Now().UTC().Format(backupTime))
 	source := &backup.Source{DB: db, Dir: d.Dir, Program: d.Program, Now: d.Clock.Now,
 		SealedWith: string(d.Keys.With()), DataKey: d.Keys.Content, ExportKeys: d.Keys.Export}
-	reader, writer := io.Pipe()
-	ended := make(chan error, 1)
-	go func() {
-		err := source.Write(ctx, writer, false)
-		_ = writer.CloseWithError(err) // never fails
-		ended <- err
-	}()
-	manifest, err := backup.WriteFile(filepath.Join(dir, name), reader)
-	_ = reader.Close() // never fails; it ends the writer
-	if written := <-ended; err == nil || errors.Is(err, written) {
-		err = written
-	}
+	manifest, err := source.WriteFile(ctx, filepath.Join(dir, name))
 	if err != nil {
 		return "", fmt.Errorf("the data must be changed to version %d, and the backup before the change failed: %w; "+
 			"nothing was changed", target, err)
