@@ -503,7 +503,8 @@ func (a *Appliance) tasks() []task {
 	if a.boot != nil {
 		tasks = append(tasks, func(ctx context.Context) error { return a.boot.Serve(ctx, a.bootServer.Serve) })
 	}
-	tasks = append(tasks, a.integrity.Run, a.backups.Run)
+	tasks = append(tasks, a.integrity.Run, a.backups.Run, (&integrity.Scrubber{DB: a.db, Dir: a.config.DataDir,
+		Interval: a.config.Scrub.Interval, Clock: a.clock, Logger: a.log}).Run)
 	tasks = append(append(tasks, a.keys.Completion(a.siteKey, a.db), a.protection.Run, a.services.Run),
 		a.hosted.tasks()...)
 	tasks = append(tasks, a.registryTasks()...)

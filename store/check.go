@@ -62,10 +62,15 @@ func (r *Report) addProblem(found Problem) {
 }
 
 // Check reads every page, row, reference and content of the open database.
-func (db *DB) Check(ctx context.Context) (*Report, error) {
+func (db *DB) Check(ctx context.Context) (*Report, error) { return db.CheckSlowly(ctx, nil) }
+
+// CheckSlowly does the same as Check. It calls rest before each content of a file; nil: no call. No
+// view is open meanwhile.
+func (db *DB) CheckSlowly(ctx context.Context, rest func(context.Context) error) (*Report, error) {
 	db.snapshots.Add(1) // contents whose rows are read here are not collected
 	defer db.snapshots.Add(-1)
 	i := newInspector(db.ring, &db.blobs)
+	i.rest = rest
 	v, err := db.rows.Verify(nil)
 	if err != nil {
 		return nil, err
@@ -151,7 +156,8 @@ type inspector struct {
 	report *Report
 	ring   *seal.Ring
 	blobs  *blobs
-	blind  bool // there are no data keys for a sealed database
+	blind  bool                        // there are no data keys for a sealed database
+	rest   func(context.Context) error // see CheckSlowly
 
 	data    map[string]uint64 // revisions by key
 	newest  map[string]logged // by key
@@ -268,6 +274,11 @@ func (i *inspector) finish(ctx context.Context) error {
 		}
 		if i.blind {
 			continue
+		}
+		if i.rest != nil {
+			if err := i.rest(ctx); err != nil {
+				return err
+			}
 		}
 		i.report.Files++
 		if err := i.blobs.verify(ctx, sum); err != nil {

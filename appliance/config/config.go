@@ -51,6 +51,7 @@ type Config struct {
 	Site          Site           `mapstructure:"site"`
 	Audit         Audit          `mapstructure:"audit"`
 	Backup        Backup         `mapstructure:"backup"`
+	Scrub         Scrub          `mapstructure:"scrub"`
 	Seal          Seal           `mapstructure:"seal"`
 	Log           Log            `mapstructure:"log"`
 	Profiling     Profiling      `mapstructure:"profiling"`
@@ -243,6 +244,11 @@ func (b Backup) Schedule() backup.Schedule {
 	return backup.Schedule{Dir: b.Directory, Interval: b.Interval, Keep: b.Keep, Recipient: b.Recipient}
 }
 
+// Scrub configures the regular reading of all stored data.
+type Scrub struct {
+	Interval time.Duration `mapstructure:"interval"`
+}
+
 // Log configures the log on standard error.
 type Log struct {
 	Format string `mapstructure:"format" oneof:"auto text json"`
@@ -300,6 +306,7 @@ func Default() Config {
 		Audit:  Audit{Bytes: audittrail.DefaultBytes},
 		Site:   Site{DHCP: SiteDHCP{Lease: defaultLease}},
 		Backup: Backup{Interval: 24 * time.Hour, Keep: 30},
+		Scrub:  Scrub{Interval: 7 * 24 * time.Hour},
 		Log:    Log{Format: "auto", Level: "info"},
 	}
 }

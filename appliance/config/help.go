@@ -203,6 +203,7 @@ var help = map[string]string{
 
 	"backup.directory": "existing directory for scheduled backups, possibly on a medium that is not always there; " +
 		"without it, there are none",
+	"scrub.interval":  "time between two readings of all stored data, which find damage; 0 for none",
 	"backup.interval": "time between two scheduled backups",
 	"backup.keep":     "number of scheduled backups that stay; 0 for all",
 	"backup.recipient": "public key of age (age1...) that can open the scheduled backups; they then contain the " +
