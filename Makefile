@@ -3,7 +3,7 @@
 # make dist   build what a site installs into dist: programs, packages, images, checksums
 # make docs   generate docs/lifecycle.md, operators.md, validations.md and steps.md from the engine,
 #             docs/values.md from the API, docs/readings.md and docs/metrics.md from an appliance,
-#             and the table of operations in docs/security.md
+#             and the tables in docs/security.md and docs/operations.md
 # Other targets: the parts of test, and lint, bench, crds, clean.
 
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
@@ -216,6 +216,7 @@ docs:
 	CGO_ENABLED=0 go test ./web/api/openapi -count 1 -run '^TestValuesPage_isUpToDate$$' -update
 	CGO_ENABLED=0 go test ./appliance -count 1 \
 		-run '^TestSecurityPage_listsAllOperations$$|^TestReadings_agree$$|^TestMetrics_catalogueIsUpToDate$$' -update
+	CGO_ENABLED=0 go test ./appliance/config -count 1 -run '^TestGrowth_tableIsCurrent$$' -update
 	CGO_ENABLED=0 go test ./appliance/command -count 1 -run '^TestManual_documentIsCurrent$$|^TestEquality_documentIsCurrent$$' -update
 
 bench: assets/ui/index.html

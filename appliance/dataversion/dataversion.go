@@ -42,8 +42,8 @@ const (
 	BackupDir = "backups"
 	// first is the version of directories without a row of their version.
 	first = 1
-	// keptBackups is the number of versions whose backups stay.
-	keptBackups = 3
+	// KeptBackups is the number of versions whose backups stay.
+	KeptBackups = 3
 	backupTime  = "20060102T150405Z"
 )
 
@@ -347,7 +347,7 @@ func (d *Directory) prune(state State) error {
 	for i, version := range versions {
 		for _, name := range byVersion[version] {
 			needed := filepath.Join(BackupDir, name) == state.Backup
-			if needed || version != state.Target && i >= len(versions)-keptBackups {
+			if needed || version != state.Target && i >= len(versions)-KeptBackups {
 				continue
 			}
 			if err := os.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {

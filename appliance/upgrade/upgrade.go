@@ -38,8 +38,8 @@ const (
 	swapSuffix     = ".swap"
 	// lookInterval is the time between two requests whether the appliance is ready.
 	lookInterval = 500 * time.Millisecond
-	// keptBackups is the number of backups before upgrades that stay.
-	keptBackups = 3
+	// KeptBackups is the number of backups before upgrades that stay.
+	KeptBackups = 3
 	event       = "upgrade"
 )
 
@@ -243,7 +243,7 @@ func prune(dir string) error {
 		return err
 	}
 	slices.Sort(paths)
-	for _, path := range paths[:max(0, len(paths)-keptBackups)] {
+	for _, path := range paths[:max(0, len(paths)-KeptBackups)] {
 		if err := os.Remove(path); err != nil {
 			return fmt.Errorf("remove an old backup: %w", err)
 		}
