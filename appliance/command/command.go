@@ -22,6 +22,7 @@ import (
 	"landfall/appliance/command/check"
 	"landfall/appliance/command/cluster"
 	"landfall/appliance/command/courier"
+	"landfall/appliance/command/documents"
 	"landfall/appliance/command/events"
 	"landfall/appliance/command/hcp"
 	"landfall/appliance/command/host"
@@ -116,7 +117,7 @@ func newRoot() (*cobra.Command, *bool) {
 	group(root, api.New(), state.NewOverview(), cluster.New(), host.New(), infraenv.New(), image.New(), events.New(),
 		events.NewLogs(), manifest.New(), network.New(), operator.New(), registry.New(), site.New(), manual.New(),
 		renamed(cluster.NewFormerList(), "landfall cluster list"))
-	group(root, check.New(), service.New(), upgrade.New(Version()))
+	group(root, check.New(), service.New(), upgrade.New(Version()), documents.New())
 	group(root, backup.Commands()...)
 	group(root, trust.Commands(group)...)
 	group(root, settings.Commands(group)...)

@@ -219,6 +219,7 @@ var localCommands = map[string]string{
 	"courier fill":     "runs where the internet can be reached, and not at the site",
 	"restore":          "writes a data directory on this machine, while no appliance runs there",
 	"courier push":     "writes to a registry, and not to the appliance",
+	"docs":             "shows documents of this program",
 	"demo":             "starts an appliance of its own",
 	"iso build":        "reads and writes files of this machine",
 	"iso diff":         "reads files of this machine",
