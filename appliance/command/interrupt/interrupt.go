@@ -32,7 +32,7 @@ func Context(parent context.Context, exit func()) (context.Context, func()) {
 }
 
 // Ask makes ask decide whether a signal ends the context. It must be a context of [Context], and is
-// unchanged otherwise. A signal that comes before ask has returned ends the program.
+// unchanged otherwise. Before ask has returned, SIGTERM ends the context, and SIGINT the program.
 func Ask(ctx context.Context, ask func(os.Signal) bool) {
 	if h, ok := ctx.Value(key{}).(*handler); ok {
 		h.mu.Lock()
@@ -63,6 +63,8 @@ func watch(parent context.Context, signals <-chan os.Signal, exit func()) (conte
 				ask := h.ask
 				h.mu.Unlock()
 				switch {
+				case asking && received != os.Interrupt && ctx.Err() == nil:
+					cancel() // a service manager is not kept waiting for an answer
 				case asking, ctx.Err() != nil:
 					exit()
 				case ask == nil:

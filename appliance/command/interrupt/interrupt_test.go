@@ -54,3 +54,18 @@ func TestAsk_signalDuringTheQuestionExits(t *testing.T) {
 	signals <- os.Interrupt
 	<-exited
 }
+
+func TestAsk_serviceManagerDuringTheQuestion(t *testing.T) {
+	signals := make(chan os.Signal)
+	ctx, end := watch(t.Context(), signals, func() { t.Error("the program ended without stopping") })
+	defer end()
+	asked := make(chan struct{})
+	Ask(ctx, func(os.Signal) bool {
+		close(asked)
+		select {}
+	})
+	signals <- os.Interrupt
+	<-asked
+	signals <- syscall.SIGTERM
+	<-ctx.Done()
+}
