@@ -43,6 +43,7 @@ import (
 	"landfall/appliance/mirror"
 	"landfall/appliance/mirror/site"
 	"landfall/appliance/monitoring"
+	"landfall/appliance/notice"
 	"landfall/appliance/osimage"
 	"landfall/appliance/overview"
 	"landfall/appliance/process"
@@ -87,6 +88,7 @@ type Appliance struct {
 	recent     *journal.RecentLog
 	settings   *settings.Site
 	setup      *settings.Service
+	notices    *notice.Service
 	rules      *site.Rules
 	mirror     *site.Manager
 	proofs     *site.Proofs
@@ -322,6 +324,9 @@ func open(ctx context.Context, config config.Config, logger *slog.Logger, versio
 	a.allowed = trust.NewManager(a.policy, a.engine,
 		func() (authn.Keychain, error) { return a.settings.Offered().Keychain("") }, wake, logger)
 	a.setup = a.newSetup(wake)
+	if a.notices, err = a.newNotices(); err != nil {
+		return nil, err
+	}
 	if a.services, err = a.newSiteServices(); err != nil {
 		return nil, err
 	}
@@ -423,6 +428,7 @@ func (a *Appliance) newServer() error {
 		console.DoctorOperations(a.doctor), console.ImageOperations(a.discovery, a.downloads),
 		console.OSImageOperations(a.images, int64(a.config.Limits.OSImageBytes)),
 		console.ReleaseOperations(a.allowed), console.SettingsOperations(a.setup),
+		console.NoticeOperations(a.notices),
 		console.MirrorOperations(a.mirror), console.MirrorProofOperations(a.proofs),
 		console.AMSOperations(a.ams, !a.config.AMS.Enabled), console.AMSTokenOperations(a.ams.Site),
 		monitor, console.ABIOperations(a.abi), console.RehearsalOperations(a.rehearsals),
@@ -494,7 +500,7 @@ func (a *Appliance) tasks() []task {
 		a.discovery.Run, func(ctx context.Context) error { return storage.Tidy(ctx, a.db, a.engine.TrimEvents, a.log) },
 		a.serve,
 		func(ctx context.Context) error { return a.downloads.FollowInfraEnvs(ctx, a.db) },
-		a.proofs.FollowClusters, a.progress.Run, a.mirror.FollowDeletions, a.clients.certificates.Run,
+		a.proofs.FollowClusters, a.progress.Run, a.notices.Run, a.mirror.FollowDeletions, a.clients.certificates.Run,
 		a.bmcs.Run, func(ctx context.Context) error { return a.abiHosts.Run(ctx, a.engine) }, a.followHosts,
 	}
 	if a.transport != nil {

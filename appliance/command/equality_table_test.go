@@ -120,6 +120,10 @@ settings show
 settings set --ntp 192.0.2.1
 settings release add 4.20
 settings release remove 4.20.8-standin
+settings webhook list
+settings webhook add chat https://chat.example.com
+settings webhook test chat
+settings webhook remove chat --yes
 agent-tokens list
 agent-tokens list --infra-env east
 agent-tokens accept-none 1h --infra-env east
@@ -331,6 +335,7 @@ const (
 var equalityReasons = map[string]string{
 	"kubernetes /api/":                      noKind,
 	"kubernetes /metrics":                   ofAppliance,
+	"kubernetes /api/landfall/v1/notif":     ofAppliance,
 	"kubernetes /api/landfall/v1/ams":       ofAppliance,
 	"kubernetes /api/landfall/v1/audit":     ofAppliance,
 	"kubernetes /api/landfall/v1/backup":    ofAppliance,
@@ -356,6 +361,7 @@ var equalityReasons = map[string]string{
 	"kubernetes v2ResetHost":                "as on a hub: remove spec.clusterDeploymentName instead",
 	"kubernetes V2ListOfClusterOperators":   "as on a hub: AgentClusterInstall has only failed operators",
 
+	"command listNotifications":                   "`events` shows the events behind the notifications",
 	"command V2GetPresignedForClusterCredentials": signedLink,
 	"command V2GetPresignedForClusterFiles":       signedLink,
 	"command GetInfraEnvPresignedFileURL":         signedLink,

@@ -29,8 +29,8 @@ const heartbeat = 15 * time.Second
 // feedKinds returns the kinds of objects whose changes the feed reports. They are the names of
 // buckets in the store.
 func feedKinds() []string {
-	return []string{"clusters", "hosts", "infra-envs", "events", "bmcs", "settings", "hosted-clusters",
-		"hosted-node-pools", "hosted-management"}
+	return []string{"clusters", "hosts", "infra-envs", "events", "bmcs", "settings", "notifications", "webhooks",
+		"hosted-clusters", "hosted-node-pools", "hosted-management"}
 }
 
 // Change is one event of the feed: an object was written or deleted.
@@ -201,6 +201,9 @@ func (f *feed) clusterOf(ctx context.Context, kind, key string) (string, error) 
 	}
 	if f.Feed.ClusterOf == nil {
 		return "", nil
+	}
+	if kind == "notifications" { // their keys are those of their events
+		kind = "events"
 	}
 	return f.Feed.ClusterOf(ctx, kind, key)
 }

@@ -89,7 +89,9 @@ func (a *Action) Fetch(ctx context.Context, path string) (json.RawMessage, error
 type Object map[string]any
 
 // secretFields are the fields whose values are not shown.
-func secretFields() []string { return []string{"pull_secret", "fencing_credentials", "password"} }
+func secretFields() []string {
+	return []string{"pull_secret", "fencing_credentials", "password", "secret"}
+}
 
 // Send sends a request and returns the answer. With --dry-run, it prints the request instead, and
 // returns nil.

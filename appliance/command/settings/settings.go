@@ -1,5 +1,5 @@
-// Package settings has the commands that show and change the settings of a site, and show what it
-// needs before its first installation.
+// Package settings has the commands that show and change the settings of a site and its webhooks,
+// and show what it needs before its first installation.
 package settings
 
 import (
@@ -28,7 +28,7 @@ func Commands(group func(parent *cobra.Command, commands ...*cobra.Command)) []*
 	releases := &cobra.Command{Use: "release", Short: "Add and remove releases"}
 	group(releases, newAdd(), newRemove())
 	all := &cobra.Command{Use: "settings", Short: "Show and change the settings of the site"}
-	group(all, newShow(), newSet(), releases)
+	group(all, newShow(), newSet(), releases, newWebhooks(group))
 	return []*cobra.Command{all, newSetup()}
 }
 

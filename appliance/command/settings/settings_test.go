@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"landfall/appliance/fault"
+	"landfall/appliance/notice"
 	"landfall/appliance/settings"
 	"landfall/web"
 	"landfall/web/console"
@@ -26,6 +27,34 @@ type fakeSettings struct {
 	added   settings.NewRelease
 	removed string
 	asked   int
+
+	webhooks []notice.Webhook
+	wanted   notice.NewWebhook
+}
+
+func (f *fakeSettings) List(func(string) bool) ([]*notice.Notification, error) { return nil, nil }
+
+func (f *fakeSettings) Webhooks() ([]notice.Webhook, error) { return f.webhooks, nil }
+
+func (f *fakeSettings) Add(_ context.Context, wanted notice.NewWebhook) (*notice.Added, error) {
+	f.wanted = wanted
+	added := &notice.Added{Webhook: notice.Webhook{Name: wanted.Name}}
+	if wanted.Secret == "" {
+		added.Secret = "whsec_made"
+	}
+	return added, nil
+}
+
+func (f *fakeSettings) Remove(_ context.Context, name string) error {
+	f.removed = name
+	return nil
+}
+
+func (f *fakeSettings) Try(_ context.Context, name string) error {
+	if name != "chat" {
+		return fault.New(fault.Unavailable, "The webhook %s did not take it.", name)
+	}
+	return nil
 }
 
 func (f *fakeSettings) Show() (*settings.Settings, error) { return &f.shown, nil }
@@ -62,7 +91,7 @@ func (f *fakeSettings) Setup() (*settings.Setup, error) {
 func landfall(t *testing.T, of *fakeSettings, arguments ...string) (string, error) {
 	t.Helper()
 	server := web.New(web.Options{})
-	require.NoError(t, server.Register(console.SettingsOperations(of)...))
+	require.NoError(t, server.Register(append(console.SettingsOperations(of), console.NoticeOperations(of)...)...))
 	listening := httptest.NewServer(server)
 	t.Cleanup(listening.Close)
 	t.Setenv("LANDFALL_URL", listening.URL)
@@ -174,4 +203,48 @@ func TestSetup_waitsForChecks(t *testing.T) {
 	out, err := landfall(t, new(fakeSettings), "setup")
 	require.NoError(t, err)
 	require.Equal(t, "failed    It does not answer.\n          Set another.\n\nThe site is not ready yet.\n", out)
+}
+
+func TestWebhook_commands(t *testing.T) {
+	of := new(fakeSettings)
+	out, err := landfall(t, of, "settings", "webhook", "list")
+	require.NoError(t, err)
+	require.Equal(t, "No webhooks. Add one with landfall settings webhook add.\n", out)
+
+	out, err = landfall(t, of, "settings", "webhook", "add", "chat", "https://chat.test/1")
+	require.NoError(t, err)
+	require.Equal(t, "chat: added\nThe secret for the receiver, which is not shown again: whsec_made\n", out)
+	require.Equal(t, notice.NewWebhook{Name: "chat", URL: "https://chat.test/1"}, of.wanted)
+
+	dir := t.TempDir()
+	for name, content := range map[string]string{"url": "https://chat.test/2\n", "secret": "a secret\n"} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
+	}
+	files := []string{"--url-file", filepath.Join(dir, "url"), "--secret-file", filepath.Join(dir, "secret")}
+	out, err = landfall(t, of, append([]string{"settings", "webhook", "add", "chat"}, files...)...)
+	require.NoError(t, err)
+	require.Equal(t, "chat: added\n", out)
+	require.Equal(t, notice.NewWebhook{Name: "chat", URL: "https://chat.test/2", Secret: "a secret"}, of.wanted)
+	out, err = landfall(t, of, append([]string{"settings", "webhook", "add", "chat", "--dry-run"}, files...)...)
+	require.NoError(t, err)
+	require.NotContains(t, out, "a secret")
+	for _, arguments := range [][]string{{}, append([]string{"https://chat.test"}, files...)} {
+		_, err = landfall(t, of, append([]string{"settings", "webhook", "add", "chat"}, arguments...)...)
+		require.ErrorContains(t, err, "give the URL of the webhook, either after its name or with --url-file")
+	}
+
+	of.webhooks = []notice.Webhook{{Name: "chat", URL: "https://chat.test/…", Pending: 2, Problem: "It is off."}}
+	out, err = landfall(t, of, "settings", "webhook", "list")
+	require.NoError(t, err)
+	require.Regexp(t, `(?m)^chat +https://chat.test/… +- +2 +It is off\.$`, out)
+
+	out, err = landfall(t, of, "settings", "webhook", "test", "chat")
+	require.NoError(t, err)
+	require.Equal(t, "chat: the receiver took the test message\n", out)
+	_, err = landfall(t, of, "settings", "webhook", "test", "other")
+	require.ErrorContains(t, err, "did not take it")
+
+	_, err = landfall(t, of, "settings", "webhook", "remove", "chat", "--yes")
+	require.NoError(t, err)
+	require.Equal(t, "chat", of.removed)
 }

@@ -10,6 +10,7 @@ import { Header } from './shell/Header';
 import { NotFound } from './shell/NotFound';
 import { mainId, useFocusOnNavigation } from './shell/useFocusOnNavigation';
 import { LiveProvider } from './live/LiveProvider';
+import { BrowserNotices } from './notices/BrowserNotices';
 import { isLibraryPath, shownPage } from './live/page';
 
 const Installer = lazy(() => import('./Installer'));
@@ -47,6 +48,7 @@ export const App = () => (
             skipToContent={<SkipToContent href={`#${mainId}`}>Skip to content</SkipToContent>}
           >
             <Navigation />
+            <BrowserNotices />
             <Suspense
               fallback={
                 <Bullseye>

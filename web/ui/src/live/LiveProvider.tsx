@@ -7,16 +7,20 @@ import {
   type ReactNode,
 } from 'react';
 import { suspectSessionEnd } from '../access/ending';
+import { isOn } from '../notices/browser';
 import { Feed, type FeedState } from './feed';
 
 const LiveContext = createContext<Feed | undefined>(undefined);
 
-/** Provides the feed of the page. The feed is stopped while the page is hidden. */
+/**
+ * Provides the feed of the page. The feed is stopped while the page is hidden, unless the browser
+ * shows notifications.
+ */
 export const LiveProvider = ({ children }: { children: ReactNode }) => {
   const [feed] = useState(() => new Feed(undefined, suspectSessionEnd));
   useEffect(() => {
     const followVisibility = () => {
-      if (document.visibilityState === 'hidden') {
+      if (document.visibilityState === 'hidden' && !isOn(window)) {
         feed.stop();
       } else {
         feed.start();

@@ -5,6 +5,8 @@ const kinds = [
   'events',
   'bmcs',
   'settings',
+  'notifications',
+  'webhooks',
   'hosted-clusters',
   'hosted-node-pools',
   'hosted-management',

@@ -3,6 +3,7 @@ import { useEffect } from 'react';
 import { useLocation } from 'react-router-dom-v5-compat';
 import { useMay } from '../access/AccessProvider';
 import { useRefetchOn } from '../live/useRefetchOn';
+import { Notifications } from '../notices/Notifications';
 import { PageStatus } from '../shell/PageStatus';
 import { useAct } from '../shell/useAct';
 import { useAnswer } from '../shell/useAnswer';
@@ -64,6 +65,9 @@ const SettingsPage = () => {
               </StackItem>
               <StackItem>
                 <TimeServers setting={answer.ntp_sources} act={act} />
+              </StackItem>
+              <StackItem>
+                <Notifications />
               </StackItem>
             </>
           )}
