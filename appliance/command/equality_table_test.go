@@ -458,7 +458,6 @@ var equalityReasons = map[string]string{
 	"page getUser":                         "the list of accounts has the same fields",
 	"page beginOIDCLogin":                  "the login page links to the URL in getLoginMethods",
 	"page finishOIDCLogin":                 "the provider sends the browser there",
-	"page approveHost":                     "shown in the list of hosts; the command and the Kubernetes API approve",
 	"page V2DownloadClusterFiles":          "the page downloads by a signed link",
 }
 

@@ -16,6 +16,7 @@ import {
   sorted,
   stateOf,
   summaryOf,
+  waitsForApproval,
 } from '../src/hosts/table';
 
 const host = (alter: Partial<HostRow>): HostRow => ({
@@ -195,5 +196,17 @@ describe('details of a host', () => {
       ['Up', '25 Gbit/s', ['192.0.2.7/24', '2001:db8::7/64']],
       ['No link', '100 Mbit/s', []],
     ]);
+  });
+});
+
+describe('waitsForApproval', () => {
+  it.each([
+    ['a host that needs none', {}, false],
+    ['an approved one', { approved: true }, false],
+    ['one that is not approved', { approved: false }, true],
+    ['one of no cluster', { approved: false, status: 'known-unbound' }, true],
+    ['an installed one', { approved: false, status: 'installed' }, false],
+  ])('%s', (_name, alter, want) => {
+    expect(waitsForApproval(host(alter))).toBe(want);
   });
 });

@@ -16,10 +16,10 @@ import {
 import { useState, type ReactNode } from 'react';
 import { sentenceOf } from '../shell/request';
 import { useAnswer } from '../shell/useAnswer';
-import { bind, boot, listClusters, remove, rename, setRole, unbind, type HostRow, type Role } from './api';
-import { count, forEachHost, keyOf, roleName, summaryOf, type Result } from './table';
+import { approve, bind, boot, listClusters, remove, rename, setRole, unbind, type HostRow, type Role } from './api';
+import { count, forEachHost, keyOf, roleName, summaryOf, waitsForApproval, type Result } from './table';
 
-type Kind = 'role' | 'bind' | 'unbind' | 'rename' | 'boot' | 'remove';
+type Kind = 'approve' | 'role' | 'bind' | 'unbind' | 'rename' | 'boot' | 'remove';
 
 type Props = {
   hosts: HostRow[];
@@ -61,6 +61,7 @@ export const HostActions = ({ hosts, label, onDone }: Props) => {
   return (
     <>
       <Flex gap={{ default: 'gapSm' }} role="group" aria-label={label} className="landfall-host-actions">
+        {hosts.some(waitsForApproval) && button('approve', 'Approve', waitsForApproval)}
         {button('role', 'Set role', () => true)}
         {button('bind', 'Bind to a cluster', ({ cluster_id: cluster }) => !cluster)}
         {button('unbind', 'Unbind', ({ cluster_id: cluster }) => Boolean(cluster))}
@@ -88,6 +89,19 @@ export const HostActions = ({ hosts, label, onDone }: Props) => {
           </Alert>
         )}
       </div>
+      {dialog?.kind === 'approve' && (
+        <ActionDialog
+          title={`Approve ${count(dialog.hosts.length)}`}
+          action="Approve"
+          hosts={dialog.hosts}
+          onClose={close}
+          onSend={() => void run('Approved', dialog.hosts, approve)}
+        >
+          <Content component="p">
+            The manifests of the cluster install these hosts. The installation overwrites their disks.
+          </Content>
+        </ActionDialog>
+      )}
       {dialog?.kind === 'role' && (
         <RoleDialog
           hosts={dialog.hosts}

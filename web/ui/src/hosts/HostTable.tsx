@@ -34,6 +34,7 @@ import {
   roleOf,
   sorted,
   stateOf,
+  waitsForApproval,
   type Column,
   type Filter,
 } from './table';
@@ -304,6 +305,7 @@ export const StateCell = ({ host }: { host: HostRow }) => {
       <Label isCompact color={color}>
         {name}
       </Label>
+      {waitsForApproval(host) && <div className="landfall-subtle">Not approved</div>}
       {isInstalling && (
         <div className="landfall-subtle">
           {host.stage}

@@ -43,6 +43,8 @@ export type HostRow = {
   registered_at: string;
   clock_offset_seconds?: number;
   bmc?: { id: string; name: string; power: string; error?: string };
+  /** Whether manifests may install the host; absent if it needs no approval. */
+  approved?: boolean;
 };
 
 /** The hosts of the site; with `ids`, only these hosts. */
@@ -118,6 +120,10 @@ export const bind = (host: HostRow, clusterId: string) =>
   request('POST', `${pathOf(host)}/actions/bind`, { json: { cluster_id: clusterId } });
 
 export const unbind = (host: HostRow) => request('POST', `${pathOf(host)}/actions/unbind`);
+
+/** Lets the manifests of the Kubernetes API install the host. */
+export const approve = ({ infra_env_id: infraEnv, id }: HostRow) =>
+  request('POST', `${landfall}/infra-envs/${infraEnv}/hosts/${id}/actions/approve`);
 
 export const remove = (host: HostRow) => request('DELETE', pathOf(host));
 

@@ -111,6 +111,13 @@ export const problemOf = (host: HostRow): string => {
   return ended.includes(host.status) ? '' : (host.first_failing ?? '');
 };
 
+/** Whether manifests wait for a person's approval of the host. */
+export const waitsForApproval = ({ approved, status }: HostRow): boolean =>
+  approved === false && approvable.includes(status.replace(/-unbound$/, ''));
+
+/** The states of hosts before an installation. */
+const approvable = ['discovering', 'known', 'insufficient', 'disconnected', 'pending-for-input', 'binding'];
+
 /** Reports whether a host matches all parts of a filter. */
 export const matches = (host: HostRow, filter: Filter): boolean => {
   const { text, status, cluster, infraEnv, role, problem } = filter;
