@@ -31,6 +31,7 @@ describe('OpenShift Cluster Manager', { timeout: 3 * minute }, () => {
     });
   const { button } = controls(() => page);
   const row = (name) => page.getByTestId('ams-cluster').filter({ hasText: name });
+  const primary = () => page.locator('main .pf-m-primary').allInnerTexts();
   const screenshot = async (name, of) => {
     await row(of).scrollIntoViewIfNeeded();
     await browser.screenshot(name);
@@ -56,6 +57,7 @@ describe('OpenShift Cluster Manager', { timeout: 3 * minute }, () => {
     await row('harbor').getByText('Waiting', { exact: true }).waitFor();
     await row('harbor').getByText('There are no credentials').waitFor();
     await row('harbor').getByText('name harbor').waitFor();
+    assert.deepEqual(await primary(), ['Log in']);
     await screenshot('waiting', 'harbor');
   });
 
@@ -66,6 +68,7 @@ describe('OpenShift Cluster Manager', { timeout: 3 * minute }, () => {
     await button('Save the credentials').click();
     await state('Offline');
     await page.getByText('Next attempt').waitFor();
+    assert.deepEqual(await primary(), ['Connect for ten minutes']);
     await screenshot('offline', 'harbor');
   });
 

@@ -1,6 +1,14 @@
 import { describe, expect, it } from 'vitest';
 import type { ClusterLine } from '../src/ams/api';
-import { describeFields, fingerprintIn, confirmedText, pendingText, remedy, relayStatus } from '../src/ams/words';
+import {
+  describeFields,
+  fingerprintIn,
+  firstAction,
+  confirmedText,
+  pendingText,
+  remedy,
+  relayStatus,
+} from '../src/ams/words';
 
 const line = (alter: Partial<ClusterLine>): ClusterLine => ({
   cluster_id: 'c',
@@ -68,4 +76,10 @@ describe('relayStatus', () => {
     });
     expect(relayStatus({ state: 'offline', problem: 'api.openshift.com does not answer.' }).variant).toBe('warning');
   });
+});
+
+it('the first action depends on the state', () => {
+  expect(firstAction('no-credentials')).toBe('login');
+  expect(firstAction('paused-person')).toBe('accept');
+  expect(firstAction('offline')).toBe('connect');
 });

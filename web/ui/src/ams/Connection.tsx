@@ -16,7 +16,7 @@ import { duration, moment } from '../shell/quantities';
 import type { Act } from '../shell/useAct';
 import { acceptIdentity, connectFor, logOut, type AmsStatus } from './api';
 import { LoginDialog } from './LoginDialog';
-import { relayStatus } from './words';
+import { firstAction, relayStatus } from './words';
 
 const noticeable = 60;
 
@@ -44,6 +44,7 @@ export const Connection = ({ status, act }: { status: AmsStatus; act: Act }) => 
   ];
   const administers = useMay('admin');
   const off = status.state === 'off';
+  const first = firstAction(status.state);
   return (
     <Card isFullHeight>
       <CardTitle>Connection</CardTitle>
@@ -64,16 +65,19 @@ export const Connection = ({ status, act }: { status: AmsStatus; act: Act }) => 
         </DescriptionList>
         {!off && administers && (
           <Flex gap={{ default: 'gapSm' }}>
-            <Button variant="primary" onClick={() => void act(() => connectFor(10))}>
+            <Button
+              variant={first === 'connect' ? 'primary' : 'secondary'}
+              onClick={() => void act(() => connectFor(10))}
+            >
               Connect for ten minutes
             </Button>
-            {['paused-identity', 'paused-person'].includes(status.state) && (
-              <Button variant="warning" onClick={() => void act(acceptIdentity)}>
+            {first === 'accept' && (
+              <Button variant="primary" onClick={() => void act(acceptIdentity)}>
                 Send from this site
               </Button>
             )}
             <Button
-              variant="secondary"
+              variant={first === 'login' ? 'primary' : 'secondary'}
               onClick={() => {
                 setLogin(true);
               }}

@@ -100,3 +100,18 @@ export const remedy = ({ state, kind, http, ams_status: status }: ClusterLine): 
 
 /** The fingerprint in the appliance's error about an untrusted key; "" if there is none. */
 export const fingerprintIn = (sentence: string): string => /SHA256:[A-Za-z0-9+/]{43}/.exec(sentence)?.[0] ?? '';
+
+/** The action that helps most in a state of the relay. */
+export const firstAction = (state: RelayState): 'login' | 'accept' | 'connect' => {
+  switch (state) {
+    case 'no-credentials':
+    case 'paused-credentials':
+    case 'paused-permission':
+      return 'login';
+    case 'paused-identity':
+    case 'paused-person':
+      return 'accept';
+    default:
+      return 'connect';
+  }
+};
