@@ -201,7 +201,7 @@ func (s *Service) follow(r *http.Request, k readerKey, image *download) *progres
 	read, first := s.options.Progress.Request(k.client, k.agent, progress.Image{
 		InfraEnvID: image.InfraEnvID, Kind: string(image.Kind), Revision: image.ETag(), Size: image.Size(),
 		Segments: image.Segments(),
-	})
+	}, len(r.Header["Range"]) == 0)
 	if first {
 		s.options.Logger.InfoContext(r.Context(), "Download of an image started.", "client", k.client, "agent",
 			k.agent,

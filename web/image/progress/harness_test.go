@@ -30,7 +30,7 @@ func newRecorder() (*Recorder, *clockwork.FakeClock) {
 func sweep(t *Recorder, clock *clockwork.FakeClock, client, agent string, image Image, from, to, piece int64,
 	each time.Duration) {
 	for at := from; at < to; at += piece {
-		read, _ := t.Request(client, agent, image)
+		read, _ := t.Request(client, agent, image, false)
 		clock.Advance(each)
 		read.Sent(at, min(piece, to-at))
 		read.Done("")

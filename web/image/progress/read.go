@@ -20,6 +20,7 @@ type Read struct {
 	requests    int64
 	position    int64 // the end of the last byte range that was sent
 	running     int   // requests in progress
+	all         bool  // one of them requests all of the image
 	byteRate    rate
 	requestRate rate
 	dropped     string
@@ -33,7 +34,7 @@ func newRead(client, agent string, image Image, clock clockwork.Clock, now time.
 
 // resume records another request. It returns false if the pause was so long that the request starts
 // a new read.
-func (r *Read) resume(now time.Time) bool {
+func (r *Read) resume(now time.Time, all bool) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if now.Sub(r.last) > sameRead && r.running == 0 {
@@ -41,9 +42,17 @@ func (r *Read) resume(now time.Time) bool {
 	}
 	r.requests++
 	r.running++
+	r.all = r.all || all
 	r.dropped = ""
 	r.requestRate.add(now, 1)
 	return true
+}
+
+// sendsAll reports whether a request of all of the image is in progress.
+func (r *Read) sendsAll() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.all && r.running > 0
 }
 
 func (r *Read) lastRead() time.Time {
@@ -73,6 +82,7 @@ func (r *Read) Done(reason string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.running--
+	r.all = r.all && r.running > 0
 	r.dropped = reason
 }
 

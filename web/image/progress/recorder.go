@@ -44,7 +44,10 @@ type Recorder struct {
 	last  map[string]owner // by client: the infra-env that it requested last
 }
 
-type key struct{ client, agent, infraEnvID, kind, revision string }
+type key struct {
+	client, agent, infraEnvID, kind, revision string
+	number                                    int // of the read among those at the same time
+}
 
 type owner struct {
 	infraEnvID string
@@ -56,10 +59,12 @@ func NewRecorder(clock clockwork.Clock) *Recorder {
 	return &Recorder{clock: clock, reads: make(map[key]*Read), last: make(map[string]owner)}
 }
 
-// Request records that a client (its address and its User-Agent) requests a part of an image. It
-// returns the read of the request, and true if the request starts the read. The caller reports sent
+// Request records that a client (its address and its User-Agent) requests an image: a part of it,
+// or all of it. One machine requests all of an image once at a time, so such a request during
+// another one is of another machine behind the same address, and has its own read. Request returns
+// the read of the request, and true if the request starts the read. The caller reports sent
 // bytes with [Read.Sent] and calls [Read.Done] at the end.
-func (r *Recorder) Request(client, agent string, image Image) (read *Read, first bool) {
+func (r *Recorder) Request(client, agent string, image Image, all bool) (read *Read, first bool) {
 	now := r.clock.Now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -70,11 +75,14 @@ func (r *Recorder) Request(client, agent string, image Image) (read *Read, first
 	} else {
 		r.setOwner(client, owner{image.InfraEnvID, now})
 	}
-	k := key{client, agent, image.InfraEnvID, image.Kind, image.Revision}
-	read = r.reads[k]
-	if read == nil || !read.resume(now) {
+	k := key{client, agent, image.InfraEnvID, image.Kind, image.Revision, 0}
+	for read = r.reads[k]; all && read != nil && read.sendsAll(); read = r.reads[k] {
+		k.number++
+	}
+	if read == nil || !read.resume(now, all) {
 		r.makeRoom()
 		read, first = newRead(client, agent, image, r.clock, now), true
+		read.all = all
 		r.reads[k] = read
 	}
 	return read, first

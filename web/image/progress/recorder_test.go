@@ -3,6 +3,7 @@ package progress
 import (
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
@@ -65,7 +66,8 @@ func TestClientName(t *testing.T) {
 		"":                                {"full", "The client 10.0.0.8 is reading"},
 	} {
 		recorder, clock := newRecorder()
-		read, first := recorder.Request("10.0.0.8", agent, Image{InfraEnvID: "env", Kind: c.kind, Size: 50 * mib})
+		image := Image{InfraEnvID: "env", Kind: c.kind, Size: 50 * mib}
+		read, first := recorder.Request("10.0.0.8", agent, image, false)
 		require.True(t, first)
 		clock.Advance(time.Second)
 		read.Sent(0, 10*mib)
@@ -75,7 +77,7 @@ func TestClientName(t *testing.T) {
 
 func TestRecorder_downloadInProgress(t *testing.T) {
 	recorder, clock := newRecorder()
-	read, _ := recorder.Request("10.0.0.9", "curl/8.5.0", full)
+	read, _ := recorder.Request("10.0.0.9", "curl/8.5.0", full, false)
 	for at := int64(0); at < 20*mib; at += 2 * mib {
 		clock.Advance(time.Second)
 		read.Sent(at, 2*mib)
@@ -89,7 +91,7 @@ func TestRecorder_downloadInProgress(t *testing.T) {
 		"client stopped reading and was disconnected.",
 		only(t, recorder.Reads("env")).Sentence)
 
-	read, first := recorder.Request("10.0.0.9", "curl/8.5.0", full)
+	read, first := recorder.Request("10.0.0.9", "curl/8.5.0", full, false)
 	require.False(t, first, "the read continues")
 	clock.Advance(90 * time.Second)
 	read.Sent(20*mib, 80*mib)
@@ -103,7 +105,7 @@ func TestRecorder_halfHourBreakEndsRead(t *testing.T) {
 	recorder, clock := newRecorder()
 	sweep(recorder, clock, "10.0.0.7", "", full, 0, mib, mib, time.Second)
 	clock.Advance(sameRead + time.Second)
-	_, first := recorder.Request("10.0.0.7", "", full)
+	_, first := recorder.Request("10.0.0.7", "", full, false)
 	require.True(t, first)
 	require.Zero(t, only(t, recorder.Reads("env")).SharePercent)
 }
@@ -113,12 +115,12 @@ func TestRecorder_halfHourBreakEndsRead(t *testing.T) {
 func TestRecorder_artifactsBelongToLastBootScript(t *testing.T) {
 	recorder, clock := newRecorder()
 	rootfs := Image{Kind: "rootfs", Size: mib}
-	recorder.Request("10.0.0.7", "iPXE", Image{InfraEnvID: "env", Kind: "initrd", Size: mib})
-	recorder.Request("10.0.0.7", "curl", rootfs)
-	recorder.Request("10.0.0.8", "curl", rootfs)
+	recorder.Request("10.0.0.7", "iPXE", Image{InfraEnvID: "env", Kind: "initrd", Size: mib}, false)
+	recorder.Request("10.0.0.7", "curl", rootfs, false)
+	recorder.Request("10.0.0.8", "curl", rootfs, false)
 	require.Len(t, recorder.Reads("env"), 2)
 	clock.Advance(ownership)
-	recorder.Request("10.0.0.7", "another", rootfs)
+	recorder.Request("10.0.0.7", "another", rootfs, false)
 	require.Len(t, recorder.Reads("env"), 2)
 }
 
@@ -128,7 +130,7 @@ func TestRecorder_boundedAndDropped(t *testing.T) {
 		clock.Advance(time.Second)
 		image := full
 		image.InfraEnvID = fmt.Sprintf("env-%d", i/100)
-		read, _ := recorder.Request(fmt.Sprintf("10.0.%d.%d", i/200, i%200), "", image)
+		read, _ := recorder.Request(fmt.Sprintf("10.0.%d.%d", i/200, i%200), "", image, false)
 		read.Sent(0, 1)
 	}
 	require.Len(t, recorder.reads, maxReads)
@@ -188,4 +190,45 @@ func TestSpeed_lastSeconds(t *testing.T) {
 	}
 	require.InDelta(t, 10, r.perSecond(start.Add(99*time.Second), start), 3)
 	require.Zero(t, r.perSecond(start.Add(120*time.Second), start))
+}
+
+func TestClientName_smallPiecesOfDownloads(t *testing.T) {
+	for agent, want := range map[string]string{
+		"Mozilla/5.0 (X11; Linux x86_64)": "The browser on 10.0.0.7 ",
+		"Wget/1.21":                       "The download by wget on 10.0.0.7 ",
+		"aria2/1.37":                      "The download by aria2 on 10.0.0.7 ",
+		"python-requests/2.32":            "The client 10.0.0.7 ",
+		"Go-http-client/1.1":              "The client 10.0.0.7 ",
+		"curl/8.5.0":                      "BMC 10.0.0.7 ", // the library of several BMCs
+		"":                                "BMC 10.0.0.7 ",
+	} {
+		recorder, clock := newRecorder()
+		sweep(recorder, clock, "10.0.0.7", agent, full, 0, 2*mib, 32<<10, time.Millisecond)
+		require.True(t, strings.HasPrefix(only(t, recorder.Reads("env")).Sentence, want), agent)
+	}
+}
+
+func TestRecorder_machinesBehindOneAddress(t *testing.T) {
+	recorder, clock := newRecorder()
+	reads := make([]*Read, 4)
+	for i := range reads {
+		var first bool
+		reads[i], first = recorder.Request("10.0.0.1", "iPXE/1.21", full, true)
+		require.True(t, first)
+		reads[i].Sent(0, int64(i+1)*10*mib)
+		clock.Advance(time.Second)
+	}
+	shares := []float64{}
+	for _, report := range recorder.Reads("env") {
+		shares = append(shares, report.SharePercent)
+	}
+	require.Equal(t, []float64{40, 30, 20, 10}, shares)
+
+	reads[1].Done("")
+	again, first := recorder.Request("10.0.0.1", "iPXE/1.21", full, true)
+	require.False(t, first, "a machine that starts again continues the read that has ended")
+	require.Same(t, reads[1], again)
+	part, first := recorder.Request("10.0.0.1", "iPXE/1.21", full, false)
+	require.False(t, first, "requests of parts don't tell machines apart")
+	require.Same(t, reads[0], part)
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -136,8 +137,15 @@ func bootNeeds(segment string) bool {
 // booting reports whether the client is a booting machine and not a user's download.
 func (r *Read) booting() bool { return !strings.HasPrefix(r.clientName(), "the ") }
 
+// downloaders are parts of the User-Agents of programs and libraries that are in no management
+// controller.
+func downloaders() []string {
+	return []string{"wget", "aria2", "python", "go-http-client", "java/", "okhttp", "node", "axios", "powershell"}
+}
+
 // clientName returns a name for the client by its requests. User-Agents of management controllers
-// vary, but all management controllers read small pieces.
+// vary, but all management controllers read small pieces. Browsers and programs for downloads may
+// do so, too, and are recognized by their User-Agents.
 func (r *Read) clientName() string {
 	agent := strings.ToLower(r.agent)
 	for _, known := range []struct{ part, name string }{
@@ -147,11 +155,14 @@ func (r *Read) clientName() string {
 		{"aria2", "the download by aria2 on "},
 	} {
 		if strings.Contains(agent, known.part) {
-			if r.smallPieces() || known.part == "curl" && r.image.Kind == "rootfs" {
+			if known.part == "curl" && (r.smallPieces() || r.image.Kind == "rootfs") {
 				break // virtual media with curl's library, or a live system that downloads its rootfs
 			}
 			return known.name + r.client
 		}
+	}
+	if slices.ContainsFunc(downloaders(), func(part string) bool { return strings.Contains(agent, part) }) {
+		return "the client " + r.client
 	}
 	if r.smallPieces() {
 		return "BMC " + r.client

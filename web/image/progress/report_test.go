@@ -18,7 +18,7 @@ func TestParts_onceInBootOrder(t *testing.T) {
 			{Name: "boot loader", Start: 200, End: 300},
 			{Name: "rootfs", Start: 300, End: 900},
 			{Name: "kernel", Start: 900, End: 1000},
-		}})
+		}}, false)
 	read.Sent(0, 150)
 	read.Sent(900, 50)
 	require.Equal(t, []Share{{"boot loader", 50}, {"kernel", 50}, {"rootfs", 0}},
