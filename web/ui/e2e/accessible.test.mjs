@@ -17,6 +17,7 @@ const pages = [
   ['/setup', 'Set up this site'],
   ['/settings', 'Settings'],
   ['/assisted-installer/clusters', 'Clusters'],
+  ['/hosted', 'Hosted clusters are disabled'],
   ['/hosts', 'Hosts'],
   ['/hosts/missing', 'Why is my host not here?'],
   ['/servers', 'Servers'],
@@ -168,6 +169,28 @@ describe('accessible pages', { timeout: 900_000 }, () => {
       await row.getByRole('button', { name: 'Kebab toggle' }).click();
       await page.getByRole('menuitem', { name: 'Delete' }).click();
       await page.getByRole('textbox', { name: /^Type the name/ }).waitFor();
+    }));
+
+  it('a dialog of the settings: no finding in any width and theme', () =>
+    check('webhook', async () => {
+      await page.goto(`${site.url}/settings`);
+      await page.getByRole('button', { name: 'Add a webhook' }).click();
+      await page.getByRole('textbox', { name: 'Address' }).waitFor();
+    }));
+
+  it('a dialog about several hosts: no finding in any width and theme', () =>
+    check('host-dialog', async () => {
+      await page.goto(`${site.url}/hosts`);
+      await page.getByRole('checkbox', { name: 'Select all hosts of this page' }).check();
+      await page.getByRole('button', { name: 'Set role' }).click();
+      await page.getByRole('dialog').getByLabel('Role', { exact: true }).waitFor();
+    }));
+
+  it('the login to OpenShift Cluster Manager: no finding in any width and theme', () =>
+    check('ams-login', async () => {
+      await page.goto(`${site.url}/ams`);
+      await page.getByRole('button', { name: 'Log in', exact: true }).click();
+      await page.getByLabel('Client ID').waitFor();
     }));
 
   it('leads the keyboard to the content', async () => {
