@@ -19,6 +19,7 @@ describe('notifications', { timeout: 180_000 }, () => {
   let receiver;
   let address;
   const received = [];
+  let lists = 0; // requests of the list of webhooks
   const { button, heading } = controls(() => page);
   const step = dependentSteps(() => ({ site, browser }));
 
@@ -38,6 +39,9 @@ describe('notifications', { timeout: 180_000 }, () => {
     site = await startSite({ hosts: 3, speed: 60 });
     browser = await openBrowser(site.url, 'notifications');
     page = browser.page;
+    page.on('request', (request) => {
+      lists += request.method() === 'GET' && request.url().endsWith('/settings/webhooks') ? 1 : 0;
+    });
     // A headless browser shows no notifications: the page's own constructor records them.
     await page.addInitScript(() => {
       window.shown = [];
@@ -127,6 +131,7 @@ describe('notifications', { timeout: 180_000 }, () => {
     await button('Remove the webhook chat').click();
     await button('Remove').click();
     await page.getByText('No webhook yet.').waitFor();
+    assert.ok(lists < 30, `${String(lists)} requests of the list`);
   });
 
   it('no requests to other origins, no uncaught errors', () => {

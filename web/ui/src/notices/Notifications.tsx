@@ -14,9 +14,11 @@ import { useAnswer } from '../shell/useAnswer';
 import { BrowserSwitch } from './BrowserSwitch';
 import { addWebhook, readWebhooks, removeWebhook, testWebhook, type Webhook } from './api';
 
+const wait = () => 30_000;
+
 /** The setting of the notifications: the switch of this browser, and the site's webhooks. */
 export const Notifications = () => {
-  const { answer, error, refetch } = useAnswer(readWebhooks, () => 30_000);
+  const { answer, error, refetch } = useAnswer(readWebhooks, wait);
   const { act, failure } = useAct(refetch);
   useRefetchOn(['webhooks'], refetch);
   const [isAdding, setAdding] = useState(false);
