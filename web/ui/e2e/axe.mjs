@@ -1,0 +1,77 @@
+// Checks what a page shows with axe (WCAG 2.2 AA), in three widths and two themes.
+
+import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
+import { createRequire } from 'node:module';
+
+const rules = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa'];
+const widths = [1440, 800, 320];
+const themes = ['light', 'dark'];
+
+/**
+ * Returns the check of a browser's page.
+ * @param current returns the browser, which does not exist yet when the test is declared
+ */
+export const accessibility = (current) => {
+  const source = readFile(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+
+  /**
+   * What axe finds. Only a measurement during which a colour or a size was on its way to another is
+   * repeated: a finding on a page at rest is real, also if the page changes soon after.
+   */
+  const findings = async () => {
+    const { page } = current();
+    for (let tries = 0; ; tries++) {
+      const { found, isMoving } = await page.evaluate(async (only) => {
+        const frame = () => new Promise((painted) => requestAnimationFrame(painted));
+        const moving = () =>
+          document
+            .getAnimations()
+            .filter((one) => one.playState === 'running' && Number.isFinite(one.effect.getComputedTiming().endTime));
+        await frame();
+        await frame();
+        await Promise.allSettled(moving().map(({ finished }) => finished));
+        let started = false;
+        const note = () => {
+          started = true;
+        };
+        const starts = ['transitionrun', 'animationstart'];
+        starts.forEach((name) => document.addEventListener(name, note));
+        const { violations } = await window.axe.run(document, { runOnly: only });
+        await frame();
+        starts.forEach((name) => document.removeEventListener(name, note));
+        return {
+          found: violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join('\n')}`),
+          isMoving: started || moving().length > 0,
+        };
+      }, rules);
+      if (found.length === 0 || !isMoving || tries === 20) {
+        return found;
+      }
+    }
+  };
+
+  /** Checks what `open` shows in all widths and themes. 320 px are 1280 px at 400 %. */
+  const check = async (name, open) => {
+    const { page, screenshot } = current();
+    for (const colorScheme of themes) {
+      await page.emulateMedia({ colorScheme });
+      await page.setViewportSize({ width: 1440, height: 1000 });
+      await open();
+      await page.getByRole('progressbar', { name: /^(Loading|Reading)/ }).first().waitFor({ state: 'detached' });
+      await page.evaluate(await source);
+      for (const width of widths) {
+        await page.setViewportSize({ width, height: 1000 });
+        const found = await findings();
+        const spare = await page.evaluate(() => window.innerWidth - document.documentElement.scrollWidth);
+        await screenshot(`${name.replaceAll(/[^a-z]+/gi, '-')}-${String(width)}-${colorScheme}`);
+        assert.deepEqual(found, [], `${String(width)} px, ${colorScheme}`);
+        assert.ok(spare >= 0, `${String(width)} px: the page is wider than the window`);
+      }
+    }
+    await page.emulateMedia({ colorScheme: themes[0] });
+    await page.setViewportSize({ width: widths[0], height: 1000 });
+  };
+
+  return { check };
+};
