@@ -16,7 +16,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -35,6 +34,7 @@ import (
 
 	"landfall/appliance"
 	"landfall/appliance/config"
+	"landfall/appliance/dataversion"
 	"landfall/appliance/keyring"
 	"landfall/appliance/simulate"
 	"landfall/store"
@@ -506,8 +506,6 @@ func (in *crashTest) verifyAnswers(t *testing.T) {
 	in.verifyEvents(t, listed.Payload, hosts.Payload)
 }
 
-var transition = regexp.MustCompile(`^(?:Host|Cluster) .*?: (\S+) -> (\S+)\. `)
-
 // verifyEvents checks that each change has exactly one event.
 func (in *crashTest) verifyEvents(t *testing.T, all []*models.Event, hosts []*models.Host) {
 	t.Helper()
@@ -526,14 +524,19 @@ func (in *crashTest) verifyEvents(t *testing.T, all []*models.Event, hosts []*mo
 		case "host_bootstrap_set", "host_deregistered":
 			count[ev.Name+" "+subject]++
 		case "cluster_status_updated", "host_status_updated":
-			moved := transition.FindStringSubmatch(*ev.Message)
-			require.NotNil(t, moved, *ev.Message)
-			require.Equal(t, state[subject], moved[1], "an event is missing or duplicated: %s\n%s", *ev.Message,
+			var moved struct {
+				From    string `json:"src_status"`
+				Host    string `json:"new_status"`
+				Cluster string `json:"cluster_status"`
+			}
+			require.NoError(t, json.Unmarshal([]byte(ev.Props), &moved), ev.Props)
+			require.Equal(t, state[subject], moved.From, "an event is missing or duplicated: %s\n%s", *ev.Message,
 				messages(all, subject))
-			state[subject] = moved[2]
+			state[subject] = moved.Host + moved.Cluster
 		case "host_install_progress_updated":
-			_, stage, _ := strings.Cut(*ev.Message, ": ")
-			stage, _, _ = strings.Cut(strings.TrimSuffix(stage, "."), " (")
+			var reached struct{ Event string }
+			require.NoError(t, json.Unmarshal([]byte(ev.Props), &reached), ev.Props)
+			stage, _, _ := strings.Cut(strings.TrimSuffix(reached.Event, "."), " (")
 			stages[subject] = append(stages[subject], stage)
 		case "cluster_finalizing_stage_updated":
 			count[*ev.Message]++
@@ -637,8 +640,8 @@ func (in *crashTest) verifyStore(t *testing.T) {
 	require.NoError(t, err)
 	for _, entry := range entries {
 		require.Contains(t, []string{"landfall.db", "landfall-1.wal", "landfall-2.wal", "landfall.committed",
-			"landfall.lock", "blobs", "installers", "os-images", "audit", "site.key", "data.key", "seal.key"},
-			entry.Name())
+			"landfall.lock", "blobs", "installers", "os-images", "audit", "site.key", "data.key", "seal.key",
+			dataversion.FileName}, entry.Name())
 	}
 }
 
