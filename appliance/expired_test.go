@@ -44,7 +44,7 @@ func TestPreparation_expiredWhileStoppedIsRetried(t *testing.T) {
 	call(t, http.MethodGet, address+apiPath+"/events?cluster_id="+id, nil).read(t, http.StatusOK, &events)
 	count := 0
 	for _, event := range events {
-		count += strings.Count(*event.Message, "The preparation took too long")
+		count += strings.Count(*event.Message, "The preparation of cluster line took too long")
 	}
 	require.Equal(t, 1, count)
 

@@ -15,7 +15,7 @@ import (
 func TestIsolatedConfig_eachKeyIsDecided(t *testing.T) {
 	taken := []string{"AllowedHosts", "Sessions", "OSImages", "OSImageProxy", "ReleaseImages", "Releases", "Installer",
 		"Mirror", "Images", "Egress", "NTPSources", "Validations", "Limits", "Timeouts", "Capabilities", "Joining",
-		"OIDC", "LDAP", "Seal", "Log"}
+		"OIDC", "LDAP", "Seal", "Log", "Scrub"}
 	off := []string{"URL", "TLS", "AMS", "Kubernetes", "Registry", "Hosted", "Site", "Backup", "Profiling"}
 	changed := []string{"Listen", "BootListen", "DataDir", "Auth", "Audit"}
 

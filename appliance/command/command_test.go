@@ -18,6 +18,7 @@ import (
 
 	"landfall/appliance/command/outcome"
 	"landfall/appliance/config"
+	"landfall/appliance/dataversion"
 	"landfall/appliance/simulate/installer"
 )
 
@@ -128,9 +129,10 @@ func TestUsage_commandGroup(t *testing.T) {
 
 func TestVersion(t *testing.T) {
 	require.Contains(t, landfall(t, "version").out, "landfall "+Version())
-	var printed map[string]string
+	var printed map[string]any
 	require.NoError(t, json.Unmarshal([]byte(landfall(t, "version", "--json").out), &printed))
 	require.Equal(t, Version(), printed["version"])
+	require.EqualValues(t, dataversion.Supported(), printed["data_version"])
 }
 
 func TestServe_flagForEachConfigurationKey(t *testing.T) {
