@@ -32,7 +32,7 @@ export const ClusterTable = ({ clusters, act }: { clusters: Cluster[]; act: Act 
               <Th width={40}>State</Th>
               <Th>Version</Th>
               <Th>Nodes</Th>
-              <Th>Management cluster</Th>
+              <Th modifier="wrap">Management cluster</Th>
               <Th screenReaderText="Actions" />
             </Tr>
           </Thead>
