@@ -154,7 +154,7 @@ func (r *Registry) Stage(ctx context.Context, media string) (StagePlan, error) {
 	return plan, nil
 }
 
-// CancelStage ends the copies of media. What was copied is served until a collection.
+// CancelStage ends the copies of media. The registry serves the copied blobs until a collection.
 func (r *Registry) CancelStage(ctx context.Context, media string) error {
 	found, err := r.named(media)
 	if err != nil {

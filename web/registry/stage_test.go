@@ -363,7 +363,8 @@ func TestStage_continuesAfterRemovalAndRestart(t *testing.T) {
 	s.pullAll(2, layers)
 }
 
-// What was copied is served after the copy was cancelled, and removed by a collection.
+// TestStage_cancelAndCollect cancels a copy. The copied blobs are served until a collection removes
+// them.
 func TestStage_cancelAndCollect(t *testing.T) {
 	s := newSite(t)
 	a, layers := layered(t, 2, 1<<20)

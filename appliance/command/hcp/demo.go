@@ -135,7 +135,10 @@ func (d *Demo) watch(ctx context.Context) error {
 		}
 		ready := found.State == record.Succeeded
 		var text strings.Builder
-		fmt.Fprintf(&text, "edge1: %s. %s", found.State, found.Reason)
+		fmt.Fprintf(&text, "edge1: %s.", found.State)
+		if found.Reason != "" {
+			text.WriteString(" " + found.Reason)
+		}
 		for _, pool := range found.NodePools {
 			ready = ready && pool.State == record.Succeeded
 			fmt.Fprintf(&text, " %s: %d of %d nodes.", pool.Name, pool.Ready, pool.Wanted)

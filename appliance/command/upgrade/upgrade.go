@@ -129,8 +129,8 @@ func (o *options) installation(ctx context.Context, named bool) (*upgrade.Instal
 		return nil, err
 	}
 	if _, err := os.Stat(settings.DataDir); err != nil {
-		return nil, fmt.Errorf("the data directory: %w; name it with --data-dir, or the configuration with --config",
-			err)
+		return nil, fmt.Errorf("find the data directory: %w; name it with --data-dir, or the configuration with "+
+			"--config", err)
 	}
 	ready, err := o.url(settings, named)
 	if err != nil {

@@ -155,7 +155,7 @@ const Hosts = ({ infraEnvId, saved, onSaved }: HostsProps) => {
       .then(
         () => {
           setOutcome({ text: 'Saved. New downloads of the image contain the networks.', isWrong: false });
-          // What was changed since then is not saved.
+          // A draft that changed meanwhile is not saved.
           if (readDraft(infraEnvId) === hosts) {
             setUnsaved(false);
             forgetDraft(infraEnvId);
