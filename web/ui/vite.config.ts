@@ -3,6 +3,7 @@ import react from '@vitejs/plugin-react';
 import { defaultClientConditions, defineConfig } from 'vite';
 import { gzipVariants } from './build/gzip.ts';
 import { replaceModules } from './build/replace.ts';
+import { replacements } from './build/replacements.ts';
 import { reword } from './build/reword.ts';
 
 const here = (path: string): string => fileURLToPath(new URL(path, import.meta.url));
@@ -10,30 +11,7 @@ const library = here('./node_modules/@openshift-assisted/ui-lib/lib');
 
 export default defineConfig({
   plugins: [
-    replaceModules(
-      library,
-      {
-        'common/api/assisted-service/InfraEnvsAPI.ts': 'InfraEnvsAPI.ts',
-        'common/api/assisted-service/SupportedOpenshiftVersionsAPI.ts': 'SupportedOpenshiftVersionsAPI.ts',
-        'common/components/clusterConfiguration/DownloadIso.tsx': 'DownloadIso.tsx',
-        'common/components/clusterConfiguration/UploadSSH.tsx': 'UploadSSH.tsx',
-        'common/components/clusters/PullSecret.tsx': 'PullSecret.tsx',
-        'common/components/fetching/EventListFetch.tsx': 'EventListFetch.tsx',
-        'common/components/ui/formik/validationSchemas.ts': 'validationSchemas.ts',
-        'ocm/components/AddHosts/AddHosts.tsx': 'AddHosts.tsx',
-        'ocm/components/clusterConfiguration/DiscoveryImageTypeDropdown.tsx': 'DiscoveryImageTypeDropdown.tsx',
-        'ocm/components/clusterConfiguration/InformationAndAlerts.tsx': 'InformationAndAlerts.tsx',
-        'ocm/components/clusterDetail/ClusterPollingErrorModal.tsx': 'ClusterPollingErrorModal.tsx',
-        'ocm/components/clusterDetail/ClusterDetail.tsx': 'ClusterDetail.tsx',
-        'ocm/components/clusters/Clusters.tsx': 'Clusters.tsx',
-        'ocm/components/clusters/AssistedInstallerHeader.tsx': 'AssistedInstallerHeader.tsx',
-        'ocm/components/clusterWizard/ClusterDetails.tsx': 'ClusterDetails.tsx',
-        'ocm/components/clusterWizard/disconnected/InstallDisconnectedSwitch.tsx': 'InstallDisconnectedSwitch.tsx',
-        'ocm/hooks/useSetClusterPermissions.ts': 'useSetClusterPermissions.ts',
-        'ocm/services/InfraEnvsService.ts': 'InfraEnvsService.ts',
-      },
-      here('./src/uilib'),
-    ),
+    replaceModules(library, replacements, here('./src/uilib')),
     reword(library, {
       // Names of controls for screen readers.
       'common/components/ui/PopoverIcon.tsx': {
@@ -64,6 +42,15 @@ export default defineConfig({
         'Cluster details not found': 'There is no image to boot hosts from',
         'Check to make sure the cluster-ID is valid. Otherwise, the cluster details may have been deleted.':
           'The cluster has no infra-env. Create one for it, or bind hosts to it, and reload this page.',
+      },
+      'ocm/components/clusterWizard/constants.ts': { 'Review and create': 'Review and install' },
+      'ocm/components/clusterConfiguration/ControlPlaneNodesDropdown.tsx': {
+        '2 (Two-Nodes Arbiter)': '2 (with an arbiter or fencing)',
+      },
+      'common/components/clusterConfiguration/OcmTNADisclaimer.tsx': {
+        'ai:Requirements for Two Node control plane OpenShift': 'ai:Two control-plane nodes need an arbiter or fencing',
+        'ai:Two nodes control plane OpenShift must include an additional arbiter node.':
+          'ai:When the hosts are discovered, make a third one the arbiter, or give the credentials of both BMCs.',
       },
       'ocm/components/clusters/ClusterBreadcrumbs.tsx': { 'Assisted Clusters': 'Clusters' },
     }),

@@ -135,7 +135,7 @@ describe('an appliance with accounts', { timeout: 8 * minute }, () => {
 
   step('installs the cluster', async () => {
     await next();
-    await heading('Review and create').waitFor();
+    await heading('Review and install').waitFor();
     await page
       .getByRole('button', { name: 'Install cluster', exact: true, disabled: false })
       .click({ timeout: minute });

@@ -31,7 +31,7 @@ describe('failures, and a single node', { timeout: 4 * minute }, () => {
     await heading(name).waitFor();
   };
   const install = async (justBefore = () => undefined) => {
-    for (const page of ['Storage', 'Networking', 'Review and create']) {
+    for (const page of ['Storage', 'Networking', 'Review and install']) {
       await next();
       await heading(page).waitFor();
     }
@@ -115,7 +115,7 @@ describe('failures, and a single node', { timeout: 4 * minute }, () => {
     await heading('Networking').waitFor();
     await page.getByText(/^192\.168\.100\.0\/24 /).waitFor();
     await next();
-    await shows('Review and create');
+    await shows('Review and install');
     await page.getByRole('button', { name: 'Install cluster', exact: true, disabled: false }).click();
     await shows('Installation progress');
     await page.getByTestId('time-left').getByText('The cluster is installed.').waitFor({ timeout: minute });
@@ -245,7 +245,7 @@ describe('failures, and a single node', { timeout: 4 * minute }, () => {
     await install(() => hosts.hold()); // the preparation lasts until the hosts have run their steps
     await abort();
     hosts.release();
-    await heading('Review and create').waitFor();
+    await heading('Review and install').waitFor();
     await page.getByRole('button', { name: 'Install cluster', exact: true, disabled: false }).waitFor();
   });
 

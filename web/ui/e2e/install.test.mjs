@@ -154,7 +154,7 @@ describe('installation of a cluster', { timeout: 8 * minute }, () => {
 
   step('reviews and installs', async () => {
     await next();
-    await heading('Review and create').waitFor();
+    await heading('Review and install').waitFor();
     await page
       .getByRole('button', { name: 'Install cluster', exact: true, disabled: false })
       .click({ timeout: minute });

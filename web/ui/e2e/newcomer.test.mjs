@@ -130,7 +130,7 @@ describe("a newcomer's walk", { timeout: 8 * minute }, () => {
     await page.getByRole('textbox', { name: /Ingress IP/ }).fill(`${net}.202`);
     await page.keyboard.press('Tab');
     await page.getByRole('button', { name: 'Next', exact: true, disabled: false }).click({ timeout: 2 * minute });
-    await heading('Review and create').waitFor();
+    await heading('Review and install').waitFor();
     await page
       .getByRole('button', { name: 'Install cluster', exact: true, disabled: false })
       .click({ timeout: minute });

@@ -145,7 +145,7 @@ describe('people with different roles', { timeout: 8 * minute }, () => {
     await oscar.getByRole('textbox', { name: /Ingress IP/ }).fill(`${net}.201`);
     await oscar.keyboard.press('Tab');
     await on.button('Next').click({ timeout: 2 * minute });
-    await on.heading('Review and create').waitFor();
+    await on.heading('Review and install').waitFor();
     await on.button('Install cluster').click({ timeout: minute });
     await on.heading('Installation progress').waitFor({ timeout: minute });
     await oscar.getByText('The cluster is installed.').waitFor({ timeout: 3 * minute });

@@ -1,11 +1,12 @@
 import { Bullseye, PageSection, Spinner, Stack } from '@patternfly/react-core';
-import { lazy } from 'react';
+import { lazy, useState } from 'react';
 import { NoCluster } from '../shell/NoCluster';
 import { PageStatus } from '../shell/PageStatus';
 import { ApplianceError } from '../shell/request';
 import { FailureCard } from './FailureCard';
 import { InstallationPage } from './InstallationPage';
 import { ReadinessCard } from './ReadinessCard';
+import { ReviewShown } from './reviewShown';
 import { useProgress } from './useProgress';
 import { hasInstallation } from './words';
 
@@ -17,6 +18,7 @@ const missing = [404, 422];
 /** The page of a cluster: the wizard before its installation, then the installation. */
 const ClusterPage = ({ id }: { id: string }) => {
   const { answer, error, refetch } = useProgress(id);
+  const reviewShown = useState(false);
   if (error instanceof ApplianceError && missing.includes(error.status)) {
     return <NoCluster />;
   }
@@ -37,7 +39,7 @@ const ClusterPage = ({ id }: { id: string }) => {
     return <InstallationPage progress={answer} refetch={refetch} />;
   }
   return (
-    <>
+    <ReviewShown.Provider value={reviewShown}>
       {answer.failure && (
         <PageSection hasBodyWrapper={false}>
           <FailureCard failure={answer.failure} />
@@ -45,7 +47,7 @@ const ClusterPage = ({ id }: { id: string }) => {
       )}
       {answer.status !== 'adding-hosts' && <ReadinessCard id={id} status={answer.status} />}
       <Installer />
-    </>
+    </ReviewShown.Provider>
   );
 };
 

@@ -97,11 +97,30 @@ export type ClusterDetails = {
   service_networks?: { cidr: string }[];
   created_at?: string;
   imported?: boolean;
+  control_plane_count?: number;
+  schedulable_masters?: boolean;
+  platform?: { type?: string };
+  user_managed_networking?: boolean;
+  load_balancer?: { type?: string };
+  disk_encryption?: { enable_on?: string; mode?: string };
+  additional_ntp_source?: string;
+  http_proxy?: string;
+  https_proxy?: string;
+  monitored_operators?: { name: string; operator_type: string }[] | null;
+  hosts?: ClusterHost[] | null;
   /** The checks of the cluster as JSON. */
   validations_info?: string;
 };
 
-type InfraEnv = { id: string; name: string; ssh_authorized_key?: string };
+/** The fields of a host that only the cluster's answer has. */
+export type ClusterHost = {
+  id: string;
+  installation_disk_path?: string;
+  /** JSON without the password; absent without fencing. */
+  fencing_credentials?: string;
+};
+
+type InfraEnv = { id: string; name: string; ssh_authorized_key?: string; static_network_config?: string };
 
 /** What decides whether a cluster can be installed. */
 export type Readiness = { details: ClusterDetails; hosts: HostRow[]; infraEnvs: InfraEnv[] };
@@ -115,6 +134,12 @@ export const readReadiness = async (id: string, signal?: AbortSignal): Promise<R
   ]);
   return { details, hosts, infraEnvs };
 };
+
+export type Manifest = { folder: string; file_name: string };
+
+/** The manifests that a person has added to the cluster. */
+export const listManifests = (id: string, signal?: AbortSignal): Promise<Manifest[]> =>
+  getJSON<Manifest[]>(`${path(id)}/manifests`, signal);
 
 /** A rehearsal of an installation with simulated hosts. */
 export type Rehearsal = {
@@ -136,6 +161,7 @@ export const readRehearsal = (id: string, rehearsal: string, signal?: AbortSigna
 export const readDetails = (id: string, signal?: AbortSignal): Promise<ClusterDetails> =>
   getJSON<ClusterDetails>(path(id), signal);
 
+export const install = (id: string) => request('POST', `${path(id)}/actions/install`);
 export const cancel = (id: string) => request('POST', `${path(id)}/actions/cancel`);
 export const reset = (id: string) => request('POST', `${path(id)}/actions/reset`);
 export const remove = (id: string) => request('DELETE', path(id));

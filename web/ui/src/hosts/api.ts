@@ -116,6 +116,17 @@ export const setRole = (host: HostRow, role: Role) => request('PATCH', pathOf(ho
 
 export const rename = (host: HostRow, name: string) => request('PATCH', pathOf(host), { json: { host_name: name } });
 
+/** The credentials of a BMC. The other of two control-plane nodes powers the host off with them. */
+export type Fencing = {
+  address: string;
+  username: string;
+  password: string;
+  certificate_verification: 'Enabled' | 'Disabled';
+};
+
+export const setFencing = (host: Pick<HostRow, 'infra_env_id' | 'id'>, fencing: Fencing) =>
+  request('PATCH', pathOf(host), { json: { fencing_credentials: fencing } });
+
 export const bind = (host: HostRow, clusterId: string) =>
   request('POST', `${pathOf(host)}/actions/bind`, { json: { cluster_id: clusterId } });
 
