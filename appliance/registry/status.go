@@ -69,6 +69,7 @@ type MediumStatus struct {
 	Since     time.Time        `json:"since"` // present or missing since
 	Number    int              `json:"number,omitempty"`
 	Written   time.Time        `json:"written"`
+	Releases  []Release        `json:"releases"`
 	Images    int              `json:"images"`
 	Blobs     int              `json:"blobs"`
 	Bytes     int64            `json:"bytes"`
@@ -111,7 +112,7 @@ func (r *Registry) Status() Status {
 		Notes:      append([]string{}, c.notes...)}
 	for _, m := range c.media {
 		of := m.status(c, r.local)
-		of.Staging = r.stagingOf(m)
+		of.Staging, of.Releases = r.stagingOf(m), c.releasesOn(m)
 		status.Media = append(status.Media, of)
 	}
 	r.mu.Lock()

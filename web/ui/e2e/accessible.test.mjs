@@ -1,4 +1,4 @@
-// Rules of accessibility (WCAG 2.2 AA, checked by axe) on pages of the site in three widths and two
+// Rules of accessibility (WCAG 2.2 AA, checked by axe) on pages of the site in four widths and two
 // themes, and the way of the keyboard into a page.
 
 import assert from 'node:assert/strict';
@@ -20,6 +20,7 @@ const pages = [
   ['/os-images', 'OS images'],
   ['/networks', 'Networks'],
   ['/mirror', 'Mirror'],
+  ['/registry', 'This appliance has no registry'],
   ['/doctor', 'Doctor'],
   ['/ams', 'OpenShift Cluster Manager'],
   ['/access', 'Accounts'],

@@ -26,6 +26,7 @@ const MissingPage = lazy(() => import('./hosts/MissingPage'));
 const DoctorPage = lazy(() => import('./doctor/DoctorPage'));
 const NetworksPage = lazy(() => import('./networks/NetworksPage'));
 const MirrorPage = lazy(() => import('./mirror/MirrorPage'));
+const RegistryPage = lazy(() => import('./registry/RegistryPage'));
 const BmcPage = lazy(() => import('./bmc/BmcPage'));
 const HostedPage = lazy(() => import('./hosted/HostedPage'));
 const AmsPage = lazy(() => import('./ams/AmsPage'));
@@ -88,6 +89,14 @@ export const App = () => (
                 />
                 <Route path="/networks" element={<NetworksPage />} />
                 <Route path="/mirror" element={<MirrorPage />} />
+                <Route
+                  path="/registry"
+                  element={
+                    <WholeSite>
+                      <RegistryPage />
+                    </WholeSite>
+                  }
+                />
                 <Route
                   path="/servers"
                   element={

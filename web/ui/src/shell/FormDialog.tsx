@@ -34,7 +34,7 @@ export const FormDialog = (props: Props) => {
     }
   };
   return (
-    <Modal isOpen variant="small" aria-label={title} elementToFocus={`[id="${id}"] input`} onClose={onClose}>
+    <Modal isOpen variant="small" aria-label={title} elementToFocus={firstFocus(id)} onClose={onClose}>
       <ModalHeader title={title} {...(isDanger && { titleIconVariant: 'warning' })} />
       <ModalBody>
         <Form
@@ -60,10 +60,13 @@ export const FormDialog = (props: Props) => {
         >
           {action}
         </Button>
-        <Button variant="link" onClick={onClose}>
+        <Button id={`${id}-cancel`} variant="link" onClick={onClose}>
           Cancel
         </Button>
       </ModalFooter>
     </Modal>
   );
 };
+
+/** The first field; in a dialog without fields, the button that changes nothing. */
+const firstFocus = (id: string): string => `[id="${id}"] :is(input, select, textarea), [id="${id}-cancel"]`;

@@ -41,6 +41,7 @@ const pages: { path: string; name: string; isOfSite?: boolean }[] = [
   { path: '/os-images', name: 'OS images' },
   { path: '/networks', name: 'Networks' },
   { path: '/mirror', name: 'Mirror' },
+  { path: '/registry', name: 'Registry', isOfSite: true },
   { path: '/doctor', name: 'Doctor', isOfSite: true },
   { path: '/ams', name: 'OCM', isOfSite: true },
   { path: '/settings', name: 'Settings', isOfSite: true },

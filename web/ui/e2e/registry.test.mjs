@@ -1,0 +1,195 @@
+// The page of the appliance's registry: media that come and go, a verification, a copy on the disk,
+// and the clusters that depend on it.
+
+import assert from 'node:assert/strict';
+import { mkdir, mkdtemp, rename, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, describe, it } from 'node:test';
+import { account, logIn, password, setUp } from './accounts.mjs';
+import { accessibility } from './axe.mjs';
+import { openBrowser } from './browser.mjs';
+import { controls } from './controls.mjs';
+import { layer, writeLayout } from './media.mjs';
+import { startSite } from './site.mjs';
+import { dependentSteps } from './steps.mjs';
+
+const release = 'quay.io/openshift-release-dev/ocp-release:4.20.8-x86_64';
+
+describe('the registry', { timeout: 240_000 }, () => {
+  let site;
+  let browser;
+  let page;
+  let stick;
+  let apps;
+  let tools;
+
+  const step = dependentSteps(() => ({ site, browser }));
+  const { button, heading } = controls(() => page);
+  const { check } = accessibility(() => browser);
+  const medium = (label) => page.getByTestId('medium').filter({ hasText: label });
+
+  before(async () => {
+    stick = await mkdtemp(join(tmpdir(), 'landfall-stick-'));
+    const watched = join(stick, 'watched');
+    await mkdir(watched);
+    apps = await writeLayout(join(stick, 'apps'), {
+      [release]: layer('release', 4_000_000),
+      'quay.io/team/app:1': layer('app', 6_000_000),
+      'quay.io/team/lost:1': layer('lost', 1_000),
+    });
+    await apps.removeLayer('quay.io/team/lost:1');
+    await writeLayout(join(stick, 'tools'), { 'quay.io/team/tool:1': layer('tool', 5_000_000) });
+    tools = join(stick, 'tools');
+    site = await startSite({
+      serve: ['--registry-listen', '127.0.0.1:0', '--registry-tls=false', '--registry-media', watched],
+    });
+    browser = await openBrowser(site.url, 'registry');
+    ({ page } = browser);
+  });
+  after(async () => {
+    await browser?.close();
+    await site?.end();
+    await rm(stick, { recursive: true, force: true });
+  });
+
+  step('says what to do without media', async () => {
+    await page.goto(site.url);
+    await page.getByRole('link', { name: 'Registry', exact: true }).click();
+    await heading('Registry').waitFor();
+    await page.getByTestId('no-media').getByText('Plug in the stick').waitFor();
+    await page.getByText('has no media; plug one in').waitFor();
+    await check('empty', async () => {
+      await page.goto(`${site.url}/registry`);
+      await page.getByTestId('no-media').waitFor();
+    });
+  });
+
+  step('reads a medium that is plugged in at a watched path', async () => {
+    await rename(tools, join(stick, 'watched', 'tools'));
+    await medium('watched/tools').getByText('Present').waitFor();
+    await rename(join(stick, 'watched', 'tools'), tools);
+    await medium('watched/tools').getByText('Missing').waitFor();
+    await browser.screenshot('a-missing-medium');
+    await rename(tools, join(stick, 'watched', 'tools'));
+    await medium('watched/tools').getByText('Present').waitFor();
+  });
+
+  step('adds a path, and explains a wrong one', async () => {
+    await button('Add media').click();
+    const dialog = page.getByRole('dialog');
+    const path = dialog.getByRole('textbox', { name: "Path on the appliance's machine" });
+    assert.ok(await path.evaluate((element) => element === document.activeElement), 'the field has the focus');
+    await path.fill(join(stick, 'nowhere'));
+    await page.keyboard.press('Enter');
+    await dialog.getByText("can't be read on the appliance's machine").waitFor();
+    await path.fill(join(stick, 'apps'));
+    await page.keyboard.press('Enter');
+    await dialog.waitFor({ state: 'detached' });
+    await medium('apps').getByText('OpenShift 4.20.8 (x86_64)').waitFor();
+    await page.getByTestId('release').getByText('Allowed', { exact: true }).waitFor();
+    await page.getByTestId('gap').getByText('quay.io/team/lost:1').waitFor();
+    await browser.screenshot('media');
+  });
+
+  step('verifies the media', async () => {
+    await button('Verify the media').click();
+    await page.getByTestId('verdict').getByText('match their digests').waitFor();
+    await apps.damageLayer('quay.io/team/app:1');
+    await button('Verify the media').click();
+    await page.getByTestId('verdict').getByText('1 blob is damaged. Copy the media again.').waitFor();
+    await page.getByTestId('registry-media').getByText(/sha256:[0-9a-f]{64} is damaged/).waitFor();
+    await browser.screenshot('a-damaged-blob');
+  });
+
+  step('copies a medium to the disk after it has said what that needs', async () => {
+    await button('Copy watched/tools to the disk').click();
+    const dialog = page.getByRole('dialog');
+    await dialog.getByTestId('plan').getByText(/The copy of watched\/tools needs 4\.8 MiB\. There is room/).waitFor();
+    await browser.screenshot('the-space-of-a-copy');
+    await button('Copy', dialog).click();
+    await medium('watched/tools').getByText('Copied: the medium is not needed').waitFor();
+    await rename(join(stick, 'watched', 'tools'), tools);
+    await medium('watched/tools').getByText('Missing').waitFor();
+    await page.getByText(/Copies of media/).waitFor();
+    await button('Give up the copy of watched/tools').click();
+    await button('Give up the copy', page.getByRole('dialog')).click();
+    await button('Give up the copy of watched/tools').waitFor({ state: 'detached' });
+    await button('Clean up').click();
+    await page.getByTestId('removed').getByText(/Removed \d files, 4\.8 MiB/).waitFor();
+  });
+
+  step('names the clusters that depend on it', async () => {
+    const cluster = await site.post('/v2/clusters', {
+      name: 'east',
+      base_dns_domain: 'site.test',
+      openshift_version: '4.20.8',
+      pull_secret: JSON.stringify({ auths: { 'quay.io': { auth: 'dXNlcjpwYXNz' } } }),
+    });
+    // An installation takes minutes; the appliance's own tests have it.
+    const { id, name, base_dns_domain } = cluster;
+    await page.route('**/api/landfall/v1/registry', async (route) => {
+      const response = await route.fetch();
+      const dependents = [{ id, name, base_dns_domain, status: 'installed' }];
+      await route.fulfill({ response, json: { ...(await response.json()), dependents } });
+    });
+    const row = page.getByTestId('dependent').filter({ hasText: 'east.site.test' });
+    await row.getByText('Not checked').waitFor();
+    await button('Check the images of east').click();
+    await row.getByText('Not checked').waitFor({ state: 'detached' });
+    await check('full', async () => {
+      await page.goto(`${site.url}/registry`);
+      await row.waitFor();
+      await page.getByTestId('release').getByText('Allowed', { exact: true }).waitFor();
+    });
+  });
+
+  step('a new path: no finding in any width and theme', () =>
+    check('add', async () => {
+      await page.goto(`${site.url}/registry`);
+      await button('Add media').click();
+      await page.getByRole('dialog').getByRole('textbox').waitFor();
+    }));
+
+  step('no requests to other origins, no errors', () => {
+    assert.deepEqual([browser.foreign, browser.errors], [[], []]);
+  });
+});
+
+describe('the registry for people with different roles', { timeout: 120_000 }, () => {
+  let site;
+  let browser;
+  let stick;
+
+  before(async () => {
+    stick = await mkdtemp(join(tmpdir(), 'landfall-stick-'));
+    await writeLayout(join(stick, 'apps'), { 'quay.io/team/app:1': layer('app', 1_000) });
+    site = await startSite({ accounts: true, serve: ['--registry-listen', '127.0.0.1:0', '--registry-media', stick] });
+    browser = await openBrowser(site.url, 'registry-roles');
+    await setUp(site, browser.page, 'anna');
+  });
+  after(async () => {
+    await browser?.close();
+    await site?.end();
+    await rm(stick, { recursive: true, force: true });
+  });
+
+  for (const [name, role, offered] of [
+    ['vera', 'viewer', []],
+    ['oscar', 'operator', ['Verify the media']],
+    ['anton', 'admin', ['Add media', 'Clean up', 'Copy to the disk', 'Verify the media']],
+  ]) {
+    it(`offers a person with the role ${role} what the role may do`, async () => {
+      assert.equal((await site.send('POST', '/api/landfall/v1/users', { name, password, role })).status, 201);
+      const page = await (await browser.another()).newPage();
+      await page.goto(site.url);
+      await logIn(page, name);
+      await account(name, page).waitFor();
+      await page.goto(`${site.url}/registry`);
+      await page.getByTestId('medium').getByText('Present').waitFor();
+      const names = await page.locator('#main button').allInnerTexts();
+      assert.deepEqual(names.filter((text) => text !== '').sort(), offered);
+      await page.context().close();
+    });
+  }
+});

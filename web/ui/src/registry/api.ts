@@ -1,0 +1,105 @@
+import { ApplianceError, getJSON, request } from '../shell/request';
+
+/** A release on a medium. */
+export type Release = { version: string; architecture: string; digest: string; pull_spec: string };
+
+/** The copy of a medium on the appliance's disk; without a state, none was ordered. */
+export type Staging = {
+  state: '' | 'copying' | 'waiting' | 'full' | 'damaged' | 'whole';
+  done_bytes: number;
+  total_bytes: number;
+  message?: string;
+};
+
+export type Medium = {
+  path: string;
+  label: string;
+  form: string;
+  container: 'tar' | 'folder' | 'iso';
+  present: boolean;
+  /** The time since which it is present or missing. */
+  since: string;
+  number?: number;
+  written: string;
+  releases: Release[];
+  images: number;
+  blobs: number;
+  bytes: number;
+  read_bytes: number;
+  damaged: string[];
+  problems: string[];
+  staging: Staging;
+};
+
+/** An image with parts that lie on none of the known media. */
+export type Gap = { image: string; missing: string[] };
+
+export type Verify = {
+  running: boolean;
+  done_bytes: number;
+  total_bytes: number;
+  damaged: string[];
+  message?: string;
+};
+
+/** A cluster whose nodes pull from the registry. */
+export type Dependent = { id: string; name: string; base_dns_domain: string; status: string };
+
+/** The response of `GET /api/landfall/v1/registry`. */
+export type Registry = {
+  host: string;
+  media: Medium[];
+  unusable: { path: string; problem: string }[];
+  releases: Release[];
+  gaps: Gap[];
+  notes: string[];
+  pushed_bytes: number;
+  staged_bytes: number;
+  /** The largest sum of pushed and staged bytes; 0 is no limit. */
+  limit_bytes: number;
+  room_bytes: number;
+  room_limit: string;
+  dependents: Dependent[];
+  verify: Verify;
+};
+
+const root = '/api/landfall/v1/registry';
+
+/** The appliance's registry; null if the configuration has none. */
+export const readRegistry = async (signal?: AbortSignal): Promise<Registry | null> => {
+  try {
+    return await getJSON<Registry>(root, signal);
+  } catch (error) {
+    if (error instanceof ApplianceError && error.status === 404) {
+      return null;
+    }
+    throw error;
+  }
+};
+
+/** Adds a path of the appliance's machine. The response comes when the media there are known. */
+export const addMedia = (path: string) => request('POST', `${root}/media`, { json: { path } });
+
+export const startVerify = () => request('POST', `${root}/verify`);
+
+/** What a copy of media to the disk needs. */
+export type Plan = {
+  media: string[];
+  needed_bytes: number;
+  room_bytes: number;
+  /** What limits the room, in words. */
+  limited_by: string;
+  fits: boolean;
+};
+
+/** Returns what a copy of a medium needs. The medium is a label, or `all`. */
+export const planCopy = async (medium: string): Promise<Plan> =>
+  (await (await request('POST', `${root}/stage`, { json: { medium, plan: true } })).json()) as Plan;
+
+export const startCopy = (medium: string) => request('POST', `${root}/stage`, { json: { medium } });
+
+export const cancelCopy = (medium: string) => request('POST', `${root}/stage/cancel`, { json: { medium } });
+
+/** Removes what no image needs; returns what was removed. */
+export const collect = async (): Promise<{ files: number; bytes: number }> =>
+  (await (await request('POST', `${root}/gc`)).json()) as { files: number; bytes: number };

@@ -1,0 +1,179 @@
+import { describe, expect, it } from 'vitest';
+import type { Proof } from '../src/mirror/api';
+import type { Medium, Plan, Registry, Staging, Verify } from '../src/registry/api';
+import {
+  canCancel,
+  canCopy,
+  completenessOf,
+  contentOf,
+  copyOf,
+  formOf,
+  isMoving,
+  liveISOOf,
+  noticesOf,
+  planText,
+  verdictOf,
+  writtenOf,
+} from '../src/registry/words';
+
+const none: Staging = { state: '', done_bytes: 0, total_bytes: 100 };
+const medium: Medium = {
+  path: '/media/stick',
+  label: 'stick/mirror_000001.tar',
+  form: 'oc-mirror',
+  container: 'tar',
+  present: true,
+  since: '2026-11-01T10:00:00Z',
+  number: 1,
+  written: '0001-01-01T00:00:00Z',
+  releases: [],
+  images: 1200,
+  blobs: 3000,
+  bytes: 3 * 1024 ** 3,
+  read_bytes: 0,
+  damaged: [],
+  problems: [],
+  staging: none,
+};
+const still: Verify = { running: false, done_bytes: 0, total_bytes: 0, damaged: [] };
+const registry: Registry = {
+  host: 'mirror.site.test:5000',
+  media: [medium],
+  unusable: [],
+  releases: [],
+  gaps: [],
+  notes: [],
+  pushed_bytes: 0,
+  staged_bytes: 0,
+  limit_bytes: 0,
+  room_bytes: 0,
+  room_limit: 'nothing',
+  dependents: [],
+  verify: still,
+};
+
+describe('a medium', () => {
+  it.each<[Partial<Medium>, string]>([
+    [{}, 'Archive of oc-mirror (tar file), number 1'],
+    [{ container: 'folder', number: 0 }, 'Cache of oc-mirror (folder)'],
+    [{ form: 'oci-layout', container: 'folder', number: 0 }, 'OCI layout (folder)'],
+    [{ form: 'another', container: 'iso', number: 0 }, 'another (ISO file)'],
+  ])('with %j is described', (change, words) => {
+    expect(formOf({ ...medium, ...change })).toBe(words);
+  });
+
+  it('names its images, its size, and a known time of writing', () => {
+    expect(contentOf(medium)).toBe('1,200 images, 3.0 GiB');
+    expect(writtenOf(medium)).toBe('');
+    expect(writtenOf({ ...medium, written: '2026-11-01T10:00:00Z' })).toMatch(/^Written .*2026/);
+  });
+
+  it.each<[Partial<Staging>, string, boolean, boolean]>([
+    [{}, '', true, false],
+    [{ state: 'copying', done_bytes: 50 }, 'Copying, 50 %', false, true],
+    [{ state: 'waiting', done_bytes: 99, message: 'it is missing' }, '99 % copied: it is missing.', false, true],
+    [{ state: 'full', message: 'no room' }, '0 % copied: no room.', false, true],
+    [{ state: 'damaged', done_bytes: 90, message: '1 blob is damaged' }, '90 % copied: 1 blob is damaged.', true, true],
+    [{ state: 'whole', done_bytes: 100 }, 'Copied: the medium is not needed', false, true],
+  ])('with the copy %j says how far it is', (change, words, copies, cancels) => {
+    const staging = { ...none, ...change };
+    expect(copyOf(staging)).toBe(words);
+    expect(canCopy({ ...medium, staging })).toBe(copies);
+    expect(canCancel({ ...medium, staging })).toBe(cancels);
+  });
+
+  it('cannot be copied while it is missing', () => {
+    expect(canCopy({ ...medium, present: false })).toBe(false);
+  });
+});
+
+describe('the registry', () => {
+  it('is moving while it reads, copies or verifies', () => {
+    expect(isMoving(undefined)).toBe(false);
+    expect(isMoving(registry)).toBe(false);
+    expect(isMoving({ ...registry, verify: { ...still, running: true } })).toBe(true);
+    expect(isMoving({ ...registry, unusable: [{ path: '/a', problem: 'is being read' }] })).toBe(true);
+    expect(isMoving({ ...registry, media: [{ ...medium, staging: { ...none, state: 'copying' } }] })).toBe(true);
+  });
+
+  it('says what is wrong with media and paths', () => {
+    const found = noticesOf({
+      ...registry,
+      unusable: [
+        { path: '/media/empty', problem: 'has no media; plug one in' },
+        { path: '/media/a.tar.gz', problem: 'is compressed with gzip; decompress it first' },
+      ],
+      media: [{ ...medium, problems: ['the archive ends too early'], damaged: ['sha256:ab'] }],
+      notes: ['two media have one tag'],
+    });
+    expect(found).toEqual([
+      { tone: 'info', text: '/media/empty has no media; plug one in.' },
+      { tone: 'warning', text: '/media/a.tar.gz is compressed with gzip; decompress it first.' },
+      { tone: 'warning', text: 'stick/mirror_000001.tar: The archive ends too early.' },
+      { tone: 'warning', text: 'stick/mirror_000001.tar: sha256:ab is damaged. Copy the medium again.' },
+      { tone: 'info', text: 'Two media have one tag.' },
+    ]);
+  });
+
+  const plan: Plan = { media: ['a', 'b'], needed_bytes: 2048, room_bytes: 1024, limited_by: 'the disk', fits: false };
+
+  it('says what a copy needs before it starts', () => {
+    expect(planText(plan)).toBe(
+      'The copy of a, b needs 2.0 KiB. There is room for 1.0 KiB, limited by the disk. That is not enough.',
+    );
+    expect(planText({ ...plan, room_bytes: 2 ** 63, fits: true })).toBe('The copy of a, b needs 2.0 KiB.');
+  });
+
+  it.each<[Partial<Verify>, string | undefined, string]>([
+    [{}, undefined, 'The media were not verified since the appliance started.'],
+    [{ done_bytes: 1024, total_bytes: 1024 }, 'success', '1.0 KiB on the media match their digests.'],
+    [{ total_bytes: 9, damaged: ['a'] }, 'danger', '1 blob is damaged. Copy the media again.'],
+    [{ total_bytes: 9, damaged: ['a', 'b'] }, 'danger', '2 blobs are damaged. Copy the media again.'],
+    [{ message: 'the disk hangs' }, 'danger', 'The media could not be verified: the disk hangs.'],
+  ])('with the verification %j gives a verdict', (change, tone, text) => {
+    expect(verdictOf({ ...still, ...change })).toEqual({ tone, text });
+  });
+});
+
+describe('the images of a cluster', () => {
+  const proof: Proof = {
+    id: 'p',
+    release: 'r',
+    cluster_id: 'c',
+    why: 'ordered',
+    state: 'done',
+    started: '',
+    complete: true,
+    gaps: 0,
+    images: 190,
+    total: 190,
+  };
+
+  it.each<[Proof[], string | undefined, string]>([
+    [[], undefined, 'Not checked'],
+    [[{ ...proof, cluster_id: 'other' }], undefined, 'Not checked'],
+    [[{ ...proof, state: 'running', images: 7 }], 'info', 'Checking, 7 of 190 images'],
+    [[proof], 'success', 'All 190 images are available'],
+    [[{ ...proof, complete: false, gaps: 1 }, proof], 'danger', '1 image missing'],
+    [[{ ...proof, state: 'failed', message: 'The registry is away.' }], 'warning', 'The registry is away.'],
+  ])('by the proofs %#', (proofs, tone, text) => {
+    expect(completenessOf('c', proofs)).toEqual({ tone, text });
+  });
+});
+
+it('finds the live ISO of a release', () => {
+  const image = (change: object) => [
+    { openshift_version: '4.20.8', cpu_architecture: 'arm64', state: 'ready', message: '', ...change },
+  ];
+  const release = { version: '4.20.8', architecture: 'aarch64', digest: '', pull_spec: '' };
+  expect(liveISOOf(release, image({})).text).toBe('Ready');
+  expect(liveISOOf({ ...release, architecture: 'multi' }, image({})).text).toBe('Ready');
+  expect(liveISOOf({ ...release, architecture: 'x86_64' }, image({})).text).toBe('None');
+  expect(liveISOOf(release, null).text).toBe('None');
+  expect(liveISOOf(release, image({ state: 'waiting', message: 'a pull failed' }))).toEqual({
+    tone: 'info',
+    text: 'On its way',
+    details: 'A pull failed.',
+  });
+  expect(liveISOOf(release, image({ state: 'failed' })).tone).toBe('danger');
+});
