@@ -22,8 +22,11 @@ import (
 	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/uuid"
 
+	"landfall/appliance/config"
 	"landfall/appliance/engine"
 	"landfall/appliance/engine/audit"
+	"landfall/appliance/engine/event"
+	"landfall/appliance/journal"
 	"landfall/appliance/mirror"
 	"landfall/appliance/release"
 	"landfall/store"
@@ -46,6 +49,7 @@ type appliance struct {
 	auditor  *audit.Auditor
 	random   *rand.ChaCha8
 	releases *releases
+	limits   config.Limits
 
 	revision  uint64    // revision at which the next deadline was read
 	due       time.Time // next deadline on the appliance's clock
@@ -55,12 +59,12 @@ type appliance struct {
 	compacted uint64            // revision at the last compaction
 }
 
-func newAppliance(s *site) (*appliance, error) {
+func newAppliance(s *site, limits config.Limits) (*appliance, error) {
 	var seed [32]byte
 	binary.LittleEndian.PutUint64(seed[:], s.seed)
 	binary.LittleEndian.PutUint64(seed[8:], uint64(s.number))
 	a := &appliance{site: s, random: rand.NewChaCha8(seed), preparing: make(map[string]string),
-		auditor: audit.New()}
+		auditor: audit.New(), limits: limits}
 	var err error
 	if a.releases, err = newReleases(a.random, s.began); err != nil {
 		return nil, err
@@ -71,14 +75,17 @@ func newAppliance(s *site) (*appliance, error) {
 // switchOn starts a process of the appliance with the data of an earlier process.
 func (a *appliance) switchOn() (err error) {
 	s := a.site
-	if a.db, err = store.Open(s.ctx, s.dir, store.Options{Clock: s.clock, NoSync: true}); err != nil {
+	options := store.Options{Clock: s.clock, NoSync: true,
+		History: journal.History(int64(a.limits.JournalObjectBytes), int64(a.limits.JournalBytes))}
+	if a.db, err = store.Open(s.ctx, s.dir, options); err != nil {
 		return err
 	}
 	a.engine, err = engine.New(engine.Options{
 		DB: a.db, Releases: a.releases, Mirror: &mirror.Rules{}, Clock: s.clock, URL: "http://appliance.site.test:8090",
-		Random:   a.random,
-		Observer: func(e *engine.Engine, c engine.Committed) { a.auditor.Check(a.audited(e), audit.Change(c)) },
-		Images:   engine.Images{Agent: agentImage},
+		Random:      a.random,
+		Observer:    func(e *engine.Engine, c engine.Committed) { a.auditor.Check(a.audited(e), audit.Change(c)) },
+		Images:      engine.Images{Agent: agentImage},
+		EventLimits: event.Limits{Each: int64(a.limits.EventObjectBytes), All: int64(a.limits.EventBytes)},
 		ReleaseList: []engine.ReleaseImage{{OpenshiftVersion: version, CPUArchitecture: "x86_64",
 			URL: "registry.site.test:5000/openshift/release:" + version, Default: true}},
 	})
@@ -180,26 +187,72 @@ func (s *site) jump(by time.Duration) {
 	}
 }
 
-// compact runs the appliance's periodic maintenance and a complete check by the auditor.
-func (a *appliance) compact() error {
+// tidy removes old events and the change log before the previous call, as the appliance does
+// regularly.
+func (a *appliance) tidy() error {
 	revision := a.db.Revision()
 	if revision == a.compacted {
 		return nil
 	}
 	a.handleDue()
-	if found := a.auditor.Sweep(a.audited(a.engine)); found != nil {
-		return found
+	if err := a.engine.TrimEvents(a.site.ctx); err != nil {
+		return err
+	}
+	if err := a.checkEvents(); err != nil {
+		return err
 	}
 	err := a.db.Compact(a.site.ctx, a.compacted)
 	a.compacted = revision
 	return err
 }
 
-func (a *appliance) tidyIfUp() error {
+// sweep runs a complete check by the auditor.
+func (a *appliance) sweep() error {
+	if found := a.auditor.Sweep(a.audited(a.engine)); found != nil {
+		return found
+	}
+	return nil
+}
+
+// checkEvents compares the size of the events with their limits.
+func (a *appliance) checkEvents() error {
+	each, all := make(map[string]int64), int64(0)
+	if err := a.db.View(func(tx *store.Tx) error {
+		return event.Rows.Sizes(tx, "", func(key string, bytes int) error {
+			_, subjects, err := event.ParseKey(key)
+			if err != nil {
+				return err
+			}
+			each[subjects[len(subjects)-1]] += int64(bytes)
+			all += int64(bytes)
+			return nil
+		})
+	}); err != nil {
+		return err
+	}
+	// The event about removed events is written after the removal.
+	const notice = 1 << 10
+	found := func(objects []string, bytes int64, limit config.Bytes) error {
+		return &audit.Violation{Invariant: "events stay within their limit", Objects: objects,
+			Found: fmt.Sprintf("they have %d bytes, and the limit is %d", bytes, limit)}
+	}
+	if limit := a.limits.EventBytes; all > int64(limit)+notice {
+		return found(nil, all, limit)
+	}
+	for object, bytes := range each {
+		if limit := a.limits.EventObjectBytes; bytes > int64(limit)+notice {
+			return found([]string{object}, bytes, limit)
+		}
+	}
+	return nil
+}
+
+// check tidies the appliance and runs a complete check, if the appliance is on.
+func (a *appliance) check() error {
 	if !a.up {
 		return nil
 	}
-	return a.compact()
+	return errors.Join(a.tidy(), a.sweep())
 }
 
 // size returns the size of the database in bytes.

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"landfall/appliance/config"
 	"landfall/appliance/engine/event"
 )
 
@@ -130,7 +131,7 @@ func (p *execution) ended(number int, stats *Stats, err error) {
 // site runs one site to its end.
 func (p *execution) site(ctx context.Context, number int) (_ *Stats, err error) {
 	dir := filepath.Join(p.dir, fmt.Sprint(number))
-	s, err := newSite(ctx, p.scenario, number, dir)
+	s, err := newSite(ctx, p.scenario, number, dir, config.Default().Limits)
 	if err != nil {
 		return nil, err
 	}

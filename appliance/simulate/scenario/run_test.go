@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"flag"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"landfall/appliance/config"
 	"landfall/appliance/engine/event"
 	"landfall/store"
 )
@@ -37,7 +39,8 @@ func runSite(t *testing.T, example string, seed uint64, number int, days int, al
 	scenario, err := Example(example)
 	require.NoError(t, err)
 	scenario.Seed = seed
-	s, err := newSite(t.Context(), scenario, number, filepath.Join(t.TempDir(), "site"))
+	s, err := newSite(t.Context(), scenario, number, filepath.Join(t.TempDir(), "site"),
+		config.Default().Limits)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, s.close()) })
 	if also != nil {
@@ -87,7 +90,7 @@ func TestRun_violationNamesSeedSiteAndDay(t *testing.T) {
 				s.fail(s.db.Update(s.ctx, func(tx *store.Tx) error {
 					return store.NewDeadlines("deadlines").Clear(tx, "host/"+m.env+"/"+m.hw.ID())
 				}))
-				s.fail(s.auditorSweep())
+				s.fail(s.sweep())
 			}
 		}
 		lose()
@@ -98,12 +101,32 @@ func TestRun_violationNamesSeedSiteAndDay(t *testing.T) {
 	require.ErrorContains(t, err, "but its deadline is none")
 }
 
-// auditorSweep is a complete check by the auditor.
-func (s *site) auditorSweep() error {
-	if found := s.auditor.Sweep(s.audited(s.engine)); found != nil {
-		return found
-	}
-	return nil
+var busyDays = flag.Int("busydays", 12, "simulated days of TestRun_busySiteStaysWithinLimits")
+
+// TestRun_busySiteStaysWithinLimits compares the database after two thirds of the time with that at
+// the end. By then, what the appliance keeps of the past has reached its limits. For less than a
+// year, the limits are smaller by as much.
+func TestRun_busySiteStaysWithinLimits(t *testing.T) {
+	scenario, err := Example("busy")
+	require.NoError(t, err)
+	limits := config.Default().Limits
+	limits.EventBytes = limits.EventBytes * config.Bytes(*busyDays) / 365
+	limits.JournalBytes = limits.JournalBytes * config.Bytes(*busyDays) / 365
+	s, err := newSite(t.Context(), scenario, 1, filepath.Join(t.TempDir(), "site"), limits)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.close()) })
+
+	s.run(s.began.AddDate(0, 0, *busyDays*2/3))
+	before := s.size()
+	s.run(s.began.AddDate(0, 0, *busyDays))
+	require.NoError(t, s.errorAt())
+	t.Logf("%d bytes after two thirds of %d days, %d at the end; %d installations", before, *busyDays, s.size(),
+		s.stats.Installations)
+	require.Greater(t, s.stats.Installations, 4**busyDays)
+	require.Less(t, float64(s.size()), 1.1*float64(before))
+	page, err := s.engine.Events(event.Filter{})
+	require.NoError(t, err)
+	require.True(t, time.Time(*page.Events[0].EventTime).After(s.began.AddDate(0, 0, 1)), "old events were removed")
 }
 
 func TestRun_unknownSite(t *testing.T) {

@@ -101,7 +101,7 @@ func TestLoad_unreadableFile(t *testing.T) {
 	require.ErrorContains(t, err, "a scenario has at most 1048576")
 
 	_, err = Example("none")
-	require.EqualError(t, err, `the example "none" does not exist; the examples are script, week, year`)
+	require.EqualError(t, err, `the example "none" does not exist; the examples are busy, script, week, year`)
 }
 
 func TestSpans(t *testing.T) {

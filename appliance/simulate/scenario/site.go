@@ -11,6 +11,7 @@ import (
 
 	"github.com/jonboulle/clockwork"
 
+	"landfall/appliance/config"
 	"landfall/appliance/engine"
 	"landfall/appliance/engine/audit"
 	"landfall/appliance/fault"
@@ -120,7 +121,8 @@ func (s *site) day() int { return int(s.clock.realTime().Sub(s.began)/(24*time.H
 // connected.
 var network = netip.MustParsePrefix("192.168.100.0/23")
 
-func newSite(ctx context.Context, scenario *Scenario, number int, dir string) (*site, error) {
+func newSite(ctx context.Context, scenario *Scenario, number int, dir string,
+	limits config.Limits) (*site, error) {
 	kind, among := scenario.kind(number)
 	began := scenario.Start.Time
 	s := &site{
@@ -130,7 +132,7 @@ func newSite(ctx context.Context, scenario *Scenario, number int, dir string) (*
 		clock: &clock{FakeClock: clockwork.NewFakeClockAt(began)}, stats: newStats(kind.Name),
 	}
 	var err error
-	if s.appliance, err = newAppliance(s); err != nil {
+	if s.appliance, err = newAppliance(s, limits); err != nil {
 		return nil, err
 	}
 	for i := range kind.Clusters {
@@ -162,7 +164,8 @@ func (s *site) begin() {
 	for _, act := range s.kind.Script {
 		s.after(time.Duration(act.At), func() { s.perform(act) })
 	}
-	s.nightly()
+	s.tidyRegularly()
+	s.checkNightly()
 }
 
 // perform executes an act of the script for each cluster of the site, on one or all machines of the
@@ -187,13 +190,23 @@ func (s *site) perform(act Act) {
 	}
 }
 
-// nightly runs the appliance's maintenance and the complete check.
-func (s *site) nightly() {
-	s.after(24*time.Hour, func() {
+// tidyInterval is longer than in an appliance, where it is 15 minutes, because each round costs
+// time.
+const tidyInterval = 2 * time.Hour
+
+func (s *site) tidyRegularly() {
+	s.after(tidyInterval, func() {
 		if s.up {
-			s.fail(s.compact())
+			s.fail(s.tidy())
 		}
-		s.nightly()
+		s.tidyRegularly()
+	})
+}
+
+func (s *site) checkNightly() {
+	s.after(24*time.Hour, func() {
+		s.fail(s.check())
+		s.checkNightly()
 	})
 }
 
@@ -210,7 +223,7 @@ func (s *site) run(until time.Time) {
 		}
 		if next.After(until) {
 			s.clock.Advance(until.Sub(s.clock.realTime()))
-			s.fail(s.tidyIfUp())
+			s.fail(s.check())
 			return
 		}
 		if wait := next.Sub(s.clock.realTime()); wait > 0 {
