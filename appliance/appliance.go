@@ -172,7 +172,7 @@ func open(ctx context.Context, config config.Config, logger *slog.Logger, versio
 	if of != nil {
 		a.egress = of.egress
 	} else {
-		if a.egress, err = config.Outgoing(configured, a.listening); err != nil {
+		if a.egress, err = config.Outgoing(configured, a.listening, a.registryAddress); err != nil {
 			return nil, err
 		}
 	}
@@ -576,9 +576,6 @@ func (a *Appliance) listening() []net.Addr {
 	}
 	if a.kubernetes != nil && a.kubernetes.address != nil {
 		addresses = append(addresses, a.kubernetes.address)
-	}
-	if address := a.registry.Addr(); address != nil {
-		addresses = append(addresses, address)
 	}
 	return addresses
 }

@@ -2,6 +2,7 @@ package appliance
 
 import (
 	"context"
+	"net"
 	"path/filepath"
 
 	"landfall/appliance/engine"
@@ -37,12 +38,15 @@ func (a *Appliance) openRegistry(ctx context.Context) (*webregistry.Server, erro
 	})
 }
 
+// registryAddress returns the address at which the registry listens, or nil without a registry.
+func (a *Appliance) registryAddress() net.Addr { return a.registry.Addr() }
+
 // carriedReleases returns the releases on media that may be used, for the settings.
 func (a *Appliance) carriedReleases() []engine.ReleaseImage {
 	if a.registry == nil || a.policy == nil {
 		return nil
 	}
-	return supply.Releases(a.registry, a.policy.Known, a.log)
+	return supply.Releases(a.registry.Releases(), a.policy.Known, a.log)
 }
 
 // registryTasks returns what runs while the appliance runs, if it has a registry.
@@ -50,8 +54,9 @@ func (a *Appliance) registryTasks() []task {
 	if a.registry == nil {
 		return nil
 	}
-	return append(a.registry.Tasks(), a.mirror.FollowRegistry, func(ctx context.Context) error {
-		return supply.TakeLiveISOs(ctx, a.registry, a.carriedReleases, a.images, a.log)
+	return append(a.registry.Tasks(), func(ctx context.Context) error {
+		// The live ISOs are read by the mirror rules.
+		return a.mirror.FollowRegistry(ctx, func() { supply.TakeLiveISOs(a.carriedReleases(), a.images, a.log) })
 	})
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/openshift/assisted-service/models"
 	"github.com/stretchr/testify/require"
 
+	"landfall/appliance/doctor"
 	mirrorsite "landfall/appliance/mirror/site"
 	ownregistry "landfall/appliance/registry"
 	"landfall/appliance/settings"
@@ -111,6 +112,28 @@ func TestRegistry_installsFromOneArchive(t *testing.T) {
 	require.Len(t, found, 1)
 	require.Equal(t, id, found[0].ID)
 	require.Equal(t, models.ClusterStatusInstalled, found[0].Status)
+}
+
+// TestRegistry_rehearsesFromOneArchive rehearses an installation at a site whose only registry is
+// the appliance's, and has the doctor check the site.
+func TestRegistry_rehearsesFromOneArchive(t *testing.T) {
+	b := newBareSite(t)
+	c := b.connect(t)
+	requireServed(t, c.address)
+	var report doctor.Report
+	c.call(t, http.MethodGet, console.DoctorRoute, nil).read(t, http.StatusOK, &report)
+	checked := 0
+	for _, finding := range report.Findings {
+		if finding.Area == doctor.Registries {
+			checked++
+			require.Equal(t, doctor.Green, finding.Status, finding)
+		}
+	}
+	require.NotZero(t, checked)
+	id := c.create(t, "/clusters", b.newCluster("stage"))
+	rehearsed := c.rehearse(t, id, object{"control_planes": 1})
+	require.Equal(t, "description proven, discovery image proven, hosts proven, mirror proven, openshift-install "+
+		"proven, generated files proven, installation proven", stepsOf(rehearsed), rehearsed.Steps)
 }
 
 // dependents returns the clusters that pull from the appliance's registry.

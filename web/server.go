@@ -68,6 +68,7 @@ type Server struct {
 	operations map[route]operation.Operation
 	http       *http.Server
 	draining   chan struct{}
+	unused     unused
 	origins    *http.CrossOriginProtection
 	memory     *budget
 	bodyGrace  time.Duration
@@ -94,8 +95,9 @@ func New(options Options) *Server {
 		options.BodyMemory = DefaultBodyMemory
 	}
 	s := &Server{options: options, router: echo.New(), operations: make(map[route]operation.Operation),
-		draining: make(chan struct{}), origins: http.NewCrossOriginProtection(),
-		memory: newBudget(options.BodyMemory), bodyGrace: bodyGrace, answerTime: answerTime}
+		draining: make(chan struct{}), unused: unused{conns: map[net.Conn]bool{}},
+		origins: http.NewCrossOriginProtection(),
+		memory:  newBudget(options.BodyMemory), bodyGrace: bodyGrace, answerTime: answerTime}
 	var err error
 	if s.compression, err = newCompression(); err != nil {
 		options.Logger.Error("Responses are not compressed.", "error", err)
@@ -111,12 +113,16 @@ func New(options Options) *Server {
 		MaxHeaderBytes:    maxHeaderBytes,
 		ErrorLog:          slog.NewLogLogger(options.Logger.Handler(), slog.LevelDebug),
 		// An HTTP/2 connection has frames besides those of answers, and ends without progress.
-		HTTP2: &http.HTTP2Config{WriteByteTimeout: answerTime},
+		HTTP2:     &http.HTTP2Config{WriteByteTimeout: answerTime},
+		ConnState: s.unused.follow,
 		// ReadTimeout and WriteTimeout are not set: a management controller may need half an hour
 		// to read an image, and a host may send its logs over a slow line. Bodies and answers have
 		// their own deadlines.
 	}
-	s.http.RegisterOnShutdown(func() { close(s.draining) })
+	s.http.RegisterOnShutdown(func() {
+		close(s.draining)
+		s.unused.close()
+	})
 	return s
 }
 

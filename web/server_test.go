@@ -1,6 +1,7 @@
 package web
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -304,6 +305,28 @@ func TestServer_gracefulShutdown(t *testing.T) {
 	require.NoError(t, <-served)
 	_, err = net.Dial("tcp", listener.Addr().String())
 	require.Error(t, err)
+}
+
+// A connection on which no request was sent does not delay the end.
+func TestServer_shutdownClosesUnusedConnections(t *testing.T) {
+	var log bytes.Buffer
+	server := New(Options{ShutdownTimeout: 2 * time.Second, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	ctx, cancel := context.WithCancel(t.Context())
+	listener, err := Listen(ctx, "127.0.0.1:0")
+	require.NoError(t, err)
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(ctx, listener) }()
+	conn, err := net.Dial("tcp", listener.Addr().String())
+	require.NoError(t, err)
+	defer func() { require.NoError(t, conn.Close()) }()
+	require.Eventually(t, func() bool {
+		server.unused.mu.Lock()
+		defer server.unused.mu.Unlock()
+		return len(server.unused.conns) == 1
+	}, 10*time.Second, time.Millisecond)
+	cancel()
+	require.NoError(t, <-served)
+	require.NotContains(t, log.String(), "time-out passed")
 }
 
 func errorText(err error) string {

@@ -6,11 +6,9 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -21,9 +19,7 @@ import (
 	"landfall/appliance/command/outcome"
 	"landfall/appliance/command/remote"
 	"landfall/appliance/config"
-	"landfall/appliance/engine/operator"
 	"landfall/appliance/simulate"
-	"landfall/appliance/simulate/registry"
 	"landfall/web/console"
 )
 
@@ -33,8 +29,8 @@ const (
 	unwatchedSpeed = 1000
 )
 
-// demo is a simulated site in one process: a registry with a release, a live ISO, an appliance, and
-// hosts.
+// demo is a simulated site in one process: an archive of oc-mirror, an appliance that serves it,
+// and hosts.
 type demo struct {
 	listen, dataDir, kubeconfig string
 	hosts, bmcs                 int
@@ -54,9 +50,10 @@ func newDemo() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Rehearse an installation: run an appliance with a simulated site",
-		Long: "Run an appliance with a simulated site in one process: a mirror registry with a small release " +
-			"payload, a live ISO, and hosts\nthat boot the discovery ISO and are installed as a cluster. The demo " +
-			"contains no OpenShift software and uses no network\noutside of this machine.",
+		Long: "Run an appliance with a simulated site in one process: an archive of oc-mirror with a small release " +
+			"payload, which the\nappliance's registry serves, and hosts that boot the discovery ISO and are " +
+			"installed as a cluster. The demo contains no\nOpenShift software and uses no network outside of " +
+			"this machine.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			d.out, d.errOut = cmd.OutOrStdout(), cmd.ErrOrStderr()
@@ -128,11 +125,11 @@ func (d *demo) run(ctx context.Context) (err error) {
 			fmt.Errorf("the demo did not end within %s; see --timeout", d.timeout))
 		defer cancel()
 	}
-	site, err := newDemoSite(ctx, directory, logger)
+	site, err := newDemoSite(ctx, directory)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, site.registry.Close(), site.spokes.Close()) }()
+	defer func() { err = errors.Join(err, site.spokes.Close()) }()
 	return d.runSite(ctx, site, logger)
 }
 
@@ -147,8 +144,8 @@ func (d *demo) runSite(ctx context.Context, site *demoSite, logger *slog.Logger)
 	if err != nil {
 		return err
 	}
-	d.print("Landfall %s runs a demo installation without OpenShift software.\n  page   %s\n  data   %s\n", Version(),
-		running.LocalURL(), site.config.DataDir)
+	d.print("Landfall %s runs a demo installation without OpenShift software.\n  page   %s\n  data   %s\n  stick  %s\n",
+		Version(), running.LocalURL(), site.config.DataDir, site.stick)
 	appCtx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	group, groupCtx := errgroup.WithContext(ctx)
@@ -172,7 +169,11 @@ func (d *demo) runSite(ctx context.Context, site *demoSite, logger *slog.Logger)
 	if !d.exit {
 		// The page shows the checklist of a new site until the doctor has checked it.
 		group.Go(func() error {
-			err := clientAt(running.LocalURL()).call(groupCtx, http.MethodGet, console.DoctorRoute, nil, nil)
+			api := clientAt(running.LocalURL())
+			err := awaitStick(groupCtx, api)
+			if err == nil {
+				err = api.call(groupCtx, http.MethodGet, console.DoctorRoute, nil, nil)
+			}
 			if err != nil && groupCtx.Err() == nil {
 				d.print("The doctor could not check the site: %s\n", outcome.Line(err))
 			}
@@ -196,99 +197,12 @@ func (d *demo) runSite(ctx context.Context, site *demoSite, logger *slog.Logger)
 // bringUp installs the demo's cluster, or brings up a hosted cluster.
 func (d *demo) bringUp(ctx context.Context, site *demoSite, url string, logger *slog.Logger) error {
 	if !d.hosted {
+		if err := awaitStick(ctx, clientAt(url)); err != nil {
+			return err
+		}
 		return d.install(ctx, site, url, logger)
 	}
 	return (&hcp.Demo{Client: remote.At(url), Out: d.out, Exit: d.exit}).Run(ctx)
 }
 
 func (d *demo) print(format string, args ...any) { fmt.Fprintf(d.out, format, args...) }
-
-// demoSite is the simulated site around the appliance.
-type demoSite struct {
-	registry *registry.Registry
-	release  *registry.Pushed
-	spokes   *simulate.Spokes // the APIs of installed clusters
-	config   config.Config
-}
-
-// newDemoSite creates a registry with a release payload and a live ISO in a directory, and a
-// configuration for them.
-func newDemoSite(ctx context.Context, directory string, logger *slog.Logger) (_ *demoSite, err error) {
-	if err := os.MkdirAll(directory, 0o700); err != nil {
-		return nil, fmt.Errorf("create the directory for the demo's data: %w; choose another one with --data-dir", err)
-	}
-	mirror, err := registry.New(ctx, "127.0.0.1:0", logger)
-	if err != nil {
-		return nil, fmt.Errorf("start the simulated registry: %w", err)
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, mirror.Close())
-		}
-	}()
-	release, err := registry.PushPayload(ctx, mirror.Addr, registry.Payload{})
-	if err != nil {
-		return nil, fmt.Errorf("fill the simulated registry: %w", err)
-	}
-	iso := filepath.Join(directory, "live.iso")
-	sum, err := simulate.WriteBaseISO(iso, simulate.BaseISO{})
-	if err != nil {
-		return nil, fmt.Errorf("write the simulated live ISO: %w", err)
-	}
-	catalogs, err := pushCatalogs(ctx, mirror.Addr, release.Version)
-	if err != nil {
-		return nil, fmt.Errorf("fill the simulated registry: %w", err)
-	}
-	rules := filepath.Join(directory, "idms-oc-mirror.yaml")
-	if err := os.WriteFile(rules, append(release.IDMS, catalogs...), 0o600); err != nil {
-		return nil, fmt.Errorf("write the simulated mirror's rules: %w", err)
-	}
-	settings := config.Default()
-	settings.TLS.Enabled, settings.Auth = false, config.AuthNone
-	settings.DataDir = filepath.Join(directory, "data")
-	settings.OSImages = []config.OSImage{{OpenshiftVersion: minor(release.Version), CPUArchitecture: "x86_64",
-		Path: iso, SHA256: sum}}
-	settings.ReleaseImages = []config.ReleaseImage{{
-		OpenshiftVersion: release.Version, CPUArchitecture: "x86_64", URL: release.Release, Default: true,
-		SupportLevel: "production",
-	}}
-	secret := filepath.Join(directory, "pull-secret.json")
-	if err := os.WriteFile(secret, []byte(demoPullSecret), 0o600); err != nil {
-		return nil, fmt.Errorf("write the simulated site's pull secret: %w", err)
-	}
-	settings.Mirror.IDMSFiles, settings.Mirror.PullSecret = []string{rules}, secret
-	settings.Egress.Allow = []string{"127.0.0.0/8", "::1"}
-	settings.Kubernetes.Enabled, settings.Kubernetes.ImageSettles = true, time.Second
-	spokes, err := simulate.NewSpokes(ctx, "127.0.0.1:0")
-	if err != nil {
-		return nil, err
-	}
-	settings.Joining.Addresses, settings.Joining.Interval, settings.Joining.GiveUp = []string{"*=" + spokes.Addr()},
-		time.Second, time.Minute
-	return &demoSite{mirror, release, spokes, settings}, nil
-}
-
-// pushCatalogs fills a registry with catalogs of all supported operators and returns the resources
-// that oc-mirror would write for them.
-func pushCatalogs(ctx context.Context, host, version string) ([]byte, error) {
-	packages := make(map[string][]registry.CatalogPackage)
-	for _, o := range operator.All() {
-		s := o.SubscriptionFor(version)
-		index := operator.Index(s.Catalog)
-		packages[index] = append(packages[index], registry.CatalogPackage{Name: s.Package, Channel: s.Channel,
-			Images: o.Images, Held: true})
-		for _, wanted := range o.Packages(version)[1:] {
-			packages[index] = append(packages[index], registry.CatalogPackage{Name: wanted, Held: true})
-		}
-	}
-	var resources []byte
-	for _, index := range slices.Sorted(maps.Keys(packages)) {
-		text, err := registry.PushCatalog(ctx, host, registry.Catalog{Index: index, Version: minor(version),
-			Packages: packages[index]})
-		if err != nil {
-			return nil, err
-		}
-		resources = append(resources, text...)
-	}
-	return resources, nil
-}

@@ -33,7 +33,8 @@ func (s Seal) Options(logger *slog.Logger) keyring.Options {
 
 // Outgoing returns the rules for requests that a person asked for. The servers that the
 // configuration names are an administrator's word, so they are not checked.
-func (c Config) Outgoing(configured *mirror.Rules, listening func() []net.Addr) (*egress.Rules, error) {
+func (c Config) Outgoing(configured *mirror.Rules, listening func() []net.Addr,
+	registry func() net.Addr) (*egress.Rules, error) {
 	var servers []string
 	for _, image := range c.OSImages {
 		if parsed, err := url.Parse(image.URL); err == nil && parsed.Host != "" {
@@ -57,7 +58,8 @@ func (c Config) Outgoing(configured *mirror.Rules, listening func() []net.Addr) 
 		}
 		servers = append(servers, source)
 	}
-	return egress.New(egress.Options{Allow: c.Egress.Allow, Deny: c.Egress.Deny, Configured: servers, Own: listening})
+	return egress.New(egress.Options{Allow: c.Egress.Allow, Deny: c.Egress.Deny, Configured: servers, Own: listening,
+		Registry: registry})
 }
 
 // EngineReleases returns the releases in release_images.

@@ -36,6 +36,9 @@ type Options struct {
 	Configured []string
 	// Own returns the addresses at which the appliance listens. Allow does not include them.
 	Own func() []net.Addr
+	// Registry returns the address of the appliance's registry, or nil without one. It is a mirror
+	// like others, so requests to it are not checked.
+	Registry func() net.Addr
 }
 
 // Rules decides which addresses may be reached. It does not change after [New]. A nil *Rules allows
@@ -44,6 +47,7 @@ type Rules struct {
 	allow, deny list
 	configured  map[string]bool // host:port
 	own         func() []net.Addr
+	registry    func() net.Addr
 }
 
 // list is one list of the configuration.
@@ -84,7 +88,7 @@ func (e *DeniedError) FaultKind() fault.Kind { return fault.Invalid }
 
 // New returns the rules.
 func New(options Options) (*Rules, error) {
-	r := &Rules{configured: map[string]bool{}, own: options.Own}
+	r := &Rules{configured: map[string]bool{}, own: options.Own, registry: options.Registry}
 	var err error
 	if r.allow, err = parse("egress.allow", options.Allow); err != nil {
 		return nil, err
@@ -205,7 +209,11 @@ func embedded(address netip.Addr) netip.Addr {
 func (r *Rules) check(host string, target netip.AddrPort) error {
 	plain := embedded(target.Addr())
 	denied := &DeniedError{Host: host, Address: target.Addr().Unmap().WithZone("").String()}
-	if r.isOwn(netip.AddrPortFrom(plain, target.Port())) {
+	plainTarget := netip.AddrPortFrom(plain, target.Port())
+	if r.isRegistry(plainTarget) {
+		return nil
+	}
+	if r.isOwn(plainTarget) {
 		denied.Own = true
 		return denied
 	}
@@ -222,20 +230,29 @@ func (r *Rules) check(host string, target netip.AddrPort) error {
 	return nil
 }
 
-// isOwn reports whether the appliance listens at an address. A listener at an unspecified address
-// is reached by every address of this machine.
+// isOwn reports whether the appliance listens at an address.
 func (r *Rules) isOwn(target netip.AddrPort) bool {
-	if r.own == nil {
+	return r.own != nil && slices.ContainsFunc(r.own(), func(own net.Addr) bool { return reaches(target, own) })
+}
+
+// isRegistry reports whether the appliance's registry listens at an address.
+func (r *Rules) isRegistry(target netip.AddrPort) bool {
+	if r.registry == nil {
 		return false
 	}
-	return slices.ContainsFunc(r.own(), func(listening net.Addr) bool {
-		own, err := netip.ParseAddrPort(listening.String())
-		if err != nil || own.Port() != target.Port() {
-			return false
-		}
-		return own.Addr().Unmap() == target.Addr() || own.Addr().IsUnspecified() && isLocal(target.Addr()) ||
-			target.Addr().IsUnspecified()
-	})
+	address := r.registry()
+	return address != nil && reaches(target, address)
+}
+
+// reaches reports whether an address is that of a listener. A listener at an unspecified address is
+// reached by every address of this machine.
+func reaches(target netip.AddrPort, listener net.Addr) bool {
+	own, err := netip.ParseAddrPort(listener.String())
+	if err != nil || own.Port() != target.Port() {
+		return false
+	}
+	return own.Addr().Unmap() == target.Addr() || own.Addr().IsUnspecified() && isLocal(target.Addr()) ||
+		target.Addr().IsUnspecified()
 }
 
 // isLocal reports whether an address belongs to this machine.

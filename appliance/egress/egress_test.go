@@ -75,7 +75,11 @@ func TestRules_applianceItself(t *testing.T) {
 		return []net.Addr{&net.TCPAddr{IP: net.IPv4zero, Port: 8090},
 			&net.TCPAddr{IP: net.IPv4(10, 0, 0, 5), Port: 6443}}
 	}
-	rules := newRules(t, Options{Own: own, Allow: []string{"0.0.0.0/0"}})
+	registry := func() net.Addr { return &net.TCPAddr{IP: net.IPv4zero, Port: 5001} }
+	rules := newRules(t, Options{Own: own, Registry: registry})
+	require.NoError(t, rules.check("name", netip.MustParseAddrPort("127.0.0.1:5001")), "the appliance's registry")
+	require.Error(t, rules.check("name", netip.MustParseAddrPort("127.0.0.1:5002")))
+	rules = newRules(t, Options{Own: own, Registry: func() net.Addr { return nil }, Allow: []string{"0.0.0.0/0"}})
 	for address, denied := range map[string]bool{
 		"127.0.0.1:8090": true, "[::ffff:127.0.0.1]:8090": true, "0.0.0.0:8090": true, "10.0.0.5:6443": true,
 		"127.0.0.1:5000": false, "203.0.113.7:8090": false, "10.0.0.6:6443": false,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"testing"
 	"time"
 
@@ -206,6 +207,32 @@ func TestKeepDefault_newestRelease(t *testing.T) {
 			for _, release := range remaining.Releases {
 				if release.Default {
 					defaults = append(defaults, release.Version)
+				}
+			}
+			require.Equal(t, c.defaults, defaults)
+		})
+	}
+}
+
+// A bare site has no settings; the newest release on its media is the default.
+func TestReleases_newestOnMediaIsDefault(t *testing.T) {
+	carried := []engine.ReleaseImage{{OpenshiftVersion: "4.19.9", CPUArchitecture: "x86_64"},
+		{OpenshiftVersion: "4.19.10", CPUArchitecture: "x86_64"},
+		{OpenshiftVersion: "4.18.1", CPUArchitecture: "arm64"}}
+	for name, c := range map[string]struct {
+		fixed    Fixed
+		defaults []string
+	}{
+		"bare site":                       {Fixed{}, []string{"4.19.10", "4.18.1"}},
+		"the configuration has a default": {fixedRelease, []string{"4.20.8", "4.18.1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, _ := testService(t, "http://192.0.2.1:8090", c.fixed)
+			s.Site.options.Carried = &Carried{Releases: func() []engine.ReleaseImage { return slices.Clone(carried) }}
+			var defaults []string
+			for _, release := range s.Site.Releases() {
+				if release.Default {
+					defaults = append(defaults, release.OpenshiftVersion)
 				}
 			}
 			require.Equal(t, c.defaults, defaults)

@@ -184,20 +184,32 @@ func (s *Site) keepDefault(r *row, removed addedRelease) {
 }
 
 // Releases returns the releases that the site offers: those of the configuration first, those on
-// media last. The caller must not change the list.
+// media last. If no release of an architecture is the default, the newest one on media is. The
+// caller must not change the list.
 func (s *Site) Releases() []engine.ReleaseImage {
 	releases := s.values.Load().releases
 	if s.options.Carried == nil {
 		return releases
 	}
 	all := slices.Clone(releases)
+	newest := map[string]int{} // on media, by architecture
 	for _, carried := range s.options.Carried.Releases() {
 		known := slices.ContainsFunc(all, func(r engine.ReleaseImage) bool {
 			return r.OpenshiftVersion == carried.OpenshiftVersion && r.CPUArchitecture == carried.CPUArchitecture
 		})
-		if !known {
-			all = append(all, carried)
+		if known {
+			continue
 		}
+		best, ok := newest[carried.CPUArchitecture]
+		if !ok || semver.Compare("v"+carried.OpenshiftVersion, "v"+all[best].OpenshiftVersion) > 0 {
+			newest[carried.CPUArchitecture] = len(all)
+		}
+		all = append(all, carried)
+	}
+	for arch, i := range newest {
+		all[i].Default = !slices.ContainsFunc(all, func(r engine.ReleaseImage) bool {
+			return r.Default && r.CPUArchitecture == arch
+		})
 	}
 	return all
 }

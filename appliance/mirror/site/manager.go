@@ -142,8 +142,8 @@ func (m *Manager) FollowDeletions(ctx context.Context) error {
 }
 
 // FollowRegistry applies the rules of the appliance's registry whenever its content changes, until
-// the context ends.
-func (m *Manager) FollowRegistry(ctx context.Context) error {
+// the context ends. Each time, it calls applied.
+func (m *Manager) FollowRegistry(ctx context.Context, applied func()) error {
 	for {
 		next := m.rules.registry.Changed()
 		changed, err := m.rules.refresh()
@@ -159,6 +159,7 @@ func (m *Manager) FollowRegistry(ctx context.Context) error {
 				m.wake()
 			}
 		}
+		applied()
 		select {
 		case <-ctx.Done():
 			return nil

@@ -4,7 +4,6 @@ package supply
 
 import (
 	"cmp"
-	"context"
 	"encoding/base64"
 	"errors"
 	"log/slog"
@@ -42,16 +41,10 @@ func Complete(secret, host string, key *sitekey.Key) (string, error) {
 	return mirror.AddCredentials(secret, host, PullUser, password)
 }
 
-// Registry is the part of the registry that this package uses.
-type Registry interface {
-	Releases() []registry.Release
-	Changed() <-chan struct{}
-}
-
-// Releases returns the releases on media that may be used, according to known.
-func Releases(of Registry, known func(digest string) (bool, error), log *slog.Logger) []engine.ReleaseImage {
+// Releases returns those of the releases on media that may be used, according to known.
+func Releases(on []registry.Release, known func(digest string) (bool, error), log *slog.Logger) []engine.ReleaseImage {
 	var usable []engine.ReleaseImage
-	for _, release := range of.Releases() {
+	for _, release := range on {
 		ok, err := known(release.Digest)
 		if err != nil {
 			log.Error("It is not known whether a release on a medium may be used.", "digest", release.Digest, "error",
@@ -71,27 +64,18 @@ type Images interface {
 	Fetch(osimage.Request) (osimage.Image, error)
 }
 
-// TakeLiveISOs takes the live ISOs of the releases on media out of their payloads whenever the
-// media change, unless the appliance has other ones for them, until the context ends.
-func TakeLiveISOs(ctx context.Context, of Registry, releases func() []engine.ReleaseImage, images Images,
-	log *slog.Logger) error {
-	for {
-		next := of.Changed()
-		for _, release := range releases() {
-			if images.CheckRelease(release.OpenshiftVersion, release.CPUArchitecture) == nil {
-				continue
-			}
-			_, err := images.Fetch(osimage.Request{Release: release.URL, OpenshiftVersion: release.OpenshiftVersion,
-				CPUArchitecture: cmp.Or(release.CPUArchitecture, "x86_64")})
-			if _, exists := errors.AsType[*osimage.ContentError](err); err != nil && !exists {
-				log.Error("The live ISO of a release on a medium can't be taken.", "release", release.OpenshiftVersion,
-					"error", err)
-			}
+// TakeLiveISOs takes the live ISOs of releases on media out of their payloads, unless the appliance
+// has other ones for them.
+func TakeLiveISOs(releases []engine.ReleaseImage, images Images, log *slog.Logger) {
+	for _, release := range releases {
+		if images.CheckRelease(release.OpenshiftVersion, release.CPUArchitecture) == nil {
+			continue
 		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-next:
+		_, err := images.Fetch(osimage.Request{Release: release.URL, OpenshiftVersion: release.OpenshiftVersion,
+			CPUArchitecture: cmp.Or(release.CPUArchitecture, "x86_64")})
+		if _, exists := errors.AsType[*osimage.ContentError](err); err != nil && !exists {
+			log.Error("The live ISO of a release on a medium can't be taken.", "release", release.OpenshiftVersion,
+				"error", err)
 		}
 	}
 }

@@ -79,7 +79,12 @@ describe('images from a live ISO', { timeout: 6 * minute }, () => {
   before(async () => {
     requireEmulator();
     directory = await mkdtemp(join(tmpdir(), 'landfall-e2e-images-'));
-    [iso, site] = await Promise.all([makeLiveISO(directory), startSite()]);
+    const secret = join(directory, 'pull-secret.json');
+    await writeFile(secret, '{"auths":{"mirror.site.test":{"auth":"YTpi"}}}');
+    [iso, site] = await Promise.all([
+      makeLiveISO(directory),
+      startSite({ configured: true, serve: ['--mirror-pull-secret', secret] }),
+    ]);
     browser = await openBrowser(site.url, 'images');
     page = browser.page;
     const { releases } = await (await fetch(`${site.url}/api/landfall/v1/status`)).json();

@@ -33,13 +33,13 @@ const startLossyMirror = async (behind) => {
   const server = createServer((request, response) => {
     const forward = async () => {
       if (/openshift\/release\/manifests\/sha256/.test(request.url)) {
-        missing ??= request.url;
+        missing ??= request.url.split('/').at(-1);
         requests += 1;
         if (requests > 3) {
           await going;
         }
       }
-      if (request.url === missing) {
+      if (missing && request.url.endsWith(missing)) {
         response.writeHead(404, { 'Content-Type': 'application/json' }).end('{"errors":[{"code":"MANIFEST_UNKNOWN"}]}');
         return;
       }

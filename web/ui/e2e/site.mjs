@@ -3,7 +3,7 @@
 
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -21,11 +21,18 @@ const open = ['--auth', 'none', '--tls-enabled=false'];
 /**
  * Starts a site: a demo with this number of hosts and speed, or an appliance with the flags in
  * `serve`. With `accounts`, the appliance authenticates its clients, and `url` is an HTTPS URL;
- * otherwise everybody may do everything. Its configuration has what a demo's registry has. With
- * `isNew`, its configuration is empty, but allows requests to this machine. `end` stops it and
- * removes its data.
+ * otherwise everybody may do everything. Its configuration has what a demo's stick has, also with
+ * `configured`, for an appliance without accounts. With `isNew`, its configuration is empty, but
+ * allows requests to this machine. `end` stops it and removes its data.
  */
-export const startSite = async ({ hosts = 3, speed = 40, serve, accounts = false, isNew = false } = {}) => {
+export const startSite = async ({
+  hosts = 3,
+  speed = 40,
+  serve,
+  accounts = false,
+  configured = accounts,
+  isNew = false,
+} = {}) => {
   const data = await mkdtemp(join(tmpdir(), 'landfall-e2e-'));
   const port = await freePort();
   const local = `http://127.0.0.1:${String(port)}`;
@@ -37,15 +44,18 @@ export const startSite = async ({ hosts = 3, speed = 40, serve, accounts = false
 
   const start = async () => {
     const place = ['--listen', `127.0.0.1:${String(port)}`, '--data-dir', data];
-    if (accounts && !around) {
-      around = await surroundings(join(data, 'site'));
+    if (configured) {
+      around ??= await surroundings(join(data, 'site'));
       place.push(...(isNew ? ['--egress-allow', '127.0.0.0/8'] : ['--config', around.config]));
     }
     appliance =
-      serve || accounts
+      serve || configured
         ? run('serve', ...place, '--boot-listen', '127.0.0.1:0', ...(accounts ? [] : open), ...(serve ?? []))
         : run('demo', ...place, '--hosts', String(hosts), '--speed', String(speed));
     await waitFor(appliance, `${local}/api/landfall/v1/login`);
+    if (!serve && !configured) {
+      await readStick(appliance, local);
+    }
   };
   const stop = () => finish(appliance);
   const credentials = () => (token ? { Authorization: `Bearer ${token}` } : {});
@@ -139,18 +149,21 @@ const surroundings = async (directory) => {
   const demo = run('demo', '--listen', new URL(url).host, '--data-dir', directory, '--bmcs', '0', '--speed', '0.01');
   await waitFor(demo, `${url}/api/landfall/v1/login`);
   const read = async (path) => (await fetch(`${url}/api/${path}`)).json();
+  await readStick(demo, url);
   const { releases } = await read('landfall/v1/releases');
   const [image] = (await read('landfall/v1/status')).os_images;
   const [version] = Object.keys(await read('assisted-install/v2/openshift-versions'));
   const config = join(directory, 'landfall.json');
   const architecture = { cpu_architecture: image.cpu_architecture };
   const release = releases.find((one) => one.pull_spec).pull_spec;
-  const rules = join(directory, 'idms-oc-mirror.yaml');
-  const iso = join(directory, 'live.iso');
+  const rules = join(directory, 'registries.conf');
+  await writeFile(rules, registriesConf((await read('landfall/v1/mirror')).rules));
+  const images = join(directory, 'data', 'os-images');
+  const iso = join(images, (await readdir(images)).find((name) => name.endsWith('.iso')));
   await writeFile(
     config,
     JSON.stringify({
-      os_images: [{ ...architecture, openshift_version: image.openshift_version, path: iso }],
+      os_images: [{ ...architecture, openshift_version: version.split('.').slice(0, 2).join('.'), path: iso }],
       release_images: [
         {
           ...architecture,
@@ -159,18 +172,41 @@ const surroundings = async (directory) => {
           default: true,
         },
       ],
-      mirror: { idms_files: [rules] },
+      mirror: { registries_conf: rules },
       egress: { allow: ['127.0.0.0/8'] },
     }),
   );
   return { config, release, version, rules, iso, end: () => finish(demo) };
 };
 
-const waitFor = async (program, url) => {
+/** Waits until a demo can install the release on its stick. */
+const readStick = async (demo, url) => {
+  const ready = async () => {
+    const { os_images: images } = await (await fetch(`${url}/api/landfall/v1/status`)).json();
+    return images.some((image) => image.state === 'ready');
+  };
+  await poll(demo, ready, 'the demo did not read its stick');
+};
+
+/** Mirror rules as a file that a site has. */
+const registriesConf = (rules) =>
+  rules
+    .map(({ prefix, mirrors: [mirror] }) =>
+      [
+        `[[registry]]\nlocation = "${prefix}"\nmirror-by-digest-only = true`,
+        `[[registry.mirror]]\nlocation = "${mirror.location}"\ninsecure = true\n`,
+      ].join('\n'),
+    )
+    .join('\n');
+
+const waitFor = (program, url) => poll(program, () => answers(url), `the appliance did not come up at ${url}`);
+
+/** Waits until a check of a program is true. */
+const poll = async (program, check, failure) => {
   const deadline = Date.now() + readyWithin;
-  while (!(await answers(url))) {
+  while (!(await check())) {
     if (program.child.exitCode !== null || Date.now() > deadline) {
-      throw new Error(`the appliance did not come up at ${url}:\n${program.output()}`);
+      throw new Error(`${failure}:\n${program.output()}`);
     }
     await wait(100);
   }
