@@ -21,6 +21,7 @@ const pages = [
   ['/networks', 'Networks'],
   ['/mirror', 'Mirror'],
   ['/registry', 'This appliance has no registry'],
+  ['/site-services', 'Site services'],
   ['/doctor', 'Doctor'],
   ['/ams', 'OpenShift Cluster Manager'],
   ['/access', 'Accounts'],

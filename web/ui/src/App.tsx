@@ -27,6 +27,7 @@ const DoctorPage = lazy(() => import('./doctor/DoctorPage'));
 const NetworksPage = lazy(() => import('./networks/NetworksPage'));
 const MirrorPage = lazy(() => import('./mirror/MirrorPage'));
 const RegistryPage = lazy(() => import('./registry/RegistryPage'));
+const SiteServicesPage = lazy(() => import('./siteservices/SiteServicesPage'));
 const BmcPage = lazy(() => import('./bmc/BmcPage'));
 const HostedPage = lazy(() => import('./hosted/HostedPage'));
 const AmsPage = lazy(() => import('./ams/AmsPage'));
@@ -94,6 +95,14 @@ export const App = () => (
                   element={
                     <WholeSite>
                       <RegistryPage />
+                    </WholeSite>
+                  }
+                />
+                <Route
+                  path="/site-services"
+                  element={
+                    <WholeSite>
+                      <SiteServicesPage />
                     </WholeSite>
                   }
                 />

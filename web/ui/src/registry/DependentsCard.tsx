@@ -5,10 +5,10 @@ import { useMay } from '../access/AccessProvider';
 import { listProofs, startProof, type Proof } from '../mirror/api';
 import { stateOf } from '../overview/words';
 import { SectionCard } from '../shell/SectionCard';
+import { Toned } from '../shell/Toned';
 import type { Act } from '../shell/useAct';
 import { useAnswer } from '../shell/useAnswer';
 import type { Dependent } from './api';
-import { Toned } from './ReleasesCard';
 import { completenessOf } from './words';
 
 const often = 1_000;

@@ -4,9 +4,10 @@ import { Link } from 'react-router-dom-v5-compat';
 import { readReleases } from '../mirror/releases';
 import { getStatus } from '../shell/appliance';
 import { SectionCard } from '../shell/SectionCard';
+import { Toned, type Tone } from '../shell/Toned';
 import { useAnswer } from '../shell/useAnswer';
 import type { Release } from './api';
-import { liveISOOf, releaseName, type Tone } from './words';
+import { liveISOOf, releaseName } from './words';
 
 const seldom = () => 5_000;
 
@@ -69,13 +70,3 @@ const LiveISO = ({ details, ...state }: { tone: Tone; text: string; details: str
     {details && <div className="landfall-subtle landfall-address">{details}</div>}
   </>
 );
-
-/** A word with a colour. */
-export const Toned = ({ tone, text }: { tone: Tone; text: string }) =>
-  tone ? (
-    <Label isCompact status={tone}>
-      {text}
-    </Label>
-  ) : (
-    <>{text}</>
-  );

@@ -1,9 +1,8 @@
 import type { Proof } from '../mirror/api';
 import { asSentence, bytes, moment, percentOf } from '../shell/quantities';
 import type { OsImage } from '../shell/appliance';
+import type { Tone } from '../shell/Toned';
 import type { Medium, Plan, Registry, Release, Staging, Verify } from './api';
-
-export type Tone = 'success' | 'info' | 'warning' | 'danger' | undefined;
 
 const forms: Record<string, string> = {
   'oc-mirror': 'Archive of oc-mirror',

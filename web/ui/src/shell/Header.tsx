@@ -42,6 +42,7 @@ const pages: { path: string; name: string; isOfSite?: boolean }[] = [
   { path: '/networks', name: 'Networks' },
   { path: '/mirror', name: 'Mirror' },
   { path: '/registry', name: 'Registry', isOfSite: true },
+  { path: '/site-services', name: 'Site services', isOfSite: true },
   { path: '/doctor', name: 'Doctor', isOfSite: true },
   { path: '/ams', name: 'OCM', isOfSite: true },
   { path: '/settings', name: 'Settings', isOfSite: true },
