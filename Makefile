@@ -71,6 +71,7 @@ test: test-tools test-go test-walks test-bmcs bin/landfall
 # package manager at a time.
 test-tools:
 	.ci/install-emulator
+	.ci/install-curl
 	.ci/install-registry
 	.ci/install-slapd
 	.ci/install-swtpm

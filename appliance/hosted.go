@@ -32,8 +32,9 @@ func (a *Appliance) openHosted(ctx context.Context) (*hostedClusters, error) {
 	if !a.config.Hosted.DebugListen {
 		return h, nil
 	}
-	h.local, err = hostedapi.Listen(ctx, service, a.inbound, web.Options{Logger: a.log, Connections: a.inbound,
-		ShutdownTimeout: a.config.Timeouts.Shutdown, Hosts: a.clients.hosts, Wrap: a.wrapLocal})
+	h.local, err = hostedapi.Listen(ctx, service, a.inbound, hostedapi.UsualPorts(),
+		web.Options{Logger: a.log, Connections: a.inbound,
+			ShutdownTimeout: a.config.Timeouts.Shutdown, Hosts: a.clients.hosts, Wrap: a.wrapLocal})
 	return h, err
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"landfall/appliance/command/hcp"
+	"landfall/appliance/hosted/controlplane"
 	"landfall/appliance/simulate/hypershift"
 	"landfall/appliance/simulate/workagent"
 )
@@ -78,15 +79,22 @@ func (s *hostedSite) until(what string, condition func() bool) {
 }
 
 // The fourteen steps of the document on a cluster's creation, over HTTP, TLS and MQTT. The
-// management cluster, its agent and HyperShift's operator are stand-ins.
+// management cluster, its agents and HyperShift's operator are stand-ins.
 func TestHosted_fourteenSteps(t *testing.T) {
+	for layout, bundles := range map[string]int{controlplane.Flat: 3, controlplane.Nested: 4} {
+		t.Run(layout, func(t *testing.T) { fourteenSteps(t, layout, bundles) })
+	}
+}
+
+func fourteenSteps(t *testing.T, layout string, ownBundles int) {
 	s := newHostedSite(t)
 	const version = "?api-version=2024-06-10-preview"
 	subscription := s.get("/api/landfall/v1/hosted", "subscription").(string)
 	resourceID := "/subscriptions/" + subscription +
 		"/resourceGroups/Hall-2/providers/Microsoft.RedHatOpenshift/hcpOpenShiftClusters/Edge1"
 	status, _, body := s.call("POST", "/api/landfall/v1/hosted/management-clusters",
-		`{"consumer":"mc1","base_domain":"hosted.example.com","address":"192.0.2.10","profiles":["large"]}`)
+		`{"consumer":"mc1","base_domain":"hosted.example.com","address":"192.0.2.10","profiles":["large"],
+			"layout":"`+layout+`"}`)
 	require.Equal(t, http.StatusCreated, status, "%s", body)
 
 	var operation, cid string
@@ -118,7 +126,7 @@ func TestHosted_fourteenSteps(t *testing.T) {
 	bundles := "/api/maestro/v1/resource-bundles?search=" +
 		url.QueryEscape("payload->'metadata'->'labels'->>'api.openshift.com/id'='"+cid+"'")
 	step("6: the bundles are there, and nobody has them", func() {
-		require.EqualValues(t, 3, s.get(bundles, "total"))
+		require.EqualValues(t, ownBundles, s.get(bundles, "total"))
 	})
 
 	status, _, manifests := s.call("GET", "/api/landfall/v1/hosted/management-clusters/mc1/agent", "")
@@ -182,6 +190,8 @@ func TestHosted_fourteenSteps(t *testing.T) {
 		})
 		require.Len(t, cluster.Deleted("HostedCluster"), 1)
 		require.NotContains(t, kinds(), "Namespace")
-		require.NotContains(t, kinds(), "NodePool")
+		for _, kind := range []string{"NodePool", "ManagedCluster", "ManifestWork"} {
+			require.NotContains(t, kinds(), kind)
+		}
 	})
 }

@@ -27,6 +27,20 @@ func (s *Service) CheckManagement(ctx context.Context, m *record.Management, ima
 	return append(s.checkCluster(ctx, m), s.checkMirror(ctx, image)...)
 }
 
+// ChooseLayout sets the layout of bundles for a cluster that the appliance installed, unless there
+// is one. A cluster that can't be read gets the flat layout, which every cluster can apply.
+func (s *Service) ChooseLayout(ctx context.Context, m *record.Management) {
+	if m.ClusterID == "" || m.Layout != "" {
+		return
+	}
+	client, err := s.connect(m.ClusterID)
+	if err != nil {
+		return
+	}
+	defer client.Close()
+	m.Layout, _ = readiness.Layout(ctx, client) // "" is the flat layout
+}
+
 func (s *Service) checkCluster(ctx context.Context, m *record.Management) []readiness.Finding {
 	if m.ClusterID == "" {
 		return []readiness.Finding{{ID: "cluster", Severity: readiness.Warning, Sentence: "The cluster was not " +

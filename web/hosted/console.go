@@ -323,7 +323,7 @@ func (s consoleService) detail(c echo.Context) error {
 		if err != nil {
 			return err
 		}
-		answer.DNS, answer.Lines = dnsRecords(row, m), lines(row)
+		answer.DNS, answer.Lines = dnsRecords(row, m), lines(row, m)
 		answer.Bundles = []Bundle{}
 		return bundle.EachOfCluster(tx, row.CID, func(b *bundle.Bundle) error {
 			shown, err := bundleOf(tx, b)
@@ -355,10 +355,15 @@ func dnsRecords(c *record.Cluster, m *record.Management) []DNSRecord {
 		"Use the addresses of the workers that run the router, or of their load balancer."})
 }
 
-// lines returns the commands that look into the parts of a cluster's creation.
-func lines(c *record.Cluster) []Line {
+// lines returns the commands that look into the parts of a cluster's creation. m may be nil.
+func lines(c *record.Cluster, m *record.Management) []Line {
+	applied := []Line{{"Applied bundles", "kubectl get appliedmanifestworks"}}
+	if m != nil && m.Layout == controlplane.Nested {
+		applied = []Line{{"ManifestWorks", `kubectl get manifestwork -l "` + bundle.LabelCluster + "=" + c.CID + `" -n ` +
+			controlplane.LocalCluster}, {"ManagedClusters", "kubectl get managedclusters"}}
+	}
 	subscription, group := strings.ToLower(c.ID.Subscription), strings.ToLower(c.ID.Group)
-	return []Line{
+	return slices.Concat([]Line{
 		{"State at the resource provider", "curl -s 'localhost:8443" + c.ID.String() + "?api-version=" +
 			arm.DefaultVersion + "' | jq"},
 		{"State in Clusters Service", "curl -sG http://localhost:8001" + clustersservice.Root +
@@ -369,10 +374,10 @@ func lines(c *record.Cluster) []Line {
 		{"Bundles in Maestro", "curl -sG http://localhost:8002/api/maestro/v1/resource-bundles --data-urlencode " +
 			"\"search=payload->'metadata'->'labels'->>'" + bundle.LabelCluster + "'='" + c.CID + "'\" | jq"},
 		{"Log of the agent", "kubectl logs -n maestro deployment/maestro-agent -c maestro-agent"},
-		{"Applied bundles", "kubectl get appliedmanifestworks"},
+	}, applied, []Line{
 		{"HostedClusters", "kubectl get hostedclusters -A"},
 		{"Pods of the control plane", "kubectl get pods -n " + controlplane.ControlPlaneNamespace(c)},
-	}
+	})
 }
 
 func bundleOf(tx *store.Tx, b *bundle.Bundle) (Bundle, error) {

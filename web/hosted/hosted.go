@@ -41,17 +41,24 @@ type localListener struct {
 	server   *web.Server
 }
 
+// Ports are the ports of the loopback for the resource provider, Clusters Service and Maestro.
+type Ports struct{ Provider, ClustersService, Maestro string }
+
+// UsualPorts are the ports that engineers' commands expect.
+func UsualPorts() Ports { return Ports{"8443", "8001", "8002"} }
+
 // Listen opens the ports of the loopback. The options are those of each server.
-func Listen(ctx context.Context, s *hosted.Service, limit *web.Connections, options web.Options) (*Local, error) {
+func Listen(ctx context.Context, s *hosted.Service, limit *web.Connections, ports Ports,
+	options web.Options) (*Local, error) {
 	l := new(Local)
 	options.Spelling = Spelling
 	for _, api := range []struct {
 		port       string
 		operations []operation.Operation
 	}{
-		{"8443", slices.Concat(rp.Operations(s.Provider), rp.LocalOperations())},
-		{"8001", clustersservice.Operations(s.Provider)},
-		{"8002", maestro.Operations(s)},
+		{ports.Provider, slices.Concat(rp.Operations(s.Provider), rp.LocalOperations())},
+		{ports.ClustersService, clustersservice.Operations(s.Provider)},
+		{ports.Maestro, maestro.Operations(s)},
 	} {
 		listener, err := limit.Listen(ctx, net.JoinHostPort("127.0.0.1", api.port))
 		if err != nil {
@@ -67,6 +74,15 @@ func Listen(ctx context.Context, s *hosted.Service, limit *web.Connections, opti
 			"authentication. Set hosted.debug_listen: false to end that.", "port", api.port)
 	}
 	return l, nil
+}
+
+// Addresses returns the addresses of the resource provider, Clusters Service and Maestro. It must
+// not be called after Run.
+func (l *Local) Addresses() (all []net.Addr) {
+	for _, local := range l.listeners {
+		all = append(all, local.listener.Addr())
+	}
+	return all
 }
 
 // Run serves until the context ends.

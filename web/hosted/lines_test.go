@@ -168,44 +168,6 @@ func (s *site) report(cid string) {
 	require.NoError(s.t, <-ended)
 }
 
-// The lines of the document on a cluster's creation, as an engineer types them.
-func TestSeed_linesAsTheyStand(t *testing.T) {
-	s := newSite(t)
-	s.addManagement()
-	s.report(s.put("Edge1"))
-	resourceID := s.resourceID("Edge1")
-	for _, spelling := range []string{resourceID, strings.ToLower(resourceID), strings.ToUpper(resourceID),
-		strings.Replace(resourceID, "RedHatOpenShift", "RedHatOpenshift", 1)} {
-		shown := s.do("GET", spelling+version, "")
-		require.Equal(t, http.StatusOK, shown.StatusCode, spelling)
-		require.Equal(t, resourceID, shown.at(t, "id"))
-		require.Equal(t, "Succeeded", shown.at(t, "properties", "provisioningState"))
-		require.Equal(t, "https://api.edge1.hosted.example.com:30123", shown.at(t, "properties", "api", "url"))
-		require.Equal(t, "hosted.example.com", shown.at(t, "properties", "dns", "baseDomain"))
-
-		// The shell replaces $? by 0, so the request has no query.
-		typed := s.do("GET", spelling+"0api-version=2024-06-10-preview", "")
-		require.Equal(t, http.StatusBadRequest, typed.StatusCode)
-		require.Equal(t, "InvalidParameter", typed.at(t, "error", "code"))
-
-		parts := strings.Split(spelling, "/")
-		found := s.do("GET",
-			"/api/clusters_mgmt/v1/clusters?search="+url.QueryEscape("azure.subscription_id='"+parts[2]+
-				"' and azure.resource_group_name='"+parts[4]+"'"), "")
-		require.Equal(t, "ClusterList", found.at(t, "kind"))
-		require.EqualValues(t, 1, found.at(t, "total"), spelling)
-		require.Equal(t, "edge1", found.at(t, "items", 0, "azure", "resource_name"))
-		require.Equal(t, "ready", found.at(t, "items", 0, "status", "state"))
-		href := found.at(t, "items", 0, "href").(string)
-
-		shard := s.do("GET", "/"+href+"/provision_shard", "") // //api/..., without a redirect
-		require.Equal(t, http.StatusOK, shard.StatusCode)
-		require.Equal(t, "https://landfall.invalid/shards/1",
-			shard.at(t, "azure_shard", "cx_managed_identities_key_vault_url"))
-		require.Equal(t, "mc1", shard.at(t, "maestro_config", "consumer_name"))
-	}
-}
-
 func TestClustersService_bothPrefixesShowTheSame(t *testing.T) {
 	s := newSite(t)
 	s.addManagement()

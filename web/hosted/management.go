@@ -32,7 +32,11 @@ func (s consoleService) wantedManagement(c echo.Context) (wanted record.Manageme
 	if wanted.AgentNamespace == "" {
 		wanted.AgentNamespace = record.DefaultAgentNamespace
 	}
-	return wanted, complete(&wanted, s.clusters)
+	if err := complete(&wanted, s.clusters); err != nil {
+		return wanted, err
+	}
+	s.ChooseLayout(c.Request().Context(), &wanted)
+	return wanted, nil
 }
 
 func (s consoleService) checkManagement(c echo.Context) error {

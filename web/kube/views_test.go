@@ -107,6 +107,29 @@ func (s *hostedSite) report(t testing.TB, id, kind, status string) {
 var hostedKind = objects.Kind{Group: "hypershift.openshift.io", Version: "v1beta1", Kind: "HostedCluster",
 	Resource: "hostedclusters", Namespaced: true}
 
+// The ManifestWork of a nested bundle is the one that the management cluster shows.
+func TestViews_nestedManifestWork(t *testing.T) {
+	s := newHostedSite(t)
+	_, err := s.provider.AddManagement(t.Context(), record.Management{Consumer: "mc1",
+		BaseDomain: "hosted.example.com", Address: "192.168.1.10", Layout: controlplane.Nested})
+	require.NoError(t, err)
+	c := s.put(t, "Edge1")
+	s.report(t, c.Control, "ManifestWork", `{"conditions":[{"type":"Applied","status":"True"}],"resourceStatus":
+		{"manifests":[{"resourceMeta":{"kind":"HostedCluster"},"statusFeedback":{"values":[
+		{"name":"conditions.Available.status","fieldValue":{"type":"String","string":"True"}}]}}]}}`)
+	k := newKubectl(t, s.site)
+	works := k.run(t, "", "get", "manifestwork", "-l", "api.openshift.com/id="+c.CID, "-n", "local-cluster")
+	require.Equal(t, 5, strings.Count(works, "\n"), "%s", works)
+	require.Contains(t, works, c.CID+"-managed-cluster ")
+	require.Equal(t, "Namespace", k.run(t, "", "get", "manifestwork", c.CID+"-00-namespaces", "-n", "local-cluster",
+		"-o", "jsonpath={.spec.workload.manifests[0].kind}"))
+	require.Equal(t, "HostedCluster", k.run(t, "", "get", "manifestwork", c.CID, "-n", "local-cluster", "-o",
+		"jsonpath={.status.resourceStatus.manifests[0].resourceMeta.kind}"))
+	require.NotContains(t, k.run(t, "", "get", "manifestwork", c.CID, "-n", "local-cluster", "-o", "yaml"), "auths",
+		"without the values of Secrets")
+	require.Regexp(t, `(?m)^ocm-landfall-`+c.CID+` +edge1 .* True `, k.run(t, "", "get", "hostedclusters", "-A"))
+}
+
 // kubectl tells what the page and the commands tell, by the lines of the document on a cluster's
 // creation.
 func TestViews_kubectlShowsHostedClusters(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 
 	"landfall/appliance/command/action"
 	"landfall/appliance/command/output"
+	"landfall/appliance/hosted/controlplane"
 	"landfall/appliance/hosted/readiness"
 	"landfall/appliance/hosted/record"
 	"landfall/web/hosted"
@@ -90,6 +91,7 @@ func consumerKind() *output.Kind[hosted.ManagementCluster] {
 				return strings.TrimSpace(m.Publish + " " + m.Address)
 			}},
 			{Title: "HELD", Value: func(m *hosted.ManagementCluster) string { return m.Held }},
+			{Title: "LAYOUT", Wide: true, Value: func(m *hosted.ManagementCluster) string { return m.Layout }},
 			{Title: "AGENTS IN", Wide: true,
 				Value: func(m *hosted.ManagementCluster) string { return m.AgentNamespace }},
 			{Title: "PROFILES", Wide: true, Value: func(m *hosted.ManagementCluster) string {
@@ -181,7 +183,10 @@ func newAddConsumer() *cobra.Command {
 	flags.StringSliceVar(&m.Profiles, "profile", nil, "hardware profiles of the agents; default: any")
 	flags.StringVar(&m.StorageClass, "storage-class", "", "storage class for etcd; default: the cluster's default")
 	flags.BoolVar(&m.HighlyAvailable, "highly-available", false, "run each control plane three times")
+	flags.StringVar(&m.Layout, "layout", "", "layout of the bundles: flat, or nested for a cluster with the "+
+		"multicluster engine; default: by the cluster")
 	output.Choices(cmd, "publish", "NodePort", "LoadBalancer")
+	output.Choices(cmd, "layout", controlplane.Flat, controlplane.Nested)
 	return cmd
 }
 

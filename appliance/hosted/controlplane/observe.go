@@ -13,10 +13,11 @@ import (
 	"landfall/appliance/hosted/record"
 )
 
-// Report is a report of the management cluster about a bundle.
+// Report is a report of the management cluster about a bundle. It is about the manifests within the
+// ManifestWork of a nested bundle.
 type Report struct {
-	// Current reports whether the report is about the current version of the bundle. All other
-	// fields are zero if it is not.
+	// Current reports whether the report is about the current version of the bundle. The other
+	// fields of a flat bundle are zero if it is not.
 	Current    bool
 	Conditions []record.Condition
 	Manifests  []ManifestReport
@@ -62,7 +63,16 @@ func ReadReport(b *bundle.Bundle, status *bundle.Status) (Report, error) {
 	if applied == nil || applied.ObservedGeneration != b.Version {
 		return Report{}, nil
 	}
-	return Report{Current: true, Conditions: data.Conditions, Manifests: data.ResourceStatus}, nil
+	report := Report{Current: true, Conditions: data.Conditions, Manifests: data.ResourceStatus}
+	inner, nested := nestedManifests(b)
+	if !nested || report.Refused() != "" {
+		return report, nil
+	}
+	report, err := report.unwrap(inner)
+	if err != nil {
+		return Report{}, fmt.Errorf("read the manifests of the bundle %s: %w", b.Name, err)
+	}
+	return report, nil
 }
 
 // The states of bundles.
@@ -98,7 +108,11 @@ func LastStatus(status *bundle.Status, kind string) (content map[string]any, ok 
 	if json.Unmarshal(status.Data, &report) != nil {
 		return nil, false
 	}
-	found, ok := Report{Manifests: report.Manifests}.objectStatus(kind)
+	last := Report{Manifests: report.Manifests}
+	if kind != workKind {
+		last = last.within()
+	}
+	found, ok := last.objectStatus(kind)
 	if !ok || json.Unmarshal(found.status, &content) != nil {
 		return nil, false
 	}
@@ -132,6 +146,9 @@ func (r Report) Refused() string {
 func missingKind(c *record.Condition) string {
 	if strings.Contains(c.Message, "no matches for kind") ||
 		strings.Contains(c.Message, "could not find the requested") {
+		if strings.Contains(c.Message, workKind) || strings.Contains(c.Message, "manifestworks") {
+			return " The cluster does not have this kind: install the multicluster engine operator there."
+		}
 		return " The cluster does not have this kind: install HyperShift's operator there."
 	}
 	return ""
@@ -196,6 +213,9 @@ func (r Report) objectStatus(kind string) (o live, ok bool) {
 			case v.Name == "generation" && v.Value.Integer != nil:
 				o.generation = *v.Value.Integer
 			}
+		}
+		if len(o.status) == 0 {
+			o.status = m.assembled()
 		}
 	}
 	var content struct {

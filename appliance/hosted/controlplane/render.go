@@ -85,14 +85,22 @@ func labels(c *record.Cluster, kind string) map[string]string {
 // set collects the manifests of a bundle.
 type set struct {
 	content Content
+	nested  bool
 	err     error
 }
+
+func newSet(m *record.Management, name string, labels map[string]string) *set {
+	return &set{content: Content{Name: name, Labels: labels}, nested: m.Layout == Nested}
+}
+
+// statusRule is the feedback rule that reads the whole status of an object.
+const statusRule = "status=.status"
 
 // manifest is one manifest with what the agent needs to apply it.
 type manifest struct {
 	group, version, kind, resource string
 	namespace, name                string
-	labels                         map[string]string
+	labels, annotations            map[string]string
 	body                           object
 	feedback                       []string // name=path
 	readOnly                       bool     // read the object, and change nothing
@@ -106,13 +114,23 @@ func (s *set) add(m manifest) {
 	if len(m.labels) > 0 {
 		metadata["labels"] = m.labels
 	}
+	if len(m.annotations) > 0 {
+		metadata["annotations"] = m.annotations
+	}
+	feedback := m.feedback
+	if s.nested {
+		feedback = singleRules(m.kind, feedback)
+		if err := annotateContent(m.body, metadata); err != nil && s.err == nil {
+			s.err = fmt.Errorf("write %s %s: %w", m.kind, m.name, err)
+		}
+	}
 	apiVersion := m.version
 	if m.group != "" {
 		apiVersion = m.group + "/" + m.version
 	}
 	m.body["apiVersion"], m.body["kind"], m.body["metadata"] = apiVersion, m.kind, metadata
 	var rules []object
-	for _, rule := range m.feedback {
+	for _, rule := range feedback {
 		name, path, _ := strings.Cut(rule, "=")
 		rules = append(rules, object{"name": name, "path": path})
 	}
@@ -140,21 +158,21 @@ func (s *set) add(m manifest) {
 
 // Namespaces returns the bundle with the namespaces of a cluster. It is delivered first and deleted
 // last.
-func Namespaces(c *record.Cluster) (Content, error) {
-	s := &set{content: Content{Name: c.CID + "-00-namespaces", Labels: labels(c, "namespaces")}}
+func Namespaces(c *record.Cluster, m *record.Management) (Content, error) {
+	s := newSet(m, c.CID+"-00-namespaces", labels(c, "namespaces"))
 	s.content.Labels["containsNamespaces"] = "true"
 	for _, name := range []string{Namespace(c.CID), ControlPlaneNamespace(c)} {
 		s.add(manifest{version: "v1", kind: "Namespace", resource: "namespaces", name: name,
 			labels: map[string]string{bundle.LabelCluster: c.CID}, body: object{},
 			feedback: []string{"phase=.status.phase"}})
 	}
-	return s.content, s.err
+	return s.done()
 }
 
 // Control returns the bundle with the HostedCluster and what it refers to.
 func Control(in Input) (Content, error) {
 	c := in.Cluster
-	s := &set{content: Content{Name: c.CID, Labels: labels(c, "hostedcluster")}}
+	s := newSet(in.Management, c.CID, labels(c, "hostedcluster"))
 	namespace := Namespace(c.CID)
 	uid := []string{"uid=.metadata.uid"}
 	secret := func(name string, data object) {
@@ -177,12 +195,15 @@ func Control(in Input) (Content, error) {
 	if err != nil {
 		return Content{}, err
 	}
+	var annotations map[string]string
+	if s.nested { // or the multicluster engine makes a second ManagedCluster
+		annotations = map[string]string{"cluster.open-cluster-management.io/managedcluster-name": c.CID}
+	}
 	s.add(manifest{group: hypershift, version: "v1beta1", kind: "HostedCluster", resource: "hostedclusters",
 		namespace: namespace, name: c.Prefix, labels: map[string]string{bundle.LabelCluster: c.CID,
-			"api.openshift.com/name": strings.ToLower(c.ID.Cluster)},
-		body: object{"spec": spec}, feedback: []string{"status=.status",
-			"generation=.metadata.generation"}})
-	return s.content, s.err
+			"api.openshift.com/name": strings.ToLower(c.ID.Cluster)}, annotations: annotations,
+		body: object{"spec": spec}, feedback: []string{statusRule, "generation=.metadata.generation"}})
+	return s.done()
 }
 
 func hostedClusterSpec(in Input) (object, error) {
@@ -324,7 +345,7 @@ func (m claimMapping) username() object {
 func NodePool(in Input, pool *record.NodePool, p *arm.NodePoolProperties) (Content, error) {
 	c := in.Cluster
 	name := strings.ToLower(pool.ID.Child)
-	s := &set{content: Content{Name: c.CID + "-" + name, Labels: labels(c, "nodepool")}}
+	s := newSet(in.Management, c.CID+"-"+name, labels(c, "nodepool"))
 	s.content.Labels["landfall.io/node-pool"] = name
 	selector := object{LabelProfile: p.Platform.VMSize}
 	if p.Platform.AvailabilityZone != "" {
@@ -355,8 +376,8 @@ func NodePool(in Input, pool *record.NodePool, p *arm.NodePoolProperties) (Conte
 	}
 	s.add(manifest{group: hypershift, version: "v1beta1", kind: "NodePool", resource: "nodepools",
 		namespace: Namespace(c.CID), name: c.Prefix + "-" + name, labels: map[string]string{bundle.LabelCluster: c.CID},
-		body: object{"spec": spec}, feedback: []string{"status=.status", "generation=.metadata.generation"}})
-	return s.content, s.err
+		body: object{"spec": spec}, feedback: []string{statusRule, "generation=.metadata.generation"}})
+	return s.done()
 }
 
 // CredentialUser is the prefix of the names of users whose certificates HyperShift's signer of
@@ -364,7 +385,7 @@ func NodePool(in Input, pool *record.NodePool, p *arm.NodePoolProperties) (Conte
 const CredentialUser = "system:customer-break-glass:"
 
 // Credential returns the bundle that has a certificate signing request signed by a cluster's own
-// authority, and that reads the CA of its API server.
+// authority, and that reads the CA of its API server. It is flat in both layouts.
 func Credential(c *record.Cluster, id, csr string, seconds int64) (Content, error) {
 	s := &set{content: Content{Name: c.CID + "-" + id, Labels: labels(c, bundle.TypeCredential)}}
 	namespace, name := ControlPlaneNamespace(c), c.CID+"-"+id
@@ -375,7 +396,7 @@ func Credential(c *record.Cluster, id, csr string, seconds int64) (Content, erro
 		resource: "certificatesigningrequests", name: name,
 		body: object{"spec": object{"request": []byte(csr), "signerName": hypershift + "/" + namespace +
 			".customer-break-glass", "usages": []string{"client auth"}, "expirationSeconds": seconds}},
-		feedback: []string{"certificate=.status.certificate", "status=.status"}})
+		feedback: []string{"certificate=.status.certificate", statusRule}})
 	s.add(manifest{version: "v1", kind: "Secret", resource: "secrets", namespace: namespace, name: "root-ca",
 		body: object{}, readOnly: true, feedback: []string{`ca=.data.ca\.crt`}})
 	return s.content, s.err
@@ -388,7 +409,7 @@ func Revocation(c *record.Cluster, id string) (Content, error) {
 		kind: "CertificateRevocationRequest", resource: "certificaterevocationrequests",
 		namespace: ControlPlaneNamespace(c), name: "revocation-" + id[:8],
 		body:     object{"spec": object{"signerClass": "customer-break-glass"}},
-		feedback: []string{"status=.status"}})
+		feedback: []string{statusRule}})
 	return s.content, s.err
 }
 

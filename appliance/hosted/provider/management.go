@@ -94,7 +94,12 @@ func checkManagementForm(m *record.Management) error {
 	if m.AgentNamespace == "" {
 		m.AgentNamespace = record.DefaultAgentNamespace
 	}
+	if m.Layout == "" {
+		m.Layout = controlplane.Flat
+	}
 	switch {
+	case m.Layout != controlplane.Flat && m.Layout != controlplane.Nested:
+		return fault.New(fault.Invalid, "The layout of bundles is flat or nested, not %q.", m.Layout)
 	case !domainForm.MatchString(m.BaseDomain):
 		return fault.New(fault.Invalid, "The base domain %q is not a DNS domain such as hosted.example.com.",
 			m.BaseDomain)

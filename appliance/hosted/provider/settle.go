@@ -114,9 +114,10 @@ func (ch *change) input(c *record.Cluster, m *record.Management) (in controlplan
 	return in, err
 }
 
-// writeClusterBundles writes the bundles of the namespaces and of the control plane.
+// writeClusterBundles writes the bundles of the namespaces and of the control plane, and of the
+// ManagedCluster in a nested layout.
 func (ch *change) writeClusterBundles(c *record.Cluster, in controlplane.Input) error {
-	namespaces, err := controlplane.Namespaces(c)
+	namespaces, err := controlplane.Namespaces(c, in.Management)
 	if err != nil {
 		return err
 	}
@@ -134,7 +135,15 @@ func (ch *change) writeClusterBundles(c *record.Cluster, in controlplane.Input) 
 	if err != nil {
 		return err
 	}
-	c.Control, err = ch.writeBundle(c, c.Control, control)
+	if c.Control, err = ch.writeBundle(c, c.Control, control); err != nil ||
+		in.Management.Layout != controlplane.Nested {
+		return err
+	}
+	managed, err := controlplane.ManagedCluster(c, in.Management)
+	if err != nil {
+		return err
+	}
+	c.Managed, err = ch.writeBundle(c, c.Managed, managed)
 	return err
 }
 
@@ -191,12 +200,16 @@ func (ch *change) observeCluster(c *record.Cluster, m *record.Management) error 
 	if err != nil {
 		return err
 	}
+	managed, err := ch.report(c.Managed)
+	if err != nil {
+		return err
+	}
 	found := controlplane.ObserveCluster(c, m, namespaces, control)
 	o := &c.Observed
 	o.State, o.Delivered = found.State, control.Current
 	if control.Current {
-		o.APIURL, o.Version, o.Conditions, o.KubeconfigRef = found.APIURL, found.Version, found.Conditions,
-			found.KubeconfigRef
+		o.APIURL, o.Version, o.KubeconfigRef = found.APIURL, found.Version, found.KubeconfigRef
+		o.Conditions = append(found.Conditions, managed.ManagedCluster()...)
 	}
 	status, err := bundle.GetStatus(ch.tx, c.Control)
 	if err != nil {
@@ -356,8 +369,8 @@ func (ch *change) deleteAndWait(id string) (*bundle.Bundle, error) {
 }
 
 // settleDeletion deletes the bundles of a cluster one after the other: first the node pools, then
-// what reads credentials, the control plane, and at last the namespaces. It removes the cluster
-// when nothing is left.
+// what reads credentials, the ManagedCluster, the control plane, and at last the namespaces. It
+// removes the cluster when nothing is left.
 func (ch *change) settleDeletion(c *record.Cluster, pools []*record.NodePool) error {
 	c.Observed.State = controlplane.Uninstalling
 	if ch.caller.Name == "" {
@@ -380,7 +393,7 @@ func (ch *change) settleDeletion(c *record.Cluster, pools []*record.NodePool) er
 	if err != nil {
 		return err
 	}
-	for _, id := range append(helpers, c.Control, c.Namespaces) {
+	for _, id := range append(helpers, c.Managed, c.Control, c.Namespaces) {
 		b, err := ch.deleteAndWait(id)
 		if err != nil {
 			return err

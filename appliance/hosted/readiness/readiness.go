@@ -58,8 +58,13 @@ var (
 	storageClasses = schema.GroupVersionResource{Group: "storage.k8s.io", Version: "v1",
 		Resource: "storageclasses"}
 	deployments = schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}
-	nodes       = schema.GroupVersionResource{Version: "v1", Resource: "nodes"}
-	pods        = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
+	// managedClusters and works are kinds of the multicluster engine.
+	managedClusters = schema.GroupVersionResource{Group: "cluster.open-cluster-management.io", Version: "v1",
+		Resource: "managedclusters"}
+	works = schema.GroupVersionResource{Group: "work.open-cluster-management.io", Version: "v1",
+		Resource: "manifestworks"}
+	nodes = schema.GroupVersionResource{Version: "v1", Resource: "nodes"}
+	pods  = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
 )
 
 // controlPlane is the memory in bytes that the pods of a control plane request, run once. The
@@ -87,7 +92,8 @@ func Check(ctx context.Context, api API, m *record.Management) []Finding {
 	for _, part := range []struct {
 		id    string
 		check func(context.Context) error
-	}{{"hypershift", c.operator}, {"agents", c.agents}, {"storage-class", c.storageClass}, {"memory", c.memory}} {
+	}{{"hypershift", c.operator}, {"agents", c.agents}, {"storage-class", c.storageClass},
+		{"memory", c.memory}, {"layout", c.layout}} {
 		if err := part.check(ctx); err != nil {
 			c.add(part.id, Warning, "%s", Unchecked(err))
 		}
@@ -239,6 +245,47 @@ func (c *check) memory(ctx context.Context) error {
 			"memory.", gibibytes(needed), gibibytes(total))
 	}
 	return nil
+}
+
+// layout checks that a cluster with the nested layout applies ManifestWorks by itself.
+func (c *check) layout(ctx context.Context) error {
+	if c.m.Layout != controlplane.Nested {
+		return nil
+	}
+	found, err := Layout(ctx, c.api)
+	if err == nil && found != controlplane.Nested {
+		c.add("layout", Error, "The nested layout needs the multicluster engine operator, which manages the cluster "+
+			"itself as %s. Enable that, or use the flat layout.", controlplane.LocalCluster)
+	}
+	return err
+}
+
+// Layout returns the layout of bundles for a cluster: nested if the multicluster engine manages it
+// as local-cluster, so that its own work agent applies ManifestWorks.
+func Layout(ctx context.Context, api API) (string, error) {
+	var found struct {
+		Items []struct {
+			Metadata struct {
+				Name string `json:"name"`
+			} `json:"metadata"`
+		} `json:"items"`
+	}
+	var present struct{}
+	for _, list := range []error{api.List(ctx, managedClusters, "", "", &found),
+		api.List(ctx, works, controlplane.LocalCluster, "", &present)} {
+		if apierrors.IsNotFound(list) {
+			return controlplane.Flat, nil
+		}
+		if list != nil {
+			return "", list
+		}
+	}
+	for _, item := range found.Items {
+		if item.Metadata.Name == controlplane.LocalCluster {
+			return controlplane.Nested, nil
+		}
+	}
+	return controlplane.Flat, nil
 }
 
 func gibibytes(bytes int64) string { return fmt.Sprintf("%.1f GiB", float64(bytes)/(1<<30)) }

@@ -43,6 +43,28 @@ func capable() cluster {
 	}
 }
 
+// manageItself adds the kinds of the multicluster engine, with a ManagedCluster.
+func (c cluster) manageItself(name string) {
+	c["managedclusters"], c["manifestworks"] = `{"items":[{"metadata":{"name":"`+name+`"}}]}`, `{}`
+}
+
+func TestLayout_followsFromTheCluster(t *testing.T) {
+	c := capable()
+	layout := func() string {
+		found, err := Layout(t.Context(), c)
+		require.NoError(t, err)
+		return found
+	}
+	require.Equal(t, "flat", layout())
+	c.manageItself("other")
+	require.Equal(t, "flat", layout())
+	c.manageItself("local-cluster")
+	require.Equal(t, "nested", layout())
+	c["managedclusters"] = ""
+	_, err := Layout(t.Context(), c)
+	require.ErrorContains(t, err, "connection refused")
+}
+
 func TestCheck_saysWhatIsMissing(t *testing.T) {
 	for _, c := range []struct {
 		name     string
@@ -72,6 +94,16 @@ func TestCheck_saysWhatIsMissing(t *testing.T) {
 		{"no node", func(c cluster, _ *record.Management) {
 			c["nodes"] = `{"items":[{"metadata":{"name":"a"},"spec":{"unschedulable":true}}]}`
 		}, "memory", Error, "no node on which pods can run"},
+		{"nested layout", func(c cluster, m *record.Management) {
+			c.manageItself("local-cluster")
+			m.Layout = "nested"
+		}, "", "", ""},
+		{"no multicluster engine", func(_ cluster, m *record.Management) { m.Layout = "nested" }, "layout", Error,
+			"needs the multicluster engine operator"},
+		{"not managed by itself", func(c cluster, m *record.Management) {
+			c.manageItself("other")
+			m.Layout = "nested"
+		}, "layout", Error, "manages the cluster itself as local-cluster"},
 		{"no answer", func(c cluster, _ *record.Management) { c["storageclasses"] = "" }, "storage-class", Warning,
 			"could not be checked: connection refused."},
 	} {

@@ -79,6 +79,8 @@ type Cluster struct {
 	// Namespaces and Control are the IDs of the cluster's bundles, or "".
 	Namespaces string `json:"namespaces_bundle,omitempty"`
 	Control    string `json:"control_bundle,omitempty"`
+	// Managed is the ID of the bundle with the ManagedCluster of a nested layout, or "".
+	Managed string `json:"managed_bundle,omitempty"`
 	// Revocation is the ID of the bundle that revokes credentials, or "".
 	Revocation string   `json:"revocation_bundle,omitempty"`
 	Observed   Observed `json:"observed"`
@@ -199,6 +201,10 @@ type Management struct {
 	Profiles        []string `json:"profiles,omitempty"` // hardware profiles; empty: any
 	StorageClass    string   `json:"storage_class,omitempty"`
 	HighlyAvailable bool     `json:"highly_available"`
+	// Layout is flat, or nested for a cluster with the multicluster engine: a bundle then contains
+	// a ManifestWork for the cluster's own work agent. It never changes, because the agent deletes
+	// what disappears from a bundle.
+	Layout string `json:"layout,omitempty"`
 	// Broker is the host and port by which the agent knows the broker. It is set with the first
 	// manifests of the agent, and never changes.
 	Broker  string    `json:"broker,omitempty"`

@@ -24,7 +24,7 @@ import (
 )
 
 // WorkNamespace is the namespace of ManifestWorks. Engineers' commands expect it.
-const WorkNamespace = "local-cluster"
+const WorkNamespace = controlplane.LocalCluster
 
 // The annotations of the objects.
 const (
@@ -139,7 +139,7 @@ func complete(tx *store.Tx, o object, kind, consumer, id string) error {
 		return err
 	}
 	m["generation"], annotations[annotationVersion] = b.Version, strconv.FormatInt(b.Version, 10)
-	for _, text := range b.Manifests {
+	for _, text := range controlplane.Manifests(b) {
 		var manifest struct {
 			Kind string `json:"kind"`
 			Spec any    `json:"spec"`
@@ -226,16 +226,32 @@ func manifestWorks() view.Kind {
 		Keys: func(tx *store.Tx, fn func(string) error) error {
 			return bundle.Each(tx, func(b *bundle.Bundle) error { return fn(b.ID) })
 		},
-		Find: func(_ *store.Tx, namespace, name string) (string, error) {
-			if namespace != WorkNamespace {
-				return "", nil
-			}
-			return name, nil
-		},
+		Find:   findWork,
 		Object: manifestWork,
 	}
 }
 
+// findWork returns the ID of a bundle by the name of its ManifestWork: the ID, or the name of the
+// ManifestWork within a nested bundle.
+func findWork(tx *store.Tx, namespace, name string) (id string, err error) {
+	if namespace != WorkNamespace {
+		return "", nil
+	}
+	cid, _, _ := strings.Cut(name, "-")
+	err = bundle.EachOfCluster(tx, cid, func(b *bundle.Bundle) error {
+		if b.Name == name && controlplane.IsNested(b) {
+			id = b.ID
+		}
+		return nil
+	})
+	if id == "" {
+		id = name
+	}
+	return id, err
+}
+
+// manifestWork returns the ManifestWork of a bundle: the one within a nested bundle, as the
+// management cluster shows it, or the one that the agent makes of a flat bundle.
 func manifestWork(tx *store.Tx, id string) (object, uint64, error) {
 	b, err := bundle.Get(tx, id)
 	if errors.Is(err, bundle.ErrNotFound) {
@@ -264,6 +280,11 @@ func manifestWork(tx *store.Tx, id string) (object, uint64, error) {
 	if len(b.DeleteOption) > 0 {
 		spec["deleteOption"] = b.DeleteOption
 	}
+	if controlplane.IsNested(b) {
+		m["name"] = b.Name
+		inner, _ := bundle.WithoutSecrets(b.Manifests)[0].(object)
+		spec, _ = inner["spec"].(object)
+	}
 	o := object{"metadata": m, "spec": spec, "status": object{}}
 	status, err := bundle.GetStatus(tx, id)
 	if err != nil {
@@ -282,6 +303,12 @@ func manifestWork(tx *store.Tx, id string) (object, uint64, error) {
 	}
 	annotations[annotationReported] = strconv.FormatInt(status.ResourceVersion, 10)
 	annotations[annotationAt] = at(status.Received)
+	if controlplane.IsNested(b) {
+		if reported, ok := controlplane.LastStatus(status, "ManifestWork"); ok {
+			o["status"] = reported
+		}
+		return o, max(revision, reported), nil
+	}
 	var data struct {
 		Conditions []any `json:"conditions"`
 		Resources  []any `json:"resourceStatus"`

@@ -58,6 +58,8 @@ func (o *Operator) Reconcile(object Object, now time.Time) Object {
 		return hostedCluster(object, now)
 	case "NodePool":
 		return o.nodePool(object, now)
+	case "ManagedCluster":
+		return managedCluster(object, now)
 	case "CertificateSigningRequest":
 		return o.sign(object, now)
 	case "CertificateRevocationRequest":
@@ -124,6 +126,19 @@ func hostedCluster(object Object, now time.Time) Object {
 		status["kubeconfig"] = Object{"name": text(object, "metadata", "name") + "-admin-kubeconfig"}
 	}
 	return status
+}
+
+// managedCluster returns the status that the multicluster engine would write. It joins a cluster
+// when its control plane is available.
+func managedCluster(object Object, now time.Time) Object {
+	generation := number(object, "metadata", "generation")
+	joined := "False"
+	if int(age(object, now)/step) > len(obstacles) {
+		joined = "True"
+	}
+	return Object{"conditions": []any{condition("HubAcceptedManagedCluster", "True", "", generation),
+		condition("ManagedClusterJoined", joined, "", generation),
+		condition("ManagedClusterConditionAvailable", joined, "", generation)}}
 }
 
 // versionOf returns the version in the tag of a pull spec, or "".

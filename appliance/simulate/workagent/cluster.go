@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"k8s.io/client-go/util/jsonpath"
 )
 
 // Operator is the stand-in for the operators of a cluster.
@@ -29,6 +30,7 @@ type Cluster struct {
 	mu      sync.Mutex
 	objects map[Ref]map[string]any
 	applied map[string]*appliedWork // by the name of the ManifestWork
+	local   map[Ref]*localWork
 	deleted []Ref
 }
 
@@ -52,7 +54,8 @@ type appliedWork struct {
 
 // NewCluster returns an empty cluster. operator may be nil.
 func NewCluster(operator Operator) *Cluster {
-	return &Cluster{operator: operator, objects: map[Ref]map[string]any{}, applied: map[string]*appliedWork{}}
+	return &Cluster{operator: operator, objects: map[Ref]map[string]any{}, applied: map[string]*appliedWork{},
+		local: map[Ref]*localWork{}}
 }
 
 // refOf returns the name of a manifest's object.
@@ -75,6 +78,19 @@ func (c *Cluster) apply(work string, manifests []json.RawMessage, observed func(
 	now time.Time) ([]Ref, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	refs, err := c.putAll(manifests, observed, now)
+	if err != nil {
+		return nil, err
+	}
+	if before := c.applied[work]; before != nil {
+		c.deleteMissing(before.objects, refs)
+	}
+	c.applied[work] = &appliedWork{objects: refs}
+	return refs, nil
+}
+
+// putAll stores the manifests that are not only observed. The caller holds the lock.
+func (c *Cluster) putAll(manifests []json.RawMessage, observed func(Ref) bool, now time.Time) ([]Ref, error) {
 	refs := make([]Ref, 0, len(manifests))
 	for _, text := range manifests {
 		var manifest map[string]any
@@ -83,21 +99,21 @@ func (c *Cluster) apply(work string, manifests []json.RawMessage, observed func(
 		}
 		ref := refOf(manifest)
 		refs = append(refs, ref)
-		if observed(ref) {
-			continue
-		}
-		c.put(ref, manifest, now)
-	}
-	before := c.applied[work]
-	if before != nil {
-		for _, ref := range before.objects {
-			if !slices.Contains(refs, ref) {
-				c.delete(ref)
-			}
+		if !observed(ref) {
+			c.put(ref, manifest, now)
 		}
 	}
-	c.applied[work] = &appliedWork{objects: refs}
 	return refs, nil
+}
+
+// deleteMissing deletes the objects that were applied before and no longer are. The caller holds
+// the lock.
+func (c *Cluster) deleteMissing(before, now []Ref) {
+	for _, ref := range before {
+		if !slices.Contains(now, ref) {
+			c.delete(ref)
+		}
+	}
 }
 
 // put stores an object as a Kubernetes API does: with an UID, the time of its creation, and a
@@ -135,6 +151,7 @@ func (c *Cluster) put(ref Ref, object map[string]any, now time.Time) {
 // delete deletes an object. The caller holds the lock.
 func (c *Cluster) delete(ref Ref) {
 	if c.objects[ref] != nil {
+		c.deleteLocal(ref)
 		delete(c.objects, ref)
 		c.deleted = append(c.deleted, ref)
 	}
@@ -173,15 +190,21 @@ func (c *Cluster) evict(known func(work string) bool, grace time.Duration, now t
 	}
 }
 
-// reconcile lets the operator write the statuses of objects.
+// reconcile lets the operator and the cluster's own agent write the statuses of objects.
 func (c *Cluster) reconcile(refs []Ref, now time.Time) {
-	if c.operator == nil {
-		return
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.reconcileLocked(refs, now)
+}
+
+func (c *Cluster) reconcileLocked(refs []Ref, now time.Time) {
 	for _, ref := range refs {
-		if object := c.objects[ref]; object != nil {
+		object := c.objects[ref]
+		switch {
+		case object == nil:
+		case isLocalWork(ref):
+			c.applyLocal(ref, object, now)
+		case c.operator != nil:
 			if status := c.operator.Reconcile(object, now); status != nil {
 				object["status"] = status
 			}
@@ -194,6 +217,10 @@ func (c *Cluster) reconcile(refs []Ref, now time.Time) {
 func (c *Cluster) feedback(ref Ref, rules []feedbackRule) (values []any, exists bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	return c.feedbackLocked(ref, rules)
+}
+
+func (c *Cluster) feedbackLocked(ref Ref, rules []feedbackRule) (values []any, exists bool) {
 	object := c.objects[ref]
 	for _, rule := range rules {
 		if value := valueAt(object, rule.Path); value != nil {
@@ -211,6 +238,9 @@ type feedbackRule struct {
 
 // valueAt returns the value at a path such as .data.ca\.crt, or nil.
 func valueAt(object map[string]any, path string) any {
+	if strings.Contains(path, "[") {
+		return filtered(object, path)
+	}
 	var value any = object
 	const dot = "\x00"
 	for part := range strings.SplitSeq(strings.Trim(strings.ReplaceAll(path, `\.`, dot), ".@"), ".") {
@@ -224,6 +254,19 @@ func valueAt(object map[string]any, path string) any {
 		value = members[strings.ReplaceAll(part, dot, ".")]
 	}
 	return value
+}
+
+// filtered returns the first value at a path with filters, or nil.
+func filtered(object map[string]any, path string) any {
+	parser := jsonpath.New("feedback").AllowMissingKeys(true)
+	if parser.Parse("{"+path+"}") != nil {
+		return nil
+	}
+	found, err := parser.FindResults(object)
+	if err != nil || len(found) == 0 || len(found[0]) == 0 {
+		return nil
+	}
+	return found[0][0].Interface()
 }
 
 // fieldValue returns a value in the form of the agent's reports.
