@@ -12,8 +12,8 @@ import (
 
 // faults are the faults between the person, the appliance and a management cluster, each with the
 // test that provokes it, as package directory, test, and name of the case if the test is a table.
-// The tests in maestro count the deletions of HostedClusters at the management cluster, those in
-// provider the bundles that would delete one: nothing may be deleted that nobody deleted.
+// Each test calls requireDeleted, which counts the deletions of HostedClusters at the API of a
+// simulated management cluster: nothing may be deleted there that nobody deleted.
 var faults = []struct {
 	number       int
 	fault        string
@@ -92,7 +92,11 @@ func TestFaults_haveTests(t *testing.T) {
 			}
 			sources[f.at] = all.String()
 		}
-		require.Contains(t, sources[f.at], "\nfunc "+f.test+"(t *testing.T) {", "%d %s", f.number, f.fault)
+		_, body, found := strings.Cut(sources[f.at], "\nfunc "+f.test+"(t *testing.T) {")
+		require.True(t, found, "%d %s", f.number, f.fault)
+		body, _, _ = strings.Cut(body, "\n}\n")
+		require.Contains(t, body, "requireDeleted(", "%d %s", f.number, f.fault)
+		require.Contains(t, sources[f.at], ".HostedClusters()", "%s counts at the simulated API", f.at)
 		require.Contains(t, sources[f.at], f.of, "%d %s", f.number, f.fault)
 	}
 }

@@ -270,6 +270,7 @@ func TestProvider_answersOfAsynchronousOperations(t *testing.T) {
 // Each row is a request with its status and the code of its error.
 func TestProvider_badRequests(t *testing.T) {
 	s := newSite(t)
+	management := s.manage(controlplane.Flat)
 	s.put("edge1")
 	id := s.resourceID("edge1")
 	for _, c := range []struct {
@@ -308,6 +309,7 @@ func TestProvider_badRequests(t *testing.T) {
 		"2026-09-01-preview"} {
 		require.Equal(t, http.StatusOK, s.do("GET", id+"?api-version="+known, "").StatusCode, known)
 	}
+	management.requireDeleted()
 }
 
 // A body above the limit gets the error of the API, with and without its length.
@@ -399,10 +401,14 @@ func TestLists_tenThousandClusters(t *testing.T) {
 	for i := range clusters {
 		require.Equal(t, 1, seen[fmt.Sprintf("c%05d", i)], "each cluster once")
 	}
+	management := s.manage(controlplane.Flat)
+	create("last", "rg0")
+	management.requireDeleted()
 }
 
 func TestPreflight_checksWhatItKnows(t *testing.T) {
 	s := newSite(t)
+	management := s.manage(controlplane.Flat)
 	path := "/subscriptions/" + s.subscription +
 		"/resourcegroups/rg/providers/Microsoft.RedHatOpenShift/deployments/d/" +
 		"preflight" + version
@@ -428,6 +434,8 @@ func TestPreflight_checksWhatItKnows(t *testing.T) {
 	list := s.do("GET",
 		"/subscriptions/"+s.subscription+"/providers/Microsoft.RedHatOpenShift/hcpOpenShiftClusters"+version, "")
 	require.Empty(t, list.at(t, "value"), "a check makes nothing")
+	s.put("edge1")
+	management.requireDeleted()
 }
 
 func TestProvider_listsOfSite(t *testing.T) {

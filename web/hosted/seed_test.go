@@ -2,7 +2,6 @@ package hosted_test
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"log/slog"
 	"os"
@@ -96,30 +95,33 @@ func (s *site) manage(layout string) *managed {
 	return m
 }
 
+// apply gives all bundles to the agent, and returns its statuses.
+func (m *managed) apply() (statuses map[string]*cloudevent.Event) {
+	m.site.t.Helper()
+	require.NoError(m.site.t, m.site.DB.View(func(tx *store.Tx) (err error) {
+		statuses, err = m.agent.Deliver(tx)
+		return err
+	}))
+	return statuses
+}
+
+// requireDeleted requires that the management cluster got HostedClusters, and that exactly those
+// were deleted there that somebody deleted.
+func (m *managed) requireDeleted(names ...string) {
+	m.site.t.Helper()
+	m.apply()
+	there, deleted := m.cluster.HostedClusters()
+	require.NotEmpty(m.site.t, append(there, deleted...))
+	require.ElementsMatch(m.site.t, names, deleted, "deleted HostedClusters")
+}
+
 // deliver gives all bundles to the agent, and stores its last statuses.
 func (m *managed) deliver() {
 	s := m.site
 	s.t.Helper()
-	statuses := map[string]*cloudevent.Event{}
-	keep := func(messages []cloudevent.Message) {
-		for _, message := range messages {
-			event, err := cloudevent.Parse(message)
-			require.NoError(s.t, err)
-			statuses[event.ResourceID] = event
-		}
-	}
-	require.NoError(s.t, s.DB.View(func(tx *store.Tx) error {
-		return bundle.Each(tx, func(b *bundle.Bundle) error {
-			data, err := json.Marshal(cloudevent.BundleData{Manifests: b.Manifests, Configs: b.Configs})
-			event := &cloudevent.Event{ID: "1", Source: "maestro", SubResource: cloudevent.Spec,
-				Action: cloudevent.Create, Time: s.clock.Now(), Consumer: b.Consumer, ResourceID: b.ID,
-				ResourceVersion: b.Version, Data: data}
-			keep(m.agent.Handle(event.Message()))
-			return err
-		})
-	}))
-	s.clock.Advance(time.Minute)
-	keep(m.agent.Poll(time.Hour))
+	m.apply()
+	s.clock.Advance(time.Minute) // in which the operator works
+	statuses := m.apply()
 	require.NoError(s.t, s.DB.Update(context.Background(), func(tx *store.Tx) error {
 		for id, event := range statuses {
 			if err := bundle.PutStatus(tx, id, &bundle.Status{ResourceVersion: event.ResourceVersion,
@@ -217,7 +219,7 @@ func TestSeed_linesAsTheyStand(t *testing.T) {
 			}
 		})
 	}
-	require.Empty(t, management.cluster.Deleted("HostedCluster"))
+	management.requireDeleted()
 }
 
 // shownCommands returns the commands of a cluster that the page shows.

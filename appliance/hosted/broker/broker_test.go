@@ -76,7 +76,7 @@ func TestBroker_plainTextIsRefused(t *testing.T) {
 	require.NotEqual(t, byte(0x20), answer[0], "no CONNACK; got %d bytes", n)
 	config, _ := s.issue("mc1")
 	config.Certificates = nil
-	agent := workagent.NewAgent("mc1", workagent.NewCluster(nil), s.clock, 0)
+	agent := workagent.NewAgent("mc1", s.cluster("mc1"), s.clock, 0)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	require.Error(t, agent.Session(ctx, workagent.Options{Address: s.Address().String(), TLS: config}),
@@ -85,6 +85,12 @@ func TestBroker_plainTextIsRefused(t *testing.T) {
 	_, err = tls.Dial("tcp", s.Address().String(), old)
 	require.Error(t, err)
 	require.Empty(t, s.Connections())
+
+	config, _ = s.issue("mc1")
+	_, session := s.start("mc1", config)
+	s.receive()
+	s.hold(session, "b1")
+	s.requireDeleted()
 }
 
 func TestBroker_topicsOfOthersAreRefused(t *testing.T) {
@@ -94,13 +100,14 @@ func TestBroker_topicsOfOthersAreRefused(t *testing.T) {
 	_, session := s.start("mc2", other)
 	s.receive()
 	// An agent that is configured as mc2, with the certificate of mc1.
-	wrong := workagent.NewAgent("mc2", workagent.NewCluster(nil), s.clock, 0)
+	wrong := workagent.NewAgent("mc2", s.cluster("mc2"), s.clock, 0)
 	err := wrong.Session(t.Context(), workagent.Options{Address: s.Address().String(), TLS: config})
 	require.ErrorContains(t, err, "refused the subscription (codes [135])")
 	require.NoError(t, session.Context().Err(), "the session of mc2 with the same client ID continues")
 	require.Contains(t, s.Connections(), "mc2")
 	require.NoError(t, session.Send(t.Context(), spec("mc2", "b1", 1)))
 	require.Equal(t, "b1", s.receive().ResourceID)
+	s.requireDeleted()
 }
 
 func TestBroker_expiredRotatedRemovedCertificates(t *testing.T) {
@@ -108,6 +115,7 @@ func TestBroker_expiredRotatedRemovedCertificates(t *testing.T) {
 	first, issued := s.issue("mc1")
 	_, session := s.start("mc1", first)
 	s.receive()
+	s.hold(session, "b1")
 	second, _ := s.issue("mc1")
 	require.NoError(t, s.credentials.Revoke(t.Context(), "mc1", issued.Serial, false))
 	s.Disconnect("mc1")
@@ -125,10 +133,11 @@ func TestBroker_expiredRotatedRemovedCertificates(t *testing.T) {
 
 	config, _ := s.issue("mc2")
 	require.NoError(t, s.db.Update(t.Context(), func(tx *store.Tx) error { return bundle.DeleteConsumer(tx, "mc2") }))
-	agent := workagent.NewAgent("mc2", workagent.NewCluster(nil), s.clock, 0)
+	agent := workagent.NewAgent("mc2", s.cluster("mc2"), s.clock, 0)
 	require.Error(t, agent.Session(t.Context(), workagent.Options{Address: s.Address().String(), TLS: config}))
 	require.Eventually(t, func() bool { return strings.Contains(s.Refusals()["mc2"].Reason, "was removed") },
 		time.Minute, 5*time.Millisecond, "the broker may note the refusal after the agent's error")
+	s.requireDeleted()
 }
 
 // A link that fails without an end of the connection, such as a radio link.
@@ -153,12 +162,19 @@ func TestBroker_keepaliveLossEndsTheSession(t *testing.T) {
 	<-session.Context().Done() // after one and a half times the keepalive
 	require.Eventually(t, func() bool { return len(s.Connections()) == 0 }, time.Minute, time.Millisecond)
 	require.ErrorIs(t, session.Send(t.Context(), spec("mc1", "b1", 1)), broker.ErrEnded)
+
+	_, session = s.start("mc1", config)
+	s.receive()
+	s.hold(session, "b1")
+	s.requireDeleted()
 }
 
 func TestBroker_takeoverStormIsCounted(t *testing.T) {
 	s := newSite(t)
 	config, _ := s.issue("mc1")
-	s.start("mc1", config)
+	_, session := s.start("mc1", config)
+	s.receive()
+	s.hold(session, "b1")
 	agent, _ := s.start("mc1", config)
 	for range 4 {
 		s.session()
@@ -167,12 +183,13 @@ func TestBroker_takeoverStormIsCounted(t *testing.T) {
 	require.LessOrEqual(t, len(connection), 1, "one session of a consumer at a time")
 	require.Eventually(t, func() bool { return s.Connections()["mc1"].Replaced >= 3 }, time.Minute, time.Millisecond)
 	require.Zero(t, agent.Known())
+	s.requireDeleted()
 }
 
 func TestBroker_limitOfAgentIsObeyed(t *testing.T) {
 	s := newSite(t)
 	config, _ := s.issue("mc1")
-	agent := workagent.NewAgent("mc1", workagent.NewCluster(nil), s.clock, 0)
+	agent := workagent.NewAgent("mc1", s.cluster("mc1"), s.clock, 0)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() {
@@ -212,7 +229,7 @@ func TestBroker_revocationDuringConnect(t *testing.T) {
 		})
 	}
 	s.asked.Store(&revoke)
-	agent := workagent.NewAgent("mc1", workagent.NewCluster(nil), s.clock, 0)
+	agent := workagent.NewAgent("mc1", s.cluster("mc1"), s.clock, 0)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	require.Error(t, agent.Session(ctx, workagent.Options{Address: s.Address().String(), TLS: config,

@@ -33,6 +33,7 @@ type site struct {
 	roots       *x509.CertPool
 	handler     *recorder
 	asked       atomic.Pointer[func()] // called when the broker reads its clock
+	clusters    map[string]*workagent.Cluster
 }
 
 // noticedClock is a clock that calls a function at each Now.
@@ -107,9 +108,11 @@ func newSite(t *testing.T) *site {
 	require.NoError(t, err)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	s := &site{t: t, clock: clock, db: db, credentials: broker.NewCredentials(db, clients, clock),
-		roots:   x509.NewCertPool(),
-		handler: &recorder{sessions: make(chan *broker.Session, 100), received: make(chan cloudevent.Message, 10_000)}}
+	s := &site{t: t, clock: clock, db: db, clusters: map[string]*workagent.Cluster{},
+		credentials: broker.NewCredentials(db, clients, clock),
+		roots:       x509.NewCertPool(),
+		handler: &recorder{sessions: make(chan *broker.Session, 100),
+			received: make(chan cloudevent.Message, 10_000)}}
 	s.roots.AppendCertsFromPEM(certificates.Roots())
 	s.Broker, err = broker.New(broker.Options{Listener: listener, TLS: certificates.Config(),
 		Credentials: s.credentials, Handler: s.handler, Clock: noticedClock{clock, &s.asked}})
@@ -137,7 +140,7 @@ func (s *site) issue(consumer string) (*tls.Config, *broker.Issued) {
 // start runs an agent of a consumer and waits for its session.
 func (s *site) start(consumer string, config *tls.Config) (*workagent.Agent, *broker.Session) {
 	s.t.Helper()
-	agent := workagent.NewAgent(consumer, workagent.NewCluster(nil), s.clock, 0)
+	agent := workagent.NewAgent(consumer, s.cluster(consumer), s.clock, 0)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
@@ -149,6 +152,34 @@ func (s *site) start(consumer string, config *tls.Config) (*workagent.Agent, *br
 		<-done
 	})
 	return agent, s.session()
+}
+
+// hold sends a bundle to an agent, and waits until it has applied it.
+func (s *site) hold(session *broker.Session, id string) {
+	s.t.Helper()
+	require.NoError(s.t, session.Send(s.t.Context(), spec(session.Consumer, id, 1)))
+	require.Equal(s.t, id, s.receive().ResourceID)
+}
+
+// cluster returns the simulated API of a consumer's cluster.
+func (s *site) cluster(consumer string) *workagent.Cluster {
+	if s.clusters[consumer] == nil {
+		s.clusters[consumer] = workagent.NewCluster(nil)
+	}
+	return s.clusters[consumer]
+}
+
+// requireDeleted requires that the clusters got HostedClusters, and that exactly those were deleted
+// that somebody deleted.
+func (s *site) requireDeleted(names ...string) {
+	s.t.Helper()
+	all, deleted := []string{}, []string{}
+	for _, cluster := range s.clusters {
+		there, gone := cluster.HostedClusters()
+		all, deleted = append(append(all, there...), gone...), append(deleted, gone...)
+	}
+	require.NotEmpty(s.t, all)
+	require.ElementsMatch(s.t, names, deleted, "deleted HostedClusters")
 }
 
 func (s *site) session() *broker.Session {
@@ -175,10 +206,12 @@ func (s *site) receive() *cloudevent.Event {
 	}
 }
 
-// spec returns a message with a bundle.
+// spec returns a message with the bundle of a hosted cluster.
 func spec(consumer, id string, version int64) cloudevent.Message {
 	event := &cloudevent.Event{ID: "1", Source: broker.SourceID, SubResource: cloudevent.Spec,
 		Action: cloudevent.Create, Consumer: consumer, ResourceID: id, ResourceVersion: version, Time: time.Unix(0, 0),
-		Data: json.RawMessage(`{"manifests":[{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"` + id + `"}}]}`)}
+		Data: json.RawMessage(`{"manifests":[{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"` + id + `"}},` +
+			`{"apiVersion":"hypershift.openshift.io/v1beta1","kind":"HostedCluster","metadata":{"name":"` + id +
+			`","namespace":"` + id + `"}}]}`)}
 	return event.Message()
 }

@@ -137,7 +137,8 @@ func IsNested(b *bundle.Bundle) bool {
 	return nested
 }
 
-// Manifests returns the manifests of a bundle, without the ManifestWork around those of a nested one.
+// Manifests returns the manifests of a bundle, without the ManifestWork around those of a nested
+// one.
 func Manifests(b *bundle.Bundle) []json.RawMessage {
 	if inner, nested := nestedManifests(b); nested {
 		return inner

@@ -34,6 +34,15 @@ type listening struct {
 	cluster *workagent.Cluster
 }
 
+// requireDeleted requires that the management cluster got HostedClusters, and that exactly those
+// were deleted that somebody deleted.
+func (l *listening) requireDeleted(names ...string) {
+	l.b.Helper()
+	there, deleted := l.cluster.HostedClusters()
+	require.NotEmpty(l.b, append(there, deleted...))
+	require.ElementsMatch(l.b, names, deleted, "deleted HostedClusters")
+}
+
 func newListening(b testing.TB, count int) *listening {
 	b.Helper()
 	dir, clock := b.TempDir(), clockwork.NewRealClock()
@@ -95,7 +104,9 @@ func newBundle(i int) *bundle.Bundle {
 		Manifests: []json.RawMessage{
 			json.RawMessage(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"` + name +
 				`","namespace":"n"},"data":{"a":"` + string(data) + `"}}`),
-			json.RawMessage(`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"` + name + `"}}`)}}
+			json.RawMessage(`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"` + name + `"}}`),
+			json.RawMessage(`{"apiVersion":"hypershift.openshift.io/v1beta1","kind":"HostedCluster","metadata":{"name":"` +
+				name + `","namespace":"` + name + `"}}`)}}
 }
 
 // run runs a task until the benchmark ends.
@@ -183,6 +194,6 @@ func TestDelivery_tenThousandBundles(t *testing.T) {
 	stop()
 	agent, _ = l.start()
 	l.wait("all bundles and statuses", func() bool { return agent.Known() == bundles && l.statuses() == bundles })
-	require.Empty(t, l.cluster.Deleted("HostedCluster"))
+	l.requireDeleted()
 	require.Empty(t, l.cluster.Deleted("Namespace"))
 }

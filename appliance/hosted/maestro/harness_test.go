@@ -386,11 +386,8 @@ func (s *site) release(cluster string) string {
 // requireDeleted checks which hosted clusters were deleted, in order.
 func (s *site) requireDeleted(clusters ...string) {
 	s.t.Helper()
-	got := []string{}
-	for _, ref := range s.cluster.Deleted("HostedCluster") {
-		got = append(got, ref.Name)
-	}
-	require.ElementsMatch(s.t, clusters, got, "deleted HostedClusters")
+	_, deleted := s.cluster.HostedClusters()
+	require.ElementsMatch(s.t, clusters, deleted, "deleted HostedClusters")
 }
 
 // statusOf returns a status that an agent could send.

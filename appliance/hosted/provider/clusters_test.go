@@ -102,6 +102,7 @@ func TestCluster_oldOrIncompleteReportsAreNotEnough(t *testing.T) {
 			c = s.cluster("edge1")
 			require.NotEqual(t, record.Succeeded, c.State)
 			require.NotEmpty(t, c.Reason)
+			s.requireDeleted()
 		})
 	}
 }
@@ -114,6 +115,7 @@ func TestCluster_refusedManifestIsTheReason(t *testing.T) {
 	s.report(c.Control, feedback{kind: "HostedCluster", name: "edge1",
 		refused: `the server could not find the requested resource`})
 	contains(t, s.cluster("edge1").Reason, "did not apply the HostedCluster edge1", "could not find")
+	s.requireDeleted()
 }
 
 func TestCluster_missingDefinitionNamesTheOperator(t *testing.T) {
@@ -128,6 +130,7 @@ func TestCluster_missingDefinitionNamesTheOperator(t *testing.T) {
 	contains(t, c.Reason, "no matches for kind", "install HyperShift's operator")
 	s.report(c.Control, available(1, c.Release.Version))
 	require.Equal(t, record.Succeeded, s.cluster("edge1").State)
+	s.requireDeleted()
 }
 
 // The agent leaves out a value that is too long, and says so at the manifest.
@@ -140,6 +143,7 @@ func TestCluster_statusThatIsTooLongIsTheReason(t *testing.T) {
 	c = s.cluster("edge1")
 	require.Equal(t, record.Provisioning, c.State)
 	contains(t, c.Reason, "the value of status is too long")
+	s.requireDeleted()
 }
 
 func TestCluster_invalidConfigurationFails(t *testing.T) {
@@ -178,6 +182,7 @@ func TestCluster_puttingAndDeletingTwice(t *testing.T) {
 	none, err := s.DeleteCluster(t.Context(), s.caller, s.id("absent"))
 	require.NoError(t, err)
 	require.Nil(t, none)
+	s.requireDeleted("edge1")
 }
 
 func TestCluster_changeIsReportedAgain(t *testing.T) {
@@ -260,6 +265,7 @@ func TestCluster_stuckDeletionSaysWhy(t *testing.T) {
 	s.clock.Advance(30 * 24 * time.Hour)
 	s.settleAll(t.Context())
 	require.Equal(t, record.Deleting, s.cluster("edge1").State, "it waits for ever")
+	s.requireDeleted("edge1")
 }
 
 // The time of a creation passes only while the management cluster is connected.
@@ -286,6 +292,7 @@ func TestCluster_creationTimeStopsWhileDisconnected(t *testing.T) {
 	s.report(c.Control, available(1, "4.19.7"))
 	require.Equal(t, record.Failed, s.cluster("edge1").State)
 	require.Equal(t, failure.Message, s.cluster("edge1").Reason, "a failure keeps its reason")
+	s.requireDeleted()
 }
 
 func TestCluster_networksOfManagementClusterAreRefused(t *testing.T) {
@@ -299,6 +306,7 @@ func TestCluster_networksOfManagementClusterAreRefused(t *testing.T) {
 	require.Equal(t, fault.Invalid, fault.KindOf(err))
 	contains(t, err.Error(), "overlaps", "management cluster mc1")
 	require.Nil(t, s.cluster("edge2"))
+	s.requireDeleted()
 }
 
 func TestCluster_unknownReleaseNamesTheKnownOnes(t *testing.T) {
@@ -397,4 +405,7 @@ func TestOperation_otherTenantsAndAge(t *testing.T) {
 	o, err := s.Operation(s.subscription, deleted.Operation.ID, s.caller)
 	require.NoError(t, err)
 	require.Nil(t, o, "operations are kept for seven days")
+	s.addManagement()
+	s.put("edge2", plain)
+	s.requireDeleted()
 }

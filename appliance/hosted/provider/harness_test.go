@@ -17,6 +17,7 @@ import (
 	"landfall/appliance/hosted/bundle"
 	"landfall/appliance/hosted/controlplane"
 	"landfall/appliance/hosted/record"
+	"landfall/appliance/simulate/workagent"
 	"landfall/store"
 )
 
@@ -33,6 +34,9 @@ type site struct {
 	caller       Caller
 	// applied counts the versions of each bundle that the management cluster has reported.
 	generations map[string]int64
+	// simulated is the API of mc1, to which agent applies the bundles.
+	simulated *workagent.Cluster
+	agent     *workagent.Agent
 }
 
 func (s *site) Releases() []Release { return s.releases }
@@ -52,6 +56,8 @@ func newSite(t testing.TB) *site {
 		Version: arm.DefaultVersion},
 		generations: map[string]int64{}, releases: []Release{{Version: "4.19.7", Image: "q/r@sha256:7", Default: true},
 			{Version: "4.19.3", Image: "q/r@sha256:3"}, {Version: "4.20.1", Image: "q/r@sha256:1"}}}
+	s.simulated = workagent.NewCluster(nil)
+	s.agent = workagent.NewAgent("mc1", s.simulated, s.clock, 0)
 	s.Service, err = Open(t.Context(), Options{DB: db, Site: s, Clock: s.clock, Logger: slog.New(slog.DiscardHandler),
 		Connected: func(string) bool { return s.connected }})
 	require.NoError(t, err)
@@ -78,6 +84,25 @@ func (s *site) requireNoUnaskedDeletion() {
 			return err
 		})
 	}))
+}
+
+// deliver applies the bundles to the simulated API of the management cluster.
+func (s *site) deliver() {
+	s.t.Helper()
+	require.NoError(s.t, s.DB.View(func(tx *store.Tx) error {
+		_, err := s.agent.Deliver(tx)
+		return err
+	}))
+}
+
+// requireDeleted requires that the management cluster got HostedClusters, and that exactly those
+// were deleted there that somebody deleted.
+func (s *site) requireDeleted(names ...string) {
+	s.t.Helper()
+	s.deliver()
+	there, deleted := s.simulated.HostedClusters()
+	require.NotEmpty(s.t, append(there, deleted...))
+	require.ElementsMatch(s.t, names, deleted, "deleted HostedClusters")
 }
 
 // withManagement returns a site with the management cluster mc1, which has default networks.
@@ -189,6 +214,7 @@ type feedback struct {
 // settles its cluster.
 func (s *site) report(id string, objects ...feedback) {
 	s.t.Helper()
+	s.deliver()
 	b := s.bundle(id)
 	require.NotNil(s.t, b)
 	s.reportAs(b, b.Version, b.Version, objects...)
@@ -242,6 +268,7 @@ func (s *site) remove(id string) {
 	b := s.bundle(id)
 	require.NotNil(s.t, b)
 	require.True(s.t, b.Deleting(), "the bundle %s is deleted", b.Name)
+	s.deliver()
 	require.NoError(s.t, s.DB.Update(context.Background(), func(tx *store.Tx) error { return bundle.Remove(tx, id) }))
 	s.settle(context.Background(), []string{b.Labels[bundle.LabelCluster]})
 }

@@ -39,6 +39,7 @@ func TestNodePool_waitsForAgents(t *testing.T) {
 	require.Equal(t, record.Succeeded, p.State)
 	require.EqualValues(t, 2, p.Observed.NodesReady)
 	require.Equal(t, record.Succeeded, s.operation(result.Operation.ID).Status)
+	s.requireDeleted()
 }
 
 func TestNodePool_scaling(t *testing.T) {
@@ -206,6 +207,7 @@ func TestCredential_isIssuedAndRevoked(t *testing.T) {
 	require.Equal(t, record.Succeeded, s.operation(revocation.ID).Status)
 	require.Equal(t, "revoked", s.credential("edge1").Status)
 	require.Empty(t, s.credential("edge1").Kubeconfig)
+	s.requireDeleted()
 }
 
 func TestCredential_expiresWithItsCertificate(t *testing.T) {
