@@ -137,24 +137,33 @@ func (s *site) start() *agent {
 	require.NoError(s.t, err)
 	pair, err := tls.X509KeyPair(issued.Certificate, issued.Key)
 	require.NoError(s.t, err)
+	a := startAgent(s.t, s.broker.Address().String(),
+		&tls.Config{RootCAs: s.roots, Certificates: []tls.Certificate{pair}})
+	end := a.stop
+	a.stop = func() {
+		end()
+		s.broker.Disconnect("mc1")
+	}
+	return a
+}
+
+// startAgent starts an agent of mc1 that knows nothing.
+func startAgent(t *testing.T, address string, identity *tls.Config) *agent {
+	t.Helper()
 	source, events := broker.Topics("mc1")
 	config := &mqtt.MQTTOptions{KeepAlive: 60, PubQoS: 1, SubQoS: 1,
 		Topics: types.Topics{SourceEvents: source, AgentEvents: events},
-		Dialer: &mqtt.MQTTDialer{BrokerHost: s.broker.Address().String(), Timeout: patience,
-			TLSConfig: &tls.Config{RootCAs: s.roots, Certificates: []tls.Certificate{pair}}}}
+		Dialer: &mqtt.MQTTDialer{BrokerHost: address, Timeout: patience, TLSConfig: identity}}
 	ctx, cancel := context.WithCancel(context.Background())
-	s.t.Cleanup(cancel)
+	t.Cleanup(cancel)
 	cache := workstore.NewAgentInformerWatcherStore()
 	holder, err := work.NewAgentClientHolder(ctx, options.NewGenericClientOptions(config,
 		agentcodec.NewManifestBundleCodec(), "mc1-work-agent").WithClusterName("mc1").WithClientWatcherStore(cache))
-	require.NoError(s.t, err)
+	require.NoError(t, err)
 	informer := workv1informers.NewSharedInformerFactoryWithOptions(holder.WorkInterface(), 5*time.Minute,
 		workv1informers.WithNamespace("mc1")).Work().V1().ManifestWorks().Informer()
 	go informer.Run(ctx.Done())
-	return &agent{s.t, holder.ManifestWorks("mc1"), func() {
-		cancel()
-		s.broker.Disconnect("mc1")
-	}}
+	return &agent{t, holder.ManifestWorks("mc1"), cancel}
 }
 
 // work waits for a ManifestWork of a generation.
