@@ -436,7 +436,7 @@ func (a *Appliance) newServer() error {
 		console.StaticNetworkOperations(a.engine), console.OperatorOperations(a.engine),
 		console.MachineOperations(a.agents), console.BMCOperations(bmc.NewService(a.bmcs, a.infraEnvs)),
 		console.AuditOperations(a.trail), console.SiteServiceOperations(a.services),
-		console.RegistryOperations(a.registry, a.Dependents),
+		console.RegistryOperations(a.registry, a.completeStatus),
 		console.HostOperations(a.engine, a.bmcs, a.approvals()),
 		console.ArrivalOperations(console.ArrivalOptions{Table: a.engine, Servers: a.bmcs,
 			InfraEnvs: a.engine.InfraEnvs, Reads: a.downloads.Reads, Refusals: a.refusals, URL: a.urls[0],

@@ -2,6 +2,7 @@ package appliance
 
 import (
 	"context"
+	"errors"
 	"net"
 	"path/filepath"
 
@@ -68,4 +69,10 @@ func (a *Appliance) completeSecret(secret string) (string, error) {
 // Dependents returns the clusters whose nodes pull from the appliance's registry.
 func (a *Appliance) Dependents() ([]registry.Dependent, error) {
 	return supply.Dependents(a.db, a.rules.At, a.registry.Host())
+}
+
+// completeStatus adds to the status of the registry what the site knows.
+func (a *Appliance) completeStatus(status *registry.Status) (err error) {
+	status.Dependents, err = a.Dependents()
+	return errors.Join(err, supply.NameClients(a.db, status.Clients))
 }

@@ -112,6 +112,10 @@ func TestRegistry_installsFromOneArchive(t *testing.T) {
 	require.Len(t, found, 1)
 	require.Equal(t, id, found[0].ID)
 	require.Equal(t, models.ClusterStatusInstalled, found[0].Status)
+	var status ownregistry.Status
+	call(t, http.MethodGet, address+console.RegistryRoute, nil).read(t, http.StatusOK, &status)
+	require.NotEmpty(t, status.Clients)
+	require.Positive(t, status.SentBytes)
 }
 
 // TestRegistry_rehearsesFromOneArchive rehearses an installation at a site whose only registry is

@@ -26,6 +26,7 @@ import (
 	"landfall/appliance/registry/overlay"
 	"landfall/appliance/registry/quota"
 	"landfall/appliance/registry/staging"
+	"landfall/appliance/registry/traffic"
 	"landfall/appliance/storage"
 	"landfall/store"
 )
@@ -61,6 +62,8 @@ type Options struct {
 type Registry struct {
 	// Overlay has the pushed images.
 	Overlay *overlay.Overlay
+	// Traffic counts what clients are sent.
+	Traffic *traffic.Traffic
 
 	options Options
 	quota   *quota.Quota
@@ -121,10 +124,11 @@ func Open(ctx context.Context, options Options) (*Registry, error) {
 	if options.Free == nil {
 		options.Free = storage.Free
 	}
-	r := &Registry{options: options, log: options.Logger, wake: make(chan struct{}, 1),
-		verifying: make(chan struct{}, 1), paths: options.Media, changed: make(chan struct{}),
-		problems: map[string][]string{}, refused: map[string]map[medium.Location]refusal{},
-		asked: map[string]chan struct{}{}, reading: map[string]bool{}, orders: map[string]time.Time{},
+	r := &Registry{options: options, Traffic: traffic.New(options.Clock), log: options.Logger,
+		wake: make(chan struct{}, 1), verifying: make(chan struct{}, 1), paths: options.Media,
+		changed: make(chan struct{}), problems: map[string][]string{},
+		refused: map[string]map[medium.Location]refusal{},
+		asked:   map[string]chan struct{}{}, reading: map[string]bool{}, orders: map[string]time.Time{},
 		stageProblems: map[string]string{}, quota: quota.New(options.Dir, options.Bytes, options.Free)}
 	added, err := r.addedPaths()
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 
 	"landfall/appliance/fault"
 	"landfall/appliance/registry/medium"
+	"landfall/appliance/registry/traffic"
 	"landfall/store"
 )
 
@@ -39,7 +40,11 @@ type Status struct {
 	RoomLimit string `json:"room_limit"`
 	// Dependents are the clusters whose nodes pull from this registry.
 	Dependents []Dependent `json:"dependents"`
-	Verify     Verify      `json:"verify"`
+	// SentBytes are those that all clients were sent since the start of the appliance. Clients are
+	// the last ones, those with the highest rates first.
+	SentBytes int64            `json:"sent_bytes"`
+	Clients   []traffic.Client `json:"clients"`
+	Verify    Verify           `json:"verify"`
 }
 
 // Dependent is a cluster whose nodes pull from the registry.
@@ -108,8 +113,8 @@ type Verify struct {
 func (r *Registry) Status() Status {
 	c := r.current.Load()
 	status := Status{Media: []MediumStatus{}, Unusable: []Unusable{}, Releases: c.releases, Gaps: r.gaps(c),
-		Dependents: []Dependent{},
-		Notes:      append([]string{}, c.notes...)}
+		Dependents: []Dependent{}, SentBytes: r.Traffic.Total(), Clients: r.Traffic.Clients(),
+		Notes: append([]string{}, c.notes...)}
 	for _, m := range c.media {
 		of := m.status(c, r.local)
 		of.Staging, of.Releases = r.stagingOf(m), c.releasesOn(m)

@@ -37,23 +37,22 @@ type StageRequest struct {
 
 type ownRegistry struct {
 	*webregistry.Server
-	dependents func() ([]registry.Dependent, error)
+	complete func(*registry.Status) error
 }
 
 // status answers with the state of the registry.
 func (r ownRegistry) status(c echo.Context, status int) error {
 	shown := r.Status()
-	var err error
-	shown.Dependents, err = r.dependents()
+	err := r.complete(&shown)
 	c.Response().Header().Set(echo.HeaderCacheControl, "no-store")
 	return answerWith(c, status, shown, err)
 }
 
-// RegistryOperations returns the operations on the appliance's registry, which may be nil, and on
-// which clusters depend.
-func RegistryOperations(server *webregistry.Server, dependents func() ([]registry.Dependent,
-	error)) []operation.Operation {
-	r := ownRegistry{server, dependents}
+// RegistryOperations returns the operations on the appliance's registry, which may be nil. complete
+// adds to its status what the site knows: the clusters that depend on it, and the hosts among its
+// clients.
+func RegistryOperations(server *webregistry.Server, complete func(*registry.Status) error) []operation.Operation {
+	r := ownRegistry{server, complete}
 	return []operation.Operation{
 		{ID: "getRegistry", Method: http.MethodGet, Path: RegistryRoute, Access: operation.For(access.Viewer).OfAll(),
 			Handler: r.show, Summary: "Show the media of the appliance's registry, what they hold and what they lack",

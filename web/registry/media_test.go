@@ -5,9 +5,11 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -228,4 +230,25 @@ func TestReleases_sameTagOnTwoMedia(t *testing.T) {
 	}
 	require.Equal(t, map[string]bool{digest: true, other.Tagged("openshift/release-images", "4.20.8-x86_64"): true},
 		digests)
+}
+
+// The status counts what each client was sent.
+func TestStatus_clients(t *testing.T) {
+	s := newSite(t)
+	a, layers := layered(t, 1, 1<<20)
+	s.write(archive1, a)
+	s.start()
+	manifest := s.get("/v2/team/image/manifests/v0").body
+	digest := slices.Collect(maps.Keys(layers))[0]
+	require.Equal(t, layers[digest], s.get("/v2/team/image/blobs/"+digest).body)
+	s.get("/v2/team/image/blobs/"+digest, "Range", "bytes=100-199")
+	s.send(http.MethodHead, "/v2/team/image/blobs/"+digest, nil) // the connection ends one answer before the next
+	status := s.registry.Status()
+	require.Len(t, status.Clients, 1)
+	client := status.Clients[0]
+	require.Equal(t, "127.0.0.1", client.Address)
+	require.Equal(t, int64(len(manifest)+1<<20+100), client.Bytes)
+	require.Equal(t, client.Bytes, status.SentBytes)
+	require.Equal(t, client.Bytes/10, client.Rate)
+	require.Zero(t, client.Pulls)
 }

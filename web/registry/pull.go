@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/url"
 	"slices"
@@ -14,6 +15,7 @@ import (
 
 	"landfall/appliance/registry"
 	"landfall/appliance/registry/medium"
+	"landfall/appliance/registry/traffic"
 )
 
 // manifest serves a manifest by a tag or a digest.
@@ -37,8 +39,20 @@ func (h *handler) manifest(c echo.Context, asked request) error {
 	if c.Request().Method == http.MethodHead {
 		return nil
 	}
-	_, err = c.Response().Write(manifest.Data)
+	pull := h.Registry.Traffic.Begin(clientOf(c))
+	defer pull.End()
+	n, err := c.Response().Write(manifest.Data)
+	pull.Add(n)
 	return err
+}
+
+// clientOf returns the address of a client, without a port.
+func clientOf(c echo.Context) string {
+	host, _, err := net.SplitHostPort(c.Request().RemoteAddr)
+	if err != nil {
+		return c.Request().RemoteAddr
+	}
+	return host
 }
 
 // checkReference checks a tag or a digest.
@@ -98,7 +112,9 @@ func (h *handler) blob(c echo.Context, asked request) error {
 		}
 		defer end()
 	}
-	out := &startingWriter{response: c.Response(), start: func() {
+	pull := h.Registry.Traffic.Begin(clientOf(c))
+	defer pull.End()
+	out := &startingWriter{response: c.Response(), pull: pull, start: func() {
 		header.Set("Docker-Content-Digest", blob.Digest)
 		header.Set("Accept-Ranges", "bytes")
 		header.Set("Cache-Control", "max-age=31536000, immutable") // not of an error
@@ -131,6 +147,7 @@ func (h *handler) blob(c echo.Context, asked request) error {
 // startingWriter sends the headers with the first bytes. Until then, an error can be the answer.
 type startingWriter struct {
 	response *echo.Response
+	pull     *traffic.Pull
 	start    func()
 	started  bool
 }
@@ -141,7 +158,9 @@ func (w *startingWriter) Write(p []byte) (int, error) {
 		w.started = true
 		w.start()
 	}
-	return w.response.Write(p)
+	n, err := w.response.Write(p)
+	w.pull.Add(n)
+	return n, err
 }
 
 // requestedRange returns the range of a blob that a request asks for. A request for several ranges

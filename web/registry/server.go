@@ -9,8 +9,11 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"landfall/appliance/mirror"
 	"landfall/appliance/registry"
+	"landfall/appliance/registry/traffic"
 	"landfall/web"
 )
 
@@ -142,6 +145,14 @@ func (s *Server) Addr() net.Addr {
 		return nil
 	}
 	return s.address
+}
+
+// Metrics returns the metrics of the registry. A nil server has no values for them.
+func (s *Server) Metrics() prometheus.Collector {
+	if s == nil {
+		return traffic.Collector(nil)
+	}
+	return traffic.Collector(s.Traffic)
 }
 
 // Tasks returns what runs while the appliance runs. A nil server has no tasks.

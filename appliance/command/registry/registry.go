@@ -2,6 +2,7 @@
 package registry
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -68,6 +69,9 @@ func write(out io.Writer, status *registry.Status) error {
 	if err := table.Flush(); err != nil {
 		return err
 	}
+	if err := writeClients(out, status); err != nil {
+		return err
+	}
 	for _, release := range status.Releases {
 		fmt.Fprintf(out, "release %s (%s) %s\n", release.Version, release.Architecture, release.Digest)
 	}
@@ -98,6 +102,27 @@ func write(out io.Writer, status *registry.Status) error {
 		fmt.Fprintf(out, "%s lacks %d parts, the first is %s\n", gap.Image, len(gap.Missing), gap.Missing[0])
 	}
 	return nil
+}
+
+// shownClients is how many clients people see. -o json has all.
+const shownClients = 20
+
+func writeClients(out io.Writer, status *registry.Status) error {
+	if len(status.Clients) == 0 {
+		return nil
+	}
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "\nCLIENT\tHOST\tPULLS\tRATE\tSENT\tLAST")
+	for i, c := range status.Clients {
+		if i == shownClients {
+			fmt.Fprintf(table, "and %d more; -o json has all\n", len(status.Clients)-i)
+			break
+		}
+		fmt.Fprintf(table, "%s\t%s\t%d\t%.1f MB/s\t%s\t%s\n", c.Address, cmp.Or(c.Host, "-"), c.Pulls,
+			float64(c.Rate)/1e6, gigabytes(c.Bytes), c.Last.Local().Format(time.DateTime))
+	}
+	fmt.Fprintf(table, "all\t\t\t\t%s\n\n", gigabytes(status.SentBytes))
+	return table.Flush()
 }
 
 func gigabytes(n int64) string {
