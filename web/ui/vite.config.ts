@@ -16,12 +16,35 @@ export default defineConfig({
       // Names of controls for screen readers.
       'common/components/ui/PopoverIcon.tsx': {
         '<Button\n      icon={': '<Button\n      aria-label="More information"\n      icon={',
+        // A link without an address can't be reached with the keyboard.
+        'component={component}': "component={component === 'a' ? 'button' : component}",
+      },
+      'ocm/components/clusterWizard/OperatorsBundle.tsx': {
+        'selectableActionAriaLabelledby: checkboxId': 'selectableActionAriaLabel: bundle.title',
+      },
+      'common/components/clusterConfiguration/SecurityFields.tsx': {
+        '<TextAreaField\n            name="sshPublicKey"': `<TextAreaField
+            aria-label={t('ai:Host SSH Public Key for troubleshooting after installation')}
+            name="sshPublicKey"`,
       },
       'common/components/hosts/AITable.tsx': {
         '<Checkbox id={`select-${id}`} ': '<Checkbox id={`select-${id}`} aria-label="Select this host" ',
       },
+      'common/components/hosts/FormatDiskCheckbox.tsx': {
+        '<Checkbox\n': '<Checkbox\n        aria-label="Format this disk"\n',
+      },
+      'common/components/fetching/EventListFetch.tsx': {
+        '<div className={className}>': '<div className={className} tabIndex={0} role="region" aria-label="Events">',
+      },
+      'ocm/components/clusterConfiguration/staticIp/components/FormViewNetworkWide/FormViewNetworkWideFields.tsx': {
+        'name={`${fieldName}.ip`}': 'name={`${fieldName}.ip`}\n            aria-label="Address of the subnet"',
+        'name={`${fieldName}.prefixLength`}': `
+            name={\`\${fieldName}.prefixLength\`}
+            aria-label="Length of the subnet's prefix"`,
+      },
       // A checkbox inside of a button can't be reached with the keyboard.
       'common/components/hosts/TableToolbar.tsx': {
+        '      {actions}\n    </Dropdown>': '      <DropdownList>{actions}</DropdownList>\n    </Dropdown>',
         'data-testid="select-dropdown-toggle"\n        >\n':
           'data-testid="select-dropdown-toggle"\n aria-label="Select hosts"\n splitButtonItems={[\n',
         '</MenuToggleCheckbox>\n        </MenuToggle>': '</MenuToggleCheckbox>,\n        ]} />',

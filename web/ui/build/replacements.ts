@@ -18,6 +18,7 @@ export const replacements: Record<string, string> = {
   'ocm/components/clusterDetail/ClusterDetail.tsx': 'ClusterDetail.tsx',
   'ocm/components/clusters/Clusters.tsx': 'Clusters.tsx',
   'ocm/components/clusters/AssistedInstallerHeader.tsx': 'AssistedInstallerHeader.tsx',
+  'ocm/components/clusterWizard/ClusterWizard.tsx': 'ClusterWizard.tsx',
   'ocm/components/clusterWizard/ClusterDetails.tsx': 'ClusterDetails.tsx',
   'ocm/components/clusterWizard/disconnected/InstallDisconnectedSwitch.tsx': 'InstallDisconnectedSwitch.tsx',
   'ocm/hooks/useSetClusterPermissions.ts': 'useSetClusterPermissions.ts',

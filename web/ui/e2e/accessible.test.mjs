@@ -151,6 +151,21 @@ describe('accessible pages', { timeout: 900_000 }, () => {
     assert.equal(await focused(), 'main');
   });
 
+  it('moves nothing if the system asks for that', async () => {
+    await page.emulateMedia({ reducedMotion: 'reduce' });
+    await page.goto(site.url);
+    await heading('Overview').waitFor();
+    const longest = await page.evaluate(() =>
+      Math.max(
+        ...[...document.querySelectorAll('body *')].flatMap((element) => {
+          const { animationDuration, transitionDuration } = getComputedStyle(element);
+          return `${animationDuration}, ${transitionDuration}`.split(', ').map((time) => Number.parseFloat(time));
+        }),
+      ));
+    await page.emulateMedia({ reducedMotion: 'no-preference' });
+    assert.ok(longest <= 0.001, `${String(longest)} s`);
+  });
+
   it('leads to a setting and focuses its field', async () => {
     await page.goto(`${site.url}/settings#ssh-key`);
     await page.waitForFunction(() => document.activeElement?.id === 'ssh-key-field');

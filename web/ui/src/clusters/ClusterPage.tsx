@@ -1,8 +1,9 @@
 import { Bullseye, PageSection, Spinner, Stack } from '@patternfly/react-core';
-import { lazy, useState } from 'react';
+import { lazy, useEffect, useRef, useState } from 'react';
 import { NoCluster } from '../shell/NoCluster';
 import { PageStatus } from '../shell/PageStatus';
 import { ApplianceError } from '../shell/request';
+import { focusContent } from '../shell/useFocusOnNavigation';
 import { FailureCard } from './FailureCard';
 import { InstallationPage } from './InstallationPage';
 import { ReadinessCard } from './ReadinessCard';
@@ -19,6 +20,15 @@ const missing = [404, 422];
 const ClusterPage = ({ id }: { id: string }) => {
   const { answer, error, refetch } = useProgress(id);
   const reviewShown = useState(false);
+  const isWizard = answer && !hasInstallation(answer.status);
+  const wasWizard = useRef(isWizard);
+  useEffect(() => {
+    // The installation replaces the wizard, and with it the focused button.
+    if (wasWizard.current && !isWizard) {
+      focusContent();
+    }
+    wasWizard.current = isWizard;
+  }, [isWizard]);
   if (error instanceof ApplianceError && missing.includes(error.status)) {
     return <NoCluster />;
   }

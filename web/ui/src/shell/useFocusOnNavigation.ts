@@ -16,10 +16,15 @@ export const useFocusOnNavigation = (): void => {
       return;
     }
     last.current = pathname;
-    const main = document.getElementById(mainId);
-    if (main && !main.contains(document.activeElement)) {
-      main.focus({ preventScroll: true });
-      main.scrollTop = 0;
-    }
+    focusContent();
   }, [pathname]);
+};
+
+/** Moves the focus to the content, unless an element of the content has it. */
+export const focusContent = (): void => {
+  const main = document.getElementById(mainId);
+  if (main && !main.contains(document.activeElement)) {
+    main.focus({ preventScroll: true });
+    main.scrollTop = 0;
+  }
 };
