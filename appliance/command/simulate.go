@@ -7,13 +7,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"landfall/appliance/command/hcp"
 	"landfall/appliance/config"
 	"landfall/appliance/simulate"
 )
 
 func newSimulate() *cobra.Command {
-	cmd := &cobra.Command{Use: "simulate", Short: "Simulate hosts, or sites over weeks and years"}
-	group(cmd, newSimulateHosts(), newSimulateRun(), newSimulateExample())
+	cmd := &cobra.Command{Use: "simulate", Short: "Simulate hosts, management clusters, or sites over weeks and years"}
+	group(cmd, newSimulateHosts(), hcp.NewSimulate(), newSimulateRun(), newSimulateExample())
 	return cmd
 }
 

@@ -129,6 +129,12 @@ export const startSite = async ({
         release: () => hostGroup.child.kill('SIGCONT'),
       };
     },
+    /** Runs a command of `simulate` until the function that is returned is called. */
+    simulate: (...args) => {
+      const simulation = run('simulate', ...args);
+      hostGroups.push(simulation);
+      return () => finish(simulation);
+    },
     /** The output of the appliance and the hosts, for a failed test. */
     output: () => [appliance, ...hostGroups].map((program) => program.output()).join('\n'),
     end: async () => {

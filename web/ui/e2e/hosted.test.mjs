@@ -1,0 +1,149 @@
+// A hosted cluster from its request to its deletion. Its management cluster is a stand-in, which
+// connects to the real broker; no control plane runs.
+
+import assert from 'node:assert/strict';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, describe } from 'node:test';
+import { openBrowser } from './browser.mjs';
+import { controls } from './controls.mjs';
+import { freePort, startSite } from './site.mjs';
+import { dependentSteps } from './steps.mjs';
+
+const minute = 60_000;
+
+/** Writes the configuration of an appliance with hosted clusters, and returns its path. */
+const writeConfig = async (directory) => {
+  const secret = join(directory, 'pull-secret.json');
+  await writeFile(secret, JSON.stringify({ auths: { 'registry.example.com': { auth: 'YTpi' } } }));
+  const config = join(directory, 'landfall.json');
+  await writeFile(
+    config,
+    JSON.stringify({
+      release_images: [
+        {
+          openshift_version: '4.19.7',
+          cpu_architecture: 'x86_64',
+          url: 'registry.example.com/release:4.19.7-x86_64',
+          default: true,
+        },
+      ],
+      mirror: { pull_secret: secret },
+      hosted: { enabled: true, broker_listen: `127.0.0.1:${String(await freePort())}` },
+    }),
+  );
+  return config;
+};
+
+describe('hosted clusters', { timeout: 4 * minute }, () => {
+  let site;
+  let browser;
+  let page;
+  let directory;
+  let disconnect;
+
+  const step = dependentSteps(() => ({ site, browser }));
+
+  const { button, heading } = controls(() => page);
+  const field = (name) => page.getByRole('textbox', { name });
+  const table = (name) => page.getByRole('grid', { name });
+  const row = (text) => table('Hosted clusters').getByRole('row').filter({ hasText: text });
+  const choose = async (name, action) => {
+    await table(name).getByRole('button', { name: 'Kebab toggle' }).click();
+    await page.getByRole('menuitem', { name: action }).click();
+  };
+  const download = async (name, click) => {
+    const saved = page.waitForEvent('download', { timeout: minute });
+    await click();
+    const path = join(directory, name);
+    await (await saved).saveAs(path);
+    return { path, text: await readFile(path, 'utf8') };
+  };
+
+  before(async () => {
+    directory = await mkdtemp(join(tmpdir(), 'landfall-e2e-hosted-'));
+    site = await startSite({ serve: ['--config', await writeConfig(directory), '--tls-enabled=true'] });
+    browser = await openBrowser(site.url, 'hosted');
+    ({ page } = browser);
+  });
+  after(async () => {
+    await browser?.close();
+    await site?.end();
+    await rm(directory, { recursive: true, force: true });
+  });
+
+  step('creates a hosted cluster before there is a management cluster', async () => {
+    await page.goto(`${site.url}/hosted`);
+    await heading('No hosted clusters').waitFor();
+    await button('Create a hosted cluster').click();
+    await field('Name').fill('Edge1');
+    await button('More').click();
+    await field('Hardware profile of the nodes').fill('large');
+    await button('Create').click();
+    await row('Edge1').filter({ hasText: 'No management cluster is set up at this site yet.' }).waitFor();
+  });
+
+  step('waits for the management cluster, which is not connected', async () => {
+    await button('Use a cluster for control planes').click();
+    await page.getByRole('dialog').getByRole('textbox', { name: 'Name' }).fill('mc1');
+    await field('Base domain').fill('hosted.example.com');
+    await field('Address of the nodes').fill('192.0.2.10');
+    await field('Hardware profiles').fill('large');
+    await button('Check and use it').click();
+    await page.getByText('The cluster was not checked').waitFor();
+    await button('Use it all the same').click();
+    await table('Management clusters').getByText('not connected, last seen: never').waitFor();
+    await row('Edge1').filter({ hasText: 'Accepted' }).filter({ hasText: 'mc1 has not reported yet' }).waitFor();
+  });
+
+  step('connects the management cluster', async () => {
+    const action = 'Download the manifests of its agent';
+    const manifests = await download('agent.yaml', () => choose('Management clusters', action));
+    assert.match(manifests.text, /appliedmanifestwork-eviction-grace-period=876000h/);
+    disconnect = site.simulate('management-cluster', manifests.path);
+    await table('Management clusters')
+      .getByText(/^connected since/)
+      .waitFor({ timeout: minute });
+  });
+
+  step('the hosted cluster is available', async () => {
+    const available = row('Edge1').filter({ hasText: 'Succeeded' });
+    await available.filter({ hasText: '2 of 2' }).waitFor({ timeout: minute });
+    await row('Edge1').getByRole('button', { name: 'Details' }).click();
+    const record = page.getByLabel('DNS record of api.edge1.hosted.example.com', { exact: true });
+    assert.equal(await record.inputValue(), 'api.edge1.hosted.example.com. IN A 192.0.2.10');
+    await table('Bundles').getByText('applied').first().waitFor();
+  });
+
+  step('scales the node pool', async () => {
+    const pool = page.getByTestId('pool-workers');
+    await pool.getByRole('spinbutton').fill('3');
+    await pool.getByRole('button', { name: 'Scale' }).click();
+    await row('Edge1').filter({ hasText: '3 of 3' }).waitFor({ timeout: minute });
+  });
+
+  step('downloads a kubeconfig', async () => {
+    const kubeconfig = await download('edge1.kubeconfig', () => button('Download a kubeconfig').click());
+    assert.match(kubeconfig.text, /server: https:\/\/api\.edge1\.hosted\.example\.com:\d+/);
+    assert.match(kubeconfig.text, /client-key-data/);
+  });
+
+  step('keeps a change while the management cluster is away', async () => {
+    await disconnect();
+    await table('Management clusters')
+      .getByText(/^not connected/)
+      .waitFor({ timeout: minute });
+    await choose('Hosted clusters', 'Delete');
+    await page.getByRole('dialog').getByText('happens when it is connected again').waitFor();
+    await page.getByRole('dialog').getByRole('button', { name: 'Delete', exact: true }).click();
+    await row('Edge1').filter({ hasText: 'Deleting' }).waitFor();
+  });
+
+  step('deletes the hosted cluster when it is connected again', async () => {
+    site.simulate('management-cluster', join(directory, 'agent.yaml'));
+    await heading('No hosted clusters').waitFor({ timeout: minute });
+    assert.deepEqual(browser.errors, []);
+    assert.deepEqual(browser.foreign, []);
+  });
+});
