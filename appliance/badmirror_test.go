@@ -259,11 +259,17 @@ func TestBadMirror_namedAtImageDownload(t *testing.T) {
 // own pull secret and runs until the test ends.
 func (s *site) readyCluster(t *testing.T, address, secret, hostsSecret string) (cluster string) {
 	t.Helper()
+	return s.readyClusterOf(t, address, secret, hostsSecret, 1000)
+}
+
+// readyClusterOf is readyCluster with the speed of the host.
+func (s *site) readyClusterOf(t *testing.T, address, secret, hostsSecret string, speed float64) (cluster string) {
+	t.Helper()
 	id := create(t, address+apiPath+"/clusters", s.newCluster("line").with(object{"pull_secret": secret}))
 	infraEnv := create(t, address+apiPath+"/infra-envs", s.newInfraEnv("line").with(object{"pull_secret": hostsSecret,
 		"cluster_id": id}))
 	ctx, cancel := context.WithCancel(t.Context())
-	group := &simulate.HostGroup{URL: address, InfraEnvID: infraEnv, Count: 1, Speed: 1000}
+	group := &simulate.HostGroup{URL: address, InfraEnvID: infraEnv, Count: 1, Speed: speed}
 	ended := make(chan error, 1)
 	go func() { ended <- group.Run(ctx) }()
 	t.Cleanup(func() {
