@@ -172,14 +172,11 @@ func (b *blobs) closeStaged(file *os.File) error {
 }
 
 // publish renames a staged file to the blob with the given hash and sets the blob's modification
-// time. If the blob already exists, publish only sets its modification time.
+// time. It replaces a blob that exists: its bytes may be damaged.
 func (b *blobs) publish(staged, sum string, now time.Time) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	path := b.path(sum)
-	if err := os.Chtimes(path, now, now); err == nil {
-		return nil
-	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}

@@ -235,6 +235,8 @@ func TestFiles_missingOrTruncatedBlobIsReported(t *testing.T) {
 			_, _, err := logs.Open(db, "a")
 			require.True(t, store.IsDamaged(err), err)
 			require.ErrorContains(t, err, "/logs/a")
+			stage(t, db, big) // the same content again replaces the damaged blob
+			require.True(t, bytes.Equal(big, read(t, db, "a")))
 		})
 	}
 }

@@ -2,11 +2,8 @@ package registry
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -267,90 +264,4 @@ func (r *Registry) awaitLook(ctx context.Context, path string) error {
 	case <-asked:
 		return nil
 	}
-}
-
-// StartVerify starts a comparison of all blobs on the present media with their digests, in the
-// background.
-func (r *Registry) StartVerify() error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.verify.Running {
-		return fault.New(fault.Conflict, "The media are being verified already; landfall registry status shows it.")
-	}
-	r.verify = Verify{Running: true}
-	select {
-	case r.verifying <- struct{}{}:
-	default:
-	}
-	return nil
-}
-
-// verifyAll carries out the comparisons that StartVerify orders, until the context ends.
-func (r *Registry) verifyAll(ctx context.Context) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-r.verifying:
-		}
-		err := r.verifyMedia(ctx)
-		r.mu.Lock()
-		r.verify.Running = false
-		if err != nil {
-			r.verify.Message = err.Error()
-		}
-		r.mu.Unlock()
-	}
-}
-
-func (r *Registry) verifyMedia(ctx context.Context) error {
-	c := r.current.Load()
-	var total int64
-	for _, m := range c.media {
-		if m.state("") == statePresent {
-			for _, blob := range m.index.Blobs {
-				total += blob.Size()
-			}
-		}
-	}
-	r.mu.Lock()
-	r.verify.Total = total
-	r.mu.Unlock()
-	for _, m := range c.media {
-		for _, digest := range m.inOrder() {
-			reader, _ := m.use("", true)
-			if reader == nil {
-				break
-			}
-			if err := r.verifyBlob(ctx, m, reader, digest); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-func (r *Registry) verifyBlob(ctx context.Context, m *held, reader *medium.Reader, digest string) error {
-	sum, blob := sha256.New(), m.index.Blobs[digest]
-	n, err := reader.Copy(ctx, struct{ io.Writer }{sum}, blob, 0, blob.Size())
-	if broken, ok := errors.AsType[*medium.ReadError](err); ok {
-		r.lost(m, digest, broken)
-	}
-	damaged := m.state(digest) == stateDamaged
-	if err != nil && !damaged {
-		return err
-	}
-	damaged = damaged || "sha256:"+hex.EncodeToString(sum.Sum(nil)) != digest
-	if damaged {
-		m.setDamaged(digest)
-	} else {
-		m.setSound(digest)
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.verify.Done += n
-	if damaged {
-		r.verify.Damaged = append(r.verify.Damaged, digest+" on "+m.place(digest))
-	}
-	return nil
 }

@@ -63,7 +63,7 @@ func RegistryOperations(server *webregistry.Server, complete func(*registry.Stat
 			Body:    MediaRequest{}, Status: http.StatusOK, Answer: registry.Status{}, Errors: []int{400, 404}},
 		{ID: "verifyRegistry", Method: http.MethodPost, Path: RegistryVerifyRoute,
 			Access: operation.For(access.Operator), Handler: r.verify,
-			Summary: "Start to compare all blobs on the present media with their digests",
+			Summary: "Start to compare all blobs with their digests: on the present media, in copies, and pushed",
 			Status:  http.StatusAccepted, Answer: registry.Status{}, Errors: []int{404, 409}},
 		{ID: "collectRegistry", Method: http.MethodPost, Path: RegistryGCRoute,
 			Access: operation.For(access.Administrator), Handler: r.collect,

@@ -166,9 +166,10 @@ const pollInterval = time.Second
 func newVerify() *cobra.Command {
 	appliance := new(remote.Client)
 	cmd := &cobra.Command{
-		Use:   "verify",
-		Short: "Compare all blobs on the present media with their digests; the exit code is 1 if one is damaged",
-		Args:  cobra.NoArgs,
+		Use: "verify",
+		Short: "Compare all blobs on media, in copies and of pushes with their digests; the exit code is 1 if one is " +
+			"damaged",
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return verify(cmd.Context(), appliance, cmd.OutOrStdout())
 		},
@@ -200,7 +201,7 @@ func verify(ctx context.Context, appliance *remote.Client, out io.Writer) error 
 	case status.Verify.Message != "":
 		return errors.New("the media could not be verified: " + status.Verify.Message)
 	case len(status.Verify.Damaged) > 0:
-		return fmt.Errorf("%d blobs are damaged; copy their media again", len(status.Verify.Damaged))
+		return fmt.Errorf("%d blobs are damaged; copy damaged media again", len(status.Verify.Damaged))
 	}
 	fmt.Fprintf(out, "%s are sound\n", gigabytes(status.Verify.Done))
 	return nil

@@ -313,11 +313,12 @@ func (o *Overlay) Finish(id, digest string) (err error) {
 	}
 	o.removing.RLock()
 	defer o.removing.RUnlock()
-	// Collect measures its grace from this time.
-	now := o.options.Clock.Now()
-	if _, err := o.Stat(digest); err == nil { // it was pushed before
-		return errors.Join(os.Chtimes(o.path(digest), now, now), o.drop(id, up))
+	// A blob that was pushed before is replaced: its bytes may be damaged.
+	replaced, err := o.Stat(digest)
+	if err != nil && !errors.Is(err, ErrUnknown) {
+		return err
 	}
+	now := o.options.Clock.Now() // Collect measures its grace from this time
 	file, err := os.OpenFile(up.path, os.O_WRONLY, 0o600)
 	if err != nil {
 		return writeError(err)
@@ -329,7 +330,7 @@ func (o *Overlay) Finish(id, digest string) (err error) {
 		durable.SyncDir(o.dir(blobs))); err != nil {
 		return writeError(err)
 	}
-	o.end(id, up, 0)
+	o.end(id, up, replaced)
 	return nil
 }
 
@@ -518,6 +519,37 @@ func (o *Overlay) DeleteBlob(digest string) error {
 	}
 	if err := os.Remove(o.path(digest)); err != nil {
 		return fmt.Errorf("delete a blob: %w", err)
+	}
+	o.release(size)
+	return nil
+}
+
+// Digests returns the digests of the blobs.
+func (o *Overlay) Digests() ([]string, error) {
+	entries, err := os.ReadDir(o.dir(blobs))
+	if err != nil {
+		return nil, fmt.Errorf("read the directory of the registry: %w", err)
+	}
+	digests := make([]string, 0, len(entries))
+	for _, entry := range entries {
+		if digest := "sha256:" + entry.Name(); medium.ValidDigest(digest) {
+			digests = append(digests, digest)
+		}
+	}
+	return digests, nil
+}
+
+// Discard removes a damaged blob, although manifests need it: a client sends a blob again only if
+// it is absent.
+func (o *Overlay) Discard(digest string) error {
+	o.removing.Lock()
+	defer o.removing.Unlock()
+	size, err := o.Stat(digest)
+	if err != nil {
+		return err
+	}
+	if err := os.Remove(o.path(digest)); err != nil {
+		return fmt.Errorf("remove a damaged blob: %w", err)
 	}
 	o.release(size)
 	return nil

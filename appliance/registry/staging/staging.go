@@ -16,8 +16,10 @@ import (
 	"hash"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -174,6 +176,29 @@ func (s *Store) Used() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.used
+}
+
+// Digests returns the sorted digests of the whole copies.
+func (s *Store) Digests() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Sorted(maps.Keys(s.blobs))
+}
+
+// Discard removes a damaged whole copy.
+func (s *Store) Discard(digest string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	size, ok := s.blobs[digest]
+	if !ok {
+		return nil
+	}
+	if err := os.Remove(s.path(digest)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove a damaged copy: %w", err)
+	}
+	delete(s.blobs, digest)
+	s.count(-size)
+	return nil
 }
 
 // Copy writes a range of a whole copy.
