@@ -9,6 +9,9 @@ import { reword } from './build/reword.ts';
 const here = (path: string): string => fileURLToPath(new URL(path, import.meta.url));
 const library = here('./node_modules/@openshift-assisted/ui-lib/lib');
 
+/** Modules that only pages with uploads of files need. */
+const ofUploads = /node_modules\/(react-dropzone|file-selector|attr-accept|prop-types)\/|\/FileUpload\//;
+
 export default defineConfig({
   plugins: [
     replaceModules(library, replacements, here('./src/uilib')),
@@ -128,6 +131,18 @@ export default defineConfig({
     emptyOutDir: true,
     target: 'es2022',
     chunkSizeWarningLimit: 4096,
+    // Few files instead of one for each component: a request costs more than a few unused bytes.
+    rolldownOptions: {
+      output: {
+        codeSplitting: {
+          groups: [
+            { name: 'common', minShareCount: 3, priority: 3, test: (id) => !ofUploads.test(id) },
+            { name: 'uploads', minShareCount: 2, priority: 2, test: ofUploads },
+            { name: 'few', minShareCount: 2, priority: 1 },
+          ],
+        },
+      },
+    },
   },
   server: {
     proxy: { '/api': process.env.LANDFALL_URL ?? 'http://127.0.0.1:8090' },

@@ -1,3 +1,5 @@
+import '@patternfly/patternfly/patternfly-addons.css';
+import './i18n';
 import { Config, Features, UILibRoutes } from '@openshift-assisted/ui-lib/ocm';
 import { useEffect, useState } from 'react';
 import { useMay } from './access/AccessProvider';

@@ -1,11 +1,9 @@
 import '@patternfly/react-core/dist/styles/base.css';
-import '@patternfly/patternfly/patternfly-addons.css';
 import './landfall.css';
 import { createRoot } from 'react-dom/client';
 import { observeSession } from './access/ending';
 import { returnToPlace } from './access/returning';
 import { App } from './App';
-import './i18n';
 import { guardLinks } from './offline/links';
 import { provideClipboard } from './shell/clipboard';
 import { guardEscape } from './shell/escape';

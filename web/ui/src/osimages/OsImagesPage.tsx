@@ -20,7 +20,7 @@ import {
 import CubesIcon from '@patternfly/react-icons/dist/esm/icons/cubes-icon';
 import ExclamationCircleIcon from '@patternfly/react-icons/dist/esm/icons/exclamation-circle-icon';
 import UploadIcon from '@patternfly/react-icons/dist/esm/icons/upload-icon';
-import { useEffect, useState, type DragEvent } from 'react';
+import { Suspense, type DragEvent, lazy, useEffect, useState } from 'react';
 import { Link } from 'react-router-dom-v5-compat';
 import { useMay } from '../access/AccessProvider';
 import { sentenceOf } from '../shell/request';
@@ -29,9 +29,11 @@ import { isArriving, listOsImages, removeOsImage, verifyOsImage, type OsImage } 
 import { isMoving } from './describe';
 import { FetchDialog } from './FetchDialog';
 import { nameOf, OsImageTable } from './OsImageTable';
-import { UploadDialog } from './UploadDialog';
 import { UploadList } from './UploadList';
 import { useUploadViews } from './UploadsProvider';
+
+// The field for files is as large as the rest of the page.
+const UploadDialog = lazy(() => import('./UploadDialog'));
 
 const often = 1_000;
 const seldom = 5_000;
@@ -97,7 +99,11 @@ export const OsImagesPage = () => {
           </StackItem>
         </Stack>
       </PageSection>
-      {dialog?.name === 'upload' && <UploadDialog dropped={dialog.dropped} onClose={close} />}
+      {dialog?.name === 'upload' && (
+        <Suspense>
+          <UploadDialog dropped={dialog.dropped} onClose={close} />
+        </Suspense>
+      )}
       {dialog?.name === 'fetch' && <FetchDialog onClose={close} />}
     </div>
   );

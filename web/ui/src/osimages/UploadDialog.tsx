@@ -29,7 +29,7 @@ type Props = {
 };
 
 /** The dialog to select an ISO and its version, and to start the upload. */
-export const UploadDialog = ({ dropped, onClose }: Props) => {
+const UploadDialog = ({ dropped, onClose }: Props) => {
   const uploads = useUploads();
   const [file, setFile] = useState(dropped);
   const [version, setVersion] = useState('');
@@ -221,3 +221,5 @@ const checkFile = async (file: File): Promise<FileCheck> => {
         sentence: `${id || 'A volume without a name'}, ${size}. Live ISOs of CoreOS have other names.`,
       };
 };
+
+export default UploadDialog;

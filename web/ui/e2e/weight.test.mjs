@@ -1,0 +1,87 @@
+// The weight of the first load of each page, with an empty cache: bytes and requests, with all
+// files and answers until the page has shown its data. docs/performance.md has the figures.
+
+import assert from 'node:assert/strict';
+import { after, before, describe, it } from 'node:test';
+import { openBrowser } from './browser.mjs';
+import { until } from './clusters.mjs';
+import { startSite } from './site.mjs';
+
+const maxBytes = 350 * 1024;
+const maxRequests = 20;
+const quiet = 1_000;
+
+const pages = [
+  '/',
+  '/assisted-installer/clusters',
+  '/hosted',
+  '/hosts',
+  '/servers',
+  '/os-images',
+  '/networks',
+  '/mirror',
+  '/registry',
+  '/services',
+  '/doctor',
+  '/ams',
+  '/settings',
+  '/access',
+  '/reference',
+];
+
+describe('weight of the page', { timeout: 180_000 }, () => {
+  let site;
+  let browser;
+
+  before(async () => {
+    site = await startSite({ hosts: 3, speed: 400 });
+    // A running installation causes requests for as long as it runs.
+    await until('the demo has installed its cluster', async () =>
+      (await site.get('/v2/clusters')).some(({ status }) => status === 'installed'));
+    browser = await openBrowser(site.url, 'weight');
+  });
+  after(async () => {
+    await browser?.close();
+    await site?.end();
+  });
+
+  /** The requests of a page with their bytes, until there was none for a while. */
+  const load = async (path) => {
+    const context = await browser.another();
+    const page = await context.newPage();
+    const devtools = await context.newCDPSession(page);
+    await devtools.send('Network.enable');
+    const requests = new Map();
+    let last = Date.now();
+    devtools.on('Network.requestWillBeSent', ({ requestId, request }) => {
+      if (!request.url.startsWith('data:')) {
+        last = Date.now();
+        requests.set(requestId, { url: request.url.slice(site.url.length), bytes: 0 });
+      }
+    });
+    devtools.on('Network.loadingFinished', ({ requestId, encodedDataLength }) => {
+      last = Date.now();
+      const request = requests.get(requestId);
+      if (request) {
+        request.bytes = encodedDataLength;
+      }
+    });
+    await page.goto(site.url + path);
+    await page.locator('h1').first().waitFor();
+    while (Date.now() - last < quiet) {
+      await page.waitForTimeout(100);
+    }
+    await context.close();
+    return [...requests.values()];
+  };
+
+  for (const path of pages) {
+    it(`${path} has at most 350 KiB in 20 requests`, async (context) => {
+      const requests = await load(path);
+      const bytes = requests.reduce((sum, request) => sum + request.bytes, 0);
+      const list = requests.map((request) => `${String(request.bytes)} ${request.url}`).join('\n');
+      context.diagnostic(`${String(requests.length)} requests, ${String(Math.round(bytes / 1024))} KiB`);
+      assert.ok(bytes <= maxBytes && requests.length <= maxRequests, list);
+    });
+  }
+});
