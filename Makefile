@@ -9,7 +9,7 @@
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 LDFLAGS := -s -w -X landfall/appliance/command.version=$(VERSION)
 UI      := web/ui
-SOURCES := $(shell git ls-files $(UI) 2>/dev/null | grep -v -e '/test/' -e '/e2e/')
+SOURCES := $(shell git ls-files $(UI) README.md 'docs/*.md' 2>/dev/null | grep -v -e '/test/' -e '/e2e/')
 
 # The program, the tests and the checks use the same flags, so that dependencies are compiled only
 # once for all of them, and a second time for the race detector. A command's own -tags replaces this

@@ -145,6 +145,8 @@ export default defineConfig({
     },
   },
   server: {
+    // src/docs/files.ts has the documents beside the sources of the page.
+    fs: { allow: ['../..'] },
     proxy: { '/api': process.env.LANDFALL_URL ?? 'http://127.0.0.1:8090' },
   },
 });

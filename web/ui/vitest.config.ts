@@ -2,6 +2,8 @@ import { fileURLToPath } from 'node:url';
 import { defineConfig } from 'vitest/config';
 
 export default defineConfig({
+  // src/docs/files.ts has the documents beside the sources of the page.
+  server: { fs: { allow: ['../..'] } },
   test: {
     include: ['test/**/*.test.ts'],
     root: fileURLToPath(new URL('.', import.meta.url)),

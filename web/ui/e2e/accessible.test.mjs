@@ -20,12 +20,17 @@ const pages = [
   ['/os-images', 'OS images'],
   ['/networks', 'Networks'],
   ['/mirror', 'Mirror'],
-  ['/registry', 'This appliance has no registry'],
+  ['/registry', 'Registry'],
   ['/site-services', 'Site services'],
   ['/doctor', 'Doctor'],
   ['/ams', 'OpenShift Cluster Manager'],
   ['/access', 'Accounts'],
   ['/reference', 'API'],
+  ['/docs', 'Documentation'],
+  ['/docs?q=registry', 'Documentation'],
+  ['/docs/registry', "The appliance's own registry"],
+  ['/docs/security#releases', 'Security'],
+  ['/docs/readme', 'Landfall'],
   ['/nothing', 'Page not found'],
 ];
 

@@ -32,6 +32,7 @@ const BmcPage = lazy(() => import('./bmc/BmcPage'));
 const HostedPage = lazy(() => import('./hosted/HostedPage'));
 const AmsPage = lazy(() => import('./ams/AmsPage'));
 const AccessPage = lazy(() => import('./access/AccessPage'));
+const DocsPage = lazy(() => import('./docs/DocsPage'));
 const ReferencePage = lazy(() => import('./reference/ReferencePage'));
 
 /**
@@ -132,6 +133,8 @@ export const App = () => (
                 />
                 <Route path="/access" element={<AccessPage />} />
                 <Route path="/reference" element={<ReferencePage />} />
+                <Route path="/docs" element={<DocsPage />} />
+                <Route path="/docs/:topic" element={<DocsPage />} />
                 <Route path="*" element={<Others />} />
               </Routes>
             </Suspense>

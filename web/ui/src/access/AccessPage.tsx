@@ -10,6 +10,7 @@ import {
 } from '@patternfly/react-core';
 import { useEffect, type ReactNode } from 'react';
 import { useSearchParams } from 'react-router-dom-v5-compat';
+import { Help } from '../shell/Help';
 import { PageStatus } from '../shell/PageStatus';
 import { useAct } from '../shell/useAct';
 import { useAnswer } from '../shell/useAnswer';
@@ -58,7 +59,8 @@ const AccessPage = () => {
       <PageSection hasBodyWrapper={false}>
         <Content component="h1">{administers ? 'Accounts' : 'My account'}</Content>
         <Content component="p">
-          Viewers read everything except secrets. Operators install clusters. Administrators may do everything.
+          Viewers read everything except secrets. Operators install clusters. Administrators may do everything.{' '}
+          <Help to="security">About security</Help>
         </Content>
       </PageSection>
       <PageSection hasBodyWrapper={false} isFilled>

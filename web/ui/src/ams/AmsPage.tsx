@@ -1,6 +1,7 @@
 import { Content, Grid, GridItem, PageSection, Stack, StackItem } from '@patternfly/react-core';
 import { useCallback, useEffect, useState } from 'react';
 import { useMay } from '../access/AccessProvider';
+import { Help } from '../shell/Help';
 import { PageStatus } from '../shell/PageStatus';
 import { useAct } from '../shell/useAct';
 import { useAnswer } from '../shell/useAnswer';
@@ -37,7 +38,8 @@ const AmsPage = () => {
         <Content component="h1">OpenShift Cluster Manager</Content>
         <Content component="p">
           The data of OpenShift Cluster Manager about this site&apos;s clusters. The appliance sends changes whenever it
-          has a connection. Installations do not wait for the connection.
+          has a connection. Installations do not wait for the connection.{' '}
+          <Help to="ams">About OpenShift Cluster Manager</Help>
         </Content>
       </PageSection>
       <PageSection hasBodyWrapper={false} isFilled>

@@ -1,6 +1,7 @@
 import { Button, Content, Flex, PageSection, Stack, StackItem } from '@patternfly/react-core';
 import { useEffect, useState } from 'react';
 import { Requires } from '../access/AccessProvider';
+import { Help } from '../shell/Help';
 import { PageStatus } from '../shell/PageStatus';
 import { useAct } from '../shell/useAct';
 import { useAnswer } from '../shell/useAnswer';
@@ -31,7 +32,8 @@ const BmcPage = () => {
         <Content component="h1">Servers</Content>
         <Content component="p">
           Servers whose management controllers (BMCs) support Redfish. They boot once from an infra-env&apos;s image by
-          virtual media. The image is ejected when they restart from their disks.
+          virtual media. The image is ejected when they restart from their disks.{' '}
+          <Help to="bmc">About servers</Help>
         </Content>
         <Requires role="admin">
           <Flex gap={{ default: 'gapSm' }}>

@@ -11,6 +11,7 @@ import {
 import { useEffect, useState } from 'react';
 import { Requires } from '../access/AccessProvider';
 import { useRefetchOn } from '../live/useRefetchOn';
+import { Help } from '../shell/Help';
 import { PageStatus } from '../shell/PageStatus';
 import { useAct } from '../shell/useAct';
 import { useAnswer } from '../shell/useAnswer';
@@ -51,7 +52,8 @@ const HostedPage = () => {
         <Content component="h1">Hosted clusters</Content>
         <Content component="p">
           The control planes of hosted clusters run as pods on a management cluster. What you ask for is stored at once,
-          and delivered when the management cluster is connected.
+          and delivered when the management cluster is connected.{' '}
+          <Help to="hosted">About hosted clusters</Help>
         </Content>
         <Flex gap={{ default: 'gapSm' }}>
           <Requires role="operator">

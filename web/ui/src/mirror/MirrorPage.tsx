@@ -1,6 +1,7 @@
 import { Content, FormSelect, FormSelectOption, PageSection, Stack, StackItem } from '@patternfly/react-core';
 import { useCallback, useEffect, useState, type DragEvent } from 'react';
 import { useIsLimited, useMay } from '../access/AccessProvider';
+import { Help } from '../shell/Help';
 import { PageStatus } from '../shell/PageStatus';
 import { useAct } from '../shell/useAct';
 import { useAnswer } from '../shell/useAnswer';
@@ -54,7 +55,8 @@ const MirrorPage = () => {
       <PageSection hasBodyWrapper={false}>
         <Content component="h1">Mirror</Content>
         <Content component="p">
-          The sources of images at this site, and whether the mirror has all images for an installation.
+          The sources of images at this site, and whether the mirror has all images for an installation.{' '}
+          <Help to="mirror">About the mirror</Help>
         </Content>
       </PageSection>
       <PageSection hasBodyWrapper={false} isFilled>

@@ -15,6 +15,7 @@ import {
 import { useCallback, useEffect, useState } from 'react';
 import { Link, useSearchParams } from 'react-router-dom-v5-compat';
 import { useMay } from '../access/AccessProvider';
+import { Help } from '../shell/Help';
 import { sentenceOf } from '../shell/request';
 import { useAnswer } from '../shell/useAnswer';
 import { listInfraEnvs, previewHosts, readHosts, saveHosts, type HostConfig, type Preview } from './api';
@@ -41,7 +42,8 @@ const NetworksPage = () => {
       <PageSection hasBodyWrapper={false}>
         <Content component="h1">Networks</Content>
         <Content component="p">
-          Static networks of hosts without DHCP. The discovery image contains them, and installed hosts keep them.
+          Static networks of hosts without DHCP. The discovery image contains them, and installed hosts keep them.{' '}
+          <Help to="networks">About static networks</Help>
         </Content>
       </PageSection>
       <PageSection hasBodyWrapper={false} isFilled>

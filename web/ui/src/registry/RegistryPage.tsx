@@ -14,6 +14,7 @@ import { useEffect, useState } from 'react';
 import { Requires } from '../access/AccessProvider';
 import { Copyable } from '../image/Copyable';
 import { useRefetchOn } from '../live/useRefetchOn';
+import { Help } from '../shell/Help';
 import { PageStatus } from '../shell/PageStatus';
 import { useAct } from '../shell/useAct';
 import { useAnswer } from '../shell/useAnswer';
@@ -65,7 +66,8 @@ const RegistryPage = () => {
       <PageSection hasBodyWrapper={false}>
         <Content component="h1">Registry</Content>
         <Content component="p">
-          The appliance&apos;s own registry serves the images on a stick or a disk as they lie there.
+          The appliance&apos;s own registry serves the images on a stick or a disk as they lie there.{' '}
+          <Help to="registry">About the registry</Help>
         </Content>
         {registry?.host && (
           <div className="landfall-short">

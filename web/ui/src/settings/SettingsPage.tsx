@@ -4,6 +4,7 @@ import { useLocation } from 'react-router-dom-v5-compat';
 import { useMay } from '../access/AccessProvider';
 import { useRefetchOn } from '../live/useRefetchOn';
 import { Notifications } from '../notices/Notifications';
+import { Help } from '../shell/Help';
 import { PageStatus } from '../shell/PageStatus';
 import { useAct } from '../shell/useAct';
 import { useAnswer } from '../shell/useAnswer';
@@ -33,7 +34,8 @@ const SettingsPage = () => {
       <PageSection hasBodyWrapper={false}>
         <Content component="h1">Settings</Content>
         <Content component="p">
-          New clusters and hosts use these settings. A setting of the configuration file can only be changed there.
+          New clusters and hosts use these settings. A setting of the configuration file can only be changed there.{' '}
+          <Help to="operations">About the operation of the appliance</Help>
         </Content>
       </PageSection>
       <PageSection hasBodyWrapper={false} isFilled>

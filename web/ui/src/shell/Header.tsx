@@ -47,6 +47,7 @@ const pages: { path: string; name: string; isOfSite?: boolean }[] = [
   { path: '/ams', name: 'OCM', isOfSite: true },
   { path: '/settings', name: 'Settings', isOfSite: true },
   { path: '/reference', name: 'API' },
+  { path: '/docs', name: 'Docs' },
 ];
 
 /** The links to the pages. The link to the OS images shows the progress of uploads. */

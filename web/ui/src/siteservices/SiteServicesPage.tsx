@@ -1,6 +1,7 @@
 import { Alert, Content, List, ListItem, PageSection, Stack, StackItem } from '@patternfly/react-core';
 import { useEffect, useState } from 'react';
 import { useRefetchOn } from '../live/useRefetchOn';
+import { Help } from '../shell/Help';
 import { PageStatus } from '../shell/PageStatus';
 import { useAct } from '../shell/useAct';
 import { useAnswer } from '../shell/useAnswer';
@@ -33,7 +34,9 @@ const SiteServicesPage = () => {
         <Content component="h1">Site services</Content>
         <Content component="p">
           Network services for a site that has none. Each is off until you switch it on for an interface of the
-          appliance&apos;s machine. A service first looks whether another server answers there, and then does not start.
+          appliance&apos;s machine. A service first looks whether another server answers there, and then does not
+          start.{' '}
+          <Help to="siteservices">About these services</Help>
         </Content>
       </PageSection>
       <PageSection hasBodyWrapper={false} isFilled>
