@@ -183,15 +183,18 @@ func verify(ctx context.Context, appliance *remote.Client, out io.Writer) error 
 	if err := appliance.Call(ctx, http.MethodPost, console.RegistryVerifyRoute, nil, status); err != nil {
 		return err
 	}
-	for status.Verify.Running {
+	for {
+		*status = registry.Status{}
+		if err := appliance.Call(ctx, http.MethodGet, console.RegistryRoute, nil, status); err != nil {
+			return err
+		}
+		if !status.Verify.Running {
+			break
+		}
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-time.After(pollInterval):
-		}
-		*status = registry.Status{}
-		if err := appliance.Call(ctx, http.MethodGet, console.RegistryRoute, nil, status); err != nil {
-			return err
 		}
 	}
 	for _, place := range status.Verify.Damaged {
