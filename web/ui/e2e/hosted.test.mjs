@@ -2,7 +2,7 @@
 // connects to the real broker; no control plane runs.
 
 import assert from 'node:assert/strict';
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { cp, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe } from 'node:test';
@@ -143,6 +143,38 @@ describe('hosted clusters', { timeout: 4 * minute }, () => {
   step('deletes the hosted cluster when it is connected again', async () => {
     site.simulate('management-cluster', join(directory, 'agent.yaml'));
     await heading('No hosted clusters').waitFor({ timeout: minute });
+  });
+
+  step('sends nothing after a restore from a backup', async () => {
+    const backup = join(directory, 'backup');
+    await site.stop();
+    await cp(site.data, backup, { recursive: true });
+    await site.start();
+    const created = await site.send('POST', '/api/landfall/v1/hosted/clusters', { name: 'edge2' });
+    assert.equal(created.status, 201);
+    await page.goto(`${site.url}/hosted`);
+    await row('edge2').filter({ hasText: 'Succeeded' }).waitFor({ timeout: minute });
+    await site.stop();
+    await rm(site.data, { recursive: true });
+    await cp(backup, site.data, { recursive: true });
+    await site.start();
+    await page.goto(`${site.url}/hosted`);
+    await page.getByTestId('finding').nth(1).getByText(/^On the management cluster:/).waitFor({ timeout: minute });
+    assert.equal(await page.getByTestId('finding').count(), 2);
+  });
+
+  step('deletes a bundle there by its name, and adopts the other one', async () => {
+    const namespaces = page.getByTestId('finding').filter({ hasText: '-00-namespaces' });
+    const control = page.getByTestId('finding').filter({ hasText: 'HostedCluster' });
+    const name = await control.getByRole('heading').textContent();
+    await control.getByRole('button', { name: 'Delete there' }).click();
+    const dialog = page.getByRole('dialog');
+    assert.ok(await dialog.getByRole('button', { name: 'Delete there' }).isDisabled());
+    await field('Name of the bundle').fill(name);
+    await dialog.getByRole('button', { name: 'Delete there' }).click();
+    await control.waitFor({ state: 'detached' });
+    await namespaces.getByRole('button', { name: 'Adopt' }).click();
+    await page.getByTestId('held-mc1').waitFor({ state: 'detached' });
     assert.deepEqual(browser.errors, []);
     assert.deepEqual(browser.foreign, []);
   });

@@ -68,7 +68,7 @@ export const ClusterDetail = ({ cluster, act }: { cluster: Cluster; act: Act }) 
 /** A node pool with its number of nodes, which can be changed. */
 const Pool = ({ cluster, pool, act }: { cluster: Cluster; pool: NodePool; act: Act }) => {
   const [wanted, setWanted] = useState(pool.wanted);
-  const mayScale = useMay('operator') && pool.most === undefined;
+  const mayScale = useMay('operator') && pool.most === undefined && cluster.state !== 'Deleting';
   return (
     <div data-testid={`pool-${pool.name}`}>
       <strong>{pool.name}</strong> <StateLabel state={pool.state} />{' '}
@@ -94,7 +94,7 @@ const Pool = ({ cluster, pool, act }: { cluster: Cluster; pool: NodePool; act: A
 const Kubeconfig = ({ cluster }: { cluster: Cluster }) => {
   const [waiting, setWaiting] = useState(false);
   const [failure, setFailure] = useState('');
-  if (!useMay('admin')) {
+  if (!useMay('admin') || cluster.state === 'Deleting') {
     return null;
   }
   const download = async () => {

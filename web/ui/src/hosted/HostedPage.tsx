@@ -18,6 +18,7 @@ import { useAnswer } from '../shell/useAnswer';
 import { readOverview, type Overview } from './api';
 import { ClusterTable } from './ClusterTable';
 import { CreateDialog } from './CreateDialog';
+import { HeldCluster } from './HeldCluster';
 import { ManagementDialog } from './ManagementDialog';
 import { ManagementTable } from './ManagementTable';
 
@@ -87,6 +88,13 @@ const HostedPage = () => {
           />
           {answer && (
             <>
+              {answer.management_clusters
+                .filter(({ held }) => held)
+                .map(({ consumer }) => (
+                  <StackItem key={consumer}>
+                    <HeldCluster consumer={consumer} />
+                  </StackItem>
+                ))}
               <StackItem>
                 <ClusterTable clusters={answer.clusters} act={act} />
               </StackItem>

@@ -187,3 +187,40 @@ export const applyAgent = (consumer: string) => request('POST', `${managementPat
  */
 export const issueAgent = async (consumer: string): Promise<Blob> =>
   (await request('GET', `${managementPath(consumer)}/agent`)).blob();
+
+/** A bundle on a management cluster that contradicts this appliance. */
+export type Finding = {
+  id: string;
+  kind: 'unknown' | 'newer' | 'foreign' | 'gone';
+  /** The name of the bundle; absent until the management cluster has reported it. */
+  name?: string;
+  sentence: string;
+  decision?: string;
+  objects?: { kind: string; namespace?: string; name: string }[];
+};
+
+export type Connection = { hold?: { reason: string; since: string }; findings: Finding[] };
+
+const consumerPath = (consumer: string) => `/api/maestro/v1/consumers/${encodeURIComponent(consumer)}`;
+
+/** Why nothing is sent to a management cluster, and what a person must decide about. */
+export const readConnection = (consumer: string, signal?: AbortSignal): Promise<Connection> =>
+  getJSON<Connection>(`${consumerPath(consumer)}/connection`, signal);
+
+export type Decision = 'adopt' | 'delete' | 'ignore';
+
+/** Decides about a bundle. A deletion must repeat the bundle's name. */
+export const decide = (consumer: string, { id, name }: Finding, decision: Decision) =>
+  request('POST', `${consumerPath(consumer)}/findings/${encodeURIComponent(id)}`, {
+    json: decision === 'delete' ? { decision, name } : { decision },
+  });
+
+/** Ends a hold without findings: the state of this appliance replaces that of the cluster. */
+export const release = (consumer: string) => request('DELETE', `${consumerPath(consumer)}/hold`);
+
+/**
+ * The decisions that are possible about a bundle. Only one that is unknown to this appliance can be
+ * deleted there: for the others, the hosted cluster is deleted here.
+ */
+export const decisionsAbout = ({ kind, name }: Finding): Decision[] =>
+  kind === 'unknown' && name !== undefined ? ['adopt', 'ignore', 'delete'] : ['adopt', 'ignore'];
