@@ -2,6 +2,7 @@ package store
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -12,6 +13,7 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"strings"
+	"sync"
 
 	bolt "go.etcd.io/bbolt"
 
@@ -21,8 +23,10 @@ import (
 // Snapshot is the state of the database at one revision, for a backup. Updates go on meanwhile, and
 // the contents of files stay on the disk until the snapshot is closed.
 type Snapshot struct {
-	db *DB
-	tx *Tx
+	db    *DB
+	tx    *Tx
+	close sync.Once
+	err   error
 }
 
 // StoredRow is a row of any bucket: sealed if the database is sealed.
@@ -42,14 +46,20 @@ func (db *DB) Snapshot() (*Snapshot, error) {
 	return s, nil
 }
 
-// Close ends the snapshot.
+// Close ends the snapshot. Repeated calls have no effect.
 func (s *Snapshot) Close() error {
-	s.db.snapshots.Add(-1)
-	return s.tx.rows.End()
+	s.close.Do(func() {
+		s.db.snapshots.Add(-1)
+		s.err = s.tx.rows.End()
+	})
+	return s.err
 }
 
 // Revision returns the revision of the snapshot.
 func (s *Snapshot) Revision() uint64 { return s.tx.Revision() }
+
+// Commit returns the number of the newest commit in the snapshot; see wal.Follower.
+func (s *Snapshot) Commit() uint64 { return s.tx.rows.Number() }
 
 // Rows calls fn with each row, in the order of buckets and keys. The rows are valid during the call
 // only.
@@ -146,6 +156,87 @@ func CreateFrom(dir string, next func() (StoredRow, error)) (err error) {
 		}
 	}
 	return to.Sync()
+}
+
+// Follow returns a follower of the commits from now on; see wal.DB.Follow.
+func (db *DB) Follow(limit int) *wal.Follower { return db.rows.Follow(limit) }
+
+// applyBatch is the size of the operations that Apply writes in one transaction, in bytes.
+const applyBatch = 4 << 20
+
+// Apply applies the operations of commits to a database file that CreateFrom wrote. next returns
+// the operations of one commit after the other, and io.EOF at the end.
+func Apply(dir string, next func() ([]byte, error)) (err error) {
+	to, err := wal.OpenFile(filepath.Join(dir, FileName), false)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, to.Close()) }()
+	to.NoSync, to.AllocSize = true, wal.RealDisk().Growth
+	for more := true; more; {
+		if err := to.Update(func(b *bolt.Tx) error {
+			for size := 0; size < applyBatch; {
+				operations, err := next()
+				if errors.Is(err, io.EOF) {
+					more = false
+					return nil
+				}
+				if err != nil {
+					return err
+				}
+				size += len(operations)
+				if err := wal.EachOperation(operations, applyTo(b)); err != nil {
+					return err
+				}
+			}
+			return nil
+		}); err != nil {
+			return err
+		}
+	}
+	return to.Sync()
+}
+
+func applyTo(b *bolt.Tx) func(wal.Bucket, []byte, []byte) error {
+	return func(bucket wal.Bucket, key, value []byte) error {
+		rows := b.Bucket(wal.BucketNames[bucket])
+		if value == nil {
+			return rows.Delete(key)
+		}
+		return rows.Put(key, value)
+	}
+}
+
+// ContentNames calls fn with the name below the data directory of each file with contents to which
+// the operations of a commit begin to refer.
+func (db *DB) ContentNames(operations []byte, fn func(name string) error) error {
+	return wal.EachOperation(operations, func(bucket wal.Bucket, key, value []byte) error {
+		rest, ok := strings.CutPrefix(string(key), "blobs/")
+		if bucket != wal.Index || value == nil || !ok {
+			return nil
+		}
+		sum, _, _ := strings.Cut(rest, "/")
+		if len(sum) < 2 {
+			return nil
+		}
+		name, err := filepath.Rel(db.dir, db.blobs.path(sum))
+		if err != nil {
+			return err
+		}
+		return fn(filepath.ToSlash(name))
+	})
+}
+
+// CommittedRevision returns the revision that the operations of a commit establish, or 0 if they
+// contain no change.
+func CommittedRevision(operations []byte) (revision uint64) {
+	_ = wal.EachOperation(operations, func(bucket wal.Bucket, key, value []byte) error {
+		if bucket == wal.Meta && bytes.Equal(key, revisionKey) {
+			revision = parseNumber(value)
+		}
+		return nil
+	})
+	return revision
 }
 
 // AppendRow appends a row to a file of rows.

@@ -225,6 +225,7 @@ func (db *DB) commit() {
 		db.log.confirm()
 		db.committed.Store(g.tx.commit)
 		db.log.ack.note(g.tx.commit)
+		db.publish(g.tx.commit, record)
 		g.state.Committed()
 		close(g.done)
 	}

@@ -91,6 +91,9 @@ type DB struct {
 
 	activity activity
 
+	followersLock sync.Mutex
+	followers     []*Follower
+
 	closeOnce sync.Once
 	closeErr  error
 }

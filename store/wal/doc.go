@@ -54,6 +54,7 @@
 //	recovery.go    reads the log when the database is opened
 //	tx.go          Tx: snapshots, reads and writes of rows
 //	cursor.go      Cursor: iteration over the merged levels
+//	follow.go      Follower: the commits as they happen, for a copy at another place
 //	disk.go        files, sizes and syncs, which tests can replace
 //	errors.go      typed errors
 //	sync_*.go      syncs a file; one file per system

@@ -1,6 +1,7 @@
 package wal
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -137,6 +138,11 @@ func (l *log) compose(tx *Tx) ([]byte, error) {
 		l.buffer = nil
 	}
 	return record, nil
+}
+
+// operationsOf returns a copy of the operations of a composed record.
+func operationsOf(record []byte) []byte {
+	return bytes.Clone(record[headerSize : headerSize+binary.BigEndian.Uint32(record[8:])])
 }
 
 // append writes a record and returns when it is on the disk. The caller must call confirm
