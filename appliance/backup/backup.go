@@ -127,6 +127,12 @@ func (s *Source) Write(ctx context.Context, to io.Writer, withKey bool) (err err
 		return err
 	}
 	defer func() { err = errors.Join(err, snapshot.Close()) }()
+	return s.WriteSnapshot(ctx, snapshot, to, withKey)
+}
+
+// WriteSnapshot does the same as Write, with a snapshot of the store that the caller took and
+// closes.
+func (s *Source) WriteSnapshot(ctx context.Context, snapshot *store.Snapshot, to io.Writer, withKey bool) error {
 	w := &writer{tar: tar.NewWriter(to), manifest: Manifest{Version: formatVersion, Program: s.Program,
 		Time: s.Now().UTC(), Revision: snapshot.Revision(), SealedWith: s.SealedWith, Key: withKey}}
 	if err := w.rows(ctx, snapshot); err != nil {
@@ -183,8 +189,8 @@ func (w *writer) rows(ctx context.Context, snapshot *store.Snapshot) error {
 	return flush()
 }
 
-// keys returns the files with the data keys.
-func (s *Source) keys(withKey bool) (map[string][]byte, error) {
+// Keys returns the files with the data keys. withKey selects those that any machine can open.
+func (s *Source) Keys(withKey bool) (map[string][]byte, error) {
 	if withKey {
 		return s.ExportKeys()
 	}
@@ -194,7 +200,7 @@ func (s *Source) keys(withKey bool) (map[string][]byte, error) {
 
 // files writes the keys and the other files of the data directory.
 func (s *Source) files(w *writer, withKey bool) error {
-	keys, err := s.keys(withKey)
+	keys, err := s.Keys(withKey)
 	if err != nil {
 		return fmt.Errorf("export the data keys: %w", err)
 	}
@@ -203,11 +209,26 @@ func (s *Source) files(w *writer, withKey bool) error {
 			return err
 		}
 	}
+	names, err := s.FileNames()
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if err := s.file(w, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// FileNames returns the names below the data directory of the files that are part of a backup,
+// besides the keys and the contents of the store. Some may be missing.
+func (s *Source) FileNames() ([]string, error) {
 	names := slices.Clone(files)
 	for _, dir := range directories {
 		entries, err := os.ReadDir(filepath.Join(s.Dir, dir))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
+			return nil, err
 		}
 		for _, entry := range entries {
 			if info, err := entry.Info(); err == nil && info.Mode().IsRegular() && info.Size() <= smallFile &&
@@ -216,12 +237,7 @@ func (s *Source) files(w *writer, withKey bool) error {
 			}
 		}
 	}
-	for _, name := range names {
-		if err := s.file(w, name); err != nil {
-			return err
-		}
-	}
-	return nil
+	return names, nil
 }
 
 func (s *Source) file(w *writer, name string) error {

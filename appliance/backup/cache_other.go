@@ -4,5 +4,5 @@ package backup
 
 import "os"
 
-// dropCache does nothing on this system.
-func dropCache(*os.File) {}
+// DropCache does nothing on this system.
+func DropCache(*os.File) {}

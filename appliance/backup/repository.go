@@ -94,7 +94,7 @@ func (r *Repository) Receive(stream io.Reader) (_ *Received, err error) {
 	if err != nil {
 		return nil, err
 	}
-	result.Manifest, result.Name = manifest, manifest.Time.Format(timeFormat)
+	result.Manifest, result.Name = manifest, manifest.Name()
 	text, err := json.Marshal(manifest)
 	if err != nil {
 		return nil, err
@@ -103,22 +103,20 @@ func (r *Repository) Receive(stream io.Reader) (_ *Received, err error) {
 	if err := r.encrypt(&stored, bytes.NewReader(text)); err != nil {
 		return nil, err
 	}
-	slices.Sort(sums)
-	base := filepath.Join(r.Dir, "backups", result.Name)
-	list := []byte(strings.Join(slices.Compact(sums), "\n") + "\n")
-	if err := durable.WriteFile(base+".objects", list, 0o600); err != nil {
-		return nil, err
-	}
-	return result, durable.WriteFile(base+".json", stored.Bytes(), 0o600)
+	return result, r.Add(result.Name, stored.Bytes(), sums)
 }
 
-// encrypt copies a content for the recipients.
 func (r *Repository) encrypt(to io.Writer, content io.Reader) error {
-	if len(r.Recipients) == 0 {
+	return Encrypt(to, content, r.Recipients...)
+}
+
+// Encrypt copies a content for the recipients; without recipients, in clear. Decrypt reads both.
+func Encrypt(to io.Writer, content io.Reader, recipients ...age.Recipient) error {
+	if len(recipients) == 0 {
 		_, err := io.Copy(to, content)
 		return err
 	}
-	encrypted, err := age.Encrypt(to, r.Recipients...)
+	encrypted, err := age.Encrypt(to, recipients...)
 	if err != nil {
 		return fmt.Errorf("encrypt: %w", err)
 	}
@@ -153,22 +151,124 @@ func (r *Repository) put(content io.Reader) (sum string, added bool, err error) 
 		return "", false, err
 	}
 	sum = hex.EncodeToString(clear.Sum(nil))
-	path := r.object(sum)
-	if _, err := os.Stat(path); err == nil {
+	if _, err := os.Stat(r.object(sum)); err == nil {
 		return sum, false, nil
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return "", false, err
-	}
-	if err := os.Rename(file.Name(), path); err != nil {
-		return "", false, err
-	}
-	return sum, true, durable.SyncDir(filepath.Dir(path))
+	return sum, true, r.publish(file.Name(), sum)
 }
+
+// ValidSum reports whether a text is the SHA-256 of a content in hex, the name of an object.
+func ValidSum(sum string) bool {
+	bytes, err := hex.DecodeString(sum)
+	return err == nil && len(bytes) == sha256.Size && strings.ToLower(sum) == sum
+}
+
+// Has reports whether the repository has an object.
+func (r *Repository) Has(sum string) (bool, error) {
+	_, err := os.Stat(r.object(sum))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// Put stores an object, which is encrypted already if there are recipients, and reads it back. sum
+// is the SHA-256 of its clear content.
+func (r *Repository) Put(sum string, stored io.Reader) (err error) {
+	if err := makeBelow(filepath.Join(r.Dir, "objects")); err != nil {
+		return err
+	}
+	file, err := os.CreateTemp(filepath.Join(r.Dir, "objects"), ".new-*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if rest := os.Remove(file.Name()); rest != nil && !errors.Is(rest, fs.ErrNotExist) {
+			err = errors.Join(err, rest)
+		}
+	}()
+	hash := sha256.New()
+	_, err = io.Copy(io.MultiWriter(file, hash), stored)
+	if err == nil {
+		err = file.Sync()
+	}
+	if err == nil {
+		err = readBack(file, hash.Sum(nil))
+	}
+	if err = errors.Join(err, file.Close()); err != nil {
+		return err
+	}
+	return r.publish(file.Name(), sum)
+}
+
+// makeBelow makes a directory in an existing one, unless it exists. The directory of a disk that
+// was unplugged must not be made again on another disk.
+func makeBelow(dir string) error {
+	if err := os.Mkdir(dir, 0o700); !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return nil
+}
+
+// publish gives a complete object its name.
+func (r *Repository) publish(temporary, sum string) error {
+	path := r.object(sum)
+	if err := makeBelow(filepath.Dir(path)); err != nil {
+		return err
+	}
+	if err := os.Rename(temporary, path); err != nil {
+		return err
+	}
+	return durable.SyncDir(filepath.Dir(path))
+}
+
+// Open opens the clear content of an object.
+func (r *Repository) Open(sum string, identities ...age.Identity) (io.ReadCloser, error) {
+	if !ValidSum(sum) {
+		return nil, &IncompleteError{fmt.Sprintf("%q is no name of an object", sum)}
+	}
+	file, err := os.Open(r.object(sum))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, &IncompleteError{fmt.Sprintf("the object %s is missing", sum)}
+	}
+	if err != nil {
+		return nil, err
+	}
+	content, err := Decrypt(file, identities...)
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return struct {
+		io.Reader
+		io.Closer
+	}{content, file}, nil
+}
+
+// Add adds a backup whose objects are all stored. manifest is encrypted already, if there are
+// recipients.
+func (r *Repository) Add(name string, manifest []byte, sums []string) error {
+	if _, err := time.Parse(timeFormat, name); err != nil {
+		return fmt.Errorf("%q is no name of a backup", name)
+	}
+	if err := makeBelow(filepath.Join(r.Dir, "backups")); err != nil {
+		return err
+	}
+	sums = slices.Clone(sums)
+	slices.Sort(sums)
+	base := filepath.Join(r.Dir, "backups", name)
+	list := []byte(strings.Join(slices.Compact(sums), "\n") + "\n")
+	if err := durable.WriteFile(base+".objects", list, 0o600); err != nil {
+		return err
+	}
+	return durable.WriteFile(base+".json", manifest, 0o600)
+}
+
+// Name returns the name of a backup in a repository.
+func (m *Manifest) Name() string { return m.Time.UTC().Format(timeFormat) }
 
 // readBack compares a written file with the hash of what was written.
 func readBack(file *os.File, want []byte) error {
-	dropCache(file)
+	DropCache(file)
 	if _, err := file.Seek(0, io.SeekStart); err != nil {
 		return err
 	}
@@ -234,21 +334,11 @@ func (r *Repository) Stream(name string, to io.Writer, identities ...age.Identit
 }
 
 func (r *Repository) copyEntry(to *tar.Writer, entry Entry, identities []age.Identity) (err error) {
-	if len(entry.SHA256) != 2*sha256.Size {
-		return &IncompleteError{"its manifest is damaged"}
-	}
-	file, err := os.Open(r.object(entry.SHA256))
-	if errors.Is(err, fs.ErrNotExist) {
-		return &IncompleteError{fmt.Sprintf("the object %s is missing", entry.SHA256)}
-	}
+	content, err := r.Open(entry.SHA256, identities...)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, file.Close()) }()
-	content, err := Decrypt(file, identities...)
-	if err != nil {
-		return err
-	}
+	defer func() { err = errors.Join(err, content.Close()) }()
 	if err := to.WriteHeader(&tar.Header{Name: entry.Name, Size: entry.Size, Mode: 0o600}); err != nil {
 		return err
 	}
@@ -287,7 +377,17 @@ func (r *Repository) Prune(keep int, now time.Time) (removed int, err error) {
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, unlock()) }()
-	old := names[:len(names)-keep]
+	return r.remove(names[:len(names)-keep], nil)
+}
+
+// Remove removes backups, and the objects that neither another backup nor needed has. No other
+// process may write to the repository.
+func (r *Repository) Remove(names []string, needed map[string]bool) error {
+	_, err := r.remove(names, needed)
+	return err
+}
+
+func (r *Repository) remove(old []string, others map[string]bool) (removed int, err error) {
 	for _, name := range old {
 		for _, suffix := range []string{".json", ".objects"} { // without a manifest there is no backup
 			if err := os.Remove(filepath.Join(r.Dir, "backups", name+suffix)); err != nil &&
@@ -312,7 +412,7 @@ func (r *Repository) Prune(keep int, now time.Time) (removed int, err error) {
 		}
 	}
 	remove := func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() || needed[entry.Name()] {
+		if err != nil || entry.IsDir() || needed[entry.Name()] || others[entry.Name()] {
 			return err
 		}
 		return os.Remove(path)

@@ -35,6 +35,9 @@ type Marker struct {
 type Target struct {
 	Dir string // the new data directory; it must not exist, or be empty
 	Now func() time.Time
+	// Replay changes the restored directory and its manifest before the directory is described: it
+	// applies what happened after the backup. nil: nothing.
+	Replay func(ctx context.Context, manifest *Manifest, dir string) error
 	// Describe gets the restored directory before it gets its final name. Its error ends the
 	// restore, and nothing is left.
 	Describe func(manifest *Manifest, dir string) error
@@ -115,6 +118,11 @@ func (t *Target) fill(ctx context.Context, dir string, stream io.Reader) (*Manif
 	}
 	if err = errors.Join(err, rows.Close(), os.Remove(rows.Name())); err != nil {
 		return nil, err
+	}
+	if t.Replay != nil {
+		if err := t.Replay(ctx, manifest, dir); err != nil {
+			return nil, err
+		}
 	}
 	marker, err := json.Marshal(Marker{Backup: manifest.Time, Restored: t.Now().UTC(), Revision: manifest.Revision})
 	if err != nil {
