@@ -52,6 +52,7 @@ import (
 	"landfall/appliance/rehearsal"
 	"landfall/appliance/release"
 	"landfall/appliance/release/trust"
+	"landfall/appliance/replica"
 	"landfall/appliance/sandbox"
 	"landfall/appliance/servicemanager"
 	"landfall/appliance/settings"
@@ -115,6 +116,7 @@ type Appliance struct {
 	protection *doctor.Protections
 	integrity  *integrity.Monitor
 	backups    *backup.Service
+	replica    *replica.Service // nil if the configuration has none
 	egress     *egress.Rules
 	inbound    *web.Connections
 	meter      *traffic.Meter
@@ -335,8 +337,13 @@ func open(ctx context.Context, config config.Config, logger *slog.Logger, versio
 	}); err != nil {
 		return nil, err
 	}
+	if a.replica, err = replica.New(ctx, replica.Options{Settings: config.Replica.Settings(), DB: a.db,
+		Dir: config.DataDir, Name: a.urls[0], Program: version, Keys: a.keys, Clock: clock, Logger: logger,
+	}); err != nil {
+		return nil, err
+	}
 	a.integrity = integrity.New(a.db, a.engine, logger)
-	a.protection = &doctor.Protections{Data: a.integrity.Finding,
+	a.protection = &doctor.Protections{Data: a.integrity.Finding, Replica: a.replica.Finding,
 		Address: a.address, Authenticates: !a.open(), TLS: a.transport != nil, Sandbox: box, Keys: a.keys,
 		Certificates: a.transport.Certificates(), Clients: a.clients.certificates, Trail: a.trail,
 		Storage: a.usage, Clock: clock, Logger: logger,
@@ -509,8 +516,8 @@ func (a *Appliance) tasks() []task {
 	if a.boot != nil {
 		tasks = append(tasks, func(ctx context.Context) error { return a.boot.Serve(ctx, a.bootServer.Serve) })
 	}
-	tasks = append(tasks, a.integrity.Run, a.backups.Run, (&integrity.Scrubber{DB: a.db, Dir: a.config.DataDir,
-		Interval: a.config.Scrub.Interval, Clock: a.clock, Logger: a.log}).Run)
+	tasks = append(tasks, a.integrity.Run, a.backups.Run, a.replica.Run, (&integrity.Scrubber{DB: a.db,
+		Dir: a.config.DataDir, Interval: a.config.Scrub.Interval, Clock: a.clock, Logger: a.log}).Run)
 	tasks = append(append(tasks, a.keys.Completion(a.siteKey, a.db), a.protection.Run, a.services.Run),
 		a.hosted.tasks()...)
 	tasks = append(tasks, a.registryTasks()...)
@@ -560,7 +567,7 @@ func (a *Appliance) Close() error {
 		errs = append(errs, a.trail.Close())
 	}
 	if a.db != nil {
-		errs = append(errs, a.db.Close())
+		errs = append(errs, a.replica.Close(), a.db.Close())
 	}
 	return errors.Join(errs...)
 }

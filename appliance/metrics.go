@@ -17,11 +17,11 @@ import (
 
 // monitorOperations creates the monitor and returns its operations.
 func (a *Appliance) monitorOperations() ([]operation.Operation, error) {
-	a.overview = overview.NewReader(a.db, a.bmcs.Servers, a.usage, a.clock)
+	a.overview = overview.NewReader(a.db, a.bmcs.Servers, a.usage, a.replica.State, a.clock)
 	options := monitoring.Options{
 		Version: a.version, Store: a.db, Pulse: a.pulse, Usage: a.usage, Overview: a.overview,
 		Certificates: a.transport.Certificates(), Draining: a.server.Draining(), Clock: a.clock,
-		Others: append(process.MetricCollectors(), a.ams, a.meter, a.registry.Metrics()),
+		Others: append(process.MetricCollectors(), a.ams, a.meter, a.registry.Metrics(), a.replica),
 	}
 	if a.kubernetes != nil {
 		options.Kubernetes = func() <-chan struct{} { return a.kubeServer.api.Ready() }
@@ -49,5 +49,6 @@ func (a *Appliance) status() console.SiteStatus {
 	return console.SiteStatus{
 		Version: a.version, URLs: a.urls, Releases: a.settings.Releases, OSImages: a.images,
 		AuthorityFingerprint: a.transport.Fingerprint(), Protections: a.protection.Findings,
+		Replica: a.replica.State,
 	}
 }

@@ -69,6 +69,7 @@ func isolatedConfig(site config.Config, dataDir string) config.Config {
 	isolated.TLS, isolated.Auth = config.TLS{}, config.AuthNone
 	isolated.AMS, isolated.Kubernetes, isolated.Registry = config.AMS{}, config.Kubernetes{}, config.Registry{}
 	isolated.Hosted, isolated.Site, isolated.Backup = config.Hosted{}, config.Site{}, config.Backup{}
+	isolated.Replica = config.Replica{}
 	isolated.Audit, isolated.Profiling = config.Audit{Bytes: site.Audit.Bytes}, config.Profiling{}
 	return isolated
 }

@@ -43,6 +43,7 @@ import (
 	"landfall/appliance/command/registry"
 	"landfall/appliance/command/rehearse"
 	"landfall/appliance/command/release"
+	"landfall/appliance/command/replica"
 	"landfall/appliance/command/sealedimages"
 	"landfall/appliance/command/sealing"
 	"landfall/appliance/command/service"
@@ -118,7 +119,7 @@ func newRoot() (*cobra.Command, *bool) {
 		events.NewLogs(), manifest.New(), network.New(), operator.New(), registry.New(), site.New(), manual.New(),
 		renamed(cluster.NewFormerList(), "landfall cluster list"))
 	group(root, check.New(), service.New(), upgrade.New(Version()), documents.New())
-	group(root, backup.Commands()...)
+	group(root, append(backup.Commands(), replica.New(), replica.NewPromote())...)
 	group(root, trust.Commands(group)...)
 	group(root, settings.Commands(group)...)
 	machines := &cobra.Command{Use: "agent-tokens", Short: "Show, renew and revoke the tokens of machines"}

@@ -18,6 +18,7 @@ var equalityFiles = map[string]string{
 // infra-env and a server.
 const equalityLines = `
 status
+replica status
 overview
 doctor
 setup
@@ -222,6 +223,9 @@ var localCommands = map[string]string{
 	"context use":                 "changes the logins on this machine",
 	"courier fill":                "runs where the internet can be reached, and not at the site",
 	"restore":                     "writes a data directory on this machine, while no appliance runs there",
+	"promote":                     "writes a data directory on this machine, while no appliance runs there",
+	"replica claim":               "changes a replica on this machine, while its appliance does not run",
+	"replica verify":              "reads files of this machine",
 	"courier push":                "writes to a registry, and not to the appliance",
 	"docs":                        "shows documents of this program",
 	"demo":                        "starts an appliance of its own",

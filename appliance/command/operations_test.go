@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"filippo.io/age"
 	"github.com/stretchr/testify/require"
@@ -22,6 +23,8 @@ import (
 // with the reason. Their flags are checked.
 var notRun = map[string]string{
 	"landfall upgrade":               "TestUpgrade_installationGoesOn runs it with two built programs",
+	"landfall promote":               "it asks a person; TestPromote_asksAPerson runs it",
+	"landfall replica claim":         "it asks a person; TestPromote_asksAPerson runs it",
 	"landfall settings webhook test": "chat.example.com does not exist; the tests of the notices have a receiver",
 }
 
@@ -47,9 +50,13 @@ type operated struct {
 }
 
 // startIn runs an appliance in a data directory, with TLS and accounts as by default.
+// Its replica is in a directory beside it, if there is one.
 func startIn(t *testing.T, dir string) (running *appliance.Appliance, stop func()) {
 	t.Helper()
 	settings := config.Default()
+	if _, err := os.Stat(dir + "-replica"); err == nil {
+		settings.Replica.To = dir + "-replica"
+	}
 	settings.Listen, settings.BootListen, settings.DataDir = "127.0.0.1:0", config.NoListener, dir
 	settings.Profiling.Socket = filepath.Join(dir, "pprof.sock")
 	ctx, cancel := context.WithCancel(context.Background())
@@ -70,6 +77,7 @@ func newOperated(t *testing.T) *operated {
 	t.Setenv("XDG_CONFIG_HOME", "")
 	_, stop := startIn(t, "landfall-data")
 	stop()
+	require.NoError(t, os.Mkdir("running-replica", 0o700))
 	running, stop := startIn(t, "running")
 	t.Cleanup(stop)
 	_, err := running.SetupCode()
@@ -85,6 +93,7 @@ func newOperated(t *testing.T) *operated {
 	o.landfall("backup -o landfall-data/backups/before-version-2-20260301T120000Z.backup")
 	host := strings.TrimPrefix(running.LocalURL(), "http://")
 	o.replace = strings.NewReplacer("age1…", identity.Recipient().String(), "/media/stick/landfall", "stick",
+		"/media/disk/landfall", "running-replica", "2026-03-01T12:00:00Z", time.Now().UTC().Format(time.RFC3339Nano),
 		"/run/landfall/pprof.sock", "running/pprof.sock", "127.0.0.1:8090", host, "seconds=10", "seconds=1",
 		"landfall-data/ca.crt", "running/ca.crt")
 	return o

@@ -14,6 +14,7 @@ import (
 	"landfall/appliance/backup"
 	"landfall/appliance/engine/lifecycle"
 	"landfall/appliance/keyring"
+	"landfall/appliance/replica"
 )
 
 // Config is the configuration of one appliance. Every key can be set in a YAML file, by an
@@ -51,6 +52,7 @@ type Config struct {
 	Site          Site           `mapstructure:"site"`
 	Audit         Audit          `mapstructure:"audit"`
 	Backup        Backup         `mapstructure:"backup"`
+	Replica       Replica        `mapstructure:"replica"`
 	Scrub         Scrub          `mapstructure:"scrub"`
 	Seal          Seal           `mapstructure:"seal"`
 	Log           Log            `mapstructure:"log"`
@@ -244,6 +246,25 @@ func (b Backup) Schedule() backup.Schedule {
 	return backup.Schedule{Dir: b.Directory, Interval: b.Interval, Keep: b.Keep, Recipient: b.Recipient}
 }
 
+// Replica configures the continuous copy of the data.
+type Replica struct {
+	To               string        `mapstructure:"to" check:"path"`
+	Keep             time.Duration `mapstructure:"keep"`
+	Bytes            Bytes         `mapstructure:"bytes"`
+	SnapshotInterval time.Duration `mapstructure:"snapshot_interval"`
+	Recipient        string        `mapstructure:"recipient"`
+}
+
+// Settings returns the settings of the replica.
+func (r Replica) Settings() replica.Settings {
+	settings := replica.Settings{Keep: r.Keep, Bytes: int64(r.Bytes), SnapshotInterval: r.SnapshotInterval,
+		Recipient: r.Recipient}
+	if r.To != "" {
+		settings.Target = replica.Directory{Path: r.To}
+	}
+	return settings
+}
+
 // Scrub configures the regular reading of all stored data.
 type Scrub struct {
 	Interval time.Duration `mapstructure:"interval"`
@@ -302,12 +323,13 @@ func Default() Config {
 			FinalStatus:  "Active",
 			CallInterval: 200 * time.Millisecond,
 		},
-		Seal:   Seal{TPMDevice: keyring.DefaultTPMDevice},
-		Audit:  Audit{Bytes: audittrail.DefaultBytes},
-		Site:   Site{DHCP: SiteDHCP{Lease: defaultLease}},
-		Backup: Backup{Interval: 24 * time.Hour, Keep: 30},
-		Scrub:  Scrub{Interval: 7 * 24 * time.Hour},
-		Log:    Log{Format: "auto", Level: "info"},
+		Seal:    Seal{TPMDevice: keyring.DefaultTPMDevice},
+		Audit:   Audit{Bytes: audittrail.DefaultBytes},
+		Site:    Site{DHCP: SiteDHCP{Lease: defaultLease}},
+		Backup:  Backup{Interval: 24 * time.Hour, Keep: 30},
+		Replica: Replica{Keep: 72 * time.Hour, Bytes: 20 << 30, SnapshotInterval: 24 * time.Hour},
+		Scrub:   Scrub{Interval: 7 * 24 * time.Hour},
+		Log:     Log{Format: "auto", Level: "info"},
 	}
 }
 

@@ -55,6 +55,8 @@ func growth() []growing {
 		{"backups before upgrades", nil, fmt.Sprintf("%d", upgrade.KeptBackups), "by itself, the oldest first"},
 		{"scheduled backups, in a directory of their own", []string{"backup.keep"}, "%s",
 			"by itself, the oldest first"},
+		{"the replica, in a directory of its own", []string{"replica.bytes", "replica.keep"}, "%s, %s",
+			"by itself, the oldest states first"},
 	}
 }
 

@@ -209,6 +209,14 @@ var help = map[string]string{
 	"backup.recipient": "public key of age (age1...) that can open the scheduled backups; they then contain the " +
 		"data key",
 
+	"replica.to": "existing directory for the replica, a continuous copy of the data, possibly on a medium that is " +
+		"not always there; default: none",
+	"replica.keep":  "time back to which the replica can be restored",
+	"replica.bytes": "space for the replica; the oldest states are removed first; 0 for no limit",
+	"replica.snapshot_interval": "time between two snapshots in the replica; a restore applies the changes after the " +
+		"snapshot before it",
+	"replica.recipient": "public key of age (age1...) that can open the replica; it then contains the data key",
+
 	"audit.bytes": "space for the audit trail, at least 1MiB; the oldest records are removed first",
 	"audit.syslog": "syslog server that receives each audit record: unix:///dev/log, udp://HOST:PORT, " +
 		"tcp://HOST:PORT or tls://HOST:PORT; default: none",

@@ -42,7 +42,8 @@ type Protections struct {
 	Certificates  *authority.Certificates // nil without TLS
 	Clients       *certificate.Verifier   // nil if programs have no client certificates
 	Trail         *audittrail.Trail
-	Data          func() Finding // whether stored data is damaged; nil: not checked
+	Data          func() Finding  // whether stored data is damaged; nil: not checked
+	Replica       func() *Finding // the state of the replica; nil: there is none
 	Storage       *storage.Usage
 	Clock         clockwork.Clock
 	Logger        *slog.Logger
@@ -55,6 +56,11 @@ func (p *Protections) Findings() []Finding {
 	findings = append(findings, p.seal(), p.sandbox(), p.trail(), p.disk())
 	if p.Data != nil {
 		findings = append(findings, p.Data())
+	}
+	if p.Replica != nil {
+		if finding := p.Replica(); finding != nil {
+			findings = append(findings, *finding)
+		}
 	}
 	return findings
 }

@@ -16,6 +16,8 @@ import (
 	"landfall/appliance/engine/lifecycle"
 	"landfall/appliance/engine/record"
 	"landfall/appliance/hosted/maestro"
+	"landfall/appliance/replica"
+	"landfall/appliance/sentence"
 	"landfall/appliance/storage"
 	"landfall/store"
 )
@@ -54,9 +56,9 @@ type Installation struct {
 	Started time.Time `json:"started_at,omitzero"`
 }
 
-// Item is a cluster, host, server or management cluster that needs a person.
+// Item is a cluster, host, server, management cluster or replica that needs a person.
 type Item struct {
-	Kind    string `json:"kind"` // cluster, host, server or management-cluster
+	Kind    string `json:"kind"` // cluster, host, server, management-cluster or replica
 	ID      string `json:"id"`
 	Name    string `json:"name"`
 	Cluster string `json:"cluster_id,omitempty"` // of a host
@@ -69,13 +71,15 @@ type Reader struct {
 	db      *store.DB
 	servers func() ([]*bmc.Server, error)
 	usage   *storage.Usage
+	replica func() *replica.State
 	clock   clockwork.Clock
 }
 
-// NewReader returns a reader for a store, a list of servers and the usage of a data directory.
+// NewReader returns a reader for a store, a list of servers, the usage of a data directory and the
+// state of its replica.
 func NewReader(db *store.DB, servers func() ([]*bmc.Server, error), usage *storage.Usage,
-	clock clockwork.Clock) *Reader {
-	return &Reader{db: db, servers: servers, usage: usage, clock: clock}
+	replica func() *replica.State, clock clockwork.Clock) *Reader {
+	return &Reader{db: db, servers: servers, usage: usage, replica: replica, clock: clock}
 }
 
 // Overview returns the current overview.
@@ -94,6 +98,7 @@ func (r *Reader) Overview() (*Overview, error) {
 	if err := shown.addServers(r.servers); err != nil {
 		return nil, err
 	}
+	shown.addReplica(r.replica())
 	slices.SortFunc(shown.Installations, func(a, b Installation) int {
 		return cmp.Or(a.Started.Compare(b.Started), cmp.Compare(a.Name, b.Name))
 	})
@@ -163,6 +168,18 @@ func (o *Overview) addServers(servers func() ([]*bmc.Server, error)) error {
 	return nil
 }
 
+// behind is the status of a replica that has lacked changes for some time.
+const behind = "behind"
+
+func (o *Overview) addReplica(state *replica.State) {
+	if state == nil || !state.Behind {
+		return
+	}
+	o.Attention = append(o.Attention, Item{Kind: "replica", ID: state.Place, Name: state.Place, Status: behind,
+		Info: fmt.Sprintf("It may lack all changes since %s. %s", state.Shipped.Format(time.RFC3339),
+			sentence.Capitalize(sentence.Close(state.Failure)))})
+}
+
 // held is the status of a management cluster to which nothing is sent until a person has decided.
 const held = "held"
 
@@ -178,7 +195,7 @@ func urgency(status string) int {
 	switch status {
 	case lifecycle.ClusterFailed:
 		return 1
-	case lifecycle.ClusterPendingUserAction, held:
+	case lifecycle.ClusterPendingUserAction, held, behind:
 		return 2
 	case lifecycle.HostDisconnected, lifecycle.HostDisconnectedUnbound:
 		return 4

@@ -17,6 +17,7 @@ import (
 	"landfall/appliance/engine/record"
 	"landfall/appliance/hosted/bundle"
 	"landfall/appliance/hosted/maestro"
+	"landfall/appliance/replica"
 	"landfall/appliance/storage"
 	"landfall/store"
 )
@@ -31,6 +32,8 @@ type site struct {
 	dir   string
 	clock *clockwork.FakeClock
 	hosts int
+	// replica is the state of the replica; nil: there is none
+	replica *replica.State
 }
 
 func newSite(t *testing.T, servers ...*bmc.Server) *site {
@@ -40,7 +43,7 @@ func newSite(t *testing.T, servers ...*bmc.Server) *site {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, s.db.Close()) })
 	s.Reader = NewReader(s.db, func() ([]*bmc.Server, error) { return servers, nil },
-		storage.NewUsage(s.dir, s.clock), s.clock)
+		storage.NewUsage(s.dir, s.clock), func() *replica.State { return s.replica }, s.clock)
 	return s
 }
 
@@ -184,4 +187,17 @@ func TestDisk_measuresPartsOncePerMinute(t *testing.T) {
 	s.clock.Advance(time.Minute)
 	require.EqualValues(t, 200, images())
 	require.Positive(t, s.overview().Disk.Total)
+}
+
+func TestOverview_replicaBehindNeedsAPerson(t *testing.T) {
+	s := newSite(t)
+	s.replica = &replica.State{Place: "/disk", Shipped: time.Unix(1_700_000_000, 0).UTC(), Failure: "it is full"}
+	shown, err := s.Overview()
+	require.NoError(t, err)
+	require.Empty(t, shown.Attention, "it has lacked changes for a short time only")
+	s.replica.Behind = true
+	shown, err = s.Overview()
+	require.NoError(t, err)
+	require.Equal(t, []Item{{Kind: "replica", ID: "/disk", Name: "/disk", Status: "behind",
+		Info: "It may lack all changes since 2023-11-14T22:13:20Z. It is full."}}, shown.Attention)
 }

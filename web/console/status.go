@@ -10,6 +10,7 @@ import (
 	"landfall/appliance/doctor"
 	"landfall/appliance/engine"
 	"landfall/appliance/osimage"
+	"landfall/appliance/replica"
 	"landfall/web/operation"
 )
 
@@ -33,6 +34,7 @@ type Status struct {
 	// Protections are the doctor's findings about the appliance itself: accounts, TLS, seal,
 	// sandbox and audit trail.
 	Protections []doctor.Finding `json:"protections"`
+	Replica     *replica.State   `json:"replica,omitempty"` // absent if the appliance has none
 }
 
 // OSImage is the state of one base ISO.
@@ -75,6 +77,8 @@ type SiteStatus struct {
 	OSImages             *osimage.Library
 	// Protections returns the findings about the appliance itself.
 	Protections func() []doctor.Finding
+	// Replica returns the state of the replica, or nil.
+	Replica func() *replica.State
 }
 
 // Status returns the state of the appliance, its base ISOs and its releases. A release without a
@@ -86,7 +90,8 @@ func (s SiteStatus) Status(context.Context) (*Status, error) {
 	}
 	status := &Status{Version: s.Version, URL: s.URLs[0], Addresses: s.URLs[1:],
 		AuthorityFingerprint: s.AuthorityFingerprint,
-		OSImages:             make([]OSImage, 0, len(images)), Releases: []Release{}, Protections: s.Protections()}
+		OSImages:             make([]OSImage, 0, len(images)), Releases: []Release{}, Protections: s.Protections(),
+		Replica: s.Replica()}
 	for _, image := range images {
 		status.OSImages = append(status.OSImages, osImageStatus(image))
 	}

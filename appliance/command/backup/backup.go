@@ -20,6 +20,7 @@ import (
 	"landfall/appliance/command/outcome"
 	"landfall/appliance/command/output"
 	"landfall/appliance/command/remote"
+	"landfall/appliance/replica"
 	"landfall/web/console"
 )
 
@@ -137,7 +138,7 @@ func (s *saving) run(ctx context.Context, out, errOut io.Writer) error {
 	}
 	fmt.Fprintf(out, "The backup is complete and was read back: %s, revision %d, %d bytes of data.\n", s.to,
 		manifest.Revision, manifest.Bytes())
-	return keyNotice(out, manifest)
+	return KeyNotice(out, manifest)
 }
 
 func (s *saving) toDirectory(out io.Writer, stream io.Reader, recipients []age.Recipient) error {
@@ -155,11 +156,11 @@ func (s *saving) toDirectory(out io.Writer, stream io.Reader, recipients []age.R
 	if removed > 0 {
 		fmt.Fprintf(out, "%d older backups were removed.\n", removed)
 	}
-	return keyNotice(out, received.Manifest)
+	return KeyNotice(out, received.Manifest)
 }
 
-// keyNotice says what is needed to restore a backup without its key.
-func keyNotice(out io.Writer, m *backup.Manifest) error {
+// KeyNotice says what is needed to restore a backup without its key.
+func KeyNotice(out io.Writer, m *backup.Manifest) error {
 	if m.Key {
 		return nil
 	}
@@ -176,6 +177,7 @@ func keyNotice(out io.Writer, m *backup.Manifest) error {
 
 type restoring struct {
 	dir, name  string
+	at         string
 	identity   string // file
 	passphrase string // file
 	dryRun     bool
@@ -186,9 +188,11 @@ func newRestore() *cobra.Command {
 	r := new(restoring)
 	cmd := &cobra.Command{
 		Use:   "restore FILE|DIR --data-dir DIR",
-		Short: "Restore a backup into a new data directory",
+		Short: "Restore a backup or a replica into a new data directory",
 		Long: "Restore a backup into a new data directory, for the next start of an appliance. First the command " +
 			"says what the\nbackup contains and what may be different in reality. It does not overwrite anything.\n\n" +
+			"DIR may also be a replica: --at selects the time of the state. landfall promote also replaces the " +
+			"appliance that\nwrites to the replica.\n\n" +
 			"After a restore, the appliance sends nothing to AMS about clusters that AMS may know better until a " +
 			"person decides.",
 		Args: cobra.ExactArgs(1),
@@ -199,6 +203,8 @@ func newRestore() *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&r.dir, "data-dir", "", "new data directory")
 	flags.StringVar(&r.name, "backup", "", "name of a backup in a directory; default: the newest")
+	flags.StringVar(&r.at, "at", "", "time of the state of a replica, such as 2026-03-01T12:00:00Z; "+
+		"default: the newest")
 	flags.StringVar(&r.identity, "identity", "", "file with an identity of age that opens the backup")
 	flags.StringVar(&r.passphrase, "passphrase-file", "", "file with the passphrase that opens the backup")
 	flags.BoolVar(&r.dryRun, "dry-run", false, "only say what the backup contains, and check it completely")
@@ -216,18 +222,17 @@ func (r *restoring) run(ctx context.Context, from string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	stream, end, err := r.open(from, identities)
+	at, err := ParseTime(r.at)
 	if err != nil {
 		return err
 	}
-	target := &backup.Target{Dir: r.dir, Now: time.Now, Describe: func(m *backup.Manifest, dir string) error {
+	target := backup.Target{Dir: r.dir, Now: time.Now, Describe: func(m *backup.Manifest, dir string) error {
 		if err := r.describe(ctx, out, m, dir); err != nil || !r.dryRun {
 			return err
 		}
 		return errDryRun
 	}}
-	manifest, err := target.Restore(ctx, stream)
-	err = errors.Join(err, end(err))
+	manifest, err := r.restore(ctx, from, at, identities, target)
 	if errors.Is(err, errDryRun) {
 		return nil
 	}
@@ -238,22 +243,59 @@ func (r *restoring) run(ctx context.Context, from string, out io.Writer) error {
 		return nil
 	}
 	fmt.Fprintf(out, "The data directory %s is restored. Start it with landfall serve --data-dir %s.\n", r.dir, r.dir)
-	return keyNotice(out, manifest)
+	return KeyNotice(out, manifest)
+}
+
+func (r *restoring) restore(ctx context.Context, from string, at time.Time, identities []age.Identity,
+	target backup.Target) (*backup.Manifest, error) {
+	if replica.IsReplica(from) {
+		if r.name != "" {
+			return nil, outcome.Usagef("%s is a replica: give --at in place of --backup", from)
+		}
+		return replica.Reader{Directory: replica.Directory{Path: from}, Identities: identities}.Restore(ctx, at, target)
+	}
+	if r.at != "" {
+		return nil, outcome.Usagef("--at is for replicas, and %s is none", from)
+	}
+	stream, end, err := r.open(from, identities)
+	if err != nil {
+		return nil, err
+	}
+	manifest, err := target.Restore(ctx, stream)
+	return manifest, errors.Join(err, end(err))
+}
+
+// ParseTime parses the value of the flag --at. "" is the zero time.
+func ParseTime(text string) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	at, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil {
+		return time.Time{}, outcome.Usagef("--at %s is no time; expected a time such as 2026-03-01T12:00:00Z", text)
+	}
+	return at, nil
 }
 
 func (r *restoring) identities() ([]age.Identity, error) {
-	if r.passphrase != "" {
-		phrase, err := readPhrase(r.passphrase)
+	return ReadIdentities(r.identity, r.passphrase)
+}
+
+// ReadIdentities reads what opens an encrypted backup: a file with identities of age, or a file
+// with a passphrase. "": none.
+func ReadIdentities(identity, passphrase string) ([]age.Identity, error) {
+	if passphrase != "" {
+		phrase, err := readPhrase(passphrase)
 		if err != nil {
 			return nil, err
 		}
-		identity, err := age.NewScryptIdentity(phrase)
-		return []age.Identity{identity}, err
+		opens, err := age.NewScryptIdentity(phrase)
+		return []age.Identity{opens}, err
 	}
-	if r.identity == "" {
+	if identity == "" {
 		return nil, nil
 	}
-	file, err := os.Open(r.identity)
+	file, err := os.Open(identity)
 	if err != nil {
 		return nil, fmt.Errorf("read the identity: %w", err)
 	}

@@ -10,6 +10,7 @@ const nouns = {
   host: 'Host',
   server: 'Server',
   'management-cluster': 'Management cluster',
+  replica: 'Replica in',
 } as const;
 
 /** What needs a person now, the most urgent first. */

@@ -76,6 +76,9 @@ export const wordOf = ({ kind, status }: Item): { text: string; tone: Tone } => 
   if (kind === 'management-cluster') {
     return { text: 'Held', tone: 'warning' };
   }
+  if (kind === 'replica') {
+    return { text: 'Behind', tone: 'warning' };
+  }
   return stateOf(status);
 };
 
@@ -94,6 +97,8 @@ export const pathOf = ({ kind, id, cluster_id: cluster }: Item): string => {
       return '/servers';
     case 'management-cluster':
       return '/hosted';
+    case 'replica':
+      return '/doctor';
     case 'host':
       return cluster ? `/assisted-installer/clusters/${cluster}` : '/networks';
   }

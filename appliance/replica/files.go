@@ -1,0 +1,188 @@
+package replica
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"filippo.io/age"
+
+	"landfall/appliance/backup"
+	"landfall/appliance/keyring"
+)
+
+const (
+	// inlineLimit is the largest content of a file that is a part of a frame, in bytes.
+	inlineLimit = 64 << 10
+	// memoryLimit is the largest content that is held in memory while it is hashed, in bytes.
+	memoryLimit = 4 << 20
+	// growing is the beginning of the names of files that are only appended to.
+	growing = "audit/"
+	// spoolPattern is the pattern of the names of temporary files in the data directory.
+	spoolPattern = ".replica-*"
+)
+
+// known is what was seen of a file.
+type known struct {
+	size     int64
+	modified time.Time
+}
+
+// files finds the changes of the files beside the store.
+type files struct {
+	source  *backup.Source
+	withKey bool
+	known   map[string]known // by name
+}
+
+// newFiles remembers the present files. A snapshot that is taken afterwards has at least these
+// states of them.
+func newFiles(source *backup.Source, withKey bool) (*files, error) {
+	f := &files{source: source, withKey: withKey}
+	var err error
+	f.known, err = f.look()
+	return f, err
+}
+
+// look returns the present files.
+func (f *files) look() (map[string]known, error) {
+	names, err := f.source.FileNames()
+	if err != nil {
+		return nil, err
+	}
+	seen := map[string]known{}
+	for _, name := range append(names, keyring.FileName) {
+		info, err := os.Stat(filepath.Join(f.source.Dir, filepath.FromSlash(name)))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		seen[name] = known{info.Size(), info.ModTime()}
+	}
+	return seen, nil
+}
+
+// changes returns what has changed since the last call. put stores a large content.
+func (f *files) changes(put func(io.Reader) (sum string, err error)) ([]fileChange, error) {
+	seen, err := f.look()
+	if err != nil {
+		return nil, err
+	}
+	var all []fileChange
+	for _, name := range slices.Sorted(maps.Keys(f.known)) {
+		if _, ok := seen[name]; !ok {
+			all = append(all, fileChange{Name: name, Removed: true})
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(seen)) {
+		before, ok := f.known[name]
+		if ok && before == seen[name] {
+			continue
+		}
+		changed, err := f.change(name, before.size, seen[name].size, put)
+		if errors.Is(err, fs.ErrNotExist) {
+			delete(seen, name) // the next call notices the removal
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, changed...)
+	}
+	f.known = seen
+	return all, nil
+}
+
+// change returns the change of a file, or of the keys.
+func (f *files) change(name string, before, now int64, put func(io.Reader) (string, error)) ([]fileChange, error) {
+	if name == keyring.FileName {
+		keys, err := f.source.Keys(f.withKey)
+		if err != nil {
+			return nil, err
+		}
+		var all []fileChange
+		for _, key := range slices.Sorted(maps.Keys(keys)) {
+			all = append(all, fileChange{Name: key, inline: keys[key]})
+		}
+		return all, nil
+	}
+	file, err := os.Open(filepath.Join(f.source.Dir, filepath.FromSlash(name)))
+	if err != nil {
+		return nil, err
+	}
+	change := fileChange{Name: name}
+	if strings.HasPrefix(name, growing) && now > before {
+		change.Offset = before
+	}
+	content := io.NewSectionReader(file, change.Offset, now-change.Offset)
+	if content.Size() > inlineLimit {
+		change.Object, err = put(content)
+	} else {
+		change.inline, err = io.ReadAll(content)
+	}
+	return []fileChange{change}, errors.Join(err, file.Close())
+}
+
+// objects stores contents in a session under their SHA-256.
+type objects struct {
+	session    Session
+	recipients []age.Recipient
+	dir        string // for temporary files
+}
+
+// put stores a content, unless the replica has it.
+func (o *objects) put(ctx context.Context, content io.Reader) (sum string, err error) {
+	hash := sha256.New()
+	content = io.TeeReader(content, hash)
+	beginning, err := io.ReadAll(io.LimitReader(content, memoryLimit))
+	if err != nil {
+		return "", err
+	}
+	var whole io.ReadSeeker = bytes.NewReader(beginning)
+	if len(beginning) == memoryLimit {
+		spool, err := os.CreateTemp(o.dir, spoolPattern)
+		if err != nil {
+			return "", err
+		}
+		defer func() { err = errors.Join(err, spool.Close(), os.Remove(spool.Name())) }()
+		if _, err := io.Copy(spool, io.MultiReader(bytes.NewReader(beginning), content)); err != nil {
+			return "", err
+		}
+		whole = spool
+	}
+	sum = hex.EncodeToString(hash.Sum(nil))
+	if has, err := o.session.Has(ctx, sum); err != nil || has {
+		return sum, err
+	}
+	if _, err := whole.Seek(0, io.SeekStart); err != nil {
+		return "", err
+	}
+	if len(o.recipients) == 0 {
+		return sum, o.session.Put(ctx, sum, whole)
+	}
+	reader, writer := io.Pipe()
+	encrypted := make(chan error, 1)
+	go func() {
+		err := backup.Encrypt(writer, whole, o.recipients...)
+		_ = writer.CloseWithError(err) // never fails
+		encrypted <- err
+	}()
+	err = o.session.Put(ctx, sum, reader)
+	_ = reader.Close() // never fails; it ends the encryption
+	if failure := <-encrypted; err == nil || errors.Is(err, failure) {
+		err = failure
+	}
+	return sum, err
+}

@@ -1,0 +1,341 @@
+package replica
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"filippo.io/age"
+	"github.com/jonboulle/clockwork"
+	"golang.org/x/sync/errgroup"
+
+	"landfall/appliance/backup"
+	"landfall/appliance/keyring"
+	"landfall/store"
+	"landfall/store/wal"
+)
+
+const (
+	shipInterval  = 500 * time.Millisecond
+	retryInterval = 5 * time.Second
+	// patience is the time that an orderly stop waits for a replica that does not respond.
+	patience = 10 * time.Second
+	// behindAfter is the lag from which a person is needed.
+	behindAfter = time.Minute
+)
+
+// Settings says where the replica is and what stays in it.
+type Settings struct {
+	Target           Target // nil: none
+	Keep             time.Duration
+	Bytes            int64 // 0: no limit
+	SnapshotInterval time.Duration
+	Recipient        string // public key of age; "": the replica is not encrypted
+}
+
+// Options configures New.
+type Options struct {
+	Settings Settings
+	DB       *store.DB
+	Dir      string // the data directory
+	Name     string // URL of the appliance, for people
+	Program  string // version of the program
+	Keys     *keyring.Keyring
+	Clock    clockwork.Clock
+	Logger   *slog.Logger
+	// Interval is the time between two frames, Retry the time after which a replica that failed is
+	// opened again. 0: half a second, five seconds.
+	Interval, Retry time.Duration
+}
+
+// State is the state of a replica.
+type State struct {
+	Place      string `json:"place"`
+	Generation uint64 `json:"generation"`
+	// Ready reports that the first snapshot of the generation is complete.
+	Ready bool `json:"ready"`
+	// Shipped is a time up to which the replica has all changes.
+	Shipped time.Time `json:"shipped"`
+	Lag     float64   `json:"lag_seconds"`
+	// Behind reports that the lag needs a person.
+	Behind  bool   `json:"behind"`
+	Failure string `json:"failure,omitempty"`
+	Written int64  `json:"written_bytes"` // frames since the start
+	Usage   Usage  `json:"usage"`
+}
+
+// Service keeps the replica of an appliance. A nil Service has none.
+type Service struct {
+	Options
+	source     *backup.Source
+	recipients []age.Recipient
+	owner      Owner
+
+	mu      sync.Mutex
+	state   State
+	failure error
+	opened  *generation // by New, for Run; nil if that failed
+	current *generation // that Close completes
+	hangs   bool        // the place of the replica does not respond, and current is in use
+}
+
+// New returns the replica of an appliance, or nil if the settings have none. Its error is
+// *FencedError if another appliance owns the replica. A replica that can't be reached is no error.
+func New(ctx context.Context, options Options) (*Service, error) {
+	if options.Settings.Target == nil {
+		return nil, nil
+	}
+	s := &Service{Options: options, source: &backup.Source{
+		DB: options.DB, Dir: options.Dir, Program: options.Program, Now: options.Clock.Now,
+		SealedWith: string(options.Keys.With()), DataKey: options.Keys.Content, ExportKeys: options.Keys.Export,
+	}}
+	if options.Settings.Recipient != "" {
+		recipient, err := age.ParseX25519Recipient(options.Settings.Recipient)
+		if err != nil {
+			return nil, fmt.Errorf("replica.recipient %q is no public key of age; expected one that begins with age1",
+				options.Settings.Recipient)
+		}
+		s.recipients = []age.Recipient{recipient}
+	}
+	left, err := filepath.Glob(filepath.Join(options.Dir, spoolPattern)) // of a killed process
+	if err != nil {
+		return nil, err
+	}
+	for _, path := range left {
+		if err := os.Remove(path); err != nil {
+			return nil, err
+		}
+	}
+	id, err := ID(options.Dir)
+	if err != nil {
+		return nil, err
+	}
+	now := options.Clock.Now().UTC()
+	s.owner = Owner{ID: id, Name: options.Name, Since: now.Truncate(time.Second)}
+	s.state = State{Place: options.Settings.Target.String(), Shipped: now}
+	s.Interval, s.Retry = cmp.Or(s.Interval, shipInterval), cmp.Or(s.Retry, retryInterval)
+	if s.opened, err = s.open(ctx); err != nil {
+		if _, fenced := errors.AsType[*FencedError](err); fenced {
+			return nil, err
+		}
+		s.fail(ctx, err)
+	}
+	return s, nil
+}
+
+// Run keeps the replica until the context ends. Its error is *FencedError if another appliance took
+// over; this one must not serve any more.
+func (s *Service) Run(ctx context.Context) error {
+	if s == nil {
+		return nil
+	}
+	for ctx.Err() == nil {
+		s.mu.Lock()
+		g := s.opened
+		s.opened = nil
+		s.mu.Unlock()
+		err := s.await(ctx, func() error { return s.keep(ctx, g) })
+		if ctx.Err() != nil {
+			break
+		}
+		if _, fenced := errors.AsType[*FencedError](err); fenced {
+			s.fail(ctx, err)
+			return err
+		}
+		s.fail(ctx, err)
+		select {
+		case <-ctx.Done():
+		case <-s.Clock.After(s.Retry):
+		}
+	}
+	return nil
+}
+
+// await waits for fn. After the end of the context, it does not wait long for a disk that hangs.
+func (s *Service) await(ctx context.Context, fn func() error) error {
+	ended := make(chan error, 1)
+	go func() { ended <- fn() }()
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+	}
+	select {
+	case err := <-ended:
+		return err
+	case <-s.Clock.After(patience):
+		s.mu.Lock()
+		s.hangs = true
+		s.mu.Unlock()
+		return &AwayError{s.Settings.Target.String(), errors.New("it does not respond")}
+	}
+}
+
+// open begins a generation.
+func (s *Service) open(ctx context.Context) (*generation, error) {
+	session, err := s.Settings.Target.Open(ctx, s.owner)
+	if err != nil {
+		return nil, err
+	}
+	g, err := s.begin(session)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.state.Generation, s.state.Ready = session.Generation(), false
+	return g, nil
+}
+
+// keep ships a generation, until it fails or the context ends. It begins one if g is nil.
+func (s *Service) keep(ctx context.Context, g *generation) (err error) {
+	if g == nil {
+		if g, err = s.open(ctx); err != nil {
+			return err
+		}
+	}
+	s.mu.Lock()
+	s.current = g
+	s.mu.Unlock()
+	for {
+		group, within := errgroup.WithContext(ctx)
+		group.Go(func() error { return g.snapshots(within) })
+		group.Go(func() error { return g.ship(within) })
+		err = group.Wait()
+		if ctx.Err() != nil {
+			break
+		}
+		if err = s.resume(ctx, g, err); err != nil {
+			break
+		}
+	}
+	if ctx.Err() != nil {
+		return err // Close completes it
+	}
+	s.mu.Lock()
+	s.current = nil
+	s.mu.Unlock()
+	return errors.Join(err, g.close())
+}
+
+// resume continues a generation that failed, as soon as the place of the replica is there again. It
+// returns an error if a new generation must follow.
+func (s *Service) resume(ctx context.Context, g *generation, failure error) error {
+	for {
+		_, fenced := errors.AsType[*FencedError](failure)
+		if fenced || errors.Is(failure, wal.ErrBehind) || errors.Is(failure, ErrNotContinued) ||
+			errors.Is(failure, errLostObject) {
+			return failure
+		}
+		s.fail(ctx, failure)
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-s.Clock.After(s.Retry):
+		}
+		if failure = g.resume(ctx); failure == nil {
+			return nil
+		}
+		if g.follower.Behind() {
+			return wal.ErrBehind
+		}
+	}
+}
+
+// Close writes the last changes, after an orderly stop of all else.
+func (s *Service) Close() error {
+	if s == nil {
+		return nil
+	}
+	s.mu.Lock()
+	g, opened, hangs := s.current, s.opened, s.hangs
+	s.current, s.opened = nil, nil
+	s.mu.Unlock()
+	switch {
+	case opened != nil:
+		return opened.close() // Run was not called
+	case g == nil:
+		return nil
+	case hangs:
+		return g.close()
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel() // await then has its patience
+	err := s.await(ctx, func() error {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+		defer cancel()
+		if err := errors.Join(g.completeFirst(ctx), g.round(ctx)); err != nil {
+			return err
+		}
+		return g.session.Beat(ctx, g.heartbeat(s.Clock.Now(), true))
+	})
+	if err != nil {
+		s.Logger.Warn("The last changes did not reach the replica.", "place", s.Settings.Target.String(), "error", err)
+	}
+	return g.close()
+}
+
+// fail notes a failure, and logs it once.
+func (s *Service) fail(ctx context.Context, err error) {
+	s.mu.Lock()
+	same := s.failure != nil && err != nil && s.failure.Error() == err.Error()
+	s.failure, s.state.Ready = err, false
+	s.mu.Unlock()
+	if !same && err != nil {
+		s.Logger.WarnContext(ctx, "The replica is not up to date; the appliance tries again.", "place",
+			s.Settings.Target.String(), "error", err)
+	}
+}
+
+// ready notes that the first snapshot of a generation is complete.
+func (s *Service) ready() {
+	s.mu.Lock()
+	failed := s.failure != nil
+	s.failure, s.state.Ready = nil, true
+	generation := s.state.Generation
+	s.mu.Unlock()
+	s.Logger.Info("The replica follows the changes.", "place", s.Settings.Target.String(), "generation", generation,
+		"after_failure", failed)
+}
+
+func (s *Service) noteShipped(at time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.state.Ready {
+		s.state.Shipped = at.UTC()
+	}
+}
+
+func (s *Service) noteWritten(bytes int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.state.Written += bytes
+}
+
+func (s *Service) noteUsage(usage Usage) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.state.Usage = usage
+}
+
+// State returns the state of the replica, or nil if there is none.
+func (s *Service) State() *State {
+	if s == nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	state := s.state
+	lag := max(s.Clock.Since(state.Shipped), 0)
+	state.Lag, state.Behind = lag.Seconds(), lag > behindAfter
+	if s.failure != nil {
+		state.Failure = s.failure.Error()
+	}
+	return &state
+}
