@@ -109,13 +109,15 @@ test-go: assets/ui/index.html
 
 # Ten thousand random walks over the state machines, with a list of the executed transitions; 2,500
 # histories reported to AMS over a faulty connection; ten thousand clusters reported to AMS; 1,200
-# histories of an appliance and a management cluster; 1,000 removals of the registry's medium.
+# histories of an appliance and a management cluster; 1,000 removals of the registry's medium; 1,000
+# kills of an appliance with a replica.
 test-walks:
 	CGO_ENABLED=0 go test ./appliance/engine -count 1 -v -run '^TestRandomWalks$$' -walks 10000
 	CGO_ENABLED=0 go test ./appliance/ams -count 1 -run '^TestRelay_randomFaultsConverge$$' -walks 2500
 	CGO_ENABLED=0 go test ./appliance/ams -count 1 -run '^TestRelay_manyClusters$$' -clusters 10000
 	CGO_ENABLED=0 go test ./appliance/hosted/maestro -count 1 -run '^TestHistories_random$$' -histories 1200
 	CGO_ENABLED=0 go test ./web/registry -count 1 -run '^TestRemovals_random$$' -removals 1000
+	CGO_ENABLED=0 go test ./appliance/replica -count 1 -timeout 30m -run '^TestReplica_randomKills$$' -kills 1000
 
 # Every simulated fault of BMCs with the profile of every vendor.
 test-bmcs:
