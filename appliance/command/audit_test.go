@@ -23,6 +23,12 @@ func TestAudit_listsVerifiesAndExports(t *testing.T) {
 	require.Contains(t, listed, "issueAMSToken /api/landfall/v1/ams/tokens  201")
 	require.NotContains(t, listed, strings.TrimSpace(created.out), "the token is a secret")
 	require.Contains(t, requireDone(t, landfall(t, "audit", "--url", url, "--json")), `"operation":"issueAMSToken"`)
+	require.Contains(t, requireDone(t, landfall(t, "audit", "--url", url, "--operation", "issueAMSToken", "-o",
+		"jsonpath={[0].operation}")), "issueAMSToken")
+	require.Contains(t, requireDone(t, landfall(t, "audit", "--url", url, "-o", "name", "--limit", "1")), "record/")
+	followed := landfall(t, "audit", "--url", url, "--follow", "-o", "json")
+	require.Equal(t, outcome.Usage, followed.code)
+	require.Contains(t, followed.errOut, "use --json with it instead of -o")
 
 	verified := requireDone(t, landfall(t, "audit", "verify", "--url", url))
 	require.Contains(t, verified, "signed with SHA256:")

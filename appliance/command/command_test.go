@@ -131,6 +131,7 @@ func TestVersion(t *testing.T) {
 	require.Contains(t, landfall(t, "version").out, "landfall "+Version())
 	var printed map[string]any
 	require.NoError(t, json.Unmarshal([]byte(landfall(t, "version", "--json").out), &printed))
+	require.Equal(t, printed["version"], strings.TrimSpace(landfall(t, "version", "-o", "jsonpath={.version}").out))
 	require.Equal(t, Version(), printed["version"])
 	require.EqualValues(t, dataversion.Supported(), printed["data_version"])
 }

@@ -52,9 +52,14 @@ func TestJournalReplay_printsAndVerifies(t *testing.T) {
 		"#1    2026-03-01 12:00:00.000  +0s        user      RegisterCluster\n        cluster    cluster demo was "+
 			"created, ready\n")
 	require.Contains(t, got.out,
-		"#2    2026-03-01 12:01:00.000  +1m0s      appliance timer\n        cluster    cluster demo: ready -> error. "+
-			"It broke.\n")
+		"#2    2026-03-01 12:01:00.000  +1m0s      appliance timer\n        cluster    "+
+			"cluster demo changed from ready to failed. It broke.\n")
 	require.Contains(t, got.out, "The state matches the hash that the site signed.")
+
+	var lines []map[string]any
+	require.NoError(t, json.Unmarshal([]byte(landfall(t, "journal", "replay", path, "-o", "json").out), &lines))
+	require.Len(t, lines, 4, "the beginning, two steps and the end")
+	require.Contains(t, lines[3], "end")
 }
 
 func TestJournalReplay_stopsAtStep(t *testing.T) {

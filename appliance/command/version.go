@@ -1,13 +1,14 @@
 package command
 
 import (
-	"encoding/json"
 	"fmt"
+	"io"
 	"runtime"
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
 
+	"landfall/appliance/command/output"
 	"landfall/appliance/dataversion"
 )
 
@@ -31,23 +32,25 @@ func Version() string {
 }
 
 func newVersion() *cobra.Command {
-	var asJSON bool
+	format := new(output.Format)
 	cmd := &cobra.Command{
 		Use:   "version",
 		Short: "Show the version",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if asJSON {
-				return json.NewEncoder(cmd.OutOrStdout()).Encode(map[string]any{
-					"version": Version(), "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH,
-					"data_version": dataversion.Supported(),
-				})
+			answer := map[string]any{
+				"version": Version(), "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH,
+				"data_version": dataversion.Supported(),
 			}
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "landfall %s (%s, %s/%s)\n", Version(), runtime.Version(),
-				runtime.GOOS, runtime.GOARCH)
-			return err
+			return format.Document(cmd.OutOrStdout(), "version", Version(), answer, func(out io.Writer) error {
+				_, err := fmt.Fprintf(out, "landfall %s (%s, %s/%s)\n", Version(), runtime.Version(), runtime.GOOS,
+					runtime.GOARCH)
+				return err
+			})
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	format.AddFlag(cmd)
+	// Upgrades from former versions run this command with --json.
+	cmd.Flags().BoolFunc("json", "same as -o json", func(string) error { return format.Set("json") })
 	return cmd
 }

@@ -208,7 +208,7 @@ func (c *change) runHostValidations(h *record.Host, host *inventory.Host, env *r
 			name := change.Choose(event.ValidationFailed, event.ValidationFixed)
 			severity := change.Choose(models.EventSeverityWarning, models.EventSeverityInfo)
 			if err := c.hostEventOf(h, event.Props(change.Properties()), name, severity,
-				"Host %s: validation %s %s", host.Name(), change.ID, change.Text()); err != nil {
+				"Host %s: %s", host.Name(), change.Text()); err != nil {
 				return nil, err
 			}
 		}
@@ -421,7 +421,7 @@ func (c *change) runClusterValidations(row *record.Cluster, input validation.Clu
 		name := change.Choose(event.ClusterValidationFailed, event.ClusterValidationFixed)
 		severity := change.Choose(models.EventSeverityWarning, models.EventSeverityInfo)
 		if err := c.clusterEventOf(row, event.Props(change.Properties()), name, severity,
-			"Cluster %s: validation %s %s", row.API.Name, change.ID, change.Text()); err != nil {
+			"Cluster %s: %s", row.API.Name, change.Text()); err != nil {
 			return nil, err
 		}
 	}

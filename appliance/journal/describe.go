@@ -178,7 +178,7 @@ func (d *Describer) object(kind, name string, effect Effect, value any) []Line {
 	case effect.Created != nil:
 		text := name + " was created"
 		if status := textAt(value, "api", "status"); status != "" {
-			text += ", " + status
+			text += ", " + stateName(status)
 		}
 		return []Line{{kind, text}}
 	}
@@ -187,11 +187,12 @@ func (d *Describer) object(kind, name string, effect Effect, value any) []Line {
 	for i, edit := range effect.Patch {
 		switch path := strings.TrimPrefix(edit.Path, "/api"); path {
 		case "/status":
-			lines = append(lines, Line{kind, fmt.Sprintf("%s: %s -> %s. %s", name, text(effect.Was[i]), scalar(edit),
+			lines = append(lines, Line{kind, fmt.Sprintf("%s changed from %s to %s. %s", name,
+				stateName(text(effect.Was[i])), stateName(scalar(edit)),
 				oneLine(textAt(value, "api", "status_info")))})
 		case "/progress/current_stage":
-			lines = append(lines, Line{kind, fmt.Sprintf("%s: stage %q -> %q", name, text(effect.Was[i]),
-				scalar(edit))})
+			lines = append(lines, Line{kind, fmt.Sprintf("%s changed from stage %q to %q", name,
+				text(effect.Was[i]), scalar(edit))})
 		case "/progress":
 			if stage := textAt(value, "api", "progress", "current_stage"); stage != "" {
 				lines = append(lines, Line{kind, fmt.Sprintf("%s: stage %q", name, stage)})
@@ -229,7 +230,7 @@ func difference(path string, edit Edit, was any) string {
 	case edit.Op == opAdd || before == "":
 		return path + " = " + after
 	}
-	return path + " " + before + " -> " + after
+	return path + " from " + before + " to " + after
 }
 
 // validations describes which validations changed their status.
@@ -249,16 +250,16 @@ func (d *Describer) validations(subject string, effect Effect, value any) []Line
 			list, _ := group.([]any)
 			for _, result := range list {
 				if textAt(result, "status") == "failure" {
-					failing = append(failing, textAt(result, "id"))
+					failing = append(failing, oneLine(textAt(result, "message")))
 				}
 			}
 		}
 		slices.Sort(failing)
-		return []Line{{"validation", fmt.Sprintf("%s: validated for the first time; failing: %s", name,
-			orText(strings.Join(failing, ", "), "none"))}}
+		return []Line{{"validation", fmt.Sprintf("%s: checked for the first time. Failed: %s", name,
+			orText(strings.Join(failing, " "), "none"))}}
 	}
 	var lines []Line
-	for i, edit := range effect.Patch {
+	for _, edit := range effect.Patch {
 		path := edit.segments()
 		if len(path) != 3 || path[2] != "status" {
 			continue
@@ -268,8 +269,8 @@ func (d *Describer) validations(subject string, effect Effect, value any) []Line
 			result, err = member(result, path[1])
 		}
 		if err == nil {
-			lines = append(lines, Line{"validation", fmt.Sprintf("%s: %s %s -> %s. %s", name, textAt(result, "id"),
-				text(effect.Was[i]), scalar(edit), oneLine(textAt(result, "message")))})
+			lines = append(lines, Line{"validation", fmt.Sprintf("%s: a check %s: %s", name, verdictOf(scalar(edit)),
+				oneLine(textAt(result, "message")))})
 		}
 	}
 	return lines

@@ -66,8 +66,8 @@ func TestReplay(t *testing.T) {
 	applied, err := replayer.Apply()
 	require.NoError(t, err)
 	require.Equal(t, Description{Actor: "host", Operation: "RegisterHost",
-		Lines: []Line{{"host", "host node-1 was created, known"},
-			{"host", "host node-1 was created, known"}}}, withoutDelay(describer.Describe(applied)))
+		Lines: []Line{{"host", "host node-1 was created, ready"},
+			{"host", "host node-1 was created, ready"}}}, withoutDelay(describer.Describe(applied)))
 	require.Equal(t, "known", textAt(replayer.State()["/hosts/e/h"], "api", "status"))
 
 	applied, err = replayer.Apply()
@@ -78,7 +78,7 @@ func TestReplay(t *testing.T) {
 	require.Equal(t, 2*time.Second, description.Delay)
 	require.Equal(t, []Line{
 		{"report", "install ended with 1: password: [redacted]"},
-		{"host", "host node-1: known -> error. token [redacted] was refused"},
+		{"host", "host node-1 changed from ready to failed. token [redacted] was refused"},
 		{"host", "host node-1 was deleted"},
 	}, withoutDelay(description).Lines)
 	require.Nil(t, replayer.Next())

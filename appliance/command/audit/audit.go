@@ -14,13 +14,14 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/jonboulle/clockwork"
 	"github.com/spf13/cobra"
 
 	"landfall/appliance/audittrail"
+	"landfall/appliance/command/outcome"
+	"landfall/appliance/command/output"
 	"landfall/appliance/command/remote"
 	"landfall/web/console"
 )
@@ -34,6 +35,7 @@ type list struct {
 	since     time.Duration
 	filter    audittrail.Filter // without a time and a limit
 	limit     int
+	format    output.Format
 	asJSON    bool
 	follow    bool
 	clock     clockwork.Clock
@@ -50,6 +52,9 @@ func New() *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if l.follow {
+				if !l.format.Tabular() {
+					return outcome.Usagef("--follow writes lines: use --json with it instead of -o")
+				}
 				return l.followRecords(cmd.Context(), cmd.OutOrStdout())
 			}
 			return l.show(cmd.Context(), cmd.OutOrStdout())
@@ -62,7 +67,8 @@ func New() *cobra.Command {
 	flags.StringVar(&l.filter.Operation, "operation", "", "only an operation, such as v2DeregisterCluster")
 	flags.StringVar(&l.filter.Cluster, "cluster", "", "only a cluster or another object, by its ID")
 	flags.IntVar(&l.limit, "limit", 50, "largest number of records; 0 for all")
-	flags.BoolVar(&l.asJSON, "json", false, "write JSON lines")
+	l.format.AddFlag(cmd)
+	flags.BoolVar(&l.asJSON, "json", false, "write each record as a line of JSON, as it arrives")
 	flags.BoolVarP(&l.follow, "follow", "f", false, "print new records as they are written, until interrupted")
 	cmd.AddCommand(newVerify(), newExport())
 	return cmd
@@ -82,10 +88,7 @@ func (l *list) show(ctx context.Context, out io.Writer) error {
 	if l.since > 0 {
 		query.Set("since", l.clock.Now().Add(-l.since).UTC().Format(time.RFC3339))
 	}
-	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	if !l.asJSON {
-		fmt.Fprintln(table, "RECORD\tTIME\tWHO\tADDRESS\tWHAT\tOUTCOME")
-	}
+	items := []audittrail.Item{}
 	for left := l.limit; ; {
 		query.Set("limit", strconv.Itoa(maxPage))
 		if l.limit > 0 {
@@ -95,31 +98,60 @@ func (l *list) show(ctx context.Context, out io.Writer) error {
 		if err := l.appliance.Call(ctx, http.MethodGet, console.AuditRoute+"?"+query.Encode(), nil, &page); err != nil {
 			return err
 		}
-		for _, item := range page.Items {
-			if err := l.print(out, table, &item); err != nil {
-				return err
-			}
+		if !l.asJSON {
+			items = append(items, page.Items...)
+		} else if err := writeLines(out, page.Items); err != nil {
+			return err
 		}
 		left -= len(page.Items)
 		if page.Next == 0 || l.limit > 0 && left <= 0 {
-			return table.Flush()
+			break
 		}
 		query.Set("before", strconv.FormatUint(page.Next, 10))
 	}
-}
-
-func (l *list) print(out, table io.Writer, item *audittrail.Item) error {
 	if l.asJSON {
-		return json.NewEncoder(out).Encode(item)
+		return nil
 	}
-	_, err := fmt.Fprintln(table, line(item))
-	return err
+	return newRecords().Objects(out, &l.format, items)
 }
 
-// line returns an item as a row of the table. Texts of clients are quoted if they could confuse a
-// terminal.
-func line(item *audittrail.Item) string {
-	who := strings.TrimSpace(string(item.Actor.Kind) + " " + item.Actor.Name)
+func writeLines(out io.Writer, items []audittrail.Item) error {
+	encoder := json.NewEncoder(out)
+	for i := range items {
+		if err := encoder.Encode(&items[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// newRecords describes the records. Texts of clients are quoted if they could confuse a terminal.
+func newRecords() *output.Kind[audittrail.Item] {
+	column := func(title string, value func(*audittrail.Item) string) output.Column[audittrail.Item] {
+		return output.Column[audittrail.Item]{Title: title, Value: value}
+	}
+	return &output.Kind[audittrail.Item]{
+		Name:   "record",
+		Empty:  "The audit trail has no such records.",
+		NameOf: number,
+		Columns: []output.Column[audittrail.Item]{
+			column("RECORD", number),
+			column("TIME", func(item *audittrail.Item) string { return item.Time.Format(time.RFC3339) }),
+			column("WHO", who),
+			column("ADDRESS", func(item *audittrail.Item) string { return cmp.Or(item.Actor.Address, "-") }),
+			column("WHAT", what),
+			column("OUTCOME", result),
+		},
+	}
+}
+
+func number(item *audittrail.Item) string { return strconv.FormatUint(item.Sequence, 10) }
+
+func who(item *audittrail.Item) string {
+	return printable(cmp.Or(strings.TrimSpace(string(item.Actor.Kind)+" "+item.Actor.Name), "-"))
+}
+
+func what(item *audittrail.Item) string {
 	what := strings.TrimSpace(cmp.Or(item.Operation, string(item.Kind)) + " " + item.Path)
 	if name := item.Objects["name"]; name != "" && !strings.Contains(item.Path, name) {
 		what += " " + name
@@ -130,12 +162,14 @@ func line(item *audittrail.Item) string {
 	if item.Repeated > 0 {
 		what += fmt.Sprintf(" (%d more)", item.Repeated)
 	}
-	outcome := item.Outcome
+	return printable(what)
+}
+
+func result(item *audittrail.Item) string {
 	if item.Status > 0 {
-		outcome = strconv.Itoa(item.Status)
+		return strconv.Itoa(item.Status)
 	}
-	return fmt.Sprintf("%d\t%s\t%s\t%s\t%s\t%s", item.Sequence, item.Time.Format(time.RFC3339),
-		printable(cmp.Or(who, "-")), cmp.Or(item.Actor.Address, "-"), printable(what), cmp.Or(outcome, "-"))
+	return cmp.Or(item.Outcome, "-")
 }
 
 func printable(text string) string {
@@ -178,7 +212,11 @@ func (l *list) followRecords(ctx context.Context, out io.Writer) error {
 			if l.asJSON {
 				fmt.Fprint(out, row)
 			} else {
-				fmt.Fprintln(out, strings.ReplaceAll(line(&item), "\t", "  "))
+				columns := []string{}
+				for _, column := range newRecords().Columns {
+					columns = append(columns, column.Value(&item))
+				}
+				fmt.Fprintln(out, strings.Join(columns, "  "))
 			}
 		}
 		select {

@@ -135,6 +135,7 @@ func (o *journalExport) fetch(ctx context.Context, save func(string, func(io.Wri
 
 // journalReplay holds the options of landfall journal replay.
 type journalReplay struct {
+	format        output.Format
 	asJSON, quiet bool
 	until, key    string
 	show          []string
@@ -159,7 +160,8 @@ func newReplay() *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.BoolVar(&o.asJSON, "json", false, "write each step and the end as a line of JSON")
+	o.format.AddFlag(cmd)
+	flags.BoolVar(&o.asJSON, "json", false, "write each step and the end as a line of JSON, as it is replayed")
 	flags.BoolVarP(&o.quiet, "quiet", "q", false, "write only the beginning and the end")
 	flags.StringVar(&o.until, "until", "",
 		"end of the replay: the number of a step, or a time such as 2026-03-01T12:00:00Z")
@@ -212,7 +214,7 @@ func (o *journalReplay) run(out io.Writer, stdin io.Reader, name string) (err er
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	w := &replayWriter{out: out, options: o, archive: archive}
+	w := &replayWriter{out: out, options: o, archive: archive, lines: o.asJSON || !o.format.Tabular()}
 	w.begin()
 	describer := journal.NewDescriber(archive.Recording.Base)
 	for replayer.Next() != nil && !o.stops(replayer.Next()) {
@@ -233,7 +235,7 @@ func (o *journalReplay) run(out io.Writer, stdin io.Reader, name string) (err er
 			"journal is incomplete",
 			name)
 	}
-	return w.err
+	return errors.Join(w.err, w.document(fingerprint))
 }
 
 // replayWriter prints a replay for people or programs.
@@ -241,7 +243,10 @@ type replayWriter struct {
 	out     io.Writer
 	options *journalReplay
 	archive *journal.Archive
-	err     error
+	// lines are for programs: written immediately with --json, at the end as a document with -o.
+	lines bool
+	held  []any
+	err   error
 }
 
 func (w *replayWriter) printf(format string, args ...any) {
@@ -250,14 +255,26 @@ func (w *replayWriter) printf(format string, args ...any) {
 }
 
 func (w *replayWriter) line(value any) {
+	if !w.options.asJSON {
+		w.held = append(w.held, value)
+		return
+	}
 	encoder := json.NewEncoder(w.out)
 	encoder.SetEscapeHTML(false)
 	w.err = errors.Join(w.err, encoder.Encode(value))
 }
 
+// document writes the held lines in the format of -o.
+func (w *replayWriter) document(fingerprint string) error {
+	if !w.lines || w.options.asJSON {
+		return nil
+	}
+	return w.options.format.Document(w.out, "journal", fingerprint, w.held, nil)
+}
+
 func (w *replayWriter) begin() {
 	m := &w.archive.Manifest
-	if w.options.asJSON {
+	if w.lines {
 		w.line(map[string]any{"journal": m, "signature": "valid", "fingerprint": m.Key.Fingerprint()})
 		return
 	}
@@ -281,7 +298,7 @@ func (w *replayWriter) begin() {
 func (w *replayWriter) step(applied *journal.AppliedStep, description journal.Description) {
 	switch {
 	case w.options.quiet:
-	case w.options.asJSON:
+	case w.lines:
 		w.line(struct {
 			*journal.Step
 			journal.Description
@@ -302,7 +319,7 @@ func (w *replayWriter) step(applied *journal.AppliedStep, description journal.De
 
 func (w *replayWriter) end(state journal.State, rest *journal.Step, hash string) {
 	m := &w.archive.Manifest
-	if w.options.asJSON {
+	if w.lines {
 		w.line(map[string]any{"end": map[string]any{"objects": len(state), "state_sha256": hash,
 			"signed_sha256": m.State, "complete": rest == nil, "same": hash == m.State}})
 	} else {
@@ -321,7 +338,7 @@ func (w *replayWriter) end(state journal.State, rest *journal.Step, hash string)
 		if !slices.ContainsFunc(w.options.show, func(prefix string) bool { return strings.HasPrefix(key, prefix) }) {
 			continue
 		}
-		if w.options.asJSON {
+		if w.lines {
 			w.line(map[string]any{"key": key, "value": state[key]})
 			continue
 		}

@@ -20,12 +20,12 @@ func (c Change) Properties() map[string]any {
 	return map[string]any{"validation_id": c.ID, "validation_msg": c.Message}
 }
 
-// Text describes the change in the predicate of a sentence. The subject is the validation's name.
+// Text describes the change with the sentence of the validation.
 func (c Change) Text() string {
 	if c.Failed {
-		return "fails now: " + c.Message
+		return "A check fails now: " + c.Message
 	}
-	return "passes now."
+	return "A check passes now: " + c.Message
 }
 
 // Choose returns the first text for a validation that fails now, and the second for one that
