@@ -162,7 +162,8 @@ func (w *walk) checkNewest() { w.checkAt(time.Time{}, time.Now()) }
 func (w *walk) checkRandomTimes(count int) {
 	for range count {
 		first, last := w.moments[0].at, w.moments[len(w.moments)-1].at
-		at := first.Add(time.Duration(w.random.Int64N(int64(last.Sub(first)) + 1)))
+		span := max(0, last.Sub(first)) // a time up to which changes were shipped can be before the first line
+		at := first.Add(time.Duration(w.random.Int64N(int64(span) + 1)))
 		w.checkAt(at, at)
 	}
 }
