@@ -6,6 +6,8 @@ import (
 	"net"
 	"path/filepath"
 
+	"github.com/openshift/assisted-service/models"
+
 	"landfall/appliance/engine"
 	"landfall/appliance/registry"
 	"landfall/appliance/registry/supply"
@@ -34,6 +36,9 @@ func (a *Appliance) openRegistry(ctx context.Context) (*webregistry.Server, erro
 			People:       a.clients.people, Tokens: a.clients.tokens, Limiter: a.clients.limiter, Clock: a.clock}),
 		Listen: settings.Listen, Name: settings.Name, URL: a.urls[0], Web: options,
 		Roots: a.transport.Roots(),
+		LeftOut: supply.NewLeftOut(a.db, func(ctx context.Context, e *models.Event) error {
+			return a.engine.ReportEvent(ctx, e)
+		}, a.log).Report,
 		Registry: registry.Options{DB: a.db, Media: settings.Media, Dir: filepath.Join(a.config.DataDir, "registry"),
 			Bytes: int64(settings.Bytes), Clock: a.clock, Logger: a.log},
 	})

@@ -21,6 +21,7 @@ type content struct {
 	referrers    map[string][]medium.Descriptor
 	catalogs     []medium.Catalog
 	sources      []string
+	leftOut      map[string]*LeftOutError // images that lists name and no medium has, by digest
 	named        map[string]string
 	signatures   map[string][]byte
 	releases     []Release
@@ -38,7 +39,7 @@ type tagged struct {
 func merge(media []*held) *content {
 	c := &content{media: media, places: map[string][]*held{}, manifests: map[string]medium.Manifest{},
 		repositories: map[string]map[string]tagged{}, referrers: map[string][]medium.Descriptor{},
-		named: map[string]string{}, signatures: map[string][]byte{}}
+		leftOut: map[string]*LeftOutError{}, named: map[string]string{}, signatures: map[string][]byte{}}
 	ordered := slices.Clone(media)
 	slices.SortStableFunc(ordered, func(a, b *held) int {
 		return cmp.Or(a.index.Written.Compare(b.index.Written), cmp.Compare(a.index.Number, b.index.Number))
@@ -112,12 +113,23 @@ func (c *content) noteCollisions() {
 }
 
 // addReferrers finds the manifests that refer to another one (OCI distribution specification,
-// section "Listing Referrers").
+// section "Listing Referrers"), and the images that lists name although they were not mirrored:
+// oc-mirror leaves out architectures that nobody wants.
 func (c *content) addReferrers() {
 	for _, digest := range slices.Sorted(maps.Keys(c.manifests)) {
-		if parsed, err := medium.ParseManifest(c.manifests[digest].Data); err == nil && parsed.Subject != nil {
+		parsed, err := medium.ParseManifest(c.manifests[digest].Data)
+		if err != nil {
+			continue
+		}
+		if parsed.Subject != nil {
 			c.referrers[parsed.Subject.Digest] = append(c.referrers[parsed.Subject.Digest],
 				medium.ReferrerOf(digest, c.manifests[digest], parsed))
+		}
+		for _, child := range parsed.Manifests {
+			if len(c.places[child.Digest]) == 0 && child.Platform != nil {
+				c.leftOut[child.Digest] = &LeftOutError{List: digest, Digest: child.Digest,
+					Architecture: child.Platform.Architecture}
+			}
 		}
 	}
 }

@@ -18,6 +18,25 @@ var (
 	ErrNameUnknown = fault.Sentinel(fault.NotFound, "the repository is unknown")
 )
 
+// LeftOutError reports an image of one architecture that was not mirrored with the others. It is an
+// [ErrManifestUnknown].
+type LeftOutError struct {
+	List         string // digest of the index that names it
+	Digest       string
+	Architecture string
+}
+
+func (e *LeftOutError) Error() string {
+	return fmt.Sprintf("the image of %s for %s is on none of the media; mirror this architecture too, with "+
+		"platform.architectures in the image set configuration", e.List, e.Architecture)
+}
+
+// Unwrap implements errors.Unwrap.
+func (*LeftOutError) Unwrap() error { return ErrManifestUnknown }
+
+// FaultKind implements fault.Classified.
+func (*LeftOutError) FaultKind() fault.Kind { return fault.NotFound }
+
 // UnavailableError reports content that the registry knows but can't serve now. Its text is a
 // sentence without a period at its end.
 type UnavailableError struct {

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"time"
 
+	"landfall/appliance/fault"
 	"landfall/appliance/registry/medium"
 	"landfall/appliance/registry/overlay"
 	"landfall/appliance/registry/staging"
@@ -64,7 +65,11 @@ func (r *Registry) onMedia(c *content, repository, reference string) (digest str
 		// The medium has a tag or a blob for it, but no manifest that could be read.
 		return "", manifest, r.unreadable(c, digest)
 	}
-	return "", manifest, r.absent(known)
+	err = r.absent(known)
+	if left := c.leftOut[digest]; left != nil && fault.KindOf(err) == fault.NotFound {
+		err = left
+	}
+	return "", manifest, err
 }
 
 // absent returns the error for content that is not known. While a path is read for the first time,

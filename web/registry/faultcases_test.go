@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"landfall/appliance/registry"
 	"landfall/appliance/registry/medium"
 	simulated "landfall/appliance/simulate/registry"
 )
@@ -88,13 +89,19 @@ func TestFault14_sparseList(t *testing.T) {
 		"annotations": map[string]string{"org.opencontainers.image.ref.name": "quay.io/team/app:v1"}}}}
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "index.json"), encode(index), 0o600))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "oci-layout"), []byte(`{"imageLayoutVersion":"1.0.0"}`), 0o600))
+	var client string
+	var left *registry.LeftOutError
+	s.leftOut = func(by string, image *registry.LeftOutError) { client, left = by, image }
 	s.start()
 	require.Equal(t, list, s.get("/v2/quay.io/team/app/manifests/v1").body)
 	require.Equal(t, image, s.get("/v2/quay.io/team/app/manifests/"+child).body)
 	got := s.get("/v2/quay.io/team/app/manifests/" + absent)
 	require.Equal(t, http.StatusNotFound, got.StatusCode)
-	code, _ := got.message(t)
+	code, message := got.message(t)
 	require.Equal(t, "MANIFEST_UNKNOWN", code)
+	require.Contains(t, message, "for arm64 is on none of the media; mirror this architecture too")
+	require.Equal(t, "127.0.0.1", client)
+	require.Equal(t, &registry.LeftOutError{List: digestOf(list), Digest: absent, Architecture: "arm64"}, left)
 	require.Empty(t, s.registry.Status().Gaps)
 }
 

@@ -36,6 +36,7 @@ type site struct {
 	free     func(string) (int64, error)
 	bytes    int64 // limit of the registry
 	deadline time.Duration
+	leftOut  func(client string, image *registry.LeftOutError)
 	registry *registry.Registry
 	server   *httptest.Server
 	stop     func()
@@ -72,7 +73,9 @@ func (s *site) start() {
 	go func() { ended <- s.registry.Run(ctx) }()
 	handler := web.New(web.Options{Logger: logger})
 	require.NoError(s, handler.Register(webregistry.Operations(webregistry.Options{Registry: s.registry,
-		Anonymous: true, Logger: logger, Login: logIn})...))
+		Anonymous: true, Logger: logger, Login: logIn,
+		LeftOut: func(_ context.Context, client string, image *registry.LeftOutError) { s.leftOut(client, image) },
+	})...))
 	s.server = httptest.NewServer(handler)
 	stopped := false
 	s.stop = func() {

@@ -24,6 +24,9 @@ func (h *handler) manifest(c echo.Context, asked request) error {
 		return err
 	}
 	manifest, err := h.Registry.Manifest(asked.repository, asked.name)
+	if left, ok := errors.AsType[*registry.LeftOutError](err); ok && h.LeftOut != nil {
+		h.LeftOut(c.Request().Context(), clientOf(c), left)
+	}
 	if err != nil {
 		return err
 	}

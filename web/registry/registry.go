@@ -30,8 +30,11 @@ type Options struct {
 	Anonymous bool
 	// Login returns the identity of a name and a password, for clients that send them with each
 	// request. nil knows none.
-	Login  func(ctx context.Context, from, name, password string) (access.Identity, error)
-	Logger *slog.Logger
+	Login func(ctx context.Context, from, name, password string) (access.Identity, error)
+	// LeftOut is called when a client asks for an image whose architecture was not mirrored; it may
+	// be nil.
+	LeftOut func(ctx context.Context, client string, image *registry.LeftOutError)
+	Logger  *slog.Logger
 }
 
 // handler serves the operations.

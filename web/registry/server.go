@@ -30,6 +30,8 @@ type ServerOptions struct {
 	// Anonymous lets everybody pull.
 	Anonymous bool
 	Logins    *Logins
+	// LeftOut is that of [Options].
+	LeftOut func(ctx context.Context, client string, image *registry.LeftOutError)
 }
 
 // Server is the appliance's registry with its listener.
@@ -63,7 +65,7 @@ func Open(ctx context.Context, options ServerOptions) (_ *Server, err error) {
 	s.web = web.New(options.Web)
 	options.Web.Logger.Info("The registry is served.", "name", s.place.Host)
 	return s, s.web.Register(Operations(Options{Registry: s.Registry, Logger: options.Web.Logger,
-		Anonymous: options.Anonymous, Login: options.Logins.Check})...)
+		Anonymous: options.Anonymous, Login: options.Logins.Check, LeftOut: options.LeftOut})...)
 }
 
 // hostOf returns the name and the port under which nodes reach the registry.

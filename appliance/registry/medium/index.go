@@ -379,6 +379,13 @@ type Descriptor struct {
 	ArtifactType string            `json:"artifactType,omitempty"`
 	Annotations  map[string]string `json:"annotations,omitempty"`
 	URLs         []string          `json:"urls,omitempty"`
+	Platform     *Platform         `json:"platform,omitempty"`
+}
+
+// Platform is that of an image in an index.
+type Platform struct {
+	OS           string `json:"os"`
+	Architecture string `json:"architecture"`
 }
 
 // Foreign reports whether the content is not meant to be in a registry.
