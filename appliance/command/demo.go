@@ -196,10 +196,10 @@ func (d *demo) runSite(ctx context.Context, site *demoSite, logger *slog.Logger)
 
 // bringUp installs the demo's cluster, or brings up a hosted cluster.
 func (d *demo) bringUp(ctx context.Context, site *demoSite, url string, logger *slog.Logger) error {
+	if err := awaitStick(ctx, clientAt(url)); err != nil {
+		return err
+	}
 	if !d.hosted {
-		if err := awaitStick(ctx, clientAt(url)); err != nil {
-			return err
-		}
 		return d.install(ctx, site, url, logger)
 	}
 	return (&hcp.Demo{Client: remote.At(url), Out: d.out, Exit: d.exit}).Run(ctx)
