@@ -30,7 +30,8 @@ const readsOnly = [
   // The list of clusters and its filters.
   /^(Name, domain, version or ID|State|OpenShift version|Cluster|OpenShift|Hosts|Created|\d+ - \d+ of \d+)$/,
   // A cluster.
-  /^(Download logs|Show the (times of all stages|events)|Address of the console|Copy: Address of the console)$/,
+  /^(Download logs|Show the (times of all stages|events)|(Copy: )?Address of the (console|API))$/,
+  /^Show as a QR code: /,
   // Filters and details of the other pages.
   /^(All|With an error|Needs attention|Waiting|Sent|Ended)\b/,
   /^(Part of the name.*|Infra-env|Rules for|Release|Image to explain|Explain|Cluster|Check again|Details|Request log)$/,

@@ -7,7 +7,7 @@ import { Secret } from './Secret';
 
 type Props = { cluster: { id: string; name: string; domain: string } };
 
-/** How to use an installed cluster: its console, and its secrets on request. */
+/** How to use an installed cluster: its console and its API, and its secrets on request. */
 export const AccessCard = ({ cluster: { id, name, domain } }: Props) => {
   const mayRead = useMay('admin');
   const consoleUrl = `https://console-openshift-console.apps.${name}.${domain}`;
@@ -30,6 +30,9 @@ export const AccessCard = ({ cluster: { id, name, domain } }: Props) => {
         <DescriptionList isHorizontal>
           <Fact term="Console">
             <Copyable label="Address of the console">{consoleUrl}</Copyable>
+          </Fact>
+          <Fact term="API">
+            <Copyable label="Address of the API">{`https://api.${name}.${domain}:6443`}</Copyable>
           </Fact>
           {mayRead && (
             <>

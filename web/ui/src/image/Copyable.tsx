@@ -6,12 +6,16 @@ import {
   Spinner,
 } from '@patternfly/react-core';
 import type { ReactNode } from 'react';
+import { QRButton, isURL } from '../shell/QRButton';
 
-/** A text with a copy button. */
+/** A text with a copy button; a URL also with a button for its QR code. */
 export const Copyable = ({ label, children }: { label: string; children: string }) => (
-  <ClipboardCopy isReadOnly hoverTip={`Copy: ${label}`} clickTip="Copied" textAriaLabel={label}>
-    {children}
-  </ClipboardCopy>
+  <div className="landfall-copyable">
+    <ClipboardCopy isReadOnly hoverTip={`Copy: ${label}`} clickTip="Copied" textAriaLabel={label}>
+      {children}
+    </ClipboardCopy>
+    {isURL(children) && <QRButton label={label} url={children} />}
+  </div>
 );
 
 /** A SHA-256, or a note that it is being computed. */

@@ -15,6 +15,7 @@ import InProgressIcon from '@patternfly/react-icons/dist/esm/icons/in-progress-i
 import ServerIcon from '@patternfly/react-icons/dist/esm/icons/server-icon';
 import type { ReactNode } from 'react';
 import { Authority } from './Authority';
+import { QRButton, isURL } from './QRButton';
 import { getStatus, type OsImage, type Release, type Status } from './appliance';
 import { useAnswer } from './useAnswer';
 
@@ -43,7 +44,9 @@ const StatusFacts = () => {
 const StatusList = ({ status }: { status: Status }) => (
   <DescriptionList isCompact isHorizontal data-testid="status-facts">
     <Fact term="Version">{status.version}</Fact>
-    <Fact term="Address for hosts">{status.url}</Fact>
+    <Fact term="Address for hosts">
+      {status.url} {isURL(status.url) && <QRButton label="Address for hosts" url={status.url} />}
+    </Fact>
     {status.addresses.length > 0 && <Fact term="Listen addresses">{status.addresses.join(', ')}</Fact>}
     {status.authority_fingerprint && (
       <Fact term="Authority">
