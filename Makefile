@@ -21,7 +21,7 @@ export GOFLAGS := -trimpath -gcflags=all=-dwarf=false -tags=$(TAGS)
 
 .PHONY: build run docs lint lint-go lint-ui bench crds clean dist dist-check FORCE
 .PHONY: test test-go test-walks test-bmcs test-tools test-boot test-mirror test-directory test-tpm
-.PHONY: test-network test-site test-packages test-ui test-e2e
+.PHONY: test-network test-site test-packages test-ui test-e2e screenshots
 
 build: bin/landfall
 
@@ -183,6 +183,11 @@ test-e2e: bin/landfall
 	.ci/install-browser
 	.ci/install-emulator
 	npm --prefix $(UI) run e2e
+
+# The main pages in three widths and two themes, for a look: screenshots/page-*.png
+screenshots: bin/landfall
+	.ci/install-browser
+	cd $(UI) && node --test e2e/screenshots.mjs
 
 lint: lint-go lint-ui
 
