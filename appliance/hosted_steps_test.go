@@ -106,7 +106,7 @@ func fourteenSteps(t *testing.T, layout string, ownBundles int) *workagent.Clust
 		"/resourceGroups/Hall-2/providers/Microsoft.RedHatOpenshift/hcpOpenShiftClusters/Edge1"
 	status, _, body := s.call("POST", "/api/landfall/v1/hosted/management-clusters",
 		`{"consumer":"mc1","base_domain":"hosted.example.com","address":"192.0.2.10","profiles":["large"],
-			"layout":"`+layout+`"}`)
+			"agent_image":"registry.example.com/maestro:v1","layout":"`+layout+`"}`)
 	require.Equal(t, http.StatusCreated, status, "%s", body)
 
 	var operation, cid string

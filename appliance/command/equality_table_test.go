@@ -79,7 +79,7 @@ hcp connection hold mgmt
 hcp connection mgmt
 hcp connection release mgmt --yes
 hcp consumers
-hcp consumers add mgmt --force
+hcp consumers add mgmt --force --image registry.example.com/maestro:v1
 hcp consumers agent mgmt
 hcp consumers agent mgmt --apply
 hcp consumers remove mgmt --yes

@@ -22,9 +22,9 @@ import (
 )
 
 // CheckManagement returns what a cluster lacks as a management cluster: in the cluster itself if
-// the appliance installed it, and in the mirror. image is that of the agent; "" is the default.
-func (s *Service) CheckManagement(ctx context.Context, m *record.Management, image string) []readiness.Finding {
-	return append(s.checkCluster(ctx, m), s.checkMirror(ctx, image)...)
+// the appliance installed it, and in the mirror.
+func (s *Service) CheckManagement(ctx context.Context, m *record.Management) []readiness.Finding {
+	return append(s.checkCluster(ctx, m), s.checkMirror(ctx, m.AgentImage)...)
 }
 
 // ChooseLayout sets the layout of bundles for a cluster that the appliance installed, unless there
@@ -75,31 +75,34 @@ func (s *Service) checkMirror(ctx context.Context, image string) (findings []rea
 	if err != nil {
 		return add(readiness.Warning, "The mirror was not checked: %s", sentence.Ending(err))
 	}
-	if image == "" {
-		image = agent.DefaultImage
+	source := engine.InstallSource{Name: "hosted clusters", Release: wanted.Image, Version: wanted.Version,
+		Architecture: "x86_64", Platform: "baremetal", PullSecret: site.PullSecret, TrustBundle: []byte(site.CABundle)}
+	if err := agent.CheckImage(image); err != nil {
+		findings = add(readiness.Warning, "%s", sentence.Ending(err))
+	} else {
+		source.Also = []string{image}
 	}
-	proof, err := s.prove(ctx, engine.InstallSource{Name: "hosted clusters", Release: wanted.Image,
-		Version: wanted.Version, Architecture: "x86_64", Platform: "baremetal", PullSecret: site.PullSecret,
-		TrustBundle: []byte(site.CABundle), Also: []string{image}})
+	proof, err := s.prove(ctx, source)
 	switch {
 	case err != nil:
 		return add(readiness.Warning, "The mirror was not checked: %s", sentence.Ending(err))
 	case proof.Images == 0:
-		return nil // the release does not come from a mirror
+		return findings // the release does not come from a mirror
 	case !proof.Complete:
 		return add(readiness.Error, "The mirror lacks images of the release %s or of the agent (%s): %s "+
 			"landfall mirror proofs lists them.", wanted.Version, image, proof.Summary)
 	}
-	return nil
+	return findings
 }
 
 // AgentManifests issues a certificate for the agent of a management cluster and returns the agent's
-// manifests. address is the host and port of the broker for an agent that has no name of it yet.
+// manifests. address is the host and port of the broker for an agent that has no name of it yet. An
+// empty image is the one that was named last.
 func (s *Service) AgentManifests(ctx context.Context, consumer, address, image string) ([]byte, error) {
 	if s.Broker == nil {
 		return nil, fault.New(fault.Conflict, "The broker needs TLS, which tls.enabled: false disables.")
 	}
-	name, err := s.Provider.BrokerName(ctx, consumer, address)
+	name, used, err := s.Provider.AgentOf(ctx, consumer, address, image)
 	if err != nil {
 		return nil, err
 	}
@@ -107,7 +110,7 @@ func (s *Service) AgentManifests(ctx context.Context, consumer, address, image s
 	if err != nil {
 		return nil, err
 	}
-	return agent.Manifests(agent.Options{Consumer: consumer, Broker: name, Image: image, CA: s.Roots,
+	return agent.Manifests(agent.Options{Consumer: consumer, Broker: name, Image: used, CA: s.Roots,
 		Certificate: issued.Certificate, Key: issued.Key})
 }
 

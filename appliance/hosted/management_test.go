@@ -85,7 +85,8 @@ func newSite(t *testing.T) *hub {
 
 func hubCluster() record.Management {
 	return record.Management{Consumer: "mc1", ClusterID: "hub", BaseDomain: "hosted.example.com",
-		Address: "192.0.2.10", AgentNamespace: "hall-2"}
+		Address: "192.0.2.10", AgentNamespace: "hall-2",
+		AgentImage: "mirror.example.com/agent:1"}
 }
 
 func ids(findings []readiness.Finding) (all []string) {
@@ -99,7 +100,7 @@ func TestCheckManagement_asksClusterAndMirror(t *testing.T) {
 	s := newSite(t)
 	m := hubCluster()
 	require.Equal(t, []string{"hypershift", "agents", "storage-class", "memory"},
-		ids(s.CheckManagement(t.Context(), &m, "")), "a plain cluster lacks all of it")
+		ids(s.CheckManagement(t.Context(), &m)), "a plain cluster lacks all of it")
 	s.cluster.Serve("apis/hypershift.openshift.io/v1beta1/hostedclusters", "HostedCluster")
 	s.cluster.Serve("apis/agent-install.openshift.io/v1beta1/agents", "Agent")
 	s.cluster.Put("apis/apps/v1/deployments", object("hypershift", "operator", "status",
@@ -110,18 +111,18 @@ func TestCheckManagement_asksClusterAndMirror(t *testing.T) {
 		"annotations": map[string]any{"storageclass.kubernetes.io/is-default-class": "true"}}})
 	s.cluster.Put("api/v1/nodes", object("", "a", "status", map[string]any{"allocatable": map[string]any{
 		"memory": "64Gi"}}))
-	require.Empty(t, s.CheckManagement(t.Context(), &m, ""))
+	require.Empty(t, s.CheckManagement(t.Context(), &m))
 
 	s.proof = engine.MirrorProof{Images: 190, Gaps: 2, Summary: "2 images are missing."}
-	found := s.CheckManagement(t.Context(), &m, "mirror.example.com/agent:1")
+	found := s.CheckManagement(t.Context(), &m)
 	require.Equal(t, []string{"images"}, ids(found))
 	require.Contains(t, found[0].Sentence, "mirror.example.com/agent:1")
 	require.Len(t, readiness.Errors(found), 1)
 
 	s.proof, s.err = engine.MirrorProof{Complete: true}, errors.New("connection refused")
-	require.Equal(t, []string{"cluster"}, ids(s.CheckManagement(t.Context(), &m, "")))
+	require.Equal(t, []string{"cluster"}, ids(s.CheckManagement(t.Context(), &m)))
 	m.ClusterID = ""
-	require.Contains(t, s.CheckManagement(t.Context(), &m, "")[0].Sentence, "did not install it")
+	require.Contains(t, s.CheckManagement(t.Context(), &m)[0].Sentence, "did not install it")
 }
 
 func object(namespace, name, member string, value any) map[string]any {

@@ -45,8 +45,7 @@ func (s consoleService) checkManagement(c echo.Context) error {
 		return err
 	}
 	answer := Findings{[]readiness.Finding{}}
-	answer.Findings = append(answer.Findings, s.CheckManagement(c.Request().Context(), &wanted,
-		c.QueryParam("image"))...)
+	answer.Findings = append(answer.Findings, s.CheckManagement(c.Request().Context(), &wanted)...)
 	return c.JSON(http.StatusOK, answer)
 }
 
@@ -60,7 +59,7 @@ func (s consoleService) addManagement(c echo.Context) error {
 	force := c.QueryParam("force") == "true"
 	ctx := c.Request().Context()
 	if wanted.ClusterID != "" && !force {
-		if missing := readiness.Errors(s.CheckManagement(ctx, &wanted, "")); len(missing) > 0 {
+		if missing := readiness.Errors(s.CheckManagement(ctx, &wanted)); len(missing) > 0 {
 			return problem.Conflict("%s", strings.Join(missing, " ")+" Use force (landfall hcp consumers add --force) "+
 				"to use the cluster all the same")
 		}

@@ -122,7 +122,7 @@ func newConsumers() *cobra.Command {
 func newAddConsumer() *cobra.Command {
 	a := action.New()
 	var m record.Management
-	var cluster, image string
+	var cluster string
 	var force, apply bool
 	cmd := a.Changing(&cobra.Command{
 		Use: "add NAME", Short: "Use a cluster for hosted control planes", Args: cobra.ExactArgs(1),
@@ -144,7 +144,7 @@ func newAddConsumer() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			missing, err := sayMissing(cmd, a, body, image)
+			missing, err := sayMissing(cmd, a, body)
 			if err != nil && !force {
 				return err
 			}
@@ -157,7 +157,7 @@ func newAddConsumer() *cobra.Command {
 				return err
 			}
 			if apply {
-				if err := applyAgent(cmd, a, m.Consumer, image); err != nil {
+				if err := applyAgent(cmd, a, m.Consumer, ""); err != nil {
 					return err
 				}
 			}
@@ -168,7 +168,7 @@ func newAddConsumer() *cobra.Command {
 	flags := cmd.Flags()
 	flags.BoolVar(&force, "force", false, "use the cluster although it lacks something")
 	flags.BoolVar(&apply, "apply", false, "apply the agent's manifests to the cluster (with --cluster)")
-	flags.StringVar(&image, "image", "", "image of the agent in the site's mirror")
+	flags.StringVar(&m.AgentImage, "image", "", "image of the agent in the site's mirror, by its digest")
 	flags.StringVar(&cluster, "cluster", "", "cluster that this appliance installed, which gives the domain, the "+
 		"address "+
 		"and the networks")
@@ -192,12 +192,12 @@ func newAddConsumer() *cobra.Command {
 
 // sayMissing writes what a cluster lacks as a management cluster. It reports whether control planes
 // can't run on it.
-func sayMissing(cmd *cobra.Command, a *action.Action, body action.Object, image string) (missing bool, err error) {
+func sayMissing(cmd *cobra.Command, a *action.Action, body action.Object) (missing bool, err error) {
 	if a.DryRun {
 		return false, nil
 	}
 	var found hosted.Findings
-	if err := a.Call(cmd.Context(), http.MethodPost, hosted.ManagementRoute+"/check?image="+url.QueryEscape(image),
+	if err := a.Call(cmd.Context(), http.MethodPost, hosted.ManagementRoute+"/check",
 		body, &found); err != nil {
 		return false, err
 	}
@@ -267,7 +267,8 @@ func newAgent() *cobra.Command {
 	}
 	a.AddFlags(cmd.Flags())
 	cmd.Flags().StringVarP(&file, "output", "o", "-", "file to write; -: standard output")
-	cmd.Flags().StringVar(&image, "image", "", "image of the agent in the site's mirror")
+	cmd.Flags().StringVar(&image, "image", "", "image of the agent in the site's mirror, by its digest; default: "+
+		"the one that was named last")
 	cmd.Flags().BoolVar(&apply, "apply", false, "apply the manifests to a cluster that this appliance installed")
 	return cmd
 }

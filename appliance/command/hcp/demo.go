@@ -41,7 +41,8 @@ const demoHosts = 3
 func (d *Demo) Run(ctx context.Context) error {
 	if err := d.Client.Call(ctx, http.MethodPost, hosted.ManagementRoute, record.Management{Consumer: "mc1",
 		BaseDomain: "hosted.example.com", Address: "192.0.2.10", PodNetworks: []string{"10.128.0.0/14"},
-		ServiceNetworks: []string{"172.30.0.0/16"}, AgentNamespace: "hall-2", Profiles: []string{"large"}},
+		ServiceNetworks: []string{"172.30.0.0/16"}, AgentNamespace: "hall-2", Profiles: []string{"large"},
+		AgentImage: "registry.example.com/maestro:v1"},
 		nil); err != nil {
 		return err
 	}

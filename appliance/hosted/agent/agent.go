@@ -7,17 +7,16 @@ package agent
 import (
 	"bytes"
 	"fmt"
+	"strings"
 
 	"sigs.k8s.io/yaml"
 
+	"landfall/appliance/fault"
 	"landfall/appliance/hosted/broker"
 )
 
 // Namespace is the namespace of the agent. Engineers' commands expect it.
 const Namespace = "maestro"
-
-// DefaultImage is the image of the agent.
-const DefaultImage = "quay.io/redhat-user-workloads/maestro-rhtap-tenant/maestro/maestro:latest"
 
 // neverEvict is the bound from which the agent never removes what an unknown ManifestWork has
 // applied. With the agent's default of an hour, a restart of the agent while the appliance is
@@ -30,10 +29,25 @@ type Options struct {
 	// Broker is the host and port of the broker. The agent names its records after it, so it must
 	// never change.
 	Broker string
-	Image  string // "" is DefaultImage
+	Image  string
 	// CA, Certificate and Key are PEM. Without a certificate and a key the agent would connect
 	// without TLS.
 	CA, Certificate, Key []byte
+}
+
+// CheckImage returns an error for an image that can change unnoticed: one without a digest and
+// without the tag of a version. No release contains the agent, so there is no default.
+func CheckImage(image string) error {
+	const advice = "Name it by its digest in the site's mirror, such as registry.example.com/maestro@sha256:…, or by " +
+		"the tag of a version (--image)."
+	if image == "" {
+		return fault.New(fault.Invalid, "The image of the agent is not known. %s", advice)
+	}
+	_, tag, _ := strings.Cut(image[strings.LastIndex(image, "/")+1:], ":")
+	if !strings.Contains(image, "@sha256:") && (tag == "" || tag == "latest") {
+		return fault.New(fault.Invalid, "The image %s of the agent can change unnoticed. %s", image, advice)
+	}
+	return nil
 }
 
 // Resources returns the resources of the manifests by their kinds.
@@ -47,9 +61,6 @@ type object = map[string]any
 
 // Manifests returns the manifests as a YAML stream, in the order in which they are applied.
 func Manifests(options Options) ([]byte, error) {
-	if options.Image == "" {
-		options.Image = DefaultImage
-	}
 	source, agent := broker.Topics(options.Consumer)
 	config, err := yaml.Marshal(object{"brokerHost": options.Broker, "caFile": "/broker/ca.crt",
 		"clientCertFile": "/broker/tls.crt", "clientKeyFile": "/broker/tls.key",

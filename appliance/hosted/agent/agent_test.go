@@ -31,3 +31,15 @@ func TestManifests_neverEvictAndKeepTheBrokersName(t *testing.T) {
 		"Deployment"}, kinds)
 	require.Contains(t, string(text), "--appliedmanifestwork-eviction-grace-period=876000h")
 }
+
+func TestCheckImage_mustNotChangeUnnoticed(t *testing.T) {
+	for image, ok := range map[string]bool{"registry.example.com:5000/maestro@sha256:1": true,
+		"registry.example.com/maestro:v1": true, "registry.example.com:5000/maestro": false,
+		"registry.example.com/maestro:latest": false, "registry.example.com/maestro:latest@sha256:1": true, "": false} {
+		err := CheckImage(image)
+		require.Equal(t, ok, err == nil, "%s: %v", image, err)
+		if !ok {
+			require.ErrorContains(t, err, "by its digest")
+		}
+	}
+}

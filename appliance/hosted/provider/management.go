@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"landfall/appliance/fault"
+	"landfall/appliance/hosted/agent"
 	"landfall/appliance/hosted/bundle"
 	"landfall/appliance/hosted/controlplane"
 	"landfall/appliance/hosted/maestro"
@@ -109,6 +110,11 @@ func checkManagementForm(m *record.Management) error {
 	case m.Publish == controlplane.NodePort && m.Address == "":
 		return fault.New(fault.Invalid, "NodePort needs the address of the management cluster's nodes.")
 	}
+	if m.AgentImage != "" {
+		if err := agent.CheckImage(m.AgentImage); err != nil {
+			return err
+		}
+	}
 	for _, networks := range [][]string{m.PodNetworks, m.ServiceNetworks, m.MachineNetworks} {
 		for _, network := range networks {
 			if prefix, err := netip.ParsePrefix(network); err != nil || prefix != prefix.Masked() {
@@ -120,9 +126,9 @@ func checkManagementForm(m *record.Management) error {
 	return nil
 }
 
-// BrokerName returns the name by which the agent of a management cluster knows the broker. The
-// first call decides it.
-func (s *Service) BrokerName(ctx context.Context, consumer, candidate string) (name string, err error) {
+// AgentOf returns the name by which the agent of a management cluster knows the broker, which the
+// first call decides, and the agent's image. An empty image is the one of the last call.
+func (s *Service) AgentOf(ctx context.Context, consumer, candidate, image string) (name, used string, err error) {
 	err = s.DB.Update(ctx, func(tx *store.Tx) error {
 		m, err := record.GetManagement(tx, consumer)
 		if err != nil {
@@ -131,11 +137,15 @@ func (s *Service) BrokerName(ctx context.Context, consumer, candidate string) (n
 		if m == nil {
 			return fault.New(fault.NotFound, "There is no management cluster %s.", consumer)
 		}
+		m.AgentImage = cmp.Or(image, m.AgentImage)
+		if err := agent.CheckImage(m.AgentImage); err != nil {
+			return err
+		}
 		m.Broker = cmp.Or(m.Broker, candidate)
-		name = m.Broker
+		name, used = m.Broker, m.AgentImage
 		return record.PutManagement(tx, m)
 	})
-	return name, err
+	return name, used, err
 }
 
 // Managements returns the management clusters.

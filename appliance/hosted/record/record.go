@@ -205,6 +205,8 @@ type Management struct {
 	// a ManifestWork for the cluster's own work agent. It never changes, because the agent deletes
 	// what disappears from a bundle.
 	Layout string `json:"layout,omitempty"`
+	// AgentImage is the image of its agent, by digest or by the tag of a version; "": not named.
+	AgentImage string `json:"agent_image,omitempty"`
 	// Broker is the host and port by which the agent knows the broker. It is set with the first
 	// manifests of the agent, and never changes.
 	Broker  string    `json:"broker,omitempty"`

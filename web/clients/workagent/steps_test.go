@@ -132,7 +132,8 @@ func TestHosted_fourteenStepsWithTheSDK(t *testing.T) {
 	resourceID := "/subscriptions/" + subscription +
 		"/resourceGroups/Hall-2/providers/Microsoft.RedHatOpenshift/hcpOpenShiftClusters/Edge1"
 	status, _, body := r.call(http.MethodPost, "/api/landfall/v1/hosted/management-clusters",
-		`{"consumer":"mc1","base_domain":"hosted.example.com","address":"192.0.2.10","profiles":["large"]}`)
+		`{"consumer":"mc1","base_domain":"hosted.example.com","address":"192.0.2.10","profiles":["large"],
+			"agent_image":"registry.example.com/maestro:v1"}`)
 	require.Equal(t, http.StatusCreated, status, "%s", body)
 
 	step := func(name string, fn func()) {

@@ -90,6 +90,7 @@ describe('hosted clusters', { timeout: 4 * minute }, () => {
     await field('Base domain').fill('hosted.example.com');
     await field('Address of the nodes').fill('192.0.2.10');
     await field('Hardware profiles').fill('large');
+    await field('Image of the agent').fill('registry.example.com/maestro:v1');
     await button('Check and use it').click();
     await page.getByText('The cluster was not checked').waitFor();
     await button('Use it all the same').click();

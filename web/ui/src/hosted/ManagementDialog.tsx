@@ -6,9 +6,11 @@ import { TextField } from '../shell/TextField';
 import { useAnswer } from '../shell/useAnswer';
 import { addManagement, checkManagement, type Lack, type NewManagement } from './api';
 
-const empty = { consumer: '', cluster_id: '', base_domain: '', address: '', profiles: '' };
+const empty = { consumer: '', cluster_id: '', base_domain: '', address: '', profiles: '', agent_image: '' };
 
-const fields: { key: 'consumer' | 'base_domain' | 'address' | 'profiles'; label: string; help: string }[] = [
+type Key = 'consumer' | 'base_domain' | 'address' | 'profiles' | 'agent_image';
+
+const fields: { key: Key; label: string; help: string }[] = [
   { key: 'consumer', label: 'Name', help: 'Lower-case letters, digits and hyphens. It never changes.' },
   {
     key: 'base_domain',
@@ -25,6 +27,11 @@ const fields: { key: 'consumer' | 'base_domain' | 'address' | 'profiles'; label:
     label: 'Hardware profiles',
     help: 'The values of the label landfall.io/hardware-profile on its Agents, separated by commas. Empty: any.',
   },
+  {
+    key: 'agent_image',
+    label: 'Image of the agent',
+    help: 'In the mirror, by its digest, for example registry.example.com/maestro@sha256:… It is needed to connect.',
+  },
 ];
 
 const requestOf = (wanted: typeof empty): NewManagement => {
@@ -35,6 +42,7 @@ const requestOf = (wanted: typeof empty): NewManagement => {
     base_domain: wanted.base_domain.trim(),
     publish: address === '' && wanted.cluster_id === '' ? 'LoadBalancer' : 'NodePort',
     address,
+    agent_image: wanted.agent_image.trim(),
     profiles: wanted.profiles
       .split(',')
       .map((profile) => profile.trim())
@@ -101,7 +109,7 @@ export const ManagementDialog = ({ onClose }: { onClose: () => void }) => {
           key={key}
           id={`management-${key}`}
           label={label}
-          help={ofAppliance && key !== 'consumer' ? `${help} Empty: from the cluster.` : help}
+          help={ofAppliance && key !== 'consumer' && key !== 'agent_image' ? `${help} Empty: from the cluster.` : help}
           isRequired={key === 'consumer' || (key === 'base_domain' && !ofAppliance)}
           value={wanted[key]}
           onChange={(value) => {

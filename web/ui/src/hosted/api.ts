@@ -157,6 +157,7 @@ export type NewManagement = {
   publish: string;
   address: string;
   profiles: string[];
+  agent_image: string;
 };
 
 /** Something that a cluster lacks; without an error, control planes can run on it. */
