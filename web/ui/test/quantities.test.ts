@@ -54,4 +54,14 @@ describe('asSentence', () => {
     expect(asSentence('It has none.')).toBe('It has none.');
     expect(asSentence('')).toBe('');
   });
+
+  it.each([
+    ['rules.yaml has no mirror', 'rules.yaml has no mirror.'],
+    ['nvidia/gpu-operator holds images', 'nvidia/gpu-operator holds images.'],
+    ["can't be read", "Can't be read."],
+    ['mirror: no answer', 'Mirror: no answer.'],
+    ['3 hosts are off', '3 hosts are off.'],
+  ])('keeps a name at the beginning: %s', (reason, sentence) => {
+    expect(asSentence(reason)).toBe(sentence);
+  });
 });

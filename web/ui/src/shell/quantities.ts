@@ -49,6 +49,13 @@ export const moment = (time: string): string => {
 export const percentOf = (part: number, whole: number): number =>
   whole > 0 ? Math.min(100, Math.max(0, (100 * part) / whole)) : 0;
 
-/** Makes a sentence of a reason from the API: with a capital letter and a full stop. */
-export const asSentence = (reason: string): string =>
-  reason === '' ? '' : `${reason.charAt(0).toUpperCase()}${reason.slice(1)}${/[.!?]$/.test(reason) ? '' : '.'}`;
+/**
+ * Makes a sentence of a reason from the API: with a capital letter and a full stop. A name of a
+ * file, image, host or program at the beginning stays as it is, such as rules.yaml and host-1.
+ */
+export const asSentence = (reason: string): string => {
+  const first = (/^\S*/.exec(reason)?.[0] ?? '').replace(/[,.;:!?]+$/, '');
+  const isName = /[^\p{L}'’]/u.test(first);
+  const start = isName ? reason.charAt(0) : reason.charAt(0).toUpperCase();
+  return reason === '' ? '' : `${start}${reason.slice(1)}${/[.!?]$/.test(reason) ? '' : '.'}`;
+};
