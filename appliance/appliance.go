@@ -36,6 +36,7 @@ import (
 	"landfall/appliance/engine/event"
 	"landfall/appliance/engine/presence"
 	"landfall/appliance/hosted/provider"
+	"landfall/appliance/inhibitor"
 	"landfall/appliance/integrity"
 	"landfall/appliance/journal"
 	"landfall/appliance/keyring"
@@ -49,6 +50,8 @@ import (
 	"landfall/appliance/process"
 	"landfall/appliance/profiling"
 	"landfall/appliance/progress"
+	"landfall/appliance/registry/absence"
+	"landfall/appliance/registry/handover"
 	"landfall/appliance/rehearsal"
 	"landfall/appliance/release"
 	"landfall/appliance/release/trust"
@@ -130,6 +133,8 @@ type Appliance struct {
 	server     *web.Server
 	bootServer *web.Server         // serves boot
 	registry   *webregistry.Server // nil if the configuration has none
+	handover   *handover.Service   // nil if registry is nil
+	absences   *absence.Log        // nil if registry is nil
 
 	hosted     *hostedClusters    // nil if the configuration disables hosted clusters
 	kubernetes *kubernetesObjects // nil if the configuration disables the Kubernetes API
@@ -284,7 +289,7 @@ func open(ctx context.Context, config config.Config, logger *slog.Logger, versio
 	a.abiHosts = abi.NewHostSettings(a.db, sealed, logger)
 	if a.engine, err = engine.New(engine.Options{
 		Pulse: a.pulse, Projector: projector, Follows: a.followed(),
-		BeforeInstall: siteservice.CheckClockBefore(a.abiHosts.ApplyAll, a.images.List, clock),
+		BeforeInstall: siteservice.CheckClockBefore(a.abiHosts.ApplyAll, a.images.List, a.registry.Newest, clock),
 		WithoutAMS:    !config.AMS.Enabled, Tokens: a.tokens, DB: a.db,
 		AccessAt: site.Access(a.rules, a.releases), MirrorProver: prover, Logger: logger,
 		KeepCluster:   provider.KeepCluster,
@@ -317,6 +322,9 @@ func open(ctx context.Context, config config.Config, logger *slog.Logger, versio
 	a.proofs = site.NewProofs(site.ProofsOptions{
 		Prover: prover, Engine: a.engine, Known: a.settings.Offered(), DB: a.db, Key: a.siteKey,
 	})
+	if err := a.openHandOver(ctx); err != nil {
+		return nil, err
+	}
 	a.progress = progress.NewService(progress.Options{DB: a.db, Events: a.engine.Events, Clock: clock, Logger: logger})
 	var wake func()
 	if a.kubernetes != nil {
@@ -443,7 +451,8 @@ func (a *Appliance) newServer() error {
 		console.StaticNetworkOperations(a.engine), console.OperatorOperations(a.engine),
 		console.MachineOperations(a.agents), console.BMCOperations(bmc.NewService(a.bmcs, a.infraEnvs)),
 		console.AuditOperations(a.trail), console.SiteServiceOperations(a.services),
-		console.RegistryOperations(a.registry, a.completeStatus),
+		console.RegistryOperations(a.registry, a.completeStatus), console.HandOverOperations(a.handover),
+		console.ClusterRegistryOperations(a.registry, a.Dependents, a.absences, a.engine.InstallSource),
 		console.HostOperations(a.engine, a.bmcs, a.approvals()),
 		console.ArrivalOperations(console.ArrivalOptions{Table: a.engine, Servers: a.bmcs,
 			InfraEnvs: a.engine.InfraEnvs, Reads: a.downloads.Reads, Refusals: a.refusals, URL: a.urls[0],
@@ -521,7 +530,7 @@ func (a *Appliance) tasks() []task {
 	tasks = append(append(tasks, a.keys.Completion(a.siteKey, a.db), a.protection.Run, a.services.Run),
 		a.hosted.tasks()...)
 	tasks = append(tasks, a.registryTasks()...)
-	tasks = append(tasks, a.profiles.Run)
+	tasks = append(tasks, a.profiles.Run, inhibitor.Of(a.db, a.doctor.LogClocks, a.clock, a.log).Run)
 	return append(tasks, a.kubeServer.tasks()...)
 }
 

@@ -269,7 +269,7 @@ func (s *site) readyClusterOf(t *testing.T, address, secret, hostsSecret string,
 	infraEnv := create(t, address+apiPath+"/infra-envs", s.newInfraEnv("line").with(object{"pull_secret": hostsSecret,
 		"cluster_id": id}))
 	ctx, cancel := context.WithCancel(t.Context())
-	group := &simulate.HostGroup{URL: address, InfraEnvID: infraEnv, Count: 1, Speed: speed}
+	group := &simulate.HostGroup{URL: address, InfraEnvID: infraEnv, Count: 1, Speed: speed, Spokes: s.spokes}
 	ended := make(chan error, 1)
 	go func() { ended <- group.Run(ctx) }()
 	t.Cleanup(func() {

@@ -9,7 +9,10 @@ import (
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/appliance/engine"
+	"landfall/appliance/mirror"
 	"landfall/appliance/registry"
+	"landfall/appliance/registry/absence"
+	"landfall/appliance/registry/handover"
 	"landfall/appliance/registry/supply"
 	"landfall/web"
 	webregistry "landfall/web/registry"
@@ -30,12 +33,16 @@ func (a *Appliance) openRegistry(ctx context.Context) (*webregistry.Server, erro
 	if err != nil {
 		return nil, err
 	}
+	handedOver, err := handover.Place(a.db, a.transport.Roots())
+	if err != nil {
+		return nil, err
+	}
 	return webregistry.Open(ctx, webregistry.ServerOptions{
 		Anonymous: settings.AnonymousPull, Logins: webregistry.NewLogins(webregistry.LoginOptions{
 			PullPassword: password,
 			People:       a.clients.people, Tokens: a.clients.tokens, Limiter: a.clients.limiter, Clock: a.clock}),
 		Listen: settings.Listen, Name: settings.Name, URL: a.urls[0], Web: options,
-		Roots: a.transport.Roots(),
+		Roots: a.transport.Roots(), HandedOver: handedOver,
 		LeftOut: supply.NewLeftOut(a.db, func(ctx context.Context, e *models.Event) error {
 			return a.engine.ReportEvent(ctx, e)
 		}, a.log).Report,
@@ -60,7 +67,7 @@ func (a *Appliance) registryTasks() []task {
 	if a.registry == nil {
 		return nil
 	}
-	return append(a.registry.Tasks(), func(ctx context.Context) error {
+	return append(a.registry.Tasks(), a.handover.Run, a.absences.Run, func(ctx context.Context) error {
 		// The live ISOs are read by the mirror rules.
 		return a.mirror.FollowRegistry(ctx, func() { supply.TakeLiveISOs(a.carriedReleases(), a.images, a.log) })
 	})
@@ -68,16 +75,39 @@ func (a *Appliance) registryTasks() []task {
 
 // completeSecret returns a pull secret with the credentials for the registry.
 func (a *Appliance) completeSecret(secret string) (string, error) {
-	return supply.Complete(secret, a.registry.Host(), a.siteKey)
+	secret, err := supply.Complete(secret, a.registry.Host(), a.siteKey)
+	completed, failed := a.handover.Complete(secret)
+	return completed, errors.Join(err, failed)
+}
+
+// openHandOver opens the service that hands the registry over to one of the site, and the log of
+// the registry's absences. Both are nil without a registry.
+func (a *Appliance) openHandOver(ctx context.Context) (err error) {
+	if a.registry == nil {
+		return nil
+	}
+	secrets, err := a.siteKey.Box(handover.SecretsPurpose, nil)
+	if err != nil {
+		return err
+	}
+	a.handover = handover.New(handover.Options{DB: a.db, Source: a.registry, Secrets: secrets,
+		Roots: a.transport.Roots(), Dependents: a.Dependents,
+		Installs: a.engine.InstallSource, Rules: a.rules.At, Prove: a.proofs.ProveWith,
+		Connect: a.spokes.Open, Client: mirror.ClientOptions{UserAgent: "landfall/" + a.version, Egress: a.egress},
+		Clock: a.clock, Logger: a.log})
+	a.absences, err = absence.Open(ctx, a.db, a.clock, a.registry.Host(), a.Dependents)
+	return err
 }
 
 // Dependents returns the clusters whose nodes pull from the appliance's registry.
 func (a *Appliance) Dependents() ([]registry.Dependent, error) {
-	return supply.Dependents(a.db, a.rules.At, a.registry.Host())
+	return supply.Dependents(a.db, a.rules.At, a.registry.Host(), a.handover.Independent)
 }
 
 // completeStatus adds to the status of the registry what the site knows.
 func (a *Appliance) completeStatus(status *registry.Status) (err error) {
-	status.Dependents, err = a.Dependents()
-	return errors.Join(err, supply.NameClients(a.db, status.Clients))
+	if status.Dependents, err = a.Dependents(); err != nil {
+		return err
+	}
+	return errors.Join(a.absences.NoteMisled(status), supply.NameClients(a.db, status.Clients))
 }

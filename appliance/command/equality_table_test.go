@@ -90,11 +90,16 @@ hcp list
 hcp scale east-hcp workers 3
 hcp show east-hcp
 registry status
+registry status --cluster demo
 registry add .
 registry verify
 registry stage all
 registry stage all --cancel
 registry gc
+registry hand-over --status
+registry hand-over mirror.example.com:5000 --add-mirror --yes --detach
+registry hand-over --remove-first --yes --detach
+registry hand-over --cancel
 check
 check --repair
 backup -o site.backup
@@ -347,6 +352,7 @@ var equalityReasons = map[string]string{
 	"kubernetes /api/landfall/v1/data-key":  ofAppliance,
 	"kubernetes /api/landfall/v1/integrity": ofAppliance,
 	"kubernetes /api/landfall/v1/registry":  ofAppliance,
+	"kubernetes getClusterRegistry":         ofAppliance,
 	"kubernetes /api/landfall/v1/setup":     ofAppliance,
 	"kubernetes /api/landfall/v1/site-":     ofAppliance,
 	"kubernetes /api/landfall/v1/hosted":    "HostedCluster, NodePool and ManifestWork can only be read",
@@ -450,6 +456,7 @@ var equalityReasons = map[string]string{
 	"page importABI":                       "a directory of files: `import abi`",
 	"page exportABI":                       "a directory of files: `export abi`",
 	"page acceptMirrorGaps":                "a decision for experts: `mirror accept-gaps`",
+	"page getClusterRegistry":              "`registry status --cluster` shows it",
 	"page getMirrorLater":                  "`mirror later` shows it",
 	"page downloadSupportArchive":          "the archive is for a person at another place: `support`",
 	"page downloadBackup":                  "a backup belongs on another machine or medium: `backup`",
@@ -458,6 +465,7 @@ var equalityReasons = map[string]string{
 	"page rotateDataKey":                   "a rare operation of administrators: `seal rotate`",
 	"page getKubernetes":                   "`kubeconfig` writes the file for kubectl",
 	"page listTokenlessHosts":              "`agent-tokens list` shows them",
+	"page /api/landfall/v1/registry/hand-": "a registry and its credentials come from files: `registry`",
 	"page getUser":                         "the list of accounts has the same fields",
 	"page beginOIDCLogin":                  "the login page links to the URL in getLoginMethods",
 	"page finishOIDCLogin":                 "the provider sends the browser there",

@@ -128,6 +128,21 @@ func (s *Service) Diagnose(ctx context.Context, wanted Request) (*Report, error)
 	return report, nil
 }
 
+// LogClocks compares the clocks of the site, and logs those that differ.
+func (s *Service) LogClocks(ctx context.Context) {
+	report, err := s.Diagnose(ctx, Request{})
+	if err != nil {
+		s.Logger.ErrorContext(ctx, "The clocks could not be compared.", "error", err)
+		return
+	}
+	for _, finding := range report.Findings {
+		if finding.Area == Clocks && finding.Status == Red {
+			s.Logger.WarnContext(ctx, "A clock differs.", "subject", finding.Subject, "result", finding.Result,
+				"advice", finding.Advice)
+		}
+	}
+}
+
 // configurationFindings checks that the configuration names at least one release, and a live ISO
 // for each release.
 func (s *Service) configurationFindings() []Finding {

@@ -38,9 +38,10 @@ type ClientOptions struct {
 	UserAgent string
 	// DialContext makes connections; nil uses the default dialer.
 	DialContext func(ctx context.Context, network, address string) (net.Conn, error)
-	// Local maps the names (host:port) of the appliance's own registry to the address of its
-	// listener. The appliance needs no name server for it, and Egress does not apply.
-	Local map[string]string
+	// Local returns the address of the listener of the appliance's own registry for its name
+	// (host:port), and "" for other names. The appliance needs no name server for it, and Egress
+	// does not apply. nil knows no registry.
+	Local func(name string) string
 	// Egress decides which addresses the default dialer may reach; nil allows all.
 	Egress *egress.Rules
 }
@@ -114,21 +115,23 @@ func (c *Client) newTransport(config *tls.Config) *http.Transport {
 		TLSClientConfig:       config,
 		TLSHandshakeTimeout:   c.options.DialTimeout,
 		ResponseHeaderTimeout: c.options.HeaderTimeout,
+		// only for requests that ask for it, such as trial uploads
+		ExpectContinueTimeout: 2 * time.Second,
 		ForceAttemptHTTP2:     true,
 		MaxIdleConnsPerHost:   16,
 		IdleConnTimeout:       90 * time.Second,
 	}
 }
 
-// dialer returns a dialer that connects the names in Local with their listeners.
+// dialer returns a dialer that connects the names of Local with their listeners.
 func (o ClientOptions) dialer(others func(ctx context.Context, network, address string) (net.Conn, error)) func(
 	ctx context.Context, network, address string) (net.Conn, error) {
-	if len(o.Local) == 0 {
+	if o.Local == nil {
 		return others
 	}
 	own := net.Dialer{Timeout: o.DialTimeout}
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
-		if listener, ok := o.Local[address]; ok {
+		if listener := o.Local(address); listener != "" {
 			return own.DialContext(ctx, network, listener)
 		}
 		return others(ctx, network, address)

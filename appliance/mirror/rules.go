@@ -124,6 +124,25 @@ func (r *Rules) Names(host string) bool {
 	})
 }
 
+// Moved returns the same rules with the registry at another host:port in place of the one at from.
+func (r *Rules) Moved(from, to string) (*Rules, error) {
+	if r == nil {
+		return nil, nil
+	}
+	tables := slices.Clone(r.tables)
+	for i := range tables {
+		tables[i].mirrors = slices.Clone(tables[i].mirrors)
+		for j := range tables[i].mirrors {
+			m := &tables[i].mirrors[j]
+			if host, path, _ := strings.Cut(m.location, "/"); host == from {
+				m.location = strings.TrimSuffix(to+"/"+path, "/")
+				m.insecure = false
+			}
+		}
+	}
+	return newRules(tables, r.settings, r.ca, r.objects)
+}
+
 // Endpoints returns the places from which ref may be pulled, in the order of the attempts. It is
 // empty if the rules forbid all places.
 func (r *Rules) Endpoints(ref name.Reference) []Endpoint {

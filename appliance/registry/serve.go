@@ -30,21 +30,34 @@ type Manifest struct {
 // this registry, and then fails in the middle.
 func (r *Registry) Manifest(repository, reference string) (*Manifest, error) {
 	c := r.current.Load()
+	found, err := r.find(c, repository, reference)
+	if err != nil {
+		return nil, err
+	}
+	parsed, err := medium.ParseManifest(found.Data)
+	if err != nil {
+		return nil, fmt.Errorf("read the manifest %s: %w", found.Digest, err)
+	}
+	for _, part := range parsed.Parts() {
+		if err := r.reachable(c, part); err != nil {
+			return nil, err
+		}
+	}
+	return found, nil
+}
+
+// Find is like [Registry.Manifest], but its config and layers need not be readable now.
+func (r *Registry) Find(repository, reference string) (*Manifest, error) {
+	return r.find(r.current.Load(), repository, reference)
+}
+
+func (r *Registry) find(c *content, repository, reference string) (*Manifest, error) {
 	digest, manifest, err := r.Overlay.Manifest(repository, reference)
 	if errors.Is(err, overlay.ErrUnknown) {
 		digest, manifest, err = r.onMedia(c, repository, reference)
 	}
 	if err != nil {
 		return nil, err
-	}
-	parsed, err := medium.ParseManifest(manifest.Data)
-	if err != nil {
-		return nil, fmt.Errorf("read the manifest %s: %w", digest, err)
-	}
-	for _, part := range parsed.Parts() {
-		if err := r.reachable(c, part); err != nil {
-			return nil, err
-		}
 	}
 	return &Manifest{manifest, digest}, nil
 }

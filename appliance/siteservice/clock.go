@@ -36,11 +36,30 @@ func CheckClock(now time.Time, versions []string) error {
 	return nil
 }
 
-// CheckClockBefore returns a hook of the engine that checks the clock with the live ISOs before an
-// installation begins, and then calls another hook.
+// zones is the largest difference between a local time and UTC. File systems of sticks store local
+// times without their zone.
+const zones = 14 * time.Hour
+
+// CheckClockOfMedium returns an error if a clock is before the newest time on a medium.
+func CheckClockOfMedium(now time.Time, label string, written time.Time) error {
+	if !now.Before(written.Add(-zones)) {
+		return nil
+	}
+	return fault.New(fault.Conflict, "The clock of the appliance's machine shows %s, but the medium %s was written at "+
+		"%s, so the clock is wrong. Set it before you install: the certificates of the cluster depend on it.",
+		now.UTC().Format(time.DateTime), label, written.UTC().Format(time.DateTime))
+}
+
+// CheckClockBefore returns a hook of the engine that checks the clock with the live ISOs and the
+// media of the registry before an installation begins, and then calls another hook.
 func CheckClockBefore(next func(context.Context, *engine.Engine, string) error,
-	images func() ([]osimage.Image, error), clock clockwork.Clock) func(context.Context, *engine.Engine, string) error {
+	images func() ([]osimage.Image, error), newest func() (label string, at time.Time),
+	clock clockwork.Clock) func(context.Context, *engine.Engine, string) error {
 	return func(ctx context.Context, e *engine.Engine, clusterID string) error {
+		label, written := newest()
+		if err := CheckClockOfMedium(clock.Now(), label, written); err != nil {
+			return err
+		}
 		list, err := images()
 		if err != nil {
 			return err

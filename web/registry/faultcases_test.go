@@ -128,3 +128,24 @@ func TestFault18_noRoomDuringUpload(t *testing.T) {
 	require.Equal(t, http.StatusCreated, rest.StatusCode, "%s", rest.body)
 	require.True(t, bytes.Equal(blob, s.get("/v2/team/image/blobs/"+digestOf(blob)).body))
 }
+
+// Case 8: flipped bits in a header end the scan there with a sentence. Another medium's copies are
+// used for the rest.
+func TestFault08_flippedBitsInHeader(t *testing.T) {
+	s := newSite(t)
+	a, pushed := newArchive(t)
+	s.write(archive1, a)
+	content, err := os.ReadFile(s.path(archive1))
+	require.NoError(t, err)
+	at := bytes.LastIndex(content, []byte("docker/registry/v2/blobs/"))
+	content[at+len("docker/registry/v2/blobs/")] ^= 1
+	require.NoError(t, os.WriteFile(s.path(archive1), content, 0o600))
+	s.start()
+	status := s.registry.Status()
+	require.Len(t, status.Media, 1)
+	require.Contains(t, strings.Join(status.Media[0].Problems, "\n"), "header")
+	s.write("copy.tar", a)
+	s.look()
+	require.Equal(t, http.StatusOK, s.get("/v2/openshift/release-images/manifests/"+pushed.Digest).StatusCode)
+	require.Empty(t, s.registry.Status().Gaps)
+}

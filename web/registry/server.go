@@ -8,6 +8,8 @@ import (
 	"net/netip"
 	"net/url"
 	"strings"
+	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -32,6 +34,8 @@ type ServerOptions struct {
 	Logins    *Logins
 	// LeftOut is that of [Options].
 	LeftOut func(ctx context.Context, client string, image *registry.LeftOutError)
+	// HandedOver is the registry to which this one was handed over, or nil.
+	HandedOver *registry.Place
 }
 
 // Server is the appliance's registry with its listener.
@@ -41,6 +45,7 @@ type Server struct {
 	address  net.Addr
 	place    registry.Place
 	web      *web.Server
+	handed   atomic.Pointer[registry.Place] // the registry to which this one was handed over, or nil
 }
 
 // Open opens the listener and the registry.
@@ -58,6 +63,7 @@ func Open(ctx context.Context, options ServerOptions) (_ *Server, err error) {
 	if s.place.Host, err = hostOf(options, s.address); err != nil {
 		return nil, err
 	}
+	s.handed.Store(options.HandedOver)
 	s.place.CA, s.place.Plain = options.Roots, options.Web.TLS == nil
 	if s.Registry, err = registry.Open(ctx, options.Registry); err != nil {
 		return nil, err
@@ -103,10 +109,20 @@ func (s *Server) Status() registry.Status {
 	return status
 }
 
+// HandOver makes the registry at a place that of the mirror rules, because it has the content now.
+// nil makes this registry that again.
+func (s *Server) HandOver(to *registry.Place) {
+	s.handed.Store(to)
+	s.Announce()
+}
+
 // Rules returns the mirror rules for the content of the registry. A nil server has none.
 func (s *Server) Rules() (mirror.Sources, error) {
 	if s == nil {
 		return mirror.Sources{}, nil
+	}
+	if to := s.handed.Load(); to != nil {
+		return s.Registry.Rules(*to)
 	}
 	return s.Registry.Rules(s.place)
 }
@@ -120,12 +136,13 @@ func (s *Server) Changed() <-chan struct{} {
 	return s.Registry.Changed()
 }
 
-// Local returns the address of the listener by the name of the registry.
-func (s *Server) Local() map[string]string {
-	if s == nil {
-		return nil
+// Local returns the address of the listener for the name of the registry, and "" for other names,
+// or if the name leads to another registry now.
+func (s *Server) Local(name string) string {
+	if s == nil || name != s.place.Host || s.handed.Load() != nil {
+		return ""
 	}
-	return map[string]string{s.place.Host: s.address.String()}
+	return s.address.String()
 }
 
 // Carried returns the releases on the media that an administrator named, as pull specs by digest.
@@ -182,4 +199,13 @@ func (s *Server) Close() error {
 		errs = append(errs, s.Registry.Close())
 	}
 	return errors.Join(errs...)
+}
+
+// Newest returns the newest time on the known media, and the name of the medium. A nil server has
+// none.
+func (s *Server) Newest() (label string, at time.Time) {
+	if s == nil {
+		return "", time.Time{}
+	}
+	return s.Registry.Newest()
 }

@@ -90,7 +90,7 @@ type Object map[string]any
 
 // secretFields are the fields whose values are not shown.
 func secretFields() []string {
-	return []string{"pull_secret", "fencing_credentials", "password", "secret"}
+	return []string{"pull_secret", "fencing_credentials", "password", "secret", "node_secret"}
 }
 
 // Send sends a request and returns the answer. With --dry-run, it prints the request instead, and

@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"path/filepath"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -27,17 +29,21 @@ func New() *cobra.Command {
 		Use:   "registry",
 		Short: "Show and change the appliance's own registry, which serves media as they lie there",
 	}
-	cmd.AddCommand(newStatus(), newAdd(), newVerify(), newStage(), newGC())
+	cmd.AddCommand(newStatus(), newAdd(), newVerify(), newStage(), newGC(), newHandOver())
 	return cmd
 }
 
 func newStatus() *cobra.Command {
 	appliance, format := new(remote.Client), new(output.Format)
+	cluster := ""
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show the media, what they hold and what they lack",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if cluster != "" {
+				return showCluster(cmd, appliance, format, cluster)
+			}
 			status := new(registry.Status)
 			if err := appliance.Call(cmd.Context(), http.MethodGet, console.RegistryRoute, nil, status); err != nil {
 				return err
@@ -49,7 +55,30 @@ func newStatus() *cobra.Command {
 	}
 	appliance.AddFlags(cmd.Flags())
 	format.AddFlag(cmd)
+	cmd.Flags().StringVar(&cluster, "cluster", "", "show only whether the cluster with this ID depends on the "+
+		"registry, and when that was away")
 	return cmd
+}
+
+// showCluster shows what a cluster needs of the registry.
+func showCluster(cmd *cobra.Command, appliance *remote.Client, format *output.Format, id string) error {
+	shown := new(console.ClusterRegistry)
+	if err := appliance.Call(cmd.Context(), http.MethodGet,
+		strings.Replace(console.ClusterRegistryRoute, ":id", url.PathEscape(id), 1), nil, shown); err != nil {
+		return err
+	}
+	return format.Document(cmd.OutOrStdout(), "registry", id, shown, func(out io.Writer) error {
+		if !shown.Depends {
+			fmt.Fprintln(out, "The cluster does not depend on this appliance's registry.")
+		} else {
+			fmt.Fprintln(out, shown.Message)
+		}
+		for _, a := range shown.Absences {
+			fmt.Fprintf(out, "away from %s to %s\n", a.From.Local().Format(time.DateTime),
+				a.To.Local().Format(time.DateTime))
+		}
+		return nil
+	})
 }
 
 func write(out io.Writer, status *registry.Status) error {

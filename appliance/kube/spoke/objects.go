@@ -107,6 +107,19 @@ func (c *Client) List(ctx context.Context, kind schema.GroupVersionResource, nam
 	return c.objects.list(ctx, place{kind: kind, namespace: namespace}, query, into)
 }
 
+// Get reads an object into a Go type. The error is apierrors.IsNotFound if it does not exist.
+func (c *Client) Get(ctx context.Context, kind schema.GroupVersionResource, namespace, name string,
+	into any) error {
+	return c.objects.get(ctx, place{kind: kind, namespace: namespace, name: name}, into)
+}
+
+// Merge applies a JSON merge patch to an object. A patch with a resourceVersion fails if somebody
+// changed the object in the meantime.
+func (c *Client) Merge(ctx context.Context, kind schema.GroupVersionResource, namespace, name string,
+	patch any) error {
+	return c.objects.merge(ctx, place{kind: kind, namespace: namespace, name: name}, patch)
+}
+
 // Apply creates or changes an object by a server-side apply that takes fields from other managers.
 func (c *Client) Apply(ctx context.Context, kind schema.GroupVersionResource, namespace, name string,
 	object any) error {

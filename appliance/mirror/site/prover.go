@@ -32,6 +32,8 @@ const (
 	reasonOrdered = "ordered"
 	reasonReady   = "ready"
 	reasonInstall = "install"
+	// before clusters use another registry
+	reasonHandOver = "hand-over"
 )
 
 // States of a proof.
@@ -46,7 +48,7 @@ type Proof struct {
 	ID        string    `json:"id"`
 	Release   string    `json:"release"` // pull spec
 	ClusterID string    `json:"cluster_id,omitempty"`
-	Why       string    `json:"why"` // ordered, ready, install
+	Why       string    `json:"why"` // ordered, ready, install, hand-over
 	State     string    `json:"state"`
 	Started   time.Time `json:"started"`
 	// Message describes the result in a sentence.
@@ -258,6 +260,28 @@ func (p *Prover) prove(ctx context.Context, source engine.InstallSource, reason 
 	proof := &Proof{ClusterID: source.ClusterID, Release: source.Release, Why: reason}
 	p.begin(proof)
 	report, err := p.run(ctx, proof, request, progress)
+	if err != nil {
+		return engine.MirrorProof{}, err
+	}
+	return engine.MirrorProof{Complete: report.Complete(), Images: len(report.Results), Gaps: report.Gaps(),
+		Summary: sentence.Close(report.Summary())}, nil
+}
+
+// ProveWith proves the images of an installation through a client, for example of a registry that
+// is not in the rules yet. It closes the connections of the client.
+func (p *Prover) ProveWith(ctx context.Context, source engine.InstallSource,
+	client *mirror.Client) (engine.MirrorProof, error) {
+	request, err := p.requestOf(source)
+	if err != nil {
+		return engine.MirrorProof{}, err
+	}
+	if request.Client != nil {
+		request.Client.CloseIdleConnections()
+	}
+	request.Client, request.Fresh = client, true
+	proof := &Proof{ClusterID: source.ClusterID, Release: source.Release, Why: reasonHandOver}
+	p.begin(proof)
+	report, err := p.run(ctx, proof, request, nil)
 	if err != nil {
 		return engine.MirrorProof{}, err
 	}

@@ -67,8 +67,9 @@ type Registry interface {
 	Rules() (mirror.Sources, error)
 	// Changed returns a channel that is closed at the next change of the content, or nil.
 	Changed() <-chan struct{}
-	// Local returns the address of the listener by the name (host:port) of the registry.
-	Local() map[string]string
+	// Local returns the address of the listener for the name (host:port) of the registry, and ""
+	// for other names.
+	Local(name string) string
 }
 
 // Rules holds the current mirror rules: those of the configuration, overridden by the imports of
@@ -102,7 +103,7 @@ func NewRules(options RulesOptions) (*Rules, error) {
 	}
 	r := &Rules{configured: configured, db: options.DB, clock: clockwork.NewRealClock(), log: options.Logger,
 		options: mirror.ClientOptions{UserAgent: "landfall/" + options.Version, Egress: options.Egress,
-			Local: options.Registry.Local()},
+			Local: options.Registry.Local},
 		registry: options.Registry,
 		problems: map[mirror.Level]string{}, own: map[mirror.Level]*mirror.Rules{},
 		layered: map[mirror.Level]*mirror.Client{}}

@@ -434,6 +434,32 @@ func (o *Overlay) Tags(repository string) (tags []string, known bool, err error)
 	return tags, known, err
 }
 
+// Tagged is a manifest in a repository, by one of its tags.
+type Tagged struct {
+	Repository, Tag, Digest string // without a tag, Tag is ""
+}
+
+// Each calls a function for each tag, and for each manifest without one.
+func (o *Overlay) Each(call func(Tagged) error) error {
+	return o.options.DB.View(func(tx *store.Tx) error {
+		tagged := map[string]bool{}
+		if err := tagRows.Each(tx, "", func(key string, digest *string) error {
+			repository, tag, _ := strings.Cut(key, ":")
+			tagged[repository+"@"+*digest] = true
+			return call(Tagged{repository, tag, *digest})
+		}); err != nil {
+			return err
+		}
+		return manifestRows.Each(tx, "", func(key string, _ *manifestRow) error {
+			repository, digest, _ := strings.Cut(key, "@")
+			if tagged[key] {
+				return nil
+			}
+			return call(Tagged{Repository: repository, Digest: digest})
+		})
+	})
+}
+
 // Referrers returns the manifests of a repository that refer to a digest.
 func (o *Overlay) Referrers(repository, digest string) (found []medium.Descriptor, err error) {
 	err = o.options.DB.View(func(tx *store.Tx) error {

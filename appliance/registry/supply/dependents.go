@@ -21,8 +21,10 @@ var pulls = []string{models.ClusterStatusPreparingForInstallation, models.Cluste
 	models.ClusterStatusAddingHosts}
 
 // Dependents returns the clusters whose nodes pull from the registry at host:port: those that are
-// installed or being installed, and whose mirror rules name it. Without a host there are none.
-func Dependents(db *store.DB, rules func(mirror.Level) *mirror.Rules, host string) ([]registry.Dependent, error) {
+// installed or being installed, and whose mirror rules name it, unless they were handed over to
+// another registry. Without a host there are none.
+func Dependents(db *store.DB, rules func(mirror.Level) *mirror.Rules, host string,
+	handedOver func(id string) (bool, error)) ([]registry.Dependent, error) {
 	found := []registry.Dependent{}
 	if host == "" {
 		return found, nil
@@ -40,5 +42,15 @@ func Dependents(db *store.DB, rules func(mirror.Level) *mirror.Rules, host strin
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("read the clusters"), err)
 	}
-	return found, nil
+	depending := found[:0]
+	for _, d := range found {
+		gone, err := handedOver(d.ID)
+		if err != nil {
+			return nil, err
+		}
+		if !gone {
+			depending = append(depending, d)
+		}
+	}
+	return depending, nil
 }

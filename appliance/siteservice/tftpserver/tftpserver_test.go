@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"net"
 	"net/netip"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -185,4 +186,28 @@ func FuzzClean(f *testing.F) {
 		require.NoError(t, err)
 		require.Equal(t, cleaned, again)
 	})
+}
+
+// Case 47: over a lossy network, a block that gets lost is sent again, large blocks are negotiated
+// down, and a client that ends the transfer is noted with its address.
+func TestFault47_lossyNetwork(t *testing.T) {
+	address, transfers, end := start(t, bytes.Repeat([]byte("landfall"), 1000))
+	defer end()
+	c := newClient(t, address)
+	c.send(t, c.server, opRead, "efi/shimx64.efi\x00octet\x00blksize\x0065464\x00")
+	operation, options, from := c.receive(t)
+	require.EqualValues(t, 6, operation, "the options are acknowledged")
+	size, err := strconv.Atoi(strings.TrimSuffix(strings.TrimPrefix(options, "blksize\x00"), "\x00"))
+	require.NoError(t, err)
+	require.LessOrEqual(t, size, blockSize, "such packets pass every link")
+	c.send(t, from, opAck, "\x00\x00")
+	operation, first, _ := c.receive(t)
+	require.EqualValues(t, opData, operation)
+	operation, again, _ := c.receive(t) // nobody acknowledged it
+	require.EqualValues(t, opData, operation)
+	require.Equal(t, first, again)
+	c.send(t, from, opError, "\x00\x00the firewall closed\x00")
+	got := <-transfers
+	require.Equal(t, address.Addr(), got.Client)
+	require.ErrorContains(t, got.Err, "the firewall closed")
 }

@@ -1,0 +1,86 @@
+package registry
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"landfall/appliance/registry/medium"
+	"landfall/appliance/registry/overlay"
+)
+
+// Image is a manifest in a repository.
+type Image struct {
+	Repository string `json:"repository"`
+	Tag        string `json:"tag,omitempty"` // "" if it has none
+	Digest     string `json:"digest"`
+}
+
+func (i Image) String() string {
+	if i.Tag == "" {
+		return i.Repository + "@" + i.Digest
+	}
+	return i.Repository + ":" + i.Tag
+}
+
+// Images returns what the registry serves, sorted: each tag, and each manifest without a tag. A
+// pushed tag hides the same tag on media, as in answers to clients.
+func (r *Registry) Images() ([]Image, error) {
+	type place struct{ repository, reference string }
+	found := map[place]string{}
+	for repository, tags := range r.current.Load().repositories {
+		for tag, of := range tags {
+			found[place{repository, tag}] = of.digest
+		}
+	}
+	if err := r.Overlay.Each(func(t overlay.Tagged) error {
+		found[place{t.Repository, cmp.Or(t.Tag, t.Digest)}] = t.Digest
+		return nil
+	}); err != nil {
+		return nil, err
+	}
+	images := make([]Image, 0, len(found))
+	tagged := map[place]bool{}
+	for at, digest := range found {
+		if !medium.ValidDigest(at.reference) {
+			tagged[place{at.repository, digest}] = true
+			images = append(images, Image{at.repository, at.reference, digest})
+		}
+	}
+	for _, at := range slices.Collect(maps.Keys(found)) {
+		if medium.ValidDigest(at.reference) && !tagged[at] {
+			images = append(images, Image{Repository: at.repository, Digest: found[at]})
+		}
+	}
+	slices.SortFunc(images, func(a, b Image) int {
+		return cmp.Or(strings.Compare(a.Repository, b.Repository), strings.Compare(a.Tag, b.Tag),
+			strings.Compare(a.Digest, b.Digest))
+	})
+	return images, nil
+}
+
+// IsReleaseOf reports whether a repository and a tag are those of an image of a release, whose tag
+// begins with its version and architecture.
+func (i Image) IsReleaseOf(release Release) bool {
+	if i.Repository != releaseRepository && i.Repository != componentRepository {
+		return false
+	}
+	prefix := release.Version + "-" + release.Architecture
+	return i.Tag == prefix || strings.HasPrefix(i.Tag, prefix+"-")
+}
+
+// Announce tells those who wait for changes of the content to look again.
+func (r *Registry) Announce() { r.notify() }
+
+// Newest returns the newest time on the known media, and the name of the medium. A clock that is
+// before it is wrong.
+func (r *Registry) Newest() (label string, at time.Time) {
+	for _, m := range r.current.Load().media {
+		if m.index.Newest.After(at) {
+			label, at = m.location.Label(), m.index.Newest
+		}
+	}
+	return label, at
+}
