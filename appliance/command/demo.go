@@ -144,12 +144,19 @@ func (d *demo) runSite(ctx context.Context, site *demoSite, logger *slog.Logger)
 	if err != nil {
 		return err
 	}
-	d.print("Landfall %s runs a demo installation without OpenShift software.\n  page   %s\n  data   %s\n  stick  %s\n",
-		Version(), running.LocalURL(), site.config.DataDir, site.stick)
 	appCtx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.Go(func() error { return running.Run(appCtx) })
+	if notReady := awaitStick(groupCtx, clientAt(running.LocalURL())); notReady != nil {
+		stop()
+		if err := group.Wait(); err != nil || ctx.Err() != nil && !d.exit {
+			return err
+		}
+		return notReady
+	}
+	d.print("Landfall %s runs a demo installation without OpenShift software.\n  page   %s\n  data   %s\n  stick  %s\n",
+		Version(), running.LocalURL(), site.config.DataDir, site.stick)
 	group.Go(func() error {
 		defer stop()
 		err := d.bringUp(groupCtx, site, running.LocalURL(), logger)
@@ -169,11 +176,7 @@ func (d *demo) runSite(ctx context.Context, site *demoSite, logger *slog.Logger)
 	if !d.exit {
 		// The page shows the checklist of a new site until the doctor has checked it.
 		group.Go(func() error {
-			api := clientAt(running.LocalURL())
-			err := awaitStick(groupCtx, api)
-			if err == nil {
-				err = api.call(groupCtx, http.MethodGet, console.DoctorRoute, nil, nil)
-			}
+			err := clientAt(running.LocalURL()).call(groupCtx, http.MethodGet, console.DoctorRoute, nil, nil)
 			if err != nil && groupCtx.Err() == nil {
 				d.print("The doctor could not check the site: %s\n", outcome.Line(err))
 			}
@@ -196,9 +199,6 @@ func (d *demo) runSite(ctx context.Context, site *demoSite, logger *slog.Logger)
 
 // bringUp installs the demo's cluster, or brings up a hosted cluster.
 func (d *demo) bringUp(ctx context.Context, site *demoSite, url string, logger *slog.Logger) error {
-	if err := awaitStick(ctx, clientAt(url)); err != nil {
-		return err
-	}
 	if !d.hosted {
 		return d.install(ctx, site, url, logger)
 	}

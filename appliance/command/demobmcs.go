@@ -45,12 +45,7 @@ func (d *demo) serveBMCs(ctx context.Context, site *demoSite, address, dataDir s
 			return err
 		}
 	}
-	api := clientAt(address)
-	err = awaitStick(ctx, api)
-	if err == nil {
-		err = servers.register(ctx, api)
-	}
-	if err != nil && ctx.Err() == nil {
+	if err := servers.register(ctx, clientAt(address)); err != nil && ctx.Err() == nil {
 		return fmt.Errorf("add the simulated servers: %w", err)
 	}
 	d.print("  BMCs   landfall bmc list --url %s   lists %d simulated servers; landfall bmc boot --url %s server-1   "+

@@ -72,7 +72,7 @@ func TestSimulateRun_interrupted(t *testing.T) {
 func TestSimulateExample(t *testing.T) {
 	var out, errOut bytes.Buffer
 	require.Zero(t, run(t.Context(), []string{"simulate", "example"}, &out, &errOut))
-	require.Equal(t, "script\nweek\nyear\n", out.String())
+	require.Equal(t, "busy\nscript\nweek\nyear\n", out.String())
 	out.Reset()
 	require.Zero(t, run(t.Context(), []string{"simulate", "example", "week"}, &out, &errOut))
 	require.Contains(t, out.String(), "name: week")
