@@ -3,7 +3,8 @@
 # make dist   build what a site installs into dist: programs, packages, images, checksums
 # make docs   generate docs/lifecycle.md, operators.md, validations.md and steps.md from the engine,
 #             docs/values.md from the API, docs/readings.md and docs/metrics.md from an appliance,
-#             and the tables in docs/security.md and docs/operations.md
+#             and the tables in docs/security.md and docs/operations.md; list all sentences of the
+#             program and the page in docs/sentences
 # Other targets: the parts of test, and lint, bench, crds, clean.
 
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
@@ -217,7 +218,7 @@ lint-ui: $(UI)/node_modules/.package-lock.json
 	npm --prefix $(UI) run lint
 	npm --prefix $(UI) run typecheck
 
-docs:
+docs: $(UI)/node_modules/.package-lock.json
 	CGO_ENABLED=0 go test ./appliance/engine/lifecycle -count 1 -run '^TestLifecyclePage$$' -update
 	CGO_ENABLED=0 go test ./appliance/engine/operator -count 1 -run '^TestOperatorsPage$$' -update
 	CGO_ENABLED=0 go test ./appliance/engine/validation -count 1 -run '^TestValidationsPage_isUpToDate$$' -update
@@ -227,6 +228,8 @@ docs:
 		-run '^TestSecurityPage_listsAllOperations$$|^TestReadings_agree$$|^TestMetrics_catalogueIsUpToDate$$' -update
 	CGO_ENABLED=0 go test ./appliance/config -count 1 -run '^TestGrowth_tableIsCurrent$$' -update
 	CGO_ENABLED=0 go test ./appliance/command -count 1 -run '^TestManual_documentIsCurrent$$|^TestEquality_documentIsCurrent$$' -update
+	CGO_ENABLED=0 go test . -count 1 -run '^TestSentences_catalogueIsCurrent$$' -update
+	cd $(UI) && npx vitest run test/sentences.test.ts -u
 
 bench: assets/ui/index.html
 	CGO_ENABLED=0 go test -run '^$$' -bench . ./store ./isogen ./ignition ./web/image ./web/kube \
