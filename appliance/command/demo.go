@@ -148,18 +148,32 @@ func (d *demo) runSite(ctx context.Context, site *demoSite, logger *slog.Logger)
 	defer stop()
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.Go(func() error { return running.Run(appCtx) })
-	if notReady := awaitStick(groupCtx, clientAt(running.LocalURL())); notReady != nil {
+	if err = awaitStick(groupCtx, clientAt(running.LocalURL())); err == nil {
+		d.print("Landfall %s runs a demo installation without OpenShift software.\n  page   %s\n  data   %s\n"+
+			"  stick  %s\n", Version(), running.LocalURL(), site.config.DataDir, site.stick)
+		d.play(groupCtx, group, stop, site, running.LocalURL(), logger)
+	} else {
 		stop()
-		if err := group.Wait(); err != nil || ctx.Err() != nil && !d.exit {
-			return err
+		if !d.exit && ctx.Err() != nil {
+			err = nil // interrupted
 		}
-		return notReady
 	}
-	d.print("Landfall %s runs a demo installation without OpenShift software.\n  page   %s\n  data   %s\n  stick  %s\n",
-		Version(), running.LocalURL(), site.config.DataDir, site.stick)
+	if ended := group.Wait(); ended != nil {
+		err = ended
+	}
+	if cause := context.Cause(ctx); d.exit && cause != nil && err != nil {
+		return fmt.Errorf("%w (%s)", cause, outcome.Line(err))
+	}
+	return err
+}
+
+// play starts what happens at the site: the installation, the kubelets and the BMCs. With --exit,
+// it stops the appliance after the installation.
+func (d *demo) play(ctx context.Context, group *errgroup.Group, stop func(), site *demoSite, url string,
+	logger *slog.Logger) {
 	group.Go(func() error {
 		defer stop()
-		err := d.bringUp(groupCtx, site, running.LocalURL(), logger)
+		err := d.bringUp(ctx, site, url, logger)
 		if err != nil && d.exit {
 			return err
 		}
@@ -169,32 +183,27 @@ func (d *demo) runSite(ctx context.Context, site *demoSite, logger *slog.Logger)
 				outcome.Line(err))
 		}
 		if !d.exit {
-			<-groupCtx.Done()
+			<-ctx.Done()
 		}
 		return nil
 	})
 	if !d.exit {
 		// The page shows the checklist of a new site until the doctor has checked it.
 		group.Go(func() error {
-			err := clientAt(running.LocalURL()).call(groupCtx, http.MethodGet, console.DoctorRoute, nil, nil)
-			if err != nil && groupCtx.Err() == nil {
+			err := clientAt(url).call(ctx, http.MethodGet, console.DoctorRoute, nil, nil)
+			if err != nil && ctx.Err() == nil {
 				d.print("The doctor could not check the site: %s\n", outcome.Line(err))
 			}
 			return nil
 		})
-		kubelets := &simulate.Kubelets{URL: running.LocalURL(), Spokes: site.spokes, Speed: d.speed, Logger: logger}
-		group.Go(func() error { return kubelets.Run(groupCtx) })
+		kubelets := &simulate.Kubelets{URL: url, Spokes: site.spokes, Speed: d.speed, Logger: logger}
+		group.Go(func() error { return kubelets.Run(ctx) })
 	}
 	if !d.exit && d.bmcs > 0 {
 		group.Go(func() error {
-			return d.serveBMCs(groupCtx, site, running.LocalURL(), filepath.Dir(site.config.DataDir), logger)
+			return d.serveBMCs(ctx, site, url, filepath.Dir(site.config.DataDir), logger)
 		})
 	}
-	err = group.Wait()
-	if cause := context.Cause(ctx); d.exit && cause != nil && err != nil {
-		return fmt.Errorf("%w (%s)", cause, outcome.Line(err))
-	}
-	return err
 }
 
 // bringUp installs the demo's cluster, or brings up a hosted cluster.

@@ -131,10 +131,10 @@ func TestJournal_replayEndsInPresentState(t *testing.T) {
 	text := strings.Join(lines, "\n")
 	require.Contains(t, text, "node-1 | reply to inventory")
 	require.Contains(t, text, "appliance | preparation | cluster bench: status_info")
-	require.Contains(t, text, `host node-1: stage`)
+	require.Contains(t, text, `host node-1 changed from stage`)
 	require.Contains(t, text,
 		"node-1 | reply to install (0 bytes) | install ended with 1: failed to write image: disk on fire")
-	require.Contains(t, text, "cluster bench: installing -> error")
+	require.Contains(t, text, "cluster bench changed from installing to failed")
 	require.Contains(t, text, "appliance | timer")
 	require.Contains(t, text, "file logs/"+h.id+".tar.gz was written, 5 bytes")
 }
