@@ -164,6 +164,22 @@ func TestNamespace_deletion(t *testing.T) {
 	s.get(t, objects.ConfigMaps, "site-2", "neighbour")
 }
 
+func TestNamespace_createdAgainKeepsObjects(t *testing.T) {
+	s := newSite(t)
+	for round := range 20 {
+		name := fmt.Sprint("site-", round)
+		s.create(t, objects.Namespaces, "", name, "")
+		s.create(t, objects.Secrets, name, "first", "")
+		require.NoError(t, s.of(objects.Namespaces, "").Delete(t.Context(), name, metav1.DeleteOptions{}))
+		s.gone(t, objects.Namespaces, "", name)
+		s.create(t, objects.Namespaces, "", name, "")
+		s.create(t, objects.Secrets, name, "second", "")
+	}
+	for round := range 20 {
+		s.get(t, objects.Secrets, fmt.Sprint("site-", round), "second")
+	}
+}
+
 func TestNamespace_finalizersRemaining(t *testing.T) {
 	s := newSite(t)
 	s.create(t, objects.Namespaces, "", "site", "")

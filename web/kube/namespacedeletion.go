@@ -47,6 +47,11 @@ type remaining struct {
 func (k *garbageCollector) emptyBatch(ctx context.Context, namespace string) (left remaining, removed int, err error) {
 	err = k.db.Update(ctx, func(tx *store.Tx) error {
 		left, removed = remaining{finalizers: map[string][]place{}}, 0
+		// Another namespace may have the name by now.
+		home, err := k.objects.Metadata(tx, objects.Namespaces, "", namespace)
+		if err != nil || home.GetDeletionTimestamp() == nil {
+			return ignoreNotFound(err)
+		}
 		keys, err := keysIn(tx, namespace)
 		if err != nil {
 			return err

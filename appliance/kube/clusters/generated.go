@@ -37,7 +37,11 @@ func (c Projector) generate(tx *store.Tx, rows view.Rows, s *snapshot, now time.
 	}
 	id := s.view.ID.String()
 	s.namespace, s.name = s.view.Name, s.view.Name
-	if c.Objects.Exists(tx, objects.ClusterDeployments, s.namespace, s.name) {
+	ends, err := c.namespaceEnds(tx, s.namespace)
+	if err != nil {
+		return nil, err
+	}
+	if ends || c.Objects.Exists(tx, objects.ClusterDeployments, s.namespace, s.name) {
 		s.namespace += "-" + id[:8]
 	}
 	if err := c.createNamespace(tx, s.namespace, now); err != nil {
@@ -66,6 +70,16 @@ func (c Projector) generate(tx *store.Tx, rows view.Rows, s *snapshot, now time.
 	}
 	note.Key, note.Generation = s.key(), 1
 	return edit, record.NoteClusterObject(tx, id, *note)
+}
+
+// namespaceEnds reports whether a namespace is being deleted, with all objects in it. The objects
+// of a new cluster would be deleted with it, and then the cluster.
+func (c Projector) namespaceEnds(tx *store.Tx, name string) (bool, error) {
+	namespace, err := c.Objects.Metadata(tx, objects.Namespaces, "", name)
+	if err != nil {
+		return false, objects.IgnoreNotFound(err)
+	}
+	return namespace.GetDeletionTimestamp() != nil, nil
 }
 
 // createNamespace creates a namespace for a cluster if it does not exist.

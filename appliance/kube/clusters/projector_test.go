@@ -91,6 +91,10 @@ func TestProjector_clusterMadeByREST(t *testing.T) {
 	require.NotNil(t, namespace.GetDeletionTimestamp(), "the generated namespace is deleted")
 	require.False(t, b.exists(objects.ClusterImageSets, "", "openshift-4.20.8-x86-64"))
 	require.False(t, b.exists(objects.Secrets, "edge", "edge-pull-secret"))
+
+	third := register("edge")
+	require.True(t, b.exists(objects.ClusterDeployments, "edge-"+third.ID.String()[:8], "edge"),
+		"the objects of a new cluster are not deleted with a namespace that is being deleted")
 }
 
 // newObjects registers a cluster, an infra-env of it, one without a cluster, and a host in each,
