@@ -21,8 +21,8 @@ TAGS := grpcnotrace
 export GOFLAGS := -trimpath -gcflags=all=-dwarf=false -tags=$(TAGS)
 
 .PHONY: build run docs lint lint-go lint-ui bench crds clean dist dist-check FORCE
-.PHONY: test test-go test-walks test-bmcs test-tools test-boot test-mirror test-directory test-tpm
-.PHONY: test-network test-site test-packages test-ui test-e2e screenshots
+.PHONY: test test-go test-walks test-kills test-bmcs test-tools test-boot test-mirror test-directory
+.PHONY: test-tpm test-network test-site test-packages test-ui test-e2e screenshots
 
 build: bin/landfall
 
@@ -110,14 +110,17 @@ test-go: assets/ui/index.html
 
 # Ten thousand random walks over the state machines, with a list of the executed transitions; 2,500
 # histories reported to AMS over a faulty connection; ten thousand clusters reported to AMS; 1,200
-# histories of an appliance and a management cluster; 1,000 removals of the registry's medium; 1,000
-# kills of an appliance with a replica.
+# histories of an appliance and a management cluster; 1,000 removals of the registry's medium.
 test-walks:
 	CGO_ENABLED=0 go test ./appliance/engine -count 1 -v -run '^TestRandomWalks$$' -walks 10000
 	CGO_ENABLED=0 go test ./appliance/ams -count 1 -run '^TestRelay_randomFaultsConverge$$' -walks 2500
 	CGO_ENABLED=0 go test ./appliance/ams -count 1 -run '^TestRelay_manyClusters$$' -clusters 10000
 	CGO_ENABLED=0 go test ./appliance/hosted/maestro -count 1 -run '^TestHistories_random$$' -histories 1200
 	CGO_ENABLED=0 go test ./web/registry -count 1 -run '^TestRemovals_random$$' -removals 1000
+
+# 1,000 kills of an appliance with a replica. It takes minutes, so it is no part of test, which has
+# 100 of them.
+test-kills:
 	CGO_ENABLED=0 go test ./appliance/replica -count 1 -timeout 30m -run '^TestReplica_randomKills$$' -kills 1000
 
 # Every simulated fault of BMCs with the profile of every vendor.
