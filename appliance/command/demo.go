@@ -179,8 +179,7 @@ func (d *demo) play(ctx context.Context, group *errgroup.Group, stop func(), sit
 		}
 		if err != nil && ctx.Err() == nil {
 			d.print("The installation failed: %s\nThe appliance continues to run. See its page for details; stop it "+
-				"with Ctrl-C.\n",
-				outcome.Line(err))
+				"with Ctrl-C.\n", outcome.Line(err))
 		}
 		if !d.exit {
 			<-ctx.Done()

@@ -27,17 +27,14 @@ type demoSite struct {
 	config  config.Config
 }
 
-// demoWritten is the time of the run that wrote the demo's archive. It does not change, so that a
-// later demo in the same directory has the same medium.
-var demoWritten = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-
 // newDemoSite writes an archive of oc-mirror to a directory, and a configuration that serves it.
 func newDemoSite(ctx context.Context, directory string) (*demoSite, error) {
 	stick := filepath.Join(directory, "stick")
 	if err := os.MkdirAll(stick, 0o700); err != nil {
 		return nil, fmt.Errorf("create the directory for the demo's data: %w; choose another one with --data-dir", err)
 	}
-	archive := &registry.Archive{Written: demoWritten}
+	// The time does not change, so that a later demo in the same directory has the same medium.
+	archive := &registry.Archive{Written: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
 	release, err := archive.AddPayload(ctx, registry.Payload{})
 	if err == nil {
 		err = addCatalogs(ctx, archive, release.Version)

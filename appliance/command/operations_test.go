@@ -49,8 +49,8 @@ type operated struct {
 	replace *strings.Replacer // what differs from the document on this machine
 }
 
-// startIn runs an appliance in a data directory, with TLS and accounts as by default.
-// Its replica is in a directory beside it, if there is one.
+// startIn runs an appliance in a data directory, with TLS and accounts as by default. Its replica
+// is in a directory beside it, if there is one.
 func startIn(t *testing.T, dir string) (running *appliance.Appliance, stop func()) {
 	t.Helper()
 	settings := config.Default()

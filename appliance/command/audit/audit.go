@@ -137,9 +137,9 @@ func newRecords() *output.Kind[audittrail.Item] {
 		Columns: []output.Column[audittrail.Item]{
 			column("RECORD", number),
 			column("TIME", func(item *audittrail.Item) string { return item.Time.Format(time.RFC3339) }),
-			column("WHO", who),
+			column("ACTOR", actor),
 			column("ADDRESS", func(item *audittrail.Item) string { return cmp.Or(item.Actor.Address, "-") }),
-			column("WHAT", what),
+			column("OPERATION", operation),
 			column("OUTCOME", result),
 		},
 	}
@@ -147,22 +147,22 @@ func newRecords() *output.Kind[audittrail.Item] {
 
 func number(item *audittrail.Item) string { return strconv.FormatUint(item.Sequence, 10) }
 
-func who(item *audittrail.Item) string {
+func actor(item *audittrail.Item) string {
 	return printable(cmp.Or(strings.TrimSpace(string(item.Actor.Kind)+" "+item.Actor.Name), "-"))
 }
 
-func what(item *audittrail.Item) string {
-	what := strings.TrimSpace(cmp.Or(item.Operation, string(item.Kind)) + " " + item.Path)
+func operation(item *audittrail.Item) string {
+	text := strings.TrimSpace(cmp.Or(item.Operation, string(item.Kind)) + " " + item.Path)
 	if name := item.Objects["name"]; name != "" && !strings.Contains(item.Path, name) {
-		what += " " + name
+		text += " " + name
 	}
 	if item.Text != "" {
-		what += ": " + item.Text
+		text += ": " + item.Text
 	}
 	if item.Repeated > 0 {
-		what += fmt.Sprintf(" (%d more)", item.Repeated)
+		text += fmt.Sprintf(" (%d more)", item.Repeated)
 	}
-	return printable(what)
+	return printable(text)
 }
 
 func result(item *audittrail.Item) string {
