@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"slices"
 	"strings"
@@ -470,13 +471,21 @@ func (b *Blob) fromCopy(ctx context.Context, w io.Writer, offset, size int64) er
 	return err
 }
 
-// fromStaged writes a range of the blob from its whole copy, or from the media if the copy is gone.
+// fromStaged writes a range of the blob from its whole copy, or from the media if a collection has
+// removed the copy in the meantime.
 func (b *Blob) fromStaged(ctx context.Context, w io.Writer, offset, size int64) error {
 	n, err := b.registry.staging.Copy(w, b.Digest, offset, size)
-	if err == nil || n > 0 || len(b.media) == 0 {
+	if err == nil || n > 0 {
 		return err
 	}
-	return b.fromMedia(ctx, w, offset, size, true)
+	now, missing := b.registry.blobOnMedia(b.registry.current.Load(), b.Digest)
+	if now.Size == b.Size {
+		return now.fromMedia(ctx, w, offset, size, true)
+	}
+	if missing != nil && errors.Is(err, fs.ErrNotExist) {
+		return missing
+	}
+	return err
 }
 
 var _ staging.Source = (*Blob)(nil)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"os"
@@ -383,6 +384,40 @@ func TestStage_cancelAndCollect(t *testing.T) {
 	require.Equal(t, whole.Bytes, done.Bytes)
 	require.Zero(t, s.registry.Status().StagedBytes)
 	s.pullAll(1, layers)
+}
+
+// A collection can remove the copy of a blob after a client has asked for it. The client then gets
+// the blob from its medium, or hears that the medium is missing.
+func TestStage_collectedDuringPull(t *testing.T) {
+	s := newSite(t)
+	a, layers := layered(t, 1, 1<<20)
+	s.write(archive1, a)
+	s.start()
+	s.stage()
+	s.awaitCopy(registry.StageWhole)
+	s.remove(archive1)
+	digest := slices.Collect(maps.Keys(layers))[0]
+	pull := func() *registry.Blob {
+		t.Helper()
+		blob, err := s.registry.Blob(digest)
+		require.NoError(t, err)
+		end, err := blob.Start(t.Context())
+		require.NoError(t, err)
+		t.Cleanup(end)
+		return blob
+	}
+	early, late := pull(), pull()
+	require.NoError(t, s.registry.CancelStage(t.Context(), "all"))
+	_, err := s.registry.Collect(t.Context())
+	require.NoError(t, err)
+	var got bytes.Buffer
+	err = early.Copy(t.Context(), &got, 0, early.Size)
+	require.ErrorAs(t, err, new(*registry.UnavailableError))
+	require.ErrorContains(t, err, "plug it in again")
+	require.Empty(t, got.Bytes())
+	s.put(archive1)
+	require.NoError(t, late.Copy(t.Context(), &got, 0, late.Size))
+	require.Equal(t, layers[digest], got.Bytes())
 }
 
 func archive1path(s *site) string { return s.path(archive1) }

@@ -99,6 +99,7 @@ type blobCopy struct {
 	opened   bool
 	written  int64
 	sound    bool
+	done     bool
 	err      error
 }
 
@@ -205,12 +206,9 @@ func (s *Store) Discard(digest string) error {
 func (s *Store) Copy(w io.Writer, digest string, offset, size int64) (int64, error) {
 	file, err := os.Open(s.path(digest))
 	if err != nil {
-		s.mu.Lock()
-		if held, ok := s.blobs[digest]; ok && errors.Is(err, fs.ErrNotExist) { // somebody removed the file
-			delete(s.blobs, digest)
-			s.count(-held)
+		if errors.Is(err, fs.ErrNotExist) {
+			s.forget(digest)
 		}
-		s.mu.Unlock()
 		return 0, fmt.Errorf("read the copy of a blob: %w", err)
 	}
 	n, err := io.CopyBuffer(w, io.NewSectionReader(file, offset, size), make([]byte, bufferSize))
@@ -218,6 +216,18 @@ func (s *Store) Copy(w io.Writer, digest string, offset, size int64) (int64, err
 		err = io.ErrUnexpectedEOF
 	}
 	return n, errors.Join(err, file.Close())
+}
+
+// forget forgets a whole copy whose file somebody removed. After a collection, there may be a file
+// again, of a newer copy.
+func (s *Store) forget(digest string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, err := os.Stat(s.path(digest))
+	if size, ok := s.blobs[digest]; ok && errors.Is(err, fs.ErrNotExist) {
+		delete(s.blobs, digest)
+		s.count(-size)
+	}
 }
 
 // count adds to the bytes in use. The caller holds the mutex.
@@ -453,7 +463,7 @@ func (c *blobCopy) end(err error) {
 		s.parts[c.digest] = &part{size: c.had.size}
 	}
 	s.mu.Unlock()
-	c.advance(func() { c.err = err })
+	c.advance(func() { c.done, c.err = true, err })
 	c.leave()
 }
 
@@ -540,10 +550,10 @@ func (s *Store) Stage(ctx context.Context, digest string, size int64, source Sou
 	}
 	for {
 		c.mu.Lock()
-		advanced, failed := c.advanced, c.err
+		advanced, done, err := c.advanced, c.done, c.err
 		c.mu.Unlock()
-		if _, whole := s.Size(digest); whole || failed != nil {
-			return failed
+		if done {
+			return err
 		}
 		select {
 		case <-advanced:
