@@ -209,11 +209,10 @@ func embedded(address netip.Addr) netip.Addr {
 func (r *Rules) check(host string, target netip.AddrPort) error {
 	plain := embedded(target.Addr())
 	denied := &DeniedError{Host: host, Address: target.Addr().Unmap().WithZone("").String()}
-	plainTarget := netip.AddrPortFrom(plain, target.Port())
-	if r.isRegistry(plainTarget) {
+	if r.isRegistry(target) {
 		return nil
 	}
-	if r.isOwn(plainTarget) {
+	if r.isOwn(netip.AddrPortFrom(plain, target.Port())) {
 		denied.Own = true
 		return denied
 	}
@@ -230,29 +229,41 @@ func (r *Rules) check(host string, target netip.AddrPort) error {
 	return nil
 }
 
-// isOwn reports whether the appliance listens at an address.
+// isOwn reports whether the appliance listens at an address. A listener at an unspecified address
+// is reached by every address of this machine.
 func (r *Rules) isOwn(target netip.AddrPort) bool {
-	return r.own != nil && slices.ContainsFunc(r.own(), func(own net.Addr) bool { return reaches(target, own) })
+	if r.own == nil {
+		return false
+	}
+	return slices.ContainsFunc(r.own(), func(listening net.Addr) bool {
+		own, err := netip.ParseAddrPort(listening.String())
+		if err != nil || own.Port() != target.Port() {
+			return false
+		}
+		return own.Addr().Unmap() == target.Addr() || own.Addr().IsUnspecified() && isLocal(target.Addr()) ||
+			target.Addr().IsUnspecified()
+	})
 }
 
-// isRegistry reports whether the appliance's registry listens at an address.
+// isRegistry reports whether a connection to an address certainly reaches the appliance's registry,
+// and no other listener with the same port. A listener at 0.0.0.0 has no IPv6 addresses.
 func (r *Rules) isRegistry(target netip.AddrPort) bool {
 	if r.registry == nil {
 		return false
 	}
-	address := r.registry()
-	return address != nil && reaches(target, address)
-}
-
-// reaches reports whether an address is that of a listener. A listener at an unspecified address is
-// reached by every address of this machine.
-func reaches(target netip.AddrPort, listener net.Addr) bool {
-	own, err := netip.ParseAddrPort(listener.String())
-	if err != nil || own.Port() != target.Port() {
+	listening := r.registry()
+	if listening == nil {
 		return false
 	}
-	return own.Addr().Unmap() == target.Addr() || own.Addr().IsUnspecified() && isLocal(target.Addr()) ||
-		target.Addr().IsUnspecified()
+	own, err := netip.ParseAddrPort(listening.String())
+	to := target.Addr().Unmap().WithZone("")
+	if err != nil || own.Port() != target.Port() || to.IsUnspecified() {
+		return false
+	}
+	if own.Addr().IsUnspecified() {
+		return (own.Addr().Is6() || to.Is4()) && isLocal(to)
+	}
+	return own.Addr().Unmap() == to
 }
 
 // isLocal reports whether an address belongs to this machine.

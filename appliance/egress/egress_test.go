@@ -75,11 +75,7 @@ func TestRules_applianceItself(t *testing.T) {
 		return []net.Addr{&net.TCPAddr{IP: net.IPv4zero, Port: 8090},
 			&net.TCPAddr{IP: net.IPv4(10, 0, 0, 5), Port: 6443}}
 	}
-	registry := func() net.Addr { return &net.TCPAddr{IP: net.IPv4zero, Port: 5001} }
-	rules := newRules(t, Options{Own: own, Registry: registry})
-	require.NoError(t, rules.check("name", netip.MustParseAddrPort("127.0.0.1:5001")), "the appliance's registry")
-	require.Error(t, rules.check("name", netip.MustParseAddrPort("127.0.0.1:5002")))
-	rules = newRules(t, Options{Own: own, Registry: func() net.Addr { return nil }, Allow: []string{"0.0.0.0/0"}})
+	rules := newRules(t, Options{Own: own, Registry: func() net.Addr { return nil }, Allow: []string{"0.0.0.0/0"}})
 	for address, denied := range map[string]bool{
 		"127.0.0.1:8090": true, "[::ffff:127.0.0.1]:8090": true, "0.0.0.0:8090": true, "10.0.0.5:6443": true,
 		"127.0.0.1:5000": false, "203.0.113.7:8090": false, "10.0.0.6:6443": false,
@@ -90,6 +86,24 @@ func TestRules_applianceItself(t *testing.T) {
 			continue
 		}
 		require.ErrorContains(t, err, "because this is the appliance itself", address)
+	}
+}
+
+// Only the addresses of the appliance's registry are allowed, not those of another listener with the
+// same port.
+func TestRules_registryOfTheAppliance(t *testing.T) {
+	for listening, targets := range map[string]map[string]bool{
+		"0.0.0.0:5000": {"127.0.0.1:5000": true, "[::ffff:127.0.0.1]:5000": true, "127.0.0.1:5001": false,
+			"[::1]:5000": false, "0.0.0.0:5000": false, "[64:ff9b::7f00:1]:5000": false},
+		"[::]:5000":     {"127.0.0.1:5000": true, "[::1]:5000": true, "[::]:5000": false},
+		"10.0.0.5:5000": {"10.0.0.5:5000": true, "127.0.0.1:5000": false, "0.0.0.0:5000": false, "[::]:5000": false},
+	} {
+		registry := net.TCPAddrFromAddrPort(netip.MustParseAddrPort(listening))
+		rules := newRules(t, Options{Registry: func() net.Addr { return registry }, Deny: []string{"0.0.0.0/0", "::/0"}})
+		for address, allowed := range targets {
+			err := rules.check("name", netip.MustParseAddrPort(address))
+			require.Equal(t, allowed, err == nil, "%s while the registry listens at %s: %v", address, listening, err)
+		}
 	}
 }
 
