@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/go-openapi/swag/conv"
@@ -124,6 +125,8 @@ func (i *Inhibitor) look(ctx context.Context) error {
 // hold starts the program.
 func (i *Inhibitor) hold() {
 	command := exec.Command(i.Command[0], i.Command[1:]...)
+	// Ctrl+C goes to the whole process group, and the appliance may go on after it.
+	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	var output bytes.Buffer
 	command.Stdout, command.Stderr = &output, &output
 	input, err := command.StdinPipe()

@@ -6,8 +6,10 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -66,6 +68,23 @@ func TestFault35_inhibitorIsHeld(t *testing.T) {
 	later("it is held", true)
 	installing.Store(false)
 	later("it is released", false)
+}
+
+// Case 35: Ctrl+C on the terminal of the appliance, which then asks whether it should stop, does not
+// end the inhibitor.
+func TestFault35_ownProcessGroup(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "group")
+	installing := new(atomic.Bool)
+	installing.Store(true)
+	run(t, clockwork.NewFakeClock(), installing,
+		[]string{"sh", "-c", "cut -d ' ' -f 5 /proc/$$/stat > " + file + ".new; mv " + file + ".new " + file + "; cat"},
+		new(lines))
+	var group []byte
+	require.Eventually(t, func() bool {
+		group, _ = os.ReadFile(file)
+		return len(group) > 0
+	}, time.Minute, 10*time.Millisecond)
+	require.NotEqual(t, strconv.Itoa(syscall.Getpgrp()), string(bytes.TrimSpace(group)))
 }
 
 // Case 35: without an inhibitor, the log says so once.
