@@ -82,7 +82,7 @@ func (a *Appliance) completeSecret(secret string) (string, error) {
 
 // openHandOver opens the service that hands the registry over to one of the site, and the log of
 // the registry's absences. Both are nil without a registry.
-func (a *Appliance) openHandOver(ctx context.Context) (err error) {
+func (a *Appliance) openHandOver(ctx context.Context) error {
 	if a.registry == nil {
 		return nil
 	}
@@ -95,8 +95,8 @@ func (a *Appliance) openHandOver(ctx context.Context) (err error) {
 		Installs: a.engine.InstallSource, Rules: a.rules.At, Prove: a.proofs.ProveWith,
 		Connect: a.spokes.Open, Client: mirror.ClientOptions{UserAgent: "landfall/" + a.version, Egress: a.egress},
 		Clock: a.clock, Logger: a.log})
-	a.absences, err = absence.Open(ctx, a.db, a.clock, a.registry.Host(), a.Dependents)
-	return err
+	a.absences = absence.Open(ctx, a.db, a.clock, a.registry.Host(), a.Dependents, a.log)
+	return nil
 }
 
 // Dependents returns the clusters whose nodes pull from the appliance's registry.

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -17,7 +18,7 @@ import (
 )
 
 // rows stores the absences under rowKey.
-var rows = store.NewBucket[row]("registry-absences", 1)
+var rows = store.NewBucket[row]("registry-absences", 1).Derived()
 
 const (
 	rowKey = "all"
@@ -50,27 +51,49 @@ type Log struct {
 	clock      clockwork.Clock
 	host       string
 	dependents func() ([]registry.Dependent, error)
+	log        *slog.Logger
+
+	opened   time.Time
+	recorded bool // the absence before opened is stored, if there was one
 }
 
 // Open returns the log of the registry at host:port. If clusters depended on the registry when it
 // was last there, it records the time until now as an absence.
 func Open(ctx context.Context, db *store.DB, clock clockwork.Clock, host string,
-	dependents func() ([]registry.Dependent, error)) (*Log, error) {
-	l := &Log{db, clock, host, dependents}
-	now := clock.Now().UTC()
-	if err := db.Update(ctx, func(tx *store.Tx) error {
+	dependents func() ([]registry.Dependent, error), log *slog.Logger) *Log {
+	l := &Log{db: db, clock: clock, host: host, dependents: dependents, log: log, opened: clock.Now().UTC()}
+	l.report(l.change(ctx, func(*row) {}))
+	return l
+}
+
+// change changes the stored row. The first change adds the absence before the registry was opened.
+// A row without clusters is only written if it had some before.
+func (l *Log) change(ctx context.Context, with func(*row)) error {
+	err := l.db.Update(ctx, func(tx *store.Tx) error {
 		held, err := read(tx)
-		if err != nil || len(held.Dependents) == 0 || !now.After(held.Seen) {
+		if err != nil {
 			return err
 		}
-		held.Absences = append(held.Absences, Absence{held.Seen, now, held.Dependents})
-		held.Absences = held.Absences[max(0, len(held.Absences)-kept):]
-		held.Seen = now
+		depended := len(held.Dependents) > 0
+		if depended && !l.recorded && l.opened.After(held.Seen) {
+			held.Absences = append(held.Absences, Absence{held.Seen, l.opened, held.Dependents})
+			held.Absences = held.Absences[max(0, len(held.Absences)-kept):]
+			held.Seen = l.opened
+		}
+		if with(held); !depended && len(held.Dependents) == 0 {
+			return nil
+		}
 		return rows.Put(tx, rowKey, held)
-	}); err != nil {
-		return nil, fmt.Errorf("record since when the registry was away: %w", err)
+	})
+	l.recorded = l.recorded || err == nil
+	return err
+}
+
+// report logs an error. A full disk must not end the appliance.
+func (l *Log) report(err error) {
+	if err != nil {
+		l.log.Error("The presence of the registry could not be recorded.", "error", err)
 	}
-	return l, nil
 }
 
 func read(tx *store.Tx) (*row, error) {
@@ -90,19 +113,17 @@ func (l *Log) Run(ctx context.Context) error {
 	ticker := l.clock.NewTicker(interval)
 	defer ticker.Stop()
 	for {
-		if err := l.note(context.WithoutCancel(ctx)); err != nil {
-			return err
-		}
+		l.report(l.note(context.WithoutCancel(ctx)))
 		select {
 		case <-ctx.Done():
-			return l.note(context.WithoutCancel(ctx))
+			l.report(l.note(context.WithoutCancel(ctx)))
+			return nil
 		case <-ticker.Chan():
 		}
 	}
 }
 
-// note records that the registry is there, and who depends on it. Without dependents it writes only
-// if there were some before.
+// note records that the registry is there, and which clusters depend on it.
 func (l *Log) note(ctx context.Context) error {
 	found, err := l.dependents()
 	if err != nil {
@@ -112,23 +133,14 @@ func (l *Log) note(ctx context.Context) error {
 	for _, d := range found {
 		ids = append(ids, d.ID)
 	}
-	now := l.clock.Now().UTC()
-	if err := l.db.Update(ctx, func(tx *store.Tx) error {
-		held, err := read(tx)
-		if err != nil || len(ids)+len(held.Dependents) == 0 {
-			return err
-		}
-		held.Seen, held.Dependents = now, ids
+	return l.change(ctx, func(held *row) {
+		held.Seen, held.Dependents = l.clock.Now().UTC(), ids
 		hosts := map[string]string{}
 		for _, id := range ids { // those of deleted clusters are dropped
 			hosts[id] = cmp.Or(held.Hosts[id], l.host)
 		}
 		held.Hosts = hosts
-		return rows.Put(tx, rowKey, held)
-	}); err != nil {
-		return fmt.Errorf("record that the registry is there: %w", err)
-	}
-	return nil
+	})
 }
 
 // Misled returns a note for each cluster that was installed with another name of the registry than

@@ -2,6 +2,7 @@ package absence_test
 
 import (
 	"context"
+	"log/slog"
 	"testing"
 	"time"
 
@@ -22,10 +23,8 @@ func TestFault54_awayWhileClustersDepend(t *testing.T) {
 	clock := clockwork.NewFakeClock()
 	depending, host := []registry.Dependent{}, "192.0.2.7:5000"
 	open := func() *absence.Log {
-		log, err := absence.Open(t.Context(), db, clock, host,
-			func() ([]registry.Dependent, error) { return depending, nil })
-		require.NoError(t, err)
-		return log
+		return absence.Open(t.Context(), db, clock, host,
+			func() ([]registry.Dependent, error) { return depending, nil }, slog.New(slog.DiscardHandler))
 	}
 	run := func(log *absence.Log) (stop func()) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -64,9 +63,8 @@ func TestFault34_addressChanges(t *testing.T) {
 	old := registry.Dependent{ID: "one", Name: "one", Domain: "site.test"}
 	depending := []registry.Dependent{old}
 	at := func(host string) []string {
-		log, err := absence.Open(t.Context(), db, clockwork.NewFakeClock(), host,
-			func() ([]registry.Dependent, error) { return depending, nil })
-		require.NoError(t, err)
+		log := absence.Open(t.Context(), db, clockwork.NewFakeClock(), host,
+			func() ([]registry.Dependent, error) { return depending, nil }, slog.New(slog.DiscardHandler))
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		require.NoError(t, log.Run(ctx))
@@ -81,4 +79,16 @@ func TestFault34_addressChanges(t *testing.T) {
 	require.Contains(t, notes[0], "one.site.test was installed with the registry at 192.0.2.7:5000, which is at "+
 		"192.0.2.9:5000 now")
 	require.Empty(t, at("192.0.2.7:5000")[1:], "the second cluster is named when the address is back")
+}
+
+// The appliance goes on when the time can't be stored, such as on a full disk.
+func TestLog_notStored(t *testing.T) {
+	db, err := store.Open(t.Context(), t.TempDir(), store.Options{NoSync: true})
+	require.NoError(t, err)
+	require.NoError(t, db.Close())
+	log := absence.Open(t.Context(), db, clockwork.NewFakeClock(), "192.0.2.7:5000",
+		func() ([]registry.Dependent, error) { return nil, nil }, slog.New(slog.DiscardHandler))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.NoError(t, log.Run(ctx))
 }

@@ -1,8 +1,10 @@
 package handover_test
 
 import (
+	"context"
 	"encoding/base64"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"slices"
@@ -11,9 +13,11 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/jonboulle/clockwork"
 	"github.com/stretchr/testify/require"
 
 	"landfall/appliance/registry/handover"
+	"landfall/store"
 )
 
 func TestHandOver_addsMirrorAndRemovesFirst(t *testing.T) {
@@ -135,6 +139,21 @@ func TestHandOver_certificateForAnotherName(t *testing.T) {
 	s.start()
 	s.begin(handover.Request{Way: handover.MoveName, To: s.to.host(), CA: ca})
 	require.Contains(t, s.await(handover.Refused).Message, "registry.site.test")
+}
+
+// The appliance goes on when the store fails, such as on a full disk.
+func TestHandOver_storeFails(t *testing.T) {
+	db, err := store.Open(t.Context(), t.TempDir(), store.Options{NoSync: true})
+	require.NoError(t, err)
+	require.NoError(t, db.Close())
+	clock := clockwork.NewFakeClock()
+	service := handover.New(handover.Options{DB: db, Clock: clock, Logger: slog.New(slog.DiscardHandler)})
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { defer cancel(); ended <- service.Run(ctx) }()
+	_ = clock.BlockUntilContext(ctx, 1) // ends early if Run does
+	cancel()
+	require.NoError(t, <-ended)
 }
 
 func TestHandOver_badRequests(t *testing.T) {

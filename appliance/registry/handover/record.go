@@ -9,8 +9,9 @@ import (
 	"landfall/store"
 )
 
-// rows stores the hand-over under rowKey.
-var rows = store.NewBucket[row]("registry-hand-over", 1)
+// rows stores the hand-over under rowKey. A damaged one counts as none, so that the appliance
+// starts: its clusters then depend on the appliance's registry again, until the next hand-over.
+var rows = store.NewBucket[row]("registry-hand-over", 1).Derived()
 
 const rowKey = "current"
 

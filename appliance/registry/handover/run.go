@@ -34,7 +34,9 @@ func (s *Service) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		wait, err := s.step(ctx)
 		if err != nil && ctx.Err() == nil {
-			return err
+			// A full disk must not end the appliance.
+			s.Logger.Error("The hand-over of the registry can't go on. It is tried again.", "error", err)
+			wait = retryAfter
 		}
 		if wait < 0 {
 			continue
@@ -55,6 +57,11 @@ func (s *Service) Run(ctx context.Context) error {
 // step does what the state asks for. It returns when to look again: 0 is after a
 // request, and a negative time at once.
 func (s *Service) step(ctx context.Context) (wait time.Duration, err error) {
+	working, cancel := context.WithCancel(ctx)
+	defer cancel()
+	s.mu.Lock()
+	s.cancel = cancel // before the read, so that a cancellation after the read ends the work
+	s.mu.Unlock()
 	found, err := s.read()
 	if errors.Is(err, errNone) || err == nil && found.State.ends() {
 		return 0, nil
@@ -62,17 +69,9 @@ func (s *Service) step(ctx context.Context) (wait time.Duration, err error) {
 	if err != nil {
 		return 0, err
 	}
-	working, cancel := context.WithCancel(ctx)
-	defer cancel()
-	s.mu.Lock()
-	s.cancel = cancel
-	s.mu.Unlock()
 	next, message, failed := s.work(working, found)
-	if ctx.Err() != nil {
-		return 0, nil // it continues with the next start
-	}
 	if working.Err() != nil {
-		return 0, nil // cancelled by a person
+		return 0, nil // cancelled by a person, or it continues with the next start
 	}
 	wait = pollInterval
 	if failed != nil {
