@@ -117,6 +117,14 @@ func withoutFirst(mirrors []string, from, to string) []string {
 	})
 }
 
+// without returns mirrors without those of a registry.
+func without(mirrors []string, registry string) []string {
+	return slices.DeleteFunc(slices.Clone(mirrors), func(m string) bool {
+		_, ok := at(m, registry)
+		return ok
+	})
+}
+
 // editMirrors changes the mirrors in all mirror sets of a cluster. It reports whether it changed
 // any. dry only reports whether it would.
 func editMirrors(ctx context.Context, in api, edit func([]string) []string, dry bool) (changed bool, err error) {
@@ -214,12 +222,14 @@ func trustCA(ctx context.Context, in api, host, ca string) error {
 			Data map[string]string `json:"data"`
 		}
 		err := in.Get(ctx, configMapKind, configNamespace, name, &held)
+		before := held.Data[caKey(host)]
 		switch {
-		case err == nil && held.Data[caKey(host)] == ca:
+		case err == nil && strings.Contains(before, strings.TrimSpace(ca)):
 			return nil
-		case err == nil:
+		case err == nil: // CAs that the cluster trusts for the registry stay
 			err = in.Merge(ctx, configMapKind, configNamespace, name,
-				map[string]any{"data": map[string]string{caKey(host): ca}})
+				map[string]any{"data": map[string]string{
+					caKey(host): strings.TrimLeft(strings.TrimSuffix(before, "\n")+"\n"+ca, "\n")}})
 		}
 		if err != nil {
 			return fmt.Errorf("add the CA of %s to the ConfigMap %s/%s: %w", host, configNamespace, name, err)

@@ -133,7 +133,7 @@ type Record struct {
 	Text      string   `json:"text"`              // lines of a zone file
 }
 
-// Proof is the result of the prover for a cluster in the new registry, or for all copied images.
+// Proof is the result of the prover for a cluster in the new registry.
 type Proof struct {
 	ClusterID string    `json:"cluster_id,omitempty"`
 	Name      string    `json:"name"`
@@ -273,8 +273,12 @@ func (s *Service) Start(ctx context.Context, wanted Request) (*Status, error) {
 	case err == nil && before.State == Done:
 		return nil, fault.New(fault.Conflict, "The registry was handed over to %s. landfall registry hand-over "+
 			"--cancel takes it back for new clusters.", before.To)
-	case err == nil && before.State != Done && before.Way == wanted.Way && before.To == wanted.To:
+	case err == nil && before.Way == wanted.Way && before.To == wanted.To:
 		status.Clusters = before.Clusters // what was done in the clusters stays known
+	case err == nil && before.Way == AddMirror && wanted.Way == AddMirror:
+		status.Clusters = append(status.Clusters, slices.DeleteFunc(before.Clusters, func(c Cluster) bool {
+			return c.State != Independent
+		})...)
 	}
 	row := &row{Status: *status, CA: wanted.CA}
 	if row.PullSecret, err = s.Secrets.Seal(wanted.PullSecret); err != nil {
@@ -370,6 +374,11 @@ func (s *Service) Confirm(ctx context.Context, clusters []string) (*Status, erro
 		if row.Way != AddMirror || row.State != Adding && row.State != Asking && row.State != Removing {
 			return fault.New(fault.Conflict, "There is nothing to remove: the hand-over is %s.", row.State)
 		}
+		for _, name := range clusters {
+			if !slices.ContainsFunc(row.Clusters, func(c Cluster) bool { return c.ID == name || c.Name == name }) {
+				return fault.New(fault.NotFound, "The hand-over has no cluster %q. Give the ID or the full name.", name)
+			}
+		}
 		given := 0
 		for i := range row.Clusters {
 			cluster := &row.Clusters[i]
@@ -415,6 +424,11 @@ func (s *Service) Cancel(ctx context.Context) (*Status, error) {
 		default:
 			row.Message = "Cancelled while it was " + string(row.State) + ". What was copied stays in " + row.To +
 				", and a new hand-over there continues."
+		}
+		for i := range row.Clusters {
+			if row.Clusters[i].State == ToRemove { // a new hand-over asks again
+				row.Clusters[i].State = Both
+			}
 		}
 		row.State, row.Changed = Stopped, s.Clock.Now().UTC()
 		return nil

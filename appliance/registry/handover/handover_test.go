@@ -260,23 +260,32 @@ func TestFault53_refusals(t *testing.T) {
 		matches func(*http.Request) bool
 		answer  func(http.ResponseWriter)
 		says    []string
+		sparse  bool // a list on the media lacks an image
 	}{
 		"nested paths": {func(r *http.Request) bool {
 			return strings.Count(r.URL.Path, "/") > 4 && strings.Contains(r.URL.Path, "/release-images/blobs/uploads")
 		}, refuse(http.StatusBadRequest, "NAME_INVALID"), []string{"refuses the repository openshift/release-images",
-			"400", "--add-mirror with a path"}},
+			"400", "--add-mirror with a path"}, false},
 		"sizes": {func(r *http.Request) bool { return r.Method == http.MethodPatch && r.ContentLength > 100 },
-			refuse(http.StatusRequestEntityTooLarge, "SIZE_INVALID"), []string{"(413)", "client_max_body_size"}},
+			refuse(http.StatusRequestEntityTooLarge, "SIZE_INVALID"), []string{"(413)", "client_max_body_size"}, false},
 		"pushes": {func(r *http.Request) bool { return r.Method == http.MethodPost },
-			refuse(http.StatusForbidden, "DENIED"), []string{"does not let these credentials push"}},
+			refuse(http.StatusForbidden, "DENIED"), []string{"does not let these credentials push"}, false},
 		"manifests": {func(r *http.Request) bool {
 			return r.Method == http.MethodPut &&
 				strings.Contains(r.URL.Path, "/manifests/")
 		}, refuse(http.StatusBadRequest, "MANIFEST_INVALID"),
-			[]string{"refuses an image in openshift/landfall-trial"}},
+			[]string{"refuses an image in openshift/landfall-trial"}, false},
+		"sparse lists": {func(r *http.Request) bool {
+			return r.Method == http.MethodPut && strings.HasSuffix(r.URL.Path, "/manifests/landfall-trial-list")
+		}, refuse(http.StatusNotFound, "MANIFEST_BLOB_UNKNOWN"), []string{"refuses image lists whose images for other " +
+			"architectures are absent (404", "1 list on the media is such, the first is quay.io/team/app:v1",
+			"validation.manifests.indexes.platforms: none"}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t)
+			if c.sparse {
+				s.writeSparseList()
+			}
 			s.start()
 			s.to.intercept(func(w http.ResponseWriter, r *http.Request) bool {
 				if c.matches(r) {
@@ -295,4 +304,172 @@ func TestFault53_refusals(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A registry that refuses sparse lists gets media without such lists, and one that takes them gets
+// the lists.
+func TestHandOver_sparseLists(t *testing.T) {
+	for _, sparse := range []bool{false, true} {
+		t.Run(fmt.Sprint(sparse), func(t *testing.T) {
+			s := newSite(t)
+			if sparse {
+				s.writeSparseList()
+			}
+			s.start()
+			s.to.intercept(func(w http.ResponseWriter, r *http.Request) bool {
+				refused := !sparse && r.Method == http.MethodPut && strings.HasSuffix(r.URL.Path, "-list")
+				if refused {
+					w.WriteHeader(http.StatusNotFound)
+				}
+				return refused
+			})
+			s.begin(handover.Request{Way: handover.AddMirror, To: s.to.host()})
+			s.await(handover.Asking)
+			if sparse {
+				_, err := s.to.Find("quay.io/team/app", "v1")
+				require.NoError(t, err)
+				return
+			}
+			s.requireComplete()
+		})
+	}
+}
+
+// The site's registry is the appliance's own under another name: a copy to itself would find
+// everything there.
+func TestHandOver_toItself(t *testing.T) {
+	s := newSite(t)
+	s.start()
+	s.own.also = s.to.Registry
+	s.begin(handover.Request{Way: handover.AddMirror, To: s.to.host()})
+	require.Contains(t, s.await(handover.Refused).Message, "leads to the appliance's own registry")
+}
+
+// A registry that says after each part that it has nothing gets the blob all the same. One that
+// says that it has less than it accepted is not sent parts forever.
+func TestHandOver_wrongRanges(t *testing.T) {
+	s := newSite(t)
+	s.start()
+	s.to.intercept(func(w http.ResponseWriter, r *http.Request) bool {
+		if r.Method == http.MethodPatch {
+			s.to.handler.ServeHTTP(rangeWriter{w}, r)
+		}
+		return r.Method == http.MethodPatch
+	})
+	s.begin(handover.Request{Way: handover.AddMirror, To: s.to.host()})
+	s.await(handover.Asking)
+	s.requireComplete()
+
+	s = newSite(t)
+	s.start()
+	s.to.intercept(func(w http.ResponseWriter, r *http.Request) bool {
+		isPart := strings.Contains(r.URL.Path, "/uploads/") && (r.Method == http.MethodPatch || r.Method == http.MethodGet)
+		if isPart {
+			w.Header().Set("Location", r.URL.Path)
+			w.Header().Set("Range", "0-9")
+			w.WriteHeader(map[string]int{http.MethodPatch: http.StatusAccepted, http.MethodGet: http.StatusNoContent}[r.Method])
+		}
+		return isPart
+	})
+	s.begin(handover.Request{Way: handover.AddMirror, To: s.to.host()})
+	s.until("the failure is shown", func(now *handover.Status) bool {
+		return strings.Contains(now.Message, "but says that it has only 10 bytes")
+	})
+}
+
+// rangeWriter answers that the registry has nothing of an upload.
+type rangeWriter struct{ http.ResponseWriter }
+
+// WriteHeader implements http.ResponseWriter.
+func (w rangeWriter) WriteHeader(status int) {
+	w.Header().Set("Range", "0-0")
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// A GitOps controller that changes the mirror sets back keeps the cluster dependent.
+func TestHandOver_mirrorsChangedBack(t *testing.T) {
+	s := newSite(t)
+	s.start()
+	s.setMirrors()
+	s.begin(handover.Request{Way: handover.AddMirror, To: s.to.host()})
+	configuration := 1
+	changedBack := func(in handover.ClusterState) {
+		configuration++
+		s.until("the cluster is "+string(in), func(now *handover.Status) bool {
+			return len(now.Clusters) == 1 && now.Clusters[0].State == in
+		})
+		changed := s.mirrors()
+		s.putMirrors(ownName + "/openshift/release-images")
+		s.rolledOut(configuration)
+		s.until("it is said", func(now *handover.Status) bool {
+			return strings.Contains(now.Clusters[0].Message, "mirror sets were changed back")
+		})
+		require.Equal(t, in, s.now().Clusters[0].State)
+		s.putMirrors(changed...)
+	}
+	changedBack(handover.RollingIn)
+	s.await(handover.Asking)
+	_, err := s.service.Confirm(t.Context(), []string{clusterName, "oen.site.test"})
+	require.ErrorContains(t, err, `The hand-over has no cluster "oen.site.test".`)
+	_, err = s.service.Confirm(t.Context(), []string{clusterName})
+	require.NoError(t, err)
+	changedBack(handover.RollingOut)
+	s.await(handover.Done)
+}
+
+// A cancellation withdraws the word to remove the first mirror. A hand-over to yet another registry
+// knows the clusters that do not depend on the appliance.
+func TestHandOver_cancelledAndStartedAgain(t *testing.T) {
+	s := newSite(t)
+	s.start()
+	s.setMirrors()
+	s.begin(handover.Request{Way: handover.AddMirror, To: s.to.host()})
+	s.until("the change is awaited", func(now *handover.Status) bool {
+		return len(now.Clusters) == 1 && now.Clusters[0].State == handover.RollingIn
+	})
+	s.rolledOut(2)
+	s.await(handover.Asking)
+	s.cluster.Answer(func(*http.Request) int { return http.StatusServiceUnavailable })
+	_, err := s.service.Confirm(t.Context(), nil)
+	require.NoError(t, err)
+	now, err := s.service.Cancel(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, handover.Both, now.Clusters[0].State)
+	s.cluster.Answer(nil)
+	s.begin(handover.Request{Way: handover.AddMirror, To: s.to.host()})
+	s.await(handover.Asking)
+
+	_, err = s.service.Confirm(t.Context(), nil)
+	require.NoError(t, err)
+	s.until("the removal is awaited", func(now *handover.Status) bool {
+		return now.Clusters[0].State == handover.RollingOut
+	})
+	s.rolledOut(3)
+	s.await(handover.Done)
+	_, err = s.service.Cancel(t.Context())
+	require.NoError(t, err)
+	s.begin(handover.Request{Way: handover.AddMirror, To: s.newLater().host()})
+	require.Equal(t, handover.Independent, s.now().Clusters[0].State)
+	dependents, err := s.dependents()
+	require.NoError(t, err)
+	require.Empty(t, dependents)
+}
+
+// The CAs that a cluster trusts for the registry stay.
+func TestHandOver_addsCA(t *testing.T) {
+	s := newSite(t)
+	s.start()
+	s.setMirrors()
+	key := strings.Replace(s.to.host(), ":", "..", 1)
+	s.cluster.Put("apis/config.openshift.io/v1/images", map[string]any{"metadata": map[string]any{"name": "cluster"},
+		"spec": map[string]any{"additionalTrustedCA": map[string]any{"name": "cas"}}})
+	s.cluster.Put("api/v1/configmaps", map[string]any{"metadata": map[string]any{"name": "cas",
+		"namespace": "openshift-config"}, "data": map[string]any{key: "theirs", "other": "another"}})
+	ca := string(s.spokes.CA())
+	s.begin(handover.Request{Way: handover.AddMirror, To: s.to.host(), CA: ca})
+	s.until("the cluster is changed", func(now *handover.Status) bool {
+		return len(now.Clusters) == 1 && now.Clusters[0].State == handover.RollingIn
+	})
+	require.Equal(t, map[string]any{key: "theirs\n" + ca, "other": "another"},
+		s.cluster.Object("api/v1/configmaps", "openshift-config", "cas").Object["data"])
 }

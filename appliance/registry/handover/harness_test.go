@@ -2,15 +2,19 @@ package handover_test
 
 import (
 	"context"
+	"crypto/sha256"
 	"crypto/tls"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -68,8 +72,18 @@ type site struct {
 type ownRegistry struct {
 	*registry.Registry
 	name string
+	also *registry.Registry // whose blobs it has, too; nil for none
 	mu   sync.Mutex
 	to   *registry.Place // to which it was handed over
+}
+
+func (o *ownRegistry) Blob(digest string) (*registry.Blob, error) {
+	if o.also != nil {
+		if blob, err := o.also.Blob(digest); err == nil {
+			return blob, nil
+		}
+	}
+	return o.Registry.Blob(digest)
 }
 
 func (o *ownRegistry) Host() string { return o.name }
@@ -89,7 +103,8 @@ func (o *ownRegistry) handedOver() *registry.Place {
 // laterRegistry is a registry of the site. before may answer a request in its place, or change it.
 type laterRegistry struct {
 	*registry.Registry
-	server *httptest.Server
+	server  *httptest.Server
+	handler http.Handler // without before
 
 	mu       sync.Mutex
 	before   func(w http.ResponseWriter, r *http.Request) (answered bool)
@@ -168,6 +183,7 @@ func (s *site) newLater() *laterRegistry {
 			}
 			return access.Identity{Kind: access.Person, Name: name, Role: access.Operator}, nil
 		}})...))
+	l.handler = handler
 	l.server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		l.mu.Lock()
 		before := l.before
@@ -213,9 +229,10 @@ func writeSecret(host string) string {
 func (s *site) start() {
 	s.Helper()
 	stick := filepath.Join(s.dir, "stick")
-	if _, err := os.Stat(stick); err != nil {
-		require.NoError(s, os.Mkdir(stick, 0o700))
-		require.NoError(s, s.archive.WriteFile(filepath.Join(stick, "mirror_000001.tar")))
+	archive := filepath.Join(stick, "mirror_000001.tar")
+	if _, err := os.Stat(archive); err != nil {
+		require.NoError(s, os.MkdirAll(stick, 0o700))
+		require.NoError(s, s.archive.WriteFile(archive))
 	}
 	opened, db, closeRegistry := s.openRegistry(s.dir, stick)
 	s.own, s.db = &ownRegistry{Registry: opened, name: s.name}, db
@@ -340,12 +357,7 @@ func (s *site) setMirrors() {
 		{"apis/operators.coreos.com/v1alpha1/catalogsources", "CatalogSource"}} {
 		s.cluster.Serve(kind.collection, kind.name)
 	}
-	s.cluster.Put("apis/config.openshift.io/v1/imagedigestmirrorsets", map[string]any{
-		"metadata": map[string]any{"name": "image-digest-mirror"},
-		"spec": map[string]any{"imageDigestMirrors": []any{
-			map[string]any{"source": "quay.io/openshift-release-dev/ocp-release",
-				"mirrorSourcePolicy": "NeverContactSource", "mirrors": []any{ownName + "/openshift/release-images"}},
-			map[string]any{"source": "registry.example.com/other", "mirrors": []any{"elsewhere.test/other"}}}}})
+	s.putMirrors(ownName + "/openshift/release-images")
 	s.cluster.Put("apis/config.openshift.io/v1/images", map[string]any{"metadata": map[string]any{"name": "cluster"},
 		"spec": map[string]any{}})
 	s.cluster.Put("api/v1/secrets", map[string]any{"metadata": map[string]any{"name": "pull-secret",
@@ -355,6 +367,20 @@ func (s *site) setMirrors() {
 		"spec":     map[string]any{"image": ownName + "/redhat/redhat-operator-index:v4.20"}})
 	s.setPool("worker", "rendered-worker-1", "rendered-worker-1", 2, 2)
 	s.setPool("master", "rendered-master-1", "rendered-master-1", 3, 3)
+}
+
+// putMirrors gives the cluster a mirror set with mirrors of the release.
+func (s *site) putMirrors(mirrors ...string) {
+	list := []any{}
+	for _, m := range mirrors {
+		list = append(list, m)
+	}
+	s.cluster.Put("apis/config.openshift.io/v1/imagedigestmirrorsets", map[string]any{
+		"metadata": map[string]any{"name": "image-digest-mirror"},
+		"spec": map[string]any{"imageDigestMirrors": []any{
+			map[string]any{"source": "quay.io/openshift-release-dev/ocp-release",
+				"mirrorSourcePolicy": "NeverContactSource", "mirrors": list},
+			map[string]any{"source": "registry.example.com/other", "mirrors": []any{"elsewhere.test/other"}}}}})
 }
 
 func (s *site) setPool(name, wanted, has string, machines, updated int) {
@@ -386,6 +412,45 @@ func (s *site) mirrors() []string {
 	require.Equal(s, "NeverContactSource", spec.ImageDigestMirrors[0].MirrorSourcePolicy, "other fields stay")
 	require.Equal(s, []string{"elsewhere.test/other"}, spec.ImageDigestMirrors[1].Mirrors)
 	return spec.ImageDigestMirrors[0].Mirrors
+}
+
+// rolledOut gives all nodes of the cluster the configuration with a number.
+func (s *site) rolledOut(number int) {
+	for name, machines := range map[string]int{"worker": 2, "master": 3} {
+		configuration := fmt.Sprintf("rendered-%s-%d", name, number)
+		s.setPool(name, configuration, configuration, machines, machines)
+	}
+}
+
+// writeSparseList writes an OCI layout to the stick. Its list names an image that is absent.
+func (s *site) writeSparseList() {
+	s.Helper()
+	dir := filepath.Join(s.dir, "stick", "app")
+	write := func(content any) map[string]any {
+		text, err := json.Marshal(content)
+		require.NoError(s, err)
+		sum := sha256.Sum256(text)
+		name := hex.EncodeToString(sum[:])
+		require.NoError(s, os.WriteFile(filepath.Join(dir, "blobs", "sha256", name), text, 0o600))
+		return map[string]any{"digest": "sha256:" + name, "size": len(text)}
+	}
+	require.NoError(s, os.MkdirAll(filepath.Join(dir, "blobs", "sha256"), 0o700))
+	config := write(map[string]any{})
+	config["mediaType"] = "application/vnd.oci.image.config.v1+json"
+	const manifest, index = "application/vnd.oci.image.manifest.v1+json", "application/vnd.oci.image.index.v1+json"
+	present := write(map[string]any{"schemaVersion": 2, "mediaType": manifest, "config": config, "layers": []any{}})
+	absent := map[string]any{"digest": "sha256:" + strings.Repeat("a", 64), "size": 100}
+	for image, architecture := range map[*map[string]any]string{&present: "amd64", &absent: "arm64"} {
+		(*image)["mediaType"] = manifest
+		(*image)["platform"] = map[string]string{"os": "linux", "architecture": architecture}
+	}
+	list := write(map[string]any{"schemaVersion": 2, "mediaType": index, "manifests": []any{present, absent}})
+	list["mediaType"] = index
+	list["annotations"] = map[string]string{"org.opencontainers.image.ref.name": "quay.io/team/app:v1"}
+	text, err := json.Marshal(map[string]any{"schemaVersion": 2, "manifests": []any{list}})
+	require.NoError(s, err)
+	require.NoError(s, os.WriteFile(filepath.Join(dir, "index.json"), text, 0o600))
+	require.NoError(s, os.WriteFile(filepath.Join(dir, "oci-layout"), []byte(`{"imageLayoutVersion":"1.0.0"}`), 0o600))
 }
 
 // requireComplete checks that the site's registry has all images of the archive, byte by byte.

@@ -221,7 +221,8 @@ func (s *Service) try(ctx context.Context, of *row) (State, string, error) {
 	}
 	defer to.close()
 	s.advance(func(p *Status) { *p = Status{} })
-	t := &trial{target: to, list: images, chunk: new(chunkSize), notes: []string{}}
+	t := &trial{target: to, list: images, chunk: new(chunkSize), notes: []string{},
+		own: func(digest string) bool { _, err := s.Source.Blob(digest); return err == nil }}
 	if err := t.run(ctx); err != nil {
 		return "", "", err
 	}
@@ -247,7 +248,7 @@ func (s *Service) copy(ctx context.Context, of *row) (State, string, error) {
 	return Proving, "All images are copied. The prover looks for them.", nil
 }
 
-// prove proves what each dependent cluster needs, and all copied images, in the new registry.
+// prove proves what each dependent cluster needs in the new registry.
 func (s *Service) prove(ctx context.Context, of *row) (State, string, error) {
 	dependents, err := s.Dependents()
 	if err != nil {
@@ -466,7 +467,7 @@ func (s *Service) advanceCluster(ctx context.Context, of *row, cluster *Cluster,
 	case ToRemove:
 		err = s.removeMirror(ctx, of, client, cluster)
 	case RollingIn, RollingOut:
-		err = roll(ctx, client, cluster)
+		err = roll(ctx, of, client, cluster)
 	}
 	return explained(err, client.Server())
 }
@@ -538,24 +539,34 @@ func (s *Service) changeMirrors(ctx context.Context, of *row, in api, cluster *C
 		}
 	}
 	cluster.State = next
-	return roll(ctx, in, cluster)
+	return roll(ctx, of, in, cluster)
 }
 
-// roll looks whether the nodes have a change.
-func roll(ctx context.Context, in api, cluster *Cluster) error {
+// roll looks whether the nodes have a change, and the mirror sets still do.
+func roll(ctx context.Context, of *row, in api, cluster *Cluster) error {
 	found, err := pools(ctx, in)
 	if err != nil {
 		return err
 	}
 	complete := false
 	cluster.Pools, complete, cluster.Message = rollout(found, cluster.Before)
-	switch {
-	case !complete:
-	case cluster.State == RollingIn:
-		cluster.State, cluster.Before = Both, nil
-	default:
-		cluster.State, cluster.Before = Independent, nil
+	if !complete {
+		return nil
 	}
+	next, change := Independent, func(mirrors []string) []string { return without(mirrors, of.Name) }
+	if cluster.State == RollingIn {
+		next, change = Both, func(mirrors []string) []string { return withSecond(mirrors, of.Name, of.To) }
+	}
+	undone, err := editMirrors(ctx, in, change, true)
+	switch {
+	case err != nil:
+		return err
+	case undone:
+		cluster.Message = "Its mirror sets were changed back, for example by a GitOps controller. Change them in their " +
+			"repository."
+		return nil
+	}
+	cluster.State, cluster.Before = next, nil
 	return nil
 }
 

@@ -33,6 +33,8 @@ type trial struct {
 	list  *list
 	chunk *chunkSize
 	notes []string
+	// own reports whether the appliance's registry has a blob.
+	own func(digest string) bool
 }
 
 // run returns a refusal if the copy would fail.
@@ -54,6 +56,9 @@ func (t *trial) run(ctx context.Context) error {
 	layer, err := t.parts(ctx, at)
 	if err != nil {
 		return err
+	}
+	if t.own(layer.Digest) {
+		return refused("%s leads to the appliance's own registry; name the site's", t.host)
 	}
 	return t.lists(ctx, at, layer)
 }

@@ -65,11 +65,15 @@ func (u *upload) run(ctx context.Context) error {
 	for tries := 0; offset < u.size || u.size == 0; {
 		next, at, err := u.send(ctx, location, offset)
 		if err == nil {
-			offset, location = next, at
 			if u.size == 0 {
+				location = at
 				break
 			}
-			continue
+			if next > offset {
+				offset, location, tries = next, at, 0
+				continue
+			}
+			err = fmt.Errorf("%s accepts a part of %s, but says that it has only %d bytes", u.target.host, u.digest, next)
 		}
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -182,10 +186,10 @@ func (u *upload) send(ctx context.Context, location string, offset int64) (next 
 		return 0, "", err
 	}
 	next = offset + size
-	if known, ok := rangeOf(answer); ok {
+	if known, ok := rangeOf(answer); ok && known > 0 { // some registries answer 0-0 to each part
 		next = min(known, next)
 	}
-	u.sent(next - offset)
+	u.sent(max(0, next-offset))
 	return next, at, nil
 }
 
