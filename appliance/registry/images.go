@@ -2,6 +2,7 @@ package registry
 
 import (
 	"cmp"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -26,8 +27,12 @@ func (i Image) String() string {
 }
 
 // Images returns what the registry serves, sorted: each tag, and each manifest without a tag. A
-// pushed tag hides the same tag on media, as in answers to clients.
+// pushed tag hides the same tag on media, as in answers to clients. While a path is read for the
+// first time, the answer is not known yet.
 func (r *Registry) Images() ([]Image, error) {
+	if err := r.absent(true); !errors.Is(err, ErrManifestUnknown) {
+		return nil, err
+	}
 	type place struct{ repository, reference string }
 	found := map[place]string{}
 	for repository, tags := range r.current.Load().repositories {

@@ -450,7 +450,7 @@ func (o *Overlay) Each(call func(Tagged) error) error {
 		}); err != nil {
 			return err
 		}
-		return manifestRows.Each(tx, "", func(key string, _ *manifestRow) error {
+		return manifestRows.Keys(tx, "", func(key string) error {
 			repository, digest, _ := strings.Cut(key, "@")
 			if tagged[key] {
 				return nil
