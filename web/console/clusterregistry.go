@@ -17,7 +17,7 @@ import (
 )
 
 // ClusterRegistryRoute is the route of what a cluster needs of the appliance's registry.
-const ClusterRegistryRoute = BasePath + "/clusters/:id/registry"
+const ClusterRegistryRoute = clusterPath + "/registry"
 
 // ClusterRegistry says whether a cluster depends on the appliance's registry, and when that was
 // away.
@@ -46,11 +46,11 @@ func ClusterRegistryOperations(server *webregistry.Server, dependents func() ([]
 		Summary: "Show whether a cluster depends on the appliance's registry, and when that was away",
 		Status:  http.StatusOK, Answer: ClusterRegistry{}, Errors: []int{404},
 		Handler: func(c echo.Context) error {
-			if _, err := read(c.Param("id")); err != nil {
+			if _, err := read(c.Param("cluster_id")); err != nil {
 				return err
 			}
 			c.Response().Header().Set(echo.HeaderCacheControl, "no-store")
-			shown, err := clusterRegistry(server, dependents, log, c.Param("id"))
+			shown, err := clusterRegistry(server, dependents, log, c.Param("cluster_id"))
 			return answer(c, shown, err)
 		}}}
 }

@@ -29,7 +29,7 @@ type handOver struct{ *handover.Service }
 func HandOverOperations(service *handover.Service) []operation.Operation {
 	h := handOver{service}
 	return []operation.Operation{
-		{ID: "getHandOver", Method: http.MethodGet, Path: HandOverRoute, Access: operation.For(access.Viewer).OfAll(),
+		{ID: "getHandOver", Method: http.MethodGet, Path: HandOverRoute, Access: operation.For(access.Viewer),
 			Handler: h.show, Summary: "Show the hand-over of the appliance's registry to a registry of the site",
 			Status: http.StatusOK, Answer: handover.Status{}, Errors: []int{404}},
 		{ID: "startHandOver", Method: http.MethodPost, Path: HandOverRoute,

@@ -9,6 +9,7 @@ import (
 	"landfall/appliance/fault"
 	"landfall/appliance/registry"
 	"landfall/appliance/registry/overlay"
+	"landfall/appliance/registry/traffic"
 	"landfall/web/operation"
 	webregistry "landfall/web/registry"
 )
@@ -40,10 +41,15 @@ type ownRegistry struct {
 	complete func(*registry.Status) error
 }
 
-// status answers with the state of the registry.
-func (r ownRegistry) status(c echo.Context, status int) error {
+// status answers with the state of the registry. Its dependents and clients are those of the whole
+// site, so only identities that may use the whole site get them.
+func (r ownRegistry) status(c echo.Context, status int) (err error) {
 	shown := r.Status()
-	err := r.complete(&shown)
+	if access.From(c.Request().Context()).Scope.Limited() {
+		shown.Clients = []traffic.Client{}
+	} else {
+		err = r.complete(&shown)
+	}
 	c.Response().Header().Set(echo.HeaderCacheControl, "no-store")
 	return answerWith(c, status, shown, err)
 }

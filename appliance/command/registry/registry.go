@@ -64,7 +64,7 @@ func newStatus() *cobra.Command {
 func showCluster(cmd *cobra.Command, appliance *remote.Client, format *output.Format, id string) error {
 	shown := new(console.ClusterRegistry)
 	if err := appliance.Call(cmd.Context(), http.MethodGet,
-		strings.Replace(console.ClusterRegistryRoute, ":id", url.PathEscape(id), 1), nil, shown); err != nil {
+		strings.Replace(console.ClusterRegistryRoute, ":cluster_id", url.PathEscape(id), 1), nil, shown); err != nil {
 		return err
 	}
 	return format.Document(cmd.OutOrStdout(), "registry", id, shown, func(out io.Writer) error {
