@@ -89,8 +89,7 @@ func TestRules_applianceItself(t *testing.T) {
 	}
 }
 
-// Only the addresses of the appliance's registry are allowed, not those of another listener with the
-// same port.
+// Only the addresses of the registry are allowed, not those of another listener with its port.
 func TestRules_registryOfTheAppliance(t *testing.T) {
 	for listening, targets := range map[string]map[string]bool{
 		"0.0.0.0:5000": {"127.0.0.1:5000": true, "[::ffff:127.0.0.1]:5000": true, "127.0.0.1:5001": false,
@@ -99,7 +98,8 @@ func TestRules_registryOfTheAppliance(t *testing.T) {
 		"10.0.0.5:5000": {"10.0.0.5:5000": true, "127.0.0.1:5000": false, "0.0.0.0:5000": false, "[::]:5000": false},
 	} {
 		registry := net.TCPAddrFromAddrPort(netip.MustParseAddrPort(listening))
-		rules := newRules(t, Options{Registry: func() net.Addr { return registry }, Deny: []string{"0.0.0.0/0", "::/0"}})
+		rules := newRules(t, Options{Registry: func() net.Addr { return registry },
+			Deny: []string{"0.0.0.0/0", "::/0"}})
 		for address, allowed := range targets {
 			err := rules.check("name", netip.MustParseAddrPort(address))
 			require.Equal(t, allowed, err == nil, "%s while the registry listens at %s: %v", address, listening, err)

@@ -70,8 +70,8 @@ func TestFault35_inhibitorIsHeld(t *testing.T) {
 	later("it is released", false)
 }
 
-// Case 35: Ctrl+C on the terminal of the appliance, which then asks whether it should stop, does not
-// end the inhibitor.
+// Case 35: Ctrl+C on the terminal of the appliance does not end the inhibitor, as the appliance may
+// go on.
 func TestFault35_ownProcessGroup(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "group")
 	installing := new(atomic.Bool)

@@ -277,8 +277,8 @@ func TestFault53_refusals(t *testing.T) {
 			[]string{"refuses an image in openshift/landfall-trial"}, false},
 		"sparse lists": {func(r *http.Request) bool {
 			return r.Method == http.MethodPut && strings.HasSuffix(r.URL.Path, "/manifests/landfall-trial-list")
-		}, refuse(http.StatusNotFound, "MANIFEST_BLOB_UNKNOWN"), []string{"refuses image lists whose images for other " +
-			"architectures are absent (404", "1 list on the media is such, the first is quay.io/team/app:v1",
+		}, refuse(http.StatusNotFound, "MANIFEST_BLOB_UNKNOWN"), []string{"refuses image lists whose images for " +
+			"other architectures are absent (404", "1 list on the media is such, the first is quay.io/team/app:v1",
 			"validation.manifests.indexes.platforms: none"}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -363,11 +363,12 @@ func TestHandOver_wrongRanges(t *testing.T) {
 	s = newSite(t)
 	s.start()
 	s.to.intercept(func(w http.ResponseWriter, r *http.Request) bool {
-		isPart := strings.Contains(r.URL.Path, "/uploads/") && (r.Method == http.MethodPatch || r.Method == http.MethodGet)
+		status := map[string]int{http.MethodPatch: http.StatusAccepted, http.MethodGet: http.StatusNoContent}[r.Method]
+		isPart := strings.Contains(r.URL.Path, "/uploads/") && status != 0
 		if isPart {
 			w.Header().Set("Location", r.URL.Path)
 			w.Header().Set("Range", "0-9")
-			w.WriteHeader(map[string]int{http.MethodPatch: http.StatusAccepted, http.MethodGet: http.StatusNoContent}[r.Method])
+			w.WriteHeader(status)
 		}
 		return isPart
 	})

@@ -562,8 +562,8 @@ func roll(ctx context.Context, of *row, in api, cluster *Cluster) error {
 	case err != nil:
 		return err
 	case undone:
-		cluster.Message = "Its mirror sets were changed back, for example by a GitOps controller. Change them in their " +
-			"repository."
+		cluster.Message = "Its mirror sets were changed back, for example by a GitOps controller. Change them in " +
+			"their repository."
 		return nil
 	}
 	cluster.State, cluster.Before = next, nil

@@ -73,7 +73,8 @@ func (u *upload) run(ctx context.Context) error {
 				offset, location, tries = next, at, 0
 				continue
 			}
-			err = fmt.Errorf("%s accepts a part of %s, but says that it has only %d bytes", u.target.host, u.digest, next)
+			err = fmt.Errorf("%s accepts a part of %s, but says that it has only %d bytes", u.target.host, u.digest,
+				next)
 		}
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
