@@ -22,6 +22,15 @@ func mergeSlashes(u *url.URL) {
 	}
 }
 
+// useDecodedPath lets the router match the decoded path. Browsers escape characters that need no
+// escape, such as the colon of a digest, and handlers compare the values in the path with names.
+// The escaped path stays if it has an escaped slash, which does not divide segments.
+func useDecodedPath(u *url.URL) {
+	if !strings.Contains(u.RawPath, "%2F") && !strings.Contains(u.RawPath, "%2f") {
+		u.RawPath = ""
+	}
+}
+
 func hasNeedlessSlash(path string) bool {
 	return strings.Contains(path, "//") || len(path) > 1 && path[len(path)-1] == '/'
 }

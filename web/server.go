@@ -181,6 +181,7 @@ func (s *Server) Draining() <-chan struct{} { return s.draining }
 // ServeHTTP handles one request. It does everything except the time-outs of connections, so that
 // tests can call it.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	useDecodedPath(r.URL)
 	mergeSlashes(r.URL)
 	if s.options.Spelling != nil {
 		r.URL.Path, r.URL.RawPath = s.options.Spelling(r.URL.Path), s.options.Spelling(r.URL.RawPath)

@@ -37,9 +37,26 @@ func TestRouting_keepsSlashes(t *testing.T) {
 	}
 }
 
+// Browsers escape characters that need no escape, such as the colon of a digest.
+func TestRouting_decodesNames(t *testing.T) {
+	server := New(Options{})
+	handle(t, server, "GET", "/p/:name", func(c echo.Context) error { return c.String(http.StatusOK, c.Param("name")) })
+	for path, answer := range map[string]string{
+		"/p/sha256%3Aab": "sha256:ab", "/p/sha256:ab": "sha256:ab", "/p/anna%40site%2btest": "anna@site+test",
+		"/%70/x%20y": "x y", "/p/50%25": "50%",
+	} {
+		got := get(server, path)
+		require.Equal(t, http.StatusOK, got.Code, path)
+		require.Equal(t, answer, got.Body.String(), path)
+	}
+}
+
 func TestRouting_normalizedPathAllocatesNothing(t *testing.T) {
 	request := httptest.NewRequest(http.MethodGet, "/api/assisted-install/v2/infra-envs/x/hosts/y/instructions", nil)
-	require.Zero(t, testing.AllocsPerRun(100, func() { mergeSlashes(request.URL) }))
+	require.Zero(t, testing.AllocsPerRun(100, func() {
+		useDecodedPath(request.URL)
+		mergeSlashes(request.URL)
+	}))
 }
 
 func TestRequestID_keptOrGenerated(t *testing.T) {

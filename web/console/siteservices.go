@@ -3,7 +3,6 @@ package console
 import (
 	"context"
 	"net/http"
-	"net/url"
 
 	"github.com/labstack/echo/v4"
 
@@ -120,20 +119,11 @@ func (s siteServices) reserve(c echo.Context) error {
 	if err := operation.ReadJSON(c, &wanted); err != nil {
 		return err
 	}
-	stored, err := s.services.Reserve(c.Request().Context(), dhcpserver.Reservation{MAC: macIn(c),
+	stored, err := s.services.Reserve(c.Request().Context(), dhcpserver.Reservation{MAC: c.Param("mac"),
 		Address: wanted.Address, Hostname: wanted.Hostname})
 	return answer(c, stored, err)
 }
 
 func (s siteServices) removeReservation(c echo.Context) error {
-	return done(c, s.services.RemoveReservation(c.Request().Context(), macIn(c)))
-}
-
-// macIn returns the MAC address in the path of a request. Browsers escape its colons.
-func macIn(c echo.Context) string {
-	mac, err := url.PathUnescape(c.Param("mac"))
-	if err != nil {
-		return c.Param("mac") // is refused with its text
-	}
-	return mac
+	return done(c, s.services.RemoveReservation(c.Request().Context(), c.Param("mac")))
 }
