@@ -1,17 +1,8 @@
-import {
-  Content,
-  PageSection,
-  Stack,
-  StackItem,
-  Tab,
-  TabContentBody,
-  Tabs,
-  TabTitleText,
-} from '@patternfly/react-core';
-import { useEffect, type ReactNode } from 'react';
+import { Stack, StackItem, Tab, TabContentBody, Tabs, TabTitleText } from '@patternfly/react-core';
+import { type ReactNode } from 'react';
 import { useSearchParams } from 'react-router-dom-v5-compat';
 import { Help } from '../shell/Help';
-import { PageStatus } from '../shell/PageStatus';
+import { PageFrame } from '../shell/PageFrame';
 import { useAct } from '../shell/useAct';
 import { useAnswer } from '../shell/useAnswer';
 import { useMay } from './AccessProvider';
@@ -33,9 +24,6 @@ const AccessPage = () => {
   const [query, setQuery] = useSearchParams();
   const { answer: sessions, error, refetch } = useAnswer(listSessions, now);
   const { act, failure } = useAct(refetch);
-  useEffect(() => {
-    document.title = 'Accounts · Landfall';
-  }, []);
   const tab = (key: string, title: string, content: ReactNode) => (
     <Tab eventKey={key} title={<TabTitleText>{title}</TabTitleText>}>
       <TabContentBody hasPadding>{content}</TabContentBody>
@@ -55,42 +43,37 @@ const AccessPage = () => {
     </Stack>
   );
   return (
-    <div data-testid="access">
-      <PageSection hasBodyWrapper={false}>
-        <Content component="h1">{administers ? 'Accounts' : 'My account'}</Content>
-        <Content component="p">
+    <PageFrame
+      title={administers ? 'Accounts' : 'My account'}
+      about={
+        <>
           Viewers read everything except secrets. Operators install clusters. Administrators may do everything.{' '}
           <Help to="security">About security</Help>
-        </Content>
-      </PageSection>
-      <PageSection hasBodyWrapper={false} isFilled>
-        <Stack hasGutter>
-          <PageStatus
-            failure={failure}
-            error={error}
-            hasAnswer={sessions !== undefined}
-            waiting="Reading the accounts"
-          />
-          <StackItem>
-            <Tabs
-              aria-label="Accounts"
-              mountOnEnter
-              unmountOnExit
-              activeKey={query.get('tab') ?? (administers ? 'people' : 'own')}
-              onSelect={(_event, key) => {
-                setQuery({ tab: String(key) });
-              }}
-            >
-              {administers && tab('people', 'People', <Users act={act} />)}
-              {administers && tab('programs', 'Programs', <Tokens act={act} />)}
-              {operates && tab('hosts', 'Hosts', <HostTokens act={act} />)}
-              {tab('own', administers ? 'Sessions and my account' : 'My account', own)}
-              {administers && tab('audit', 'Audit trail', <AuditTrail />)}
-            </Tabs>
-          </StackItem>
-        </Stack>
-      </PageSection>
-    </div>
+        </>
+      }
+      failure={failure}
+      error={error}
+      hasAnswer={sessions !== undefined}
+      waiting="Reading the accounts"
+    >
+      <StackItem>
+        <Tabs
+          aria-label="Accounts"
+          mountOnEnter
+          unmountOnExit
+          activeKey={query.get('tab') ?? (administers ? 'people' : 'own')}
+          onSelect={(_event, key) => {
+            setQuery({ tab: String(key) });
+          }}
+        >
+          {administers && tab('people', 'People', <Users act={act} />)}
+          {administers && tab('programs', 'Programs', <Tokens act={act} />)}
+          {operates && tab('hosts', 'Hosts', <HostTokens act={act} />)}
+          {tab('own', administers ? 'Sessions and my account' : 'My account', own)}
+          {administers && tab('audit', 'Audit trail', <AuditTrail />)}
+        </Tabs>
+      </StackItem>
+    </PageFrame>
   );
 };
 

@@ -12,10 +12,11 @@ import {
   HelperTextItem,
   TextInput,
 } from '@patternfly/react-core';
-import { useEffect, useState, type FormEvent } from 'react';
+import { useState, type FormEvent } from 'react';
 import { Authority } from '../shell/Authority';
 import { Mark } from '../shell/Mark';
 import { sentenceOf } from '../shell/request';
+import { usePageTitle } from '../shell/usePageTitle';
 import { rememberPlace } from './returning';
 import { logIn, setUp, type Caller, type LoginMethods } from './api';
 
@@ -137,9 +138,7 @@ export const LoginForm = ({ methods, entered, name: known = '', notice = '' }: F
 /** The page of the login. */
 export const LoginPage = (props: FormProps) => {
   const { setup } = props.methods;
-  useEffect(() => {
-    document.title = setup ? 'Set up · Landfall' : 'Log in · Landfall';
-  }, [setup]);
+  usePageTitle(setup ? 'Set up' : 'Log in');
   return (
     <Bullseye component="main" className="landfall-login">
       <Card isLarge className="landfall-login-card">

@@ -1,8 +1,8 @@
-import { Content, Grid, GridItem, PageSection, Stack, StackItem } from '@patternfly/react-core';
-import { useCallback, useEffect, useState } from 'react';
+import { Grid, GridItem, StackItem } from '@patternfly/react-core';
+import { useCallback, useState } from 'react';
 import { useMay } from '../access/AccessProvider';
 import { Help } from '../shell/Help';
-import { PageStatus } from '../shell/PageStatus';
+import { PageFrame } from '../shell/PageFrame';
 import { useAct } from '../shell/useAct';
 import { useAnswer } from '../shell/useAnswer';
 import { readAms, type AmsStatus, type Selection } from './api';
@@ -29,54 +29,46 @@ const AmsPage = () => {
     setShown(answer); // keeps the last clusters while others load
   }
   const administers = useMay('admin');
-  useEffect(() => {
-    document.title = 'OpenShift Cluster Manager · Landfall';
-  }, []);
   return (
-    <>
-      <PageSection hasBodyWrapper={false}>
-        <Content component="h1">OpenShift Cluster Manager</Content>
-        <Content component="p">
+    <PageFrame
+      title="OpenShift Cluster Manager"
+      about={
+        <>
           The data of OpenShift Cluster Manager about this site&apos;s clusters. The appliance sends changes whenever it
           has a connection. Installations do not wait for the connection.{' '}
           <Help to="ams">About OpenShift Cluster Manager</Help>
-        </Content>
-      </PageSection>
-      <PageSection hasBodyWrapper={false} isFilled>
-        <Stack hasGutter>
-          <PageStatus
-            failure={failure}
-            error={error}
-            hasAnswer={shown !== undefined}
-            waiting="Reading the status of OpenShift Cluster Manager"
-          />
-          {shown && (
-            <>
-              <StackItem>
-                <Grid hasGutter>
-                  <GridItem lg={6}>
-                    <Connection status={shown} act={act} />
-                  </GridItem>
-                  {administers && (
-                    <GridItem lg={6}>
-                      <Couriers status={shown} act={act} failed={setFailure} changed={refetch} />
-                    </GridItem>
-                  )}
-                </Grid>
-              </StackItem>
-              <StackItem>
-                <ClusterTable status={shown} selection={selection} select={setSelection} act={act} />
-              </StackItem>
+        </>
+      }
+      failure={failure}
+      error={error}
+      hasAnswer={shown !== undefined}
+      waiting="Reading the status of OpenShift Cluster Manager"
+    >
+      {shown && (
+        <>
+          <StackItem>
+            <Grid hasGutter>
+              <GridItem lg={6}>
+                <Connection status={shown} act={act} />
+              </GridItem>
               {administers && (
-                <StackItem>
-                  <Tokens act={act} />
-                </StackItem>
+                <GridItem lg={6}>
+                  <Couriers status={shown} act={act} failed={setFailure} changed={refetch} />
+                </GridItem>
               )}
-            </>
+            </Grid>
+          </StackItem>
+          <StackItem>
+            <ClusterTable status={shown} selection={selection} select={setSelection} act={act} />
+          </StackItem>
+          {administers && (
+            <StackItem>
+              <Tokens act={act} />
+            </StackItem>
           )}
-        </Stack>
-      </PageSection>
-    </>
+        </>
+      )}
+    </PageFrame>
   );
 };
 

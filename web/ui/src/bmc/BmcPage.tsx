@@ -1,8 +1,8 @@
-import { Button, Content, Flex, PageSection, Stack, StackItem } from '@patternfly/react-core';
-import { useEffect, useState } from 'react';
+import { Button, Flex, StackItem } from '@patternfly/react-core';
+import { useState } from 'react';
 import { Requires } from '../access/AccessProvider';
 import { Help } from '../shell/Help';
-import { PageStatus } from '../shell/PageStatus';
+import { PageFrame } from '../shell/PageFrame';
 import { useAct } from '../shell/useAct';
 import { useAnswer } from '../shell/useAnswer';
 import { AddDialog } from './AddDialog';
@@ -19,54 +19,55 @@ const BmcPage = () => {
   const infraEnvs = useAnswer(listInfraEnvs, seldom).answer ?? [];
   const [dialog, setDialog] = useState<'add' | 'table'>();
   const { act, failure } = useAct(refetch);
-  useEffect(() => {
-    document.title = 'Servers · Landfall';
-  }, []);
   const close = () => {
     setDialog(undefined);
     refetch();
   };
   return (
     <>
-      <PageSection hasBodyWrapper={false}>
-        <Content component="h1">Servers</Content>
-        <Content component="p">
-          Servers whose management controllers (BMCs) support Redfish. They boot once from an infra-env&apos;s image by
-          virtual media. The image is ejected when they restart from their disks.{' '}
-          <Help to="bmc">About servers</Help>
-        </Content>
-        <Requires role="admin">
-          <Flex gap={{ default: 'gapSm' }}>
-            <Button
-              onClick={() => {
-                setDialog('add');
-              }}
-            >
-              Add a server
-            </Button>
-            <Button
-              variant="secondary"
-              onClick={() => {
-                setDialog('table');
-              }}
-            >
-              Paste a table
-            </Button>
-          </Flex>
-        </Requires>
-      </PageSection>
-      <PageSection hasBodyWrapper={false} isFilled>
-        <Stack hasGutter>
-          <PageStatus failure={failure} error={error} hasAnswer={answer !== undefined} waiting="Reading the servers" />
-          {answer && (
-            <StackItem>
-              <ServerTable servers={answer} infraEnvs={infraEnvs} act={act} />
-            </StackItem>
-          )}
-        </Stack>
-        {dialog === 'add' && <AddDialog infraEnvs={infraEnvs} onClose={close} />}
-        {dialog === 'table' && <TableDialog onClose={close} />}
-      </PageSection>
+      <PageFrame
+        title="Servers"
+        about={
+          <>
+            Servers whose management controllers (BMCs) support Redfish. They boot once from an infra-env&apos;s image
+            by virtual media. The image is ejected when they restart from their disks.{' '}
+            <Help to="bmc">About servers</Help>
+          </>
+        }
+        head={
+          <Requires role="admin">
+            <Flex gap={{ default: 'gapSm' }}>
+              <Button
+                onClick={() => {
+                  setDialog('add');
+                }}
+              >
+                Add a server
+              </Button>
+              <Button
+                variant="secondary"
+                onClick={() => {
+                  setDialog('table');
+                }}
+              >
+                Paste a table
+              </Button>
+            </Flex>
+          </Requires>
+        }
+        failure={failure}
+        error={error}
+        hasAnswer={answer !== undefined}
+        waiting="Reading the servers"
+      >
+        {answer && (
+          <StackItem>
+            <ServerTable servers={answer} infraEnvs={infraEnvs} act={act} />
+          </StackItem>
+        )}
+      </PageFrame>
+      {dialog === 'add' && <AddDialog infraEnvs={infraEnvs} onClose={close} />}
+      {dialog === 'table' && <TableDialog onClose={close} />}
     </>
   );
 };

@@ -9,11 +9,11 @@ import {
   Stack,
   StackItem,
 } from '@patternfly/react-core';
-import { useEffect } from 'react';
 import { Requires } from '../access/AccessProvider';
 import { useRows, type Source } from '../live/useRows';
 import { LinkButton } from '../shell/LinkButton';
 import { PageStatus } from '../shell/PageStatus';
+import { usePageTitle } from '../shell/usePageTitle';
 import { ClusterTable } from './ClusterTable';
 import { listClusters, type ClusterRow } from './list';
 
@@ -36,9 +36,7 @@ const source: Source<ClusterRow> = {
 /** All clusters of the site. */
 const ClustersPage = () => {
   const { rows, error, refetch } = useRows(source);
-  useEffect(() => {
-    document.title = 'Clusters · Landfall';
-  }, []);
+  usePageTitle('Clusters');
   return (
     <>
       <PageSection hasBodyWrapper={false}>

@@ -10,7 +10,7 @@ import {
   Stack,
   StackItem,
 } from '@patternfly/react-core';
-import { useCallback, useEffect, useState } from 'react';
+import { useCallback, useState } from 'react';
 import { Link, useNavigate } from 'react-router-dom-v5-compat';
 import { Requires } from '../access/AccessProvider';
 import { stateOf } from '../overview/words';
@@ -18,6 +18,7 @@ import { Confirm } from '../shell/Confirm';
 import { asSentence, moment } from '../shell/quantities';
 import { useAct } from '../shell/useAct';
 import { useAnswer } from '../shell/useAnswer';
+import { usePageTitle } from '../shell/usePageTitle';
 import { AccessCard } from './AccessCard';
 import { allowAddHosts, cancel, readDetails, reset, type Progress } from './api';
 import { DeleteDialog } from './DeleteDialog';
@@ -38,9 +39,7 @@ export const InstallationPage = ({ progress, refetch }: Props) => {
   const load = useCallback((signal: AbortSignal) => readDetails(id, signal), [id]);
   const { answer: details } = useAnswer(load, seldom);
   const { act, failure } = useAct(refetch);
-  useEffect(() => {
-    document.title = `${name} · Landfall`;
-  }, [name]);
+  usePageTitle(name);
   const blocked = progress.hosts.filter(({ state }) => state === 'blocked');
   const hasAccess = status === 'installed' || status === 'finalizing';
   return (

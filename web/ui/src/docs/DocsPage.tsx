@@ -11,6 +11,7 @@ import {
 } from '@patternfly/react-core';
 import { useEffect, useMemo, useState } from 'react';
 import { Link, useLocation, useNavigate, useParams, useSearchParams } from 'react-router-dom-v5-compat';
+import { usePageTitle } from '../shell/usePageTitle';
 import { library, marked, maxMatches, search, wordsOf, type Document } from './document';
 import { files } from './files';
 import { Markdown } from './Markdown';
@@ -24,9 +25,7 @@ const DocsPage = () => {
   const [parameters] = useSearchParams();
   const query = parameters.get('q') ?? '';
   const shown = documents.find((one) => one.topic === topic);
-  useEffect(() => {
-    document.title = `${shown ? `${shown.title} · ` : ''}Documentation · Landfall`;
-  }, [shown]);
+  usePageTitle(`${shown ? `${shown.title} · ` : ''}Documentation`);
   useAnchor(shown, query);
   const isSearch = query !== '';
   return (

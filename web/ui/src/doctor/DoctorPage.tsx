@@ -16,9 +16,10 @@ import {
   ToolbarItem,
 } from '@patternfly/react-core';
 import { Table, Tbody, Td, Th, Thead, Tr } from '@patternfly/react-table';
-import { useCallback, useEffect, useState } from 'react';
+import { useCallback, useState } from 'react';
 import { sentenceOf } from '../shell/request';
 import { useAnswer } from '../shell/useAnswer';
+import { usePageTitle } from '../shell/usePageTitle';
 import { diagnose, listClusters, type Finding, type Report, type Severity } from './api';
 import { inOrder, summary, titleOf } from './findings';
 
@@ -34,9 +35,7 @@ const DoctorPage = () => {
   const [dhcp, setDHCP] = useState(false);
   const load = useCallback((signal: AbortSignal) => diagnose(cluster, dhcp, signal), [cluster, dhcp]);
   const { answer, error, refetch } = useAnswer(load, once);
-  useEffect(() => {
-    document.title = 'Doctor · Landfall';
-  }, []);
+  usePageTitle('Doctor');
   return (
     <>
       <PageSection hasBodyWrapper={false}>

@@ -28,6 +28,7 @@ import { Refresh } from '../live/refresh';
 import { asSentence, bytes, moment } from '../shell/quantities';
 import { PageStatus } from '../shell/PageStatus';
 import { useAnswer } from '../shell/useAnswer';
+import { usePageTitle } from '../shell/usePageTitle';
 import { listEvents, listHosts, logsUrl, readDetails, type HostDetails, type HostEvent, type HostRow } from './api';
 import { checkName, checksOf, inventoryOf, linksOf, type Check, type Inventory } from './details';
 import { HostActions } from './HostActions';
@@ -70,9 +71,7 @@ const HostPage = () => {
   }, [live, refetch, id]);
   const row = answer?.row;
   const name = row?.name ?? id;
-  useEffect(() => {
-    document.title = `${name} · Landfall`;
-  }, [name]);
+  usePageTitle(name);
   return (
     <>
       <PageSection hasBodyWrapper={false}>

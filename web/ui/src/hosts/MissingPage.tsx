@@ -1,6 +1,6 @@
 import { Alert, Breadcrumb, BreadcrumbItem, Button, Card, CardBody, CardTitle, Content, PageSection, Stack, StackItem }
   from '@patternfly/react-core';
-import { useEffect, useState } from 'react';
+import { useState } from 'react';
 import { Link } from 'react-router-dom-v5-compat';
 import { useIsLimited } from '../access/AccessProvider';
 import { diagnose, type Finding as DoctorFinding } from '../doctor/api';
@@ -9,6 +9,7 @@ import { asSentence, moment } from '../shell/quantities';
 import { PageStatus } from '../shell/PageStatus';
 import { sentenceOf } from '../shell/request';
 import { useAnswer } from '../shell/useAnswer';
+import { usePageTitle } from '../shell/usePageTitle';
 import { explainMissing, type Finding, type Severity } from './api';
 
 const wait = () => 5_000;
@@ -16,9 +17,7 @@ const wait = () => 5_000;
 /** Answers why a machine has not registered as a host, from the evidence of this site. */
 const MissingPage = () => {
   const { answer, error } = useAnswer(explainMissing, wait);
-  useEffect(() => {
-    document.title = 'Why is my host not here? · Landfall';
-  }, []);
+  usePageTitle('Why is my host not here?');
   return (
     <>
       <PageSection hasBodyWrapper={false}>

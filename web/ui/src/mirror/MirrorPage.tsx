@@ -1,8 +1,8 @@
-import { Content, FormSelect, FormSelectOption, PageSection, Stack, StackItem } from '@patternfly/react-core';
-import { useCallback, useEffect, useState, type DragEvent } from 'react';
+import { FormSelect, FormSelectOption, StackItem } from '@patternfly/react-core';
+import { useCallback, useState, type DragEvent } from 'react';
 import { useIsLimited, useMay } from '../access/AccessProvider';
 import { Help } from '../shell/Help';
-import { PageStatus } from '../shell/PageStatus';
+import { PageFrame } from '../shell/PageFrame';
 import { useAct } from '../shell/useAct';
 import { useAnswer } from '../shell/useAnswer';
 import { importMirror, listPlaces, readMirror, type Place } from './api';
@@ -31,9 +31,6 @@ const MirrorPage = () => {
   const mayImport = useMay('admin');
   const isLimited = useIsLimited();
   const { act, failure, setFailure } = useAct(refetch);
-  useEffect(() => {
-    document.title = 'Mirror · Landfall';
-  }, []);
   const take = async (dropped: Dropped | undefined) => {
     if (!dropped || !mayImport) {
       return;
@@ -52,57 +49,54 @@ const MirrorPage = () => {
         void readDrop(event.dataTransfer.items).then(take);
       }}
     >
-      <PageSection hasBodyWrapper={false}>
-        <Content component="h1">Mirror</Content>
-        <Content component="p">
-          The sources of images at this site, and whether the mirror has all images for an installation.{' '}
-          <Help to="mirror">About the mirror</Help>
-        </Content>
-      </PageSection>
-      <PageSection hasBodyWrapper={false} isFilled>
-        <Stack hasGutter>
-          <PageStatus
-            failure={failure}
-            error={error}
-            hasAnswer={answer !== undefined}
-            waiting="Reading the mirror's rules"
-          />
-          <StackItem>
-            <FormSelect
-              aria-label="Rules for"
-              value={chosen}
-              style={{ width: 'auto' }}
-              onChange={(_event, value) => {
-                setChosen(value);
-              }}
-            >
-              {places.map((place) => (
-                <FormSelectOption
-                  key={key(place)}
-                  value={place === places[0] ? '' : key(place)}
-                  label={`Rules for ${place.label}`}
-                />
-              ))}
-            </FormSelect>
-          </StackItem>
-          <StackItem>
-            {!isLimited && <ProofPanel key={cluster ?? ''} cluster={cluster} />}
-          </StackItem>
-          {answer && (
-            <>
-              <StackItem>
-                <Rules model={answer} />
-              </StackItem>
-              <StackItem>
-                <ImportBox imports={answer.imports} places={places} take={take} changed={refetch} failed={setFailure} />
-              </StackItem>
-              <StackItem>
-                <Releases act={act} />
-              </StackItem>
-            </>
-          )}
-        </Stack>
-      </PageSection>
+      <PageFrame
+        title="Mirror"
+        about={
+          <>
+            The sources of images at this site, and whether the mirror has all images for an installation.{' '}
+            <Help to="mirror">About the mirror</Help>
+          </>
+        }
+        failure={failure}
+        error={error}
+        hasAnswer={answer !== undefined}
+        waiting="Reading the mirror's rules"
+      >
+        <StackItem>
+          <FormSelect
+            aria-label="Rules for"
+            value={chosen}
+            style={{ width: 'auto' }}
+            onChange={(_event, value) => {
+              setChosen(value);
+            }}
+          >
+            {places.map((place) => (
+              <FormSelectOption
+                key={key(place)}
+                value={place === places[0] ? '' : key(place)}
+                label={`Rules for ${place.label}`}
+              />
+            ))}
+          </FormSelect>
+        </StackItem>
+        <StackItem>
+          {!isLimited && <ProofPanel key={cluster ?? ''} cluster={cluster} />}
+        </StackItem>
+        {answer && (
+          <>
+            <StackItem>
+              <Rules model={answer} />
+            </StackItem>
+            <StackItem>
+              <ImportBox imports={answer.imports} places={places} take={take} changed={refetch} failed={setFailure} />
+            </StackItem>
+            <StackItem>
+              <Releases act={act} />
+            </StackItem>
+          </>
+        )}
+      </PageFrame>
     </div>
   );
 };

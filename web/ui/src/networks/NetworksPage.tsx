@@ -18,6 +18,7 @@ import { useMay } from '../access/AccessProvider';
 import { Help } from '../shell/Help';
 import { sentenceOf } from '../shell/request';
 import { useAnswer } from '../shell/useAnswer';
+import { usePageTitle } from '../shell/usePageTitle';
 import { listInfraEnvs, previewHosts, readHosts, saveHosts, type HostConfig, type Preview } from './api';
 import { fromConfig, newHost, toConfig, type Described } from './hosts';
 import { forgetDraft, keepDraft, readDraft } from './drafts';
@@ -34,9 +35,7 @@ const NetworksPage = () => {
   const { answer: infraEnvs, error } = useAnswer(listInfraEnvs, everyTime);
   const [query, setQuery] = useSearchParams();
   const id = query.get('infra_env') ?? infraEnvs?.[0]?.id ?? '';
-  useEffect(() => {
-    document.title = 'Networks · Landfall';
-  }, []);
+  usePageTitle('Networks');
   return (
     <>
       <PageSection hasBodyWrapper={false}>

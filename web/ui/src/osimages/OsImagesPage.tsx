@@ -25,6 +25,7 @@ import { Link } from 'react-router-dom-v5-compat';
 import { useMay } from '../access/AccessProvider';
 import { sentenceOf } from '../shell/request';
 import { useAnswer, type AnswerState } from '../shell/useAnswer';
+import { usePageTitle } from '../shell/usePageTitle';
 import { isArriving, listOsImages, removeOsImage, verifyOsImage, type OsImage } from './api';
 import { isMoving } from './describe';
 import { FetchDialog } from './FetchDialog';
@@ -45,9 +46,7 @@ export const OsImagesPage = () => {
   const mayAdd = useMay('admin');
   const [dialog, setDialog] = useState<{ name: 'upload'; dropped?: File | undefined } | { name: 'fetch' }>();
   useListAfterUploads(result.refetch);
-  useEffect(() => {
-    document.title = 'OS images · Landfall';
-  }, []);
+  usePageTitle('OS images');
   const upload = () => {
     setDialog({ name: 'upload' });
   };

@@ -13,10 +13,11 @@ import CheckCircleIcon from '@patternfly/react-icons/dist/esm/icons/check-circle
 import CircleIcon from '@patternfly/react-icons/dist/esm/icons/outlined-circle-icon';
 import ExclamationCircleIcon from '@patternfly/react-icons/dist/esm/icons/exclamation-circle-icon';
 import ExclamationTriangleIcon from '@patternfly/react-icons/dist/esm/icons/exclamation-triangle-icon';
-import { useEffect, type ReactNode } from 'react';
+import { type ReactNode } from 'react';
 import { Link } from 'react-router-dom-v5-compat';
 import { useMay } from '../access/AccessProvider';
 import { LinkButton } from '../shell/LinkButton';
+import { usePageTitle } from '../shell/usePageTitle';
 import { nextLine, progressOf, subjectOf, type Line, type LineState, type Setup } from './setup';
 
 /** The home page until the site is set up: what is set, what is missing, and where to set it. */
@@ -24,9 +25,7 @@ export const Checklist = ({ setup }: { setup: Setup }) => {
   const { done, needed } = progressOf(setup);
   const next = nextLine(setup);
   const administers = useMay('admin');
-  useEffect(() => {
-    document.title = 'Set up this site · Landfall';
-  }, []);
+  usePageTitle('Set up this site');
   return (
     <div data-testid="checklist">
       <PageSection hasBodyWrapper={false}>

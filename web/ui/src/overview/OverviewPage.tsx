@@ -10,13 +10,13 @@ import {
   Stack,
   StackItem,
 } from '@patternfly/react-core';
-import { useEffect } from 'react';
 import { Link } from 'react-router-dom-v5-compat';
 import { Requires } from '../access/AccessProvider';
 import { LinkButton } from '../shell/LinkButton';
 import { save } from '../shell/download';
 import { PageStatus } from '../shell/PageStatus';
 import { moment } from '../shell/quantities';
+import { usePageTitle } from '../shell/usePageTitle';
 import type { Overview } from './api';
 import { Attention } from './Attention';
 import { DiskCard } from './DiskCard';
@@ -35,9 +35,7 @@ type Props = {
 
 /** The site at a glance: what needs a person, what is under way, and the health of its parts. */
 const OverviewPage = ({ setup, site: answer, error }: Props) => {
-  useEffect(() => {
-    document.title = 'Overview · Landfall';
-  }, []);
+  usePageTitle('Overview');
   return (
     <div data-testid="overview">
       <PageSection hasBodyWrapper={false}>

@@ -16,10 +16,11 @@ import {
   ToolbarItem,
 } from '@patternfly/react-core';
 import { Table, Tbody, Td, Th, Thead, Tr } from '@patternfly/react-table';
-import { useEffect, useMemo, useState } from 'react';
+import { useMemo, useState } from 'react';
 import { Copyable } from '../image/Copyable';
 import { getJSON, sentenceOf } from '../shell/request';
 import { useAnswer } from '../shell/useAnswer';
+import { usePageTitle } from '../shell/usePageTitle';
 import { curlLine, groupsOf, type Document, type Field, type Operation } from './document';
 
 const address = '/api/assisted-install/v2/openapi';
@@ -31,9 +32,7 @@ const ReferencePage = () => {
   const { answer, error } = useAnswer(askForDocument, once);
   const [search, setSearch] = useState('');
   const groups = useMemo(() => (answer ? groupsOf(answer, search) : []), [answer, search]);
-  useEffect(() => {
-    document.title = 'API · Landfall';
-  }, []);
+  usePageTitle('API');
   if (error) {
     return <Alert isInline variant="danger" title={sentenceOf(error)} />;
   }

@@ -1,23 +1,22 @@
 import {
   Button,
-  Content,
   EmptyState,
   EmptyStateActions,
   EmptyStateBody,
   EmptyStateFooter,
   PageSection,
-  Stack,
   StackItem,
 } from '@patternfly/react-core';
 import PlugIcon from '@patternfly/react-icons/dist/esm/icons/plug-icon';
-import { useEffect, useState } from 'react';
+import { useState } from 'react';
 import { Requires } from '../access/AccessProvider';
 import { Copyable } from '../image/Copyable';
 import { useRefetchOn } from '../live/useRefetchOn';
 import { Help } from '../shell/Help';
-import { PageStatus } from '../shell/PageStatus';
+import { PageFrame } from '../shell/PageFrame';
 import { useAct } from '../shell/useAct';
 import { useAnswer } from '../shell/useAnswer';
+import { usePageTitle } from '../shell/usePageTitle';
 import { AddDialog } from './AddDialog';
 import { readRegistry, type Registry } from './api';
 import { CopyDialog } from './CopyDialog';
@@ -47,9 +46,6 @@ const RegistryPage = () => {
   const [dialog, setDialog] = useState<Dialog>();
   const { act, failure } = useAct(refetch);
   useRefetchOn(['clusters'], refetch, { interval: seldom });
-  useEffect(() => {
-    document.title = 'Registry · Landfall';
-  }, []);
   const add = () => {
     setDialog({ name: 'add' });
   };
@@ -62,87 +58,89 @@ const RegistryPage = () => {
   }
   const isEmpty = registry?.media.length === 0;
   return (
-    <div data-testid="registry">
-      <PageSection hasBodyWrapper={false}>
-        <Content component="h1">Registry</Content>
-        <Content component="p">
-          The appliance&apos;s own registry serves the images on a stick or a disk as they lie there.{' '}
-          <Help to="registry">About the registry</Help>
-        </Content>
-        {registry?.host && (
-          <div className="landfall-short">
-            <Copyable label="Address of the registry">{registry.host}</Copyable>
-          </div>
+    <>
+      <PageFrame
+        title="Registry"
+        about={
+          <>
+            The appliance&apos;s own registry serves the images on a stick or a disk as they lie there.{' '}
+            <Help to="registry">About the registry</Help>
+          </>
+        }
+        head={
+          registry?.host && (
+            <div className="landfall-short">
+              <Copyable label="Address of the registry">{registry.host}</Copyable>
+            </div>
+          )
+        }
+        failure={failure}
+        error={error}
+        hasAnswer={registry !== undefined}
+        waiting="Reading the registry's state"
+      >
+        {isEmpty && (
+          <StackItem>
+            <NoMedia onAdd={add} />
+          </StackItem>
         )}
-      </PageSection>
-      <PageSection hasBodyWrapper={false} isFilled>
-        <Stack hasGutter>
-          <PageStatus
-            failure={failure}
-            error={error}
-            hasAnswer={registry !== undefined}
-            waiting="Reading the registry's state"
-          />
-          {isEmpty && (
+        {registry && (
+          <>
             <StackItem>
-              <NoMedia onAdd={add} />
+              <MediaCard
+                registry={registry}
+                act={act}
+                onAdd={add}
+                onCopy={(medium) => {
+                  setDialog({ name: 'copy', medium });
+                }}
+              />
             </StackItem>
-          )}
-          {registry && (
-            <>
-              <StackItem>
-                <MediaCard
-                  registry={registry}
-                  act={act}
-                  onAdd={add}
-                  onCopy={(medium) => {
-                    setDialog({ name: 'copy', medium });
-                  }}
-                />
-              </StackItem>
-              {!isEmpty && (
-                <>
-                  <StackItem>
-                    <ReleasesCard releases={registry.releases} />
-                  </StackItem>
-                  <StackItem>
-                    <GapsCard gaps={registry.gaps} />
-                  </StackItem>
-                </>
-              )}
-              <StackItem>
-                <DependentsCard dependents={registry.dependents} act={act} />
-              </StackItem>
-              {!isEmpty && (
+            {!isEmpty && (
+              <>
                 <StackItem>
-                  <VerifyCard verify={registry.verify} act={act} />
+                  <ReleasesCard releases={registry.releases} />
                 </StackItem>
-              )}
+                <StackItem>
+                  <GapsCard gaps={registry.gaps} />
+                </StackItem>
+              </>
+            )}
+            <StackItem>
+              <DependentsCard dependents={registry.dependents} act={act} />
+            </StackItem>
+            {!isEmpty && (
               <StackItem>
-                <StorageCard registry={registry} act={act} />
+                <VerifyCard verify={registry.verify} act={act} />
               </StackItem>
-            </>
-          )}
-        </Stack>
-        {dialog?.name === 'add' && <AddDialog onClose={close} />}
-        {dialog?.name === 'copy' && <CopyDialog medium={dialog.medium} onClose={close} />}
-      </PageSection>
-    </div>
+            )}
+            <StackItem>
+              <StorageCard registry={registry} act={act} />
+            </StackItem>
+          </>
+        )}
+      </PageFrame>
+      {dialog?.name === 'add' && <AddDialog onClose={close} />}
+      {dialog?.name === 'copy' && <CopyDialog medium={dialog.medium} onClose={close} />}
+    </>
   );
 };
 
 export default RegistryPage;
 
-const NoRegistry = () => (
-  <PageSection hasBodyWrapper={false} isFilled>
-    <EmptyState titleText="This appliance has no registry" headingLevel="h1" data-testid="no-registry">
-      <EmptyStateBody>
-        To serve the images on a stick, set registry.listen in the configuration, such as 0.0.0.0:5000, and restart the
-        appliance.
-      </EmptyStateBody>
-    </EmptyState>
-  </PageSection>
-);
+const NoRegistry = () => {
+  usePageTitle('Registry');
+  return (
+    <PageSection hasBodyWrapper={false} isFilled>
+      <EmptyState titleText="This appliance has no registry" headingLevel="h1" data-testid="no-registry">
+        <EmptyStateBody>
+          To serve the images on a stick, set registry.listen in the configuration, such as 0.0.0.0:5000, and restart
+          the appliance.
+        </EmptyStateBody>
+      </EmptyState>
+    </PageSection>
+  );
+};
 
 const NoMedia = ({ onAdd }: { onAdd: () => void }) => (
   <EmptyState icon={PlugIcon} titleText="No media yet" headingLevel="h2" variant="sm" data-testid="no-media">

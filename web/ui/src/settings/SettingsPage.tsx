@@ -1,11 +1,11 @@
-import { Alert, Content, PageSection, Stack, StackItem } from '@patternfly/react-core';
+import { Alert, StackItem } from '@patternfly/react-core';
 import { useEffect } from 'react';
 import { useLocation } from 'react-router-dom-v5-compat';
 import { useMay } from '../access/AccessProvider';
 import { useRefetchOn } from '../live/useRefetchOn';
 import { Notifications } from '../notices/Notifications';
 import { Help } from '../shell/Help';
-import { PageStatus } from '../shell/PageStatus';
+import { PageFrame } from '../shell/PageFrame';
 import { useAct } from '../shell/useAct';
 import { useAnswer } from '../shell/useAnswer';
 import { readSettings, type Settings } from './api';
@@ -25,57 +25,49 @@ const SettingsPage = () => {
   const { act, failure } = useAct(refetch);
   useRefetchOn(['settings'], refetch);
   const administers = useMay('admin');
-  useEffect(() => {
-    document.title = 'Settings · Landfall';
-  }, []);
   useShownSetting(answer !== undefined);
   return (
-    <div data-testid="settings">
-      <PageSection hasBodyWrapper={false}>
-        <Content component="h1">Settings</Content>
-        <Content component="p">
+    <PageFrame
+      title="Settings"
+      about={
+        <>
           New clusters and hosts use these settings. A setting of the configuration file can only be changed there.{' '}
           <Help to="operations">About the operation of the appliance</Help>
-        </Content>
-      </PageSection>
-      <PageSection hasBodyWrapper={false} isFilled>
-        <Stack hasGutter>
-          <PageStatus
-            failure={failure}
-            error={error}
-            hasAnswer={answer !== undefined}
-            waiting="Reading the settings"
-          />
-          {!administers && (
-            <StackItem>
-              <Alert isInline variant="info" title="Only administrators can change the settings." />
-            </StackItem>
-          )}
-          {answer && (
-            <>
-              <StackItem>
-                <URLSetting setting={answer.url} act={act} />
-              </StackItem>
-              <StackItem>
-                <Releases releases={answer.releases ?? []} act={act} />
-              </StackItem>
-              <StackItem>
-                <PullSecret setting={answer.pull_secret} act={act} />
-              </StackItem>
-              <StackItem>
-                <SSHKey setting={answer.ssh_public_key} act={act} />
-              </StackItem>
-              <StackItem>
-                <TimeServers setting={answer.ntp_sources} act={act} />
-              </StackItem>
-              <StackItem>
-                <Notifications />
-              </StackItem>
-            </>
-          )}
-        </Stack>
-      </PageSection>
-    </div>
+        </>
+      }
+      failure={failure}
+      error={error}
+      hasAnswer={answer !== undefined}
+      waiting="Reading the settings"
+    >
+      {!administers && (
+        <StackItem>
+          <Alert isInline variant="info" title="Only administrators can change the settings." />
+        </StackItem>
+      )}
+      {answer && (
+        <>
+          <StackItem>
+            <URLSetting setting={answer.url} act={act} />
+          </StackItem>
+          <StackItem>
+            <Releases releases={answer.releases ?? []} act={act} />
+          </StackItem>
+          <StackItem>
+            <PullSecret setting={answer.pull_secret} act={act} />
+          </StackItem>
+          <StackItem>
+            <SSHKey setting={answer.ssh_public_key} act={act} />
+          </StackItem>
+          <StackItem>
+            <TimeServers setting={answer.ntp_sources} act={act} />
+          </StackItem>
+          <StackItem>
+            <Notifications />
+          </StackItem>
+        </>
+      )}
+    </PageFrame>
   );
 };
 

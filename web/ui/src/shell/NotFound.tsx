@@ -1,14 +1,12 @@
 import { EmptyState, EmptyStateActions, EmptyStateBody, EmptyStateFooter, PageSection } from '@patternfly/react-core';
 import SearchIcon from '@patternfly/react-icons/dist/esm/icons/search-icon';
-import { useEffect } from 'react';
 import { Link, useLocation } from 'react-router-dom-v5-compat';
+import { usePageTitle } from './usePageTitle';
 
 /** The page at an unknown address. */
 export const NotFound = () => {
   const { pathname } = useLocation();
-  useEffect(() => {
-    document.title = 'Page not found · Landfall';
-  }, [pathname]);
+  usePageTitle('Page not found');
   return (
     <PageSection hasBodyWrapper={false} isFilled>
       <EmptyState icon={SearchIcon} titleText="Page not found" headingLevel="h1" data-testid="not-found">

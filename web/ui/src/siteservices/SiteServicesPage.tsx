@@ -1,8 +1,8 @@
-import { Alert, Content, List, ListItem, PageSection, Stack, StackItem } from '@patternfly/react-core';
-import { useEffect, useState } from 'react';
+import { Alert, List, ListItem, StackItem } from '@patternfly/react-core';
+import { useState } from 'react';
 import { useRefetchOn } from '../live/useRefetchOn';
 import { Help } from '../shell/Help';
-import { PageStatus } from '../shell/PageStatus';
+import { PageFrame } from '../shell/PageFrame';
 import { useAct } from '../shell/useAct';
 import { useAnswer } from '../shell/useAnswer';
 import { AddressCards } from './AddressCards';
@@ -25,72 +25,66 @@ const SiteServicesPage = () => {
   const [wanted, setWanted] = useState<Wanted>();
   const { act, failure } = useAct(refetch);
   useRefetchOn(['clusters', 'hosts'], refetch, { interval: seldom });
-  useEffect(() => {
-    document.title = 'Site services · Landfall';
-  }, []);
   return (
-    <div data-testid="site-services">
-      <PageSection hasBodyWrapper={false}>
-        <Content component="h1">Site services</Content>
-        <Content component="p">
-          Network services for a site that has none. Each is off until you switch it on for an interface of the
-          appliance&apos;s machine. A service first looks whether another server answers there, and then does not
-          start.{' '}
-          <Help to="siteservices">About these services</Help>
-        </Content>
-      </PageSection>
-      <PageSection hasBodyWrapper={false} isFilled>
-        <Stack hasGutter>
-          <PageStatus
-            failure={failure}
-            error={error}
-            hasAnswer={answer !== undefined}
-            waiting="Reading the services of the site"
-          />
-          {answer && (
-            <>
-              {answer.departure.length > 0 && (
-                <StackItem>
-                  <Alert isInline variant="warning" title="When the appliance leaves" data-testid="departure">
-                    <List>
-                      {answer.departure.map((text) => (
-                        <ListItem key={text}>{text}</ListItem>
-                      ))}
-                    </List>
-                  </Alert>
-                </StackItem>
-              )}
-              {services.map(({ id }) => (
-                <StackItem key={id}>
-                  <ServiceCard
-                    service={id}
-                    site={answer}
-                    act={act}
-                    onEnable={(on) => {
-                      setWanted({ service: id, on });
-                    }}
-                  />
-                </StackItem>
-              ))}
+    <>
+      <PageFrame
+        title="Site services"
+        about={
+          <>
+            Network services for a site that has none. Each is off until you switch it on for an interface of the
+            appliance&apos;s machine. A service first looks whether another server answers there, and then does not
+            start.{' '}
+            <Help to="siteservices">About these services</Help>
+          </>
+        }
+        failure={failure}
+        error={error}
+        hasAnswer={answer !== undefined}
+        waiting="Reading the services of the site"
+      >
+        {answer && (
+          <>
+            {answer.departure.length > 0 && (
               <StackItem>
-                <RecordsCard dns={answer.dns} />
+                <Alert isInline variant="warning" title="When the appliance leaves" data-testid="departure">
+                  <List>
+                    {answer.departure.map((text) => (
+                      <ListItem key={text}>{text}</ListItem>
+                    ))}
+                  </List>
+                </Alert>
               </StackItem>
-            </>
-          )}
-          <AddressCards act={act} />
-        </Stack>
-        {wanted && (
-          <EnableDialog
-            service={wanted.service}
-            on={wanted.on}
-            onClose={() => {
-              setWanted(undefined);
-              refetch();
-            }}
-          />
+            )}
+            {services.map(({ id }) => (
+              <StackItem key={id}>
+                <ServiceCard
+                  service={id}
+                  site={answer}
+                  act={act}
+                  onEnable={(on) => {
+                    setWanted({ service: id, on });
+                  }}
+                />
+              </StackItem>
+            ))}
+            <StackItem>
+              <RecordsCard dns={answer.dns} />
+            </StackItem>
+          </>
         )}
-      </PageSection>
-    </div>
+        <AddressCards act={act} />
+      </PageFrame>
+      {wanted && (
+        <EnableDialog
+          service={wanted.service}
+          on={wanted.on}
+          onClose={() => {
+            setWanted(undefined);
+            refetch();
+          }}
+        />
+      )}
+    </>
   );
 };
 
