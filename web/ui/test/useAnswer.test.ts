@@ -2,8 +2,13 @@
 import { createElement } from 'react';
 import { flushSync } from 'react-dom';
 import { createRoot } from 'react-dom/client';
-import { expect, it, vi } from 'vitest';
+import { afterEach, expect, it, vi } from 'vitest';
 import { useAnswer, type AnswerState } from '../src/shell/useAnswer';
+
+afterEach(() => {
+  vi.useRealTimers();
+  vi.restoreAllMocks();
+});
 
 it('an answer arrives although changes are more frequent than answers', async () => {
   const answers: ((text: string) => void)[] = [];
@@ -45,4 +50,38 @@ it('an answer arrives although changes are more frequent than answers', async ()
   state?.refetch();
   expect(load).toHaveBeenCalledTimes(3);
   root.unmount();
+});
+
+it('a hidden page sends no request until it is visible', async () => {
+  vi.useFakeTimers();
+  const visibility = vi.spyOn(document, 'visibilityState', 'get');
+  const show = (state: DocumentVisibilityState) => {
+    visibility.mockReturnValue(state);
+    document.dispatchEvent(new Event('visibilitychange'));
+  };
+  const load = vi.fn(() => Promise.resolve('answer'));
+  const second = () => 1_000;
+  const Page = () => {
+    useAnswer(load, second);
+    return null;
+  };
+  const root = createRoot(document.createElement('div'));
+  flushSync(() => {
+    root.render(createElement(Page));
+  });
+  await vi.advanceTimersByTimeAsync(2_500);
+  expect(load).toHaveBeenCalledTimes(3);
+  show('hidden');
+  await vi.advanceTimersByTimeAsync(60_000);
+  expect(load).toHaveBeenCalledTimes(3);
+  show('visible');
+  show('visible');
+  await vi.advanceTimersByTimeAsync(0);
+  expect(load).toHaveBeenCalledTimes(4);
+  await vi.advanceTimersByTimeAsync(1_000);
+  expect(load).toHaveBeenCalledTimes(5);
+  root.unmount();
+  show('visible');
+  await vi.advanceTimersByTimeAsync(5_000);
+  expect(load).toHaveBeenCalledTimes(5);
 });

@@ -71,8 +71,10 @@ export const useRows = <T extends { id: string }>(source: Source<T>): Rows<T> =>
       refresh.changed();
     });
     const timer = setInterval(() => {
-      all = true;
-      refresh.changed();
+      if (document.visibilityState !== 'hidden') {
+        all = true;
+        refresh.changed();
+      }
     }, pauseMilliseconds);
     void load();
     return () => {

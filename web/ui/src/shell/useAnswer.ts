@@ -15,8 +15,9 @@ export type AnswerState<T> = {
 /**
  * Sends a request immediately and repeats it. `wait` gets the response (undefined if there was
  * none) and returns the pause in milliseconds before the next request; undefined ends the
- * repetition. A failed attempt keeps the last response. Both functions should be stable between
- * renderings: another `load` starts over.
+ * repetition. While the page is hidden, the next request waits until the page is visible. A failed
+ * attempt keeps the last response. Both functions should be stable between renderings: another
+ * `load` starts over.
  */
 export const useAnswer = <T>(
   load: (signal: AbortSignal) => Promise<T>,
@@ -28,10 +29,12 @@ export const useAnswer = <T>(
     const left = new AbortController();
     let timer: ReturnType<typeof setTimeout> | undefined;
     let isRunning = false;
+    let isDue = false;
     let wanted = 0;
     const attempt = async () => {
       let latest: T | undefined;
       isRunning = true;
+      isDue = false;
       const asked = wanted;
       try {
         latest = await load(left.signal);
@@ -47,7 +50,15 @@ export const useAnswer = <T>(
       isRunning = false;
       const pause = wanted > asked ? 0 : wait(latest);
       if (!left.signal.aborted && pause !== undefined) {
-        timer = setTimeout(() => void attempt(), pause);
+        timer = setTimeout(() => {
+          isDue = true;
+          attemptIfVisible();
+        }, pause);
+      }
+    };
+    const attemptIfVisible = () => {
+      if (isDue && document.visibilityState !== 'hidden') {
+        void attempt();
       }
     };
     again.current = () => {
@@ -58,8 +69,10 @@ export const useAnswer = <T>(
       }
     };
     void attempt();
+    document.addEventListener('visibilitychange', attemptIfVisible);
     return () => {
       left.abort();
+      document.removeEventListener('visibilitychange', attemptIfVisible);
       clearTimeout(timer);
     };
   }, [load, wait]);
