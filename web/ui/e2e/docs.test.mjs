@@ -6,6 +6,8 @@ import { openBrowser } from './browser.mjs';
 import { controls } from './controls.mjs';
 import { startSite } from './site.mjs';
 
+const searchField = 'Search the documentation';
+
 describe('the documents', { timeout: 90_000 }, () => {
   let site;
   let browser;
@@ -29,10 +31,16 @@ describe('the documents', { timeout: 90_000 }, () => {
     await page.getByRole('link', { name: 'Docs', exact: true }).click();
     await heading('Documentation').waitFor();
     assert.ok((await page.locator('#main').getByRole('listitem').count()) > 20);
-    await page.getByRole('textbox', { name: 'Search the documentation' }).fill('before laptop leaves');
+    await page.getByRole('textbox', { name: searchField }).fill('before laptop leaves');
     await page.keyboard.press('Enter');
     await page.getByTestId('matches').filter({ hasText: /^\d+ sections contain/ }).waitFor();
     assert.ok((await page.locator('mark').count()) > 0);
+    assert.equal(await page.evaluate(() => document.activeElement?.getAttribute('aria-label')), searchField);
+    await page.goBack();
+    await page.getByTestId('matches').waitFor({ state: 'detached' });
+    assert.equal(await page.getByRole('textbox', { name: searchField }).inputValue(), '');
+    await page.goForward();
+    await page.getByTestId('matches').waitFor();
     await browser.screenshot('matches');
     await page.getByRole('link', { name: 'Network services for a bare site: Before the laptop leaves' }).focus();
     await page.keyboard.press('Enter');
@@ -50,6 +58,8 @@ describe('the documents', { timeout: 90_000 }, () => {
     await heading('Security').waitFor();
     await page.getByRole('navigation', { name: 'Sections of this document' }).getByRole('link').nth(1).click();
     assert.notEqual(new URL(page.url()).hash, '');
+    await page.goto(`${site.url}/docs/security#100%`);
+    await heading('Security').waitFor();
     await page.goto(`${site.url}/docs/nothing`);
     await heading('No such document').waitFor();
   });

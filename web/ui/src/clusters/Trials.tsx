@@ -31,14 +31,14 @@ const Doctor = ({ id, isAutomatic }: { id: string; isAutomatic: boolean }) => {
       return undefined;
     }
     const left = new AbortController();
-    diagnose(id, false, left.signal)
+    void diagnose(id, false, left.signal)
       .then(({ findings }) => summary(findings), sentenceOf)
       .then((sentence) => {
         if (!left.signal.aborted) {
           setVerdict(sentence);
           setAnswered(round);
         }
-      }, sentenceOf);
+      });
     return () => {
       left.abort();
     };

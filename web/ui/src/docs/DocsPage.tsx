@@ -38,7 +38,7 @@ const DocsPage = () => {
           </Breadcrumb>
         )}
         {(!topic || isSearch) && <Content component="h1">Documentation</Content>}
-        <Search key={query} query={query} />
+        <Search query={query} />
       </PageSection>
       <PageSection hasBodyWrapper={false} isFilled>
         {isSearch && <Results query={query} />}
@@ -55,7 +55,7 @@ const useAnchor = (shown: Document | undefined, query: string) => {
   const { hash } = useLocation();
   useEffect(() => {
     if (shown && query === '' && hash !== '') {
-      const heading = document.getElementById(decodeURIComponent(hash.slice(1)));
+      const heading = document.getElementById(hash.slice(1));
       heading?.scrollIntoView({ block: 'start' });
       heading?.focus({ preventScroll: true });
     }
@@ -64,6 +64,12 @@ const useAnchor = (shown: Document | undefined, query: string) => {
 
 const Search = ({ query }: { query: string }) => {
   const [text, setText] = useState(query);
+  const [shown, setShown] = useState(query);
+  if (query !== shown) {
+    // The address has another search. The field keeps the focus.
+    setShown(query);
+    setText(query);
+  }
   const navigate = useNavigate();
   const { pathname } = useLocation();
   const go = (words: string) => {
@@ -152,7 +158,7 @@ const Shown = ({ document: shown, topic }: { document: Document | undefined; top
   return (
     <div className="landfall-docs-columns">
       <article>
-        <Markdown document={shown} topics={topics} />
+        <Markdown key={topic} document={shown} topics={topics} />
       </article>
       {headings.length > 1 && (
         <nav aria-label="Sections of this document">
