@@ -92,12 +92,12 @@ describe('the registry', { timeout: 240_000 }, () => {
     await browser.screenshot('media');
   });
 
-  step('verifies the media', async () => {
-    await button('Verify the media').click();
+  step('verifies all blobs', async () => {
+    await button('Verify all blobs').click();
     await page.getByTestId('verdict').getByText('match their digests').waitFor();
     await apps.damageLayer('quay.io/team/app:1');
-    await button('Verify the media').click();
-    await page.getByTestId('verdict').getByText('1 blob is damaged. Copy the media again.').waitFor();
+    await button('Verify all blobs').click();
+    await page.getByTestId('verdict').getByText('1 blob is damaged. Copy damaged media again.').waitFor();
     await page.getByTestId('registry-media').getByText(/sha256:[0-9a-f]{64} is damaged/).waitFor();
     await browser.screenshot('a-damaged-blob');
   });
@@ -144,6 +144,35 @@ describe('the registry', { timeout: 240_000 }, () => {
     });
   });
 
+  step('shows its clients, and a hand-over with the DNS record to set', async () => {
+    await page.getByTestId('next-command').getByText('landfall registry hand-over', { exact: true }).waitFor();
+    const { host } = await (await fetch(`${site.url}/api/landfall/v1/registry`)).json();
+    const manifest = 'quay.io/openshift-release-dev/ocp-release/manifests/4.20.8-x86_64';
+    assert.equal((await fetch(`http://${host}/v2/${manifest}`)).status, 200);
+    await page.getByTestId('client').getByText('127.0.0.1').waitFor();
+    const text = 'mirror.site.test. 300 IN A 192.0.2.5';
+    const handOver = {
+      ...{ way: 'add-mirror', name: 'mirror.site.test:5000', to: 'registry.site.test:5000', state: 'naming' },
+      message: 'The site\'s registry has everything. Let the DNS name mirror.site.test lead to 192.0.2.5.',
+      ...{ by: 'anna', started: new Date().toISOString(), bytes: 4_000_000, bytes_done: 3_000_000 },
+      ...{ incomplete: ['team/lost:1'], notes: [], dns_record: { text }, proofs: [] },
+      clusters: [
+        {
+          ...{ id: 'east', name: 'east.site.test', state: 'rolling-in' },
+          pools: [{ name: 'master', machines: 3, updated: 1 }],
+        },
+      ],
+    };
+    await page.route('**/api/landfall/v1/registry/hand-over', (route) => route.fulfill({ json: handOver }));
+    await check('hand-over', async () => {
+      await page.goto(`${site.url}/registry`);
+      await page.getByTestId('registry-hand-over').getByText('master 1 of 3').waitFor();
+      await page.getByTestId('hand-over-record').getByText(text).waitFor();
+    });
+    await button('Copy the DNS record').click();
+    assert.equal(await page.evaluate(() => navigator.clipboard.readText()), text);
+  });
+
   step('a new path: no finding in any width and theme', () =>
     check('add', async () => {
       await page.goto(`${site.url}/registry`);
@@ -176,8 +205,8 @@ describe('the registry for people with different roles', { timeout: 120_000 }, (
 
   for (const [name, role, offered] of [
     ['vera', 'viewer', []],
-    ['oscar', 'operator', ['Verify the media']],
-    ['anton', 'admin', ['Add media', 'Clean up', 'Copy to the disk', 'Verify the media']],
+    ['oscar', 'operator', ['Verify all blobs']],
+    ['anton', 'admin', ['Add media', 'Clean up', 'Copy to the disk', 'Verify all blobs']],
   ]) {
     it(`offers a person with the role ${role} what the role may do`, async () => {
       assert.equal((await site.send('POST', '/api/landfall/v1/users', { name, password, role })).status, 201);

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { Proof } from '../src/mirror/api';
-import type { Medium, Plan, Registry, Staging, Verify } from '../src/registry/api';
+import type { HandOver, Medium, Plan, Registry, Staging, Verify } from '../src/registry/api';
 import {
   canCancel,
   canCopy,
@@ -10,8 +10,11 @@ import {
   formOf,
   isMoving,
   liveISOOf,
+  nextOf,
+  notesOf,
   noticesOf,
   planText,
+  poolsOf,
   verdictOf,
   writtenOf,
 } from '../src/registry/words';
@@ -49,6 +52,8 @@ const registry: Registry = {
   room_bytes: 0,
   room_limit: 'nothing',
   dependents: [],
+  sent_bytes: 0,
+  clients: [],
   verify: still,
 };
 
@@ -125,13 +130,51 @@ describe('the registry', () => {
   });
 
   it.each<[Partial<Verify>, string | undefined, string]>([
-    [{}, undefined, 'The media were not verified since the appliance started.'],
-    [{ done_bytes: 1024, total_bytes: 1024 }, 'success', '1.0 KiB on the media match their digests.'],
-    [{ total_bytes: 9, damaged: ['a'] }, 'danger', '1 blob is damaged. Copy the media again.'],
-    [{ total_bytes: 9, damaged: ['a', 'b'] }, 'danger', '2 blobs are damaged. Copy the media again.'],
-    [{ message: 'the disk hangs' }, 'danger', 'The media could not be verified: the disk hangs.'],
+    [{}, undefined, 'No blob was verified since the appliance started.'],
+    [{ done_bytes: 1024, total_bytes: 1024 }, 'success', '1.0 KiB match their digests.'],
+    [{ total_bytes: 9, damaged: ['a'] }, 'danger', '1 blob is damaged. Copy damaged media again.'],
+    [{ total_bytes: 9, damaged: ['a', 'b'] }, 'danger', '2 blobs are damaged. Copy damaged media again.'],
+    [{ message: 'the disk hangs' }, 'danger', 'The blobs could not be verified: the disk hangs.'],
   ])('with the verification %j gives a verdict', (change, tone, text) => {
     expect(verdictOf({ ...still, ...change })).toEqual({ tone, text });
+  });
+});
+
+describe('a hand-over', () => {
+  const handOver: HandOver = {
+    name: 'mirror.site.test:5000',
+    to: 'registry.site.test',
+    state: 'copying',
+    message: '',
+    by: 'anna',
+    started: '',
+    bytes: 0,
+    bytes_done: 0,
+    incomplete: null,
+    proofs: null,
+    clusters: null,
+    notes: null,
+  };
+
+  it.each<[HandOver | null, string | undefined]>([
+    [null, 'landfall registry hand-over'],
+    [{ ...handOver, state: 'refused' }, 'landfall registry hand-over'],
+    [{ ...handOver, state: 'asking' }, 'landfall registry hand-over --remove-first'],
+    [handOver, 'landfall registry hand-over --cancel'],
+    [{ ...handOver, state: 'done' }, undefined],
+  ])('names the next command %#', (one, command) => {
+    expect(nextOf(one)?.command).toBe(command);
+  });
+
+  it('says what is left out, and how far the nodes of a cluster are', () => {
+    expect(notesOf({ ...handOver, notes: ['a note'], incomplete: ['team/app:1'] })).toEqual([
+      'A note.',
+      'team/app:1 is left out, because parts of it lie on no medium.',
+    ]);
+    expect(notesOf(handOver)).toEqual([]);
+    const pools = [{ name: 'master', machines: 3, updated: 1 }, { name: 'worker', machines: 2, updated: 2 }];
+    expect(poolsOf({ id: '', name: '', state: 'rolling-in', pools })).toBe('master 1 of 3, worker 2 of 2');
+    expect(poolsOf({ id: '', name: '', state: 'waiting', pools: null })).toBe('');
   });
 });
 
@@ -176,4 +219,10 @@ it('finds the live ISO of a release', () => {
     details: 'A pull failed.',
   });
   expect(liveISOOf(release, image({ state: 'failed' })).tone).toBe('danger');
+  // The appliance uses a live ISO of the same minor version, and prefers the exact one.
+  const minor = image({ openshift_version: '4.20' });
+  expect(liveISOOf(release, minor).text).toBe('Ready');
+  expect(liveISOOf(release, image({ openshift_version: '4.2' })).text).toBe('None');
+  expect(liveISOOf(release, [...minor, ...image({ state: 'failed' })]).text).toBe('Failed');
+  expect(liveISOOf(release, [...image({ state: 'failed' }), ...image({})]).text).toBe('Ready');
 });

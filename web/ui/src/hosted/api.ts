@@ -1,4 +1,4 @@
-import { ApplianceError, getJSON, request } from '../shell/request';
+import { ApplianceError, findJSON, getJSON, request } from '../shell/request';
 
 const root = '/api/landfall/v1/hosted';
 const version = 'api-version=2024-06-10-preview';
@@ -76,16 +76,7 @@ export type Detail = Cluster & {
 };
 
 /** The hosted clusters; null if the configuration disables them. */
-export const readOverview = async (signal?: AbortSignal): Promise<Overview | null> => {
-  try {
-    return await getJSON<Overview>(root, signal);
-  } catch (error) {
-    if (error instanceof ApplianceError && error.status === 404) {
-      return null;
-    }
-    throw error;
-  }
-};
+export const readOverview = (signal?: AbortSignal): Promise<Overview | null> => findJSON<Overview>(root, signal);
 
 const clusterPath = (cid: string) => `${root}/clusters/${encodeURIComponent(cid)}`;
 

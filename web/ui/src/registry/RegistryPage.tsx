@@ -9,7 +9,7 @@ import {
 } from '@patternfly/react-core';
 import PlugIcon from '@patternfly/react-icons/dist/esm/icons/plug-icon';
 import { useState } from 'react';
-import { Requires } from '../access/AccessProvider';
+import { Requires, useIsLimited } from '../access/AccessProvider';
 import { Copyable } from '../image/Copyable';
 import { useRefetchOn } from '../live/useRefetchOn';
 import { Help } from '../shell/Help';
@@ -19,9 +19,11 @@ import { useAnswer } from '../shell/useAnswer';
 import { usePageTitle } from '../shell/usePageTitle';
 import { AddDialog } from './AddDialog';
 import { readRegistry, type Registry } from './api';
+import { ClientsCard } from './ClientsCard';
 import { CopyDialog } from './CopyDialog';
 import { DependentsCard } from './DependentsCard';
 import { GapsCard } from './GapsCard';
+import { HandOverCard } from './HandOverCard';
 import { MediaCard } from './MediaCard';
 import { ReleasesCard } from './ReleasesCard';
 import { StorageCard } from './StorageCard';
@@ -42,6 +44,7 @@ type Dialog = { name: 'add' } | { name: 'copy'; medium: string };
 
 /** The page of the appliance's registry: its media, their copies, and the clusters that pull. */
 const RegistryPage = () => {
+  const isLimited = useIsLimited();
   const { answer: registry, error, refetch } = useAnswer(readRegistry, wait);
   const [dialog, setDialog] = useState<Dialog>();
   const { act, failure } = useAct(refetch);
@@ -106,10 +109,20 @@ const RegistryPage = () => {
                 </StackItem>
               </>
             )}
-            <StackItem>
-              <DependentsCard dependents={registry.dependents} act={act} />
-            </StackItem>
-            {!isEmpty && (
+            {!isLimited && (
+              <>
+                <StackItem>
+                  <DependentsCard dependents={registry.dependents} act={act} />
+                </StackItem>
+                <StackItem>
+                  <HandOverCard />
+                </StackItem>
+                <StackItem>
+                  <ClientsCard clients={registry.clients} sent={registry.sent_bytes} />
+                </StackItem>
+              </>
+            )}
+            {(!isEmpty || registry.pushed_bytes > 0) && (
               <StackItem>
                 <VerifyCard verify={registry.verify} act={act} />
               </StackItem>

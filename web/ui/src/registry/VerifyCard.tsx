@@ -6,21 +6,21 @@ import type { Act } from '../shell/useAct';
 import { startVerify, type Verify } from './api';
 import { verdictOf } from './words';
 
-/** The comparison of all blobs on the media with their digests. */
+/** The comparison of all blobs with their digests. */
 export const VerifyCard = ({ verify, act }: { verify: Verify; act: Act }) => (
   <SectionCard id="registry-verify" title="Verification">
     <Stack hasGutter>
       <StackItem>
         <Content component="p">
-          The first pull of each blob compares it with its digest. A verification compares all, and reads the media
-          completely.
+          The first pull of each blob compares it with its digest. A verification compares all blobs: it reads the
+          present media, their copies on the disk, and the pushed images completely.
         </Content>
       </StackItem>
       <StackItem>{verify.running ? <Running verify={verify} /> : <Verdict verify={verify} />}</StackItem>
       <Requires role="operator">
         <StackItem>
           <Button variant="secondary" isDisabled={verify.running} onClick={() => void act(startVerify)}>
-            Verify the media
+            Verify all blobs
           </Button>
         </StackItem>
       </Requires>
@@ -30,7 +30,7 @@ export const VerifyCard = ({ verify, act }: { verify: Verify; act: Act }) => (
 
 const Running = ({ verify: { done_bytes: done, total_bytes: total, damaged } }: { verify: Verify }) => (
   <Progress
-    title="Comparing the media with their digests"
+    title="Comparing the blobs with their digests"
     value={done}
     max={Math.max(total, 1)}
     label={`${bytes(done)} of ${bytes(total)}`}

@@ -1,4 +1,4 @@
-import { ApplianceError, getJSON, request } from '../shell/request';
+import { findJSON, request } from '../shell/request';
 
 /** A release on a medium. */
 export type Release = { version: string; architecture: string; digest: string; pull_spec: string };
@@ -45,6 +45,18 @@ export type Verify = {
 /** A cluster whose nodes pull from the registry. */
 export type Dependent = { id: string; name: string; base_dns_domain: string; status: string };
 
+/** A client that pulls now, or pulled since the appliance started. */
+export type Client = {
+  address: string;
+  /** The name of the host with this address. */
+  host?: string;
+  pulls: number;
+  bytes: number;
+  bytes_per_second: number;
+  /** The time when it was sent bytes. */
+  last: string;
+};
+
 /** The response of `GET /api/landfall/v1/registry`. */
 export type Registry = {
   host: string;
@@ -60,22 +72,17 @@ export type Registry = {
   room_bytes: number;
   room_limit: string;
   dependents: Dependent[];
+  /** The bytes that all clients were sent since the appliance started. */
+  sent_bytes: number;
+  /** Those with the highest rates first. */
+  clients: Client[];
   verify: Verify;
 };
 
 const root = '/api/landfall/v1/registry';
 
 /** The appliance's registry; null if the configuration has none. */
-export const readRegistry = async (signal?: AbortSignal): Promise<Registry | null> => {
-  try {
-    return await getJSON<Registry>(root, signal);
-  } catch (error) {
-    if (error instanceof ApplianceError && error.status === 404) {
-      return null;
-    }
-    throw error;
-  }
-};
+export const readRegistry = (signal?: AbortSignal): Promise<Registry | null> => findJSON<Registry>(root, signal);
 
 /** Adds a path of the appliance's machine. The response comes when the media there are known. */
 export const addMedia = (path: string) => request('POST', `${root}/media`, { json: { path } });
@@ -103,3 +110,49 @@ export const cancelCopy = (medium: string) => request('POST', `${root}/stage/can
 /** Removes what no image needs; returns what was removed. */
 export const collect = async (): Promise<{ files: number; bytes: number }> =>
   (await (await request('POST', `${root}/gc`)).json()) as { files: number; bytes: number };
+
+export type HandOverState =
+  | 'trying'
+  | 'copying'
+  | 'proving'
+  | 'naming'
+  | 'adding'
+  | 'asking'
+  | 'removing'
+  | 'done'
+  | 'refused'
+  | 'stopped';
+
+/** A cluster that gets the site's registry as a second mirror, with its MachineConfigPools. */
+export type HandOverCluster = {
+  id: string;
+  name: string;
+  state: 'waiting' | 'rolling-in' | 'both' | 'to-remove' | 'rolling-out' | 'independent' | 'not-dependent';
+  message?: string;
+  pools: { name: string; machines: number; updated: number }[] | null;
+};
+
+/** The response of `GET /api/landfall/v1/registry/hand-over`. */
+export type HandOver = {
+  /** The addresses of the appliance's registry and of the site's. */
+  name: string;
+  to: string;
+  state: HandOverState;
+  /** What it does, waits for, or cannot do; a sentence. */
+  message: string;
+  by: string;
+  started: string;
+  bytes: number;
+  bytes_done: number;
+  /** Images that are not copied, because parts of them lie on no medium. */
+  incomplete: string[] | null;
+  /** The record that a person sets in the site's DNS, as lines of a zone file. */
+  dns_record?: { text: string };
+  proofs: { name: string; summary: string }[] | null;
+  clusters: HandOverCluster[] | null;
+  notes: string[] | null;
+};
+
+/** The last hand-over; null if none was started. */
+export const readHandOver = (signal?: AbortSignal): Promise<HandOver | null> =>
+  findJSON<HandOver>(`${root}/hand-over`, signal);

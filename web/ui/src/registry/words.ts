@@ -2,7 +2,17 @@ import type { Proof } from '../mirror/api';
 import { asSentence, bytes, moment, percentOf } from '../shell/quantities';
 import type { OsImage } from '../shell/appliance';
 import type { Tone } from '../shell/Toned';
-import type { Medium, Plan, Registry, Release, Staging, Verify } from './api';
+import type {
+  HandOver,
+  HandOverCluster,
+  HandOverState,
+  Medium,
+  Plan,
+  Registry,
+  Release,
+  Staging,
+  Verify,
+} from './api';
 
 const forms: Record<string, string> = {
   'oc-mirror': 'Archive of oc-mirror',
@@ -92,22 +102,20 @@ export const planText = ({ media, needed_bytes: needed, room_bytes: room, limite
   return `${need} There is room for ${bytes(room)}, limited by ${limit}.${fits ? '' : ' That is not enough.'}`;
 };
 
-/** The result of the last comparison of the media with their digests. */
+/** The result of the last comparison of all blobs with their digests. */
 export const verdictOf = (verify: Verify): { tone: Tone; text: string } => {
   const { done_bytes: done, total_bytes: total, damaged, message } = verify;
   if (message) {
-    return { tone: 'danger', text: asSentence(`The media could not be verified: ${message}`) };
+    return { tone: 'danger', text: asSentence(`The blobs could not be verified: ${message}`) };
   }
   if (damaged.length > 0) {
-    return {
-      tone: 'danger',
-      text: `${counted(damaged.length, 'blob')} ${damaged.length === 1 ? 'is' : 'are'} damaged. Copy the media again.`,
-    };
+    const verb = damaged.length === 1 ? 'is' : 'are';
+    return { tone: 'danger', text: `${counted(damaged.length, 'blob')} ${verb} damaged. Copy damaged media again.` };
   }
   if (total === 0) {
-    return { tone: undefined, text: 'The media were not verified since the appliance started.' };
+    return { tone: undefined, text: 'No blob was verified since the appliance started.' };
   }
-  return { tone: 'success', text: `${bytes(done)} on the media match their digests.` };
+  return { tone: 'success', text: `${bytes(done)} match their digests.` };
 };
 
 /** Whether the images of a cluster are complete, by the newest proof of it. */
@@ -130,16 +138,26 @@ export const completenessOf = (cluster: string, proofs: readonly Proof[]): { ton
 /** How the appliance names an architecture that a payload calls aarch64. */
 const architectureOf = (name: string): string => (name === 'aarch64' ? 'arm64' : name);
 
+const minorOf = (version: string): string => version.split('.', 2).join('.');
+
+/** The live ISO for a release, as the appliance chooses it: the exact version, then a ready one. */
+const imageFor = ({ version, architecture }: Release, images: readonly OsImage[]): OsImage | undefined => {
+  const rank = (image: OsImage) => (image.openshift_version === version ? 2 : 0) + (image.state === 'ready' ? 1 : 0);
+  return images
+    .filter(
+      (image) =>
+        minorOf(image.openshift_version) === minorOf(version) &&
+        (architecture === 'multi' || architectureOf(image.cpu_architecture) === architectureOf(architecture)),
+    )
+    .sort((a, b) => rank(b) - rank(a))[0];
+};
+
 /** The state of the live ISO of a release: a word, and details for a person. */
 export const liveISOOf = (
-  { version, architecture }: Release,
+  release: Release,
   images: readonly OsImage[] | null | undefined,
 ): { tone: Tone; text: string; details: string } => {
-  const image = images?.find(
-    (one) =>
-      one.openshift_version === version &&
-      (architecture === 'multi' || architectureOf(one.cpu_architecture) === architectureOf(architecture)),
-  );
+  const image = imageFor(release, images ?? []);
   if (!image) {
     return { tone: undefined, text: 'None', details: '' };
   }
@@ -154,3 +172,68 @@ export const liveISOOf = (
       return { tone: 'info', text: 'On its way', details };
   }
 };
+
+const handOverStates: Record<HandOverState, { tone: Tone; text: string }> = {
+  trying: { tone: 'info', text: 'Trying an upload' },
+  copying: { tone: 'info', text: 'Copying' },
+  proving: { tone: 'info', text: 'Checking the images' },
+  naming: { tone: 'warning', text: 'Waiting for the DNS name' },
+  adding: { tone: 'info', text: 'Adding the second mirror' },
+  asking: { tone: 'warning', text: 'Waiting for a person' },
+  removing: { tone: 'info', text: 'Removing the first mirror' },
+  done: { tone: 'success', text: 'Done' },
+  refused: { tone: 'danger', text: 'Refused' },
+  stopped: { tone: undefined, text: 'Stopped' },
+};
+
+export const handOverStateOf = (state: HandOverState): { tone: Tone; text: string } => handOverStates[state];
+
+/** Whether nothing follows the state of a hand-over. */
+export const hasEnded = ({ state }: HandOver): boolean => ['done', 'refused', 'stopped'].includes(state);
+
+/** The command that starts, continues or stops a hand-over; undefined after it is done. */
+export const nextOf = (handOver: HandOver | null): { command: string; effect: string } | undefined => {
+  switch (handOver?.state) {
+    case 'done':
+      return undefined;
+    case undefined:
+    case 'refused':
+    case 'stopped':
+      return {
+        command: 'landfall registry hand-over',
+        effect: 'copies the images to another registry and moves the clusters to it, before the appliance leaves.',
+      };
+    case 'asking':
+      return {
+        command: 'landfall registry hand-over --remove-first',
+        effect: "removes the appliance's registry from the clusters that have both mirrors.",
+      };
+    default:
+      return {
+        command: 'landfall registry hand-over --cancel',
+        effect: 'stops the hand-over. What was copied and added stays.',
+      };
+  }
+};
+
+/** What a person should know of a hand-over. */
+export const notesOf = ({ notes, incomplete }: HandOver): string[] => [
+  ...(notes ?? []).map(asSentence),
+  ...(incomplete ?? []).map((image) => `${image} is left out, because parts of it lie on no medium.`),
+];
+
+const clusterStates: Record<HandOverCluster['state'], { tone: Tone; text: string }> = {
+  waiting: { tone: undefined, text: 'Unchanged' },
+  'rolling-in': { tone: 'info', text: 'Gets the second mirror' },
+  both: { tone: 'info', text: 'Has both mirrors' },
+  'to-remove': { tone: 'info', text: 'Will lose the first mirror' },
+  'rolling-out': { tone: 'info', text: 'Loses the first mirror' },
+  independent: { tone: 'success', text: 'Independent' },
+  'not-dependent': { tone: undefined, text: 'Does not depend on the appliance' },
+};
+
+export const clusterStateOf = (state: HandOverCluster['state']): { tone: Tone; text: string } => clusterStates[state];
+
+/** How many nodes of each MachineConfigPool have the change: "master 1 of 3". */
+export const poolsOf = ({ pools }: HandOverCluster): string =>
+  (pools ?? []).map(({ name, machines, updated }) => `${name} ${String(updated)} of ${String(machines)}`).join(', ');

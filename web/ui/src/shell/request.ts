@@ -66,6 +66,18 @@ export const request = async (
 export const getJSON = async <T>(path: string, signal?: AbortSignal): Promise<T> =>
   (await (await request('GET', path, { signal })).json()) as T;
 
+/** Requests JSON that the appliance may not have; null without it (404). */
+export const findJSON = async <T>(path: string, signal?: AbortSignal): Promise<T | null> => {
+  try {
+    return await getJSON<T>(path, signal);
+  } catch (error) {
+    if (error instanceof ApplianceError && error.status === 404) {
+      return null;
+    }
+    throw error;
+  }
+};
+
 /** The text for the user of any thrown value. */
 export const sentenceOf = (error: unknown): string =>
   error instanceof Error ? error.message : String(error);

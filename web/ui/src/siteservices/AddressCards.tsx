@@ -7,7 +7,7 @@ import { FormDialog } from '../shell/FormDialog';
 import { PageStatus } from '../shell/PageStatus';
 import { moment } from '../shell/quantities';
 import { SectionCard } from '../shell/SectionCard';
-import { usePages } from '../shell/table';
+import { TableCard } from '../shell/TableCard';
 import { TextField } from '../shell/TextField';
 import { Toned } from '../shell/Toned';
 import type { Act } from '../shell/useAct';
@@ -16,7 +16,6 @@ import { readAddresses, reserve, unreserve, type AddressEvent, type Lease, type 
 import { endOf, kindOf } from './words';
 
 const seldom = () => 4_000;
-const perPage = 20;
 
 /** The leases and reservations of DHCP, and the machines that booted from the network. */
 export const AddressCards = ({ act }: { act: Act }) => {
@@ -41,42 +40,33 @@ export const AddressCards = ({ act }: { act: Act }) => {
   );
 };
 
-const Leases = ({ leases }: { leases: Lease[] }) => {
-  const { shown, control } = usePages(leases, perPage, 'Pages of leases');
-  return (
-    <SectionCard id="service-leases" title="Leases">
-      {leases.length === 0 ? (
-        <Content component="p">No machine has an address from the appliance.</Content>
-      ) : (
-        <>
-          <Table aria-label="Leases" variant="compact">
-            <Thead>
-              <Tr>
-                <Th>Address</Th>
-                <Th>MAC address</Th>
-                <Th>Host name</Th>
-                <Th>Interface</Th>
-                <Th>Ends</Th>
-              </Tr>
-            </Thead>
-            <Tbody>
-              {shown.map((lease) => (
-                <Tr key={lease.mac} data-testid="lease">
-                  <Td dataLabel="Address">{lease.address}</Td>
-                  <Td dataLabel="MAC address">{lease.mac}</Td>
-                  <Td dataLabel="Host name">{lease.hostname ?? ''}</Td>
-                  <Td dataLabel="Interface">{lease.interface}</Td>
-                  <Td dataLabel="Ends">{endOf(lease)}</Td>
-                </Tr>
-              ))}
-            </Tbody>
-          </Table>
-          {leases.length > perPage && control}
-        </>
-      )}
-    </SectionCard>
-  );
-};
+const Leases = ({ leases }: { leases: Lease[] }) => (
+  <TableCard
+    id="service-leases"
+    title="Leases"
+    empty="No machine has an address from the appliance."
+    pages="Pages of leases"
+    heads={
+      <>
+        <Th>Address</Th>
+        <Th>MAC address</Th>
+        <Th>Host name</Th>
+        <Th>Interface</Th>
+        <Th>Ends</Th>
+      </>
+    }
+    rows={leases}
+    row={(lease) => (
+      <Tr key={lease.mac} data-testid="lease">
+        <Td dataLabel="Address">{lease.address}</Td>
+        <Td dataLabel="MAC address">{lease.mac}</Td>
+        <Td dataLabel="Host name">{lease.hostname ?? ''}</Td>
+        <Td dataLabel="Interface">{lease.interface}</Td>
+        <Td dataLabel="Ends">{endOf(lease)}</Td>
+      </Tr>
+    )}
+  />
+);
 
 type ReservationsProps = { reservations: Reservation[]; act: Act; refetch: () => void };
 
@@ -183,39 +173,30 @@ const ReserveDialog = ({ onClose }: { onClose: () => void }) => {
   );
 };
 
-const Events = ({ events }: { events: AddressEvent[] }) => {
-  const { shown, control } = usePages(events, perPage, 'Pages of machines');
-  return (
-    <SectionCard id="service-events" title="Machines that asked for an address or a boot file">
-      {events.length === 0 ? (
-        <Content component="p">No machine has asked since the appliance started.</Content>
-      ) : (
-        <>
-          <Table aria-label="Machines that asked for an address or a boot file" variant="compact">
-            <Thead>
-              <Tr>
-                <Th>Time</Th>
-                <Th>MAC address</Th>
-                <Th>Interface</Th>
-                <Th width={40}>What happened</Th>
-              </Tr>
-            </Thead>
-            <Tbody>
-              {shown.map((event) => (
-                <Tr key={`${event.at} ${event.mac} ${event.kind}`}>
-                  <Td dataLabel="Time">{moment(event.at)}</Td>
-                  <Td dataLabel="MAC address">{event.mac}</Td>
-                  <Td dataLabel="Interface">{event.interface}</Td>
-                  <Td dataLabel="What happened">
-                    <Toned {...kindOf(event.kind)} /> <span className="landfall-address">{event.message}</span>
-                  </Td>
-                </Tr>
-              ))}
-            </Tbody>
-          </Table>
-          {events.length > perPage && control}
-        </>
-      )}
-    </SectionCard>
-  );
-};
+const Events = ({ events }: { events: AddressEvent[] }) => (
+  <TableCard
+    id="service-events"
+    title="Machines that asked for an address or a boot file"
+    empty="No machine has asked since the appliance started."
+    pages="Pages of machines"
+    heads={
+      <>
+        <Th>Time</Th>
+        <Th>MAC address</Th>
+        <Th>Interface</Th>
+        <Th width={40}>What happened</Th>
+      </>
+    }
+    rows={events}
+    row={(event) => (
+      <Tr key={`${event.at} ${event.mac} ${event.kind}`}>
+        <Td dataLabel="Time">{moment(event.at)}</Td>
+        <Td dataLabel="MAC address">{event.mac}</Td>
+        <Td dataLabel="Interface">{event.interface}</Td>
+        <Td dataLabel="What happened">
+          <Toned {...kindOf(event.kind)} /> <span className="landfall-address">{event.message}</span>
+        </Td>
+      </Tr>
+    )}
+  />
+);

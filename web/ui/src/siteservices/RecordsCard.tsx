@@ -1,7 +1,7 @@
-import { Alert, Button, ClipboardCopyButton, Content, Flex, FlexItem, Stack, StackItem } from '@patternfly/react-core';
+import { Alert, Button, Content, Flex, FlexItem, Stack, StackItem } from '@patternfly/react-core';
 import { Table, Tbody, Td, Th, Thead, Tr } from '@patternfly/react-table';
-import { useState } from 'react';
 import { Link } from 'react-router-dom-v5-compat';
+import { CopyButton } from '../shell/CopyButton';
 import { save } from '../shell/download';
 import { SectionCard } from '../shell/SectionCard';
 import { Toned } from '../shell/Toned';
@@ -115,30 +115,3 @@ const ZoneRecords = ({ zone }: { zone: Zone }) => (
     )}
   </Stack>
 );
-
-/** A button that copies a text. Its children are its name. */
-const CopyButton = ({ id, text, children }: { id: string; text: string; children: string }) => {
-  const [isCopied, setCopied] = useState(false);
-  return (
-    <ClipboardCopyButton
-      id={id}
-      textId={`${id}-text`}
-      aria-label={children}
-      variant="plain"
-      exitDelay={isCopied ? 1_500 : 600}
-      onTooltipHidden={() => {
-        setCopied(false);
-      }}
-      onClick={() => {
-        navigator.clipboard.writeText(text).then(
-          () => {
-            setCopied(true);
-          },
-          () => undefined,
-        );
-      }}
-    >
-      {isCopied ? 'Copied' : children}
-    </ClipboardCopyButton>
-  );
-};
