@@ -76,7 +76,7 @@ func (s *Server) config(scheme *runtime.Scheme) *genericapiserver.RecommendedCon
 	config.Authentication.Authenticator = s.authenticator()
 	config.Authorization.Authorizer = authorizer.AuthorizerFunc(authorize)
 	config.AdmissionControl = admission.NewChainHandler(append([]admission.Interface{
-		inNamespaces{s.options.DB, s.options.Objects},
+		s.inNamespaces(),
 	}, s.options.Admission...)...)
 	config.EnableIndex, config.EnableProfiling, config.EnableMetrics = false, false, false
 	config.MaxRequestBodyBytes = bodyLimit

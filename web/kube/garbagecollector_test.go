@@ -1,6 +1,7 @@
 package kube_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/admission"
 
 	"landfall/appliance/kube/objects"
 	"landfall/store"
@@ -178,6 +180,50 @@ func TestNamespace_createdAgainKeepsObjects(t *testing.T) {
 	for round := range 20 {
 		s.get(t, objects.Secrets, fmt.Sprint("site-", round), "second")
 	}
+}
+
+// beforeWrite is called when all checks of a request have passed, and before its object is written.
+type beforeWrite func(a admission.Attributes)
+
+func (beforeWrite) Handles(operation admission.Operation) bool { return operation == admission.Create }
+
+func (fn beforeWrite) Validate(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	fn(a)
+	return nil
+}
+
+func TestNamespace_deletedDuringRequest(t *testing.T) {
+	var s *site
+	removed := false
+	s = newSite(t, func(o *kube.Options) {
+		o.Admission = append(o.Admission, beforeWrite(func(a admission.Attributes) {
+			if a.GetKind().Kind != "Secret" {
+				return
+			}
+			require.NoError(t, s.of(objects.Namespaces, "").Delete(t.Context(), "site", metav1.DeleteOptions{}))
+			if removed {
+				s.gone(t, objects.Namespaces, "", "site")
+			}
+		}))
+	})
+	create := func() error {
+		_, err := s.of(objects.Secrets, "site").Create(t.Context(), object(t, objects.Secrets, "site", "late", ""),
+			metav1.CreateOptions{})
+		return err
+	}
+	s.create(t, objects.Namespaces, "", "site", `"metadata":{"finalizers":["example.com/held"]}`)
+	require.ErrorContains(t, create(), "unable to create new content in namespace site because it is being terminated")
+	_, err := s.of(objects.Namespaces, "").Patch(t.Context(), "site", types.MergePatchType,
+		[]byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+	require.NoError(t, err)
+	s.gone(t, objects.Namespaces, "", "site")
+
+	s.create(t, objects.Namespaces, "", "site", "")
+	removed = true
+	require.ErrorContains(t, create(), `namespaces "site" not found`)
+	left, err := s.of(objects.Secrets, "").List(t.Context(), metav1.ListOptions{})
+	require.NoError(t, err)
+	require.Empty(t, left.Items)
 }
 
 func TestNamespace_finalizersRemaining(t *testing.T) {

@@ -217,6 +217,8 @@ func (s *Server) answersOK(ctx context.Context, api loopback, path string) bool 
 	return errors.Join(err, response.Body.Close()) == nil && response.StatusCode == http.StatusOK
 }
 
+func (s *Server) inNamespaces() inNamespaces { return inNamespaces{s.options.DB, s.options.Objects} }
+
 func (s *Server) rows() etcd.Options {
-	return etcd.Options{DB: s.options.DB, Rows: Rows(), Clock: s.options.Clock}
+	return etcd.Options{DB: s.options.DB, Rows: Rows(), Clock: s.options.Clock, Admit: s.inNamespaces().admit}
 }

@@ -21,16 +21,10 @@ import (
 // Objects with finalizers stay until the finalizers are removed; the conditions of the namespace
 // name them.
 func (k *garbageCollector) emptyNamespace(ctx context.Context, namespace string) {
-	for {
-		left, removed, err := k.emptyBatch(ctx, namespace)
-		if err != nil {
+	for more := true; more; {
+		var err error
+		if more, err = k.emptyBatch(ctx, namespace); err != nil {
 			k.retryLater(ctx, namespace, err)
-			return
-		}
-		if removed == 0 {
-			if err := k.finishNamespace(ctx, namespace, left); err != nil {
-				k.retryLater(ctx, namespace, err)
-			}
 			return
 		}
 	}
@@ -42,23 +36,23 @@ type remaining struct {
 	finalizers map[string][]place
 }
 
-// emptyBatch deletes some objects of a namespace. If it could delete none, left describes the
-// remaining objects.
-func (k *garbageCollector) emptyBatch(ctx context.Context, namespace string) (left remaining, removed int, err error) {
+// emptyBatch deletes some objects of a namespace. When it can delete none, it finishes the namespace
+// in the same transaction, so that no object is left in a namespace that does not exist.
+func (k *garbageCollector) emptyBatch(ctx context.Context, namespace string) (more bool, err error) {
 	err = k.db.Update(ctx, func(tx *store.Tx) error {
-		left, removed = remaining{finalizers: map[string][]place{}}, 0
+		more = false
 		// Another namespace may have the name by now.
-		home, err := k.objects.Metadata(tx, objects.Namespaces, "", namespace)
-		if err != nil || home.GetDeletionTimestamp() == nil {
-			return ignoreNotFound(err)
+		if deleting, err := k.objects.Deleting(tx, objects.Namespaces, "", namespace); err != nil || !deleting {
+			return err
 		}
+		left, removed := remaining{finalizers: map[string][]place{}}, 0
 		keys, err := keysIn(tx, namespace)
 		if err != nil {
 			return err
 		}
 		for _, key := range keys {
 			if removed == purgeBatch {
-				return nil
+				break
 			}
 			at := parseKey(key)
 			u := &unstructured.Unstructured{}
@@ -77,9 +71,12 @@ func (k *garbageCollector) emptyBatch(ctx context.Context, namespace string) (le
 				left.finalizers[finalizer] = append(left.finalizers[finalizer], at)
 			}
 		}
-		return nil
+		if more = removed > 0; more {
+			return nil
+		}
+		return k.finishNamespace(tx, namespace, left)
 	})
-	return left, removed, err
+	return more, err
 }
 
 // keysIn returns the keys of all objects in a namespace. It skips from one resource to the next.
@@ -106,29 +103,23 @@ func keysIn(tx *store.Tx, namespace string) (keys []string, err error) {
 }
 
 // finishNamespace removes an empty namespace, or writes the remaining objects into its conditions.
-func (k *garbageCollector) finishNamespace(ctx context.Context, namespace string, left remaining) error {
-	return k.db.Update(ctx, func(tx *store.Tx) error {
-		return ignoreNotFound(k.objects.Update(tx, objects.Namespaces, "", namespace,
-			func(u *unstructured.Unstructured) error {
-				if u.GetDeletionTimestamp() == nil {
-					return nil
-				}
-				if left.objects > 0 {
-					return k.setNamespaceConditions(u, left)
-				}
-				var object corev1.Namespace
-				if err := objects.Into(u, &object); err != nil {
-					return err
-				}
-				finalizers := slices.DeleteFunc(object.Spec.Finalizers,
-					func(f corev1.FinalizerName) bool { return f == corev1.FinalizerKubernetes })
-				if len(finalizers) > 0 {
-					// Other finalizers block the deletion.
-					return unstructured.SetNestedStringSlice(u.Object, finalizerNames(finalizers), "spec", "finalizers")
-				}
-				unstructured.RemoveNestedField(u.Object, "spec", "finalizers")
-				return nil
-			}))
+func (k *garbageCollector) finishNamespace(tx *store.Tx, namespace string, left remaining) error {
+	return k.objects.Update(tx, objects.Namespaces, "", namespace, func(u *unstructured.Unstructured) error {
+		if left.objects > 0 {
+			return k.setNamespaceConditions(u, left)
+		}
+		var object corev1.Namespace
+		if err := objects.Into(u, &object); err != nil {
+			return err
+		}
+		finalizers := slices.DeleteFunc(object.Spec.Finalizers,
+			func(f corev1.FinalizerName) bool { return f == corev1.FinalizerKubernetes })
+		if len(finalizers) > 0 {
+			// Other finalizers block the deletion.
+			return unstructured.SetNestedStringSlice(u.Object, finalizerNames(finalizers), "spec", "finalizers")
+		}
+		unstructured.RemoveNestedField(u.Object, "spec", "finalizers")
+		return nil
 	})
 }
 

@@ -34,6 +34,9 @@ type Options struct {
 	// ProgressEvery is the interval at which a watch with progress notifications gets the current
 	// revision; 0 is a minute.
 	ProgressEvery time.Duration
+	// Admit returns an error for a key that may not be created. It runs in the transaction of the
+	// creation. With nil, each key may be created.
+	Admit func(tx *store.Tx, key string) error
 }
 
 // NewClient returns a client. Its watches end when the context ends.
@@ -158,6 +161,11 @@ func (o optimistic) Count(ctx context.Context, prefix string, _ kubernetes.Count
 func (o optimistic) OptimisticPut(ctx context.Context, key string, value []byte, expected int64,
 	options kubernetes.PutOptions) (kubernetes.PutResponse, error) {
 	done, now, revision, err := o.change(ctx, key, expected, func(tx *store.Tx, at string) error {
+		if expected == 0 && o.Admit != nil {
+			if err := o.Admit(tx, at); err != nil {
+				return err
+			}
+		}
 		return o.put(tx, at, value, options.LeaseID)
 	})
 	response := kubernetes.PutResponse{Succeeded: done, Revision: revision}
