@@ -36,15 +36,12 @@ func (c Projector) generate(tx *store.Tx, rows view.Rows, s *snapshot, now time.
 		return nil, nil
 	}
 	id := s.view.ID.String()
-	s.namespace, s.name = s.view.Name, s.view.Name
-	ends, err := c.namespaceEnds(tx, s.namespace)
-	if err != nil {
+	s.name = s.view.Name
+	var err error
+	if s.namespace, err = c.namespaceFor(tx, s.name, id); err != nil {
 		return nil, err
 	}
-	if ends || c.Objects.Exists(tx, objects.ClusterDeployments, s.namespace, s.name) {
-		s.namespace += "-" + id[:8]
-	}
-	if err := c.createNamespace(tx, s.namespace, now); err != nil {
+	if err := c.Objects.EnsureNamespace(tx, s.namespace, now, labelGenerated); err != nil {
 		return nil, err
 	}
 	cd, aci, err := c.objectsFor(tx, rows, s.view, s.namespace, now)
@@ -72,23 +69,22 @@ func (c Projector) generate(tx *store.Tx, rows view.Rows, s *snapshot, now time.
 	return edit, record.NoteClusterObject(tx, id, *note)
 }
 
-// namespaceEnds reports whether a namespace is being deleted, with all objects in it. The objects
-// of a new cluster would be deleted with it, and then the cluster.
-func (c Projector) namespaceEnds(tx *store.Tx, name string) (bool, error) {
-	namespace, err := c.Objects.Metadata(tx, objects.Namespaces, "", name)
+// namespaceFor returns the namespace for the objects of a new cluster. It has the cluster's name. If
+// it is being deleted, or has an object of the same name already, the cluster gets its own.
+func (c Projector) namespaceFor(tx *store.Tx, name, id string) (string, error) {
+	deleting, err := c.Objects.Deleting(tx, objects.Namespaces, "", name)
 	if err != nil {
-		return false, objects.IgnoreNotFound(err)
+		return "", err
 	}
-	return namespace.GetDeletionTimestamp() != nil, nil
+	if deleting || c.Objects.Exists(tx, objects.ClusterDeployments, name, name) ||
+		c.Objects.Exists(tx, objects.AgentClusterInstalls, name, name) ||
+		c.Objects.Exists(tx, objects.Secrets, name, pullSecretOf(name)) {
+		return name + "-" + id[:8], nil
+	}
+	return name, nil
 }
 
-// createNamespace creates a namespace for a cluster if it does not exist.
-func (c Projector) createNamespace(tx *store.Tx, name string, now time.Time) error {
-	if c.Objects.Exists(tx, objects.Namespaces, "", name) {
-		return nil
-	}
-	return c.Objects.EnsureNamespace(tx, name, now, labelGenerated)
-}
+func pullSecretOf(cluster string) string { return cluster + "-pull-secret" }
 
 func (c Projector) objectsFor(tx *store.Tx, rows view.Rows, view *view.Cluster, namespace string,
 	now time.Time) (*hivev1.ClusterDeployment, *hiveext.AgentClusterInstall, error) {
@@ -121,14 +117,14 @@ func (c Projector) objectsFor(tx *store.Tx, rows view.Rows, view *view.Cluster, 
 		return nil, nil, err
 	}
 	if secret != "" {
-		ref := name + "-pull-secret"
+		ref := pullSecretOf(name)
 		cd.Spec.PullSecretRef = &corev1.LocalObjectReference{Name: ref}
 		if err := c.Objects.Create(tx, objects.Secrets, &corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: ref, Labels: map[string]string{labelWatch: "true",
 				labelBackup: "true", labelGenerated: "true"}},
 			Type: corev1.SecretTypeDockerConfigJson,
 			Data: map[string][]byte{corev1.DockerConfigJsonKey: []byte(secret)},
-		}, now); err != nil && !errors.Is(err, objects.ErrExists) {
+		}, now); err != nil {
 			return nil, nil, err
 		}
 	}

@@ -2,6 +2,7 @@ package clusters
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -95,6 +96,51 @@ func TestProjector_clusterMadeByREST(t *testing.T) {
 	third := register("edge")
 	require.True(t, b.exists(objects.ClusterDeployments, "edge-"+third.ID.String()[:8], "edge"),
 		"the objects of a new cluster are not deleted with a namespace that is being deleted")
+}
+
+func TestProjector_objectsOfOthersStayTheirs(t *testing.T) {
+	for name, manifest := range map[string]string{
+		"pull secret": `
+apiVersion: v1
+kind: Secret
+metadata: {name: edge-pull-secret, namespace: edge}
+data: {.dockerconfigjson: ` + base64.StdEncoding.EncodeToString([]byte(
+			`{"auths":{"quay.io":{"auth":"b3RoZXI6cGFzcw=="}}}`)) + `}`,
+		"AgentClusterInstall": `
+apiVersion: extensions.hive.openshift.io/v1beta1
+kind: AgentClusterInstall
+metadata: {name: edge, namespace: edge}
+spec: {clusterDeploymentRef: {name: later}}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newSite(t)
+			b.Apply("kind: Namespace\nmetadata: {name: edge}\napiVersion: v1", manifest)
+			made, err := b.Engine.RegisterCluster(t.Context(), &models.ClusterCreateParams{
+				Name: conv.Pointer("edge"), BaseDNSDomain: "site.test", OpenshiftVersion: conv.Pointer("4.20.8"),
+				PullSecret: conv.Pointer(kubetest.PullSecret),
+			})
+			require.NoError(t, err)
+			b.WaitIdle()
+			namespace := "edge-" + made.ID.String()[:8]
+			require.True(t, b.exists(objects.ClusterDeployments, namespace, "edge"))
+			b.Update(func(tx *store.Tx) error {
+				return b.clusters.updateInstall(tx, namespace, "edge", func(aci *hiveext.AgentClusterInstall) error {
+					aci.Spec.Proxy = &hiveext.Proxy{HTTPProxy: "http://proxy.site.test:3128"}
+					return nil
+				})
+			})
+			b.WaitIdle()
+			require.NoError(t, b.DB.View(func(tx *store.Tx) error {
+				rows := b.Engine.Rows(tx)
+				cluster, err := rows.Cluster(made.ID.String())
+				require.NoError(t, err)
+				require.Equal(t, "http://proxy.site.test:3128", cluster.HTTPProxy)
+				stored, err := rows.ClusterPullSecret(cluster)
+				require.Equal(t, kubetest.PullSecret, stored)
+				return err
+			}))
+		})
+	}
 }
 
 // newObjects registers a cluster, an infra-env of it, one without a cluster, and a host in each,
