@@ -105,15 +105,7 @@ func (p writer) placeFor(env *view.InfraEnv) (namespace, name string, ref *agent
 		if p.Objects.Exists(p.tx, objects.Namespaces, "", namespace) {
 			namespace += "-" + id[:8]
 		}
-		if err := p.Objects.EnsureNamespace(p.tx, namespace, p.now); err != nil {
-			return "", "", nil, err
-		}
-		if err := p.Objects.Update(p.tx, objects.Namespaces, "", namespace, func(u *unstructured.Unstructured) error {
-			labels := cloned(u.GetLabels())
-			labels[labelGenerated] = "true"
-			u.SetLabels(labels)
-			return nil
-		}); err != nil {
+		if err := p.Objects.EnsureNamespace(p.tx, namespace, p.now, labelGenerated); err != nil {
 			return "", "", nil, err
 		}
 	}

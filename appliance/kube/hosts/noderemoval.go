@@ -9,6 +9,7 @@ import (
 	"github.com/openshift/assisted-service/models"
 	hivev1 "github.com/openshift/hive/apis/hive/v1"
 
+	"landfall/appliance/engine/view"
 	"landfall/appliance/kube/controller"
 	"landfall/appliance/kube/objects"
 	"landfall/appliance/kube/objects/agentinstall"
@@ -23,8 +24,9 @@ const messageRemovedLater = "The node is still in its former cluster. It is remo
 	"the discovery image"
 
 // removeOldNode removes the node of a host from its former cluster once the host has booted the
-// discovery image, and then clears the record of that cluster. An annotation skips the removal.
-// After a failed removal, the returned duration is the delay of the next attempt.
+// discovery image, and then clears the record of that cluster. An annotation skips the removal, and
+// so does a host that has taken the place of the node. After a failed removal, the returned duration
+// is the delay of the next attempt.
 func (r agents) removeOldNode(ctx context.Context, s *agentSnapshot) (time.Duration, error) {
 	info := s.object.Status.DeprovisionInfo
 	_, skip := s.object.Annotations[annotationSkipSpokeCleanup]
@@ -34,6 +36,12 @@ func (r agents) removeOldNode(ctx context.Context, s *agentSnapshot) (time.Durat
 	}, conv.Value(s.host.Status))
 	if info == nil || leaving || r.Spokes == nil && !skip {
 		return 0, nil
+	}
+	if !skip {
+		var err error
+		if skip, err = r.replaced(info); err != nil {
+			return 0, err
+		}
 	}
 	if !skip {
 		done, failure := r.Spokes.RemoveNode(s.key, info.ClusterNamespace+"/"+info.ClusterName, info.NodeName,
@@ -49,6 +57,25 @@ func (r agents) removeOldNode(ctx context.Context, s *agentSnapshot) (time.Durat
 		}
 	}
 	return 0, r.updateDeprovisionInfo(ctx, s, func(agent *agentinstall.Agent) { agent.Status.DeprovisionInfo = nil })
+}
+
+// replaced reports whether a host with the name of a former node is part of the cluster now: the
+// same machine, or another. The removal would remove its node.
+func (r agents) replaced(former *agentinstall.DeprovisionInfo) (is bool, err error) {
+	err = r.DB.View(func(tx *store.Tx) error {
+		rows := r.Engine.Rows(tx)
+		id, err := rows.ClusterOf(former.ClusterNamespace + "/" + former.ClusterName)
+		if err != nil || id == "" {
+			return err
+		}
+		hosts, err := rows.ClusterHosts(id)
+		is = slices.ContainsFunc(hosts, func(host *view.Host) bool {
+			return host.RequestedHostname == former.NodeName &&
+				(slices.Contains(statesInstalling, *host.Status) || slices.Contains(statesInstalled, *host.Status))
+		})
+		return err
+	})
+	return is, err
 }
 
 // updateDeprovisionInfo changes the status of an Agent that still records a former cluster.

@@ -28,12 +28,37 @@ func installedIn(b *testSite) *kubetest.Machine {
 	from.Apply(kubetest.InfraEnvManifest("pool"))
 	kept := from.Agent(from.Boot("pool", 1))
 	b.Apply(kubetest.InfraEnvManifest("pool"))
-	b.Apply("kind: Agent\nmetadata:\n  namespace: site\n  name: " + kept.Name + "\n  labels: {" + labelInfraEnv +
+	b.Apply(installedAgent(kept.Name, kept))
+	return &kubetest.Machine{Site: b.Site, InfraEnv: b.InfraEnvID("pool"), Number: 1, ID: kept.Name}
+}
+
+// installedAgent returns an Agent with the inventory of another whose host is installed in the
+// cluster "one".
+func installedAgent(name string, like *agentinstall.Agent) string {
+	return "kind: Agent\nmetadata:\n  namespace: site\n  name: " + name + "\n  labels: {" + labelInfraEnv +
 		": pool}\n  annotations:\n" +
 		"    " + annotationAgentState + ": installed\n    " + annotationAgentInventory + ": '" +
-		kept.Annotations[annotationAgentInventory] + "'\n" +
-		"spec: {approved: true, role: '', clusterDeploymentName: {namespace: site, name: one}}")
-	return &kubetest.Machine{Site: b.Site, InfraEnv: b.InfraEnvID("pool"), Number: 1, ID: kept.Name}
+		like.Annotations[annotationAgentInventory] + "'\n" +
+		"spec: {approved: true, role: '', clusterDeploymentName: {namespace: site, name: one}}"
+}
+
+// A machine leaves a cluster whose API does not answer. Another machine with its name joins the
+// cluster before the API answers again.
+func TestNodeRemoval_sparesReplacement(t *testing.T) {
+	b := newSite(t)
+	spokes := b.connectSpokes()
+	m := installedIn(b)
+	replacement := installedAgent("00000000-0000-4000-8000-000000000002", b.Agent(m))
+	b.EditAgent(m, func(spec *agentinstall.AgentSpec) { spec.ClusterDeploymentName = nil })
+	spokes.Fail(errors.New("The cluster's API does not answer."))
+	m.Register()
+	m.Report()
+	b.Eventually("the removal fails",
+		func() bool { return b.Agent(m).Status.DeprovisionInfo.Message == "The cluster's API does not answer." })
+	b.Apply(replacement)
+	spokes.Fail(nil)
+	b.Eventually("the removal ends", func() bool { return b.Agent(m).Status.DeprovisionInfo == nil })
+	require.Empty(t, spokes.Removed())
 }
 
 func TestNodeRemoval_afterUnbinding(t *testing.T) {
