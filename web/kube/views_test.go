@@ -128,6 +128,15 @@ func TestViews_nestedManifestWork(t *testing.T) {
 	require.NotContains(t, k.run(t, "", "get", "manifestwork", c.CID, "-n", "local-cluster", "-o", "yaml"), "auths",
 		"without the values of Secrets")
 	require.Regexp(t, `(?m)^ocm-landfall-`+c.CID+` +edge1 .* True `, k.run(t, "", "get", "hostedclusters", "-A"))
+
+	// A bundle that was adopted from another source may have no name.
+	require.NoError(t, s.db.Update(t.Context(), func(tx *store.Tx) error {
+		return bundle.Create(tx, &bundle.Bundle{Consumer: "mc1", Labels: map[string]string{bundle.LabelCluster: "7x"},
+			Manifests: []json.RawMessage{json.RawMessage(`{"apiVersion":"work.open-cluster-management.io/v1",` +
+				`"kind":"ManifestWork","metadata":{"namespace":"local-cluster","name":"7x-pool"}}`)}}, time.Unix(1e9, 0))
+	}))
+	require.Equal(t, "7x-pool", k.run(t, "", "get", "manifestwork", "7x-pool", "-n", "local-cluster",
+		"-o", "jsonpath={.metadata.name}"))
 }
 
 // kubectl tells what the page and the commands tell, by the lines of the document on a cluster's

@@ -131,27 +131,30 @@ func (r Report) ManagedCluster() []record.Condition {
 	return managed.conditions
 }
 
-// IsNested reports whether a bundle has the nested layout.
-func IsNested(b *bundle.Bundle) bool {
-	_, nested := nestedManifests(b)
-	return nested
+// Work returns the name of the ManifestWork in a nested bundle. nested is false for a flat bundle.
+func Work(b *bundle.Bundle) (name string, nested bool) {
+	name, _, nested = nestedWork(b)
+	return name, nested
 }
 
 // Manifests returns the manifests of a bundle, without the ManifestWork around those of a nested
 // one.
 func Manifests(b *bundle.Bundle) []json.RawMessage {
-	if inner, nested := nestedManifests(b); nested {
+	if _, inner, nested := nestedWork(b); nested {
 		return inner
 	}
 	return b.Manifests
 }
 
-func nestedManifests(b *bundle.Bundle) (manifests []json.RawMessage, ok bool) {
+func nestedWork(b *bundle.Bundle) (name string, manifests []json.RawMessage, ok bool) {
 	if len(b.Manifests) != 1 {
-		return nil, false
+		return "", nil, false
 	}
 	var work struct {
-		Kind string `json:"kind"`
+		Kind     string `json:"kind"`
+		Metadata struct {
+			Name string `json:"name"`
+		} `json:"metadata"`
 		Spec struct {
 			Workload struct {
 				Manifests []json.RawMessage `json:"manifests"`
@@ -159,9 +162,9 @@ func nestedManifests(b *bundle.Bundle) (manifests []json.RawMessage, ok bool) {
 		} `json:"spec"`
 	}
 	if json.Unmarshal(b.Manifests[0], &work) != nil || work.Kind != workKind {
-		return nil, false
+		return "", nil, false
 	}
-	return work.Spec.Workload.Manifests, true
+	return work.Metadata.Name, work.Spec.Workload.Manifests, true
 }
 
 // unwrap returns the report of the management cluster's own agent, which is in the feedback about a

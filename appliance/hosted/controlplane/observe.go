@@ -64,7 +64,7 @@ func ReadReport(b *bundle.Bundle, status *bundle.Status) (Report, error) {
 		return Report{}, nil
 	}
 	report := Report{Current: true, Conditions: data.Conditions, Manifests: data.ResourceStatus}
-	inner, nested := nestedManifests(b)
+	_, inner, nested := nestedWork(b)
 	if !nested || report.Refused() != "" {
 		return report, nil
 	}

@@ -239,7 +239,7 @@ func findWork(tx *store.Tx, namespace, name string) (id string, err error) {
 	}
 	cid, _, _ := strings.Cut(name, "-")
 	err = bundle.EachOfCluster(tx, cid, func(b *bundle.Bundle) error {
-		if b.Name == name && controlplane.IsNested(b) {
+		if work, nested := controlplane.Work(b); nested && work == name {
 			id = b.ID
 		}
 		return nil
@@ -276,13 +276,15 @@ func manifestWork(tx *store.Tx, id string) (object, uint64, error) {
 	if b.Deleting() {
 		m["deletionTimestamp"] = at(b.Deleted)
 	}
-	spec := object{"workload": object{"manifests": bundle.WithoutSecrets(b.Manifests)}, "manifestConfigs": b.Configs}
+	manifests := bundle.WithoutSecrets(b.Manifests)
+	spec := object{"workload": object{"manifests": manifests}, "manifestConfigs": b.Configs}
 	if len(b.DeleteOption) > 0 {
 		spec["deleteOption"] = b.DeleteOption
 	}
-	if controlplane.IsNested(b) {
-		m["name"] = b.Name
-		inner, _ := bundle.WithoutSecrets(b.Manifests)[0].(object)
+	work, nested := controlplane.Work(b)
+	if nested {
+		m["name"] = work
+		inner, _ := manifests[0].(object)
 		spec, _ = inner["spec"].(object)
 	}
 	o := object{"metadata": m, "spec": spec, "status": object{}}
@@ -303,7 +305,7 @@ func manifestWork(tx *store.Tx, id string) (object, uint64, error) {
 	}
 	annotations[annotationReported] = strconv.FormatInt(status.ResourceVersion, 10)
 	annotations[annotationAt] = at(status.Received)
-	if controlplane.IsNested(b) {
+	if nested {
 		if reported, ok := controlplane.LastStatus(status, "ManifestWork"); ok {
 			o["status"] = reported
 		}
