@@ -77,10 +77,12 @@ func (s *Service) checkMirror(ctx context.Context, image string) (findings []rea
 	}
 	source := engine.InstallSource{Name: "hosted clusters", Release: wanted.Image, Version: wanted.Version,
 		Architecture: "x86_64", Platform: "baremetal", PullSecret: site.PullSecret, TrustBundle: []byte(site.CABundle)}
+	wants := "the release " + wanted.Version
 	if err := agent.CheckImage(image); err != nil {
 		findings = add(readiness.Warning, "%s", sentence.Ending(err))
 	} else {
 		source.Also = []string{image}
+		wants += " or of the agent (" + image + ")"
 	}
 	proof, err := s.prove(ctx, source)
 	switch {
@@ -89,8 +91,8 @@ func (s *Service) checkMirror(ctx context.Context, image string) (findings []rea
 	case proof.Images == 0:
 		return findings // the release does not come from a mirror
 	case !proof.Complete:
-		return add(readiness.Error, "The mirror lacks images of the release %s or of the agent (%s): %s "+
-			"landfall mirror proofs lists them.", wanted.Version, image, proof.Summary)
+		return add(readiness.Error, "The mirror lacks images of %s: %s landfall mirror proofs lists them.", wants,
+			proof.Summary)
 	}
 	return findings
 }

@@ -30,7 +30,8 @@ type hub struct {
 	*Service
 	cluster *simulate.Spoke
 	proof   engine.MirrorProof
-	err     error // of a connection to the cluster
+	also    []string // images that the last proof included
+	err     error    // of a connection to the cluster
 }
 
 func (*hub) Releases() []provider.Release {
@@ -67,7 +68,7 @@ func newSite(t *testing.T) *hub {
 		},
 		prove: func(_ context.Context, source engine.InstallSource) (engine.MirrorProof, error) {
 			require.Equal(t, "q/r@sha256:7", source.Release)
-			require.Len(t, source.Also, 1)
+			s.also = source.Also
 			return s.proof, nil
 		},
 	}
@@ -118,7 +119,17 @@ func TestCheckManagement_asksClusterAndMirror(t *testing.T) {
 	require.Equal(t, []string{"images"}, ids(found))
 	require.Contains(t, found[0].Sentence, "mirror.example.com/agent:1")
 	require.Len(t, readiness.Errors(found), 1)
+	require.Equal(t, []string{"mirror.example.com/agent:1"}, s.also)
 
+	m.AgentImage = ""
+	found = s.CheckManagement(t.Context(), &m)
+	require.Equal(t, []string{"images", "images"}, ids(found))
+	require.Equal(t, readiness.Warning, found[0].Severity)
+	require.Contains(t, found[0].Sentence, "The image of the agent is not known.")
+	require.Empty(t, s.also)
+	require.Contains(t, found[1].Sentence, "The mirror lacks images of the release 4.19.7: 2 images are missing.")
+
+	m = hubCluster()
 	s.proof, s.err = engine.MirrorProof{Complete: true}, errors.New("connection refused")
 	require.Equal(t, []string{"cluster"}, ids(s.CheckManagement(t.Context(), &m)))
 	m.ClusterID = ""

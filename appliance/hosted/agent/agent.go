@@ -7,8 +7,8 @@ package agent
 import (
 	"bytes"
 	"fmt"
-	"strings"
 
+	"github.com/google/go-containerregistry/pkg/name"
 	"sigs.k8s.io/yaml"
 
 	"landfall/appliance/fault"
@@ -43,8 +43,12 @@ func CheckImage(image string) error {
 	if image == "" {
 		return fault.New(fault.Invalid, "The image of the agent is not known. %s", advice)
 	}
-	_, tag, _ := strings.Cut(image[strings.LastIndex(image, "/")+1:], ":")
-	if !strings.Contains(image, "@sha256:") && (tag == "" || tag == "latest") {
+	reference, err := name.ParseReference(image)
+	if err != nil {
+		return fault.New(fault.Invalid, "The image %q of the agent is not the name of an image: %s. %s", image, err,
+			advice)
+	}
+	if tag, ok := reference.(name.Tag); ok && tag.TagStr() == name.DefaultTag {
 		return fault.New(fault.Invalid, "The image %s of the agent can change unnoticed. %s", image, advice)
 	}
 	return nil

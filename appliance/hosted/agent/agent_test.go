@@ -33,9 +33,11 @@ func TestManifests_neverEvictAndKeepTheBrokersName(t *testing.T) {
 }
 
 func TestCheckImage_mustNotChangeUnnoticed(t *testing.T) {
-	for image, ok := range map[string]bool{"registry.example.com:5000/maestro@sha256:1": true,
-		"registry.example.com/maestro:v1": true, "registry.example.com:5000/maestro": false,
-		"registry.example.com/maestro:latest": false, "registry.example.com/maestro:latest@sha256:1": true, "": false} {
+	digest := "@sha256:" + strings.Repeat("a", 64)
+	for image, ok := range map[string]bool{"registry.example.com:5000/maestro" + digest: true,
+		"registry.example.com/maestro:v1": true, "registry.example.com/maestro:latest" + digest: true,
+		"registry.example.com:5000/maestro": false, "registry.example.com/maestro:latest": false, "": false,
+		"registry.example.com/maestro@sha256:…": false, "registry.example.com/maestro:v1 ": false} {
 		err := CheckImage(image)
 		require.Equal(t, ok, err == nil, "%s: %v", image, err)
 		if !ok {

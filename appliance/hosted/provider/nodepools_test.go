@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"landfall/appliance/fault"
 	"landfall/appliance/hosted/arm"
 	"landfall/appliance/hosted/bundle"
 	"landfall/appliance/hosted/controlplane"
@@ -310,6 +311,29 @@ func TestCredential_ofClientsKeyHasNoPrivateKey(t *testing.T) {
 	require.NotContains(t, result.Credential.Kubeconfig, "client-key-data")
 }
 
+func TestManagement_keepsImageAndBrokerOfAgent(t *testing.T) {
+	s := withManagement(t)
+	_, _, err := s.AgentOf(t.Context(), "mc1", "a.example.com:8883", "")
+	contains(t, err.Error(), "The image of the agent is not known.")
+	for _, c := range []struct{ address, image, used string }{
+		{"b.example.com:8883", "registry.example.com/maestro:v1", "registry.example.com/maestro:v1"},
+		{"c.example.com:8883", "", "registry.example.com/maestro:v1"},
+		{"d.example.com:8883", "registry.example.com/maestro:v2", "registry.example.com/maestro:v2"},
+		{"d.example.com:8883", "", "registry.example.com/maestro:v2"},
+	} {
+		address, image, err := s.AgentOf(t.Context(), "mc1", c.address, c.image)
+		require.NoError(t, err)
+		require.Equal(t, []string{"b.example.com:8883", c.used}, []string{address, image})
+	}
+	_, _, err = s.AgentOf(t.Context(), "mc1", "e.example.com:8883", "registry.example.com/maestro")
+	contains(t, err.Error(), "can change unnoticed")
+	_, image, err := s.AgentOf(t.Context(), "mc1", "e.example.com:8883", "")
+	require.NoError(t, err)
+	require.Equal(t, "registry.example.com/maestro:v2", image, "a refused image is not kept")
+	_, _, err = s.AgentOf(t.Context(), "mc2", "e.example.com:8883", "registry.example.com/maestro:v2")
+	require.Equal(t, fault.NotFound, fault.KindOf(err))
+}
+
 func TestManagement_isNotRemovedWithClusters(t *testing.T) {
 	s := withManagement(t)
 	s.put("edge1", plain)
@@ -319,7 +343,9 @@ func TestManagement_isNotRemovedWithClusters(t *testing.T) {
 	contains(t, err.Error(), "already")
 	for _, bad := range []record.Management{{Consumer: "mc2", BaseDomain: "x"}, {Consumer: "mc2", BaseDomain: "a.b"},
 		{Consumer: "mc2", BaseDomain: "a.b", Publish: "x"}, {Consumer: "MC", BaseDomain: "a.b", Address: "x"},
-		{Consumer: "mc2", BaseDomain: "a.b", Address: "x", PodNetworks: []string{"1.2.3.4"}}} {
+		{Consumer: "mc2", BaseDomain: "a.b", Address: "x", PodNetworks: []string{"1.2.3.4"}},
+		{Consumer: "mc2", BaseDomain: "a.b", Address: "x", Layout: "x"},
+		{Consumer: "mc2", BaseDomain: "a.b", Address: "x", AgentImage: "registry.example.com/maestro:latest"}} {
 		_, err := s.AddManagement(t.Context(), bad)
 		require.Error(t, err)
 	}
