@@ -38,6 +38,13 @@ func NewSimulate() *cobra.Command {
 			consumer := options.TLS.Certificates[0].Leaf.Subject.CommonName
 			fmt.Fprintf(cmd.OutOrStdout(), "The simulated management cluster %s connects to %s. Press Ctrl+C to end "+
 				"it.\n", consumer, options.Address)
+			last := ""
+			options.Ended = func(reason error) {
+				if reason.Error() != last {
+					last = reason.Error()
+					fmt.Fprintf(cmd.ErrOrStderr(), "%s; connecting again\n", last)
+				}
+			}
 			agent := workagent.NewAgent(consumer, workagent.NewCluster(operator), clockwork.NewRealClock(), 0)
 			return agent.Run(cmd.Context(), options)
 		},

@@ -34,6 +34,9 @@ type Options struct {
 	ReceiveMaximum uint16
 	// ClientID is the MQTT client ID; "": that of the real agent.
 	ClientID string
+	// Ended is called with the reason when a connection could not be made or has ended; nil: not
+	// called.
+	Ended func(reason error)
 }
 
 const (
@@ -56,7 +59,9 @@ func (a *Agent) Run(ctx context.Context, options Options) error {
 		options.ClientID = a.consumer + "-work-agent-client"
 	}
 	for {
-		_ = a.Session(ctx, options) // the reason is of no use: the agent connects again
+		if err := a.Session(ctx, options); err != nil && ctx.Err() == nil && options.Ended != nil {
+			options.Ended(err)
+		}
 		select {
 		case <-ctx.Done():
 			return nil
