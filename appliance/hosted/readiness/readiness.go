@@ -270,15 +270,15 @@ func Layout(ctx context.Context, api API) (string, error) {
 			} `json:"metadata"`
 		} `json:"items"`
 	}
-	var present struct{}
-	for _, list := range []error{api.List(ctx, managedClusters, "", "", &found),
-		api.List(ctx, works, controlplane.LocalCluster, "", &present)} {
-		if apierrors.IsNotFound(list) {
-			return controlplane.Flat, nil
-		}
-		if list != nil {
-			return "", list
-		}
+	err := api.List(ctx, managedClusters, "", "", &found)
+	if err == nil {
+		err = api.List(ctx, works, controlplane.LocalCluster, "", &struct{}{}) // is the kind there?
+	}
+	if apierrors.IsNotFound(err) {
+		return controlplane.Flat, nil
+	}
+	if err != nil {
+		return "", err
 	}
 	for _, item := range found.Items {
 		if item.Metadata.Name == controlplane.LocalCluster {
