@@ -82,14 +82,21 @@ func (c *Client) EnsureMachine(ctx context.Context, server Server) error {
 	})
 }
 
-// ensure creates an object, or merges the object into the existing one.
+// ensure creates an object, or merges the object into the existing one. It returns an error for one
+// that is being deleted: the object of a former node would take the new node with it.
 func (c *Client) ensure(ctx context.Context, kind resource, object map[string]any) error {
 	u := &unstructured.Unstructured{Object: object}
 	at := place{kind: kind, namespace: u.GetNamespace()}
 	err := c.objects.create(ctx, at, object)
 	if apierrors.IsAlreadyExists(err) {
 		at.name = u.GetName()
-		err = c.objects.merge(ctx, at, object)
+		present := &unstructured.Unstructured{}
+		if err = c.objects.get(ctx, at, &present.Object); err == nil && present.GetDeletionTimestamp() != nil {
+			err = errors.New("the one of a former node is still being deleted")
+		}
+		if err == nil {
+			err = c.objects.merge(ctx, at, object)
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("create the %s %s/%s: %w", u.GetKind(), u.GetNamespace(), u.GetName(), err)

@@ -70,6 +70,19 @@ func TestEnsureMachine(t *testing.T) {
 	require.Equal(t, "http://image", url)
 }
 
+func TestEnsureMachine_formerOneIsBeingDeleted(t *testing.T) {
+	for kind, name := range map[string]string{machines: "one-node0", metalHosts: "node0"} {
+		s := newSite(t)
+		s.controlPlane()
+		s.object(kind, machineAPI, name, map[string]any{"deletionTimestamp": "2026-11-01T12:00:00Z",
+			"finalizers": []any{"example.com/drain"}}, map[string]any{})
+		require.ErrorContains(t, s.open().EnsureMachine(t.Context(), server()),
+			machineAPI+"/"+name+": the one of a former node is still being deleted")
+		s.cluster.Remove(kind, machineAPI, name)
+		require.NoError(t, s.open().EnsureMachine(t.Context(), server()))
+	}
+}
+
 func TestEnsureMachine_noMachines(t *testing.T) {
 	s := newSite(t)
 	require.ErrorIs(t, s.open().EnsureMachine(t.Context(), server()), spoke.ErrNoMachines)
