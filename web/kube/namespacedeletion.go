@@ -36,8 +36,8 @@ type remaining struct {
 	finalizers map[string][]place
 }
 
-// emptyBatch deletes some objects of a namespace. When it can delete none, it finishes the namespace
-// in the same transaction, so that no object is left in a namespace that does not exist.
+// emptyBatch deletes some objects of a namespace. When it can delete none, it finishes the
+// namespace in the same transaction, so that no object is left in a namespace that does not exist.
 func (k *garbageCollector) emptyBatch(ctx context.Context, namespace string) (more bool, err error) {
 	err = k.db.Update(ctx, func(tx *store.Tx) error {
 		more = false

@@ -69,8 +69,8 @@ func (c Projector) generate(tx *store.Tx, rows view.Rows, s *snapshot, now time.
 	return edit, record.NoteClusterObject(tx, id, *note)
 }
 
-// namespaceFor returns the namespace for the objects of a new cluster. It has the cluster's name. If
-// it is being deleted, or has an object of the same name already, the cluster gets its own.
+// namespaceFor returns the namespace for the objects of a new cluster. It has the cluster's name.
+// If it is being deleted, or has an object of the same name already, the cluster gets its own.
 func (c Projector) namespaceFor(tx *store.Tx, name, id string) (string, error) {
 	deleting, err := c.Objects.Deleting(tx, objects.Namespaces, "", name)
 	if err != nil {

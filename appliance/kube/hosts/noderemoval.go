@@ -25,8 +25,8 @@ const messageRemovedLater = "The node is still in its former cluster. It is remo
 
 // removeOldNode removes the node of a host from its former cluster once the host has booted the
 // discovery image, and then clears the record of that cluster. An annotation skips the removal, and
-// so does a host that has taken the place of the node. After a failed removal, the returned duration
-// is the delay of the next attempt.
+// so does a host that has taken the place of the node. After a failed removal, the returned
+// duration is the delay of the next attempt.
 func (r agents) removeOldNode(ctx context.Context, s *agentSnapshot) (time.Duration, error) {
 	info := s.object.Status.DeprovisionInfo
 	_, skip := s.object.Annotations[annotationSkipSpokeCleanup]
