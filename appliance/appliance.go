@@ -334,9 +334,6 @@ func open(ctx context.Context, config config.Config, logger *slog.Logger, versio
 	a.allowed = trust.NewManager(a.policy, a.engine,
 		func() (authn.Keychain, error) { return a.settings.Offered().Keychain("") }, wake, logger)
 	a.setup = a.newSetup(wake)
-	if a.notices, err = a.newNotices(); err != nil {
-		return nil, err
-	}
 	if a.services, err = a.newSiteServices(); err != nil {
 		return nil, err
 	}
@@ -362,6 +359,9 @@ func open(ctx context.Context, config config.Config, logger *slog.Logger, versio
 		Egress: a.egress, Agents: a.agents, Protections: a.protection, Logger: logger,
 		SiteServices: a.services,
 	})
+	if a.notices, err = a.newNotices(); err != nil {
+		return nil, err
+	}
 	a.abi = abi.New(abi.Options{Engine: a.engine, Settings: a.abiHosts, Mirror: a.mirror, Logger: logger})
 	if a.rehearsals, err = a.newRehearsals(); err != nil {
 		return nil, err

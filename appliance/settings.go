@@ -3,6 +3,9 @@ package appliance
 import (
 	"landfall/appliance/discovery"
 	"landfall/appliance/engine"
+	"landfall/appliance/notice"
+	"landfall/appliance/notice/sources"
+	"landfall/appliance/osimage"
 	"landfall/appliance/settings"
 )
 
@@ -50,4 +53,17 @@ func (a *Appliance) newSetup(wake func()) *settings.Service {
 		CheckImage: a.images.CheckRelease, Rules: a.rules.At, URL: a.urls[0], Candidates: candidates,
 		CheckURL: a.config.CheckURL, Wake: wake, Clock: a.clock, Logger: a.log,
 	})
+}
+
+// newNotices returns the service that sends notifications to webhooks.
+func (a *Appliance) newNotices() (*notice.Service, error) {
+	sealed, err := a.siteKey.Box(notice.SecretsPurpose, nil)
+	if err != nil {
+		return nil, err
+	}
+	transport, err := osimage.NewTransport("", a.rules.CABundle, a.egress)
+	return notice.New(notice.Options{DB: a.db, Secrets: sealed, Transport: transport, CheckURL: a.egress.CheckURL,
+		URL: a.urls[0], Clock: a.clock, Logger: a.log,
+		Sources: sources.New(sources.Options{DB: a.db, Servers: a.bmcs.Servers,
+			Approved: a.approvals().Approved, Disk: a.protection.Disk, Mirrors: a.doctor.Mirrors})}), err
 }

@@ -173,9 +173,8 @@ type diagnosis struct {
 // check runs one check.
 type check func(context.Context) []Finding
 
-// Diagnose checks a site. It always returns a report: a check that cannot run results in a finding
-// with the status Unknown. Diagnose takes at most a few times the timeout.
-func (d Doctor) Diagnose(ctx context.Context, site *Site) *Report {
+// start returns a run of the checks of a site.
+func (d Doctor) start(site *Site) *diagnosis {
 	if d.Clock == nil {
 		d.Clock = clockwork.NewRealClock()
 	}
@@ -194,25 +193,27 @@ func (d Doctor) Diagnose(ctx context.Context, site *Site) *Report {
 	if d.OpenDHCP == nil {
 		d.OpenDHCP = openDHCP
 	}
-	run := &diagnosis{Doctor: d, site: site, lags: maps.Clone(site.ClockLags)}
+	return &diagnosis{Doctor: d, site: site, lags: maps.Clone(site.ClockLags)}
+}
+
+// CheckRegistries checks only the registries of a site, without their images.
+func (d Doctor) CheckRegistries(ctx context.Context, site *Site) []Finding {
+	run := d.start(site)
+	return slices.Concat(runAll(ctx, run.registryChecks())...)
+}
+
+// Diagnose checks a site. It always returns a report: a check that cannot run results in a finding
+// with the status Unknown. Diagnose takes at most a few times the timeout.
+func (d Doctor) Diagnose(ctx context.Context, site *Site) *Report {
+	run := d.start(site)
 	checks := run.nameChecks()
 	checks = append(checks, run.clockChecks()...)
 	checks = append(checks, run.registryChecks()...)
 	checks = append(checks, run.addressChecks()...)
 	checks = append(checks, run.pathChecks()...)
 	checks = append(checks, run.dhcpChecks()...)
-	found := make([][]Finding, len(checks))
-	var group sync.WaitGroup
-	semaphore := make(chan struct{}, maxConcurrentChecks)
-	for i, runCheck := range checks {
-		semaphore <- struct{}{}
-		group.Go(func() {
-			found[i] = runCheck(ctx)
-			<-semaphore
-		})
-	}
-	group.Wait()
-	report := &Report{At: d.Clock.Now().UTC(), Cluster: site.Cluster, Findings: []Finding{}}
+	found := runAll(ctx, checks)
+	report := &Report{At: run.Clock.Now().UTC(), Cluster: site.Cluster, Findings: []Finding{}}
 	found = append(found, run.checkNewCertificates(), run.checkProxies())
 	found = append(found, site.ConfigurationFindings, run.checkMirroredReleases(ctx, slices.Concat(found...)),
 		site.HostFindings)
@@ -227,6 +228,22 @@ func (d Doctor) Diagnose(ctx context.Context, site *Site) *Report {
 	})
 	report.Status = Worst(report.Findings)
 	return report
+}
+
+// runAll runs checks at the same time, and returns the findings of each.
+func runAll(ctx context.Context, checks []check) [][]Finding {
+	found := make([][]Finding, len(checks))
+	var group sync.WaitGroup
+	semaphore := make(chan struct{}, maxConcurrentChecks)
+	for i, runCheck := range checks {
+		semaphore <- struct{}{}
+		group.Go(func() {
+			found[i] = runCheck(ctx)
+			<-semaphore
+		})
+	}
+	group.Wait()
+	return found
 }
 
 // Worst returns the worst status of findings; Green if there are no findings.

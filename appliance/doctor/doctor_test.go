@@ -251,6 +251,8 @@ func TestRegistries_endpointIsChecked(t *testing.T) {
 		finding := find(t, Doctor{}.Diagnose(t.Context(), &Site{Registries: []Registry{{Host: host}}}), host)
 		require.Equal(t, Red, finding.Status)
 		require.Equal(t, "connect: connection refused", finding.Result)
+		require.Equal(t, []Finding{finding}, Doctor{}.CheckRegistries(t.Context(),
+			&Site{Registries: []Registry{{Host: host}}, NTPSources: []string{"silent.test"}}))
 	})
 	t.Run("unreachable token server", func(t *testing.T) {
 		free, err := net.Listen("tcp", "127.0.0.1:0")

@@ -53,7 +53,7 @@ type Protections struct {
 func (p *Protections) Findings() []Finding {
 	findings := []Finding{p.access(), p.line()}
 	findings = append(findings, p.certificates()...)
-	findings = append(findings, p.seal(), p.sandbox(), p.trail(), p.disk())
+	findings = append(findings, p.seal(), p.sandbox(), p.trail(), p.Disk())
 	if p.Data != nil {
 		findings = append(findings, p.Data())
 	}
@@ -73,8 +73,8 @@ const (
 	spareSpace = 2 << 30
 )
 
-// disk reports early that the disk will be full, and what fills it.
-func (p *Protections) disk() Finding {
+// Disk reports early that the disk will be full, and what fills it.
+func (p *Protections) Disk() Finding {
 	finding := Finding{Area: Protection, Subject: "disk space", Status: Green,
 		Check: "how long the disk of the data directory will last"}
 	disk, err := p.Storage.Read()

@@ -88,11 +88,7 @@ func (s *Service) Diagnose(ctx context.Context, wanted Request) (*Report, error)
 	clusterID := wanted.ClusterID
 	rules := s.Rules(mirror.Level{Cluster: clusterID})
 	site := &Site{NTPSources: s.Engine.NTPSources(), Registries: s.registries(clusterID), DirectURLs: s.URLs,
-		Holes: rules.Holes(), CheckDHCP: wanted.CheckDHCP}
-	if bundle := rules.CABundle(); len(bundle) > 0 {
-		site.Authorities = x509.NewCertPool()
-		site.Authorities.AppendCertsFromPEM(bundle)
-	}
+		Holes: rules.Holes(), CheckDHCP: wanted.CheckDHCP, Authorities: authorities(rules)}
 	var err error
 	if site.Resolvers, site.Search, err = SystemResolvers(); err != nil {
 		s.Logger.WarnContext(ctx, "The DNS servers of this machine could not be read. The doctor skips the DNS checks.",
@@ -126,6 +122,27 @@ func (s *Service) Diagnose(ctx context.Context, wanted Request) (*Report, error)
 		}
 	}
 	return report, nil
+}
+
+// Mirrors checks the registries of the site's mirror rules. Without rules, it returns nothing.
+func (s *Service) Mirrors(ctx context.Context) []Finding {
+	rules := s.Rules(mirror.Level{})
+	if len(rules.List()) == 0 {
+		return nil
+	}
+	return Doctor{Egress: s.Egress}.CheckRegistries(ctx, &Site{Registries: s.registries(""),
+		Authorities: authorities(rules)})
+}
+
+// authorities returns the CAs of registries, or nil if the rules have none.
+func authorities(rules *mirror.Rules) *x509.CertPool {
+	bundle := rules.CABundle()
+	if len(bundle) == 0 {
+		return nil
+	}
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(bundle)
+	return pool
 }
 
 // LogClocks compares the clocks of the site, and logs those that differ.

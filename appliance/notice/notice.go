@@ -1,6 +1,6 @@
 // Package notice reports what a person must know soon: a cluster or host was installed, has failed,
-// or needs a person. It derives these notifications from the events, keeps the newest ones, and
-// sends each to the site's webhooks.
+// or needs a person. It derives these notifications from the events and from the conditions of the
+// site, such as a full disk, keeps the newest ones, and sends each to the site's webhooks.
 //
 // The engine does not know the package. [Service.Run] reads the events after their transactions, so
 // that no receiver can delay a change.
@@ -59,6 +59,12 @@ type Subject struct {
 // their changes.
 var notifications = store.NewBucket[Notification]("notifications", 1)
 
+// positions has the key of the last event with a notification, as the row position. Notifications
+// of conditions are newer than events that were not read yet.
+var positions = store.NewBucket[string]("notification-position", 1)
+
+const position = "events"
+
 // kept is the number of notifications in the store.
 const kept = 100
 
@@ -72,7 +78,7 @@ type moved struct {
 // kindOf returns the kind of an event's notification, or "" if the event needs none.
 func kindOf(ev *models.Event) Kind {
 	switch ev.Name {
-	case event.PreparationFailed, event.PreparationTimedOut, event.HostJoiningProblem:
+	case event.PreparationFailed, event.PreparationTimedOut, event.HostJoiningProblem, event.MirrorGaps:
 		return Attention
 	case event.ClusterStatus, event.HostStatus:
 	default:

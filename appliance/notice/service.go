@@ -33,6 +33,7 @@ type Options struct {
 	CheckURL  func(text string) error // returns an error if the rules for outgoing requests deny a URL
 	URL       string                  // of the appliance, for the links in notifications
 	Timeout   time.Duration           // of a request; 0 is 15 seconds
+	Sources   []Source                // of the conditions of the site
 	Clock     clockwork.Clock
 	Logger    *slog.Logger
 }
@@ -71,13 +72,23 @@ func (s *Service) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return s.follow(ctx) })
 	group.Go(func() error { return s.deliver(ctx) })
+	group.Go(func() error { return s.watch(ctx) })
 	return group.Wait()
 }
 
-// follow makes notifications of the events. It begins after the event of the newest notification.
+// follow makes notifications of the events. It begins after the event of the newest notification of
+// an event.
 func (s *Service) follow(ctx context.Context) error {
 	last := ""
 	if err := s.DB.View(func(tx *store.Tx) error {
+		key, err := positions.Get(tx, position)
+		if err == nil {
+			last = *key
+		}
+		if !errors.Is(err, store.ErrNotFound) {
+			return err
+		}
+		// A database of an earlier version has notifications of events only.
 		return notifications.EachReverse(tx, "", func(key string, _ *Notification) error {
 			last = key
 			return errStop
@@ -152,49 +163,65 @@ func (s *Service) collect(ctx context.Context, last string) (string, error) {
 	}
 }
 
-// record stores notifications and their deliveries, and removes the oldest notifications.
+// record stores the notifications of events, and the position of the last one.
 func (s *Service) record(ctx context.Context, found []*Notification) error {
 	now := s.Clock.Now().UTC()
-	err := s.DB.Update(ctx, func(tx *store.Tx) error {
-		var receivers, keys []string
-		if err := webhooks.Keys(tx, "", func(name string) error {
-			receivers = append(receivers, name)
-			return nil
-		}); err != nil {
-			return err
-		}
+	if err := s.DB.Update(ctx, func(tx *store.Tx) error {
 		for _, n := range found {
 			if notifications.Exists(tx, n.key) {
 				continue
 			}
-			if err := notifications.Put(tx, n.key, n); err != nil {
+			if err := add(tx, n, now); err != nil {
 				return err
-			}
-			body, err := json.Marshal(n)
-			if err != nil {
-				return err
-			}
-			for _, name := range receivers {
-				if err := deliveries.Put(tx, name+"/"+n.ID, &delivery{Body: body, First: now, Next: now}); err != nil {
-					return err
-				}
 			}
 		}
-		if err := notifications.Keys(tx, "", func(key string) error {
-			keys = append(keys, key)
-			return nil
-		}); err != nil {
+		if err := positions.Put(tx, position, &found[len(found)-1].key); err != nil {
 			return err
 		}
-		for _, key := range keys[:max(0, len(keys)-kept)] {
-			if err := notifications.Delete(tx, key); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err != nil {
+		return prune(tx)
+	}); err != nil {
 		return fmt.Errorf("record notifications: %w", err)
+	}
+	return nil
+}
+
+// add stores a notification and its deliveries.
+func add(tx *store.Tx, n *Notification, now time.Time) error {
+	if err := notifications.Put(tx, n.key, n); err != nil {
+		return err
+	}
+	body, err := json.Marshal(n)
+	if err != nil {
+		return err
+	}
+	var receivers []string
+	if err := webhooks.Keys(tx, "", func(name string) error {
+		receivers = append(receivers, name)
+		return nil
+	}); err != nil {
+		return err
+	}
+	for _, name := range receivers {
+		if err := deliveries.Put(tx, name+"/"+n.ID, &delivery{Body: body, First: now, Next: now}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// prune removes the oldest notifications.
+func prune(tx *store.Tx) error {
+	var keys []string
+	if err := notifications.Keys(tx, "", func(key string) error {
+		keys = append(keys, key)
+		return nil
+	}); err != nil {
+		return err
+	}
+	for _, key := range keys[:max(0, len(keys)-kept)] {
+		if err := notifications.Delete(tx, key); err != nil {
+			return err
+		}
 	}
 	return nil
 }

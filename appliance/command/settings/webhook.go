@@ -23,9 +23,9 @@ func newWebhooks(group func(parent *cobra.Command, commands ...*cobra.Command)) 
 	all := &cobra.Command{
 		Use: "webhook", Short: "Send a message when something is installed, has failed or needs a person",
 		Long: "Manage the webhooks of the site. The appliance sends a JSON document to each of them when a cluster " +
-			"or host was installed, has failed\nor needs a person. It repeats a message for 7 days until the " +
-			"receiver takes it. The headers, and the signature with the secret, are those\nof " +
-			"https://www.standardwebhooks.com.",
+			"or host was installed, has failed\nor needs a person, and when a server, the disk of the data directory " +
+			"or the mirror needs a person. It repeats a message for 7 days until\nthe receiver takes it. The " +
+			"headers, and the signature with the secret, are those of https://www.standardwebhooks.com.",
 	}
 	group(all, newWebhookList(), newWebhookAdd(), newWebhookRemove(), newWebhookTest())
 	return all

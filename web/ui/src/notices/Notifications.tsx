@@ -37,7 +37,7 @@ export const Notifications = () => {
     <Setting
       id="notifications"
       title="Notifications"
-      about="The appliance tells you when a cluster or host was installed, has failed or needs a person."
+      about="The appliance tells you when a cluster or host was installed or has failed, and when a person is needed."
     >
       <BrowserSwitch />
       <Content component="h3">Webhooks</Content>

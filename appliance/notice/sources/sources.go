@@ -1,0 +1,132 @@
+// Package sources finds the conditions of a site in which a person is needed, for notifications.
+package sources
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-openapi/swag/conv"
+
+	"landfall/appliance/bmc"
+	"landfall/appliance/doctor"
+	"landfall/appliance/engine/lifecycle"
+	"landfall/appliance/engine/record"
+	"landfall/appliance/notice"
+	"landfall/appliance/sentence"
+	"landfall/store"
+)
+
+// Names of the conditions in notifications.
+const (
+	HostWaits      = "host_approval_pending"
+	ServerFails    = "server_error"
+	DiskFull       = "disk_space_low"
+	MirrorUnusable = "mirror_not_usable"
+)
+
+// Options are the parts of an appliance that know the conditions.
+type Options struct {
+	DB *store.DB
+	// Approved returns for each host that needs an approval, by its ID, whether it is approved.
+	Approved func() (map[string]bool, error)
+	Servers  func() ([]*bmc.Server, error)
+	Disk     func() doctor.Finding
+	Mirrors  func(context.Context) []doctor.Finding
+}
+
+const (
+	often  = time.Minute
+	seldom = 5 * time.Minute // for checks that send requests
+)
+
+// New returns the sources of conditions.
+func New(o Options) []notice.Source {
+	return []notice.Source{
+		{Event: HostWaits, Find: o.waitingHosts, Interval: often,
+			Several: "hosts wait for an approval", Path: "/hosts"},
+		{Event: ServerFails, Find: o.failedServers, Interval: often, Patience: 2 * often,
+			Several: "servers report an error", Path: "/servers"},
+		{Event: DiskFull, Find: o.fullDisk, Interval: often, Path: "/"},
+		{Event: MirrorUnusable, Find: o.unusableMirrors, Interval: seldom, Patience: seldom,
+			Several: "registries of the mirror cannot be used", Path: "/doctor"},
+	}
+}
+
+// waitingHosts finds the hosts that the Kubernetes API does not install before their approval.
+func (o Options) waitingHosts(context.Context) (found []notice.Condition, err error) {
+	approved, err := o.Approved()
+	if err != nil || len(approved) == 0 {
+		return nil, err
+	}
+	err = o.DB.View(func(tx *store.Tx) error {
+		return record.Hosts.Each(tx, "", func(_ string, row *record.Host) error {
+			id, status := row.API.ID.String(), conv.Value(row.API.Status)
+			if is, needed := approved[id]; is || !needed || !slices.Contains(lifecycle.HostOpenStates, status) &&
+				!slices.Contains(lifecycle.HostOpenUnboundStates, status) {
+				return nil
+			}
+			infraEnv, name := row.API.InfraEnvID.String(), cmp.Or(row.API.RequestedHostname, row.Hostname, id)
+			c := notice.Condition{ID: id, Name: name, Path: "/hosts/" + infraEnv + "/" + id,
+				Message: fmt.Sprintf("The host %s waits for an approval. Approve it on its page, or with landfall "+
+					"host approve %[1]s.", name),
+				Host: &notice.Subject{ID: id, Name: name, InfraEnvID: infraEnv}}
+			if row.API.ClusterID != nil {
+				c.Cluster = &notice.Subject{ID: row.API.ClusterID.String(), Name: row.API.ClusterID.String()}
+				cluster, err := record.Clusters.Get(tx, c.Cluster.ID)
+				if err != nil {
+					return err
+				}
+				c.Cluster.Name = cluster.API.Name
+			}
+			found = append(found, c)
+			return nil
+		})
+	})
+	return found, err
+}
+
+// failedServers finds the servers whose BMC reports an error or does not respond.
+func (o Options) failedServers(context.Context) (found []notice.Condition, err error) {
+	servers, err := o.Servers()
+	if err != nil {
+		return nil, err
+	}
+	for _, server := range servers {
+		if server.Error != nil {
+			found = append(found, notice.Condition{ID: server.ID, Name: server.Name, Path: "/servers",
+				Message: fmt.Sprintf("The server %s has an error. %s", server.Name, server.Error.Message)})
+		}
+	}
+	return found, nil
+}
+
+// fullDisk finds the disk of the data directory when it is or soon will be full. Each of the two is
+// a condition of its own.
+func (o Options) fullDisk(context.Context) ([]notice.Condition, error) {
+	disk := o.Disk()
+	if disk.Status != doctor.Amber && disk.Status != doctor.Red {
+		return nil, nil
+	}
+	return []notice.Condition{{ID: string(disk.Status), Path: "/",
+		Message: text("The disk of the data directory needs space", disk)}}, nil
+}
+
+// unusableMirrors finds the registries of the mirror rules from which no image can be pulled.
+func (o Options) unusableMirrors(ctx context.Context) (found []notice.Condition, err error) {
+	for _, finding := range o.Mirrors(ctx) {
+		if finding.Area == doctor.Registries && finding.Status == doctor.Red {
+			found = append(found, notice.Condition{ID: finding.Subject, Name: finding.Subject, Path: "/doctor",
+				Message: text("The registry "+finding.Subject+" of the mirror cannot be used", finding)})
+		}
+	}
+	return found, ctx.Err()
+}
+
+// text returns the message about a finding.
+func text(problem string, finding doctor.Finding) string {
+	return strings.TrimSpace(problem + ": " + sentence.Close(finding.Result) + " " + finding.Advice)
+}
