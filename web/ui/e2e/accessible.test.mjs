@@ -156,6 +156,15 @@ describe('accessible pages', { timeout: 900_000 }, () => {
     assert.equal(await focused(), 'main');
   });
 
+  it('has the links to all pages in one line of a window of 1440 px with a scrollbar', async () => {
+    await page.setViewportSize({ width: 1440 - 15, height: 1000 });
+    await page.goto(`${site.url}/settings`);
+    await heading('Settings').waitFor();
+    const links = await page.getByRole('navigation', { name: 'Pages' }).getByRole('link').all();
+    const lines = new Set(await Promise.all(links.map(async (link) => (await link.boundingBox()).y)));
+    assert.deepEqual([links.length, lines.size], [15, 1]);
+  });
+
   it('moves nothing if the system asks for that', async () => {
     await page.emulateMedia({ reducedMotion: 'reduce' });
     await page.goto(site.url);
