@@ -21,7 +21,7 @@ const pages = [
   '/networks',
   '/mirror',
   '/registry',
-  '/services',
+  '/site-services',
   '/doctor',
   '/ams',
   '/settings',

@@ -9,7 +9,7 @@ import {
 } from '@patternfly/react-core';
 import PlugIcon from '@patternfly/react-icons/dist/esm/icons/plug-icon';
 import { useState } from 'react';
-import { Requires, useIsLimited } from '../access/AccessProvider';
+import { Requires } from '../access/AccessProvider';
 import { Copyable } from '../image/Copyable';
 import { useRefetchOn } from '../live/useRefetchOn';
 import { Help } from '../shell/Help';
@@ -44,7 +44,6 @@ type Dialog = { name: 'add' } | { name: 'copy'; medium: string };
 
 /** The page of the appliance's registry: its media, their copies, and the clusters that pull. */
 const RegistryPage = () => {
-  const isLimited = useIsLimited();
   const { answer: registry, error, refetch } = useAnswer(readRegistry, wait);
   const [dialog, setDialog] = useState<Dialog>();
   const { act, failure } = useAct(refetch);
@@ -109,19 +108,15 @@ const RegistryPage = () => {
                 </StackItem>
               </>
             )}
-            {!isLimited && (
-              <>
-                <StackItem>
-                  <DependentsCard dependents={registry.dependents} act={act} />
-                </StackItem>
-                <StackItem>
-                  <HandOverCard />
-                </StackItem>
-                <StackItem>
-                  <ClientsCard clients={registry.clients} sent={registry.sent_bytes} />
-                </StackItem>
-              </>
-            )}
+            <StackItem>
+              <DependentsCard dependents={registry.dependents} act={act} />
+            </StackItem>
+            <StackItem>
+              <HandOverCard />
+            </StackItem>
+            <StackItem>
+              <ClientsCard clients={registry.clients} sent={registry.sent_bytes} />
+            </StackItem>
             {(!isEmpty || registry.pushed_bytes > 0) && (
               <StackItem>
                 <VerifyCard verify={registry.verify} act={act} />
