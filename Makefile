@@ -189,7 +189,8 @@ test-e2e: bin/landfall
 	.ci/install-emulator
 	npm --prefix $(UI) run e2e
 
-# The main pages in three widths and two themes, for a look: screenshots/page-*.png
+# The main pages in three widths and two themes, for a look: screenshots/page-*.png; and the
+# pictures of the README: docs/page*.png
 screenshots: bin/landfall
 	.ci/install-browser
 	cd $(UI) && node --test e2e/screenshots.mjs

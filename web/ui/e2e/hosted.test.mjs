@@ -2,39 +2,17 @@
 // connects to the real broker; no control plane runs.
 
 import assert from 'node:assert/strict';
-import { cp, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { cp, mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe } from 'node:test';
 import { openBrowser } from './browser.mjs';
 import { controls } from './controls.mjs';
-import { freePort, startSite } from './site.mjs';
+import { writeHostedConfig } from './hostedconfig.mjs';
+import { startSite } from './site.mjs';
 import { dependentSteps } from './steps.mjs';
 
 const minute = 60_000;
-
-/** Writes the configuration of an appliance with hosted clusters, and returns its path. */
-const writeConfig = async (directory) => {
-  const secret = join(directory, 'pull-secret.json');
-  await writeFile(secret, JSON.stringify({ auths: { 'registry.example.com': { auth: 'YTpi' } } }));
-  const config = join(directory, 'landfall.json');
-  await writeFile(
-    config,
-    JSON.stringify({
-      release_images: [
-        {
-          openshift_version: '4.19.7',
-          cpu_architecture: 'x86_64',
-          url: 'registry.example.com/release:4.19.7-x86_64',
-          default: true,
-        },
-      ],
-      mirror: { pull_secret: secret },
-      hosted: { enabled: true, broker_listen: `127.0.0.1:${String(await freePort())}` },
-    }),
-  );
-  return config;
-};
 
 describe('hosted clusters', { timeout: 4 * minute }, () => {
   let site;
@@ -63,7 +41,7 @@ describe('hosted clusters', { timeout: 4 * minute }, () => {
 
   before(async () => {
     directory = await mkdtemp(join(tmpdir(), 'landfall-e2e-hosted-'));
-    site = await startSite({ serve: ['--config', await writeConfig(directory), '--tls-enabled=true'] });
+    site = await startSite({ serve: ['--config', await writeHostedConfig(directory), '--tls-enabled=true'] });
     browser = await openBrowser(site.url, 'hosted');
     ({ page } = browser);
   });
