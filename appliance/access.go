@@ -81,8 +81,7 @@ func (a *Appliance) open() bool { return a.config.Auth == config.AuthNone }
 
 // guard returns the guard of a listener. With linksOnly, the listener has no TLS and accepts no
 // credentials of people and programs.
-func (a *Appliance) guard(linksOnly bool,
-	refused func(echo.Context, operation.Operation, int)) *access.Guard {
+func (a *Appliance) guard(linksOnly bool, refused func(echo.Context, operation.Operation, int)) *access.Guard {
 	options := access.Options{
 		Sessions: a.clients.people, Tokens: a.clients.tokens, Agents: a.agents, Links: a.clients.links,
 		Relations: relations{a.db}, Open: a.open(), LinksOnly: linksOnly, Refused: refused, Clock: a.clock,

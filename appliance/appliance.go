@@ -62,6 +62,7 @@ import (
 	"landfall/appliance/sitekey"
 	"landfall/appliance/siteservice"
 	"landfall/appliance/storage"
+	"landfall/appliance/tracing"
 	"landfall/appliance/transport"
 	"landfall/assets"
 	"landfall/store"
@@ -126,6 +127,7 @@ type Appliance struct {
 	usage      *storage.Usage
 	pulse      *presence.Pulse
 	profiles   *profiling.Server // nil if the configuration has no socket
+	tracing    *tracing.Recorder // nil if the configuration has no collector
 	overview   *overview.Reader
 	monitor    *monitoring.Monitor
 	refusals   *arrival.Refusals
@@ -315,6 +317,11 @@ func open(ctx context.Context, config config.Config, logger *slog.Logger, versio
 	if err != nil {
 		return nil, err
 	}
+	if a.tracing, err = tracing.Open(ctx, tracing.Options{Endpoint: config.Tracing.Endpoint,
+		CAFile: config.Tracing.CAFile, Percent: config.Tracing.Percent, Version: version, Instance: a.urls[0],
+		Logger: logger}); err != nil {
+		return nil, err
+	}
 	a.discovery = discovery.NewImages(a.engine, a.images, a.networks)
 	a.infraEnvs = bmc.NewInfraEnvs(a.engine, a.discovery, a.networks)
 	a.bmcs = bmc.New(bmc.Options{DB: a.db, Site: a.infraEnvs, Secrets: passwords, Egress: a.egress, Clock: clock,
@@ -379,15 +386,10 @@ func open(ctx context.Context, config config.Config, logger *slog.Logger, versio
 }
 
 func (a *Appliance) openTrail() (*audittrail.Trail, error) {
-	syslog, err := audittrail.ParseSyslog(a.config.Audit.Syslog)
+	syslog, err := a.config.Audit.Receiver()
 	if err != nil {
 		return nil, err
 	}
-	roots, err := config.ReadFile("audit.syslog_ca_file", a.config.Audit.SyslogCAFile)
-	if err != nil {
-		return nil, err
-	}
-	syslog.Roots = string(roots)
 	return audittrail.Open(audittrail.Options{
 		Dir: filepath.Join(a.config.DataDir, audittrail.DirName), Key: a.siteKey, DB: a.db, Logger: a.log,
 		Clock: a.clock, Bytes: int64(a.config.Audit.Bytes), Syslog: syslog,
@@ -488,7 +490,7 @@ func (a *Appliance) LocalURL() string {
 // Run serves until the context ends or a task fails. It then waits for running requests, up to the
 // configured time, and closes all resources.
 func (a *Appliance) Run(ctx context.Context) error {
-	return errors.Join(runAll(ctx, a.tasks()), a.Close())
+	return errors.Join(runAll(a.tracing.Context(ctx), a.tasks()), a.Close())
 }
 
 // task is a part of the appliance that runs until its context ends.
@@ -553,7 +555,8 @@ func (a *Appliance) Close() error {
 		errs = append(errs, a.listener.Close())
 		a.listener = nil
 	}
-	errs = append(errs, a.boot.Close(), a.kubernetes.close(), a.hosted.close(), a.registry.Close(), a.profiles.Close())
+	errs = append(errs, a.boot.Close(), a.kubernetes.close(), a.hosted.close(), a.registry.Close(), a.profiles.Close(),
+		a.tracing.Close())
 	if a.rehearsals != nil {
 		a.rehearsals.Close()
 	}

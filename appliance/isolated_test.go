@@ -17,13 +17,14 @@ func TestIsolatedConfig_eachKeyIsDecided(t *testing.T) {
 		"Mirror", "Images", "Egress", "NTPSources", "Validations", "Limits", "Timeouts", "Capabilities", "Joining",
 		"OIDC", "LDAP", "Seal", "Log", "Scrub"}
 	off := []string{"URL", "TLS", "AMS", "Kubernetes", "Registry", "Hosted", "Site", "Backup", "Replica",
-		"Profiling"}
+		"Profiling", "Tracing"}
 	changed := []string{"Listen", "BootListen", "DataDir", "Auth", "Audit"}
 
 	site := config.Config{Listen: "192.0.2.1:8090", BootListen: "192.0.2.1:8091", URL: []string{"https://192.0.2.1"}}
 	site.TLS.Enabled, site.Hosted.Enabled, site.Kubernetes.Enabled, site.AMS.Enabled = true, true, true, true
 	site.Registry.Listen, site.Profiling.Socket, site.Backup.Directory = "192.0.2.1:5000", "/run/socket", "/backups"
 	site.Site.DNS.Interfaces, site.Replica.To = []string{"eth1"}, "/replica"
+	site.Tracing.Endpoint = "https://192.0.2.3:4318"
 	site.Audit = config.Audit{Bytes: 1, Syslog: "udp://192.0.2.2:514", SyslogCAFile: "/ca.crt"}
 	isolated := isolatedConfig(site, "/data")
 	require.Equal(t, []string{"127.0.0.1:0", "", "/data", config.AuthNone},

@@ -14,8 +14,7 @@ import (
 
 // newControllers adds all reconcilers to the reconcile loop. It returns the admission rules of
 // their kinds, and the tasks that project recorded changes and run the loop.
-func (a *Appliance) newControllers(k *kubernetesObjects,
-	catchUp *projection.CatchUp) ([]admission.Interface, []task) {
+func (a *Appliance) newControllers(k *kubernetesObjects, catchUp *projection.CatchUp) ([]admission.Interface, []task) {
 	clock, baseImages := a.clock, hosts.BaseImages{Library: a.images}
 	clustersOptions := clusters.Options{Projector: k.clusters, DB: a.db, Engine: a.engine, Loop: k.loop,
 		Mirrors: a.mirror, Clock: clock}

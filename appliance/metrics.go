@@ -21,7 +21,7 @@ func (a *Appliance) monitorOperations() ([]operation.Operation, error) {
 	options := monitoring.Options{
 		Version: a.version, Store: a.db, Pulse: a.pulse, Usage: a.usage, Overview: a.overview,
 		Certificates: a.transport.Certificates(), Draining: a.server.Draining(), Clock: a.clock,
-		Others: append(process.MetricCollectors(), a.ams, a.meter, a.registry.Metrics(), a.replica),
+		Others: append(process.MetricCollectors(), a.ams, a.meter, a.registry.Metrics(), a.replica, a.tracing),
 	}
 	if a.kubernetes != nil {
 		options.Kubernetes = func() <-chan struct{} { return a.kubeServer.api.Ready() }

@@ -71,5 +71,6 @@ func isolatedConfig(site config.Config, dataDir string) config.Config {
 	isolated.Hosted, isolated.Site, isolated.Backup = config.Hosted{}, config.Site{}, config.Backup{}
 	isolated.Replica = config.Replica{}
 	isolated.Audit, isolated.Profiling = config.Audit{Bytes: site.Audit.Bytes}, config.Profiling{}
+	isolated.Tracing = config.Tracing{}
 	return isolated
 }

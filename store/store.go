@@ -87,6 +87,7 @@ import (
 	"time"
 
 	"github.com/jonboulle/clockwork"
+	"go.opentelemetry.io/otel/trace"
 
 	"landfall/store/seal"
 	"landfall/store/wal"
@@ -256,5 +257,9 @@ func (db *DB) View(fn func(*Tx) error) (err error) {
 // returns a *WriteError. It does so even if fn wrote nothing but read changes that were lost.
 // Update returns ErrClosed on a closed database.
 func (db *DB) Update(ctx context.Context, fn func(*Tx) error) error {
+	if parent := trace.SpanFromContext(ctx); parent.IsRecording() {
+		_, span := parent.TracerProvider().Tracer("landfall/store").Start(ctx, "store update")
+		defer span.End()
+	}
 	return db.rows.Update(ctx, update(fn))
 }

@@ -9,6 +9,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/labstack/echo/v4"
+
+	"landfall/appliance/tracing"
 )
 
 // mergeSlashes replaces "//" by one slash and removes a trailing slash. Some clients send such
@@ -106,7 +108,7 @@ func printable(id string) bool {
 }
 
 // LogHandler returns a handler that adds the request ID to each line that is logged with the
-// context of a request.
+// context of a request, and the ID of the trace if one is recorded.
 func LogHandler(inner slog.Handler) slog.Handler { return logHandler{inner} }
 
 type logHandler struct{ slog.Handler }
@@ -114,6 +116,9 @@ type logHandler struct{ slog.Handler }
 func (h logHandler) Handle(ctx context.Context, record slog.Record) error {
 	if id := RequestID(ctx); id != "" {
 		record.AddAttrs(slog.String("request_id", id))
+	}
+	if id := tracing.ID(ctx); id != "" {
+		record.AddAttrs(slog.String("trace_id", id))
 	}
 	return h.Handler.Handle(ctx, record)
 }

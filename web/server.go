@@ -17,6 +17,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"landfall/appliance/access"
+	"landfall/appliance/tracing"
 	"landfall/web/operation"
 	"landfall/web/problem"
 )
@@ -223,6 +224,8 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	if s.options.TLS != nil {
 		listener = newSniffer(listener, s.options.TLS.Config)
 	}
+	// Requests have the values of the context, but go on after its end, up to the time-out.
+	s.http.BaseContext = func(net.Listener) context.Context { return context.WithoutCancel(ctx) }
 	ended := make(chan error, 1)
 	go func() { ended <- s.http.Serve(listener) }()
 	select {
@@ -302,12 +305,15 @@ func (s *Server) rememberClient(next echo.HandlerFunc) echo.HandlerFunc {
 func (s *Server) logRequests(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		start := time.Now()
+		r, span := tracing.StartRequest(c.Request(), c.Path(), pathForLog(c.Request().URL.Path))
+		c.SetRequest(r)
 		err := next(c)
 		interrupted := err != nil && c.Response().Committed
 		if err != nil {
 			c.Error(err)
 		}
 		s.logRequest(c, start)
+		tracing.EndRequest(span, c.Response().Status, c.Response().Size)
 		if interrupted {
 			panic(http.ErrAbortHandler) // the client must not take the response for complete
 		}

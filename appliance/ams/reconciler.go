@@ -10,8 +10,10 @@ import (
 	"time"
 
 	"github.com/jonboulle/clockwork"
+	"go.opentelemetry.io/otel/attribute"
 
 	"landfall/appliance/ams/outbox"
+	"landfall/appliance/tracing"
 	"landfall/store"
 )
 
@@ -44,6 +46,14 @@ type result struct {
 	err     error // an error of the local store
 }
 
+// problem returns why the changes were not sent, or nil.
+func (r result) problem() error {
+	if r.failure != nil {
+		return r.failure
+	}
+	return r.err
+}
+
 type progress int
 
 const (
@@ -72,7 +82,9 @@ type attempt struct {
 }
 
 // reconcile sends the changes of a cluster as far as possible now.
-func (t *reconciler) reconcile(ctx context.Context, id string, refresh bool) result {
+func (t *reconciler) reconcile(ctx context.Context, id string, refresh bool) (r result) {
+	ctx, span := tracing.Start(ctx, "report to AMS", attribute.String("landfall.cluster", id))
+	defer func() { tracing.End(span, r.problem()) }()
 	v := &attempt{reconciler: t, id: id, refresh: refresh}
 	for range maxSteps {
 		var err error

@@ -15,6 +15,7 @@ import (
 
 	"landfall/appliance/ams/local"
 	"landfall/appliance/sitekey"
+	"landfall/appliance/tracing"
 	"landfall/store"
 )
 
@@ -63,7 +64,7 @@ func NewService(options ServiceOptions) (*Service, error) {
 	credentials := NewCredentialStore(options.DB, options.DataDir, options.Files)
 	metrics := NewMetrics()
 	client := NewClient(ClientOptions{
-		URL: options.URL, TokenURL: options.TokenURL, Transport: transport, Credentials: credentials,
+		URL: options.URL, TokenURL: options.TokenURL, Transport: tracing.Transport(transport), Credentials: credentials,
 		Rate: 1 / options.CallInterval.Seconds(), UserAgent: options.UserAgent,
 		Clock: options.Clock, Logger: options.Logger, Watch: metrics.Called,
 	})

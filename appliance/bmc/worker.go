@@ -8,6 +8,10 @@ import (
 	"sync"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+
+	"landfall/appliance/tracing"
 	"landfall/store"
 )
 
@@ -124,7 +128,12 @@ func (w *worker) runNext(ctx context.Context) (wait time.Duration, gone bool) {
 	if now := w.m.now(); at.After(now) {
 		return at.Sub(now), false
 	}
+	ctx, span := tracing.Start(ctx, "bmc "+string(j), attribute.String("landfall.server", r.Name))
 	done := w.runJob(ctx, r, j)
+	if done != nil {
+		span.SetStatus(codes.Error, redact(done.Error(), ""))
+	}
+	span.End()
 	if done != nil && ctx.Err() == nil && !errors.Is(done, errSuperseded) {
 		w.m.log.Warn("A job on a server failed.", "server", r.Name, "job", string(j), "error",
 			redact(done.Error(), ""))
@@ -343,7 +352,7 @@ func (w *worker) newSession(r *row, j job) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	recorder := newRecorder(base, w.m.clock, password, string(j), w.m.now())
+	recorder := newRecorder(tracing.Transport(base), w.m.clock, password, string(j), w.m.now())
 	recorder.onResponse = func(http.Header) { w.m.recordContact(w.id) }
 	return &session{
 		name: r.Name, address: address, username: r.Username, password: password, clock: w.m.clock, log: w.m.log,

@@ -57,6 +57,7 @@ type Config struct {
 	Seal          Seal           `mapstructure:"seal"`
 	Log           Log            `mapstructure:"log"`
 	Profiling     Profiling      `mapstructure:"profiling"`
+	Tracing       Tracing        `mapstructure:"tracing"`
 }
 
 // Values of the key auth.
@@ -233,6 +234,17 @@ type Audit struct {
 	SyslogCAFile string `mapstructure:"syslog_ca_file" check:"file"`
 }
 
+// Receiver returns the syslog server that receives the records, with its CA certificates.
+func (a Audit) Receiver() (audittrail.Syslog, error) {
+	syslog, err := audittrail.ParseSyslog(a.Syslog)
+	if err != nil {
+		return syslog, err
+	}
+	roots, err := ReadFile("audit.syslog_ca_file", a.SyslogCAFile)
+	syslog.Roots = string(roots)
+	return syslog, err
+}
+
 // Backup configures the scheduled backups.
 type Backup struct {
 	Directory string        `mapstructure:"directory"`
@@ -279,6 +291,13 @@ type Log struct {
 // Profiling configures the socket for profiles of the program.
 type Profiling struct {
 	Socket string `mapstructure:"socket" check:"path"`
+}
+
+// Tracing configures the collector of traces.
+type Tracing struct {
+	Endpoint string `mapstructure:"endpoint" check:"url"`
+	CAFile   string `mapstructure:"ca_file" check:"file"`
+	Percent  int    `mapstructure:"percent"`
 }
 
 // Default returns the default configuration. The time-outs are those of the Assisted Installer's
@@ -330,6 +349,7 @@ func Default() Config {
 		Replica: Replica{Keep: 72 * time.Hour, Bytes: 20 << 30, SnapshotInterval: 24 * time.Hour},
 		Scrub:   Scrub{Interval: 7 * 24 * time.Hour},
 		Log:     Log{Format: "auto", Level: "info"},
+		Tracing: Tracing{Percent: 100},
 	}
 }
 

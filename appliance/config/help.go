@@ -225,6 +225,9 @@ var help = map[string]string{
 	"log.format": "text for people, json for programs; auto: text on a terminal, json elsewhere",
 	"log.level":  "minimum level of log lines",
 
+	"tracing.endpoint": "URL of a collector that takes OpenTelemetry traces (OTLP over HTTP); default: none",
+	"tracing.ca_file":  "CA certificates (PEM) of the collector of traces, on top of the system's",
+	"tracing.percent":  "percentage of the requests and tasks that are recorded as traces",
 	"profiling.socket": "Unix socket for profiles of the program, which only its user may open; default: none",
 }
 

@@ -440,8 +440,7 @@ func (e *Engine) UploadIngressCert(ctx context.Context, id, certificate string) 
 		return err
 	}
 	if row.Preparation == nil || !row.Preparation.Done {
-		return invalid("Cluster %s has no kubeconfig yet, so an ingress certificate can't be added.",
-			row.API.Name)
+		return invalid("Cluster %s has no kubeconfig yet, so an ingress certificate can't be added.", row.API.Name)
 	}
 	kubeconfig, err := e.ReadFile(id, fileKubeconfigNoIngress)
 	if err != nil {

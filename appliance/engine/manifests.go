@@ -150,8 +150,7 @@ func (e *Engine) UpdateManifest(ctx context.Context, id string, params *models.U
 	if !acceptsManifests(row) {
 		return nil, manifestsTooLate(row)
 	}
-	if err := cmp.Or(installconfig.CheckManifestName(from.Name),
-		installconfig.CheckManifestName(to.Name)); err != nil {
+	if err := cmp.Or(installconfig.CheckManifestName(from.Name), installconfig.CheckManifestName(to.Name)); err != nil {
 		return nil, err
 	}
 	if to.Content == nil {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-openapi/strfmt"
 	"github.com/openshift/assisted-service/models"
+	"go.opentelemetry.io/otel/attribute"
 
 	"landfall/appliance/engine/event"
 	"landfall/appliance/engine/installconfig"
@@ -22,6 +23,7 @@ import (
 	"landfall/appliance/mirror"
 	"landfall/appliance/release"
 	"landfall/appliance/sentence"
+	"landfall/appliance/tracing"
 	"landfall/store"
 )
 
@@ -59,7 +61,9 @@ func (e *Engine) runPreparations(ctx context.Context) error {
 			running[id] = &preparationRun{preparation, cancel}
 			group.Go(func() {
 				defer cancel()
-				e.prepare(runCtx, id, preparation)
+				ctx, span := tracing.Start(runCtx, "prepare installation", attribute.String("landfall.cluster", id))
+				e.prepare(ctx, id, preparation)
+				span.End()
 				select {
 				case ended <- id:
 				case <-ctx.Done():

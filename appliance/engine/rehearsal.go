@@ -64,8 +64,7 @@ func (e *Engine) forCopy(id string) (*record.Cluster, *record.InfraEnv, error) {
 	}
 	if status := *held.API.Status; status == lifecycle.ClusterInstalled || status == lifecycle.ClusterAddingHosts ||
 		*held.API.Kind != models.ClusterKindCluster {
-		return nil, nil, conflict("Cluster %s is %s; its installation can't be rehearsed.", held.API.Name,
-			status)
+		return nil, nil, conflict("Cluster %s is %s; its installation can't be rehearsed.", held.API.Name, status)
 	}
 	text, err := json.Marshal(held)
 	if err != nil {

@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 
 	"landfall/appliance/egress"
+	"landfall/appliance/tracing"
 )
 
 // ClientOptions configures a Client. The zero value has usable defaults.
@@ -239,9 +240,9 @@ func (c *Client) remoteOptions(ctx context.Context, e Endpoint, secret authn.Key
 func (c *Client) Transport(e Endpoint) http.RoundTripper {
 	now := c.current.Load()
 	if e.Insecure {
-		return &schemeGuard{next: now.lenient, plain: true}
+		return &schemeGuard{next: tracing.Transport(now.lenient), plain: true}
 	}
-	return &schemeGuard{next: now.verified}
+	return &schemeGuard{next: tracing.Transport(now.verified)}
 }
 
 // schemeGuard rejects plain HTTP to other machines unless the rule of the endpoint is insecure.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"landfall/appliance/sandbox"
+	"landfall/appliance/tracing"
 )
 
 const (
@@ -63,8 +64,10 @@ type run struct {
 	env       []string
 }
 
-func (r *run) command(ctx context.Context, args ...string) error {
+func (r *run) command(ctx context.Context, args ...string) (err error) {
 	step := strings.Join(args, " ")
+	ctx, span := tracing.Start(ctx, "openshift-install "+step)
+	defer func() { tracing.End(span, err) }()
 	limited, cancel := context.WithTimeout(ctx, r.library.timeout)
 	defer cancel()
 	// The kernel kills the child when the thread that started it ends. This goroutine therefore

@@ -24,9 +24,11 @@ import (
 	"time"
 
 	"github.com/jonboulle/clockwork"
+	"go.opentelemetry.io/otel/attribute"
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"landfall/appliance/kube/objects"
+	"landfall/appliance/tracing"
 	"landfall/store"
 )
 
@@ -373,7 +375,10 @@ func (l *Loop) work(ctx context.Context, q *queue) {
 		if !ok {
 			return
 		}
-		requeueAfter, err := l.reconcilers[key.Kind].Reconcile(ctx, key.Namespace, key.Name)
+		within, span := tracing.Start(ctx, "reconcile "+key.Kind.Kind,
+			attribute.String("k8s.namespace.name", key.Namespace), attribute.String("landfall.object", key.Name))
+		requeueAfter, err := l.reconcilers[key.Kind].Reconcile(within, key.Namespace, key.Name)
+		tracing.End(span, err)
 		l.finish(ctx, key, requeueAfter, err)
 	}
 }
