@@ -264,16 +264,16 @@ var kubernetesOf = map[string]string{
 	"TransformClusterToAddingHosts": "`AgentClusterInstall`: by itself when it is installed",
 	"v2ImportCluster":               "`ClusterDeployment` with spec.installed: true",
 	"v2InstallCluster":              "`AgentClusterInstall`: by itself when its hosts are approved",
-	"V2GetCredentials":              "`Secret` of spec.clusterMetadata.adminPasswordSecretRef",
-	"V2DownloadClusterCredentials":  "`Secret` of spec.clusterMetadata.adminKubeconfigSecretRef",
+	"V2GetCredentials":              "`Secret` in spec.clusterMetadata.adminPasswordSecretRef of `ClusterDeployment`",
+	"V2DownloadClusterCredentials":  "`Secret` in spec.clusterMetadata.adminKubeconfigSecretRef of `ClusterDeployment`",
 	"ListClusterHosts":              "list `Agent`",
 	"v2UpdateClusterInstallConfig":  "`AgentClusterInstall` annotation install-config-overrides",
 	"V2DownloadClusterLogs":         "`AgentClusterInstall` status.debugInfo.logsURL",
-	"V2ListClusterManifests":        "`ConfigMap` in manifestsConfigMapRefs of `AgentClusterInstall`",
-	"V2CreateClusterManifest":       "`ConfigMap` in manifestsConfigMapRefs",
-	"V2UpdateClusterManifest":       "`ConfigMap` in manifestsConfigMapRefs",
-	"V2DeleteClusterManifest":       "`ConfigMap` in manifestsConfigMapRefs",
-	"v2DownloadClusterManifest":     "`ConfigMap` in manifestsConfigMapRefs",
+	"V2ListClusterManifests":        "`ConfigMap` in spec.manifestsConfigMapRefs of `AgentClusterInstall`",
+	"V2CreateClusterManifest":       "`ConfigMap` in spec.manifestsConfigMapRefs of `AgentClusterInstall`",
+	"V2UpdateClusterManifest":       "`ConfigMap` in spec.manifestsConfigMapRefs of `AgentClusterInstall`",
+	"V2DeleteClusterManifest":       "`ConfigMap` in spec.manifestsConfigMapRefs of `AgentClusterInstall`",
+	"v2DownloadClusterManifest":     "`ConfigMap` in spec.manifestsConfigMapRefs of `AgentClusterInstall`",
 	"v2ListEvents":                  "`AgentClusterInstall` status.debugInfo.eventsURL; `Event`",
 	"ListInfraEnvs":                 "list `InfraEnv`",
 	"RegisterInfraEnv":              "create `InfraEnv`",
@@ -300,13 +300,62 @@ var kubernetesOf = map[string]string{
 	"updateBMC":                     "`BareMetalHost` spec",
 	"bootBMC":                       "`BareMetalHost` with the label of an infra-env; `PreprovisioningImage`",
 	"powerBMC":                      "`BareMetalHost` spec.online",
-	"importMirror":                  "`ConfigMap` of mirrorRegistryRef",
-	"deleteMirrorImport":            "`InfraEnv` without mirrorRegistryRef",
+	"importMirror":                  "`ConfigMap` in spec.mirrorRegistryRef of `InfraEnv`",
+	"deleteMirrorImport":            "`InfraEnv` without spec.mirrorRegistryRef",
 	"fetchOSImage":                  "`AgentServiceConfig` spec.osImages",
 	"getSettings":                   "list `ClusterImageSet`",
 	"addRelease":                    "create `ClusterImageSet`, for a release that may be used",
+	"v2GetIgnoredValidations":       "`AgentClusterInstall` annotations of ignored validations",
+	"v2SetIgnoredValidations":       "`AgentClusterInstall` annotations of ignored validations",
+	"importBMCs":                    "create `BareMetalHost` and its `Secret` for each server",
+	"listAllClusters":               "list `ClusterDeployment`",
+	"getHosted":                     "list `HostedCluster` and `NodePool`",
+	"getHostedDetail":               "`HostedCluster` and `NodePool`",
+	"listHostedBundles":             "list `ManifestWork`",
+	"getHostedBundle":               "`ManifestWork`",
 	"whoami":                        "create `SelfSubjectReview`",
 	"followChanges":                 "watch any kind",
+}
+
+// kubernetesGaps are the operations that the Kubernetes API does not have, by the reason.
+var kubernetesGaps = map[string]string{
+	"as on a hub: delete the ClusterDeployment instead":             "V2CancelInstallation",
+	"as on a hub: delete the ClusterDeployment and create it again": "v2ResetCluster",
+	noKind: "V2GetPresignedForClusterCredentials V2DownloadClusterFiles V2GetPresignedForClusterFiles " +
+		"v2GetClusterInstallConfig v2GetPreflightRequirements GetClusterSupportedPlatforms " +
+		"V2GetClusterUISettings V2UpdateClusterUISettings V2GetClusterDefaultConfig " +
+		"v2RegisterDisconnectedCluster v2ListComponentVersions V2ListManagedDomains " +
+		"GetInfraEnvPresignedFileURL DownloadMinimalInitrd v2ResetHostValidation v2GetHostIgnition " +
+		"RegenerateInfraEnvSigningKey v2GetOpenAPI v2ListSupportedOpenshiftVersions V2ListBundles V2GetBundle " +
+		"v2ListReleaseSources GetSupportedArchitectures GetSupportedFeatures GetDetailedSupportedFeatures " +
+		"V2ListSupportedOperators V2ListOperatorProperties importABI ejectBMC inspectBMC listBMCConversations " +
+		"exportABI downloadJournal acceptMirrorGaps listClusterOperatorAvailability checkClusterOperators " +
+		"getClusterOperatorImageSet getInstallationProgress startRehearsal getRehearsal getMirrorLater " +
+		"diagnoseSite getAgentTokens acceptTokenlessHosts renewAgentTokens revokeAgentTokens getImage " +
+		"listImageReads unsealImage getSealedImage sealImage closeSealedImage revokeShortURL renewShortURL " +
+		"previewStaticNetwork getKubernetes getMirror explainMirror listMirrorProofs startMirrorProof " +
+		"getMirrorProof downloadMirrorProofList explainMissingHosts listOperatorAvailability getOverview " +
+		"listTokenlessHosts",
+	"as on a hub: AgentClusterInstall has only failed operators": "V2ListOfClusterOperators",
+	"as on a hub: remove spec.clusterDeploymentName instead":     "v2ResetHost",
+	ofAppliance: "getAMS acceptAMS createAMSClusterAgain editAMSCluster leaveAMSCluster retryAMSCluster connectAMS " +
+		"deleteAMSCredentials setAMSCredentials exportAMS revokeAMSExport getAMSPlan importAMSReceipts " +
+		"reverifyAMS listAMSSubscriptions getAMSSubscription listAMSTokens issueAMSToken revokeAMSToken " +
+		"listAuditTrail exportAuditTrail verifyAuditTrail downloadBackup getClusterRegistry rotateDataKey " +
+		"checkStoredData repairStoredData listNotifications listOSImages deleteOSImage verifyOSImage " +
+		"createOSImageUpload cancelOSImageUpload getOSImageUpload appendOSImageUpload getRegistry " +
+		"collectRegistry getHandOver startHandOver cancelHandOver confirmHandOver addRegistryMedia " +
+		"stageRegistry cancelRegistryStage verifyRegistry listReleases allowRelease forgetRelease " +
+		"listSessions endSession changeSettings removeRelease listWebhooks " +
+		"addWebhook removeWebhook testWebhook getSetup " +
+		"setUp getSiteAddresses removeSiteReservation reserveSiteAddress getSiteServices disableSiteService " +
+		"enableSiteService getStatus downloadSupportArchive listTokens createToken revokeToken listUsers " +
+		"createUser deleteUser getUser updateUser setUserPassword getMetrics",
+	"HostedCluster, NodePool and ManifestWork can only be read": "createHosted requestHostedKubeconfig " +
+		"getHostedKubeconfig addManagementCluster removeManagementCluster getManagementAgent applyManagementAgent " +
+		"checkManagementCluster",
+	inKubeconfig: "getLoginMethods logIn beginOIDCLogin finishOIDCLogin finishPasskeyLogin logOut",
+	browserOnly:  "listPasskeys registerPasskey deletePasskey beginPasskey",
 }
 
 // kindReasons are the kinds that belong to no operation.
@@ -343,35 +392,6 @@ const (
 // equalityReasons has a reason for each gap. A key is a side and an operation, or a side and the
 // beginning of the operations' paths.
 var equalityReasons = map[string]string{
-	"kubernetes /api/":                      noKind,
-	"kubernetes /metrics":                   ofAppliance,
-	"kubernetes /api/landfall/v1/notif":     ofAppliance,
-	"kubernetes /api/landfall/v1/ams":       ofAppliance,
-	"kubernetes /api/landfall/v1/audit":     ofAppliance,
-	"kubernetes /api/landfall/v1/backup":    ofAppliance,
-	"kubernetes /api/landfall/v1/data-key":  ofAppliance,
-	"kubernetes /api/landfall/v1/integrity": ofAppliance,
-	"kubernetes /api/landfall/v1/registry":  ofAppliance,
-	"kubernetes getClusterRegistry":         ofAppliance,
-	"kubernetes /api/landfall/v1/setup":     ofAppliance,
-	"kubernetes /api/landfall/v1/site-":     ofAppliance,
-	"kubernetes /api/landfall/v1/hosted":    "HostedCluster, NodePool and ManifestWork can only be read",
-	"kubernetes /api/landfall/v1/login":     inKubeconfig,
-	"kubernetes /api/landfall/v1/logout":    inKubeconfig,
-	"kubernetes /api/landfall/v1/users":     ofAppliance,
-	"kubernetes /api/landfall/v1/tokens":    ofAppliance,
-	"kubernetes /api/landfall/v1/sessions":  ofAppliance,
-	"kubernetes /api/landfall/v1/passkeys":  browserOnly,
-	"kubernetes /api/landfall/v1/os-images": ofAppliance,
-	"kubernetes /api/landfall/v1/releases":  ofAppliance,
-	"kubernetes /api/landfall/v1/settings":  ofAppliance,
-	"kubernetes /api/landfall/v1/status":    ofAppliance,
-	"kubernetes /api/landfall/v1/support":   ofAppliance,
-	"kubernetes V2CancelInstallation":       "as on a hub: delete the ClusterDeployment instead",
-	"kubernetes v2ResetCluster":             "as on a hub: delete the ClusterDeployment and create it again",
-	"kubernetes v2ResetHost":                "as on a hub: remove spec.clusterDeploymentName instead",
-	"kubernetes V2ListOfClusterOperators":   "as on a hub: AgentClusterInstall has only failed operators",
-
 	"command listNotifications":                   "`events` shows the events behind the notifications",
 	"command V2GetPresignedForClusterCredentials": signedLink,
 	"command V2GetPresignedForClusterFiles":       signedLink,
@@ -477,4 +497,5 @@ const equalityIntroduction = "# Page, command line, REST and Kubernetes API\n\n"
 	"REST operations are those of [security.md](security.md), without the operations of machines, the downloads\n" +
 	"of images, and the APIs that check their callers themselves. The requests of the page are read from its\n" +
 	"source and from the UI library of the Assisted Installer. The commands are run against a demo, and a\n" +
-	"command counts if it sends the request of the operation. A cell with – has the reason for the gap.\n"
+	"command counts if it sends the request of the operation. The reconcilers and the definitions of the\n" +
+	"resources confirm the kinds and fields of the Kubernetes API. A cell with – has the reason for the gap.\n"
