@@ -135,11 +135,11 @@ test-boot: bin/landfall
 	CGO_ENABLED=0 go test -tags $(TAGS),$$tags ./isogen/boottest/...
 
 # Mirror proofs and couriers with a real registry, Debian's docker-registry, and the appliance's
-# registry with Debian's skopeo, and the hand-over from this to that.
+# registry with Debian's skopeo and podman, and the hand-over from this to that.
 test-mirror: assets/ui/index.html
 	.ci/install-registry
 	CGO_ENABLED=0 go test -tags $(TAGS),registry ./appliance/mirror/registrytest/...
-	CGO_ENABLED=0 go test -tags $(TAGS),registry ./web/registry -run '^TestSkopeo'
+	CGO_ENABLED=0 go test -tags $(TAGS),registry ./web/registry -run '^Test(Skopeo|Podman)_'
 	CGO_ENABLED=0 go test -tags $(TAGS),registry ./appliance -run '^TestHandOver_applianceIsSwitchedOff$$'
 
 # Logins with a real LDAP directory, Debian's slapd.

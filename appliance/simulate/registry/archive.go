@@ -14,7 +14,6 @@ import (
 	"time"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
-	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/static"
 	"github.com/google/go-containerregistry/pkg/v1/types"
@@ -101,7 +100,7 @@ func (a *Archive) AddImage(ctx context.Context, img v1.Image, repository, tag st
 // AddBlob adds an image with one layer of the given bytes. It returns the digest of the layer.
 func (a *Archive) AddBlob(ctx context.Context, repository, tag string, layer []byte) (digest string, err error) {
 	made := static.NewLayer(layer, types.OCIUncompressedLayer)
-	img, err := mutate.AppendLayers(mutate.MediaType(empty.Image, types.OCIManifestSchema1), made)
+	img, err := mutate.AppendLayers(emptyImage(), made)
 	if err != nil {
 		return "", err
 	}
