@@ -94,8 +94,9 @@ NO_RACE := ^Test($(SEQUENTIAL)|$(OPERATIONS)|$(KILLS))$$
 # named as files, because the package would be linked with the whole program. The builder of the
 # packages and other people's programs, such as clients, identity providers and CAs, are in separate
 # modules (packaging/go.mod, web/clients/go.mod, web/clients/workagent/go.mod,
-# web/clients/conformancetest/go.mod, appliance/access/oidctest/go.mod,
-# appliance/authority/acmetest/go.mod).
+# web/clients/conformancetest/go.mod, web/clients/imagetest/go.mod,
+# appliance/access/oidctest/go.mod, appliance/authority/acmetest/go.mod). The tag
+# containers_image_openpgp builds the library of podman without C.
 test-go: assets/ui/index.html
 	GORACE=atexit_sleep_ms=0 CGO_ENABLED=1 go test -race -vet off -ldflags -w -timeout 20m -skip '$(NO_RACE)' \
 		$$(go list ./... | grep -vx landfall)
@@ -106,6 +107,7 @@ test-go: assets/ui/index.html
 	cd appliance/access/oidctest && CGO_ENABLED=0 go test -vet off ./...
 	cd appliance/authority/acmetest && CGO_ENABLED=0 go test -vet off ./...
 	cd web/clients/conformancetest && CGO_ENABLED=0 go test -vet off ./...
+	cd web/clients/imagetest && GOFLAGS='$(GOFLAGS),containers_image_openpgp' CGO_ENABLED=0 go test -vet off ./...
 	cd packaging && CGO_ENABLED=0 go test -vet off ./...
 
 # Ten thousand random walks over the state machines, with a list of the executed transitions; 2,500
@@ -213,6 +215,8 @@ lint-go: assets/ui/index.html
 	cd web/clients && CGO_ENABLED=0 go vet ./... && go mod tidy -diff
 	cd web/clients/workagent && CGO_ENABLED=0 go vet ./... && go mod tidy -diff
 	cd web/clients/conformancetest && CGO_ENABLED=0 go vet ./... && go mod tidy -diff
+	cd web/clients/imagetest && GOFLAGS='$(GOFLAGS),containers_image_openpgp' CGO_ENABLED=0 go vet ./...
+	cd web/clients/imagetest && go mod tidy -diff
 	cd appliance/access/oidctest && CGO_ENABLED=0 go vet ./... && go mod tidy -diff
 	cd appliance/authority/acmetest && CGO_ENABLED=0 go vet ./... && go mod tidy -diff
 	cd packaging && CGO_ENABLED=0 go vet ./... && go mod tidy -diff

@@ -18,6 +18,7 @@ const (
 	names    = "../siteservice/nameserver"
 	dhcp     = "../siteservice/dhcpserver"
 	whole    = ".."
+	clients  = "../../web/clients/imagetest"
 )
 
 // faults are the faults of a site that is served from media, each with the tests that provoke it,
@@ -28,7 +29,7 @@ var faults = []struct {
 	tests  [][2]string
 }{
 	{1, "stick removed while a node pulls", [][2]string{{served, "TestFault01_mediumRemovedAndBack"},
-		{served, "TestFault01_connectionBreaks"}}},
+		{served, "TestFault01_connectionBreaks"}, {clients, "TestPull_continuesWhenTheMediumIsBack"}}},
 	{2, "back at another place", [][2]string{{served, "TestFault02_recognizedByContent"}}},
 	{3, "back with changed files", [][2]string{{served, "TestFault03_changedFiles"}}},
 	{4, "an archive of several is missing", [][2]string{{served, "TestFault05_differentialWithoutPredecessor"}}},
