@@ -66,6 +66,7 @@ func TestPage_unpackedWithoutGzip(t *testing.T) {
 	s := newTestServer(t, fstest.MapFS{
 		"index.html":                   {Data: []byte("<html>")},
 		"assets/index-M6U8mTkq.js.gz":  {Data: packed.Bytes()},
+		"assets/index-M6U8mTkq.js.br":  {Data: []byte("brotli script")},
 		"assets/broken-M6U8mTkq.js.gz": {Data: []byte("no gzip")},
 	})
 	sent := s.get("/assets/index-M6U8mTkq.js", "Accept-Encoding", "gzip")
@@ -78,7 +79,9 @@ func TestPage_unpackedWithoutGzip(t *testing.T) {
 	require.NotEqual(t, sent.Header().Get("ETag"), plain.Header().Get("ETag"))
 	require.Equal(t, http.StatusNotModified, s.get("/assets/index-M6U8mTkq.js", "If-None-Match",
 		plain.Header().Get("ETag")).Code)
+	require.Equal(t, "brotli script", s.get("/assets/index-M6U8mTkq.js", "Accept-Encoding", "gzip, br").Body.String())
 	require.Equal(t, http.StatusNotFound, s.get("/assets/index-M6U8mTkq.js.gz").Code)
+	require.Equal(t, http.StatusNotFound, s.get("/assets/index-M6U8mTkq.js.br").Code)
 	require.Equal(t, http.StatusInternalServerError, s.get("/assets/broken-M6U8mTkq.js").Code)
 }
 

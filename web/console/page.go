@@ -101,12 +101,19 @@ func newPage(ui fs.FS) (*page, error) {
 	return &page{ui: ui, files: files}, nil
 }
 
+// compressedForm reports whether a file is a form of another one, which is uncompressed or, beside
+// .br, exists as .gz only.
 func compressedForm(ui fs.FS, name string) bool {
 	for _, encoding := range encodings {
-		if plain, ok := strings.CutSuffix(name, encoding.suffix); ok {
-			_, err := fs.Stat(ui, plain)
-			return err == nil
+		plain, ok := strings.CutSuffix(name, encoding.suffix)
+		if !ok {
+			continue
 		}
+		if _, err := fs.Stat(ui, plain); err == nil {
+			return true
+		}
+		_, err := fs.Stat(ui, plain+".gz")
+		return err == nil && encoding.suffix != ".gz"
 	}
 	return false
 }

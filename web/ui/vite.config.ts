@@ -1,7 +1,7 @@
 import { fileURLToPath } from 'node:url';
 import react from '@vitejs/plugin-react';
 import { defaultClientConditions, defineConfig } from 'vite';
-import { gzipVariants } from './build/gzip.ts';
+import { compressedVariants } from './build/compress.ts';
 import { replaceModules } from './build/replace.ts';
 import { replacements } from './build/replacements.ts';
 import { reword } from './build/reword.ts';
@@ -11,6 +11,10 @@ const library = here('./node_modules/@openshift-assisted/ui-lib/lib');
 
 /** Modules that only pages with uploads of files need. */
 const ofUploads = /node_modules\/(react-dropzone|file-selector|attr-accept|prop-types)\/|\/FileUpload\//;
+
+/** Modules of the library and its dependencies, which the other pages do not use. */
+const ofWizard =
+  /node_modules\/(@openshift-assisted|@reduxjs|axios|formik|i18next|lodash-es|react-i18next|yup)\/|\/uilib\//;
 
 export default defineConfig({
   plugins: [
@@ -108,7 +112,7 @@ export default defineConfig({
       },
     }),
     react(),
-    gzipVariants(),
+    compressedVariants(),
   ],
   resolve: {
     // Use the library's sources instead of its CommonJS build: only then can modules be left out or
@@ -133,11 +137,14 @@ export default defineConfig({
     chunkSizeWarningLimit: 4096,
     // Few files instead of one for each component: a request costs more than a few unused bytes.
     rolldownOptions: {
+      // The library's indexes would load all its modules. Its modules only define things.
+      treeshake: { moduleSideEffects: (id) => !id.startsWith(library) || id.endsWith('.css') },
       output: {
         codeSplitting: {
           groups: [
             { name: 'common', minShareCount: 3, priority: 3, test: (id) => !ofUploads.test(id) },
             { name: 'uploads', minShareCount: 2, priority: 2, test: ofUploads },
+            { name: 'wizard', minShareCount: 2, priority: 2, test: ofWizard },
             { name: 'few', minShareCount: 2, priority: 1 },
           ],
         },

@@ -4,6 +4,8 @@
  */
 export const replacements: Record<string, string> = {
   'common/api/assisted-service/InfraEnvsAPI.ts': 'InfraEnvsAPI.ts',
+  'common/api/assisted-service/ManagedDomainsAPI.ts': 'ManagedDomainsAPI.ts',
+  'common/api/assisted-service/NewFeatureSupportLevelsAPI.ts': 'NewFeatureSupportLevelsAPI.ts',
   'common/api/assisted-service/SupportedOpenshiftVersionsAPI.ts': 'SupportedOpenshiftVersionsAPI.ts',
   'common/components/clusterConfiguration/DownloadIso.tsx': 'DownloadIso.tsx',
   'common/components/clusterConfiguration/UploadSSH.tsx': 'UploadSSH.tsx',
@@ -16,11 +18,15 @@ export const replacements: Record<string, string> = {
   'ocm/components/clusterConfiguration/review/ReviewStep.tsx': 'ReviewStep.tsx',
   'ocm/components/clusterDetail/ClusterPollingErrorModal.tsx': 'ClusterPollingErrorModal.tsx',
   'ocm/components/clusterDetail/ClusterDetail.tsx': 'ClusterDetail.tsx',
+  'ocm/components/clusters/ClusterPage.tsx': 'ClusterPage.tsx',
   'ocm/components/clusters/Clusters.tsx': 'Clusters.tsx',
   'ocm/components/clusters/AssistedInstallerHeader.tsx': 'AssistedInstallerHeader.tsx',
   'ocm/components/clusterWizard/ClusterWizard.tsx': 'ClusterWizard.tsx',
   'ocm/components/clusterWizard/ClusterDetails.tsx': 'ClusterDetails.tsx',
+  'ocm/components/clusterWizard/disconnected/BasicStep.tsx': 'DisconnectedStep.tsx',
   'ocm/components/clusterWizard/disconnected/InstallDisconnectedSwitch.tsx': 'InstallDisconnectedSwitch.tsx',
+  'ocm/components/clusterWizard/disconnected/OptionalConfigurationsStep.tsx': 'DisconnectedStep.tsx',
+  'ocm/components/clusterWizard/disconnected/ReviewStep.tsx': 'DisconnectedStep.tsx',
   'ocm/hooks/useSetClusterPermissions.ts': 'useSetClusterPermissions.ts',
   'ocm/services/InfraEnvsService.ts': 'InfraEnvsService.ts',
 };

@@ -1,5 +1,6 @@
 // The weight of the first load of each page, with an empty cache: bytes and requests, with all
-// files and answers until the page has shown its data. docs/performance.md has the figures.
+// files and answers until the page has shown its data. The appliance sends files compressed with
+// Brotli, as to browsers with TLS. docs/performance.md has the figures.
 
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
@@ -7,13 +8,15 @@ import { openBrowser } from './browser.mjs';
 import { until } from './clusters.mjs';
 import { startSite } from './site.mjs';
 
-const maxBytes = 350 * 1024;
-const maxRequests = 20;
+const most = { kibibytes: 310, requests: 20 };
+// The wizard has the forms of the Assisted Installer's library.
+const mostOfWizard = { kibibytes: 460, requests: 21 };
 const quiet = 1_000;
 
 const pages = [
   '/',
   '/assisted-installer/clusters',
+  '/assisted-installer/clusters/~new',
   '/hosted',
   '/hosts',
   '/servers',
@@ -76,12 +79,13 @@ describe('weight of the page', { timeout: 180_000 }, () => {
   };
 
   for (const path of pages) {
-    it(`${path} has at most 350 KiB in 20 requests`, async (context) => {
+    const limit = path.endsWith('~new') ? mostOfWizard : most;
+    it(`${path} has at most ${String(limit.kibibytes)} KiB in ${String(limit.requests)} requests`, async (context) => {
       const requests = await load(path);
-      const bytes = requests.reduce((sum, request) => sum + request.bytes, 0);
+      const kibibytes = requests.reduce((sum, request) => sum + request.bytes, 0) / 1024;
       const list = requests.map((request) => `${String(request.bytes)} ${request.url}`).join('\n');
-      context.diagnostic(`${String(requests.length)} requests, ${String(Math.round(bytes / 1024))} KiB`);
-      assert.ok(bytes <= maxBytes && requests.length <= maxRequests, list);
+      context.diagnostic(`${String(requests.length)} requests, ${String(Math.round(kibibytes))} KiB`);
+      assert.ok(kibibytes <= limit.kibibytes && requests.length <= limit.requests, list);
     });
   }
 });
