@@ -172,6 +172,13 @@ func (m *machine) answers(t *testing.T) {
 	require.Equal(t, "ok", m.run(t, "curl --silent --max-time 60 http://127.0.0.1:8090/livez"))
 }
 
+// logIn creates the first administrator.
+func (m *machine) logIn(t *testing.T) {
+	t.Helper()
+	m.run(t, "echo a-long-password-1 > /root/password && landfall login --user anna --password-file /root/password "+
+		"--setup-code /var/lib/landfall/setup-code")
+}
+
 const program = "../bin/landfall"
 
 // putPackage builds a package of the real program with a version, and copies it into a machine.
@@ -244,8 +251,7 @@ func TestDebian_installUpgradeRemove(t *testing.T) {
 
 // The sandbox of openshift-install must not be weaker in the service without a test that says so.
 func checkSandbox(t *testing.T, m *machine) {
-	m.run(t, "echo a-long-password-1 > /root/password && landfall login --user anna --password-file /root/password "+
-		"--setup-code /var/lib/landfall/setup-code")
+	m.logIn(t)
 	require.Contains(t, m.run(t, "landfall doctor || true"),
 		"active: processes, no-network, landlock, calls, privileges, limits; missing: other-user")
 	m.run(t, "landfall site status")
@@ -285,9 +291,41 @@ func TestDebian_serviceWithoutPackage(t *testing.T) {
 	m.run(t, "/root/landfall service install")
 	require.NotEqual(t, before, m.service(t, "MainPID"), "an update restarts the service")
 	m.answers(t)
+	t.Run("upgrade", func(t *testing.T) { checkUpgrade(t, m) })
 	m.run(t, "landfall service remove")
 	require.Equal(t, "inactive\ninactive", m.run(t, "systemctl is-active landfall.service landfall.socket || true"))
 	m.run(t, "test ! -e /usr/local/bin/landfall && test -s /var/lib/landfall/landfall.db")
 	require.Empty(t, m.run(t, "find /etc/systemd/system -name 'landfall*'"))
 	require.Contains(t, m.run(t, "/root/landfall service status"), "no; landfall service install")
+}
+
+// The upgrade of a service makes a backup, restarts the service, and can be undone. A program that
+// can't serve is replaced by the former one.
+func checkUpgrade(t *testing.T, m *machine) {
+	m.logIn(t)
+	sum := func(path string) string { return m.run(t, "sha256sum < "+path) }
+	first, process := sum("/usr/local/bin/landfall"), m.service(t, "MainPID")
+	// Bytes after the end of a program make another file that does the same.
+	m.run(t, "cp /root/landfall /root/next && echo other >> /root/next")
+	require.Contains(t, m.run(t, "landfall upgrade /root/next"), "The appliance is ready with Landfall")
+	require.NotEqual(t, process, m.service(t, "MainPID"))
+	require.Equal(t, sum("/root/next"), sum("/usr/local/bin/landfall"))
+	require.Equal(t, first, sum("/usr/local/bin/landfall.previous"))
+	require.NotEmpty(t, m.run(t, "find /var/lib/landfall/backups -name 'before-upgrade-*' -size +0"))
+	m.answers(t)
+
+	require.Contains(t, m.run(t, "landfall upgrade --rollback"), "The appliance is ready with Landfall")
+	require.Equal(t, first, sum("/usr/local/bin/landfall"))
+	m.answers(t)
+
+	drop := "/run/systemd/system/landfall.service.d"
+	m.run(t, "mkdir -p "+drop+" && printf '[Service]\nExecStartPre=/bin/sh -c \"! tail -c 7 /usr/local/bin/landfall | "+
+		"grep broken\"\n' > "+drop+"/broken.conf && systemctl daemon-reload")
+	m.run(t, "cp /root/landfall /root/broken && echo broken >> /root/broken")
+	output, err := m.command(t, "landfall upgrade --timeout 10s /root/broken")
+	require.Error(t, err, output)
+	require.Contains(t, output, "was put back and is ready")
+	require.Equal(t, first, sum("/usr/local/bin/landfall"))
+	m.answers(t)
+	m.run(t, "rm -r "+drop+" && systemctl daemon-reload")
 }
