@@ -59,8 +59,8 @@ type Subject struct {
 // their changes.
 var notifications = store.NewBucket[Notification]("notifications", 1)
 
-// positions has the key of the last event with a notification, as the row position. Notifications
-// of conditions are newer than events that were not read yet.
+// positions has the position in the events after the last one with a notification, as the row
+// position. Notifications of conditions are newer than events that were not read yet.
 var positions = store.NewBucket[string]("notification-position", 1)
 
 const position = "events"

@@ -90,6 +90,30 @@ func TestNotifications_onceAndTheNewest(t *testing.T) {
 	require.Empty(t, none)
 }
 
+// The position in the events outlives the clusters that they were about, so it does not name them.
+func TestPosition_hasNoIDs(t *testing.T) {
+	s := newSite(t)
+	s.objects(lifecycle.ClusterInstalling)
+	s.cluster(lifecycle.ClusterInstalled)
+	_, err := s.collect(t.Context(), "")
+	require.NoError(t, err)
+	var at string
+	require.NoError(t, s.DB.View(func(tx *store.Tx) error {
+		row, err := positions.Get(tx, position)
+		at = *row
+		return err
+	}))
+	require.NotContains(t, at, clusterID)
+	last, err := s.collect(t.Context(), at)
+	require.NoError(t, err)
+	require.Equal(t, at, last, "the event is before the position")
+	s.cluster(lifecycle.ClusterFailed)
+	last, err = s.collect(t.Context(), at)
+	require.NoError(t, err)
+	require.Greater(t, last, at)
+	require.Len(t, s.listed(), 2)
+}
+
 func TestWebhook_retriedAcrossRestart(t *testing.T) {
 	s, r := newSite(t), newReceiver(t, 0, 503, 204)
 	_, err := s.Add(t.Context(), NewWebhook{Name: "chat", URL: r.URL + "/hooks/1", Secret: secret})

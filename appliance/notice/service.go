@@ -175,7 +175,11 @@ func (s *Service) record(ctx context.Context, found []*Notification) error {
 				return err
 			}
 		}
-		if err := positions.Put(tx, position, &found[len(found)-1].key); err != nil {
+		last, err := positionAfter(found[len(found)-1].key)
+		if err != nil {
+			return err
+		}
+		if err := positions.Put(tx, position, &last); err != nil {
 			return err
 		}
 		return prune(tx)
@@ -183,6 +187,13 @@ func (s *Service) record(ctx context.Context, found []*Notification) error {
 		return fmt.Errorf("record notifications: %w", err)
 	}
 	return nil
+}
+
+// positionAfter returns a text that sorts after the key of an event, and before that of the next
+// one. It has no IDs of clusters or hosts, which may be deleted.
+func positionAfter(key string) (string, error) {
+	id, _, err := event.ParseKey(key)
+	return id.String() + "/~", err
 }
 
 // add stores a notification and its deliveries.
