@@ -99,8 +99,8 @@ func openRow(t *testing.T, ring *seal.Ring, bucket string, key, value []byte) []
 
 // requireNoTrace searches each bucket of a stopped appliance's database and each file in its data
 // directory. Names may remain in the journal, which consists of the change log and the events, and
-// in the notifications of events, but secrets may not. If AMS is enabled, the pending deletion for
-// AMS may also remain.
+// in the notifications, but secrets may not. The conditions that were notified of are forgotten an
+// hour after their end. If AMS is enabled, the pending deletion for AMS may also remain.
 func requireNoTrace(t *testing.T, dir string, m *traces, amsWaits bool) {
 	t.Helper()
 	require.NotEmpty(t, m.secrets)
@@ -121,7 +121,7 @@ func requireNoTrace(t *testing.T, dir string, m *traces, amsWaits bool) {
 				rows++
 				value = openRow(t, keys.Ring(), string(bucket), key, value)
 				kept := string(bucket) == "log" || bytes.HasPrefix(key, []byte("/events/")) ||
-					bytes.HasPrefix(key, []byte("/notifications/")) ||
+					bytes.HasPrefix(key, []byte("/notifications/")) || bytes.HasPrefix(key, []byte("/conditions/")) ||
 					bytes.HasPrefix(key, []byte("/controllers/")) // unfinished work; the next start ends it
 				if amsWaits && (bytes.HasPrefix(key, []byte("/subscriptions/")) || bytes.HasPrefix(key,
 					[]byte("deadlines/subscriptions-waiting/"))) {
