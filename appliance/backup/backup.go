@@ -256,12 +256,18 @@ func (s *Source) file(w *writer, name string) error {
 }
 
 // IncompleteError reports that a backup is not complete or damaged.
-type IncompleteError struct{ Reason string }
+type IncompleteError struct {
+	Reason string
+	Err    error // of the reading; may be nil
+}
 
 // Error implements error.
 func (e *IncompleteError) Error() string {
 	return "the backup can't be used: " + e.Reason + "; use another backup"
 }
+
+// Unwrap returns the error of the reading.
+func (e *IncompleteError) Unwrap() error { return e.Err }
 
 // Read reads a stream. entry gets each entry; it may be nil. Read returns the manifest if the
 // stream is complete and undamaged.
@@ -271,16 +277,16 @@ func Read(from io.Reader, entry func(name string, size int64, content io.Reader)
 	for {
 		header, err := archive.Next()
 		if errors.Is(err, io.EOF) {
-			return nil, &IncompleteError{"it ends without its manifest, so its writing was interrupted"}
+			return nil, &IncompleteError{Reason: "it ends without its manifest, so its writing was interrupted"}
 		}
 		if err != nil {
-			return nil, &IncompleteError{fmt.Sprintf("it is damaged or not a backup (%v)", err)}
+			return nil, &IncompleteError{fmt.Sprintf("it is damaged or not a backup (%v)", err), err}
 		}
 		if header.Name == manifestName {
 			return readManifest(archive, read)
 		}
 		if !fs.ValidPath(header.Name) {
-			return nil, &IncompleteError{fmt.Sprintf("the name %q is not valid", header.Name)}
+			return nil, &IncompleteError{Reason: fmt.Sprintf("the name %q is not valid", header.Name)}
 		}
 		hash := sha256.New()
 		content := io.TeeReader(archive, hash)
@@ -290,7 +296,7 @@ func Read(from io.Reader, entry func(name string, size int64, content io.Reader)
 			}
 		}
 		if _, err := io.Copy(io.Discard, content); err != nil {
-			return nil, &IncompleteError{fmt.Sprintf("%s can't be read (%v)", header.Name, err)}
+			return nil, &IncompleteError{fmt.Sprintf("%s can't be read (%v)", header.Name, err), err}
 		}
 		read = append(read, Entry{header.Name, header.Size, hex.EncodeToString(hash.Sum(nil))})
 	}
@@ -299,21 +305,21 @@ func Read(from io.Reader, entry func(name string, size int64, content io.Reader)
 func readManifest(from io.Reader, read []Entry) (*Manifest, error) {
 	m := new(Manifest)
 	if err := json.NewDecoder(from).Decode(m); err != nil {
-		return nil, &IncompleteError{fmt.Sprintf("its manifest can't be read (%v)", err)}
+		return nil, &IncompleteError{fmt.Sprintf("its manifest can't be read (%v)", err), err}
 	}
 	if err := m.check(); err != nil {
 		return nil, err
 	}
 	if !slices.Equal(m.Entries, read) {
-		return nil, &IncompleteError{"its content differs from its manifest, so it is damaged"}
+		return nil, &IncompleteError{Reason: "its content differs from its manifest, so it is damaged"}
 	}
 	return m, nil
 }
 
 func (m *Manifest) check() error {
 	if m.Version > formatVersion {
-		return &IncompleteError{fmt.Sprintf("a newer Landfall (%s) wrote it, with format %d; this program reads %d",
-			m.Program, m.Version, formatVersion)}
+		return &IncompleteError{Reason: fmt.Sprintf("a newer Landfall (%s) wrote it, with format %d; this program "+
+			"reads %d", m.Program, m.Version, formatVersion)}
 	}
 	return nil
 }

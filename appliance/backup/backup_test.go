@@ -216,6 +216,9 @@ func TestRepository_encryptedForARecipient(t *testing.T) {
 	received, err := repository.Receive(bytes.NewReader(s.stream(t, true)))
 	require.NoError(t, err)
 	require.ErrorIs(t, repository.Stream(received.Name, io.Discard), backup.ErrEncrypted)
+	_, err = repository.Restore(t.Context(), received.Name,
+		&backup.Target{Dir: filepath.Join(t.TempDir(), "data"), Now: time.Now})
+	require.EqualError(t, err, backup.ErrEncrypted.Error(), "it is not damaged")
 	requireRestorable(t, repository, received.Name, s.content, identity)
 }
 

@@ -51,19 +51,30 @@ func WriteFile(path string, stream io.Reader, recipients ...age.Recipient) (_ *M
 
 // WriteFile writes a backup, without what opens its data keys, to a file and reads it back.
 func (s *Source) WriteFile(ctx context.Context, path string) (*Manifest, error) {
+	return Pipe(func(to *io.PipeWriter) error { return s.Write(ctx, to, false) },
+		func(from io.Reader) (*Manifest, error) { return WriteFile(path, from) })
+}
+
+// Pipe calls read with what write writes, and waits for both. If write has failed and read
+// therefore, the error is that of write.
+func Pipe[T any](write func(*io.PipeWriter) error, read func(io.Reader) (T, error)) (T, error) {
 	reader, writer := io.Pipe()
 	ended := make(chan error, 1)
 	go func() {
-		err := s.Write(ctx, writer, false)
+		err := write(writer)
 		_ = writer.CloseWithError(err) // never fails
 		ended <- err
 	}()
-	manifest, err := WriteFile(path, reader)
+	result, err := read(reader)
+	if err == nil {
+		// The end of the archive follows the manifest, and its writer waits until it is read.
+		_, err = io.Copy(io.Discard, reader)
+	}
 	_ = reader.Close() // never fails; it ends the writer
 	if written := <-ended; err == nil || errors.Is(err, written) {
 		err = written
 	}
-	return manifest, err
+	return result, err
 }
 
 // WriteTo copies the backup in a stream and checks it on the way.

@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bufio"
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -225,11 +226,11 @@ func (r *Repository) publish(temporary, sum string) error {
 // Open opens the clear content of an object.
 func (r *Repository) Open(sum string, identities ...age.Identity) (io.ReadCloser, error) {
 	if !ValidSum(sum) {
-		return nil, &IncompleteError{fmt.Sprintf("%q is no name of an object", sum)}
+		return nil, &IncompleteError{Reason: fmt.Sprintf("%q is no name of an object", sum)}
 	}
 	file, err := os.Open(r.object(sum))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, &IncompleteError{fmt.Sprintf("the object %s is missing", sum)}
+		return nil, &IncompleteError{fmt.Sprintf("the object %s is missing", sum), err}
 	}
 	if err != nil {
 		return nil, err
@@ -298,11 +299,18 @@ func (r *Repository) Names() ([]string, error) {
 	return names, err
 }
 
+// Restore makes a data directory from a backup of the repository. The identities decrypt it.
+func (r *Repository) Restore(ctx context.Context, name string, target *Target,
+	identities ...age.Identity) (*Manifest, error) {
+	return Pipe(func(to *io.PipeWriter) error { return r.Stream(name, to, identities...) },
+		func(from io.Reader) (*Manifest, error) { return target.Restore(ctx, from) })
+}
+
 // Stream writes a backup of the repository as a stream. The identities decrypt it.
 func (r *Repository) Stream(name string, to io.Writer, identities ...age.Identity) error {
 	text, err := os.ReadFile(filepath.Join(r.Dir, "backups", name+".json"))
 	if errors.Is(err, fs.ErrNotExist) {
-		return &IncompleteError{fmt.Sprintf("there is no backup %s in %s", name, r.Dir)}
+		return &IncompleteError{fmt.Sprintf("there is no backup %s in %s", name, r.Dir), err}
 	}
 	if err != nil {
 		return err
@@ -317,7 +325,7 @@ func (r *Repository) Stream(name string, to io.Writer, identities ...age.Identit
 	}
 	m := new(Manifest)
 	if err := json.Unmarshal(manifest, m); err != nil {
-		return &IncompleteError{fmt.Sprintf("its manifest can't be read (%v)", err)}
+		return &IncompleteError{fmt.Sprintf("its manifest can't be read (%v)", err), err}
 	}
 	archive := tar.NewWriter(to)
 	for _, entry := range m.Entries {
@@ -343,7 +351,7 @@ func (r *Repository) copyEntry(to *tar.Writer, entry Entry, identities []age.Ide
 		return err
 	}
 	if _, err = io.Copy(to, content); errors.Is(err, tar.ErrWriteTooLong) {
-		return &IncompleteError{fmt.Sprintf("the object %s is damaged", entry.SHA256)}
+		return &IncompleteError{fmt.Sprintf("the object %s is damaged", entry.SHA256), err}
 	}
 	return err
 }

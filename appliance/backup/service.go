@@ -2,7 +2,6 @@ package backup
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -157,21 +156,6 @@ func (s *Service) note(at time.Time) {
 }
 
 func (s *Service) receive(ctx context.Context, repository *Repository) (*Received, error) {
-	reader, writer := io.Pipe()
-	ended := make(chan error, 1)
-	go func() {
-		err := s.source.Write(ctx, writer, len(repository.Recipients) > 0)
-		_ = writer.CloseWithError(err) // never fails
-		ended <- err
-	}()
-	received, err := repository.Receive(reader)
-	if err == nil {
-		// The end of the archive follows the manifest, and its writer waits until it is read.
-		_, err = io.Copy(io.Discard, reader)
-	}
-	_ = reader.Close() // never fails; it ends the writer
-	if written := <-ended; err == nil || errors.Is(err, written) {
-		err = written
-	}
-	return received, err
+	return Pipe(func(to *io.PipeWriter) error { return s.source.Write(ctx, to, len(repository.Recipients) > 0) },
+		repository.Receive)
 }

@@ -172,17 +172,6 @@ func (o *objects) put(ctx context.Context, content io.Reader) (sum string, err e
 	if len(o.recipients) == 0 {
 		return sum, o.session.Put(ctx, sum, whole)
 	}
-	reader, writer := io.Pipe()
-	encrypted := make(chan error, 1)
-	go func() {
-		err := backup.Encrypt(writer, whole, o.recipients...)
-		_ = writer.CloseWithError(err) // never fails
-		encrypted <- err
-	}()
-	err = o.session.Put(ctx, sum, reader)
-	_ = reader.Close() // never fails; it ends the encryption
-	if failure := <-encrypted; err == nil || errors.Is(err, failure) {
-		err = failure
-	}
-	return sum, err
+	return backup.Pipe(func(to *io.PipeWriter) error { return backup.Encrypt(to, whole, o.recipients...) },
+		func(encrypted io.Reader) (string, error) { return sum, o.session.Put(ctx, sum, encrypted) })
 }

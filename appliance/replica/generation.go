@@ -140,29 +140,19 @@ func (g *generation) completeFirst(ctx context.Context) error {
 // snapshot writes a snapshot. Contents that the replica has are not written again.
 func (g *generation) snapshot(ctx context.Context, of *store.Snapshot) error {
 	began := g.Clock.Now()
-	reader, writer := io.Pipe()
-	defer context.AfterFunc(ctx, func() { _ = reader.CloseWithError(ctx.Err()) })()
-	ended := make(chan error, 1)
-	go func() {
+	var sums []string
+	manifest, err := backup.Pipe(func(to *io.PipeWriter) error {
 		g.reading.Lock()
 		defer g.reading.Unlock()
-		err := g.source.WriteSnapshot(ctx, of, writer, len(g.recipients) > 0)
-		_ = writer.CloseWithError(err) // never fails
-		ended <- err
-	}()
-	var sums []string
-	manifest, err := backup.Read(reader, func(_ string, _ int64, content io.Reader) error {
-		sum, err := g.objects.put(ctx, content)
-		sums = append(sums, sum)
-		return err
+		defer context.AfterFunc(ctx, func() { _ = to.CloseWithError(ctx.Err()) })() // never fails
+		return g.source.WriteSnapshot(ctx, of, to, len(g.recipients) > 0)
+	}, func(from io.Reader) (*backup.Manifest, error) {
+		return backup.Read(from, func(_ string, _ int64, content io.Reader) error {
+			sum, err := g.objects.put(ctx, content)
+			sums = append(sums, sum)
+			return err
+		})
 	})
-	if err == nil {
-		_, err = io.Copy(io.Discard, reader) // the end of the archive
-	}
-	_ = reader.Close() // never fails; it ends the writer
-	if written := <-ended; err == nil || errors.Is(err, written) {
-		err = written
-	}
 	if err != nil {
 		return fmt.Errorf("write a snapshot: %w", err)
 	}

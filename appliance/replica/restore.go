@@ -200,26 +200,10 @@ func (r Reader) Restore(ctx context.Context, at time.Time, target backup.Target)
 	if err != nil {
 		return nil, err
 	}
-	repository := r.repository()
-	reader, writer := io.Pipe()
-	ended := make(chan error, 1)
-	go func() {
-		err := repository.Stream(p.point.Backup, writer, r.Identities...)
-		_ = writer.CloseWithError(err) // never fails
-		ended <- err
-	}()
 	target.Replay = func(ctx context.Context, manifest *backup.Manifest, dir string) error {
 		return r.replay(ctx, p, manifest, dir)
 	}
-	manifest, err := target.Restore(ctx, reader)
-	if err == nil {
-		_, err = io.Copy(io.Discard, reader) // the end of the archive
-	}
-	_ = reader.Close() // never fails; it ends the writer
-	if written := <-ended; err == nil || errors.Is(err, written) || errors.Is(written, backup.ErrEncrypted) {
-		err = written
-	}
-	return manifest, err
+	return r.repository().Restore(ctx, p.point.Backup, &target, r.Identities...)
 }
 
 func (r Reader) repository() *backup.Repository {

@@ -15,6 +15,7 @@ import (
 
 	"filippo.io/age"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"landfall/appliance/backup"
 	"landfall/appliance/command/outcome"
@@ -176,12 +177,11 @@ func KeyNotice(out io.Writer, m *backup.Manifest) error {
 }
 
 type restoring struct {
-	dir, name  string
-	at         string
-	identity   string // file
-	passphrase string // file
-	dryRun     bool
-	format     output.Format
+	dir, name string
+	at        string
+	opening   Opening
+	dryRun    bool
+	format    output.Format
 }
 
 func newRestore() *cobra.Command {
@@ -205,8 +205,7 @@ func newRestore() *cobra.Command {
 	flags.StringVar(&r.name, "backup", "", "name of a backup in a directory; default: the newest")
 	flags.StringVar(&r.at, "at", "", "time of the state of a replica, such as 2026-03-01T12:00:00Z; "+
 		"default: the newest")
-	flags.StringVar(&r.identity, "identity", "", "file with an identity of age that opens the backup")
-	flags.StringVar(&r.passphrase, "passphrase-file", "", "file with the passphrase that opens the backup")
+	r.opening.AddFlags(flags)
 	flags.BoolVar(&r.dryRun, "dry-run", false, "only say what the backup contains, and check it completely")
 	r.format.AddFlag(cmd)
 	return cmd
@@ -218,7 +217,7 @@ func (r *restoring) run(ctx context.Context, from string, out io.Writer) error {
 	if r.dir == "" {
 		return outcome.Usagef("--data-dir is missing: name the new data directory")
 	}
-	identities, err := r.identities()
+	identities, err := r.opening.Identities()
 	if err != nil {
 		return err
 	}
@@ -257,12 +256,41 @@ func (r *restoring) restore(ctx context.Context, from string, at time.Time, iden
 	if r.at != "" {
 		return nil, outcome.Usagef("--at is for replicas, and %s is none", from)
 	}
-	stream, end, err := r.open(from, identities)
+	info, err := os.Stat(from)
+	if err != nil {
+		return nil, fmt.Errorf("open the backup: %w", err)
+	}
+	if info.IsDir() {
+		return r.fromDirectory(ctx, from, identities, target)
+	}
+	file, err := os.Open(from)
+	if err != nil {
+		return nil, fmt.Errorf("open the backup: %w", err)
+	}
+	defer file.Close()
+	stream, err := backup.Decrypt(file, identities...)
 	if err != nil {
 		return nil, err
 	}
-	manifest, err := target.Restore(ctx, stream)
-	return manifest, errors.Join(err, end(err))
+	return target.Restore(ctx, stream)
+}
+
+// fromDirectory restores the newest backup of a directory, or that of the flag --backup.
+func (r *restoring) fromDirectory(ctx context.Context, from string, identities []age.Identity,
+	target backup.Target) (*backup.Manifest, error) {
+	repository := &backup.Repository{Dir: from}
+	name := r.name
+	if name == "" {
+		names, err := repository.Names()
+		if err != nil {
+			return nil, err
+		}
+		if len(names) == 0 {
+			return nil, fmt.Errorf("the directory %s contains no backup", from)
+		}
+		name = names[len(names)-1]
+	}
+	return repository.Restore(ctx, name, &target, identities...)
 }
 
 // ParseTime parses the value of the flag --at. "" is the zero time.
@@ -277,74 +305,34 @@ func ParseTime(text string) (time.Time, error) {
 	return at, nil
 }
 
-func (r *restoring) identities() ([]age.Identity, error) {
-	return ReadIdentities(r.identity, r.passphrase)
+// Opening has the flags that say what opens an encrypted backup or replica.
+type Opening struct{ identity, passphrase string } // files
+
+// AddFlags adds the flags.
+func (o *Opening) AddFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&o.identity, "identity", "", "file with an identity of age that decrypts it")
+	flags.StringVar(&o.passphrase, "passphrase-file", "", "file with the passphrase that decrypts it")
 }
 
-// ReadIdentities reads what opens an encrypted backup: a file with identities of age, or a file
-// with a passphrase. "": none.
-func ReadIdentities(identity, passphrase string) ([]age.Identity, error) {
-	if passphrase != "" {
-		phrase, err := readPhrase(passphrase)
+// Identities reads the files. Without flags, there are none.
+func (o *Opening) Identities() ([]age.Identity, error) {
+	if o.passphrase != "" {
+		phrase, err := readPhrase(o.passphrase)
 		if err != nil {
 			return nil, err
 		}
 		opens, err := age.NewScryptIdentity(phrase)
 		return []age.Identity{opens}, err
 	}
-	if identity == "" {
+	if o.identity == "" {
 		return nil, nil
 	}
-	file, err := os.Open(identity)
+	file, err := os.Open(o.identity)
 	if err != nil {
 		return nil, fmt.Errorf("read the identity: %w", err)
 	}
 	identities, err := age.ParseIdentities(bufio.NewReader(file))
 	return identities, errors.Join(err, file.Close())
-}
-
-// open returns the backup as a stream, and a function that ends it.
-func (r *restoring) open(from string, identities []age.Identity) (io.Reader, func(error) error, error) {
-	info, err := os.Stat(from)
-	if err != nil {
-		return nil, nil, fmt.Errorf("open the backup: %w", err)
-	}
-	if !info.IsDir() {
-		file, err := os.Open(from)
-		if err != nil {
-			return nil, nil, fmt.Errorf("open the backup: %w", err)
-		}
-		stream, err := backup.Decrypt(file, identities...)
-		if err != nil {
-			return nil, nil, errors.Join(err, file.Close())
-		}
-		return stream, func(error) error { return file.Close() }, nil
-	}
-	repository := &backup.Repository{Dir: from}
-	if r.name == "" {
-		names, err := repository.Names()
-		if err != nil {
-			return nil, nil, err
-		}
-		if len(names) == 0 {
-			return nil, nil, fmt.Errorf("the directory %s contains no backup", from)
-		}
-		r.name = names[len(names)-1]
-	}
-	reader, writer := io.Pipe()
-	ended := make(chan error, 1)
-	go func() {
-		err := repository.Stream(r.name, writer, identities...)
-		_ = writer.CloseWithError(err) // never fails
-		ended <- err
-	}()
-	return reader, func(cause error) error {
-		_ = reader.Close() // never fails
-		if err := <-ended; cause == nil {
-			return err
-		}
-		return nil
-	}, nil
 }
 
 // describe says what the backup contains and what may be different in reality.

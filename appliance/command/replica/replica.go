@@ -104,8 +104,8 @@ func writeSummary(out io.Writer, s *replica.Summary, now time.Time) error {
 }
 
 type verifying struct {
-	format               output.Format
-	identity, passphrase string
+	format  output.Format
+	opening commandbackup.Opening
 }
 
 func newVerify() *cobra.Command {
@@ -122,13 +122,12 @@ func newVerify() *cobra.Command {
 		},
 	}
 	v.format.AddFlag(cmd)
-	cmd.Flags().StringVar(&v.identity, "identity", "", "file with an identity of age that opens the replica")
-	cmd.Flags().StringVar(&v.passphrase, "passphrase-file", "", "file with the passphrase that opens the replica")
+	v.opening.AddFlags(cmd.Flags())
 	return cmd
 }
 
 func (v *verifying) run(ctx context.Context, dir string, out io.Writer) error {
-	identities, err := commandbackup.ReadIdentities(v.identity, v.passphrase)
+	identities, err := v.opening.Identities()
 	if err != nil {
 		return err
 	}
@@ -276,8 +275,8 @@ func thisMachine() string {
 
 type promotion struct {
 	guard
-	dir, at              string
-	identity, passphrase string
+	dir, at string
+	opening commandbackup.Opening
 }
 
 // NewPromote returns landfall promote.
@@ -296,8 +295,7 @@ func NewPromote() *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&p.dir, "data-dir", "", "new data directory")
 	flags.StringVar(&p.at, "at", "", "time of the state, such as 2026-03-01T12:00:00Z; default: the newest")
-	flags.StringVar(&p.identity, "identity", "", "file with an identity of age that opens the replica")
-	flags.StringVar(&p.passphrase, "passphrase-file", "", "file with the passphrase that opens the replica")
+	p.opening.AddFlags(flags)
 	p.addFlags(cmd)
 	return cmd
 }
@@ -310,7 +308,7 @@ func (p *promotion) run(cmd *cobra.Command, from string) error {
 	if err != nil {
 		return err
 	}
-	identities, err := commandbackup.ReadIdentities(p.identity, p.passphrase)
+	identities, err := p.opening.Identities()
 	if err != nil {
 		return err
 	}
