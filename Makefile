@@ -121,7 +121,7 @@ test-walks:
 	CGO_ENABLED=0 go test ./web/registry -count 1 -run '^TestRemovals_random$$' -removals 1000
 
 # 1,000 kills of an appliance with a replica. It takes minutes, so it is no part of test, which has
-# 100 of them.
+# 30 of them.
 test-kills:
 	CGO_ENABLED=0 go test ./appliance/replica -count 1 -timeout 30m -run '^TestReplica_randomKills$$' -kills 1000
 
