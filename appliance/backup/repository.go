@@ -51,9 +51,9 @@ type Received struct {
 // ErrBusy reports that another process writes or removes backups.
 var ErrBusy = errors.New("another backup is being written into the directory; try again when it is complete")
 
-// lock locks the repository against other writers, also of other processes. A file system without
-// locks has none.
-func (r *Repository) lock() (unlock func() error, err error) {
+// Lock locks the repository against other writers and against readers, also of other processes. Its
+// error is ErrBusy while one of them has the lock. A file system without locks has none.
+func (r *Repository) Lock() (unlock func() error, err error) {
 	file, err := os.OpenFile(filepath.Join(r.Dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err
@@ -67,6 +67,19 @@ func (r *Repository) lock() (unlock func() error, err error) {
 	return file.Close, nil
 }
 
+// LockForReading lets other processes remove nothing. A reader may be unable to lock, for example on
+// a read-only file system; it then reads what there is.
+func (r *Repository) LockForReading() (unlock func() error) {
+	file, err := os.Open(filepath.Join(r.Dir, "lock"))
+	if err != nil {
+		return func() error { return nil }
+	}
+	for err = syscall.EINTR; errors.Is(err, syscall.EINTR); {
+		err = syscall.Flock(int(file.Fd()), syscall.LOCK_SH)
+	}
+	return file.Close
+}
+
 // Receive writes the backup in a stream to the repository, and reads it back. Its error is ErrBusy
 // if another process writes.
 func (r *Repository) Receive(stream io.Reader) (_ *Received, err error) {
@@ -76,7 +89,7 @@ func (r *Repository) Receive(stream io.Reader) (_ *Received, err error) {
 			return nil, err
 		}
 	}
-	unlock, err := r.lock()
+	unlock, err := r.Lock()
 	if err != nil {
 		return nil, err
 	}
@@ -380,7 +393,7 @@ func (r *Repository) Prune(keep int, now time.Time) (removed int, err error) {
 	if err != nil || keep <= 0 || len(names) <= keep {
 		return 0, err
 	}
-	unlock, err := r.lock()
+	unlock, err := r.Lock()
 	if err != nil {
 		return 0, err
 	}
