@@ -67,8 +67,8 @@ func (r *Repository) Lock() (unlock func() error, err error) {
 	return file.Close, nil
 }
 
-// LockForReading lets other processes remove nothing. A reader may be unable to lock, for example on
-// a read-only file system; it then reads what there is.
+// LockForReading lets other processes remove nothing. A reader may be unable to lock, for example
+// on a read-only file system; it then reads what there is.
 func (r *Repository) LockForReading() (unlock func() error) {
 	file, err := os.Open(filepath.Join(r.Dir, "lock"))
 	if err != nil {

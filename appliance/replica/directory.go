@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/sha256"
@@ -16,6 +17,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/google/uuid"
 
 	"landfall/appliance/backup"
 	"landfall/appliance/durable"
@@ -41,55 +44,33 @@ func (d Directory) Open(_ context.Context, owner Owner) (Session, error) {
 		if former.ID != owner.ID {
 			return nil, &FencedError{Place: d.Path, Owner: *former}
 		}
-		owner.Generation, owner.Former, owner.Since = former.Generation, former.Former, former.Since
+		owner.Replica, owner.Generation, owner.Former, owner.Since = former.Replica, former.Generation,
+			former.Former, former.Since
 	}
-	owner.Generation++
-	s := d.session(owner)
-	// The log of the generation is made first: Promote counts the directories of logs.
+	if owner.Replica == "" {
+		owner.Replica = uuid.NewString()
+	}
+	repository := &backup.Repository{Dir: filepath.Join(d.Path, snapshotsName)}
 	// A directory that goes away must not be made again, so only its subdirectories are made.
-	for _, dir := range []string{s.repository.Dir, filepath.Dir(s.log), s.log} {
+	for _, dir := range []string{repository.Dir, filepath.Join(d.Path, logName)} {
 		if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 			return nil, err
 		}
 	}
-	if err := writeJSON(filepath.Join(d.Path, ownerName), owner); err != nil {
+	// The log of the generation is made before the owner is written: Promote counts the directories
+	// of logs, and two processes never get the same number.
+	for err = fs.ErrExist; errors.Is(err, fs.ErrExist); {
+		owner.Generation++
+		err = os.Mkdir(d.log(owner.Generation), 0o700)
+	}
+	if err != nil {
 		return nil, err
 	}
-	return s, durable.SyncDir(filepath.Join(d.Path, logName))
-}
-
-// Resume implements Target.
-func (d Directory) Resume(_ context.Context, owner Owner, generation uint64) (_ Session, last string, err error) {
-	owner.Generation = generation
-	s := d.session(owner)
-	if d.present() == nil && !IsReplica(d.Path) {
-		return nil, "", ErrNotContinued // another disk
+	if err := writeJSON(filepath.Join(d.Path, ownerName), owner); err != nil {
+		return nil, errors.Join(err, os.Remove(d.log(owner.Generation)))
 	}
-	if err := s.allowed(); err != nil {
-		return nil, "", err
-	}
-	paths, err := d.segmentPaths(generation)
-	if err != nil || len(paths) == 0 {
-		return s, "", err
-	}
-	s.file = paths[len(paths)-1]
-	frames, _, err := readFrames(s.file)
-	if err != nil {
-		return nil, "", err
-	}
-	if len(frames) > 0 {
-		newest := frames[len(frames)-1]
-		s.size, last = newest.offset+newest.size, newest.sum
-	} else if len(paths) > 1 {
-		return nil, "", &DamagedError{s.file, "it has no whole frame"}
-	}
-	return s, last, os.Truncate(s.file, s.size)
-}
-
-func (d Directory) session(owner Owner) *directorySession {
-	return &directorySession{Directory: d, owner: owner, log: d.log(owner.Generation),
-		repository: &backup.Repository{Dir: filepath.Join(d.Path, snapshotsName)},
-		touched:    map[string]bool{}, segments: map[string]*segment{}}
+	return &directorySession{Directory: d, owner: owner, log: d.log(owner.Generation), repository: repository,
+		touched: map[string]bool{}, segments: map[string]*segment{}}, durable.SyncDir(filepath.Join(d.Path, logName))
 }
 
 // present returns an *AwayError if the directory is not there.
@@ -122,9 +103,13 @@ type directorySession struct {
 	pruning  sync.Mutex
 	segments map[string]*segment // complete files of frames by path
 
-	mu   sync.Mutex
-	file string // path of the file of frames that is written; "": none
-	size int64  // of that file
+	// removal is locked while objects are removed, and read-locked while one is looked for or
+	// added. A large object takes long to write, so frames and signs of life do not wait for it.
+	removal sync.RWMutex
+
+	mu   sync.Mutex // locked after removal
+	file string     // path of the file of frames that is written; "": none
+	size int64      // of that file
 	// touched and before are the objects that were asked for or written since the last removal and
 	// the one before it. Nothing may refer to them yet.
 	touched, before map[string]bool
@@ -133,7 +118,10 @@ type directorySession struct {
 func (s *directorySession) Generation() uint64 { return s.owner.Generation }
 
 // allowed returns an error if the session may not write any more.
-func (s *directorySession) allowed() error {
+func (s *directorySession) allowed(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	if err := s.present(); err != nil {
 		return err
 	}
@@ -144,39 +132,79 @@ func (s *directorySession) allowed() error {
 	if owner == nil {
 		return &AwayError{s.Path, errors.New("it has no owner any more")}
 	}
-	if owner.ID != s.owner.ID || owner.Generation != s.owner.Generation {
+	switch {
+	case owner.Replica != s.owner.Replica:
+		return ErrNotContinued // another disk
+	case owner.ID != s.owner.ID || owner.Generation > s.owner.Generation:
 		return &FencedError{Place: s.Path, Owner: *owner}
+	case owner.Generation < s.owner.Generation:
+		return ErrNotContinued // an older copy of the disk
 	}
 	return nil
 }
 
-func (s *directorySession) Has(_ context.Context, sum string) (bool, error) {
+// Resume implements Session.
+func (s *directorySession) Resume(ctx context.Context) (last string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.allowed(); err != nil {
+	if s.present() == nil && !IsReplica(s.Path) {
+		return "", ErrNotContinued // another disk
+	}
+	if err := s.allowed(ctx); err != nil {
+		return "", err
+	}
+	s.file, s.size = "", 0
+	paths, err := s.segmentPaths(s.owner.Generation)
+	if err != nil {
+		return "", err
+	}
+	for _, path := range slices.Backward(paths) { // the first frame of the newest file may be incomplete
+		frames, _, err := readFrames(path)
+		if err != nil {
+			return "", err
+		}
+		if len(frames) > 0 {
+			newest := frames[len(frames)-1]
+			s.file, s.size = path, newest.offset+newest.size
+			return newest.sum, nil
+		}
+	}
+	return "", nil
+}
+
+func (s *directorySession) touch(sum string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.touched[sum] = true
+}
+
+func (s *directorySession) Has(ctx context.Context, sum string) (has bool, err error) {
+	s.removal.RLock()
+	defer s.removal.RUnlock()
+	if err := s.allowed(ctx); err != nil {
 		return false, err
 	}
-	has, err := s.repository.Has(sum)
-	if has {
-		s.touched[sum] = true
+	if has, err = s.repository.Has(sum); has {
+		s.touch(sum)
 	}
 	return has, err
 }
 
-func (s *directorySession) Put(_ context.Context, sum string, stored io.Reader) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err := s.allowed(); err != nil {
+func (s *directorySession) Put(ctx context.Context, sum string, stored io.Reader) (err error) {
+	s.removal.RLock()
+	defer s.removal.RUnlock()
+	if err := s.allowed(ctx); err != nil {
 		return err
 	}
-	s.touched[sum] = true
+	s.touch(sum)
 	return s.repository.Put(sum, stored)
 }
 
-func (s *directorySession) AddSnapshot(_ context.Context, snapshot Snapshot, manifest []byte, sums []string) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err := s.allowed(); err != nil {
+func (s *directorySession) AddSnapshot(ctx context.Context, snapshot Snapshot, manifest []byte,
+	sums []string) (err error) {
+	s.removal.RLock()
+	defer s.removal.RUnlock()
+	if err := s.allowed(ctx); err != nil {
 		return err
 	}
 	if err := s.repository.Add(snapshot.Backup, manifest, sums); err != nil {
@@ -185,19 +213,21 @@ func (s *directorySession) AddSnapshot(_ context.Context, snapshot Snapshot, man
 	return writeJSON(filepath.Join(s.log, commitName(snapshot.Commit)+refSuffix), snapshot)
 }
 
-func (s *directorySession) Append(_ context.Context, frame []byte) (err error) {
+func (s *directorySession) Append(ctx context.Context, frame []byte) (err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.allowed(); err != nil {
+	if err := s.allowed(ctx); err != nil {
 		return err
 	}
-	read, err := readFrame(strings.NewReader(string(frame)))
+	read, err := readFrame(bytes.NewReader(frame))
 	if err != nil {
 		return err
 	}
-	begins := s.file == "" || s.size >= segmentBytes || s.size == 0
+	// Frames without a commit have the number of the next one, and a file of them grows until then.
+	path := filepath.Join(s.log, commitName(read.First)+frameSuffix)
+	begins := s.size == 0 || s.size >= segmentBytes && path != s.file
 	if begins {
-		s.file, s.size = filepath.Join(s.log, commitName(read.First)+frameSuffix), 0
+		s.file, s.size = path, 0
 	}
 	if err := s.write(frame); err != nil {
 		return err
@@ -209,13 +239,16 @@ func (s *directorySession) Append(_ context.Context, frame []byte) (err error) {
 	return nil
 }
 
-// write appends a frame to the file and reads it back.
+// write appends a frame to the file and reads it back. It replaces a frame that is incomplete.
 func (s *directorySession) write(frame []byte) (err error) {
 	file, err := os.OpenFile(s.file, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
+	if err = file.Truncate(s.size); err != nil {
+		return err
+	}
 	if _, err = file.WriteAt(frame, s.size); err != nil {
 		return err
 	}
@@ -233,10 +266,8 @@ func (s *directorySession) write(frame []byte) (err error) {
 	return nil
 }
 
-func (s *directorySession) Beat(_ context.Context, beat Heartbeat) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err := s.allowed(); err != nil {
+func (s *directorySession) Beat(ctx context.Context, beat Heartbeat) (err error) {
+	if err := s.allowed(ctx); err != nil {
 		return err
 	}
 	return writeJSON(filepath.Join(s.Path, heartbeatName), beat)
@@ -245,6 +276,7 @@ func (s *directorySession) Beat(_ context.Context, beat Heartbeat) error {
 // segment is a file of frames.
 type segment struct {
 	last    uint64 // commit
+	to      time.Time
 	objects []string
 }
 
@@ -260,6 +292,9 @@ func readSegment(path string) (*segment, error) {
 	found := new(segment)
 	for _, f := range frames {
 		found.last = max(found.last, f.Last)
+		if f.To.After(found.to) {
+			found.to = f.To
+		}
 		found.objects = append(found.objects, f.Objects...)
 	}
 	return found, nil
@@ -272,26 +307,42 @@ type point struct {
 	Snapshot
 }
 
-// points returns the snapshots of all generations, the oldest first.
-func (d Directory) points() ([]point, error) {
+// has reports whether the snapshot has everything of a frame with a last commit and a time. A frame
+// may have the last commit of the snapshot and later changes of files.
+func (s *Snapshot) has(last uint64, to time.Time) bool {
+	return last < s.Commit && s.Time.Sub(to) > fileMargin
+}
+
+// badPoint is a file that should name the backup of a snapshot, and is damaged.
+type badPoint struct {
+	generation uint64
+	*DamagedError
+}
+
+// points returns the snapshots of all generations, the oldest first, and the damaged ones.
+func (d Directory) points() (all []point, bad []badPoint, err error) {
 	generations, err := d.generations()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	var all []point
 	for _, generation := range generations {
 		entries, err := os.ReadDir(d.log(generation))
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		for _, entry := range entries {
 			if !strings.HasSuffix(entry.Name(), refSuffix) {
 				continue
 			}
 			p := point{generation: generation, path: filepath.Join(d.log(generation), entry.Name())}
-			if found, err := readJSON(p.path, &p.Snapshot); err != nil {
-				return nil, err
-			} else if found {
+			found, err := readJSON(p.path, &p.Snapshot)
+			damaged, ok := errors.AsType[*DamagedError](err)
+			switch {
+			case ok:
+				bad = append(bad, badPoint{generation, damaged})
+			case err != nil:
+				return nil, nil, err
+			case found:
 				all = append(all, p)
 			}
 		}
@@ -299,7 +350,7 @@ func (d Directory) points() ([]point, error) {
 	slices.SortStableFunc(all, func(a, b point) int {
 		return cmp.Or(cmp.Compare(a.generation, b.generation), cmp.Compare(a.Commit, b.Commit))
 	})
-	return all, nil
+	return all, bad, nil
 }
 
 // generations returns the numbers of the generations in order.
@@ -334,27 +385,30 @@ func (d Directory) segmentPaths(generation uint64) ([]string, error) {
 }
 
 // Prune implements Session. The newest snapshot at the beginning of the kept time stays, with all
-// that follows.
-func (s *directorySession) Prune(_ context.Context, retention Retention) (Usage, error) {
+// that follows. While another process restores or verifies the replica, nothing is removed.
+func (s *directorySession) Prune(ctx context.Context, retention Retention) (usage Usage, err error) {
 	s.pruning.Lock()
 	defer s.pruning.Unlock()
-	if err := s.allowed(); err != nil {
+	if err := s.allowed(ctx); err != nil {
 		return Usage{}, err
 	}
-	all, err := s.points()
+	unlock, err := s.repository.Lock()
+	if errors.Is(err, backup.ErrBusy) {
+		return s.usage()
+	}
+	if err != nil {
+		return Usage{}, err
+	}
+	defer func() { err = errors.Join(err, unlock()) }()
+	all, _, err := s.points()
 	if err != nil {
 		return Usage{}, err
 	}
 	if err := s.readSegments(); err != nil {
 		return Usage{}, err
 	}
-	first := 0
-	for i, p := range all {
-		if !p.Time.After(retention.Now.Add(-retention.Keep)) {
-			first = i
-		}
-	}
-	usage, err := s.removeBefore(all, first)
+	first := retention.first(all)
+	usage, err = s.removeBefore(all, first)
 	for err == nil && retention.Bytes > 0 && usage.Bytes > retention.Bytes && first < len(all)-1 {
 		first++
 		usage, err = s.removeBefore(all, first)
@@ -364,6 +418,19 @@ func (s *directorySession) Prune(_ context.Context, retention Retention) (Usage,
 	s.touched, s.before = map[string]bool{}, s.touched
 	s.mu.Unlock()
 	return usage, err
+}
+
+// first returns the index of the oldest snapshot that stays because of its time.
+func (r Retention) first(all []point) int {
+	age, next := time.Duration(0), r.Now
+	for i, p := range slices.Backward(all) {
+		age += min(max(next.Sub(p.Time), 0), r.Interval)
+		if age >= r.Keep {
+			return i
+		}
+		next = p.Time
+	}
+	return 0
 }
 
 // readSegments reads the heads of the complete files of frames that were not read yet, without a
@@ -393,32 +460,54 @@ func (s *directorySession) readSegments() error {
 	return nil
 }
 
-// removeBefore removes the snapshots before one, and the log that only they need.
-func (s *directorySession) removeBefore(all []point, first int) (Usage, error) {
-	usage := Usage{Snapshots: len(all) - first}
-	if len(all) == 0 {
-		return usage, nil
-	}
-	usage.Oldest = all[first].Time
-	if err := s.removeLocked(all[:first], all[first]); err != nil {
+// usage returns the size of the replica.
+func (s *directorySession) usage() (usage Usage, err error) {
+	all, _, err := s.points()
+	if err != nil {
 		return usage, err
 	}
-	var err error
+	if usage.Snapshots = len(all); len(all) > 0 {
+		usage.Oldest = all[0].Time
+	}
 	usage.Bytes, err = size(s.Path)
 	return usage, err
 }
 
-func (s *directorySession) removeLocked(old []point, oldest point) error {
+// removeBefore removes the snapshots before one, and the log that only they need.
+func (s *directorySession) removeBefore(all []point, first int) (Usage, error) {
+	if len(all) > 0 {
+		if err := s.removeLocked(all[:first], all[first:]); err != nil {
+			return Usage{}, err
+		}
+	}
+	return s.usage()
+}
+
+func (s *directorySession) removeLocked(old, kept []point) error {
+	s.removal.Lock()
+	defer s.removal.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var names []string
+	removed, stays := map[string]bool{}, map[string]bool{}
 	for _, p := range old {
 		if err := os.Remove(p.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
-		names = append(names, p.Backup)
+		removed[p.Backup] = true
 	}
-	needed, err := s.removeLogs(oldest)
+	for _, p := range kept {
+		stays[p.Backup] = true
+	}
+	names, err := s.repository.Names()
+	if err != nil {
+		return err
+	}
+	// A backup without a name in the log is of an interrupted snapshot, or the name is damaged.
+	// It ages like the others.
+	names = slices.DeleteFunc(names, func(name string) bool {
+		return stays[name] || !removed[name] && name >= kept[0].Backup
+	})
+	needed, err := s.removeLogs(kept[0])
 	if err != nil {
 		return err
 	}
@@ -451,7 +540,7 @@ func (s *directorySession) removeLogs(oldest point) (needed map[string]bool, err
 				if found, err = readSegment(path); err != nil {
 					return nil, err
 				}
-			} else if generation == oldest.generation && found.last <= oldest.Commit {
+			} else if generation == oldest.generation && oldest.has(found.last, found.to) {
 				delete(s.segments, path)
 				if err := os.Remove(path); err != nil {
 					return nil, err
@@ -502,7 +591,7 @@ func (d Directory) Claim(owner Owner) error {
 		return err
 	}
 	if former != nil {
-		owner.Generation = former.Generation
+		owner.Generation, owner.Replica = former.Generation, former.Replica
 	}
 	if len(generations) > 0 {
 		owner.Generation = max(owner.Generation, generations[len(generations)-1])

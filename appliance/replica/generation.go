@@ -44,14 +44,16 @@ type generation struct {
 	mu       sync.Mutex
 	open     *store.Snapshot // the newest one
 	complete atomic.Bool     // the first snapshot is in the replica
-	copied   time.Time       // begin of the newest snapshot; used by snapshots only
+	// copied is the begin of the newest snapshot, and snapshotted its commit; snapshots uses them.
+	copied      time.Time
+	snapshotted uint64
+
+	next     uint64 // commit; ship writes it, with mu
+	revision uint64 // likewise
 
 	// The fields below are used by ship only.
 	base     uint64 // commit of the first snapshot
-	next     uint64 // commit
-	revision uint64
 	previous string // SHA-256 of the last frame
-	beaten   time.Time
 	// pending was taken and is not written yet. attempted is the SHA-256 of the frame whose write
 	// failed, with its first parts.
 	pending   body
@@ -91,19 +93,16 @@ func (g *generation) close() error {
 
 // snapshots writes the first snapshot and the later ones, and removes what need not stay.
 func (g *generation) snapshots(ctx context.Context) error {
+	if !g.complete.Load() { // a full disk may have no space for a snapshot before
+		g.prune(ctx)
+	}
 	if err := g.completeFirst(ctx); err != nil {
 		return err
 	}
-	g.ready()
 	ticker := g.Clock.NewTicker(min(pruneInterval, g.Settings.SnapshotInterval))
 	defer ticker.Stop()
 	for {
-		usage, err := g.session.Prune(ctx, Retention{Now: g.Clock.Now(), Keep: g.Settings.Keep,
-			Bytes: g.Settings.Bytes})
-		if err != nil {
-			return fmt.Errorf("remove what need not stay: %w", err)
-		}
-		g.noteUsage(usage)
+		g.prune(ctx)
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -116,12 +115,29 @@ func (g *generation) snapshots(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		if snapshot.Commit() == g.snapshotted { // the log has what else has changed
+			g.copied = g.Clock.Now()
+			if err := snapshot.Close(); err != nil {
+				return err
+			}
+			continue
+		}
 		g.mu.Lock()
 		g.open = snapshot
 		g.mu.Unlock()
 		if err := errors.Join(g.snapshot(ctx, snapshot), snapshot.Close()); err != nil {
 			return err
 		}
+	}
+}
+
+// prune removes what need not stay. A failure is noted: new changes are more important, and the
+// writing of them fails by itself where it must.
+func (g *generation) prune(ctx context.Context) {
+	usage, err := g.session.Prune(ctx, Retention{Now: g.Clock.Now(), Keep: g.Settings.Keep, Bytes: g.Settings.Bytes,
+		Interval: g.Settings.SnapshotInterval})
+	if ctx.Err() == nil {
+		g.notePruned(ctx, usage, err)
 	}
 }
 
@@ -164,9 +180,12 @@ func (g *generation) snapshot(ctx context.Context, of *store.Snapshot) error {
 	if err := backup.Encrypt(&stored, bytes.NewReader(text), g.recipients...); err != nil {
 		return err
 	}
-	g.copied = began
-	return g.session.AddSnapshot(ctx, Snapshot{Backup: manifest.Name(), Commit: of.Commit(), Revision: of.Revision(),
-		Time: manifest.Time}, stored.Bytes(), sums)
+	if err := g.session.AddSnapshot(ctx, Snapshot{Backup: manifest.Name(), Commit: of.Commit(), Revision: of.Revision(),
+		Time: manifest.Time}, stored.Bytes(), sums); err != nil {
+		return err
+	}
+	g.copied, g.snapshotted = began, of.Commit()
+	return nil
 }
 
 // ship writes the changes as they happen, until the context ends.
@@ -185,9 +204,13 @@ func (g *generation) ship(ctx context.Context) error {
 	}
 }
 
-// round writes the changes that wait. What could not be written stays pending.
+// round writes the changes that wait. What could not be written stays pending, and nothing is taken
+// from the follower before it is written: the limit of the follower also limits what is pending.
 func (g *generation) round(ctx context.Context) error {
 	began := g.Clock.Now()
+	if err := g.writePending(ctx, began); err != nil {
+		return err
+	}
 	commits, err := g.follower.Take()
 	if err != nil {
 		return err
@@ -201,19 +224,26 @@ func (g *generation) round(ctx context.Context) error {
 		return fmt.Errorf("read the files of the data directory: %w", err)
 	}
 	g.pending.files = append(g.pending.files, changes...)
+	if err := g.writePending(ctx, began); err != nil {
+		return err
+	}
+	if g.complete.Load() {
+		g.noteShipped(began)
+	}
+	return nil
+}
+
+// writePending writes what is pending.
+func (g *generation) writePending(ctx context.Context, now time.Time) error {
 	for len(g.pending.commits) > 0 || len(g.pending.files) > 0 {
 		count := 0
 		for size := 0; count < len(g.pending.commits) && size < frameBytes; count++ {
 			size += len(g.pending.commits[count].Operations)
 		}
-		if err := g.append(ctx, count, began); err != nil {
+		if err := g.append(ctx, count, now); err != nil {
 			return err
 		}
 	}
-	if err := g.beat(ctx, began); err != nil {
-		return err
-	}
-	g.noteShipped(began)
 	return nil
 }
 
@@ -284,6 +314,8 @@ func (g *generation) append(ctx context.Context, count int, now time.Time) error
 
 // written notes that the attempted frame is in the replica.
 func (g *generation) written() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	for _, each := range g.pending.commits[:g.parts] {
 		if revision := store.CommittedRevision(each.Operations); revision > 0 {
 			g.revision = revision
@@ -301,7 +333,7 @@ func (g *generation) resume(ctx context.Context) error {
 	if !g.complete.Load() {
 		return ErrNotContinued
 	}
-	session, last, err := g.Settings.Target.Resume(ctx, g.owner, g.session.Generation())
+	last, err := g.session.Resume(ctx)
 	if err != nil {
 		return err
 	}
@@ -312,7 +344,6 @@ func (g *generation) resume(ctx context.Context) error {
 	default:
 		return ErrNotContinued
 	}
-	g.session, g.objects.session, g.beaten = session, session, time.Time{}
 	return nil
 }
 
@@ -326,19 +357,29 @@ func (g *generation) content(ctx context.Context, name string) (sum string, err 
 	return g.objects.put(ctx, file)
 }
 
-// beat writes a sign of life if one is due.
-func (g *generation) beat(ctx context.Context, now time.Time) error {
-	if !g.beaten.IsZero() && now.Sub(g.beaten).Abs() < beatInterval {
-		return nil
+// beats writes signs of life until the context ends. A large content that is being written does not
+// delay them: a missing sign of life lets a person replace the appliance.
+func (g *generation) beats(ctx context.Context) error {
+	ticker := g.Clock.NewTicker(beatInterval)
+	defer ticker.Stop()
+	for {
+		if err := g.beat(ctx, false); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-ticker.Chan():
+		}
 	}
-	g.beaten = now
-	return g.session.Beat(ctx, g.heartbeat(now, false))
 }
 
-func (g *generation) heartbeat(now time.Time, stopped bool) Heartbeat {
-	beat := Heartbeat{Generation: g.session.Generation(), Time: now.UTC(), Stopped: stopped}
+func (g *generation) beat(ctx context.Context, stopped bool) error {
+	beat := Heartbeat{Generation: g.session.Generation(), Time: g.Clock.Now().UTC(), Stopped: stopped}
 	if g.complete.Load() {
+		g.mu.Lock()
 		beat.Commit, beat.Revision = g.next-1, g.revision
+		g.mu.Unlock()
 	}
-	return beat
+	return g.session.Beat(ctx, beat)
 }

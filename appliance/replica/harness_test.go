@@ -333,3 +333,13 @@ func (r *running) shipped() {
 	require.Eventually(r.t, func() bool { return r.service.State().Shipped.After(now) }, time.Minute, time.Millisecond,
 		"%+v", r.service.State())
 }
+
+// rounds waits until the replica has all changes, for a clock that is wrong.
+func (r *running) rounds() {
+	r.t.Helper()
+	for range 2 { // the first one may have begun before
+		before := r.service.State().Shipped
+		require.Eventually(r.t, func() bool { return !r.service.State().Shipped.Equal(before) }, time.Minute,
+			time.Millisecond)
+	}
+}

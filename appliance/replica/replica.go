@@ -1,6 +1,6 @@
-// Package replica keeps a continuous copy of an appliance's data at another place: in a directory,
-// or at a second appliance. It loses at most a second of changes, and can be restored to any second
-// of the last days.
+// Package replica keeps a continuous copy of an appliance's data in a directory on another disk or
+// machine. It loses at most a second of changes, and can be restored to any second of the last
+// days.
 //
 // A replica consists of snapshots and of the log of the changes after them:
 //
@@ -14,9 +14,9 @@
 //
 // A generation is a sequence of commits without gaps, which begins with a snapshot. Each opening of
 // a replica begins a generation: each start of the appliance, and each time that the directory
-// comes back. The number of the generation is the fencing token: who has not written the newest
-// number into owner.json may not write any more. Promote writes a new owner, so a former appliance
-// notices that it was replaced, and refuses to serve.
+// comes back after more changes than fit in memory. The number of the generation is the fencing
+// token: an appliance whose number is not the newest in owner.json may not write any more. Promote
+// writes a new owner, so a former appliance notices that it was replaced, and refuses to serve.
 //
 // # Frames
 //
@@ -25,8 +25,9 @@
 // before it, so that a missing or exchanged frame is noticed. Each frame is read back after it was
 // written.
 //
-// What the store seals stays sealed, and a replica in clear does not contain the key. With a
-// recipient, frames and snapshots are encrypted with age and contain the key; see package backup.
+// The rows and contents in a replica are sealed, as in the data directory. Without a recipient, a
+// replica does not contain the key of the seal. With one, its frames and snapshots are encrypted
+// with age, and contain the key; see package backup.
 //
 // Design: docs/design.md#replicas.
 package replica
@@ -56,6 +57,8 @@ type Owner struct {
 	Since      time.Time `json:"since"`
 	// Former is the owner that this one replaced, if it was promoted.
 	Former string `json:"former,omitempty"`
+	// Replica is random, and tells the replica from one on another disk.
+	Replica string `json:"replica,omitempty"`
 }
 
 // Heartbeat is a sign of life of the owner.
@@ -77,9 +80,12 @@ type Snapshot struct {
 
 // Retention says what stays in a replica.
 type Retention struct {
-	Now   time.Time     `json:"now"`
-	Keep  time.Duration `json:"keep"`  // the oldest state that can be restored
-	Bytes int64         `json:"bytes"` // the newest snapshot and its log always stay; 0: no limit
+	Now   time.Time
+	Keep  time.Duration // the oldest state that can be restored
+	Bytes int64         // the newest snapshot and its log always stay; 0: no limit
+	// Interval is the regular time between two snapshots. Two neighbors count as no further apart,
+	// so that a clock that is wrong for a while does not remove the states of right times.
+	Interval time.Duration
 }
 
 // Usage is the size of a replica.
@@ -95,15 +101,13 @@ type Usage struct {
 type Target interface {
 	// Open begins a generation. Its error is *FencedError if another appliance owns the replica.
 	Open(ctx context.Context, owner Owner) (Session, error)
-	// Resume continues a generation after a failure. It removes a frame that is incomplete, and
-	// returns the SHA-256 of the last whole one, or "".
-	Resume(ctx context.Context, owner Owner, generation uint64) (s Session, last string, err error)
 	// String returns the place for people.
 	String() string
 }
 
 // Session writes a generation. Its methods may be called concurrently. Their errors are
-// *FencedError after another session was opened.
+// *FencedError after another session was opened, and ErrNotContinued after another replica took the
+// place of this one.
 type Session interface {
 	Has(ctx context.Context, sum string) (bool, error)
 	// Put stores an object; see backup.Repository.Put.
@@ -114,6 +118,9 @@ type Session interface {
 	Append(ctx context.Context, frame []byte) error
 	Beat(ctx context.Context, beat Heartbeat) error
 	Prune(ctx context.Context, retention Retention) (Usage, error)
+	// Resume continues the generation after a failure. It returns the SHA-256 of the last whole
+	// frame, or "". The next frame replaces what follows it.
+	Resume(ctx context.Context) (last string, err error)
 	// Generation returns the number of the generation.
 	Generation() uint64
 }

@@ -250,6 +250,7 @@ func TestPromote_formerOwnerStops(t *testing.T) {
 	reader := replica.Reader{Directory: replica.Directory{Path: dir}}
 	_, err = reader.Promote(t.Context(), time.Time{}, "on second", backup.Target{Dir: next, Now: time.Now})
 	require.NoError(t, err)
+	require.NoError(t, s.update(t.Context(), 0, 2))
 	fenced, ok := errors.AsType[*replica.FencedError](<-ended)
 	require.True(t, ok, "the running appliance ends")
 	require.ErrorContains(t, fenced, "the appliance on second took over from this one")
@@ -368,17 +369,16 @@ func (f failing) Open(ctx context.Context, owner replica.Owner) (replica.Session
 	return failingSession{s, f.fail}, err
 }
 
-func (f failing) Resume(ctx context.Context, owner replica.Owner, generation uint64) (replica.Session, string, error) {
-	if err := f.fail(); err != nil {
-		return nil, "", err
-	}
-	s, last, err := f.Target.Resume(ctx, owner, generation)
-	return failingSession{s, f.fail}, last, err
-}
-
 type failingSession struct {
 	replica.Session
 	fail func() error
+}
+
+func (s failingSession) Resume(ctx context.Context) (string, error) {
+	if err := s.fail(); err != nil {
+		return "", err
+	}
+	return s.Session.Resume(ctx)
 }
 
 func (s failingSession) Append(ctx context.Context, frame []byte) error {
@@ -451,4 +451,20 @@ func TestReplica_hangingDiskDoesNotHoldTheStop(t *testing.T) {
 	}, time.Minute, time.Millisecond)
 	require.NoError(t, errors.Join(<-ended, service.Close(), s.db.Close()))
 	close(release)
+}
+
+// TestReplica_stopAtTheBeginning stops an appliance before its replica was written at all.
+func TestReplica_stopAtTheBeginning(t *testing.T) {
+	data, dir := dirs(t)
+	s, err := openSite(data, clockwork.NewRealClock())
+	require.NoError(t, err)
+	service, err := replica.New(t.Context(), s.replicaOf(replica.Directory{Path: dir}, clockwork.NewRealClock()))
+	require.NoError(t, err)
+	require.NoError(t, s.update(t.Context(), 0, 1))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.NoError(t, errors.Join(service.Run(ctx), service.Close(), s.db.Close()))
+	got, err := restored(t, dir, time.Time{}, data)
+	require.NoError(t, err)
+	require.Equal(t, 1, got.check(t)[0])
 }

@@ -29,6 +29,10 @@ func (s *Service) Finding() *doctor.Finding {
 	case !state.Ready:
 		finding.Status = doctor.Amber
 		finding.Result = fmt.Sprintf("the first snapshot is being written to %s", state.Place)
+	case state.PruneFailure != "":
+		finding.Status = doctor.Amber
+		finding.Result = fmt.Sprintf("%s has all changes, but states that are too old stay in it", state.Place)
+		finding.Advice = sentence.Capitalize(sentence.Close(state.PruneFailure))
 	case state.Usage.Shortened:
 		finding.Status = doctor.Amber
 		finding.Result = fmt.Sprintf("%s begins at %s only, because replica.bytes leaves no space for replica.keep",

@@ -123,7 +123,7 @@ type plan struct {
 
 // plan chooses the snapshot and the frames for the state of a time; the zero time is the newest.
 func (r Reader) plan(at time.Time) (*plan, error) {
-	all, err := r.points()
+	all, bad, err := r.points()
 	if err != nil {
 		return nil, err
 	}
@@ -132,6 +132,9 @@ func (r Reader) plan(at time.Time) (*plan, error) {
 		if at.IsZero() || !each.Time.After(at) {
 			p = &plan{point: each, cut: each.Commit}
 		}
+	}
+	if p == nil && len(bad) > 0 {
+		return nil, bad[0]
 	}
 	if p == nil {
 		missing := &NoStateError{Place: r.Path, At: at}
@@ -150,6 +153,10 @@ func (r Reader) plan(at time.Time) (*plan, error) {
 	}
 	p.frames = frames[:last]
 	if last == len(frames) {
+		// A former snapshot and the log have the state of a damaged one only in its generation.
+		if n := len(bad); n > 0 && bad[n-1].generation > p.point.generation {
+			return nil, bad[n-1]
+		}
 		if err := r.checkEnd(p, at); err != nil {
 			return nil, err
 		}
@@ -195,7 +202,9 @@ func (r Reader) checkEnd(p *plan, at time.Time) error {
 
 // Restore makes a data directory with the state of a time; the zero time is the newest. See
 // backup.Target.
-func (r Reader) Restore(ctx context.Context, at time.Time, target backup.Target) (*backup.Manifest, error) {
+func (r Reader) Restore(ctx context.Context, at time.Time, target backup.Target) (_ *backup.Manifest, err error) {
+	unlock := r.repository().LockForReading()
+	defer func() { err = errors.Join(err, unlock()) }()
 	p, err := r.plan(at)
 	if err != nil {
 		return nil, err
@@ -230,8 +239,7 @@ func (r Reader) replay(ctx context.Context, p *plan, manifest *backup.Manifest, 
 			frames = frames[1:]
 			broken := previous != "" && at.Previous != previous
 			previous = at.sum
-			old := at.To.Before(p.point.Time)
-			if at.Last < next && old && p.point.Time.Sub(at.To) > fileMargin {
+			if p.point.has(at.Last, at.To) {
 				continue
 			}
 			if at.Last >= next && (at.First > next || broken) {
@@ -243,7 +251,7 @@ func (r Reader) replay(ctx context.Context, p *plan, manifest *backup.Manifest, 
 				return err
 			}
 			for _, change := range content.files {
-				if err := r.applyFile(dir, change, old); err != nil {
+				if err := r.applyFile(dir, change, at.Last <= p.point.Commit); err != nil {
 					return fmt.Errorf("restore %s: %w", change.Name, err)
 				}
 			}

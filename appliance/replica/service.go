@@ -66,8 +66,10 @@ type State struct {
 	// Behind reports that the lag needs a person.
 	Behind  bool   `json:"behind"`
 	Failure string `json:"failure,omitempty"`
-	Written int64  `json:"written_bytes"` // frames since the start
-	Usage   Usage  `json:"usage"`
+	// PruneFailure says why old states could not be removed.
+	PruneFailure string `json:"prune_failure,omitempty"`
+	Written      int64  `json:"written_bytes"` // frames since the start
+	Usage        Usage  `json:"usage"`
 }
 
 // Service keeps the replica of an appliance. A nil Service has none.
@@ -135,11 +137,13 @@ func (s *Service) Run(ctx context.Context) error {
 	if s == nil {
 		return nil
 	}
+	s.mu.Lock()
+	first := s.opened
+	s.current, s.opened = first, nil // Close completes it, even if the context has ended already
+	s.mu.Unlock()
 	for ctx.Err() == nil {
-		s.mu.Lock()
-		g := s.opened
-		s.opened = nil
-		s.mu.Unlock()
+		g := first
+		first = nil
 		err := s.await(ctx, func() error { return s.keep(ctx, g) })
 		if ctx.Err() != nil {
 			break
@@ -207,6 +211,7 @@ func (s *Service) keep(ctx context.Context, g *generation) (err error) {
 		group, within := errgroup.WithContext(ctx)
 		group.Go(func() error { return g.snapshots(within) })
 		group.Go(func() error { return g.ship(within) })
+		group.Go(func() error { return g.beats(within) })
 		err = group.Wait()
 		if ctx.Err() != nil {
 			break
@@ -239,11 +244,11 @@ func (s *Service) resume(ctx context.Context, g *generation, failure error) erro
 			return ctx.Err()
 		case <-s.Clock.After(s.Retry):
 		}
-		if failure = g.resume(ctx); failure == nil {
-			return nil
-		}
 		if g.follower.Behind() {
 			return wal.ErrBehind
+		}
+		if failure = g.resume(ctx); failure == nil {
+			return nil
 		}
 	}
 }
@@ -265,15 +270,15 @@ func (s *Service) Close() error {
 	case hangs:
 		return g.close()
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel() // await then has its patience
-	err := s.await(ctx, func() error {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	ended, end := context.WithCancel(context.Background())
+	end() // await then has its patience
+	err := s.await(ended, func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		if err := errors.Join(g.completeFirst(ctx), g.round(ctx)); err != nil {
 			return err
 		}
-		return g.session.Beat(ctx, g.heartbeat(s.Clock.Now(), true))
+		return g.beat(ctx, true)
 	})
 	if err != nil {
 		s.Logger.Warn("The last changes did not reach the replica.", "place", s.Settings.Target.String(), "error", err)
@@ -293,22 +298,16 @@ func (s *Service) fail(ctx context.Context, err error) {
 	}
 }
 
-// ready notes that the first snapshot of a generation is complete.
-func (s *Service) ready() {
-	s.mu.Lock()
-	failed := s.failure != nil
-	s.failure, s.state.Ready = nil, true
-	generation := s.state.Generation
-	s.mu.Unlock()
-	s.Logger.Info("The replica follows the changes.", "place", s.Settings.Target.String(), "generation", generation,
-		"after_failure", failed)
-}
-
+// noteShipped notes that the replica has all changes up to a time. It ends a failure.
 func (s *Service) noteShipped(at time.Time) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.state.Ready {
-		s.state.Shipped = at.UTC()
+	ready, failed := s.state.Ready, s.failure != nil
+	s.failure, s.state.Ready, s.state.Shipped = nil, true, at.UTC()
+	generation := s.state.Generation
+	s.mu.Unlock()
+	if !ready {
+		s.Logger.Info("The replica follows the changes.", "place", s.Settings.Target.String(), "generation", generation,
+			"after_failure", failed)
 	}
 }
 
@@ -318,10 +317,21 @@ func (s *Service) noteWritten(bytes int64) {
 	s.state.Written += bytes
 }
 
-func (s *Service) noteUsage(usage Usage) {
+// notePruned notes the size of the replica after a removal of old states, or its failure.
+func (s *Service) notePruned(ctx context.Context, usage Usage, err error) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.state.Usage = usage
+	before := s.state.PruneFailure
+	if s.state.PruneFailure = ""; err == nil {
+		s.state.Usage = usage
+	} else {
+		s.state.PruneFailure = err.Error()
+	}
+	now := s.state.PruneFailure
+	s.mu.Unlock()
+	if now != "" && now != before {
+		s.Logger.WarnContext(ctx, "Old states stay in the replica; the appliance tries again.", "place",
+			s.Settings.Target.String(), "error", err)
+	}
 }
 
 // State returns the state of the replica, or nil if there is none.

@@ -48,9 +48,12 @@ func (r Reader) Summary() (*Summary, error) {
 	if s.Heartbeat, err = ReadHeartbeat(r.Path); err != nil {
 		s.Damage = append(s.Damage, Damage{filepath.Join(r.Path, heartbeatName), err.Error()})
 	}
-	all, err := r.points()
+	all, bad, err := r.points()
 	if err != nil {
 		return nil, err
+	}
+	for _, each := range bad {
+		s.Damage = append(s.Damage, Damage{each.Path, each.Reason})
 	}
 	if s.Snapshots = len(all); s.Snapshots > 0 {
 		s.Oldest, s.Newest = all[0].Time, all[len(all)-1].Time
@@ -60,13 +63,15 @@ func (r Reader) Summary() (*Summary, error) {
 }
 
 // Verify reads the whole replica, and says what is damaged.
-func (r Reader) Verify(ctx context.Context) (*Summary, error) {
+func (r Reader) Verify(ctx context.Context) (_ *Summary, err error) {
+	unlock := r.repository().LockForReading()
+	defer func() { err = errors.Join(err, unlock()) }()
 	s, err := r.Summary()
 	if err != nil {
 		return nil, err
 	}
 	v := &verification{Reader: r, Summary: s, checked: map[string]bool{}}
-	all, err := r.points()
+	all, _, err := r.points()
 	if err != nil {
 		return nil, err
 	}
