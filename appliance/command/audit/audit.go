@@ -324,7 +324,7 @@ func newExport() *cobra.Command {
 		Short: "Write the audit trail with its signed head, as JSON lines",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return export(cmd.Context(), appliance, after, output, cmd.OutOrStdout())
+			return export(cmd.Context(), appliance, after, output, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	appliance.AddFlags(cmd.Flags())
@@ -333,7 +333,8 @@ func newExport() *cobra.Command {
 	return cmd
 }
 
-func export(ctx context.Context, appliance *remote.Client, after uint64, output string, stdout io.Writer) (err error) {
+func export(ctx context.Context, appliance *remote.Client, after uint64, to string, stdout, errOut io.Writer) (
+	err error) {
 	path := console.AuditRoute + "/export?after=" + strconv.FormatUint(after, 10)
 	response, err := appliance.Do(ctx, http.MethodGet, path, nil, nil)
 	if err != nil {
@@ -347,20 +348,22 @@ func export(ctx context.Context, appliance *remote.Client, after uint64, output 
 		}
 		return appliance.Refusal(http.MethodGet, path, response, answer)
 	}
-	if output == "-" {
+	if to == "-" {
 		_, err := io.Copy(stdout, response.Body)
 		return err
 	}
-	file, err := os.CreateTemp(filepath.Dir(output), "."+filepath.Base(output)+"-*") // mode 0600
+	file, err := os.CreateTemp(filepath.Dir(to), "."+filepath.Base(to)+"-*") // mode 0600
 	if err != nil {
-		return fmt.Errorf("write %s: %w", output, err)
+		return fmt.Errorf("write %s: %w", to, err)
 	}
-	_, err = io.Copy(file, response.Body)
+	body, end := output.Metered(errOut, "audit trail", response.Body, response.ContentLength)
+	_, err = io.Copy(file, body)
+	end()
 	if err = errors.Join(err, file.Close()); err == nil {
-		err = os.Rename(file.Name(), output)
+		err = os.Rename(file.Name(), to)
 	}
 	if err != nil {
-		return fmt.Errorf("write %s: %w", output, errors.Join(err, os.Remove(file.Name())))
+		return fmt.Errorf("write %s: %w", to, errors.Join(err, os.Remove(file.Name())))
 	}
 	return nil
 }

@@ -124,16 +124,17 @@ func (s *saving) run(ctx context.Context, out, errOut io.Writer) error {
 		}
 		return s.appliance.Refusal(http.MethodGet, path, response, answer)
 	}
-	meter := output.NewMeter(errOut, "backup", 0)
-	stream := io.TeeReader(response.Body, meter)
+	stream, end := output.Metered(errOut, "backup", response.Body, 0)
+	defer end()
 	if s.to == "-" {
 		_, err := backup.WriteTo(out, stream, recipients...)
 		return err
 	}
 	if info, err := os.Stat(s.to); err == nil && info.IsDir() || strings.HasSuffix(s.to, "/") {
-		return s.toDirectory(out, stream, recipients)
+		return s.toDirectory(out, stream, end, recipients)
 	}
 	manifest, err := backup.WriteFile(s.to, stream, recipients...)
+	end()
 	if err != nil {
 		return err
 	}
@@ -142,9 +143,10 @@ func (s *saving) run(ctx context.Context, out, errOut io.Writer) error {
 	return KeyNotice(out, manifest)
 }
 
-func (s *saving) toDirectory(out io.Writer, stream io.Reader, recipients []age.Recipient) error {
+func (s *saving) toDirectory(out io.Writer, stream io.Reader, end func(), recipients []age.Recipient) error {
 	repository := &backup.Repository{Dir: strings.TrimRight(s.to, "/"), Recipients: recipients}
 	received, err := repository.Receive(stream)
+	end()
 	if err != nil {
 		return err
 	}
@@ -197,7 +199,7 @@ func newRestore() *cobra.Command {
 			"person decides.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, arguments []string) error {
-			return r.run(cmd.Context(), arguments[0], cmd.OutOrStdout())
+			return r.run(cmd.Context(), arguments[0], cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	flags := cmd.Flags()
@@ -213,7 +215,7 @@ func newRestore() *cobra.Command {
 
 var errDryRun = errors.New("dry run")
 
-func (r *restoring) run(ctx context.Context, from string, out io.Writer) error {
+func (r *restoring) run(ctx context.Context, from string, out, errOut io.Writer) error {
 	if r.dir == "" {
 		return outcome.Usagef("--data-dir is missing: name the new data directory")
 	}
@@ -225,13 +227,17 @@ func (r *restoring) run(ctx context.Context, from string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	meter := output.NewMeter(errOut, "restore", 0)
+	defer meter.End()
 	target := backup.Target{Dir: r.dir, Now: time.Now, Describe: func(m *backup.Manifest, dir string) error {
+		meter.End()
 		if err := r.describe(ctx, out, m, dir); err != nil || !r.dryRun {
 			return err
 		}
 		return errDryRun
 	}}
-	manifest, err := r.restore(ctx, from, at, identities, target)
+	manifest, err := r.restore(ctx, from, at, identities, target, meter)
+	meter.End()
 	if errors.Is(err, errDryRun) {
 		return nil
 	}
@@ -246,7 +252,7 @@ func (r *restoring) run(ctx context.Context, from string, out io.Writer) error {
 }
 
 func (r *restoring) restore(ctx context.Context, from string, at time.Time, identities []age.Identity,
-	target backup.Target) (*backup.Manifest, error) {
+	target backup.Target, meter *output.Meter) (*backup.Manifest, error) {
 	if replica.IsReplica(from) {
 		if r.name != "" {
 			return nil, outcome.Usagef("%s is a replica: give --at in place of --backup", from)
@@ -272,7 +278,7 @@ func (r *restoring) restore(ctx context.Context, from string, at time.Time, iden
 	if err != nil {
 		return nil, err
 	}
-	return target.Restore(ctx, stream)
+	return target.Restore(ctx, io.TeeReader(stream, meter))
 }
 
 // fromDirectory restores the newest backup of a directory, or that of the flag --backup.

@@ -90,7 +90,7 @@ func (o *journalExport) run(ctx context.Context, out, errOut io.Writer) error {
 		return err
 	}
 	if o.dataDir == "" {
-		return o.fetch(ctx, save)
+		return o.fetch(ctx, errOut, save)
 	}
 	err := journal.FromDirectory(ctx, o.dataDir, engine.JournalLayout(), o.cluster, o.version, save)
 	if held, ok := errors.AsType[*store.HeldError](err); ok {
@@ -103,7 +103,8 @@ func (o *journalExport) run(ctx context.Context, out, errOut io.Writer) error {
 }
 
 // fetch downloads the journal from the running appliance.
-func (o *journalExport) fetch(ctx context.Context, save func(string, func(io.Writer) error) error) error {
+func (o *journalExport) fetch(ctx context.Context, errOut io.Writer,
+	save func(string, func(io.Writer) error) error) error {
 	if err := o.appliance.Resolve(ctx, &o.cluster); err != nil {
 		return err
 	}
@@ -126,7 +127,9 @@ func (o *journalExport) fetch(ctx context.Context, save func(string, func(io.Wri
 		name = filepath.Base(parameters["filename"])
 	}
 	return save(name, func(out io.Writer) error {
-		if _, err := io.Copy(out, response.Body); err != nil {
+		body, end := output.Metered(errOut, "journal", response.Body, response.ContentLength)
+		defer end()
+		if _, err := io.Copy(out, body); err != nil {
 			return fmt.Errorf("the appliance aborted the export (%w); see its log", err)
 		}
 		return nil

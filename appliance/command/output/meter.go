@@ -63,6 +63,13 @@ func (m *Meter) Set(done, total int64) {
 // End removes the bar.
 func (m *Meter) End() { m.show((*progressbar.ProgressBar).Clear) }
 
+// Metered returns a reader of r that shows what was read of total bytes, and a function that
+// removes the bar.
+func Metered(out io.Writer, title string, r io.Reader, total int64) (metered io.Reader, end func()) {
+	meter := NewMeter(out, title, total)
+	return io.TeeReader(r, meter), meter.End
+}
+
 // OpenFile opens the file of -o, or standard output for "-". The file is written under a temporary
 // name. finish renames it if err is nil, and returns all errors.
 func OpenFile(name string, stdout io.Writer) (w io.Writer, finish func(err error) error, err error) {

@@ -1,16 +1,20 @@
 package output
 
 import (
+	"bytes"
 	"fmt"
+	"io"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 )
 
-// openTerminal returns a terminal with this number of columns.
-func openTerminal(t *testing.T, columns uint16) *os.File {
+// openTerminal returns a terminal with this number of columns, and the end from which a person
+// reads.
+func openTerminal(t *testing.T, columns uint16) (terminal, control *os.File) {
 	t.Helper()
 	control, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {
@@ -22,14 +26,14 @@ func openTerminal(t *testing.T, columns uint16) *os.File {
 	number, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
 	require.NoError(t, err)
 	require.NoError(t, unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: columns}))
-	terminal, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
+	terminal, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, terminal.Close()) })
-	return terminal
+	return terminal, control
 }
 
 func TestStyle_colorsOnTerminalsThatWantThem(t *testing.T) {
-	terminal := openTerminal(t, 80)
+	terminal, _ := openTerminal(t, 80)
 	file, err := os.Create(t.TempDir() + "/out")
 	require.NoError(t, err)
 	defer file.Close()
@@ -51,8 +55,29 @@ func TestStyle_colorsOnTerminalsThatWantThem(t *testing.T) {
 	}
 }
 
+func TestMetered_showsProgressOnTerminal(t *testing.T) {
+	terminal, control := openTerminal(t, 80)
+	body, end := Metered(terminal, "restore", strings.NewReader("the backup"), 20)
+	text, err := io.ReadAll(body)
+	require.NoError(t, err)
+	require.Equal(t, "the backup", string(text))
+	shown := make([]byte, 4096)
+	n, err := control.Read(shown)
+	require.NoError(t, err)
+	require.Contains(t, string(shown[:n]), "restore")
+	require.Contains(t, string(shown[:n]), "50%")
+	end()
+
+	var file bytes.Buffer
+	body, end = Metered(&file, "restore", strings.NewReader("the backup"), 20)
+	_, err = io.ReadAll(body)
+	require.NoError(t, err)
+	end()
+	require.Empty(t, file.String(), "a log of a script has no bar")
+}
+
 func TestGrid_widthOfTerminal(t *testing.T) {
-	terminal := openTerminal(t, 33)
+	terminal, _ := openTerminal(t, 33)
 	t.Setenv("COLUMNS", "")
 	require.Equal(t, 33, newGrid(terminal, true).width)
 	t.Setenv("COLUMNS", "20")

@@ -200,18 +200,20 @@ func newVerify() *cobra.Command {
 			"damaged",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return verify(cmd.Context(), appliance, cmd.OutOrStdout())
+			return verify(cmd.Context(), appliance, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	appliance.AddFlags(cmd.Flags())
 	return cmd
 }
 
-func verify(ctx context.Context, appliance *remote.Client, out io.Writer) error {
+func verify(ctx context.Context, appliance *remote.Client, out, errOut io.Writer) error {
 	status := new(registry.Status)
 	if err := appliance.Call(ctx, http.MethodPost, console.RegistryVerifyRoute, nil, status); err != nil {
 		return err
 	}
+	meter := output.NewMeter(errOut, "verify", 0)
+	defer meter.End()
 	for {
 		*status = registry.Status{}
 		if err := appliance.Call(ctx, http.MethodGet, console.RegistryRoute, nil, status); err != nil {
@@ -220,12 +222,14 @@ func verify(ctx context.Context, appliance *remote.Client, out io.Writer) error 
 		if !status.Verify.Running {
 			break
 		}
+		meter.Set(status.Verify.Done, status.Verify.Total)
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-time.After(pollInterval):
 		}
 	}
+	meter.End()
 	for _, place := range status.Verify.Damaged {
 		fmt.Fprintf(out, "damaged: %s\n", place)
 	}

@@ -54,20 +54,20 @@ func New(version string) *cobra.Command {
 func (o *command) run(ctx context.Context, out, errOut io.Writer) error {
 	at := time.Now()
 	if o.file == "-" {
-		return o.write(ctx, out, at)
+		return o.write(ctx, out, errOut, at)
 	}
 	name := o.file
 	if name == "" {
 		name = supportarchive.Name(at)
 	}
-	if err := output.WriteFile(name, func(file io.Writer) error { return o.write(ctx, file, at) }); err != nil {
+	if err := output.WriteFile(name, func(file io.Writer) error { return o.write(ctx, file, errOut, at) }); err != nil {
 		return err
 	}
 	_, err := fmt.Fprintf(errOut, "written: %s\n", name)
 	return err
 }
 
-func (o *command) write(ctx context.Context, out io.Writer, at time.Time) error {
+func (o *command) write(ctx context.Context, out, errOut io.Writer, at time.Time) error {
 	if o.dataDir != "" {
 		return o.describe(ctx, out, at)
 	}
@@ -83,7 +83,9 @@ func (o *command) write(ctx context.Context, out io.Writer, at time.Time) error 
 		}
 		return o.appliance.Refusal(http.MethodGet, console.SupportRoute, response, answer)
 	}
-	if _, err = io.Copy(out, response.Body); err != nil {
+	body, end := output.Metered(errOut, "support archive", response.Body, response.ContentLength)
+	defer end()
+	if _, err = io.Copy(out, body); err != nil {
 		return fmt.Errorf("the appliance aborted the archive (%w); see its log", err)
 	}
 	return nil
