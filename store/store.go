@@ -255,11 +255,14 @@ func (db *DB) View(fn func(*Tx) error) (err error) {
 // panics, its writes are rolled back. If ctx ends before fn starts, fn does not run, and Update
 // returns the error of ctx. A running fn is not interrupted. If the disk is full or fails, Update
 // returns a *WriteError. It does so even if fn wrote nothing but read changes that were lost.
-// Update returns ErrClosed on a closed database.
+// Update returns ErrClosed on a closed database. With a context of [DryRun] it rolls back, too.
 func (db *DB) Update(ctx context.Context, fn func(*Tx) error) error {
 	if parent := trace.SpanFromContext(ctx); parent.IsRecording() {
 		_, span := parent.TracerProvider().Tracer("landfall/store").Start(ctx, "store update")
 		defer span.End()
+	}
+	if IsDryRun(ctx) {
+		fn = rolledBack(fn)
 	}
 	return db.rows.Update(ctx, update(fn))
 }

@@ -1,6 +1,8 @@
 // Package web is the HTTP server for the appliance's APIs, image downloads and console. For all of
 // them it normalizes slashes, gives each request an ID, limits the size of bodies, recovers from
 // panics of handlers, and sends errors in the format of the API (package problem).
+//
+// Design: docs/design.md#dry-runs.
 package web
 
 import (
@@ -18,6 +20,7 @@ import (
 
 	"landfall/appliance/access"
 	"landfall/appliance/tracing"
+	"landfall/store"
 	"landfall/web/operation"
 	"landfall/web/problem"
 )
@@ -156,6 +159,7 @@ func (s *Server) Register(operations ...operation.Operation) error {
 }
 
 func (s *Server) handler(o operation.Operation) echo.HandlerFunc {
+	o.Handler = tried(o)
 	if s.compression != nil && isCompressed(o) {
 		o.Handler = s.compress(o.Handler)
 	}
@@ -187,6 +191,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if s.options.Spelling != nil {
 		r.URL.Path, r.URL.RawPath = s.options.Spelling(r.URL.Path), s.options.Spelling(r.URL.RawPath)
 	}
+	r = dryRun(r)
 	limited := newAnswer(w, s.answerTime)
 	s.serve(limited, r)
 	limited.finish()
@@ -329,7 +334,11 @@ func (s *Server) logRequest(c echo.Context, start time.Time) {
 		level = slog.LevelDebug
 	}
 	if s.options.Logger.Enabled(r.Context(), level) {
-		s.options.Logger.Log(r.Context(), level, "request", "method", r.Method, "path", pathForLog(r.URL.Path),
+		path := pathForLog(r.URL.Path)
+		if store.IsDryRun(r.Context()) {
+			path = DryRunPath + path
+		}
+		s.options.Logger.Log(r.Context(), level, "request", "method", r.Method, "path", path,
 			"status", c.Response().Status, "bytes", c.Response().Size, "took",
 			time.Since(start).Round(time.Microsecond), "client", r.RemoteAddr)
 	}

@@ -104,6 +104,9 @@ func (s *HostSettings) Run(ctx context.Context, e *engine.Engine) error {
 // ApplyAll applies the settings of a cluster's directory to all its hosts that lack them. The
 // engine calls it before an installation, because a host may have registered just before.
 func (s *HostSettings) ApplyAll(ctx context.Context, e *engine.Engine, cluster string) error {
+	if store.IsDryRun(ctx) {
+		return nil // the first host with new settings would end the dry run of the installation
+	}
 	env := ""
 	s.mu.Lock()
 	for id, expected := range s.expected {

@@ -263,7 +263,9 @@ func (e *Engine) update(ctx context.Context, fn func(*change) error) error {
 				return err
 			}
 		}
-		e.cacheResults(c)
+		if !store.IsDryRun(ctx) {
+			e.cacheResults(c)
+		}
 		return nil
 	})
 	if err != nil {

@@ -180,7 +180,7 @@ func (c *change) emitProxyChange(row *record.Cluster, before models.Cluster) err
 func (e *Engine) recordRejection(ctx context.Context, rejected error) {
 	cause := journal.CauseOf(ctx)
 	ev, ok := event.OfRejection(cause.Operation, rejected)
-	if !ok || fault.KindOf(rejected) != fault.Conflict {
+	if !ok || fault.KindOf(rejected) != fault.Conflict || store.IsDryRun(ctx) {
 		return
 	}
 	err := e.update(journal.WithOperation(ctx, cause.Operation+" refused"), func(c *change) error {

@@ -57,8 +57,7 @@ func (e *Engine) IgnoreValidations(ctx context.Context, id string,
 		c.saveCluster(row)
 		c.settleCluster(id)
 		shown = shownIgnored(row)
-		some := description.IgnoresAny(wanted.ClusterValidationIds) ||
-			description.IgnoresAny(wanted.HostValidationIds)
+		some := description.IgnoresAny(wanted.ClusterValidationIds) || description.IgnoresAny(wanted.HostValidationIds)
 		message := "Cluster %s: no validation is ignored."
 		if some {
 			message = "Cluster %s: some or all validations are ignored on request."

@@ -70,7 +70,7 @@ func HostOperations(table HostTable, servers ServerList, approvals Approvals) []
 			},
 			Status: http.StatusOK, Answer: map[string][]Host{}, Errors: []int{400}},
 		{ID: "approveHost", Method: http.MethodPost, Path: infraEnvPath + "/hosts/:host_id/actions/approve",
-			Access: operation.For(access.Operator), Handler: h.approve,
+			Access: operation.For(access.Operator), Handler: h.approve, DryRun: true,
 			Summary: "Approve a host that manifests of the Kubernetes API install",
 			Status:  http.StatusNoContent, Errors: []int{404, 409}},
 	}

@@ -44,6 +44,9 @@ type Operation struct {
 	// Endless reports whether the response to a request does not end on its own; nil means that all
 	// responses do. An endless response ends when the credentials of its request become invalid.
 	Endless func(r *http.Request) bool
+	// DryRun marks an operation that can be tried: its handler checks everything until the end of
+	// its first update of the store, and has no other effects before. See store.DryRun.
+	DryRun bool
 	// Quiet marks an operation with very frequent requests. Successful requests are logged at debug
 	// level only.
 	Quiet bool

@@ -18,6 +18,7 @@ import (
 
 	"landfall/appliance/access"
 	"landfall/appliance/audittrail"
+	"landfall/store"
 	"landfall/web"
 	"landfall/web/operation"
 	"landfall/web/problem"
@@ -166,7 +167,7 @@ func records(c echo.Context, o operation.Operation) (secret, recorded bool) {
 	if secret {
 		return true, true
 	}
-	if safe(request.Method) {
+	if safe(request.Method) || store.IsDryRun(request.Context()) {
 		return false, false
 	}
 	// Without authentication, agents are not told apart from other clients.

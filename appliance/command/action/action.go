@@ -27,6 +27,7 @@ import (
 	"landfall/appliance/command/output"
 	"landfall/appliance/command/remote"
 	"landfall/appliance/sentence"
+	"landfall/web"
 	"landfall/web/console"
 )
 
@@ -35,6 +36,7 @@ type Action struct {
 	remote.Client
 	Format output.Format
 	DryRun bool
+	Later  bool // the object of a dry run does not exist yet, so the appliance cannot check the request
 	Yes    bool
 	Watch  bool
 
@@ -68,7 +70,7 @@ func (a *Action) Listing(cmd *cobra.Command) *cobra.Command {
 // Changing adds the flags of a command that changes something.
 func (a *Action) Changing(cmd *cobra.Command) *cobra.Command {
 	a.AddFlags(cmd.Flags())
-	cmd.Flags().BoolVar(&a.DryRun, "dry-run", false, "change nothing; show the request")
+	cmd.Flags().BoolVar(&a.DryRun, "dry-run", false, "change nothing; show the request, and let the appliance check it")
 	return cmd
 }
 
@@ -93,21 +95,38 @@ func secretFields() []string {
 	return []string{"pull_secret", "fencing_credentials", "password", "secret", "node_secret"}
 }
 
-// Send sends a request and returns the answer. With --dry-run, it prints the request instead, and
-// returns nil.
+// Send sends a request and returns the answer. With --dry-run, it prints the request instead, lets
+// the appliance check it, and returns nil.
 func (a *Action) Send(cmd *cobra.Command, method, path string, body Object) (json.RawMessage, error) {
-	if a.DryRun {
-		return nil, a.describe(cmd.OutOrStdout(), method, path, body)
-	}
 	var in any
 	if body != nil {
 		in = body
+	}
+	if a.DryRun {
+		if err := a.describe(cmd.OutOrStdout(), method, path, body); err != nil || a.Later {
+			return nil, err
+		}
+		return nil, a.try(cmd, method, path, in)
 	}
 	answer := []byte{}
 	if err := a.Call(cmd.Context(), method, path, in, &answer); err != nil {
 		return nil, err
 	}
 	return answer, nil
+}
+
+// try asks the appliance whether it would accept a request.
+func (a *Action) try(cmd *cobra.Command, method, path string, body any) error {
+	err := a.Call(cmd.Context(), method, web.DryRunPath+path, body, nil)
+	refused, isRefused := errors.AsType[*remote.RefusedError](err)
+	switch {
+	case err == nil:
+		_, err = fmt.Fprintln(cmd.OutOrStdout(), "The appliance would accept this request.")
+	case isRefused && (refused.Status == http.StatusNotImplemented ||
+		strings.Contains(refused.Reason, web.DryRunPath)): // an older appliance has no such path
+		_, err = fmt.Fprintln(cmd.OutOrStdout(), "The appliance has no dry run of this request, and did not check it.")
+	}
+	return err
 }
 
 func (a *Action) describe(out io.Writer, method, path string, body Object) error {

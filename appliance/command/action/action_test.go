@@ -2,7 +2,9 @@ package action
 
 import (
 	"bytes"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -10,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"landfall/appliance/command/outcome"
+	"landfall/web"
 )
 
 type fields struct {
@@ -42,16 +45,57 @@ func TestFields(t *testing.T) {
 	}
 }
 
-func TestSend_dryRunShowsNoSecret(t *testing.T) {
-	var out bytes.Buffer
-	cmd := new(cobra.Command)
-	cmd.SetOut(&out)
-	a := New()
-	a.DryRun = true
-	answer, err := a.Send(cmd, http.MethodPost, "/clusters", Object{"name": "east", "pull_secret": "SECRET"})
-	require.NoError(t, err)
-	require.Nil(t, answer)
-	require.Contains(t, out.String(), "POST /clusters\nname: east\npull_secret: (not shown)\n")
+func TestSend_dryRunIsChecked(t *testing.T) {
+	const would = "Nothing was changed. The request would be:\nPOST /clusters\nname: east\npull_secret: (not shown)\n"
+	for name, c := range map[string]struct {
+		status  int
+		answer  string
+		later   bool
+		printed string
+		err     string
+	}{
+		"accepted": {http.StatusOK, `{"dry_run": true}`, false, would + "The appliance would accept this request.\n", ""},
+		"refused": {http.StatusConflict, `{"reason": "A cluster with this name exists."}`, false, would,
+			"A cluster with this name exists."},
+		"operation without a dry run": {http.StatusNotImplemented, `{"reason": "This operation has no dry run."}`, false,
+			would + "The appliance has no dry run of this request, and did not check it.\n", ""},
+		"older appliance": {http.StatusMethodNotAllowed, `{"reason": "` + web.DryRunPath +
+			`/clusters does not support the method POST, only GET"}`, false,
+			would + "The appliance has no dry run of this request, and did not check it.\n", ""},
+		"object that does not exist yet": {http.StatusNotFound, "", true, would, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var requests []string
+			appliance := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				body, err := io.ReadAll(r.Body)
+				require.NoError(t, err)
+				requests = append(requests, r.Method+" "+r.URL.Path+" "+string(body))
+				w.WriteHeader(c.status)
+				_, _ = w.Write([]byte(c.answer)) // the client sees a missing answer
+			}))
+			defer appliance.Close()
+			t.Setenv("LANDFALL_URL", appliance.URL)
+			var out bytes.Buffer
+			cmd := new(cobra.Command)
+			cmd.SetOut(&out)
+			cmd.SetContext(t.Context())
+			a := New()
+			a.Changing(cmd)
+			a.DryRun, a.Later = true, c.later
+			answer, err := a.Send(cmd, http.MethodPost, "/clusters", Object{"name": "east", "pull_secret": "SECRET"})
+			require.Nil(t, answer)
+			require.Equal(t, c.printed, out.String())
+			if c.err == "" {
+				require.NoError(t, err)
+			} else {
+				require.ErrorContains(t, err, c.err)
+			}
+			if !c.later {
+				require.Equal(t, []string{"POST " + web.DryRunPath + `/clusters {"name":"east","pull_secret":"SECRET"}`},
+					requests, "nothing else is sent")
+			}
+		})
+	}
 }
 
 func TestConfirm_wantsName(t *testing.T) {

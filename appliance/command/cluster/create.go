@@ -159,6 +159,7 @@ func create(cmd *cobra.Command, a *action.Action, body, extra action.Object) err
 		return err
 	}
 	if a.DryRun {
+		a.Later = true
 		return described.create(cmd, a, body, "ID") // in place of the ID that the cluster will have
 	}
 	var created models.Cluster

@@ -28,8 +28,9 @@ set.
 **Exit codes.** 0: it was done. 1: it failed. 2: wrong arguments, nothing was done. 3: what was waited
 for has not happened yet. 4: something needs a person (landfall ams status). 130: interrupted twice.
 
-**Changes.** --dry-run shows the request and changes nothing. A command that removes something asks for
-the name; --yes answers it, for scripts.
+**Changes.** --dry-run shows the request and changes nothing. The appliance checks the request, except
+where the output says that it did not. A command that removes something asks for the name; --yes answers
+it, for scripts.
 `
 
 // visible returns the subcommands that people should know.

@@ -9,9 +9,6 @@ import (
 	"landfall/store"
 )
 
-// errDryRun rolls a transaction back that was only a check.
-var errDryRun = errors.New("the transaction was a check")
-
 // PreflightResource is a resource of a deployment that has not started.
 type PreflightResource struct {
 	ID   arm.ID
@@ -24,7 +21,7 @@ type PreflightResource struct {
 func (s *Service) Preflight(ctx context.Context, subscription string, resources []PreflightResource) ([]*arm.Error,
 	error) {
 	var failures []*arm.Error
-	err := s.DB.Update(ctx, func(tx *store.Tx) error {
+	err := s.DB.Update(store.DryRun(ctx), func(tx *store.Tx) error {
 		if _, err := checkSubscription(tx, subscription, true); err != nil {
 			return err
 		}
@@ -42,9 +39,9 @@ func (s *Service) Preflight(ctx context.Context, subscription string, resources 
 				return err
 			}
 		}
-		return errDryRun
+		return nil
 	})
-	if errors.Is(err, errDryRun) {
+	if errors.Is(err, store.ErrDryRun) {
 		err = nil
 	}
 	return failures, err

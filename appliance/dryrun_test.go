@@ -1,0 +1,138 @@
+package appliance
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/go-openapi/swag/conv"
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"landfall/appliance/audittrail"
+	"landfall/appliance/engine/lifecycle"
+	"landfall/appliance/engine/record"
+	"landfall/store"
+	"landfall/web"
+	"landfall/web/operation"
+)
+
+// Each operation that can be tried is tried, and then carried out with the same body. Both have the
+// same outcome, but the dry run changes nothing.
+func TestDryRun_eachOperation(t *testing.T) {
+	g := newGuarded(t)
+	own := ids{g.cluster, g.env, g.newHost(t, g.env)}
+	var pool struct{ ID string }
+	g.post(t, "/api/assisted-install/v2/infra-envs", map[string]any{"name": "pool", "pull_secret": testPullSecret,
+		"openshift_version": "4.20.0"}, &pool)
+	late := ids{g.cluster, pool.ID, g.newHost(t, pool.ID)}
+	require.NoError(t, g.db.Update(t.Context(), func(tx *store.Tx) error {
+		row, err := record.Hosts.Get(tx, late.env+"/"+late.host)
+		if err != nil {
+			return err
+		}
+		known := *row
+		known.API.Status = conv.Pointer(lifecycle.HostKnownUnbound)
+		return record.Hosts.Put(tx, late.env+"/"+late.host, &known)
+	}))
+	tried := map[string]operation.Operation{}
+	for _, o := range g.server.Routes() {
+		if o.DryRun {
+			tried[o.ID] = o
+		}
+	}
+	done := map[string]bool{}
+	for _, c := range []struct {
+		id, body string
+		at       ids
+		accepted bool
+	}{
+		{"v2RegisterCluster", `{"name": "new", "openshift_version": "4.20.0", "pull_secret": "` +
+			strings.ReplaceAll(testPullSecret, `"`, `\"`) + `"}`, own, true},
+		{"v2RegisterCluster", `{"name": "-", "openshift_version": "4.20.0", "pull_secret": "` +
+			strings.ReplaceAll(testPullSecret, `"`, `\"`) + `"}`, own, false},
+		{"V2UpdateCluster", `{"name": "renamed"}`, own, true},
+		{"V2UpdateCluster", `{"name": "` + strings.Repeat("a", 99) + `"}`, own, false},
+		{"v2UpdateClusterInstallConfig", `"{\"fips\": true}"`, own, true},
+		{"v2SetIgnoredValidations", `{"host-validation-ids": "[\"has-min-memory\"]"}`, own, true},
+		{"v2InstallCluster", "", own, false},
+		{"V2CancelInstallation", "", own, false},
+		{"v2ResetCluster", "", own, false},
+		{"TransformClusterToDay2", "", own, false},
+		{"v2ImportCluster", `{"name": "old", "api_vip_dnsname": "api.old.example.com", "openshift_cluster_id": "` +
+			uuid.NewString() + `"}`, own, true},
+		{"RegisterInfraEnv", `{"name": "more", "openshift_version": "4.20.0", "pull_secret": "` +
+			strings.ReplaceAll(testPullSecret, `"`, `\"`) + `"}`, own, true},
+		{"UpdateInfraEnv", `{"additional_ntp_sources": "192.0.2.1"}`, own, true},
+		{"v2UpdateHost", `{"host_name": "renamed"}`, own, true},
+		{"v2UpdateHost", `{"host_name": "Renamed"}`, own, false},
+		{"v2UpdateHostIgnition", `{"config": "{\"ignition\": {\"version\": \"3.1.0\"}}"}`, own, true},
+		{"v2UpdateHostInstallerArgs", `{"args": ["--append-karg", "a=b"]}`, own, true},
+		{"approveHost", "", own, false},
+		{"v2InstallHost", "", own, false},
+		{"v2ResetHost", "", own, false},
+		{"BindHost", `{"cluster_id": "` + g.cluster + `"}`, late, true},
+		{"UnbindHost", "", late, true},
+		{"DeregisterInfraEnv", "", late, false},
+		{"v2DeregisterHost", "", late, true},
+		{"DeregisterInfraEnv", "", late, true},
+		{"v2DeregisterCluster", "", own, true},
+	} {
+		o, known := tried[c.id]
+		require.True(t, known, c.id)
+		done[c.id] = true
+		before := g.db.Revision()
+		dry := g.request(t, o.Method, web.DryRunPath+c.at.path(o.Path), c.body, g.callers["admin"])
+		require.Equal(t, before, g.db.Revision(), "%s: the dry run changed something", c.id)
+		carriedOut := g.request(t, o.Method, c.at.path(o.Path), c.body, g.callers["admin"])
+		require.Equal(t, c.accepted, carriedOut.Code < 300, "%s: %d %s", c.id, carriedOut.Code, carriedOut.Body)
+		if c.accepted {
+			require.Equal(t, http.StatusOK, dry.Code, "%s: %s", c.id, dry.Body)
+			require.JSONEq(t, `{"dry_run": true}`, dry.Body.String(), c.id)
+			require.Less(t, before, g.db.Revision(), c.id)
+			continue
+		}
+		require.Equal(t, carriedOut.Code, dry.Code, c.id)
+		require.Equal(t, carriedOut.Body.String(), dry.Body.String(), c.id)
+	}
+	for id := range tried {
+		require.True(t, done[id], "%s: this test needs a request of it", id)
+	}
+}
+
+func TestDryRun_refused(t *testing.T) {
+	g := newGuarded(t)
+	before := g.db.Revision()
+	for _, c := range []struct {
+		method, path, as string
+		status           int
+	}{
+		{http.MethodDelete, "/api/assisted-install/v2/clusters/" + g.cluster, "viewer", http.StatusForbidden},
+		{http.MethodDelete, "/api/assisted-install/v2/clusters/" + g.cluster, "nobody", http.StatusUnauthorized},
+		{http.MethodDelete, "/api/assisted-install/v2/clusters/" + g.cluster, "limited to others",
+			http.StatusForbidden},
+		{http.MethodPost, "/api/landfall/v1/tokens", "admin", http.StatusNotImplemented},
+		{http.MethodGet, "/api/assisted-install/v2/clusters", "admin", http.StatusNotImplemented},
+		{http.MethodPost, "/api/landfall/v1/nothing", "admin", http.StatusMethodNotAllowed},
+		{http.MethodPost, "", "admin", http.StatusMethodNotAllowed},
+	} {
+		answer := g.request(t, c.method, web.DryRunPath+c.path, "{}", g.callers[c.as])
+		require.Equal(t, c.status, answer.Code, "%s %s as %s: %s", c.method, c.path, c.as, answer.Body)
+	}
+	require.Equal(t, before, g.db.Revision())
+}
+
+// The audit trail has changes; a dry run is none.
+func TestDryRun_notInAuditTrail(t *testing.T) {
+	g := newGuarded(t)
+	path := "/api/assisted-install/v2/clusters/" + g.cluster
+	require.Equal(t, http.StatusOK, g.request(t, http.MethodDelete, web.DryRunPath+path, "", g.callers["admin"]).Code)
+	entries := func() int {
+		page, err := g.trail.List(t.Context(), audittrail.Filter{Operation: "v2DeregisterCluster", Limit: 10})
+		require.NoError(t, err)
+		return len(page.Items)
+	}
+	require.Zero(t, entries())
+	require.Equal(t, http.StatusNoContent, g.request(t, http.MethodDelete, path, "", g.callers["admin"]).Code)
+	require.NotZero(t, entries())
+}
