@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 
 	"landfall/appliance/command/manual"
@@ -27,6 +28,28 @@ func TestManual_documentIsCurrent(t *testing.T) {
 	held, err := os.ReadFile(cliDocument)
 	require.NoError(t, err)
 	require.Equal(t, string(held), text, "make docs writes it")
+}
+
+// A command can have flags of its own and subcommands, such as landfall audit.
+func TestManual_documentHasEachFlag(t *testing.T) {
+	t.Setenv("LANDFALL_CONFIG", "")
+	root, _ := newRoot()
+	text := manual.Markdown(root) + "\n#"
+	flags := 0
+	runnable(root, func(path string) {
+		cmd, _, err := root.Find(strings.Fields(path))
+		require.NoError(t, err)
+		_, section, ok := strings.Cut(text, "# landfall "+path+"\n")
+		require.True(t, ok, path)
+		section, _, _ = strings.Cut(section, "\n#")
+		cmd.LocalFlags().VisitAll(func(flag *pflag.Flag) {
+			if !flag.Hidden && flag.Name != "help" {
+				flags++
+				require.Regexp(t, "`[^`]*--"+flag.Name+"[ `]", section, "landfall %s", path)
+			}
+		})
+	})
+	require.Greater(t, flags, 500)
 }
 
 func TestManual_pageForEachCommand(t *testing.T) {

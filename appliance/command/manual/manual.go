@@ -61,7 +61,7 @@ func markdown(text *strings.Builder, cmd *cobra.Command, level int) {
 	if description := strings.TrimSpace(cmd.Long); description != "" {
 		text.WriteString("\n" + indent(description, "    ") + "\n")
 	}
-	if cmd.RunE != nil && !cmd.HasSubCommands() {
+	if cmd.Runnable() {
 		rows := flags(cmd)
 		if len(rows) > 0 {
 			text.WriteString("\n| flag | meaning |\n|---|---|\n")
