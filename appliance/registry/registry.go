@@ -27,6 +27,7 @@ import (
 	"landfall/appliance/registry/quota"
 	"landfall/appliance/registry/staging"
 	"landfall/appliance/registry/traffic"
+	"landfall/appliance/registry/unpacked"
 	"landfall/appliance/storage"
 	"landfall/store"
 )
@@ -65,12 +66,13 @@ type Registry struct {
 	// Traffic counts what clients are sent.
 	Traffic *traffic.Traffic
 
-	options Options
-	quota   *quota.Quota
-	staging *staging.Store
-	log     *slog.Logger
-	current atomic.Pointer[content]
-	wake    chan struct{} // makes Run look at the media at once
+	options  Options
+	quota    *quota.Quota
+	staging  *staging.Store
+	unpacked *unpacked.Store
+	log      *slog.Logger
+	current  atomic.Pointer[content]
+	wake     chan struct{} // makes Run look at the media at once
 
 	verifying chan struct{} // orders a comparison of all blobs
 
@@ -86,6 +88,7 @@ type Registry struct {
 	reading  map[string]bool                        // paths with a look that was asked for
 	verify   Verify
 	orders   map[string]time.Time // copies to the disk that were ordered, by identity of the medium
+	packed   map[string]*packed   // compressed archives, by fingerprint
 	// stageProblems are the states of copies that do not go on, by identity of the medium.
 	stageProblems map[string]string
 }
@@ -129,12 +132,16 @@ func Open(ctx context.Context, options Options) (*Registry, error) {
 		changed: make(chan struct{}), problems: map[string][]string{},
 		refused: map[string]map[medium.Location]refusal{},
 		asked:   map[string]chan struct{}{}, reading: map[string]bool{}, orders: map[string]time.Time{},
-		stageProblems: map[string]string{}, quota: quota.New(options.Dir, options.Bytes, options.Free)}
+		stageProblems: map[string]string{}, packed: map[string]*packed{},
+		quota: quota.New(options.Dir, options.Bytes, options.Free)}
 	added, err := r.addedPaths()
 	if err != nil {
 		return nil, err
 	}
 	r.paths = append(slices.Clip(r.paths), added...)
+	if err := r.loadPacked(); err != nil {
+		return nil, fmt.Errorf("read which archives were unpacked: %w", err)
+	}
 	for _, path := range r.paths {
 		r.asked[path] = make(chan struct{})
 	}
@@ -143,6 +150,11 @@ func Open(ctx context.Context, options Options) (*Registry, error) {
 		return nil, err
 	}
 	if r.staging, err = staging.Open(filepath.Join(options.Dir, "staged"), r.quota); err != nil {
+		return nil, err
+	}
+	if r.unpacked, err = unpacked.Open(filepath.Join(options.Dir, "unpacked"), r.quota, func(key string) bool {
+		return r.packed[key] != nil
+	}); err != nil {
 		return nil, err
 	}
 	if err := r.loadOrders(); err != nil {

@@ -47,6 +47,9 @@ type StagePlan struct {
 	Room      int64    `json:"room_bytes"`
 	LimitedBy string   `json:"limited_by"` // what limits Room, for people
 	Fits      bool     `json:"fits"`
+	// AtLeast is set if more bytes may be needed: a compressed archive does not tell its unpacked
+	// size.
+	AtLeast bool `json:"at_least"`
 }
 
 // local reports whether a blob is on the disk: pushed, or a whole copy.
@@ -67,38 +70,50 @@ func (m *held) inOrder() []string {
 }
 
 // named returns the media with a label, a path or a path that led to them. "all" are all of them.
-func (r *Registry) named(name string) ([]*held, error) {
-	var found, known []*held
+// Compressed archives are apart, also those whose tar archives are media.
+func (r *Registry) named(name string) (found []*held, archives []*packed, err error) {
+	var labels []string
+	matches := func(location medium.Location, path string) bool {
+		labels = append(labels, location.Label())
+		return name == "all" || name == location.Label() || name == location.Path || name == path
+	}
 	for _, m := range r.current.Load().media {
-		known = append(known, m)
-		if name == "all" || name == m.location.Label() || name == m.location.Path || name == m.path {
+		switch p := r.packedOf(m); {
+		case !matches(m.location, m.path):
+		case p == nil:
 			found = append(found, m)
+		default:
+			archives = append(archives, p)
 		}
 	}
-	if len(found) > 0 {
-		return found, nil
+	for _, p := range r.allPacked() {
+		r.mu.Lock()
+		row, known := p.row, p.present || p.row.Wanted
+		r.mu.Unlock()
+		if known && matches(row.Location, row.Path) && !slices.Contains(archives, p) {
+			archives = append(archives, p)
+		}
 	}
-	labels := make([]string, 0, len(known))
-	for _, m := range known {
-		labels = append(labels, m.location.Label())
+	if len(found)+len(archives) > 0 {
+		return found, archives, nil
 	}
 	if len(labels) == 0 {
-		return nil, fault.New(fault.NotFound, "The registry knows no medium; landfall registry add adds one.")
+		return nil, nil, fault.New(fault.NotFound, "The registry knows no medium; landfall registry add adds one.")
 	}
-	return nil, fault.New(fault.NotFound, "%q is not a medium of the registry. Its media are %s; all means all of "+
-		"them.", name, strings.Join(labels, ", "))
+	return nil, nil, fault.New(fault.NotFound, "%q is not a medium of the registry. Its media are %s; all means all "+
+		"of them.", name, strings.Join(labels, ", "))
 }
 
 // PlanStage returns what a copy of media to the disk needs. Media is a label, a path, or all.
 func (r *Registry) PlanStage(media string) (StagePlan, error) {
-	found, err := r.named(media)
+	found, archives, err := r.named(media)
 	if err != nil {
 		return StagePlan{}, err
 	}
-	return r.plan(found)
+	return r.plan(found, archives)
 }
 
-func (r *Registry) plan(media []*held) (StagePlan, error) {
+func (r *Registry) plan(media []*held, archives []*packed) (StagePlan, error) {
 	plan := StagePlan{Media: []string{}}
 	counted := map[string]bool{}
 	for _, m := range media {
@@ -113,6 +128,15 @@ func (r *Registry) plan(media []*held) (StagePlan, error) {
 			}
 		}
 	}
+	for _, p := range r.allPacked() {
+		isNamed := slices.Contains(archives, p)
+		if isNamed {
+			plan.Media = append(plan.Media, r.rowOf(p).Location.Label())
+		}
+		if _, whole := r.written(p); (isNamed || r.isWanted(p)) && !whole {
+			plan.Needed, plan.AtLeast = plan.Needed+r.needed(p), true
+		}
+	}
 	var err error
 	plan.Room, plan.LimitedBy, err = r.quota.Room()
 	plan.Fits = plan.Needed <= plan.Room
@@ -122,11 +146,11 @@ func (r *Registry) plan(media []*held) (StagePlan, error) {
 // Stage orders a copy of media to the disk, in the background and while clients pull. It refuses a
 // copy for which there is no room.
 func (r *Registry) Stage(ctx context.Context, media string) (StagePlan, error) {
-	found, err := r.named(media)
+	found, archives, err := r.named(media)
 	if err != nil {
 		return StagePlan{}, err
 	}
-	plan, err := r.plan(found)
+	plan, err := r.plan(found, archives)
 	if err != nil {
 		return plan, err
 	}
@@ -142,7 +166,7 @@ func (r *Registry) Stage(ctx context.Context, media string) (StagePlan, error) {
 				return err
 			}
 		}
-		return nil
+		return r.wantPacked(tx, archives, true)
 	}); err != nil {
 		return plan, fmt.Errorf("record the copy of a medium: %w", err)
 	}
@@ -151,18 +175,20 @@ func (r *Registry) Stage(ctx context.Context, media string) (StagePlan, error) {
 		r.orders[m.index.Identity] = r.options.Clock.Now()
 	}
 	r.mu.Unlock()
+	r.setWanted(archives, true)
 	r.notify()
 	return plan, nil
 }
 
 // CancelStage ends the copies of media. The registry serves the copied blobs until a collection.
 func (r *Registry) CancelStage(ctx context.Context, media string) error {
-	found, err := r.named(media)
+	found, archives, err := r.named(media)
 	if err != nil {
 		return err
 	}
 	found = slices.DeleteFunc(found, func(m *held) bool { return !r.isOrdered(m) })
-	if len(found) == 0 {
+	archives = slices.DeleteFunc(archives, func(p *packed) bool { return !r.isWanted(p) })
+	if len(found)+len(archives) == 0 {
 		return fault.New(fault.Conflict, "No copy of %s was ordered.", media)
 	}
 	if err := r.options.DB.Update(ctx, func(tx *store.Tx) error {
@@ -171,7 +197,7 @@ func (r *Registry) CancelStage(ctx context.Context, media string) error {
 				return err
 			}
 		}
-		return nil
+		return r.wantPacked(tx, archives, false)
 	}); err != nil {
 		return fmt.Errorf("record the end of the copy of a medium: %w", err)
 	}
@@ -181,6 +207,7 @@ func (r *Registry) CancelStage(ctx context.Context, media string) error {
 		delete(r.stageProblems, m.index.Identity)
 	}
 	r.mu.Unlock()
+	r.setWanted(archives, false)
 	r.notify()
 	return nil
 }
@@ -218,30 +245,37 @@ func (r *Registry) ordered() []*held {
 	return media
 }
 
-// stageAll carries out the copies that Stage orders, until the context ends.
-func (r *Registry) stageAll(ctx context.Context) {
-	ticker := r.options.Clock.NewTicker(watchInterval)
-	defer ticker.Stop()
-	for {
+// stageAll carries out the copies that Stage orders. It reports whether one waits.
+func (r *Registry) stageAll(ctx context.Context) (waits bool) {
+	for _, m := range r.ordered() {
+		err := r.stageMedium(ctx, m)
+		waits = waits || err != nil
+		if err != nil && ctx.Err() == nil && !errors.Is(err, quota.ErrFull) {
+			r.log.Warn("The copy of a medium waits.", "medium", m.location.Label(), "error", err)
+		}
+	}
+	return waits
+}
+
+// whileWaiting calls work after each change of the media or of the orders, and from time to time
+// while something waits, until the context ends.
+func (r *Registry) whileWaiting(ctx context.Context, work func(ctx context.Context) (waits bool)) {
+	for ctx.Err() == nil {
 		changed := r.Changed()
-		again := false
-		for _, m := range r.ordered() {
-			err := r.stageMedium(ctx, m)
-			again = again || err != nil
-			if err != nil && ctx.Err() == nil && !errors.Is(err, quota.ErrFull) {
-				r.log.Warn("The copy of a medium waits.", "medium", m.location.Label(), "error", err)
+		if !work(ctx) {
+			select {
+			case <-ctx.Done():
+			case <-changed:
 			}
+			continue
 		}
-		var tick <-chan time.Time
-		if again { // there may be room then, or the medium answers
-			tick = ticker.Chan()
-		}
+		timer := r.options.Clock.NewTimer(watchInterval) // there may be room then, or the medium answers
 		select {
 		case <-ctx.Done():
-			return
 		case <-changed:
-		case <-tick:
+		case <-timer.Chan():
 		}
+		timer.Stop()
 	}
 }
 
@@ -261,7 +295,7 @@ func (r *Registry) stageMedium(ctx context.Context, m *held) error {
 		if err != nil {
 			return nil // the medium is missing; the status shows it
 		}
-		err = r.whileOrdered(ctx, m, func(ctx context.Context) error {
+		err = r.whileWanted(ctx, func() bool { return r.isOrdered(m) }, func(ctx context.Context) error {
 			return r.staging.Stage(ctx, digest, source.Size, &source)
 		})
 		switch {
@@ -295,15 +329,15 @@ func (r *Registry) stageMedium(ctx context.Context, m *held) error {
 // errNotOrdered ends a copy that a person cancelled.
 var errNotOrdered = errors.New("the copy is no longer wanted")
 
-// whileOrdered calls fn with a context that ends when the copy of a medium is cancelled.
-func (r *Registry) whileOrdered(ctx context.Context, m *held, fn func(ctx context.Context) error) error {
+// whileWanted calls fn with a context that ends when a copy is no longer wanted.
+func (r *Registry) whileWanted(ctx context.Context, wanted func() bool, fn func(ctx context.Context) error) error {
 	within, cancel := context.WithCancelCause(ctx)
 	watched := make(chan struct{})
 	go func() {
 		defer close(watched)
 		for {
 			changed := r.Changed()
-			if !r.isOrdered(m) {
+			if !wanted() {
 				cancel(errNotOrdered)
 			}
 			select {
@@ -352,23 +386,30 @@ func (r *Registry) stagingOf(m *held) Staging {
 	_, ordered := r.orders[m.index.Identity]
 	problem := r.stageProblems[m.index.Identity]
 	r.mu.Unlock()
+	archive := r.packedOf(m)
 	switch {
+	case archive != nil && r.isWanted(archive):
+		s.State, s.Done, s.Message = StageWhole, s.Total, "it is unpacked; the compressed archive may be removed"
 	case !ordered:
 	case r.wholeOf(m):
 		s.State, s.Message = StageWhole, "all is on the disk; the medium may be removed"
 	case missing:
 		s.State, s.Message = StageWaiting, "plug the medium in again; the copy continues where it stopped"
 	case problem == StageFull:
-		s.State = StageFull
-		_, limitedBy, _ := r.quota.Room() // an error leaves the message short
-		s.Message = strings.TrimSuffix("there is no room; the copy continues when there is, limited by "+limitedBy,
-			", limited by ")
+		s.State, s.Message = StageFull, r.fullMessage()
 	case problem == StageDamaged:
 		s.State, s.Message = StageDamaged, "what is left is damaged on the medium; copy the medium again"
 	default:
 		s.State = StageCopying
 	}
 	return s
+}
+
+// fullMessage says what keeps a copy from going on.
+func (r *Registry) fullMessage() string {
+	_, limitedBy, _ := r.quota.Room() // an error leaves the message short
+	return strings.TrimSuffix("there is no room; the copy continues when there is, limited by "+limitedBy,
+		", limited by ")
 }
 
 // wholeOf reports whether all blobs of a medium are copied.
@@ -398,6 +439,11 @@ func (r *Registry) Collect(ctx context.Context) (overlay.Collected, error) {
 		}
 	}
 	files, bytes, err := r.staging.Collect(ctx, func(digest string) bool { return keep[digest] })
+	done.Files, done.Bytes = done.Files+files, done.Bytes+bytes
+	if err != nil {
+		return done, err
+	}
+	files, bytes, err = r.collectPacked(ctx)
 	done.Files, done.Bytes = done.Files+files, done.Bytes+bytes
 	return done, err
 }

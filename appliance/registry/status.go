@@ -117,6 +117,11 @@ func (r *Registry) Status() Status {
 		of.Staging, of.Releases = r.stagingOf(m), c.releasesOn(m)
 		status.Media = append(status.Media, of)
 	}
+	for _, p := range r.allPacked() {
+		if of := r.packedStatus(p); of != nil {
+			status.Media = append(status.Media, *of)
+		}
+	}
 	r.mu.Lock()
 	for _, path := range slices.Sorted(maps.Keys(r.problems)) {
 		for _, problem := range r.problems[path] {
@@ -135,7 +140,8 @@ func (r *Registry) Status() Status {
 	status.Verify = r.verify
 	r.mu.Unlock()
 	status.Verify.Damaged = append([]string{}, status.Verify.Damaged...)
-	status.PushedBytes, status.StagedBytes, status.LimitBytes = r.Overlay.Used(), r.staging.Used(), r.quota.Limit()
+	status.PushedBytes, status.StagedBytes, status.LimitBytes = r.Overlay.Used(), r.staging.Used()+r.unpacked.Used(),
+		r.quota.Limit()
 	var err error
 	if status.RoomBytes, status.RoomLimit, err = r.quota.Room(); err != nil {
 		status.RoomLimit = fault.Reason(err)

@@ -26,7 +26,8 @@ func (r *Registry) Run(ctx context.Context) error {
 	var background sync.WaitGroup
 	defer background.Wait()
 	background.Go(func() { r.verifyAll(ctx) })
-	background.Go(func() { r.stageAll(ctx) })
+	background.Go(func() { r.whileWaiting(ctx, r.stageAll) })
+	background.Go(func() { r.whileWaiting(ctx, r.unpackWanted) })
 	looks := map[string]chan struct{}{}   // the running look at each path
 	awaited := map[string]chan struct{}{} // looks after which another one follows
 	for {
@@ -112,7 +113,9 @@ func (r *Registry) look(ctx context.Context, path string) {
 	case err != nil:
 		problems = append(problems, sentence.Clause(err.Error()))
 	}
-	changed := false
+	found, unreadable, changed := r.replacePacked(path, found)
+	problems = append(problems, unreadable...)
+	came := false
 	present := map[*held]bool{}
 	still := map[medium.Location]refusal{}
 	for _, location := range found {
@@ -125,12 +128,13 @@ func (r *Registry) look(ctx context.Context, path string) {
 			problems = append(problems, sentence.Clause(err.Error()))
 		case m != nil:
 			present[m] = true
-			changed = changed || added
+			came = came || added
 		}
 	}
 	if ctx.Err() == nil {
-		changed = r.detachOthers(path, present) || changed
+		came = r.detachOthers(path, present) || came
 	}
+	changed = changed || came
 	if len(present) > 0 && (changed || asked != nil) {
 		if err := r.nameFirst(ctx, path); err != nil && ctx.Err() == nil {
 			r.log.Error("The releases of a medium can't be recorded.", "path", path, "error", err)

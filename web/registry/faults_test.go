@@ -210,10 +210,10 @@ func TestFault07_flippedBits(t *testing.T) {
 	require.Equal(t, whole, s.get(layer).body)
 }
 
-// Cases 9 and 10: compressed archives and docker-archives are refused with the reason.
+// Cases 9 and 10: archives with other compressions and docker-archives are refused with the reason.
 func TestFault09_unservableForms(t *testing.T) {
 	s := newSite(t)
-	require.NoError(t, os.WriteFile(s.path("mirror_000001.tar.gz"), []byte("\x1f\x8b\x08rest"), 0o600))
+	require.NoError(t, os.WriteFile(s.path("mirror_000001.tar.xz"), []byte("\xfd7zXZ\x00rest"), 0o600))
 	var docker bytes.Buffer
 	w := tar.NewWriter(&docker)
 	require.NoError(t, w.WriteHeader(&tar.Header{Name: "manifest.json", Size: 2, Mode: 0o600}))
@@ -226,7 +226,7 @@ func TestFault09_unservableForms(t *testing.T) {
 		problems = append(problems, unusable.Problem)
 	}
 	require.Len(t, problems, 2)
-	require.Contains(t, strings.Join(problems, "\n"), "is compressed (gzip)")
+	require.Contains(t, strings.Join(problems, "\n"), "is compressed (xz)")
 	require.Contains(t, strings.Join(problems, "\n"), "is a docker-archive")
 }
 

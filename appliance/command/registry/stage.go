@@ -25,7 +25,8 @@ func newStage() *cobra.Command {
 		Long: "Copy a medium to the appliance's disk while it is served. MEDIUM is its label or path in landfall " +
 			"registry status, or all.\nThe needed space is shown first, and a copy without room is refused. Pulls " +
 			"have priority, and what they read is kept.\nWhen all is copied, the medium may be removed. A restart or " +
-			"a removal of the medium does not lose what was copied.",
+			"a removal of the medium does not lose what was copied.\nA compressed archive (gzip or zstd) is " +
+			"unpacked, and served when all of it is on the disk.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, arguments []string) error {
 			ctx, out := cmd.Context(), cmd.OutOrStdout()
@@ -42,8 +43,12 @@ func newStage() *cobra.Command {
 			if err := appliance.Call(ctx, http.MethodPost, console.RegistryStageRoute, wanted, needs); err != nil {
 				return err
 			}
+			needed := gigabytes(needs.Needed)
+			if needs.AtLeast {
+				needed = "at least " + needed
+			}
 			fmt.Fprintf(out, "the copy of %s needs %s; there is room for %s, limited by %s\n",
-				strings.Join(needs.Media, ", "), gigabytes(needs.Needed), gigabytes(needs.Room), needs.LimitedBy)
+				strings.Join(needs.Media, ", "), needed, gigabytes(needs.Room), needs.LimitedBy)
 			if plan {
 				return nil
 			}

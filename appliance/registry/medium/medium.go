@@ -9,7 +9,6 @@
 package medium
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -34,6 +33,7 @@ const (
 	FormOCI        Form = "oci-layout"      // an OCI image layout
 	FormCourier    Form = "courier"         // a folder of landfall courier fill
 	FormImageFiles Form = "oc-image-mirror" // a folder of oc image mirror or oc adm release mirror
+	FormUnknown    Form = "unknown"         // of a compressed archive
 )
 
 // Container is the kind of file that contains the images.
@@ -44,6 +44,8 @@ const (
 	Tar    Container = "tar"
 	Folder Container = "folder"
 	ISO    Container = "iso"
+	// Compressed is a tar archive that can't be served before it was unpacked.
+	Compressed Container = "compressed"
 )
 
 // UnusableError reports a file that can't be served as it is. Its text is a sentence without a
@@ -87,8 +89,8 @@ const maxDepth = 3
 const maxFound = 256
 
 // Find returns the media at a path: the file or folder itself, or the media in a folder, such as
-// the archives on a stick. It also returns the files that look like media but can't be served, with
-// the reasons. The error is that of reading the path, such as fs.ErrNotExist.
+// the archives on a stick, also compressed ones. It also returns the files that look like media but
+// can't be served, with the reasons. The error is that of reading the path, such as fs.ErrNotExist.
 func Find(at string) (found []Location, unusable []*UnusableError, err error) {
 	info, err := os.Stat(at)
 	if err != nil {
@@ -209,28 +211,19 @@ func inspect(name string) (*Location, *UnusableError) {
 		return nil, &UnusableError{Path: name, Problem: "can't be read: " + reason(err)}
 	}
 	head = head[:n]
-	if form := compression(head); form != "" {
-		return nil, &UnusableError{Path: name, Problem: "is compressed (" + form +
-			"), so its parts can't be read where they lie; decompress it first"}
-	}
+	form := compression(head)
 	switch {
+	case form == "gzip", form == "zstd":
+		return &Location{Path: name, Container: Compressed}, nil
+	case form != "":
+		return nil, &UnusableError{Path: name, Problem: "is compressed (" + form +
+			"), and only archives compressed with gzip or zstd can be unpacked; decompress it first"}
 	case n >= 262 && string(head[257:262]) == "ustar":
 		return &Location{Path: name, Container: Tar}, nil
 	case n >= 0x8006 && string(head[0x8001:0x8006]) == "CD001":
 		return &Location{Path: name, Container: ISO}, nil
 	}
 	return nil, nil
-}
-
-// compression returns the name of a compressed format by its first bytes, or "".
-func compression(head []byte) string {
-	for name, magic := range map[string]string{"gzip": "\x1f\x8b", "zstd": "\x28\xb5\x2f\xfd",
-		"xz": "\xfd7zXZ\x00", "bzip2": "BZh"} {
-		if bytes.HasPrefix(head, []byte(magic)) {
-			return name
-		}
-	}
-	return ""
 }
 
 // reason returns the reason of an error of the file system without the path.

@@ -63,12 +63,14 @@ describe('a medium', () => {
     [{ container: 'folder', number: 0 }, 'Cache of oc-mirror (folder)'],
     [{ form: 'oci-layout', container: 'folder', number: 0 }, 'OCI layout (folder)'],
     [{ form: 'another', container: 'iso', number: 0 }, 'another (ISO file)'],
+    [{ form: 'unknown', container: 'compressed', number: 0 }, 'Archive (compressed tar file)'],
   ])('with %j is described', (change, words) => {
     expect(formOf({ ...medium, ...change })).toBe(words);
   });
 
   it('names its images, its size, and a known time of writing', () => {
     expect(contentOf(medium)).toBe('1,200 images, 3.0 GiB');
+    expect(contentOf({ ...medium, container: 'compressed' })).toBe('3.0 GiB');
     expect(writtenOf(medium)).toBe('');
     expect(writtenOf({ ...medium, written: '2026-11-01T10:00:00Z' })).toMatch(/^Written .*2026/);
   });
@@ -120,13 +122,23 @@ describe('the registry', () => {
     ]);
   });
 
-  const plan: Plan = { media: ['a', 'b'], needed_bytes: 2048, room_bytes: 1024, limited_by: 'the disk', fits: false };
+  const plan: Plan = {
+    media: ['a', 'b'],
+    needed_bytes: 2048,
+    room_bytes: 1024,
+    limited_by: 'the disk',
+    fits: false,
+    at_least: false,
+  };
 
   it('says what a copy needs before it starts', () => {
     expect(planText(plan)).toBe(
       'The copy of a, b needs 2.0 KiB. There is room for 1.0 KiB, limited by the disk. That is not enough.',
     );
     expect(planText({ ...plan, room_bytes: 2 ** 63, fits: true })).toBe('The copy of a, b needs 2.0 KiB.');
+    expect(planText({ ...plan, room_bytes: 2 ** 63, fits: true, at_least: true })).toBe(
+      'The copy of a, b needs at least 2.0 KiB.',
+    );
   });
 
   it.each<[Partial<Verify>, string | undefined, string]>([

@@ -15,7 +15,7 @@ export type Medium = {
   path: string;
   label: string;
   form: string;
-  container: 'tar' | 'folder' | 'iso';
+  container: 'tar' | 'folder' | 'iso' | 'compressed';
   present: boolean;
   /** The time since which it is present or missing. */
   since: string;
@@ -97,6 +97,8 @@ export type Plan = {
   /** What limits the room, in words. */
   limited_by: string;
   fits: boolean;
+  /** More may be needed: a compressed archive does not tell its unpacked size. */
+  at_least: boolean;
 };
 
 /** Returns what a copy of a medium needs. The medium is a label, or `all`. */

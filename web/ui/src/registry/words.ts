@@ -20,9 +20,15 @@ const forms: Record<string, string> = {
   'oci-layout': 'OCI layout',
   courier: 'Folder of a courier',
   'oc-image-mirror': 'Folder of oc image mirror',
+  unknown: 'Archive',
 };
 
-const containers: Record<Medium['container'], string> = { tar: 'tar file', folder: 'folder', iso: 'ISO file' };
+const containers: Record<Medium['container'], string> = {
+  tar: 'tar file',
+  folder: 'folder',
+  iso: 'ISO file',
+  compressed: 'compressed tar file',
+};
 
 /** Describes the form of a medium: "Archive of oc-mirror (tar file), number 2". */
 export const formOf = ({ form, container, number }: Medium): string => {
@@ -37,7 +43,8 @@ export const counted = (count: number, noun: string): string =>
 export const releaseName = ({ version, architecture }: Release): string => `OpenShift ${version} (${architecture})`;
 
 /** What a medium holds: its images and their size. */
-export const contentOf = ({ images, bytes: size }: Medium): string => `${counted(images, 'image')}, ${bytes(size)}`;
+export const contentOf = ({ container, images, bytes: size }: Medium): string =>
+  container === 'compressed' ? bytes(size) : `${counted(images, 'image')}, ${bytes(size)}`;
 
 /** The time of writing, which some media do not have. */
 export const writtenOf = ({ written }: Medium): string =>
@@ -94,8 +101,9 @@ const unlimited = 2 ** 62;
 export const roomOf = (room: number): string => (room >= unlimited ? 'no limit is known' : bytes(room));
 
 /** What a copy needs, and whether there is room. */
-export const planText = ({ media, needed_bytes: needed, room_bytes: room, limited_by: limit, fits }: Plan): string => {
-  const need = `The copy of ${media.join(', ')} needs ${bytes(needed)}.`;
+export const planText = (plan: Plan): string => {
+  const { media, needed_bytes: needed, room_bytes: room, limited_by: limit, fits, at_least: more } = plan;
+  const need = `The copy of ${media.join(', ')} needs ${more ? 'at least ' : ''}${bytes(needed)}.`;
   if (room >= unlimited) {
     return need;
   }

@@ -1,0 +1,413 @@
+package registry
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"landfall/appliance/registry/medium"
+	"landfall/appliance/registry/quota"
+	"landfall/appliance/registry/unpacked"
+	"landfall/appliance/sentence"
+	"landfall/store"
+)
+
+// packedRows stores the compressed archives that were unpacked, or are to be, by their fingerprint.
+var packedRows = store.NewBucket[packedRow]("registry-unpacked", 1)
+
+type packedRow struct {
+	Path     string          `json:"path"` // of the configuration or of a request, which led to the archive
+	Location medium.Location `json:"location"`
+	Name     string          `json:"name"` // relative path of the tar archive, from which its label is made
+	Size     int64           `json:"size"`
+	AtLeast  int64           `json:"at_least"` // bytes of the tar archive
+	Wanted   bool            `json:"wanted"`
+}
+
+// packed is a compressed archive that lies at a path, or that was unpacked. Its tar archive is a
+// medium of the same path.
+type packed struct {
+	key  string // its fingerprint
+	read atomic.Int64
+
+	// guarded by Registry.mu
+	row     packedRow
+	stamp   string // of the file when it was read; see stampOf
+	present bool
+	since   time.Time // present or missing since
+	stored  bool      // the row is stored, so there may be files
+	busy    bool      // it is unpacked or removed now
+	state   string    // why it is not unpacked further
+	message string
+}
+
+// loadPacked reads which archives were unpacked or are to be. Their paths are watched, also if the
+// configuration does not have them any more.
+func (r *Registry) loadPacked() error {
+	return r.options.DB.View(func(tx *store.Tx) error {
+		return packedRows.Each(tx, "", func(key string, row *packedRow) error {
+			r.packed[key] = &packed{key: key, row: *row, stored: true, since: r.options.Clock.Now()}
+			if !slices.Contains(r.paths, row.Path) {
+				r.paths = append(slices.Clip(r.paths), row.Path)
+			}
+			return nil
+		})
+	})
+}
+
+// replacePacked notes the compressed archives at a path. It returns the other media there, and the
+// tar archives of those that were unpacked. changed is set if an archive came or went.
+func (r *Registry) replacePacked(path string, found []medium.Location) (plain []medium.Location, problems []string,
+	changed bool) {
+	here := map[string]bool{}
+	for _, location := range found {
+		if location.Container != medium.Compressed {
+			plain = append(plain, location)
+			continue
+		}
+		key, added, err := r.notePacked(path, location)
+		if err != nil {
+			problems = append(problems, sentence.Clause(err.Error()))
+			continue
+		}
+		here[key], changed = true, changed || added
+	}
+	for _, p := range r.allPacked() {
+		if _, whole := r.written(p); whole && r.rowOf(p).Path == path {
+			plain = append(plain, medium.Location{Path: r.unpacked.Path(p.key, p.row.Name), Container: medium.Tar})
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for key, p := range r.packed {
+		if p.row.Path != path || here[key] {
+			continue
+		}
+		if p.present {
+			p.present, p.since, changed = false, r.options.Clock.Now(), true
+		}
+		if !p.stored {
+			delete(r.packed, key)
+		}
+	}
+	return plain, problems, changed
+}
+
+// notePacked notes a compressed archive. It reports whether it is new or was missing.
+func (r *Registry) notePacked(path string, location medium.Location) (key string, added bool, err error) {
+	stamp, err := stampOf(location)
+	if err != nil {
+		return "", false, err
+	}
+	r.mu.Lock()
+	for _, p := range r.packed {
+		if p.row.Location == location && p.stamp == stamp && p.present {
+			r.mu.Unlock()
+			return p.key, false, nil
+		}
+	}
+	r.mu.Unlock()
+	if key, err = medium.Fingerprint(location, r.options.Open); err != nil {
+		return "", false, err
+	}
+	size, atLeast, err := medium.UnpackedSize(location, r.options.Open)
+	if err != nil {
+		return "", false, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	p := r.packed[key]
+	if p == nil {
+		p = &packed{key: key, row: packedRow{Name: medium.PlainName(location.Label()), Size: size, AtLeast: atLeast}}
+		r.packed[key] = p
+	}
+	if p.present && p.row.Location != location {
+		return key, false, nil // a second copy of it
+	}
+	p.row.Path, p.row.Location = path, location
+	p.stamp, p.present, p.since = stamp, true, r.options.Clock.Now()
+	return key, true, nil
+}
+
+func (r *Registry) rowOf(p *packed) packedRow {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return p.row
+}
+
+// packedOf returns the compressed archive of a medium that was unpacked, or nil.
+func (r *Registry) packedOf(m *held) *packed {
+	key, ok := r.unpacked.KeyOf(m.location.Path)
+	if !ok {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.packed[key]
+}
+
+// allPacked returns the compressed archives by their paths.
+func (r *Registry) allPacked() []*packed {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var all []*packed
+	for _, p := range r.packed {
+		all = append(all, p)
+	}
+	slices.SortFunc(all, func(a, b *packed) int {
+		return cmp.Or(cmp.Compare(a.row.Location.Path, b.row.Location.Path), cmp.Compare(a.key, b.key))
+	})
+	return all
+}
+
+// written returns how many bytes of the tar archive are on the disk.
+func (r *Registry) written(p *packed) (bytes int64, whole bool) {
+	return r.unpacked.Written(p.key, p.row.Name)
+}
+
+// packedStatus describes a compressed archive. It returns nil if its tar archive is a medium, or if
+// neither the archive nor a wish for it is there.
+func (r *Registry) packedStatus(p *packed) *MediumStatus {
+	r.mu.Lock()
+	row, present, since, state, message := p.row, p.present, p.since, p.state, p.message
+	r.mu.Unlock()
+	if _, whole := r.written(p); whole || !present && !row.Wanted {
+		return nil
+	}
+	s := &MediumStatus{Path: row.Path, Label: row.Location.Label(), Form: medium.FormUnknown,
+		Container: medium.Compressed, Present: present, Since: since, Bytes: row.Size, Releases: []Release{},
+		Damaged: []string{}, Problems: []string{}}
+	if !row.Wanted {
+		s.Problems = append(s.Problems, fmt.Sprintf("the archive is compressed, so it can't be served where it lies. "+
+			"Copy it to the disk, which unpacks it and takes at least %.1f GB", float64(row.AtLeast)/1e9))
+		return s
+	}
+	s.Staging = Staging{State: cmp.Or(state, StageCopying), Done: p.read.Load(), Total: row.Size, Message: message}
+	switch {
+	case state == StageFull:
+		s.Staging.Message = r.fullMessage()
+	case state == "" && !present:
+		s.Staging.State, s.Staging.Message = StageWaiting, "plug the medium in again; it is unpacked from its begin"
+	}
+	return s
+}
+
+// needed returns how many bytes the unpacking still takes at least.
+func (r *Registry) needed(p *packed) int64 {
+	written, whole := r.written(p)
+	if whole {
+		return 0
+	}
+	return max(0, p.row.AtLeast-written)
+}
+
+// wantPacked records whether archives are wanted.
+func (r *Registry) wantPacked(tx *store.Tx, archives []*packed, wanted bool) error {
+	for _, p := range archives {
+		row := r.rowOf(p)
+		row.Wanted = wanted
+		if err := packedRows.Put(tx, p.key, &row); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// setWanted makes the record of wantPacked count.
+func (r *Registry) setWanted(archives []*packed, wanted bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, p := range archives {
+		p.row.Wanted, p.stored, p.state, p.message = wanted, true, "", ""
+	}
+}
+
+func (r *Registry) isWanted(p *packed) bool { return r.rowOf(p).Wanted }
+
+// claim makes the caller the only one that changes the files of an archive, if it is in a state and
+// nobody else does. The caller calls release later.
+func (r *Registry) claim(p *packed, in func() bool) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if p.busy || !in() {
+		return false
+	}
+	p.busy = true
+	return true
+}
+
+func (r *Registry) release(p *packed) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	p.busy = false
+}
+
+// unpackWanted unpacks the wanted archives that are present. It reports whether one waits.
+func (r *Registry) unpackWanted(ctx context.Context) (waits bool) {
+	for _, p := range r.allPacked() {
+		if _, whole := r.written(p); whole || !r.claim(p, func() bool {
+			return p.row.Wanted && p.present && p.state != StageDamaged
+		}) {
+			continue
+		}
+		waits = r.unpackOne(ctx, p) || waits
+		r.release(p)
+	}
+	return waits
+}
+
+// unpackOne unpacks an archive. It reports whether the archive waits.
+func (r *Registry) unpackOne(ctx context.Context, p *packed) (waits bool) {
+	err := r.whileWanted(ctx, func() bool { return r.isWanted(p) }, func(ctx context.Context) error {
+		return r.unpackTo(ctx, p)
+	})
+	label := r.rowOf(p).Location.Label()
+	_, fromMedium := errors.AsType[*medium.ReadError](err)
+	input, damaged := errors.AsType[*unpacked.InputError](err)
+	switch {
+	case err == nil:
+		r.log.Info("A compressed archive is unpacked. It may be removed.", "medium", label)
+		r.setPacked(p, "", "")
+		r.Look() // the tar archive is a medium now
+		return false
+	case errors.Is(err, errNotOrdered), ctx.Err() != nil:
+		return false
+	case errors.Is(err, quota.ErrFull):
+		if r.setPacked(p, StageFull, "") {
+			r.log.Warn("The unpacking of an archive waits for room on the disk.", "medium", label)
+		}
+	case damaged && !fromMedium:
+		r.setPacked(p, StageDamaged, "the archive can't be unpacked: "+input.Error()+". Copy it again")
+		r.log.Error("A compressed archive can't be unpacked.", "medium", label, "error", input)
+		return false
+	default:
+		r.setPacked(p, "", "")
+		r.log.Warn("The unpacking of an archive waits.", "medium", label, "error", err)
+	}
+	return true
+}
+
+// setPacked notes why an archive is not unpacked further. It reports whether this is new.
+func (r *Registry) setPacked(p *packed, state, message string) bool {
+	r.mu.Lock()
+	changed := p.state != state
+	p.state, p.message = state, message
+	r.mu.Unlock()
+	if changed {
+		r.notify()
+	}
+	return changed
+}
+
+// unpackTo unpacks an archive to the disk.
+func (r *Registry) unpackTo(ctx context.Context, p *packed) error {
+	// Each start reads the archive from its begin, so a little room is not enough.
+	row := r.rowOf(p)
+	room, _, err := r.quota.Room()
+	if err != nil || room < max(r.needed(p), min(row.AtLeast/10, 1<<30)) {
+		return errors.Join(quota.ErrFull, err)
+	}
+	from, err := medium.NewReader(medium.ReaderOptions{Location: row.Location, Open: r.options.Open,
+		Index: &medium.Index{Files: []string{""}}, Deadline: r.options.ReadDeadline})
+	if err != nil {
+		return err
+	}
+	p.read.Store(0)
+	in, out := io.Pipe()
+	reading := make(chan error, 1)
+	go func() {
+		_, err := from.Copy(ctx, counter{out, &p.read}, medium.Blob{{Size: row.Size}}, 0, row.Size)
+		reading <- errors.Join(err, out.CloseWithError(err))
+	}()
+	err = r.unpackFrom(in, p.key, row.Name)
+	_ = in.Close() // ends the reading, if the writing ended early
+	if failed, ok := errors.AsType[*medium.ReadError](errors.Join(<-reading, from.Close())); ok && err != nil {
+		return failed
+	}
+	return errors.Join(err, context.Cause(ctx))
+}
+
+func (r *Registry) unpackFrom(in io.Reader, key, name string) error {
+	plain, err := medium.Unpack(in)
+	if err != nil {
+		return &unpacked.InputError{Err: err}
+	}
+	return errors.Join(r.unpacked.Write(key, name, plain), plain.Close())
+}
+
+// counter counts the bytes that are written.
+type counter struct {
+	io.Writer
+	count *atomic.Int64
+}
+
+// Write implements io.Writer.
+func (c counter) Write(p []byte) (int, error) {
+	n, err := c.Writer.Write(p)
+	c.count.Add(int64(n))
+	return n, err
+}
+
+// collectPacked removes the tar archives that are no longer wanted.
+func (r *Registry) collectPacked(ctx context.Context) (files int, bytes int64, err error) {
+	for _, p := range r.allPacked() {
+		if !r.claim(p, func() bool { return p.stored && !p.row.Wanted }) {
+			continue
+		}
+		freed, err := r.unpacked.Remove(p.key)
+		if err == nil {
+			err = r.forgetUnpacked(ctx, p)
+		}
+		r.release(p)
+		if freed > 0 {
+			files, bytes = files+1, bytes+freed
+		}
+		if err != nil {
+			return files, bytes, err
+		}
+	}
+	return files, bytes, nil
+}
+
+// forgetUnpacked forgets the medium of a removed tar archive, and that it was unpacked, unless the
+// archive is wanted again.
+func (r *Registry) forgetUnpacked(ctx context.Context, p *packed) error {
+	tar := r.unpacked.Path(p.key, p.row.Name)
+	r.mu.Lock()
+	var identities []string
+	for _, m := range r.media {
+		if m.location.Path == tar {
+			identities = append(identities, m.index.Identity)
+		}
+	}
+	r.mu.Unlock()
+	if err := r.options.DB.Update(ctx, func(tx *store.Tx) error {
+		for _, identity := range identities {
+			if err := errors.Join(mediumRows.Delete(tx, identity), indexFiles.Delete(tx, identity)); err != nil {
+				return err
+			}
+		}
+		if row, err := packedRows.Get(tx, p.key); err == nil && row.Wanted {
+			return nil
+		}
+		return packedRows.Delete(tx, p.key)
+	}); err != nil {
+		return fmt.Errorf("forget an unpacked archive: %w", err)
+	}
+	r.mu.Lock()
+	r.media = slices.DeleteFunc(slices.Clone(r.media), func(m *held) bool {
+		return m.location.Path == tar && (m.detach(r.options.Clock.Now()) || true)
+	})
+	if p.stored = p.row.Wanted; !p.stored && !p.present {
+		delete(r.packed, p.key)
+	}
+	r.mu.Unlock()
+	r.rebuild()
+	r.notify()
+	return nil
+}

@@ -1,0 +1,255 @@
+// Package unpacked keeps the tar archives of compressed archives on the disk, because a compressed
+// one can't be read at a given place. A tar archive grows under a name that ends with .part. Its
+// name counts when all of it is written and synced.
+package unpacked
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+
+	"landfall/appliance/durable"
+	"landfall/appliance/registry/quota"
+)
+
+// partSuffix ends the names of archives that are not whole.
+const partSuffix = ".part"
+
+// checkInterval is how many bytes are written between two looks at the room on the disk.
+const checkInterval = 32 << 20
+
+// InputError is an error of the reader whose bytes are written.
+type InputError struct{ Err error }
+
+func (e *InputError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the error of the reader.
+func (e *InputError) Unwrap() error { return e.Err }
+
+// Store has the unpacked archives, each in a folder with a key as its name. Its methods may be
+// called concurrently, except for one archive.
+type Store struct {
+	dir   string
+	quota *quota.Quota
+
+	mu   sync.Mutex
+	used int64
+}
+
+// Open opens the archives in a directory. It removes those whose keys are not wanted.
+func Open(dir string, q *quota.Quota, wanted func(key string) bool) (*Store, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("create the directory for unpacked archives: %w", err)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("read the directory with unpacked archives: %w", err)
+	}
+	s := &Store{dir: dir, quota: q}
+	for _, entry := range entries {
+		if !wanted(entry.Name()) {
+			if err := os.RemoveAll(filepath.Join(dir, entry.Name())); err != nil {
+				return nil, fmt.Errorf("remove an unwanted unpacked archive: %w", err)
+			}
+			continue
+		}
+		size, err := sizeOf(filepath.Join(dir, entry.Name()))
+		if err != nil {
+			return nil, err
+		}
+		s.count(size)
+	}
+	return s, nil
+}
+
+// sizeOf returns the bytes of the files in a folder.
+func sizeOf(dir string) (size int64, err error) {
+	err = filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		info, err := entry.Info()
+		if err == nil {
+			size += info.Size()
+		}
+		return err
+	})
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return 0, fmt.Errorf("read the directory with unpacked archives: %w", err)
+	}
+	return size, nil
+}
+
+func (s *Store) count(n int64) {
+	s.mu.Lock()
+	s.used += n
+	s.mu.Unlock()
+	s.quota.Count(n)
+}
+
+// Used returns the bytes of all archives.
+func (s *Store) Used() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.used
+}
+
+// Path returns the file of a whole archive. name is relative.
+func (s *Store) Path(key, name string) string {
+	return filepath.Join(s.dir, key, filepath.Clean("/"+name))
+}
+
+// KeyOf returns the key of the archive with a path.
+func (s *Store) KeyOf(path string) (key string, ok bool) {
+	rest, ok := strings.CutPrefix(path, s.dir+string(filepath.Separator))
+	key, _, _ = strings.Cut(rest, string(filepath.Separator))
+	return key, ok
+}
+
+// Written returns how many bytes of an archive are on the disk, and whether it is whole.
+func (s *Store) Written(key, name string) (written int64, whole bool) {
+	if info, err := os.Stat(s.Path(key, name)); err == nil {
+		return info.Size(), true
+	}
+	if info, err := os.Stat(s.Path(key, name) + partSuffix); err == nil {
+		return info.Size(), false
+	}
+	return 0, false
+}
+
+// Remove removes an archive. It returns the bytes that are free then.
+func (s *Store) Remove(key string) (int64, error) {
+	dir := filepath.Join(s.dir, key)
+	size, err := sizeOf(dir)
+	if err != nil {
+		return 0, err
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		return 0, fmt.Errorf("remove an unpacked archive: %w", err)
+	}
+	s.count(-size)
+	return size, nil
+}
+
+// Write writes an archive. What an earlier call wrote is compared and kept. The error is an
+// *[InputError], [quota.ErrFull], or one of the disk.
+func (s *Store) Write(key, name string, in io.Reader) error {
+	path := s.Path(key, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return writeError(err)
+	}
+	file, err := os.OpenFile(path+partSuffix, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return writeError(err)
+	}
+	info, err := file.Stat()
+	if err == nil {
+		w := &writer{store: s, file: file, had: info.Size(), unlooked: checkInterval}
+		err = w.copy(in)
+	}
+	if err = errors.Join(err, file.Close()); err != nil {
+		return err
+	}
+	if err := errors.Join(os.Rename(path+partSuffix, path), durable.SyncDir(filepath.Dir(path))); err != nil {
+		return writeError(err)
+	}
+	return nil
+}
+
+// writer writes an archive after what it had before.
+type writer struct {
+	store    *Store
+	file     *os.File
+	had      int64 // bytes of the file
+	at       int64
+	unlooked int64 // bytes since the last look at the disk
+}
+
+func (w *writer) copy(in io.Reader) error {
+	buffer := make([]byte, 1<<20)
+	for {
+		n, err := in.Read(buffer)
+		if failed := w.write(buffer[:n]); failed != nil {
+			return failed
+		}
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return &InputError{err}
+		}
+	}
+	if err := w.cut(); err != nil {
+		return err
+	}
+	if err := w.file.Sync(); err != nil {
+		return writeError(err)
+	}
+	return nil
+}
+
+// write writes bytes, or compares them with those that the file had.
+func (w *writer) write(p []byte) error {
+	if n := min(int64(len(p)), w.had-w.at); n > 0 {
+		before := make([]byte, n)
+		if _, err := w.file.ReadAt(before, w.at); err != nil {
+			return fmt.Errorf("read an unpacked archive: %w", err)
+		}
+		if bytes.Equal(before, p[:n]) {
+			w.at, p = w.at+n, p[n:]
+		} else if err := w.cut(); err != nil { // a power failure left other bytes
+			return err
+		}
+	}
+	n := int64(len(p))
+	if n == 0 {
+		return nil
+	}
+	if w.unlooked += n; w.unlooked >= checkInterval {
+		w.unlooked = 0
+		if room, _, err := w.store.quota.Room(); err != nil || room < n {
+			return errors.Join(quota.ErrFull, err)
+		}
+	}
+	if !w.store.quota.Take(n) {
+		return quota.ErrFull
+	}
+	if _, err := w.file.WriteAt(p, w.at); err != nil {
+		w.store.quota.Release(n)
+		return errors.Join(writeError(err), w.file.Truncate(w.at))
+	}
+	w.store.mu.Lock()
+	w.store.used += n
+	w.store.mu.Unlock()
+	w.at += n
+	w.had = w.at
+	return nil
+}
+
+// cut removes what follows the written bytes.
+func (w *writer) cut() error {
+	if w.had == w.at {
+		return nil
+	}
+	if err := w.file.Truncate(w.at); err != nil {
+		return writeError(err)
+	}
+	w.store.count(w.at - w.had)
+	w.had = w.at
+	return nil
+}
+
+// writeError returns ErrFull for a full disk.
+func writeError(err error) error {
+	if errors.Is(err, syscall.ENOSPC) {
+		return fmt.Errorf("%w: the disk is full", quota.ErrFull)
+	}
+	return fmt.Errorf("store an unpacked archive: %w", err)
+}

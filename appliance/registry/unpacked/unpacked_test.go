@@ -1,0 +1,89 @@
+package unpacked
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/stretchr/testify/require"
+
+	"landfall/appliance/registry/quota"
+)
+
+const key, name = "key", "stick/mirror_000001.tar"
+
+func open(t *testing.T, dir string, limit int64) *Store {
+	t.Helper()
+	s, err := Open(dir, quota.New(dir, limit, func(string) (int64, error) { return math.MaxInt64, nil }),
+		func(k string) bool { return k == key })
+	require.NoError(t, err)
+	return s
+}
+
+// What an earlier write has left is kept as far as it is right.
+func TestWrite_continues(t *testing.T) {
+	content := bytes.Repeat([]byte("0123456789"), 300_000)
+	for title, left := range map[string][]byte{
+		"nothing":            {},
+		"the begin":          content[:2_000_000],
+		"other bytes":        append(bytes.Clone(content[:1_500_000]), make([]byte, 500_000)...),
+		"more than it needs": append(bytes.Clone(content), 1),
+	} {
+		t.Run(title, func(t *testing.T) {
+			dir := t.TempDir()
+			file := filepath.Join(dir, key, name)
+			require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o700))
+			require.NoError(t, os.WriteFile(file+partSuffix, left, 0o600))
+			s := open(t, dir, 0)
+			require.EqualValues(t, len(left), s.Used())
+			require.NoError(t, s.Write(key, name, bytes.NewReader(content)))
+			got, err := os.ReadFile(s.Path(key, name))
+			require.NoError(t, err)
+			require.True(t, bytes.Equal(content, got))
+			require.EqualValues(t, len(content), s.Used())
+			of, ok := s.KeyOf(s.Path(key, name))
+			require.True(t, ok)
+			require.Equal(t, key, of)
+
+			freed, err := s.Remove(key)
+			require.NoError(t, err)
+			require.EqualValues(t, len(content), freed)
+			require.Zero(t, s.Used())
+		})
+	}
+}
+
+// A write that fails leaves what it has written, and the errors of the reader can be told from
+// those of the disk.
+func TestWrite_failures(t *testing.T) {
+	s := open(t, t.TempDir(), 100)
+	broken := errors.New("broken")
+	err := s.Write(key, name, io.MultiReader(strings.NewReader("0123456789"), iotest.ErrReader(broken)))
+	_, isInput := errors.AsType[*InputError](err)
+	require.True(t, isInput)
+	require.ErrorIs(t, err, broken)
+	written, whole := s.Written(key, name)
+	require.EqualValues(t, 10, written)
+	require.False(t, whole)
+
+	err = s.Write(key, name, iotest.OneByteReader(strings.NewReader(strings.Repeat("0123456789", 20))))
+	require.ErrorIs(t, err, quota.ErrFull)
+	require.EqualValues(t, 100, s.Used())
+}
+
+// The files of an archive that nobody wants any more are removed at the start.
+func TestOpen_removesUnwanted(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, 0)
+	require.NoError(t, s.Write("other", name, strings.NewReader("content")))
+	require.NoError(t, s.Write(key, name, strings.NewReader("wanted")))
+	s = open(t, dir, 0)
+	require.EqualValues(t, len("wanted"), s.Used())
+	require.NoDirExists(t, filepath.Join(dir, "other"))
+}

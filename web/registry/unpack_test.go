@@ -1,0 +1,205 @@
+package registry_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"io"
+	"net/http"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+	"github.com/stretchr/testify/require"
+
+	"landfall/appliance/fault"
+	"landfall/appliance/registry"
+	"landfall/appliance/registry/medium"
+	simulated "landfall/appliance/simulate/registry"
+)
+
+const packed1 = "mirror_000001.tar.gz"
+
+// writePacked writes a compressed archive and returns the size of its tar archive.
+func (s *site) writePacked(name string, a *simulated.Archive) (unpacked int64) {
+	s.Helper()
+	var plain, packed bytes.Buffer
+	require.NoError(s, a.Write(&plain))
+	var w io.WriteCloser = gzip.NewWriter(&packed)
+	if name != packed1 {
+		var err error
+		w, err = zstd.NewWriter(&packed)
+		require.NoError(s, err)
+	}
+	_, err := w.Write(plain.Bytes())
+	require.NoError(s, err)
+	require.NoError(s, w.Close())
+	require.NoError(s, os.WriteFile(s.path(name), packed.Bytes(), 0o600))
+	return int64(plain.Len())
+}
+
+// awaitMedium waits until the only medium is in a state. The time goes on meanwhile.
+func (s *site) awaitMedium(what string, is func(registry.MediumStatus) bool) registry.MediumStatus {
+	s.Helper()
+	var last []registry.MediumStatus
+	for limit := time.Now().Add(time.Minute); time.Now().Before(limit); {
+		changed := s.registry.Changed()
+		last = s.registry.Status().Media
+		if len(last) == 1 && is(last[0]) {
+			return last[0]
+		}
+		s.clock.Advance(time.Second)
+		select {
+		case <-changed:
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+	require.FailNow(s, "not seen: "+what, "%+v %+v", last, s.registry.Status().Unusable)
+	return registry.MediumStatus{}
+}
+
+func (s *site) awaitUnpacked() registry.MediumStatus {
+	s.Helper()
+	return s.awaitMedium("the archive is unpacked", func(m registry.MediumStatus) bool {
+		return m.Container == medium.Tar && m.Staging.State == registry.StageWhole
+	})
+}
+
+func (s *site) awaitPacked(state string) registry.MediumStatus {
+	s.Helper()
+	return s.awaitMedium("the unpacking is "+state, func(m registry.MediumStatus) bool {
+		return m.Container == medium.Compressed && m.Staging.State == state
+	})
+}
+
+// Case 9: a compressed archive is not served. It says what its copy takes, and the copy is served
+// without the archive, also after a restart.
+func TestFault09_compressedArchive(t *testing.T) {
+	for _, name := range []string{packed1, "mirror_000001.tar.zst"} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t)
+			a, layers := layered(t, 1, 3<<20)
+			size := s.writePacked(name, a)
+			s.start()
+			m := s.awaitPacked("")
+			require.Contains(t, m.Problems[0], "the archive is compressed")
+			require.Equal(t, http.StatusNotFound, s.get("/v2/team/image/manifests/v0").StatusCode)
+
+			plan, err := s.registry.PlanStage(m.Label)
+			require.NoError(t, err)
+			require.True(t, plan.AtLeast)
+			require.InDelta(t, size, plan.Needed, 0.01*float64(size))
+			require.Equal(t, []string{m.Label}, plan.Media)
+			s.stage()
+			s.awaitUnpacked()
+			s.remove(name)
+			s.pullAll(1, layers)
+			require.Equal(t, size, s.registry.Status().StagedBytes)
+
+			s.stop()
+			s.start()
+			s.awaitUnpacked()
+			s.pullAll(1, layers)
+			_, err = s.registry.PlanStage("all")
+			require.NoError(t, err)
+
+			require.NoError(t, s.registry.CancelStage(t.Context(), "all"))
+			s.pullAll(1, layers)
+			done, err := s.registry.Collect(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, size, done.Bytes)
+			require.Zero(t, s.registry.Status().StagedBytes)
+			require.Empty(t, s.registry.Status().Media)
+			s.stop()
+			s.start()
+			require.Empty(t, s.registry.Status().Media)
+		})
+	}
+}
+
+// A stick with a compressed archive is pulled out in the middle. The copy waits, and continues when
+// the stick is back, also after a restart.
+func TestUnpack_mediumRemovedAndBack(t *testing.T) {
+	for _, restarts := range []bool{false, true} {
+		s := newSite(t)
+		f := &faults{left: -1}
+		s.open = f.open
+		a, layers := layered(t, 1, 6<<20)
+		s.writePacked(packed1, a)
+		s.start()
+		f.set(3<<20, nil)
+		s.stage()
+		s.awaitMedium("a part is unpacked", func(registry.MediumStatus) bool {
+			return s.registry.Status().StagedBytes > 1<<20
+		})
+		s.remove(packed1)
+		s.awaitPacked(registry.StageWaiting)
+		f.set(-1, nil)
+		if restarts {
+			s.stop()
+			s.start()
+			s.awaitPacked(registry.StageWaiting)
+		}
+		s.put(packed1)
+		s.awaitUnpacked()
+		s.pullAll(1, layers)
+	}
+}
+
+// A compressed archive that becomes larger than it seems waits for room. One that does not fit by
+// its own size is refused.
+func TestUnpack_noRoom(t *testing.T) {
+	s := newSite(t)
+	s.bytes = 2 << 20
+	a := &simulated.Archive{}
+	layer := make([]byte, 6<<20) // a small part of it when it is compressed
+	digest, err := a.AddBlob(t.Context(), "team/image", "v0", layer)
+	require.NoError(t, err)
+	s.writePacked("mirror_000001.tar.zst", a)
+	s.start()
+	s.stage()
+	m := s.awaitPacked(registry.StageFull)
+	require.Contains(t, m.Staging.Message, "limited by registry.bytes")
+	require.LessOrEqual(t, s.registry.Status().StagedBytes, s.bytes)
+	s.stop()
+	s.bytes = 0
+	s.start()
+	s.awaitUnpacked()
+	s.pullAll(1, map[string][]byte{digest: layer})
+
+	s = newSite(t)
+	s.bytes = 1 << 20
+	a, _ = layered(t, 1, 3<<20)
+	s.writePacked(packed1, a)
+	s.start()
+	_, err = s.registry.Stage(t.Context(), "all")
+	require.Equal(t, fault.NoSpace, fault.KindOf(err))
+	require.Zero(t, s.registry.Status().StagedBytes)
+}
+
+// A damaged compressed archive, and one without a tar archive, are named and not tried again.
+func TestUnpack_damaged(t *testing.T) {
+	for name, damage := range map[string]func([]byte) []byte{
+		"cut off":      func(packed []byte) []byte { return packed[:len(packed)-100] },
+		"flipped bits": func(packed []byte) []byte { packed[1<<20] ^= 1; return packed },
+		"no tar": func([]byte) []byte {
+			var packed bytes.Buffer
+			w := gzip.NewWriter(&packed)
+			_, _ = w.Write(make([]byte, 10<<10)) // never fails
+			_ = w.Close()                        // never fails
+			return packed.Bytes()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t)
+			a, _ := layered(t, 1, 3<<20)
+			s.writePacked(packed1, a)
+			packed, err := os.ReadFile(s.path(packed1))
+			require.NoError(t, err)
+			require.NoError(t, os.WriteFile(s.path(packed1), damage(packed), 0o600))
+			s.start()
+			s.stage()
+			require.Contains(t, s.awaitPacked(registry.StageDamaged).Staging.Message, "can't be unpacked")
+		})
+	}
+}
