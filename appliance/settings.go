@@ -65,5 +65,5 @@ func (a *Appliance) newNotices() (*notice.Service, error) {
 	return notice.New(notice.Options{DB: a.db, Secrets: sealed, Transport: transport, CheckURL: a.egress.CheckURL,
 		URL: a.urls[0], Clock: a.clock, Logger: a.log,
 		Sources: sources.New(sources.Options{DB: a.db, Servers: a.bmcs.Servers,
-			Approved: a.approvals().Approved, Disk: a.protection.Disk, Mirrors: a.doctor.Mirrors})}), err
+			Waiting: a.approvals().Waiting, Disk: a.protection.Disk, Mirrors: a.doctor.Mirrors})}), err
 }

@@ -24,9 +24,7 @@ import (
 // AgentClusterInstall. The installation is on hold: a user starts it over REST or in the browser,
 // or sets holdInstallation to false.
 
-// labelGenerated marks the objects that were created for a cluster registered over REST or in the
-// browser.
-const labelGenerated = "landfall.io/made-for-cluster"
+const labelGenerated = objects.MadeForCluster
 
 // generate makes the objects of a cluster that was registered over REST or in the browser, and
 // records them as applied to the cluster. It returns nil for a cluster that can't have objects.

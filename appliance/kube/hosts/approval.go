@@ -3,7 +3,11 @@ package hosts
 import (
 	"context"
 	"errors"
+	"slices"
 
+	"github.com/go-openapi/swag/conv"
+
+	"landfall/appliance/engine/lifecycle"
 	"landfall/appliance/engine/record"
 	"landfall/appliance/fault"
 	"landfall/appliance/kube/objects"
@@ -76,4 +80,57 @@ func (a *Approvals) Approved() (map[string]bool, error) {
 			return err
 		})
 	})
+}
+
+// Waiting returns the hosts that the Kubernetes API installs only after an approval. It also makes
+// Agents for hosts of the other APIs, which install them without one.
+func (a *Approvals) Waiting() (waiting []*record.Host, err error) {
+	if a.objects == nil {
+		return nil, nil
+	}
+	err = a.db.View(func(tx *store.Tx) error {
+		return record.Hosts.Each(tx, "", func(_ string, row *record.Host) error {
+			status := conv.Value(row.API.Status)
+			if row.Object.Key == "" || !slices.Contains(lifecycle.HostOpenStates, status) &&
+				!slices.Contains(lifecycle.HostOpenUnboundStates, status) {
+				return nil
+			}
+			namespace, name := objects.SplitKey(row.Object.Key)
+			approved, err := a.objects.Field(tx, objects.Agents, namespace, name, "spec", "approved")
+			if err != nil || string(approved) == "true" {
+				return err
+			}
+			described, err := a.describedByManifests(tx, row)
+			if described {
+				waiting = append(waiting, row)
+			}
+			return err
+		})
+	})
+	return waiting, err
+}
+
+// describedByManifests reports whether people described the cluster of a host, or else its
+// infra-env, with objects of the Kubernetes API.
+func (a *Approvals) describedByManifests(tx *store.Tx, row *record.Host) (bool, error) {
+	kind, key, label := objects.InfraEnvs, "", labelGenerated
+	if id := row.API.ClusterID; id != nil {
+		cluster, err := record.Clusters.Get(tx, id.String())
+		if err != nil {
+			return false, err
+		}
+		kind, key, label = objects.ClusterDeployments, cluster.Object.Key, objects.MadeForCluster
+	} else {
+		env, err := record.InfraEnvs.Get(tx, row.API.InfraEnvID.String())
+		if err != nil {
+			return false, err
+		}
+		key = env.Object.Key
+	}
+	if key == "" {
+		return false, nil
+	}
+	namespace, name := objects.SplitKey(key)
+	made, err := a.objects.Field(tx, kind, namespace, name, "metadata", "labels", label)
+	return string(made) != `"true"`, err
 }

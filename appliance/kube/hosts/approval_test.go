@@ -3,10 +3,16 @@ package hosts
 import (
 	"testing"
 
+	"github.com/go-openapi/swag/conv"
+	"github.com/openshift/assisted-service/models"
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"landfall/appliance/fault"
 	"landfall/appliance/kube/kubetest"
+	"landfall/appliance/kube/objects"
+	"landfall/appliance/kube/objects/agentinstall"
+	"landfall/store"
 )
 
 func TestApprovals_approveHost(t *testing.T) {
@@ -40,4 +46,50 @@ func TestApprovals_kubernetesDisabled(t *testing.T) {
 	approved, err := approvals.Approved()
 	require.NoError(t, err)
 	require.Empty(t, approved)
+}
+
+// Hosts of all APIs have Agents. Only manifests make a host wait.
+func TestApprovals_waitingHosts(t *testing.T) {
+	b := newSite(t)
+	env, err := b.Engine.RegisterInfraEnv(t.Context(), &models.InfraEnvCreateParams{Name: conv.Pointer("depot"),
+		PullSecret: conv.Pointer(kubetest.PullSecret), OpenshiftVersion: "4.20.8"})
+	require.NoError(t, err)
+	b.WaitIdle()
+	ofREST := b.Machine(env.ID.String(), 2)
+	ofREST.Register()
+	ofREST.Report()
+	b.Apply(kubetest.InfraEnvManifest("pool"))
+	m := b.Boot("pool", 1)
+	approvals := NewApprovals(b.Site.DB, b.Site.Objects)
+	waiting := func() (ids []string) {
+		hosts, err := approvals.Waiting()
+		require.NoError(t, err)
+		for _, host := range hosts {
+			ids = append(ids, host.API.ID.String())
+		}
+		return ids
+	}
+	approved, err := approvals.Approved()
+	require.NoError(t, err)
+	require.Equal(t, map[string]bool{m.ID: false, ofREST.ID: false}, approved, "both have an Agent")
+	require.Equal(t, []string{m.ID}, waiting())
+
+	b.RegisterCluster("one")
+	b.EditAgent(m, func(spec *agentinstall.AgentSpec) { spec.ClusterDeploymentName = clusterReference("one") })
+	b.Eventually("the host is bound", func() bool { return m.Host().ClusterID != nil })
+	m.Register()
+	m.Report()
+	require.Equal(t, []string{m.ID}, waiting())
+	b.Update(func(tx *store.Tx) error {
+		return b.Site.Objects.Update(tx, objects.ClusterDeployments, "site", "one",
+			func(u *unstructured.Unstructured) error {
+				u.SetLabels(map[string]string{objects.MadeForCluster: "true"})
+				return nil
+			})
+	})
+	require.Empty(t, waiting(), "its cluster is installed over REST or in the browser")
+
+	waits, err := NewApprovals(b.Site.DB, nil).Waiting()
+	require.NoError(t, err)
+	require.Empty(t, waits)
 }

@@ -49,6 +49,10 @@ var (
 		"klusterletaddonconfigs", true}
 )
 
+// MadeForCluster is the label of the objects that were created for a cluster registered over REST
+// or in the browser.
+const MadeForCluster = "landfall.io/made-for-cluster"
+
 // Kinds lists all kinds, in the usual order of a site's manifests.
 func Kinds() []Kind {
 	return []Kind{

@@ -4,16 +4,13 @@ package sources
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
-	"github.com/go-openapi/swag/conv"
-
 	"landfall/appliance/bmc"
 	"landfall/appliance/doctor"
-	"landfall/appliance/engine/lifecycle"
 	"landfall/appliance/engine/record"
 	"landfall/appliance/notice"
 	"landfall/appliance/sentence"
@@ -31,11 +28,11 @@ const (
 // Options are the parts of an appliance that know the conditions.
 type Options struct {
 	DB *store.DB
-	// Approved returns for each host that needs an approval, by its ID, whether it is approved.
-	Approved func() (map[string]bool, error)
-	Servers  func() ([]*bmc.Server, error)
-	Disk     func() doctor.Finding
-	Mirrors  func(context.Context) []doctor.Finding
+	// Waiting returns the hosts that wait for an approval.
+	Waiting func() ([]*record.Host, error)
+	Servers func() ([]*bmc.Server, error)
+	Disk    func() doctor.Finding
+	Mirrors func(context.Context) []doctor.Finding
 }
 
 const (
@@ -58,18 +55,14 @@ func New(o Options) []notice.Source {
 
 // waitingHosts finds the hosts that the Kubernetes API does not install before their approval.
 func (o Options) waitingHosts(context.Context) (found []notice.Condition, err error) {
-	approved, err := o.Approved()
-	if err != nil || len(approved) == 0 {
+	hosts, err := o.Waiting()
+	if err != nil || len(hosts) == 0 {
 		return nil, err
 	}
 	err = o.DB.View(func(tx *store.Tx) error {
-		return record.Hosts.Each(tx, "", func(_ string, row *record.Host) error {
-			id, status := row.API.ID.String(), conv.Value(row.API.Status)
-			if is, needed := approved[id]; is || !needed || !slices.Contains(lifecycle.HostOpenStates, status) &&
-				!slices.Contains(lifecycle.HostOpenUnboundStates, status) {
-				return nil
-			}
-			infraEnv, name := row.API.InfraEnvID.String(), cmp.Or(row.API.RequestedHostname, row.Hostname, id)
+		for _, row := range hosts {
+			id, infraEnv := row.API.ID.String(), row.API.InfraEnvID.String()
+			name := cmp.Or(row.API.RequestedHostname, row.Hostname, id)
 			c := notice.Condition{ID: id, Name: name, Path: "/hosts/" + infraEnv + "/" + id,
 				Message: fmt.Sprintf("The host %s waits for an approval. Approve it on its page, or with landfall "+
 					"host approve %[1]s.", name),
@@ -77,14 +70,16 @@ func (o Options) waitingHosts(context.Context) (found []notice.Condition, err er
 			if row.API.ClusterID != nil {
 				c.Cluster = &notice.Subject{ID: row.API.ClusterID.String(), Name: row.API.ClusterID.String()}
 				cluster, err := record.Clusters.Get(tx, c.Cluster.ID)
-				if err != nil {
+				if err != nil && !errors.Is(err, store.ErrNotFound) {
 					return err
 				}
-				c.Cluster.Name = cluster.API.Name
+				if err == nil {
+					c.Cluster.Name = cluster.API.Name
+				}
 			}
 			found = append(found, c)
-			return nil
-		})
+		}
+		return nil
 	})
 	return found, err
 }

@@ -3,6 +3,7 @@ package sources
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/go-openapi/strfmt"
@@ -10,7 +11,6 @@ import (
 
 	"landfall/appliance/bmc"
 	"landfall/appliance/doctor"
-	"landfall/appliance/engine/lifecycle"
 	"landfall/appliance/engine/record"
 	"landfall/appliance/notice"
 	"landfall/store"
@@ -37,43 +37,21 @@ func TestSources_hostWaitsForApproval(t *testing.T) {
 	db, err := store.Open(t.Context(), t.TempDir(), store.Options{})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, db.Close()) }()
-	approved := map[string]bool{}
+	var waiting []*record.Host
 	require.NoError(t, db.Update(t.Context(), func(tx *store.Tx) error {
 		cluster := strfmt.UUID(clusterID)
+		for i, of := range []*strfmt.UUID{&cluster, nil} {
+			id := strfmt.UUID(fmt.Sprintf("0a5d0f3e-0000-4000-8000-00000000000%d", i))
+			h := &record.Host{Hostname: "node-" + string(rune('a'+i))}
+			h.API.ID, h.API.InfraEnvID, h.API.ClusterID = &id, infraEnvID, of
+			waiting = append(waiting, h)
+		}
 		row := &record.Cluster{}
 		row.API.ID, row.API.Name = &cluster, "east"
-		if err := record.Clusters.Put(tx, clusterID, row); err != nil {
-			return err
-		}
-		for _, c := range []struct {
-			name, status    string
-			bound, approved bool
-			without         bool // host without an Agent
-		}{
-			{"a", lifecycle.HostKnown, true, false, false},
-			{"b", lifecycle.HostKnownUnbound, false, false, false},
-			{"c", lifecycle.HostKnown, true, true, false},
-			{"d", lifecycle.HostInstalled, true, false, false},
-			{"e", lifecycle.HostKnown, true, false, true},
-		} {
-			id := strfmt.UUID("0a5d0f3e-0000-4000-8000-00000000000" + c.name)
-			h := &record.Host{Hostname: "node-" + c.name}
-			h.API.ID, h.API.InfraEnvID, h.API.Status = &id, infraEnvID, &c.status
-			if c.bound {
-				h.API.ClusterID = &cluster
-			}
-			if !c.without {
-				approved[id.String()] = c.approved
-			}
-			if err := record.Hosts.Put(tx, record.HostKey(h), h); err != nil {
-				return err
-			}
-		}
-		return nil
+		return record.Clusters.Put(tx, clusterID, row)
 	}))
-	found, err := find(t.Context(), t, Options{DB: db, Approved: func() (map[string]bool, error) {
-		return approved, nil
-	}}, HostWaits)
+	found, err := find(t.Context(), t, Options{DB: db, Waiting: func() ([]*record.Host, error) { return waiting, nil }},
+		HostWaits)
 	require.NoError(t, err)
 	require.Len(t, found, 2)
 	require.Equal(t, &notice.Subject{ID: clusterID, Name: "east"}, found[0].Cluster)
