@@ -6,8 +6,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
+
+	"github.com/go-openapi/swag/conv"
+	"github.com/openshift/assisted-service/models"
 
 	"landfall/appliance/bmc"
 	"landfall/appliance/doctor"
@@ -23,6 +28,7 @@ const (
 	ServerFails    = "server_error"
 	DiskFull       = "disk_space_low"
 	MirrorUnusable = "mirror_not_usable"
+	NameTaken      = "dns_name_taken"
 )
 
 // Options are the parts of an appliance that know the conditions.
@@ -50,6 +56,7 @@ func New(o Options) []notice.Source {
 		{Event: DiskFull, Find: o.fullDisk, Interval: often, Path: "/"},
 		{Event: MirrorUnusable, Find: o.unusableMirrors, Interval: seldom, Patience: seldom,
 			Several: "registries of the mirror cannot be used", Path: "/doctor"},
+		{Event: NameTaken, Find: o.takenNames, Interval: often, Path: "/"},
 	}
 }
 
@@ -119,6 +126,29 @@ func (o Options) unusableMirrors(ctx context.Context) (found []notice.Condition,
 		}
 	}
 	return found, ctx.Err()
+}
+
+// takenNames finds the DNS names that several clusters have. As upstream, the API accepts them,
+// because a cluster may be created again before the old one is deleted.
+func (o Options) takenNames(context.Context) (found []notice.Condition, err error) {
+	counts := map[string]int{}
+	err = o.DB.View(func(tx *store.Tx) error {
+		return record.Clusters.Each(tx, "", func(_ string, row *record.Cluster) error {
+			// A cluster for hosts that join has the name of the cluster that they join.
+			if row.API.BaseDNSDomain != "" && conv.Value(row.API.Kind) != models.ClusterKindAddHostsCluster {
+				counts[strings.ToLower(row.API.Name+"."+row.API.BaseDNSDomain)]++
+			}
+			return nil
+		})
+	})
+	for _, name := range slices.Sorted(maps.Keys(counts)) {
+		if counts[name] > 1 {
+			found = append(found, notice.Condition{ID: name, Name: name, Path: "/",
+				Message: fmt.Sprintf("%d clusters have the DNS name %s. A client of one may reach the other, and the "+
+					"DNS of the appliance answers for none of them. Delete or rename one.", counts[name], name)})
+		}
+	}
+	return found, err
 }
 
 // text returns the message about a finding.

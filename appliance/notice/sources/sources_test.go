@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/go-openapi/strfmt"
+	"github.com/openshift/assisted-service/models"
 	"github.com/stretchr/testify/require"
 
 	"landfall/appliance/bmc"
@@ -60,6 +61,35 @@ func TestSources_hostWaitsForApproval(t *testing.T) {
 		"node-a.", found[0].Message)
 	require.Equal(t, "node-b", found[1].Host.Name)
 	require.Nil(t, found[1].Cluster)
+}
+
+// Case 48: one DNS name of two clusters.
+func TestFault48_nameOfTwoClusters(t *testing.T) {
+	db, err := store.Open(t.Context(), t.TempDir(), store.Options{})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, db.Close()) }()
+	require.NoError(t, db.Update(t.Context(), func(tx *store.Tx) error {
+		for i, c := range []struct{ name, domain, kind string }{
+			{"east", "site.test", models.ClusterKindCluster},
+			{"East", "Site.test", models.ClusterKindCluster},
+			{"west", "site.test", models.ClusterKindCluster},
+			{"west", "site.test", models.ClusterKindAddHostsCluster},
+			{"north", "", models.ClusterKindCluster},
+			{"north", "", models.ClusterKindCluster},
+		} {
+			id := strfmt.UUID(fmt.Sprintf("0a5d0f3e-0000-4000-8000-00000000000%d", i))
+			row := &record.Cluster{}
+			row.API.ID, row.API.Name, row.API.BaseDNSDomain, row.API.Kind = &id, c.name, c.domain, &c.kind
+			if err := record.Clusters.Put(tx, id.String(), row); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+	found, err := find(t.Context(), t, Options{DB: db}, NameTaken)
+	require.NoError(t, err)
+	require.Len(t, found, 1)
+	require.Contains(t, found[0].Message, "2 clusters have the DNS name east.site.test.")
 }
 
 func TestSources_serverWithError(t *testing.T) {
