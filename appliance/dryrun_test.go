@@ -14,6 +14,7 @@ import (
 	"landfall/appliance/engine/record"
 	"landfall/store"
 	"landfall/web"
+	webaccess "landfall/web/access"
 	"landfall/web/operation"
 )
 
@@ -35,6 +36,10 @@ func TestDryRun_eachOperation(t *testing.T) {
 		known.API.Status = conv.Pointer(lifecycle.HostKnownUnbound)
 		return record.Hosts.Put(tx, late.env+"/"+late.host, &known)
 	}))
+	code, err := g.SetupCode()
+	require.NoError(t, err)
+	g.post(t, webaccess.BasePath+"/setup", map[string]any{"code": code, "name": "ada", "password": adminPassword},
+		new(any))
 	tried := map[string]operation.Operation{}
 	for _, o := range g.server.Routes() {
 		if o.DryRun {
@@ -55,6 +60,23 @@ func TestDryRun_eachOperation(t *testing.T) {
 		{"V2UpdateCluster", `{"name": "` + strings.Repeat("a", 99) + `"}`, own, false},
 		{"v2UpdateClusterInstallConfig", `"{\"fips\": true}"`, own, true},
 		{"v2SetIgnoredValidations", `{"host-validation-ids": "[\"has-min-memory\"]"}`, own, true},
+		{"V2CreateClusterManifest", `{"folder": "manifests", "file_name": "a.yaml", "content": "a2luZDogTGlzdA=="}`, own,
+			true},
+		{"V2CreateClusterManifest", `{"folder": "manifests", "file_name": "a.txt", "content": "a2luZDogTGlzdA=="}`, own,
+			false},
+		{"V2UpdateClusterManifest", `{"folder": "manifests", "file_name": "a.yaml", "updated_file_name": "b.yaml"}`, own,
+			true},
+		{"V2DeleteClusterManifest", "", own, true},
+		{"addWebhook", `{"name": "chat", "url": "https://chat.example.com"}`, own, true},
+		{"addWebhook", `{"name": "chat", "url": "https://chat.example.com"}`, own, false},
+		{"removeWebhook", "", own, true},
+		{"createUser", `{"name": "chat", "password": "` + adminPassword + `", "role": "viewer"}`, own, true},
+		{"updateUser", `{"role": "operator"}`, own, true},
+		{"deleteUser", "", own, true},
+		{"revokeToken", "", own, false},
+		{"changeSettings", `{"ntp_sources": ["192.0.2.1"]}`, own, true},
+		{"changeSettings", `{"ssh_public_key": "none"}`, own, false},
+		{"removeRelease", "", own, false},
 		{"v2InstallCluster", "", own, false},
 		{"V2CancelInstallation", "", own, false},
 		{"v2ResetCluster", "", own, false},
@@ -81,10 +103,14 @@ func TestDryRun_eachOperation(t *testing.T) {
 		o, known := tried[c.id]
 		require.True(t, known, c.id)
 		done[c.id] = true
+		path := strings.NewReplacer(":name", "chat", ":architecture", "x86_64").Replace(c.at.path(o.Path))
+		if c.id == "V2DeleteClusterManifest" {
+			path += "?folder=manifests&file_name=b.yaml"
+		}
 		before := g.db.Revision()
-		dry := g.request(t, o.Method, web.DryRunPath+c.at.path(o.Path), c.body, g.callers["admin"])
+		dry := g.request(t, o.Method, web.DryRunPath+path, c.body, g.callers["admin"])
 		require.Equal(t, before, g.db.Revision(), "%s: the dry run changed something", c.id)
-		carriedOut := g.request(t, o.Method, c.at.path(o.Path), c.body, g.callers["admin"])
+		carriedOut := g.request(t, o.Method, path, c.body, g.callers["admin"])
 		require.Equal(t, c.accepted, carriedOut.Code < 300, "%s: %d %s", c.id, carriedOut.Code, carriedOut.Body)
 		if c.accepted {
 			require.Equal(t, http.StatusOK, dry.Code, "%s: %s", c.id, dry.Body)

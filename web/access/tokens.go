@@ -52,7 +52,7 @@ func (s *Service) tokenOperations() []operation.Operation {
 			Summary: "Create a token for a program; the response contains it once",
 			Body:    NewToken{}, Status: 201, Answer: Token{}, Errors: []int{400, 401, 403, 409}},
 		{ID: "revokeToken", Method: http.MethodDelete, Path: path + "/:name", Access: administrators,
-			Handler: s.revokeToken,
+			Handler: s.revokeToken, DryRun: true,
 			Summary: "Revoke a token by its name or ID", Status: 204, NoContent: true, Errors: []int{401, 403, 404}},
 	}
 }
