@@ -1,6 +1,7 @@
 package appliance_test
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"net/http"
@@ -11,9 +12,13 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/openshift/assisted-service/models"
 	"github.com/stretchr/testify/require"
+
+	"landfall/appliance/backup"
+	"landfall/web/console"
 )
 
 // smallDisksEnv tells the child process how disks are limited: by small file systems of its own, or
@@ -118,6 +123,80 @@ func files(t *testing.T, dir string) []string {
 		}
 		return err
 	}))
+	return found
+}
+
+// TestFullDisk_backup backs up an appliance to a medium that is full, or read-only after an error
+// of the medium. The earlier backups stay, and the backup succeeds when the medium is usable.
+func TestFullDisk_backup(t *testing.T) {
+	if !withSmallDisks(t) {
+		return
+	}
+	s := newSite(t)
+	address, stop := s.start(t)
+	defer stop()
+	medium := filepath.Join(t.TempDir(), "medium")
+	d := smallDisk(t, medium, "32m")
+	stream := func() io.Reader {
+		create(t, address+apiPath+"/clusters", s.newCluster("one-more"))
+		saved := call(t, http.MethodGet, address+console.BackupRoute+"?key=true", nil)
+		require.Equal(t, http.StatusOK, saved.status)
+		return bytes.NewReader(saved.body)
+	}
+	path := filepath.Join(medium, "site.backup")
+	repository := &backup.Repository{Dir: filepath.Join(medium, "site")}
+	write := func() error {
+		_, err := backup.WriteFile(path, stream())
+		return err
+	}
+	receive := func() error {
+		_, err := repository.Receive(stream())
+		return err
+	}
+	require.NoError(t, errors.Join(write(), receive()))
+	requireFails := func(texts ...string) {
+		t.Helper()
+		before := contentsOf(t, medium)
+		for to, attempt := range map[string]func() error{path: write, repository.Dir: receive} {
+			err := attempt()
+			for _, text := range append(texts, to, "earlier backups are unchanged") {
+				require.ErrorContains(t, err, text)
+			}
+			require.NotErrorAs(t, err, new(*backup.IncompleteError))
+		}
+		require.Equal(t, before, contentsOf(t, medium))
+	}
+	d.fill(t, 4<<10)
+	requireFails("no space is left to write the backup")
+	d.free(t)
+	if d.limit == nil {
+		require.NoError(t, syscall.Mount("", medium, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""))
+		requireFails("the file system is read-only")
+		require.NoError(t, syscall.Mount("", medium, "", syscall.MS_REMOUNT, ""))
+	}
+	require.NoError(t, errors.Join(write(), receive()))
+	names, err := repository.Names()
+	require.NoError(t, err)
+	require.Len(t, names, 2)
+	for _, name := range names {
+		target := &backup.Target{Dir: filepath.Join(t.TempDir(), "restored"), Now: time.Now}
+		_, err := repository.Restore(t.Context(), name, target)
+		require.NoError(t, err)
+	}
+}
+
+// contentsOf returns the contents of the files below a directory, except the filler of a disk.
+func contentsOf(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	found := map[string]string{}
+	for _, path := range files(t, dir) {
+		if filepath.Base(path) == "filler" {
+			continue
+		}
+		text, err := os.ReadFile(path)
+		require.NoError(t, err)
+		found[path] = string(text)
+	}
 	return found
 }
 

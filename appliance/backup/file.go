@@ -23,6 +23,7 @@ const encryptedPrefix = "age-encryption.org/"
 // WriteFile writes the backup in a stream to a file, and reads it back. After an error, or a crash,
 // the file has its former content.
 func WriteFile(path string, stream io.Reader, recipients ...age.Recipient) (_ *Manifest, err error) {
+	defer explain(path, &err)
 	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
 	if err != nil {
 		return nil, err
@@ -77,6 +78,17 @@ func Pipe[T any](write func(*io.PipeWriter) error, read func(io.Reader) (T, erro
 	return result, err
 }
 
+// errorKeeper keeps the error of a write.
+type errorKeeper struct {
+	io.Writer
+	err error
+}
+
+func (k *errorKeeper) Write(p []byte) (n int, err error) {
+	n, k.err = k.Writer.Write(p)
+	return n, k.err
+}
+
 // WriteTo copies the backup in a stream and checks it on the way.
 func WriteTo(to io.Writer, stream io.Reader, recipients ...age.Recipient) (*Manifest, error) {
 	var encrypted io.WriteCloser
@@ -87,10 +99,14 @@ func WriteTo(to io.Writer, stream io.Reader, recipients ...age.Recipient) (*Mani
 		}
 		to = encrypted
 	}
-	copied := io.TeeReader(stream, to)
+	written := &errorKeeper{Writer: to}
+	copied := io.TeeReader(stream, written)
 	manifest, err := Read(copied, nil)
 	if err == nil {
 		_, err = io.Copy(io.Discard, copied) // the end of the archive
+	}
+	if written.err != nil {
+		err = written.err // Read takes it for damage of the stream
 	}
 	if encrypted != nil {
 		err = errors.Join(err, encrypted.Close())
