@@ -3,6 +3,7 @@ package appliance_test
 import (
 	"bytes"
 	"context"
+	"log/slog"
 	"math/rand/v2"
 	"net/http"
 	"os"
@@ -12,8 +13,64 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"landfall/appliance"
+	"landfall/appliance/backup"
+	"landfall/appliance/command/check"
+	"landfall/appliance/command/outcome"
+	"landfall/appliance/keyring"
+	"landfall/appliance/sitekey"
 	"landfall/web/console"
 )
+
+// TestKeys_damage damages the files of the keys. A start and a check name the file and the way out,
+// nothing is changed, and the right file opens everything again. So it is after a restore.
+func TestKeys_damage(t *testing.T) {
+	s := newSite(t)
+	address, stop := s.start(t)
+	create(t, address+apiPath+"/clusters", s.newCluster("kept"))
+	saved := call(t, http.MethodGet, address+console.BackupRoute, nil)
+	require.Equal(t, http.StatusOK, saved.status)
+	stop()
+	seal, err := os.ReadFile(filepath.Join(s.config.DataDir, keyring.DefaultKeyFile))
+	require.NoError(t, err)
+	restored := filepath.Join(t.TempDir(), "restored")
+	_, err = (&backup.Target{Dir: restored, Now: time.Now}).Restore(t.Context(), bytes.NewReader(saved.body))
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(restored, keyring.DefaultKeyFile), seal, 0o600))
+	for _, dir := range []string{s.config.DataDir, restored} {
+		s.config.DataDir = dir
+		for _, name := range []string{keyring.FileName, keyring.DefaultKeyFile, sitekey.FileName} {
+			path := filepath.Join(dir, name)
+			right, err := os.ReadFile(path)
+			require.NoError(t, err)
+			flipped := bytes.Clone(right)
+			flipped[len(flipped)-20] ^= 1
+			for _, damaged := range [][]byte{flipped, right[:len(right)/2], nil} {
+				require.NoError(t, os.WriteFile(path, damaged, 0o600))
+				_, err := appliance.New(t.Context(), s.config, slog.New(slog.DiscardHandler), "test")
+				require.ErrorContains(t, err, name)
+				require.ErrorContains(t, err, "from a backup")
+				var out bytes.Buffer
+				cmd := check.New()
+				cmd.SilenceErrors, cmd.SilenceUsage = true, true
+				cmd.SetOut(&out)
+				cmd.SetArgs([]string{"--data-dir", dir, "-o", "json"})
+				require.ErrorAs(t, cmd.ExecuteContext(t.Context()), new(*outcome.CodeError))
+				require.Contains(t, out.String(), name)
+				require.Contains(t, out.String(), "from a backup")
+				left, err := os.ReadFile(path)
+				require.NoError(t, err)
+				require.Equal(t, damaged, append([]byte(nil), left...), name)
+			}
+			require.NoError(t, os.WriteFile(path, right, 0o600))
+		}
+		address, stop = s.start(t)
+		var shown []struct{ Name string }
+		call(t, http.MethodGet, address+apiPath+"/clusters", nil).read(t, http.StatusOK, &shown)
+		require.Len(t, shown, 1)
+		stop()
+	}
+}
 
 // TestDataKey_rotationSurvivesKills kills the appliance at random moments of rotations. Each start
 // opens all data, and completes the rotation.

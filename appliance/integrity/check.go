@@ -6,6 +6,8 @@ import (
 
 	"github.com/jonboulle/clockwork"
 
+	"landfall/appliance/keyring"
+	"landfall/appliance/sitekey"
 	"landfall/store"
 )
 
@@ -79,8 +81,12 @@ func explain(problem store.Problem) (meaning, remedy string) {
 			return each.meaning, repair
 		}
 	}
-	if problem.Where == "data.key" {
+	switch problem.Where {
+	case keyring.FileName:
 		return "no value can be read", "restore data.key, and the key with which it is sealed, from a backup"
+	case sitekey.FileName:
+		return "the appliance does not start", "restore site.key from a backup, or remove it: the next start makes a " +
+			"new key, which recipients of signed files must trust again"
 	}
 	return "it is left out", repair
 }

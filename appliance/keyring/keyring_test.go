@@ -118,7 +118,8 @@ func TestKeyring_whatDoesNotFitChangesNothing(t *testing.T) {
 			require.NoError(p, os.Remove(filepath.Join(p.dir, keyring.DefaultKeyFile)))
 		}, "restore the file, or name it with seal.key_file."},
 		"wrong passphrase": {keyring.Passphrase, func(p *place) { p.write(p.options.PassphraseFile, "wrong") },
-			"The passphrase does not fit the data key. Nothing was changed."},
+			"The passphrase does not fit the data key; give the right one, or restore data.key from a backup if the " +
+				"file is damaged. Nothing was changed."},
 		"empty passphrase": {keyring.Passphrase, func(p *place) { p.write(p.options.PassphraseFile, "\n") },
 			"The passphrase of the data key is empty"},
 		"wrong credential": {keyring.Credential, func(p *place) {
@@ -136,7 +137,7 @@ func TestKeyring_whatDoesNotFitChangesNothing(t *testing.T) {
 		}, "use the newer Landfall."},
 		"unknown method": {keyring.File, func(p *place) {
 			p.write(filepath.Join(p.dir, keyring.FileName), `{"version": 1, "sealed_with": "wax", "keys": "AAAA"}`)
-		}, "which this Landfall does not know."},
+		}, "which this Landfall does not know; use a newer Landfall"},
 		"missing": {keyring.File, func(p *place) {
 			require.NoError(p, os.Remove(filepath.Join(p.dir, keyring.FileName)))
 		}, "is missing, and the database can't be read without it; restore it from a backup."},
@@ -152,6 +153,41 @@ func TestKeyring_whatDoesNotFitChangesNothing(t *testing.T) {
 			require.ErrorContains(t, err, c.want)
 			require.Equal(t, before, p.files())
 		})
+	}
+}
+
+// TestKeyring_flippedBits flips a bit of each byte of the files. Either the keys open as before, or
+// a sentence names the file to restore.
+func TestKeyring_flippedBits(t *testing.T) {
+	for _, with := range []keyring.Method{keyring.File, keyring.Credential} {
+		p := newPlace(t)
+		_, ring := p.open(with)
+		p.options.With = ""
+		sealed, err := ring.Seal(nil, []byte("value"), nil)
+		require.NoError(t, err)
+		said := 0
+		for name, text := range p.files() {
+			for bit := 0; bit < len(text)*8; bit += 7 {
+				damaged := []byte(text)
+				damaged[bit/8] ^= 1 << (bit % 8)
+				p.write(filepath.Join(p.dir, name), string(damaged))
+				before := p.files()
+				opened, err := keyring.New(p.dir, p.options).Open(true)
+				require.Equal(t, before, p.files(), "%s, bit %d", name, bit)
+				if err == nil {
+					value, err := opened.Open(sealed, nil)
+					require.NoError(t, err, "%s, bit %d", name, bit)
+					require.Equal(t, "value", string(value))
+					continue
+				}
+				said++
+				var told *keyring.Error
+				require.ErrorAs(t, err, &told, "%s, bit %d", name, bit)
+				require.Regexp(t, name+`.*restore|restore .*`+name+`|use the newer Landfall`, err.Error(), "bit %d", bit)
+			}
+			p.write(filepath.Join(p.dir, name), text)
+		}
+		require.NotZero(t, said)
 	}
 }
 

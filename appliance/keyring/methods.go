@@ -61,7 +61,8 @@ func (k *Keyring) newMethod(name Method) (method, error) {
 	case TPM:
 		return &tpmMethod{device: k.options.TPMDevice}, nil
 	}
-	return nil, newError(nil, "The data key is sealed with %q, which this Landfall does not know.", name)
+	return nil, newError(nil, "The data key is sealed with %q, which this Landfall does not know; use a newer "+
+		"Landfall, or restore %s from a backup if the file is damaged.", name, FileName)
 }
 
 // keyFile is the method File. The file has a key in each line, the newest first. It has several
@@ -127,8 +128,8 @@ func (f *keyFile) open(json.RawMessage) ([][]byte, error) {
 }
 
 func (f *keyFile) wrong() *Error {
-	return newError(ErrWrong, "The key file %s does not fit the data key; restore the file that belongs to this data "+
-		"directory. Nothing was changed.", f.path)
+	return newError(ErrWrong, "The key file %s does not fit the data key: it or %s is damaged, or belongs to another "+
+		"data directory; restore that file from a backup. Nothing was changed.", f.path, FileName)
 }
 
 func (f *keyFile) keepOnly(key []byte) error { return f.write(key) }
@@ -238,7 +239,8 @@ func (p *passphrase) open(parameters json.RawMessage) ([][]byte, error) {
 
 func (p *passphrase) wrong() *Error {
 	p.phrase = nil
-	return newError(ErrWrong, "The passphrase does not fit the data key. Nothing was changed.")
+	return newError(ErrWrong, "The passphrase does not fit the data key; give the right one, or restore %s from a "+
+		"backup if the file is damaged. Nothing was changed.", FileName)
 }
 
 func (*passphrase) keepOnly([]byte) error { return nil }
@@ -292,7 +294,8 @@ func (c *credential) open(parameters json.RawMessage) ([][]byte, error) {
 
 func (c *credential) wrong() *Error {
 	return newError(ErrWrong, "The credential %s does not fit the data key; pass the credential that belongs to this "+
-		"data directory. Nothing was changed.", CredentialName)
+		"data directory, or restore %s from a backup if the file is damaged. Nothing was changed.", CredentialName,
+		FileName)
 }
 
 func (*credential) keepOnly([]byte) error { return nil }

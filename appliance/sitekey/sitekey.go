@@ -78,6 +78,15 @@ func Load(dir string) (*Key, error) {
 	return key, err
 }
 
+// Check reads the key file and changes nothing. A missing key is no error: it is made when needed.
+func Check(dir string, ring *seal.Ring) error {
+	_, _, err := load(dir, ring)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
 // load reads the key file. sealed reports whether it is sealed.
 func load(dir string, ring *seal.Ring) (_ *Key, sealed bool, err error) {
 	path := filepath.Join(dir, FileName)
@@ -113,7 +122,7 @@ func parse(text []byte, ring *seal.Ring) (_ ed25519.PrivateKey, sealed bool, err
 			return nil, true, errors.New("is sealed with a data key, which this directory does not have")
 		}
 		if der, err = ring.Open(der, sealContext); err != nil {
-			return nil, true, errors.New("is sealed with the data key of another data directory")
+			return nil, true, errors.New("is damaged, or sealed with the data key of another data directory")
 		}
 	}
 	key, err := x509.ParsePKCS8PrivateKey(der)

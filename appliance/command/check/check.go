@@ -22,6 +22,7 @@ import (
 	"landfall/appliance/integrity"
 	"landfall/appliance/journal"
 	"landfall/appliance/keyring"
+	"landfall/appliance/sitekey"
 	"landfall/store"
 	"landfall/store/seal"
 	"landfall/web/console"
@@ -91,9 +92,19 @@ func keys(dir string) (*seal.Ring, error) {
 
 // offline checks a data directory without a change.
 func offline(ctx context.Context, dir string) (*integrity.Report, error) {
-	found, err := store.CheckDir(ctx, dir, func() (*seal.Ring, error) { return keys(dir) })
+	var ring *seal.Ring
+	found, err := store.CheckDir(ctx, dir, func() (_ *seal.Ring, err error) {
+		ring, err = keys(dir)
+		return ring, err
+	})
 	if err != nil {
 		return nil, err
+	}
+	if ring != nil {
+		if err := sitekey.Check(dir, ring); err != nil {
+			found.Problems = append(found.Problems, store.Problem{Kind: store.ProblemFile, Where: sitekey.FileName,
+				Reason: err.Error()})
+		}
 	}
 	return integrity.Explain(found), nil
 }
