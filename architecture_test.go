@@ -36,7 +36,7 @@ var domainBase = []string{
 	"landfall/appliance/mirror", "landfall/appliance/release", "landfall/appliance/fault",
 	"landfall/appliance/sentence", "landfall/appliance/architecture", "landfall/appliance/sitekey",
 	"landfall/appliance/process", "landfall/appliance/access", "landfall/appliance/access/machine",
-	"landfall/appliance/sandbox", "landfall/appliance/tracing",
+	"landfall/appliance/sandbox", "landfall/appliance/tracing", "landfall/appliance/roots",
 	"landfall/appliance/audittrail",
 	"landfall/appliance/egress", "landfall/appliance/archive", "landfall/appliance/durable",
 	"landfall/appliance/authority",

@@ -15,6 +15,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"landfall/appliance/roots"
 )
 
 // Limits contains the time limits of a call. A zero value means the default.
@@ -68,11 +70,8 @@ func NewTransport(proxy string, extraCA []byte, limits Limits) (*http.Transport,
 		transport.Proxy = http.ProxyURL(address)
 	}
 	if len(extraCA) > 0 {
-		pool, err := x509.SystemCertPool()
-		if err != nil {
-			pool = x509.NewCertPool() // a system without CA certificates trusts only the given ones
-		}
-		if !pool.AppendCertsFromPEM(extraCA) {
+		pool, ok := roots.With(extraCA)
+		if !ok {
 			return nil, errors.New("the CA bundle of AMS has no certificate; expected certificates in PEM")
 		}
 		transport.TLSClientConfig.RootCAs = pool

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -14,6 +13,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"landfall/appliance/roots"
 )
 
 // Syslog is a syslog server. The zero value means none.
@@ -53,14 +54,11 @@ func (s Syslog) dialer() (func(ctx context.Context) (net.Conn, error), error) {
 	if s.Network != "tls" {
 		return func(ctx context.Context) (net.Conn, error) { return plain.DialContext(ctx, s.Network, s.Address) }, nil
 	}
-	roots, err := x509.SystemCertPool()
-	if err != nil {
-		roots = x509.NewCertPool() // a minimal image without certificates
-	}
-	if s.Roots != "" && !roots.AppendCertsFromPEM([]byte(s.Roots)) {
+	trusted, ok := roots.With([]byte(s.Roots))
+	if s.Roots != "" && !ok {
 		return nil, errors.New("the file in audit.syslog_ca_file contains no certificate in PEM")
 	}
-	secured := &tls.Dialer{NetDialer: plain, Config: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots}}
+	secured := &tls.Dialer{NetDialer: plain, Config: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: trusted}}
 	return func(ctx context.Context) (net.Conn, error) { return secured.DialContext(ctx, "tcp", s.Address) }, nil
 }
 

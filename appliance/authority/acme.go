@@ -3,7 +3,6 @@ package authority
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -21,6 +20,7 @@ import (
 	"golang.org/x/crypto/acme/autocert"
 
 	"landfall/appliance/durable"
+	"landfall/appliance/roots"
 	"landfall/appliance/sitekey"
 )
 
@@ -62,15 +62,12 @@ func newExternal(options *ACME) (*external, error) {
 		return nil, errors.New("tls.acme.directory is set, but url has no name for a certificate; set url to a URL " +
 			"with a DNS name that has a domain")
 	}
-	roots, err := x509.SystemCertPool()
-	if err != nil {
-		return nil, fmt.Errorf("read the system's certificate authorities: %w", err)
-	}
-	if len(options.CABundle) > 0 && !roots.AppendCertsFromPEM(options.CABundle) {
+	trusted, ok := roots.With(options.CABundle)
+	if len(options.CABundle) > 0 && !ok {
 		return nil, errors.New("the file in tls.acme.ca_file contains no certificate in PEM")
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
-	transport.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots}
+	transport.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: trusted}
 	e.manager = &autocert.Manager{
 		Prompt: autocert.AcceptTOS, HostPolicy: autocert.HostWhitelist(e.names...), Email: options.Email,
 		Cache: sealedCache{options.Cache, options.Box},

@@ -3,7 +3,6 @@ package bmc
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -17,6 +16,7 @@ import (
 	"github.com/stmcginnis/gofish"
 
 	"landfall/appliance/egress"
+	"landfall/appliance/roots"
 )
 
 // Time-outs and retries of requests. The values are those of OpenStack's sushy, which come from
@@ -63,12 +63,7 @@ type session struct {
 func transport(skipVerify bool, ca string, rules *egress.Rules) (*http.Transport, error) {
 	trust := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: skipVerify}
 	if ca != "" && !skipVerify {
-		pool, err := x509.SystemCertPool()
-		if err != nil {
-			return nil, fmt.Errorf("load the system's certificate authorities: %w", err)
-		}
-		pool.AppendCertsFromPEM([]byte(ca))
-		trust.RootCAs = pool
+		trust.RootCAs, _ = roots.With([]byte(ca)) // it was checked when it was stored
 	}
 	return &http.Transport{
 		DialContext:         rules.Dialer(net.Dialer{Timeout: connectTimeout}),

@@ -3,7 +3,6 @@ package mirror
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"fmt"
 	"net"
 	"net/http"
@@ -18,6 +17,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 
 	"landfall/appliance/egress"
+	"landfall/appliance/roots"
 	"landfall/appliance/tracing"
 )
 
@@ -78,9 +78,10 @@ func NewClient(rules *Rules, options ClientOptions) *Client {
 
 // Use replaces the rules and their CAs. Requests that have started use the previous rules.
 func (c *Client) Use(rules *Rules) {
+	trusted, _ := roots.With(rules.CABundle()) // it may be empty
 	before := c.current.Swap(&connections{
 		rules:    rules,
-		verified: c.newTransport(&tls.Config{RootCAs: certPool(rules.CABundle())}),
+		verified: c.newTransport(&tls.Config{RootCAs: trusted}),
 		// for endpoints that the rules mark as insecure
 		lenient: c.newTransport(&tls.Config{InsecureSkipVerify: true}),
 	})
@@ -92,17 +93,6 @@ func (c *Client) Use(rules *Rules) {
 func (c *connections) close() {
 	c.verified.CloseIdleConnections()
 	c.lenient.CloseIdleConnections()
-}
-
-// certPool returns the system's CAs and those of the bundle. On a system without CAs, such as a
-// minimal container, it returns only the bundle.
-func certPool(bundle []byte) *x509.CertPool {
-	pool, err := x509.SystemCertPool()
-	if err != nil {
-		pool = x509.NewCertPool()
-	}
-	pool.AppendCertsFromPEM(bundle)
-	return pool
 }
 
 func (c *Client) newTransport(config *tls.Config) *http.Transport {

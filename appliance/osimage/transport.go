@@ -2,7 +2,6 @@ package osimage
 
 import (
 	"crypto/tls"
-	"crypto/x509"
 	"net"
 	"net/http"
 	"net/url"
@@ -10,6 +9,7 @@ import (
 	"time"
 
 	"landfall/appliance/egress"
+	"landfall/appliance/roots"
 )
 
 const (
@@ -64,11 +64,7 @@ func (t *transport) refreshed() http.RoundTripper {
 }
 
 func trusting(bundle []byte, proxy func(*http.Request) (*url.URL, error)) *http.Transport {
-	pool, err := x509.SystemCertPool()
-	if err != nil { // a minimal container has no CA certificates
-		pool = x509.NewCertPool()
-	}
-	pool.AppendCertsFromPEM(bundle)
+	pool, _ := roots.With(bundle) // the rules may have no CA
 	return &http.Transport{
 		Proxy: proxy, TLSHandshakeTimeout: setUp, ResponseHeaderTimeout: headerTimeout,
 		TLSClientConfig: &tls.Config{RootCAs: pool}, ForceAttemptHTTP2: true, IdleConnTimeout: time.Minute,

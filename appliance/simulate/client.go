@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -22,6 +21,8 @@ import (
 	"github.com/openshift/assisted-service/client/installer"
 	"github.com/openshift/assisted-service/client/operators"
 	"github.com/openshift/assisted-service/models"
+
+	"landfall/appliance/roots"
 )
 
 const (
@@ -122,11 +123,8 @@ func newTransport(base http.RoundTripper, ca string) (http.RoundTripper, error) 
 	if !isPlain {
 		return base, nil
 	}
-	pool, err := x509.SystemCertPool()
-	if err != nil {
-		return nil, fmt.Errorf("read the system's certificate authorities: %w", err)
-	}
-	if !pool.AppendCertsFromPEM([]byte(ca)) {
+	pool, ok := roots.With([]byte(ca))
+	if !ok {
 		return nil, errors.New("the CA certificate in the discovery config is not PEM")
 	}
 	transport = transport.Clone()

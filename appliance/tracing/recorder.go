@@ -3,7 +3,6 @@ package tracing
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -17,6 +16,8 @@ import (
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdk "go.opentelemetry.io/otel/sdk/trace"
+
+	"landfall/appliance/roots"
 )
 
 // scope is the name of the instrumentation in spans.
@@ -88,11 +89,8 @@ func trusting(caFile string) (*tls.Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read tracing.ca_file: %w", err)
 	}
-	pool, err := x509.SystemCertPool()
-	if err != nil {
-		pool = x509.NewCertPool() // a system without CA certificates trusts only the given ones
-	}
-	if !pool.AppendCertsFromPEM(certificates) {
+	pool, ok := roots.With(certificates)
+	if !ok {
 		return nil, errors.New("tracing.ca_file contains no certificate; expected certificates in PEM")
 	}
 	return &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}, nil

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"landfall/appliance/process"
+	"landfall/appliance/roots"
 )
 
 // ReadSecret reads a secret of the configuration from a file, without the white space around it. It
@@ -34,18 +35,15 @@ func ReadSecret(path string) (string, error) {
 // Authorities returns the system's CA certificates and those of a PEM file. An empty path means the
 // system's alone.
 func Authorities(path string) (*x509.CertPool, error) {
-	pool, err := x509.SystemCertPool()
-	if err != nil {
-		pool = x509.NewCertPool() // a minimal image without certificates
-	}
 	if path == "" {
-		return pool, nil
+		return roots.System(), nil
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("read CA certificates: %w", err)
 	}
-	if !pool.AppendCertsFromPEM(text) {
+	pool, ok := roots.With(text)
+	if !ok {
 		return nil, fmt.Errorf("%s holds no CA certificate in PEM form; write the certificates of the identity "+
 			"provider's authority into it", path)
 	}

@@ -29,6 +29,7 @@ import (
 
 	"landfall/appliance/config"
 	"landfall/appliance/hosted/arm"
+	"landfall/appliance/roots"
 )
 
 // DefaultURL is the URL of an appliance on this machine.
@@ -153,29 +154,28 @@ func transport(settings *tls.Config) *http.Transport {
 // those in the named file, in the context, or in the data directory of an appliance on this
 // machine.
 func authorities(named string, stored *Context) (*x509.CertPool, error) {
-	pool, err := x509.SystemCertPool()
-	if err != nil {
-		pool = x509.NewCertPool()
-	}
 	if named != "" {
 		text, err := os.ReadFile(named)
 		if err != nil {
 			return nil, fmt.Errorf("read the certificate authority: %w", err)
 		}
-		if !pool.AppendCertsFromPEM(text) {
+		pool, ok := roots.With(text)
+		if !ok {
 			return nil, fmt.Errorf("%s contains no certificate in PEM; give the file %s of the appliance's data "+
 				"directory", named, caFile)
 		}
 		return pool, nil
 	}
 	if stored != nil && stored.CA != "" {
-		pool.AppendCertsFromPEM([]byte(stored.CA))
+		pool, _ := roots.With([]byte(stored.CA)) // it was checked at the login
 		return pool, nil
 	}
 	directory := cmp.Or(os.Getenv(config.EnvPrefix+"DATA_DIR"), config.Default().DataDir)
-	if text, err := os.ReadFile(filepath.Join(directory, caFile)); err == nil {
-		pool.AppendCertsFromPEM(text)
+	text, err := os.ReadFile(filepath.Join(directory, caFile))
+	if err != nil {
+		return roots.System(), nil
 	}
+	pool, _ := roots.With(text) // the appliance wrote it
 	return pool, nil
 }
 
