@@ -124,8 +124,13 @@ func requireWhole(t *testing.T, dir, content string) {
 func TestBackup_restoredDirectoryHasEverything(t *testing.T) {
 	s := newSource(t)
 	dir := filepath.Join(t.TempDir(), "restored")
-	manifest, err := target(dir).Restore(t.Context(), bytes.NewReader(s.stream(t, true)))
+	to, stream := target(dir), s.stream(t, true)
+	var progress bytes.Buffer
+	to.Progress = &progress
+	manifest, err := to.Restore(t.Context(), bytes.NewReader(stream))
 	require.NoError(t, err)
+	require.True(t, bytes.HasPrefix(stream, progress.Bytes()), "the progress is that of the backup")
+	require.Greater(t, int64(progress.Len()), manifest.Bytes())
 	require.Equal(t, s.DB.Revision(), manifest.Revision)
 	requireWhole(t, dir, s.content)
 	require.NoDirExists(t, dir+".restoring")

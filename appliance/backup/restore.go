@@ -35,6 +35,8 @@ type Marker struct {
 type Target struct {
 	Dir string // the new data directory; it must not exist, or be empty
 	Now func() time.Time
+	// Progress gets what is read of the backup; nil: nothing does.
+	Progress io.Writer
 	// Replay changes the restored directory and its manifest before the directory is described: it
 	// applies what happened after the backup. nil: nothing.
 	Replay func(ctx context.Context, manifest *Manifest, dir string) error
@@ -102,6 +104,9 @@ func (t *Target) fill(ctx context.Context, dir string, stream io.Reader) (*Manif
 	rows, err := os.OpenFile(filepath.Join(dir, rowsName), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return nil, err
+	}
+	if t.Progress != nil {
+		stream = io.TeeReader(stream, t.Progress)
 	}
 	manifest, err := Read(stream, func(name string, _ int64, content io.Reader) error {
 		if err := ctx.Err(); err != nil {

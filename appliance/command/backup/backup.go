@@ -229,14 +229,15 @@ func (r *restoring) run(ctx context.Context, from string, out, errOut io.Writer)
 	}
 	meter := output.NewMeter(errOut, "restore", 0)
 	defer meter.End()
-	target := backup.Target{Dir: r.dir, Now: time.Now, Describe: func(m *backup.Manifest, dir string) error {
-		meter.End()
-		if err := r.describe(ctx, out, m, dir); err != nil || !r.dryRun {
-			return err
-		}
-		return errDryRun
-	}}
-	manifest, err := r.restore(ctx, from, at, identities, target, meter)
+	target := backup.Target{Dir: r.dir, Now: time.Now, Progress: meter,
+		Describe: func(m *backup.Manifest, dir string) error {
+			meter.End()
+			if err := r.describe(ctx, out, m, dir); err != nil || !r.dryRun {
+				return err
+			}
+			return errDryRun
+		}}
+	manifest, err := r.restore(ctx, from, at, identities, target)
 	meter.End()
 	if errors.Is(err, errDryRun) {
 		return nil
@@ -252,7 +253,7 @@ func (r *restoring) run(ctx context.Context, from string, out, errOut io.Writer)
 }
 
 func (r *restoring) restore(ctx context.Context, from string, at time.Time, identities []age.Identity,
-	target backup.Target, meter *output.Meter) (*backup.Manifest, error) {
+	target backup.Target) (*backup.Manifest, error) {
 	if replica.IsReplica(from) {
 		if r.name != "" {
 			return nil, outcome.Usagef("%s is a replica: give --at in place of --backup", from)
@@ -278,7 +279,7 @@ func (r *restoring) restore(ctx context.Context, from string, at time.Time, iden
 	if err != nil {
 		return nil, err
 	}
-	return target.Restore(ctx, io.TeeReader(stream, meter))
+	return target.Restore(ctx, stream)
 }
 
 // fromDirectory restores the newest backup of a directory, or that of the flag --backup.

@@ -317,8 +317,12 @@ func (p *promotion) run(cmd *cobra.Command, from string) error {
 		return err
 	}
 	out := cmd.OutOrStdout()
+	meter := output.NewMeter(cmd.ErrOrStderr(), "restore", 0)
+	defer meter.End()
 	manifest, err := reader.Promote(cmd.Context(), at, thisMachine(), backup.Target{Dir: p.dir, Now: time.Now,
+		Progress: meter,
 		Describe: func(m *backup.Manifest, dir string) error {
+			meter.End()
 			content, err := backup.Describe(cmd.Context(), m, dir)
 			if err != nil {
 				return err
