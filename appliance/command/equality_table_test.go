@@ -476,7 +476,6 @@ var equalityReasons = map[string]string{
 	"page importABI":                       "a directory of files: `import abi`",
 	"page exportABI":                       "a directory of files: `export abi`",
 	"page acceptMirrorGaps":                "a decision for experts: `mirror accept-gaps`",
-	"page getClusterRegistry":              "`registry status --cluster` shows it",
 	"page getMirrorLater":                  "`mirror later` shows it",
 	"page downloadSupportArchive":          "the archive is for a person at another place: `support`",
 	"page downloadBackup":                  "a backup belongs on another machine or medium: `backup`",

@@ -234,6 +234,9 @@ describe('installation of a cluster', { timeout: 8 * minute }, () => {
     await page.getByTestId('away').waitFor({ state: 'hidden', timeout: minute });
     await page.reload();
     await page.getByTestId('time-left').getByText('The cluster is installed.').waitFor();
+    // The nodes pull from the registry of the appliance, which was away, too.
+    await page.getByTestId('cluster-registry').getByText('Hand it over before the appliance leaves.').waitFor();
+    await page.getByTestId('absence').getByText(/^From .* to /).first().waitFor();
   });
 
   it('no requests to other origins', () => {

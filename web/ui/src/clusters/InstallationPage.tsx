@@ -27,6 +27,7 @@ import { EventsCard } from './EventsCard';
 import { FailureCard } from './FailureCard';
 import { LogsButton } from './LogsButton';
 import { ProgressCard } from './ProgressCard';
+import { RegistryCard } from './RegistryCard';
 import { isInstalling } from './words';
 
 const seldom = () => 300_000;
@@ -125,6 +126,7 @@ export const InstallationPage = ({ progress, refetch }: Props) => {
               <DetailsCard details={details} />
             </StackItem>
           )}
+          <RegistryCard id={id} />
           <StackItem>
             <EventsCard clusterId={id} />
           </StackItem>

@@ -161,6 +161,18 @@ export const readRehearsal = (id: string, rehearsal: string, signal?: AbortSigna
 export const readDetails = (id: string, signal?: AbortSignal): Promise<ClusterDetails> =>
   getJSON<ClusterDetails>(path(id), signal);
 
+/** What a cluster needs of the appliance's registry. */
+export type ClusterRegistry = {
+  depends: boolean;
+  /** Sentences for a person if the cluster depends on the registry. */
+  message?: string;
+  /** The times in which the registry was away, the latest first. */
+  absences: { from: string; to: string }[];
+};
+
+export const readClusterRegistry = (id: string, signal?: AbortSignal): Promise<ClusterRegistry> =>
+  getJSON<ClusterRegistry>(`${landfall}/${encodeURIComponent(id)}/registry`, signal);
+
 export const install = (id: string) => request('POST', `${path(id)}/actions/install`);
 export const cancel = (id: string) => request('POST', `${path(id)}/actions/cancel`);
 export const reset = (id: string) => request('POST', `${path(id)}/actions/reset`);
