@@ -60,7 +60,7 @@ type session struct {
 
 // transport returns the HTTP transport to a BMC: HTTP/1.1, without a proxy, with the configured
 // verification of certificates. The rules decide which addresses may be reached.
-func transport(skipVerify bool, ca string, rules *egress.Rules) (*http.Transport, error) {
+func transport(skipVerify bool, ca string, rules *egress.Rules) *http.Transport {
 	trust := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: skipVerify}
 	if ca != "" && !skipVerify {
 		trust.RootCAs, _ = roots.With([]byte(ca)) // it was checked when it was stored
@@ -69,7 +69,7 @@ func transport(skipVerify bool, ca string, rules *egress.Rules) (*http.Transport
 		DialContext:         rules.Dialer(net.Dialer{Timeout: connectTimeout}),
 		TLSHandshakeTimeout: connectTimeout, TLSClientConfig: trust,
 		MaxConnsPerHost: 1, IdleConnTimeout: time.Minute,
-	}, nil
+	}
 }
 
 // login starts a session. If the BMC offers no sessions, it uses Basic authentication.

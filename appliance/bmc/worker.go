@@ -348,11 +348,8 @@ func (w *worker) newSession(r *row, j job) (*session, error) {
 		return nil, &Error{Type: RegistrationError, Err: err,
 			Message: fmt.Sprintf("The password for the BMC of %s can't be read: %s.", r.Name, err)}
 	}
-	base, err := transport(r.SkipVerify, r.CA, w.m.options.Egress)
-	if err != nil {
-		return nil, err
-	}
-	recorder := newRecorder(tracing.Transport(base), w.m.clock, password, string(j), w.m.now())
+	base := tracing.Transport(transport(r.SkipVerify, r.CA, w.m.options.Egress))
+	recorder := newRecorder(base, w.m.clock, password, string(j), w.m.now())
 	recorder.onResponse = func(http.Header) { w.m.recordContact(w.id) }
 	return &session{
 		name: r.Name, address: address, username: r.Username, password: password, clock: w.m.clock, log: w.m.log,
