@@ -16,10 +16,16 @@ import (
 	"time"
 
 	"filippo.io/age"
+	"github.com/openshift/assisted-service/models"
 	"github.com/stretchr/testify/require"
 	bolt "go.etcd.io/bbolt"
 
+	"landfall/appliance/ams/outbox"
 	"landfall/appliance/backup"
+	"landfall/appliance/engine/lifecycle"
+	"landfall/appliance/engine/record"
+	"landfall/appliance/hosted/arm"
+	hosted "landfall/appliance/hosted/record"
 	"landfall/appliance/keyring"
 	"landfall/store"
 )
@@ -373,6 +379,51 @@ func TestBackup_keysAreRotatedMeanwhile(t *testing.T) {
 			}
 			requireWhole(t, dir, s.content)
 		})
+	}
+}
+
+// TestDescribe_newerInReality restores a backup of an appliance at work. The description names what
+// may have changed in reality, and what waits for a person, and nothing else.
+func TestDescribe_newerInReality(t *testing.T) {
+	s := newSource(t)
+	require.NoError(t, s.DB.Update(t.Context(), func(tx *store.Tx) error {
+		var errs []error
+		for id, status := range map[string]string{"a": lifecycle.ClusterInstalling, "b": lifecycle.ClusterInstalled,
+			"c": lifecycle.ClusterReady} {
+			errs = append(errs, record.Clusters.Put(tx, id, &record.Cluster{API: models.Cluster{Name: "cluster-" + id,
+				Status: &status}}))
+		}
+		for id, status := range map[string]string{"a": lifecycle.HostInstallingInProgress, "b": lifecycle.HostKnown} {
+			errs = append(errs, record.Hosts.Put(tx, "env/"+id, &record.Host{API: models.Host{Status: &status}}))
+		}
+		for cid, state := range map[string]string{"a": hosted.Updating, "b": hosted.Succeeded} {
+			id := arm.ID{Subscription: "s", Group: "g", Cluster: "hosted-" + cid}
+			errs = append(errs, hosted.PutCluster(tx, &hosted.Cluster{CID: cid, Prefix: cid,
+				Resource: hosted.Resource{ID: id, State: state}}))
+		}
+		return errors.Join(append(errs,
+			outbox.RecordedRows.Put(tx, "a", &outbox.Recorded{SubscriptionID: "one"}),
+			outbox.RecordedRows.Put(tx, "b", &outbox.Recorded{SubscriptionID: "two", Closed: "Archived"}))...)
+	}))
+	to := target(filepath.Join(t.TempDir(), "restored"))
+	var content *backup.Content
+	to.Describe = func(m *backup.Manifest, dir string) (err error) {
+		content, err = backup.Describe(t.Context(), m, dir)
+		return err
+	}
+	_, err := to.Restore(t.Context(), bytes.NewReader(s.stream(t, true)))
+	require.NoError(t, err)
+	require.Equal(t, []string{
+		"Cluster cluster-a was installing. In reality its installation may have ended since then.",
+		"Hosted cluster hosted-a was in the state Updating. In reality that may have ended since then.",
+		"1 hosts were being installed. In reality they may be nodes since then.",
+	}, content.Newer)
+	require.Len(t, content.Held, 1)
+	require.Contains(t, content.Held[0], "1 subscriptions are compared with AMS first")
+	var text strings.Builder
+	require.NoError(t, content.Write(&text))
+	for _, each := range append(content.Newer, content.Held...) {
+		require.Contains(t, text.String(), each)
 	}
 }
 

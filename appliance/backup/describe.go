@@ -15,6 +15,7 @@ import (
 	"landfall/appliance/ams/outbox"
 	"landfall/appliance/engine/lifecycle"
 	"landfall/appliance/engine/record"
+	hosted "landfall/appliance/hosted/record"
 	"landfall/appliance/keyring"
 	"landfall/store"
 )
@@ -62,6 +63,7 @@ func Describe(ctx context.Context, m *Manifest, dir string) (*Content, error) {
 				c.Hosts[conv.Value(h.API.Status)]++
 				return nil
 			}),
+			hosted.EachCluster(tx, "", "", c.hosted),
 			outbox.RecordedRows.Each(tx, "", func(_ string, recorded *outbox.Recorded) error {
 				if recorded.Closed == "" {
 					c.Subscriptions++
@@ -75,6 +77,14 @@ func Describe(ctx context.Context, m *Manifest, dir string) (*Content, error) {
 	}
 	if err = errors.Join(err, db.Close()); err != nil {
 		return nil, err
+	}
+	installing := 0
+	for _, status := range lifecycle.HostInstallingStates {
+		installing += c.Hosts[status]
+	}
+	if installing > 0 {
+		c.Newer = append(c.Newer, fmt.Sprintf("%d hosts were being installed. In reality they may be nodes since then.",
+			installing))
 	}
 	if c.Subscriptions > 0 {
 		c.Held = append(c.Held, fmt.Sprintf("AMS: %d subscriptions are compared with AMS first. What is missing "+
@@ -91,6 +101,14 @@ func (c *Content) cluster(id string, row *record.Cluster) error {
 		lifecycle.ClusterPendingUserAction:
 		c.Newer = append(c.Newer, fmt.Sprintf("Cluster %s was %s. In reality its installation may have ended since "+
 			"then.", row.API.Name, status))
+	}
+	return nil
+}
+
+func (c *Content) hosted(cluster *hosted.Cluster) error {
+	if !hosted.IsTerminal(cluster.State) {
+		c.Newer = append(c.Newer, fmt.Sprintf("Hosted cluster %s was in the state %s. In reality that may have ended "+
+			"since then.", cluster.ID.Cluster, cluster.State))
 	}
 	return nil
 }
