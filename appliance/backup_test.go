@@ -2,6 +2,8 @@ package appliance_test
 
 import (
 	"bytes"
+	"errors"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -52,4 +54,22 @@ func TestBackup_restoredApplianceGoesOn(t *testing.T) {
 	_, err = os.Stat(filepath.Join(s.config.DataDir, backup.MarkerName))
 	require.ErrorIs(t, err, os.ErrNotExist, "the first start has asked for the comparison with AMS")
 	stop()
+}
+
+// BenchmarkRestore restores a backup of 1,000 clusters with 3,000 hosts.
+func BenchmarkRestore(b *testing.B) {
+	s := newSite(b)
+	s.seed(b, 1000, 3)
+	address, stop := s.start(b)
+	response, err := http.Get(address + console.BackupRoute + "?key=true")
+	require.NoError(b, err)
+	saved, err := io.ReadAll(response.Body)
+	require.NoError(b, errors.Join(err, response.Body.Close()))
+	stop()
+	for b.Loop() {
+		target := &backup.Target{Dir: filepath.Join(b.TempDir(), "restored"), Now: time.Now}
+		_, err := target.Restore(b.Context(), bytes.NewReader(saved))
+		require.NoError(b, err)
+	}
+	b.ReportMetric(float64(len(saved))/1e6, "backup-MB")
 }

@@ -129,6 +129,33 @@ func TestRun_busySiteStaysWithinLimits(t *testing.T) {
 	require.True(t, time.Time(*page.Events[0].EventTime).After(s.began.AddDate(0, 0, 1)), "old events were removed")
 }
 
+// BenchmarkRun_replica measures what a busy site adds to the log of a replica in a day.
+func BenchmarkRun_replica(b *testing.B) {
+	scenario, err := Example("busy")
+	require.NoError(b, err)
+	s, err := newSite(b.Context(), scenario, 1, filepath.Join(b.TempDir(), "site"), config.Default().Limits)
+	require.NoError(b, err)
+	b.Cleanup(func() { require.NoError(b, s.close()) })
+	const days = 6
+	bytes, commits := 0, 0
+	for day := range days {
+		follower := s.db.Follow(1 << 30)
+		s.run(s.began.AddDate(0, 0, day+1))
+		taken, err := follower.Take()
+		require.NoError(b, err)
+		follower.Close()
+		for _, commit := range taken {
+			bytes += len(commit.Operations)
+		}
+		commits += len(taken)
+	}
+	require.NoError(b, s.errorAt())
+	b.ReportMetric(float64(bytes)/1e6/days, "MB/day")
+	b.ReportMetric(float64(commits)/days, "commits/day")
+	b.ReportMetric(float64(s.stats.Installations)/days, "installations/day")
+	b.ReportMetric(0, "ns/op")
+}
+
 func TestRun_unknownSite(t *testing.T) {
 	s, err := Example("week")
 	require.NoError(t, err)
