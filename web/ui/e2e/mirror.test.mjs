@@ -102,6 +102,7 @@ describe('the mirror', { timeout: 4 * minute }, () => {
 
   it('imports dropped rules and removes them', async () => {
     await drop(page, 'idms-team.yaml', rules);
+    await page.getByRole('searchbox', { name: 'Find rules' }).fill('quay.io/team');
     await page.getByTestId('rule').filter({ hasText: 'quay.io/team' }).waitFor();
     await page.getByRole('textbox', { name: 'Image to explain' }).fill('quay.io/team/app:1');
     await page.getByRole('button', { name: 'Explain', exact: true }).click();

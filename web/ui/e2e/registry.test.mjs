@@ -135,7 +135,7 @@ describe('the registry', { timeout: 240_000 }, () => {
     });
     const row = page.getByTestId('dependent').filter({ hasText: 'east.site.test' });
     await row.getByText('Not checked').waitFor();
-    await button('Check the images of east').click();
+    await button('Check its images: east').click();
     await row.getByText('Not checked').waitFor({ state: 'detached' });
     await check('full', async () => {
       await page.goto(`${site.url}/registry`);

@@ -12,6 +12,8 @@ const most = { kibibytes: 310, requests: 20 };
 // The wizard has the forms of the Assisted Installer's library.
 const mostOfWizard = { kibibytes: 460, requests: 21 };
 const quiet = 1_000;
+/** The largest cumulative layout shift that Lighthouse calls good. */
+const maxShift = 0.1;
 
 const pages = [
   '/',
@@ -48,10 +50,18 @@ describe('weight of the page', { timeout: 180_000 }, () => {
     await site?.end();
   });
 
-  /** The requests of a page with their bytes, until there was none for a while. */
+  /** The requests of a page with their bytes, until there was none for a while, and its shifts. */
   const load = async (path) => {
     const context = await browser.another();
     const page = await context.newPage();
+    await page.addInitScript(() => {
+      window.shift = 0;
+      new PerformanceObserver((list) => {
+        for (const { value } of list.getEntries()) {
+          window.shift += value;
+        }
+      }).observe({ type: 'layout-shift', buffered: true });
+    });
     const devtools = await context.newCDPSession(page);
     await devtools.send('Network.enable');
     const requests = new Map();
@@ -74,18 +84,20 @@ describe('weight of the page', { timeout: 180_000 }, () => {
     while (Date.now() - last < quiet) {
       await page.waitForTimeout(100);
     }
+    const shift = await page.evaluate(() => window.shift);
     await context.close();
-    return [...requests.values()];
+    return { requests: [...requests.values()], shift };
   };
 
   for (const path of pages) {
     const limit = path.endsWith('~new') ? mostOfWizard : most;
     it(`${path} has at most ${String(limit.kibibytes)} KiB in ${String(limit.requests)} requests`, async (context) => {
-      const requests = await load(path);
+      const { requests, shift } = await load(path);
       const kibibytes = requests.reduce((sum, request) => sum + request.bytes, 0) / 1024;
       const list = requests.map((request) => `${String(request.bytes)} ${request.url}`).join('\n');
       context.diagnostic(`${String(requests.length)} requests, ${String(Math.round(kibibytes))} KiB`);
       assert.ok(kibibytes <= limit.kibibytes && requests.length <= limit.requests, list);
+      assert.ok(shift <= maxShift, `the layout shifts by ${shift.toFixed(3)} while the page loads`);
     });
   }
 });

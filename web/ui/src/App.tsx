@@ -1,4 +1,4 @@
-import { Suspense, lazy } from 'react';
+import { Suspense, lazy, type ComponentType } from 'react';
 import { Bullseye, Page, SkipToContent, Spinner } from '@patternfly/react-core';
 import { BrowserRouter, Route, Routes, useLocation } from 'react-router-dom-v5-compat';
 import { AccessProvider } from './access/AccessProvider';
@@ -13,27 +13,38 @@ import { LiveProvider } from './live/LiveProvider';
 import { BrowserNotices } from './notices/BrowserNotices';
 import { isLibraryPath, shownPage } from './live/page';
 
-const Installer = lazy(() => import('./Installer'));
-const ClustersPage = lazy(() => import('./clusters/ClustersPage'));
-const ClusterPage = lazy(() => import('./clusters/ClusterPage'));
-const HomePage = lazy(() => import('./overview/HomePage'));
-const SetupPage = lazy(() => import('./overview/SetupPage'));
-const SettingsPage = lazy(() => import('./settings/SettingsPage'));
-const OsImagesPage = lazy(() => import('./osimages/OsImagesPage'));
-const HostsPage = lazy(() => import('./hosts/HostsPage'));
-const HostPage = lazy(() => import('./hosts/HostPage'));
-const MissingPage = lazy(() => import('./hosts/MissingPage'));
-const DoctorPage = lazy(() => import('./doctor/DoctorPage'));
-const NetworksPage = lazy(() => import('./networks/NetworksPage'));
-const MirrorPage = lazy(() => import('./mirror/MirrorPage'));
-const RegistryPage = lazy(() => import('./registry/RegistryPage'));
-const SiteServicesPage = lazy(() => import('./siteservices/SiteServicesPage'));
-const BmcPage = lazy(() => import('./bmc/BmcPage'));
-const HostedPage = lazy(() => import('./hosted/HostedPage'));
-const AmsPage = lazy(() => import('./ams/AmsPage'));
-const AccessPage = lazy(() => import('./access/AccessPage'));
-const DocsPage = lazy(() => import('./docs/DocsPage'));
-const ReferencePage = lazy(() => import('./reference/ReferencePage'));
+/**
+ * A page that is loaded when it is shown. If its address is the one that the browser opens, it is
+ * loaded at once, while the appliance is asked for the account.
+ */
+const pageAt = <T,>(path: RegExp, load: () => Promise<{ default: ComponentType<T> }>) => {
+  if (path.test(window.location.pathname)) {
+    load().catch(() => undefined); // showing the page loads it again and reports the error
+  }
+  return lazy(load);
+};
+
+const Installer = pageAt(/^\/assisted-installer\/clusters\/~new/, () => import('./Installer'));
+const ClustersPage = pageAt(/^\/assisted-installer\/clusters$/, () => import('./clusters/ClustersPage'));
+const ClusterPage = pageAt(/^\/assisted-installer\/clusters\/[^~]/, () => import('./clusters/ClusterPage'));
+const HomePage = pageAt(/^\/$/, () => import('./overview/HomePage'));
+const SetupPage = pageAt(/^\/setup$/, () => import('./overview/SetupPage'));
+const SettingsPage = pageAt(/^\/settings$/, () => import('./settings/SettingsPage'));
+const OsImagesPage = pageAt(/^\/os-images$/, () => import('./osimages/OsImagesPage'));
+const HostsPage = pageAt(/^\/hosts$/, () => import('./hosts/HostsPage'));
+const HostPage = pageAt(/^\/hosts\/[^/]+\/[^/]+$/, () => import('./hosts/HostPage'));
+const MissingPage = pageAt(/^\/hosts\/missing$/, () => import('./hosts/MissingPage'));
+const DoctorPage = pageAt(/^\/doctor$/, () => import('./doctor/DoctorPage'));
+const NetworksPage = pageAt(/^\/networks$/, () => import('./networks/NetworksPage'));
+const MirrorPage = pageAt(/^\/mirror$/, () => import('./mirror/MirrorPage'));
+const RegistryPage = pageAt(/^\/registry$/, () => import('./registry/RegistryPage'));
+const SiteServicesPage = pageAt(/^\/site-services$/, () => import('./siteservices/SiteServicesPage'));
+const BmcPage = pageAt(/^\/servers$/, () => import('./bmc/BmcPage'));
+const HostedPage = pageAt(/^\/hosted$/, () => import('./hosted/HostedPage'));
+const AmsPage = pageAt(/^\/ams$/, () => import('./ams/AmsPage'));
+const AccessPage = pageAt(/^\/access$/, () => import('./access/AccessPage'));
+const DocsPage = pageAt(/^\/docs/, () => import('./docs/DocsPage'));
+const ReferencePage = pageAt(/^\/reference$/, () => import('./reference/ReferencePage'));
 
 /**
  * The page: the login, then our header and banner around the Assisted Installer's screens and ours.

@@ -22,6 +22,18 @@ type State =
 
 const retryMilliseconds = 2_000;
 
+/** The person at the page; undefined without a session. */
+const findCaller = async (): Promise<Caller | undefined> => {
+  try {
+    return await whoami();
+  } catch (error) {
+    if (error instanceof ApplianceError && error.status === 401) {
+      return undefined;
+    }
+    throw error;
+  }
+};
+
 const startOver = () => {
   window.location.assign('/');
 };
@@ -34,15 +46,11 @@ const startOver = () => {
 export const AccessProvider = ({ children }: { children: ReactNode }) => {
   const [state, setState] = useState<State>({ name: 'asking' });
   const ask = useCallback(async () => {
-    const methods = await readMethods();
-    try {
-      const caller = await whoami();
+    const [methods, caller] = await Promise.all([readMethods(), findCaller()]);
+    if (caller) {
       setState({ name: 'known', caller, methods, hasEnded: false });
       announceSession();
-    } catch (error) {
-      if (!(error instanceof ApplianceError) || error.status !== 401) {
-        throw error;
-      }
+    } else {
       setState((last) => (last.name === 'known' ? { ...last, methods, hasEnded: true } : { name: 'unknown', methods }));
     }
   }, []);

@@ -2,7 +2,9 @@ import { Alert, Button, Card, CardBody, CardTitle, Content, List, ListItem, Text
 import { Table, Tbody, Td, Th, Thead, Tr } from '@patternfly/react-table';
 import { useState } from 'react';
 import { sentenceOf } from '../shell/request';
+import { usePages } from '../shell/table';
 import { explain, type Explanation, type MirrorModel, type Rule } from './api';
+import { Holes } from './Holes';
 
 const uses = { all: '', 'digest-only': ' (digests)', 'tag-only': ' (tags)' } as const;
 const mirrorsOf = ({ mirrors }: Rule) => mirrors.map((m) => m.location + uses[m.for]).join(', ') || 'none';
@@ -13,9 +15,7 @@ export const Rules = ({ model }: { model: MirrorModel }) => (
     <CardTitle>Rules</CardTitle>
     <CardBody>
       {model.problem !== undefined && <Alert isInline variant="danger" title={model.problem} />}
-      {model.holes.map(({ kind, prefix, text, grave }) => (
-        <Alert key={kind + prefix + text} isInline isPlain variant={grave ? 'danger' : 'info'} title={text} />
-      ))}
+      <Holes holes={model.holes} />
       {model.rules.length > 0 ? (
         <RuleTable rules={model.rules} />
       ) : (
@@ -32,34 +32,55 @@ export const Rules = ({ model }: { model: MirrorModel }) => (
   </Card>
 );
 
-const RuleTable = ({ rules }: { rules: Rule[] }) => (
-  <Table aria-label="Rules" variant="compact" data-testid="rules">
-    <Thead>
-      <Tr>
-        <Th>Images under</Th>
-        <Th>Mirrors, in order</Th>
-        <Th modifier="nowrap">Then the source</Th>
-        <Th>From</Th>
-      </Tr>
-    </Thead>
-    <Tbody>
-      {rules.map((rule) => (
-        <Tr key={rule.prefix} data-testid="rule">
-          <Td dataLabel="Images under" modifier="breakWord">
-            {rule.prefix}
-          </Td>
-          <Td dataLabel="Mirrors, in order" modifier="breakWord">
-            {mirrorsOf(rule)}
-          </Td>
-          <Td dataLabel="Then the source">{rule.blocked ? 'never' : 'last'}</Td>
-          <Td dataLabel="From" modifier="breakWord">
-            {rule.origin}
-          </Td>
-        </Tr>
-      ))}
-    </Tbody>
-  </Table>
-);
+const perPage = 20;
+
+const RuleTable = ({ rules }: { rules: Rule[] }) => {
+  const [text, setText] = useState('');
+  const found = rules.filter((rule) => `${rule.prefix} ${mirrorsOf(rule)} ${rule.origin}`.includes(text.trim()));
+  const { shown, control } = usePages(found, perPage, 'Pages of rules');
+  return (
+    <>
+      {(rules.length > perPage || text !== '') && (
+        <TextInput
+          type="search"
+          aria-label="Find rules"
+          placeholder="Registry, mirror or origin"
+          value={text}
+          onChange={(_event, value) => {
+            setText(value);
+          }}
+        />
+      )}
+      <Table aria-label="Rules" variant="compact" data-testid="rules">
+        <Thead>
+          <Tr>
+            <Th>Images under</Th>
+            <Th>Mirrors, in order</Th>
+            <Th modifier="nowrap">Then the source</Th>
+            <Th>From</Th>
+          </Tr>
+        </Thead>
+        <Tbody>
+          {shown.map((rule) => (
+            <Tr key={rule.prefix} data-testid="rule">
+              <Td dataLabel="Images under" modifier="breakWord">
+                {rule.prefix}
+              </Td>
+              <Td dataLabel="Mirrors, in order" modifier="breakWord">
+                {mirrorsOf(rule)}
+              </Td>
+              <Td dataLabel="Then the source">{rule.blocked ? 'never' : 'last'}</Td>
+              <Td dataLabel="From" modifier="breakWord">
+                {rule.origin}
+              </Td>
+            </Tr>
+          ))}
+        </Tbody>
+      </Table>
+      {found.length > perPage && control}
+    </>
+  );
+};
 
 const Explainer = ({ model }: { model: MirrorModel }) => {
   const [image, setImage] = useState('');

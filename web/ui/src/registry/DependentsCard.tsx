@@ -61,7 +61,7 @@ const Dependents = ({ dependents, act }: Props) => {
                   <Button
                     variant="link"
                     isInline
-                    aria-label={`Check the images of ${name}`}
+                    aria-label={`Check its images: ${name}`}
                     onClick={() => void act(() => startProof({ cluster_id: id })).finally(refetch)}
                   >
                     Check its images
