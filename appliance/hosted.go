@@ -40,7 +40,7 @@ func (a *Appliance) openHosted(ctx context.Context) (*hostedClusters, error) {
 
 func (h *hostedClusters) operations(clusters hostedapi.Clusters) []operation.Operation {
 	if h == nil {
-		return nil
+		return hostedapi.DisabledOperations()
 	}
 	return hostedapi.Operations(h.Service, clusters)
 }

@@ -36,6 +36,9 @@ const (
 
 // Overview is what the page on hosted clusters shows.
 type Overview struct {
+	// Disabled is true if the configuration disables hosted clusters. Then the rest is empty.
+	Disabled bool `json:"disabled,omitempty"`
+
 	Subscription string              `json:"subscription"`
 	Versions     []string            `json:"versions"`
 	Clusters     []Cluster           `json:"clusters"`
@@ -160,8 +163,7 @@ func consoleOperations(h *hosted.Service, clusters Clusters) []operation.Operati
 	s := consoleService{h, clusters}
 	viewer, administrator := operation.For(access.Viewer), operation.For(access.Administrator)
 	return []operation.Operation{
-		{ID: "getHosted", Method: http.MethodGet, Path: Route, Access: viewer, Handler: s.overview,
-			Summary: "List hosted clusters and management clusters", Status: http.StatusOK, Answer: Overview{}},
+		overviewOperation(s.overview),
 		{ID: "getHostedDetail", Method: http.MethodGet, Path: ClustersRoute + "/:cid", Access: viewer,
 			Handler: s.detail,
 			Summary: "Show a hosted cluster by its ID in Clusters Service or its name", Status: http.StatusOK,
@@ -207,6 +209,21 @@ func consoleOperations(h *hosted.Service, clusters Clusters) []operation.Operati
 			Summary: "Stop using a cluster for hosted control planes", Status: http.StatusNoContent,
 			Errors: []int{404, 409}},
 	}
+}
+
+func overviewOperation(handler echo.HandlerFunc) operation.Operation {
+	return operation.Operation{ID: "getHosted", Method: http.MethodGet, Path: Route,
+		Access: operation.For(access.Viewer), Handler: handler,
+		Summary: "List hosted clusters and management clusters", Status: http.StatusOK, Answer: Overview{}}
+}
+
+// DisabledOperations returns the operation of an appliance whose configuration disables hosted
+// clusters. The page and the commands ask it whether they are enabled.
+func DisabledOperations() []operation.Operation {
+	return []operation.Operation{overviewOperation(func(c echo.Context) error {
+		return c.JSON(http.StatusOK, Overview{Disabled: true, Versions: []string{}, Clusters: []Cluster{},
+			Management: []ManagementCluster{}})
+	})}
 }
 
 func (s consoleService) overview(c echo.Context) error {

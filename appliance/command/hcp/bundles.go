@@ -107,10 +107,7 @@ func newConsumers() *cobra.Command {
 		Use: "consumers", Short: "List, add and remove management clusters", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return action.List(cmd, a, consumerKind(), func() (json.RawMessage, error) {
-				var found struct {
-					Management json.RawMessage `json:"management_clusters"`
-				}
-				err := a.Call(cmd.Context(), http.MethodGet, hosted.Route, nil, &found)
+				found, err := readOverview(cmd.Context(), a)
 				return found.Management, err
 			})
 		},

@@ -4,6 +4,7 @@ package hcp
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -89,6 +90,24 @@ func resourceID(ctx context.Context, a *action.Action, name string) (string, err
 	return found.ResourceID, err
 }
 
+// overview is the response about all hosted clusters and management clusters.
+type overview struct {
+	Disabled   bool            `json:"disabled"`
+	Clusters   json.RawMessage `json:"clusters"`
+	Management json.RawMessage `json:"management_clusters"`
+}
+
+func readOverview(ctx context.Context, a *action.Action) (found overview, err error) {
+	if err := a.Call(ctx, http.MethodGet, hosted.Route, nil, &found); err != nil {
+		return found, err
+	}
+	if found.Disabled {
+		return found, errors.New("the appliance's configuration disables hosted clusters; set hosted.enabled to true " +
+			"and restart the appliance")
+	}
+	return found, nil
+}
+
 func newList() *cobra.Command {
 	a := action.New()
 	return a.Listing(&cobra.Command{
@@ -96,10 +115,7 @@ func newList() *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return action.List(cmd, a, kind(), func() (json.RawMessage, error) {
-				var found struct {
-					Clusters json.RawMessage `json:"clusters"`
-				}
-				err := a.Call(cmd.Context(), http.MethodGet, hosted.Route, nil, &found)
+				found, err := readOverview(cmd.Context(), a)
 				return found.Clusters, err
 			})
 		},

@@ -73,7 +73,21 @@ describe('hosted clusters', { timeout: 4 * minute }, () => {
     await page.getByText('The cluster was not checked').waitFor();
     await button('Use it all the same').click();
     await table('Management clusters').getByText('not connected, last seen: never').waitFor();
+    await table('Management clusters').getByText('flat', { exact: true }).waitFor();
     await row('Edge1').filter({ hasText: 'Accepted' }).filter({ hasText: 'mc1 has not reported yet' }).waitFor();
+  });
+
+  step('uses another cluster with nested bundles', async () => {
+    await button('Use a cluster for control planes').click();
+    await page.getByRole('dialog').getByRole('textbox', { name: 'Name' }).fill('mc2');
+    await field('Base domain').fill('other.example.com');
+    await page.getByRole('combobox', { name: 'Layout of its bundles' }).selectOption('Nested');
+    await button('Check and use it').click();
+    await button('Use it all the same').click();
+    await table('Management clusters').getByText('nested', { exact: true }).waitFor();
+    await browser.screenshot('nested');
+    await site.send('DELETE', '/api/landfall/v1/hosted/management-clusters/mc2');
+    await table('Management clusters').getByText('mc2').waitFor({ state: 'detached' });
   });
 
   step('connects the management cluster', async () => {

@@ -1,4 +1,12 @@
-import { Alert, FormGroup, FormSelect, FormSelectOption } from '@patternfly/react-core';
+import {
+  Alert,
+  FormGroup,
+  FormHelperText,
+  FormSelect,
+  FormSelectOption,
+  HelperText,
+  HelperTextItem,
+} from '@patternfly/react-core';
 import { useState } from 'react';
 import { listClusters } from '../clusters/list';
 import { FormDialog } from '../shell/FormDialog';
@@ -6,7 +14,7 @@ import { TextField } from '../shell/TextField';
 import { useAnswer } from '../shell/useAnswer';
 import { addManagement, checkManagement, type Lack, type NewManagement } from './api';
 
-const empty = { consumer: '', cluster_id: '', base_domain: '', address: '', profiles: '', agent_image: '' };
+const empty = { consumer: '', cluster_id: '', base_domain: '', address: '', profiles: '', agent_image: '', layout: '' };
 
 type Key = 'consumer' | 'base_domain' | 'address' | 'profiles' | 'agent_image';
 
@@ -43,6 +51,7 @@ const requestOf = (wanted: typeof empty): NewManagement => {
     publish: address === '' && wanted.cluster_id === '' ? 'LoadBalancer' : 'NodePort',
     address,
     agent_image: wanted.agent_image.trim(),
+    layout: wanted.layout,
     profiles: wanted.profiles
       .split(',')
       .map((profile) => profile.trim())
@@ -93,7 +102,7 @@ export const ManagementDialog = ({ onClose }: { onClose: () => void }) => {
           id="management-cluster"
           value={wanted.cluster_id}
           onChange={(_event, value) => {
-            set({ cluster_id: value });
+            set({ cluster_id: value, layout: '' });
           }}
         >
           <FormSelectOption value="" label="A cluster that another program installed" />
@@ -117,6 +126,27 @@ export const ManagementDialog = ({ onClose }: { onClose: () => void }) => {
           }}
         />
       ))}
+      <FormGroup label="Layout of its bundles" fieldId="management-layout">
+        <FormSelect
+          id="management-layout"
+          aria-describedby="management-layout-help"
+          value={wanted.layout}
+          onChange={(_event, value) => {
+            set({ layout: value });
+          }}
+        >
+          <FormSelectOption value="" label={ofAppliance ? 'The one that fits the cluster' : 'Flat (default)'} />
+          {ofAppliance && <FormSelectOption value="flat" label="Flat" />}
+          <FormSelectOption value="nested" label="Nested" />
+        </FormSelect>
+        <FormHelperText>
+          <HelperText>
+            <HelperTextItem id="management-layout-help">
+              Nested is for a cluster with the multicluster engine operator. It never changes.
+            </HelperTextItem>
+          </HelperText>
+        </FormHelperText>
+      </FormGroup>
     </FormDialog>
   );
 };

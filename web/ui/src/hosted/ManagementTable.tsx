@@ -31,6 +31,7 @@ export const ManagementTable = ({ clusters, act }: { clusters: ManagementCluster
               <Th>Hosted clusters</Th>
               <Th>Base domain</Th>
               <Th>Published by</Th>
+              <Th>Layout</Th>
               <Th screenReaderText="Actions" />
             </Tr>
           </Thead>
@@ -44,6 +45,7 @@ export const ManagementTable = ({ clusters, act }: { clusters: ManagementCluster
                 <Td dataLabel="Published by">
                   {cluster.publish} {cluster.address}
                 </Td>
+                <Td dataLabel="Layout">{cluster.layout}</Td>
                 <Td isActionCell>
                   {mayChange && (
                     <ActionsColumn

@@ -1,4 +1,4 @@
-import { ApplianceError, findJSON, getJSON, request } from '../shell/request';
+import { ApplianceError, getJSON, request } from '../shell/request';
 
 const root = '/api/landfall/v1/hosted';
 const version = 'api-version=2024-06-10-preview';
@@ -40,6 +40,8 @@ export type ManagementCluster = {
   publish: string;
   address?: string;
   agent_namespace: string;
+  /** The layout of its bundles: flat or nested. */
+  layout?: string;
   profiles?: string[];
   clusters: number;
   /** The time of the last message; absent before the first one. */
@@ -76,7 +78,10 @@ export type Detail = Cluster & {
 };
 
 /** The hosted clusters; null if the configuration disables them. */
-export const readOverview = (signal?: AbortSignal): Promise<Overview | null> => findJSON<Overview>(root, signal);
+export const readOverview = async (signal?: AbortSignal): Promise<Overview | null> => {
+  const answer = await getJSON<Overview & { disabled?: boolean }>(root, signal);
+  return answer.disabled ? null : answer;
+};
 
 const clusterPath = (cid: string) => `${root}/clusters/${encodeURIComponent(cid)}`;
 
@@ -149,6 +154,8 @@ export type NewManagement = {
   address: string;
   profiles: string[];
   agent_image: string;
+  /** flat or nested; empty: the appliance chooses it. */
+  layout: string;
 };
 
 /** Something that a cluster lacks; without an error, control planes can run on it. */
