@@ -21,7 +21,7 @@ func (s *site) skopeo(arguments ...string) error {
 	s.Helper()
 	path, err := exec.LookPath("skopeo")
 	require.NoError(s, err, ".ci/install-registry installs it")
-	policy := filepath.Join(s.data, "policy.json")
+	policy := filepath.Join(s.TempDir(), "policy.json") // of this call: others run at the same time
 	require.NoError(s, os.WriteFile(policy, []byte(`{"default":[{"type":"insecureAcceptAnything"}]}`), 0o600))
 	cmd := exec.CommandContext(s.Context(), path, append([]string{"--policy", policy}, arguments...)...)
 	cmd.Env = append(os.Environ(), "HOME="+s.data, "XDG_RUNTIME_DIR="+s.data)
