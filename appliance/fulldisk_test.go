@@ -18,6 +18,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"landfall/appliance/backup"
+	"landfall/appliance/keyring"
+	"landfall/appliance/replica"
 	"landfall/web/console"
 )
 
@@ -159,7 +161,7 @@ func TestFullDisk_backup(t *testing.T) {
 		before := contentsOf(t, medium)
 		for to, attempt := range map[string]func() error{path: write, repository.Dir: receive} {
 			err := attempt()
-			for _, text := range append(texts, to, "earlier backups are unchanged") {
+			for _, text := range append(texts, to, "what was written before is unchanged") {
 				require.ErrorContains(t, err, text)
 			}
 			require.NotErrorAs(t, err, new(*backup.IncompleteError))
@@ -183,6 +185,52 @@ func TestFullDisk_backup(t *testing.T) {
 		_, err := repository.Restore(t.Context(), name, target)
 		require.NoError(t, err)
 	}
+}
+
+// TestFullDisk_replica fills the disk of the replica. The appliance goes on, and the replica gets
+// the changes when there is space again.
+func TestFullDisk_replica(t *testing.T) {
+	if !withSmallDisks(t) {
+		return
+	}
+	s := newSite(t)
+	d := smallDisk(t, filepath.Join(t.TempDir(), "medium"), "16m")
+	s.config.Replica.To = d.dir
+	address, stop := s.start(t)
+	state := func() *replica.State {
+		var status console.Status
+		call(t, http.MethodGet, address+console.BasePath+"/status", nil).read(t, http.StatusOK, &status)
+		return status.Replica
+	}
+	eventuallySlow(t, "the first snapshot", func() bool { return state().Ready })
+	if d.limit != nil {
+		stop()
+		return // the limit would hold for the data directory, too
+	}
+	d.fill(t, 4<<10)
+	clusters := address + apiPath + "/clusters"
+	create(t, clusters, s.newCluster("during"))
+	eventuallySlow(t, "the failure of the replica", func() bool { return state().Failure != "" })
+	require.Contains(t, state().Failure, "no space is left to write the replica to "+d.dir)
+	d.free(t)
+	eventuallySlow(t, "the end of the failure", func() bool { return state().Ready })
+	stop()
+	reader := replica.Reader{Directory: replica.Directory{Path: d.dir}}
+	found, err := reader.Verify(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, found.Damage)
+	target := backup.Target{Dir: filepath.Join(t.TempDir(), "restored"), Now: time.Now}
+	_, err = reader.Restore(t.Context(), time.Time{}, target)
+	require.NoError(t, err)
+	key, err := os.ReadFile(filepath.Join(s.config.DataDir, keyring.DefaultKeyFile))
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(target.Dir, keyring.DefaultKeyFile), key, 0o600))
+	s.config.DataDir, s.config.Replica.To = target.Dir, ""
+	address, stop = s.start(t)
+	defer stop()
+	var shown []struct{ Name string }
+	call(t, http.MethodGet, address+apiPath+"/clusters", nil).read(t, http.StatusOK, &shown)
+	require.Equal(t, "during", shown[0].Name)
 }
 
 // contentsOf returns the contents of the files below a directory, except the filler of a disk.

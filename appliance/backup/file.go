@@ -23,7 +23,7 @@ const encryptedPrefix = "age-encryption.org/"
 // WriteFile writes the backup in a stream to a file, and reads it back. After an error, or a crash,
 // the file has its former content.
 func WriteFile(path string, stream io.Reader, recipients ...age.Recipient) (_ *Manifest, err error) {
-	defer explain(path, &err)
+	defer func() { err = ExplainMedium("backup", path, err) }()
 	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
 	if err != nil {
 		return nil, err

@@ -83,7 +83,7 @@ func (r *Repository) LockForReading() (unlock func() error) {
 // Receive writes the backup in a stream to the repository, and reads it back. Its error is ErrBusy
 // if another process writes.
 func (r *Repository) Receive(stream io.Reader) (_ *Received, err error) {
-	defer explain(r.Dir, &err)
+	defer func() { err = ExplainMedium("backup", r.Dir, err) }()
 	result := new(Received)
 	for _, dir := range []string{"objects", "backups"} {
 		if err := os.MkdirAll(filepath.Join(r.Dir, dir), 0o700); err != nil {

@@ -116,6 +116,7 @@ func TestReplica_fullDiskTakesLimitedMemory(t *testing.T) {
 	isFull.Store(true)
 	r.updates(1)
 	require.Eventually(t, func() bool { return r.service.State().Failure != "" }, time.Minute, time.Millisecond)
+	require.Contains(t, r.service.Finding().Advice, "No space is left to write the replica to "+dir)
 	text := strings.Repeat("x", 1<<20)
 	for n := range 140 {
 		require.NoError(t, r.db.Update(t.Context(), func(tx *store.Tx) error {
@@ -293,6 +294,30 @@ func TestReplica_damagedNameOfABackup(t *testing.T) {
 	}
 	_, err = restored(t, dir, time.Time{}, data)
 	require.ErrorContains(t, err, refs[len(refs)-1])
+}
+
+// TestReplica_damagedOwner damages the file that names the owner. The replica is not written any
+// more, its states can be restored, and the appliance begins a new one when it is moved away.
+func TestReplica_damagedOwner(t *testing.T) {
+	data, dir := dirs(t)
+	r := run(t, data, to(dir))
+	r.updates(5)
+	r.shipped()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "owner.json"), []byte("{"), 0o600))
+	require.Eventually(t, func() bool {
+		r.updates(1)
+		return r.service.State().Failure != ""
+	}, time.Minute, 5*time.Millisecond)
+	require.Contains(t, r.service.State().Failure, "owner.json is damaged")
+	require.Contains(t, r.service.State().Failure, "move the replica away")
+	s, err := restored(t, dir, time.Time{}, data)
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, s.check(t)[0], 5)
+	require.NoError(t, errors.Join(os.Rename(dir, dir+".old"), os.Mkdir(dir, 0o700)))
+	r.shipped()
+	s, err = restored(t, dir, time.Time{}, data)
+	require.NoError(t, err)
+	require.Equal(t, r.serial, s.check(t)[0])
 }
 
 // ticking is a target that counts the removals of old states: each follows a time for a snapshot.

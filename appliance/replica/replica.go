@@ -204,7 +204,12 @@ func IsReplica(dir string) bool {
 // ReadOwner returns the owner of a replica, or nil if it has none.
 func ReadOwner(dir string) (*Owner, error) {
 	owner := new(Owner)
-	if found, err := readJSON(filepath.Join(dir, ownerName), owner); !found || err != nil {
+	found, err := readJSON(filepath.Join(dir, ownerName), owner)
+	if damaged, ok := errors.AsType[*DamagedError](err); ok {
+		return nil, fmt.Errorf("%w; move the replica away, and the appliance begins a new one there; landfall restore "+
+			"reads the old one", damaged)
+	}
+	if !found || err != nil {
 		return nil, err
 	}
 	return owner, nil

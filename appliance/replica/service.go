@@ -288,6 +288,7 @@ func (s *Service) Close() error {
 
 // fail notes a failure, and logs it once.
 func (s *Service) fail(ctx context.Context, err error) {
+	err = backup.ExplainMedium("replica", s.Settings.Target.String(), err)
 	s.mu.Lock()
 	same := s.failure != nil && err != nil && s.failure.Error() == err.Error()
 	s.failure, s.state.Ready = err, false

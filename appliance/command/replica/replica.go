@@ -74,6 +74,9 @@ func writeState(out io.Writer, state *replica.State) error {
 	default:
 		fmt.Fprintf(out, "It has all changes up to %.1f s ago.\n", state.Lag)
 	}
+	if state.PruneFailure != "" {
+		fmt.Fprintf(out, "States that are too old stay in it: %s\n", state.PruneFailure)
+	}
 	usage := state.Usage
 	if usage.Snapshots > 0 {
 		fmt.Fprintf(out, "%d snapshots, %s. It can be restored to any time since %s.\n", usage.Snapshots,
