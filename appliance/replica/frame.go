@@ -159,6 +159,9 @@ type frame struct {
 // errFrame reports that no complete frame begins at a place.
 var errFrame = errors.New("no complete frame with the right checksum begins there")
 
+// errShort is an errFrame for a frame in which the file ends.
+var errShort = fmt.Errorf("%w, because the file ends", errFrame)
+
 // readFrame reads the next frame. Its error is io.EOF at the end, and errFrame for a damaged one.
 func readFrame(from io.Reader) (*frame, error) {
 	beginning := make([]byte, len(frameMagic)+4)
@@ -172,7 +175,7 @@ func readFrame(from io.Reader) (*frame, error) {
 	f := new(frame)
 	text := make([]byte, length)
 	if _, err := io.ReadFull(from, text); err != nil {
-		return nil, incomplete(err, errFrame)
+		return nil, incomplete(err, errShort)
 	}
 	if json.Unmarshal(text, &f.head) != nil || f.Body < 0 || f.Body > frameLimit {
 		return nil, errFrame
@@ -180,7 +183,7 @@ func readFrame(from io.Reader) (*frame, error) {
 	// A damaged length must not reserve much memory, so the memory grows with what is read.
 	var rest bytes.Buffer
 	if n, err := io.CopyN(&rest, from, f.Body+sha256.Size); n < f.Body+sha256.Size {
-		return nil, incomplete(err, errFrame)
+		return nil, incomplete(err, errShort)
 	}
 	f.stored = rest.Bytes()[:f.Body]
 	hash := sha256.New()
@@ -234,12 +237,12 @@ func readFrames(path string) (frames []*frame, damaged []int64, err error) {
 	return frames, damaged, nil
 }
 
-// incomplete returns end for an empty rest, errFrame for an incomplete one, and other errors as
+// incomplete returns end for an empty rest, errShort for an incomplete one, and other errors as
 // they are.
 func incomplete(err, end error) error {
 	switch {
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		return errFrame
+		return errShort
 	case errors.Is(err, io.EOF):
 		return end
 	}

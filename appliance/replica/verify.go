@@ -222,7 +222,8 @@ func covered(all []point, generation, commit uint64) bool {
 }
 
 // torn reports whether a damaged place is the end of a file whose last frame was being written when
-// the appliance or the disk stopped. That frame was never counted as written.
+// the appliance or the disk stopped. That frame was never counted as written. Nothing counts the
+// frames of former generations, so a whole one with a wrong checksum is damage there.
 func (v *verification) torn(generation uint64, damage Damage, frames []located) bool {
 	paths, err := v.segmentPaths(generation)
 	if err != nil || len(paths) == 0 || damage.Path != paths[len(paths)-1] {
@@ -238,6 +239,14 @@ func (v *verification) torn(generation uint64, damage Damage, frames []located) 
 	if damage.Reason != fmt.Sprintf("%v, at byte %d", errFrame, end) {
 		return false
 	}
-	beat := v.Heartbeat
-	return beat == nil || beat.Generation != generation || beat.Commit <= newest
+	if beat := v.Heartbeat; beat != nil && beat.Generation == generation {
+		return beat.Commit <= newest
+	}
+	file, err := os.Open(damage.Path)
+	if err != nil {
+		return false
+	}
+	defer file.Close()
+	_, err = readFrame(io.NewSectionReader(file, end, frameLimit))
+	return errors.Is(err, errShort)
 }
