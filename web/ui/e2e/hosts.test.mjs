@@ -42,6 +42,11 @@ describe('hosts of the site', { timeout: 2 * minute }, () => {
   step('lists hosts of all clusters and of none, also while they register', async () => {
     await page.getByRole('navigation', { name: 'Pages' }).getByRole('link', { name: 'Hosts', exact: true }).click();
     await row('host-1').waitFor({ timeout: minute });
+    for (const head of await page.getByRole('columnheader').all()) {
+      const { right } = await head.evaluate((cell) => cell.getBoundingClientRect());
+      const ends = await head.locator('svg').evaluateAll((icons) => icons.map((i) => i.getBoundingClientRect().right));
+      assert.ok(ends.every((end) => end <= right), `an icon of "${await head.innerText()}" is cut off`);
+    }
     const { bmcs } = await (await site.send('GET', '/api/landfall/v1/bmcs')).json();
     for (const { id } of bmcs.slice(0, 2)) {
       await site.send('POST', `/api/landfall/v1/bmcs/${id}/actions/boot`, { infra_env_id: infraEnv });

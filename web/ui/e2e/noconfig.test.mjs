@@ -51,6 +51,16 @@ describe('an appliance without configuration', { timeout: 60_000 }, () => {
     await page.getByTestId('ams-state').getByText('Not logged in').waitFor();
   });
 
+  step('does not say that there is no cluster while the appliance does not respond', async () => {
+    await page.getByRole('link', { name: 'Clusters', exact: true }).click();
+    await page.getByTestId('no-clusters').waitFor();
+    await site.stop();
+    await page.getByText('The appliance does not respond').first().waitFor();
+    await page.getByTestId('no-clusters').waitFor({ state: 'detached' });
+    await site.start();
+    await page.getByTestId('no-clusters').waitFor();
+  });
+
   it('no requests to other origins, no uncaught errors', () => {
     assert.deepEqual([browser.errors, browser.foreign], [[], []]);
   });

@@ -10,6 +10,7 @@ import {
   StackItem,
 } from '@patternfly/react-core';
 import { Requires } from '../access/AccessProvider';
+import { useFeedState } from '../live/LiveProvider';
 import { useRows, type Source } from '../live/useRows';
 import { LinkButton } from '../shell/LinkButton';
 import { PageStatus } from '../shell/PageStatus';
@@ -36,6 +37,7 @@ const source: Source<ClusterRow> = {
 /** All clusters of the site. */
 const ClustersPage = () => {
   const { rows, error, refetch } = useRows(source);
+  const isAway = useFeedState() === 'away' || error !== undefined;
   usePageTitle('Clusters');
   return (
     <>
@@ -59,7 +61,7 @@ const ClustersPage = () => {
           <PageStatus failure="" error={error} hasAnswer={rows !== undefined} waiting="Reading the clusters" />
           {rows && (
             <StackItem>
-              {rows.length === 0 && !error && <NoClusters />}
+              {rows.length === 0 && !isAway && <NoClusters />}
               {rows.length > 0 && <ClusterTable rows={rows} refetch={refetch} />}
             </StackItem>
           )}

@@ -1,5 +1,6 @@
 import { EmptyState, EmptyStateActions, EmptyStateBody, EmptyStateFooter, StackItem } from '@patternfly/react-core';
 import { Link } from 'react-router-dom-v5-compat';
+import { useFeedState } from '../live/LiveProvider';
 import { LinkButton } from '../shell/LinkButton';
 import { PageFrame } from '../shell/PageFrame';
 import { HostTable } from './HostTable';
@@ -8,6 +9,7 @@ import { useHosts } from './useHosts';
 /** All hosts of the site. */
 const HostsPage = () => {
   const { rows, error, refetch } = useHosts();
+  const isAway = useFeedState() === 'away' || error !== undefined;
   return (
     <PageFrame
       title="Hosts"
@@ -24,7 +26,8 @@ const HostsPage = () => {
     >
       {rows && (
         <StackItem>
-          {rows.length === 0 ? <NoHosts /> : <HostTable rows={rows} refetch={refetch} />}
+          {rows.length === 0 && !isAway && <NoHosts />}
+          {rows.length > 0 && <HostTable rows={rows} refetch={refetch} />}
         </StackItem>
       )}
     </PageFrame>
