@@ -22,9 +22,10 @@ func (a *Appliance) openHosted(ctx context.Context) (*hostedClusters, error) {
 		return nil, nil
 	}
 	service, err := hosted.Open(ctx, hosted.Options{DB: a.db, Settings: a.settings, Rules: a.rules, Key: a.siteKey,
-		Connect: a.spokes.Open, Prove: a.proofs.ProveImages, Clock: a.clock, Logger: a.log,
-		Transport: hosted.Transport{Dir: a.config.DataDir, Main: a.address.String(),
-			Address: a.config.Hosted.BrokerListen, Listen: a.inbound.Listen, Certificates: a.transport.Certificates()}})
+		Connect: a.spokes.Open, Prove: a.proofs.ProveImages, Clock: a.clock, Logger: a.log, Engine: a.engine,
+		Approved: a.approvals().Approved, URL: a.urls[0], Transport: hosted.Transport{Dir: a.config.DataDir,
+			Main: a.address.String(), Address: a.config.Hosted.BrokerListen, Listen: a.inbound.Listen,
+			Certificates: a.transport.Certificates()}, Interval: a.config.Joining.Interval})
 	if err != nil {
 		return nil, err
 	}
@@ -32,9 +33,8 @@ func (a *Appliance) openHosted(ctx context.Context) (*hostedClusters, error) {
 	if !a.config.Hosted.DebugListen {
 		return h, nil
 	}
-	h.local, err = hostedapi.Listen(ctx, service, a.inbound, hostedapi.UsualPorts(),
-		web.Options{Logger: a.log, Connections: a.inbound,
-			ShutdownTimeout: a.config.Timeouts.Shutdown, Hosts: a.clients.hosts, Wrap: a.wrapLocal})
+	h.local, err = hostedapi.Listen(ctx, service, a.inbound, hostedapi.UsualPorts(), web.Options{Wrap: a.wrapLocal,
+		Logger: a.log, Connections: a.inbound, ShutdownTimeout: a.config.Timeouts.Shutdown, Hosts: a.clients.hosts})
 	return h, err
 }
 

@@ -82,6 +82,8 @@ hcp consumers
 hcp consumers add mgmt --force --image registry.example.com/maestro:v1
 hcp consumers agent mgmt
 hcp consumers agent mgmt --apply
+hcp consumers workers mgmt
+hcp consumers workers set mgmt --own
 hcp consumers remove mgmt --yes
 hcp create east-hcp
 hcp delete east-hcp --yes
@@ -352,7 +354,8 @@ var kubernetesGaps = map[string]string{
 		"enableSiteService getStatus downloadSupportArchive listTokens createToken revokeToken listUsers " +
 		"createUser deleteUser getUser updateUser setUserPassword getMetrics",
 	"HostedCluster, NodePool and ManifestWork can only be read": "createHosted requestHostedKubeconfig " +
-		"getHostedKubeconfig addManagementCluster removeManagementCluster getManagementAgent applyManagementAgent " +
+		"getHostedKubeconfig addManagementCluster removeManagementCluster getManagementAgent " +
+		"applyManagementAgent getManagementWorkers setManagementWorkers " +
 		"checkManagementCluster",
 	inKubeconfig: "getLoginMethods logIn beginOIDCLogin finishOIDCLogin finishPasskeyLogin logOut",
 	browserOnly:  "listPasskeys registerPasskey deletePasskey beginPasskey",
@@ -470,6 +473,8 @@ var equalityReasons = map[string]string{
 	"page listOperatorAvailability":        ofMirror,
 	"page checkClusterOperators":           ofMirror,
 	"page getClusterOperatorImageSet":      "the file is for oc-mirror on a connected machine: `operator image-set`",
+	"page getManagementWorkers":            "the command shows and makes this choice, once for a management cluster",
+	"page setManagementWorkers":            "the command shows and makes this choice, once for a management cluster",
 	"page listHostedBundles":               "getHostedDetail has the bundles of each hosted cluster",
 	"page /metrics":                        "for Prometheus",
 	"page exportAuditTrail":                "the export is for an auditor's machine: `audit export`",

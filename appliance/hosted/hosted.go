@@ -10,6 +10,7 @@
 //	cloudevent    the events of work agents
 //	broker        the MQTT broker to which work agents connect
 //	maestro       delivers bundles, stores statuses, holds what contradicts the rows
+//	workers       offers hosts of the appliance to node pools, and follows the pools' choice
 //
 // Design: docs/design.md#hosted-control-planes.
 package hosted
@@ -19,6 +20,7 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
+	"time"
 
 	"github.com/jonboulle/clockwork"
 	"golang.org/x/sync/errgroup"
@@ -29,6 +31,7 @@ import (
 	"landfall/appliance/hosted/controlplane"
 	"landfall/appliance/hosted/maestro"
 	"landfall/appliance/hosted/provider"
+	"landfall/appliance/hosted/workers"
 	"landfall/appliance/kube/spoke"
 	"landfall/appliance/mirror"
 	"landfall/appliance/mirror/site"
@@ -52,6 +55,12 @@ type Options struct {
 	// has the images of a release.
 	Connect func(clusterID string) (*spoke.Client, error)
 	Prove   func(context.Context, engine.InstallSource) (engine.MirrorProof, error)
+	// Engine has the hosts that become workers. Approved returns which of them may be installed.
+	// URL is the base URL of the appliance's API.
+	Engine   *engine.Engine
+	Interval time.Duration // between reads of management clusters that have such hosts; 0: 10 seconds
+	Approved func() (map[string]bool, error)
+	URL      string
 	// Transport configures the connection to management clusters.
 	Transport Transport
 }
@@ -60,6 +69,7 @@ type Options struct {
 type Service struct {
 	Provider    *provider.Service
 	Maestro     *maestro.Service
+	Workers     *workers.Service
 	Credentials *broker.Credentials
 	Broker      *broker.Broker // nil without TLS
 	Roots       []byte         // PEM: the certificates with which agents verify the broker
@@ -75,6 +85,9 @@ func Open(ctx context.Context, options Options) (*Service, error) {
 		return nil, err
 	}
 	s := &Service{connect: options.Connect, prove: options.Prove}
+	s.Workers = workers.New(workers.Options{DB: options.DB, Engine: options.Engine, Connect: options.Connect,
+		Approved: options.Approved, URL: options.URL, Interval: options.Interval, Clock: options.Clock,
+		Logger: options.Logger})
 	if err := s.openTransport(ctx, options); err != nil {
 		return nil, err
 	}
@@ -99,6 +112,7 @@ func (s *Service) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return s.Provider.Run(ctx) })
 	group.Go(func() error { return s.Maestro.Run(ctx) })
+	group.Go(func() error { return s.Workers.Run(ctx) })
 	if s.Broker != nil {
 		group.Go(func() error { return s.Broker.Run(ctx) })
 	}

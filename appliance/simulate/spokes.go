@@ -9,8 +9,11 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"maps"
 	"net"
 	"net/http"
+	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -293,8 +296,7 @@ func (s *Spoke) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.Method == http.MethodGet:
 		sendJSON(w, http.StatusOK, held)
 	case r.Method == http.MethodDelete:
-		delete(s.objects, placeOf(p.collection, p.namespace, p.name))
-		sendJSON(w, http.StatusOK, held)
+		s.delete(w, r, p, held)
 	case p.sub == "eviction":
 		delete(s.objects, placeOf(p.collection, p.namespace, p.name))
 		sendJSON(w, http.StatusCreated, map[string]any{"kind": "Status", "apiVersion": "v1", "status": "Success"})
@@ -336,12 +338,32 @@ func (s *Spoke) create(w http.ResponseWriter, r *http.Request, p spokePath) {
 		return
 	}
 	u.SetNamespace(p.namespace)
+	if s.kinds[p.collection] != "" {
+		delete(u.Object, "status")
+		u.SetGeneration(1)
+	}
 	if s.objects[placeOf(p.collection, p.namespace, u.GetName())] != nil {
 		refuse(w, http.StatusConflict, "AlreadyExists", p.collection+" "+u.GetName())
 		return
 	}
 	s.put(p.collection, u)
 	sendJSON(w, http.StatusCreated, u)
+}
+
+// delete deletes an object, unless the request wants to delete another one or another version.
+func (s *Spoke) delete(w http.ResponseWriter, r *http.Request, p spokePath, held *unstructured.Unstructured) {
+	var options meta.DeleteOptions
+	if err := json.NewDecoder(r.Body).Decode(&options); err != nil && !errors.Is(err, io.EOF) {
+		refuse(w, http.StatusBadRequest, "BadRequest", err.Error())
+		return
+	}
+	if wanted := options.Preconditions; wanted != nil && (wanted.UID != nil && *wanted.UID != held.GetUID() ||
+		wanted.ResourceVersion != nil && *wanted.ResourceVersion != held.GetResourceVersion()) {
+		refuse(w, http.StatusConflict, "Conflict", p.collection+" "+p.name)
+		return
+	}
+	delete(s.objects, placeOf(p.collection, p.namespace, p.name))
+	sendJSON(w, http.StatusOK, held)
 }
 
 func (s *Spoke) update(w http.ResponseWriter, r *http.Request, p spokePath, held *unstructured.Unstructured) {
@@ -351,13 +373,16 @@ func (s *Spoke) update(w http.ResponseWriter, r *http.Request, p spokePath, held
 		return
 	}
 	next := &unstructured.Unstructured{Object: given}
-	switch {
-	case r.Method == http.MethodPatch:
-		next = held.DeepCopy()
-		mergeInto(next.Object, given)
-	case next.GetResourceVersion() != "" && next.GetResourceVersion() != held.GetResourceVersion():
+	if next.GetResourceVersion() != "" && next.GetResourceVersion() != held.GetResourceVersion() {
 		refuse(w, http.StatusConflict, "Conflict", p.collection+" "+p.name)
 		return
+	}
+	if r.Method == http.MethodPatch {
+		next = held.DeepCopy()
+		mergeInto(next.Object, given)
+	}
+	if s.kinds[p.collection] != "" {
+		next = customUpdate(held, next, p.sub == "status")
 	}
 	if p.sub == "approval" {
 		conditions, _, _ := unstructured.NestedSlice(next.Object, "status", "conditions")
@@ -369,6 +394,53 @@ func (s *Spoke) update(w http.ResponseWriter, r *http.Request, p spokePath, held
 	}
 	s.put(p.collection, next)
 	sendJSON(w, http.StatusOK, next)
+}
+
+// customUpdate returns a custom resource after an update of it or of its status. Each leaves the
+// other as it is, and the generation counts the changes of the spec.
+func customUpdate(held, next *unstructured.Unstructured, status bool) *unstructured.Unstructured {
+	to, from := next, held
+	if status {
+		to, from = held.DeepCopy(), next
+	}
+	delete(to.Object, "status")
+	if value, there := from.Object["status"]; there {
+		to.Object["status"] = value
+	}
+	generation := held.GetGeneration()
+	if !reflect.DeepEqual(held.Object["spec"], to.Object["spec"]) {
+		generation++
+	}
+	to.SetGeneration(generation)
+	return to
+}
+
+// Change changes a custom resource as a controller of the cluster does. It reports whether the
+// object exists.
+func (s *Spoke) Change(collection, namespace, name string, change func(*unstructured.Unstructured)) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	held := s.objects[placeOf(collection, namespace, name)]
+	if held == nil {
+		return false
+	}
+	next := held.DeepCopy()
+	change(next)
+	s.put(collection, customUpdate(held, next, false))
+	return true
+}
+
+// Objects returns copies of the objects of a collection in a namespace, in the order of their
+// names.
+func (s *Spoke) Objects(collection, namespace string) (all []*unstructured.Unstructured) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, place := range slices.Sorted(maps.Keys(s.objects)) {
+		if strings.HasPrefix(place, collection+"|"+namespace+"|") {
+			all = append(all, s.objects[place].DeepCopy())
+		}
+	}
+	return all
 }
 
 // mergeInto applies a JSON merge patch (RFC 7386).

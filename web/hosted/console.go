@@ -18,6 +18,7 @@ import (
 	"landfall/appliance/hosted/maestro"
 	"landfall/appliance/hosted/provider"
 	"landfall/appliance/hosted/record"
+	"landfall/appliance/hosted/workers"
 	"landfall/store"
 	"landfall/web/clustersservice"
 	"landfall/web/console"
@@ -204,6 +205,14 @@ func consoleOperations(h *hosted.Service, clusters Clusters) []operation.Operati
 			Summary:    "Issue a certificate for the agent of a management cluster, and return its manifests",
 			Parameters: []operation.Parameter{{Name: "image"}},
 			Status:     http.StatusOK, Answer: operation.File{}, Errors: []int{400, 404, 409}},
+		{ID: "getManagementWorkers", Method: http.MethodGet, Path: ManagementRoute + "/:consumer/workers",
+			Access: viewer, Handler: s.workers,
+			Summary: "List the hosts of the appliance that are offered to a management cluster as workers",
+			Status:  http.StatusOK, Answer: workers.Overview{}, Errors: []int{404}},
+		{ID: "setManagementWorkers", Method: http.MethodPut, Path: ManagementRoute + "/:consumer/workers",
+			Access: administrator, Handler: s.setWorkers,
+			Summary: "Choose the infra-envs whose hosts are offered to a management cluster as workers",
+			Body:    ChosenWorkers{}, Status: http.StatusOK, Answer: workers.Overview{}, Errors: []int{400, 404, 409}},
 		{ID: "removeManagementCluster", Method: http.MethodDelete, Path: ManagementRoute + "/:consumer",
 			Access: administrator, Handler: s.removeManagement,
 			Summary: "Stop using a cluster for hosted control planes", Status: http.StatusNoContent,

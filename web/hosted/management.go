@@ -24,6 +24,12 @@ type Applied struct {
 	Objects []string `json:"objects"`
 }
 
+// ChosenWorkers are the infra-envs whose hosts become workers; none: the management cluster's own
+// assisted service has the workers.
+type ChosenWorkers struct {
+	Workers []record.Workers `json:"workers"`
+}
+
 // wantedManagement reads a request for a management cluster and fills in what it omits.
 func (s consoleService) wantedManagement(c echo.Context) (wanted record.Management, err error) {
 	if err := operation.ReadJSON(c, &wanted); err != nil {
@@ -63,6 +69,9 @@ func (s consoleService) addManagement(c echo.Context) error {
 			return problem.Conflict("%s", strings.Join(missing, " ")+" Use force (landfall hcp consumers add --force) "+
 				"to use the cluster all the same")
 		}
+	}
+	if err := s.Workers.Check(ctx, &wanted); err != nil {
+		return err
 	}
 	m, err := s.Provider.AddManagement(ctx, wanted)
 	if err != nil {
@@ -111,4 +120,26 @@ func (s consoleService) applyAgent(c echo.Context) error {
 		return err
 	}
 	return c.JSON(http.StatusOK, Applied{applied})
+}
+
+// workers answers which hosts of the appliance are offered to a management cluster.
+func (s consoleService) workers(c echo.Context) error {
+	answer, err := s.Workers.Overview(c.Param("consumer"))
+	if err != nil {
+		return err
+	}
+	return c.JSON(http.StatusOK, answer)
+}
+
+// setWorkers chooses the infra-envs whose hosts are offered to a management cluster.
+func (s consoleService) setWorkers(c echo.Context) error {
+	var wanted ChosenWorkers
+	if err := operation.ReadJSON(c, &wanted); err != nil {
+		return err
+	}
+	consumer := c.Param("consumer")
+	if err := s.Workers.Set(c.Request().Context(), consumer, wanted.Workers); err != nil {
+		return err
+	}
+	return s.workers(c)
 }

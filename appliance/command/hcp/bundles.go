@@ -112,7 +112,7 @@ func newConsumers() *cobra.Command {
 			})
 		},
 	})
-	cmd.AddCommand(newAddConsumer(), newAgent(), newRemoveConsumer())
+	cmd.AddCommand(newAddConsumer(), newAgent(), newRemoveConsumer(), newWorkers())
 	return cmd
 }
 
@@ -120,6 +120,7 @@ func newAddConsumer() *cobra.Command {
 	a := action.New()
 	var m record.Management
 	var cluster string
+	var offered []string
 	var force, apply bool
 	cmd := a.Changing(&cobra.Command{
 		Use: "add NAME", Short: "Use a cluster for hosted control planes", Args: cobra.ExactArgs(1),
@@ -136,6 +137,10 @@ func newAddConsumer() *cobra.Command {
 				if m.ClusterID, err = a.ClusterID(cmd.Context(), cluster); err != nil {
 					return err
 				}
+			}
+			var err error
+			if m.Workers, err = workersOf(cmd, a, offered); err != nil {
+				return err
 			}
 			body, err := objectOf(m)
 			if err != nil {
@@ -177,6 +182,8 @@ func newAddConsumer() *cobra.Command {
 	flags.StringSliceVar(&m.MachineNetworks, "machine-network", nil, "machine networks of the management cluster")
 	flags.StringVar(&m.AgentNamespace, "agent-namespace", record.DefaultAgentNamespace,
 		"namespace with the InfraEnv and the Agents of the workers")
+	flags.StringSliceVar(&offered, "workers", nil, "infra-envs of this appliance whose hosts become workers, with "+
+		"their hardware profile: rack1=large; default: the Agents of the cluster's own assisted service")
 	flags.StringSliceVar(&m.Profiles, "profile", nil, "hardware profiles of the agents; default: any")
 	flags.StringVar(&m.StorageClass, "storage-class", "", "storage class for etcd; default: the cluster's default")
 	flags.BoolVar(&m.HighlyAvailable, "highly-available", false, "run each control plane three times")

@@ -15,6 +15,7 @@ import (
 	"landfall/appliance/hosted/controlplane"
 	"landfall/appliance/hosted/maestro"
 	"landfall/appliance/hosted/record"
+	"landfall/appliance/hosted/workers"
 	"landfall/store"
 )
 
@@ -176,7 +177,8 @@ func (s *Service) RemoveManagement(ctx context.Context, consumer string) error {
 			return fault.New(fault.Conflict, "The management cluster %s runs the control planes of %s; delete them "+
 				"first.", m.Consumer, strings.Join(names, ", "))
 		}
-		return errors.Join(record.DeleteManagement(tx, m.Consumer), maestro.DeleteConsumer(tx, m.Consumer))
+		return errors.Join(record.DeleteManagement(tx, m.Consumer), maestro.DeleteConsumer(tx, m.Consumer),
+			workers.Forget(tx, m.Consumer))
 	})
 }
 

@@ -55,6 +55,8 @@ var (
 		Resource: "hostedclusters"}
 	agents = schema.GroupVersionResource{Group: "agent-install.openshift.io", Version: "v1beta1",
 		Resource: "agents"}
+	assistedServices = schema.GroupVersionResource{Group: "agent-install.openshift.io", Version: "v1beta1",
+		Resource: "agentserviceconfigs"}
 	storageClasses = schema.GroupVersionResource{Group: "storage.k8s.io", Version: "v1",
 		Resource: "storageclasses"}
 	deployments = schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}
@@ -139,8 +141,39 @@ func (c *check) operator(ctx context.Context) error {
 	return nil
 }
 
-// agents checks that hosts for workers are there.
+// Workers returns why hosts of the appliance can't become workers of hosted clusters on a cluster,
+// or "". The cluster's own assisted service would take their Agents for its own: it adds a
+// finalizer, makes hosts of them in its database if it finds their InfraEnv, and then writes their
+// statuses. It runs while there is an AgentServiceConfig.
+func Workers(ctx context.Context, api API) (problem string, err error) {
+	var found struct {
+		Items []struct{} `json:"items"`
+	}
+	err = api.List(ctx, assistedServices, "", "", &found)
+	if err == nil && len(found.Items) > 0 {
+		return "The cluster has an assisted service of its own (AgentServiceConfig), which would change the Agents " +
+			"of this appliance. Delete the AgentServiceConfig there, or use that service for the workers.", nil
+	}
+	if err != nil && !apierrors.IsNotFound(err) {
+		return "", err
+	}
+	err = api.List(ctx, agents, "", "landfall.io/none", &found)
+	if apierrors.IsNotFound(err) {
+		return "The cluster does not know Agents. Install the multicluster engine operator there with its part " +
+			"assisted-service, without an AgentServiceConfig.", nil
+	}
+	return "", err
+}
+
+// agents checks that hosts for workers are there, or that hosts of the appliance can be.
 func (c *check) agents(ctx context.Context) error {
+	if len(c.m.Workers) > 0 {
+		problem, err := Workers(ctx, c.api)
+		if problem != "" {
+			c.add("agents", Error, "%s", problem)
+		}
+		return err
+	}
 	selector := controlplane.LabelProfile
 	if len(c.m.Profiles) > 0 {
 		selector += " in (" + strings.Join(c.m.Profiles, ",") + ")"

@@ -205,12 +205,21 @@ type Management struct {
 	// a ManifestWork for the cluster's own work agent. It never changes, because the agent deletes
 	// what disappears from a bundle.
 	Layout string `json:"layout,omitempty"`
+	// Workers are the infra-envs of this appliance whose hosts become workers; empty: hosts of the
+	// cluster's own assisted service do.
+	Workers []Workers `json:"workers,omitempty"`
 	// AgentImage is the image of its agent, by digest or by the tag of a version; "": not named.
 	AgentImage string `json:"agent_image,omitempty"`
 	// Broker is the host and port by which the agent knows the broker. It is set with the first
 	// manifests of the agent, and never changes.
 	Broker  string    `json:"broker,omitempty"`
 	Created time.Time `json:"created_at"`
+}
+
+// Workers is an infra-env whose hosts are offered to the node pools of a management cluster.
+type Workers struct {
+	InfraEnvID string `json:"infra_env_id"`
+	Profile    string `json:"profile"` // hardware profile of the hosts
 }
 
 // The buckets and indexes.

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -125,4 +126,25 @@ func (c *Client) Apply(ctx context.Context, kind schema.GroupVersionResource, na
 	object any) error {
 	request := c.objects.rest.Patch(types.ApplyPatchType).Param("fieldManager", "landfall").Param("force", "true")
 	return write(ctx, request, place{kind: kind, namespace: namespace, name: name}, object)
+}
+
+// Create creates an object. The error is apierrors.IsAlreadyExists if it exists.
+func (c *Client) Create(ctx context.Context, kind schema.GroupVersionResource, namespace string, object any) error {
+	return c.objects.create(ctx, place{kind: kind, namespace: namespace}, object)
+}
+
+// UpdateStatus replaces the status of an object. It fails if somebody changed the object after the
+// resourceVersion of the given one.
+func (c *Client) UpdateStatus(ctx context.Context, kind schema.GroupVersionResource, namespace, name string,
+	object any) error {
+	return c.objects.update(ctx, place{kind: kind, namespace: namespace, name: name, sub: "status"}, object)
+}
+
+// Delete deletes an object if it has the given metadata. It fails if somebody changed or replaced
+// the object in the meantime: then the error is apierrors.IsConflict.
+func (c *Client) Delete(ctx context.Context, kind schema.GroupVersionResource, of meta.ObjectMeta) error {
+	at := place{kind: kind, namespace: of.Namespace, name: of.Name}
+	return write(ctx, c.objects.rest.Delete(), at, meta.DeleteOptions{
+		TypeMeta:      meta.TypeMeta{APIVersion: "v1", Kind: "DeleteOptions"},
+		Preconditions: &meta.Preconditions{UID: &of.UID, ResourceVersion: &of.ResourceVersion}})
 }
