@@ -61,8 +61,8 @@ func (e *Engine) runPreparations(ctx context.Context) error {
 			running[id] = &preparationRun{preparation, cancel}
 			group.Go(func() {
 				defer cancel()
-				ctx, span := tracing.Start(runCtx, "prepare installation", attribute.String("landfall.cluster", id))
-				e.prepare(ctx, id, preparation)
+				within, span := tracing.Start(runCtx, "prepare installation", attribute.String("landfall.cluster", id))
+				e.prepare(within, id, preparation)
 				span.End()
 				select {
 				case ended <- id:
