@@ -117,8 +117,9 @@ func New(options Options) *Server {
 		MaxHeaderBytes:    maxHeaderBytes,
 		ErrorLog:          slog.NewLogLogger(options.Logger.Handler(), slog.LevelDebug),
 		// An HTTP/2 connection has frames besides those of answers, and ends without progress.
-		HTTP2:     &http.HTTP2Config{WriteByteTimeout: answerTime},
-		ConnState: s.unused.follow,
+		HTTP2:       &http.HTTP2Config{WriteByteTimeout: answerTime},
+		ConnState:   s.unused.follow,
+		BaseContext: baseContext,
 		// ReadTimeout and WriteTimeout are not set: a management controller may need half an hour
 		// to read an image, and a host may send its logs over a slow line. Bodies and answers have
 		// their own deadlines.
@@ -229,10 +230,9 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	if s.options.TLS != nil {
 		listener = newSniffer(listener, s.options.TLS.Config)
 	}
-	// Requests have the values of the context, but go on after its end, up to the time-out.
-	s.http.BaseContext = func(net.Listener) context.Context { return context.WithoutCancel(ctx) }
 	ended := make(chan error, 1)
-	go func() { ended <- s.http.Serve(listener) }()
+	// Requests go on after the end of the context, up to the time-out.
+	go func() { ended <- s.http.Serve(listenerOf{listener, context.WithoutCancel(ctx)}) }()
 	select {
 	case err := <-ended:
 		return fmt.Errorf("serve HTTP on %s: %w", listener.Addr(), err)
@@ -242,6 +242,14 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	<-ended
 	return err
 }
+
+// listenerOf is a listener whose requests have the values of a context.
+type listenerOf struct {
+	net.Listener
+	ctx context.Context
+}
+
+func baseContext(l net.Listener) context.Context { return l.(listenerOf).ctx }
 
 func (s *Server) shutDown(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.options.ShutdownTimeout)
