@@ -126,7 +126,7 @@ func New(options Options) *Server {
 	}
 	s.http.RegisterOnShutdown(func() {
 		close(s.draining)
-		s.unused.close()
+		time.AfterFunc(requestGrace, s.unused.close)
 	})
 	return s
 }

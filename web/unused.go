@@ -4,7 +4,12 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"time"
 )
+
+// requestGrace is the time in which the first request of a connection must arrive when the server
+// shuts down. Its client may have sent it just now.
+const requestGrace = 500 * time.Millisecond
 
 // unused holds the connections that have sent nothing yet. Clients open connections in advance, and
 // [http.Server.Shutdown] waits for them for five seconds.
@@ -28,6 +33,6 @@ func (u *unused) close() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	for conn := range u.conns {
-		_ = conn.Close() // nobody waits for an answer on it
+		_ = conn.Close() // its client sent no request in time
 	}
 }
