@@ -35,6 +35,7 @@ const readsOnly = [
   // Filters and details of the other pages.
   /^(All|With an error|Needs attention|Waiting|Sent|Ended)\b/,
   /^(Part of the name.*|Infra-env|Rules for|Release|Image to explain|Explain|Cluster|Check again|Details|Request log)$/,
+  /^(Show \d+ more of this kind|Find rules|Go to (previous|next) page)$/,
   /^(dhcp|with-green)$/,
 ];
 
