@@ -54,7 +54,8 @@ type transport struct{ next http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.
 func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
-	if !trace.SpanFromContext(r.Context()).IsRecording() {
+	parent := trace.SpanFromContext(r.Context())
+	if !parent.IsRecording() {
 		return t.next.RoundTrip(r)
 	}
 	attributes := []attribute.KeyValue{attribute.String("http.request.method", r.Method),
@@ -62,9 +63,8 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if port, err := strconv.Atoi(r.URL.Port()); err == nil {
 		attributes = append(attributes, attribute.Int("server.port", port))
 	}
-	tracer := trace.SpanFromContext(r.Context()).TracerProvider().Tracer(scope)
-	ctx, span := tracer.Start(r.Context(), r.Method, trace.WithSpanKind(trace.SpanKindClient),
-		trace.WithAttributes(attributes...))
+	ctx, span := parent.TracerProvider().Tracer(scope).Start(r.Context(), r.Method,
+		trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(attributes...))
 	response, err := t.next.RoundTrip(r.WithContext(ctx))
 	if err == nil {
 		span.SetAttributes(attribute.Int("http.response.status_code", response.StatusCode))
