@@ -198,9 +198,16 @@ func readFrame(from io.Reader) (*frame, error) {
 	return f, nil
 }
 
+// hole is a place of a file at which no whole frame begins.
+type hole struct {
+	path   string
+	offset int64
+	short  bool // the file ends in the frame
+}
+
 // readFrames reads all frames of a file, and the places at which it is damaged. A damaged frame
 // does not hide the ones after it.
-func readFrames(path string) (frames []*frame, damaged []int64, err error) {
+func readFrames(path string) (frames []*frame, damaged []hole, err error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, nil, err
@@ -216,7 +223,7 @@ func readFrames(path string) (frames []*frame, damaged []int64, err error) {
 		if !errors.Is(err, errFrame) && !errors.Is(err, io.EOF) {
 			return nil, nil, err
 		}
-		damaged = append(damaged, int64(at))
+		damaged = append(damaged, hole{path, int64(at), errors.Is(err, errShort)})
 		next := bytes.Index(text[at+1:], []byte(frameMagic))
 		for next >= 0 {
 			if _, err := readFrame(bytes.NewReader(text[at+1+next:])); err == nil {

@@ -72,7 +72,7 @@ type Damage struct {
 }
 
 // frames returns the places of the whole frames of a generation, and the damaged places.
-func (d Directory) frames(generation uint64) (all []located, damage []Damage, err error) {
+func (d Directory) frames(generation uint64) (all []located, damaged []hole, err error) {
 	paths, err := d.segmentPaths(generation)
 	if err != nil {
 		return nil, nil, err
@@ -82,14 +82,12 @@ func (d Directory) frames(generation uint64) (all []located, damage []Damage, er
 		if err != nil {
 			return nil, nil, err
 		}
-		for _, at := range broken {
-			damage = append(damage, Damage{path, fmt.Sprintf("%v, at byte %d", errFrame, at)})
-		}
+		damaged = append(damaged, broken...)
 		for _, f := range found {
 			all = append(all, located{head: f.head, path: path, offset: f.offset, size: f.size, sum: f.sum})
 		}
 	}
-	return all, damage, nil
+	return all, damaged, nil
 }
 
 // body reads the body of a frame again.

@@ -171,7 +171,7 @@ func (v *verification) object(ctx context.Context, sum string) error {
 
 // log checks the frames of a generation and what they refer to.
 func (v *verification) log(ctx context.Context, generation uint64, all []point) error {
-	frames, damage, err := v.frames(generation)
+	frames, holes, err := v.frames(generation)
 	if err != nil {
 		return err
 	}
@@ -198,10 +198,12 @@ func (v *verification) log(ctx context.Context, generation uint64, all []point) 
 			v.damaged(at.path, "the frame of commit %d can't be read: %v", at.First, err)
 		}
 	}
-	if len(damage) == 1 && v.torn(generation, damage[0], frames) {
+	if len(holes) == 1 && v.torn(generation, holes[0], frames) {
 		return nil
 	}
-	v.Damage = append(v.Damage, damage...)
+	for _, each := range holes {
+		v.damaged(each.path, "%v, at byte %d", errFrame, each.offset)
+	}
 	if beat := v.Heartbeat; beat != nil && beat.Generation == generation && beat.Commit > newest {
 		if !covered(all, generation, beat.Commit) {
 			v.damaged(v.Directory.log(generation), "the log ends with commit %d, and commit %d was written", newest,
@@ -224,29 +226,23 @@ func covered(all []point, generation, commit uint64) bool {
 // torn reports whether a damaged place is the end of a file whose last frame was being written when
 // the appliance or the disk stopped. That frame was never counted as written. Nothing counts the
 // frames of former generations, so a whole one with a wrong checksum is damage there.
-func (v *verification) torn(generation uint64, damage Damage, frames []located) bool {
+func (v *verification) torn(generation uint64, at hole, frames []located) bool {
 	paths, err := v.segmentPaths(generation)
-	if err != nil || len(paths) == 0 || damage.Path != paths[len(paths)-1] {
+	if err != nil || len(paths) == 0 || at.path != paths[len(paths)-1] {
 		return false
 	}
 	newest, end := uint64(0), int64(0)
-	for _, at := range frames {
-		newest = at.Last
-		if at.path == damage.Path {
-			end = at.offset + at.size
+	for _, each := range frames {
+		newest = each.Last
+		if each.path == at.path {
+			end = each.offset + each.size
 		}
 	}
-	if damage.Reason != fmt.Sprintf("%v, at byte %d", errFrame, end) {
+	if at.offset != end {
 		return false
 	}
 	if beat := v.Heartbeat; beat != nil && beat.Generation == generation {
 		return beat.Commit <= newest
 	}
-	file, err := os.Open(damage.Path)
-	if err != nil {
-		return false
-	}
-	defer file.Close()
-	_, err = readFrame(io.NewSectionReader(file, end, frameLimit))
-	return errors.Is(err, errShort)
+	return at.short
 }
