@@ -192,7 +192,7 @@ func (r *Registry) packedStatus(p *packed) *MediumStatus {
 	case state == StageFull:
 		s.Staging.Message = r.fullMessage()
 	case state == "" && !present:
-		s.Staging.State, s.Staging.Message = StageWaiting, "plug the medium in again; it is unpacked from its begin"
+		s.Staging.State, s.Staging.Message = StageWaiting, "plug the medium in again; it is unpacked from its beginning"
 	}
 	return s
 }
@@ -306,7 +306,7 @@ func (r *Registry) setPacked(p *packed, state, message string) bool {
 
 // unpackTo unpacks an archive to the disk.
 func (r *Registry) unpackTo(ctx context.Context, p *packed) error {
-	// Each start reads the archive from its begin, so a little room is not enough.
+	// Each start reads the archive from its beginning, so a little room is not enough.
 	row := r.rowOf(p)
 	room, _, err := r.quota.Room()
 	if err != nil || room < max(r.needed(p), min(row.AtLeast/10, 1<<30)) {
@@ -400,9 +400,15 @@ func (r *Registry) forgetUnpacked(ctx context.Context, p *packed) error {
 		return fmt.Errorf("forget an unpacked archive: %w", err)
 	}
 	r.mu.Lock()
-	r.media = slices.DeleteFunc(slices.Clone(r.media), func(m *held) bool {
-		return m.location.Path == tar && (m.detach(r.options.Clock.Now()) || true)
-	})
+	var kept []*held
+	for _, m := range r.media {
+		if m.location.Path == tar {
+			m.detach(r.options.Clock.Now())
+			continue
+		}
+		kept = append(kept, m)
+	}
+	r.media = kept
 	if p.stored = p.row.Wanted; !p.stored && !p.present {
 		delete(r.packed, p.key)
 	}

@@ -21,7 +21,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/jonboulle/clockwork"
@@ -275,13 +274,7 @@ func (o *Overlay) Append(id string, offset int64, body io.Reader) (size int64, e
 	}
 }
 
-// writeError returns ErrFull for a full disk.
-func writeError(err error) error {
-	if errors.Is(err, syscall.ENOSPC) {
-		return fmt.Errorf("%w: the disk is full", ErrFull)
-	}
-	return fmt.Errorf("store what was pushed: %w", err)
-}
+func writeError(err error) error { return quota.WriteError("store what was pushed", err) }
 
 func (o *Overlay) take(n int64) bool {
 	if !o.options.Quota.Take(n) {

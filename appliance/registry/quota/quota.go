@@ -3,9 +3,11 @@
 package quota
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"sync"
+	"syscall"
 
 	"landfall/appliance/fault"
 )
@@ -13,6 +15,14 @@ import (
 // ErrFull is returned if the limit or the disk has no room.
 var ErrFull = fault.Sentinel(fault.NoSpace, "there is no room for it; run landfall registry gc, or raise "+
 	"registry.bytes")
+
+// WriteError returns ErrFull for a full disk, and other errors with what was being done.
+func WriteError(doing string, err error) error {
+	if errors.Is(err, syscall.ENOSPC) {
+		return fmt.Errorf("%w: the disk is full", ErrFull)
+	}
+	return fmt.Errorf("%s: %w", doing, err)
+}
 
 // reserve are the bytes of the disk that copies of media leave to the rest of the appliance, whose
 // store must be able to grow while they are made.

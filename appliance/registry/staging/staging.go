@@ -22,7 +22,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 
 	"landfall/appliance/durable"
 	"landfall/appliance/registry/quota"
@@ -427,13 +426,7 @@ func (w writer) yield() error {
 	}
 }
 
-// writeError returns ErrFull for a full disk.
-func writeError(err error) error {
-	if errors.Is(err, syscall.ENOSPC) {
-		return fmt.Errorf("%w: the disk is full", quota.ErrFull)
-	}
-	return fmt.Errorf("store the copy of a blob: %w", err)
-}
+func writeError(err error) error { return quota.WriteError("store the copy of a blob", err) }
 
 // end ends a copy. What it has written is kept, unless the bytes are wrong.
 func (c *blobCopy) end(err error) {

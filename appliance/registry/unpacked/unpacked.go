@@ -13,7 +13,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 
 	"landfall/appliance/durable"
 	"landfall/appliance/registry/quota"
@@ -246,10 +245,4 @@ func (w *writer) cut() error {
 	return nil
 }
 
-// writeError returns ErrFull for a full disk.
-func writeError(err error) error {
-	if errors.Is(err, syscall.ENOSPC) {
-		return fmt.Errorf("%w: the disk is full", quota.ErrFull)
-	}
-	return fmt.Errorf("store an unpacked archive: %w", err)
-}
+func writeError(err error) error { return quota.WriteError("store an unpacked archive", err) }

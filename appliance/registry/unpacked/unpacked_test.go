@@ -26,12 +26,12 @@ func open(t *testing.T, dir string, limit int64) *Store {
 	return s
 }
 
-// What an earlier write has left is kept as far as it is right.
+// A write keeps the bytes of an earlier one up to the first wrong byte.
 func TestWrite_continues(t *testing.T) {
 	content := bytes.Repeat([]byte("0123456789"), 300_000)
 	for title, left := range map[string][]byte{
 		"nothing":            {},
-		"the begin":          content[:2_000_000],
+		"the beginning":      content[:2_000_000],
 		"other bytes":        append(bytes.Clone(content[:1_500_000]), make([]byte, 500_000)...),
 		"more than it needs": append(bytes.Clone(content), 1),
 	} {
