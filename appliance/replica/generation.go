@@ -44,7 +44,7 @@ type generation struct {
 	mu       sync.Mutex
 	open     *store.Snapshot // the newest one
 	complete atomic.Bool     // the first snapshot is in the replica
-	// copied is the beginning of the newest snapshot, and snapshotted its commit; snapshots uses them.
+	// copied is when the newest snapshot began, and snapshotted its commit; snapshots uses them.
 	copied      time.Time
 	snapshotted uint64
 
