@@ -67,10 +67,10 @@ func newSetWorkers() *cobra.Command {
 	a := action.New()
 	var own bool
 	cmd := a.Changing(&cobra.Command{
-		Use: "set NAME INFRA-ENV=PROFILE...", Short: "Choose whose hosts become workers on a management cluster",
+		Use: "set NAME INFRA-ENV=PROFILE...", Short: "Choose the infra-envs whose hosts become workers",
 		Long: "Choose the infra-envs of this appliance whose hosts become workers of hosted clusters, each with the " +
-			"hardware profile of its hosts.\nWith --own, the Agents of the management cluster's own assisted service " +
-			"do; hosts of this appliance that are part of a node pool stay in it.",
+			"hardware profile of its hosts.\nWith --own, the workers are hosts of the management cluster's own " +
+			"assisted service. Hosts of this appliance that are part of a node pool stay\nin it.",
 		Example: "  landfall hcp consumers workers set mc1 rack1=large rack2=small",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, arguments []string) error {
