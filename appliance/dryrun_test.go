@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-openapi/swag/conv"
 	"github.com/google/uuid"
+	"github.com/jonboulle/clockwork"
 	"github.com/stretchr/testify/require"
 
 	"landfall/appliance/audittrail"
@@ -21,7 +22,7 @@ import (
 // Each operation that can be tried is tried, and then carried out with the same body. Both have the
 // same outcome, but the dry run changes nothing.
 func TestDryRun_eachOperation(t *testing.T) {
-	g := newGuarded(t)
+	g := newGuardedAt(t, clockwork.NewFakeClock())
 	own := ids{g.cluster, g.env, g.newHost(t, g.env)}
 	var pool struct{ ID string }
 	g.post(t, "/api/assisted-install/v2/infra-envs", map[string]any{"name": "pool", "pull_secret": testPullSecret,
@@ -127,7 +128,7 @@ func TestDryRun_eachOperation(t *testing.T) {
 }
 
 func TestDryRun_refused(t *testing.T) {
-	g := newGuarded(t)
+	g := newGuardedAt(t, clockwork.NewFakeClock())
 	before := g.db.Revision()
 	for _, c := range []struct {
 		method, path, as string
@@ -150,7 +151,7 @@ func TestDryRun_refused(t *testing.T) {
 
 // The audit trail has changes; a dry run is none.
 func TestDryRun_notInAuditTrail(t *testing.T) {
-	g := newGuarded(t)
+	g := newGuardedAt(t, clockwork.NewFakeClock())
 	path := "/api/assisted-install/v2/clusters/" + g.cluster
 	remove := func(path string) int {
 		return g.requestUntilEnd(t.Context(), http.MethodDelete, path, "", g.callers["admin"]).Code

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jonboulle/clockwork"
 	"github.com/stretchr/testify/require"
 
 	"landfall/appliance/access"
@@ -40,6 +41,13 @@ const testPullSecret = `{"auths":{"registry.example.com":{"auth":"dXNlcjpwYXNzd2
 // newGuarded opens an appliance with authentication. Its requests run in the process.
 func newGuarded(t testing.TB) *guarded {
 	t.Helper()
+	return newGuardedAt(t, clockwork.NewRealClock())
+}
+
+// newGuardedAt is newGuarded with a clock. While the clock stands still, nothing is written in the
+// background.
+func newGuardedAt(t testing.TB, clock clockwork.Clock) *guarded {
+	t.Helper()
 	settings := config.Default()
 	settings.DataDir = t.TempDir()
 	settings.Listen, settings.Kubernetes.Enabled = "127.0.0.1:0", true
@@ -48,7 +56,7 @@ func newGuarded(t testing.TB) *guarded {
 		Default: true,
 		URL:     "quay.io/openshift-release-dev/ocp-release@sha256:" + strings.Repeat("0", 64)}}
 	settings.Images.Agent = "registry.example.com/agent:v1"
-	a, err := New(t.Context(), settings, slog.New(slog.DiscardHandler), "test")
+	a, err := open(t.Context(), settings, slog.New(slog.DiscardHandler), "test", clock, nil)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, a.Close()) })
 	g := &guarded{Appliance: a, callers: map[string]caller{"nobody": {}}}
