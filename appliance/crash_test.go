@@ -37,6 +37,7 @@ import (
 	"landfall/appliance/dataversion"
 	"landfall/appliance/keyring"
 	"landfall/appliance/simulate"
+	"landfall/randtest"
 	"landfall/store"
 )
 
@@ -50,8 +51,6 @@ const (
 	// applianceEnv names the configuration file. If it is set, this program runs an appliance and
 	// no test.
 	applianceEnv = "LANDFALL_TEST_APPLIANCE"
-	// seedEnv sets the random seed, to repeat the times of the kills of a run.
-	seedEnv = "LANDFALL_TEST_SEED"
 )
 
 // runApplianceProcess runs an appliance until the standard input ends, if applianceEnv is set.
@@ -177,18 +176,12 @@ func (v *applianceProcess) tail(t *testing.T) string {
 // TestInstallation_survivesEveryKill kills the appliance at random times in all phases of
 // installations and restarts it immediately. The hosts keep running.
 func TestInstallation_survivesEveryKill(t *testing.T) {
-	seed := rand.Uint64()
-	if text := os.Getenv(seedEnv); text != "" {
-		var err error
-		seed, err = strconv.ParseUint(text, 10, 64)
-		require.NoError(t, err)
-	}
-	chance := rand.New(rand.NewPCG(seed, 0))
+	chance := randtest.New(t, 0)
 	s := newSite(t)
 	v := newApplianceProcess(t, s)
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("the random seed was %s=%d; the end of the appliance's log:\n%s", seedEnv, seed, v.tail(t))
+			t.Logf("the end of the appliance's log:\n%s", v.tail(t))
 		}
 	})
 	total, byPhase := 0, make(map[string]int)

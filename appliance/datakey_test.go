@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"log/slog"
-	"math/rand/v2"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -19,6 +18,7 @@ import (
 	"landfall/appliance/command/outcome"
 	"landfall/appliance/keyring"
 	"landfall/appliance/sitekey"
+	"landfall/randtest"
 	"landfall/web/console"
 )
 
@@ -92,6 +92,7 @@ func TestDataKey_rotationSurvivesKills(t *testing.T) {
 		return content
 	}
 	changed := 0
+	chance := randtest.New(t, 0)
 	for range 12 {
 		before := readKeys()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -106,7 +107,7 @@ func TestDataKey_rotationSurvivesKills(t *testing.T) {
 		}()
 		select {
 		case <-ended:
-		case <-time.After(time.Duration(rand.IntN(30_000)) * time.Microsecond):
+		case <-time.After(time.Duration(chance.IntN(30_000)) * time.Microsecond):
 		}
 		v.kill(t)
 		<-ended

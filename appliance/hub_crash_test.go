@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"maps"
-	"math/rand/v2"
 	"os"
 	"path"
 	"path/filepath"
@@ -21,6 +20,7 @@ import (
 	"landfall/appliance/keyring"
 	"landfall/appliance/kube/objects"
 	"landfall/appliance/kube/objects/agentinstall"
+	"landfall/randtest"
 	"landfall/store"
 )
 
@@ -41,7 +41,7 @@ const (
 // completely. Clients watch all the time: each copy must contain what they observed until then, and
 // in the end they must have observed each change of an object once, in order, and nothing else.
 func TestHub_consistentAfterEveryKill(t *testing.T) {
-	chance := rand.New(rand.NewPCG(rand.Uint64(), 0))
+	chance := randtest.New(t, 1)
 	s := newSite(t)
 	s.config.Kubernetes.Enabled, s.config.Kubernetes.ImageSettles = true, 300*time.Millisecond
 	s.config.AMS.Enabled = chance.IntN(2) == 0 // with AMS, rows for AMS must remain; without AMS, none

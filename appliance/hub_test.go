@@ -158,7 +158,8 @@ func (d *hub) documents(name string, with siteValues, namespaces ...string) (str
 	documents = append(documents,
 		"apiVersion: hive.openshift.io/v1\nkind: ClusterImageSet\nmetadata:\n  name: openshift-release\nspec:\n  "+
 			"releaseImage: "+d.release.Release+"\n")
-	rand.Shuffle(len(documents), func(i, j int) { documents[i], documents[j] = documents[j], documents[i] })
+	chance := rand.New(rand.NewPCG(uint64(len(documents)), 0))
+	chance.Shuffle(len(documents), func(i, j int) { documents[i], documents[j] = documents[j], documents[i] })
 	return strings.Join(documents, "\n---\n"), nil
 }
 

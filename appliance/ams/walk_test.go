@@ -7,8 +7,6 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
-	"os"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -19,6 +17,7 @@ import (
 
 	"landfall/appliance/ams/amstest"
 	"landfall/appliance/ams/outbox"
+	"landfall/randtest"
 	"landfall/store"
 )
 
@@ -294,22 +293,16 @@ func (w *walk) end() map[string][]finalRow {
 	return found
 }
 
-// LANDFALL_TEST_SEED repeats one history of TestRelay_randomFaultsConverge.
+// Each history has its own seed. LANDFALL_TEST_SEED=N and -walks 1 repeat one.
 func TestRelay_randomFaultsConverge(t *testing.T) {
-	first, runs := rand.Uint64(), uint64(*walks)
-	if text := os.Getenv("LANDFALL_TEST_SEED"); text != "" {
-		var err error
-		first, err = strconv.ParseUint(text, 10, 64)
-		require.NoError(t, err)
-		runs = 1
-	}
+	first, runs := randtest.Seed(t), uint64(*walks)
 	creations, crashes := 0, 0
 	for seed := first; seed != first+runs; seed++ {
 		events := history(rand.New(rand.NewPCG(seed, 2)))
 		calm, rough := newWalk(seed, false), newWalk(seed, true)
 		require.NoError(t, calm.execute(events), "seed %d", seed)
 		err := rough.execute(events)
-		log := fmt.Sprintf("LANDFALL_TEST_SEED=%d\n%s", seed, strings.Join(rough.trace, "\n"))
+		log := fmt.Sprintf("LANDFALL_TEST_SEED=%d -walks 1\n%s", seed, strings.Join(rough.trace, "\n"))
 		require.NoError(t, err, log)
 		require.Equal(t, calm.end(), rough.end(), log)
 		require.Empty(t, rough.ams.WrongDeletes(), log)

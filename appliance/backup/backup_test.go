@@ -27,6 +27,7 @@ import (
 	"landfall/appliance/hosted/arm"
 	hosted "landfall/appliance/hosted/record"
 	"landfall/appliance/keyring"
+	"landfall/randtest"
 	"landfall/store"
 )
 
@@ -307,6 +308,7 @@ func TestBackup_killsLeaveNothingHalfDone(t *testing.T) {
 	dir := t.TempDir()
 	repository := &backup.Repository{Dir: filepath.Join(dir, "repository")}
 	listed, restored, killed := 0, 0, 0
+	chance := randtest.New(t, 0)
 	for n := range *kills {
 		path := filepath.Join(dir, "stream")
 		require.NoError(t, os.WriteFile(path, s.stream(t, true), 0o600))
@@ -317,7 +319,7 @@ func TestBackup_killsLeaveNothingHalfDone(t *testing.T) {
 		process := exec.Command(os.Args[0])
 		process.Env = append(os.Environ(), childEnv+"="+kind+"|"+path+"|"+to)
 		require.NoError(t, process.Start())
-		timer := time.AfterFunc(time.Duration(rand.IntN(250))*time.Millisecond, func() { _ = process.Process.Kill() })
+		timer := time.AfterFunc(time.Duration(chance.IntN(250))*time.Millisecond, func() { _ = process.Process.Kill() })
 		if err := process.Wait(); err != nil {
 			killed++
 		}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,6 +20,7 @@ import (
 	"landfall/appliance/backup"
 	"landfall/appliance/dataversion"
 	"landfall/appliance/keyring"
+	"landfall/randtest"
 	"landfall/store"
 )
 
@@ -307,9 +307,7 @@ func TestOpen_failedBackupChangesNothing(t *testing.T) {
 
 // TestOpen_survivesKills kills processes that migrate at random times.
 func TestOpen_survivesKills(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("the random seed is %d", seed)
-	chance := rand.New(rand.NewPCG(seed, 0))
+	chance := randtest.New(t, 0)
 	program, err := os.Executable()
 	require.NoError(t, err)
 	whole := time.Duration(0)

@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"landfall/appliance/registry/medium"
+	"landfall/randtest"
 )
 
 var removals = flag.Int("removals", 50, "random removals of the medium in TestRemovals_random")
@@ -152,8 +153,7 @@ func (p *pulls) pullLikeNode(url string, want []byte) error {
 // at another path, with or without a copy to the disk. Every pull ends with the right bytes or a
 // clear failure.
 func TestRemovals_random(t *testing.T) {
-	seed := rand.Uint64()
-	t.Log("seed", seed)
+	seed := randtest.Seed(t)
 	random := rand.New(rand.NewPCG(seed, 1))
 	s := newSite(t)
 	from := &socket{left: -1}
