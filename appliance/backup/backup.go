@@ -3,8 +3,8 @@
 // A backup is a consistent state of one revision. It consists of entries: the rows of the store in
 // pieces, the contents of files, the keys and the other small files of the data directory. Rows and
 // contents are sealed with the data key, as in the data directory, so that pieces of unchanged rows
-// are equal in each backup. The last entry is the manifest with the SHA-256 of all others; without
-// it, a backup is incomplete and is refused.
+// are equal in each backup. The last entry is the manifest with the SHA-256 of all others and of itself;
+// without it, a backup is incomplete and is refused.
 //
 // A stream is a tar archive of the entries. A directory keeps each content once, under its SHA-256,
 // for any number of backups.
@@ -18,7 +18,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/fnv"
@@ -31,6 +30,7 @@ import (
 	"strings"
 	"time"
 
+	"landfall/appliance/checksum"
 	"landfall/appliance/keyring"
 	"landfall/store"
 )
@@ -144,7 +144,7 @@ func (s *Source) WriteSnapshot(ctx context.Context, snapshot *store.Snapshot, to
 	if err := s.files(w, withKey); err != nil {
 		return err
 	}
-	text, err := json.Marshal(w.manifest)
+	text, err := checksum.Marshal(w.manifest)
 	if err != nil {
 		return err
 	}
@@ -303,11 +303,12 @@ func Read(from io.Reader, entry func(name string, size int64, content io.Reader)
 }
 
 func readManifest(from io.Reader, read []Entry) (*Manifest, error) {
-	m := new(Manifest)
-	if err := json.NewDecoder(from).Decode(m); err != nil {
+	text, err := io.ReadAll(from)
+	if err != nil {
 		return nil, &IncompleteError{fmt.Sprintf("its manifest can't be read (%v)", err), err}
 	}
-	if err := m.check(); err != nil {
+	m, err := ParseManifest(text)
+	if err != nil {
 		return nil, err
 	}
 	if !slices.Equal(m.Entries, read) {
@@ -316,10 +317,16 @@ func readManifest(from io.Reader, read []Entry) (*Manifest, error) {
 	return m, nil
 }
 
-func (m *Manifest) check() error {
+// ParseManifest reads a manifest in clear. Its error is *IncompleteError if it is damaged, or if a
+// newer program wrote it.
+func ParseManifest(text []byte) (*Manifest, error) {
+	m := new(Manifest)
+	if err := checksum.Unmarshal(text, m); err != nil {
+		return nil, &IncompleteError{fmt.Sprintf("its manifest is damaged (%v)", err), err}
+	}
 	if m.Version > formatVersion {
-		return &IncompleteError{Reason: fmt.Sprintf("a newer Landfall (%s) wrote it, with format %d; this program "+
+		return nil, &IncompleteError{Reason: fmt.Sprintf("a newer Landfall (%s) wrote it, with format %d; this program "+
 			"reads %d", m.Program, m.Version, formatVersion)}
 	}
-	return nil
+	return m, nil
 }

@@ -3,6 +3,7 @@ package backup_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -208,6 +209,52 @@ func TestRepository_secondBackupIsSmall(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []string{second.Name}, names)
 	requireRestorable(t, repository, names[0], s.content)
+}
+
+// TestRepository_everyFlippedBitIsRefused flips each bit of a manifest and of a list of objects. A
+// flipped bit may give a file another name, or let a removal take an object that is needed.
+func TestRepository_everyFlippedBitIsRefused(t *testing.T) {
+	repository := &backup.Repository{Dir: filepath.Join(t.TempDir(), "backups")}
+	received, err := repository.Receive(bytes.NewReader(newSource(t).stream(t, true)))
+	require.NoError(t, err)
+	base := filepath.Join(repository.Dir, "backups", received.Name)
+	for suffix, read := range map[string]func() error{
+		".json": func() error { return repository.Stream(received.Name, io.Discard) },
+		".objects": func() error {
+			_, err := repository.Objects(received.Name)
+			return err
+		},
+	} {
+		whole, err := os.ReadFile(base + suffix)
+		require.NoError(t, err)
+		for at := range len(whole) * 8 {
+			damaged := bytes.Clone(whole)
+			damaged[at/8] ^= 1 << (at % 8)
+			require.NoError(t, os.WriteFile(base+suffix, damaged, 0o600))
+			require.ErrorContains(t, read(), received.Name, "bit %d of %s", at, suffix)
+		}
+		require.NoError(t, os.WriteFile(base+suffix, whole, 0o600))
+		require.NoError(t, read())
+	}
+}
+
+// TestRepository_earlierBackup reads a backup whose manifest and list have no checksum.
+func TestRepository_earlierBackup(t *testing.T) {
+	s := newSource(t)
+	repository := &backup.Repository{Dir: filepath.Join(t.TempDir(), "backups")}
+	received, err := repository.Receive(bytes.NewReader(s.stream(t, true)))
+	require.NoError(t, err)
+	base := filepath.Join(repository.Dir, "backups", received.Name)
+	text, err := json.Marshal(received.Manifest)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(base+".json", text, 0o600))
+	list, err := os.ReadFile(base + ".objects")
+	require.NoError(t, err)
+	_, list, _ = bytes.Cut(list, []byte("\n"))
+	require.NoError(t, os.WriteFile(base+".objects", list, 0o600))
+	requireRestorable(t, repository, received.Name, s.content)
+	require.NoError(t, repository.Remove(nil, nil))
+	requireRestorable(t, repository, received.Name, s.content)
 }
 
 func requireRestorable(t *testing.T, repository *backup.Repository, name, content string, identities ...age.Identity) {

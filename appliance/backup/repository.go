@@ -7,7 +7,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -21,6 +20,7 @@ import (
 
 	"filippo.io/age"
 
+	"landfall/appliance/checksum"
 	"landfall/appliance/durable"
 )
 
@@ -29,6 +29,8 @@ import (
 //	objects/<first two digits>/<sha256>   contents, encrypted if there are recipients
 //	backups/<time>.json                   the manifest of a backup, encrypted likewise
 //	backups/<time>.objects                the names of its objects, one a line
+//
+// Manifests and lists have a checksum of themselves; see package checksum.
 //
 // A backup exists when its manifest exists, which is written last. The file "lock" is locked while
 // a backup is written or removed: otherwise Prune would remove objects of a backup that has no
@@ -110,7 +112,7 @@ func (r *Repository) Receive(stream io.Reader) (_ *Received, err error) {
 		return nil, err
 	}
 	result.Manifest, result.Name = manifest, manifest.Name()
-	text, err := json.Marshal(manifest)
+	text, err := checksum.Marshal(manifest)
 	if err != nil {
 		return nil, err
 	}
@@ -170,12 +172,6 @@ func (r *Repository) put(content io.Reader) (sum string, added bool, err error) 
 		return sum, false, nil
 	}
 	return sum, true, r.publish(file.Name(), sum)
-}
-
-// ValidSum reports whether a text is the SHA-256 of a content in hex, the name of an object.
-func ValidSum(sum string) bool {
-	bytes, err := hex.DecodeString(sum)
-	return err == nil && len(bytes) == sha256.Size && strings.ToLower(sum) == sum
 }
 
 // Has reports whether the repository has an object.
@@ -239,7 +235,7 @@ func (r *Repository) publish(temporary, sum string) error {
 
 // Open opens the clear content of an object.
 func (r *Repository) Open(sum string, identities ...age.Identity) (io.ReadCloser, error) {
-	if !ValidSum(sum) {
+	if !checksum.ValidSum(sum) {
 		return nil, &IncompleteError{Reason: fmt.Sprintf("%q is no name of an object", sum)}
 	}
 	file, err := os.Open(r.object(sum))
@@ -271,8 +267,7 @@ func (r *Repository) Add(name string, manifest []byte, sums []string) error {
 	sums = slices.Clone(sums)
 	slices.Sort(sums)
 	base := filepath.Join(r.Dir, "backups", name)
-	list := []byte(strings.Join(slices.Compact(sums), "\n") + "\n")
-	if err := durable.WriteFile(base+".objects", list, 0o600); err != nil {
+	if err := durable.WriteFile(base+".objects", checksum.List(slices.Compact(sums)), 0o600); err != nil {
 		return err
 	}
 	return durable.WriteFile(base+".json", manifest, 0o600)
@@ -337,9 +332,9 @@ func (r *Repository) Stream(name string, to io.Writer, identities ...age.Identit
 	if err != nil {
 		return err
 	}
-	m := new(Manifest)
-	if err := json.Unmarshal(manifest, m); err != nil {
-		return &IncompleteError{fmt.Sprintf("its manifest can't be read (%v)", err), err}
+	m, err := ParseManifest(manifest)
+	if err != nil {
+		return fmt.Errorf("read the manifest of the backup %s in %s: %w", name, r.Dir, err)
 	}
 	archive := tar.NewWriter(to)
 	for _, entry := range m.Entries {
@@ -409,6 +404,20 @@ func (r *Repository) Remove(names []string, needed map[string]bool) error {
 	return err
 }
 
+// Objects returns the names of the objects of a backup.
+func (r *Repository) Objects(name string) ([]string, error) {
+	path := filepath.Join(r.Dir, "backups", name+".objects")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	sums, err := checksum.ReadList(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s is damaged: %w; remove it and %s.json, and with them this backup", path, err, name)
+	}
+	return sums, nil
+}
+
 func (r *Repository) remove(old []string, others map[string]bool) (removed int, err error) {
 	for _, name := range old {
 		for _, suffix := range []string{".json", ".objects"} { // without a manifest there is no backup
@@ -425,11 +434,11 @@ func (r *Repository) remove(old []string, others map[string]bool) (removed int, 
 	}
 	needed := make(map[string]bool)
 	for _, name := range left {
-		list, err := os.ReadFile(filepath.Join(r.Dir, "backups", name+".objects"))
+		sums, err := r.Objects(name)
 		if err != nil {
 			return removed, fmt.Errorf("no object is removed, because the list of a backup can't be read: %w", err)
 		}
-		for sum := range strings.FieldsSeq(string(list)) {
+		for _, sum := range sums {
 			needed[sum] = true
 		}
 	}

@@ -1,6 +1,7 @@
 package replica_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -318,6 +319,53 @@ func TestReplica_damagedOwner(t *testing.T) {
 	s, err = restored(t, dir, time.Time{}, data)
 	require.NoError(t, err)
 	require.Equal(t, r.serial, s.check(t)[0])
+}
+
+// TestReplica_everyFlippedBitIsRefused flips each bit of the small files of a replica: those that
+// name the owner, the last sign of life, a backup and its contents.
+func TestReplica_everyFlippedBitIsRefused(t *testing.T) {
+	data, dir := dirs(t)
+	r := run(t, data, to(dir))
+	r.updates(5)
+	r.shipped()
+	r.stop()
+	refs, err := filepath.Glob(filepath.Join(dir, "log", "*", "*.json"))
+	require.NoError(t, err)
+	manifests, err := filepath.Glob(filepath.Join(dir, "snapshots", "backups", "*.json"))
+	require.NoError(t, err)
+	reader := replica.Reader{Directory: replica.Directory{Path: dir}}
+	for path, read := range map[string]func() error{
+		filepath.Join(dir, "owner.json"): func() error {
+			_, err := replica.ReadOwner(dir)
+			return err
+		},
+		filepath.Join(dir, "heartbeat.json"): func() error {
+			_, err := replica.ReadHeartbeat(dir)
+			return err
+		},
+		refs[0]: func() error {
+			found, err := reader.Summary()
+			if err == nil && len(found.Damage) > 0 {
+				return errors.New(found.Damage[0].Path)
+			}
+			return err
+		},
+		manifests[0]: func() error {
+			name := strings.TrimSuffix(filepath.Base(manifests[0]), ".json")
+			return (&backup.Repository{Dir: filepath.Join(dir, "snapshots")}).Stream(name, io.Discard)
+		},
+	} {
+		whole, err := os.ReadFile(path)
+		require.NoError(t, err)
+		for at := range len(whole) * 8 {
+			damaged := bytes.Clone(whole)
+			damaged[at/8] ^= 1 << (at % 8)
+			require.NoError(t, os.WriteFile(path, damaged, 0o600))
+			require.ErrorContains(t, read(), strings.TrimSuffix(filepath.Base(path), ".json"), "bit %d of %s", at, path)
+		}
+		require.NoError(t, os.WriteFile(path, whole, 0o600))
+		require.NoError(t, read())
+	}
 }
 
 // ticking is a target that counts the removals of old states: each follows a time for a snapshot.

@@ -3,7 +3,6 @@ package replica
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -16,6 +15,7 @@ import (
 	"time"
 
 	"landfall/appliance/backup"
+	"landfall/appliance/checksum"
 	"landfall/store"
 	"landfall/store/wal"
 )
@@ -172,7 +172,7 @@ func (g *generation) snapshot(ctx context.Context, of *store.Snapshot) error {
 	if err != nil {
 		return fmt.Errorf("write a snapshot: %w", err)
 	}
-	text, err := json.Marshal(manifest)
+	text, err := checksum.Marshal(manifest)
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,8 @@
 //	log/<generation>/<commit>.frames  frames: the changes after a commit
 //	log/<generation>/<commit>.json    which backup has the state of a commit
 //
+// The JSON files end with a checksum of themselves; see package checksum.
+//
 // # Generations
 //
 // A generation is a sequence of commits without gaps, which begins with a snapshot. Each opening of
@@ -34,7 +36,6 @@ package replica
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -45,6 +46,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"landfall/appliance/checksum"
 	"landfall/appliance/durable"
 )
 
@@ -232,16 +234,16 @@ func readJSON(path string, to any) (found bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	if err := json.Unmarshal(text, to); err != nil {
+	if err := checksum.Unmarshal(text, to); err != nil {
 		return false, &DamagedError{path, err.Error()}
 	}
 	return true, nil
 }
 
 func writeJSON(path string, value any) error {
-	text, err := json.Marshal(value)
+	text, err := checksum.Marshal(value)
 	if err != nil {
 		return err
 	}
-	return durable.WriteFile(path, append(text, '\n'), 0o600)
+	return durable.WriteFile(path, text, 0o600)
 }

@@ -183,6 +183,10 @@ func (r Reader) plan(at time.Time) (*plan, error) {
 // end is lost.
 func (r Reader) checkEnd(p *plan, at time.Time) error {
 	beat, err := ReadHeartbeat(r.Path)
+	if damaged, ok := errors.AsType[*DamagedError](err); ok {
+		return fmt.Errorf("%w; it says which change was written last. Move it away to restore what the log has, "+
+			"without that proof", damaged)
+	}
 	if err != nil || beat == nil || beat.Generation != p.point.generation || !at.IsZero() && at.Before(beat.Time) {
 		return err
 	}

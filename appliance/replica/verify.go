@@ -4,13 +4,13 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"landfall/appliance/backup"
@@ -79,6 +79,9 @@ func (r Reader) Verify(ctx context.Context) (_ *Summary, err error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := v.lists(); err != nil {
+		return nil, err
+	}
 	for _, p := range all {
 		if err := v.snapshot(ctx, p); err != nil {
 			return nil, err
@@ -102,8 +105,23 @@ func (v *verification) damaged(path, format string, values ...any) {
 	v.Damage = append(v.Damage, Damage{path, fmt.Sprintf(format, values...)})
 }
 
+// lists checks the lists of objects of all backups: a removal of old ones trusts them.
+func (v *verification) lists() error {
+	names, err := v.repository().Names()
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if _, err := v.repository().Objects(name); err != nil {
+			v.damaged(filepath.Join(v.Path, snapshotsName, "backups", name+".objects"), "%v", err)
+		}
+	}
+	return nil
+}
+
 // snapshot checks the objects of a snapshot.
 func (v *verification) snapshot(ctx context.Context, p point) error {
+	listed, unlisted := v.repository().Objects(p.Backup)
 	path := filepath.Join(v.Path, snapshotsName, "backups", p.Backup+".json")
 	file, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -120,8 +138,12 @@ func (v *verification) snapshot(ctx context.Context, p point) error {
 		return nil
 	}
 	manifest := new(backup.Manifest)
+	var text []byte
 	if err == nil {
-		err = json.NewDecoder(clear).Decode(manifest)
+		text, err = io.ReadAll(clear)
+	}
+	if err == nil {
+		manifest, err = backup.ParseManifest(text)
 	}
 	if err != nil {
 		v.damaged(path, "the snapshot can't be read: %v", err)
@@ -131,6 +153,9 @@ func (v *verification) snapshot(ctx context.Context, p point) error {
 		v.damaged(path, "it is not the snapshot of commit %d", p.Commit)
 	}
 	for _, entry := range manifest.Entries {
+		if _, found := slices.BinarySearch(listed, entry.SHA256); !found && unlisted == nil {
+			v.damaged(path, "%s is missing in the list of its objects", entry.Name)
+		}
 		if err := v.object(ctx, entry.SHA256); err != nil {
 			return err
 		}
