@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"landfall/appliance"
+	"landfall/appliance/backup"
 	"landfall/appliance/config"
 	"landfall/appliance/simulate"
 	standin "landfall/appliance/simulate/installer"
@@ -171,6 +172,9 @@ func (s *site) startLogging(t testing.TB, logger *slog.Logger) (address string, 
 			stopped = true
 			cancel()
 			require.NoError(t, <-ended)
+			unknown, err := backup.Unknown(s.config.DataDir)
+			require.NoError(t, err)
+			require.Empty(t, unknown, "appliance/backup must know whether backups contain these")
 		}
 	}
 	t.Cleanup(stop)

@@ -3,8 +3,8 @@
 // A backup is a consistent state of one revision. It consists of entries: the rows of the store in
 // pieces, the contents of files, the keys and the other small files of the data directory. Rows and
 // contents are sealed with the data key, as in the data directory, so that pieces of unchanged rows
-// are equal in each backup. The last entry is the manifest with the SHA-256 of all others and of itself;
-// without it, a backup is incomplete and is refused.
+// are equal in each backup. The last entry is the manifest with the SHA-256 of all others and of
+// itself; without it, a backup is incomplete and is refused.
 //
 // A stream is a tar archive of the entries. A directory keeps each content once, under its SHA-256,
 // for any number of backups.
@@ -85,12 +85,6 @@ type Source struct {
 	// any machine.
 	ExportKeys func() (map[string][]byte, error)
 }
-
-// Names of files of the data directory that are part of a backup, besides the keys.
-var (
-	files       = []string{"site.key", "ca.crt", "ca.key"}
-	directories = []string{"audit", "os-images"}
-)
 
 // smallFile is the largest file of a directory that is part of a backup, in bytes. Live ISOs are
 // larger; they can be imported again.
@@ -224,16 +218,24 @@ func (s *Source) files(w *writer, withKey bool) error {
 // FileNames returns the names below the data directory of the files that are part of a backup,
 // besides the keys and the contents of the store. Some may be missing.
 func (s *Source) FileNames() ([]string, error) {
-	names := slices.Clone(files)
-	for _, dir := range directories {
-		entries, err := os.ReadDir(filepath.Join(s.Dir, dir))
+	var names []string
+	for _, p := range parts() {
+		switch p.kind {
+		case savedFile:
+			names = append(names, p.pattern)
+			continue
+		case savedDir:
+		default:
+			continue
+		}
+		entries, err := os.ReadDir(filepath.Join(s.Dir, p.pattern))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
 		}
 		for _, entry := range entries {
 			if info, err := entry.Info(); err == nil && info.Mode().IsRegular() && info.Size() <= smallFile &&
 				!strings.HasSuffix(entry.Name(), ".part") {
-				names = append(names, path.Join(dir, entry.Name()))
+				names = append(names, path.Join(p.pattern, entry.Name()))
 			}
 		}
 	}
@@ -325,8 +327,8 @@ func ParseManifest(text []byte) (*Manifest, error) {
 		return nil, &IncompleteError{fmt.Sprintf("its manifest is damaged (%v)", err), err}
 	}
 	if m.Version > formatVersion {
-		return nil, &IncompleteError{Reason: fmt.Sprintf("a newer Landfall (%s) wrote it, with format %d; this program "+
-			"reads %d", m.Program, m.Version, formatVersion)}
+		return nil, &IncompleteError{Reason: fmt.Sprintf("a newer Landfall (%s) wrote it, with format %d; this "+
+			"program reads %d", m.Program, m.Version, formatVersion)}
 	}
 	return m, nil
 }

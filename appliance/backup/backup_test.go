@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -148,6 +149,38 @@ func TestBackup_restoredDirectoryHasEverything(t *testing.T) {
 	require.NoError(t, backup.AfterRestore(dir, hold), "the second start holds nothing")
 	require.Len(t, held, 1)
 	require.Equal(t, manifest.Time, held[0].Backup)
+}
+
+// TestBackup_everyFile backs up what nothing can derive again, and leaves the rest out.
+func TestBackup_everyFile(t *testing.T) {
+	s := newSource(t)
+	saved := []string{"site.key", "ca.crt", "ca.key", "clients-ca.crt", "clients-ca.key", "ams.key", "acme/acme_account",
+		"audit/1.log", "os-images/1.json"}
+	left := []string{"replica-id", "setup-code", "scrub.json", "version.json", "damage.jsonl", "installers/1",
+		"registry/1", "backups/1.backup", "os-images/1.part", "site.key.123"}
+	for _, name := range slices.Concat(saved, left) {
+		path := filepath.Join(s.dir, name)
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		require.NoError(t, os.WriteFile(path, []byte("the content of "+name), 0o600))
+	}
+	unknown, err := backup.Unknown(s.dir)
+	require.NoError(t, err)
+	require.Empty(t, unknown)
+	dir := filepath.Join(t.TempDir(), "restored")
+	_, err = target(dir).Restore(t.Context(), bytes.NewReader(s.stream(t, true)))
+	require.NoError(t, err)
+	for _, name := range saved {
+		text, err := os.ReadFile(filepath.Join(dir, name))
+		require.NoError(t, err)
+		require.Equal(t, "the content of "+name, string(text))
+	}
+	for _, name := range left {
+		require.NoFileExists(t, filepath.Join(dir, name))
+	}
+	require.NoError(t, os.WriteFile(filepath.Join(s.dir, "new.key"), nil, 0o600))
+	unknown, err = backup.Unknown(s.dir)
+	require.NoError(t, err)
+	require.Equal(t, []string{"new.key"}, unknown)
 }
 
 func TestBackup_withoutKeyNeedsTheKeyOfTheSite(t *testing.T) {

@@ -432,6 +432,23 @@ func TestReplica_damagedListDoesNotStopTheCopy(t *testing.T) {
 	require.Equal(t, r.serial, s.check(t)[0])
 }
 
+// TestReplica_authorityOfClients restores the authority of the agents of management clusters, which
+// the appliance makes when hosted clusters are first used.
+func TestReplica_authorityOfClients(t *testing.T) {
+	data, dir := dirs(t)
+	r := run(t, data, to(dir))
+	r.updates(1)
+	r.shipped()
+	require.NoError(t, os.WriteFile(filepath.Join(data, "clients-ca.key"), []byte("key"), 0o600))
+	r.shipped()
+	r.stop()
+	s, err := restored(t, dir, time.Time{}, data)
+	require.NoError(t, err)
+	text, err := os.ReadFile(filepath.Join(s.dir, "clients-ca.key"))
+	require.NoError(t, err)
+	require.Equal(t, "key", string(text))
+}
+
 // writeFiles writes files beside the store, larger than a file of frames together.
 func writeFiles(t *testing.T, data, name string) {
 	t.Helper()
