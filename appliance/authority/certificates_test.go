@@ -63,7 +63,7 @@ func TestCertificates_wrongClocks(t *testing.T) {
 	}
 }
 
-func TestCertificates_renewedInTime(t *testing.T) {
+func TestFault33_certificateRenewedInTime(t *testing.T) {
 	m := newMachine(t, today, nil)
 	first := m.served("", "192.0.2.1")
 	m.clock.Advance(364 * 24 * time.Hour)
@@ -74,16 +74,16 @@ func TestCertificates_renewedInTime(t *testing.T) {
 	require.NoError(t, m.verify(second, "192.0.2.1", m.clock.Now().AddDate(1, 0, 0)))
 }
 
-// TestCertificates_clockCorrected checks that the validity follows a clock that was wrong at the
+// TestFault36_clockCorrected checks that the validity follows a clock that was wrong at the
 // start.
-func TestCertificates_clockCorrected(t *testing.T) {
+func TestFault36_clockCorrected(t *testing.T) {
 	m := newMachine(t, time.Unix(0, 0), nil)
 	require.Equal(t, 2125, m.served("", "192.0.2.1").NotAfter.Year())
 	m.clock.Advance(today.Sub(m.clock.Now()))
 	require.Equal(t, 2028, m.served("", "192.0.2.1").NotAfter.Year())
 }
 
-func TestCertificates_addressOfConnection(t *testing.T) {
+func TestFault34_addressOfConnection(t *testing.T) {
 	m := newMachine(t, today, nil)
 	require.NoError(t, m.verify(m.served("", "198.51.100.4"), "198.51.100.4", today))
 	require.NoError(t, m.verify(m.served("", "198.51.100.4"), "192.0.2.1", today), "the other addresses remain")

@@ -14,7 +14,7 @@ import (
 	"landfall/appliance/registry"
 )
 
-func TestLeaving_asksOnATerminalOnly(t *testing.T) {
+func TestFault54_asksOnATerminalOnly(t *testing.T) {
 	one := []registry.Dependent{{Name: "east", Domain: "site.example.com"}}
 	for name, c := range map[string]struct {
 		dependents []registry.Dependent

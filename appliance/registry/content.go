@@ -19,7 +19,7 @@ type content struct {
 	manifests    map[string]medium.Manifest   // by digest
 	repositories map[string]map[string]tagged // by repository and tag
 	referrers    map[string][]medium.Descriptor
-	catalogs     []medium.Catalog
+	catalogs     []catalog
 	sources      []string
 	leftOut      map[string]*LeftOutError // images that lists name and no medium has, by digest
 	named        map[string]string
@@ -27,6 +27,9 @@ type content struct {
 	releases     []Release
 	notes        []string
 }
+
+// maxNotes limits the notes about missing archives: a file mirror_999999.tar would have a million.
+const maxNotes = 100
 
 // tagged is the manifest under a tag, and the medium that decided it.
 type tagged struct {
@@ -44,7 +47,7 @@ func merge(media []*held) *content {
 	slices.SortStableFunc(ordered, func(a, b *held) int {
 		return cmp.Or(a.index.Written.Compare(b.index.Written), cmp.Compare(a.index.Number, b.index.Number))
 	})
-	catalogs := map[string]medium.Catalog{}
+	var filters []medium.Filter
 	for _, m := range ordered {
 		for digest := range m.index.Blobs {
 			c.places[digest] = append(c.places[digest], m)
@@ -54,24 +57,54 @@ func merge(media []*held) *content {
 		maps.Copy(c.signatures, m.index.Signatures)
 		c.sources = append(c.sources, m.index.Sources...)
 		c.addTags(m)
-		for _, catalog := range m.index.Catalogs {
-			catalogs[catalog.Repository+":"+catalog.Tag] = catalog
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(catalogs)) {
-		catalog := catalogs[name]
-		c.catalogs = append(c.catalogs, catalog)
-		if under := c.repositories[catalog.Repository]; under != nil {
-			under[catalog.Tag] = tagged{digest: catalog.Digest, by: under[catalog.Tag].by}
-			under[catalog.Digest] = tagged{digest: catalog.Digest}
-		}
+		filters = append(filters, m.index.Filters...)
 	}
 	slices.Sort(c.sources)
 	c.sources = slices.Compact(c.sources)
+	c.addCatalogs(filters)
 	c.noteCollisions()
+	c.noteMissingArchives()
 	c.addReferrers()
 	c.releases = c.releasesOn(media...)
 	return c
+}
+
+// catalog is an operator catalog with the digest to serve under its tag.
+type catalog struct{ repository, tag, digest string }
+
+// addCatalogs finds the operator catalogs. The catalogs of a run of oc-mirror and its records of
+// filters may be on different media. The filters are in the order of their times.
+func (c *content) addCatalogs(filters []medium.Filter) {
+	full := map[string]bool{} // repositories of catalogs that the image set configurations name
+	for _, source := range c.sources {
+		if _, repository, _ := strings.Cut(source, "/"); strings.HasSuffix(repository, "-index") {
+			full[repository] = true
+		}
+	}
+	for _, repository := range slices.Sorted(maps.Keys(c.repositories)) {
+		tags := c.repositories[repository]
+		for _, tag := range slices.Sorted(maps.Keys(tags)) {
+			if medium.ValidDigest(tag) {
+				continue
+			}
+			found := slices.DeleteFunc(slices.Clone(filters), func(f medium.Filter) bool {
+				return f.Name != path.Base(repository) || f.Source != tags[tag].digest
+			})
+			switch {
+			case len(found) > 0:
+				use := found[len(found)-1]
+				if slices.ContainsFunc(found, func(f medium.Filter) bool { return f.ID != use.ID }) {
+					c.notes = append(c.notes, fmt.Sprintf("the catalog %s:%s was filtered in several ways; the newest "+
+						"one (%s) is served under the tag", repository, tag, use.ID))
+				}
+				tags[tag] = tagged{digest: use.Digest, by: tags[tag].by}
+				tags[use.Digest] = tagged{digest: use.Digest}
+				c.catalogs = append(c.catalogs, catalog{repository, tag, use.Digest})
+			case full[repository] && strings.HasPrefix(tag, "v"):
+				c.catalogs = append(c.catalogs, catalog{repository, tag, tags[tag].digest})
+			}
+		}
+	}
 }
 
 // addTags adds the tags of a medium, which is newer than those before it.
@@ -108,6 +141,21 @@ func (c *content) noteCollisions() {
 		if len(hosts[repository]) > 1 && c.repositories[repository] != nil {
 			c.notes = append(c.notes, fmt.Sprintf("%s holds images of %s; each is served by its digest, but its tags "+
 				"may be those of either", repository, strings.Join(hosts[repository], " and ")))
+		}
+	}
+}
+
+// noteMissingArchives notes the numbers of archives that are on no known medium, although a medium
+// has a higher number: oc-mirror numbers the archives of a run from 1.
+func (c *content) noteMissingArchives() {
+	known, highest := map[int]bool{}, 0
+	for _, m := range c.media {
+		known[m.index.Number], highest = true, max(highest, m.index.Number)
+	}
+	for number := 1; number < highest && len(c.notes) < maxNotes; number++ {
+		if !known[number] {
+			c.notes = append(c.notes, fmt.Sprintf("the archive mirror_%06d.tar is on none of the known media, "+
+				"although one with a higher number is; plug it in", number))
 		}
 	}
 }

@@ -41,7 +41,8 @@ func (*LeftOutError) FaultKind() fault.Kind { return fault.NotFound }
 // sentence without a period at its end.
 type UnavailableError struct {
 	Reason string
-	// RetryAfter is when a client should ask again.
+	// RetryAfter is when a client should ask again; 0 if only a person can change the answer. A
+	// client that waits would report an incomplete image as a registry that does not answer.
 	RetryAfter time.Duration
 }
 
@@ -49,6 +50,29 @@ func (e *UnavailableError) Error() string { return e.Reason }
 
 // FaultKind implements fault.Classified.
 func (*UnavailableError) FaultKind() fault.Kind { return fault.Unavailable }
+
+// IncompleteError reports an image of which parts are on none of the known media and were not
+// pushed. A client that got its manifest would choose this registry and then fail in the middle.
+type IncompleteError struct {
+	Missing []string // digests
+	Itself  bool     // its manifest is what is missing
+}
+
+func (e *IncompleteError) Error() string {
+	switch others := len(e.Missing) - 1; {
+	case e.Itself:
+		return fmt.Sprintf("the manifest %s is on none of the media that are known; plug in the archive of an "+
+			"earlier run", e.Missing[0])
+	case others > 0:
+		return fmt.Sprintf("%s and %d other parts of this image are on none of the media that are known; plug in the "+
+			"archive that holds them, see landfall registry status", e.Missing[0], others)
+	}
+	return fmt.Sprintf("%s of this image is on none of the media that are known; plug in the archive that holds it, "+
+		"see landfall registry status", e.Missing[0])
+}
+
+// FaultKind implements fault.Classified.
+func (*IncompleteError) FaultKind() fault.Kind { return fault.Unavailable }
 
 // BusyError reports that too many clients read from a medium at the moment.
 type BusyError struct{ Label string }

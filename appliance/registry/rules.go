@@ -155,7 +155,7 @@ func plainRules(digests, tags []mapping) []byte {
 func (c *content) objects(host string) (objects []object) {
 	for _, catalog := range c.catalogs {
 		name := catalogName(catalog)
-		image := host + "/" + catalog.Repository + ":" + catalog.Tag
+		image := host + "/" + catalog.repository + ":" + catalog.tag
 		objects = append(objects,
 			object{"apiVersion": "operators.coreos.com/v1alpha1", "kind": "CatalogSource",
 				"metadata": meta("cs-"+name, "openshift-marketplace"),
@@ -174,9 +174,9 @@ func (c *content) objects(host string) (objects []object) {
 }
 
 // catalogName returns the name of a catalog's objects as oc-mirror forms it.
-func catalogName(catalog medium.Catalog) string {
-	tag := catalog.Tag[:min(len(catalog.Tag), 12)]
-	name := path.Base(catalog.Repository) + "-" + tag
+func catalogName(catalog catalog) string {
+	tag := catalog.tag[:min(len(catalog.tag), 12)]
+	name := path.Base(catalog.repository) + "-" + tag
 	return strings.ToLower(strings.Map(func(r rune) rune {
 		if r == '.' || r == '_' {
 			return '-'

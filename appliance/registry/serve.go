@@ -38,6 +38,9 @@ func (r *Registry) Manifest(repository, reference string) (*Manifest, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the manifest %s: %w", found.Digest, err)
 	}
+	if missing := r.missingParts(parsed); len(missing) > 0 {
+		return nil, &IncompleteError{Missing: missing}
+	}
 	for _, part := range parsed.Parts() {
 		if err := r.reachable(c, part); err != nil {
 			return nil, err
@@ -103,11 +106,9 @@ func (r *Registry) absent(repository bool) error {
 // unreadable returns the error for a manifest that a medium names but that was not read.
 func (r *Registry) unreadable(c *content, digest string) error {
 	if _, ok := c.places[digest]; ok {
-		return &UnavailableError{Reason: fmt.Sprintf("the manifest %s is damaged on the medium", digest),
-			RetryAfter: retryAfter}
+		return &UnavailableError{Reason: fmt.Sprintf("the manifest %s is damaged on the medium", digest)}
 	}
-	return &UnavailableError{RetryAfter: retryAfter, Reason: fmt.Sprintf("the manifest %s is on none of the media "+
-		"that are known; plug in the archive of an earlier run", digest)}
+	return &IncompleteError{Missing: []string{digest}, Itself: true}
 }
 
 // reachable returns an error if a part of an image can't be read now.
@@ -122,8 +123,7 @@ func (r *Registry) reachable(c *content, part medium.Descriptor) error {
 func (r *Registry) onNoMedium(c *content, part medium.Descriptor) error {
 	media := c.places[part.Digest]
 	if len(media) == 0 {
-		return &UnavailableError{RetryAfter: retryAfter, Reason: fmt.Sprintf("%s of this image is on none of the "+
-			"media that are known; plug in the archive that holds it, see landfall registry status", part.Digest)}
+		return &IncompleteError{Missing: []string{part.Digest}}
 	}
 	var missing *held
 	for _, m := range media {

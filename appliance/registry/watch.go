@@ -289,7 +289,7 @@ func (r *Registry) indexOf(fingerprint string) *medium.Index {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, m := range r.media {
-		if m.index.Fingerprint == fingerprint {
+		if m.index.Fingerprint == fingerprint && m.index.Version == medium.Version {
 			return m.index
 		}
 	}

@@ -9,9 +9,8 @@ import (
 	"landfall/appliance/fault"
 )
 
-// TestClockBeforeMedia is the case of a clock that is before the live ISO was built: no
-// installation begins.
-func TestClockBeforeMedia(t *testing.T) {
+// Case 51: a clock that is before the live ISO was built: no installation begins.
+func TestFault51_clockBeforeLiveISO(t *testing.T) {
 	at := func(text string) time.Time {
 		parsed, err := time.Parse(time.DateOnly, text)
 		require.NoError(t, err)

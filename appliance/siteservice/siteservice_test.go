@@ -70,9 +70,8 @@ func TestZones_namesOfHosts(t *testing.T) {
 	}, records)
 }
 
-// TestOneDNSNameInTwoClusters is the case of two clusters with one DNS name: the appliance answers
-// for none of them and says so.
-func TestOneDNSNameInTwoClusters(t *testing.T) {
+// Case 48: two clusters with one DNS name: the appliance answers for none of them and says so.
+func TestFault48_oneNameInTwoClusters(t *testing.T) {
 	b := newBench(t)
 	b.addCluster(t, berlin())
 	b.addCluster(t, berlin())

@@ -10,9 +10,9 @@ import (
 	"landfall/appliance/siteservice/link"
 )
 
-// TestAnotherServerAnswers is the case of another server on the interface: the service does not
-// start beside it, starts when it has gone, and stops when it appears again.
-func TestAnotherServerAnswers(t *testing.T) {
+// Case 38: another server on the interface: the service does not start beside it, starts when it
+// has gone, and stops when it appears again.
+func TestFault38_anotherServerAnswers(t *testing.T) {
 	b, server := newBench(t), newFakeServer()
 	other := link.Other{Address: "192.0.2.1", MAC: "52:54:00:00:00:01", Details: "offers 192.0.2.50"}
 	server.set([]link.Other{other}, nil)
@@ -32,8 +32,8 @@ func TestAnotherServerAnswers(t *testing.T) {
 	require.Equal(t, StateYielded, (<-states).State)
 }
 
-// TestAddressChanges is the case of a laptop whose address changes: the service follows.
-func TestAddressChanges(t *testing.T) {
+// Case 34: a laptop whose address changes: the service follows.
+func TestFault34_addressChanges(t *testing.T) {
 	b, server := newBench(t), newFakeServer()
 	states := b.supervise(t, server)
 	require.Equal(t, []string{"192.0.2.10"}, (<-states).Addresses)
@@ -51,9 +51,9 @@ func TestAddressChanges(t *testing.T) {
 	require.Equal(t, "The interface has no address yet.", failed.Message)
 }
 
-// TestPortTaken is the case of a port that another program has, and of missing rights: the service
-// says so and tries again.
-func TestPortTaken(t *testing.T) {
+// Case 37: a port that another program has, and of missing rights: the service says so and tries
+// again.
+func TestFault37_portTaken(t *testing.T) {
 	at := netip.MustParseAddrPort("192.0.2.10:53")
 	for name, c := range map[string]struct {
 		failure *link.ListenError

@@ -58,7 +58,7 @@ func manifestOf(config, layer string) []byte {
 }
 
 // Case 27: a manifest needs its blobs, and its digest.
-func TestPush_manifestWithoutBlobs(t *testing.T) {
+func TestFault27_manifestWithoutBlobs(t *testing.T) {
 	s := newSite(t)
 	s.start()
 	config, layer := s.pushBlob([]byte("{}")), digestOf([]byte("layer"))
@@ -77,7 +77,7 @@ func TestPush_manifestWithoutBlobs(t *testing.T) {
 }
 
 // Case 27: bytes with another digest are not stored.
-func TestPush_wrongDigestStoresNothing(t *testing.T) {
+func TestFault27_wrongDigestStoresNothing(t *testing.T) {
 	s := newSite(t)
 	s.start()
 	got := s.push(http.MethodPut, s.startUpload()+"?digest="+digestOf([]byte("right")), []byte("wrong"))
@@ -88,7 +88,7 @@ func TestPush_wrongDigestStoresNothing(t *testing.T) {
 }
 
 // Case 28: a part out of order is refused with the present offset.
-func TestPush_partOutOfOrder(t *testing.T) {
+func TestFault28_partOutOfOrder(t *testing.T) {
 	s := newSite(t)
 	s.start()
 	at := s.startUpload()
@@ -105,7 +105,7 @@ func TestPush_partOutOfOrder(t *testing.T) {
 }
 
 // Case 20: an upload continues at its offset after a crash, and never becomes a wrong blob.
-func TestPush_continuesAfterRestart(t *testing.T) {
+func TestFault20_uploadContinuesAfterRestart(t *testing.T) {
 	s := newSite(t)
 	s.start()
 	at := s.startUpload()
@@ -119,7 +119,7 @@ func TestPush_continuesAfterRestart(t *testing.T) {
 }
 
 // Case 29: what lies on a medium can't be deleted.
-func TestDelete_onMediumIsUnsupported(t *testing.T) {
+func TestFault29_deletionOnMedium(t *testing.T) {
 	s := newSite(t)
 	a, pushed := newArchive(t)
 	s.write("mirror_000001.tar", a)
@@ -134,7 +134,7 @@ func TestDelete_onMediumIsUnsupported(t *testing.T) {
 }
 
 // Case 30: a collection keeps the blobs of running pushes, and never touches media.
-func TestCollect_keepsRunningPushes(t *testing.T) {
+func TestFault30_collectionKeepsRunningPushes(t *testing.T) {
 	s := newSite(t)
 	a, _ := newArchive(t)
 	s.write("mirror_000001.tar", a)
@@ -160,7 +160,7 @@ func TestCollect_keepsRunningPushes(t *testing.T) {
 
 // Case 16: a pushed manifest, whose layer lies on a medium, is unavailable while the medium is
 // missing.
-func TestPush_layerOnMissingMedium(t *testing.T) {
+func TestFault16_layerOnMissingMedium(t *testing.T) {
 	s := newSite(t)
 	a, layer := bigArchive(t)
 	s.write(archive1, a)
@@ -174,7 +174,7 @@ func TestPush_layerOnMissingMedium(t *testing.T) {
 }
 
 // Case 30: a collection does not remove the blobs of a manifest that is being stored.
-func TestCollect_duringManifest(t *testing.T) {
+func TestFault30_collectionDuringManifest(t *testing.T) {
 	s := newSite(t)
 	s.start()
 	layer := s.pushBlob([]byte("layer"))
@@ -235,7 +235,7 @@ func TestCancel_twiceAtOnce(t *testing.T) {
 }
 
 // Case 31: a wrong password is refused with a challenge, and pushes need credentials.
-func TestLogin_wrongPassword(t *testing.T) {
+func TestFault31_wrongPassword(t *testing.T) {
 	s := newSite(t)
 	s.start()
 	for name, headers := range map[string][]string{"none": nil, "wrong": {"Authorization", "Basic YW5hOndyb25n"}} {

@@ -181,7 +181,7 @@ func isRead(method string) bool { return method == http.MethodGet || method == h
 // refuse answers with an error.
 func (h *handler) refuse(c echo.Context, err error) error {
 	r := refusalOf(err)
-	if r.status >= http.StatusInternalServerError && r.code != codeUnavailable {
+	if r.status >= http.StatusInternalServerError && r.status != http.StatusServiceUnavailable {
 		h.Logger.ErrorContext(c.Request().Context(), "The registry could not answer a request.", "path",
 			c.Request().URL.Path, "error", err)
 	}
@@ -204,6 +204,7 @@ func (h *handler) refuse(c echo.Context, err error) error {
 func refusalOf(err error) *refusal {
 	var r *refusal
 	var unavailable *registry.UnavailableError
+	var incomplete *registry.IncompleteError
 	var busy *registry.BusyError
 	var damaged *registry.DamagedError
 	var broken *medium.ReadError
@@ -221,6 +222,9 @@ func refusalOf(err error) *refusal {
 		return &refusal{status: http.StatusNotFound, code: codeNameUnknown, text: err.Error()}
 	case errors.As(err, &busy):
 		return &refusal{status: http.StatusTooManyRequests, code: codeTooMany, text: err.Error(), wait: busyWait}
+	case errors.As(err, &incomplete): // no Retry-After: only a person can change the answer
+		return &refusal{status: http.StatusServiceUnavailable, code: codeBlobMissing, text: err.Error(),
+			detail: incomplete.Missing}
 	case errors.As(err, &unavailable):
 		return &refusal{status: http.StatusServiceUnavailable, code: codeUnavailable, text: err.Error(),
 			wait: unavailable.RetryAfter}

@@ -292,7 +292,7 @@ func (s *session) prove(ctx context.Context, image Image) Result {
 			break
 		}
 	}
-	result.Status = first.fault
+	result.Status, result.Missing = first.fault, first.missing
 	if !first.fault.global() {
 		result.Text = s.sentence(image, first)
 	}
@@ -394,6 +394,9 @@ func missingText(result *Result, r *repository) string {
 func (s *session) sentence(image Image, got *outcome) string {
 	if got.fault == MissingManifest {
 		return fmt.Sprintf("%s has no %s; mirror it there.", got.where, describe(image))
+	}
+	if got.fault == MissingLayer {
+		return fmt.Sprintf("%s lacks parts of %s: %s.", got.where, describe(image), got.answer)
 	}
 	text := fmt.Sprintf("%s %s when asked for %s", got.where, got.answer, describe(image))
 	if got.advice != "" {

@@ -412,7 +412,7 @@ func TestProof_nextMirrorIfTheFirstIsDown(t *testing.T) {
 	require.Equal(t, f.host+"/team/app", strings.Split(report.Results[0].Endpoint, "@")[0])
 }
 
-func TestProof_missingSignatures(t *testing.T) {
+func TestFault15_missingSignatures(t *testing.T) {
 	f := newFakeRegistry(t)
 	request := one(f.image)
 	request.Signatures = true

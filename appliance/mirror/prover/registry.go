@@ -190,6 +190,9 @@ func (r *repository) children(ctx context.Context, children []v1.Descriptor, got
 		case failed != nil && failed.fault == MissingManifest:
 			got.missing = append(got.missing, Part{Kind: "image", Digest: child.Digest.String()})
 			continue
+		case failed != nil && failed.fault == MissingLayer:
+			got.missing = append(got.missing, failed.missing...)
+			continue
 		case failed != nil:
 			got.err, got.fault, got.where, got.answer, got.advice = nil, failed.fault, failed.where, failed.answer,
 				failed.advice
@@ -484,6 +487,9 @@ func (r *repository) connect(ctx context.Context) (*http.Client, *outcome) {
 // failed classifies an error. It stores errors of the whole registry, so that no further requests
 // follow.
 func (r *repository) failed(err error) *outcome {
+	if missing, message := missingParts(err); len(missing) > 0 {
+		return &outcome{err: err, fault: MissingLayer, where: r.name(), answer: message, missing: missing}
+	}
 	described := mirror.Failed(r.endpoint.Ref.Name(), r.endpoint, err, r.session.request.Secret)
 	attempt := described.Attempts[0]
 	got := &outcome{err: err, where: r.host.name, answer: attempt.Answer, advice: described.Advice()}
@@ -516,6 +522,28 @@ func (r *repository) failed(err error) *outcome {
 		r.host.mu.Unlock()
 	}
 	return got
+}
+
+// missingParts returns the parts of an image that a registry lacks according to its answer to a
+// request for a manifest, and its message. The appliance's registry refuses the manifest of an
+// image of which parts are on no medium.
+func missingParts(err error) (missing []Part, message string) {
+	var status *transport.Error
+	if !errors.As(err, &status) {
+		return nil, ""
+	}
+	for _, diagnostic := range status.Errors {
+		digests, _ := diagnostic.Detail.([]any)
+		if diagnostic.Code != transport.ManifestBlobUnknownErrorCode {
+			continue
+		}
+		for _, digest := range digests {
+			if text, ok := digest.(string); ok {
+				missing, message = append(missing, Part{Kind: "layer", Digest: text}), diagnostic.Message
+			}
+		}
+	}
+	return missing, message
 }
 
 func (r *repository) refuse(got *outcome) {

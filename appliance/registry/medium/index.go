@@ -40,20 +40,18 @@ type Manifest struct {
 	Data      []byte
 }
 
-// Catalog is an operator catalog on a medium.
-type Catalog struct {
-	Repository, Tag string
-	Digest          string // the one to serve under Tag
-	Filtered        bool   // Digest is that of the catalog that oc-mirror filtered
-}
-
 // Problem is something about a medium that a person should know. Its text is a sentence without a
 // period at its end.
 type Problem struct{ Text string }
 
+// Version is that of the indexes of this program. It changes with what a scan finds, so that known
+// media are scanned again.
+const Version = 1
+
 // Index is the content of a medium. It does not change after the scan.
 type Index struct {
-	Form Form
+	Version int // of the scan; see [Version]
+	Form    Form
 	// Identity is a hash of all headers. Two media with the same identity have the same content.
 	Identity string
 	// Fingerprint recognizes the medium without a scan; see [Fingerprint].
@@ -72,14 +70,23 @@ type Index struct {
 	Written, Newest time.Time
 	// Presumed are the blobs that an archive presumes on earlier ones.
 	Presumed []string
-	Catalogs []Catalog
 	// Sources are the repositories from which the images were mirrored, as host/path.
 	Sources []string
 	// Named are images whose full name the medium has, by digest.
 	Named map[string]string
 	// Signatures are OpenPGP signatures of releases, by the names of their files.
 	Signatures map[string][]byte
-	Problems   []Problem
+	// Filters are the operator catalogs that oc-mirror filtered, the oldest first.
+	Filters  []Filter
+	Problems []Problem
+}
+
+// Filter is a record of oc-mirror about a catalog that it filtered.
+type Filter struct {
+	Name   string // of the catalog: the end of its repository
+	Source string // digest of the complete catalog
+	Digest string // of the filtered one
+	ID     string // of the filter
 }
 
 // Encode writes the index.
@@ -108,9 +115,9 @@ type reader struct {
 
 func (l *listing) index(ctx context.Context, location Location) (*Index, error) {
 	r := &reader{listing: l, ctx: ctx, location: location, byName: make(map[string]entry, len(l.entries)),
-		index: &Index{Identity: l.identity, Files: l.files, Problems: l.problems, Blobs: map[string]Blob{},
-			Manifests: map[string]Manifest{}, Repositories: map[string]map[string]string{}, Named: map[string]string{},
-			Signatures: map[string][]byte{}}}
+		index: &Index{Version: Version, Identity: l.identity, Files: l.files, Problems: l.problems,
+			Blobs: map[string]Blob{}, Manifests: map[string]Manifest{}, Repositories: map[string]map[string]string{},
+			Named: map[string]string{}, Signatures: map[string][]byte{}}}
 	for _, e := range l.entries {
 		r.byName[e.name] = e // of two entries with one name, tar extracts the last
 		if e.modified.After(r.index.Newest) {
@@ -135,7 +142,7 @@ func (r *reader) read() error {
 	_, isBundle := r.byName["bundle.json"]
 	_, isDocker := r.byName["manifest.json"]
 	switch {
-	case isRegistry:
+	case isRegistry, r.isLastPart():
 		return r.readRegistry(prefix)
 	case isLayout && hasIndex:
 		return r.readLayout()
@@ -168,9 +175,18 @@ func (r *reader) registryPrefix() (prefix string, ok bool) {
 	return "", false
 }
 
+// isLastPart reports whether the medium has only the working directory of a run of oc-mirror, whose
+// other archives were full.
+func (r *reader) isLastPart() bool {
+	return archiveFile.MatchString(path.Base(r.location.Path)) && slices.ContainsFunc(r.entries, func(e entry) bool {
+		return strings.HasPrefix(e.name, "working-dir/") || imageSet.MatchString(e.name)
+	})
+}
+
 var (
 	blobName     = regexp.MustCompile(`^blobs/sha256/[0-9a-f]{2}/([0-9a-f]{64})/data$`)
 	revisionLink = regexp.MustCompile(`^repositories/(.+)/_manifests/revisions/sha256/([0-9a-f]{64})/link$`)
+	layerLink    = regexp.MustCompile(`^repositories/.+/_layers/sha256/([0-9a-f]{64})/link$`)
 	tagLink      = regexp.MustCompile(`^repositories/(.+)/_manifests/tags/([^/]+)/current/link$`)
 	archiveFile  = regexp.MustCompile(`^mirror_(\d{6})\.tar$`)
 	digestForm   = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
@@ -181,6 +197,7 @@ var (
 func (r *reader) readRegistry(prefix string) error {
 	r.index.Form = FormRegistry
 	revisions := map[string][]string{}
+	linked := map[string]bool{}
 	for _, e := range r.entries {
 		name, ok := strings.CutPrefix(e.name, prefix)
 		if !ok {
@@ -190,6 +207,9 @@ func (r *reader) readRegistry(prefix string) error {
 			r.blob("sha256:"+match[1], e)
 		} else if match := revisionLink.FindStringSubmatch(name); match != nil {
 			revisions[match[1]] = append(revisions[match[1]], "sha256:"+match[2])
+			linked["sha256:"+match[2]] = true
+		} else if match := layerLink.FindStringSubmatch(name); match != nil {
+			linked["sha256:"+match[1]] = true
 		} else if match := tagLink.FindStringSubmatch(name); match != nil {
 			if err := r.readLink(e, match[1], match[2]); err != nil {
 				return err
@@ -204,7 +224,46 @@ func (r *reader) readRegistry(prefix string) error {
 			r.tag(repository, digest, digest)
 		}
 	}
+	if err := r.readUnlinked(linked); err != nil {
+		return err
+	}
 	return r.readWorkspace()
+}
+
+// readUnlinked reads the manifests to which no link of the medium leads. The links of a run of
+// oc-mirror are in its first archive, and its manifests in any of them. Configs and layers have
+// another form, and a digest makes each of them what it is.
+func (r *reader) readUnlinked(linked map[string]bool) error {
+	var unlinked []string
+	for digest, blob := range r.index.Blobs {
+		if _, known := r.index.Manifests[digest]; !known && !linked[digest] && blob.Size() <= maxUnlinked {
+			unlinked = append(unlinked, digest)
+		}
+	}
+	slices.SortFunc(unlinked, func(a, b string) int { return r.position(a) - r.position(b) })
+	for _, digest := range unlinked {
+		if err := r.ctx.Err(); err != nil {
+			return err
+		}
+		isJSON, err := r.startsWith(r.index.Blobs[digest], '{')
+		if err == nil && !isJSON {
+			continue
+		}
+		var data []byte
+		if err == nil {
+			data, err = r.readParts(r.index.Blobs[digest])
+		}
+		if err != nil {
+			return fmt.Errorf("read the blob %s in %s: %w", digest, r.location.Path, err)
+		}
+		parsed, err := ParseManifest(data)
+		if err != nil || parsed.SchemaVersion != 2 || parsed.Config == nil && parsed.Manifests == nil ||
+			digestOf(data) != digest {
+			continue
+		}
+		r.index.Manifests[digest] = Manifest{MediaType: parsed.MediaType, Data: data}
+	}
+	return nil
 }
 
 // readLink reads the link of a tag.
@@ -361,14 +420,15 @@ func (r *reader) position(digest string) int {
 
 // Parsed is the part of a manifest that a registry reads.
 type Parsed struct {
-	MediaType    string            `json:"mediaType"`
-	ArtifactType string            `json:"artifactType"`
-	Config       *Descriptor       `json:"config"`
-	Layers       []Descriptor      `json:"layers"`
-	Manifests    []Descriptor      `json:"manifests"`
-	Blobs        []Descriptor      `json:"blobs"`
-	Subject      *Descriptor       `json:"subject"`
-	Annotations  map[string]string `json:"annotations"`
+	SchemaVersion int               `json:"schemaVersion"`
+	MediaType     string            `json:"mediaType"`
+	ArtifactType  string            `json:"artifactType"`
+	Config        *Descriptor       `json:"config"`
+	Layers        []Descriptor      `json:"layers"`
+	Manifests     []Descriptor      `json:"manifests"`
+	Blobs         []Descriptor      `json:"blobs"`
+	Subject       *Descriptor       `json:"subject"`
+	Annotations   map[string]string `json:"annotations"`
 }
 
 // Descriptor names content (OCI image specification, descriptor.md).

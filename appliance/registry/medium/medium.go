@@ -315,6 +315,10 @@ type listing struct {
 // maxSmall limits the entries that a scan reads as a whole, in bytes: manifests and documents.
 const maxSmall = 8 << 20
 
+// maxUnlinked limits the blobs that a scan reads to find the manifests among them, in bytes. The
+// distribution specification lets registries refuse larger manifests.
+const maxUnlinked = 4 << 20
+
 // read returns the content of a small entry.
 func (l *listing) read(e entry) ([]byte, error) { return l.readParts([]Extent{e.extent}) }
 
@@ -335,6 +339,16 @@ func (l *listing) readParts(parts []Extent) ([]byte, error) {
 		at += part.Size
 	}
 	return data, nil
+}
+
+// startsWith reports whether content starts with a byte.
+func (l *listing) startsWith(parts []Extent, start byte) (bool, error) {
+	first := make([]byte, 1)
+	if len(parts) == 0 || parts[0].Size == 0 {
+		return false, nil
+	}
+	err := l.readAt(parts[0].File, first, parts[0].Offset)
+	return first[0] == start, err
 }
 
 // cleanName returns the clean form of an entry's name, or "" for the root.

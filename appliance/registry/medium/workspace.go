@@ -1,6 +1,7 @@
 package medium
 
 import (
+	"cmp"
 	"encoding/json"
 	"path"
 	"regexp"
@@ -204,12 +205,15 @@ func (r *reader) readHistory(histories map[string]entry) error {
 	return nil
 }
 
-// readCatalogs finds the operator catalogs. An archive has the complete catalog under the tag of
-// the source, and the one that oc-mirror filtered under the hash of the filter. Clusters need the
-// filtered one under the tag of the source; the images of the complete one are not on the medium.
+// readCatalogs finds the operator catalogs that oc-mirror filtered. A run has the complete catalog
+// under the tag of the source, and the filtered one under the hash of the filter. Clusters need the
+// filtered one under the tag of the source; the images of the complete one are not on the media.
 func (r *reader) readCatalogs() error {
-	type filtered struct{ name, source, digest, filter string }
-	var rebuilt []filtered
+	type written struct {
+		Filter
+		at time.Time
+	}
+	var found []written
 	for _, e := range r.entries {
 		match := filteredDigest.FindStringSubmatch(e.name)
 		if match == nil {
@@ -221,76 +225,14 @@ func (r *reader) readCatalogs() error {
 		}
 		digest := "sha256:" + strings.TrimPrefix(strings.TrimSpace(string(data)), "sha256:")
 		if digestForm.MatchString(digest) {
-			rebuilt = append(rebuilt, filtered{match[1], "sha256:" + match[2], digest, match[3]})
+			found = append(found, written{Filter{match[1], "sha256:" + match[2], digest, match[3]}, e.modified})
 		}
 	}
-	slices.SortFunc(rebuilt, func(a, b filtered) int { return strings.Compare(a.filter, b.filter) })
-	for repository, tags := range r.index.Repositories {
-		for tag, digest := range tags {
-			if digestForm.MatchString(tag) {
-				continue
-			}
-			var found []filtered
-			for _, f := range rebuilt {
-				if path.Base(repository) == f.name && f.source == digest {
-					found = append(found, f)
-				}
-			}
-			if len(found) == 0 {
-				continue
-			}
-			use := found[len(found)-1]
-			for _, f := range found {
-				if newer(f.filter, use.filter, r.entries) {
-					use = f
-				}
-			}
-			if len(found) > 1 {
-				r.problem("the catalog %s:%s was filtered in %d ways; the newest one (%s) is served under the tag",
-					repository, tag, len(found), use.filter)
-			}
-			r.index.Catalogs = append(r.index.Catalogs, Catalog{Repository: repository, Tag: tag, Digest: use.digest,
-				Filtered: true})
-		}
-	}
-	r.addFullCatalogs()
-	slices.SortFunc(r.index.Catalogs, func(a, b Catalog) int {
-		return strings.Compare(a.Repository+":"+a.Tag, b.Repository+":"+b.Tag)
+	slices.SortFunc(found, func(a, b written) int {
+		return cmp.Or(a.at.Compare(b.at), strings.Compare(a.ID, b.ID))
 	})
+	for _, f := range found {
+		r.index.Filters = append(r.index.Filters, f.Filter)
+	}
 	return nil
-}
-
-// newer reports whether the record of filter a was written after that of filter b.
-func newer(a, b string, entries []entry) bool {
-	at := func(filter string) (latest time.Time) {
-		for _, e := range entries {
-			if match := filteredDigest.FindStringSubmatch(e.name); match != nil && match[3] == filter {
-				latest = e.modified
-			}
-		}
-		return latest
-	}
-	return at(a).After(at(b))
-}
-
-// addFullCatalogs adds the catalogs that oc-mirror did not filter: the image set configuration
-// names them, and no filtered one replaces them.
-func (r *reader) addFullCatalogs() {
-	for _, source := range r.index.Sources {
-		_, repository, _ := strings.Cut(source, "/")
-		if !strings.HasSuffix(repository, "-index") {
-			continue
-		}
-		for tag, digest := range r.index.Repositories[repository] {
-			if digestForm.MatchString(tag) || strings.HasPrefix(tag, "sha256-") || !strings.HasPrefix(tag, "v") {
-				continue
-			}
-			known := slices.ContainsFunc(r.index.Catalogs, func(c Catalog) bool {
-				return c.Repository == repository && c.Tag == tag
-			})
-			if !known {
-				r.index.Catalogs = append(r.index.Catalogs, Catalog{Repository: repository, Tag: tag, Digest: digest})
-			}
-		}
-	}
 }

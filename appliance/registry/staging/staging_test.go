@@ -69,11 +69,11 @@ func (s *source) Changed(bool) error { return errChanged }
 
 const killedVariable = "LANDFALL_TEST_STAGING"
 
-// TestKilled_child is the process that TestKilled kills.
-func TestKilled_child(t *testing.T) {
+// TestFault20_child is the process that TestFault20_killedWhileStaging kills.
+func TestFault20_child(t *testing.T) {
 	dir := os.Getenv(killedVariable)
 	if dir == "" {
-		t.Skip("runs in a process of TestKilled")
+		t.Skip("runs in a process of TestFault20_killedWhileStaging")
 	}
 	digest, data := content()
 	s := open(t, dir)
@@ -82,10 +82,10 @@ func TestKilled_child(t *testing.T) {
 }
 
 // A copy whose process was killed continues where it stopped, and is compared as a whole.
-func TestKilled(t *testing.T) {
+func TestFault20_killedWhileStaging(t *testing.T) {
 	dir := t.TempDir()
 	digest, data := content()
-	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^TestKilled_child$")
+	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^TestFault20_child$")
 	child.Env = append(os.Environ(), killedVariable+"="+dir)
 	require.NoError(t, child.Start())
 	part := filepath.Join(dir, digest[len("sha256:"):]+partSuffix)
@@ -160,7 +160,7 @@ func TestJoin_brokenCopyContinues(t *testing.T) {
 }
 
 // Case 24: a client that leaves frees its reader, and the copy goes on for the others.
-func TestJoin_clientLeaves(t *testing.T) {
+func TestFault24_clientLeaves(t *testing.T) {
 	s := open(t, t.TempDir())
 	digest, data := content()
 	gate := &gated{source: source{data: data}, open: make(chan struct{})}

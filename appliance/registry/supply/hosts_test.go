@@ -49,7 +49,7 @@ func TestNameClients_byTheirInterfaces(t *testing.T) {
 }
 
 // A host that asks for an architecture that was not mirrored gets one event for each image.
-func TestLeftOut_oneEventOfTheHost(t *testing.T) {
+func TestFault14_oneEventOfTheHost(t *testing.T) {
 	var events []*models.Event
 	report := func(_ context.Context, e *models.Event) error {
 		events = append(events, e)

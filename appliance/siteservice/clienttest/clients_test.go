@@ -143,9 +143,8 @@ func TestTFTP_clientReadsFiles(t *testing.T) {
 	require.Contains(t, out, "file not found")
 }
 
-// TestPortTaken_othersStart is the case of a port that another program has: the service names it,
-// and the others start.
-func TestPortTaken_othersStart(t *testing.T) {
+// Case 37: a port that another program has: the service names it, and the others start.
+func TestFault37_othersStart(t *testing.T) {
 	s := lay(t)
 	taker := []string{"dnsmasq", "--keep-in-foreground", "--conf-file=/dev/null", "--user=root", "--group=root",
 		"--listen-address=" + serverAddress, "--bind-interfaces", "--no-resolv",

@@ -38,9 +38,8 @@ func TestServer_leaseWithOptions(t *testing.T) {
 	require.Equal(t, your(ack).String(), leases[0].Address)
 }
 
-// TestUnknownMAC is the case of a machine without a reservation: it gets an address only if a range
-// is switched on.
-func TestUnknownMAC(t *testing.T) {
+// Case 41: a machine without a reservation: it gets an address only if a range is switched on.
+func TestFault41_unknownMAC(t *testing.T) {
 	s := newSite(t)
 	s.Mode, s.Range = Reservations, Range{}
 	require.Nil(t, s.discover(t, 1))
@@ -74,9 +73,9 @@ func TestReserve_refusals(t *testing.T) {
 	require.Equal(t, fault.NotFound, fault.KindOf(s.Leases.RemoveReservation(t.Context(), "nobody")))
 }
 
-// TestAddressInUse is the case of an address that another machine answers for, and of one that the
-// client declines: the next one is given, and the first is marked.
-func TestAddressInUse(t *testing.T) {
+// Case 40: an address that another machine answers for, and of one that the client declines: the
+// next one is given, and the first is marked.
+func TestFault40_addressInUse(t *testing.T) {
 	s := newSite(t)
 	first := your(s.discover(t, 1))
 	s = newSite(t)
@@ -99,9 +98,8 @@ func TestAddressInUse(t *testing.T) {
 	require.NotNil(t, s.discover(t, 2))
 }
 
-// TestRestart is the case of an appliance that restarts: leases are as before, and no address is
-// given twice.
-func TestRestart(t *testing.T) {
+// Case 42: an appliance that restarts: leases are as before, and no address is given twice.
+func TestFault42_restart(t *testing.T) {
 	s := newSite(t)
 	given := map[netip.Addr]byte{}
 	for machine := byte(1); machine <= 3; machine++ {
@@ -156,9 +154,9 @@ func TestLeases_storeFails(t *testing.T) {
 	require.NotNil(t, s.discover(t, 2), "the address is kept no longer than the offer")
 }
 
-// TestClockJumps is the case of a clock that jumps while the appliance is off: a lease lasts its
-// whole time from the restart.
-func TestClockJumps(t *testing.T) {
+// Case 36: a clock that jumps while the appliance is off: a lease lasts its whole time from the
+// restart.
+func TestFault36_clockJumps(t *testing.T) {
 	for _, jump := range []time.Duration{-1000 * time.Hour, 1000 * time.Hour} {
 		t.Run(jump.String(), func(t *testing.T) {
 			s := newSite(t)
@@ -176,9 +174,9 @@ func TestClockJumps(t *testing.T) {
 	}
 }
 
-// TestRelayAgent is the case of a request through a relay agent: machines of a configured network
-// get its addresses by way of the agent, those of another network get none.
-func TestRelayAgent(t *testing.T) {
+// Case 43: a request through a relay agent: machines of a configured network get its addresses by
+// way of the agent, those of another network get none.
+func TestFault43_relayAgent(t *testing.T) {
 	s := newSite(t)
 	s.settings.Relayed = []Subnet{{Network: netip.MustParsePrefix("198.51.100.0/24"), Router: address("198.51.100.1"),
 		Range: Range{address("198.51.100.50"), address("198.51.100.60")}}}
@@ -231,9 +229,8 @@ func TestServer_requests(t *testing.T) {
 	require.Empty(t, leases)
 }
 
-// TestForeignServer is the case of another DHCP server on the interface: it is named with its
-// address and MAC address.
-func TestForeignServer(t *testing.T) {
+// Case 38: another DHCP server on the interface: it is named with its address and MAC address.
+func TestFault38_foreignServer(t *testing.T) {
 	s := newSite(t)
 	s.offers = []Offer{{Server: address("192.0.2.77"), Address: address("192.0.2.50")}}
 	s.neighbours[address("192.0.2.77")] = "52:54:00:00:00:77"
@@ -247,9 +244,9 @@ func TestForeignServer(t *testing.T) {
 	require.Empty(t, others, "a server of addresses is what proxyDHCP needs")
 }
 
-// TestForeignProxy is the case of another server of boot files: it is named, and the service can be
-// limited to known machines.
-func TestForeignProxy(t *testing.T) {
+// Case 39: another server of boot files: it is named, and the service can be limited to known
+// machines.
+func TestFault39_foreignProxy(t *testing.T) {
 	s := newSite(t)
 	s.Mode = Proxy
 	s.offers = []Offer{{Server: address("192.0.2.77"), Boot: "snponly.efi"}}
@@ -318,18 +315,18 @@ func TestBoot_filesByFirmware(t *testing.T) {
 	}
 }
 
-// TestSecureBoot is the case of a machine with Secure Boot: UEFI always gets the signed boot loader
-// of the live ISO, even if there is an unsigned iPXE.
-func TestSecureBoot(t *testing.T) {
+// Case 45: a machine with Secure Boot: UEFI always gets the signed boot loader of the live ISO,
+// even if there is an unsigned iPXE.
+func TestFault45_secureBoot(t *testing.T) {
 	s := newSite(t)
 	s.loader = true
 	require.Equal(t, "env/mac/shimx64.efi",
 		s.discover(t, 1, firmware("PXEClient", iana.EFI_X86_64)).BootFileNameOption())
 }
 
-// TestBIOSWithoutLoader is the case of a machine with BIOS and no boot loader for it: an event
-// names the machine, and it gets no boot file.
-func TestBIOSWithoutLoader(t *testing.T) {
+// Case 44: a machine with BIOS and no boot loader for it: an event names the machine, and it gets
+// no boot file.
+func TestFault44_biosWithoutLoader(t *testing.T) {
 	s := newSite(t)
 	s.Mode = Proxy
 	require.Nil(t, s.discover(t, 1, firmware("PXEClient", iana.INTEL_X86PC)))
@@ -340,9 +337,9 @@ func TestBIOSWithoutLoader(t *testing.T) {
 	require.Equal(t, "undionly.kpxe", s.discover(t, 1, firmware("PXEClient", iana.INTEL_X86PC)).BootFileNameOption())
 }
 
-// TestInstalledHost is the case of an installed host that boots from the network again: it gets an
-// address and no boot file, so that its firmware goes on to the disk.
-func TestInstalledHost(t *testing.T) {
+// Case 46: an installed host that boots from the network again: it gets an address and no boot
+// file, so that its firmware goes on to the disk.
+func TestFault46_installedHost(t *testing.T) {
 	s := newSite(t)
 	s.Boot = func(context.Context, Machine) (Boot, error) {
 		return Boot{}, fmt.Errorf("%w: host 7 is installed", ErrFromDisk)

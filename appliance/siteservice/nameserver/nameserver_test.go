@@ -107,8 +107,8 @@ func TestZone_recordsAreLinesOfZoneFile(t *testing.T) {
 	require.Equal(t, "5.2.0.192.in-addr.arpa. 60 IN PTR api.berlin.site.example.", lines[len(lines)-1])
 }
 
-// TestOneNameInTwoClusters is the case of two clusters with one DNS name: none of them is served.
-func TestOneNameInTwoClusters(t *testing.T) {
+// Case 48: two clusters with one DNS name: none of them is served.
+func TestFault48_oneNameInTwoClusters(t *testing.T) {
 	first, second := berlin(), berlin()
 	second.ClusterID = "2"
 	require.Equal(t, map[string][]string{"berlin.site.example": {"1", "2"}}, Duplicates([]Zone{first, second}))
@@ -178,9 +178,9 @@ func TestServer_refusesAtOnce(t *testing.T) {
 	}
 }
 
-// TestUpstreamUnreachable is the case of a site whose DNS server is silent: the appliance's own
-// zones answer at once, and further questions for other names fail at once.
-func TestUpstreamUnreachable(t *testing.T) {
+// Case 48: a site whose DNS server is silent: the appliance's own zones answer at once, and further
+// questions for other names fail at once.
+func TestFault48_upstreamUnreachable(t *testing.T) {
 	silent, err := net.ListenPacket("udp", "127.0.0.1:0")
 	require.NoError(t, err)
 	require.NoError(t, silent.Close()) // the kernel refuses packets to the port
@@ -209,8 +209,8 @@ func TestServer_unusualMessages(t *testing.T) {
 	require.Equal(t, dns.RcodeRefused, s.Answer(t.Context(), loopback(), address("127.0.0.1"), chaos).Rcode)
 }
 
-// TestSiteDNSHasOtherRecords is the case of a site whose DNS has other records of a cluster.
-func TestSiteDNSHasOtherRecords(t *testing.T) {
+// Case 49: a site whose DNS has other records of a cluster.
+func TestFault49_otherRecords(t *testing.T) {
 	theirs := Zone{Name: "berlin.site.example", ClusterID: "1"}
 	theirs.Add("api.berlin.site.example", false, address("192.0.2.99"))
 	theirs.Add("*.apps.berlin.site.example", false, address("192.0.2.6"), address("2001:db8::6"))

@@ -54,9 +54,9 @@ func clock(reading Reading) func() (Reading, error) {
 	return func() (Reading, error) { return reading, nil }
 }
 
-// TestOwnClockUnsynchronised is the case of an appliance whose clock is not synchronised: clients
-// reject its time, unless a person has declared it as the time of the site.
-func TestOwnClockUnsynchronised(t *testing.T) {
+// Case 50: an appliance whose clock is not synchronised: clients reject its time, unless a person
+// has declared it as the time of the site.
+func TestFault50_ownClockUnsynchronised(t *testing.T) {
 	answer := query(t, start(t, &Server{Read: clock(Reading{MaxError: time.Hour})}))
 	require.Equal(t, ntp.LeapNotInSync, answer.Leap)
 	require.EqualValues(t, stratumNone, answer.Stratum)
