@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"landfall/appliance/hosted/broker"
 	"landfall/appliance/hosted/bundle"
@@ -33,11 +34,12 @@ type delivery struct {
 	queued  map[string]bool   // the IDs in queue
 	verify  map[string]bool   // bundles of which a status must come before they are sent
 	request []cloudevent.KnownStatuses
+	late    map[string]sequence // bundles with an ignored status, and the number of the stored one
 }
 
 func newDelivery(s *Service, consumer string, to connection, cancel context.CancelFunc) *delivery {
 	return &delivery{service: s, consumer: consumer, to: to, cancel: cancel, wake: make(chan struct{}, 1),
-		queued: map[string]bool{}, verify: map[string]bool{}}
+		queued: map[string]bool{}, verify: map[string]bool{}, late: map[string]sequence{}}
 }
 
 // start sets what a comparison found.
@@ -45,6 +47,7 @@ func (d *delivery) start(named []cloudevent.Held, p *plan) {
 	d.mu.Lock()
 	d.started, d.from, d.named = true, p.revision, named
 	d.request = p.request
+	clear(d.late) // the requests name all bundles that the agent holds
 	d.verify = map[string]bool{}
 	for _, id := range p.verify {
 		d.verify[id] = true
@@ -91,6 +94,7 @@ func (d *delivery) confirm(id string) (all bool) {
 func (d *delivery) run(ctx context.Context) {
 	defer d.cancel()
 	var changes <-chan []store.Change
+	var late <-chan time.Time
 	for {
 		if changes == nil {
 			d.mu.Lock()
@@ -108,9 +112,15 @@ func (d *delivery) run(ctx context.Context) {
 			}
 			return
 		}
+		if late == nil && d.misses() {
+			late = d.service.clock.After(lateInterval)
+		}
 		select {
 		case <-ctx.Done():
 			return
+		case <-late:
+			late = nil
+			d.probe()
 		case <-d.wake:
 		case batch, ok := <-changes:
 			if !ok { // the change log was compacted, or the store is closed

@@ -162,15 +162,54 @@ var faults = []struct {
 		require.Equal(t, before, s.status(id))
 	}},
 	{"agent clock one day back, then right again", nil, func(t *testing.T, s *site) {
+		ids := []string{s.create("c1"), s.create("c2"), s.create("c3")}
+		s.connect()
+		s.restartAgent(-24 * time.Hour)
+		s.connect()
+		for _, id := range ids {
+			s.edit(id, "2")
+			s.settle()
+			require.EqualValues(t, 1, s.status(id).ResourceVersion, "its statuses seem to be older")
+		}
+		clock := s.service.ClockFaults()["mc1"]
+		require.InDelta(t, 24*time.Hour, clock.Until.Sub(clock.Agent), float64(time.Minute), "it is shown")
+		s.service.delivery("mc1").probe()
+		s.settle()
+		require.NotEmpty(t, s.service.ClockFaults(), "the clock is still wrong")
+		s.agent.WithClockError(0) // the session goes on, and the agent has nothing new to report
+		s.poll()
+		require.EqualValues(t, 1, s.status(ids[0]).ResourceVersion)
+		s.service.delivery("mc1").probe()
+		s.settle()
+		for _, id := range ids {
+			require.EqualValues(t, 2, s.status(id).ResourceVersion, "one is asked for; then the others")
+		}
+		require.Empty(t, s.service.ClockFaults())
+		require.False(t, s.service.delivery("mc1").misses())
+	}},
+	{"agent clock one day back; another status shows that it is right again", nil, func(t *testing.T, s *site) {
+		id := s.create("c1")
+		s.connect()
+		s.restartAgent(-24 * time.Hour)
+		s.connect()
+		s.edit(id, "2")
+		other := s.create("c2")
+		s.settle()
+		require.EqualValues(t, 1, s.status(other).ResourceVersion, "it has no newer one")
+		require.NotEmpty(t, s.service.ClockFaults(), "the other bundle still waits")
+		s.agent.WithClockError(0)
+		s.edit(other, "2")
+		s.settle()
+		require.EqualValues(t, 2, s.status(id).ResourceVersion)
+		require.Empty(t, s.service.ClockFaults())
+	}},
+	{"agent clock back, and a restart of the agent when it is right again", nil, func(t *testing.T, s *site) {
 		id := s.create("c1")
 		s.connect()
 		s.restartAgent(-24 * time.Hour)
 		s.connect()
 		s.edit(id, "2")
 		s.settle()
-		require.EqualValues(t, 1, s.status(id).ResourceVersion, "its statuses seem to be older")
-		clock := s.service.ClockFaults()["mc1"]
-		require.InDelta(t, 24*time.Hour, clock.Until.Sub(clock.Agent), float64(time.Minute), "it is shown")
 		s.restartAgent(0)
 		s.connect()
 		require.EqualValues(t, 2, s.status(id).ResourceVersion)

@@ -23,6 +23,7 @@
 //	delivery.go  what is sent in a session
 //	resync.go    the comparison of an agent's bundles with the rows
 //	status.go    the acceptance of statuses
+//	late.go      statuses that are asked for again, because the agent's clock was set back
 //	hold.go      holds, findings, decisions
 //	stamp.go     stamps, and the runs of this store
 //
@@ -69,7 +70,8 @@ type Service struct {
 	stopping bool
 }
 
-// ClockFault says that a consumer's statuses are not accepted, because its clock was set back.
+// ClockFault says that a consumer's statuses are not accepted, because its clock was set back. They
+// are asked for again when the clock is right.
 type ClockFault struct {
 	// Until is when the consumer's statuses are accepted again, by the consumer's clock.
 	Until time.Time `json:"until"`

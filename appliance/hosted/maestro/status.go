@@ -38,7 +38,8 @@ func (d *statusData) removed() bool {
 type outcome struct {
 	ignored   string // why the status was not stored, or ""
 	clock     *ClockFault
-	confirmed bool // its stamp is one of this store
+	newest    sequence // the number of the stored status, if this one is another and was ignored
+	confirmed bool     // its stamp is one of this store
 }
 
 // report is a status that can be read.
@@ -88,25 +89,34 @@ func (s *Service) accept(ctx context.Context, consumer string, reports []report)
 		return errs
 	}
 	for i, r := range reports {
-		errs[i] = s.noteOutcome(ctx, consumer, r.event.ResourceID, results[i])
+		errs[i] = s.noteOutcome(ctx, consumer, r, results[i])
 	}
 	return errs
 }
 
 // noteOutcome does what follows from a status after the commit.
-func (s *Service) noteOutcome(ctx context.Context, consumer, id string, result outcome) error {
+func (s *Service) noteOutcome(ctx context.Context, consumer string, r report, result outcome) error {
+	id, d := r.event.ResourceID, s.delivery(consumer)
+	right := result.ignored == "" // the clock is right, as far as it is known
+	switch {
+	case d == nil:
+	case right:
+		right = d.accepted(id, r.sequence)
+	case result.newest != 0:
+		d.ignored(id, result.newest)
+	}
 	s.mu.Lock()
 	switch {
 	case result.clock != nil:
 		s.clocks[consumer] = *result.clock
-	case result.ignored == "":
+	case right:
 		delete(s.clocks, consumer)
 	}
 	s.mu.Unlock()
 	if result.ignored != "" {
 		s.drop(consumer, id, result.ignored)
 	}
-	if d := s.delivery(consumer); d != nil && result.confirmed && d.confirm(id) {
+	if d != nil && result.confirmed && d.confirm(id) {
 		return s.confirmCopy(ctx, consumer)
 	}
 	return nil
@@ -169,6 +179,9 @@ func (s *Service) store(tx *store.Tx, consumer string, r report) (result outcome
 		if err == nil && r.sequence <= last {
 			if last.time().Sub(r.sequence.time()) > time.Second {
 				result.clock = &ClockFault{Until: last.time(), Agent: r.sequence.time(), Seen: now}
+			}
+			if r.sequence < last || event.StatusHash != before.Hash {
+				result.newest = last // it is no duplicate
 			}
 			result.ignored = fmt.Sprintf("a newer status is stored (sequence %s)", before.SequenceID)
 			return result, nil

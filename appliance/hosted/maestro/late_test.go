@@ -1,0 +1,58 @@
+package maestro
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"landfall/appliance/hosted/cloudevent"
+	"landfall/appliance/simulate/workagent"
+)
+
+// passing is a connection that gives the messages to the test.
+type passing chan cloudevent.Message
+
+func (p passing) Send(ctx context.Context, m cloudevent.Message) error {
+	select {
+	case p <- m:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (passing) End() {}
+
+// A session asks for an ignored status by itself, until it comes.
+func TestDelivery_asksAgainForIgnoredStatus(t *testing.T) {
+	s := newSite(t)
+	id := s.create("c1")
+	s.connect()
+	s.cut()
+	s.edit(id, "2")
+	agent := workagent.NewAgent("mc1", s.cluster, s.clock, -270*time.Second)
+	session := make(passing)
+	s.service.connect("mc1", session)
+	t.Cleanup(func() {
+		s.service.disconnect("mc1")
+		s.service.running.Wait()
+	})
+	receive := func(messages []cloudevent.Message) {
+		for _, err := range s.service.receive(t.Context(), "mc1", messages) {
+			require.NoError(t, err)
+		}
+	}
+	receive([]cloudevent.Message{agent.Hello()})
+	receive(agent.Handle(<-session))
+	asked := 0
+	for ; s.status(id).ResourceVersion != 2; asked++ {
+		require.Less(t, asked, 10)
+		require.NoError(t, s.clock.BlockUntilContext(t.Context(), 1))
+		s.clock.Advance(lateInterval)
+		receive(agent.Handle(<-session))
+	}
+	require.Equal(t, 5, asked, "once a minute, until the clock has caught up")
+	require.Empty(t, s.service.ClockFaults())
+}
