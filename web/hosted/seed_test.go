@@ -167,12 +167,11 @@ func (s *site) listen() (curlHome, config string) {
 
 // Each line of the document, typed into a shell as it stands, with the resource ID in several
 // spellings.
-func TestSeed_linesAsTheyStand(t *testing.T) {
+func linesAsTheyStand(t *testing.T, s *site) *managed {
 	for _, program := range []string{"bash", "curl", "jq"} {
 		_, err := exec.LookPath(program)
 		require.NoError(t, err, "run .ci/install-curl, as `make test` does")
 	}
-	s := newSite(t)
 	management := s.manage(controlplane.Nested)
 	cid := s.put("Edge1")
 	s.do("PUT", s.resourceID("Edge1")+"/nodePools/workers"+version,
@@ -219,7 +218,7 @@ func TestSeed_linesAsTheyStand(t *testing.T) {
 			}
 		})
 	}
-	management.requireDeleted()
+	return management
 }
 
 // shownCommands returns the commands of a cluster that the page shows.

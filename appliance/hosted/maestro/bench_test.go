@@ -1,4 +1,4 @@
-package maestro_test
+package maestro
 
 import (
 	"context"
@@ -16,7 +16,6 @@ import (
 	"landfall/appliance/authority"
 	"landfall/appliance/hosted/broker"
 	"landfall/appliance/hosted/bundle"
-	"landfall/appliance/hosted/maestro"
 	"landfall/appliance/simulate/workagent"
 	"landfall/appliance/sitekey"
 	"landfall/store"
@@ -32,15 +31,6 @@ type listening struct {
 	broker  *broker.Broker
 	options workagent.Options
 	cluster *workagent.Cluster
-}
-
-// requireDeleted requires that the management cluster got HostedClusters, and that exactly those
-// were deleted that somebody deleted.
-func (l *listening) requireDeleted(names ...string) {
-	l.b.Helper()
-	there, deleted := l.cluster.HostedClusters()
-	require.NotEmpty(l.b, append(there, deleted...))
-	require.ElementsMatch(l.b, names, deleted, "deleted HostedClusters")
 }
 
 func newListening(b testing.TB, count int) *listening {
@@ -62,7 +52,7 @@ func newListening(b testing.TB, count int) *listening {
 		}
 		return nil
 	}))
-	service, err := maestro.New(context.Background(), maestro.Options{DB: l.db, Clock: clock})
+	service, err := New(context.Background(), Options{DB: l.db, Clock: clock})
 	require.NoError(b, err)
 	key, err := sitekey.LoadOrCreate(dir)
 	require.NoError(b, err)
@@ -184,16 +174,4 @@ func BenchmarkResync_unchanged(b *testing.B) {
 		stop()
 		b.StartTimer()
 	}
-}
-
-// The same as the benchmark, with a check of what arrived: nothing is lost and nothing is deleted.
-func TestDelivery_tenThousandBundles(t *testing.T) {
-	l := newListening(t, bundles)
-	agent, stop := l.start()
-	l.wait("half of the bundles", func() bool { return agent.Known() >= bundles/2 })
-	stop()
-	agent, _ = l.start()
-	l.wait("all bundles and statuses", func() bool { return agent.Known() == bundles && l.statuses() == bundles })
-	l.requireDeleted()
-	require.Empty(t, l.cluster.Deleted("Namespace"))
 }

@@ -19,20 +19,21 @@ import (
 	"landfall/store"
 )
 
-// faults are what can go wrong between an appliance and a management cluster. deleted are the
-// hosted clusters that a person deleted: no other one may be deleted.
+// faults are what can go wrong between an appliance and a management cluster, with their numbers
+// (see appliance/hosted/faults_test.go). deleted are the hosted clusters that a person deleted: no
+// other one may be deleted.
 var faults = []struct {
 	name    string
 	deleted []string
 	run     func(t *testing.T, s *site)
 }{
-	{"broker not listening at create", nil, func(t *testing.T, s *site) {
+	{"01 broker not listening at create", nil, func(t *testing.T, s *site) {
 		id := s.create("c1")
 		s.connect()
 		require.Equal(t, "1", s.release("c1"))
 		require.EqualValues(t, 1, s.status(id).ResourceVersion)
 	}},
-	{"broker dies between PUBACK and commit", nil, func(t *testing.T, s *site) {
+	{"02 broker dies between PUBACK and commit", nil, func(t *testing.T, s *site) {
 		id := s.create("c1")
 		s.toService = func(messages []cloudevent.Message) []cloudevent.Message {
 			return slices.DeleteFunc(messages, func(m cloudevent.Message) bool {
@@ -47,7 +48,7 @@ var faults = []struct {
 		s.connect()
 		require.NotNil(t, s.status(id), "the request for statuses brings it again")
 	}},
-	{"appliance killed before, between and after row, publish, PUBACK", nil, func(t *testing.T, s *site) {
+	{"03 appliance killed before, between and after outbox row, publish, PUBACK", nil, func(t *testing.T, s *site) {
 		id := s.create("c1") // killed after the commit
 		s.restart()
 		s.dial()
@@ -63,7 +64,7 @@ var faults = []struct {
 		require.Equal(t, "2", s.release("c1"))
 		require.EqualValues(t, 2, s.status(id).ResourceVersion)
 	}},
-	{"agent never connected: 7 days of edits, then one resync", nil, func(t *testing.T, s *site) {
+	{"04 agent never connected: 7 days of edits, then one resync", nil, func(t *testing.T, s *site) {
 		var ids []string
 		for i := range 20 {
 			ids = append(ids, s.create(fmt.Sprintf("c%d", i)))
@@ -78,7 +79,7 @@ var faults = []struct {
 		require.Equal(t, len(ids), s.specs, "each bundle once")
 		require.Equal(t, "day 6", s.release("c7"))
 	}},
-	{"agent offline for days with 30 updates: only the last version is sent", nil, func(t *testing.T, s *site) {
+	{"05 agent offline for days with 30 updates: only the last version is sent", nil, func(t *testing.T, s *site) {
 		id := s.create("c1")
 		s.connect()
 		s.cut()
@@ -92,7 +93,7 @@ var faults = []struct {
 		require.Equal(t, "29", s.release("c1"))
 		require.EqualValues(t, 31, s.status(id).ResourceVersion)
 	}},
-	{"agent killed and restarted (empty cache)", nil, func(t *testing.T, s *site) {
+	{"06 agent killed and restarted (empty cache): all rows sent, no status lost", nil, func(t *testing.T, s *site) {
 		id := s.create("c1")
 		s.create("c2")
 		s.connect()
@@ -102,19 +103,19 @@ var faults = []struct {
 		require.Equal(t, 4, s.specs, "all rows are sent")
 		require.Equal(t, before.ResourceVersion, s.status(id).ResourceVersion, "no status is lost")
 	}},
-	{"duplicate spec", nil, func(t *testing.T, s *site) {
+	{"07 duplicate spec", nil, func(t *testing.T, s *site) {
 		s.toAgent = func(messages []cloudevent.Message) []cloudevent.Message { return append(messages, messages...) }
 		id := s.create("c1")
 		s.connect()
 		require.EqualValues(t, 1, s.status(id).ResourceVersion)
 	}},
-	{"duplicate status", nil, func(t *testing.T, s *site) {
+	{"08 duplicate status", nil, func(t *testing.T, s *site) {
 		s.toService = func(messages []cloudevent.Message) []cloudevent.Message { return append(messages, messages...) }
 		id := s.create("c1")
 		s.connect()
 		require.EqualValues(t, 1, s.status(id).ResourceVersion)
 	}},
-	{"specs out of order", nil, func(t *testing.T, s *site) {
+	{"09 specs out of order", nil, func(t *testing.T, s *site) {
 		id := s.create("c1")
 		s.connect()
 		var kept []cloudevent.Message
@@ -133,7 +134,7 @@ var faults = []struct {
 		require.Equal(t, "3", s.release("c1"))
 		require.EqualValues(t, 3, s.status(id).ResourceVersion)
 	}},
-	{"statuses out of order (sequenceid)", nil, func(t *testing.T, s *site) {
+	{"10 statuses out of order (sequenceid)", nil, func(t *testing.T, s *site) {
 		id := s.create("c1")
 		var kept []cloudevent.Message
 		s.connect()
@@ -150,7 +151,7 @@ var faults = []struct {
 		require.NoError(t, json.Unmarshal(s.status(id).Data, &data))
 		require.Contains(t, string(s.status(id).Data), `"observedGeneration":2`, "the older status has no effect")
 	}},
-	{"status with old resourceversion", nil, func(t *testing.T, s *site) {
+	{"11 status with old resourceversion", nil, func(t *testing.T, s *site) {
 		id := s.create("c1")
 		s.connect()
 		before := s.status(id)
@@ -161,7 +162,7 @@ var faults = []struct {
 		s.send(s.agent.Poll(1 << 62)...)
 		require.Equal(t, before, s.status(id))
 	}},
-	{"agent clock one day back, then right again", nil, func(t *testing.T, s *site) {
+	{"13 agent clock one day back, then right again", nil, func(t *testing.T, s *site) {
 		ids := []string{s.create("c1"), s.create("c2"), s.create("c3")}
 		s.connect()
 		s.restartAgent(-24 * time.Hour)
@@ -187,7 +188,7 @@ var faults = []struct {
 		require.Empty(t, s.service.ClockFaults())
 		require.False(t, s.service.delivery("mc1").misses())
 	}},
-	{"agent clock one day back; another status shows that it is right again", nil, func(t *testing.T, s *site) {
+	{"13 the same; another status shows that the clock is right again", nil, func(t *testing.T, s *site) {
 		id := s.create("c1")
 		s.connect()
 		s.restartAgent(-24 * time.Hour)
@@ -203,7 +204,7 @@ var faults = []struct {
 		require.EqualValues(t, 2, s.status(id).ResourceVersion)
 		require.Empty(t, s.service.ClockFaults())
 	}},
-	{"agent clock back, and a restart of the agent when it is right again", nil, func(t *testing.T, s *site) {
+	{"13 the same; the agent restarts when its clock is right again", nil, func(t *testing.T, s *site) {
 		id := s.create("c1")
 		s.connect()
 		s.restartAgent(-24 * time.Hour)
@@ -215,7 +216,7 @@ var faults = []struct {
 		require.EqualValues(t, 2, s.status(id).ResourceVersion)
 		require.Empty(t, s.service.ClockFaults())
 	}},
-	{"two consumers, status for the other's bundle", nil, func(t *testing.T, s *site) {
+	{"15 two consumers, status for the other's bundle: refused, logged", nil, func(t *testing.T, s *site) {
 		s.update(func(tx *store.Tx) error {
 			return bundle.CreateConsumer(tx, &bundle.Consumer{Name: "mc2"}, s.clock.Now())
 		})
@@ -227,15 +228,16 @@ var faults = []struct {
 			statusOf(id, 1, func(*cloudevent.Event) {})})
 		require.Equal(t, before, s.status(id))
 	}},
-	{"spec update with wrong version", nil, func(t *testing.T, s *site) {
+	{"17 spec update with wrong version: 409", nil, func(t *testing.T, s *site) {
 		id := s.create("c1")
+		s.connect()
 		err := s.db.Update(context.Background(), func(tx *store.Tx) error {
 			_, err := bundle.Update(tx, id, 7, s.clock.Now(), func(*bundle.Bundle) error { return nil })
 			return err
 		})
 		require.Equal(t, fault.Conflict, fault.KindOf(err))
 	}},
-	{"update of a deleting bundle", []string{"c1"}, func(t *testing.T, s *site) {
+	{"18 update of a deleting bundle: 409", []string{"c1"}, func(t *testing.T, s *site) {
 		id := s.create("c1")
 		s.connect()
 		s.remove(id)
@@ -247,7 +249,7 @@ var faults = []struct {
 		s.settle()
 		require.Nil(t, s.row(id))
 	}},
-	{"delete while offline, then resync", []string{"c1"}, func(t *testing.T, s *site) {
+	{"19 delete while offline, then resync", []string{"c1"}, func(t *testing.T, s *site) {
 		id := s.create("c1")
 		s.connect()
 		s.cut()
@@ -257,7 +259,7 @@ var faults = []struct {
 		require.Nil(t, s.row(id))
 		require.Nil(t, s.status(id))
 	}},
-	{"delete, Deleted status lost, resync heals", []string{"c1"}, func(t *testing.T, s *site) {
+	{"20 delete, Deleted status lost, resync heals", []string{"c1"}, func(t *testing.T, s *site) {
 		id := s.create("c1")
 		s.connect()
 		s.remove(id)
@@ -268,17 +270,22 @@ var faults = []struct {
 		s.connect()
 		require.Nil(t, s.row(id))
 	}},
-	{"create and delete while offline", nil, func(t *testing.T, s *site) {
+	{"21 create and delete while offline: the resync sends only the delete", nil, func(t *testing.T, s *site) {
+		s.create("c2")
+		s.connect()
+		before := s.specs
+		s.cut()
 		id := s.create("c1")
 		s.edit(id, "2")
 		s.remove(id)
 		s.connect()
-		require.Equal(t, 1, s.specs)
+		require.Equal(t, before+1, s.specs)
 		require.Equal(t, 1, s.deletes, "the resync sends only the delete")
-		require.Empty(t, s.cluster.Objects(), "nothing is applied")
+		require.Empty(t, s.release("c1"), "nothing is applied")
 		require.Nil(t, s.row(id))
 	}},
-	{"broken status", nil, func(t *testing.T, s *site) {
+	{"24 broken status: no JSON, wrong type, 4 MiB, no sequenceid, unknown id, foreign originalsource", nil, func(
+		t *testing.T, s *site) {
 		id := s.create("c1")
 		s.connect()
 		before := s.status(id)
@@ -305,12 +312,30 @@ var faults = []struct {
 		require.Nil(t, hold)
 		large := statusOf(id, 1, func(e *cloudevent.Event) {
 			e.Metadata = s.status(id).Metadata
-			e.Data = json.RawMessage(`{"conditions":[],"resourceStatus":[],"x":"` + strings.Repeat("x", 3<<20) + `"}`)
+			e.Data = json.RawMessage(`{"conditions":[],"resourceStatus":[],"x":"` + strings.Repeat("x", 4<<20-1<<16) + `"}`)
 		})
 		s.send(large)
-		require.Greater(t, len(s.status(id).Data), 3<<20, "a large status is stored")
+		require.Greater(t, len(s.status(id).Data), 4<<20-1<<16, "a large status is stored")
+
+		s.send(statusOf("11112222", 1, func(*cloudevent.Event) {}))
+		_, open := s.held()
+		require.Len(t, open, 1, "a person decides about an unknown ID")
+		require.NoError(t, s.decide("11112222", Ignore, ""))
 	}},
-	{"full disk during a status: refused, then repeated", nil, func(t *testing.T, s *site) {
+	{"34 10,000 bundles on one consumer, paced, 0 lost, agent restart in the middle", nil,
+		func(t *testing.T, s *site) {
+			l := newListening(t, bundles)
+			s.cluster = l.cluster
+			agent, stop := l.start()
+			l.wait("half of the bundles", func() bool { return agent.Known() >= bundles/2 })
+			stop()
+			agent, _ = l.start()
+			l.wait("all bundles and statuses", func() bool {
+				return agent.Known() == bundles && l.statuses() == bundles
+			})
+			require.Empty(t, l.cluster.Deleted("Namespace"))
+		}},
+	{"36 full disk during a status: negative PUBACK, retry", nil, func(t *testing.T, s *site) {
 		var kept []cloudevent.Message
 		s.toService = func(messages []cloudevent.Message) []cloudevent.Message {
 			for _, m := range messages {
@@ -347,7 +372,7 @@ var faults = []struct {
 		s.connect()
 		require.Equal(t, "2", s.release("c1"))
 	}},
-	{"restore from an older backup", nil, func(t *testing.T, s *site) {
+	{"29 restore from an older backup: hold, no delete", nil, func(t *testing.T, s *site) {
 		s.create("c1")
 		s.connect()
 		backup := s.backup()
@@ -381,7 +406,7 @@ var faults = []struct {
 		require.Equal(t, "1", s.release("c2"), "an adopted bundle is only observed")
 		require.NotNil(t, s.status(lost))
 	}},
-	{"restore, then a person deletes by name", []string{"c2"}, func(t *testing.T, s *site) {
+	{"29 the same; a person deletes by name", []string{"c2"}, func(t *testing.T, s *site) {
 		backup := s.backup()
 		s.connect()
 		lost := s.create("c2")
@@ -396,7 +421,7 @@ var faults = []struct {
 		require.Nil(t, hold)
 		require.Empty(t, s.cluster.Objects())
 	}},
-	{"restore with lower versions: named+1", nil, func(t *testing.T, s *site) {
+	{"30 restore with lower versions: named+1", nil, func(t *testing.T, s *site) {
 		id := s.create("c1")
 		s.connect()
 		backup := s.backup()
@@ -418,7 +443,7 @@ var faults = []struct {
 		require.Equal(t, "mine", s.release("c1"))
 		require.EqualValues(t, 7, s.status(id).ResourceVersion)
 	}},
-	{"restore, and as many edits as before", nil, func(t *testing.T, s *site) {
+	{"30 the same; as many edits as before", nil, func(t *testing.T, s *site) {
 		id := s.create("c1")
 		s.connect()
 		backup := s.backup()
@@ -438,7 +463,7 @@ var faults = []struct {
 		require.Equal(t, "mine again", s.release("c1"))
 		require.EqualValues(t, s.row(id).Version, s.status(id).ResourceVersion)
 	}},
-	{"restore of a snapshot of the running appliance", nil, func(t *testing.T, s *site) {
+	{"30 the same; a snapshot of the running appliance", nil, func(t *testing.T, s *site) {
 		id := s.create("c1")
 		s.connect()
 		snapshot := t.TempDir()
@@ -459,7 +484,7 @@ var faults = []struct {
 		s.connect()
 		require.Equal(t, "lost", s.release("c1"))
 	}},
-	{"second appliance with the same source id", nil, func(t *testing.T, s *site) {
+	{"31 second appliance with the same source id", nil, func(t *testing.T, s *site) {
 		s.create("c1")
 		s.connect()
 		s.cut()
@@ -482,7 +507,7 @@ var faults = []struct {
 		require.Len(t, open, 1)
 		require.Equal(t, mine, open[0].ID)
 	}},
-	{"a copy of the data directory", nil, func(t *testing.T, s *site) {
+	{"31 the same; a copy of the data directory", nil, func(t *testing.T, s *site) {
 		id := s.create("c1")
 		s.connect()
 		s.identity = "second"
@@ -506,7 +531,7 @@ var faults = []struct {
 		s.settle()
 		require.Equal(t, sent+1, s.specs)
 	}},
-	{"broker name changed: eviction flag holds", nil, func(t *testing.T, s *site) {
+	{"32 broker name changed: eviction flag holds", nil, func(t *testing.T, s *site) {
 		s.create("c1")
 		s.connect()
 		s.restartAgent(0) // the source is silent
@@ -516,7 +541,7 @@ var faults = []struct {
 		s.agent.Poll(876000 * time.Hour)
 		require.Equal(t, "1", s.release("c1"))
 	}},
-	{"empty status batch after full batches: not sent", nil, func(t *testing.T, s *site) {
+	{"33 empty status batch after full batches: not sent", nil, func(t *testing.T, s *site) {
 		for i := range statusBatch {
 			s.create(fmt.Sprintf("c%d", i))
 		}

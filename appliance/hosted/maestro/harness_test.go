@@ -383,10 +383,12 @@ func (s *site) release(cluster string) string {
 	return object.Spec.Release
 }
 
-// requireDeleted checks which hosted clusters were deleted, in order.
+// requireDeleted requires that the management cluster got HostedClusters, and that exactly those
+// were deleted there that somebody deleted.
 func (s *site) requireDeleted(clusters ...string) {
 	s.t.Helper()
-	_, deleted := s.cluster.HostedClusters()
+	there, deleted := s.cluster.HostedClusters()
+	require.NotEmpty(s.t, append(there, deleted...))
 	require.ElementsMatch(s.t, clusters, deleted, "deleted HostedClusters")
 }
 

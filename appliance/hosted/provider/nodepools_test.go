@@ -7,7 +7,6 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
-	"errors"
 	"math/big"
 	"testing"
 	"time"
@@ -21,27 +20,6 @@ import (
 	"landfall/appliance/hosted/record"
 	"landfall/store"
 )
-
-func TestNodePool_waitsForAgents(t *testing.T) {
-	s := withManagement(t)
-	s.put("edge1", plain)
-	s.bringUp("edge1")
-	result := s.putPool("edge1", "NP1", poolBody)
-	p := s.pool("edge1", "np1")
-	require.Equal(t, record.Accepted, p.State)
-	s.report(p.Bundle, waiting("NodePool", "AllMachinesReady", "no agents"))
-	p = s.pool("edge1", "np1")
-	require.Equal(t, record.Provisioning, p.State)
-	contains(t, p.Reason, "0 of 2 nodes", "profile large", "namespace hall-2", "no agents")
-	s.report(p.Bundle, nodes(1, 1))
-	contains(t, s.pool("edge1", "np1").Reason, "1 of 2 nodes")
-	s.report(p.Bundle, nodes(1, 2))
-	p = s.pool("edge1", "np1")
-	require.Equal(t, record.Succeeded, p.State)
-	require.EqualValues(t, 2, p.Observed.NodesReady)
-	require.Equal(t, record.Succeeded, s.operation(result.Operation.ID).Status)
-	s.requireDeleted()
-}
 
 func TestNodePool_scaling(t *testing.T) {
 	s := withManagement(t)
@@ -167,48 +145,6 @@ func (s *site) credential(cluster string) (found *record.Credential) {
 		return err
 	}))
 	return found
-}
-
-func TestCredential_isIssuedAndRevoked(t *testing.T) {
-	s := withManagement(t)
-	s.put("edge1", plain)
-	s.bringUp("edge1")
-	operation, err := s.RequestCredential(t.Context(), s.caller, s.id("edge1"), "")
-	require.NoError(t, err)
-	credential := s.credential("edge1")
-	s.report(credential.Bundle, feedback{kind: "CertificateSigningRequest",
-		texts: map[string]string{"certificate": "Q0VSVA=="}})
-	require.Equal(t, record.Accepted, s.operation(operation.ID).Status, "the CA is missing")
-	s.report(credential.Bundle, feedback{kind: "CertificateSigningRequest",
-		texts: map[string]string{"certificate": "Q0VSVA=="}},
-		feedback{kind: "Secret", texts: map[string]string{"ca": "Q0E="}})
-	require.Equal(t, record.Succeeded, s.operation(operation.ID).Status)
-	result, err := s.Result(s.subscription, operation.ID, s.caller)
-	require.NoError(t, err)
-	contains(t, result.Credential.Kubeconfig, "https://api.edge1.hosted.example.com:30123", "Q0VSVA==", "Q0E=",
-		"client-key-data")
-	require.Equal(t, start.Add(credentialTime), result.Credential.Expires)
-	require.True(t, s.bundle(credential.Bundle).Deleting(), "it is not needed any more")
-	require.Equal(t, controlplane.OrphanOption(), s.bundle(credential.Bundle).DeleteOption)
-
-	revocation, err := s.RevokeCredentials(t.Context(), s.caller, s.id("edge1"))
-	require.NoError(t, err)
-	for _, again := range []func() error{
-		func() error { _, err := s.RevokeCredentials(t.Context(), s.caller, s.id("edge1")); return err },
-		func() error { _, err := s.RequestCredential(t.Context(), s.caller, s.id("edge1"), ""); return err },
-	} {
-		err := again()
-		require.Equal(t, arm.CodeConflict, code(err))
-		_, ok := errors.AsType[*RevokingError](err)
-		require.True(t, ok)
-	}
-	c := s.cluster("edge1")
-	s.report(c.Revocation, feedback{kind: "CertificateRevocationRequest", generation: 1,
-		status: `{"conditions":[{"type":"PreviousCertificatesRevoked","status":"True"}]}`})
-	require.Equal(t, record.Succeeded, s.operation(revocation.ID).Status)
-	require.Equal(t, "revoked", s.credential("edge1").Status)
-	require.Empty(t, s.credential("edge1").Kubeconfig)
-	s.requireDeleted()
 }
 
 func TestCredential_expiresWithItsCertificate(t *testing.T) {
