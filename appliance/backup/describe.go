@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -34,6 +35,9 @@ type Content struct {
 	Newer         []string       `json:"newer"`         // what may be newer in reality
 	Held          []string       `json:"held"`          // what waits for a person
 	Damaged       []string       `json:"damaged"`       // keys of rows that were damaged in the appliance
+	// Comparison is the one with reality; nil if the content is not known, or none was asked for.
+	Comparison *Comparison `json:"comparison,omitempty"`
+	objects    *Objects
 }
 
 // Cluster is a cluster in a backup.
@@ -46,9 +50,22 @@ type Cluster struct {
 // Describe reads the content of a restored directory. It needs what opens the data keys: a key in
 // the backup, or that of the environment; see keyring.FromEnvironment.
 func Describe(ctx context.Context, m *Manifest, dir string) (*Content, error) {
+	return describe(ctx, m, dir, keyring.FromEnvironment())
+}
+
+// DescribeWithKeyOf does the same, with the key file of another data directory if there is none.
+func DescribeWithKeyOf(ctx context.Context, other string, m *Manifest, dir string) (*Content, error) {
+	options := keyring.FromEnvironment()
+	if _, err := os.Stat(filepath.Join(dir, keyring.DefaultKeyFile)); err != nil && options.KeyFile == "" {
+		options.KeyFile = filepath.Join(other, keyring.DefaultKeyFile)
+	}
+	return describe(ctx, m, dir, options)
+}
+
+func describe(ctx context.Context, m *Manifest, dir string, keys keyring.Options) (*Content, error) {
 	c := &Content{Time: m.Time, Revision: m.Revision, Program: m.Program, Clusters: []Cluster{},
 		Hosts: map[string]int{}, Newer: []string{}, Held: []string{}, Damaged: []string{}}
-	db, err := store.Open(ctx, dir, store.Options{Keys: keyring.New(dir, keyring.FromEnvironment()).Open})
+	db, err := store.Open(ctx, dir, store.Options{Keys: keyring.New(dir, keys).Open})
 	if known, ok := errors.AsType[*keyring.Error](err); ok {
 		c.Unreadable = strings.ReplaceAll(known.Error(), dir, filepath.Base(strings.TrimSuffix(dir, temporarySuffix)))
 		return c, nil
@@ -71,6 +88,9 @@ func Describe(ctx context.Context, m *Manifest, dir string) (*Content, error) {
 				return nil
 			}))
 	})
+	if err == nil {
+		c.objects, err = readObjects(db, m.Time)
+	}
 	// The appliance had these damaged rows too. A backup with them is better than none.
 	for _, damaged := range db.Damage() {
 		c.Damaged = append(c.Damaged, damaged.Key)
@@ -91,6 +111,15 @@ func Describe(ctx context.Context, m *Manifest, dir string) (*Content, error) {
 			"there or differs waits for a person (landfall ams status).", c.Subscriptions))
 	}
 	return c, nil
+}
+
+// CompareWith adds the comparison with reality, if the content is known.
+func (c *Content) CompareWith(there *Objects, with string) {
+	if c.objects == nil {
+		return
+	}
+	c.Comparison = Compare(c.objects, there, with)
+	c.Held = append(c.Held, c.Comparison.held()...)
 }
 
 func (c *Content) cluster(id string, row *record.Cluster) error {
@@ -137,7 +166,12 @@ func (c *Content) Write(out io.Writer) error {
 		fmt.Fprintf(&text, "%d rows were already damaged in the appliance, and are left out: %s\n", len(c.Damaged),
 			strings.Join(c.Damaged[:min(len(c.Damaged), shown)], ", "))
 	}
-	for _, each := range slices.Concat(c.Newer, c.Held) {
+	newer := c.Newer
+	if c.Comparison != nil { // it is more exact
+		newer = nil
+		c.Comparison.write(&text)
+	}
+	for _, each := range slices.Concat(newer, c.Held) {
 		fmt.Fprintf(&text, "%s\n", each)
 	}
 	_, err := io.WriteString(out, text.String())

@@ -105,6 +105,7 @@ registry hand-over --cancel
 check
 check --repair
 backup -o site.backup
+restore site.backup --data-dir restored --compare {url}
 site status
 site dns status
 site dns records
@@ -229,7 +230,6 @@ var localCommands = map[string]string{
 	"context remove":              "changes the logins on this machine",
 	"context use":                 "changes the logins on this machine",
 	"courier fill":                "runs where the internet can be reached, and not at the site",
-	"restore":                     "writes a data directory on this machine, while no appliance runs there",
 	"promote":                     "writes a data directory on this machine, while no appliance runs there",
 	"replica claim":               "changes a replica on this machine, while its appliance does not run",
 	"replica verify":              "reads files of this machine",
@@ -343,7 +343,8 @@ var kubernetesGaps = map[string]string{
 	ofAppliance: "getAMS acceptAMS createAMSClusterAgain editAMSCluster leaveAMSCluster retryAMSCluster connectAMS " +
 		"deleteAMSCredentials setAMSCredentials exportAMS revokeAMSExport getAMSPlan importAMSReceipts " +
 		"reverifyAMS listAMSSubscriptions getAMSSubscription listAMSTokens issueAMSToken revokeAMSToken " +
-		"listAuditTrail exportAuditTrail verifyAuditTrail downloadBackup getClusterRegistry rotateDataKey " +
+		"listAuditTrail exportAuditTrail verifyAuditTrail downloadBackup listBackupObjects getClusterRegistry " +
+		"rotateDataKey " +
 		"checkStoredData repairStoredData listNotifications listOSImages deleteOSImage verifyOSImage " +
 		"createOSImageUpload cancelOSImageUpload getOSImageUpload appendOSImageUpload getRegistry " +
 		"collectRegistry getHandOver startHandOver cancelHandOver confirmHandOver addRegistryMedia " +
@@ -484,6 +485,7 @@ var equalityReasons = map[string]string{
 	"page getMirrorLater":                  "`mirror later` shows it",
 	"page downloadSupportArchive":          "the archive is for a person at another place: `support`",
 	"page downloadBackup":                  "a backup belongs on another machine or medium: `backup`",
+	"page listBackupObjects":               "a restore compares a backup with them: `restore --compare`",
 	"page checkStoredData":                 "the page shows the damage that was noticed; `check` reads everything",
 	"page repairStoredData":                "a repair is for the administrator of the machine: `check --repair`",
 	"page rotateDataKey":                   "a rare operation of administrators: `seal rotate`",

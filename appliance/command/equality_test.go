@@ -145,6 +145,7 @@ func callsOfCommands(t *testing.T, all []apiOperation) map[string][]string {
 						"jsonpath={.os_images[0].id}").out
 					line = strings.ReplaceAll(line, "{iso}", strings.TrimSpace(ids))
 				}
+				line = strings.ReplaceAll(line, "{url}", proxy)
 				requests.take()
 				got := landfallUntil(ctx, strings.Fields(line)...)
 				if got.code == 2 {

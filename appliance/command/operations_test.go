@@ -77,6 +77,10 @@ func newOperated(t *testing.T) *operated {
 	t.Setenv("XDG_CONFIG_HOME", "")
 	_, stop := startIn(t, "landfall-data")
 	stop()
+	_, stop = startIn(t, "running")
+	stop()
+	require.NoError(t, os.CopyFS("lost-data", os.DirFS("running")))
+	require.NoError(t, os.Chmod("lost-data/seal.key", 0o600))
 	require.NoError(t, os.Mkdir("running-replica", 0o700))
 	running, stop := startIn(t, "running")
 	t.Cleanup(stop)
@@ -88,6 +92,7 @@ func newOperated(t *testing.T) *operated {
 	o.landfall("login --user anna --password-file password.txt --setup-code running/setup-code")
 	identity, err := age.GenerateX25519Identity()
 	require.NoError(t, err)
+	require.NoError(t, os.WriteFile("identity.txt", []byte(identity.String()+"\n"), 0o600))
 	require.NoError(t, os.Mkdir("stick", 0o700))
 	require.NoError(t, os.MkdirAll("landfall-data/backups", 0o700))
 	o.landfall("backup -o landfall-data/backups/before-version-2-20260301T120000Z.backup")
@@ -95,7 +100,7 @@ func newOperated(t *testing.T) *operated {
 	o.replace = strings.NewReplacer("age1…", identity.Recipient().String(), "/media/stick/landfall", "stick",
 		"/media/disk/landfall", "running-replica", "2026-03-01T12:00:00Z", time.Now().UTC().Format(time.RFC3339Nano),
 		"/run/landfall/pprof.sock", "running/pprof.sock", "127.0.0.1:8090", host, "seconds=10", "seconds=1",
-		"landfall-data/ca.crt", "running/ca.crt")
+		"landfall-data/ca.crt", "running/ca.crt", "https://landfall.example.com:8090", running.LocalURL())
 	return o
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"landfall/appliance/access"
+	"landfall/appliance/backup"
 	"landfall/web/operation"
 	"landfall/web/problem"
 )
@@ -16,9 +17,13 @@ import (
 // BackupRoute is the route of backups.
 const BackupRoute = BasePath + "/backup"
 
+// BackupObjectsRoute is the route of the objects with which a restore compares a backup.
+const BackupObjectsRoute = BackupRoute + "/objects"
+
 // Backups writes backups of the appliance.
 type Backups interface {
 	Write(ctx context.Context, to io.Writer, withKey bool) error
+	Objects(ctx context.Context) (*backup.Objects, error)
 }
 
 // BackupOperations returns the operation that backs the appliance up.
@@ -44,5 +49,13 @@ func BackupOperations(of Backups) []operation.Operation {
 				"incomplete. key includes what opens the sealed data",
 			Parameters: []operation.Parameter{{Name: "key"}},
 			Status:     http.StatusOK, Answer: operation.File{}, Errors: []int{400}},
+		{ID: "listBackupObjects", Method: http.MethodGet, Path: BackupObjectsRoute,
+			Access: operation.For(access.Administrator),
+			Handler: func(c echo.Context) error {
+				all, err := of.Objects(c.Request().Context())
+				return answer(c, all, err)
+			},
+			Summary: "List the objects that a restore would set back, with their revisions",
+			Status:  http.StatusOK, Answer: backup.Objects{}},
 	}
 }

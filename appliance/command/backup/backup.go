@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -18,10 +19,12 @@ import (
 	"github.com/spf13/pflag"
 
 	"landfall/appliance/backup"
+	"landfall/appliance/command/action"
 	"landfall/appliance/command/outcome"
 	"landfall/appliance/command/output"
 	"landfall/appliance/command/remote"
 	"landfall/appliance/replica"
+	"landfall/appliance/sentence"
 	"landfall/web/console"
 )
 
@@ -183,11 +186,15 @@ type restoring struct {
 	at        string
 	opening   Opening
 	dryRun    bool
+	compare   string // data directory or URL
+	ca        string
+	action    *action.Action // its questions only
+	there     *backup.Objects
 	format    output.Format
 }
 
 func newRestore() *cobra.Command {
-	r := new(restoring)
+	r := &restoring{action: action.New()}
 	cmd := &cobra.Command{
 		Use:   "restore FILE|DIR --data-dir DIR",
 		Short: "Restore a backup or a replica into a new data directory",
@@ -196,11 +203,11 @@ func newRestore() *cobra.Command {
 			"DIR may also be a replica: --at selects the time of the state. landfall promote also replaces the " +
 			"appliance that\nwrites to the replica.\n\n" +
 			"After a restore, the appliance sends nothing to AMS about clusters that AMS may know better until a " +
-			"person decides.",
+			"person decides.\n\n--compare reads reality: the data directory of the lost appliance, which may be " +
+			"damaged and is not changed, or a running\nappliance. The command says what is newer there, only there " +
+			"or only in the backup, and asks before it goes on.",
 		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, arguments []string) error {
-			return r.run(cmd.Context(), arguments[0], cmd.OutOrStdout(), cmd.ErrOrStderr())
-		},
+		RunE: func(cmd *cobra.Command, arguments []string) error { return r.run(cmd, arguments[0]) },
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&r.dir, "data-dir", "", "new data directory")
@@ -209,13 +216,19 @@ func newRestore() *cobra.Command {
 		"default: the newest")
 	r.opening.AddFlags(flags)
 	flags.BoolVar(&r.dryRun, "dry-run", false, "only say what the backup contains, and check it completely")
-	r.format.AddFlag(cmd)
+	flags.StringVar(&r.compare, "compare", "", "data directory or URL of an appliance with which the backup is "+
+		"compared")
+	flags.StringVar(&r.ca, "ca", "", "file with the certificate authority of the appliance of --compare; default: "+
+		"LANDFALL_CA, or the authority that landfall login stored")
+	flags.BoolVarP(&r.action.Yes, "yes", "y", false, "do not ask although something differs")
+	r.format.AddFormerFlag(cmd)
 	return cmd
 }
 
 var errDryRun = errors.New("dry run")
 
-func (r *restoring) run(ctx context.Context, from string, out, errOut io.Writer) error {
+func (r *restoring) run(cmd *cobra.Command, from string) error {
+	ctx, out, errOut := cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr()
 	if r.dir == "" {
 		return outcome.Usagef("--data-dir is missing: name the new data directory")
 	}
@@ -227,15 +240,29 @@ func (r *restoring) run(ctx context.Context, from string, out, errOut io.Writer)
 	if err != nil {
 		return err
 	}
+	if strings.Contains(r.compare, "://") {
+		r.there = new(backup.Objects)
+		if err := remote.New(r.compare, r.ca).Call(ctx, http.MethodGet, console.BackupObjectsRoute, nil,
+			r.there); err != nil {
+			return fmt.Errorf("read the objects of %s: %w", r.compare, err)
+		}
+	}
 	meter := output.NewMeter(errOut, "restore", 0)
 	defer meter.End()
 	target := backup.Target{Dir: r.dir, Now: time.Now, Progress: meter,
 		Describe: func(m *backup.Manifest, dir string) error {
 			meter.End()
-			if err := r.describe(ctx, out, m, dir); err != nil || !r.dryRun {
+			content, err := r.describe(ctx, out, m, dir)
+			switch {
+			case err != nil:
 				return err
+			case r.dryRun:
+				return errDryRun
+			case content.Comparison != nil && len(content.Comparison.Differences) > 0:
+				return r.action.Confirm(cmd, r.dir, fmt.Sprintf("%d objects differ between the backup and %s.",
+					len(content.Comparison.Differences), r.compare))
 			}
-			return errDryRun
+			return nil
 		}}
 	manifest, err := r.restore(ctx, from, at, identities, target)
 	meter.End()
@@ -342,18 +369,48 @@ func (o *Opening) Identities() ([]age.Identity, error) {
 	return identities, errors.Join(err, file.Close())
 }
 
-// describe says what the backup contains and what may be different in reality.
-func (r *restoring) describe(ctx context.Context, out io.Writer, m *backup.Manifest, dir string) error {
-	content, err := backup.Describe(ctx, m, dir)
-	if err != nil {
-		return err
-	}
-	if !r.format.Tabular() {
-		text, err := json.Marshal(content)
-		if err != nil {
-			return err
+// describe says what the backup contains and what is or may be different in reality.
+func (r *restoring) describe(ctx context.Context, out io.Writer, m *backup.Manifest, dir string) (*backup.Content,
+	error) {
+	describe := backup.Describe
+	if r.compare != "" && r.there == nil {
+		describe = func(ctx context.Context, m *backup.Manifest, dir string) (*backup.Content, error) {
+			return backup.DescribeWithKeyOf(ctx, r.compare, m, dir)
 		}
-		return r.format.Value(out, text)
 	}
-	return content.Write(out)
+	content, err := describe(ctx, m, dir)
+	if err != nil {
+		return nil, err
+	}
+	if r.compare != "" {
+		if content.Unreadable != "" {
+			return nil, fmt.Errorf("the backup can't be compared, because its content can't be read: %s",
+				sentence.Clause(content.Unreadable))
+		}
+		if r.there == nil {
+			if r.there, err = readDirectory(ctx, r.compare, dir); err != nil {
+				return nil, err
+			}
+		}
+		content.CompareWith(r.there, r.compare)
+	}
+	if r.format.Tabular() {
+		return content, content.Write(out)
+	}
+	text, err := json.Marshal(content)
+	if err != nil {
+		return nil, err
+	}
+	return content, r.format.Value(out, text)
+}
+
+// readDirectory lists the objects of a data directory. restored is the directory that is being
+// restored; a copy of the database lies beside it for a moment.
+func readDirectory(ctx context.Context, dir, restored string) (_ *backup.Objects, err error) {
+	scratch, err := os.MkdirTemp(filepath.Dir(restored), ".compare-*")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(scratch)) }()
+	return backup.ReadObjects(ctx, dir, scratch, restored)
 }
