@@ -172,6 +172,7 @@ test-network:
 test-site:
 	.ci/install-siteclients
 	CGO_ENABLED=0 go test -tags $(TAGS),siteclients ./appliance/siteservice/clienttest
+	CGO_ENABLED=0 go test -tags $(TAGS),siteclients ./appliance -run '^TestRegistry_aloneInItsNetwork$$'
 
 # The deb package and landfall service on a Debian system with systemd, in namespaces. Only root can
 # make such a system; otherwise a message reports this.
