@@ -1,8 +1,10 @@
 package web
 
 import (
+	"errors"
 	"io"
 	"net/http"
+	"os"
 	"time"
 )
 
@@ -12,6 +14,8 @@ const (
 	answerTime = time.Minute
 	// answerPart is the largest part of an answer in bytes. So a client must read 1 KiB/s.
 	answerPart = 64 << 10
+	// directPart is the largest part that the kernel copies from a file at once.
+	directPart = 1 << 20
 )
 
 // answer is a response whose client must read it. Each write has a deadline; between writes there
@@ -54,13 +58,31 @@ func (a *answer) Write(p []byte) (n int, err error) {
 	}
 }
 
-// ReadFrom implements io.ReaderFrom, by which the kernel copies the files of handlers with their
-// own limits.
-func (a *answer) ReadFrom(src io.Reader) (int64, error) {
-	if direct, ok := a.ResponseWriter.(io.ReaderFrom); ok && a.own {
+// ReadFrom implements io.ReaderFrom, by which the kernel copies files.
+func (a *answer) ReadFrom(src io.Reader) (n int64, err error) {
+	direct, ok := a.ResponseWriter.(io.ReaderFrom)
+	limited, isPart := src.(*io.LimitedReader)
+	switch {
+	case ok && a.own:
 		return direct.ReadFrom(src)
+	case !ok || !isPart:
+		return io.Copy(onlyWriter{a}, src)
 	}
-	return io.Copy(onlyWriter{a}, src)
+	defer a.endDeadline()
+	for limited.N > 0 {
+		a.beginDeadline()
+		wanted := min(limited.N, directPart)
+		part := &io.LimitedReader{R: limited.R, N: wanted}
+		k, err := direct.ReadFrom(part)
+		n += k
+		limited.N -= k
+		// The client reads fast enough, and no byte was read of the file without being sent.
+		isProgress := errors.Is(err, os.ErrDeadlineExceeded) && k >= answerPart && part.N == wanted-k
+		if !isProgress && (err != nil || k < wanted) {
+			return n, err
+		}
+	}
+	return n, nil
 }
 
 // onlyWriter hides all methods except Write.

@@ -2,6 +2,7 @@ package web
 
 import (
 	"bufio"
+	"bytes"
 	"fmt"
 	"io"
 	"net"
@@ -120,4 +121,50 @@ func TestAnswer_silenceOfTheHandlerIsPermitted(t *testing.T) {
 		}
 		require.NoError(t, response.Body.Close())
 	})
+}
+
+// steps is a connection whose client reads some bytes until each deadline.
+type steps struct {
+	http.ResponseWriter
+	sizes []int64
+	got   []byte
+}
+
+// ReadFrom implements io.ReaderFrom.
+func (s *steps) ReadFrom(src io.Reader) (int64, error) {
+	size := s.sizes[0]
+	s.sizes = s.sizes[1:]
+	data, err := io.ReadAll(io.LimitReader(src, size))
+	s.got = append(s.got, data...)
+	if err == nil && int64(len(data)) == size {
+		err = os.ErrDeadlineExceeded
+	}
+	return int64(len(data)), err
+}
+
+// A client that reads a file slowly, but fast enough, gets all of it. One that is slower is
+// disconnected.
+func TestAnswer_slowReaderOfFile(t *testing.T) {
+	content := bytes.Repeat([]byte("0123456789abcdef"), 20_000)
+	for name, c := range map[string]struct {
+		sizes []int64
+		whole bool
+	}{
+		"fast enough": {[]int64{answerPart, 2 * answerPart, 1 << 20}, true},
+		"too slow":    {[]int64{answerPart - 1}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			conn := &steps{ResponseWriter: httptest.NewRecorder(), sizes: c.sizes}
+			n, err := newAnswer(conn, time.Hour).ReadFrom(&io.LimitedReader{R: bytes.NewReader(content),
+				N: int64(len(content))})
+			require.EqualValues(t, len(conn.got), n)
+			require.Equal(t, content[:n], conn.got)
+			if c.whole {
+				require.NoError(t, err)
+				require.EqualValues(t, len(content), n)
+			} else {
+				require.ErrorIs(t, err, os.ErrDeadlineExceeded)
+			}
+		})
+	}
 }

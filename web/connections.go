@@ -3,6 +3,7 @@ package web
 import (
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"net/netip"
 	"sync"
@@ -187,6 +188,44 @@ func reset(conn net.Conn) {
 type limitedTCP struct {
 	*net.TCPConn
 	release func()
+}
+
+// ReadFrom implements io.ReaderFrom. A file that may hang in the kernel has a method StallTime.
+func (c *limitedTCP) ReadFrom(src io.Reader) (int64, error) {
+	if limited, ok := src.(*io.LimitedReader); ok {
+		if file, ok := limited.R.(interface{ StallTime() time.Duration }); ok {
+			defer c.breakAfter(file.StallTime())()
+		}
+	}
+	return c.TCPConn.ReadFrom(src)
+}
+
+// breakAfter breaks the connection if the kernel has sent all bytes that it has read of a file, and
+// gets no more within a time. The goroutine that reads can't be ended, but the client must hear of
+// it. The caller calls stop when the bytes have been sent.
+func (c *limitedTCP) breakAfter(stall time.Duration) (stop func()) {
+	var timer *time.Timer
+	var mu sync.Mutex
+	ended := false
+	mu.Lock()
+	timer = time.AfterFunc(stall, func() {
+		mu.Lock()
+		defer mu.Unlock()
+		switch {
+		case ended:
+		case unsentBytes(c.TCPConn) == 0:
+			_ = c.TCPConn.CloseWrite() // the client has left if this fails
+		default: // the client is slow
+			timer.Reset(stall)
+		}
+	})
+	mu.Unlock()
+	return func() {
+		mu.Lock()
+		defer mu.Unlock()
+		ended = true
+		timer.Stop()
+	}
 }
 
 // Close implements net.Conn.

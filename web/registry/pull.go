@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -135,7 +136,11 @@ func (h *handler) blob(c echo.Context, asked request) error {
 		out.start()
 		return nil
 	}
-	err = blob.Copy(c.Request().Context(), out, offset, size)
+	var to io.Writer = out
+	if c.Request().TLS == nil {
+		to = directWriter{out}
+	}
+	err = blob.Copy(c.Request().Context(), to, offset, size)
 	switch {
 	case err == nil:
 		return nil
@@ -163,6 +168,25 @@ func (w *startingWriter) Write(p []byte) (int, error) {
 	}
 	n, err := w.response.Write(p)
 	w.pull.Add(n)
+	return n, err
+}
+
+// directWriter lets the kernel copy files to plain connections.
+type directWriter struct{ *startingWriter }
+
+// ReadFrom implements io.ReaderFrom.
+func (w directWriter) ReadFrom(src io.Reader) (int64, error) {
+	direct, ok := w.response.Writer.(io.ReaderFrom)
+	if !ok {
+		return io.Copy(w.startingWriter, src)
+	}
+	if !w.started {
+		w.started = true
+		w.start()
+	}
+	n, err := direct.ReadFrom(src)
+	w.response.Size += n
+	w.pull.Add(int(n))
 	return n, err
 }
 

@@ -1,6 +1,7 @@
 package registry_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -12,7 +13,9 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/stretchr/testify/require"
 
+	"landfall/appliance/registry"
 	"landfall/appliance/registry/medium"
+	simulated "landfall/appliance/simulate/registry"
 )
 
 const releaseTag = "4.20.8-standin-x86_64"
@@ -140,4 +143,39 @@ func TestTags_pages(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, all, 12)
 	require.Equal(t, all, paged)
+}
+
+// TestRange_copiedByTheKernel holds that parts of a large blob, which the kernel copies to a plain
+// connection, are those of its range: from a medium, from its copy, and of a pushed blob.
+func TestRange_copiedByTheKernel(t *testing.T) {
+	s := newSite(t)
+	layer := make([]byte, 5<<20)
+	for i := range layer {
+		layer[i] = byte(i>>16 ^ i>>8 ^ i)
+	}
+	a := &simulated.Archive{}
+	digest, err := a.AddBlob(t.Context(), "team/big", "1", layer)
+	require.NoError(t, err)
+	s.write(archive1, a)
+	s.start()
+	path := "/v2/team/big/blobs/" + digest
+	require.True(t, bytes.Equal(layer, s.get(path).body), "the first pull verifies")
+	requireParts := func() {
+		t.Helper()
+		require.True(t, bytes.Equal(layer, s.get(path).body))
+		last := len(layer) - 1
+		for _, part := range [][2]int{{0, 1 << 20}, {100, 3<<20 + 7}, {4 << 20, last}, {last - 9, last}} {
+			got := s.get(path, "Range", fmt.Sprintf("bytes=%d-%d", part[0], part[1]))
+			require.Equal(t, http.StatusPartialContent, got.StatusCode)
+			require.True(t, bytes.Equal(layer[part[0]:part[1]+1], got.body), "%v", part)
+		}
+	}
+	requireParts()
+	require.Greater(t, s.registry.Traffic.Total(), int64(2*len(layer)), "what the kernel copies is counted")
+	s.stage()
+	s.awaitCopy(registry.StageWhole)
+	requireParts()
+	pushed := append([]byte("pushed"), layer...)
+	path, layer = "/v2/team/image/blobs/"+s.pushBlob(pushed), pushed
+	requireParts()
 }

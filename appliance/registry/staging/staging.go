@@ -210,7 +210,14 @@ func (s *Store) Copy(w io.Writer, digest string, offset, size int64) (int64, err
 		}
 		return 0, fmt.Errorf("read the copy of a blob: %w", err)
 	}
-	n, err := io.CopyBuffer(w, io.NewSectionReader(file, offset, size), make([]byte, bufferSize))
+	if _, err := file.Seek(offset, io.SeekStart); err != nil {
+		return 0, errors.Join(fmt.Errorf("read the copy of a blob: %w", err), file.Close())
+	}
+	var buffer []byte
+	if _, direct := w.(io.ReaderFrom); !direct { // otherwise the kernel copies to the connection
+		buffer = make([]byte, bufferSize)
+	}
+	n, err := io.CopyBuffer(w, &io.LimitedReader{R: file, N: size}, buffer)
 	if err == nil && n < size {
 		err = io.ErrUnexpectedEOF
 	}
