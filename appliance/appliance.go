@@ -189,7 +189,7 @@ func open(ctx context.Context, config config.Config, logger *slog.Logger, versio
 	if err != nil {
 		return nil, err
 	}
-	if err := config.TLS.Check(); err != nil {
+	if err := errors.Join(config.TLS.Check(), config.Replica.Check()); err != nil {
 		return nil, err
 	}
 	if a.listener, err = a.inbound.Listen(ctx, config.Listen); err != nil {
@@ -460,7 +460,7 @@ func (a *Appliance) newServer() error {
 			InfraEnvs: a.engine.InfraEnvs, Reads: a.downloads.Reads, Refusals: a.refusals, URL: a.urls[0],
 			Started: a.clock.Now().UTC()}),
 		console.JournalOperations(a.journals()),
-		console.DataKeyOperations(a.RotateDataKey),
+		console.DataKeyOperations(a.RotateDataKey), console.ReplicaOperations(a.config.Replica.Receiver()),
 		console.BackupOperations(a.backups),
 		console.IntegrityOperations(integrity.NewChecker(a.db, a.clock)),
 		console.KubernetesOperations(a.kubernetesURL, a.transport.Roots()), a.hosted.operations(a.engine),

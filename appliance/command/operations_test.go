@@ -24,7 +24,7 @@ import (
 var notRun = map[string]string{
 	"landfall upgrade":               "TestUpgrade_installationGoesOn runs it with two built programs",
 	"landfall promote":               "it asks a person; TestPromote_asksAPerson runs it",
-	"landfall replica claim":         "it asks a person; TestPromote_asksAPerson runs it",
+	"landfall replica claim":         "it asks a person; the tests TestPromote run it",
 	"landfall settings webhook test": "chat.example.com does not exist; the tests of the notices have a receiver",
 }
 
@@ -53,12 +53,19 @@ type operated struct {
 // is in a directory beside it, if there is one.
 func startIn(t *testing.T, dir string) (running *appliance.Appliance, stop func()) {
 	t.Helper()
+	return startWith(t, dir, func(*config.Config) {})
+}
+
+// startWith does the same with a changed configuration.
+func startWith(t *testing.T, dir string, change func(*config.Config)) (running *appliance.Appliance, stop func()) {
+	t.Helper()
 	settings := config.Default()
 	if _, err := os.Stat(dir + "-replica"); err == nil {
 		settings.Replica.To = dir + "-replica"
 	}
 	settings.Listen, settings.BootListen, settings.DataDir = "127.0.0.1:0", config.NoListener, dir
 	settings.Profiling.Socket = filepath.Join(dir, "pprof.sock")
+	change(&settings)
 	ctx, cancel := context.WithCancel(context.Background())
 	running, err := appliance.New(ctx, settings, slog.New(slog.DiscardHandler), "test")
 	require.NoError(t, err)

@@ -277,6 +277,14 @@ func (r reader) checked(text, check string) (any, error) {
 		if _, err := audittrail.ParseSyslog(text); err != nil {
 			return nil, errInvalid
 		}
+	case "place":
+		if strings.Contains(text, "://") {
+			if !strings.HasPrefix(text, "https://") {
+				return nil, errInvalid
+			}
+			return r.checked(text, "url")
+		}
+		return r.checked(text, "path")
 	case "path":
 		if text == "" {
 			return nil, errInvalid
@@ -390,6 +398,7 @@ func expected(field reflect.StructField) string {
 		"range":      "a range of IPv4 addresses, such as 192.0.2.100-192.0.2.199",
 		"resolver":   "the IP address of a DNS server, such as 192.0.2.53",
 		"path":       "a path",
+		"place":      "a path, or the https:// URL of a second appliance",
 		"validation": "the ID of an optional host validation, such as mtu-valid",
 		"file":       "the path of a file",
 	}[field.Tag.Get("check")]; ok {

@@ -3,10 +3,12 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
 	"strconv"
+	"strings"
 	"time"
 
 	"landfall/appliance/access/people"
@@ -260,21 +262,48 @@ func (b Backup) Schedule() backup.Schedule {
 
 // Replica configures the continuous copy of the data.
 type Replica struct {
-	To               string        `mapstructure:"to" check:"path"`
+	To               string        `mapstructure:"to" check:"place"`
+	TokenFile        string        `mapstructure:"token_file" check:"path"`
+	CAFile           string        `mapstructure:"ca_file" check:"path"`
+	Receive          string        `mapstructure:"receive" check:"path"`
+	ReceiveTokenFile string        `mapstructure:"receive_token_file" check:"path"`
 	Keep             time.Duration `mapstructure:"keep"`
 	Bytes            Bytes         `mapstructure:"bytes"`
 	SnapshotInterval time.Duration `mapstructure:"snapshot_interval"`
 	Recipient        string        `mapstructure:"recipient"`
 }
 
+// Check returns an error for keys that contradict each other. The error is a sentence.
+func (r Replica) Check() error {
+	switch remote := strings.HasPrefix(r.To, "https://"); {
+	case remote && r.TokenFile == "":
+		return errors.New("replica.to is the URL of a second appliance, and replica.token_file is not set; set the " +
+			"file with the credential for it")
+	case !remote && (r.TokenFile != "" || r.CAFile != ""):
+		return errors.New("replica.token_file and replica.ca_file are for a second appliance; set replica.to to its " +
+			"https:// URL, or remove them")
+	case (r.Receive == "") != (r.ReceiveTokenFile == ""):
+		return errors.New("replica.receive and replica.receive_token_file belong together; set both, or neither")
+	}
+	return nil
+}
+
 // Settings returns the settings of the replica.
 func (r Replica) Settings() replica.Settings {
 	settings := replica.Settings{Keep: r.Keep, Bytes: int64(r.Bytes), SnapshotInterval: r.SnapshotInterval,
 		Recipient: r.Recipient}
-	if r.To != "" {
+	switch {
+	case strings.HasPrefix(r.To, "https://"):
+		settings.Target = replica.Remote{URL: r.To, TokenFile: r.TokenFile, CAFile: r.CAFile}
+	case r.To != "":
 		settings.Target = replica.Directory{Path: r.To}
 	}
 	return settings
+}
+
+// Receiver returns what receives the replica of another appliance.
+func (r Replica) Receiver() *replica.Receiver {
+	return &replica.Receiver{Dir: r.Receive, TokenFile: r.ReceiveTokenFile}
 }
 
 // Scrub configures the regular reading of all stored data.

@@ -142,7 +142,7 @@ func sample(t *testing.T, s setting, directory string) string {
 	}
 	value, ok := map[string]string{
 		"address": "127.0.0.1:77", "address-or-none": "127.0.0.1:78",
-		"url": "http://192.0.2.7", "path": filepath.Join(directory, "data"),
+		"url": "http://192.0.2.7", "place": "https://second.example.com:8090", "path": filepath.Join(directory, "data"),
 		"file":     filepath.Join(directory, "ca.pem"),
 		"pullspec": "registry.example.com/agent:v7", "host": "ntp.example.com", "validation": "mtu-valid",
 		"egress": "192.0.2.0/24", "interface": "eth1", "resolver": "192.0.2.53",
@@ -465,5 +465,20 @@ ldap:
 	} {
 		_, err := Load(writeFile(t, text), nil, nil)
 		require.ErrorContains(t, err, want)
+	}
+}
+
+func TestReplica_check(t *testing.T) {
+	for want, r := range map[string]Replica{
+		"":                           {To: "https://second.example.com", TokenFile: "token"},
+		"replica.token_file is not":  {To: "https://second.example.com"},
+		"are for a second appliance": {To: "/media/disk", TokenFile: "token"},
+		"belong together":            {Receive: "/srv/landfall"},
+	} {
+		if err := r.Check(); want == "" {
+			require.NoError(t, err)
+		} else {
+			require.ErrorContains(t, err, want)
+		}
 	}
 }

@@ -210,9 +210,16 @@ var help = map[string]string{
 		"data key",
 
 	"replica.to": "existing directory for the replica, a continuous copy of the data, possibly on a medium that is " +
-		"not always there; default: none",
-	"replica.keep":  "time back to which the replica can be restored",
-	"replica.bytes": "space for the replica; the oldest states are removed first; 0 for no limit",
+		"not always there; or the https:// URL of a second appliance with replica.receive; default: none",
+	"replica.token_file": "file with the credential for a second appliance, which also has it: at least 32 random " +
+		"characters",
+	"replica.ca_file": "CA certificates (PEM) of a second appliance, such as its ca.crt; default: those of the " +
+		"system",
+	"replica.receive": "existing directory in which this appliance receives the replica of another one; default: " +
+		"none",
+	"replica.receive_token_file": "file with the credential of the appliance whose replica is received",
+	"replica.keep":               "time back to which the replica can be restored",
+	"replica.bytes":              "space for the replica; the oldest states are removed first; 0 for no limit",
 	"replica.snapshot_interval": "time between two snapshots in the replica; a restore applies the changes after the " +
 		"snapshot before it",
 	"replica.recipient": "public key of age (age1...) that can open the replica; it then contains the data key",

@@ -50,9 +50,8 @@ func (d Directory) Open(_ context.Context, owner Owner) (Session, error) {
 	if owner.Replica == "" {
 		owner.Replica = uuid.NewString()
 	}
-	repository := &backup.Repository{Dir: filepath.Join(d.Path, snapshotsName)}
 	// A directory that goes away must not be made again, so only its subdirectories are made.
-	for _, dir := range []string{repository.Dir, filepath.Join(d.Path, logName)} {
+	for _, dir := range []string{filepath.Join(d.Path, snapshotsName), filepath.Join(d.Path, logName)} {
 		if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 			return nil, err
 		}
@@ -69,8 +68,14 @@ func (d Directory) Open(_ context.Context, owner Owner) (Session, error) {
 	if err := writeJSON(filepath.Join(d.Path, ownerName), owner); err != nil {
 		return nil, errors.Join(err, os.Remove(d.log(owner.Generation)))
 	}
-	return &directorySession{Directory: d, owner: owner, log: d.log(owner.Generation), repository: repository,
-		touched: map[string]bool{}, segments: map[string]*segment{}}, durable.SyncDir(filepath.Join(d.Path, logName))
+	return newDirectorySession(d, owner), durable.SyncDir(filepath.Join(d.Path, logName))
+}
+
+// newDirectorySession returns a session in a directory.
+func newDirectorySession(d Directory, owner Owner) *directorySession {
+	return &directorySession{Directory: d, owner: owner, log: d.log(owner.Generation),
+		repository: &backup.Repository{Dir: filepath.Join(d.Path, snapshotsName)}, touched: map[string]bool{},
+		segments: map[string]*segment{}}
 }
 
 // present returns an *AwayError if the directory is not there.
@@ -110,6 +115,7 @@ type directorySession struct {
 	mu   sync.Mutex // locked after removal
 	file string     // path of the file of frames that is written; "": none
 	size int64      // of that file
+	last string     // SHA-256 of the last frame; "": none
 	// touched and before are the objects that were asked for or written since the last removal and
 	// the one before it. Nothing may refer to them yet.
 	touched, before map[string]bool
@@ -153,7 +159,7 @@ func (s *directorySession) Resume(ctx context.Context) (last string, err error) 
 	if err := s.allowed(ctx); err != nil {
 		return "", err
 	}
-	s.file, s.size = "", 0
+	s.file, s.size, s.last = "", 0, ""
 	paths, err := s.segmentPaths(s.owner.Generation)
 	if err != nil {
 		return "", err
@@ -165,7 +171,7 @@ func (s *directorySession) Resume(ctx context.Context) (last string, err error) 
 		}
 		if len(frames) > 0 {
 			newest := frames[len(frames)-1]
-			s.file, s.size = path, newest.offset+newest.size
+			s.file, s.size, s.last = path, newest.offset+newest.size, newest.sum
 			return newest.sum, nil
 		}
 	}
@@ -223,6 +229,9 @@ func (s *directorySession) Append(ctx context.Context, frame []byte) (err error)
 	if err != nil {
 		return err
 	}
+	if read.Previous != s.last { // a request that was late, after the generation was continued
+		return ErrNotContinued
+	}
 	// Frames without a commit have the number of the next one, and a file of them grows until then.
 	path := filepath.Join(s.log, commitName(read.First)+frameSuffix)
 	begins := s.size == 0 || s.size >= segmentBytes && path != s.file
@@ -232,7 +241,7 @@ func (s *directorySession) Append(ctx context.Context, frame []byte) (err error)
 	if err := s.write(frame); err != nil {
 		return err
 	}
-	s.size += int64(len(frame))
+	s.size, s.last = s.size+int64(len(frame)), read.sum
 	if begins {
 		return durable.SyncDir(s.log)
 	}
@@ -575,7 +584,10 @@ func size(dir string) (bytes int64, err error) {
 
 // Claim makes a data directory the owner of a replica. The former owner notices it and refuses to
 // serve. It is the decision of a person; see Alive.
-func (d Directory) Claim(owner Owner) error {
+func (d Directory) Claim(ctx context.Context, owner Owner) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	if err := d.present(); err != nil {
 		return err
 	}

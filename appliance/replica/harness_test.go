@@ -26,6 +26,13 @@ import (
 // Some tests kill a process. The test binary then starts itself with a role in this variable.
 const roleVariable = "LANDFALL_REPLICA_TEST_ROLE"
 
+// These variables name the URL of a second appliance for the killed process, and the directory with
+// its credential and its authority.
+const (
+	secondVariable = "LANDFALL_REPLICA_TEST_SECOND"
+	filesVariable  = "LANDFALL_REPLICA_TEST_FILES"
+)
+
 func TestMain(m *testing.M) {
 	if os.Getenv(roleVariable) == "" {
 		os.Exit(m.Run())
@@ -209,7 +216,13 @@ func write(dir string) error {
 	if err != nil {
 		return err
 	}
-	service, err := replica.New(ctx, s.replicaOf(replica.Directory{Path: filepath.Join(dir, "replica")}, clock))
+	var target replica.Target = replica.Directory{Path: filepath.Join(dir, "replica")}
+	if url := os.Getenv(secondVariable); url != "" {
+		files := os.Getenv(filesVariable)
+		target = replica.Remote{URL: url, TokenFile: filepath.Join(files, "token"),
+			CAFile: filepath.Join(files, "ca.crt")}
+	}
+	service, err := replica.New(ctx, s.replicaOf(target, clock))
 	if err != nil {
 		return err
 	}

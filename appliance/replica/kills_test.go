@@ -56,6 +56,7 @@ type walk struct {
 	dir     string
 	moments []moment
 	lives   []life
+	second  *second // nil: the replica is written into its directory
 }
 
 func (w *walk) replica() string { return filepath.Join(w.dir, "replica") }
@@ -64,6 +65,9 @@ func (w *walk) replica() string { return filepath.Join(w.dir, "replica") }
 func (w *walk) live() {
 	cmd := exec.CommandContext(w.t.Context(), os.Args[0], w.dir)
 	cmd.Env = append(os.Environ(), roleVariable+"=writer")
+	if w.second != nil {
+		cmd.Env = append(cmd.Env, secondVariable+"="+w.second.server.URL, filesVariable+"="+w.second.files)
+	}
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	require.NoError(w.t, err)

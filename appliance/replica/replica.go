@@ -82,12 +82,12 @@ type Snapshot struct {
 
 // Retention says what stays in a replica.
 type Retention struct {
-	Now   time.Time
-	Keep  time.Duration // the oldest state that can be restored
-	Bytes int64         // the newest snapshot and its log always stay; 0: no limit
+	Now   time.Time     `json:"now"`
+	Keep  time.Duration `json:"keep"`  // the oldest state that can be restored
+	Bytes int64         `json:"bytes"` // the newest snapshot and its log always stay; 0: no limit
 	// Interval is the regular time between two snapshots. Two neighbors count as no further apart,
 	// so that a clock that is wrong for a while does not remove the states of right times.
-	Interval time.Duration
+	Interval time.Duration `json:"interval"`
 }
 
 // Usage is the size of a replica.

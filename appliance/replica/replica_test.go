@@ -270,7 +270,8 @@ func TestPromote_formerOwnerStops(t *testing.T) {
 
 	id, err := replica.ID(data)
 	require.NoError(t, err)
-	require.NoError(t, replica.Directory{Path: dir}.Claim(replica.Owner{ID: id, Name: "on first", Since: now}))
+	require.NoError(t, replica.Directory{Path: dir}.Claim(t.Context(),
+		replica.Owner{ID: id, Name: "on first", Since: now}))
 	service, err = replica.New(t.Context(), s.replicaOf(replica.Directory{Path: dir}, clockwork.NewRealClock()))
 	require.NoError(t, err, "a person decided for it")
 	require.NoError(t, errors.Join(service.Close(), s.db.Close()))

@@ -24,6 +24,9 @@ import (
 type Reader struct {
 	Directory
 	Identities []age.Identity // that open an encrypted replica
+	// Progress gets the bytes that Verify has read, and those of the whole replica; nil: nothing
+	// does.
+	Progress func(done, total int64)
 }
 
 // NoStateError reports that a replica has no state of a time.
@@ -332,7 +335,7 @@ func (r Reader) Promote(ctx context.Context, at time.Time, name string,
 	if err != nil {
 		return nil, err
 	}
-	if err := r.Claim(Owner{ID: id, Name: name, Since: target.Now()}); err != nil {
+	if err := r.Claim(ctx, Owner{ID: id, Name: name, Since: target.Now()}); err != nil {
 		return nil, err
 	}
 	// The former owner may have written until it was replaced.

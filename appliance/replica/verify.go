@@ -99,6 +99,23 @@ type verification struct {
 	Reader
 	*Summary
 	checked map[string]bool // objects
+	read    int64           // bytes
+}
+
+// progress notes that bytes were read.
+func (v *verification) progress(bytes int64) {
+	v.read += bytes
+	if v.Progress != nil {
+		v.Progress(min(v.read, v.Bytes), v.Bytes)
+	}
+}
+
+// counted is a writer that counts for the progress.
+type counted struct{ *verification }
+
+func (c counted) Write(p []byte) (int, error) {
+	c.progress(int64(len(p)))
+	return len(p), nil
 }
 
 func (v *verification) damaged(path, format string, values ...any) {
@@ -184,7 +201,7 @@ func (v *verification) object(ctx context.Context, sum string) error {
 		return nil
 	}
 	hash := sha256.New()
-	_, err = io.Copy(hash, content)
+	_, err = io.Copy(io.MultiWriter(hash, counted{v}), content)
 	if err == nil && hex.EncodeToString(hash.Sum(nil)) != sum {
 		err = errors.New("its content does not fit its name")
 	}
@@ -216,6 +233,7 @@ func (v *verification) log(ctx context.Context, generation uint64, all []point) 
 			}
 		}
 		_, err := v.body(at)
+		v.progress(at.size)
 		switch {
 		case errors.Is(err, backup.ErrEncrypted):
 			v.Unread++

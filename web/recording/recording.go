@@ -28,6 +28,10 @@ import (
 // too many.
 const registration = "v2RegisterHost"
 
+// receiving is the beginning of the IDs of the operations with which another appliance writes its
+// replica, several times a second. The opening of the replica is recorded.
+const receiving = "receiveReplica"
+
 // Recorder records requests.
 type Recorder struct{ trail *audittrail.Trail }
 
@@ -152,7 +156,7 @@ func (r *Recorder) Refused(c echo.Context, o operation.Operation, status int) {
 
 // mayRecord reports whether some requests of an operation are recorded.
 func mayRecord(o operation.Operation) bool {
-	return o.Access.Secret || !safe(o.Method) || o.Method == operation.Any
+	return o.Access.Secret || (!safe(o.Method) || o.Method == operation.Any) && !strings.HasPrefix(o.ID, receiving)
 }
 
 // records reports whether a request reads a secret, and whether it is recorded.

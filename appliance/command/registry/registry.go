@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
 
 	"landfall/appliance/command/output"
 	"landfall/appliance/command/remote"
@@ -178,8 +179,11 @@ func newAdd() *cobra.Command {
 				return err
 			}
 			status := new(registry.Status)
-			if err := appliance.Call(cmd.Context(), http.MethodPost, console.RegistryMediaRoute,
-				console.MediaRequest{Path: path}, status); err != nil {
+			call := func(ctx context.Context) error {
+				return appliance.Call(ctx, http.MethodPost, console.RegistryMediaRoute,
+					console.MediaRequest{Path: path}, status)
+			}
+			if err := metered(cmd, appliance, "add", onMedia, call); err != nil {
 				return err
 			}
 			return write(cmd.OutOrStdout(), status)
@@ -187,6 +191,54 @@ func newAdd() *cobra.Command {
 	}
 	appliance.AddFlags(cmd.Flags())
 	return cmd
+}
+
+// onMedia and onDisk return the bytes that a command changes.
+func onMedia(s *registry.Status) (bytes int64) {
+	for _, m := range s.Media {
+		bytes += m.Bytes
+	}
+	return bytes
+}
+
+func onDisk(s *registry.Status) int64 { return s.PushedBytes + s.StagedBytes }
+
+// metered makes a call whose answer may take long. On a terminal, it shows by how many bytes the
+// registry has changed meanwhile.
+func metered(cmd *cobra.Command, appliance *remote.Client, title string, measure func(*registry.Status) int64,
+	call func(context.Context) error) error {
+	errOut := cmd.ErrOrStderr()
+	if !output.OnTerminal(errOut) {
+		return call(cmd.Context())
+	}
+	group, ctx := errgroup.WithContext(cmd.Context())
+	ended := make(chan struct{})
+	group.Go(func() error {
+		defer close(ended)
+		return call(ctx)
+	})
+	group.Go(func() error {
+		meter := output.NewMeter(errOut, title, 0)
+		defer meter.End()
+		before := int64(-1)
+		for {
+			status := new(registry.Status)
+			// The other call says what is wrong with the appliance.
+			if appliance.Call(ctx, http.MethodGet, console.RegistryRoute, nil, status) == nil {
+				now := measure(status)
+				if before < 0 {
+					before = now
+				}
+				meter.Set(max(now-before, before-now), 0)
+			}
+			select {
+			case <-ended:
+				return nil
+			case <-time.After(pollInterval):
+			}
+		}
+	})
+	return group.Wait()
 }
 
 // pollInterval is the time between two questions for the state of a comparison.
@@ -252,7 +304,10 @@ func newGC() *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			done := new(overlay.Collected)
-			if err := appliance.Call(cmd.Context(), http.MethodPost, console.RegistryGCRoute, nil, done); err != nil {
+			call := func(ctx context.Context) error {
+				return appliance.Call(ctx, http.MethodPost, console.RegistryGCRoute, nil, done)
+			}
+			if err := metered(cmd, appliance, "gc", onDisk, call); err != nil {
 				return err
 			}
 			fmt.Fprintf(cmd.OutOrStdout(), "removed %d files, %s\n", done.Files, gigabytes(done.Bytes))

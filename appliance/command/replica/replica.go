@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -27,9 +28,10 @@ func New() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "replica",
 		Short: "Show and verify the replica, the continuous copy of the data",
-		Long: "A replica is a continuous copy of the data of an appliance, in a directory on another disk or machine " +
-			"(replica.to\nin the configuration). It lacks at most the changes of the last second. landfall restore " +
-			"restores it to any second\nof the last days; landfall promote replaces the appliance.",
+		Long: "A replica is a continuous copy of the data of an appliance, in a directory on another disk or " +
+			"machine, or at a second\nappliance (replica.to in the configuration). It lacks at most the changes of " +
+			"the last second. landfall restore restores\nit to any second of the last days; landfall promote " +
+			"replaces the appliance.",
 	}
 	cmd.AddCommand(newStatus(), newVerify(), newClaim())
 	return cmd
@@ -121,7 +123,7 @@ func newVerify() *cobra.Command {
 			"damaged.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, arguments []string) error {
-			return v.run(cmd.Context(), arguments[0], cmd.OutOrStdout())
+			return v.run(cmd.Context(), arguments[0], cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	v.format.AddFlag(cmd)
@@ -129,12 +131,16 @@ func newVerify() *cobra.Command {
 	return cmd
 }
 
-func (v *verifying) run(ctx context.Context, dir string, out io.Writer) error {
+func (v *verifying) run(ctx context.Context, dir string, out, errOut io.Writer) error {
 	identities, err := v.opening.Identities()
 	if err != nil {
 		return err
 	}
-	found, err := replica.Reader{Directory: replica.Directory{Path: dir}, Identities: identities}.Verify(ctx)
+	meter := output.NewMeter(errOut, "verify", 0)
+	defer meter.End()
+	found, err := replica.Reader{Directory: replica.Directory{Path: dir}, Identities: identities,
+		Progress: meter.Set}.Verify(ctx)
+	meter.End()
 	if err != nil {
 		return err
 	}
@@ -162,6 +168,12 @@ func writeVerified(out io.Writer, s *replica.Summary) error {
 	return nil
 }
 
+// place is where a replica is: a directory, or a second appliance.
+type place interface {
+	Signs(ctx context.Context) (*replica.Signs, error)
+	Claim(ctx context.Context, owner replica.Owner) error
+}
+
 // guard lets a person decide about the appliance that owns a replica.
 type guard struct {
 	action *action.Action
@@ -179,18 +191,19 @@ func (g *guard) addFlags(cmd *cobra.Command) {
 const watched = 7 * time.Second
 
 // check returns an error unless a person has decided that the owner is replaced.
-func (g *guard) check(cmd *cobra.Command, dir replica.Directory, id string) error {
-	owner, err := replica.ReadOwner(dir.Path)
+func (g *guard) check(cmd *cobra.Command, at place, id string) error {
+	first, err := at.Signs(cmd.Context())
 	if err != nil {
 		return err
 	}
+	owner := first.Owner
 	if owner == nil {
-		return fmt.Errorf("the directory %s contains no replica", dir.Path)
+		return fmt.Errorf("the directory %s contains no replica", first.Dir)
 	}
 	if owner.ID == id {
 		return nil
 	}
-	alive, said, err := signs(cmd.Context(), cmd.ErrOrStderr(), dir, owner)
+	alive, said, err := signs(cmd.Context(), cmd.ErrOrStderr(), at, first)
 	if err != nil {
 		return err
 	}
@@ -203,12 +216,9 @@ func (g *guard) check(cmd *cobra.Command, dir replica.Directory, id string) erro
 }
 
 // signs says when the owner of a replica was alive last.
-func signs(ctx context.Context, errOut io.Writer, dir replica.Directory, owner *replica.Owner) (alive bool, said string,
+func signs(ctx context.Context, errOut io.Writer, in place, before *replica.Signs) (alive bool, said string,
 	err error) {
-	first, err := replica.ReadHeartbeat(dir.Path)
-	if err != nil {
-		return false, "", err
-	}
+	owner, first := before.Owner, before.Heartbeat
 	if first != nil && first.Stopped {
 		at := first.Time.Format(time.RFC3339)
 		return false, fmt.Sprintf("The appliance %s was stopped at %s.", owner.Name, at), nil
@@ -219,10 +229,11 @@ func signs(ctx context.Context, errOut io.Writer, dir replica.Directory, owner *
 		return false, "", ctx.Err()
 	case <-time.After(watched):
 	}
-	second, err := replica.ReadHeartbeat(dir.Path)
+	after, err := in.Signs(ctx)
 	if err != nil {
 		return false, "", err
 	}
+	second := after.Heartbeat
 	if second == nil {
 		return false, fmt.Sprintf("The appliance %s has given no sign of life.", owner.Name), nil
 	}
@@ -232,13 +243,14 @@ func signs(ctx context.Context, errOut io.Writer, dir replica.Directory, owner *
 
 func newClaim() *cobra.Command {
 	g := new(guard)
-	var data string
+	var data, token, authority string
 	cmd := &cobra.Command{
-		Use:   "claim DIR --data-dir DIR",
+		Use:   "claim DIR|URL --data-dir DIR",
 		Short: "Let the appliance of a data directory write to a replica that another one owns",
 		Long: "An appliance refuses to start when its replica belongs to another appliance, for example because the " +
 			"replica was\npromoted. This command decides for the data directory, and against the other appliance. " +
-			"The states of the other\none stay in the replica until they are too old.",
+			"The states of the other\none stay in the replica until they are too old.\n\nA URL is that of a second " +
+			"appliance that receives the replica.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, arguments []string) error {
 			if data == "" {
@@ -247,15 +259,19 @@ func newClaim() *cobra.Command {
 			if _, err := os.Stat(data); err != nil {
 				return fmt.Errorf("read the data directory: %w", err)
 			}
-			dir := replica.Directory{Path: arguments[0]}
+			var at place = replica.Directory{Path: arguments[0]}
+			if strings.Contains(arguments[0], "://") {
+				at = replica.Remote{URL: strings.TrimRight(arguments[0], "/"), TokenFile: token, CAFile: authority}
+			}
 			id, err := replica.ID(data)
 			if err != nil {
 				return err
 			}
-			if err := g.check(cmd, dir, id); err != nil {
+			if err := g.check(cmd, at, id); err != nil {
 				return err
 			}
-			if err := dir.Claim(replica.Owner{ID: id, Name: thisMachine(), Since: time.Now()}); err != nil {
+			owner := replica.Owner{ID: id, Name: thisMachine(), Since: time.Now()}
+			if err := at.Claim(cmd.Context(), owner); err != nil {
 				return err
 			}
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "The replica belongs to %s. Start the appliance.\n", data)
@@ -263,6 +279,10 @@ func newClaim() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&data, "data-dir", "", "data directory of the appliance that goes on")
+	cmd.Flags().StringVar(&token, "token-file", "", "file with the credential for a second appliance "+
+		"(replica.token_file)")
+	cmd.Flags().StringVar(&authority, "ca", "", "file with the certificate authority of a second appliance "+
+		"(replica.ca_file)")
 	g.addFlags(cmd)
 	return cmd
 }
