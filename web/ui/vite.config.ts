@@ -34,6 +34,10 @@ export default defineConfig({
             aria-label={t('ai:Host SSH Public Key for troubleshooting after installation')}
             name="sshPublicKey"`,
       },
+      // The row of a host stays the same when others come before it, and so does its focus.
+      'common/components/hosts/AITableMemo.tsx': {
+        'key={`row-wrapper-${i}`}': 'key={(row as { id?: string }).id ?? i}',
+      },
       'common/components/hosts/AITable.tsx': {
         '<Checkbox id={`select-${id}`} ': '<Checkbox id={`select-${id}`} aria-label="Select this host" ',
       },

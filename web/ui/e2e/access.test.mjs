@@ -7,14 +7,14 @@ import { join } from 'node:path';
 import { after, before, describe } from 'node:test';
 import { account, logIn, password } from './accounts.mjs';
 import { openBrowser } from './browser.mjs';
-import { controls } from './controls.mjs';
-import { startSite } from './site.mjs';
+import { complete, controls } from './controls.mjs';
+import { fileLimit, startSite } from './site.mjs';
 import { dependentSteps } from './steps.mjs';
 
 const minute = 60_000;
 const pullSecret = JSON.stringify({ auths: { 'quay.io': { auth: 'dXNlcjpwYXNz' } } });
 
-describe('an appliance with accounts', { timeout: 8 * minute }, () => {
+describe('an appliance with accounts', { timeout: fileLimit }, () => {
   let site;
   let browser;
   let page;
@@ -105,7 +105,7 @@ describe('an appliance with accounts', { timeout: 8 * minute }, () => {
 
   step('shows hosts that authenticate with the token of their image', async () => {
     const [infraEnv] = await site.get(`/v2/infra-envs?cluster_id=${cluster}`);
-    site.bootHosts(infraEnv.id, 3);
+    site.bootHosts(infraEnv.id, 3, { speed: 200 });
     await button('Ready')
       .nth(2)
       .waitFor({ timeout: 2 * minute });
@@ -176,8 +176,7 @@ describe('an appliance with accounts', { timeout: 8 * minute }, () => {
       ['/mirror', 'Check the mirror'],
     ]) {
       await viewer.goto(site.url + path);
-      await viewer.getByRole('heading', { level: 1 }).waitFor();
-      await viewer.waitForLoadState('networkidle').catch(() => undefined);
+      await complete(viewer);
       assert.equal(await button(action, viewer).count(), 0, action);
     }
     await viewer.goto(`${site.url}/assisted-installer/clusters/${cluster}`);
@@ -233,8 +232,7 @@ describe('an appliance with accounts', { timeout: 8 * minute }, () => {
       ]) {
         await on.goto(site.url + path);
         await account(name, on).waitFor();
-        await on.waitForTimeout(1_500);
-        await browser.screenshot(`${name}${path.replaceAll(/[^a-z]+/gi, '-').slice(0, 40)}`, on);
+        await complete(on);
       }
       assert.deepEqual(failures, []);
       await context.close();

@@ -6,9 +6,9 @@ import { setUp } from './accounts.mjs';
 import { accessibility } from './axe.mjs';
 import { openBrowser } from './browser.mjs';
 import { controls } from './controls.mjs';
-import { startSite } from './site.mjs';
+import { fileLimit, startSite } from './site.mjs';
 
-describe('accessible states', { timeout: 600_000 }, () => {
+describe('accessible states', { timeout: fileLimit }, () => {
   let site;
   let browser;
   let page;

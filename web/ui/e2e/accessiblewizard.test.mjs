@@ -7,11 +7,10 @@ import { accessibility } from './axe.mjs';
 import { openBrowser } from './browser.mjs';
 import { prepareClusters, until } from './clusters.mjs';
 import { controls } from './controls.mjs';
-import { startSite } from './site.mjs';
+import { fileLimit, startSite } from './site.mjs';
 
-const minute = 60_000;
 
-describe('accessible wizard', { timeout: 20 * minute }, () => {
+describe('accessible wizard', { timeout: fileLimit }, () => {
   let site;
   let browser;
   let page;

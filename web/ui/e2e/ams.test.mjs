@@ -6,16 +6,15 @@ import { readFile } from 'node:fs/promises';
 import { after, before, describe, it } from 'node:test';
 import { openBrowser } from './browser.mjs';
 import { controls } from './controls.mjs';
-import { startSite } from './site.mjs';
+import { fileLimit, startSite } from './site.mjs';
 import { prepareAmsServer } from './amsserver.mjs';
 
-const minute = 60_000;
 const release =
   '[{openshift_version: 4.20.8, cpu_architecture: x86_64, default: true, ' +
   'url: "quay.io/openshift-release-dev/ocp-release:4.20.8-x86_64"}]';
 const pullSecret = JSON.stringify({ auths: { 'quay.io': { auth: 'dXNlcjpwYXNz' } } });
 
-describe('OpenShift Cluster Manager', { timeout: 3 * minute }, () => {
+describe('OpenShift Cluster Manager', { timeout: fileLimit }, () => {
   let ams;
   let site;
   let browser;

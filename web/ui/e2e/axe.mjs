@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
+import { loaded } from './controls.mjs';
 
 const rules = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa'];
 const widths = [1440, 1024, 800, 320];
@@ -37,7 +38,11 @@ export const accessibility = (current) => {
         };
         const starts = ['transitionrun', 'animationstart'];
         starts.forEach((name) => document.addEventListener(name, note));
-        const { violations } = await window.axe.run(document, { runOnly: only });
+        const { violations } = await window.axe.run(document, {
+          runOnly: only,
+          resultTypes: ['violations'],
+          selectors: false,
+        });
         await frame();
         starts.forEach((name) => document.removeEventListener(name, note));
         return {
@@ -58,13 +63,15 @@ export const accessibility = (current) => {
       await page.emulateMedia({ colorScheme });
       await page.setViewportSize({ width: 1440, height: 1000 });
       await open();
-      await page.getByRole('progressbar', { name: /^(Loading|Reading)/ }).first().waitFor({ state: 'detached' });
+      await loaded(page);
       await page.evaluate(await source);
       for (const width of widths) {
         await page.setViewportSize({ width, height: 1000 });
         const found = await findings();
         const spare = await page.evaluate(() => window.innerWidth - document.documentElement.scrollWidth);
-        await screenshot(`${name.replaceAll(/[^a-z]+/gi, '-')}-${String(width)}-${colorScheme}`);
+        if (found.length > 0 || spare < 0) {
+          await screenshot(`FAILED-${name.replaceAll(/[^a-z]+/gi, '-')}-${String(width)}-${colorScheme}`);
+        }
         assert.deepEqual(found, [], `${String(width)} px, ${colorScheme}`);
         assert.ok(spare >= 0, `${String(width)} px: the page is wider than the window`);
       }

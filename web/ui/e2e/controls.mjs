@@ -1,5 +1,15 @@
 // Parts of the page that several tests use.
 
+/** Waits until a page has its answers. */
+export const loaded = (page) =>
+  page.getByRole('progressbar', { name: /^(Loading|Reading)/ }).first().waitFor({ state: 'detached' });
+
+/** Waits until a page shows its heading and has its answers. */
+export const complete = async (page) => {
+  await page.locator('h1, h2').first().waitFor();
+  await loaded(page);
+};
+
 /**
  * Returns functions that find parts of the page. Those with the parameter `on` can also find them
  * on another page.

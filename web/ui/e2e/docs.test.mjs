@@ -4,11 +4,11 @@ import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { openBrowser } from './browser.mjs';
 import { controls } from './controls.mjs';
-import { startSite } from './site.mjs';
+import { fileLimit, startSite } from './site.mjs';
 
 const searchField = 'Search the documentation';
 
-describe('the documents', { timeout: 90_000 }, () => {
+describe('the documents', { timeout: fileLimit }, () => {
   let site;
   let browser;
   let page;

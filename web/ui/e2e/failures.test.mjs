@@ -5,15 +5,16 @@ import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { after, before, describe, it } from 'node:test';
 import { openBrowser } from './browser.mjs';
+import { until } from './clusters.mjs';
 import { controls } from './controls.mjs';
-import { startSite } from './site.mjs';
+import { fileLimit, startSite } from './site.mjs';
 import { dependentSteps } from './steps.mjs';
 
 const minute = 60_000;
 const pullSecret = JSON.stringify({ auths: { 'quay.io': { auth: 'dXNlcjpwYXNz' } } });
 const fast = 200;
 
-describe('failures, and a single node', { timeout: 4 * minute }, () => {
+describe('failures, and a single node', { timeout: fileLimit }, () => {
   let site;
   let browser;
   let page;
@@ -281,7 +282,9 @@ describe('failures, and a single node', { timeout: 4 * minute }, () => {
     const remove = button('Delete cluster', page.getByRole('dialog'));
     await page.getByText('The installed cluster runs on.').waitFor();
     assert.ok(await remove.isDisabled());
-    await page.keyboard.type('reef'); // the name has the focus
+    const name = page.getByRole('dialog').getByRole('textbox');
+    await until('the name has the focus', () => name.evaluate((one) => one === document.activeElement));
+    await page.keyboard.type('reef');
     await remove.click();
     await row.waitFor({ state: 'detached' });
     await page.getByTestId('cluster-row-solo').waitFor();

@@ -9,12 +9,12 @@ import { after, before, describe } from 'node:test';
 import { openBrowser } from './browser.mjs';
 import { controls } from './controls.mjs';
 import { writeHostedConfig } from './hostedconfig.mjs';
-import { startSite } from './site.mjs';
+import { fileLimit, startSite } from './site.mjs';
 import { dependentSteps } from './steps.mjs';
 
 const minute = 60_000;
 
-describe('hosted clusters', { timeout: 4 * minute }, () => {
+describe('hosted clusters', { timeout: fileLimit }, () => {
   let site;
   let browser;
   let page;

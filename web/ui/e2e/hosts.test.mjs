@@ -4,14 +4,15 @@
 import assert from 'node:assert/strict';
 import { after, before, describe } from 'node:test';
 import { openBrowser } from './browser.mjs';
-import { startSite } from './site.mjs';
+import { until } from './clusters.mjs';
+import { fileLimit, startSite } from './site.mjs';
 import { dependentSteps } from './steps.mjs';
 
 const minute = 60_000;
 const pullSecret = '{"auths":{"example.com":{"auth":"YTpi"}}}';
 const unknownInfraEnv = '11111111-1111-4111-8111-111111111111';
 
-describe('hosts of the site', { timeout: 2 * minute }, () => {
+describe('hosts of the site', { timeout: fileLimit }, () => {
   let site;
   let browser;
   let page;
@@ -78,8 +79,8 @@ describe('hosts of the site', { timeout: 2 * minute }, () => {
     await outcome().getByText('Role set on 2 hosts.').waitFor();
     await row('server-1').getByText('Worker').waitFor();
     await row('server-2').getByText('Worker').waitFor();
-    const focused = await page.evaluate(() => document.activeElement?.textContent);
-    assert.equal(focused, 'Set role', 'the dialog returns the focus to its button');
+    await until('the dialog returns the focus to its button', () =>
+      page.evaluate(() => document.activeElement?.textContent === 'Set role'));
   });
 
   step('shows a change of one host without a request of the whole list', async () => {
@@ -93,11 +94,9 @@ describe('hosts of the site', { timeout: 2 * minute }, () => {
     const { id } = hosts.find(({ requested_hostname: name }) => name === 'server-2');
     await site.send('PATCH', `/api/assisted-install/v2/infra-envs/${infraEnv}/hosts/${id}`, { host_name: 'spare-2' });
     await row('spare-2').waitFor();
-    assert.ok(lists.length > 0);
-    assert.ok(
-      lists.every((query) => query.startsWith('?host_id=')),
-      lists.join(' '),
-    );
+    assert.ok(lists.some((query) => query.startsWith('?host_id=')), lists.join(' '));
+    // The page requests the whole list once a minute.
+    assert.ok(lists.filter((query) => query === '').length <= 1, lists.join(' '));
   });
 
   step('shows the whole story of a host', async () => {

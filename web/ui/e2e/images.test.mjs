@@ -12,13 +12,13 @@ import { after, before, describe, it } from 'node:test';
 import { openBrowser } from './browser.mjs';
 import { controls } from './controls.mjs';
 import { bootFrom, makeLiveISO, requireEmulator, sha256, volumeId } from './machine.mjs';
-import { startSite } from './site.mjs';
+import { fileLimit, startSite } from './site.mjs';
 import { dependentSteps } from './steps.mjs';
 
 const minute = 60_000;
 const mebibyte = 1024 ** 2;
 
-describe('images from a live ISO', { timeout: 6 * minute }, () => {
+describe('images from a live ISO', { timeout: fileLimit }, () => {
   let directory;
   let iso;
   let site;

@@ -7,7 +7,7 @@ import { readFile } from 'node:fs/promises';
 import { after, before, describe, it } from 'node:test';
 import { openBrowser } from './browser.mjs';
 import { controls } from './controls.mjs';
-import { startSite } from './site.mjs';
+import { fileLimit, startSite } from './site.mjs';
 import { dependentSteps } from './steps.mjs';
 
 const minute = 60_000;
@@ -19,7 +19,7 @@ metadata:
   namespace: default
 `;
 
-describe('installation of a cluster', { timeout: 8 * minute }, () => {
+describe('installation of a cluster', { timeout: fileLimit }, () => {
   let site;
   let browser;
   let page;

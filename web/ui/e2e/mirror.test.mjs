@@ -7,7 +7,7 @@ import { readFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import { after, before, describe, it } from 'node:test';
 import { openBrowser } from './browser.mjs';
-import { startSite } from './site.mjs';
+import { fileLimit, startSite } from './site.mjs';
 
 const minute = 60_000;
 const rules = `apiVersion: config.openshift.io/v1
@@ -77,7 +77,7 @@ const drop = async (page, name, text) => {
   await page.getByTestId('mirror').dispatchEvent('drop', { dataTransfer: data });
 };
 
-describe('the mirror', { timeout: 4 * minute }, () => {
+describe('the mirror', { timeout: fileLimit }, () => {
   let site;
   let browser;
   let page;

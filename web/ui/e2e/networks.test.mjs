@@ -5,12 +5,11 @@ import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { openBrowser } from './browser.mjs';
 import { controls } from './controls.mjs';
-import { startSite } from './site.mjs';
+import { fileLimit, startSite } from './site.mjs';
 import { dependentSteps } from './steps.mjs';
 
-const minute = 60_000;
 
-describe('networks without DHCP', { timeout: 4 * minute }, () => {
+describe('networks without DHCP', { timeout: fileLimit }, () => {
   let site;
   let browser;
   let page;

@@ -6,13 +6,13 @@ import { after, before, describe, it } from 'node:test';
 import { setUp } from './accounts.mjs';
 import { openBrowser } from './browser.mjs';
 import { controls } from './controls.mjs';
-import { startSite } from './site.mjs';
+import { fileLimit, startSite } from './site.mjs';
 import { dependentSteps } from './steps.mjs';
 
 const minute = 60_000;
 const key = 'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIMNLzvCDn0ZCCzjZIwoSxDbM+SGmDcAlXYBWMS3pmNOl newcomer';
 
-describe("a newcomer's walk", { timeout: 8 * minute }, () => {
+describe("a newcomer's walk", { timeout: fileLimit }, () => {
   let site;
   let browser;
   let page;
@@ -113,7 +113,7 @@ describe("a newcomer's walk", { timeout: 8 * minute }, () => {
   step('offers an image with the SSH key of the site', async () => {
     const [infraEnv] = await site.get(`/v2/infra-envs?cluster_id=${clusterId()}`);
     assert.equal(infraEnv.ssh_authorized_key, key);
-    site.bootHosts(infraEnv.id, 3);
+    site.bootHosts(infraEnv.id, 3, { speed: 200 });
     await button('Ready')
       .nth(2)
       .waitFor({ timeout: 2 * minute });

@@ -3,10 +3,10 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { openBrowser } from './browser.mjs';
-import { startSite } from './site.mjs';
+import { fileLimit, startSite } from './site.mjs';
 import { dependentSteps } from './steps.mjs';
 
-describe('an appliance without configuration', { timeout: 60_000 }, () => {
+describe('an appliance without configuration', { timeout: fileLimit }, () => {
   let site;
   let browser;
   let page;

@@ -7,12 +7,12 @@ import { createServer } from 'node:http';
 import { after, before, describe, it } from 'node:test';
 import { openBrowser } from './browser.mjs';
 import { controls } from './controls.mjs';
-import { startSite } from './site.mjs';
+import { fileLimit, startSite } from './site.mjs';
 import { dependentSteps } from './steps.mjs';
 
 const secret = 'a secret of the receiver';
 
-describe('notifications', { timeout: 180_000 }, () => {
+describe('notifications', { timeout: fileLimit }, () => {
   let site;
   let browser;
   let page;
@@ -81,7 +81,7 @@ describe('notifications', { timeout: 180_000 }, () => {
     const toggle = page.getByRole('switch', { name: /^Show notifications in this browser/ });
     await toggle.click({ force: true });
     await page.waitForFunction(() => localStorage.getItem('landfall.notifications') === 'on');
-    assert.equal(await toggle.isChecked(), true);
+    await page.getByRole('switch', { name: /^Show notifications in this browser/, checked: true }).waitFor();
   });
 
   step('adds a webhook and tests it', async () => {

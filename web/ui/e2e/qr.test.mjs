@@ -4,10 +4,11 @@ import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { accessibility } from './axe.mjs';
 import { openBrowser } from './browser.mjs';
+import { until } from './clusters.mjs';
 import { controls } from './controls.mjs';
-import { startSite } from './site.mjs';
+import { fileLimit, startSite } from './site.mjs';
 
-describe('QR codes', { timeout: 180_000 }, () => {
+describe('QR codes', { timeout: fileLimit }, () => {
   let site;
   let browser;
   let page;
@@ -16,7 +17,7 @@ describe('QR codes', { timeout: 180_000 }, () => {
   const { check } = accessibility(() => browser);
 
   before(async () => {
-    site = await startSite({ hosts: 3 });
+    site = await startSite({ hosts: 3, speed: 400 });
     browser = await openBrowser(site.url, 'qr');
     ({ page } = browser);
   });
@@ -37,7 +38,7 @@ describe('QR codes', { timeout: 180_000 }, () => {
     await browser.screenshot('the-console');
     await page.keyboard.press('Escape');
     await code.waitFor({ state: 'detached' });
-    assert.equal(await show.evaluate((element) => element === document.activeElement), true);
+    await until('the button has the focus again', () => show.evaluate((one) => one === document.activeElement));
     await check('code', async () => {
       await page.reload();
       await button('Show as a QR code: Address of the API').click();

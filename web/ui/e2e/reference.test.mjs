@@ -3,9 +3,9 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { openBrowser } from './browser.mjs';
-import { startSite } from './site.mjs';
+import { fileLimit, startSite } from './site.mjs';
 
-describe('description of the API', { timeout: 60_000 }, () => {
+describe('description of the API', { timeout: fileLimit }, () => {
   let site;
   let browser;
 

@@ -9,14 +9,15 @@ import { after, before, describe, it } from 'node:test';
 import { account, logIn, password, setUp } from './accounts.mjs';
 import { accessibility } from './axe.mjs';
 import { openBrowser } from './browser.mjs';
+import { until } from './clusters.mjs';
 import { controls } from './controls.mjs';
 import { layer, writeLayout } from './media.mjs';
-import { startSite } from './site.mjs';
+import { fileLimit, startSite } from './site.mjs';
 import { dependentSteps } from './steps.mjs';
 
 const release = 'quay.io/openshift-release-dev/ocp-release:4.20.8-x86_64';
 
-describe('the registry', { timeout: 240_000 }, () => {
+describe('the registry', { timeout: fileLimit }, () => {
   let site;
   let browser;
   let page;
@@ -79,7 +80,7 @@ describe('the registry', { timeout: 240_000 }, () => {
     await button('Add media').click();
     const dialog = page.getByRole('dialog');
     const path = dialog.getByRole('textbox', { name: "Path on the appliance's machine" });
-    assert.ok(await path.evaluate((element) => element === document.activeElement), 'the field has the focus');
+    await until('the field has the focus', () => path.evaluate((one) => one === document.activeElement));
     await path.fill(join(stick, 'nowhere'));
     await page.keyboard.press('Enter');
     await dialog.getByText("can't be read on the appliance's machine").waitFor();
@@ -185,7 +186,7 @@ describe('the registry', { timeout: 240_000 }, () => {
   });
 });
 
-describe('the registry for people with different roles', { timeout: 120_000 }, () => {
+describe('the registry for people with different roles', { timeout: fileLimit }, () => {
   let site;
   let browser;
   let stick;

@@ -6,12 +6,12 @@ import { after, before, describe } from 'node:test';
 import { openBrowser } from './browser.mjs';
 import { controls } from './controls.mjs';
 import { prepareClusters } from './clusters.mjs';
-import { startSite } from './site.mjs';
+import { fileLimit, startSite } from './site.mjs';
 import { dependentSteps } from './steps.mjs';
 
 const minute = 60_000;
 
-describe('review of a cluster', { timeout: 6 * minute }, () => {
+describe('review of a cluster', { timeout: fileLimit }, () => {
   let site;
   let browser;
   let page;

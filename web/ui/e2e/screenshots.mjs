@@ -9,12 +9,12 @@ import { fileURLToPath } from 'node:url';
 import { openBrowser } from './browser.mjs';
 import { prepareClusters, until } from './clusters.mjs';
 import { writeHostedConfig } from './hostedconfig.mjs';
-import { startSite } from './site.mjs';
+import { fileLimit, startSite } from './site.mjs';
 
 const widths = [1440, 1024, 800];
 const themes = ['light', 'dark'];
 
-describe('screenshots', { timeout: 600_000 }, () => {
+describe('screenshots', { timeout: fileLimit }, () => {
   let site;
   let browser;
   const clusters = {};
@@ -63,7 +63,7 @@ describe('screenshots', { timeout: 600_000 }, () => {
   }
 });
 
-describe('pictures of the README', { timeout: 300_000 }, () => {
+describe('pictures of the README', { timeout: fileLimit }, () => {
   const picture = async (page, url, name, height, isShown) => {
     await page.setViewportSize({ width: 1440, height });
     await page.goto(url);

@@ -5,12 +5,12 @@ import { after, before, describe } from 'node:test';
 import { account, logIn, password, setUp } from './accounts.mjs';
 import { openBrowser } from './browser.mjs';
 import { controls } from './controls.mjs';
-import { startSite } from './site.mjs';
+import { fileLimit, startSite } from './site.mjs';
 import { dependentSteps } from './steps.mjs';
 
 const minute = 60_000;
 
-describe('sessions that end without a use', { timeout: 4 * minute }, () => {
+describe('sessions that end without a use', { timeout: fileLimit }, () => {
   let site;
   let browser;
   let page;

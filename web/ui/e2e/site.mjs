@@ -2,6 +2,7 @@
 // hosts`. LANDFALL_BIN sets the binary; the default is bin/landfall of this checkout.
 
 import { spawn } from 'node:child_process';
+import { randomInt } from 'node:crypto';
 import { once } from 'node:events';
 import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
@@ -12,7 +13,10 @@ import { fileURLToPath } from 'node:url';
 
 const binary = process.env.LANDFALL_BIN ?? fileURLToPath(new URL('../../../bin/landfall', import.meta.url));
 
-const readyWithin = 60_000;
+/** The longest time for the tests of a file. A step that hangs ends earlier, by its own limit. */
+export const fileLimit = 20 * 60_000;
+
+const readyWithin = 120_000;
 const stoppedWithin = 15_000;
 
 /** Flags of `serve` for tests without accounts. */
@@ -255,11 +259,22 @@ const answers = async (url) => {
   }
 };
 
+/**
+ * A port on which nothing listens. It is below those that the system gives to connections, so that
+ * no connection takes it while a test restarts its appliance.
+ */
 export const freePort = async () => {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address();
-  server.close();
-  await once(server, 'close');
-  return port;
+  for (;;) {
+    const port = randomInt(10_000, 32_000);
+    const server = createServer().listen(port, '127.0.0.1');
+    const isFree = await once(server, 'listening').then(
+      () => true,
+      () => false,
+    );
+    if (isFree) {
+      server.close();
+      await once(server, 'close');
+      return port;
+    }
+  }
 };

@@ -7,12 +7,12 @@ import { account, logIn, password, setUp } from './accounts.mjs';
 import { accessibility } from './axe.mjs';
 import { openBrowser } from './browser.mjs';
 import { controls } from './controls.mjs';
-import { startSite } from './site.mjs';
+import { fileLimit, startSite } from './site.mjs';
 import { dependentSteps } from './steps.mjs';
 
 const mac = '52:54:00:00:00:01';
 
-describe('the services of a site', { timeout: 240_000 }, () => {
+describe('the services of a site', { timeout: fileLimit }, () => {
   let site;
   let browser;
   let page;
@@ -140,7 +140,7 @@ describe('the services of a site', { timeout: 240_000 }, () => {
   });
 });
 
-describe('the services of a site for people with different roles', { timeout: 120_000 }, () => {
+describe('the services of a site for people with different roles', { timeout: fileLimit }, () => {
   let site;
   let browser;
 

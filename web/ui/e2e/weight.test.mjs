@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { openBrowser } from './browser.mjs';
 import { until } from './clusters.mjs';
-import { startSite } from './site.mjs';
+import { fileLimit, startSite } from './site.mjs';
 
 const most = { kibibytes: 310, requests: 20 };
 // The wizard has the forms of the Assisted Installer's library.
@@ -34,7 +34,7 @@ const pages = [
   '/reference',
 ];
 
-describe('weight of the page', { timeout: 180_000 }, () => {
+describe('weight of the page', { timeout: fileLimit }, () => {
   let site;
   let browser;
 

@@ -17,9 +17,15 @@ import { endOf, kindOf } from './words';
 
 const seldom = () => 4_000;
 
-/** The leases and reservations of DHCP, and the machines that booted from the network. */
-export const AddressCards = ({ act }: { act: Act }) => {
+/**
+ * The leases and reservations of DHCP, and the machines that booted from the network. They are
+ * shown when the cards above them are, which would else move them.
+ */
+export const AddressCards = ({ act, isShown }: { act: Act; isShown: boolean }) => {
   const { answer, error, refetch } = useAnswer(readAddresses, seldom);
+  if (!isShown) {
+    return null;
+  }
   return (
     <>
       <PageStatus failure="" error={error} hasAnswer={answer !== undefined} waiting="Reading the addresses" />

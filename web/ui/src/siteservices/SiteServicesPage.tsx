@@ -72,7 +72,7 @@ const SiteServicesPage = () => {
             </StackItem>
           </>
         )}
-        <AddressCards act={act} />
+        <AddressCards act={act} isShown={answer !== undefined || error !== undefined} />
       </PageFrame>
       {wanted && (
         <EnableDialog
