@@ -156,13 +156,23 @@ describe('accessible pages', { timeout: fileLimit }, () => {
     assert.equal(await focused(), 'main');
   });
 
-  it('has the links to all pages in one line of a window of 1440 px with a scrollbar', async () => {
-    await page.setViewportSize({ width: 1440 - 15, height: 1000 });
-    await page.goto(`${site.url}/settings`);
-    await heading('Settings').waitFor();
-    const links = await page.getByRole('navigation', { name: 'Pages' }).getByRole('link').all();
-    const lines = new Set(await Promise.all(links.map(async (link) => (await link.boundingBox()).y)));
-    assert.deepEqual([links.length, lines.size], [15, 1]);
+  it('has the links to all pages in one line, and those without room in a menu', async () => {
+    const menu = page.locator('.landfall-pages').getByRole('button');
+    for (const [width, hasMenu] of [[1440 - 15, false], [1280, true], [1024, true]]) {
+      await page.setViewportSize({ width, height: 1000 });
+      await page.goto(`${site.url}/settings`);
+      await heading('Settings').waitFor();
+      await menu.waitFor({ state: hasMenu ? 'visible' : 'detached' });
+      const links = await page.getByRole('navigation', { name: 'Pages' }).getByRole('link').all();
+      const lines = new Set(await Promise.all(links.map(async (link) => (await link.boundingBox()).y)));
+      let inMenu = 0;
+      if (hasMenu) {
+        await menu.click();
+        await page.getByRole('menuitem', { name: 'Docs' }).waitFor();
+        inMenu = await page.getByRole('menuitem').count();
+      }
+      assert.deepEqual([links.length + inMenu, lines.size], [15, 1], `${String(width)} px`);
+    }
   });
 
   it('moves nothing if the system asks for that', async () => {

@@ -1,4 +1,4 @@
-import { useState, type Ref } from 'react';
+import { useLayoutEffect, useRef, useState, type Ref, type RefObject } from 'react';
 import {
   Button,
   Dropdown,
@@ -50,71 +50,115 @@ const pages: { path: string; name: string; isOfSite?: boolean }[] = [
   { path: '/docs', name: 'Docs' },
 ];
 
-/** The links to the pages. The link to the OS images shows the progress of uploads. */
+/**
+ * The links to the pages, in one line: those that do not fit are in a menu beside it. The link to
+ * the OS images shows the progress of uploads.
+ */
 const Pages = () => {
   const { pathname } = useLocation();
   const isLimited = useIsLimited();
-  const shown = pages.filter(({ isOfSite }) => !isOfSite || !isLimited);
   const share = shareOf(useUploadViews());
   const isActive = (path: string) => (path === '/' ? pathname === path : pathname.startsWith(path));
   const nameOf = ({ path, name }: { path: string; name: string }) =>
     path === '/os-images' && share !== undefined ? `${name} (uploading, ${String(share)} %)` : name;
+  const shown = pages
+    .filter(({ isOfSite }) => !isOfSite || !isLimited)
+    .map((page) => ({ path: page.path, name: nameOf(page), isActive: isActive(page.path) }));
+  const line = useRef<HTMLDivElement>(null);
+  const fitting = useFitting(line, shown.length);
+  const rest = shown.slice(fitting);
   return (
     <>
-      <Nav variant="horizontal" aria-label="Pages" className="landfall-pages">
-        <NavList>
-          {shown.map((page) => (
-            <NavItem key={page.path} isActive={isActive(page.path)}>
-              <Link to={page.path}>{nameOf(page)}</Link>
-            </NavItem>
-          ))}
-        </NavList>
-      </Nav>
-      <PagesMenu
-        pages={shown.map((page) => ({ path: page.path, name: nameOf(page), isActive: isActive(page.path) }))}
-      />
+      <div className="landfall-pages">
+        <div ref={line} className="landfall-pages-line">
+          <Nav variant="horizontal" aria-label="Pages">
+            <NavList>
+              {shown.map((page, place) => (
+                <NavItem
+                  key={page.path}
+                  isActive={page.isActive}
+                  className={place < fitting ? undefined : 'landfall-page-hidden'}
+                >
+                  <Link to={page.path}>{page.name}</Link>
+                </NavItem>
+              ))}
+            </NavList>
+          </Nav>
+        </div>
+        {rest.length > 0 && (
+          <PagesMenu pages={rest} name={rest.find((page) => page.isActive)?.name ?? 'More'} isPlain />
+        )}
+      </div>
+      <div className="landfall-pages-menu">
+        <PagesMenu pages={shown} name={shown.find((page) => page.isActive)?.name ?? 'Pages'} />
+      </div>
     </>
   );
 };
 
-/** The pages as a menu, for windows in which their links have no room. */
-const PagesMenu = ({ pages: shown }: { pages: { path: string; name: string; isActive: boolean }[] }) => {
+/** The number of the links that are in the first line. The others wrap to lines below it. */
+const useFitting = (line: RefObject<HTMLDivElement>, all: number): number => {
+  const [fitting, setFitting] = useState(all);
+  useLayoutEffect(() => {
+    const links = [...(line.current?.querySelectorAll('li') ?? [])];
+    const measure = () => {
+      const top = links[0]?.offsetTop ?? 0;
+      const wrapped = links.findIndex((link) => link.offsetTop > top);
+      setFitting(wrapped < 0 ? links.length : wrapped);
+    };
+    const observer = new ResizeObserver(measure);
+    for (const element of [line.current, ...links]) {
+      if (element) {
+        observer.observe(element);
+      }
+    }
+    measure();
+    return () => {
+      observer.disconnect();
+    };
+  }, [line, all]);
+  return fitting;
+};
+
+type MenuProps = { pages: { path: string; name: string; isActive: boolean }[]; name: string; isPlain?: boolean };
+
+/** Pages as a menu, for those whose links have no room. */
+const PagesMenu = ({ pages: shown, name: shownName, isPlain = false }: MenuProps) => {
   const [isOpen, setOpen] = useState(false);
   const navigate = useNavigate();
   return (
-    <div className="landfall-pages-menu">
-      <Dropdown
-        isOpen={isOpen}
-        onOpenChange={setOpen}
-        isScrollable
-        toggle={(ref: Ref<MenuToggleElement>) => (
-          <MenuToggle
-            ref={ref}
-            isExpanded={isOpen}
+    <Dropdown
+      isOpen={isOpen}
+      onOpenChange={setOpen}
+      isScrollable
+      toggle={(ref: Ref<MenuToggleElement>) => (
+        <MenuToggle
+          ref={ref}
+          variant={isPlain ? 'plainText' : 'default'}
+          isExpanded={isOpen}
+          onClick={() => {
+            setOpen(!isOpen);
+          }}
+        >
+          {shownName}
+        </MenuToggle>
+      )}
+    >
+      <DropdownList aria-label="Pages">
+        {shown.map(({ path, name, isActive }) => (
+          <DropdownItem
+            key={path}
+            isSelected={isActive}
             onClick={() => {
-              setOpen(!isOpen);
+              setOpen(false);
+              navigate(path);
             }}
           >
-            {shown.find((page) => page.isActive)?.name ?? 'Pages'}
-          </MenuToggle>
-        )}
-      >
-        <DropdownList aria-label="Pages">
-          {shown.map(({ path, name, isActive }) => (
-            <DropdownItem
-              key={path}
-              isSelected={isActive}
-              onClick={() => {
-                setOpen(false);
-                navigate(path);
-              }}
-            >
-              {name}
-            </DropdownItem>
-          ))}
-        </DropdownList>
-      </Dropdown>
-    </div>
+            {name}
+          </DropdownItem>
+        ))}
+      </DropdownList>
+    </Dropdown>
   );
 };
 

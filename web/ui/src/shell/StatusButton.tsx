@@ -30,7 +30,7 @@ export const StatusButton = () => (
     position="bottom-end"
     aria-label="Status of the appliance"
   >
-    <Button variant="plain" icon={<ServerIcon />} data-testid="status">
+    <Button variant="plain" icon={<ServerIcon />} data-testid="status" className="landfall-status">
       Status
     </Button>
   </Popover>
