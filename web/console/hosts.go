@@ -30,8 +30,8 @@ type ServerList interface {
 // Approvals approves hosts that manifests of the Kubernetes API install.
 type Approvals interface {
 	Approve(ctx context.Context, infraEnvID, hostID string) error
-	// Approved returns for each host that needs an approval, by its ID, whether it is approved.
-	Approved() (map[string]bool, error)
+	// Needed returns for each host that needs an approval, by its ID, whether it is approved.
+	Needed() (map[string]bool, error)
 }
 
 // Host is a row of the table of hosts.
@@ -94,7 +94,7 @@ func (h hosts) list(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	approved, err := h.approvals.Approved()
+	approved, err := h.approvals.Needed()
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 
 	"github.com/go-openapi/swag/conv"
 
@@ -67,7 +68,7 @@ func (a *Approvals) withoutAgent(tx *store.Tx, infraEnvID, hostID string) error 
 		hostID)
 }
 
-// Approved returns for each host with an Agent, by the host's ID, whether it is approved.
+// Approved returns for each host with an Agent, by the host's ID, whether the Agent is approved.
 func (a *Approvals) Approved() (map[string]bool, error) {
 	approved := map[string]bool{}
 	if a.objects == nil {
@@ -82,6 +83,28 @@ func (a *Approvals) Approved() (map[string]bool, error) {
 	})
 }
 
+// Needed returns for each host that manifests of the Kubernetes API install, by the host's ID,
+// whether it is approved. Hosts of clusters and infra-envs of the other APIs also have Agents, but
+// they are installed without an approval.
+func (a *Approvals) Needed() (map[string]bool, error) {
+	needed := map[string]bool{}
+	if a.objects == nil {
+		return needed, nil
+	}
+	return needed, a.db.View(func(tx *store.Tx) error {
+		owners := map[string]bool{}
+		return objects.Names(tx, objects.Agents, "", func(namespace, name string) error {
+			described, err := a.describedByManifests(tx, namespace, name, owners)
+			if err != nil || !described {
+				return err
+			}
+			value, err := a.objects.Field(tx, objects.Agents, namespace, name, "spec", "approved")
+			needed[name] = string(value) == "true"
+			return err
+		})
+	})
+}
+
 // Waiting returns the hosts that the Kubernetes API installs only after an approval. It also makes
 // Agents for hosts of the other APIs, which install them without one.
 func (a *Approvals) Waiting() (waiting []*record.Host, err error) {
@@ -89,6 +112,7 @@ func (a *Approvals) Waiting() (waiting []*record.Host, err error) {
 		return nil, nil
 	}
 	err = a.db.View(func(tx *store.Tx) error {
+		owners := map[string]bool{}
 		return record.Hosts.Each(tx, "", func(_ string, row *record.Host) error {
 			status := conv.Value(row.API.Status)
 			if row.Object.Key == "" || !slices.Contains(lifecycle.HostOpenStates, status) &&
@@ -100,7 +124,7 @@ func (a *Approvals) Waiting() (waiting []*record.Host, err error) {
 			if err != nil || string(approved) == "true" {
 				return err
 			}
-			described, err := a.describedByManifests(tx, row)
+			described, err := a.describedByManifests(tx, namespace, name, owners)
 			if described {
 				waiting = append(waiting, row)
 			}
@@ -110,27 +134,39 @@ func (a *Approvals) Waiting() (waiting []*record.Host, err error) {
 	return waiting, err
 }
 
-// describedByManifests reports whether people described the cluster of a host, or else its
-// infra-env, with objects of the Kubernetes API.
-func (a *Approvals) describedByManifests(tx *store.Tx, row *record.Host) (bool, error) {
-	kind, key, label := objects.InfraEnvs, "", labelGenerated
-	if id := row.API.ClusterID; id != nil {
-		cluster, err := record.Clusters.Get(tx, id.String())
+// describedByManifests reports whether people described the cluster of an Agent, or else its
+// infra-env, with objects of the Kubernetes API. known has the answers of earlier calls.
+func (a *Approvals) describedByManifests(tx *store.Tx, namespace, name string, known map[string]bool) (bool, error) {
+	agent := func(path ...string) (string, error) {
+		value, err := a.objects.Field(tx, objects.Agents, namespace, name, path...)
+		return strings.Trim(string(value), `"`), err
+	}
+	cluster, err := agent("spec", "clusterDeploymentName", "name")
+	if err != nil {
+		return false, err
+	}
+	if cluster != "" {
+		of, err := agent("spec", "clusterDeploymentName", "namespace")
 		if err != nil {
 			return false, err
 		}
-		kind, key, label = objects.ClusterDeployments, cluster.Object.Key, objects.MadeForCluster
-	} else {
-		env, err := record.InfraEnvs.Get(tx, row.API.InfraEnvID.String())
-		if err != nil {
-			return false, err
-		}
-		key = env.Object.Key
+		return a.madeByPerson(tx, objects.ClusterDeployments, of, cluster, objects.MadeForCluster, known)
 	}
-	if key == "" {
-		return false, nil
+	env, err := agent("metadata", "labels", labelInfraEnv)
+	if err != nil {
+		return false, err
 	}
-	namespace, name := objects.SplitKey(key)
+	return a.madeByPerson(tx, objects.InfraEnvs, namespace, env, labelGenerated, known)
+}
+
+// madeByPerson reports whether an object lacks the label of objects that the appliance makes.
+func (a *Approvals) madeByPerson(tx *store.Tx, kind objects.Kind, namespace, name, label string,
+	known map[string]bool) (bool, error) {
+	key := kind.Key(namespace, name)
+	if by, found := known[key]; found {
+		return by, nil
+	}
 	made, err := a.objects.Field(tx, kind, namespace, name, "metadata", "labels", label)
-	return string(made) != `"true"`, err
+	known[key] = string(made) != `"true"`
+	return known[key], err
 }

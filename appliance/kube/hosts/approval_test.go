@@ -72,6 +72,12 @@ func TestApprovals_waitingHosts(t *testing.T) {
 	approved, err := approvals.Approved()
 	require.NoError(t, err)
 	require.Equal(t, map[string]bool{m.ID: false, ofREST.ID: false}, approved, "both have an Agent")
+	needed := func() map[string]bool {
+		hosts, err := approvals.Needed()
+		require.NoError(t, err)
+		return hosts
+	}
+	require.Equal(t, map[string]bool{m.ID: false}, needed())
 	require.Equal(t, []string{m.ID}, waiting())
 
 	b.RegisterCluster("one")
@@ -88,8 +94,12 @@ func TestApprovals_waitingHosts(t *testing.T) {
 			})
 	})
 	require.Empty(t, waiting(), "its cluster is installed over REST or in the browser")
+	require.Empty(t, needed(), "a person who bound the host there installs it")
 
 	waits, err := NewApprovals(b.Site.DB, nil).Waiting()
 	require.NoError(t, err)
 	require.Empty(t, waits)
+	none, err := NewApprovals(b.Site.DB, nil).Needed()
+	require.NoError(t, err)
+	require.Empty(t, none)
 }

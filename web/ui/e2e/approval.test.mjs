@@ -4,12 +4,14 @@ import assert from 'node:assert/strict';
 import { after, before, describe } from 'node:test';
 import { setUp } from './accounts.mjs';
 import { openBrowser } from './browser.mjs';
-import { startSite } from './site.mjs';
+import { until } from './clusters.mjs';
+import { fileLimit, startSite } from './site.mjs';
 import { dependentSteps } from './steps.mjs';
 
 const minute = 60_000;
+const secret = '{"auths":{"example.com":{"auth":"YTpi"}}}';
 
-describe('approval of hosts', { timeout: 3 * minute }, () => {
+describe('approval of hosts', { timeout: fileLimit }, () => {
   let site;
   let browser;
   let page;
@@ -22,13 +24,25 @@ describe('approval of hosts', { timeout: 3 * minute }, () => {
     browser = await openBrowser(site.url, 'approval');
     ({ page } = browser);
     await setUp(site, page, 'anna');
-    const [version] = Object.keys(await site.get('/v2/openshift-versions'));
-    const { id } = await site.post('/v2/infra-envs', {
-      name: 'east',
-      pull_secret: '{"auths":{"example.com":{"auth":"YTpi"}}}',
-      openshift_version: version,
-    });
+    const metadata = { name: 'east' };
+    const install = 'agent-install.openshift.io/v1beta1';
+    for (const [path, object] of [
+      ['/api/v1/namespaces', { metadata }],
+      ['/api/v1/namespaces/east/secrets', { metadata, stringData: { '.dockerconfigjson': secret } }],
+      [
+        `/apis/${install}/namespaces/east/infraenvs`,
+        { apiVersion: install, kind: 'InfraEnv', metadata, spec: { pullSecretRef: metadata } },
+      ],
+    ]) {
+      const response = await site.send('POST', path, object);
+      assert.equal(response.status, 201, await response.text());
+    }
+    await until('the manifests have made an infra-env', async () => (await site.get('/v2/infra-envs')).length > 0);
+    const [{ id }] = await site.get('/v2/infra-envs');
     site.bootHosts(id, 2);
+    const [version] = Object.keys(await site.get('/v2/openshift-versions'));
+    const west = { name: 'west', pull_secret: secret, openshift_version: version };
+    site.bootHosts((await site.post('/v2/infra-envs', west)).id, 1, { first: 3 });
   });
   after(async () => {
     await browser?.close();
@@ -40,6 +54,8 @@ describe('approval of hosts', { timeout: 3 * minute }, () => {
     for (const name of ['host-1', 'host-2']) {
       await row(name).getByText('Not approved').waitFor({ timeout: minute });
     }
+    await row('host-3').waitFor({ timeout: minute });
+    assert.equal(await row('host-3').getByText('Not approved').count(), 0, 'no manifests install this host');
     await page.getByRole('checkbox', { name: 'Select all hosts of this page' }).check();
     await approve().click();
     const dialog = page.getByRole('dialog');
@@ -54,6 +70,7 @@ describe('approval of hosts', { timeout: 3 * minute }, () => {
     }
     assert.equal(await approve().count(), 0);
     const { hosts } = await (await site.send('GET', '/api/landfall/v1/hosts')).json();
-    assert.deepEqual(hosts.map(({ approved }) => approved), [true, true]);
+    const approvals = Object.fromEntries(hosts.map(({ name, approved }) => [name, approved]));
+    assert.deepEqual(approvals, { 'host-1': true, 'host-2': true, 'host-3': undefined });
   });
 });
