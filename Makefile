@@ -22,7 +22,7 @@ export GOFLAGS := -trimpath -gcflags=all=-dwarf=false -tags=$(TAGS)
 
 .PHONY: build run docs lint lint-go lint-ui bench crds clean dist dist-check FORCE
 .PHONY: test test-go test-walks test-kills test-bmcs test-tools test-boot test-mirror test-directory
-.PHONY: test-tpm test-network test-site test-packages test-ui test-e2e screenshots
+.PHONY: test-tpm test-network test-site test-packages test-ui test-e2e screenshots lighthouse
 
 build: bin/landfall
 
@@ -197,6 +197,11 @@ test-e2e: bin/landfall
 screenshots: bin/landfall
 	.ci/install-browser
 	cd $(UI) && node --test e2e/screenshots.mjs
+
+# A table of Lighthouse's figures for every page. The machine should do nothing else.
+lighthouse: bin/landfall
+	.ci/install-browser
+	node $(UI)/e2e/lighthouse.mjs
 
 lint: lint-go lint-ui
 

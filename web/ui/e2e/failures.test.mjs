@@ -57,8 +57,8 @@ describe('failures, and a single node', { timeout: fileLimit }, () => {
     const wide = page.viewportSize();
     await page.setViewportSize({ width: 420, height: 900 });
     await page.goto(`${site.url}/assisted-installer/clusters/~new`);
-    for (const list of ['openshift-version', 'cpu-architecture', 'external-platform']) {
-      const place = await page.getByTestId(`${list}-dropdown-toggle`).boundingBox();
+    for (const list of ['OpenShift version', 'CPU architecture', 'Integration with a platform']) {
+      const place = await page.getByLabel(list).boundingBox();
       assert.ok(place.x >= 0 && place.x + place.width <= 420, `the list ${list} is at ${JSON.stringify(place)}`);
     }
     await page.setViewportSize(wide);
@@ -69,8 +69,7 @@ describe('failures, and a single node', { timeout: fileLimit }, () => {
     await page.getByRole('textbox', { name: 'Cluster name' }).fill('solo');
     assert.equal(await page.title(), 'New cluster · Landfall');
     await page.getByRole('textbox', { name: 'Base domain' }).fill('site.test');
-    await page.getByText('3 (highly available cluster)').click();
-    await page.getByText('1 (Single Node OpenShift)').click();
+    await page.getByLabel('Number of control-plane nodes').selectOption({ label: '1 (single node)' });
     await next();
     await shows('Operators');
     assert.equal(await page.title(), 'solo · Landfall');

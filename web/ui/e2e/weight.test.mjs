@@ -9,8 +9,6 @@ import { until } from './clusters.mjs';
 import { fileLimit, startSite } from './site.mjs';
 
 const most = { kibibytes: 310, requests: 20 };
-// The wizard has the forms of the Assisted Installer's library.
-const mostOfWizard = { kibibytes: 460, requests: 21 };
 const quiet = 1_000;
 /** The largest cumulative layout shift that Lighthouse calls good. */
 const maxShift = 0.1;
@@ -90,13 +88,12 @@ describe('weight of the page', { timeout: fileLimit }, () => {
   };
 
   for (const path of pages) {
-    const limit = path.endsWith('~new') ? mostOfWizard : most;
-    it(`${path} has at most ${String(limit.kibibytes)} KiB in ${String(limit.requests)} requests`, async (context) => {
+    it(`${path} has at most ${String(most.kibibytes)} KiB in ${String(most.requests)} requests`, async (context) => {
       const { requests, shift } = await load(path);
       const kibibytes = requests.reduce((sum, request) => sum + request.bytes, 0) / 1024;
       const list = requests.map((request) => `${String(request.bytes)} ${request.url}`).join('\n');
       context.diagnostic(`${String(requests.length)} requests, ${String(Math.round(kibibytes))} KiB`);
-      assert.ok(kibibytes <= limit.kibibytes && requests.length <= limit.requests, list);
+      assert.ok(kibibytes <= most.kibibytes && requests.length <= most.requests, list);
       assert.ok(shift <= maxShift, `the layout shifts by ${shift.toFixed(3)} while the page loads`);
     });
   }

@@ -24,7 +24,7 @@ const pageAt = <T,>(path: RegExp, load: () => Promise<{ default: ComponentType<T
   return lazy(load);
 };
 
-const Installer = pageAt(/^\/assisted-installer\/clusters\/~new/, () => import('./Installer'));
+const NewClusterPage = pageAt(/^\/assisted-installer\/clusters\/~new/, () => import('./clusters/NewClusterPage'));
 const ClustersPage = pageAt(/^\/assisted-installer\/clusters$/, () => import('./clusters/ClustersPage'));
 const ClusterPage = pageAt(/^\/assisted-installer\/clusters\/[^~]/, () => import('./clusters/ClusterPage'));
 const HomePage = pageAt(/^\/$/, () => import('./overview/HomePage'));
@@ -162,7 +162,7 @@ const Navigation = () => {
   return null;
 };
 
-/** The pages below the library's paths: our clusters, and the library's wizard. */
+/** The pages of clusters. The page of a cluster has the library's wizard. */
 const Others = () => {
   const { pathname } = useLocation();
   if (!isLibraryPath(pathname)) {
@@ -173,7 +173,7 @@ const Others = () => {
     case 'list':
       return <ClustersPage />;
     case 'new':
-      return <Installer />;
+      return <NewClusterPage />;
     case 'cluster':
       return <ClusterPage key={page.clusterId} id={page.clusterId} />;
   }

@@ -2,8 +2,6 @@ import '@patternfly/patternfly/patternfly-addons.css';
 import './i18n';
 import { Config, Features, UILibRoutes } from '@openshift-assisted/ui-lib/ocm';
 import { useEffect, useState } from 'react';
-import { useMay } from './access/AccessProvider';
-import { NotPermitted } from './access/NotPermitted';
 import { StoreRefresher, followShownCluster } from './live/store';
 import { useLive } from './live/LiveProvider';
 import { pageTitle, shownPage } from './live/page';
@@ -26,7 +24,6 @@ const Installer = () => {
       refresher.stop();
     };
   }, [live]);
-  const mayInstall = useMay('operator');
   const { pathname, key } = useLocation();
   const [missingAt, setMissingAt] = useState<string>();
   useEffect(() => {
@@ -45,9 +42,6 @@ const Installer = () => {
   // does not change.
   if (missingAt === key) {
     return <NoCluster />;
-  }
-  if (!mayInstall && pathname.endsWith('/clusters/~new')) {
-    return <NotPermitted />;
   }
   return <UILibRoutes allEnabledFeatures={Features.STANDALONE_DEPLOYMENT_ENABLED_FEATURES} />;
 };

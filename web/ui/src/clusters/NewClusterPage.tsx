@@ -1,0 +1,102 @@
+import {
+  Breadcrumb,
+  BreadcrumbItem,
+  Button,
+  Content,
+  EmptyState,
+  EmptyStateActions,
+  EmptyStateBody,
+  EmptyStateFooter,
+  PageSection,
+  Stack,
+} from '@patternfly/react-core';
+import { useCallback } from 'react';
+import { Link } from 'react-router-dom-v5-compat';
+import { useMay } from '../access/AccessProvider';
+import { NotPermitted } from '../access/NotPermitted';
+import { readSettings } from '../settings/api';
+import { getStatus } from '../shell/appliance';
+import { LinkButton } from '../shell/LinkButton';
+import { PageStatus } from '../shell/PageStatus';
+import { useAnswer } from '../shell/useAnswer';
+import { usePageTitle } from '../shell/usePageTitle';
+import { installable, whyNoVersion } from '../shell/versions';
+import { listClusters } from './list';
+import { NewClusterForm } from './NewClusterForm';
+import { readVersions } from './newCluster';
+
+const once = () => undefined;
+
+const readSite = async (signal: AbortSignal) => {
+  const [versions, status, clusters, settings] = await Promise.all([
+    readVersions(signal),
+    getStatus(signal),
+    listClusters([], signal),
+    // Only people who may read the settings of the site know whether it has a pull secret.
+    readSettings(signal).catch(() => undefined),
+  ]);
+  const usable = installable(versions, status);
+  return {
+    versions: usable,
+    reason: Object.keys(usable).length === 0 ? whyNoVersion(status) : '',
+    clusters,
+    hasPullSecret: settings?.pull_secret.set ?? false,
+  };
+};
+
+/** The first step of a new cluster. The library's wizard has the steps after it. */
+const NewClusterPage = () => {
+  usePageTitle('New cluster');
+  const mayCreate = useMay('operator');
+  const load = useCallback((signal: AbortSignal) => readSite(signal), []);
+  const { answer, error, refetch } = useAnswer(load, once);
+  if (!mayCreate) {
+    return <NotPermitted />;
+  }
+  return (
+    <>
+      <PageSection hasBodyWrapper={false}>
+        <Breadcrumb aria-label="Path">
+          <BreadcrumbItem>
+            <Link to="/assisted-installer/clusters">Clusters</Link>
+          </BreadcrumbItem>
+          <BreadcrumbItem isActive>New cluster</BreadcrumbItem>
+        </Breadcrumb>
+        <div>
+          <Content component="h1">Install an OpenShift cluster</Content>
+          <Content component="p">
+            Describe the cluster, boot its hosts from the discovery ISO, and install it from this site&apos;s mirror.
+          </Content>
+        </div>
+      </PageSection>
+      <PageSection hasBodyWrapper={false} isFilled>
+        {!answer && (
+          <Stack hasGutter>
+            <PageStatus failure="" error={error} hasAnswer={false} waiting="Reading the versions" />
+          </Stack>
+        )}
+        {answer && answer.reason !== '' && <NoVersion reason={answer.reason} onCheck={refetch} />}
+        {answer?.reason === '' && <NewClusterForm {...answer} />}
+      </PageSection>
+    </>
+  );
+};
+
+const NoVersion = ({ reason, onCheck }: { reason: string; onCheck: () => void }) => (
+  <EmptyState titleText="No cluster can be created yet" headingLevel="h2">
+    <EmptyStateBody>{reason}</EmptyStateBody>
+    <EmptyStateFooter>
+      <EmptyStateActions>
+        <LinkButton to="/settings#releases">Open the releases</LinkButton>
+        <LinkButton variant="secondary" to="/os-images">
+          Open the live ISOs
+        </LinkButton>
+        <Button variant="secondary" onClick={onCheck}>
+          Check again
+        </Button>
+      </EmptyStateActions>
+    </EmptyStateFooter>
+  </EmptyState>
+);
+
+export default NewClusterPage;
