@@ -66,8 +66,10 @@ stringData: {username: admin, password: secret}
 `
 
 func TestKubectl(t *testing.T) {
-	s := newSite(t)
+	hosted := newHostedSite(t)
+	s := hosted.site
 	k := newKubectl(t, s)
+	hosted.seedLines(t, k)
 	require.Contains(t, k.run(t, "", "api-resources"), "agentclusterinstalls")
 	require.Equal(t, "yes\n", k.run(t, "", "auth", "can-i", "create", "clusterdeployments"))
 	require.Contains(t, k.run(t, "", "auth", "whoami"), "kube:admin")
@@ -124,5 +126,29 @@ func TestKubectl(t *testing.T) {
 	require.Error(t, watching.Wait(), "kubectl was killed while it watched")
 	for _, domain := range []string{"example.com", "example.org", "example.net", "example.edu"} {
 		require.Contains(t, watched.String(), domain+"\n")
+	}
+}
+
+// seedLines types the lines with kubectl of the document on a cluster's creation, as they stand,
+// into a shell. The appliance answers them like the management cluster, while that is away.
+func (s *hostedSite) seedLines(t *testing.T, k kubectl) {
+	t.Helper()
+	s.addManagement(t)
+	c := s.put(t, "Edge1")
+	for _, line := range []struct{ line, prints string }{
+		{`kubectl get manifestwork -l "api.openshift.com/id=${CLUSTERS_SERVICE_ID}" -n local-cluster`,
+			`(?s)^NAME +BUNDLE.*` + c.CID + `.*` + c.CID + `.*` + c.CID},
+		{`kubectl get managedclusters`, `^$`}, // the management cluster has them
+		{`kubectl get hostedclusters -A`, `ocm-landfall-` + c.CID + ` +edge1 `},
+		{`kubectl get pods -n ocm-xxx-${CLUSTER_ID}-${CLUSTER_NAME}`, `^$`},
+	} {
+		shell := exec.CommandContext(t.Context(), "bash", "-c", line.line)
+		shell.Env = append(k.command(t.Context()).Env, "CLUSTERS_SERVICE_ID="+c.CID, "CLUSTER_ID="+c.CID,
+			"CLUSTER_NAME=edge1", "PATH="+filepath.Dir(k.program)+string(os.PathListSeparator)+os.Getenv("PATH"))
+		complained := new(bytes.Buffer)
+		shell.Stderr = complained
+		printed, err := shell.Output()
+		require.NoError(t, err, "%s: %s", line.line, complained)
+		require.Regexp(t, line.prints, string(printed), "%s: %s", line.line, complained)
 	}
 }

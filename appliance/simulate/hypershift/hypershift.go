@@ -85,7 +85,7 @@ func certificatePEM(raw []byte) []byte {
 
 func condition(kind, status, message string, generation int64) Object {
 	return Object{"type": kind, "status": status, "reason": "Simulated", "message": message,
-		"observedGeneration": generation}
+		"observedGeneration": generation, "lastTransitionTime": "1970-01-01T00:00:00Z"}
 }
 
 // obstacles are what a new control plane waits for, one after the other.

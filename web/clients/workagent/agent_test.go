@@ -192,15 +192,22 @@ func (a *agent) apply(held *workv1.ManifestWork) {
 func (a *agent) patch(held *workv1.ManifestWork, change func(*workv1.ManifestWork),
 	sub ...string) *workv1.ManifestWork {
 	a.t.Helper()
+	patched, err := a.tryPatch(context.Background(), held, change, sub...)
+	require.NoError(a.t, err)
+	return patched
+}
+
+// tryPatch fails if the ManifestWork was changed or removed meanwhile.
+func (a *agent) tryPatch(ctx context.Context, held *workv1.ManifestWork, change func(*workv1.ManifestWork),
+	sub ...string) (*workv1.ManifestWork, error) {
 	after := held.DeepCopy()
 	change(after)
 	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": after.UID,
 		"resourceVersion": after.ResourceVersion, "finalizers": after.Finalizers}, "status": after.Status})
-	require.NoError(a.t, err)
-	patched, err := a.works.Patch(context.Background(), held.Name, kubetypes.MergePatchType, body,
-		metav1.PatchOptions{}, sub...)
-	require.NoError(a.t, err)
-	return patched
+	if err != nil {
+		return nil, err
+	}
+	return a.works.Patch(ctx, held.Name, kubetypes.MergePatchType, body, metav1.PatchOptions{}, sub...)
 }
 
 func applied(version int64) func(*bundle.Bundle, *bundle.Status) bool {

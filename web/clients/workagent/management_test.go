@@ -19,11 +19,13 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/util/jsonpath"
 	workv1 "open-cluster-management.io/api/work/v1"
 
+	"landfall/appliance/hosted/controlplane"
 	"landfall/appliance/kube/objects"
 	"landfall/appliance/simulate/hypershift"
 	"landfall/store"
@@ -36,7 +38,8 @@ type management struct {
 	t        *testing.T
 	client   dynamic.Interface
 	operator *hypershift.Operator
-	deletes  atomic.Int64 // requests that delete HostedClusters
+	local    map[string]*appliedWork // what the cluster's own work agent has applied, by UID
+	deletes  atomic.Int64            // requests that delete HostedClusters
 }
 
 // kinds are the custom resources of the management cluster.
@@ -45,6 +48,8 @@ var kinds = []struct {
 	scope                        string
 }{
 	{"work.open-cluster-management.io", "v1", "AppliedManifestWork", "appliedmanifestworks", "Cluster"},
+	{"work.open-cluster-management.io", "v1", "ManifestWork", "manifestworks", "Namespaced"},
+	{"cluster.open-cluster-management.io", "v1", "ManagedCluster", "managedclusters", "Cluster"},
 	{"hypershift.openshift.io", "v1beta1", "HostedCluster", "hostedclusters", "Namespaced"},
 	{"hypershift.openshift.io", "v1beta1", "NodePool", "nodepools", "Namespaced"},
 	{"certificates.k8s.io", "v1", "CertificateSigningRequest", "certificatesigningrequests", "Cluster"},
@@ -94,7 +99,7 @@ func newManagement(t *testing.T) *management {
 		ended <- nil
 		require.NoError(t, err)
 	}
-	m := &management{t: t}
+	m := &management{t: t, local: map[string]*appliedWork{}}
 	config := server.Client()
 	config.Transport = counting{config.Transport, &m.deletes}
 	m.client, err = dynamic.NewForConfig(config)
@@ -110,6 +115,10 @@ func newManagement(t *testing.T) *management {
 			return err == nil
 		}, patience, 20*time.Millisecond, k.kind)
 	}
+	_, err = m.client.Resource(resourceOf("Namespace")).Create(t.Context(), &unstructured.Unstructured{
+		Object: map[string]any{"apiVersion": "v1", "kind": "Namespace",
+			"metadata": map[string]any{"name": controlplane.LocalCluster}}}, metav1.CreateOptions{})
+	require.NoError(t, err)
 	return m
 }
 
@@ -127,7 +136,9 @@ func (m *management) define(group, version, kind, plural, scope string) {
 					"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}}}}}
 	_, err := m.client.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1",
 		Resource: "customresourcedefinitions"}).Create(m.t.Context(), definition, metav1.CreateOptions{})
-	require.NoError(m.t, err)
+	if !apierrors.IsAlreadyExists(err) { // Landfall has ManagedClusters of its own
+		require.NoError(m.t, err)
+	}
 }
 
 func (m *management) at(at schema.GroupVersionResource, namespace string) dynamic.ResourceInterface {
@@ -144,9 +155,12 @@ func (m *management) list(kind string) []unstructured.Unstructured {
 	return found.Items
 }
 
-// operate does what HyperShift's operator does once.
+// head is how far the stand-ins are already when they see an object, so that the tests are short.
+const head = 11 * time.Second
+
+// operate does once what HyperShift's operator and the multicluster engine do.
 func (m *management) operate(ctx context.Context) error {
-	for _, kind := range []string{"HostedCluster", "NodePool", "CertificateSigningRequest"} {
+	for _, kind := range []string{"HostedCluster", "NodePool", "ManagedCluster", "CertificateSigningRequest"} {
 		found, err := m.client.Resource(resourceOf(kind)).List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return err
@@ -163,7 +177,7 @@ func (m *management) operate(ctx context.Context) error {
 			if kind == "CertificateSigningRequest" && object.Object["status"] != nil {
 				continue
 			}
-			status := m.operator.Reconcile(object.Object, time.Now())
+			status := m.operator.Reconcile(object.Object, time.Now().Add(head))
 			if reflect.DeepEqual(status, object.Object["status"]) {
 				continue
 			}
@@ -175,21 +189,6 @@ func (m *management) operate(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// controller does with the ManifestWorks of the SDK's client what the controllers of the work agent
-// do: it applies the manifests on the server's side, records what it has applied, and reports.
-type controller struct {
-	*agent
-	cluster *management
-	applied map[string]*appliedWork
-}
-
-// appliedWork is what the controller knows about a ManifestWork.
-type appliedWork struct {
-	generation int64
-	manifests  []manifest
-	status     []byte
 }
 
 // manifest is a manifest with its resource and rules.
@@ -226,6 +225,179 @@ func manifestsOf(w *workv1.ManifestWork) (all []manifest, err error) {
 	return all, nil
 }
 
+// appliedWork is what a work agent knows about a ManifestWork that it has applied.
+type appliedWork struct {
+	generation int64
+	manifests  []manifest
+	status     []byte // that was reported last
+}
+
+// applyOn applies the manifests of a new generation on the server's side.
+func (a *appliedWork) applyOn(ctx context.Context, cluster *management, w *workv1.ManifestWork) error {
+	if a.generation == w.Generation {
+		return nil
+	}
+	manifests, err := manifestsOf(w)
+	if err != nil {
+		return err
+	}
+	for _, m := range manifests {
+		if m.readOnly {
+			continue
+		}
+		if _, err := cluster.at(m.resource, m.object.GetNamespace()).Apply(ctx, m.object.GetName(), m.object,
+			metav1.ApplyOptions{FieldManager: "work-agent", Force: true}); err != nil {
+			return err
+		}
+	}
+	a.manifests, a.generation = manifests, w.Generation
+	return nil
+}
+
+// statusOn returns the status of the ManifestWork with the values that its rules read, and whether
+// it is another one than the last. Only Maestro's agent reports objects and lists.
+func (a *appliedWork) statusOn(ctx context.Context, cluster *management,
+	objects bool) (status workv1.ManifestWorkStatus, changed bool, err error) {
+	meta.SetStatusCondition(&status.Conditions, metav1.Condition{Type: workv1.WorkApplied,
+		Status: metav1.ConditionTrue, Reason: "Applied", ObservedGeneration: a.generation})
+	status.Conditions[0].LastTransitionTime = metav1.Unix(1e9, 0)
+	for i, m := range a.manifests {
+		found := workv1.ManifestCondition{ResourceMeta: workv1.ManifestResourceMeta{Ordinal: int32(i),
+			Group: m.resource.Group, Version: m.resource.Version, Resource: m.resource.Resource,
+			Kind: m.object.GetKind(), Name: m.object.GetName(), Namespace: m.object.GetNamespace()},
+			Conditions: status.Conditions}
+		live, err := cluster.at(m.resource, m.object.GetNamespace()).Get(ctx, m.object.GetName(), metav1.GetOptions{})
+		if err != nil && !apierrors.IsNotFound(err) {
+			return status, false, err
+		}
+		if err == nil {
+			for _, rule := range m.rules {
+				value, err := read(live.Object, rule)
+				if err != nil {
+					return status, false, err
+				}
+				if value != nil && (objects || value.Value.Type != workv1.JsonRaw) {
+					found.StatusFeedbacks.Values = append(found.StatusFeedbacks.Values, *value)
+				}
+			}
+		}
+		status.ResourceStatus.Manifests = append(status.ResourceStatus.Manifests, found)
+	}
+	text, err := json.Marshal(status)
+	changed = !slices.Equal(text, a.status)
+	return status, changed, err
+}
+
+// reported notes that a status was reported.
+func (a *appliedWork) reported(status workv1.ManifestWorkStatus) (err error) {
+	a.status, err = json.Marshal(status)
+	return err
+}
+
+// removeOn deletes the objects of a ManifestWork in reverse order, one in each round. It returns
+// true when all are gone.
+func removeOn(ctx context.Context, cluster *management, w *workv1.ManifestWork) (gone bool, err error) {
+	if w.Spec.DeleteOption != nil &&
+		w.Spec.DeleteOption.PropagationPolicy == workv1.DeletePropagationPolicyTypeOrphan {
+		return true, nil
+	}
+	manifests, err := manifestsOf(w)
+	if err != nil {
+		return false, err
+	}
+	for _, m := range slices.Backward(manifests) {
+		if m.readOnly {
+			continue
+		}
+		at := cluster.at(m.resource, m.object.GetNamespace())
+		live, err := at.Get(ctx, m.object.GetName(), metav1.GetOptions{})
+		switch {
+		case apierrors.IsNotFound(err):
+			continue
+		case err != nil || live.GetDeletionTimestamp() != nil:
+			return false, err
+		}
+		err = at.Delete(ctx, m.object.GetName(), metav1.DeleteOptions{})
+		return false, unlessGone(err) // the next round looks whether it is gone
+	}
+	return true, nil
+}
+
+// unlessGone returns an error unless it says that the object does not exist.
+func unlessGone(err error) error {
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+// manifestWorks does once what the cluster's own work agent does with the ManifestWorks in its API.
+func (m *management) manifestWorks(ctx context.Context) error {
+	found, err := m.client.Resource(resourceOf("ManifestWork")).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	for i := range found.Items {
+		err = errors.Join(err, m.manifestWork(ctx, &found.Items[i]))
+	}
+	return err
+}
+
+func (m *management) manifestWork(ctx context.Context, object *unstructured.Unstructured) error {
+	w := new(workv1.ManifestWork)
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, w); err != nil {
+		return err
+	}
+	at := m.at(resourceOf("ManifestWork"), w.Namespace)
+	if w.DeletionTimestamp != nil {
+		gone, err := removeOn(ctx, m, w)
+		if err != nil || !gone {
+			return err
+		}
+		delete(m.local, string(w.UID))
+		object.SetFinalizers(nil)
+		_, err = at.Update(ctx, object, metav1.UpdateOptions{})
+		return unlessGone(err)
+	}
+	if len(w.Finalizers) == 0 {
+		object.SetFinalizers([]string{workv1.ManifestWorkFinalizer})
+		updated, err := at.Update(ctx, object, metav1.UpdateOptions{})
+		if err != nil {
+			return unlessGone(err)
+		}
+		object = updated
+	}
+	held := m.local[string(w.UID)]
+	if held == nil {
+		held = &appliedWork{}
+		m.local[string(w.UID)] = held
+	}
+	if err := held.applyOn(ctx, m, w); err != nil {
+		return err
+	}
+	status, changed, err := held.statusOn(ctx, m, false)
+	if err != nil || !changed {
+		return err
+	}
+	object.Object["status"], err = runtime.DefaultUnstructuredConverter.ToUnstructured(&status)
+	if err != nil {
+		return err
+	}
+	if _, err := at.UpdateStatus(ctx, object, metav1.UpdateOptions{}); err != nil {
+		return unlessGone(err)
+	}
+	return held.reported(status)
+}
+
+// controller does with the ManifestWorks of the SDK's client what the controllers of the work agent
+// do: it applies the manifests on the server's side, records what it has applied, and reports. What
+// fails, because an object was changed or removed meanwhile, is done in the next round.
+type controller struct {
+	*agent
+	cluster *management
+	applied map[string]*appliedWork
+}
+
 // reconcile processes all ManifestWorks once.
 func (c *controller) reconcile(ctx context.Context) error {
 	works, err := c.works.List(ctx, metav1.ListOptions{})
@@ -243,78 +415,36 @@ func (c *controller) reconcile(ctx context.Context) error {
 	return err
 }
 
-func (c *controller) applyWork(ctx context.Context, w *workv1.ManifestWork) error {
+func (c *controller) applyWork(ctx context.Context, w *workv1.ManifestWork) (err error) {
 	held := c.applied[w.Name]
 	if held == nil {
-		held = &appliedWork{}
-		c.applied[w.Name] = held
 		record := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "work.open-cluster-management.io/v1",
 			"kind": "AppliedManifestWork", "metadata": map[string]any{"name": w.Name}, "spec": map[string]any{}}}
 		if _, err := c.cluster.at(resourceOf("AppliedManifestWork"), "").Apply(ctx, w.Name, record,
 			metav1.ApplyOptions{FieldManager: "work-agent", Force: true}); err != nil {
 			return err
 		}
+		held = &appliedWork{}
+		c.applied[w.Name] = held
 	}
 	if len(w.Finalizers) == 0 {
-		w = c.patch(w, func(w *workv1.ManifestWork) { w.Finalizers = []string{workv1.ManifestWorkFinalizer} })
-	}
-	if held.generation != w.Generation {
-		manifests, err := manifestsOf(w)
-		if err != nil {
+		if w, err = c.tryPatch(ctx, w, func(w *workv1.ManifestWork) {
+			w.Finalizers = []string{workv1.ManifestWorkFinalizer}
+		}); err != nil {
 			return err
 		}
-		for _, m := range manifests {
-			if m.readOnly {
-				continue
-			}
-			if _, err := c.cluster.at(m.resource, m.object.GetNamespace()).Apply(ctx, m.object.GetName(), m.object,
-				metav1.ApplyOptions{FieldManager: "work-agent", Force: true}); err != nil {
-				return err
-			}
-		}
-		held.manifests, held.generation = manifests, w.Generation
 	}
-	status, err := c.status(ctx, held)
-	if err != nil {
+	if err := held.applyOn(ctx, c.cluster, w); err != nil {
 		return err
 	}
-	text, err := json.Marshal(status)
-	if err != nil || slices.Equal(text, held.status) {
+	status, changed, err := held.statusOn(ctx, c.cluster, true)
+	if err != nil || !changed {
 		return err
 	}
-	held.status = text
-	c.patch(w, func(w *workv1.ManifestWork) { w.Status = status }, "status")
-	return nil
-}
-
-// status returns the status of a ManifestWork with the values that its rules read.
-func (c *controller) status(ctx context.Context, held *appliedWork) (status workv1.ManifestWorkStatus, err error) {
-	applied := metav1.Condition{Type: workv1.WorkApplied, Status: metav1.ConditionTrue, Reason: "Applied",
-		ObservedGeneration: held.generation}
-	meta.SetStatusCondition(&status.Conditions, applied)
-	status.Conditions[0].LastTransitionTime = metav1.Unix(1e9, 0)
-	for i, m := range held.manifests {
-		found := workv1.ManifestCondition{ResourceMeta: workv1.ManifestResourceMeta{Ordinal: int32(i),
-			Group: m.resource.Group, Version: m.resource.Version, Resource: m.resource.Resource,
-			Kind: m.object.GetKind(), Name: m.object.GetName(), Namespace: m.object.GetNamespace()}}
-		live, err := c.cluster.at(m.resource, m.object.GetNamespace()).Get(ctx, m.object.GetName(), metav1.GetOptions{})
-		if err != nil && !apierrors.IsNotFound(err) {
-			return status, err
-		}
-		if err == nil {
-			for _, rule := range m.rules {
-				value, err := read(live.Object, rule)
-				if err != nil {
-					return status, err
-				}
-				if value != nil {
-					found.StatusFeedbacks.Values = append(found.StatusFeedbacks.Values, *value)
-				}
-			}
-		}
-		status.ResourceStatus.Manifests = append(status.ResourceStatus.Manifests, found)
+	if _, err := c.tryPatch(ctx, w, func(w *workv1.ManifestWork) { w.Status = status }, "status"); err != nil {
+		return err
 	}
-	return status, nil
+	return held.reported(status)
 }
 
 // read returns the value of a feedback rule, or nil.
@@ -346,34 +476,17 @@ func read(object map[string]any, rule workv1.JsonPath) (*workv1.FeedbackValue, e
 	return value, nil
 }
 
-// remove deletes the objects of a ManifestWork in reverse order, and then its finalizer.
+// remove deletes the objects of a ManifestWork, and then its finalizer.
 func (c *controller) remove(ctx context.Context, w *workv1.ManifestWork) error {
-	manifests, err := manifestsOf(w)
-	if err != nil {
+	gone, err := removeOn(ctx, c.cluster, w)
+	if err != nil || !gone {
 		return err
 	}
-	orphan := w.Spec.DeleteOption != nil &&
-		w.Spec.DeleteOption.PropagationPolicy == workv1.DeletePropagationPolicyTypeOrphan
-	for _, m := range slices.Backward(manifests) {
-		if m.readOnly || orphan {
-			continue
-		}
-		at := c.cluster.at(m.resource, m.object.GetNamespace())
-		if _, err := at.Get(ctx, m.object.GetName(), metav1.GetOptions{}); apierrors.IsNotFound(err) {
-			continue
-		} else if err != nil {
-			return err
-		}
-		if err := at.Delete(ctx, m.object.GetName(), metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
-			return err
-		}
-		return nil // the next round looks whether it is gone
-	}
 	if err := c.cluster.at(resourceOf("AppliedManifestWork"), "").Delete(ctx, w.Name,
-		metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+		metav1.DeleteOptions{}); unlessGone(err) != nil {
 		return err
 	}
 	delete(c.applied, w.Name)
-	c.patch(w, func(w *workv1.ManifestWork) { w.Finalizers = []string{} })
-	return nil
+	_, err = c.tryPatch(ctx, w, func(w *workv1.ManifestWork) { w.Finalizers = []string{} })
+	return unlessGone(err)
 }

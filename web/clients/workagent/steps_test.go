@@ -20,6 +20,7 @@ import (
 	"landfall/appliance"
 	"landfall/appliance/command/hcp"
 	"landfall/appliance/config"
+	"landfall/appliance/hosted/controlplane"
 )
 
 // running is an appliance with hosted clusters.
@@ -102,10 +103,13 @@ func (r *running) connect(cluster *management) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
+		last := ""
 		for ctx.Err() == nil {
-			for _, work := range []func(context.Context) error{c.reconcile, cluster.operate} {
-				if err := work(ctx); err != nil && ctx.Err() == nil {
-					r.t.Logf("the management cluster works again on: %v", err)
+			for _, work := range []func(context.Context) error{c.reconcile, cluster.manifestWorks,
+				cluster.operate} {
+				if err := work(ctx); err != nil && ctx.Err() == nil && err.Error() != last {
+					last = err.Error()
+					r.t.Logf("the management cluster works again on: %s", last)
 				}
 			}
 			select {
@@ -123,8 +127,17 @@ func (r *running) connect(cluster *management) {
 
 // The fourteen steps of the document on a cluster's creation, over HTTP, TLS and MQTT, with the
 // SDK's agent client. The management cluster is Landfall's own Kubernetes API. Its HyperShift
-// operator is a stand-in, so no control plane runs.
+// operator and multicluster engine are stand-ins, so no control plane runs.
 func TestHosted_fourteenStepsWithTheSDK(t *testing.T) {
+	t.Run("nested", func(t *testing.T) { fourteenSteps(t, controlplane.Nested) })
+	t.Run("flat", func(t *testing.T) { fourteenSteps(t, controlplane.Flat) })
+}
+
+func fourteenSteps(t *testing.T, layout string) {
+	nested, bundleCount := layout == controlplane.Nested, 3
+	if nested {
+		bundleCount = 4 // with the one of the ManagedCluster
+	}
 	cluster := newManagement(t)
 	r := startAppliance(t)
 	const version = "?api-version=2024-06-10-preview"
@@ -133,7 +146,7 @@ func TestHosted_fourteenStepsWithTheSDK(t *testing.T) {
 		"/resourceGroups/Hall-2/providers/Microsoft.RedHatOpenshift/hcpOpenShiftClusters/Edge1"
 	status, _, body := r.call(http.MethodPost, "/api/landfall/v1/hosted/management-clusters",
 		`{"consumer":"mc1","base_domain":"hosted.example.com","address":"192.0.2.10","profiles":["large"],
-			"agent_image":"registry.example.com/maestro:v1"}`)
+			"agent_image":"registry.example.com/maestro:v1","layout":"`+layout+`"}`)
 	require.Equal(t, http.StatusCreated, status, "%s", body)
 
 	step := func(name string, fn func()) {
@@ -179,7 +192,7 @@ func TestHosted_fourteenStepsWithTheSDK(t *testing.T) {
 	step("6: the bundles are at Maestro", func() {
 		bundles = "/api/maestro/v1/resource-bundles?search=" +
 			url.QueryEscape("payload->'metadata'->'labels'->>'api.openshift.com/id'='"+cid+"'")
-		require.EqualValues(t, 3, r.get(bundles, "total"))
+		require.EqualValues(t, bundleCount, r.get(bundles, "total"))
 		require.Nil(t, hosted())
 	})
 	step("7: the agent connects over MQTT", func() {
@@ -192,20 +205,42 @@ func TestHosted_fourteenStepsWithTheSDK(t *testing.T) {
 		r.until("the HostedCluster is there", func() bool { return hosted() != nil })
 		require.Equal(t, "ocm-landfall-"+cid, hosted().GetNamespace())
 		r.until("the NodePool is there", func() bool { return len(cluster.list("NodePool")) == 1 })
-		r.until("the agent has recorded them", func() bool { return len(cluster.list("AppliedManifestWork")) == 3 })
+		r.until("the agent has recorded them", func() bool {
+			return len(cluster.list("AppliedManifestWork")) == bundleCount
+		})
+		works := cluster.list("ManifestWork")
+		if nested {
+			require.Len(t, works, bundleCount)
+			require.Equal(t, controlplane.LocalCluster, works[0].GetNamespace())
+			return
+		}
+		require.Empty(t, works)
 	})
 	step("9: HyperShift makes the control plane", func() {
 		r.until("the HostedCluster is available", func() bool {
 			return conditionOf(hosted(), "Available") == "True"
 		})
 	})
-	step("10: a flat layout has no ManagedCluster", func() {
-		require.NotContains(t, string(mustRead(r, bundles)), "ManagedCluster")
+	step("10: the multicluster engine updates the ManagedCluster", func() {
+		if !nested {
+			require.Empty(t, cluster.list("ManagedCluster"), "a flat layout has none")
+			return
+		}
+		r.until("the ManagedCluster is available", func() bool {
+			found := cluster.list("ManagedCluster")
+			return len(found) == 1 && found[0].GetName() == cid &&
+				conditionOf(&found[0], "ManagedClusterConditionAvailable") == "True"
+		})
 	})
 	step("11: the statuses come back to Maestro", func() {
 		r.until("the status is stored", func() bool {
 			return bytes.Contains(mustRead(r, bundles), []byte("controlPlaneEndpoint"))
 		})
+		if nested {
+			r.until("the values within are stored", func() bool {
+				return bytes.Contains(mustRead(r, bundles), []byte("ManagedClusterConditionAvailable"))
+			})
+		}
 	})
 	step("12: Clusters Service notices", func() {
 		r.until("it is ready", func() bool {
@@ -242,7 +277,9 @@ func TestHosted_fourteenStepsWithTheSDK(t *testing.T) {
 		})
 		require.EqualValues(t, 1, cluster.deletes.Load())
 		require.Nil(t, hosted())
-		require.Empty(t, cluster.list("NodePool"))
+		for _, kind := range []string{"NodePool", "ManifestWork", "ManagedCluster", "AppliedManifestWork"} {
+			require.Empty(t, cluster.list(kind), kind)
+		}
 		for _, namespace := range cluster.list("Namespace") {
 			require.NotContains(t, namespace.GetName(), cid)
 		}
