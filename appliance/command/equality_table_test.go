@@ -474,8 +474,6 @@ var equalityReasons = map[string]string{
 	"page listOperatorAvailability":        ofMirror,
 	"page checkClusterOperators":           ofMirror,
 	"page getClusterOperatorImageSet":      "the file is for oc-mirror on a connected machine: `operator image-set`",
-	"page getManagementWorkers":            "the command shows and makes this choice, once for a management cluster",
-	"page setManagementWorkers":            "the command shows and makes this choice, once for a management cluster",
 	"page listHostedBundles":               "getHostedDetail has the bundles of each hosted cluster",
 	"page /metrics":                        "for Prometheus",
 	"page exportAuditTrail":                "the export is for an auditor's machine: `audit export`",

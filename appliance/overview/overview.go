@@ -16,6 +16,7 @@ import (
 	"landfall/appliance/engine/lifecycle"
 	"landfall/appliance/engine/record"
 	"landfall/appliance/hosted/maestro"
+	"landfall/appliance/hosted/workers"
 	"landfall/appliance/replica"
 	"landfall/appliance/sentence"
 	"landfall/appliance/storage"
@@ -90,7 +91,8 @@ func (r *Reader) Overview() (*Overview, error) {
 		if err := record.Clusters.Each(tx, "", shown.addCluster); err != nil {
 			return err
 		}
-		return errors.Join(record.Hosts.Each(tx, "", shown.addHost), maestro.EachHold(tx, shown.addHold))
+		return errors.Join(record.Hosts.Each(tx, "", shown.addHost), maestro.EachHold(tx, shown.addHold),
+			shown.addWorkers(tx))
 	})
 	if err != nil {
 		return nil, fmt.Errorf("read the clusters and hosts: %w", err)
@@ -189,13 +191,27 @@ func (o *Overview) addHold(hold *maestro.Hold) error {
 	return nil
 }
 
+// stalled is the status of a management cluster whose workers from this appliance are not followed.
+const stalled = "workers-not-followed"
+
+func (o *Overview) addWorkers(tx *store.Tx) error {
+	return workers.EachProblem(tx, func(consumer, reason string) error {
+		if slices.ContainsFunc(o.Attention, func(i Item) bool { return i.Status == held && i.ID == consumer }) {
+			return nil // the hold is the reason
+		}
+		o.Attention = append(o.Attention, Item{Kind: "management-cluster", ID: consumer, Name: consumer,
+			Status: stalled, Info: reason + " landfall hcp consumers workers " + consumer + " shows all hosts."})
+		return nil
+	})
+}
+
 // urgency orders the states that need a person, the most urgent first; 0 means that nobody is
 // needed. Errors of servers follow failed installations.
 func urgency(status string) int {
 	switch status {
 	case lifecycle.ClusterFailed:
 		return 1
-	case lifecycle.ClusterPendingUserAction, held, behind:
+	case lifecycle.ClusterPendingUserAction, held, behind, stalled:
 		return 2
 	case lifecycle.HostDisconnected, lifecycle.HostDisconnectedUnbound:
 		return 4

@@ -17,6 +17,7 @@ import (
 	"landfall/appliance/engine/record"
 	"landfall/appliance/hosted/bundle"
 	"landfall/appliance/hosted/maestro"
+	"landfall/appliance/hosted/workers"
 	"landfall/appliance/replica"
 	"landfall/appliance/storage"
 	"landfall/store"
@@ -200,4 +201,34 @@ func TestOverview_replicaBehindNeedsAPerson(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []Item{{Kind: "replica", ID: "/disk", Name: "/disk", Status: "behind",
 		Info: "It may lack all changes since 2023-11-14T22:13:20Z. It is full."}}, shown.Attention)
+}
+
+// A held management cluster is listed once, also if its workers are not followed because of it.
+func TestOverview_showsWorkersThatAreNotFollowed(t *testing.T) {
+	s := newSite(t)
+	put := func(state workers.State) {
+		require.NoError(t, s.db.Update(t.Context(), func(tx *store.Tx) error {
+			return store.NewBucket[workers.State]("hosted-worker-states", 1).Put(tx, "mc1", &state)
+		}))
+	}
+	put(workers.State{})
+	require.Empty(t, s.overview().Attention)
+	put(workers.State{Hosts: map[string]string{"h2": "Later", "h1": "It runs the discovery image again"}})
+	shown := s.overview().Attention
+	require.Len(t, shown, 1)
+	require.Equal(t, Item{Kind: "management-cluster", ID: "mc1", Name: "mc1", Status: "workers-not-followed",
+		Info: "2 hosts wait for a person. The host h1: It runs the discovery image again. landfall hcp consumers " +
+			"workers mc1 shows all hosts."}, shown[0])
+	put(workers.State{Problem: "The cluster does not answer."})
+	require.Contains(t, s.overview().Attention[0].Info, "The cluster does not answer. landfall hcp")
+
+	service, err := maestro.New(t.Context(), maestro.Options{DB: s.db, Clock: s.clock})
+	require.NoError(t, err)
+	require.NoError(t, s.db.Update(t.Context(), func(tx *store.Tx) error {
+		return bundle.CreateConsumer(tx, &bundle.Consumer{Name: "mc1"}, s.clock.Now())
+	}))
+	require.NoError(t, service.HoldConsumer(t.Context(), "mc1", "ana"))
+	shown = s.overview().Attention
+	require.Len(t, shown, 1)
+	require.Equal(t, "held", shown[0].Status)
 }

@@ -2,9 +2,13 @@ package workers
 
 import (
 	"errors"
+	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
+	"landfall/appliance/sentence"
 	"landfall/store"
 )
 
@@ -85,6 +89,26 @@ func GetState(tx *store.Tx, consumer string) (*State, error) {
 		return &State{}, nil
 	}
 	return state, err
+}
+
+// EachProblem calls fn with each management cluster whose hosts, or some of them, are not followed,
+// and the reason.
+func EachProblem(tx *store.Tx, fn func(consumer, reason string) error) error {
+	return states.Each(tx, "", func(consumer string, state *State) error {
+		reason := state.Problem
+		if reason == "" && len(state.Hosts) > 0 {
+			first := slices.Min(slices.Collect(maps.Keys(state.Hosts)))
+			reason = fmt.Sprintf("%d hosts wait for a person. The host %s: %s", len(state.Hosts), first,
+				state.Hosts[first])
+			if len(state.Hosts) == 1 {
+				reason = fmt.Sprintf("The host %s waits for a person: %s", first, state.Hosts[first])
+			}
+		}
+		if reason == "" {
+			return nil
+		}
+		return fn(consumer, sentence.Close(reason))
+	})
 }
 
 // Forget removes what is stored about the hosts of a management cluster. The hosts and their Agents

@@ -17,6 +17,7 @@ import (
 	"landfall/appliance/bmc"
 	"landfall/appliance/doctor"
 	"landfall/appliance/engine/record"
+	"landfall/appliance/hosted/workers"
 	"landfall/appliance/notice"
 	"landfall/appliance/sentence"
 	"landfall/store"
@@ -29,6 +30,7 @@ const (
 	DiskFull       = "disk_space_low"
 	MirrorUnusable = "mirror_not_usable"
 	NameTaken      = "dns_name_taken"
+	WorkersStalled = "hosted_workers_not_followed"
 )
 
 // Options are the parts of an appliance that know the conditions.
@@ -57,6 +59,8 @@ func New(o Options) []notice.Source {
 		{Event: MirrorUnusable, Find: o.unusableMirrors, Interval: seldom, Patience: seldom,
 			Several: "registries of the mirror cannot be used", Path: "/doctor"},
 		{Event: NameTaken, Find: o.takenNames, Interval: often, Path: "/"},
+		{Event: WorkersStalled, Find: o.stalledWorkers, Interval: often, Patience: seldom,
+			Several: "management clusters have workers that are not followed", Path: "/hosted"},
 	}
 }
 
@@ -149,6 +153,18 @@ func (o Options) takenNames(context.Context) (found []notice.Condition, err erro
 		}
 	}
 	return found, err
+}
+
+// stalledWorkers finds the management clusters whose workers from this appliance are not followed.
+func (o Options) stalledWorkers(context.Context) (found []notice.Condition, err error) {
+	return found, o.DB.View(func(tx *store.Tx) error {
+		return workers.EachProblem(tx, func(consumer, reason string) error {
+			found = append(found, notice.Condition{ID: consumer, Name: consumer, Path: "/hosted",
+				Message: fmt.Sprintf("The workers of the management cluster %s are not followed. %s", consumer,
+					reason)})
+			return nil
+		})
+	})
 }
 
 // text returns the message about a finding.

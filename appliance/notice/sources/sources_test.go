@@ -13,6 +13,7 @@ import (
 	"landfall/appliance/bmc"
 	"landfall/appliance/doctor"
 	"landfall/appliance/engine/record"
+	"landfall/appliance/hosted/workers"
 	"landfall/appliance/notice"
 	"landfall/store"
 )
@@ -90,6 +91,21 @@ func TestFault48_nameOfTwoClusters(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, found, 1)
 	require.Contains(t, found[0].Message, "2 clusters have the DNS name east.site.test.")
+}
+
+func TestSources_workersThatAreNotFollowed(t *testing.T) {
+	db, err := store.Open(t.Context(), t.TempDir(), store.Options{})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, db.Close()) }()
+	states := store.NewBucket[workers.State]("hosted-worker-states", 1)
+	require.NoError(t, db.Update(t.Context(), func(tx *store.Tx) error {
+		return errors.Join(states.Put(tx, "mc1", &workers.State{Hosts: map[string]string{"h1": "Nobody approved it"}}),
+			states.Put(tx, "mc2", &workers.State{}))
+	}))
+	found, err := find(t.Context(), t, Options{DB: db}, WorkersStalled)
+	require.NoError(t, err)
+	require.Equal(t, []notice.Condition{{ID: "mc1", Name: "mc1", Path: "/hosted", Message: "The workers of the " +
+		"management cluster mc1 are not followed. The host h1 waits for a person: Nobody approved it."}}, found)
 }
 
 func TestSources_serverWithError(t *testing.T) {

@@ -109,6 +109,21 @@ describe('hosted clusters', { timeout: fileLimit }, () => {
     await table('Bundles').getByText('applied').first().waitFor();
   });
 
+  step('shows the state whole in a narrow window', async () => {
+    const size = page.viewportSize();
+    await page.setViewportSize({ width: 320, height: 800 });
+    const state = row('Edge1').getByText('Succeeded', { exact: true });
+    const { left, right, isCut } = await state.evaluate((text) => {
+      const box = text.getBoundingClientRect();
+      return { left: box.left, right: box.right, isCut: text.scrollWidth > text.clientWidth };
+    });
+    assert.ok(left >= 0 && right <= 320, `from ${String(left)} to ${String(right)}`);
+    assert.ok(!isCut);
+    assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= 320));
+    await browser.screenshot('narrow');
+    await page.setViewportSize(size);
+  });
+
   step('scales the node pool', async () => {
     const pool = page.getByTestId('pool-workers');
     await pool.getByRole('spinbutton').fill('3');
@@ -120,6 +135,58 @@ describe('hosted clusters', { timeout: fileLimit }, () => {
     const kubeconfig = await download('edge1.kubeconfig', () => button('Download a kubeconfig').click());
     assert.match(kubeconfig.text, /server: https:\/\/api\.edge1\.hosted\.example\.com:\d+/);
     assert.match(kubeconfig.text, /client-key-data/);
+  });
+
+  // The management cluster of this test was not installed here, so the answers are stand-ins.
+  // appliance/hosted/workers tests the real ones.
+  step('offers hosts of the appliance as workers', async () => {
+    const sent = [];
+    const answer = { workers: [], hosts: [] };
+    await page.route('**/api/landfall/v1/hosted', async (route) => {
+      const response = await route.fetch();
+      const overview = await response.json();
+      overview.management_clusters[0].cluster_id = '11111111-1111-4111-8111-111111111111';
+      await route.fulfill({ response, json: overview });
+    });
+    await page.route('**/management-clusters/mc1/workers', async (route) => {
+      if (route.request().method() === 'PUT') {
+        sent.push(route.request().postDataJSON());
+        Object.assign(answer, sent.at(-1), {
+          problem: 'The cluster does not answer.',
+          hosts: [
+            { id: 'h1', name: 'node-1', status: 'known-unbound', problem: 'Nobody has approved it.' },
+            { id: 'h2', name: 'node-2', status: 'installing', cluster_deployment: 'ocm-1a2b-edge1/edge1' },
+          ],
+        });
+      }
+      await route.fulfill({ json: answer });
+    });
+    const infraEnvs = [
+      { id: 'e1', name: 'rack1' },
+      { id: 'e2', name: 'rack2', cluster_id: '11111111-1111-4111-8111-111111111111' },
+    ];
+    await page.route('**/v2/infra-envs', (route) => route.fulfill({ json: infraEnvs }));
+    await page.reload();
+    const card = page.getByTestId('workers-mc1');
+    await card.getByText('come from its own assisted service').waitFor();
+    await card.getByRole('button', { name: 'Offer hosts of this appliance' }).click();
+    await field('Hardware profile of the hosts in rack1').fill('large');
+    assert.equal(await field('Hardware profile of the hosts in rack2').count(), 0);
+    await button('Save').click();
+    await card.getByText('offered from rack1 with the profile large').waitFor();
+    assert.deepEqual(sent, [{ workers: [{ infra_env_id: 'e1', profile: 'large' }] }]);
+    await card.getByText('The cluster does not answer.').waitFor();
+    await table('Workers on mc1').getByText('Nobody has approved it.').waitFor();
+    await table('Workers on mc1').getByText('ocm-1a2b-edge1/edge1').waitFor();
+    await browser.screenshot('workers');
+    await card.getByRole('button', { name: 'Change the offered hosts' }).click();
+    await field('Hardware profile of the hosts in rack1').fill('');
+    await button('Save').click();
+    await card.getByText('come from its own assisted service').waitFor();
+    assert.deepEqual(sent.at(-1), { workers: [] });
+    await page.unrouteAll({ behavior: 'wait' });
+    await page.reload();
+    await row('Edge1').getByRole('button', { name: 'Details' }).click();
   });
 
   step('keeps a change while the management cluster is away', async () => {

@@ -81,6 +81,12 @@ describe('states', () => {
     ['a free host', item({ kind: 'host', status: 'known-unbound' }), '/networks', 'Discovered, in no cluster'],
     ['a server', item({ kind: 'server', status: 'registration error' }), '/servers', 'BMC error'],
     ['a held management cluster', item({ kind: 'management-cluster', status: 'held' }), '/hosted', 'Held'],
+    [
+      'a management cluster whose workers wait',
+      item({ kind: 'management-cluster', status: 'workers-not-followed' }),
+      '/hosted',
+      'Workers not followed',
+    ],
   ])('leads to %s', (_, of, path, word) => {
     expect([pathOf(of), wordOf(of).text]).toEqual([path, word]);
   });

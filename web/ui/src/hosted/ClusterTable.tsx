@@ -50,9 +50,12 @@ export const ClusterTable = ({ clusters, act }: { clusters: Cluster[]; act: Act 
                 />
                 <Td dataLabel="Name">{cluster.name}</Td>
                 <Td dataLabel="State">
-                  <StateLabel state={cluster.state} /> {cluster.reason}
-                  <div className="pf-v6-u-font-size-sm pf-v6-u-text-color-subtle">
-                    {cluster.as_of ? `As of ${moment(cluster.as_of)}` : 'No report yet'}
+                  {/* In a narrow window, each child of a cell gets a column of its own. */}
+                  <div>
+                    <StateLabel state={cluster.state} /> {cluster.reason}
+                    <div className="pf-v6-u-font-size-sm pf-v6-u-text-color-subtle">
+                      {cluster.as_of ? `As of ${moment(cluster.as_of)}` : 'No report yet'}
+                    </div>
                   </div>
                 </Td>
                 <Td dataLabel="Version">{cluster.version ?? cluster.wanted_version}</Td>

@@ -13,6 +13,7 @@ import { CreateDialog } from './CreateDialog';
 import { HeldCluster } from './HeldCluster';
 import { ManagementDialog } from './ManagementDialog';
 import { ManagementTable } from './ManagementTable';
+import { WorkersCard } from './WorkersCard';
 
 const wait = (answer: Overview | null | undefined) => (answer === null ? undefined : 10_000);
 
@@ -83,6 +84,13 @@ const HostedPage = () => {
             <StackItem>
               <ManagementTable clusters={answer.management_clusters} act={act} />
             </StackItem>
+            {answer.management_clusters
+              .filter(({ cluster_id }) => cluster_id)
+              .map(({ consumer }) => (
+                <StackItem key={consumer}>
+                  <WorkersCard consumer={consumer} />
+                </StackItem>
+              ))}
           </>
         )}
       </PageFrame>

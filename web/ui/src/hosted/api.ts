@@ -223,3 +223,35 @@ export const release = (consumer: string) => request('DELETE', `${consumerPath(c
  */
 export const decisionsAbout = ({ kind, name }: Finding): Decision[] =>
   kind === 'unknown' && name !== undefined ? ['adopt', 'ignore', 'delete'] : ['adopt', 'ignore'];
+
+/** An infra-env whose hosts are offered to a management cluster, with their hardware profile. */
+export type WorkerSource = { infra_env_id: string; profile: string };
+
+/** A host that is offered to a management cluster, or can't be. */
+export type WorkerHost = {
+  id: string;
+  infra_env_id?: string;
+  name?: string;
+  /** Absent if the host does not exist here. */
+  status?: string;
+  /** That of the hosted cluster whose node pool has chosen the host, as namespace/name. */
+  cluster_deployment?: string;
+  problem?: string;
+};
+
+/** Without sources, the management cluster's own assisted service has the workers. */
+export type Workers = { workers: WorkerSource[]; problem?: string; problem_since?: string; hosts: WorkerHost[] };
+
+const workersPath = (consumer: string) => `${managementPath(consumer)}/workers`;
+
+export const readWorkers = (consumer: string, signal?: AbortSignal): Promise<Workers> =>
+  getJSON<Workers>(workersPath(consumer), signal);
+
+export const setWorkers = (consumer: string, workers: WorkerSource[]) =>
+  request('PUT', workersPath(consumer), { json: { workers } });
+
+export type InfraEnv = { id: string; name: string; cluster_id?: string };
+
+/** The infra-envs of the site. Hosts of those that belong to a cluster can't be offered. */
+export const listInfraEnvs = (signal?: AbortSignal): Promise<InfraEnv[]> =>
+  getJSON<InfraEnv[]>('/api/assisted-install/v2/infra-envs', signal);

@@ -74,7 +74,7 @@ export const wordOf = ({ kind, status }: Item): { text: string; tone: Tone } => 
     return { text: 'BMC error', tone: 'danger' };
   }
   if (kind === 'management-cluster') {
-    return { text: 'Held', tone: 'warning' };
+    return { text: status === 'held' ? 'Held' : 'Workers not followed', tone: 'warning' };
   }
   if (kind === 'replica') {
     return { text: 'Behind', tone: 'warning' };
