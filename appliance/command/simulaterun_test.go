@@ -33,11 +33,11 @@ func TestSimulateRun_invalidScenario(t *testing.T) {
 		message   string
 	}{
 		"no scenario": {nil, outcome.Usage,
-			"the scenario is missing; name a file, or give --example busy, script, week, year"},
+			"the scenario is missing; name a file, or give --example busy, hosted, script, week, year"},
 		"two scenarios": {[]string{"a.yaml", "--example", "week"}, outcome.Usage,
 			"--example week and the file a.yaml exclude each other"},
 		"unknown example": {[]string{"--example", "decade"}, outcome.Usage,
-			`the example "decade" does not exist; the examples are busy, script, week, year`},
+			`the example "decade" does not exist; the examples are busy, hosted, script, week, year`},
 		"missing file": {[]string{"none.yaml"}, outcome.Failure,
 			"none.yaml: the scenario can't be read: no such file or directory"},
 		"invalid file": {[]string{wrong}, outcome.Failure,
@@ -72,7 +72,7 @@ func TestSimulateRun_interrupted(t *testing.T) {
 func TestSimulateExample(t *testing.T) {
 	var out, errOut bytes.Buffer
 	require.Zero(t, run(t.Context(), []string{"simulate", "example"}, &out, &errOut))
-	require.Equal(t, "busy\nscript\nweek\nyear\n", out.String())
+	require.Equal(t, "busy\nhosted\nscript\nweek\nyear\n", out.String())
 	out.Reset()
 	require.Zero(t, run(t.Context(), []string{"simulate", "example", "week"}, &out, &errOut))
 	require.Contains(t, out.String(), "name: week")

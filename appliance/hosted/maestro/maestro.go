@@ -23,6 +23,7 @@
 //	delivery.go  what is sent in a session
 //	resync.go    the comparison of an agent's bundles with the rows
 //	status.go    the acceptance of statuses
+//	step.go      sessions that are served in steps, for simulations
 //	late.go      statuses that are asked for again, because the agent's clock was set back
 //	hold.go      holds, findings, decisions
 //	stamp.go     stamps, and the runs of this store

@@ -109,6 +109,13 @@ func (s *Service) clusterOf(tx *store.Tx, id string) (string, error) {
 	return cid, nil
 }
 
+// Settle does once what Run does after reports and while time passes. Simulations call it instead
+// of Run.
+func (s *Service) Settle(ctx context.Context) {
+	s.settleAll(ctx)
+	s.settleUnfinished(ctx)
+}
+
 // settleAll settles all clusters.
 func (s *Service) settleAll(ctx context.Context) {
 	var ids []string

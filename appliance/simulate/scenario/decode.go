@@ -16,6 +16,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"landfall/appliance/hosted/record"
 	"landfall/appliance/simulate"
 )
 
@@ -286,7 +287,13 @@ const (
 	mostSites    = 10_000
 	mostClusters = 100
 	mostHosts    = 200
+
+	mostManagement = 20
 )
+
+// hostedStates are the states that a scenario can expect of a hosted cluster.
+var hostedStates = []string{record.Accepted, record.Provisioning, record.Updating, record.Succeeded, record.Failed,
+	record.Deleting, gone}
 
 // complete sets defaults and rejects scenarios that cannot be run.
 func (d *decoder) complete(s *Scenario, document *yaml.Node) error {
@@ -322,12 +329,18 @@ func (d *decoder) completeKind(k *Kind, node *yaml.Node, key string) error {
 	setDefault(&k.Topology, 1)
 	setDefault(&k.Binding, early)
 	setDefault(&k.People.Think, Span(10*time.Minute))
+	if k.Hosted.Management > 0 {
+		setDefault(&k.Hosted.Clusters, 5)
+		setDefault(&k.Hosted.Decide, Span(2*time.Hour))
+	}
 	for _, number := range []struct {
 		name            string
 		is, least, most int
 	}{
 		{"count", k.Count, 1, mostSites}, {"clusters", k.Clusters, 1, mostClusters},
 		{"workers", k.Workers, 0, mostHosts}, {"spares", k.Spares, 0, mostHosts},
+		{"hosted.management_clusters", k.Hosted.Management, 0, mostManagement},
+		{"hosted.clusters", k.Hosted.Clusters, 0, mostHosts},
 		{"hardware.cpus", k.Hardware.CPUs, 0, 4096}, {"hardware.memory_gib", k.Hardware.MemoryGiB, 0, 1 << 16},
 		{"hardware.disks", k.Hardware.Disks, 0, 256}, {"hardware.disk_gb", k.Hardware.DiskGB, 0, 1 << 20},
 	} {
@@ -349,13 +362,18 @@ func (d *decoder) completeKind(k *Kind, node *yaml.Node, key string) error {
 		name  string
 		is    Outage
 		least Span
-	}{{"restart", k.Faults.Restart, 0}, {"power_cut", k.Faults.PowerCut, 0}, {"sleep", k.Faults.Sleep, 1}} {
+	}{{"restart", k.Faults.Restart, 0}, {"power_cut", k.Faults.PowerCut, 0}, {"sleep", k.Faults.Sleep, 1},
+		{"line", k.Hosted.Line, 1}} {
+		part := "faults."
+		if outage.name == "line" {
+			part = "hosted."
+		}
 		if outage.is.Every > 0 && outage.is.Every < Span(time.Hour) {
-			return d.wrong(valueOf(node, "faults."+outage.name), join(key, "faults."+outage.name+".every"),
+			return d.wrong(valueOf(node, part+outage.name), join(key, part+outage.name+".every"),
 				"the value is %s; expected at least 1h", time.Duration(outage.is.Every))
 		}
 		if outage.is.Every > 0 && outage.is.For < outage.least {
-			return d.wrong(valueOf(node, "faults."+outage.name), join(key, "faults."+outage.name+".for"),
+			return d.wrong(valueOf(node, part+outage.name), join(key, part+outage.name+".for"),
 				"the key is missing; expected %s", new(Span).expects())
 		}
 	}
@@ -370,9 +388,23 @@ func (d *decoder) completeKind(k *Kind, node *yaml.Node, key string) error {
 
 func (d *decoder) completeAct(k *Kind, act Act, node *yaml.Node, key string) error {
 	hosts := int(k.Topology) + k.Workers + k.Spares
+	ofHosted := slices.Contains([]Doing{doCreateHosted, doScaleHosted, doDeleteHosted, doExpectHosted}, act.Do)
 	switch {
 	case act.Do == "":
 		return d.wrong(node, join(key, "do"), "the key is missing; expected %s", act.Do.expects())
+	case k.Hosted.Management == 0 && slices.Contains(aboutHosted, act.Do):
+		return d.wrong(node, join(key, "do"), "the act needs hosted clusters; expected the key "+
+			"hosted.management_clusters")
+	case ofHosted && act.Name == "":
+		return d.wrong(node, join(key, "name"), "the key is missing; expected the name of a hosted cluster")
+	case !ofHosted && act.Name != "":
+		return d.wrong(node, join(key, "name"), "the key is valid only for acts about a hosted cluster")
+	case act.Do == doExpectHosted && !slices.Contains(hostedStates, act.State):
+		return d.wrong(node, join(key, "state"), "the value is %q; expected one of %s", act.State,
+			strings.Join(hostedStates, ", "))
+	case act.Nodes < 0 || act.Nodes > mostHosts:
+		return d.wrong(node, join(key, "nodes"), "the value is %d; expected a whole number from 0 to %d", act.Nodes,
+			mostHosts)
 	case act.Host < 0 || act.Host > hosts:
 		return d.wrong(node, join(key, "host"),
 			"the value is %d; expected the number of one of the %d machines, or 0 for all",
@@ -383,7 +415,8 @@ func (d *decoder) completeAct(k *Kind, act Act, node *yaml.Node, key string) err
 		}
 	case act.Fault != "":
 		return d.wrong(node, join(key, "fault"), "the key is valid only with do: fault")
-	case act.For == 0 && slices.Contains([]Doing{doSleep, doClockJump, doClockBack}, act.Do):
+	case act.For == 0 && slices.Contains([]Doing{doSleep, doClockJump, doClockBack, doCutLine, doAgentClockJump,
+		doAgentClockBack}, act.Do):
 		return d.wrong(node, join(key, "for"), "the key is missing; expected %s", act.For.expects())
 	}
 	return nil

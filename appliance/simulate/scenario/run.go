@@ -135,7 +135,7 @@ func (p *execution) site(ctx context.Context, number int) (_ *Stats, err error) 
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, s.close(), os.RemoveAll(dir)) }()
+	defer func() { err = errors.Join(err, s.close(), os.RemoveAll(dir), os.RemoveAll(dir+hostedSuffix)) }()
 	s.run(s.began.AddDate(0, 0, p.scenario.Days))
 	return s.sum(), s.errorAt()
 }
@@ -146,6 +146,9 @@ func (s *site) sum() *Stats {
 	s.stats.LargestStore = s.stats.StoreBytes
 	if s.db != nil {
 		s.stats.Changes = s.db.Revision()
+	}
+	if s.hosted != nil {
+		s.stats.Checks += s.hosted.checks
 	}
 	if s.up {
 		page, err := s.engine.Events(event.Filter{Limit: 1})

@@ -45,6 +45,7 @@ type Kind struct {
 	Hardware Hardware `yaml:"hardware"` // of each machine
 	People   People   `yaml:"people"`
 	Faults   Faults   `yaml:"faults"`
+	Hosted   Hosted   `yaml:"hosted"`
 	Script   []Act    `yaml:"script"`
 }
 
@@ -104,8 +105,11 @@ type Act struct {
 	At    Span   `yaml:"at"` // from the beginning
 	Do    Doing  `yaml:"do"`
 	Host  int    `yaml:"host"`  // number of the machine, if the act is about one
-	For   Span   `yaml:"for"`   // duration of an outage, or distance of a jump
+	For   Span   `yaml:"for"`   // duration of an outage, distance of a jump, or age of a backup
 	Fault string `yaml:"fault"` // of the machine, from then on
+	Name  string `yaml:"name"`  // of the hosted cluster, if the act is about one
+	Nodes int    `yaml:"nodes"` // of its node pool
+	State string `yaml:"state"` // that the hosted cluster must have
 }
 
 // PowerLoss is the fault of a machine that loses power for a while during its installation.
@@ -239,10 +243,28 @@ const (
 	doSleep     Doing = "sleep"
 	doClockJump Doing = "clock-jump"
 	doClockBack Doing = "clock-back"
+
+	doCreateHosted   Doing = "create-hosted"
+	doScaleHosted    Doing = "scale-hosted"
+	doDeleteHosted   Doing = "delete-hosted"
+	doExpectHosted   Doing = "expect-hosted"
+	doCutLine        Doing = "cut-line"
+	doRestartAgent   Doing = "restart-agent"
+	doAgentClockJump Doing = "agent-clock-jump"
+	doAgentClockBack Doing = "agent-clock-back"
+	doBackup         Doing = "backup"
+	doRestore        Doing = "restore"
+	doDecide         Doing = "decide"
 )
 
-var doings = []Doing{doAddHosts, doBind, doBoot, doCancel, doClockBack, doClockJump, doCreate, doDelete, doFault,
-	doInstall, doJoin, doPowerCut, doPowerOff, doReset, doRestart, doSleep, doUnbind}
+// aboutHosted are the acts that need hosted clusters.
+var aboutHosted = []Doing{doCreateHosted, doScaleHosted, doDeleteHosted, doExpectHosted, doCutLine, doRestartAgent,
+	doAgentClockJump, doAgentClockBack, doBackup, doRestore, doDecide}
+
+var doings = []Doing{doAddHosts, doAgentClockBack, doAgentClockJump, doBackup, doBind, doBoot, doCancel, doClockBack,
+	doClockJump, doCreate, doCreateHosted, doCutLine, doDecide, doDelete, doDeleteHosted, doExpectHosted, doFault,
+	doInstall, doJoin, doPowerCut, doPowerOff, doReset, doRestart, doRestartAgent, doRestore, doScaleHosted, doSleep,
+	doUnbind}
 
 func (d *Doing) read(text string) error {
 	if !slices.Contains(doings, Doing(text)) {

@@ -37,7 +37,7 @@ func TestParse_errors(t *testing.T) {
 		"sites that are not a list": {"sites: many", `s.yaml, line 1: sites: the value is "many"; expected a list`},
 		"a site with an unknown key": {"days: 1\nsites:\n  - nam: x",
 			"s.yaml, line 3: sites[0].nam: the key is unknown; expected one of binding, clusters, count, faults, " +
-				"hardware, name, people, script, spares, topology, workers"},
+				"hardware, hosted, name, people, script, spares, topology, workers"},
 		"an unknown topology": {"days: 1\nsites:\n  - topology: huge",
 			`s.yaml, line 3: sites[0].topology: the value is "huge"; expected single-node, compact, four-masters or five-masters (workers are a key of their own)`},
 		"an unknown binding": {"days: 1\nsites: [{binding: soon}]",
@@ -101,7 +101,7 @@ func TestLoad_unreadableFile(t *testing.T) {
 	require.ErrorContains(t, err, "a scenario has at most 1048576")
 
 	_, err = Example("none")
-	require.EqualError(t, err, `the example "none" does not exist; the examples are busy, script, week, year`)
+	require.EqualError(t, err, `the example "none" does not exist; the examples are busy, hosted, script, week, year`)
 }
 
 func TestSpans(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/jonboulle/clockwork"
@@ -34,6 +35,7 @@ type site struct {
 	dir     string
 	*appliance
 	owners []*owner
+	hosted *hosted // nil: the site has no hosted clusters
 	stats  *Stats
 	fault  error // the error that ended the run
 }
@@ -144,6 +146,9 @@ func newSite(ctx context.Context, scenario *Scenario, number int, dir string,
 		}
 		s.owners = append(s.owners, owner)
 	}
+	if s.hosted, err = newHosted(s); err != nil {
+		return nil, errors.Join(err, s.close())
+	}
 	s.begin()
 	return s, nil
 }
@@ -164,8 +169,23 @@ func (s *site) begin() {
 	for _, act := range s.kind.Script {
 		s.after(time.Duration(act.At), func() { s.perform(act) })
 	}
+	if s.hosted != nil {
+		s.hosted.begin()
+	}
 	s.tidyRegularly()
 	s.checkNightly()
+}
+
+// close ends the processes of the appliance.
+func (s *site) close() error { return errors.Join(s.hosted.close(), s.appliance.close()) }
+
+// switchOn starts the processes of the appliance.
+func (s *site) switchOn() error {
+	err := s.appliance.switchOn()
+	if err == nil && s.hosted != nil {
+		err = s.hosted.open()
+	}
+	return err
 }
 
 // perform executes an act of the script for each cluster of the site, on one or all machines of the
@@ -184,6 +204,10 @@ func (s *site) perform(act Act) {
 	case doClockBack:
 		s.jump(-length)
 	default:
+		if slices.Contains(aboutHosted, act.Do) {
+			s.hosted.perform(act)
+			return
+		}
 		for _, owner := range s.owners {
 			owner.perform(act)
 		}
@@ -224,6 +248,9 @@ func (s *site) run(until time.Time) {
 		if next.After(until) {
 			s.clock.Advance(until.Sub(s.clock.realTime()))
 			s.fail(s.check())
+			if s.hosted != nil && s.fault == nil {
+				s.fail(s.hosted.finish())
+			}
 			return
 		}
 		if wait := next.Sub(s.clock.realTime()); wait > 0 {
