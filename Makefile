@@ -251,6 +251,7 @@ bench: assets/ui/index.html
 		./appliance/siteservice/... ./appliance/registry/... ./web/registry ./web/maestro ./web/hosted
 	.ci/install-registry
 	CGO_ENABLED=0 go test -tags $(TAGS),registry -run '^$$' -bench . ./appliance/mirror/registrytest
+	CGO_ENABLED=0 go test -tags $(TAGS),registry -run '^$$' -bench FirstImage -benchtime 1x ./web/registry
 
 # The custom resource definitions of the Kubernetes API, generated from Go packages. If
 # controller-gen fails, its output lacks fields, so the target stops.

@@ -51,6 +51,7 @@ type Registry struct {
 // Options configures a registry.
 type Options struct {
 	NotAfter time.Time // expiry of the certificate; zero means in a year
+	Plain    bool      // neither TLS nor a password
 }
 
 // Start runs a registry until the test ends.
@@ -80,11 +81,15 @@ storage:
   filesystem: {rootdirectory: %q}
   delete: {enabled: true}
   cache: {blobdescriptor: inmemory}
-auth: {htpasswd: {realm: site, path: %q}}
 http:
   addr: %q
-  tls: {certificate: %q, key: %q}
-`, filepath.Join(r.dir, "storage"), write("htpasswd", []byte(htpasswd)), r.Host, write("cert.pem", certificate), write("key.pem", key))
+`, filepath.Join(r.dir, "storage"), r.Host)
+	scheme := "http"
+	if !options.Plain {
+		scheme = "https"
+		config += fmt.Sprintf("  tls: {certificate: %q, key: %q}\nauth: {htpasswd: {realm: site, path: %q}}\n",
+			write("cert.pem", certificate), write("key.pem", key), write("htpasswd", []byte(htpasswd)))
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	command := exec.CommandContext(ctx, "docker-registry", "serve", write("config.yml", []byte(config)))
 	var log bytes.Buffer
@@ -102,7 +107,7 @@ http:
 	r.http = &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, MaxIdleConnsPerHost: 16}
 	client := &http.Client{Transport: r.http}
 	require.Eventually(t, func() bool {
-		response, err := client.Get("https://" + r.Host + "/v2/")
+		response, err := client.Get(scheme + "://" + r.Host + "/v2/")
 		return err == nil && response.Body.Close() == nil
 	}, 20*time.Second, 20*time.Millisecond, "docker-registry does not answer")
 	answers = true
