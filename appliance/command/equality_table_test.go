@@ -489,7 +489,6 @@ var equalityReasons = map[string]string{
 	"page rotateDataKey":                   "a rare operation of administrators: `seal rotate`",
 	"page getKubernetes":                   "`kubeconfig` writes the file for kubectl",
 	"page listTokenlessHosts":              "`agent-tokens list` shows them",
-	"page /api/landfall/v1/registry/hand-": "a registry and its credentials come from files: `registry`",
 	"page getUser":                         "the list of accounts has the same fields",
 	"page beginOIDCLogin":                  "the login page links to the URL in getLoginMethods",
 	"page finishOIDCLogin":                 "the provider sends the browser there",

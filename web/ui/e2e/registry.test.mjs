@@ -43,7 +43,10 @@ describe('the registry', { timeout: fileLimit }, () => {
     await writeLayout(join(stick, 'tools'), { 'quay.io/team/tool:1': layer('tool', 5_000_000) });
     tools = join(stick, 'tools');
     site = await startSite({
-      serve: ['--registry-listen', '127.0.0.1:0', '--registry-tls=false', '--registry-media', watched],
+      serve: [
+        ...['--registry-listen', '127.0.0.1:0', '--registry-tls=false', '--registry-media', watched],
+        ...['--egress-allow', '127.0.0.0/8'],
+      ],
     });
     browser = await openBrowser(site.url, 'registry');
     ({ page } = browser);
@@ -174,6 +177,91 @@ describe('the registry', { timeout: fileLimit }, () => {
     assert.equal(await page.evaluate(() => navigator.clipboard.readText()), text);
   });
 
+  step('stops a hand-over, and removes the first mirror, with the word of a person', async () => {
+    const shown = {
+      ...{ way: 'add-mirror', name: 'mirror.site.test:5000', to: 'registry.site.test:5000', needed: false },
+      ...{ message: 'It waits.', by: 'anna', started: new Date().toISOString(), images: 3, bytes: 4, bytes_done: 4 },
+      ...{ incomplete: [], notes: [], proofs: [] },
+      clusters: [{ id: 'east', name: 'east.site.test', state: 'both', pools: [] }],
+    };
+    await page.unroute('**/api/landfall/v1/registry/hand-over');
+    let state = 'asking';
+    await page.route('**/api/landfall/v1/registry/hand-over', (route) =>
+      route.fulfill({ json: { ...shown, state } }),
+    );
+    await page.goto(`${site.url}/registry`);
+    await button('Remove the first mirror').click();
+    const dialog = page.getByRole('dialog');
+    await dialog.getByText('east.site.test then pull from registry.site.test:5000 only.').waitFor();
+    await button('Cancel', dialog).click();
+    await button('Remove the first mirror').click();
+    // The appliance of this test has no such hand-over.
+    const refused = page.waitForResponse('**/hand-over/confirm');
+    await button('Remove the first mirror', dialog).click();
+    assert.equal((await refused).status(), 404);
+    await page.getByTestId('registry-hand-over').getByText('No hand-over').waitFor();
+    state = 'copying';
+    await button('Stop the hand-over').click();
+    const stopped = page.waitForResponse('**/hand-over/cancel');
+    await button('Stop the hand-over', dialog).click();
+    assert.equal((await stopped).status(), 404);
+    await page.unroute('**/api/landfall/v1/registry/hand-over');
+    browser.errors.length = 0; // the two answers above
+  });
+
+  step('hands the registry over to another one, with progress', async () => {
+    const later = await startSite({
+      accounts: true,
+      serve: ['--registry-listen', '127.0.0.1:0', '--registry-tls=false'],
+    });
+    try {
+      const other = await (await browser.another()).newPage();
+      await setUp(later, other, 'anna');
+      const { host } = await (await later.send('GET', '/api/landfall/v1/registry')).json();
+      const made = await later.send('POST', '/api/landfall/v1/tokens', { name: 'writer', role: 'operator' });
+      const { token } = await made.json();
+      await page.goto(`${site.url}/registry`);
+      await button('Hand the registry over').click();
+      const dialog = page.getByRole('dialog');
+      const field = (name) => dialog.getByRole('textbox', { name });
+      await field('Registry of the site').fill(host);
+      const wrong = JSON.stringify({ auths: { 'elsewhere.test': { auth: 'YTpi' } } });
+      await dialog.getByLabel('Pull secret that may push').fill(wrong);
+      await button('Show what is copied', dialog).click();
+      await dialog.getByText(`has no entry for ${host}`).waitFor();
+      const auth = Buffer.from(`writer:${token}`).toString('base64');
+      await dialog.getByLabel('Pull secret that may push').fill(JSON.stringify({ auths: { [host]: { auth } } }));
+      await button('Show what is copied', dialog).click();
+      await dialog.getByTestId('hand-over-plan').getByText(`are copied to ${host}. No cluster`).waitFor();
+      await browser.screenshot('the-plan-of-a-hand-over');
+      await button('Hand over', dialog).click();
+      const card = page.getByTestId('registry-hand-over');
+      await card.getByText(/the medium watched\/tools is missing since .* It is tried again\./).waitFor();
+      await browser.screenshot('a-hand-over-that-waits');
+      await button('Stop the hand-over').click();
+      await button('Stop the hand-over', dialog).click();
+      await card.getByText('Stopped', { exact: true }).waitFor();
+      await rename(tools, join(stick, 'watched', 'tools'));
+      await medium('watched/tools').getByText('Present').waitFor();
+      await button('Hand the registry over').click();
+      assert.equal(await field('Registry of the site').inputValue(), host);
+      await dialog.getByLabel('Pull secret that may push').fill(JSON.stringify({ auths: { [host]: { auth } } }));
+      await button('Hand over', dialog).click();
+      await card.getByText('Done', { exact: true }).waitFor();
+      await card.getByRole('progressbar', { name: 'Copied' }).waitFor();
+      const manifest = 'quay.io/openshift-release-dev/ocp-release/manifests/4.20.8-x86_64';
+      assert.equal((await fetch(`http://${host}/v2/${manifest}`)).status, 200);
+      await browser.screenshot('a-hand-over');
+      await button('Take the registry back').click();
+      await button('Take the registry back', dialog).click();
+      await card.getByText('Stopped', { exact: true }).waitFor();
+      await button('Hand the registry over').waitFor();
+      await other.context().close();
+    } finally {
+      await later.end();
+    }
+  });
+
   step('a new path: no finding in any width and theme', () =>
     check('add', async () => {
       await page.goto(`${site.url}/registry`);
@@ -207,7 +295,7 @@ describe('the registry for people with different roles', { timeout: fileLimit },
   for (const [name, role, offered] of [
     ['vera', 'viewer', []],
     ['oscar', 'operator', ['Verify all blobs']],
-    ['anton', 'admin', ['Add media', 'Clean up', 'Copy to the disk', 'Verify all blobs']],
+    ['anton', 'admin', ['Add media', 'Clean up', 'Copy to the disk', 'Hand the registry over', 'Verify all blobs']],
   ]) {
     it(`offers a person with the role ${role} what the role may do`, async () => {
       assert.equal((await site.send('POST', '/api/landfall/v1/users', { name, password, role })).status, 201);
@@ -217,6 +305,7 @@ describe('the registry for people with different roles', { timeout: fileLimit },
       await account(name, page).waitFor();
       await page.goto(`${site.url}/registry`);
       await page.getByTestId('medium').getByText('Present').waitFor();
+      await page.getByTestId('next-command').waitFor(); // and the buttons of the hand-over
       const names = await page.locator('#main button').allInnerTexts();
       assert.deepEqual(names.filter((text) => text !== '').sort(), offered);
       await page.context().close();

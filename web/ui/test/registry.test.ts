@@ -8,6 +8,7 @@ import {
   contentOf,
   copyOf,
   formOf,
+  handOverPlanText,
   isMoving,
   liveISOOf,
   nextOf,
@@ -16,6 +17,7 @@ import {
   planText,
   poolsOf,
   verdictOf,
+  withBoth,
   writtenOf,
 } from '../src/registry/words';
 
@@ -154,6 +156,9 @@ describe('the registry', () => {
 
 describe('a hand-over', () => {
   const handOver: HandOver = {
+    way: 'add-mirror',
+    needed: false,
+    images: 0,
     name: 'mirror.site.test:5000',
     to: 'registry.site.test',
     state: 'copying',
@@ -190,6 +195,27 @@ describe('a hand-over', () => {
   });
 });
 
+describe('the plan of a hand-over', () => {
+  const plan = {
+    ...{ way: 'add-mirror', name: 'a:5000', to: 'b:5000', needed: false, state: 'trying', message: '', by: '' },
+    ...{ started: '', images: 3, bytes: 2048, bytes_done: 0, incomplete: null, proofs: null, notes: null },
+    clusters: [
+      { id: '1', name: 'east.site.test', state: 'both', pools: null },
+      { id: '2', name: 'west.site.test', state: 'rolling-in', pools: null },
+    ],
+  } satisfies HandOver;
+
+  it('says what is copied, and which clusters have both mirrors', () => {
+    expect(handOverPlanText(plan)).toBe(
+      '3 images with 2.0 KiB are copied to b:5000. The clusters are east.site.test, west.site.test.',
+    );
+    expect(handOverPlanText({ ...plan, images: 1, clusters: null })).toBe(
+      '1 image with 2.0 KiB is copied to b:5000. No cluster depends on this registry.',
+    );
+    expect(withBoth(plan)).toEqual(['east.site.test']);
+  });
+});
+
 describe('the images of a cluster', () => {
   const proof: Proof = {
     id: 'p',
@@ -210,9 +236,15 @@ describe('the images of a cluster', () => {
     [[{ ...proof, state: 'running', images: 7 }], 'info', 'Checking, 7 of 190 images'],
     [[proof], 'success', 'All 190 images are available'],
     [[{ ...proof, complete: false, gaps: 1 }, proof], 'danger', '1 image missing'],
-    [[{ ...proof, state: 'failed', message: 'The registry is away.' }], 'warning', 'The registry is away.'],
+    [[{ ...proof, state: 'failed' }], 'warning', 'The check failed'],
   ])('by the proofs %#', (proofs, tone, text) => {
     expect(completenessOf('c', proofs)).toEqual({ tone, text });
+  });
+
+  it('with the sentence of a check that found something', () => {
+    expect(completenessOf('c', [{ ...proof, state: 'failed', message: 'The registry is away.' }]).details).toBe(
+      'The registry is away.',
+    );
   });
 });
 

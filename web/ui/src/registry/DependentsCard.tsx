@@ -55,7 +55,7 @@ const Dependents = ({ dependents, act }: Props) => {
               <Td dataLabel="State">
                 <Toned {...stateOf(status)} />
               </Td>
-              <Td dataLabel="Images">{proofs && <Toned {...completenessOf(id, proofs)} />}</Td>
+              <Td dataLabel="Images">{proofs && <Completeness {...completenessOf(id, proofs)} />}</Td>
               <Td isActionCell>
                 {mayCheck && (
                   <Button
@@ -75,3 +75,10 @@ const Dependents = ({ dependents, act }: Props) => {
     </>
   );
 };
+
+const Completeness = ({ tone, text, details }: ReturnType<typeof completenessOf>) => (
+  <>
+    <Toned tone={tone} text={text} />
+    {details && <div className="landfall-subtle landfall-address">{details}</div>}
+  </>
+);

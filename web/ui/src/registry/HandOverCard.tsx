@@ -1,23 +1,39 @@
-import { Alert, Content, DescriptionList, Flex, FlexItem, Progress, Stack, StackItem } from '@patternfly/react-core';
+import {
+  Alert,
+  Button,
+  Content,
+  DescriptionList,
+  Flex,
+  FlexItem,
+  Progress,
+  Stack,
+  StackItem,
+} from '@patternfly/react-core';
 import { Table, Tbody, Td, Th, Thead, Tr } from '@patternfly/react-table';
+import { useState } from 'react';
+import { Requires } from '../access/AccessProvider';
 import { Fact } from '../image/Copyable';
+import { Confirm } from '../shell/Confirm';
 import { CopyButton } from '../shell/CopyButton';
 import { Help } from '../shell/Help';
 import { bytes, moment } from '../shell/quantities';
 import { sentenceOf } from '../shell/request';
 import { SectionCard } from '../shell/SectionCard';
 import { Toned } from '../shell/Toned';
+import { useAct, type Act } from '../shell/useAct';
 import { useAnswer } from '../shell/useAnswer';
-import { readHandOver, type HandOver, type HandOverCluster } from './api';
-import { clusterStateOf, handOverStateOf, hasEnded, nextOf, notesOf, poolsOf } from './words';
+import { cancelHandOver, confirmHandOver, readHandOver, type HandOver, type HandOverCluster } from './api';
+import { HandOverDialog } from './HandOverDialog';
+import { clusterStateOf, handOverStateOf, hasEnded, nextOf, notesOf, poolsOf, withBoth } from './words';
 
 const often = 2_000;
 const seldom = 30_000;
 const wait = (handOver: HandOver | null | undefined) => (handOver && !hasEnded(handOver) ? often : seldom);
 
-/** How far the hand-over to a registry of the site is. Commands start and continue it. */
+/** How far the hand-over to a registry of the site is, and what starts, continues and stops it. */
 export const HandOverCard = () => {
-  const { answer: handOver, error } = useAnswer(readHandOver, wait);
+  const { answer: handOver, error, refetch } = useAnswer(readHandOver, wait);
+  const { act, failure } = useAct(refetch);
   const next = handOver === undefined ? undefined : nextOf(handOver);
   return (
     <SectionCard id="registry-hand-over" title="Hand-over to a registry of the site">
@@ -28,6 +44,18 @@ export const HandOverCard = () => {
           </StackItem>
         )}
         {handOver && <Shown handOver={handOver} />}
+        {failure !== '' && (
+          <StackItem>
+            <Alert isInline variant="danger" title={failure} />
+          </StackItem>
+        )}
+        {handOver !== undefined && (
+          <Requires role="admin">
+            <StackItem>
+              <Actions handOver={handOver} act={act} refetch={refetch} />
+            </StackItem>
+          </Requires>
+        )}
         {next && (
           <StackItem>
             <Content component="p" data-testid="next-command">
@@ -38,6 +66,64 @@ export const HandOverCard = () => {
         )}
       </Stack>
     </SectionCard>
+  );
+};
+
+type ActionsProps = { handOver: HandOver | null; act: Act; refetch: () => void };
+
+const Actions = ({ handOver, act, refetch }: ActionsProps) => {
+  const [dialog, setDialog] = useState<'start' | 'stop' | 'remove'>();
+  const close = () => {
+    setDialog(undefined);
+    refetch();
+  };
+  const open = (name: 'start' | 'stop' | 'remove') => () => {
+    setDialog(name);
+  };
+  const isDone = handOver?.state === 'done';
+  return (
+    <Flex gap={{ default: 'gapSm' }}>
+      {(handOver === null || (hasEnded(handOver) && !isDone)) && (
+        <Button variant="secondary" onClick={open('start')}>
+          Hand the registry over
+        </Button>
+      )}
+      {handOver?.state === 'asking' && (
+        <Button variant="danger" onClick={open('remove')}>
+          Remove the first mirror
+        </Button>
+      )}
+      {handOver && (isDone || !hasEnded(handOver)) && (
+        <Button variant="secondary" onClick={open('stop')}>
+          {isDone ? 'Take the registry back' : 'Stop the hand-over'}
+        </Button>
+      )}
+      {dialog === 'start' && <HandOverDialog before={handOver} onClose={close} />}
+      {dialog === 'remove' && handOver && (
+        <Confirm
+          title="Remove this registry from the clusters?"
+          action="Remove the first mirror"
+          onConfirm={() => void act(confirmHandOver)}
+          onClose={close}
+        >
+          {withBoth(handOver).join(', ')} then pull from {handOver.to} only. The nodes drain and take over the change,
+          one after the other.
+        </Confirm>
+      )}
+      {dialog === 'stop' && (
+        <Confirm
+          title={isDone ? 'Take the registry back?' : 'Stop the hand-over?'}
+          action={isDone ? 'Take the registry back' : 'Stop the hand-over'}
+          dismiss={isDone ? 'Leave it there' : 'Go on'}
+          onConfirm={() => void act(cancelHandOver)}
+          onClose={close}
+        >
+          {isDone
+            ? "New clusters use the appliance's registry again. The clusters that were handed over keep the site's."
+            : 'What was copied and added to clusters stays. The hand-over can be started again.'}
+        </Confirm>
+      )}
+    </Flex>
   );
 };
 

@@ -136,14 +136,18 @@ export type HandOverCluster = {
 
 /** The response of `GET /api/landfall/v1/registry/hand-over`. */
 export type HandOver = {
+  way: HandOverRequest['way'];
   /** The addresses of the appliance's registry and of the site's. */
   name: string;
   to: string;
+  /** Whether releases that no dependent cluster was installed with are left out. */
+  needed: boolean;
   state: HandOverState;
   /** What it does, waits for, or cannot do; a sentence. */
   message: string;
   by: string;
   started: string;
+  images: number;
   bytes: number;
   bytes_done: number;
   /** Images that are not copied, because parts of them lie on no medium. */
@@ -158,3 +162,24 @@ export type HandOver = {
 /** The last hand-over; null if none was started. */
 export const readHandOver = (signal?: AbortSignal): Promise<HandOver | null> =>
   findJSON<HandOver>(`${root}/hand-over`, signal);
+
+/** What a person asks for with a hand-over. Secrets and the CA are optional. */
+export type HandOverRequest = {
+  way: 'move-name' | 'add-mirror';
+  to: string;
+  ca?: string;
+  pull_secret?: string;
+  node_secret?: string;
+  needed?: boolean;
+};
+
+/** Returns what a hand-over would copy. */
+export const planHandOver = async (wanted: HandOverRequest): Promise<HandOver> =>
+  (await (await request('POST', `${root}/hand-over`, { json: { ...wanted, plan: true } })).json()) as HandOver;
+
+export const startHandOver = (wanted: HandOverRequest) => request('POST', `${root}/hand-over`, { json: wanted });
+
+/** A person's word to remove the first mirror from all clusters that have both. */
+export const confirmHandOver = () => request('POST', `${root}/hand-over/confirm`, { json: { clusters: [] } });
+
+export const cancelHandOver = () => request('POST', `${root}/hand-over/cancel`);

@@ -127,7 +127,10 @@ export const verdictOf = (verify: Verify): { tone: Tone; text: string } => {
 };
 
 /** Whether the images of a cluster are complete, by the newest proof of it. */
-export const completenessOf = (cluster: string, proofs: readonly Proof[]): { tone: Tone; text: string } => {
+export const completenessOf = (
+  cluster: string,
+  proofs: readonly Proof[],
+): { tone: Tone; text: string; details?: string | undefined } => {
   const proof = proofs.find(({ cluster_id: id }) => id === cluster);
   if (!proof) {
     return { tone: undefined, text: 'Not checked' };
@@ -136,11 +139,11 @@ export const completenessOf = (cluster: string, proofs: readonly Proof[]): { ton
     return { tone: 'info', text: `Checking, ${String(proof.images)} of ${String(proof.total)} images` };
   }
   if (proof.state === 'failed') {
-    return { tone: 'warning', text: proof.message ?? 'The check failed.' };
+    return { tone: 'warning', text: 'The check failed', details: proof.message };
   }
   return proof.complete
     ? { tone: 'success', text: `All ${counted(proof.images, 'image')} are available` }
-    : { tone: 'danger', text: proof.message ?? `${counted(proof.gaps, 'image')} missing` };
+    : { tone: 'danger', text: `${counted(proof.gaps, 'image')} missing`, details: proof.message };
 };
 
 /** How the appliance names an architecture that a payload calls aarch64. */
@@ -191,7 +194,7 @@ const handOverStates: Record<HandOverState, { tone: Tone; text: string }> = {
   removing: { tone: 'info', text: 'Removing the first mirror' },
   done: { tone: 'success', text: 'Done' },
   refused: { tone: 'danger', text: 'Refused' },
-  stopped: { tone: undefined, text: 'Stopped' },
+  stopped: { tone: 'warning', text: 'Stopped' },
 };
 
 export const handOverStateOf = (state: HandOverState): { tone: Tone; text: string } => handOverStates[state];
@@ -245,3 +248,16 @@ export const clusterStateOf = (state: HandOverCluster['state']): { tone: Tone; t
 /** How many nodes of each MachineConfigPool have the change: "master 1 of 3". */
 export const poolsOf = ({ pools }: HandOverCluster): string =>
   (pools ?? []).map(({ name, machines, updated }) => `${name} ${String(updated)} of ${String(machines)}`).join(', ');
+
+/** What a hand-over would copy. */
+export const handOverPlanText = ({ images, bytes: size, to, clusters }: HandOver): string => {
+  const depending = (clusters ?? []).map(({ name }) => name);
+  const verb = images === 1 ? 'is' : 'are';
+  return `${counted(images, 'image')} with ${bytes(size)} ${verb} copied to ${to}. ${
+    depending.length === 0 ? 'No cluster depends on this registry.' : `The clusters are ${depending.join(', ')}.`
+  }`;
+};
+
+/** The full names of the clusters that have both mirrors. */
+export const withBoth = ({ clusters }: HandOver): string[] =>
+  (clusters ?? []).filter(({ state }) => state === 'both').map(({ name }) => name);
