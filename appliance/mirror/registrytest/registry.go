@@ -1,7 +1,5 @@
 //go:build registry
 
-// Package registrytest runs Debian's docker-registry as a site's mirror, with TLS, a password and
-// the layout of oc-mirror, and creates gaps in it. Only make test-mirror builds this package.
 package registrytest
 
 import (
