@@ -32,7 +32,7 @@ host bind host-5 --cluster west => fails .
 host unbind host-5 => The host host-5 belongs to no cluster now\.
 host list --cluster east => No hosts
 host approve host-5 => The host host-5 is approved\.
-api GET /api/landfall/v1/hosts -o jsonpath={.hosts[*].approved} => true
+api GET /apis/agent-install.openshift.io/v1beta1/agents -o jsonpath={.items[*].spec.approved} => true
 host set host-5 --name renamed => The host host-5 was changed\.
 host show renamed => Name +renamed
 host reset renamed --yes => fails .
