@@ -16,6 +16,7 @@ import (
 	"landfall/store"
 	"landfall/web"
 	webaccess "landfall/web/access"
+	"landfall/web/console"
 	"landfall/web/operation"
 )
 
@@ -47,6 +48,7 @@ func TestDryRun_eachOperation(t *testing.T) {
 			tried[o.ID] = o
 		}
 	}
+	const server = `{"name": "chat", "address": "redfish://192.0.2.1", "username": "root", "password": "calvin"}`
 	done := map[string]bool{}
 	for _, c := range []struct {
 		id, body string
@@ -73,11 +75,23 @@ func TestDryRun_eachOperation(t *testing.T) {
 		{"removeWebhook", "", own, true},
 		{"createUser", `{"name": "chat", "password": "` + adminPassword + `", "role": "viewer"}`, own, true},
 		{"updateUser", `{"role": "operator"}`, own, true},
+		{"setUserPassword", `{"new": "another ` + adminPassword + `"}`, own, true},
+		{"setUserPassword", `{"new": "short"}`, own, false},
 		{"deleteUser", "", own, true},
 		{"revokeToken", "", own, false},
 		{"changeSettings", `{"ntp_sources": ["192.0.2.1"]}`, own, true},
 		{"changeSettings", `{"ssh_public_key": "none"}`, own, false},
+		{"addRelease", `{"release": "none at all"}`, own, false},
 		{"removeRelease", "", own, false},
+		{"createBMC", server, own, true},
+		{"createBMC", server, own, false},
+		{"updateBMC", `{"boot_mac": "52:54:00:00:00:01"}`, own, true},
+		{"updateBMC", `{"boot_mac": "none"}`, own, false},
+		{"bootBMC", `{"infra_env_id": "` + g.env + `"}`, own, true},
+		{"powerBMC", `{"action": "off"}`, own, true},
+		{"ejectBMC", "", own, true},
+		{"inspectBMC", "", own, true},
+		{"deleteBMC", "", own, true},
 		{"v2InstallCluster", "", own, false},
 		{"V2CancelInstallation", "", own, false},
 		{"v2ResetCluster", "", own, false},
@@ -104,7 +118,11 @@ func TestDryRun_eachOperation(t *testing.T) {
 		o, known := tried[c.id]
 		require.True(t, known, c.id)
 		done[c.id] = true
-		path := strings.NewReplacer(":name", "chat", ":architecture", "x86_64").Replace(c.at.path(o.Path))
+		named := o.Path
+		if strings.HasPrefix(named, console.BMCsRoute) {
+			named = strings.Replace(named, ":id", ":name", 1)
+		}
+		path := strings.NewReplacer(":name", "chat", ":architecture", "x86_64").Replace(c.at.path(named))
 		if c.id == "V2DeleteClusterManifest" {
 			path += "?folder=manifests&file_name=b.yaml"
 		}

@@ -82,7 +82,7 @@ func (s *Service) userOperations() []operation.Operation {
 			Access: administrators, Handler: s.deleteUser, DryRun: true,
 			Summary: "Delete an account", Status: 204, NoContent: true, Errors: []int{401, 403, 404, 409}},
 		{ID: "setUserPassword", Method: http.MethodPut, Path: user + "/password",
-			Access: operation.For(access.Viewer).OfOwn(), Handler: s.setPassword,
+			Access: operation.For(access.Viewer).OfOwn(), Handler: s.setPassword, DryRun: true,
 			Summary: "Set the password of an account: administrators of any, others of their own",
 			Body:    PasswordChange{}, Status: 204, NoContent: true, Errors: []int{400, 401, 403, 404, 409}},
 	}

@@ -48,7 +48,7 @@ func SettingsOperations(of Settings) []operation.Operation {
 			Body:    settings.Change{},
 			Status:  http.StatusOK, Answer: settings.Settings{}, Errors: []int{400, 409}},
 		{ID: "addRelease", Method: http.MethodPost, Path: SettingsRoute + "/releases",
-			Access: operation.For(access.Administrator), Handler: s.add,
+			Access: operation.For(access.Administrator), Handler: s.add, DryRun: true,
 			Summary: "Add a release by its pull spec, and allow it",
 			Body:    settings.NewRelease{},
 			Status:  http.StatusCreated, Answer: settings.Release{}, Errors: []int{400, 409, 503}},
