@@ -192,11 +192,12 @@ test-e2e: bin/landfall
 	.ci/install-emulator
 	npm --prefix $(UI) run e2e
 
-# The main pages in three widths and two themes, for a look: screenshots/page-*.png; and the
-# pictures of the README: docs/page*.png
+# The main pages in three widths and two themes, for a look: screenshots/page-*.png, and all of them
+# in screenshots/pages.tar; and the pictures of the README: docs/page*.png
 screenshots: bin/landfall
 	.ci/install-browser
 	cd $(UI) && node --test e2e/screenshots.mjs
+	cd screenshots && tar -cf pages.tar page-*.png
 
 # A table of Lighthouse's figures for every page. The machine should do nothing else.
 lighthouse: bin/landfall

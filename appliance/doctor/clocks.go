@@ -29,8 +29,8 @@ func (d *diagnosis) clockChecks() []check {
 			return []Finding{{
 				Area: Clocks, Subject: "time servers", Status: Amber, Check: "which time servers the hosts use",
 				Result: "none",
-				Advice: "Add the site's time servers to ntp_sources in the configuration or to the infra-env's " +
-					"additional NTP sources. Without them, hosts depend on the time servers from DHCP.",
+				Advice: "Set the site's time servers in the settings, or with landfall settings set --ntp SERVER. " +
+					"Without them, hosts depend on the time servers from DHCP.",
 			}}
 		}}
 	}

@@ -158,10 +158,10 @@ describe('accessible pages', { timeout: fileLimit }, () => {
 
   it('has the links to all pages in one line, and those without room in a menu', async () => {
     const menu = page.locator('.landfall-pages').getByRole('button');
-    for (const [width, hasMenu] of [[1440 - 15, false], [1280, true], [1024, true]]) {
+    await page.goto(`${site.url}/settings`);
+    await heading('Settings').waitFor();
+    for (const [width, hasMenu] of [[1440 - 15, false], [1280, true], [1024, true], [1440 - 15, false]]) {
       await page.setViewportSize({ width, height: 1000 });
-      await page.goto(`${site.url}/settings`);
-      await heading('Settings').waitFor();
       await menu.waitFor({ state: hasMenu ? 'visible' : 'detached' });
       const links = await page.getByRole('navigation', { name: 'Pages' }).getByRole('link').all();
       const lines = new Set(await Promise.all(links.map(async (link) => (await link.boundingBox()).y)));
@@ -170,6 +170,7 @@ describe('accessible pages', { timeout: fileLimit }, () => {
         await menu.click();
         await page.getByRole('menuitem', { name: 'Docs' }).waitFor();
         inMenu = await page.getByRole('menuitem').count();
+        await page.keyboard.press('Escape');
       }
       assert.deepEqual([links.length + inMenu, lines.size], [15, 1], `${String(width)} px`);
     }

@@ -62,12 +62,10 @@ const NewClusterPage = () => {
           </BreadcrumbItem>
           <BreadcrumbItem isActive>New cluster</BreadcrumbItem>
         </Breadcrumb>
-        <div>
-          <Content component="h1">Install an OpenShift cluster</Content>
-          <Content component="p">
-            Describe the cluster, boot its hosts from the discovery ISO, and install it from this site&apos;s mirror.
-          </Content>
-        </div>
+        <Content component="h1">Install an OpenShift cluster</Content>
+        <Content component="p">
+          Describe the cluster, boot its hosts from the discovery ISO, and install it from this site&apos;s mirror.
+        </Content>
       </PageSection>
       <PageSection hasBodyWrapper={false} isFilled>
         {!answer && (

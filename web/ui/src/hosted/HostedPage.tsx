@@ -108,7 +108,7 @@ const Disabled = () => {
     <EmptyState titleText="Hosted clusters are disabled" headingLevel="h1">
       <EmptyStateBody>
         To run control planes on an installed cluster, set hosted.enabled: true in the configuration and restart the
-        appliance.
+        appliance. <Help to="hosted">About hosted clusters</Help>
       </EmptyStateBody>
     </EmptyState>
   );

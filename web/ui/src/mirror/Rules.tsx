@@ -1,4 +1,16 @@
-import { Alert, Button, Card, CardBody, CardTitle, Content, List, ListItem, TextInput } from '@patternfly/react-core';
+import {
+  Alert,
+  Button,
+  Card,
+  CardBody,
+  CardTitle,
+  Content,
+  Flex,
+  FlexItem,
+  List,
+  ListItem,
+  TextInput,
+} from '@patternfly/react-core';
 import { Table, Tbody, Td, Th, Thead, Tr } from '@patternfly/react-table';
 import { useState } from 'react';
 import { sentenceOf } from '../shell/request';
@@ -102,17 +114,21 @@ const Explainer = ({ model }: { model: MirrorModel }) => {
         void submit();
       }}
     >
-      <TextInput
-        aria-label="Image to explain"
-        placeholder="Where does this image come from? quay.io/…@sha256:…"
-        value={image}
-        onChange={(_event, value) => {
-          setImage(value);
-        }}
-      />
-      <Button type="submit" variant="secondary" isDisabled={image === ''}>
-        Explain
-      </Button>
+      <Flex flexWrap={{ default: 'nowrap' }}>
+        <FlexItem grow={{ default: 'grow' }}>
+          <TextInput
+            aria-label="Image to explain"
+            placeholder="Where does this image come from? quay.io/…@sha256:…"
+            value={image}
+            onChange={(_event, value) => {
+              setImage(value);
+            }}
+          />
+        </FlexItem>
+        <Button type="submit" variant="secondary" isDisabled={image === ''}>
+          Explain
+        </Button>
+      </Flex>
       {failure !== '' && <Alert isInline isPlain variant="danger" title={failure} />}
       {explained && (
         <>

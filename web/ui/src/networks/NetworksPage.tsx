@@ -49,7 +49,8 @@ const NetworksPage = () => {
         {error && <Alert isInline variant="danger" title={sentenceOf(error)} />}
         {infraEnvs?.length === 0 && (
           <Alert isInline variant="info" title="No infra-env yet.">
-            Create a <Link to="/assisted-installer/clusters">cluster</Link> first.
+            The networks of hosts belong to an infra-env, from whose image the hosts boot. A new{' '}
+            <Link to="/assisted-installer/clusters">cluster</Link> has one.
           </Alert>
         )}
         {id !== '' && infraEnvs && infraEnvs.length > 0 && (

@@ -143,7 +143,7 @@ const NoRegistry = () => {
       <EmptyState titleText="This appliance has no registry" headingLevel="h1" data-testid="no-registry">
         <EmptyStateBody>
           To serve the images on a stick, set registry.listen in the configuration, such as 0.0.0.0:5000, and restart
-          the appliance.
+          the appliance. <Help to="registry">About the registry</Help>
         </EmptyStateBody>
       </EmptyState>
     </PageSection>

@@ -96,12 +96,21 @@ const Pages = () => {
   );
 };
 
-/** The number of the links that are in the first line. The others wrap to lines below it. */
+/**
+ * The number of the links that are in the first line. The others wrap to lines below it. If all of
+ * them fit without the menu, they are shown without it.
+ */
 const useFitting = (line: RefObject<HTMLDivElement>, all: number): number => {
   const [fitting, setFitting] = useState(all);
   useLayoutEffect(() => {
     const links = [...(line.current?.querySelectorAll('li') ?? [])];
     const measure = () => {
+      const needed = links.reduce((sum, link) => sum + link.getBoundingClientRect().width, 0);
+      const hasMenu = line.current?.nextElementSibling !== null;
+      if (hasMenu && needed + 1 < (line.current?.parentElement?.clientWidth ?? 0)) {
+        setFitting(links.length);
+        return;
+      }
       const top = links[0]?.offsetTop ?? 0;
       const wrapped = links.findIndex((link) => link.offsetTop > top);
       setFitting(wrapped < 0 ? links.length : wrapped);
