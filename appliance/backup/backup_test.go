@@ -145,6 +145,11 @@ func TestBackup_restoredDirectoryHasEverything(t *testing.T) {
 	require.NoDirExists(t, dir+".restoring")
 	var held []backup.Marker
 	hold := func(m backup.Marker) error { held = append(held, m); return nil }
+	damaged := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(damaged, backup.MarkerName), []byte("{}x"), 0o600))
+	require.NoError(t, backup.AfterRestore(damaged, hold))
+	require.Len(t, held, 1, "a damaged marker still holds")
+	held = nil
 	require.NoError(t, backup.AfterRestore(dir, hold))
 	require.NoError(t, backup.AfterRestore(dir, hold), "the second start holds nothing")
 	require.Len(t, held, 1)

@@ -3,7 +3,6 @@ package backup
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"landfall/appliance/checksum"
 	"landfall/appliance/durable"
 	"landfall/store"
 )
@@ -129,11 +129,12 @@ func (t *Target) fill(ctx context.Context, dir string, stream io.Reader) (*Manif
 			return nil, err
 		}
 	}
-	marker, err := json.Marshal(Marker{Backup: manifest.Time, Restored: t.Now().UTC(), Revision: manifest.Revision})
+	marker, err := checksum.Marshal(Marker{Backup: manifest.Time, Restored: t.Now().UTC(),
+		Revision: manifest.Revision})
 	if err != nil {
 		return nil, err
 	}
-	if err := durable.WriteFile(filepath.Join(dir, MarkerName), append(marker, '\n'), 0o600); err != nil {
+	if err := durable.WriteFile(filepath.Join(dir, MarkerName), marker, 0o600); err != nil {
 		return nil, err
 	}
 	return manifest, syncAll(dir)
@@ -176,7 +177,8 @@ func syncAll(dir string) error {
 	})
 }
 
-// ReadMarker returns the marker of a restored data directory, or nil.
+// ReadMarker returns the marker of a restored data directory, or nil. A damaged marker says nothing
+// but that the directory was restored.
 func ReadMarker(dir string) (*Marker, error) {
 	text, err := os.ReadFile(filepath.Join(dir, MarkerName))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -186,8 +188,8 @@ func ReadMarker(dir string) (*Marker, error) {
 		return nil, err
 	}
 	marker := new(Marker)
-	if err := json.Unmarshal(text, marker); err != nil {
-		return nil, fmt.Errorf("read %s: %w", MarkerName, err)
+	if checksum.Unmarshal(text, marker) != nil {
+		return new(Marker), nil
 	}
 	return marker, nil
 }

@@ -220,6 +220,9 @@ func (g *generation) round(ctx context.Context) error {
 	}
 	g.pending.commits = append(g.pending.commits, commits...)
 	changes, err := g.files.changes(func(content io.Reader) (string, error) { return g.objects.put(ctx, content) })
+	if _, away := errors.AsType[*AwayError](err); away {
+		return err
+	}
 	if err != nil {
 		return fmt.Errorf("read the files of the data directory: %w", err)
 	}

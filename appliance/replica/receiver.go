@@ -11,6 +11,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"landfall/appliance/backup"
 	"landfall/appliance/checksum"
@@ -58,6 +59,20 @@ type SessionKey struct {
 type receiving struct {
 	*directorySession
 	key SessionKey
+	// known reports that the session knows all objects that the appliance may refer to.
+	known atomic.Bool
+}
+
+// Prune implements Session. After a restart of this process, it leaves everything once: the
+// appliance may refer to objects that it sent before.
+func (s *receiving) Prune(ctx context.Context, retention Retention) (Usage, error) {
+	if s.known.CompareAndSwap(false, true) {
+		if err := s.allowed(ctx); err != nil {
+			return Usage{}, err
+		}
+		return s.usage()
+	}
+	return s.directorySession.Prune(ctx, retention)
 }
 
 // Authorize returns an error unless a request has the credential.
@@ -93,7 +108,8 @@ func (r *Receiver) Open(ctx context.Context, owner Owner) (*Owner, error) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.session = &receiving{s, SessionKey{s.owner.Replica, s.owner.ID, s.owner.Generation}}
+	r.session = &receiving{directorySession: s, key: SessionKey{s.owner.Replica, s.owner.ID, s.owner.Generation}}
+	r.session.known.Store(true)
 	return &s.owner, nil
 }
 
@@ -106,7 +122,7 @@ func (r *Receiver) Session(ctx context.Context, key SessionKey) (Session, error)
 		if _, err := s.Resume(ctx); err != nil {
 			return nil, err
 		}
-		r.session = &receiving{s, key}
+		r.session = &receiving{directorySession: s, key: key}
 	}
 	return r.session, nil
 }

@@ -35,7 +35,9 @@ func NewMeter(out io.Writer, title string, total int64) *Meter {
 	return &Meter{progressbar.NewOptions64(total, progressbar.OptionSetWriter(out),
 		progressbar.OptionSetDescription(title), progressbar.OptionShowBytes(true), progressbar.OptionSetWidth(30),
 		progressbar.OptionUseIECUnits(true), progressbar.OptionThrottle(100*time.Millisecond),
-		progressbar.OptionClearOnFinish())}
+		progressbar.OptionClearOnFinish(),
+		// By itself, a bar without a total would be drawn again after End, over a question.
+		progressbar.OptionSetSpinnerChangeInterval(0))}
 }
 
 func (m *Meter) show(update func(*progressbar.ProgressBar) error) {
@@ -55,6 +57,9 @@ func (m *Meter) Set(done, total int64) {
 	m.show(func(bar *progressbar.ProgressBar) error {
 		if total > 0 {
 			bar.ChangeMax64(total)
+		}
+		if done == 0 {
+			return bar.RenderBlank() // nothing yet, but at work
 		}
 		return bar.Set64(done)
 	})

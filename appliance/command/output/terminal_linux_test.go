@@ -68,6 +68,13 @@ func TestMetered_showsProgressOnTerminal(t *testing.T) {
 	require.Contains(t, string(shown[:n]), "50%")
 	end()
 
+	meter := NewMeter(terminal, "gc", 0)
+	meter.Set(0, 0)
+	n, err = control.Read(shown)
+	require.NoError(t, err)
+	require.Contains(t, string(shown[:n]), "gc", "a person sees that the work has begun")
+	meter.End()
+
 	var file bytes.Buffer
 	body, end = Metered(&file, "restore", strings.NewReader("the backup"), 20)
 	_, err = io.ReadAll(body)
