@@ -481,7 +481,8 @@ func (c *blobCopy) leave() {
 // Copy writes a range of the blob as far as it gets, and returns how far it got. The last byte of
 // the blob follows when all were compared with the digest.
 func (r *Reader) Copy(ctx context.Context, w io.Writer, offset, size int64) (n int64, err error) {
-	c, buffer := r.from, make([]byte, bufferSize)
+	c := r.from
+	var send func(offset, size int64) (int64, error)
 	for n < size {
 		c.mu.Lock()
 		readable, advanced, sound, failed := c.written, c.advanced, c.sound, c.err
@@ -490,7 +491,12 @@ func (r *Reader) Copy(ctx context.Context, w io.Writer, offset, size int64) (n i
 			readable--
 		}
 		if part := min(size, readable-offset) - n; part > 0 {
-			copied, err := io.CopyBuffer(w, io.NewSectionReader(c.file, offset+n, part), buffer)
+			if send == nil {
+				var end func()
+				send, end = c.sender(w, offset+n)
+				defer end()
+			}
+			copied, err := send(offset+n, part)
 			if n += copied; err != nil {
 				return n, err
 			}
@@ -506,6 +512,47 @@ func (r *Reader) Copy(ctx context.Context, w io.Writer, offset, size int64) (n i
 		}
 	}
 	return n, nil
+}
+
+// sender returns the function that writes ranges of the copy, one after the other from an offset,
+// and a function that ends it. The kernel copies to a plain connection, from a file of its own,
+// because that moves its position.
+func (c *blobCopy) sender(w io.Writer, offset int64) (send func(offset, size int64) (int64, error), end func()) {
+	if to, ok := w.(io.ReaderFrom); ok {
+		if file := c.reopen(offset); file != nil {
+			return func(_, size int64) (int64, error) {
+				n, err := to.ReadFrom(&io.LimitedReader{R: file, N: size})
+				if err == nil && n < size {
+					err = io.ErrUnexpectedEOF
+				}
+				return n, err
+			}, func() { _ = file.Close() } // it was only read
+		}
+	}
+	buffer := make([]byte, bufferSize)
+	return func(offset, size int64) (int64, error) {
+		return io.CopyBuffer(struct{ io.Writer }{w}, io.NewSectionReader(c.file, offset, size), buffer)
+	}, func() {}
+}
+
+// reopen opens the file of the copy again, at an offset. It returns nil if that is not possible.
+func (c *blobCopy) reopen(offset int64) *os.File {
+	path := c.store.path(c.digest)
+	file, err := os.Open(path + partSuffix)
+	if errors.Is(err, fs.ErrNotExist) {
+		file, err = os.Open(path) // the copy is whole now
+	}
+	if err != nil {
+		return nil
+	}
+	written, errWritten := c.file.Stat()
+	opened, errOpened := file.Stat()
+	_, errSeek := file.Seek(offset, io.SeekStart)
+	if errors.Join(errWritten, errOpened, errSeek) != nil || !os.SameFile(written, opened) {
+		_ = file.Close() // it was only read
+		return nil
+	}
+	return file
 }
 
 // Reached returns how many bytes of the blob can be read without a wait.
