@@ -207,3 +207,28 @@ func fourteenSteps(t *testing.T, layout string, ownBundles int) *workagent.Clust
 	})
 	return cluster
 }
+
+// The list of management clusters says what is wrong with a connection.
+func TestHosted_showsRefusedConnection(t *testing.T) {
+	s := newHostedSite(t)
+	status, _, body := s.call("POST", "/api/landfall/v1/hosted/management-clusters",
+		`{"consumer":"mc1","base_domain":"hosted.example.com","address":"192.0.2.10",
+			"agent_image":"registry.example.com/maestro:v1"}`)
+	require.Equal(t, http.StatusCreated, status, "%s", body)
+	problems := func() any { return s.get("/api/landfall/v1/hosted", "management_clusters", "0", "problems") }
+	_, _, manifests := s.call("GET", "/api/landfall/v1/hosted/management-clusters/mc1/agent", "")
+	options, err := hcp.AgentOptions(manifests)
+	require.NoError(t, err)
+	const consumer = "/api/maestro/v1/consumers/mc1"
+	serial := s.get(consumer+"/connection", "credentials", "0", "serial").(string)
+	status, _, body = s.call("GET", "/api/landfall/v1/hosted/management-clusters/mc1/agent", "")
+	require.Equal(t, http.StatusOK, status, "%s", body)
+	status, _, body = s.call("DELETE", consumer+"/credentials/"+serial, "")
+	require.Equal(t, http.StatusNoContent, status, "%s", body)
+	require.Nil(t, problems())
+	agent := workagent.NewAgent("mc1", workagent.NewCluster(nil), clockwork.NewRealClock(), 0)
+	require.Error(t, agent.Session(t.Context(), options))
+	s.until("the refusal is shown", func() bool { return problems() != nil })
+	require.Contains(t, problems().([]any)[0], "Its last connection was refused at ")
+	require.Contains(t, problems().([]any)[0], "was revoked")
+}

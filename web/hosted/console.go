@@ -3,6 +3,7 @@ package hosted
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -19,6 +20,7 @@ import (
 	"landfall/appliance/hosted/provider"
 	"landfall/appliance/hosted/record"
 	"landfall/appliance/hosted/workers"
+	"landfall/appliance/sentence"
 	"landfall/store"
 	"landfall/web/clustersservice"
 	"landfall/web/console"
@@ -85,6 +87,8 @@ type ManagementCluster struct {
 	// Since is the time since which the agent is connected; zero: it is not connected.
 	Since time.Time `json:"connected_since,omitzero"`
 	Held  string    `json:"held,omitempty"` // why nothing is delivered to it
+	// Problems are sentences about its connection.
+	Problems []string `json:"problems,omitempty"`
 }
 
 // Detail is everything about a hosted cluster.
@@ -266,9 +270,7 @@ func (s consoleService) overview(c echo.Context) error {
 			if consumer, err := bundle.GetConsumer(tx, m.Consumer); err == nil {
 				shown.Seen = consumer.Seen
 			}
-			if s.Broker != nil {
-				shown.Since = s.Broker.Connections()[m.Consumer].Since
-			}
+			shown.Since, shown.Problems = s.connectionOf(m.Consumer)
 			hold, err := maestro.GetHold(tx, m.Consumer)
 			if err != nil {
 				return err
@@ -284,6 +286,32 @@ func (s consoleService) overview(c echo.Context) error {
 		return err
 	}
 	return c.JSON(http.StatusOK, answer)
+}
+
+// connectionOf returns since when a management cluster is connected, and what is wrong with its
+// connection.
+func (s consoleService) connectionOf(consumer string) (since time.Time, problems []string) {
+	if s.Broker == nil {
+		return since, nil
+	}
+	connection := s.Broker.Connections()[consumer]
+	if refused, ok := s.Broker.Refusals()[consumer]; ok {
+		problems = append(problems, fmt.Sprintf("Its last connection was refused at %s: %s",
+			refused.At.UTC().Format(time.RFC3339), sentence.Close(refused.Reason)))
+	}
+	if clock, ok := s.Maestro.ClockFaults()[consumer]; ok {
+		problems = append(problems, problemOfClock(clock))
+	}
+	if connection.Replaced > 2 {
+		problems = append(problems, "Two agents use the same certificate and end each other's connections. Stop one "+
+			"of them.")
+	}
+	return connection.Since, problems
+}
+
+func problemOfClock(clock maestro.ClockFault) string {
+	return fmt.Sprintf("Its clock was set back to %s. Its reports count again when it shows %s; the missed ones are "+
+		"asked for then.", clock.Agent.UTC().Format(time.RFC3339), clock.Until.UTC().Format(time.RFC3339))
 }
 
 func clusterOf(tx *store.Tx, row *record.Cluster) (Cluster, error) {

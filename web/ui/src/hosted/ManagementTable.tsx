@@ -96,9 +96,11 @@ export const ManagementTable = ({ clusters, act }: { clusters: ManagementCluster
   );
 };
 
-const connectionOf = ({ connected_since, seen_at, held }: ManagementCluster): string => {
+const connectionOf = ({ connected_since, seen_at, held, problems = [] }: ManagementCluster): string => {
   const connection = connected_since
     ? `connected since ${moment(connected_since)}`
     : `not connected, last seen: ${seen_at ? moment(seen_at) : 'never'}`;
-  return held ? `${connection}. Nothing is delivered: ${held}` : connection;
+  return [connection, ...(held ? [`Nothing is delivered: ${held}`] : []), ...problems]
+    .map((sentence) => sentence.replace(/\.$/, ''))
+    .join('. ');
 };

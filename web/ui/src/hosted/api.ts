@@ -50,6 +50,8 @@ export type ManagementCluster = {
   connected_since?: string;
   /** Why nothing is delivered to it. */
   held?: string;
+  /** Sentences about its connection, such as a clock that was set back. */
+  problems?: string[];
 };
 
 export type Overview = {
