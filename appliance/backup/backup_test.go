@@ -249,6 +249,25 @@ func TestRepository_secondBackupIsSmall(t *testing.T) {
 	requireRestorable(t, repository, names[0], s.content)
 }
 
+// eachFlip calls read with each damage of one bit of a file, which is whole again at the end.
+func eachFlip(t *testing.T, path string, read func(name string)) {
+	t.Helper()
+	whole, err := os.ReadFile(path)
+	require.NoError(t, err)
+	file, err := os.OpenFile(path, os.O_WRONLY, 0)
+	require.NoError(t, err)
+	defer file.Close()
+	for at, was := range whole {
+		for bit := range 8 {
+			_, err := file.WriteAt([]byte{was ^ 1<<bit}, int64(at))
+			require.NoError(t, err)
+			read(fmt.Sprintf("bit %d of byte %d of %s", bit, at, path))
+		}
+		_, err := file.WriteAt([]byte{was}, int64(at))
+		require.NoError(t, err)
+	}
+}
+
 // TestRepository_everyFlippedBitIsRefused flips each bit of a manifest and of a list of objects. A
 // flipped bit may give a file another name, or let a removal take an object that is needed.
 func TestRepository_everyFlippedBitIsRefused(t *testing.T) {
@@ -263,15 +282,7 @@ func TestRepository_everyFlippedBitIsRefused(t *testing.T) {
 			return err
 		},
 	} {
-		whole, err := os.ReadFile(base + suffix)
-		require.NoError(t, err)
-		for at := range len(whole) * 8 {
-			damaged := bytes.Clone(whole)
-			damaged[at/8] ^= 1 << (at % 8)
-			require.NoError(t, os.WriteFile(base+suffix, damaged, 0o600))
-			require.ErrorContains(t, read(), received.Name, "bit %d of %s", at, suffix)
-		}
-		require.NoError(t, os.WriteFile(base+suffix, whole, 0o600))
+		eachFlip(t, base+suffix, func(name string) { require.ErrorContains(t, read(), received.Name, name) })
 		require.NoError(t, read())
 	}
 }
