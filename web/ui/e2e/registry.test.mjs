@@ -269,6 +269,13 @@ describe('the registry', { timeout: fileLimit }, () => {
       await page.getByRole('dialog').getByRole('textbox').waitFor();
     }));
 
+  step('the form of a hand-over: no finding in any width and theme', () =>
+    check('hand-over-form', async () => {
+      await page.goto(`${site.url}/registry`);
+      await button('Hand the registry over').click();
+      await page.getByRole('dialog').getByRole('textbox', { name: 'Registry of the site' }).waitFor();
+    }));
+
   step('no requests to other origins, no errors', () => {
     assert.deepEqual([browser.foreign, browser.errors], [[], []]);
   });
