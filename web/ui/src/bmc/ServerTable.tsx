@@ -101,7 +101,7 @@ export const ServerTable = ({ servers, infraEnvs, act }: Props) => {
             />
           )}
         </Flex>
-        <Table aria-label="Servers" variant="compact">
+        <Table aria-label="Servers" variant="compact" gridBreakPoint="grid-lg">
           <Thead>
             <Tr>
               <Th width={20}>Server</Th>
