@@ -45,7 +45,7 @@ const (
 func decide(s situation) (action, string) {
 	switch {
 	case s.foreign && (s.row != nil || s.offered):
-		return hold, "An Agent of the same name is on the management cluster, which this appliance did not write. " +
+		return hold, "The management cluster has an Agent with this name that this appliance did not write. " +
 			"It stays untouched. Delete it there if the host is to be offered."
 	case s.foreign:
 		return nothing, ""

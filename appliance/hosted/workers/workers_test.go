@@ -224,7 +224,7 @@ func TestWorkers_foreignAgentsStayUntouched(t *testing.T) {
 	s.sync()
 	require.Equal(t, before, s.hub.Objects(simulate.AgentsPath, namespace))
 	require.Equal(t, models.HostStatusKnownUnbound, *m.Host().Status)
-	s.requireProblem(m, "An Agent of the same name")
+	s.requireProblem(m, "an Agent with this name")
 }
 
 // A missing Agent says nothing about its host. It is written again, with the choice that was

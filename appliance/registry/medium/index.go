@@ -288,7 +288,7 @@ func (r *reader) read1(e entry) ([]byte, error) {
 	}
 	e = r.follow(e)
 	if e.extent.Size > maxSmall {
-		r.problem("%s has %d bytes, unlike any such file", e.name, e.extent.Size)
+		r.problem("%s has %d bytes, which is too large for such a file; it was left out", e.name, e.extent.Size)
 		return nil, nil
 	}
 	data, err := r.listing.read(e)
@@ -379,7 +379,8 @@ func (r *reader) readManifests(digests []string) error {
 				continue
 			}
 			if blob.Size() > maxSmall {
-				r.problem("the manifest %s has %d bytes, unlike any manifest", digest, blob.Size())
+				r.problem("the manifest %s has %d bytes, which is too large for one; it was left out",
+					digest, blob.Size())
 				continue
 			}
 			if err := r.ctx.Err(); err != nil {

@@ -81,7 +81,7 @@ export const ManagementDialog = ({ onClose }: { onClose: () => void }) => {
       const found = await checkManagement(request);
       setLacks(found);
       if (found.length > 0) {
-        throw new Error('The cluster is not used yet. Read what it lacks.');
+        throw new Error('This cluster does not run hosted clusters yet. The list says what it lacks.');
       }
     }
     await addManagement(request);
