@@ -127,9 +127,9 @@ func TestDryRun_eachOperation(t *testing.T) {
 			path += "?folder=manifests&file_name=b.yaml"
 		}
 		before := g.db.Revision()
-		dry := g.requestUntilEnd(t.Context(), o.Method, web.DryRunPath+path, c.body, g.callers["admin"])
+		dry := g.request(t, o.Method, web.DryRunPath+path, c.body, g.callers["admin"])
 		require.Equal(t, before, g.db.Revision(), "%s: the dry run changed something", c.id)
-		carriedOut := g.requestUntilEnd(t.Context(), o.Method, path, c.body, g.callers["admin"])
+		carriedOut := g.request(t, o.Method, path, c.body, g.callers["admin"])
 		require.Equal(t, c.accepted, carriedOut.Code < 300, "%s: %d %s", c.id, carriedOut.Code, carriedOut.Body)
 		if c.accepted {
 			require.Equal(t, http.StatusOK, dry.Code, "%s: %s", c.id, dry.Body)
@@ -161,7 +161,7 @@ func TestDryRun_refused(t *testing.T) {
 		{http.MethodPost, "/api/landfall/v1/nothing", "admin", http.StatusMethodNotAllowed},
 		{http.MethodPost, "", "admin", http.StatusMethodNotAllowed},
 	} {
-		answer := g.requestUntilEnd(t.Context(), c.method, web.DryRunPath+c.path, "{}", g.callers[c.as])
+		answer := g.request(t, c.method, web.DryRunPath+c.path, "{}", g.callers[c.as])
 		require.Equal(t, c.status, answer.Code, "%s %s as %s: %s", c.method, c.path, c.as, answer.Body)
 	}
 	require.Equal(t, before, g.db.Revision())
@@ -172,7 +172,7 @@ func TestDryRun_notInAuditTrail(t *testing.T) {
 	g := newGuardedAt(t, clockwork.NewFakeClock())
 	path := "/api/assisted-install/v2/clusters/" + g.cluster
 	remove := func(path string) int {
-		return g.requestUntilEnd(t.Context(), http.MethodDelete, path, "", g.callers["admin"]).Code
+		return g.request(t, http.MethodDelete, path, "", g.callers["admin"]).Code
 	}
 	require.Equal(t, http.StatusOK, remove(web.DryRunPath+path))
 	entries := func() int {
