@@ -167,12 +167,13 @@ test-network:
 		echo "test-network: network namespaces are not permitted; NetworkManager was not started" >&2; \
 	fi
 
-# The services of the site with Debian's udhcpc, dig, chronyd, tftp and dnsmasq. If network
-# namespaces are not permitted, a message reports this.
+# The services of the site with Debian's udhcpc, dig, chronyd, tftp and dnsmasq, a site of one
+# stick, and a disk that hangs. If namespaces are not permitted, a message reports this.
 test-site:
 	.ci/install-siteclients
 	CGO_ENABLED=0 go test -tags $(TAGS),siteclients ./appliance/siteservice/clienttest
-	CGO_ENABLED=0 go test -tags $(TAGS),siteclients ./appliance -run '^TestRegistry_aloneInItsNetwork$$'
+	CGO_ENABLED=0 go test -tags $(TAGS),siteclients ./appliance \
+		-run '^Test(Registry_aloneInItsNetwork|Installation_survivesHungDisk)$$'
 
 # The deb package and landfall service on a Debian system with systemd, in namespaces. Only root can
 # make such a system; otherwise a message reports this.

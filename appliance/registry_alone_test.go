@@ -3,7 +3,6 @@
 package appliance_test
 
 import (
-	"errors"
 	"net"
 	"net/http"
 	"os"
@@ -12,14 +11,10 @@ import (
 	"slices"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/openshift/assisted-service/models"
 	"github.com/stretchr/testify/require"
 )
-
-// aloneEnv marks the process in the namespaces of the test.
-const aloneEnv = "LANDFALL_TEST_ALONE"
 
 // stick is a file system that is mounted at a folder, read-only, while it is plugged in.
 type stick struct{ source, folder string }
@@ -58,7 +53,7 @@ func (s stick) pullOut(t *testing.T) {
 // comes back, twice.
 func TestRegistry_aloneInItsNetwork(t *testing.T) {
 	if os.Getenv(aloneEnv) == "" {
-		runAlone(t)
+		runAlone(t, syscall.CLONE_NEWNS|syscall.CLONE_NEWNET)
 		return
 	}
 	require.NoError(t, exec.CommandContext(t.Context(), "ip", "link", "set", "lo", "up").Run())
@@ -95,24 +90,4 @@ func TestRegistry_aloneInItsNetwork(t *testing.T) {
 	requireStatus(t, address, id, models.ClusterStatusInstalled)
 	stop()
 	s.pullOut(t)
-}
-
-// runAlone runs the test in a process with namespaces of its own.
-func runAlone(t *testing.T) {
-	t.Helper()
-	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
-	cmd.Env, cmd.WaitDelay = append(os.Environ(), aloneEnv+"=1"), time.Minute
-	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWNET}
-	if os.Getuid() != 0 {
-		cmd.SysProcAttr.Cloneflags |= syscall.CLONE_NEWUSER
-		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}}
-		cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}}
-	}
-	out, err := cmd.CombinedOutput()
-	if errors.Is(err, os.ErrPermission) {
-		t.Log("namespaces are not permitted; the installation in a network of its own was not tested:", err)
-		return
-	}
-	t.Logf("%s", out)
-	require.NoError(t, err, "the installation in a network namespace")
 }
