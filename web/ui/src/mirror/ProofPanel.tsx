@@ -110,7 +110,6 @@ const Outcome = ({ proof }: { proof: Proof }) => {
   const bad = (proof.report?.results ?? []).filter(({ verdict, optional }) => verdict !== 'held' && !optional);
   return (
     <Alert
-      component="h3"
       isInline
       data-testid="proof"
       variant={proof.complete ? 'success' : 'danger'}
