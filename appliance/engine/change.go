@@ -63,7 +63,7 @@ type logLine struct {
 
 func newChange(ctx context.Context, e *Engine, tx *store.Tx) *change {
 	return &change{
-		ctx: ctx, e: e, tx: tx, now: e.options.Clock.Now().UTC(),
+		ctx: ctx, e: e, tx: tx, now: e.checkClock().UTC(),
 		clusters:  make(map[string]*record.Cluster),
 		infraEnvs: make(map[string]*record.InfraEnv),
 		hosts:     make(map[string]*record.Host),

@@ -9,16 +9,17 @@ import (
 	"landfall/store"
 )
 
-// checkClock checks for a jump of the clock and for an interruption of the process, before each
-// change. After a sleep, a request may arrive before the timer that detects the sleep.
-func (e *Engine) checkClock() {
+// checkClock returns the time, after a check for a jump of the clock and an interruption of the
+// process. Each change uses this time: both may happen while the change waits for its transaction.
+func (e *Engine) checkClock() time.Time {
+	defer e.clockWatch.Hold()()
 	now := e.options.Clock.Now()
-	if jump := e.clockWatch.Jump(now); jump != 0 {
-		e.clockJumped(now, jump)
+	for _, jump := range []time.Duration{e.clockWatch.Jump(now), e.options.Pulse.Missed(now)} {
+		if jump != 0 {
+			e.clockJumped(now, jump)
+		}
 	}
-	if missed := e.options.Pulse.Missed(now); missed != 0 {
-		e.clockJumped(now, missed)
-	}
+	return now
 }
 
 // clockJumped restarts the contact time-outs of all hosts. If the clock was set back, it requests

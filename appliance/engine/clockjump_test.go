@@ -8,6 +8,7 @@ import (
 
 	"landfall/appliance/engine/lifecycle"
 	"landfall/appliance/engine/presence"
+	"landfall/store"
 )
 
 func TestClockJump_hostsGetTimeToReport(t *testing.T) {
@@ -66,6 +67,23 @@ func TestInterruption_hostsGetTimeToReport(t *testing.T) {
 	h.require(lifecycle.HostKnown)
 	b.pass(time.Minute)
 	h.require(lifecycle.HostDisconnected)
+}
+
+// TestInterruption_changeWaits pauses the machine while a change waits for its transaction.
+func TestInterruption_changeWaits(t *testing.T) {
+	b := newHarness(t)
+	_, h := b.installing()
+	began := b.clock.Now()
+	b.options.Pulse = presence.NewPulse(b.clock, b.options.Timeouts.HostDisconnected,
+		func() time.Time { return began })
+	require.NoError(t, b.options.DB.Update(t.Context(), func(tx *store.Tx) error {
+		b.clock.Advance(10 * time.Minute)
+		c := newChange(t.Context(), b.Engine, tx)
+		found, err := c.host(h.env + "/" + h.id)
+		require.NoError(t, err)
+		require.True(t, c.connected(found))
+		return nil
+	}))
 }
 
 func TestInterruption_stageGetsItsTimeAgain(t *testing.T) {

@@ -236,14 +236,13 @@ func (e *Engine) Run(ctx context.Context) error {
 	defer cancel() // runs before Wait, so that an error ends all goroutines
 	group.Go(func() { e.watchDeadlines(ctx) })
 	group.Go(func() { e.freezeRecipes(ctx) })
-	group.Go(func() { e.options.Pulse.Run(ctx, e.checkClock) })
+	group.Go(func() { e.options.Pulse.Run(ctx, func() { e.checkClock() }) })
 	return e.runPreparations(ctx)
 }
 
 // update runs a change in a transaction. After the commit, it notifies the waiting goroutines. The
 // function may run more than once, so it must have no effects except those on its change.
 func (e *Engine) update(ctx context.Context, fn func(*change) error) error {
-	e.checkClock()
 	var committed *change
 	err := e.options.DB.Update(ctx, func(tx *store.Tx) error {
 		c := newChange(ctx, e, tx)

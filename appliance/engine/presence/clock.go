@@ -8,8 +8,16 @@ import (
 // ClockWatch detects jumps of the wall clock, which happen when the machine sleeps or its clock is
 // set.
 type ClockWatch struct {
+	held sync.Mutex
 	mu   sync.Mutex
 	last time.Time // includes the monotonic reading, which stops while the machine sleeps
+}
+
+// Hold lets other callers of Hold wait until release. So nobody continues while the first one that
+// detected a jump still restarts time-outs.
+func (w *ClockWatch) Hold() (release func()) {
+	w.held.Lock()
+	return w.held.Unlock
 }
 
 // Jump returns how far the clock has jumped since the last call. Jumps within the tolerance count
