@@ -31,11 +31,12 @@ import (
 
 // Times of the paused appliance: how long a host may be silent, how long the machine is paused
 // while its own clocks go on, and how long while they stand still. The last one is more than what
-// the appliance tolerates as an inaccurate clock (presence.ClockTolerance).
+// the appliance tolerates as an inaccurate clock (presence.ClockTolerance). The clock of the
+// hardware has only whole seconds.
 const (
 	silence   = 3 * time.Second
 	pause     = 3 * silence
-	longPause = presence.ClockTolerance + time.Second
+	longPause = presence.ClockTolerance + 3*time.Second
 )
 
 // appliancePort is the port of the appliance in its machine.
