@@ -131,3 +131,11 @@ func TestChoices_missingFlag(t *testing.T) {
 	Choices(cmd, "color", "red")
 	require.NoError(t, cmd.Execute())
 }
+
+// TestSize_asOnThePage has the sizes of web/ui/test/quantities.test.ts.
+func TestSize_asOnThePage(t *testing.T) {
+	for bytes, text := range map[int64]string{0: "0 bytes", 1_023: "1023 bytes", 1_024: "1.0 KiB",
+		6_840_320: "6.5 MiB", 1_288_490_189: "1.2 GiB", 3 << 50: "3072.0 TiB"} {
+		require.Equal(t, text, Size(bytes))
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -61,18 +62,12 @@ func TestMetered_showsProgressOnTerminal(t *testing.T) {
 	text, err := io.ReadAll(body)
 	require.NoError(t, err)
 	require.Equal(t, "the backup", string(text))
-	shown := make([]byte, 4096)
-	n, err := control.Read(shown)
-	require.NoError(t, err)
-	require.Contains(t, string(shown[:n]), "restore")
-	require.Contains(t, string(shown[:n]), "50%")
+	requireShown(t, control, "restore", "50%")
 	end()
 
 	meter := NewMeter(terminal, "gc", 0)
 	meter.Set(0, 0)
-	n, err = control.Read(shown)
-	require.NoError(t, err)
-	require.Contains(t, string(shown[:n]), "gc", "a person sees that the work has begun")
+	requireShown(t, control, "gc") // a person sees that the work has begun
 	meter.End()
 
 	var file bytes.Buffer
@@ -81,6 +76,17 @@ func TestMetered_showsProgressOnTerminal(t *testing.T) {
 	require.NoError(t, err)
 	end()
 	require.Empty(t, file.String(), "a log of a script has no bar")
+}
+
+// requireShown reads from a terminal until it has shown the texts.
+func requireShown(t *testing.T, control io.Reader, texts ...string) {
+	t.Helper()
+	shown, part := "", make([]byte, 4096)
+	for slices.ContainsFunc(texts, func(text string) bool { return !strings.Contains(shown, text) }) {
+		n, err := control.Read(part)
+		require.NoError(t, err, shown)
+		shown += string(part[:n])
+	}
 }
 
 func TestGrid_widthOfTerminal(t *testing.T) {
