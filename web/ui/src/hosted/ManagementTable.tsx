@@ -28,7 +28,7 @@ export const ManagementTable = ({ clusters, act }: { clusters: ManagementCluster
             <Tr>
               <Th>Name</Th>
               <Th>Connection</Th>
-              <Th>Hosted clusters</Th>
+              <Th modifier="wrap">Hosted clusters</Th>
               <Th>Base domain</Th>
               <Th>Published by</Th>
               <Th>Layout</Th>
