@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
 
 	"landfall/appliance/command/outcome"
@@ -404,4 +405,21 @@ func TestUsage_clusterRequired(t *testing.T) {
 	var out, errOut bytes.Buffer
 	require.Equal(t, outcome.Failure, run(t.Context(), []string{"import", "abi", t.TempDir()}, &out, &errOut))
 	require.Contains(t, errOut.String(), "has neither install-config.yaml nor cluster-manifests")
+}
+
+// TestFormerFlag_hasItsNewName finds commands with --json, but without -o, which replaces it.
+func TestFormerFlag_hasItsNewName(t *testing.T) {
+	var look func(*cobra.Command)
+	look = func(cmd *cobra.Command) {
+		if former := cmd.Flags().Lookup("json"); former != nil && former.Usage == "former name of -o json" {
+			output := cmd.Flag("output")
+			require.NotNil(t, output, cmd.CommandPath())
+			require.Equal(t, "format", output.Value.Type(), cmd.CommandPath())
+		}
+		for _, child := range cmd.Commands() {
+			look(child)
+		}
+	}
+	root, _ := newRoot()
+	look(root)
 }

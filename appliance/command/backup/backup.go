@@ -221,6 +221,7 @@ func newRestore() *cobra.Command {
 	flags.StringVar(&r.ca, "ca", "", "file with the certificate authority of the appliance of --compare; default: "+
 		"LANDFALL_CA, or the authority that landfall login stored")
 	flags.BoolVarP(&r.action.Yes, "yes", "y", false, "do not ask although something differs")
+	r.format.AddFlag(cmd)
 	r.format.AddFormerFlag(cmd)
 	return cmd
 }

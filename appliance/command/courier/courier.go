@@ -111,7 +111,7 @@ func newFill(version string) *cobra.Command {
 	set.StringVar(&store, "signature-store", courier.SignatureStore,
 		"URL of the OpenPGP signatures of releases; empty for none")
 	set.StringVar(&part, "part-size", "", "maximum size of a file, such as 1GiB; default: just below 4 GiB")
-	format.AddFormerFlag(cmd)
+	set.BoolFunc("json", "write JSON", func(string) error { return format.Set("json") }) // -o is the directory
 	return cmd
 }
 
@@ -205,6 +205,7 @@ func newPush(version string) *cobra.Command {
 	set.StringVar(&flags.ca, "ca", "", "additional CA certificates (PEM) of the mirror")
 	set.BoolVar(&o.Insecure, "insecure", false,
 		"allow plain HTTP and untrusted certificates")
+	format.AddFlag(cmd)
 	format.AddFormerFlag(cmd)
 	return cmd
 }
