@@ -38,7 +38,7 @@ func TestBackup_restoredApplianceGoesOn(t *testing.T) {
 		require.Equal(t, "kept", content.Clusters[0].Name)
 		var text bytes.Buffer
 		require.NoError(t, content.Write(&text))
-		require.Contains(t, text.String(), "1 clusters and 0 hosts")
+		require.Contains(t, text.String(), "1 cluster and 0 hosts")
 		return nil
 	}
 	_, err := target.Restore(t.Context(), bytes.NewReader(saved.body))

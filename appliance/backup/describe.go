@@ -18,6 +18,7 @@ import (
 	"landfall/appliance/engine/record"
 	hosted "landfall/appliance/hosted/record"
 	"landfall/appliance/keyring"
+	"landfall/appliance/sentence"
 	"landfall/store"
 )
 
@@ -154,7 +155,8 @@ func (c *Content) Write(out io.Writer) error {
 		_, err := io.WriteString(out, text.String())
 		return err
 	}
-	fmt.Fprintf(&text, "It contains %d clusters and %d hosts.\n", len(c.Clusters), total(c.Hosts))
+	fmt.Fprintf(&text, "It contains %s and %s.\n", sentence.Count(len(c.Clusters), "cluster"),
+		sentence.Count(total(c.Hosts), "host"))
 	const shown = 20
 	for _, cluster := range c.Clusters[:min(len(c.Clusters), shown)] {
 		fmt.Fprintf(&text, "  cluster %s: %s\n", cluster.Name, cluster.Status)

@@ -291,7 +291,7 @@ func (r *applianceRun) waitReady(ctx context.Context) (result, error) {
 		return false, stuckError(c)
 	})
 	return result{message: fmt.Sprintf("%s booted, registered and passed all validations, with names from this "+
-		"machine's DNS.", plural(len(r.hosts.hosts), "host"))}, err
+		"machine's DNS.", sentence.Count(len(r.hosts.hosts), "host"))}, err
 }
 
 // proveMirror requests every image from the site's registry.
@@ -362,7 +362,7 @@ func (r *applianceRun) checkFiles() (result, error) {
 		configs++
 	}
 	return result{message: fmt.Sprintf("%s are valid, including one for each host.",
-		plural(configs, "ignition config"))}, nil
+		sentence.Count(configs, "ignition config"))}, nil
 }
 
 // waitInstalled waits until the cluster is installed.

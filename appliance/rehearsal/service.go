@@ -25,6 +25,7 @@ import (
 	"landfall/appliance/mirror"
 	"landfall/appliance/mirror/site"
 	"landfall/appliance/osimage"
+	"landfall/appliance/sentence"
 )
 
 const (
@@ -179,7 +180,7 @@ func (s *Service) Start(_ context.Context, clusterID string, request Request) (*
 	report := &Rehearsal{
 		ID: uuid.NewString(), ClusterID: clusterID, Cluster: cluster.Name, Release: cluster.OpenshiftVersion,
 		State: running, Started: time.Now().UTC(),
-		Shape: fmt.Sprintf("%s, by %s", plural(len(hosts.hosts), "host"), hosts.origin), Steps: []Step{},
+		Shape: fmt.Sprintf("%s, by %s", sentence.Count(len(hosts.hosts), "host"), hosts.origin), Steps: []Step{},
 		NotProven: []string{
 			"that machines boot the image, their network interfaces, disks and firmware",
 			"static networks on real interfaces",
@@ -221,11 +222,4 @@ func snapshot(report *Rehearsal) *Rehearsal {
 		shown.Seconds = time.Since(shown.Started).Seconds()
 	}
 	return &shown
-}
-
-func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }

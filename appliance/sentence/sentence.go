@@ -3,6 +3,7 @@
 package sentence
 
 import (
+	"fmt"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -60,6 +61,14 @@ func Capitalize(text string) string {
 // inName reports whether a character appears in names of files, hosts and programs, but not in
 // words.
 func inName(r rune) bool { return !unicode.IsLetter(r) && r != '\'' && r != '’' }
+
+// Count returns a number with its noun, which is regular: 1 host, 2 hosts.
+func Count(count int, noun string) string {
+	if count == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", count, noun)
+}
 
 // Shorten cuts a text to at most limit bytes at a character boundary, and marks the cut with an
 // ellipsis.

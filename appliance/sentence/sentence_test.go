@@ -33,6 +33,12 @@ func TestNew(t *testing.T) {
 	}
 }
 
+func TestCount(t *testing.T) {
+	require.Equal(t, "0 hosts", sentence.Count(0, "host"))
+	require.Equal(t, "1 host", sentence.Count(1, "host"))
+	require.Equal(t, "2 hosts", sentence.Count(2, "host"))
+}
+
 func TestShorten(t *testing.T) {
 	for name, test := range map[string]struct {
 		text  string

@@ -175,16 +175,9 @@ func (s *Service) mirrorLine(releases State) Line {
 			return line
 		}
 	}
-	line.Result = fmt.Sprintf("The site has %s and %s.", counted(len(rules.List()), "mirror rule"),
-		counted(len(rules.Authorities()), "CA"))
+	line.Result = fmt.Sprintf("The site has %s and %s.", sentence.Count(len(rules.List()), "mirror rule"),
+		sentence.Count(len(rules.Authorities()), "CA"))
 	return line
-}
-
-func counted(count int, noun string) string {
-	if count == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", count, noun)
 }
 
 func secretLine(secret PullSecret) Line {
@@ -212,7 +205,7 @@ func keyLine(key Text) Line {
 		return line == "" || strings.HasPrefix(line, "#")
 	})
 	return Line{ID: "ssh-key", State: StateDone,
-		Result: fmt.Sprintf("New clusters and images get %s of the site.", counted(len(keys), "SSH key"))}
+		Result: fmt.Sprintf("New clusters and images get %s of the site.", sentence.Count(len(keys), "SSH key"))}
 }
 
 func timeLine(sources List) Line {
@@ -245,8 +238,8 @@ func doctorLine(report *doctor.Report) Line {
 		return line
 	}
 	line.State = StateFailed
-	line.Result = fmt.Sprintf("The doctor found %s at %s; the first is about %s: %s", counted(len(red), "problem"), at,
-		red[0].Subject, sentence.Close(red[0].Result))
+	line.Result = fmt.Sprintf("The doctor found %s at %s; the first is about %s: %s",
+		sentence.Count(len(red), "problem"), at, red[0].Subject, sentence.Close(red[0].Result))
 	line.Advice = "Read the report under Doctor or with landfall doctor, correct the problems, and run the doctor " +
 		"again."
 	return line

@@ -20,6 +20,7 @@ import (
 	"landfall/appliance/command/outcome"
 	"landfall/appliance/command/output"
 	"landfall/appliance/replica"
+	"landfall/appliance/sentence"
 	"landfall/web/console"
 )
 
@@ -81,7 +82,8 @@ func writeState(out io.Writer, state *replica.State) error {
 	}
 	usage := state.Usage
 	if usage.Snapshots > 0 {
-		fmt.Fprintf(out, "%d snapshots, %s. It can be restored to any time since %s.\n", usage.Snapshots,
+		fmt.Fprintf(out, "%s, %s. It can be restored to any time since %s.\n",
+			sentence.Count(usage.Snapshots, "snapshot"),
 			output.Size(usage.Bytes), usage.Oldest.Format(time.RFC3339))
 	}
 	return nil
@@ -103,8 +105,8 @@ func writeSummary(out io.Writer, s *replica.Summary, now time.Time) error {
 		fmt.Fprintln(out, "It has no complete snapshot yet, so it can't be restored.")
 		return nil
 	}
-	fmt.Fprintf(out, "%d snapshots, %s. It can be restored to any time since %s.\n", s.Snapshots, output.Size(s.Bytes),
-		s.Oldest.Format(time.RFC3339))
+	fmt.Fprintf(out, "%s, %s. It can be restored to any time since %s.\n", sentence.Count(s.Snapshots, "snapshot"),
+		output.Size(s.Bytes), s.Oldest.Format(time.RFC3339))
 	return nil
 }
 
@@ -155,7 +157,8 @@ func (v *verifying) run(ctx context.Context, dir string, out, errOut io.Writer) 
 }
 
 func writeVerified(out io.Writer, s *replica.Summary) error {
-	fmt.Fprintf(out, "%d snapshots, %d frames and %d contents were read.\n", s.Snapshots, s.Frames, s.Objects)
+	fmt.Fprintf(out, "Read: %s, %s and %s.\n", sentence.Count(s.Snapshots, "snapshot"),
+		sentence.Count(s.Frames, "frame"), sentence.Count(s.Objects, "content"))
 	if s.Unread > 0 {
 		fmt.Fprintf(out, "%d of them are encrypted and were not opened; give --identity to check them.\n", s.Unread)
 	}
