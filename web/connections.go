@@ -200,24 +200,36 @@ func (c *limitedTCP) ReadFrom(src io.Reader) (int64, error) {
 	return c.TCPConn.ReadFrom(src)
 }
 
-// breakAfter breaks the connection if the kernel has sent all bytes that it has read of a file, and
-// gets no more within a time. The goroutine that reads can't be ended, but the client must hear of
-// it. The caller calls stop when the bytes have been sent.
+// looks is how often breakAfter looks at a connection within its time.
+const looks = 16
+
+// breakAfter breaks the connection if the client has acknowledged all bytes that the kernel has
+// read of a file, and the kernel reads no more within a time. The goroutine that reads can't be
+// ended, but the client must hear of it. The caller calls stop when the bytes have been sent.
 func (c *limitedTCP) breakAfter(stall time.Duration) (stop func()) {
 	var timer *time.Timer
 	var mu sync.Mutex
 	ended := false
+	var before uint64
+	unchanged := 0 // looks
 	mu.Lock()
-	timer = time.AfterFunc(stall, func() {
+	timer = time.AfterFunc(stall/looks, func() {
 		mu.Lock()
 		defer mu.Unlock()
-		switch {
-		case ended:
-		case unsentBytes(c.TCPConn) == 0:
-			_ = c.TCPConn.CloseWrite() // the client has left if this fails
-		default: // the client is slow
-			timer.Reset(stall)
+		if ended {
+			return
 		}
+		count, all := acknowledgedBytes(c.TCPConn)
+		if all && count == before {
+			unchanged++
+		} else { // the file is read, or the client is slow
+			before, unchanged = count, 0
+		}
+		if unchanged == looks {
+			_ = c.TCPConn.CloseWrite() // the client has left if this fails
+			return
+		}
+		timer.Reset(stall / looks)
 	})
 	mu.Unlock()
 	return func() {
