@@ -137,8 +137,8 @@ func (h *handler) blob(c echo.Context, asked request) error {
 		return nil
 	}
 	var to io.Writer = out
-	if c.Request().TLS == nil {
-		to = directWriter{out}
+	if direct, ok := c.Response().Writer.(io.ReaderFrom); ok && c.Request().TLS == nil {
+		to = directWriter{out, direct}
 	}
 	err = blob.Copy(c.Request().Context(), to, offset, size)
 	switch {
@@ -172,19 +172,18 @@ func (w *startingWriter) Write(p []byte) (int, error) {
 }
 
 // directWriter lets the kernel copy files to plain connections.
-type directWriter struct{ *startingWriter }
+type directWriter struct {
+	*startingWriter
+	direct io.ReaderFrom // the writer of the response
+}
 
 // ReadFrom implements io.ReaderFrom.
 func (w directWriter) ReadFrom(src io.Reader) (int64, error) {
-	direct, ok := w.response.Writer.(io.ReaderFrom)
-	if !ok {
-		return io.Copy(w.startingWriter, src)
-	}
 	if !w.started {
 		w.started = true
 		w.start()
 	}
-	n, err := direct.ReadFrom(src)
+	n, err := w.direct.ReadFrom(src)
 	w.response.Size += n
 	w.pull.Add(int(n))
 	return n, err

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"math/rand/v2"
@@ -27,9 +28,13 @@ func content() (digest string, data []byte) {
 	return "sha256:" + hex.EncodeToString(sum[:]), data
 }
 
+func unlimited(dir string) *quota.Quota {
+	return quota.New(dir, 0, func(string) (int64, error) { return math.MaxInt64, nil })
+}
+
 func open(t *testing.T, dir string) *Store {
 	t.Helper()
-	s, err := Open(dir, quota.New(dir, 0, func(string) (int64, error) { return math.MaxInt64, nil }))
+	s, err := Open(dir, unlimited(dir))
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, s.Close()) })
 	return s
@@ -67,26 +72,34 @@ var errChanged = errors.New("the bytes are wrong")
 // Changed implements Source.
 func (s *source) Changed(bool) error { return errChanged }
 
+// killedVariable names the directory in which this program copies a blob instead of running tests,
+// until TestFault20_killedWhileStaging kills it.
 const killedVariable = "LANDFALL_TEST_STAGING"
 
-// TestFault20_child is the process that TestFault20_killedWhileStaging kills.
-func TestFault20_child(t *testing.T) {
-	dir := os.Getenv(killedVariable)
-	if dir == "" {
-		t.Skip("runs in a process of TestFault20_killedWhileStaging")
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(killedVariable); dir != "" {
+		fmt.Fprintln(os.Stderr, copyForever(dir))
+		os.Exit(1)
 	}
+	os.Exit(m.Run())
+}
+
+// copyForever copies three of the eight MiB of a blob, and then waits for its medium.
+func copyForever(dir string) error {
 	digest, data := content()
-	s := open(t, dir)
-	from := &source{data: data, limit: 3 << 20, hang: true}
-	require.NoError(t, s.Stage(t.Context(), digest, int64(len(data)), from))
+	s, err := Open(dir, unlimited(dir))
+	if err != nil {
+		return err
+	}
+	return s.Stage(context.Background(), digest, int64(len(data)), &source{data: data, limit: 3 << 20, hang: true})
 }
 
 // A copy whose process was killed continues where it stopped, and is compared as a whole.
 func TestFault20_killedWhileStaging(t *testing.T) {
 	dir := t.TempDir()
 	digest, data := content()
-	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^TestFault20_child$")
-	child.Env = append(os.Environ(), killedVariable+"="+dir)
+	child := exec.CommandContext(t.Context(), os.Args[0])
+	child.Env, child.Stderr = append(os.Environ(), killedVariable+"="+dir), os.Stderr
 	require.NoError(t, child.Start())
 	part := filepath.Join(dir, digest[len("sha256:"):]+partSuffix)
 	for {
