@@ -109,5 +109,5 @@ func (a *Appliance) completeStatus(status *registry.Status) (err error) {
 	if status.Dependents, err = a.Dependents(); err != nil {
 		return err
 	}
-	return errors.Join(a.absences.NoteMisled(status), supply.NameClients(a.db, status.Clients))
+	return errors.Join(a.absences.NoteMisled(status), a.handover.Note(status), supply.NameClients(a.db, status.Clients))
 }

@@ -37,6 +37,8 @@ type Status struct {
 	RoomLimit string `json:"room_limit"`
 	// Dependents are the clusters whose nodes pull from this registry.
 	Dependents []Dependent `json:"dependents"`
+	// HandOver is set if a hand-over to a registry of the site was started, even if it ended.
+	HandOver bool `json:"hand_over"`
 	// SentBytes are those that all clients were sent since the start of the appliance. Clients are
 	// the last ones, those with the highest rates first.
 	SentBytes int64            `json:"sent_bytes"`

@@ -254,6 +254,16 @@ func (s *Service) Status() (*Status, error) {
 	return &status, nil
 }
 
+// Note notes in the status of the registry whether there is a hand-over.
+func (s *Service) Note(status *registry.Status) error {
+	_, err := s.read()
+	status.HandOver = err == nil
+	if errors.Is(err, errNone) {
+		return nil
+	}
+	return err
+}
+
 // Start starts a hand-over, or continues one that was refused or stopped. With Plan it only returns
 // what would be copied.
 func (s *Service) Start(ctx context.Context, wanted Request) (*Status, error) {

@@ -179,6 +179,7 @@ func TestHandOver_badRequests(t *testing.T) {
 			require.ErrorContains(t, err, c.says)
 			_, err = s.service.Status()
 			require.ErrorContains(t, err, "There is no hand-over")
+			require.False(t, s.isNoted())
 		})
 	}
 	s.name = "192.0.2.7:5000"
@@ -433,8 +434,10 @@ func TestHandOver_cancelledAndStartedAgain(t *testing.T) {
 	s.cluster.Answer(func(*http.Request) int { return http.StatusServiceUnavailable })
 	_, err := s.service.Confirm(t.Context(), nil)
 	require.NoError(t, err)
+	require.True(t, s.isNoted())
 	now, err := s.service.Cancel(t.Context())
 	require.NoError(t, err)
+	require.True(t, s.isNoted(), "the cancelled one can be started again")
 	require.Equal(t, handover.Both, now.Clusters[0].State)
 	s.cluster.Answer(nil)
 	s.begin(handover.Request{Way: handover.AddMirror, To: s.to.host()})

@@ -319,6 +319,14 @@ func (s *site) now() *handover.Status {
 	return status
 }
 
+// isNoted reports whether the status of the registry notes a hand-over.
+func (s *site) isNoted() bool {
+	s.Helper()
+	var status registry.Status
+	require.NoError(s, s.service.Note(&status))
+	return status.HandOver
+}
+
 // await lets time pass until the hand-over is in a state.
 func (s *site) await(state handover.State) *handover.Status {
 	s.Helper()

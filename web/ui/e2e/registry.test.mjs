@@ -24,6 +24,8 @@ describe('the registry', { timeout: fileLimit }, () => {
   let stick;
   let apps;
   let tools;
+  /** Whether the test answers for the appliance that there is a hand-over. */
+  let hasHandOver = false;
 
   const step = dependentSteps(() => ({ site, browser }));
   const { button, heading } = controls(() => page);
@@ -58,6 +60,9 @@ describe('the registry', { timeout: fileLimit }, () => {
   });
 
   step('says what to do without media', async () => {
+    const refused = [];
+    const note = (response) => response.status() >= 400 && refused.push(response.url());
+    page.on('response', note);
     await page.goto(site.url);
     await page.getByRole('link', { name: 'Registry', exact: true }).click();
     await heading('Registry').waitFor();
@@ -66,7 +71,10 @@ describe('the registry', { timeout: fileLimit }, () => {
     await check('empty', async () => {
       await page.goto(`${site.url}/registry`);
       await page.getByTestId('no-media').waitFor();
+      await page.getByTestId('next-command').waitFor();
     });
+    assert.deepEqual(refused, [], 'the page asks for no hand-over that there is not');
+    page.off('response', note);
   });
 
   step('reads a medium that is plugged in at a watched path', async () => {
@@ -107,7 +115,7 @@ describe('the registry', { timeout: fileLimit }, () => {
   });
 
   step('copies a medium to the disk after it has said what that needs', async () => {
-    await button('Copy watched/tools to the disk').click();
+    await button('Copy to the disk: watched/tools').click();
     const dialog = page.getByRole('dialog');
     await dialog.getByTestId('plan').getByText(/The copy of watched\/tools needs 4\.8 MiB\. There is room/).waitFor();
     await browser.screenshot('the-space-of-a-copy');
@@ -135,7 +143,9 @@ describe('the registry', { timeout: fileLimit }, () => {
     await page.route('**/api/landfall/v1/registry', async (route) => {
       const response = await route.fetch();
       const dependents = [{ id, name, base_dns_domain, status: 'installed' }];
-      await route.fulfill({ response, json: { ...(await response.json()), dependents } });
+      const registry = await response.json();
+      const hand_over = registry.hand_over || hasHandOver;
+      await route.fulfill({ response, json: { ...registry, dependents, hand_over } });
     });
     const row = page.getByTestId('dependent').filter({ hasText: 'east.site.test' });
     await row.getByText('Not checked').waitFor();
@@ -168,6 +178,7 @@ describe('the registry', { timeout: fileLimit }, () => {
       ],
     };
     await page.route('**/api/landfall/v1/registry/hand-over', (route) => route.fulfill({ json: handOver }));
+    hasHandOver = true;
     await check('hand-over', async () => {
       await page.goto(`${site.url}/registry`);
       await page.getByTestId('registry-hand-over').getByText('master 1 of 3').waitFor();
@@ -206,6 +217,7 @@ describe('the registry', { timeout: fileLimit }, () => {
     await button('Stop the hand-over', dialog).click();
     assert.equal((await stopped).status(), 404);
     await page.unroute('**/api/landfall/v1/registry/hand-over');
+    hasHandOver = false;
     browser.errors.length = 0; // the two answers above
   });
 

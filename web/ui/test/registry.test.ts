@@ -56,6 +56,7 @@ const registry: Registry = {
   dependents: [],
   sent_bytes: 0,
   clients: [],
+  hand_over: false,
   verify: still,
 };
 

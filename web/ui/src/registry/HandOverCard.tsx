@@ -22,7 +22,7 @@ import { SectionCard } from '../shell/SectionCard';
 import { Toned } from '../shell/Toned';
 import { useAct, type Act } from '../shell/useAct';
 import { useAnswer } from '../shell/useAnswer';
-import { cancelHandOver, confirmHandOver, readHandOver, type HandOver, type HandOverCluster } from './api';
+import { cancelHandOver, confirmHandOver, noHandOver, readHandOver, type HandOver, type HandOverCluster } from './api';
 import { HandOverDialog } from './HandOverDialog';
 import { clusterStateOf, handOverStateOf, hasEnded, nextOf, notesOf, poolsOf, withBoth } from './words';
 
@@ -30,9 +30,12 @@ const often = 2_000;
 const seldom = 30_000;
 const wait = (handOver: HandOver | null | undefined) => (handOver && !hasEnded(handOver) ? often : seldom);
 
+/** `onStart` reads again whether a hand-over was started. */
+type Props = { isStarted: boolean; onStart: () => void };
+
 /** How far the hand-over to a registry of the site is, and what starts, continues and stops it. */
-export const HandOverCard = () => {
-  const { answer: handOver, error, refetch } = useAnswer(readHandOver, wait);
+export const HandOverCard = ({ isStarted, onStart }: Props) => {
+  const { answer: handOver, error, refetch } = useAnswer(isStarted ? readHandOver : noHandOver, wait);
   const { act, failure } = useAct(refetch);
   const next = handOver === undefined ? undefined : nextOf(handOver);
   return (
@@ -52,7 +55,7 @@ export const HandOverCard = () => {
         {handOver !== undefined && (
           <Requires role="admin">
             <StackItem>
-              <Actions handOver={handOver} act={act} refetch={refetch} />
+              <Actions handOver={handOver} act={act} refetch={isStarted ? refetch : onStart} />
             </StackItem>
           </Requires>
         )}

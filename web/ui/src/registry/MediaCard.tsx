@@ -138,7 +138,7 @@ const Row = ({ medium, onCopy, onCancel }: RowProps) => {
               <Button
                 variant="link"
                 isInline
-                aria-label={`Copy ${label} to the disk`}
+                aria-label={`Copy to the disk: ${label}`}
                 onClick={() => {
                   onCopy(label);
                 }}

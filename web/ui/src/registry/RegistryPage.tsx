@@ -112,7 +112,7 @@ const RegistryPage = () => {
               <DependentsCard dependents={registry.dependents} act={act} />
             </StackItem>
             <StackItem>
-              <HandOverCard />
+              <HandOverCard isStarted={registry.hand_over} onStart={refetch} />
             </StackItem>
             <StackItem>
               <ClientsCard clients={registry.clients} sent={registry.sent_bytes} />

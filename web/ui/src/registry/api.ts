@@ -72,6 +72,8 @@ export type Registry = {
   room_bytes: number;
   room_limit: string;
   dependents: Dependent[];
+  /** Whether a hand-over was started. */
+  hand_over: boolean;
   /** The bytes that all clients were sent since the appliance started. */
   sent_bytes: number;
   /** Those with the highest rates first. */
@@ -162,6 +164,9 @@ export type HandOver = {
 /** The last hand-over; null if none was started. */
 export const readHandOver = (signal?: AbortSignal): Promise<HandOver | null> =>
   findJSON<HandOver>(`${root}/hand-over`, signal);
+
+/** Without a hand-over, a request would be refused, and the browser would log that. */
+export const noHandOver = (): Promise<null> => Promise.resolve(null);
 
 /** What a person asks for with a hand-over. Secrets and the CA are optional. */
 export type HandOverRequest = {
