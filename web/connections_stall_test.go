@@ -19,8 +19,8 @@ type stalling struct {
 // StallTime is the time that the medium may take.
 func (s stalling) StallTime() time.Duration { return s.time }
 
-// sendPipe sends what is written to a pipe to a client. It returns the side of the client, the end of the
-// pipe to write to, and the error of the copy.
+// sendPipe sends what is written to a pipe to a client. It returns the side of the client, the end
+// of the pipe to write to, and the error of the copy.
 func sendPipe(t *testing.T, stall time.Duration) (client net.Conn, writer *os.File, ended chan error) {
 	t.Helper()
 	plain, err := net.Listen("tcp", "127.0.0.1:0")
