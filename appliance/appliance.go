@@ -460,7 +460,7 @@ func (a *Appliance) newServer() error {
 			InfraEnvs: a.engine.InfraEnvs, Reads: a.downloads.Reads, Refusals: a.refusals, URL: a.urls[0],
 			Started: a.clock.Now().UTC()}),
 		console.JournalOperations(a.journals()),
-		console.DataKeyOperations(a.RotateDataKey), console.ReplicaOperations(a.config.Replica.Receiver()),
+		console.DataKeyOperations(a.RotateDataKey), console.ReplicaOperations(a.config.Replica.Receiver(), a.log),
 		console.BackupOperations(a.backups),
 		console.IntegrityOperations(integrity.NewChecker(a.db, a.clock)),
 		console.KubernetesOperations(a.kubernetesURL, a.transport.Roots()), a.hosted.operations(a.engine),

@@ -96,8 +96,11 @@ var ErrCredential = errors.New("the credential is not that of replica.receive_to
 
 func (r *Receiver) directory() Directory { return Directory{Path: r.Dir} }
 
-// Open begins a generation. It returns the owner that was written.
+// Open begins a generation. It returns the owner that was written. Requests to open run one after
+// the other, so that the session is that of the newest generation.
 func (r *Receiver) Open(ctx context.Context, owner Owner) (*Owner, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	opened, err := r.directory().Open(ctx, owner)
 	if err != nil {
 		return nil, err
@@ -106,8 +109,6 @@ func (r *Receiver) Open(ctx context.Context, owner Owner) (*Owner, error) {
 	if !ok {
 		return nil, fmt.Errorf("%T is no session in a directory", opened)
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	r.session = &receiving{directorySession: s, key: SessionKey{s.owner.Replica, s.owner.ID, s.owner.Generation}}
 	r.session.known.Store(true)
 	return &s.owner, nil

@@ -5,6 +5,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"io"
+	"log/slog"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
@@ -17,16 +18,24 @@ import (
 	"time"
 
 	"github.com/jonboulle/clockwork"
-	"github.com/labstack/echo/v4"
 	"github.com/stretchr/testify/require"
 
+	"landfall/appliance/audittrail"
 	"landfall/appliance/replica"
+	"landfall/appliance/sitekey"
+	"landfall/store"
+	"landfall/web"
 	"landfall/web/console"
+	"landfall/web/operation"
+	"landfall/web/recording"
 )
 
 // second is a second appliance that receives a replica.
 type second struct {
+	t          *testing.T
 	dir, files string
+	trail      *audittrail.Trail
+	logger     *slog.Logger
 	server     *httptest.Server
 	handler    atomic.Pointer[http.Handler]
 	cut        atomic.Bool // the line to it
@@ -37,10 +46,12 @@ type second struct {
 // newSecond starts a second appliance with its replica in a directory.
 func newSecond(t *testing.T, dir string) *second {
 	t.Helper()
-	s := &second{dir: dir, files: t.TempDir(), after: func(*http.Request) {}}
+	s := &second{t: t, dir: dir, files: t.TempDir(), logger: slog.New(slog.DiscardHandler),
+		after: func(*http.Request) {}}
+	s.trail = openTrail(t)
 	require.NoError(t, os.WriteFile(s.token(), []byte(strings.Repeat("secret", 6)+"\n"), 0o600))
 	s.restart()
-	s.server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	s.server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s.cut.Load() {
 			panic(http.ErrAbortHandler)
 		}
@@ -53,22 +64,41 @@ func newSecond(t *testing.T, dir string) *second {
 		w.WriteHeader(recorder.Code)
 		_, _ = w.Write(recorder.Body.Bytes()) // the client may be gone
 	}))
-	s.server.Config.ErrorLog = nil
+	s.server.EnableHTTP2 = true
+	s.server.StartTLS()
 	t.Cleanup(s.server.Close)
 	require.NoError(t, os.WriteFile(s.authority(), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE",
 		Bytes: s.server.Certificate().Raw}), 0o600))
 	return s
 }
 
+// openTrail opens an audit trail in a new directory.
+func openTrail(t *testing.T) *audittrail.Trail {
+	t.Helper()
+	dir := t.TempDir()
+	db, err := store.Open(t.Context(), dir, store.Options{NoSync: true})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, db.Close()) })
+	key, err := sitekey.LoadOrCreate(dir)
+	require.NoError(t, err)
+	trail, err := audittrail.Open(audittrail.Options{Dir: filepath.Join(dir, audittrail.DirName), DB: db, Key: key})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, trail.Close()) })
+	return trail
+}
+
 func (s *second) token() string     { return filepath.Join(s.files, "token") }
 func (s *second) authority() string { return filepath.Join(s.files, "ca.crt") }
 
+func (s *second) operations() []operation.Operation {
+	return console.ReplicaOperations(&replica.Receiver{Dir: s.dir, TokenFile: s.token()}, s.logger)
+}
+
 // restart starts the second appliance again: it forgets what is not in its directory.
 func (s *second) restart() {
-	routes := echo.New()
-	for _, o := range console.ReplicaOperations(&replica.Receiver{Dir: s.dir, TokenFile: s.token()}) {
-		routes.Add(o.Method, o.Path, o.Handler)
-	}
+	s.t.Helper()
+	routes := web.New(web.Options{Wrap: recording.New(s.trail).Wrap})
+	require.NoError(s.t, routes.Register(s.operations()...))
 	var handler http.Handler = routes
 	s.handler.Store(&handler)
 }
@@ -265,6 +295,68 @@ func TestRemote_refusals(t *testing.T) {
 	other.restart()
 	_, err = other.target().Open(t.Context(), replica.Owner{ID: "one"})
 	require.ErrorContains(t, err, "receives no replica")
+}
+
+// TestReceiver_everyOperationNeedsCredential calls each operation without the credential: nothing
+// is written, and the answer does not say where the credential is.
+func TestReceiver_everyOperationNeedsCredential(t *testing.T) {
+	_, dir := dirs(t)
+	other := newSecond(t, dir)
+	call := func(status int, credential string) {
+		t.Helper()
+		for _, o := range other.operations() {
+			path := strings.NewReplacer(":replica", "one", ":owner", "two", ":generation", "1", ":sum",
+				strings.Repeat("0a", 32)).Replace(o.Path)
+			request := httptest.NewRequest(o.Method, path, strings.NewReader("{}"))
+			request.Header.Set("Authorization", credential)
+			response := httptest.NewRecorder()
+			(*other.handler.Load()).ServeHTTP(response, request)
+			require.Equal(t, status, response.Code, o.ID)
+			require.NotContains(t, response.Body.String(), other.files, o.ID)
+		}
+	}
+	call(http.StatusUnauthorized, "")
+	call(http.StatusUnauthorized, "Bearer "+strings.Repeat("wrong ", 8))
+	text, err := os.ReadFile(other.token())
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(other.token(), []byte("short"), 0o600))
+	call(http.StatusInternalServerError, "Bearer short")
+	require.NoError(t, os.WriteFile(other.token(), text, 0o600))
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Empty(t, entries)
+	other.dir = ""
+	other.restart()
+	call(http.StatusNotFound, "Bearer "+strings.TrimSpace(string(text)))
+}
+
+// TestReceiver_failureIsLogged takes the directory away: the log of the second appliance says so
+// once. The audit trail has each opening.
+func TestReceiver_failureIsLogged(t *testing.T) {
+	_, dir := dirs(t)
+	other := newSecond(t, dir)
+	var log bytes.Buffer
+	other.logger = slog.New(slog.NewTextHandler(&log, nil))
+	other.restart()
+	require.NoError(t, os.Rename(dir, dir+".away"))
+	for range 3 {
+		_, err := other.target().Open(t.Context(), replica.Owner{ID: "one"})
+		require.ErrorContains(t, err, "could not write the replica")
+	}
+	require.Equal(t, 1, strings.Count(log.String(), "was not written"))
+	require.Contains(t, log.String(), dir)
+	require.NoError(t, os.Rename(dir+".away", dir))
+	session, err := other.target().Open(t.Context(), replica.Owner{ID: "one"})
+	require.NoError(t, err)
+	require.NoError(t, session.Beat(t.Context(), replica.Heartbeat{Generation: session.Generation()}))
+	page, err := other.trail.List(t.Context(), audittrail.Filter{})
+	require.NoError(t, err)
+	opened := map[string]int{}
+	for _, item := range page.Items {
+		opened[item.Operation]++
+	}
+	require.Equal(t, 4, opened["openReceivedReplica"])
+	require.Zero(t, opened["receiveReplicaHeartbeat"])
 }
 
 // TestRemote_randomKills kills an appliance at random moments, and takes the directory of the

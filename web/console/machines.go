@@ -76,7 +76,7 @@ func MachineOperations(service *agents.Service) []operation.Operation {
 			Summary: "End the sealing of an infra-env's images: later images contain their config",
 			Status:  http.StatusOK, Answer: agents.Sealed{}, Errors: []int{404, 409}},
 		{ID: "fetchSealedConfig", Method: http.MethodGet, Path: recipe.ConfigPath(":infra_env_id"),
-			Access: operation.CheckedBy("the token in the header " + ignition.TokenHeader).WithSecret(),
+			Access: operation.CheckedBy("the token in the header " + ignition.TokenHeader).WithSecret().Admitting(),
 			Quiet:  true, Handler: m.fetchConfig,
 			Summary: "Download the discovery config, for a machine that booted a sealed image",
 			Status:  http.StatusOK, Answer: operation.File{}, Errors: []int{401, 403, 503}},

@@ -23,6 +23,10 @@ type Access struct {
 	Links bool
 	// CheckedBy names the API that checks its clients itself, or is "".
 	CheckedBy string
+	// Admits marks an operation of such an API whose handler calls recording.Admit when it has
+	// accepted a client. The audit trail records the admitted requests, and counts the refused
+	// ones.
+	Admits bool
 	// Secret marks an operation that returns a secret. The audit trail records its requests.
 	Secret bool
 	// Scope determines the meaning of the operation for identities with a limited scope.
@@ -57,6 +61,9 @@ func For(role access.Role) Access { return Access{Role: role} }
 
 // CheckedBy is the rule of operations of an API that checks its clients itself.
 func CheckedBy(api string) Access { return Access{CheckedBy: api} }
+
+// Admitting marks an operation whose handler calls recording.Admit.
+func (a Access) Admitting() Access { a.Admits = true; return a }
 
 // OrAgents also permits agents.
 func (a Access) OrAgents() Access { a.Agents = true; return a }

@@ -28,10 +28,6 @@ import (
 // too many.
 const registration = "v2RegisterHost"
 
-// receiving is the beginning of the IDs of the operations with which another appliance writes its
-// replica, several times a second. The opening of the replica is recorded.
-const receiving = "receiveReplica"
-
 // Recorder records requests.
 type Recorder struct{ trail *audittrail.Trail }
 
@@ -47,7 +43,7 @@ func (r *Recorder) Wrap(o operation.Operation) echo.HandlerFunc {
 	if o.Access.Public {
 		return r.afterwards(o)
 	}
-	if o.Access.CheckedBy != "" && o.Access.Secret {
+	if o.Access.Admits {
 		return r.admitted(o)
 	}
 	return func(c echo.Context) error {
@@ -98,13 +94,13 @@ func (r *Recorder) afterwards(o operation.Operation) echo.HandlerFunc {
 	}
 }
 
-// admitted returns the handler of an operation that checks its clients itself and returns a secret.
-// The handler calls [Admit] when it has accepted a client. A request that it has not accepted is
-// recorded as refused, so that a flood of such requests does not displace other records.
+// admitted returns the handler of an operation that checks its clients itself. The handler calls
+// [Admit] when it has accepted a client. A request that fails before is recorded as refused, so
+// that a flood of such requests does not displace other records.
 func (r *Recorder) admitted(o operation.Operation) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		ctx, entry := c.Request().Context(), describe(c, o)
-		entry.Secret = true
+		entry.Secret = o.Access.Secret
 		var end func(status int, created map[string]string)
 		begin := func(ctx context.Context) (err error) {
 			end, err = r.trail.Begin(ctx, entry)
@@ -131,13 +127,13 @@ func (r *Recorder) admitted(o operation.Operation) echo.HandlerFunc {
 
 type admitKey struct{}
 
-// Admit records that the handler of an operation has accepted a client and returns a secret. The
-// context must be derived from the request's, with the client's identity. The handler must not
-// answer after an error.
+// Admit records that the handler of an operation has accepted a client. The context must be derived
+// from the request's, with the client's identity if it has one. After an error, the handler must
+// neither change anything nor return a secret.
 func Admit(ctx context.Context) error {
 	begin, ok := ctx.Value(admitKey{}).(func(context.Context) error)
 	if !ok {
-		return errors.New("the request of a secret is not recorded: its operation has no such rule")
+		return errors.New("the request is not recorded: its operation has no such rule")
 	}
 	return begin(ctx)
 }
@@ -156,7 +152,7 @@ func (r *Recorder) Refused(c echo.Context, o operation.Operation, status int) {
 
 // mayRecord reports whether some requests of an operation are recorded.
 func mayRecord(o operation.Operation) bool {
-	return o.Access.Secret || (!safe(o.Method) || o.Method == operation.Any) && !strings.HasPrefix(o.ID, receiving)
+	return o.Access.Secret || !safe(o.Method) || o.Method == operation.Any
 }
 
 // records reports whether a request reads a secret, and whether it is recorded.

@@ -124,6 +124,35 @@ func TestWrap_kubernetesAPI(t *testing.T) {
 	}
 }
 
+// TestWrap_admitting calls an operation that checks its clients itself. Many refused requests are
+// one record, and what a client does often is recorded only if the handler admits it.
+func TestWrap_admitting(t *testing.T) {
+	s := newTestServer(t)
+	s.handle(t, operation.Operation{ID: "x", Method: http.MethodPost, Path: "/a",
+		Access: operation.CheckedBy("the API").Admitting()}, func(c echo.Context) error {
+		switch c.QueryParam("as") {
+		case "stranger":
+			return problem.Unauthorized("no")
+		case "owner":
+			if err := Admit(c.Request().Context()); err != nil {
+				return err
+			}
+		}
+		return c.NoContent(http.StatusAccepted)
+	})
+	require.Equal(t, http.StatusAccepted, s.call(t, access.Nobody, http.MethodPost, "/a?as=owner"))
+	for range 100 {
+		require.Equal(t, http.StatusUnauthorized, s.call(t, access.Nobody, http.MethodPost, "/a?as=stranger"))
+		require.Equal(t, http.StatusAccepted, s.call(t, access.Nobody, http.MethodPost, "/a?as=frequent"))
+	}
+	items := s.recorded(t)
+	require.Less(t, len(items), 20, "the refused requests are counted")
+	require.Equal(t, http.StatusAccepted, items[len(items)-1].Status)
+	require.False(t, items[len(items)-1].Secret)
+	require.NoError(t, s.trail.Close())
+	require.Equal(t, http.StatusServiceUnavailable, s.call(t, access.Nobody, http.MethodPost, "/a?as=owner"))
+}
+
 func TestWrap_describesRequestWithoutSecrets(t *testing.T) {
 	s := newTestServer(t)
 	s.handle(t, operation.Operation{ID: "x", Method: http.MethodPost, Path: "/clusters/:cluster_id/by/:token/:file",
