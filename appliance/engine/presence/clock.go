@@ -14,7 +14,8 @@ type ClockWatch struct {
 }
 
 // Hold lets other callers of Hold wait until release. So nobody continues while the first one that
-// detected a jump still restarts time-outs.
+// detected a jump still restarts time-outs. Lock order: the transaction of a change, then Hold,
+// then the mutexes of this package. A caller of Hold must not wait for a transaction.
 func (w *ClockWatch) Hold() (release func()) {
 	w.held.Lock()
 	return w.held.Unlock
