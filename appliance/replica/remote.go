@@ -2,6 +2,7 @@ package replica
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -59,7 +60,14 @@ type Remote struct {
 	URL       string // https
 	TokenFile string // with the credential
 	CAFile    string // "": the authorities of the system
+	// Silence is the time without an answer after which the connection is checked, and again the
+	// time after which a connection that fails the check is closed. 0: 15 seconds.
+	Silence time.Duration
 }
+
+// silence is the default of Remote.Silence. Without the check, a connection that a router has
+// forgotten would be used until the kernel gives it up after a quarter of an hour.
+const silence = 15 * time.Second
 
 // String implements Target.
 func (r Remote) String() string { return r.URL }
@@ -135,7 +143,8 @@ func (r Remote) connect() (*connection, error) {
 	transport := &http.Transport{TLSClientConfig: config, ForceAttemptHTTP2: true,
 		Proxy:               http.ProxyFromEnvironment,
 		DialContext:         (&net.Dialer{Timeout: 5 * time.Second, KeepAlive: 15 * time.Second}).DialContext,
-		TLSHandshakeTimeout: 10 * time.Second, IdleConnTimeout: time.Minute}
+		TLSHandshakeTimeout: 10 * time.Second, IdleConnTimeout: time.Minute,
+		HTTP2: &http.HTTP2Config{SendPingTimeout: cmp.Or(r.Silence, silence), PingTimeout: cmp.Or(r.Silence, silence)}}
 	refuse := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return &connection{r, token, &http.Client{Transport: transport, CheckRedirect: refuse}}, nil
 }
@@ -175,6 +184,9 @@ func (c *connection) send(ctx context.Context, method, path, kind string, limit 
 	if sized, ok := body.(interface{ Len() int }); ok {
 		request.ContentLength = int64(sized.Len())
 	}
+	// Only a session sends more. An appliance that is refused tries again every few seconds, and must
+	// leave no connection behind each time.
+	request.Close = !strings.HasPrefix(path, SessionsRoute+"/")
 	request.Header.Set("Authorization", "Bearer "+c.token)
 	if body != nil {
 		request.Header.Set("Content-Type", kind)

@@ -2,11 +2,13 @@ package replica_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/pem"
 	"errors"
 	"io"
 	"log/slog"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -38,7 +40,8 @@ type second struct {
 	logger     *slog.Logger
 	server     *httptest.Server
 	handler    atomic.Pointer[http.Handler]
-	cut        atomic.Bool // the line to it
+	cut        atomic.Bool  // the line to it
+	open       atomic.Int32 // connections
 	// after is called after a request was served, and before it is answered.
 	after func(r *http.Request)
 }
@@ -65,6 +68,14 @@ func newSecond(t *testing.T, dir string) *second {
 		_, _ = w.Write(recorder.Body.Bytes()) // the client may be gone
 	}))
 	s.server.EnableHTTP2 = true
+	s.server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		switch state {
+		case http.StateNew:
+			s.open.Add(1)
+		case http.StateClosed:
+			s.open.Add(-1)
+		}
+	}
 	s.server.StartTLS()
 	t.Cleanup(s.server.Close)
 	require.NoError(t, os.WriteFile(s.authority(), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE",
@@ -357,6 +368,101 @@ func TestReceiver_failureIsLogged(t *testing.T) {
 	}
 	require.Equal(t, 4, opened["openReceivedReplica"])
 	require.Zero(t, opened["receiveReplicaHeartbeat"])
+}
+
+// TestRemote_closesConnections asks for the signs of life, and opens a replica that refuses: no
+// connection stays.
+func TestRemote_closesConnections(t *testing.T) {
+	_, dir := dirs(t)
+	other := newSecond(t, dir)
+	require.NoError(t, os.Rename(dir, dir+".away"))
+	_, err := other.target().Open(t.Context(), replica.Owner{ID: "one"})
+	require.ErrorContains(t, err, "could not write the replica")
+	require.NoError(t, os.Rename(dir+".away", dir))
+	_, err = other.target().Signs(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, other.target().Claim(t.Context(), replica.Owner{ID: "one", Since: time.Now()}))
+	require.Eventually(t, func() bool { return other.open.Load() == 0 }, 10*time.Second, time.Millisecond)
+}
+
+// TestRemote_silentLine lets a line lose everything without a sign, as a router does that was
+// restarted. The next request uses another connection.
+func TestRemote_silentLine(t *testing.T) {
+	_, dir := dirs(t)
+	other := newSecond(t, dir)
+	target := other.target()
+	address, lose := relay(t, other.server.Listener.Addr().String())
+	target.URL, target.Silence = "https://"+address, 100*time.Millisecond
+	session, err := target.Open(t.Context(), replica.Owner{ID: "one"})
+	require.NoError(t, err)
+	beat := replica.Heartbeat{Generation: session.Generation()}
+	require.NoError(t, session.Beat(t.Context(), beat))
+	lose()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // less than a request may last
+	defer cancel()
+	_, away := errors.AsType[*replica.AwayError](session.Beat(ctx, beat))
+	require.True(t, away)
+	require.NoError(t, session.Beat(ctx, beat))
+}
+
+// relay copies between its address and another one. lose makes it lose what it gets on the present
+// connections, which stay open.
+func relay(t *testing.T, to string) (address string, lose func()) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	var group sync.WaitGroup
+	var mu sync.Mutex
+	var connections []net.Conn
+	var lost []*atomic.Bool
+	group.Go(func() {
+		for {
+			client, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			server, err := net.Dial("tcp", to)
+			if err != nil {
+				_ = client.Close()
+				continue
+			}
+			loses := new(atomic.Bool)
+			mu.Lock()
+			connections, lost = append(connections, client, server), append(lost, loses)
+			mu.Unlock()
+			for _, ends := range [][2]net.Conn{{client, server}, {server, client}} {
+				group.Go(func() {
+					part := make([]byte, 4096)
+					for {
+						n, err := ends[0].Read(part)
+						if err != nil {
+							_ = ends[1].Close()
+							return
+						}
+						if !loses.Load() {
+							_, _ = ends[1].Write(part[:n]) // a failure ends the reading
+						}
+					}
+				})
+			}
+		}
+	})
+	t.Cleanup(func() {
+		require.NoError(t, listener.Close())
+		mu.Lock()
+		for _, connection := range connections {
+			_ = connection.Close()
+		}
+		mu.Unlock()
+		group.Wait()
+	})
+	return listener.Addr().String(), func() {
+		mu.Lock()
+		defer mu.Unlock()
+		for _, each := range lost {
+			each.Store(true)
+		}
+	}
 }
 
 // TestRemote_randomKills kills an appliance at random moments, and takes the directory of the
