@@ -184,8 +184,8 @@ func (c *connection) send(ctx context.Context, method, path, kind string, limit 
 	if sized, ok := body.(interface{ Len() int }); ok {
 		request.ContentLength = int64(sized.Len())
 	}
-	// Only a session sends more. An appliance that is refused tries again every few seconds, and must
-	// leave no connection behind each time.
+	// Only a session sends more. An appliance that is refused tries again every few seconds, and
+	// must leave no connection behind each time.
 	request.Close = !strings.HasPrefix(path, SessionsRoute+"/")
 	request.Header.Set("Authorization", "Bearer "+c.token)
 	if body != nil {
