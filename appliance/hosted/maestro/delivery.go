@@ -47,7 +47,6 @@ func (d *delivery) start(named []cloudevent.Held, p *plan) {
 	d.mu.Lock()
 	d.started, d.from, d.named = true, p.revision, named
 	d.request = p.request
-	clear(d.late) // the requests name all bundles that the agent holds
 	d.verify = map[string]bool{}
 	for _, id := range p.verify {
 		d.verify[id] = true

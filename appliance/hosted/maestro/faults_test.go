@@ -216,6 +216,31 @@ var faults = []struct {
 		require.EqualValues(t, 2, s.status(id).ResourceVersion)
 		require.Empty(t, s.service.ClockFaults())
 	}},
+	{"13 the same; a person ends a hold before the clock is right again", nil, func(t *testing.T, s *site) {
+		id := s.create("c1")
+		s.connect()
+		s.restartAgent(-24 * time.Hour) // it names no bundles
+		s.connect()
+		s.edit(id, "2")
+		s.settle()
+		// The bundle is sent again. The real agent has this version, and does not report again.
+		s.toAgent = func(messages []cloudevent.Message) []cloudevent.Message {
+			return slices.DeleteFunc(messages, func(m cloudevent.Message) bool {
+				event, err := cloudevent.Parse(m)
+				require.NoError(t, err)
+				return event.SubResource == cloudevent.Spec
+			})
+		}
+		require.NoError(t, s.service.HoldConsumer(t.Context(), "mc1", "anna"))
+		require.NoError(t, s.service.Release(t.Context(), "mc1", "anna"))
+		s.settle()
+		require.EqualValues(t, 1, s.status(id).ResourceVersion)
+		s.agent.WithClockError(0)
+		s.service.delivery("mc1").probe()
+		s.settle()
+		require.EqualValues(t, 2, s.status(id).ResourceVersion)
+		require.Empty(t, s.service.ClockFaults())
+	}},
 	{"15 two consumers, status for the other's bundle: refused, logged", nil, func(t *testing.T, s *site) {
 		s.update(func(tx *store.Tx) error {
 			return bundle.CreateConsumer(tx, &bundle.Consumer{Name: "mc2"}, s.clock.Now())
