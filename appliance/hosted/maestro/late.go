@@ -1,7 +1,6 @@
 package maestro
 
 import (
-	"maps"
 	"slices"
 	"time"
 
@@ -27,9 +26,6 @@ func (d *delivery) accepted(id string, number sequence) (none bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.late, id)
-	if len(d.late) == 0 || number <= slices.Min(slices.Collect(maps.Values(d.late))) {
-		return len(d.late) == 0
-	}
 	var again []string
 	for other, stored := range d.late {
 		if stored < number {
@@ -37,9 +33,11 @@ func (d *delivery) accepted(id string, number sequence) (none bool) {
 			delete(d.late, other)
 		}
 	}
-	slices.Sort(again)
-	d.ask(again...)
-	d.wakeUp()
+	if len(again) > 0 {
+		slices.Sort(again)
+		d.ask(again...)
+		d.wakeUp()
+	}
 	return len(d.late) == 0
 }
 
