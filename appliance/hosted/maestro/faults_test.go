@@ -52,8 +52,8 @@ var faults = []struct {
 		id := s.create("c1") // killed after the commit
 		s.restart()
 		s.dial()
-		d := s.service.delivery("mc1")
-		require.NoError(t, d.sendAll(context.Background())) // killed after publish
+		_, err := s.link.Send(context.Background()) // killed after publish
+		require.NoError(t, err)
 		s.restart()
 		s.connect()
 		require.Equal(t, "1", s.release("c1"))
@@ -129,7 +129,7 @@ var faults = []struct {
 		s.settle()
 		s.toAgent = nil
 		slices.Reverse(kept)
-		s.link.messages = kept
+		s.handle(kept)
 		s.settle()
 		require.Equal(t, "3", s.release("c1"))
 		require.EqualValues(t, 3, s.status(id).ResourceVersion)

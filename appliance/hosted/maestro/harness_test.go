@@ -15,7 +15,6 @@ import (
 	"github.com/jonboulle/clockwork"
 	"github.com/stretchr/testify/require"
 
-	"landfall/appliance/hosted/broker"
 	"landfall/appliance/hosted/bundle"
 	"landfall/appliance/hosted/cloudevent"
 	"landfall/appliance/simulate/workagent"
@@ -35,29 +34,13 @@ type site struct {
 
 	cluster *workagent.Cluster
 	agent   *workagent.Agent
-	link    *link // nil: not connected
+	link    *Steps // nil: not connected
 	// toAgent and toService change the messages on their way: they lose, repeat or reorder them.
 	toAgent, toService func([]cloudevent.Message) []cloudevent.Message
 	specs              int // number of specs that arrived at the agent
 	deletes            int // number of specs that delete
 	identity           string
 }
-
-// link is the connection to the agent.
-type link struct {
-	messages []cloudevent.Message
-	ended    bool
-}
-
-func (l *link) Send(_ context.Context, m cloudevent.Message) error {
-	if l.ended {
-		return broker.ErrEnded
-	}
-	l.messages = append(l.messages, m)
-	return nil
-}
-
-func (l *link) End() { l.ended = true }
 
 func newSite(t testing.TB) *site {
 	t.Helper()
@@ -192,7 +175,6 @@ func (s *site) create(cluster string) (id string) {
 	b := &bundle.Bundle{Name: cluster, Consumer: "mc1", Labels: map[string]string{bundle.LabelCluster: cluster},
 		Manifests: manifests(cluster, "1"), Configs: configs(cluster)}
 	s.update(func(tx *store.Tx) error { return bundle.Create(tx, b, s.clock.Now()) })
-	s.changed(b.ID)
 	return b.ID
 }
 
@@ -206,23 +188,12 @@ func (s *site) edit(id, release string) {
 		})
 		return err
 	})
-	s.changed(id)
 }
 
 // remove deletes a bundle, as a person does.
 func (s *site) remove(id string) {
 	s.t.Helper()
 	s.update(func(tx *store.Tx) error { return bundle.Delete(tx, id, "anna", s.clock.Now()) })
-	s.changed(id)
-}
-
-// changed does what the change log does for a connected consumer.
-func (s *site) changed(id string) {
-	if d := s.service.delivery("mc1"); d != nil {
-		d.mu.Lock()
-		d.add(id)
-		d.mu.Unlock()
-	}
 }
 
 // connect starts a session of the agent, and passes messages on until both sides are silent.
@@ -236,17 +207,14 @@ func (s *site) connect() {
 func (s *site) dial() {
 	s.t.Helper()
 	s.cut()
-	s.link = new(link)
-	s.service.mu.Lock()
-	s.service.open["mc1"] = newDelivery(s.service, "mc1", s.link, func() {})
-	s.service.mu.Unlock()
+	s.link = s.service.Step("mc1")
 	s.send(s.agent.Hello())
 }
 
 // cut ends the session. Messages on their way are lost.
 func (s *site) cut() {
 	if s.link != nil {
-		s.service.disconnect("mc1")
+		s.link.End()
 		s.link = nil
 	}
 }
@@ -260,41 +228,39 @@ func (s *site) send(messages ...cloudevent.Message) {
 	if s.link == nil {
 		return
 	}
-	for _, err := range s.service.receive(context.Background(), "mc1", messages) {
+	for _, err := range s.link.Receive(context.Background(), messages...) {
 		require.NoError(s.t, err)
 	}
 }
 
-// settle passes messages on until both sides are silent, and the session has not ended.
+// settle passes messages on until both sides are silent.
 func (s *site) settle() {
 	s.t.Helper()
 	for range 100 {
 		if s.link == nil {
 			return
 		}
-		if s.link.ended {
-			s.dial()
-		}
-		if d := s.service.delivery("mc1"); d != nil {
-			if err := d.sendAll(context.Background()); err != nil {
-				require.ErrorIs(s.t, err, broker.ErrEnded)
-			}
-		}
-		messages := s.link.messages
-		s.link.messages = nil
+		messages, err := s.link.Send(context.Background())
+		require.NoError(s.t, err)
 		if len(messages) == 0 {
 			return
 		}
 		if s.toAgent != nil {
 			messages = s.toAgent(messages)
 		}
-		for _, m := range messages {
-			s.count(m)
-			s.clock.Advance(time.Millisecond)
-			s.send(s.agent.Handle(m)...)
-		}
+		s.handle(messages)
 	}
 	s.t.Fatal("the two sides never come to rest")
+}
+
+// handle passes messages on to the agent, and its replies to the service.
+func (s *site) handle(messages []cloudevent.Message) {
+	s.t.Helper()
+	for _, m := range messages {
+		s.count(m)
+		s.clock.Advance(time.Millisecond)
+		s.send(s.agent.Handle(m)...)
+	}
 }
 
 func (s *site) count(m cloudevent.Message) {

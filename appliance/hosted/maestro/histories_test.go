@@ -131,9 +131,9 @@ func (h *history) step() {
 // halfway lets only a part of what is to be sent arrive.
 func (h *history) halfway() {
 	h.dial()
-	d := h.service.delivery("mc1")
-	_ = d.sendAll(context.Background())
-	for _, m := range h.link.messages {
+	messages, err := h.link.Send(context.Background())
+	require.NoError(h.t, err)
+	for _, m := range messages {
 		if h.random.IntN(2) == 0 {
 			return
 		}

@@ -14,15 +14,29 @@ type Steps struct {
 	service  *Service
 	delivery *delivery
 	from     uint64 // the store's revision of the last step
+	queue    queue
 }
 
+// queue is a connection that keeps the messages to the agent until the step ends.
+type queue []cloudevent.Message
+
+// Send implements connection.
+func (q *queue) Send(_ context.Context, m cloudevent.Message) error {
+	*q = append(*q, m)
+	return nil
+}
+
+// End implements connection. Only a session that is not served in steps ends itself.
+func (*queue) End() {}
+
 // Step opens a session that is served in steps.
-func (s *Service) Step(consumer string, to connection) *Steps {
-	d := newDelivery(s, consumer, to, func() {})
+func (s *Service) Step(consumer string) *Steps {
+	p := &Steps{service: s}
+	p.delivery = newDelivery(s, consumer, &p.queue, func() {})
 	s.mu.Lock()
-	s.open[consumer] = d
+	s.open[consumer] = p.delivery
 	s.mu.Unlock()
-	return &Steps{service: s, delivery: d}
+	return p
 }
 
 // Receive processes messages of the agent. The errors say which were not stored.
@@ -30,8 +44,8 @@ func (p *Steps) Receive(ctx context.Context, messages ...cloudevent.Message) []e
 	return p.service.receive(ctx, p.delivery.consumer, messages)
 }
 
-// Send sends what has changed since the last step.
-func (p *Steps) Send(ctx context.Context) error {
+// Send returns the messages to the agent about what has changed since the last step.
+func (p *Steps) Send(ctx context.Context) ([]cloudevent.Message, error) {
 	d := p.delivery
 	d.mu.Lock()
 	started, from := d.started, max(p.from, d.from)
@@ -49,10 +63,13 @@ func (p *Steps) Send(ctx context.Context) error {
 				return err
 			})
 		}); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return d.sendAll(ctx)
+	err := d.sendAll(ctx)
+	messages := p.queue
+	p.queue = nil
+	return messages, err
 }
 
 // Probe does what a session does once in a minute.

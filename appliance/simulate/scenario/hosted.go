@@ -1,7 +1,6 @@
 package scenario
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -13,7 +12,6 @@ import (
 	"landfall/appliance/engine/audit"
 	"landfall/appliance/fault"
 	"landfall/appliance/hosted/arm"
-	"landfall/appliance/hosted/broker"
 	"landfall/appliance/hosted/bundle"
 	"landfall/appliance/hosted/cloudevent"
 	"landfall/appliance/hosted/controlplane"
@@ -73,27 +71,8 @@ type managementCluster struct {
 	wrong   time.Duration // error of the clock
 	cut     bool          // the line
 	steps   *maestro.Steps
-	queue   line
 	left    time.Duration // greatest error that the clock had
 }
-
-// line has the messages on their way to an agent.
-type line struct {
-	messages []cloudevent.Message
-	ended    bool
-}
-
-// Send implements the connection of a session.
-func (l *line) Send(_ context.Context, m cloudevent.Message) error {
-	if l.ended {
-		return broker.ErrEnded
-	}
-	l.messages = append(l.messages, m)
-	return nil
-}
-
-// End implements the connection of a session.
-func (l *line) End() { l.ended = true }
 
 const (
 	// pollInterval is longer than that of a real agent, because each poll costs time. After a
@@ -275,21 +254,18 @@ func (h *hosted) pass(m *managementCluster, poll bool) (busy bool, err error) {
 			err = errors.Join(append([]error{err}, m.steps.Receive(ctx, messages...)...)...)
 		}
 	}
-	if m.steps == nil || m.queue.ended {
-		m.hangUp()
-		m.queue = line{}
-		m.steps = h.maestro.Step(m.name, &m.queue)
+	if m.steps == nil {
+		m.steps = h.maestro.Step(m.name)
 		receive([]cloudevent.Message{m.agent.Hello()})
 	}
 	if poll {
 		m.steps.Probe()
 		receive(m.agent.Poll(grace))
 	}
-	if sendErr := m.steps.Send(ctx); sendErr != nil && !errors.Is(sendErr, broker.ErrEnded) {
+	messages, sendErr := m.steps.Send(ctx)
+	if sendErr != nil {
 		return busy, errors.Join(err, sendErr)
 	}
-	messages := m.queue.messages
-	m.queue.messages = nil
 	for _, message := range messages {
 		busy = true
 		receive(m.agent.Handle(message))
