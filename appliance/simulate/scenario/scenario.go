@@ -9,7 +9,8 @@
 //
 // decode.go reads the file, and run.go runs all sites. site.go contains a site with its clock,
 // appliance.go its appliance, machine.go and installation.go its machines, and owner.go its users.
-// report.go contains the results.
+// hosted.go contains its hosted clusters, and hostedowner.go the people who ask for them and decide
+// about them. report.go contains the results.
 package scenario
 
 import (
