@@ -362,18 +362,14 @@ func (d *decoder) completeKind(k *Kind, node *yaml.Node, key string) error {
 		name  string
 		is    Outage
 		least Span
-	}{{"restart", k.Faults.Restart, 0}, {"power_cut", k.Faults.PowerCut, 0}, {"sleep", k.Faults.Sleep, 1},
-		{"line", k.Hosted.Line, 1}} {
-		part := "faults."
-		if outage.name == "line" {
-			part = "hosted."
-		}
+	}{{"faults.restart", k.Faults.Restart, 0}, {"faults.power_cut", k.Faults.PowerCut, 0},
+		{"faults.sleep", k.Faults.Sleep, 1}, {"hosted.line", k.Hosted.Line, 1}} {
 		if outage.is.Every > 0 && outage.is.Every < Span(time.Hour) {
-			return d.wrong(valueOf(node, part+outage.name), join(key, part+outage.name+".every"),
+			return d.wrong(valueOf(node, outage.name), join(key, outage.name+".every"),
 				"the value is %s; expected at least 1h", time.Duration(outage.is.Every))
 		}
 		if outage.is.Every > 0 && outage.is.For < outage.least {
-			return d.wrong(valueOf(node, part+outage.name), join(key, part+outage.name+".for"),
+			return d.wrong(valueOf(node, outage.name), join(key, outage.name+".for"),
 				"the key is missing; expected %s", new(Span).expects())
 		}
 	}
