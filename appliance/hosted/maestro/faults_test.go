@@ -216,6 +216,16 @@ var faults = []struct {
 		require.EqualValues(t, 2, s.status(id).ResourceVersion)
 		require.Empty(t, s.service.ClockFaults())
 	}},
+	{"13 the same; nothing is missing in the next session", nil, func(t *testing.T, s *site) {
+		s.create("c1")
+		s.connect()
+		s.restartAgent(-24 * time.Hour)
+		s.connect()
+		require.NotEmpty(t, s.service.ClockFaults())
+		s.agent.WithClockError(0)
+		s.connect() // the agent's status is the stored one, so it is not asked for
+		require.Empty(t, s.service.ClockFaults())
+	}},
 	{"13 the same; a person ends a hold before the clock is right again", nil, func(t *testing.T, s *site) {
 		id := s.create("c1")
 		s.connect()

@@ -123,8 +123,15 @@ func (s *Service) connect(consumer string, to connection) {
 		return
 	}
 	d := newDelivery(s, consumer, to, cancel)
-	s.open[consumer] = d
+	s.begin(d)
 	s.running.Go(func() { d.run(ctx) })
+}
+
+// begin adds the delivery of a new session. Each session compares all statuses, so that nothing
+// follows from what an earlier one has ignored. The caller holds the lock.
+func (s *Service) begin(d *delivery) {
+	s.open[d.consumer] = d
+	delete(s.clocks, d.consumer)
 }
 
 // Disconnected implements broker.Handler.

@@ -34,7 +34,7 @@ func (s *Service) Step(consumer string) *Steps {
 	p := &Steps{service: s}
 	p.delivery = newDelivery(s, consumer, &p.queue, func() {})
 	s.mu.Lock()
-	s.open[consumer] = p.delivery
+	s.begin(p.delivery)
 	s.mu.Unlock()
 	return p
 }
