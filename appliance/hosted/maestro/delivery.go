@@ -35,6 +35,7 @@ type delivery struct {
 	verify  map[string]bool   // bundles of which a status must come before they are sent
 	request []cloudevent.KnownStatuses
 	late    map[string]sequence // bundles with an ignored status, and the number of the stored one
+	probed  string              // the bundle of the last probe
 }
 
 func newDelivery(s *Service, consumer string, to connection, cancel context.CancelFunc) *delivery {

@@ -12,12 +12,14 @@ import (
 const lateInterval = time.Minute
 
 // ignored notes that a status was ignored, because a newer one by the agent's clock is stored. The
-// agent reports a status only once, so it is asked for again.
-func (d *delivery) ignored(id string, stored sequence) {
+// agent reports a status only once, so it is asked for again. probed reports whether the last probe
+// has asked for it.
+func (d *delivery) ignored(id string, stored sequence) (probed bool) {
 	d.mu.Lock()
+	defer d.mu.Unlock()
 	d.late[id] = stored
-	d.mu.Unlock()
 	d.wakeUp()
+	return d.probed == id
 }
 
 // accepted notes that a status was stored. Bundles whose ignored statuses would be accepted by the
@@ -55,6 +57,7 @@ func (d *delivery) probe() {
 	if first != "" {
 		delete(d.late, first)
 		d.ask(first)
+		d.probed = first
 	}
 }
 

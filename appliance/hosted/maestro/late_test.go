@@ -1,7 +1,10 @@
 package maestro
 
 import (
+	"bytes"
 	"context"
+	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -28,6 +31,8 @@ func (passing) End() {}
 // A session asks for an ignored status by itself, until it comes.
 func TestDelivery_asksAgainForIgnoredStatus(t *testing.T) {
 	s := newSite(t)
+	var log bytes.Buffer
+	s.service.log = slog.New(slog.NewTextHandler(&log, nil))
 	id := s.create("c1")
 	s.connect()
 	s.cut()
@@ -55,4 +60,5 @@ func TestDelivery_asksAgainForIgnoredStatus(t *testing.T) {
 	}
 	require.Equal(t, 5, asked, "once a minute, until the clock has caught up")
 	require.Empty(t, s.service.ClockFaults())
+	require.Equal(t, 1, strings.Count(log.String(), "was ignored"), "not once a minute: %s", &log)
 }

@@ -98,12 +98,13 @@ func (s *Service) accept(ctx context.Context, consumer string, reports []report)
 func (s *Service) noteOutcome(ctx context.Context, consumer string, r report, result outcome) error {
 	id, d := r.event.ResourceID, s.delivery(consumer)
 	right := result.ignored == "" // the clock is right, as far as it is known
+	probed := false               // there is an answer to a probe each minute, for as long as it takes
 	switch {
 	case d == nil:
 	case right:
 		right = d.accepted(id, r.sequence)
 	case result.newest != 0:
-		d.ignored(id, result.newest)
+		probed = d.ignored(id, result.newest)
 	}
 	s.mu.Lock()
 	switch {
@@ -113,7 +114,7 @@ func (s *Service) noteOutcome(ctx context.Context, consumer string, r report, re
 		delete(s.clocks, consumer)
 	}
 	s.mu.Unlock()
-	if result.ignored != "" {
+	if result.ignored != "" && !probed {
 		s.drop(consumer, id, result.ignored)
 	}
 	if d != nil && result.confirmed && d.confirm(id) {
