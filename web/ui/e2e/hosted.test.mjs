@@ -165,10 +165,16 @@ describe('hosted clusters', { timeout: fileLimit }, () => {
       { id: 'e1', name: 'rack1' },
       { id: 'e2', name: 'rack2', cluster_id: '11111111-1111-4111-8111-111111111111' },
     ];
-    await page.route('**/v2/infra-envs', (route) => route.fulfill({ json: infraEnvs }));
+    let isKnown = false;
+    await page.route('**/v2/infra-envs', (route) =>
+      isKnown ? route.fulfill({ json: infraEnvs }) : route.fulfill({ status: 500, json: { reason: 'Not now.' } }),
+    );
     await page.reload();
     const card = page.getByTestId('workers-mc1');
     await card.getByText('come from its own assisted service').waitFor();
+    await card.getByText('Not now.').waitFor();
+    assert.ok(await card.getByRole('button', { name: 'Offer hosts of this appliance' }).isDisabled());
+    isKnown = true; // the card asks again every ten seconds
     await card.getByRole('button', { name: 'Offer hosts of this appliance' }).click();
     await field('Hardware profile of the hosts in rack1').fill('large');
     assert.equal(await field('Hardware profile of the hosts in rack2').count(), 0);

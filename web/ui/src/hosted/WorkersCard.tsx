@@ -17,7 +17,8 @@ const none: InfraEnv[] = [];
 export const WorkersCard = ({ consumer }: { consumer: string }) => {
   const load = useCallback((signal: AbortSignal) => readWorkers(consumer, signal), [consumer]);
   const { answer, error, refetch } = useAnswer(load, often);
-  const infraEnvs = useAnswer(listInfraEnvs, often).answer ?? none;
+  const { answer: known, error: listError } = useAnswer(listInfraEnvs, often);
+  const infraEnvs = known ?? none;
   const [isOpen, setOpen] = useState(false);
   if (answer === undefined) {
     return error === undefined ? null : <Alert isInline variant="warning" title={sentenceOf(error)} />;
@@ -45,8 +46,11 @@ export const WorkersCard = ({ consumer }: { consumer: string }) => {
           )}
           <StackItem>
             <Requires role="admin">
+              {/* A choice among infra-envs that are not known would end all offers. */}
+              {listError && <Alert isInline isPlain variant="warning" title={sentenceOf(listError)} component="h3" />}
               <Button
                 variant="secondary"
+                isDisabled={known === undefined}
                 onClick={() => {
                   setOpen(true);
                 }}
