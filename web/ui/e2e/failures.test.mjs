@@ -64,6 +64,28 @@ describe('failures, and a single node', { timeout: fileLimit }, () => {
     await page.setViewportSize(wide);
   });
 
+  step('stays on the page to which a person goes while a cluster is created', async () => {
+    await page.goto(`${site.url}/assisted-installer/clusters/~new`);
+    const isOf = (name) => (url) => url.pathname.endsWith(`/v2/${name}`);
+    const answered = [];
+    for (const name of ['clusters', 'infra-envs']) {
+      await page.route(isOf(name), async (route) => {
+        await page.getByRole('link', { name: 'Create cluster' }).waitFor();
+        await route.fulfill({ status: 201, json: { id: '1' } });
+        answered.push(name);
+      });
+    }
+    await page.getByRole('textbox', { name: 'Cluster name' }).fill('left');
+    await page.getByRole('textbox', { name: 'Base domain' }).fill('site.test');
+    await next();
+    await page.getByRole('link', { name: 'Cancel' }).click();
+    await until('the cluster is created', () => answered.length === 2);
+    await page.waitForFunction(() => performance.getEntriesByType('resource').some(({ name }) => /Installer/.test(name)));
+    await page.unrouteAll({ behavior: 'wait' });
+    await page.evaluate(() => new Promise((shown) => requestAnimationFrame(() => setTimeout(shown))));
+    assert.equal(new URL(page.url()).pathname, '/assisted-installer/clusters');
+  });
+
   step('creates a single-node cluster', async () => {
     await page.goto(`${site.url}/assisted-installer/clusters/~new`);
     await page.getByRole('textbox', { name: 'Cluster name' }).fill('solo');

@@ -1,5 +1,13 @@
-import { describe, expect, it } from 'vitest';
-import { bodiesOf, canUse, isSupported, problemsOf, type NewCluster } from '../src/clusters/newCluster';
+import { afterEach, describe, expect, it, vi } from 'vitest';
+import {
+  bodiesOf,
+  canUse,
+  create,
+  isSupported,
+  possible,
+  problemsOf,
+  type NewCluster,
+} from '../src/clusters/newCluster';
 
 const east: NewCluster = {
   ...{ name: 'east', domain: 'site.test', version: '4.20.8', architecture: 'x86_64', controlPlanes: 3 },
@@ -81,6 +89,48 @@ describe('the requests for a new cluster', () => {
   });
 });
 
+describe('the creation of a cluster', () => {
+  const answers = (of: Record<string, [number, object]>) => {
+    const sent: string[] = [];
+    vi.stubGlobal('fetch', (url: string, { method }: { method: string }) => {
+      const what = `${method} ${url.replace('/api/assisted-install/v2', '')}`;
+      sent.push(what);
+      const [status, body] = of[what] ?? [500, { reason: 'This is not expected.' }];
+      return Promise.resolve(new Response(status === 204 ? null : JSON.stringify(body), { status }));
+    });
+    return sent;
+  };
+  const created: [number, object] = [201, { id: '1' }];
+  const full: [number, object] = [507, { reason: 'The disk is full.' }];
+  afterEach(() => {
+    vi.unstubAllGlobals();
+  });
+
+  it('includes its infra-env and the wish for manifests', async () => {
+    const sent = answers({
+      'POST /clusters': created,
+      'POST /infra-envs': created,
+      'PUT /clusters/1/ui-settings': [200, {}],
+    });
+    expect(await create({ ...east, hasManifests: true }, undefined)).toBe('1');
+    expect(sent).toEqual(['POST /clusters', 'POST /infra-envs', 'PUT /clusters/1/ui-settings']);
+  });
+
+  it('leaves no cluster without an infra-env', async () => {
+    const sent = answers({ 'POST /clusters': created, 'POST /infra-envs': full, 'DELETE /clusters/1': [204, {}] });
+    await expect(create(east, undefined)).rejects.toThrow(/^The disk is full\.$/);
+    expect(sent).toEqual(['POST /clusters', 'POST /infra-envs', 'DELETE /clusters/1']);
+  });
+
+  it('names a cluster that it cannot delete again', async () => {
+    answers({ 'POST /clusters': created, 'POST /infra-envs': full, 'DELETE /clusters/1': full });
+    await expect(create(east, undefined)).rejects.toThrow(
+      'The disk is full. The incomplete cluster east could not be deleted: The disk is full. ' +
+        'Delete it in the list of clusters, and try again.',
+    );
+  });
+});
+
 describe('the options of a new cluster', () => {
   it('are those that the version supports', () => {
     expect(isSupported({ TNA: 'tech-preview' }, 'TNA')).toBe(true);
@@ -95,5 +145,21 @@ describe('the options of a new cluster', () => {
     expect(canUse('nutanix', 1, support)).toBe(false);
     expect(canUse('external', 1, support)).toBe(true);
     expect(canUse('none', 1, support)).toBe(true);
+  });
+
+  it('lose what another version or number of nodes rules out', () => {
+    const chosen: NewCluster = { ...east, controlPlanes: 5, platform: 'nutanix', encrypted: ['masters', 'workers'] };
+    const all = { NON_STANDARD_HA_CONTROL_PLANE: 'supported', NUTANIX_INTEGRATION: 'supported' };
+    expect(possible(chosen, all)).toEqual(chosen);
+    expect(possible(chosen, undefined)).toEqual(chosen);
+    expect(possible(chosen, {})).toEqual({ ...chosen, controlPlanes: 3, platform: 'none' });
+    const single = { ...chosen, controlPlanes: 1 };
+    expect(possible(single, { ...all, SNO: 'supported' })).toEqual({
+      ...single,
+      platform: 'none',
+      encrypted: ['masters'],
+    });
+    const workers = possible({ ...single, encrypted: ['workers'] }, undefined);
+    expect(bodiesOf(workers, undefined).cluster).not.toHaveProperty('disk_encryption');
   });
 });

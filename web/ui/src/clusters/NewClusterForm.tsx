@@ -22,12 +22,13 @@ import { sentenceOf } from '../shell/request';
 import { useAnswer } from '../shell/useAnswer';
 import type { ClusterRow } from './list';
 import {
+  canHave,
   canUse,
   controlPlanes,
   create,
-  encryptable,
-  isSupported,
+  groupsOf,
   platforms,
+  possible,
   problemsOf,
   readSupport,
   type NewCluster,
@@ -55,28 +56,35 @@ const initial = (versions: Record<string, Version>, hasPullSecret: boolean): New
 
 /** The form of a new cluster. */
 export const NewClusterForm = ({ versions, clusters, hasPullSecret }: Props) => {
-  const [cluster, setCluster] = useState(() => initial(versions, hasPullSecret));
+  const [entered, setEntered] = useState(() => initial(versions, hasPullSecret));
   const [left, setLeft] = useState<string[]>([]);
   const [isSending, setSending] = useState(false);
   const [failure, setFailure] = useState('');
   const navigate = useNavigate();
   const form = useRef<HTMLFormElement>(null);
   const nameField = useRef<HTMLInputElement>(null);
-  const { version, architecture, controlPlanes: count, platform, encrypted } = cluster;
+  const hasLeft = useRef(false);
+  const { version, architecture } = entered;
   const load = useCallback(
     (signal: AbortSignal) => readSupport(version, architecture, signal),
     [version, architecture],
   );
   const { answer: support } = useAnswer(load, once);
+  const cluster = possible(entered, support);
+  const { controlPlanes: count, platform, encrypted } = cluster;
   const problems: Record<string, string> = problemsOf(cluster, clusters);
   const isExternal = platform === 'external';
 
   useEffect(() => {
     nameField.current?.focus();
+    hasLeft.current = false;
+    return () => {
+      hasLeft.current = true;
+    };
   }, []);
 
   const set = (change: Partial<NewCluster>) => {
-    setCluster({ ...cluster, ...change });
+    setEntered({ ...entered, ...change });
   };
   const leave = (field: string) => () => {
     setLeft([...left, field]);
@@ -86,10 +94,13 @@ export const NewClusterForm = ({ versions, clusters, hasPullSecret }: Props) => 
     setSending(true);
     setFailure('');
     try {
-      const steps = import('../Installer'); // it is loaded while the cluster is created
+      // The next steps are loaded meanwhile. Showing them loads them again and reports an error.
+      const nextSteps = import('../Installer').catch(() => undefined);
       const id = await create(cluster, support);
-      await steps;
-      navigate(`/assisted-installer/clusters/${id}`, { state: 'new' });
+      await nextSteps;
+      if (!hasLeft.current) {
+        navigate(`/assisted-installer/clusters/${id}`, { state: 'new' });
+      }
     } catch (thrown) {
       setFailure(sentenceOf(thrown));
       setSending(false);
@@ -231,17 +242,11 @@ export const NewClusterForm = ({ versions, clusters, hasPullSecret }: Props) => 
             id="new-count"
             value={count}
             onChange={(_event, value) => {
-              const next = Number(value);
-              set({ controlPlanes: next, platform: canUse(platform, next, support) ? platform : 'none' });
+              set({ controlPlanes: Number(value) });
             }}
           >
-            {controlPlanes.map(({ count: number, label, feature }) => (
-              <FormSelectOption
-                key={number}
-                value={number}
-                label={label}
-                isDisabled={feature !== undefined && !isSupported(support, feature)}
-              />
+            {controlPlanes.map(({ count: number, label }) => (
+              <FormSelectOption key={number} value={number} label={label} isDisabled={!canHave(number, support)} />
             ))}
           </FormSelect>
           {count < 3 && (
@@ -299,19 +304,17 @@ export const NewClusterForm = ({ versions, clusters, hasPullSecret }: Props) => 
           />
         </FormGroup>
         <FormGroup label="Encryption of installation disks" role="group" isInline>
-          {encryptable
-            .filter((group) => count !== 1 || group === 'masters')
-            .map((group) => (
-              <Checkbox
-                key={group}
-                id={`new-encrypt-${group}`}
-                label={groups[group]}
-                isChecked={encrypted.includes(group)}
-                onChange={(_event, isOn) => {
-                  set({ encrypted: isOn ? [...encrypted, group] : encrypted.filter((one) => one !== group) });
-                }}
-              />
-            ))}
+          {groupsOf(count).map((group) => (
+            <Checkbox
+              key={group}
+              id={`new-encrypt-${group}`}
+              label={groups[group]}
+              isChecked={encrypted.includes(group)}
+              onChange={(_event, isOn) => {
+                set({ encrypted: isOn ? [...encrypted, group] : encrypted.filter((one) => one !== group) });
+              }}
+            />
+          ))}
         </FormGroup>
         {encrypted.length > 0 && (
           <FormGroup label="Key of the disks" role="radiogroup" isInline>

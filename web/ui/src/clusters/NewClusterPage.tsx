@@ -18,6 +18,7 @@ import { readSettings } from '../settings/api';
 import { getStatus } from '../shell/appliance';
 import { LinkButton } from '../shell/LinkButton';
 import { PageStatus } from '../shell/PageStatus';
+import { ApplianceError } from '../shell/request';
 import { useAnswer } from '../shell/useAnswer';
 import { usePageTitle } from '../shell/usePageTitle';
 import { installable, whyNoVersion } from '../shell/versions';
@@ -32,8 +33,13 @@ const readSite = async (signal: AbortSignal) => {
     readVersions(signal),
     getStatus(signal),
     listClusters([], signal),
-    // Only people who may read the settings of the site know whether it has a pull secret.
-    readSettings(signal).catch(() => undefined),
+    // A person with a scope may not read the settings, and gives a pull secret.
+    readSettings(signal).catch((error: unknown) => {
+      if (error instanceof ApplianceError && error.status === 403) {
+        return undefined;
+      }
+      throw error;
+    }),
   ]);
   const usable = installable(versions, status);
   return {

@@ -1,5 +1,5 @@
 import { listOf, problemOfPullSecret } from '../settings/check';
-import { getJSON, request } from '../shell/request';
+import { getJSON, request, sentenceOf } from '../shell/request';
 
 const api = '/api/assisted-install/v2';
 
@@ -58,6 +58,12 @@ export const controlPlanes: { count: number; label: string; feature?: string }[]
   { count: 5, label: '5', feature: 'NON_STANDARD_HA_CONTROL_PLANE' },
 ];
 
+/** Whether a number of control-plane nodes can be chosen. */
+export const canHave = (count: number, support: Support | undefined): boolean => {
+  const feature = controlPlanes.find((one) => one.count === count)?.feature;
+  return !feature || isSupported(support, feature);
+};
+
 /** The platforms whose services a cluster can use. */
 export const platforms: { id: Platform; label: string; feature?: string }[] = [
   { id: 'none', label: 'None' },
@@ -70,6 +76,24 @@ export const platforms: { id: Platform; label: string; feature?: string }[] = [
 export const canUse = (platform: Platform, count: number, support: Support | undefined): boolean => {
   const feature = platforms.find(({ id }) => id === platform)?.feature;
   return !feature || ((count !== 1 || platform === 'external') && isSupported(support, feature));
+};
+
+/** The groups of nodes that a cluster with so many control-plane nodes has. */
+export const groupsOf = (count: number): NewCluster['encrypted'] =>
+  count === 1 ? ['masters'] : [...encryptable];
+
+/**
+ * The inputs with the default in place of each choice that the version, the architecture or another
+ * input rules out.
+ */
+export const possible = (cluster: NewCluster, support: Support | undefined): NewCluster => {
+  const count = canHave(cluster.controlPlanes, support) ? cluster.controlPlanes : 3;
+  return {
+    ...cluster,
+    controlPlanes: count,
+    platform: canUse(cluster.platform, count, support) ? cluster.platform : 'none',
+    encrypted: cluster.encrypted.filter((group) => groupsOf(count).includes(group)),
+  };
 };
 
 const label = /^[a-z0-9]([a-z0-9-]*[a-z0-9])?$/;
@@ -185,7 +209,13 @@ export const create = async (cluster: NewCluster, support: Support | undefined):
     }
   } catch (error) {
     // Without its infra-env, the cluster is of no use, and its name would be taken.
-    await request('DELETE', `${api}/clusters/${id}`).catch(() => undefined);
+    await request('DELETE', `${api}/clusters/${id}`).catch((why: unknown) => {
+      throw new Error(
+        `${sentenceOf(error)} The incomplete cluster ${cluster.name} could not be deleted: ${sentenceOf(why)} ` +
+          'Delete it in the list of clusters, and try again.',
+        { cause: error },
+      );
+    });
     throw error;
   }
   return id;
