@@ -60,32 +60,12 @@ export default defineConfig({
           'data-testid="select-dropdown-toggle"\n aria-label="Select hosts"\n splitButtonItems={[\n',
         '</MenuToggleCheckbox>\n        </MenuToggle>': '</MenuToggleCheckbox>,\n        ]} />',
       },
-      // A new cluster gets the site's pull secret: see src/uilib/PullSecret.tsx.
-      'common/components/clusterWizard/clusterDetailsValidation.ts': {
-        'Yup.lazy((values: { baseDnsDomain: string; isSNODevPreview: boolean }) =>':
-          'Yup.lazy((values: { baseDnsDomain: string; isSNODevPreview: boolean; usesSitePullSecret?: boolean }) =>',
-        "pullSecret: pullSecretValidationSchema.required(t('ai:Required field')),": `
-          pullSecret: values.usesSitePullSecret
-            ? pullSecretValidationSchema
-            : pullSecretValidationSchema.required(t('ai:Required field')),`,
-      },
-      'ocm/services/ClusterDetailsService.ts': {
-        'pullSecret: values.pullSecret,': 'pullSecret: values.pullSecret || undefined,',
-      },
       'ocm/components/clusters/ClusterPage.tsx': {
         'Cluster details not found': 'There is no image to boot hosts from',
         'Check to make sure the cluster-ID is valid. Otherwise, the cluster details may have been deleted.':
           'The cluster has no infra-env. Create one for it, or bind hosts to it, and reload this page.',
       },
       'ocm/components/clusterWizard/constants.ts': { 'Review and create': 'Review and install' },
-      'ocm/components/clusterConfiguration/ControlPlaneNodesDropdown.tsx': {
-        '2 (Two-Nodes Arbiter)': '2 (with an arbiter or fencing)',
-      },
-      'common/components/clusterConfiguration/OcmTNADisclaimer.tsx': {
-        'ai:Requirements for Two Node control plane OpenShift': 'ai:Two control-plane nodes need an arbiter or fencing',
-        'ai:Two nodes control plane OpenShift must include an additional arbiter node.':
-          'ai:When the hosts are discovered, make a third one the arbiter, or give the credentials of both BMCs.',
-      },
       'ocm/components/clusters/ClusterBreadcrumbs.tsx': { 'Assisted Clusters': 'Clusters' },
     }),
     // PatternFly shows an empty editor in other elements than an editor with a text, so the first
