@@ -170,6 +170,8 @@ describe('accessible pages', { timeout: fileLimit }, () => {
         await menu.click();
         await page.getByRole('menuitem', { name: 'Docs' }).waitFor();
         inMenu = await page.getByRole('menuitem').count();
+        const current = page.locator('[role=menuitem][aria-current=page]');
+        assert.deepEqual([await menu.innerText(), ...(await current.allInnerTexts())], ['Settings', 'Settings']);
         await page.keyboard.press('Escape');
       }
       assert.deepEqual([links.length + inMenu, lines.size], [15, 1], `${String(width)} px`);

@@ -158,6 +158,7 @@ const PagesMenu = ({ pages: shown, name: shownName, isPlain = false }: MenuProps
           <DropdownItem
             key={path}
             isSelected={isActive}
+            {...(isActive && { isActive })}
             onClick={() => {
               setOpen(false);
               navigate(path);
