@@ -5,28 +5,25 @@ import {
   Checkbox,
   Form,
   FormGroup,
-  FormHelperText,
   FormSelect,
   FormSelectOption,
-  HelperText,
-  HelperTextItem,
   Radio,
-  TextArea,
   TextInput,
   Title,
 } from '@patternfly/react-core';
 import { useCallback, useEffect, useRef, useState, type FormEvent, type ReactNode } from 'react';
-import { Link, useNavigate } from 'react-router-dom-v5-compat';
+import { useNavigate } from 'react-router-dom-v5-compat';
 import { LinkButton } from '../shell/LinkButton';
 import { sentenceOf } from '../shell/request';
 import { useAnswer } from '../shell/useAnswer';
+import { EncryptionFields } from './EncryptionFields';
+import { Hint } from './Hint';
 import type { ClusterRow } from './list';
 import {
   canHave,
   canUse,
   controlPlanes,
   create,
-  groupsOf,
   platforms,
   possible,
   problemsOf,
@@ -35,11 +32,11 @@ import {
   type Platform,
   type Version,
 } from './newCluster';
+import { PullSecretFields } from './PullSecretFields';
 
 type Props = { versions: Record<string, Version>; clusters: ClusterRow[]; hasPullSecret: boolean };
 
 const steps = ['Cluster details', 'Operators', 'Host discovery', 'Storage', 'Networking', 'Review and install'];
-const groups = { masters: 'Control-plane nodes', workers: 'Workers', arbiters: 'Arbiter' };
 const once = () => undefined;
 
 const architecturesOf = (version: Version | undefined) => version?.cpu_architectures ?? ['x86_64'];
@@ -71,7 +68,7 @@ export const NewClusterForm = ({ versions, clusters, hasPullSecret }: Props) => 
   );
   const { answer: support } = useAnswer(load, once);
   const cluster = possible(entered, support);
-  const { controlPlanes: count, platform, encrypted } = cluster;
+  const { controlPlanes: count, platform } = cluster;
   const problems: Record<string, string> = problemsOf(cluster, clusters);
   const isExternal = platform === 'external';
 
@@ -194,49 +191,13 @@ export const NewClusterForm = ({ versions, clusters, hasPullSecret }: Props) => 
             ))}
           </FormSelect>
         </FormGroup>
-        <FormGroup label="Pull secret" fieldId="new-pullSecret" isRequired={!hasPullSecret}>
-          {hasPullSecret && (
-            <>
-              <p data-testid="site-pull-secret">
-                {cluster.usesSitePullSecret
-                  ? "The site's pull secret is used."
-                  : "The site's pull secret is not used."}
-              </p>
-              <Checkbox
-                id="own-pull-secret"
-                label="Use another pull secret for this cluster"
-                isChecked={!cluster.usesSitePullSecret}
-                onChange={(_event, isOwn) => {
-                  set({ usesSitePullSecret: !isOwn, pullSecret: '' });
-                }}
-              />
-            </>
-          )}
-          {!cluster.usesSitePullSecret && (
-            <>
-              <TextArea
-                id="new-pullSecret"
-                aria-label="Pull secret"
-                rows={6}
-                value={cluster.pullSecret}
-                validated={problemOf('pullSecret') ? 'error' : 'default'}
-                aria-describedby="new-pullSecret-hint"
-                onBlur={cluster.pullSecret === '' ? undefined : leave('pullSecret')}
-                onChange={(_event, value) => {
-                  set({ pullSecret: value });
-                }}
-              />
-              <Hint id="new-pullSecret-hint" problem={problemOf('pullSecret')}>
-                The credentials for the mirror, as JSON.{' '}
-                {!hasPullSecret && (
-                  <>
-                    Set it for all clusters in the <Link to="/settings#pull-secret">settings</Link>.
-                  </>
-                )}
-              </Hint>
-            </>
-          )}
-        </FormGroup>
+        <PullSecretFields
+          cluster={cluster}
+          hasSite={hasPullSecret}
+          set={set}
+          problem={problemOf('pullSecret')}
+          onLeave={leave('pullSecret')}
+        />
         <FormGroup label="Number of control-plane nodes" fieldId="new-count">
           <FormSelect
             id="new-count"
@@ -303,59 +264,7 @@ export const NewClusterForm = ({ versions, clusters, hasPullSecret }: Props) => 
             }}
           />
         </FormGroup>
-        <FormGroup label="Encryption of installation disks" role="group" isInline>
-          {groupsOf(count).map((group) => (
-            <Checkbox
-              key={group}
-              id={`new-encrypt-${group}`}
-              label={groups[group]}
-              isChecked={encrypted.includes(group)}
-              onChange={(_event, isOn) => {
-                set({ encrypted: isOn ? [...encrypted, group] : encrypted.filter((one) => one !== group) });
-              }}
-            />
-          ))}
-        </FormGroup>
-        {encrypted.length > 0 && (
-          <FormGroup label="Key of the disks" role="radiogroup" isInline>
-            <Radio
-              id="new-tpm"
-              name="encryption"
-              label="TPM v2 of the host"
-              isChecked={cluster.encryption === 'tpmv2'}
-              onChange={() => {
-                set({ encryption: 'tpmv2' });
-              }}
-            />
-            <Radio
-              id="new-with-tang"
-              name="encryption"
-              label="Tang servers"
-              isChecked={cluster.encryption === 'tang'}
-              onChange={() => {
-                set({ encryption: 'tang' });
-              }}
-            />
-          </FormGroup>
-        )}
-        {encrypted.length > 0 && cluster.encryption === 'tang' && (
-          <FormGroup label="Tang servers" fieldId="new-tang" isRequired>
-            <TextArea
-              id="new-tang"
-              rows={3}
-              value={cluster.tang}
-              validated={problemOf('tang') ? 'error' : 'default'}
-              aria-describedby="new-tang-hint"
-              onBlur={leave('tang')}
-              onChange={(_event, value) => {
-                set({ tang: value });
-              }}
-            />
-            <Hint id="new-tang-hint" problem={problemOf('tang')}>
-              One server a line: its URL, a space, its thumbprint.
-            </Hint>
-          </FormGroup>
-        )}
+        <EncryptionFields cluster={cluster} set={set} problem={problemOf('tang')} onLeave={leave('tang')} />
         {failure && <Alert isInline variant="danger" title={failure} data-testid="failure" />}
         <ActionGroup>
           <Button type="submit" isLoading={isSending} isDisabled={isSending}>
@@ -369,12 +278,3 @@ export const NewClusterForm = ({ versions, clusters, hasPullSecret }: Props) => 
     </div>
   );
 };
-
-/** What a field is for, or why its input is wrong. */
-const Hint = ({ id, problem, children }: { id: string; problem: string; children: ReactNode }) => (
-  <FormHelperText>
-    <HelperText id={id} isLiveRegion>
-      <HelperTextItem variant={problem ? 'error' : 'default'}>{problem || children}</HelperTextItem>
-    </HelperText>
-  </FormHelperText>
-);
