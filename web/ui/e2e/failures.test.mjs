@@ -80,7 +80,9 @@ describe('failures, and a single node', { timeout: fileLimit }, () => {
     await next();
     await page.getByRole('link', { name: 'Cancel' }).click();
     await until('the cluster is created', () => answered.length === 2);
-    await page.waitForFunction(() => performance.getEntriesByType('resource').some(({ name }) => /Installer/.test(name)));
+    await page.waitForFunction(() =>
+      performance.getEntriesByType('resource').some(({ name }) => /Installer/.test(name)),
+    );
     await page.unrouteAll({ behavior: 'wait' });
     await page.evaluate(() => new Promise((shown) => requestAnimationFrame(() => setTimeout(shown))));
     assert.equal(new URL(page.url()).pathname, '/assisted-installer/clusters');

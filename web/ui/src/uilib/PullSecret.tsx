@@ -1,4 +1,4 @@
-/** The field for the pull secret. A cluster that exists has one, and the form of a new one is ours. */
+/** The field for the pull secret: the library's forms change clusters only, which have one. */
 const PullSecret = () => null;
 
 export default PullSecret;
