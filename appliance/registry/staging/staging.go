@@ -64,7 +64,7 @@ type Store struct {
 	blobs    map[string]int64 // sizes of whole copies, by digest
 	parts    map[string]*part // of interrupted copies
 	copies   map[string]*blobCopy
-	demanded int // copies with clients
+	demanded int // copies with clients that read from their media
 	used     int64
 }
 
@@ -90,8 +90,8 @@ type blobCopy struct {
 
 	// guarded by Store.mu
 	clients int
-	ended   bool
-	users   int // clients and the goroutine, which keep file open
+	ended   bool // nothing is read any more
+	users   int  // clients and the goroutine, which keep file open
 
 	mu       sync.Mutex
 	advanced chan struct{} // closed at the next change below
@@ -257,7 +257,7 @@ func (s *Store) Join(digest string, size int64, source Source, wait func(changed
 			return nil, nil
 		}
 		running := s.copies[digest]
-		if s.demanded < parallelCopies || running != nil && running.clients > 0 {
+		if s.demanded < parallelCopies || running != nil && (running.clients > 0 || running.ended) {
 			break
 		}
 		changed := s.changed
@@ -272,7 +272,7 @@ func (s *Store) Join(digest string, size int64, source Source, wait func(changed
 		return nil, err
 	}
 	running.users++
-	if running.clients++; running.clients == 1 {
+	if running.clients++; running.clients == 1 && !running.ended {
 		s.demanded++
 		s.announce()
 	}
@@ -307,6 +307,7 @@ func (s *Store) start(digest string, size int64, source Source) (*blobCopy, erro
 	s.copying.Go(func() {
 		err := c.run(ctx)
 		cancel()
+		c.endReading()
 		c.end(err)
 	})
 	return c, nil
@@ -323,6 +324,7 @@ func (c *blobCopy) run(ctx context.Context) error {
 			return err
 		}
 	}
+	c.endReading()
 	if "sha256:"+hex.EncodeToString(c.sum.Sum(nil)) != c.digest {
 		return &changedError{c.source.Changed(offset == 0)}
 	}
@@ -335,6 +337,19 @@ func (c *blobCopy) run(ctx context.Context) error {
 		return writeError(err)
 	}
 	return nil
+}
+
+// endReading lets the copies read for which no clients wait: this one has read all, or failed. Its
+// sync may take long on a slow disk, and the medium is not to wait for it.
+func (c *blobCopy) endReading() {
+	s := c.store
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !c.ended && c.clients > 0 {
+		s.demanded--
+		s.announce()
+	}
+	c.ended = true
 }
 
 // changedError reports bytes that do not have the digest.
@@ -448,10 +463,6 @@ func (c *blobCopy) end(err error) {
 	s.mu.Lock()
 	delete(s.copies, c.digest)
 	delete(s.parts, c.digest)
-	if c.ended = true; c.clients > 0 {
-		s.demanded--
-		s.announce()
-	}
 	switch {
 	case err == nil:
 		s.blobs[c.digest] = c.size

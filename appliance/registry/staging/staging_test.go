@@ -214,6 +214,36 @@ func TestJoin_slowClientKeepsNobodyWaiting(t *testing.T) {
 	require.Zero(t, s.demanded)
 }
 
+// A copy that has read all its bytes does not keep the copies in the background from the medium
+// while it is compared and synced.
+func TestStage_readsWhileAnotherCopyEnds(t *testing.T) {
+	s := open(t, t.TempDir())
+	digest, data := content()
+	ending := &endless{source: source{data: make([]byte, len(data))}, end: make(chan struct{})}
+	waiting, err := s.Join(digest, int64(len(data)), ending, nil)
+	require.NoError(t, err)
+	other := sha256.Sum256(data[1:])
+	require.NoError(t, s.Stage(t.Context(), "sha256:"+hex.EncodeToString(other[:]), int64(len(data)-1),
+		&source{data: data[1:]}))
+	close(ending.end)
+	_, err = waiting.Copy(t.Context(), io.Discard, 0, int64(len(data)))
+	require.ErrorIs(t, err, errChanged)
+	waiting.Close()
+	require.Zero(t, s.demanded)
+}
+
+// endless is a source with wrong bytes, whose copy does not end until a channel is closed.
+type endless struct {
+	source
+	end chan struct{}
+}
+
+// Changed implements Source.
+func (e *endless) Changed(whole bool) error {
+	<-e.end
+	return e.source.Changed(whole)
+}
+
 // gated is a source that waits before its first byte.
 type gated struct {
 	source
