@@ -163,8 +163,14 @@ describe('accessible pages', { timeout: fileLimit }, () => {
     for (const [width, hasMenu] of [[1440 - 15, false], [1280, true], [1024, true], [1440 - 15, false]]) {
       await page.setViewportSize({ width, height: 1000 });
       await menu.waitFor({ state: hasMenu ? 'visible' : 'detached' });
-      const links = await page.getByRole('navigation', { name: 'Pages' }).getByRole('link').all();
-      const lines = new Set(await Promise.all(links.map(async (link) => (await link.boundingBox()).y)));
+      // A link that no longer fits is hidden in the next frame.
+      const shown = await page.waitForFunction(() => {
+        const links = [...document.querySelectorAll('nav[aria-label=Pages] a')];
+        const visible = links.filter((link) => link.checkVisibility({ visibilityProperty: true }));
+        const lines = new Set(visible.map((link) => link.getBoundingClientRect().y));
+        return lines.size === 1 && visible.length;
+      });
+      const links = await shown.jsonValue();
       let inMenu = 0;
       if (hasMenu) {
         await menu.click();
@@ -174,7 +180,7 @@ describe('accessible pages', { timeout: fileLimit }, () => {
         assert.deepEqual([await menu.innerText(), ...(await current.allInnerTexts())], ['Settings', 'Settings']);
         await page.keyboard.press('Escape');
       }
-      assert.deepEqual([links.length + inMenu, lines.size], [15, 1], `${String(width)} px`);
+      assert.equal(links + inMenu, 15, `${String(width)} px`);
     }
   });
 
