@@ -29,6 +29,16 @@ var (
 	ErrStagedGone = errors.New("the staged content was collected before it was used")
 )
 
+// Errors of a database with a part in a shared log; see package wal.
+var (
+	ErrBroken      = wal.ErrBroken
+	ErrFollower    = wal.ErrFollower
+	ErrNotFollower = wal.ErrNotFollower
+	ErrNoSequence  = wal.ErrNoSequence
+	ErrNotNext     = wal.ErrNotNext
+	ErrDiverged    = wal.ErrDiverged
+)
+
 type (
 	// DirError reports why a path is not usable as the data directory.
 	DirError = wal.DirError
@@ -37,6 +47,10 @@ type (
 	// WriteError reports that a change was not written to the disk. Reads continue. Writes succeed
 	// again when the cause is removed.
 	WriteError = wal.WriteError
+	// RecordError reports a record of the shared log that was not applied.
+	RecordError = wal.RecordError
+	// RefusedError reports that a record is not in the shared log and will never be.
+	RefusedError = wal.RefusedError
 )
 
 // HeldError reports that another process holds the data directory.
@@ -54,6 +68,19 @@ func (e *HeldError) Error() string {
 	return fmt.Sprintf("the data directory %s is held by process %d since %s: stop that process, or choose another "+
 		"data directory",
 		e.Dir, e.PID, e.Since.Format(time.RFC3339))
+}
+
+// DamagedCopyError reports that a database with a part in a shared log is damaged. It is not
+// repaired, because other machines have the same rows.
+type DamagedCopyError struct {
+	Path   string
+	Reason string
+}
+
+// Error implements error.
+func (e *DamagedCopyError) Error() string {
+	return fmt.Sprintf("the database %s is damaged (%s): move it away, and copy the database of another member",
+		e.Path, e.Reason)
 }
 
 // NewerSchemaError reports that a newer Landfall wrote the database, or one value of it.

@@ -41,7 +41,9 @@ func (f *feed) revision() uint64 {
 	return f.published
 }
 
-func (f *feed) publish(revision uint64, changes []Change, values []ValueChange) {
+// publish sends the changes of a commit to the watchers. applied reports that values lacks them:
+// the watchers read them from the log.
+func (f *feed) publish(revision uint64, changes []Change, values []ValueChange, applied bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	previous := f.published
@@ -50,7 +52,11 @@ func (f *feed) publish(revision uint64, changes []Change, values []ValueChange) 
 		w.add(changes)
 	}
 	for w := range f.valueWatchers {
-		w.add(previous, revision, values)
+		if applied {
+			w.skip(previous, revision, changes)
+		} else {
+			w.add(previous, revision, values)
+		}
 	}
 }
 

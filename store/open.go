@@ -71,6 +71,7 @@ func (db *DB) open(options Options) (revision uint64, was *found, err error) {
 	}
 	db.rows, err = wal.Open(file, wal.Options{
 		Logger: db.logger, Clock: db.clock, Disk: options.disk, NoSync: options.NoSync, Upgrade: upgrade,
+		Shared: options.Shared, Follow: options.Follow,
 		NewGroup:    db.newGroup,
 		BeforeClose: func() { db.feed.close() },
 	})

@@ -34,7 +34,8 @@
 //	index  "/<index>/<key>" -> nothing
 //	       "deadlines/<name>/at/<time><key>" -> nothing, "deadlines/<name>/of/<key>" -> time
 //	       "blobs/<sha256>/<file's key>" -> nothing
-//	meta   "revision", "compacted", "schema", "epoch", "committed" -> 8 bytes; "digest" (see wal)
+//	meta   "revision", "compacted", "schema", "epoch", "committed" -> 8 bytes
+//	       "digest", "sequence", "record" (see wal)
 //
 // A value starts with the schema version of its bucket as uvarint. The JSON follows.
 //
@@ -64,6 +65,7 @@
 //	blobs.go      blobs: large contents, staged before a transaction refers to them
 //	feed.go       Watcher: changes without values; compaction of the change log
 //	valuefeed.go  ValueWatcher: changes of a Versions with values
+//	shared.go     the part of the database in a shared log
 //	snapshot.go   Snapshot: all stored rows and contents at one revision, for backups
 //	history.go    History: previous values and notes in the change log
 //	damage.go     damaged rows: noticed, skipped, kept
@@ -122,6 +124,12 @@ type Options struct {
 	// Salvage opens a database of which most rows are lost. It is meant for a copy.
 	Salvage bool
 
+	// Shared is a log that gets each commit before it is acknowledged, so that other machines can
+	// have the same rows; nil: none. See package wal.
+	Shared wal.SharedLog
+	// Follow opens a follower of a shared log: Apply changes it, and Update returns ErrFollower.
+	Follow bool
+
 	disk wal.Disk // zero: the real disk
 }
 
@@ -146,6 +154,7 @@ type DB struct {
 	decoded   *decodedCache
 	damages   *damages
 	salvage   bool
+	shared    bool     // the database has a part in a shared log
 	stale     []string // indexes that were damaged at the start
 	history   *history // nil: no history
 	// versioned is the key prefix of the versioned bucket; "": no bucket.
@@ -174,6 +183,7 @@ func Open(ctx context.Context, dir string, options Options) (*DB, error) {
 		history: newHistory(options.History),
 		floor:   options.Floor,
 		salvage: options.Salvage,
+		shared:  options.Shared != nil || options.Follow,
 	}
 	if options.disk.Sync == nil {
 		options.disk = wal.RealDisk()

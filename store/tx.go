@@ -34,6 +34,8 @@ type Tx struct {
 	// updates of the group
 	recent map[string]*decodedRow
 	ended  []*decodedRow
+	// applied reports that the changes come from a shared log, so values lacks them
+	applied bool
 
 	// The fields below are used in an update of a database with a history only: see Note.
 	note      func() []byte
@@ -81,7 +83,7 @@ func (g *groupState) RollbackUpdate() {
 
 // Seal implements wal.GroupState. It writes the last revision of the group.
 func (g *groupState) Seal() error {
-	if len(g.changes) == 0 {
+	if len(g.changes) == 0 || g.applied {
 		return nil
 	}
 	return (*Tx)(g).set(wal.Meta, string(revisionKey), binary.BigEndian.AppendUint64(nil, g.rev))
@@ -96,7 +98,22 @@ func (g *groupState) Committed() {
 	for _, row := range g.recent {
 		g.db.decoded.put(row)
 	}
-	g.db.feed.publish(g.rev, g.changes, mergeUpdates(g.values))
+	g.db.feed.publish(g.rev, g.changes, mergeUpdates(g.values), g.applied)
+}
+
+// Applied implements wal.GroupState. It notes the changes that a follower applies.
+func (g *groupState) Applied(bucket wal.Bucket, key, value []byte) {
+	switch {
+	case bucket == wal.Meta && bytes.Equal(key, revisionKey):
+		g.rev = parseNumber(value)
+	case bucket == wal.Log && value != nil:
+		// An entry that was sealed again has an older revision and is not a change.
+		change, err := parseChange(key, value)
+		if err == nil && change.Revision > g.saved.rev {
+			g.changes = append(g.changes, change)
+			g.applied = true
+		}
+	}
 }
 
 // Rollback implements wal.GroupState. The revisions of the group are not used again.

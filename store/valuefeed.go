@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"sync"
 )
 
@@ -199,6 +200,24 @@ func (w *ValueWatcher) add(previous, revision uint64, changes []ValueChange) {
 	if len(w.pending) > pendingChanges || w.size > pendingBytes {
 		w.pending, w.size, w.behind, w.replayTo = nil, 0, true, revision
 	}
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+// skip leaves changes that were published after the revision previous, up to revision, to be read
+// from the log. It never blocks.
+func (w *ValueWatcher) skip(previous, revision uint64, changes []Change) {
+	if !slices.ContainsFunc(changes, func(c Change) bool { return w.db.isVersioned(c.Key) }) {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.behind && len(w.pending) == 0 {
+		w.base = previous
+	}
+	w.pending, w.size, w.behind, w.replayTo = nil, 0, true, revision
 	select {
 	case w.wake <- struct{}{}:
 	default:

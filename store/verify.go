@@ -86,6 +86,9 @@ func (db *DB) recoverFile(growth int) (*found, error) {
 	if err != nil || f.Whole() || !f.rows || f.newer() || !db.salvage && db.cutOff(f) {
 		return f, nil // probe returns the error
 	}
+	if db.shared {
+		return nil, &DamagedCopyError{Path: db.path, Reason: shorten(f.describe())}
+	}
 	if f.mostLost() && !db.salvage {
 		return nil, &CorruptError{Path: db.path, Err: fmt.Errorf("%d of %d rows can be read, and %s: landfall check "+
 			"describes the damage, and landfall check --salvage copies what can be read", f.Rows, f.Expected,
@@ -114,6 +117,17 @@ func shorten(text string) string {
 		return text[:reasonLimit] + " ..."
 	}
 	return text
+}
+
+// describe names the first damage.
+func (f *found) describe() string {
+	switch {
+	case len(f.Problems) > 0:
+		return f.Problems[0].String()
+	case f.Meta:
+		return "its numbers differ from their checksum"
+	}
+	return fmt.Sprintf("the rows %q differ from those that were written last", f.Groups[0].Name)
 }
 
 func (db *DB) cutOff(f *found) bool {

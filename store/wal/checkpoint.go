@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"os"
 	"runtime/debug"
 
 	bolt "go.etcd.io/bbolt"
@@ -204,7 +205,11 @@ func (db *DB) startEpoch() error {
 	if err != nil {
 		return err
 	}
-	db.log, err = newLog(db.dir, db.disk, binary.BigEndian.Uint64(epoch[:]), db.committed.Load()+1)
+	disk := db.disk
+	if db.shares() { // the shared log is synced
+		disk.Sync, disk.Preallocate = func(*os.File) error { return nil }, 0
+	}
+	db.log, err = newLog(db.dir, disk, binary.BigEndian.Uint64(epoch[:]), db.committed.Load()+1)
 	db.checkpointAt = db.disk.CheckpointAt
 	return err
 }

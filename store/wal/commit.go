@@ -28,17 +28,28 @@ type group struct {
 	written  chan struct{} // closed when the record is synced or has failed (err)
 	err      error         // reason why the group was rolled back
 	done     chan struct{} // closed when the updates are committed or rolled back
+
+	// The fields below are used with a shared log only.
+	position position // of the group's record in the shared log
+	shared   int      // size of the operations that the shared log gets, in bytes
+	leaves   bool     // set if the group removes the position
 }
 
 // lockUpdates acquires updateLock.
 func (db *DB) lockUpdates(ctx context.Context) error {
 	select {
 	case db.updateLock <- struct{}{}:
-		if db.isClosing() {
-			db.unlockUpdates()
-			return ErrClosed
+		err := error(nil)
+		switch {
+		case db.isClosing():
+			err = ErrClosed
+		case isClosed(db.broken):
+			err = ErrBroken
 		}
-		return nil
+		if err != nil {
+			db.unlockUpdates()
+		}
+		return err
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-db.closing:
@@ -210,7 +221,7 @@ func (db *DB) commit() {
 	db.unlockUpdates()
 	began := db.clock.Now()
 	if err == nil {
-		err = db.log.append(record)
+		err = db.append(g, record)
 	}
 	db.activity.committed(db.clock.Since(began), err)
 	if err != nil {
@@ -224,6 +235,7 @@ func (db *DB) commit() {
 		close(g.written)
 		db.log.confirm()
 		db.committed.Store(g.tx.commit)
+		db.settle(g)
 		db.log.ack.note(g.tx.commit)
 		db.publish(g.tx.commit, record)
 		g.state.Committed()
@@ -234,14 +246,31 @@ func (db *DB) commit() {
 
 // composeRecord returns the record of a group.
 func (db *DB) composeRecord(g *group) ([]byte, error) {
+	if isClosed(db.broken) {
+		return nil, &WriteError{Path: db.path, Err: ErrBroken, Shared: true}
+	}
 	if err := g.state.Seal(); err != nil {
 		return nil, err
 	}
-	return db.log.compose(g.tx)
+	if err := db.number(g); err != nil {
+		return nil, err
+	}
+	return db.log.compose(g, db.shared != nil)
+}
+
+// append makes a record durable.
+func (db *DB) append(g *group, record []byte) error {
+	if db.shared != nil {
+		return db.share(g, record)
+	}
+	return db.log.append(record)
 }
 
 // discardRecord removes the record of a failed commit from the log and returns the commit's error.
 func (db *DB) discardRecord(cause error) error {
+	if failure, ok := errors.AsType[*WriteError](cause); ok && db.shared != nil {
+		return failure // the log file does not have the record, or the shared log has it as well
+	}
 	failure := &WriteError{Path: db.path, Err: cause}
 	if err := db.log.discard(); err != nil {
 		failure.Err, failure.Unknown = errors.Join(cause, err), true

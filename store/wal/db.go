@@ -13,13 +13,17 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// Options configures Open. All fields but NoSync, Upgrade and BeforeClose are required.
+// Options configures Open. Logger, Clock, Disk and NewGroup are required.
 type Options struct {
 	Logger *slog.Logger
 	Clock  clockwork.Clock
 	Disk   Disk
 	// NoSync returns from commits without a sync of the disk.
 	NoSync bool
+	// Shared gets each record before it is committed; nil: the log file alone has the records.
+	Shared SharedLog
+	// Follow opens a follower: its changes come from Apply only.
+	Follow bool
 	// Upgrade changes the layout of the bbolt file before recovery. nil: no upgrade.
 	Upgrade func(*bolt.Tx) error
 	// NewGroup returns the caller's state of a new commit group, and the transaction of the group's
@@ -41,6 +45,9 @@ type GroupState interface {
 	RollbackUpdate()
 	// Seal adds rows that describe the whole group, before its record is composed.
 	Seal() error
+	// Applied is called after an update wrote a row of a record of the shared log. A nil value
+	// means that the row was deleted.
+	Applied(bucket Bucket, key, value []byte)
 	// Committed is called after the rows are committed, in the order of the commits.
 	Committed()
 	// Rollback is called after the record failed and all writes of the group were rolled back.
@@ -94,6 +101,14 @@ type DB struct {
 	followersLock sync.Mutex
 	followers     []*Follower
 
+	// The shared log; see shared.go.
+	shared       SharedLog
+	follow       bool
+	applyLock    chan struct{} // holds one item while Apply runs
+	broken       chan struct{} // closed when the outcome of a record became unknown
+	sequence     atomic.Uint64 // number of the newest record that is committed
+	recordDigest uint64        // digest of that record; logLock guards it
+
 	closeOnce sync.Once
 	closeErr  error
 }
@@ -117,6 +132,10 @@ func Open(file File, options Options) (*DB, error) {
 		closing:     make(chan struct{}),
 		logLock:     make(chan struct{}, 1),
 		unsynced:    true,
+		shared:      options.Shared,
+		follow:      options.Follow,
+		applyLock:   make(chan struct{}, 1),
+		broken:      make(chan struct{}),
 	}
 	if options.NoSync {
 		db.disk.Sync, db.disk.Preallocate = func(*os.File) error { return nil }, 0
@@ -135,7 +154,10 @@ func (db *DB) start(upgrade func(*bolt.Tx) error) error {
 			return err
 		}
 	}
-	return db.recover()
+	if err := db.recover(); err != nil {
+		return err
+	}
+	return db.readPosition()
 }
 
 // Close rejects waiting updates with ErrClosed, completes the running updates, waits for open read
@@ -215,8 +237,16 @@ func (db *DB) checkpointNow() error {
 // Update. If it panics, its writes are rolled back. If ctx ends before the update starts, it does
 // not run, and Update returns the error of ctx. A running update is not interrupted. If the disk is
 // full or fails, Update returns a *WriteError. It does so even if the update wrote nothing but read
-// rows that were lost. Update returns ErrClosed on a closed database.
+// rows that were lost. Update returns ErrClosed on a closed database, ErrFollower on a follower,
+// and ErrBroken after the outcome of a record became unknown.
 func (db *DB) Update(ctx context.Context, update Updater) error {
+	if db.follow {
+		return ErrFollower
+	}
+	return db.update(ctx, update)
+}
+
+func (db *DB) update(ctx context.Context, update Updater) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}

@@ -38,6 +38,11 @@
 // that are newer than the file into the active memtable and writes nothing. Close checkpoints all
 // rows and removes the log.
 //
+// # Shared log
+//
+// Several machines can have the same rows. Each record then goes to a SharedLog first, and to the
+// log file after that; followers apply the records of the SharedLog: see shared.go.
+//
 // # Concurrency
 //
 // Readers take no lock: a memtable is a skip list whose rows have one version per commit. Two locks
@@ -54,6 +59,7 @@
 //	recovery.go    reads the log when the database is opened
 //	tx.go          Tx: snapshots, reads and writes of rows
 //	cursor.go      Cursor: iteration over the merged levels
+//	shared.go      a log of several machines in front of the log file: leaders and followers
 //	follow.go      Follower: the commits as they happen, for a copy at another place
 //	disk.go        files, sizes and syncs, which tests can replace
 //	errors.go      typed errors

@@ -101,9 +101,18 @@ type WriteError struct {
 	// Unknown reports that the disk failed late: only the next start shows whether the change was
 	// written. If Unknown is false, the change was rolled back.
 	Unknown bool
+	// Shared reports that the shared log did not take the change.
+	Shared bool
 }
 
 func (e *WriteError) Error() string {
+	if e.Shared && e.Unknown {
+		return fmt.Sprintf("the shared log may have the change or not (%v): read the current state before you try "+
+			"again", e.Err)
+	}
+	if e.Shared {
+		return fmt.Sprintf("the shared log did not take the change (%v), the change was not saved: try again", e.Err)
+	}
 	result := "the change was not saved"
 	if e.Unknown {
 		result = "the next start shows whether the change was saved"

@@ -14,12 +14,13 @@ import (
 // plainGroup is a commit group without additional state.
 type plainGroup struct{ tx Tx }
 
-func (*plainGroup) Begin() error    { return nil }
-func (*plainGroup) BeginUpdate()    {}
-func (*plainGroup) RollbackUpdate() {}
-func (*plainGroup) Seal() error     { return nil }
-func (*plainGroup) Committed()      {}
-func (*plainGroup) Rollback()       {}
+func (*plainGroup) Begin() error                   { return nil }
+func (*plainGroup) BeginUpdate()                   {}
+func (*plainGroup) RollbackUpdate()                {}
+func (*plainGroup) Seal() error                    { return nil }
+func (*plainGroup) Committed()                     {}
+func (*plainGroup) Applied(Bucket, []byte, []byte) {}
+func (*plainGroup) Rollback()                      {}
 
 // updateFunc is an update function that works on rows.
 type updateFunc func(*Tx) error

@@ -119,9 +119,17 @@ func (l *log) switchFile(firstCommit uint64) {
 	l.current, l.firstCommit, l.end = 1-l.current, firstCommit, 0
 }
 
-// compose returns the record of a transaction. It is valid until the next call of compose.
-func (l *log) compose(tx *Tx) ([]byte, error) {
-	record := tx.appendOperations(append(l.buffer[:0], make([]byte, headerSize)...))
+// compose returns the record of a group. It is valid until the next call of compose. shared adds
+// the digest of the record, which the shared log does not get.
+func (l *log) compose(g *group, shared bool) ([]byte, error) {
+	record := g.tx.appendOperations(append(l.buffer[:0], make([]byte, headerSize)...))
+	if shared {
+		g.shared = len(record) - headerSize
+		if err := g.digest(record[headerSize:]); err != nil {
+			return nil, err
+		}
+		record = g.tx.appendOperations(record)
+	}
 	size := len(record)
 	if size > recordLimit {
 		return nil, fmt.Errorf("the transaction changes %d MiB; the limit is %d MiB", size>>20, recordLimit>>20)
@@ -132,7 +140,7 @@ func (l *log) compose(tx *Tx) ([]byte, error) {
 	head = binary.BigEndian.AppendUint32(head, uint32(size-headerSize))
 	head = binary.BigEndian.AppendUint64(head, l.epoch)
 	head = binary.BigEndian.AppendUint64(head, l.firstCommit)
-	binary.BigEndian.AppendUint64(head, tx.commit)
+	binary.BigEndian.AppendUint64(head, g.tx.commit)
 	record = append(record, make([]byte, roundUp(size)-int64(size))...)
 	if l.buffer = record; cap(record) > keptBuffer {
 		l.buffer = nil

@@ -48,14 +48,14 @@ func (db *DB) recover() error {
 			func(r record) bool { return r.commit <= db.committed.Load() })...)
 	}
 	slices.SortFunc(newer, func(a, b record) int { return cmp.Compare(a.commit, b.commit) })
-	if len(newer) > 0 && newer[0].firstCommit > db.committed.Load()+1 {
+	if len(newer) > 0 && newer[0].firstCommit > db.committed.Load()+1 && !db.shares() {
 		// The log belongs to this database, but starts after a commit that the bbolt file does not
 		// have.
 		return errors.Join(db.setAside(filepath.Join(db.dir, FileNames[0])),
 			db.setAside(filepath.Join(db.dir, FileNames[1])), db.compareAcknowledged(epoch, nil))
 	}
-	if err := db.replay(newer); err != nil {
-		return err
+	if err := db.replay(newer); err != nil || db.shares() {
+		return err // the shared log has what is missing
 	}
 	return db.compareAcknowledged(epoch, broken)
 }
@@ -203,6 +203,10 @@ func (db *DB) replay(records []record) error {
 		switch next := db.committed.Load() + 1; {
 		case r.commit < next:
 			continue
+		case r.commit > next && db.shares():
+			db.logger.Info("The write-ahead log has a gap. The later changes are in the shared log.", "path", db.dir,
+				"transaction", next)
+			return nil
 		case r.commit > next:
 			db.lost = append(db.lost, fmt.Sprintf("the changes of the transactions %d to %d are missing: their "+
 				"records in %s are damaged, and later records are whole", next, r.commit-1, r.path))

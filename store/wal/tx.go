@@ -111,15 +111,24 @@ func (tx *Tx) boltBucket(bucket Bucket) *bolt.Bucket {
 // Put writes a row. The value must not be nil and must not be changed afterwards. Put copies the
 // key. It rejects a row that bbolt would reject at the checkpoint.
 func (tx *Tx) Put(bucket Bucket, key, value []byte) error {
-	switch {
-	case !tx.writable:
+	if !tx.writable {
 		return ErrReadOnly
+	}
+	if err := checkSize(key, value); err != nil {
+		return err
+	}
+	tx.write(bucket, key, value)
+	return nil
+}
+
+// checkSize rejects a row that is too large for bbolt.
+func checkSize(key, value []byte) error {
+	switch {
 	case len(key) > bolt.MaxKeySize:
 		return bolterrors.ErrKeyTooLarge
 	case len(value) > bolt.MaxValueSize:
 		return bolterrors.ErrValueTooLarge
 	}
-	tx.write(bucket, key, value)
 	return nil
 }
 

@@ -1,0 +1,277 @@
+package store_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"landfall/randtest"
+	"landfall/store"
+	"landfall/store/wal"
+	"landfall/store/wal/waltest"
+)
+
+// copyTo writes the rows of a database to an empty directory, as a new follower gets them.
+func copyTo(t *testing.T, db *store.DB, dir string) {
+	t.Helper()
+	rows := storedRows(t, db, nil)
+	require.NoError(t, store.CreateFrom(dir, func() (store.StoredRow, error) {
+		if len(rows) == 0 {
+			return store.StoredRow{}, io.EOF
+		}
+		row := rows[0]
+		rows = rows[1:]
+		return row, nil
+	}))
+}
+
+// storedRows returns the rows of a database that wants selects; nil: all rows.
+func storedRows(t *testing.T, db *store.DB, wants func(store.StoredRow) bool) (rows []store.StoredRow) {
+	t.Helper()
+	snapshot, err := db.Snapshot()
+	require.NoError(t, err)
+	require.NoError(t, snapshot.Rows(t.Context(), func(row store.StoredRow) error {
+		if wants == nil || wants(row) {
+			rows = append(rows, store.StoredRow{Bucket: row.Bucket, Key: []byte(string(row.Key)),
+				Value: []byte(string(row.Value))})
+		}
+		return nil
+	}))
+	require.NoError(t, snapshot.Close())
+	return rows
+}
+
+// requireEqualRows requires that two databases have the same rows. The number of commits is
+// different, because a follower joins records.
+func requireEqualRows(t *testing.T, want, got *store.DB) {
+	t.Helper()
+	shared := func(row store.StoredRow) bool { return string(row.Key) != "committed" }
+	require.Equal(t, storedRows(t, want, shared), storedRows(t, got, shared))
+	require.Equal(t, want.Revision(), got.Revision())
+	require.Equal(t, want.Sequence(), got.Sequence())
+}
+
+// openLeader opens a database whose records go to a shared log, and writes the first record.
+func openLeader(t *testing.T, dir string, log *waltest.Log) *store.DB {
+	t.Helper()
+	leader := openWith(t, dir, store.Options{Shared: log, Versioned: "versioned"})
+	update(t, leader, put("first", cluster{}))
+	return leader
+}
+
+// openFollower opens a new follower with the rows of a database.
+func openFollower(t *testing.T, from *store.DB) *store.DB {
+	t.Helper()
+	dir := t.TempDir()
+	copyTo(t, from, dir)
+	return openWith(t, dir, store.Options{Follow: true, Versioned: "versioned"})
+}
+
+func TestFollower_hasTheRowsOfTheLeader(t *testing.T) {
+	for seed := range uint64(4) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			random, log := rand.New(rand.NewPCG(seed, 8)), new(waltest.Log)
+			leader := openLeader(t, t.TempDir(), log)
+			follower := openFollower(t, leader)
+			watcher, m := follower.Watch(t.Context(), follower.Revision()), newModel()
+			m.revision = leader.Revision()
+			failure := errors.New("no")
+			for range 150 {
+				next, fails := m.clone(), random.IntN(4) == 0
+				err := leader.Update(t.Context(), func(tx *store.Tx) error {
+					for range random.IntN(12) {
+						if err := step(random, tx, next); err != nil {
+							return err
+						}
+					}
+					if fails {
+						return failure
+					}
+					return nil
+				})
+				if fails {
+					require.ErrorIs(t, err, failure)
+				} else {
+					require.NoError(t, err)
+					m = next
+				}
+				if random.IntN(4) == 0 {
+					require.NoError(t, follower.Apply(t.Context(), log.After(follower.Sequence())))
+					view(t, follower, func(tx *store.Tx) error { compare(t, tx, m); return nil })
+				}
+			}
+			require.NoError(t, follower.Apply(t.Context(), log.After(follower.Sequence())))
+			requireEqualRows(t, leader, follower)
+			require.Equal(t, m.changes, follow(watcher, m.revision))
+		})
+	}
+}
+
+func TestFollower_watchersGetValues(t *testing.T) {
+	log, versions := new(waltest.Log), store.NewVersions("versioned", 1)
+	leader := openLeader(t, t.TempDir(), log)
+	follower := openFollower(t, leader)
+	watch := func(db *store.DB) *store.ValueWatcher {
+		return versions.Watch(t.Context(), db, db.Revision(), store.Range{})
+	}
+	want, got := watch(leader), watch(follower)
+	for _, value := range []string{`"a"`, `"b"`, `"c"`} {
+		update(t, leader, func(tx *store.Tx) error { return versions.Put(tx, "key", []byte(value)) })
+		require.NoError(t, follower.Apply(t.Context(), log.After(follower.Sequence())))
+		require.Equal(t, <-want.C(), <-got.C())
+	}
+}
+
+func TestFollower_cachedValuesAreNew(t *testing.T) {
+	log, cached := new(waltest.Log), clusters.Cached()
+	leader := openLeader(t, t.TempDir(), log)
+	follower := openFollower(t, leader)
+	for hosts := range 5 {
+		update(t, leader, put("a", cluster{Hosts: hosts}))
+		require.NoError(t, follower.Apply(t.Context(), log.After(follower.Sequence())))
+		view(t, follower, func(tx *store.Tx) error {
+			got, err := cached.Get(tx, "a")
+			require.NoError(t, err)
+			require.Equal(t, hosts, got.Hosts)
+			return nil
+		})
+	}
+}
+
+func TestFollower_refusesOtherChanges(t *testing.T) {
+	log := new(waltest.Log)
+	leader := openLeader(t, t.TempDir(), log)
+	follower := openFollower(t, leader)
+	require.ErrorIs(t, follower.Update(t.Context(), put("a", cluster{})), store.ErrFollower)
+	require.ErrorIs(t, leader.Apply(t.Context(), nil), store.ErrNotFollower)
+	empty := openWith(t, t.TempDir(), store.Options{Follow: true})
+	require.ErrorIs(t, empty.Apply(t.Context(), log.After(0)), store.ErrNoSequence)
+}
+
+func TestFollower_refusesWrongRecords(t *testing.T) {
+	log := new(waltest.Log)
+	leader := openLeader(t, t.TempDir(), log)
+	follower := openFollower(t, leader)
+	for i := range 3 {
+		update(t, leader, put(fmt.Sprint(i), cluster{}))
+	}
+	records := log.After(follower.Sequence())
+	other := new(waltest.Log)
+	otherLeader := openLeader(t, t.TempDir(), other)
+	update(t, otherLeader, put("another fleet", cluster{}))
+	operation := func(bucket byte, key string) []byte {
+		return append([]byte{bucket, 0, byte(len(key))}, key...)
+	}
+	for name, c := range map[string]struct {
+		records []wal.Record
+		err     error
+	}{
+		"a gap":            {records[1:], store.ErrNotNext},
+		"a gap in between": {[]wal.Record{records[0], records[2]}, store.ErrNotNext},
+		"an old record":    {log.After(0), store.ErrNotNext},
+		"twice":            {[]wal.Record{records[0], records[0]}, store.ErrNotNext},
+		"another number":   {[]wal.Record{{Number: 2, Operations: records[1].Operations}}, nil},
+		"truncated": {[]wal.Record{records[0], {Number: 3, Operations: records[1].Operations[:20]}},
+			nil},
+		"another fleet":        {other.After(1), store.ErrDiverged},
+		"empty":                {[]wal.Record{{Number: 2}}, nil},
+		"garbage":              {[]wal.Record{{Number: 2, Operations: []byte("garbage")}}, nil},
+		"the digest of a file": {[]wal.Record{{Number: 2, Operations: operation(byte(wal.Meta), "digest")}}, nil},
+		"an empty key":         {[]wal.Record{{Number: 2, Operations: operation(byte(wal.Data), "")}}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := storedRows(t, follower, nil)
+			var wrong *store.RecordError
+			err := follower.Apply(t.Context(), c.records)
+			require.ErrorAs(t, err, &wrong)
+			require.NotContains(t, err.Error(), "\n")
+			if c.err != nil {
+				require.ErrorIs(t, err, c.err)
+			}
+			require.Equal(t, before, storedRows(t, follower, nil))
+		})
+	}
+	require.NoError(t, follower.Apply(t.Context(), records))
+	requireEqualRows(t, leader, follower)
+}
+
+func TestLeader_refusedRecordIsRolledBack(t *testing.T) {
+	log := new(waltest.Log)
+	leader := openLeader(t, t.TempDir(), log)
+	log.Next = func() waltest.Fault { return waltest.Refused }
+	var failure *store.WriteError
+	require.ErrorAs(t, leader.Update(t.Context(), put("a", cluster{})), &failure)
+	require.False(t, failure.Unknown)
+	require.Equal(t, []string{"first"}, keys(t, leader, ""))
+	log.Next = nil
+	update(t, leader, put("b", cluster{}))
+	require.Equal(t, []string{"b", "first"}, keys(t, leader, ""))
+	require.EqualValues(t, 2, leader.Sequence())
+	require.Len(t, log.After(0), 2)
+}
+
+func TestLeader_unknownOutcomeBreaksTheDatabase(t *testing.T) {
+	for _, fault := range []waltest.Fault{waltest.NoRecord, waltest.NoAnswer} {
+		t.Run(fmt.Sprint("fault ", fault), func(t *testing.T) {
+			log, dir := new(waltest.Log), t.TempDir()
+			leader := openLeader(t, dir, log)
+			log.Next = func() waltest.Fault { return fault }
+			var failure *store.WriteError
+			require.ErrorAs(t, leader.Update(t.Context(), put("a", cluster{})), &failure)
+			require.True(t, failure.Unknown)
+			require.ErrorIs(t, failure, waltest.ErrTimeout)
+			<-leader.Broken()
+			log.Next = nil
+			require.ErrorIs(t, leader.Update(t.Context(), put("b", cluster{})), store.ErrBroken)
+			require.Equal(t, []string{"first"}, keys(t, leader, ""))
+			require.NoError(t, leader.Close())
+
+			follower := openWith(t, dir, store.Options{Follow: true})
+			require.NoError(t, follower.Apply(t.Context(), log.After(follower.Sequence())))
+			require.NoError(t, follower.Close())
+			again := openWith(t, dir, store.Options{Shared: log})
+			update(t, again, put("c", cluster{}))
+			want := []string{"c", "first"}
+			if fault == waltest.NoAnswer {
+				want = []string{"a", "c", "first"}
+			}
+			require.Equal(t, want, keys(t, again, ""))
+		})
+	}
+}
+
+func TestSharedLog_isLeftByAChangeWithoutIt(t *testing.T) {
+	log, dir := new(waltest.Log), t.TempDir()
+	require.NoError(t, openLeader(t, dir, log).Close())
+	alone := openWith(t, dir, store.Options{})
+	require.EqualValues(t, 1, alone.Sequence(), "only a change leaves the shared log")
+	update(t, alone, put("alone", cluster{}))
+	require.Zero(t, alone.Sequence())
+	require.NoError(t, alone.Close())
+	follower := openWith(t, dir, store.Options{Follow: true})
+	require.ErrorIs(t, follower.Apply(t.Context(), log.After(1)), store.ErrNoSequence)
+	require.NoError(t, follower.Close())
+	var failure *store.WriteError
+	leader := openWith(t, dir, store.Options{Shared: log})
+	require.ErrorAs(t, leader.Update(t.Context(), put("a", cluster{})), &failure)
+	require.False(t, failure.Unknown)
+}
+
+func TestFollower_isRandomlyBatched(t *testing.T) {
+	random, log := randtest.New(t, 9), new(waltest.Log)
+	leader := openLeader(t, t.TempDir(), log)
+	follower := openFollower(t, leader)
+	for i := range 100 {
+		update(t, leader, put(fmt.Sprint(random.IntN(20)), cluster{Hosts: i}))
+	}
+	for records := log.After(1); len(records) > 0; {
+		count := 1 + random.IntN(len(records))
+		require.NoError(t, follower.Apply(t.Context(), records[:count]))
+		records = records[count:]
+	}
+	requireEqualRows(t, leader, follower)
+}
