@@ -1,6 +1,7 @@
 package upgrade_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"crypto/ed25519"
@@ -16,7 +17,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -30,8 +33,8 @@ import (
 
 var kills = flag.Int("kills", 20, "number of random kills during upgrades")
 
-// trailer is the end of a copy of this program, which makes it a program of its own: programs for
-// Linux may have more bytes than their header says.
+// trailer is the end of a copy of testdata/program, which prints it: programs for Linux may have
+// more bytes than their header says.
 type trailer struct {
 	Version  string `json:"version"`
 	Platform string `json:"platform"`
@@ -60,18 +63,9 @@ func trailerOf(path string) *trailer {
 const childEnv = "LANDFALL_TEST_UPGRADE"
 
 func TestMain(m *testing.M) {
-	if len(os.Args) == 3 && os.Args[1] == "version" {
-		own, err := os.Executable()
-		if end := trailerOf(own); err == nil && end != nil {
-			if err := json.NewEncoder(os.Stdout).Encode(end); err == nil {
-				os.Exit(0)
-			}
-		}
-		fmt.Println("no trailer")
-		os.Exit(0)
-	}
 	if dir, file, ok := strings.Cut(os.Getenv(childEnv), "\n"); ok {
 		s := &site{dir: dir}
+		fmt.Println("begun")
 		if err := s.installation(clockwork.NewRealClock()).Upgrade(context.Background(), file, upgrade.Proof{}); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
@@ -80,6 +74,22 @@ func TestMain(m *testing.M) {
 	}
 	os.Exit(m.Run())
 }
+
+// program returns testdata/program, built.
+var program = sync.OnceValues(func() (content []byte, err error) {
+	dir, err := os.MkdirTemp("", "landfall-test-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	path := filepath.Join(dir, "program")
+	build := exec.Command("go", "build", "-ldflags", "-s -w", "-o", path, "./testdata/program")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if output, err := build.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("build testdata/program: %w: %s", err, output)
+	}
+	return os.ReadFile(path)
+})
 
 // site is a machine with an installed program.
 type site struct {
@@ -94,15 +104,13 @@ func (s *site) data() string    { return filepath.Join(s.dir, "data") }
 // write writes a program and returns its path.
 func write(t *testing.T, path string, end trailer) string {
 	t.Helper()
-	own, err := os.Executable()
-	require.NoError(t, err)
-	content, err := os.ReadFile(own)
+	content, err := program()
 	require.NoError(t, err)
 	end.Platform = runtime.GOOS + "/" + runtime.GOARCH
 	text, err := json.Marshal(end)
 	require.NoError(t, err)
 	require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
-	require.NoError(t, os.WriteFile(path, append(append(content, mark...), text...), 0o700))
+	require.NoError(t, os.WriteFile(path, slices.Concat(content, []byte(mark), text), 0o700))
 	return path
 }
 
@@ -282,9 +290,7 @@ func TestUpgrade_failedBackupChangesNothing(t *testing.T) {
 
 func TestUpgrade_refusedFiles(t *testing.T) {
 	s := newSite(t, trailer{Version: "1.0", Data: 1})
-	own, err := os.Executable()
-	require.NoError(t, err)
-	content, err := os.ReadFile(own)
+	content, err := program()
 	require.NoError(t, err)
 	other := bytes.Clone(content)
 	other[18] = 243 // RISC-V
@@ -394,37 +400,42 @@ func TestUpgrade_interruptedAtEachStep(t *testing.T) {
 	}
 }
 
-// TestUpgrade_survivesKills kills processes that upgrade at random times.
+// TestUpgrade_survivesKills kills processes at random times of an upgrade.
 func TestUpgrade_survivesKills(t *testing.T) {
 	s := newSite(t, trailer{Version: "1.0", Data: 1})
 	files := []string{write(t, filepath.Join(s.dir, "a"), trailer{Version: "1.1", Data: 1}),
 		write(t, filepath.Join(s.dir, "b"), trailer{Version: "1.2", Data: 1})}
 	own, err := os.Executable()
 	require.NoError(t, err)
-	run := func(file string, limit time.Duration) (killed bool) {
+	run := func(file string, limit time.Duration) (killed bool, took time.Duration) {
 		cmd := exec.Command(own)
 		cmd.Env = append(os.Environ(), childEnv+"="+s.dir+"\n"+file)
 		cmd.Stderr = os.Stderr
+		output, err := cmd.StdoutPipe()
+		require.NoError(t, err)
 		require.NoError(t, cmd.Start())
+		_, err = bufio.NewReader(output).ReadString('\n')
+		require.NoError(t, err, "the process did not begin")
+		begun := time.Now()
 		timer := time.AfterFunc(limit, func() { _ = cmd.Process.Kill() }) // it may have ended
-		err := cmd.Wait()
+		err = cmd.Wait()
 		timer.Stop()
 		exit, ok := errors.AsType[*exec.ExitError](err)
 		require.True(t, err == nil || ok && exit.ExitCode() == -1, "%v", err)
-		return err != nil
+		return err != nil, time.Since(begun)
 	}
-	begun := time.Now()
-	require.False(t, run(files[0], time.Minute))
-	whole := time.Since(begun)
-	for killed, round := 0, 0; killed < *kills; round++ {
-		if run(files[round%2], time.Duration(mathrand.Int64N(int64(whole)))) {
-			killed++
+	killed, whole := run(files[0], time.Minute)
+	require.False(t, killed)
+	for count, round := 0, 1; count < *kills; round++ {
+		if killed, _ := run(files[round%2], mathrand.N(whole)); killed {
+			count++
 		}
 		program, err := upgrade.Inspect(t.Context(), s.program())
 		require.NoError(t, err, "the installed program can't be run after a kill")
 		require.Contains(t, []string{"1.1", "1.2"}, program.Version)
 	}
 	last := write(t, filepath.Join(s.dir, "c"), trailer{Version: "1.3", Data: 1})
-	require.False(t, run(last, time.Minute))
+	killed, _ = run(last, time.Minute)
+	require.False(t, killed)
 	s.requireInstalled(t, "1.3", trailerOf(s.program()+upgrade.PreviousSuffix).Version)
 }
