@@ -22,7 +22,7 @@ export GOFLAGS := -trimpath -gcflags=all=-dwarf=false -tags=$(TAGS)
 
 .PHONY: build run docs lint lint-go lint-ui bench crds clean dist dist-check FORCE
 .PHONY: test test-go test-walks test-kills test-bmcs test-tools test-boot test-mirror test-directory
-.PHONY: test-tpm test-network test-site test-packages test-ui test-e2e screenshots lighthouse
+.PHONY: test-tpm test-network test-site test-packages test-fleet test-ui test-e2e screenshots lighthouse
 
 build: bin/landfall
 
@@ -66,7 +66,7 @@ $(UI)/node_modules/.package-lock.json: $(UI)/package.json $(UI)/package-lock.jso
 # tests of test-go need the packages too: mtools and xorriso.
 test: test-tools test-go test-walks test-bmcs bin/landfall
 	$(MAKE) --jobs 2 --old-file bin/landfall test-e2e test-boot test-mirror test-directory test-tpm test-network \
-		test-site test-packages test-ui
+		test-site test-packages test-fleet test-ui
 
 # The Debian packages for the tests. They are installed first, because only one process can use the
 # package manager at a time.
@@ -79,6 +79,7 @@ test-tools:
 	.ci/install-networkmanager
 	.ci/install-siteclients
 	.ci/install-debianroot
+	.ci/install-etcd
 	.ci/install-browser
 
 # Tests of whole appliances that run without the race detector, which makes them several times
@@ -185,6 +186,11 @@ test-packages: bin/landfall
 		echo "test-packages: only root can start systemd in namespaces; packages were not installed" >&2; \
 	fi
 
+# The log of a fleet with Debian's etcd.
+test-fleet:
+	.ci/install-etcd
+	CGO_ENABLED=0 go test -tags $(TAGS),etcd ./appliance/fleet/sequence
+
 test-ui: assets/ui/index.html
 	npm --prefix $(UI) test
 
@@ -209,7 +215,7 @@ lint: lint-go lint-ui
 
 # go vet checks all dependencies again for each other value of its own flag -tags, but not for other
 # tags in GOFLAGS. With GOGC, the checks need less time and more memory.
-TEST_TAGS := boot,libvirt,redfish,registry,slapd,tpm,networkmanager,namespaces,siteclients
+TEST_TAGS := boot,libvirt,redfish,registry,slapd,tpm,networkmanager,namespaces,siteclients,etcd
 lint-go: export GOGC := 400
 lint-go: assets/ui/index.html
 	@files=$$(git ls-files '*.go' | xargs gofmt -l); \

@@ -1,0 +1,78 @@
+package sequence
+
+import (
+	"context"
+	"fmt"
+	"sort"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// Compact removes the oldest records. It keeps those after the number that the slowest member has
+// applied, but at most limit bytes: a member that is further behind needs a snapshot.
+func (l *Leadership) Compact(ctx context.Context, applied, limit uint64) error {
+	s := l.sequence
+	now, err := s.read(ctx)
+	if err != nil {
+		return err
+	}
+	response, err := s.get(ctx, s.Prefix+"log/", clientv3.WithPrefix(), clientv3.WithLimit(1), clientv3.WithKeysOnly())
+	if err != nil || len(response.Kvs) == 0 {
+		return err
+	}
+	oldest, err := s.numberOf(response.Kvs[0])
+	if err != nil {
+		return err
+	}
+	// The first number from applied on after which at most limit bytes follow.
+	from := max(oldest-1, min(applied, now.head.Number))
+	through := from + uint64(sort.Search(int(now.head.Number-from), func(i int) bool {
+		before := uint64(0)
+		if err == nil {
+			before, err = s.sizeBefore(ctx, from+uint64(i)+1)
+		}
+		return now.head.size-before <= limit
+	}))
+	if err != nil {
+		return err
+	}
+	if through < oldest {
+		return nil
+	}
+	return l.remove(ctx, through)
+}
+
+// sizeBefore returns the number of bytes that were appended before a record.
+func (s *Sequence) sizeBefore(ctx context.Context, number uint64) (uint64, error) {
+	response, err := s.get(ctx, s.logKey(number))
+	if err != nil {
+		return 0, err
+	}
+	if len(response.Kvs) == 0 {
+		return 0, &DamagedError{Key: s.logKey(number), Err: errMissing}
+	}
+	found, err := decodeEntry(response.Kvs[0].Value)
+	if err != nil {
+		return 0, &DamagedError{Key: s.logKey(number), Err: err}
+	}
+	return found.before, nil
+}
+
+// remove removes all records up to a number, on condition that this member is the leader.
+func (l *Leadership) remove(ctx context.Context, through uint64) error {
+	s := l.sequence
+	response, err := s.transaction(ctx, func(txn clientv3.Txn) clientv3.Txn {
+		return txn.If(l.guard()...).Then(
+			clientv3.OpDelete(s.logKey(0), clientv3.WithRange(s.logKey(through+1))),
+			clientv3.OpDelete(s.Prefix+"parts/",
+				clientv3.WithRange(fmt.Sprintf("%sparts/%016x/", s.Prefix, through+1))))
+	})
+	if err != nil {
+		return err
+	}
+	if !response.Succeeded {
+		l.end(errRemoved)
+		return l.Err()
+	}
+	return nil
+}

@@ -1,0 +1,101 @@
+package sequence
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"time"
+)
+
+// loadTLS reads the certificates. The files of the client certificate are read again for each
+// connection, so a renewed certificate is used without a restart. It returns nil without https
+// URLs.
+func loadTLS(options Options) (*tls.Config, error) {
+	if !slices.ContainsFunc(options.Endpoints, func(url string) bool { return strings.HasPrefix(url, "https:") }) {
+		return nil, nil
+	}
+	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	if options.CAFile != "" {
+		pem, err := os.ReadFile(options.CAFile)
+		if err != nil {
+			return nil, &CertificateError{Err: err}
+		}
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, &CertificateError{Err: fmt.Errorf("%s has no certificate in PEM", options.CAFile)}
+		}
+	}
+	if options.CertFile != "" || options.KeyFile != "" {
+		load := func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			pair, err := tls.LoadX509KeyPair(options.CertFile, options.KeyFile)
+			return &pair, err
+		}
+		if _, err := load(nil); err != nil {
+			return nil, &CertificateError{Err: err}
+		}
+		config.GetClientCertificate = load
+	}
+	return config, nil
+}
+
+// diagnose finds out why no server answered: etcd's client waits until a connection is there and
+// keeps the reason to itself. It returns nil if a server accepts connections.
+func (s *Sequence) diagnose(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, diagnosis)
+	defer cancel()
+	var last error
+	for _, endpoint := range s.Endpoints {
+		address, err := url.Parse(endpoint)
+		if err != nil {
+			return &UnreachableError{Endpoints: s.Endpoints, Err: err}
+		}
+		last = s.connect(ctx, address)
+		if certificate := (*CertificateError)(nil); last == nil || errors.As(last, &certificate) {
+			return last
+		}
+	}
+	return &UnreachableError{Endpoints: s.Endpoints, Err: last}
+}
+
+func (s *Sequence) connect(ctx context.Context, address *url.URL) error {
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", address.Host)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	if s.tls == nil {
+		return nil
+	}
+	config := s.tls.Clone()
+	config.ServerName, config.NextProtos = address.Hostname(), []string{"h2"}
+	secured := tls.Client(conn, config)
+	if err := secured.HandshakeContext(ctx); err != nil {
+		if errors.Is(err, context.DeadlineExceeded) {
+			return err
+		}
+		return &CertificateError{Err: err}
+	}
+	// In TLS 1.3 the server checks the client's certificate after the handshake. It then sends an
+	// alert. A server that accepts it sends its settings of HTTP/2.
+	if err := secured.SetReadDeadline(time.Now().Add(diagnosis)); err != nil {
+		return err
+	}
+	if _, err := secured.Read(make([]byte, 1)); err != nil {
+		var alert tls.AlertError
+		if errors.As(err, &alert) || strings.Contains(err.Error(), "remote error: tls") {
+			return &CertificateError{Err: err}
+		}
+		if !errors.Is(err, os.ErrDeadlineExceeded) && !errors.Is(err, io.EOF) {
+			return err
+		}
+	}
+	return nil
+}
