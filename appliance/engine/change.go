@@ -13,6 +13,7 @@ import (
 	"landfall/appliance/engine/event"
 	"landfall/appliance/engine/inventory"
 	"landfall/appliance/engine/record"
+	"landfall/appliance/engine/validationcache"
 	"landfall/store"
 )
 
@@ -32,11 +33,11 @@ type change struct {
 	refresh      []string // clusters whose states and validations must be recomputed
 	unboundHosts []string // hosts without a cluster that must be recomputed
 
-	facts     map[string]*inventory.Facts // of hosts, with the edits of this change
-	validated map[string]cachedValidation // results of the validations that the change ran
-	scratch   []byte                      // buffer for encodings
-	reading   bool                        // the change only reads committed records
-	reported  bool                        // an agent or the clock causes the change; see Touched.Reported
+	facts     map[string]*inventory.Facts      // of hosts, with the edits of this change
+	validated map[string]validationcache.Entry // results of the validations that the change ran
+	digester  validationcache.Digester
+	reading   bool // the change only reads committed records
+	reported  bool // an agent or the clock causes the change; see Touched.Reported
 
 	events          int
 	written         []*models.Event         // only if there is a projector
@@ -68,7 +69,7 @@ func newChange(ctx context.Context, e *Engine, tx *store.Tx) *change {
 		infraEnvs: make(map[string]*record.InfraEnv),
 		hosts:     make(map[string]*record.Host),
 		facts:     make(map[string]*inventory.Facts),
-		validated: make(map[string]cachedValidation),
+		validated: make(map[string]validationcache.Entry),
 
 		dirtyClusters:  make(map[string]bool),
 		dirtyInfraEnvs: make(map[string]bool),

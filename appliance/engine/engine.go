@@ -39,6 +39,7 @@ import (
 	"landfall/appliance/engine/operator"
 	"landfall/appliance/engine/presence"
 	"landfall/appliance/engine/validation"
+	"landfall/appliance/engine/validationcache"
 	"landfall/appliance/engine/view"
 	"landfall/appliance/mirror"
 	"landfall/appliance/release"
@@ -178,7 +179,7 @@ type Engine struct {
 	clockWatch          presence.ClockWatch
 	clockSetBack        atomic.Bool // deadlines must be recomputed
 	parsed              *inventory.Cache
-	validationCache     validationCache
+	validationCache     *validationcache.Cache
 	events              event.Index
 	budgets             event.Budgets
 	replies             presence.KeyedLocks
@@ -218,6 +219,7 @@ func New(options Options) (*Engine, error) {
 		options:             options,
 		presence:            hosts,
 		parsed:              inventory.NewCache(parsedFactsLimit),
+		validationCache:     new(validationcache.Cache),
 		hosts:               lifecycle.HostMachine(),
 		clusters:            lifecycle.ClusterMachine(),
 		earlierDeadline:     make(chan struct{}, 1),
@@ -327,7 +329,7 @@ func (e *Engine) cacheResults(c *change) {
 		}
 	}
 	for key, found := range c.validated {
-		e.validationCache.put(key, found)
+		e.validationCache.Put(key, found)
 	}
 }
 
@@ -340,11 +342,11 @@ func (e *Engine) notify(c *change) {
 	for _, key := range c.deletedHosts {
 		e.presence.Remove(key)
 		e.parsed.Drop(key)
-		e.validationCache.drop(key)
+		e.validationCache.Drop(key)
 		e.DropHost(key)
 	}
 	for _, id := range c.deletedClusters {
-		e.validationCache.drop(id)
+		e.validationCache.Drop(id)
 	}
 	if end := e.wakesAt.Load(); !c.deadline.IsZero() && (end == 0 || c.deadline.UnixNano() < end) {
 		e.wake()

@@ -16,6 +16,7 @@ import (
 	"landfall/appliance/engine/operator"
 	"landfall/appliance/engine/record"
 	"landfall/appliance/engine/validation"
+	"landfall/appliance/engine/validationcache"
 	"landfall/appliance/fault"
 )
 
@@ -217,9 +218,10 @@ func (c *change) runHostValidations(h *record.Host, host *inventory.Host, env *r
 }
 
 // situation returns the facts about a host that its state table reads.
-func (c *change) situation(h *record.Host, cluster *models.Cluster, found validationResult) lifecycle.HostSituation {
+func (c *change) situation(h *record.Host, cluster *models.Cluster,
+	found validationcache.Result) lifecycle.HostSituation {
 	s := lifecycle.HostSituation{
-		Readiness: found.status, Failing: found.failing, DiskError: h.DiskError, ImagesError: h.ImagesError,
+		Readiness: found.Status, Failing: found.Failing, DiskError: h.DiskError, ImagesError: h.ImagesError,
 		Connected: c.connected(h), Restarting: h.IsRestarting(), Joins: h.IsDay2(), WarnOnly: c.e.WarnsOnly(cluster),
 		ConnectionTimedOut: h.API.ConnectionTimedOut, DiskReady: h.DiskOK, ImagesReady: h.ImagesOK,
 	}
@@ -258,7 +260,7 @@ func (c *change) triggerHost(h *record.Host, on lifecycle.Trigger, reason string
 		}
 		cluster = &row.API
 	}
-	s := c.situation(h, cluster, validationResult{status: validation.Ready})
+	s := c.situation(h, cluster, validationcache.Result{Status: validation.Ready})
 	s.Reason = reason
 	return c.transitionHost(h, on, s)
 }
@@ -384,7 +386,7 @@ func (c *change) refreshState(m *clusterMembers) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		s.Readiness, s.Failing = found.status, found.failing
+		s.Readiness, s.Failing = found.Status, found.Failing
 	}
 	countHosts(&s, m)
 	if limit, ok := c.e.clusterLimit(row); ok {

@@ -19,6 +19,7 @@ import (
 	"landfall/appliance/engine/record"
 	"landfall/appliance/engine/steps"
 	"landfall/appliance/engine/validation"
+	"landfall/appliance/engine/validationcache"
 	"landfall/appliance/fault"
 	"landfall/store"
 )
@@ -94,30 +95,30 @@ type walkHost struct {
 
 func (h *walkHost) key() string { return h.env + "/" + h.id }
 
-func (s *site) validateHost(h *record.Host) validationResult {
+func (s *site) validateHost(h *record.Host) validationcache.Result {
 	i := slices.IndexFunc(s.hosts, func(w *walkHost) bool { return w.id == h.API.ID.String() })
 	switch w := s.hosts[i]; {
 	case *h.API.MediaStatus == models.HostMediaStatusDisconnected:
-		return validationResult{validation.Disconnected, "the image is not readable."}
+		return validationcache.Result{Status: validation.Disconnected, Failing: "the image is not readable."}
 	case !w.inventory:
-		return validationResult{validation.Discovering, "no inventory."}
+		return validationcache.Result{Status: validation.Discovering, Failing: "no inventory."}
 	case w.small:
-		return validationResult{validation.Insufficient, "too small."}
+		return validationcache.Result{Status: validation.Insufficient, Failing: "too small."}
 	case s.lacks && h.API.ClusterID != nil && !h.IsDay2():
-		return validationResult{validation.PendingForInput, "a setting is missing."}
+		return validationcache.Result{Status: validation.PendingForInput, Failing: "a setting is missing."}
 	}
-	return validationResult{validation.Ready, ""}
+	return validationcache.Result{Status: validation.Ready}
 }
 
-func (s *site) validateCluster(w *clusterMembers) validationResult {
+func (s *site) validateCluster(w *clusterMembers) validationcache.Result {
 	switch {
 	case s.lacks:
-		return validationResult{validation.PendingForInput, "a setting is missing."}
+		return validationcache.Result{Status: validation.PendingForInput, Failing: "a setting is missing."}
 	case s.fails || len(w.records) == 0 || slices.ContainsFunc(w.records,
 		func(h *record.Host) bool { return *h.API.Status != lifecycle.HostKnown }):
-		return validationResult{validation.Insufficient, "a check fails."}
+		return validationcache.Result{Status: validation.Insufficient, Failing: "a check fails."}
 	}
-	return validationResult{validation.Ready, ""}
+	return validationcache.Result{Status: validation.Ready}
 }
 
 func (s *site) one(of ...string) string { return of[s.rng.IntN(len(of))] }

@@ -9,6 +9,8 @@ import (
 
 	"github.com/openshift/assisted-service/models"
 	"github.com/stretchr/testify/require"
+
+	"landfall/appliance/engine/validationcache"
 )
 
 // BenchmarkInventoryOfOneHost measures the CPU time of a changed inventory of one host, with and
@@ -25,7 +27,7 @@ func BenchmarkInventoryOfOneHost(b *testing.B) {
 				text, err := json.Marshal(h.inventory())
 				require.NoError(b, err)
 				if !cached {
-					s.validationCache.results = nil
+					s.validationCache = new(validationcache.Cache)
 				}
 				require.NoError(b, h.reply(&models.StepReply{StepType: models.StepTypeInventory, Output: string(text)}))
 			}

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"landfall/appliance/engine/validation"
+	"landfall/appliance/engine/validationcache"
 	"landfall/appliance/fault"
 	"landfall/store"
 )
@@ -22,9 +23,9 @@ import (
 // requireNothingStale validates everything again without the cache. It fails if a row would change.
 func (b *harness) requireNothingStale(clusters []string, pool []*testHost, after string) {
 	b.Helper()
-	held := b.validationCache.results
-	b.validationCache.results = nil
-	defer func() { b.validationCache.results = held }()
+	held := b.validationCache
+	b.validationCache = new(validationcache.Cache)
+	defer func() { b.validationCache = held }()
 	errSeen := errors.New("rolled back")
 	var altered []string
 	err := b.options.DB.Update(b.Context(), func(tx *store.Tx) error {
@@ -189,7 +190,8 @@ func TestValidationCache_clusterFollowsItsInputs(t *testing.T) {
 					w.inputs = nil
 					input, err := c.clusterInput(w)
 					require.NoError(t, err)
-					return string(validation.Cluster(input).JSON()), w.clusterInputs(input)
+					return string(validation.Cluster(input).JSON()),
+						validationcache.Cluster(input, w.records, w.hosts, w.digest())
 				}
 				before, digest := validate()
 				record := w.hosts[0].Record
