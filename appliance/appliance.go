@@ -294,7 +294,7 @@ func open(ctx context.Context, config config.Config, logger *slog.Logger, versio
 		BeforeInstall: siteservice.CheckClockBefore(a.abiHosts.ApplyAll, a.images.List, a.registry.Newest, clock),
 		WithoutAMS:    !config.AMS.Enabled, Tokens: a.tokens, DB: a.db,
 		AccessAt: site.Access(a.rules, a.releases), MirrorProver: prover, Logger: logger,
-		KeepCluster:   provider.KeepCluster,
+		KeepCluster: provider.KeepCluster, CheckName: siteservice.CheckClusterName(len(config.Site.DNS.Interfaces) > 0),
 		ReleasePolicy: a.policy,
 		URL:           a.urls[0], ServiceCA: a.transport.Roots(), Clock: clock,
 		BaseImages: discovery.Checker{Bases: a.images},

@@ -16,6 +16,7 @@ import (
 	"landfall/appliance/engine/lifecycle"
 	"landfall/appliance/engine/operator"
 	"landfall/appliance/engine/record"
+	"landfall/appliance/fault"
 	"landfall/store"
 )
 
@@ -29,7 +30,8 @@ const consoleOperator = "console"
 
 // RegisterCluster creates a cluster. One transaction writes its row, the event, the outbox entry
 // for AMS and the object that describes the cluster, if any. An invalid description is rejected
-// with kind Invalid.
+// with kind Invalid, and so is a name that Options.CheckName refuses: the description of the
+// Assisted Installer's API has no 409 for this operation.
 func (e *Engine) RegisterCluster(ctx context.Context, params *models.ClusterCreateParams,
 	describedBy ...record.Object) (*models.Cluster, error) {
 	row, err := e.newCluster(params)
@@ -52,6 +54,9 @@ func (e *Engine) RegisterCluster(ctx context.Context, params *models.ClusterCrea
 		fresh.API.CreatedAt = c.now
 		fresh.API.StatusUpdatedAt = c.dateTime()
 		fresh.API.AmsSubscriptionID = strfmt.UUID(outbox.ProvisionalID(id, c.now)) // until AMS assigns an id
+		if err := c.checkName(&fresh.API); err != nil {
+			return fault.Wrap(fault.Invalid, err)
+		}
 		c.saveCluster(&fresh)
 		c.settleCluster(id)
 		return errors.Join(
@@ -135,6 +140,11 @@ func (e *Engine) UpdateCluster(ctx context.Context, id string, params *models.V2
 			return err
 		}
 		row.PullSecret = record.ReplaceSecret(e.options.Secrets, held, row.PullSecret)
+		if before.Name != row.API.Name || before.BaseDNSDomain != row.API.BaseDNSDomain {
+			if err := c.checkName(&row.API); err != nil {
+				return err
+			}
+		}
 		if err := errors.Join(c.checkArchitectures(row), c.emitProxyChange(row, before),
 			c.noteClusterObject(row, describedBy)); err != nil {
 			return err
@@ -143,6 +153,14 @@ func (e *Engine) UpdateCluster(ctx context.Context, id string, params *models.V2
 		c.settleCluster(id)
 		return c.recordOperators(row, operators)
 	})
+}
+
+// checkName returns an error if a cluster must not have its name and base domain.
+func (c *change) checkName(cluster *models.Cluster) error {
+	if c.e.options.CheckName == nil {
+		return nil
+	}
+	return c.e.options.CheckName(c.tx, cluster)
 }
 
 // DeregisterCluster deletes a cluster with its own infra-envs and hosts, its files and events.

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -67,6 +68,34 @@ func TestDeleteCluster_asksWhatDependsOnIt(t *testing.T) {
 	require.NoError(t, err)
 	b.requireRejected(b.DeregisterCluster(t.Context(), cluster, false), fault.Conflict, "control planes of edge1")
 	require.NoError(t, b.DeregisterCluster(t.Context(), cluster, true))
+}
+
+// A name that the site can't serve beside the other clusters is refused when it is saved: as wrong
+// input of a new cluster, and as a conflict of a change. Other changes are accepted.
+func TestClusterName_refusedWhenSaved(t *testing.T) {
+	b := newHarness(t)
+	taken := errors.New("the cluster east has the DNS name east.site.test")
+	b.options.CheckName = func(_ *store.Tx, cluster *models.Cluster) error {
+		if cluster.Name == "east" {
+			return &fault.Error{Kind: fault.Conflict, Reason: taken.Error(), Err: taken}
+		}
+		return nil
+	}
+	params := &models.ClusterCreateParams{Name: conv.Pointer("east"), OpenshiftVersion: conv.Pointer("4.20.8"),
+		PullSecret: conv.Pointer(testPullSecret), BaseDNSDomain: "site.test"}
+	_, err := b.RegisterCluster(t.Context(), params)
+	b.requireRejected(err, fault.Invalid, taken.Error())
+	require.ErrorIs(t, err, taken)
+	params.Name = conv.Pointer("west")
+	cluster, err := b.RegisterCluster(t.Context(), params)
+	require.NoError(t, err)
+	id := cluster.ID.String()
+	_, err = b.UpdateCluster(t.Context(), id, &models.V2ClusterUpdateParams{Name: conv.Pointer("east")})
+	b.requireRejected(err, fault.Conflict, taken.Error())
+	b.options.CheckName = func(*store.Tx, *models.Cluster) error { return taken }
+	_, err = b.UpdateCluster(t.Context(), id, &models.V2ClusterUpdateParams{
+		SSHPublicKey: conv.Pointer(""), Name: conv.Pointer("west")})
+	require.NoError(t, err)
 }
 
 func TestInstall_rejectionKeepsLastPreparation(t *testing.T) {

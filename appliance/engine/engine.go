@@ -118,6 +118,9 @@ type Options struct {
 	MirrorProver  MirrorProver // nil: the mirror is not checked before an installation
 	// KeepCluster returns an error if a cluster must not be deleted without force; nil: all may be.
 	KeepCluster func(tx *store.Tx, id string) error
+	// CheckName returns an error if a cluster must not have its name and base domain beside the
+	// other clusters; nil: it may have any.
+	CheckName func(tx *store.Tx, cluster *models.Cluster) error
 	// AccessAt returns the access to images at a level: the site, an infra-env or a cluster, each
 	// of which may have mirror rules. If nil, Releases, Mirror, Catalogs and CatalogReader apply at
 	// all levels.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/go-openapi/strfmt"
+	"github.com/go-openapi/swag/conv"
 	"github.com/google/uuid"
 	"github.com/openshift/assisted-service/models"
 	"github.com/stretchr/testify/require"
@@ -17,6 +18,7 @@ import (
 	"landfall/appliance/fault"
 	"landfall/appliance/siteservice/link"
 	"landfall/appliance/siteservice/nameserver"
+	"landfall/store"
 )
 
 // berlin is a cluster with virtual addresses.
@@ -81,6 +83,48 @@ func TestFault48_oneNameInTwoClusters(t *testing.T) {
 	for _, zone := range overview.DNS.Zones {
 		require.False(t, zone.Answered)
 		require.Contains(t, zone.Message, "Several clusters have this name.")
+	}
+}
+
+// Case 48: while the DNS service is switched on, a second cluster with the same DNS name is refused
+// when it is saved.
+func TestFault48_secondClusterIsRefused(t *testing.T) {
+	b := newBench(t)
+	id := strfmt.UUID(b.addCluster(t, berlin()))
+	check := func(configured bool, alter func(*models.Cluster)) error {
+		t.Helper()
+		cluster := berlin()
+		cluster.ID = new(strfmt.UUID)
+		alter(&cluster)
+		return b.db.View(func(tx *store.Tx) error { return CheckClusterName(configured)(tx, &cluster) })
+	}
+	same := func(*models.Cluster) {}
+	require.NoError(t, check(false, same), "the DNS service is off")
+	var taken *NameTakenError
+	require.ErrorAs(t, check(true, same), &taken)
+	require.Equal(t, NameTakenError{Name: "berlin.site.example", Cluster: "berlin", ID: id.String()}, *taken)
+	require.Equal(t, fault.Conflict, fault.KindOf(taken))
+
+	_, err := b.manager(t, Configured{}).Enable(t.Context(), Switch{Service: NTP, Interface: "eth1"})
+	require.NoError(t, err)
+	require.NoError(t, check(false, same), "only the time is served")
+	_, err = b.manager(t, Configured{}).Enable(t.Context(), Switch{Service: DNS, Interface: "eth1"})
+	require.NoError(t, err)
+	for name, c := range map[string]struct {
+		alter   func(*models.Cluster)
+		refused bool
+	}{
+		"same name":      {same, true},
+		"other capitals": {func(c *models.Cluster) { c.Name = "Berlin" }, true},
+		"itself":         {func(c *models.Cluster) { c.ID = &id }, false},
+		"other name":     {func(c *models.Cluster) { c.Name = "paris" }, false},
+		"other domain":   {func(c *models.Cluster) { c.BaseDNSDomain = "example" }, false},
+		"no domain":      {func(c *models.Cluster) { c.BaseDNSDomain = "" }, false},
+		"hosts that join": {func(c *models.Cluster) {
+			c.Kind = conv.Pointer(models.ClusterKindAddHostsCluster)
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) { require.Equal(t, c.refused, check(false, c.alter) != nil) })
 	}
 }
 

@@ -60,7 +60,7 @@ func readZones(db *store.DB, site Site) ([]nameserver.Zone, error) {
 // zoneOf returns the zone of a cluster: the names that OpenShift requires (OpenShift documentation,
 // "User-provisioned DNS requirements") and those of the hosts.
 func zoneOf(cluster *models.Cluster, hosts []*inventory.Host) nameserver.Zone {
-	domain := strings.ToLower(cluster.Name + "." + cluster.BaseDNSDomain)
+	domain := zoneName(cluster)
 	zone := nameserver.Zone{Name: domain, Cluster: cluster.Name, ClusterID: cluster.ID.String(),
 		Records: []nameserver.Record{}}
 	var api, ingress []netip.Addr

@@ -28,6 +28,7 @@ import (
 	"landfall/appliance/kube/controller"
 	"landfall/appliance/kube/objects"
 	"landfall/appliance/mirror"
+	"landfall/appliance/siteservice"
 	"landfall/store"
 )
 
@@ -56,6 +57,7 @@ const (
 const (
 	retryPendingAgents = time.Second // the reconciler of Agents has to apply their specs first
 	retryManifests     = time.Minute
+	retryName          = time.Minute // the other cluster may be deleted
 	// retryPreparation is the delay after a failed preparation. It is long because most retries
 	// fail for the same reason.
 	retryPreparation = time.Minute
@@ -153,7 +155,10 @@ func (c *Controller) Reconcile(ctx context.Context, namespace, name string) (tim
 		return 0, err
 	}
 	var manifests *manifestsError
+	var taken *siteservice.NameTakenError
 	switch {
+	case errors.As(failure, &taken):
+		return retryName, nil
 	case errors.As(failure, &manifests):
 		return retryManifests, nil
 	case failure != nil && !isInput(failure):

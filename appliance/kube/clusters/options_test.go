@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -26,6 +27,7 @@ import (
 	"landfall/appliance/kube/objects"
 	"landfall/appliance/mirror"
 	"landfall/appliance/release/trust"
+	"landfall/appliance/siteservice"
 	"landfall/store"
 )
 
@@ -97,6 +99,27 @@ func TestImageSet_releaseNotAllowed(t *testing.T) {
 			return nil
 		})
 	}))
+}
+
+// Case 48 of the registry's list of faults: a cluster whose DNS name another cluster has is created
+// when the other one is gone.
+func TestDeployment_nameOfAnotherCluster(t *testing.T) {
+	taken := &siteservice.NameTakenError{Name: "edge.site.test", Cluster: "edge", ID: "e1"}
+	var free atomic.Bool
+	b := newSite(t, func(o *engine.Options) {
+		o.CheckName = func(*store.Tx, *models.Cluster) error {
+			if free.Load() {
+				return nil
+			}
+			return taken
+		}
+	})
+	b.Apply(kubetest.PullSecretManifest, imageSetManifest, deploymentManifest, threeNodesManifest)
+	b.requireCondition(hiveext.ClusterSpecSyncedCondition, "False", "InputError", taken.Error())
+	require.Nil(t, b.cluster())
+	free.Store(true)
+	b.advance(time.Minute)
+	require.NotNil(t, b.cluster())
 }
 
 func TestImageSet_missingOrInvalid(t *testing.T) {

@@ -132,8 +132,9 @@ func (o Options) unusableMirrors(ctx context.Context) (found []notice.Condition,
 	return found, ctx.Err()
 }
 
-// takenNames finds the DNS names that several clusters have. As upstream, the API accepts them,
-// because a cluster may be created again before the old one is deleted.
+// takenNames finds the DNS names that several clusters have. While the appliance's DNS service is
+// off, the API accepts them, as upstream: a cluster may be created again before the old one is
+// deleted.
 func (o Options) takenNames(context.Context) (found []notice.Condition, err error) {
 	counts := map[string]int{}
 	err = o.DB.View(func(tx *store.Tx) error {
