@@ -5,17 +5,15 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
 
+	"landfall/store/blob"
 	"landfall/store/pages"
 	"landfall/store/seal"
 	"landfall/store/wal"
@@ -69,7 +67,7 @@ func (db *DB) Check(ctx context.Context) (*Report, error) { return db.CheckSlowl
 func (db *DB) CheckSlowly(ctx context.Context, rest func(context.Context) error) (*Report, error) {
 	db.snapshots.Add(1) // contents whose rows are read here are not collected
 	defer db.snapshots.Add(-1)
-	i := newInspector(db.ring, &db.blobs)
+	i := newInspector(db.ring, db.blobs)
 	i.rest = rest
 	v, err := db.rows.Verify(nil)
 	if err != nil {
@@ -114,7 +112,7 @@ func CheckDir(ctx context.Context, dir string, keys func() (*seal.Ring, error)) 
 	}
 	defer func() { err = errors.Join(err, unlockDir(lock)) }()
 	ring, keyErr := keys()
-	i := newInspector(ring, &blobs{dir: filepath.Join(dir, "blobs"), ring: ring})
+	i := newInspector(ring, blob.NewDir(filepath.Join(dir, blobsDir), ring))
 	i.blind = keyErr != nil
 	if keyErr != nil {
 		i.report.add(ProblemFile, "data.key", "%v", keyErr)
@@ -155,7 +153,7 @@ func CheckDir(ctx context.Context, dir string, keys func() (*seal.Ring, error)) 
 type inspector struct {
 	report *Report
 	ring   *seal.Ring
-	blobs  *blobs
+	blobs  *blob.Dir
 	blind  bool                        // there are no data keys for a sealed database
 	rest   func(context.Context) error // see CheckSlowly
 
@@ -171,7 +169,7 @@ type logged struct {
 	deleted  bool
 }
 
-func newInspector(ring *seal.Ring, contents *blobs) *inspector {
+func newInspector(ring *seal.Ring, contents *blob.Dir) *inspector {
 	return &inspector{report: &Report{Problems: []Problem{}}, ring: ring, blobs: contents, data: map[string]uint64{},
 		newest: map[string]logged{}, content: map[string][]string{}, damaged: map[string]bool{}}
 }
@@ -281,7 +279,7 @@ func (i *inspector) finish(ctx context.Context) error {
 			}
 		}
 		i.report.Files++
-		if err := i.blobs.verify(ctx, sum); err != nil {
+		if err := i.blobs.Verify(ctx, sum); err != nil {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
@@ -304,46 +302,4 @@ func certain(sum string, err error) string {
 		return ""
 	}
 	return sum
-}
-
-// verify reads a blob completely.
-func (b *blobs) verify(ctx context.Context, sum string) error {
-	path := b.path(sum)
-	info, err := os.Stat(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("the file %s is missing", path)
-	}
-	if err != nil {
-		return err
-	}
-	size := info.Size()
-	if b.ring != nil {
-		if size = clearSize(size); size < 0 {
-			return fmt.Errorf("%s has %d bytes", path, info.Size())
-		}
-	}
-	content, err := b.open(FileInfo{Size: size, SHA256: sum}, func(err error) error { return err })
-	if err != nil {
-		return err
-	}
-	hash := sha256.New()
-	_, err = io.Copy(hash, contextReader{ctx, content})
-	if err = errors.Join(err, content.Close()); err != nil {
-		return err
-	}
-	if hex.EncodeToString(hash.Sum(nil)) != sum {
-		return fmt.Errorf("%s has the content of another file", path)
-	}
-	return nil
-}
-
-// clearSize returns the size of the clear content of a sealed blob, or -1.
-func clearSize(sealed int64) int64 {
-	rest := sealed - blobHeaderSize
-	chunks := (rest + sealedChunk - 1) / sealedChunk
-	size := rest - chunks*(sealedChunk-chunkSize)
-	if rest <= 0 || size < 0 || sealedSize(size) != sealed {
-		return -1
-	}
-	return size
 }

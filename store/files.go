@@ -99,7 +99,7 @@ func (f Files) Open(db *DB, key string) (io.ReadSeekCloser, FileInfo, error) {
 		if inline(info) {
 			return inlineFile{bytes.NewReader(content)}, info, nil
 		}
-		file, err := db.blobs.open(info, func(err error) error { return db.damaged(f.prefix+key, err) })
+		file, err := db.openBlob(f.prefix+key, info)
 		if err == nil {
 			return file, info, nil
 		}
@@ -108,6 +108,11 @@ func (f Files) Open(db *DB, key string) (io.ReadSeekCloser, FileInfo, error) {
 		}
 		previous = info.SHA256
 	}
+}
+
+// openBlob opens the content of the file with a key.
+func (db *DB) openBlob(key string, info FileInfo) (io.ReadSeekCloser, error) {
+	return db.blobs.Open(info.SHA256, info.Size, func(err error) error { return db.damaged(key, err) })
 }
 
 // OpenIn opens the content of a file within a transaction. It also finds files that the transaction
@@ -120,7 +125,7 @@ func (f Files) OpenIn(tx *Tx, key string) (io.ReadSeekCloser, error) {
 	if inline(info) {
 		return inlineFile{bytes.NewReader(bytes.Clone(stored))}, nil
 	}
-	file, err := tx.db.blobs.open(info, func(err error) error { return tx.db.damaged(f.prefix+key, err) })
+	file, err := tx.db.openBlob(f.prefix+key, info)
 	if err != nil {
 		return nil, tx.db.damaged(f.prefix+key, fmt.Errorf("open the content: %w", err))
 	}
@@ -159,7 +164,7 @@ func (f Files) link(tx *Tx, key string, info FileInfo) error {
 	if err := f.unlink(tx, key); err != nil || inline(info) {
 		return err
 	}
-	if _, err := os.Stat(tx.db.blobs.path(info.SHA256)); err != nil {
+	if _, err := os.Stat(tx.db.blobs.Path(info.SHA256)); err != nil {
 		return fmt.Errorf("write %s%s: %w", f.prefix, key, ErrStagedGone)
 	}
 	return tx.set(wal.Index, blobReference(info.SHA256, f.prefix+key), []byte{})

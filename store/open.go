@@ -16,6 +16,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 	bolterrors "go.etcd.io/bbolt/errors"
 
+	"landfall/store/blob"
 	"landfall/store/seal"
 	"landfall/store/wal"
 )
@@ -105,8 +106,8 @@ func (db *DB) prepare(options Options) (was *found, err error) {
 		if db.ring, err = options.Keys(sealed != nil); err != nil {
 			return nil, err
 		}
-		db.blobs.ring = db.ring
 	}
+	db.blobs = blob.NewDir(filepath.Join(db.dir, blobsDir), db.ring)
 	if sealed == nil || db.checkProof(db.ring, sealed) != nil {
 		fits, err := db.repairProof(was)
 		if err != nil {

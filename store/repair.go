@@ -89,7 +89,7 @@ func (db *DB) removeFile(ctx context.Context, key, content string) (removed bool
 
 // keepContent moves a damaged content to damagedDir, so that it is not collected.
 func (db *DB) keepContent(content string) error {
-	path, dir := db.blobs.path(content), filepath.Join(db.dir, damagedDir)
+	path, dir := db.blobs.Path(content), filepath.Join(db.dir, damagedDir)
 	if err := makeDir(dir); err != nil {
 		return err
 	}

@@ -139,8 +139,8 @@ func (db *DB) sealFile(options Options) error {
 	if err := db.checkpointLog(options); err != nil {
 		return err
 	}
-	if err := db.blobs.sealAll(); err != nil {
-		return &WriteError{Path: db.blobs.dir, Err: err}
+	if err := db.blobs.SealAll(); err != nil {
+		return &WriteError{Path: db.blobs.Root(), Err: err}
 	}
 	from, err := wal.OpenFile(db.path, true)
 	if err != nil {
@@ -156,7 +156,7 @@ func (db *DB) sealFile(options Options) error {
 	if err := wal.SyncDirs(db.dir); err != nil {
 		return err
 	}
-	return db.blobs.removeClear()
+	return db.blobs.RemoveClear()
 }
 
 // checkpointLog writes the rows of the write-ahead log to the bbolt file and removes the log.
@@ -317,7 +317,7 @@ func (db *DB) Reseal(ctx context.Context) error {
 			}
 		}
 	}
-	if err := db.blobs.reseal(ctx); err != nil {
+	if err := db.blobs.Reseal(ctx); err != nil {
 		return fmt.Errorf("seal the files with the new data key: %w", err)
 	}
 	// Open reads the proof from the bbolt file.

@@ -97,7 +97,7 @@ func (s *Snapshot) Contents(ctx context.Context,
 			return ctx.Err()
 		}
 		last = sum
-		path := s.db.blobs.path(sum)
+		path := s.db.blobs.Path(sum)
 		file, err := os.Open(path)
 		if errors.Is(err, fs.ErrNotExist) {
 			_ = s.db.damaged(key[len("blobs/")+len(sum):], fmt.Errorf("the content is missing: %w", err))
@@ -219,7 +219,7 @@ func (db *DB) ContentNames(operations []byte, fn func(name string) error) error 
 		if len(sum) < 2 {
 			return nil
 		}
-		name, err := filepath.Rel(db.dir, db.blobs.path(sum))
+		name, err := filepath.Rel(db.dir, db.blobs.Path(sum))
 		if err != nil {
 			return err
 		}

@@ -46,7 +46,7 @@
 // takes no lock.
 //
 // Lock order: history.sizesLock, then the locks of package wal, then feed.mu, then the mutex of a
-// watcher. No other lock is acquired while blobs.mu or decodedCache.mu is held.
+// watcher. No other lock is acquired while the lock of a blob.Dir or decodedCache.mu is held.
 //
 // # Files
 //
@@ -61,8 +61,7 @@
 //	deadlines.go  Deadlines: one time per key, found by time
 //	files.go      Files: file descriptions and small contents
 //	sealing.go    encryption of values: see package seal
-//	sealedblob.go encryption of blobs
-//	blobs.go      blobs: large contents, staged before a transaction refers to them
+//	contents.go   contents above 64 KiB, staged before a transaction refers to them
 //	feed.go       Watcher: changes without values; compaction of the change log
 //	valuefeed.go  ValueWatcher: changes of a Versions with values
 //	shared.go     the part of the database in a shared log
@@ -70,6 +69,7 @@
 //	history.go    History: previous values and notes in the change log
 //	damage.go     damaged rows: noticed, skipped, kept
 //	errors.go     typed errors
+//	blob/         the directory of large contents
 //	wal/          durable commits and snapshots of rows
 //	delta/        encodes a value as the difference from a similar value
 //	fastjson/     encoding/json's results in less time
@@ -91,12 +91,16 @@ import (
 	"github.com/jonboulle/clockwork"
 	"go.opentelemetry.io/otel/trace"
 
+	"landfall/store/blob"
 	"landfall/store/seal"
 	"landfall/store/wal"
 )
 
 // FileName is the name of the bbolt file in the data directory.
 const FileName = "landfall.db"
+
+// blobsDir is the name of the directory of large contents in the data directory.
+const blobsDir = "blobs"
 
 // Options configures Open. The zero value is valid.
 type Options struct {
@@ -149,7 +153,7 @@ type DB struct {
 	close    sync.Once
 	closeErr error
 
-	blobs     blobs
+	blobs     *blob.Dir
 	snapshots atomic.Int32 // open snapshots, whose blobs are not collected
 	decoded   *decodedCache
 	damages   *damages
@@ -200,7 +204,6 @@ func Open(ctx context.Context, dir string, options Options) (*DB, error) {
 	if db.grace == 0 {
 		db.grace = time.Hour
 	}
-	db.blobs = blobs{dir: filepath.Join(dir, "blobs"), staging: map[string]bool{}}
 	start := db.clock.Now()
 	revision, was, err := db.open(options)
 	if err != nil {

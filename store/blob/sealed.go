@@ -1,4 +1,4 @@
-package store
+package blob
 
 import (
 	"bytes"
@@ -217,8 +217,8 @@ func (f *sealedFile) Seek(offset int64, whence int) (int64, error) {
 func (f *sealedFile) Close() error { return f.file.Close() }
 
 // each calls fn with the path of each blob, sealed or not.
-func (b *blobs) each(fn func(path string) error) error {
-	dirs, err := readDir(b.dir)
+func (d *Dir) each(fn func(path string) error) error {
+	dirs, err := readDir(d.dir)
 	if err != nil {
 		return err
 	}
@@ -226,12 +226,12 @@ func (b *blobs) each(fn func(path string) error) error {
 		if !dir.IsDir() || len(dir.Name()) != 2 {
 			continue
 		}
-		entries, err := readDir(filepath.Join(b.dir, dir.Name()))
+		entries, err := readDir(filepath.Join(d.dir, dir.Name()))
 		if err != nil {
 			return err
 		}
 		for _, entry := range entries {
-			if err := fn(filepath.Join(b.dir, dir.Name(), entry.Name())); err != nil {
+			if err := fn(filepath.Join(d.dir, dir.Name(), entry.Name())); err != nil {
 				return err
 			}
 		}
@@ -239,9 +239,9 @@ func (b *blobs) each(fn func(path string) error) error {
 	return nil
 }
 
-// sealAll writes a sealed copy of each blob in clear.
-func (b *blobs) sealAll() error {
-	return b.each(func(path string) error {
+// SealAll writes a sealed copy of each blob in clear.
+func (d *Dir) SealAll() error {
+	return d.each(func(path string) error {
 		if strings.HasSuffix(path, sealedSuffix) {
 			return nil
 		}
@@ -254,8 +254,8 @@ func (b *blobs) sealAll() error {
 		if err != nil {
 			return err
 		}
-		return b.replace(path+sealedSuffix, func(to io.Writer) error {
-			sealed, err := newChunkWriter(b.ring, to)
+		return d.replace(path+sealedSuffix, func(to io.Writer) error {
+			sealed, err := newChunkWriter(d.ring, to)
 			if err != nil {
 				return err
 			}
@@ -267,9 +267,9 @@ func (b *blobs) sealAll() error {
 	})
 }
 
-// removeClear removes the blobs in clear after the database was sealed.
-func (b *blobs) removeClear() error {
-	return b.each(func(path string) error {
+// RemoveClear removes the blobs in clear after the database was sealed.
+func (d *Dir) RemoveClear() error {
+	return d.each(func(path string) error {
 		if strings.HasSuffix(path, sealedSuffix) {
 			return nil
 		}
@@ -279,8 +279,8 @@ func (b *blobs) removeClear() error {
 
 // refreshHeader seals the header of a staged blob with the newest data key, which may have changed
 // since the header was written.
-func (b *blobs) refreshHeader(staged string) (err error) {
-	if b.ring == nil {
+func (d *Dir) refreshHeader(staged string) (err error) {
+	if d.ring == nil {
 		return nil
 	}
 	file, err := os.OpenFile(staged, os.O_RDWR, 0)
@@ -288,11 +288,11 @@ func (b *blobs) refreshHeader(staged string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
-	key, number, err := blobKey(b.ring, file)
-	if err != nil || number == b.ring.Current() {
+	key, number, err := blobKey(d.ring, file)
+	if err != nil || number == d.ring.Current() {
 		return err
 	}
-	header, err := blobHeader(b.ring, key)
+	header, err := blobHeader(d.ring, key)
 	if err != nil {
 		return err
 	}
@@ -303,16 +303,16 @@ func (b *blobs) refreshHeader(staged string) (err error) {
 }
 
 // waitForPublishing returns when no blob is being published with an older header.
-func (b *blobs) waitForPublishing() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+func (d *Dir) waitForPublishing() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 }
 
-// reseal replaces the headers of blobs that were not sealed with the newest data key.
-func (b *blobs) reseal(ctx context.Context) error {
+// Reseal replaces the headers of blobs that were not sealed with the newest data key.
+func (d *Dir) Reseal(ctx context.Context) error {
 	// A blob that is published later has a new header: see publish.
-	b.waitForPublishing()
-	return b.each(func(path string) error {
+	d.waitForPublishing()
+	return d.each(func(path string) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
@@ -324,14 +324,14 @@ func (b *blobs) reseal(ctx context.Context) error {
 			return err
 		}
 		defer from.Close()
-		key, number, err := blobKey(b.ring, from)
+		key, number, err := blobKey(d.ring, from)
 		if err != nil {
 			return fmt.Errorf("%s: %w", path, err)
 		}
-		if number == b.ring.Current() {
+		if number == d.ring.Current() {
 			return nil
 		}
-		header, err := blobHeader(b.ring, key)
+		header, err := blobHeader(d.ring, key)
 		if err != nil {
 			return err
 		}
@@ -340,12 +340,12 @@ func (b *blobs) reseal(ctx context.Context) error {
 			return err
 		}
 		chunks := io.NewSectionReader(from, blobHeaderSize, info.Size()-blobHeaderSize)
-		b.mu.Lock()
-		defer b.mu.Unlock()
+		d.mu.Lock()
+		defer d.mu.Unlock()
 		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 			return nil // collected in the meantime
 		}
-		return b.replace(path, func(to io.Writer) error {
+		return d.replace(path, func(to io.Writer) error {
 			_, err := io.Copy(to, io.MultiReader(bytes.NewReader(header), chunks))
 			return err
 		}, info)
@@ -354,8 +354,8 @@ func (b *blobs) reseal(ctx context.Context) error {
 
 // replace writes a file completely or not at all. The file gets the modification time of another
 // one, because CollectBlobs decides by it.
-func (b *blobs) replace(path string, write func(io.Writer) error, like fs.FileInfo) (err error) {
-	stage := filepath.Join(b.dir, "stage")
+func (d *Dir) replace(path string, write func(io.Writer) error, like fs.FileInfo) (err error) {
+	stage := filepath.Join(d.dir, "stage")
 	if err := os.MkdirAll(stage, 0o700); err != nil {
 		return err
 	}

@@ -1,0 +1,99 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+
+	"landfall/store/blob"
+	"landfall/store/wal"
+)
+
+// Staged is content that was written with DB.Stage and is not a file yet. Small content is in
+// memory, larger content is synced to the disk. Staged content needs no Close: CollectBlobs removes
+// content that no file refers to.
+type Staged struct {
+	size    int64
+	sha256  string
+	content []byte // nil if it is a blob
+}
+
+// Size returns the size of the content in bytes.
+func (s *Staged) Size() int64 { return s.size }
+
+// SHA256 returns the SHA-256 of the content in hex.
+func (s *Staged) SHA256() string { return s.sha256 }
+
+// Stage reads r to its end and keeps the content for Files.Put. It holds at most 64 KiB in memory.
+// Larger content is written to a blob, synced, and renamed to its hash. Stage wraps the errors of r
+// and ctx. It returns *WriteError if the disk is full or fails.
+func (db *DB) Stage(ctx context.Context, r io.Reader) (*Staged, error) {
+	r = blob.NewReader(ctx, r)
+	// io.ReadFull would not distinguish truncated content from short content.
+	head, err := io.ReadAll(io.LimitReader(r, inlineLimit+1))
+	if err != nil {
+		return nil, fmt.Errorf("read the content to store: %w", err)
+	}
+	if len(head) > inlineLimit {
+		sum, size, err := db.blobs.Write(io.MultiReader(bytes.NewReader(head), r), db.clock.Now())
+		if err != nil {
+			return nil, err
+		}
+		return &Staged{size: size, sha256: sum}, nil
+	}
+	sum := sha256.Sum256(head)
+	return &Staged{size: int64(len(head)), sha256: hex.EncodeToString(sum[:]), content: bytes.Clone(head)}, nil
+}
+
+// CollectBlobs removes blobs that no file refers to, if they were staged longer than
+// Options.BlobGrace ago. It also removes files that an interrupted Stage left.
+func (db *DB) CollectBlobs(ctx context.Context) error {
+	removed, err := db.blobs.RemoveLeftovers()
+	if err != nil {
+		return fmt.Errorf("collect blobs: %w", err)
+	}
+	old, err := db.blobs.OlderThan(ctx, db.clock.Now().Add(-db.grace))
+	if err != nil {
+		return fmt.Errorf("collect blobs: %w", err)
+	}
+	for _, sum := range old {
+		// An update sees the changes of updates that are not committed, and a snapshot does not. So
+		// no committed row may refer to the blob either.
+		referenced := false
+		if err := db.View(func(tx *Tx) error { referenced = tx.references(sum); return nil }); err != nil {
+			return fmt.Errorf("collect blobs: %w", err)
+		}
+		if referenced {
+			continue
+		}
+		// No file can start to refer to the blob between the check and the removal, because updates
+		// run one at a time.
+		err := db.Update(ctx, func(tx *Tx) error {
+			if tx.references(sum) || db.snapshots.Load() > 0 {
+				return nil
+			}
+			gone, err := db.blobs.Remove(sum, db.clock.Now().Add(-db.grace))
+			if gone {
+				removed++
+			}
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("collect blobs: %w", err)
+		}
+	}
+	if removed > 0 {
+		db.logger.Info("Unreferenced blobs removed.", "removed", removed)
+	}
+	return nil
+}
+
+// references reports whether a file refers to the blob with the given hash.
+func (tx *Tx) references(sum string) bool {
+	prefix := []byte(blobReference(sum, ""))
+	key, _ := tx.rows.Cursor(wal.Index).Seek(prefix)
+	return bytes.HasPrefix(key, prefix)
+}
