@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -41,10 +42,12 @@ type Problem struct {
 
 // Report is the result of a check.
 type Report struct {
-	Pages    uint64    `json:"pages"`
-	Rows     uint64    `json:"rows"`
-	Files    int       `json:"files"` // contents of files outside of the database
-	Problems []Problem `json:"problems"`
+	Pages uint64 `json:"pages"`
+	Rows  uint64 `json:"rows"`
+	Files int    `json:"files"` // contents of files outside of the database
+	// Elsewhere is the number of contents that only other members have.
+	Elsewhere int       `json:"elsewhere,omitempty"`
+	Problems  []Problem `json:"problems"`
 }
 
 func (r *Report) add(kind, where, format string, values ...any) {
@@ -155,6 +158,7 @@ type inspector struct {
 	ring   *seal.Ring
 	blobs  *blob.Dir
 	blind  bool                        // there are no data keys for a sealed database
+	shared bool                        // other machines have the same rows
 	rest   func(context.Context) error // see CheckSlowly
 
 	data    map[string]uint64 // revisions by key
@@ -213,6 +217,8 @@ func (i *inspector) row(bucket wal.Bucket, key, value []byte) {
 		i.dataRow(string(key), value)
 	case wal.Log:
 		i.logEntry(key, value)
+	case wal.Meta:
+		i.shared = i.shared || wal.IsSequence(key)
 	case wal.Index:
 		if rest, ok := strings.CutPrefix(string(key), "blobs/"); ok && len(rest) > 2*sha256.Size {
 			sum := rest[:2*sha256.Size]
@@ -278,6 +284,10 @@ func (i *inspector) finish(ctx context.Context) error {
 				return err
 			}
 		}
+		if i.elsewhere(sum) {
+			i.report.Elsewhere++
+			continue
+		}
 		i.report.Files++
 		if err := i.blobs.Verify(ctx, sum); err != nil {
 			if ctx.Err() != nil {
@@ -293,6 +303,15 @@ func (i *inspector) finish(ctx context.Context) error {
 		return strings.Compare(a.Kind+a.Where, b.Kind+b.Where)
 	})
 	return nil
+}
+
+// elsewhere reports whether only other members have a content.
+func (i *inspector) elsewhere(sum string) bool {
+	if !i.shared {
+		return false
+	}
+	_, err := i.blobs.Size(sum)
+	return errors.Is(err, fs.ErrNotExist)
 }
 
 // certain returns the hash of a content if the error says that the content itself is missing or

@@ -69,9 +69,8 @@ func (db *DB) CollectBlobs(ctx context.Context) error {
 		if referenced {
 			continue
 		}
-		// No file can start to refer to the blob between the check and the removal, because updates
-		// run one at a time.
-		err := db.Update(ctx, func(tx *Tx) error {
+		// No file can start to refer to the blob between the check and the removal.
+		err := db.alone(ctx, func(tx *Tx) error {
 			if tx.references(sum) || db.snapshots.Load() > 0 {
 				return nil
 			}
@@ -89,6 +88,14 @@ func (db *DB) CollectBlobs(ctx context.Context) error {
 		db.logger.Info("Unreferenced blobs removed.", "removed", removed)
 	}
 	return nil
+}
+
+// alone runs fn while no other update runs. fn does not write.
+func (db *DB) alone(ctx context.Context, fn func(*Tx) error) error {
+	if db.follows {
+		return db.rows.Exclude(ctx, func() error { return db.View(fn) })
+	}
+	return db.Update(ctx, fn)
 }
 
 // references reports whether a file refers to the blob with the given hash.

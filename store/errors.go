@@ -70,6 +70,19 @@ func (e *HeldError) Error() string {
 		e.Dir, e.PID, e.Since.Format(time.RFC3339))
 }
 
+// MissingContentError reports that this machine does not have the content of a file yet. Other
+// machines with the same rows have it.
+type MissingContentError struct {
+	Key    string // of the file
+	SHA256 string // of the content
+}
+
+// Error implements error.
+func (e *MissingContentError) Error() string {
+	return fmt.Sprintf("the content of %s (SHA-256 %s) is not on this machine yet: try again when it was copied from "+
+		"another member", e.Key, e.SHA256)
+}
+
 // DamagedCopyError reports that a database with a part in a shared log is damaged. It is not
 // repaired, because other machines have the same rows.
 type DamagedCopyError struct {

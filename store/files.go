@@ -104,7 +104,7 @@ func (f Files) Open(db *DB, key string) (io.ReadSeekCloser, FileInfo, error) {
 			return file, info, nil
 		}
 		if !errors.Is(err, fs.ErrNotExist) || info.SHA256 == previous {
-			return nil, FileInfo{}, db.damaged(f.prefix+key, fmt.Errorf("open the content: %w", err))
+			return nil, FileInfo{}, db.unreadable(f.prefix+key, info.SHA256, err)
 		}
 		previous = info.SHA256
 	}
@@ -113,6 +113,14 @@ func (f Files) Open(db *DB, key string) (io.ReadSeekCloser, FileInfo, error) {
 // openBlob opens the content of the file with a key.
 func (db *DB) openBlob(key string, info FileInfo) (io.ReadSeekCloser, error) {
 	return db.blobs.Open(info.SHA256, info.Size, func(err error) error { return db.damaged(key, err) })
+}
+
+// unreadable returns the error of a file whose content can't be opened.
+func (db *DB) unreadable(key, sum string, err error) error {
+	if db.shared && errors.Is(err, fs.ErrNotExist) {
+		return &MissingContentError{Key: key, SHA256: sum}
+	}
+	return db.damaged(key, fmt.Errorf("open the content: %w", err))
 }
 
 // OpenIn opens the content of a file within a transaction. It also finds files that the transaction
@@ -127,7 +135,7 @@ func (f Files) OpenIn(tx *Tx, key string) (io.ReadSeekCloser, error) {
 	}
 	file, err := tx.db.openBlob(f.prefix+key, info)
 	if err != nil {
-		return nil, tx.db.damaged(f.prefix+key, fmt.Errorf("open the content: %w", err))
+		return nil, tx.db.unreadable(f.prefix+key, info.SHA256, err)
 	}
 	return file, nil
 }

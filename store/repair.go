@@ -18,6 +18,10 @@ const damagedDir = "damaged"
 // damagedDir, and references to missing files are dropped. What was written again since the check
 // stays. Repair forgets the damage that earlier starts found; its list is kept under another name.
 // It returns the keys of the removed rows.
+//
+// With a shared log, no row is removed, because other machines have the same rows in good state.
+// Repair moves damaged contents away, which are then missing. Its error is a *DamagedCopyError if
+// anything else is damaged.
 func (db *DB) Repair(ctx context.Context) (removed []string, err error) {
 	report, err := db.Check(ctx)
 	if err != nil {
@@ -26,6 +30,12 @@ func (db *DB) Repair(ctx context.Context) (removed []string, err error) {
 	dropLog := false
 	for _, problem := range report.Problems {
 		gone := false
+		if db.shared {
+			if err := db.discardCopy(problem); err != nil {
+				return nil, err
+			}
+			continue
+		}
 		switch problem.Kind {
 		case ProblemRow:
 			if strings.HasPrefix(problem.Where, "/") && !strings.HasSuffix(problem.Where, "/") {
@@ -51,6 +61,15 @@ func (db *DB) Repair(ctx context.Context) (removed []string, err error) {
 		}
 	}
 	return removed, db.forgetRecorded()
+}
+
+// discardCopy moves a damaged content away, so that it is copied from another machine. The error is
+// a *DamagedCopyError for other damage.
+func (db *DB) discardCopy(problem Problem) error {
+	if problem.Kind != ProblemFile || problem.content == "" {
+		return &DamagedCopyError{Path: db.path, Reason: problem.Where + ": " + problem.Reason}
+	}
+	return db.keepContent(problem.content)
 }
 
 // removeDamaged removes a row, if it is still damaged.

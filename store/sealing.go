@@ -293,10 +293,14 @@ func sealedPart(id wal.Bucket, value []byte) []byte {
 
 // Reseal seals all values again that were not sealed with the newest data key. It uses small
 // transactions, so that other updates can run in between. If it is interrupted, the next call
-// continues. Afterwards, a new start of the database needs no older key.
+// continues. Afterwards, a new start of the database needs no older key. A follower seals the
+// contents of files only.
 func (db *DB) Reseal(ctx context.Context) error {
 	if db.ring == nil {
 		return nil
+	}
+	if db.follows { // the leader's records contain the rows
+		return db.resealBlobs(ctx)
 	}
 	// The updates that run now may use the previous key. They are committed before this one.
 	if err := db.Update(ctx, func(tx *Tx) error {
@@ -317,12 +321,19 @@ func (db *DB) Reseal(ctx context.Context) error {
 			}
 		}
 	}
-	if err := db.blobs.Reseal(ctx); err != nil {
-		return fmt.Errorf("seal the files with the new data key: %w", err)
+	if err := db.resealBlobs(ctx); err != nil {
+		return err
 	}
 	// Open reads the proof from the bbolt file.
 	if err := db.rows.Checkpoint(); err != nil {
 		return fmt.Errorf("seal the database with the new data key: %w", err)
+	}
+	return nil
+}
+
+func (db *DB) resealBlobs(ctx context.Context) error {
+	if err := db.blobs.Reseal(ctx); err != nil {
+		return fmt.Errorf("seal the files with the new data key: %w", err)
 	}
 	return nil
 }

@@ -2,7 +2,14 @@ package store
 
 import (
 	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"strings"
 
+	"landfall/store/blob"
 	"landfall/store/wal"
 )
 
@@ -16,6 +23,10 @@ func (db *DB) Apply(ctx context.Context, records []wal.Record) error {
 // 0 if it has no part in one.
 func (db *DB) Sequence() uint64 { return db.rows.Sequence() }
 
+// SyncedSequence returns the number of the newest record of the shared log that the database
+// contains for certain after a power cut. The shared log must keep the later ones.
+func (db *DB) SyncedSequence() uint64 { return db.rows.SyncedSequence() }
+
 // Broken returns a channel that is closed when the outcome of a record of the shared log became
 // unknown. Every update then returns ErrBroken. Close the database, open it as a follower, and
 // apply what the shared log has.
@@ -25,3 +36,57 @@ func (db *DB) Broken() <-chan struct{} { return db.rows.Broken() }
 // CreateFrom writes the rows of a snapshot to an empty directory, which can then follow from that
 // number. It is 0 if the database has no part in a shared log.
 func (s *Snapshot) Sequence() uint64 { return s.tx.rows.Sequence() }
+
+// The records of the shared log contain the descriptions of files, and not the contents above 64
+// KiB. A machine with a part in a shared log copies the contents that it lacks from another one.
+
+// NewReferences returns a channel that has an item after Apply wrote references to contents, which
+// may be missing here.
+func (db *DB) NewReferences() <-chan struct{} { return db.references }
+
+// MissingContents returns the SHA-256 of each content that a file refers to and that is not on this
+// machine.
+func (db *DB) MissingContents(ctx context.Context) (sums []string, err error) {
+	last := ""
+	err = db.View(func(tx *Tx) error {
+		return tx.walk(wal.Index, blobReference("", ""), func(key string, _ []byte) error {
+			sum, _, _ := strings.Cut(strings.TrimPrefix(key, blobReference("", "")), "/")
+			if sum == last || !isSum(sum) {
+				return ctx.Err()
+			}
+			last = sum
+			if _, err := db.blobs.Size(sum); errors.Is(err, fs.ErrNotExist) {
+				sums = append(sums, sum)
+			}
+			return ctx.Err()
+		})
+	})
+	return sums, err
+}
+
+// isSum reports whether a text is a SHA-256 in hex.
+func isSum(text string) bool {
+	sum, err := hex.DecodeString(text)
+	return err == nil && len(sum) == 32 && strings.ToLower(text) == text
+}
+
+// OpenContent opens a content by its SHA-256, for another machine. Its error is fs.ErrNotExist if
+// the content is not here.
+func (db *DB) OpenContent(sum string) (content io.ReadSeekCloser, size int64, err error) {
+	if !isSum(sum) {
+		return nil, 0, fmt.Errorf("the content %q: %w", sum, fs.ErrNotExist)
+	}
+	if size, err = db.blobs.Size(sum); err != nil {
+		return nil, 0, err
+	}
+	content, err = db.blobs.Open(sum, size, func(err error) error { return err })
+	return content, size, err
+}
+
+// StoreContent stores the content with a SHA-256 that another machine has sent. Its error is
+// blob.ErrOther if r has another content, *WriteError if the disk is full or fails, and otherwise
+// that of r or ctx.
+func (db *DB) StoreContent(ctx context.Context, sum string, r io.Reader) error {
+	_, err := db.blobs.Put(blob.NewReader(ctx, r), db.clock.Now(), sum)
+	return err
+}

@@ -1,16 +1,25 @@
 package store_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
+	"github.com/jonboulle/clockwork"
 	"github.com/stretchr/testify/require"
 
 	"landfall/randtest"
 	"landfall/store"
+	"landfall/store/blob"
+	"landfall/store/seal"
 	"landfall/store/wal"
 	"landfall/store/wal/waltest"
 )
@@ -274,4 +283,126 @@ func TestFollower_isRandomlyBatched(t *testing.T) {
 		records = records[count:]
 	}
 	requireEqualRows(t, leader, follower)
+}
+
+func TestFollower_copiesContents(t *testing.T) {
+	sealing, err := seal.NewRing(seal.NewKey(1))
+	require.NoError(t, err)
+	for name, keys := range map[string]func(bool) (*seal.Ring, error){
+		"sealed":   func(bool) (*seal.Ring, error) { return sealing, nil },
+		"in clear": nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			log, files := new(waltest.Log), store.NewFiles("files")
+			leader := openWith(t, t.TempDir(), store.Options{Shared: log, Keys: keys})
+			text := strings.Repeat("content", 20_000)
+			staged, err := leader.Stage(t.Context(), strings.NewReader(text))
+			require.NoError(t, err)
+			update(t, leader, put("first", cluster{}))
+			dir := t.TempDir()
+			copyTo(t, leader, dir)
+			clock := clockwork.NewFakeClock()
+			follower := openWith(t, dir, store.Options{Follow: true, Keys: keys, Clock: clock})
+			update(t, leader, func(tx *store.Tx) error { return files.Put(tx, "a", staged, now) })
+			require.NoError(t, follower.Apply(t.Context(), log.After(1)))
+			<-follower.NewReferences()
+
+			var missing *store.MissingContentError
+			_, _, err = files.Open(follower, "a")
+			require.ErrorAs(t, err, &missing)
+			require.Equal(t, staged.SHA256(), missing.SHA256)
+			require.Empty(t, follower.Damage(), "a content that is not here yet is no damage")
+			report, err := follower.Check(t.Context())
+			require.NoError(t, err)
+			require.Empty(t, report.Problems)
+			require.Equal(t, 1, report.Elsewhere)
+			snapshot, err := follower.Snapshot()
+			require.NoError(t, err)
+			require.ErrorAs(t, snapshot.Contents(t.Context(), func(string, int64, io.Reader) error { return nil }),
+				&missing, "a backup has all contents")
+			require.NoError(t, snapshot.Close())
+
+			sums, err := follower.MissingContents(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, []string{staged.SHA256()}, sums)
+			content, size, err := leader.OpenContent(sums[0])
+			require.NoError(t, err)
+			require.EqualValues(t, len(text), size)
+			require.ErrorIs(t, follower.StoreContent(t.Context(), sums[0], strings.NewReader("another")), blob.ErrOther)
+			require.NoError(t, follower.StoreContent(t.Context(), sums[0], content))
+			require.NoError(t, content.Close())
+			sums, err = follower.MissingContents(t.Context())
+			require.NoError(t, err)
+			require.Empty(t, sums)
+			opened, _, err := files.Open(follower, "a")
+			require.NoError(t, err)
+			got, err := io.ReadAll(opened)
+			require.NoError(t, err)
+			require.Equal(t, text, string(got))
+			require.NoError(t, opened.Close())
+
+			clock.Advance(2 * time.Hour)
+			require.NoError(t, follower.CollectBlobs(t.Context()))
+			kept, _, err := follower.OpenContent(staged.SHA256())
+			require.NoError(t, err, "a row refers to the content")
+			require.NoError(t, kept.Close())
+			update(t, leader, func(tx *store.Tx) error { return files.Delete(tx, "a") })
+			require.NoError(t, follower.Apply(t.Context(), log.After(2)))
+			require.NoError(t, follower.CollectBlobs(t.Context()))
+			_, _, err = follower.OpenContent(staged.SHA256())
+			require.ErrorIs(t, err, fs.ErrNotExist)
+			_, _, err = follower.OpenContent("../landfall.db")
+			require.ErrorIs(t, err, fs.ErrNotExist)
+		})
+	}
+}
+
+func TestFollower_damagedContentIsCopiedAgain(t *testing.T) {
+	log, files := new(waltest.Log), store.NewFiles("files")
+	leader := openLeader(t, t.TempDir(), log)
+	dir := t.TempDir()
+	copyTo(t, leader, dir)
+	follower := openWith(t, dir, store.Options{Follow: true})
+	staged, err := leader.Stage(t.Context(), strings.NewReader(strings.Repeat("content", 20_000)))
+	require.NoError(t, err)
+	update(t, leader, func(tx *store.Tx) error { return files.Put(tx, "a", staged, now) })
+	require.NoError(t, follower.Apply(t.Context(), log.After(1)))
+	content, _, err := leader.OpenContent(staged.SHA256())
+	require.NoError(t, err)
+	require.NoError(t, follower.StoreContent(t.Context(), staged.SHA256(), content))
+	require.NoError(t, content.Close())
+
+	path := filepath.Join(dir, "blobs", staged.SHA256()[:2], staged.SHA256())
+	require.NoError(t, os.WriteFile(path, []byte("damaged"), 0o600))
+	removed, err := follower.Repair(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, removed, "the other machines have the content")
+	sums, err := follower.MissingContents(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, []string{staged.SHA256()}, sums)
+}
+
+func TestFollower_damagedFileIsNotRepaired(t *testing.T) {
+	log, dir := new(waltest.Log), t.TempDir()
+	leader := openLeader(t, t.TempDir(), log)
+	for i := range 500 {
+		update(t, leader, put(fmt.Sprint(i), cluster{Name: strings.Repeat("n", 500)}))
+	}
+	copyTo(t, leader, dir)
+	path := filepath.Join(dir, store.FileName)
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	at := bytes.Index(text, []byte(strings.Repeat("n", 400)))
+	require.Positive(t, at)
+	page := at / os.Getpagesize() * os.Getpagesize()
+	copy(text[page:], bytes.Repeat([]byte{0xee}, os.Getpagesize()))
+	require.NoError(t, os.WriteFile(path, text, 0o600))
+	var damaged *store.DamagedCopyError
+	_, err = store.Open(t.Context(), dir, store.Options{Follow: true})
+	require.ErrorAs(t, err, &damaged)
+	_, err = store.Open(t.Context(), dir, store.Options{Shared: log})
+	require.ErrorAs(t, err, &damaged)
+	after, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, text, after)
 }

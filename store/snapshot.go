@@ -85,7 +85,8 @@ func (s *Snapshot) Rows(ctx context.Context, fn func(StoredRow) error) (err erro
 }
 
 // Contents calls fn with the name below the data directory and the content of each file that a row
-// refers to. It notes missing contents as damage, and leaves them out.
+// refers to. It notes missing contents as damage, and leaves them out. With a shared log, a missing
+// content is a *MissingContentError.
 func (s *Snapshot) Contents(ctx context.Context,
 	fn func(name string, size int64, content io.Reader) error) (err error) {
 	defer wal.CatchCorruption(s.db.path, &err)
@@ -100,8 +101,8 @@ func (s *Snapshot) Contents(ctx context.Context,
 		path := s.db.blobs.Path(sum)
 		file, err := os.Open(path)
 		if errors.Is(err, fs.ErrNotExist) {
-			_ = s.db.damaged(key[len("blobs/")+len(sum):], fmt.Errorf("the content is missing: %w", err))
-			return ctx.Err()
+			err = s.db.unreadable(key[len("blobs/")+len(sum):], sum, err)
+			return errors.Join(ctx.Err(), SkipDamaged(err))
 		}
 		if err != nil {
 			return err

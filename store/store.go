@@ -150,6 +150,8 @@ type DB struct {
 	feed    *feed
 	ring    *seal.Ring // nil: values are stored in clear
 
+	references chan struct{} // see NewReferences
+
 	close    sync.Once
 	closeErr error
 
@@ -159,6 +161,7 @@ type DB struct {
 	damages   *damages
 	salvage   bool
 	shared    bool     // the database has a part in a shared log
+	follows   bool     // it is a follower of that log
 	stale     []string // indexes that were damaged at the start
 	history   *history // nil: no history
 	// versioned is the key prefix of the versioned bucket; "": no bucket.
@@ -188,6 +191,9 @@ func Open(ctx context.Context, dir string, options Options) (*DB, error) {
 		floor:   options.Floor,
 		salvage: options.Salvage,
 		shared:  options.Shared != nil || options.Follow,
+		follows: options.Follow,
+
+		references: make(chan struct{}, 1),
 	}
 	if options.disk.Sync == nil {
 		options.disk = wal.RealDisk()

@@ -36,6 +36,7 @@ type Tx struct {
 	ended  []*decodedRow
 	// applied reports that the changes come from a shared log, so values lacks them
 	applied bool
+	refers  bool // files begin to refer to contents
 
 	// The fields below are used in an update of a database with a history only: see Note.
 	note      func() []byte
@@ -98,6 +99,12 @@ func (g *groupState) Committed() {
 	for _, row := range g.recent {
 		g.db.decoded.put(row)
 	}
+	if g.refers {
+		select {
+		case g.db.references <- struct{}{}:
+		default:
+		}
+	}
 	g.db.feed.publish(g.rev, g.changes, mergeUpdates(g.values), g.applied)
 }
 
@@ -113,6 +120,8 @@ func (g *groupState) Applied(bucket wal.Bucket, key, value []byte) {
 			g.changes = append(g.changes, change)
 			g.applied = true
 		}
+	case bucket == wal.Index && value != nil && bytes.HasPrefix(key, []byte(blobReference("", ""))):
+		g.refers = true
 	}
 }
 

@@ -63,7 +63,7 @@ func (db *DB) switchLogFile() {
 // freezeMemtable makes the active memtable immutable and replaces it with an empty one.
 func (db *DB) freezeMemtable() {
 	full := db.memtables.Load().active
-	full.lastCommit = db.committed.Load()
+	full.lastCommit, full.sequence = db.committed.Load(), db.sequence.Load()
 	db.memtables.Store(&memtables{active: new(memtable), immutable: full})
 }
 
@@ -97,6 +97,7 @@ func (db *DB) checkpointImmutable() error {
 	})
 	if err == nil {
 		db.memtables.Store(&memtables{active: now.active})
+		db.syncedSequence.Store(now.immutable.sequence)
 	}
 	return err
 }

@@ -108,6 +108,8 @@ type DB struct {
 	broken       chan struct{} // closed when the outcome of a record became unknown
 	sequence     atomic.Uint64 // number of the newest record that is committed
 	recordDigest uint64        // digest of that record; logLock guards it
+	// syncedSequence is the number of the newest record that is in the bbolt file, which is synced.
+	syncedSequence atomic.Uint64
 
 	closeOnce sync.Once
 	closeErr  error

@@ -18,6 +18,7 @@ import (
 type memtable struct {
 	lists      [bucketCount]skipList
 	lastCommit uint64 // newest commit; set when the memtable becomes immutable
+	sequence   uint64 // number of its record in the shared log; set like lastCommit
 }
 
 // memtables are the levels in memory.

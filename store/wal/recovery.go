@@ -23,6 +23,8 @@ func (db *DB) recover() error {
 		meta := b.Bucket(BucketNames[Meta])
 		epoch = parseNumber(meta.Get(epochKey))
 		db.committed.Store(parseNumber(meta.Get(committedKey)))
+		number, _, _ := parseSequenceRow(meta.Get(sequenceKey))
+		db.syncedSequence.Store(number)
 		return nil
 	})
 	if err != nil {

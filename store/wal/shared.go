@@ -1,6 +1,7 @@
 package wal
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -117,6 +118,14 @@ func (db *DB) shares() bool { return db.shared != nil || db.follow }
 // is 0 for a database without a shared log.
 func (db *DB) Sequence() uint64 { return db.sequence.Load() }
 
+// SyncedSequence returns the number of the newest record of the shared log that the database
+// contains for certain after a power cut. The shared log must keep the later ones. It is at most
+// two log files behind Sequence.
+func (db *DB) SyncedSequence() uint64 { return db.syncedSequence.Load() }
+
+// IsSequence reports whether a row of Meta has the number of the newest record of the shared log.
+func IsSequence(key []byte) bool { return bytes.Equal(key, sequenceKey) }
+
 // Sequence returns the number of the newest record of the shared log that the transaction contains.
 func (tx *Tx) Sequence() uint64 {
 	number, _, _ := parseSequenceRow(tx.Get(Meta, sequenceKey))
@@ -200,12 +209,11 @@ func (db *DB) Apply(ctx context.Context, records []Record) error {
 	if !db.follow {
 		return ErrNotFollower
 	}
-	select {
-	case db.applyLock <- struct{}{}:
-		defer func() { <-db.applyLock }()
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return db.Exclude(ctx, func() error { return db.apply(ctx, records) })
+}
+
+// apply does the same as Apply. The caller holds applyLock.
+func (db *DB) apply(ctx context.Context, records []Record) error {
 	positions, err := db.check(records)
 	if err != nil {
 		return err
@@ -222,6 +230,17 @@ func (db *DB) Apply(ctx context.Context, records []Record) error {
 		records, positions = records[count:], positions[count:]
 	}
 	return nil
+}
+
+// Exclude runs fn while no record is applied to a follower.
+func (db *DB) Exclude(ctx context.Context, fn func() error) error {
+	select {
+	case db.applyLock <- struct{}{}:
+		defer func() { <-db.applyLock }()
+		return fn()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // check returns the positions of records that can be applied. The caller holds applyLock.
@@ -250,7 +269,7 @@ func (r Record) check(at position) error {
 		switch {
 		case len(key) == 0 || bucket == Meta && isLocal(key):
 			return fmt.Errorf("it writes the row %q of %s", key, BucketNames[bucket])
-		case bucket == Meta && string(key) == string(sequenceKey):
+		case bucket == Meta && IsSequence(key):
 			sequence = value
 		}
 		return checkSize(key, value)
@@ -268,7 +287,7 @@ func (r Record) check(at position) error {
 
 // isLocal reports whether each database has its own row of Meta under a key.
 func isLocal(key []byte) bool {
-	return IsOfFile(key) || string(key) == string(committedKey) || string(key) == string(recordKey)
+	return IsOfFile(key) || bytes.Equal(key, committedKey) || bytes.Equal(key, recordKey)
 }
 
 // application is the update that applies records to a follower.
