@@ -52,9 +52,21 @@ func removeNeedlessSlashes(path string) string {
 	return clean.String()
 }
 
+// maxLoggedPath is the largest size in bytes of a path in the log. Without a limit, requests with
+// long paths would fill the log and its latest lines in memory.
+const maxLoggedPath = 1024
+
 // pathForLog returns a path without the token or the code of an image, which would let readers of
-// the log download the image. It allocates nothing for other paths.
+// the log download the image, and without what exceeds maxLoggedPath. It allocates nothing for
+// other paths.
 func pathForLog(path string) string {
+	if path = withoutSecret(path); len(path) > maxLoggedPath {
+		return path[:maxLoggedPath] + "…" // a new string, because the log keeps it
+	}
+	return path
+}
+
+func withoutSecret(path string) string {
 	for _, secretPath := range [...][2]string{{"/byapikey/", "/"}, {"/bytoken/", "/"}, {"/i/", "/."}} {
 		prefix, end := secretPath[0], secretPath[1]
 		secret, ok := strings.CutPrefix(path, prefix)

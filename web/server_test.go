@@ -116,6 +116,12 @@ func TestRequestLog_pollsAtDebugLevel(t *testing.T) {
 	require.EqualValues(t, 200, logged[1]["status"])
 }
 
+func TestRequestLog_longPathIsCut(t *testing.T) {
+	logger, lines := recordedLog(slog.LevelInfo)
+	require.Equal(t, http.StatusNotFound, get(New(Options{Logger: logger}), "/"+strings.Repeat("a", 60_000)).Code)
+	require.Equal(t, "/"+strings.Repeat("a", maxLoggedPath-1)+"…", lines()[0]["path"])
+}
+
 func TestRegister_refusesIncompleteOperations(t *testing.T) {
 	server := New(Options{})
 	handler := func(c echo.Context) error { return nil }
