@@ -289,14 +289,14 @@ func readKubernetes(t *testing.T, d *shownSite, cluster, env string) reading {
 		r["version"] = *cd.Status.InstallVersion
 	}
 	var envs struct{ Items []agentinstall.InfraEnv }
-	get("agent-install.openshift.io/v1beta1/infraenvs", &envs)
+	get("agent-install.openshift.io/v1beta1/namespaces/"+name+"/infraenvs", &envs)
 	for _, infraEnv := range envs.Items {
 		if infraEnv.Spec.ClusterRef != nil && infraEnv.Spec.ClusterRef.Name == name {
 			r["architecture of the infra-env"] = infraEnv.Spec.CPUArchitecture
 		}
 	}
 	var agents struct{ Items []agentinstall.Agent }
-	get("agent-install.openshift.io/v1beta1/agents", &agents)
+	get("agent-install.openshift.io/v1beta1/namespaces/"+name+"/agents", &agents)
 	var hosts []hostFacts
 	for _, agent := range agents.Items {
 		if of := agent.Spec.ClusterDeploymentName; of != nil && of.Name == name {
