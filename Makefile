@@ -82,12 +82,21 @@ test-tools:
 	.ci/install-etcd
 	.ci/install-browser
 
-# Tests of whole appliances that run without the race detector, which makes them several times
-# slower: tests that send one request at a time or run kubectl, and tests that kill processes.
-SEQUENTIAL := Readings_agree|BadInput_.*|Kubectl_.*|Robustness_.*|Paths_otherSpellingsOpenNothing
+# Tests that run without the race detector, which makes them several times slower: tests that send
+# one request at a time, run one command at a time or have one goroutine, tests that run kubectl or
+# kill processes, and installations of more kinds of clusters. Their goroutines meet with the
+# detector in ABI_importInstallExport, Auth_installation, Demo_installsClusterAndExits,
+# ManifestsOfSite_applyInstallTakeOver, Registry_rehearsesFromOneArchive, Run_weekHoldsInvariants.
+REQUESTS := BadInput_.*|Robustness_.*|Paths_otherSpellingsOpenNothing|Roles_onAllRoutes|Readings_agree|Kubectl_.*
 OPERATIONS := Operations_(documentedResponses|fieldsMatchSchema|randomRequests|readsShowNoSecrets)
+FAULTS := Damage_eachRowAffectsOnlyItself|InstallerError_isOneEvent|BadMirror_namedAtInstallAndRetried
 KILLS := Installation_survivesEveryKill|Hub_consistentAfterEveryKill|DataKey_rotationSurvivesKills
-NO_RACE := ^Test($(SEQUENTIAL)|$(OPERATIONS)|$(KILLS))$$
+COMMANDS := Equality_documentIsCurrent|Lines_fromNothingToCluster|Manual_.*|Kubeconfig_installedCluster
+MODELS := RandomWalks|Collect_manyNames|Endpoints_agreeWithANaiveModel|Pages_namedTestsExist
+CLUSTERS := Topologies_installOnTheirPlatforms|ABI_topologies|BMC_installsServer|Secrets_noneAfterAnInstallation
+SITES := Hub_(installsSitesFromManifests|documentedSamples)|Rehearsal_leavesNothing
+WEEKS := Run_(busySiteStaysWithinLimits|hostedClustersAgreeAtTheEnd)
+NO_RACE := ^Test($(REQUESTS)|$(OPERATIONS)|$(FAULTS)|$(KILLS)|$(COMMANDS)|$(MODELS)|$(CLUSTERS)|$(SITES)|$(WEEKS))$$
 
 # Only the race detector needs a C compiler. A program with it waits for a second before it exits,
 # to find races of the remaining goroutines. No goroutines of these tests remain at the exit, so the
@@ -101,7 +110,8 @@ NO_RACE := ^Test($(SEQUENTIAL)|$(OPERATIONS)|$(KILLS))$$
 test-go: assets/ui/index.html
 	GORACE=atexit_sleep_ms=0 CGO_ENABLED=1 go test -race -vet off -ldflags -w -timeout 20m -skip '$(NO_RACE)' \
 		$$(go list ./... | grep -vx landfall)
-	CGO_ENABLED=0 go test -vet off -ldflags -w -timeout 20m -run '$(NO_RACE)' ./appliance
+	CGO_ENABLED=0 go test -vet off -ldflags -w -timeout 20m -run '$(NO_RACE)' ./appliance ./appliance/command \
+		./appliance/engine ./appliance/mirror ./appliance/simulate/scenario
 	CGO_ENABLED=0 go test -vet off ./*_test.go
 	cd web/clients && CGO_ENABLED=0 go test -vet off ./...
 	cd web/clients/workagent && CGO_ENABLED=0 go test -vet off ./...
