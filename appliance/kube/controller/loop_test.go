@@ -225,6 +225,32 @@ func TestLoop_requeueAfter(t *testing.T) {
 	})
 }
 
+// lateClock is a clock that advances to the time of a timer before the timer exists.
+type lateClock struct{ *clockwork.FakeClock }
+
+func (c lateClock) NewTimer(d time.Duration) clockwork.Timer {
+	c.Advance(d)
+	return c.FakeClock.NewTimer(d)
+}
+
+func TestLoop_clockAdvancesBeforeTimer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t)
+		s.loop = controller.New(s.db, lateClock{clockwork.NewFakeClock()}, slog.New(slog.DiscardHandler))
+		s.r.do = func(_ string, call int) (time.Duration, error) {
+			if call == 1 {
+				return time.Minute, nil
+			}
+			return 0, nil
+		}
+		s.run()
+		synctest.Wait()
+		s.create(objects.ConfigMaps, "one")
+		synctest.Wait()
+		require.Equal(t, 2, s.r.called("one"))
+	})
+}
+
 func TestLoop_changeDuringReconcile(t *testing.T) {
 	s := newSite(t)
 	first, changed := make(chan struct{}), make(chan struct{})
