@@ -21,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"landfall/store"
+	"landfall/store/wal/waltest"
 )
 
 // Some tests need a separate process: to kill it, to limit its disk space or permissions, or to
@@ -29,7 +30,7 @@ const roleVariable = "LANDFALL_STORE_TEST_ROLE"
 
 func TestMain(m *testing.M) {
 	roles := map[string]func(dir string) error{"writer": writer, "holder": holder, "starved": starved,
-		"unprivileged": unprivileged}
+		"starved leader": starvedLeader, "unprivileged": unprivileged}
 	role, ok := roles[os.Getenv(roleVariable)]
 	if !ok {
 		os.Exit(m.Run())
@@ -289,6 +290,69 @@ func TestFullDisk_updatesFailUntilThereIsSpace(t *testing.T) {
 	left, err := os.ReadDir(filepath.Join(dir, "blobs", "stage"))
 	require.NoError(t, err)
 	require.Empty(t, left, "a failed Stage leaves no files")
+}
+
+// starvedLeader appends records to a shared log until a limit on file sizes stops its own log file.
+// It then raises the limit, and applies what the shared log has.
+func starvedLeader(dir string) error {
+	signal.Ignore(syscall.SIGXFSZ)
+	log := new(waltest.Log)
+	db, err := store.Open(context.Background(), dir, store.Options{Shared: log})
+	if err != nil {
+		return err
+	}
+	var before syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &before); err != nil {
+		return err
+	}
+	tight := before
+	tight.Cur = 300 << 10
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &tight); err != nil {
+		return err
+	}
+	acknowledged := 0
+	write := func() error {
+		return db.Update(context.Background(), func(tx *store.Tx) error {
+			return documents.Put(tx, fmt.Sprintf("%06d", acknowledged), &document{0, strings.Repeat("x", 20000)})
+		})
+	}
+	for err = write(); err == nil; err = write() {
+		acknowledged++
+	}
+	var full *store.WriteError
+	if !errors.As(err, &full) || !full.NoSpace() || !full.Unknown {
+		return fmt.Errorf("want an unknown outcome because of a full disk, got %v", err)
+	}
+	<-db.Broken()
+	if err := write(); !errors.Is(err, store.ErrBroken) {
+		return fmt.Errorf("want ErrBroken, got %v", err)
+	}
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &before); err != nil {
+		return err
+	}
+	if err := db.Close(); err != nil {
+		return err
+	}
+	if db, err = store.Open(context.Background(), dir, store.Options{Follow: true}); err != nil {
+		return err
+	}
+	if err := db.Apply(context.Background(), log.After(db.Sequence())); err != nil {
+		return err
+	}
+	count := 0
+	if err := db.View(func(tx *store.Tx) error {
+		return documents.Each(tx, "", func(string, *document) error { count++; return nil })
+	}); err != nil {
+		return err
+	}
+	if count != acknowledged+1 || count != log.Len() || acknowledged == 0 {
+		return fmt.Errorf("%d rows, %d acknowledged, %d records", count, acknowledged, log.Len())
+	}
+	return db.Close()
+}
+
+func TestFullDisk_leaderGetsItsRecordFromTheSharedLog(t *testing.T) {
+	require.NoError(t, child(t, "starved leader", t.TempDir()).Run())
 }
 
 // unprivileged opens the database as a user without permissions and prints the error.

@@ -3,6 +3,7 @@ package store_test
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"sync"
@@ -14,6 +15,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"landfall/store"
+	"landfall/store/wal/waltest"
 )
 
 type cluster struct {
@@ -252,3 +254,67 @@ func inLine(db *store.DB, fns ...func(*store.Tx) error) (wait func() []error) {
 }
 
 var errEnded = errors.New("the goroutine ended")
+
+// home is where the log of a database is.
+type home struct {
+	name string
+	log  *waltest.Log // nil: in the log file alone
+}
+
+// eachHome runs a test over both homes of the log.
+func eachHome(t *testing.T, test func(t *testing.T, h home)) {
+	t.Helper()
+	for _, h := range []home{{name: "log file"}, {name: "shared log", log: new(waltest.Log)}} {
+		t.Run(h.name, func(t *testing.T) { test(t, h) })
+	}
+}
+
+// records returns the number of records in the shared log.
+func (h home) records() int {
+	if h.log == nil {
+		return 0
+	}
+	return h.log.Len()
+}
+
+// fork returns a home with a copy of the shared log.
+func (h home) fork() home {
+	if h.log != nil {
+		h.log = h.log.Prefix(h.log.Len())
+	}
+	return h
+}
+
+// fault selects what happens to the next record: each one in oneOf is not written as it should be.
+func (h home) fault(random *rand.Rand, oneOf int) waltest.Fault {
+	fault := waltest.None
+	if h.log == nil {
+		return fault
+	}
+	if random.IntN(oneOf) == 0 {
+		fault = waltest.Faults()[random.IntN(len(waltest.Faults()))]
+	}
+	h.log.Next = func() waltest.Fault { return fault }
+	return fault
+}
+
+// open opens the database in a directory. With a shared log, it first gets the records that it
+// lacks.
+func (h home) open(t *testing.T, dir string, options store.Options) *store.DB {
+	t.Helper()
+	if h.log != nil {
+		if h.log.Len() > 0 {
+			following := options
+			following.Follow = true
+			follower, err := store.Open(t.Context(), dir, following)
+			require.NoError(t, err)
+			require.NoError(t, follower.Apply(t.Context(), h.log.After(follower.Sequence())))
+			require.Empty(t, follower.Damage(), "the shared log has what is missing")
+			require.NoError(t, follower.Close())
+		}
+		options.Shared = h.log
+	}
+	db, err := store.Open(t.Context(), dir, options)
+	require.NoError(t, err)
+	return db
+}

@@ -14,6 +14,7 @@ import (
 
 	"landfall/randtest"
 	"landfall/store"
+	"landfall/store/wal/waltest"
 )
 
 // model holds the expected content of the database in maps.
@@ -111,47 +112,71 @@ func compare(t *testing.T, tx *store.Tx, m *model) {
 }
 
 func TestModel_failuresAndReopening(t *testing.T) {
-	for seed := range uint64(8) {
+	for seed := range uint64(4) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
-			random := rand.New(rand.NewPCG(seed, 1))
-			dir := t.TempDir()
-			db := open(t, dir)
-			m := newModel()
-			failure := errors.New("no")
-			for range 250 {
-				next := m.clone()
-				fails, checks := random.IntN(3) == 0, random.IntN(10) == 0
-				steps := random.IntN(12)
-				err := db.Update(t.Context(), func(tx *store.Tx) error {
-					for range steps {
-						if err := step(random, tx, next); err != nil {
-							return err
-						}
-					}
-					if checks {
-						compare(t, tx, next) // a transaction reads its own writes
-					}
-					if fails {
-						return failure
-					}
-					return nil
-				})
-				if fails {
-					require.ErrorIs(t, err, failure)
-				} else {
-					require.NoError(t, err)
-					m = next
-				}
-				require.Equal(t, m.revision, db.Revision())
-				if random.IntN(25) == 0 {
-					require.NoError(t, db.Close())
-					db = open(t, dir)
-				}
-				view(t, db, func(tx *store.Tx) error { compare(t, tx, m); return nil })
-			}
-			require.Equal(t, m.changes, follow(db.Watch(t.Context(), 0), m.revision))
+			eachHome(t, func(t *testing.T, h home) { runModel(t, h, rand.New(rand.NewPCG(seed, 1))) })
 		})
 	}
+}
+
+// runModel runs random updates, some of which fail, and compares the database with a model. With a
+// shared log, a follower has the same rows at the end.
+func runModel(t *testing.T, h home, random *rand.Rand) {
+	t.Helper()
+	dir, copied := t.TempDir(), t.TempDir()
+	db := h.open(t, dir, store.Options{})
+	m := newModel()
+	failure := errors.New("no")
+	for round := range 250 {
+		next, records, fault := m.clone(), h.records(), h.fault(random, 12)
+		fails, checks := random.IntN(3) == 0, random.IntN(10) == 0
+		steps := random.IntN(12)
+		err := db.Update(t.Context(), func(tx *store.Tx) error {
+			for range steps {
+				if err := step(random, tx, next); err != nil {
+					return err
+				}
+			}
+			if checks {
+				compare(t, tx, next) // a transaction reads its own writes
+			}
+			if fails {
+				return failure
+			}
+			return nil
+		})
+		refused, isRefused := errors.AsType[*store.WriteError](err)
+		switch {
+		case fails:
+			require.ErrorIs(t, err, failure)
+		case isRefused:
+			require.NotEqual(t, waltest.None, fault)
+			require.Equal(t, fault != waltest.Refused, refused.Unknown)
+			m.least = next.revision + 1 // no other change uses the revisions of this update
+			if h.records() > records {
+				m = next
+			}
+		default:
+			require.NoError(t, err)
+			m = next
+		}
+		if isRefused && refused.Unknown || random.IntN(25) == 0 {
+			require.NoError(t, db.Close())
+			db, m.least = h.open(t, dir, store.Options{}), 0
+		}
+		require.Equal(t, m.revision, db.Revision())
+		view(t, db, func(tx *store.Tx) error { compare(t, tx, m); return nil })
+		if round == 20 {
+			copyTo(t, db, copied)
+		}
+	}
+	require.Equal(t, m.changes, follow(db.Watch(t.Context(), 0), m.revision))
+	if h.log != nil {
+		follower := openWith(t, copied, store.Options{Follow: true})
+		require.NoError(t, follower.Apply(t.Context(), h.log.After(follower.Sequence())))
+		requireEqualRows(t, db, follower)
+	}
+	require.NoError(t, db.Close())
 }
 
 func TestDeadlines_sortByTimeInAnyYear(t *testing.T) {

@@ -17,6 +17,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"landfall/store"
+	"landfall/store/wal/waltest"
 )
 
 // disk records the contents that a power cut may leave in a database's files: the synced content,
@@ -67,6 +68,16 @@ func (d *disk) sync(file *os.File) error {
 	d.contents[name] = &contents{synced: text}
 	d.snapshot()
 	return nil
+}
+
+// step records the contents while a record is written to a shared log.
+func (d *disk) step() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.snapshot()
+	if d.moment != nil {
+		d.moment()
+	}
 }
 
 // update is the function with which the database commits to the bbolt file. bbolt guarantees that a
@@ -148,23 +159,40 @@ var counted = store.NewBucket[int]("counted", 1)
 // history contains the expected content after each update. The first element is the initial
 // content.
 type history struct {
+	home
 	models       []*model
 	begun, acked atomic.Int64
 }
 
+// cut is what a power cut left: a directory, the shared log, and the updates between low and high
+// in one of whose states the database is.
+type cut struct {
+	home
+	dir       string
+	low, high int64
+}
+
+// cut returns what a power cut leaves now. A shared log is not affected by it.
+func (h *history) cut(t *testing.T, d *disk, random *rand.Rand) cut {
+	t.Helper()
+	return cut{h.fork(), d.cut(t, random), h.acked.Load(), h.begun.Load()}
+}
+
+// left returns a directory with all acknowledged updates.
+func (h *history) left(dir string) cut { return cut{h.fork(), dir, h.acked.Load(), h.acked.Load()} }
+
 // requireOneOf requires that a directory opens in the state of an update between low and high, and
 // that the database is usable. A second power cut may happen while it opens.
-func (h *history) requireOneOf(t *testing.T, random *rand.Rand, dir string, low, high int64, depth int) {
+func (h *history) requireOneOf(t *testing.T, random *rand.Rand, c cut, depth int) {
 	t.Helper()
-	d := newDisk(t, dir)
-	var again []string
+	d := newDisk(t, c.dir)
+	var again []cut
 	d.moment = func() {
 		if depth > 0 && random.IntN(3) == 0 {
-			again = append(again, d.cut(t, random))
+			again = append(again, cut{c.fork(), d.cut(t, random), c.low, c.high})
 		}
 	}
-	db, err := store.Open(t.Context(), dir, store.Options{}.OnDisk(d.sync, d.update))
-	require.NoError(t, err)
+	db := c.open(t, c.dir, store.Options{}.OnDisk(d.sync, d.update))
 	d.mu.Lock()
 	d.moment = nil
 	d.mu.Unlock()
@@ -173,16 +201,16 @@ func (h *history) requireOneOf(t *testing.T, random *rand.Rand, dir string, low,
 		at = h.at(t, tx)
 		return nil
 	})
-	require.GreaterOrEqual(t, at, low, "an acknowledged update is lost")
-	require.LessOrEqual(t, at, high)
+	require.GreaterOrEqual(t, at, c.low, "an acknowledged update is lost")
+	require.LessOrEqual(t, at, c.high)
 	if at > 0 {
 		require.Equal(t, h.models[at].changes, follow(db.Watch(t.Context(), 0), h.models[at].revision))
 	}
 	update(t, db, func(tx *store.Tx) error { return modelIndex.Add(tx, "and on") })
 	require.NoError(t, db.Close())
-	requireSound(t, dir)
-	for _, dir := range again {
-		h.requireOneOf(t, random, dir, low, high, depth-1)
+	requireSound(t, c.dir)
+	for _, c := range again {
+		h.requireOneOf(t, random, c, depth-1)
 	}
 }
 
@@ -245,35 +273,72 @@ func (h *history) update(random *rand.Rand, db *store.DB) error {
 func TestPowerCut_acknowledgedUpdatesSurvive(t *testing.T) {
 	for seed := range uint64(4) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			eachHome(t, func(t *testing.T, home home) {
+				t.Parallel()
+				random, cuts := rand.New(rand.NewPCG(seed, 3)), rand.New(rand.NewPCG(seed, 4))
+				dir := t.TempDir()
+				d := newDisk(t, dir)
+				h := &history{home: home, models: []*model{newModel()}}
+				var made []cut
+				db := h.open(t, dir, store.Options{}.OnDisk(d.sync, d.update))
+				d.mu.Lock()
+				d.contents[store.FileName] = newDisk(t, dir).contents[store.FileName] // synced by Open
+				d.moment = func() {
+					if cuts.IntN(8) == 0 {
+						made = append(made, h.cut(t, d, cuts))
+					}
+				}
+				d.mu.Unlock()
+				if h.log != nil {
+					h.log.Next = func() waltest.Fault { d.step(); return waltest.None }
+					h.log.Wrote = d.step
+				}
+				for range 200 {
+					require.NoError(t, h.update(random, db))
+				}
+				require.NoError(t, db.Close())
+				require.Greater(t, len(made), 15)
+				for _, cut := range made {
+					h.requireOneOf(t, random, cut, 2)
+				}
+			})
+		})
+	}
+}
+
+func TestPowerCut_unknownRecordsLoseNothing(t *testing.T) {
+	for seed := range uint64(4) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			t.Parallel()
-			random, cuts := rand.New(rand.NewPCG(seed, 3)), rand.New(rand.NewPCG(seed, 4))
+			random, cuts := rand.New(rand.NewPCG(seed, 10)), rand.New(rand.NewPCG(seed, 11))
 			dir := t.TempDir()
 			d := newDisk(t, dir)
-			h := &history{models: []*model{newModel()}}
-			type cut struct {
-				dir       string
-				low, high int64
-			}
-			var made []cut
-			db, err := store.Open(t.Context(), dir, store.Options{}.OnDisk(d.sync, d.update))
-			require.NoError(t, err)
-			d.mu.Lock()
-			d.contents[store.FileName] = newDisk(t, dir).contents[store.FileName] // synced by Open
-			d.moment = func() {
-				if cuts.IntN(8) == 0 {
-					low := h.acked.Load()
-					made = append(made, cut{d.cut(t, cuts), low, h.begun.Load()})
+			h := &history{home: home{log: new(waltest.Log)}, models: []*model{newModel()}}
+			options := store.Options{}.OnDisk(d.sync, d.update)
+			db := h.open(t, dir, options)
+			for range 60 {
+				h.fault(random, 3)
+				err := h.update(random, db)
+				if err != nil {
+					var failure *store.WriteError
+					require.ErrorAs(t, err, &failure)
+					high := h.acked.Load()
+					if failure.Unknown {
+						high = h.begun.Load()
+					}
+					d.mu.Lock()
+					left := cut{h.fork(), d.cut(t, cuts), h.acked.Load(), high}
+					d.mu.Unlock()
+					h.requireOneOf(t, random, left, 1)
+					if failure.Unknown {
+						require.NoError(t, db.Close())
+						db = h.open(t, dir, options)
+						view(t, db, func(tx *store.Tx) error { h.acked.Store(h.at(t, tx)); return nil })
+						h.models[h.acked.Load()].least = 0 // revisions that no reader saw are used again
+					}
 				}
 			}
-			d.mu.Unlock()
-			for range 200 {
-				require.NoError(t, h.update(random, db))
-			}
 			require.NoError(t, db.Close())
-			require.Greater(t, len(made), 15)
-			for _, cut := range made {
-				h.requireOneOf(t, random, cut.dir, cut.low, cut.high, 2)
-			}
 		})
 	}
 }
@@ -329,13 +394,13 @@ func TestPowerCut_failedSyncsLoseNothing(t *testing.T) {
 					d.mu.Lock()
 					left := d.cut(t, cuts)
 					d.mu.Unlock()
-					h.requireOneOf(t, random, left, h.acked.Load(), h.acked.Load()+unknown, 0)
+					h.requireOneOf(t, random, cut{dir: left, low: h.acked.Load(), high: h.acked.Load() + unknown}, 0)
 				}
 			}
 			require.Greater(t, failures, 3)
-			h.requireOneOf(t, random, killed(t, dir), h.acked.Load(), h.acked.Load()+unknown, 1)
+			h.requireOneOf(t, random, cut{dir: killed(t, dir), low: h.acked.Load(), high: h.acked.Load() + unknown}, 1)
 			require.NoError(t, db.Close())
-			h.requireOneOf(t, random, dir, h.acked.Load(), h.acked.Load(), 1)
+			h.requireOneOf(t, random, h.left(dir), 1)
 		})
 	}
 }

@@ -270,6 +270,32 @@ func TestSharedLog_isLeftByAChangeWithoutIt(t *testing.T) {
 	require.False(t, failure.Unknown)
 }
 
+func TestFollower_failingCheckpointsLoseNothing(t *testing.T) {
+	random, faults := randtest.New(t, 12), randtest.New(t, 13)
+	log, file := new(waltest.Log), &faultyFile{}
+	leader := openLeader(t, t.TempDir(), log)
+	dir := t.TempDir()
+	copyTo(t, leader, dir)
+	follower := openWith(t, dir, store.Options{Follow: true}.OnDisk(noSync, file.update))
+	failed := 0
+	for i := range 200 {
+		update(t, leader, put(fmt.Sprint(random.IntN(20)), cluster{Hosts: i, Name: strings.Repeat("n", 6000)}))
+		if i > 0 {
+			file.set(func() fault { return fault(faults.IntN(3)) })
+		}
+		if err := follower.Apply(t.Context(), log.After(follower.Sequence())); err != nil {
+			requireRefusal(t, err)
+			failed++
+		}
+	}
+	file.set(nil)
+	require.Positive(t, failed)
+	require.NoError(t, follower.Apply(t.Context(), log.After(follower.Sequence())))
+	requireEqualRows(t, leader, follower)
+	require.NoError(t, follower.ReleaseMemory())
+	require.Equal(t, follower.Sequence(), follower.SyncedSequence())
+}
+
 func TestFollower_isRandomlyBatched(t *testing.T) {
 	random, log := randtest.New(t, 9), new(waltest.Log)
 	leader := openLeader(t, t.TempDir(), log)

@@ -200,11 +200,21 @@ func (db *DB) startEpoch() error {
 	if _, err := rand.Read(epoch[:]); err != nil {
 		return err
 	}
+	begins := db.shared != nil && db.recordDigest == 0
 	err := db.updateFile(func(b *bolt.Tx, _ Digests) error {
-		return b.Bucket(BucketNames[Meta]).Put(epochKey, epoch[:])
+		meta := b.Bucket(BucketNames[Meta])
+		if begins {
+			if err := meta.Put(recordKey, epoch[:]); err != nil {
+				return err
+			}
+		}
+		return meta.Put(epochKey, epoch[:])
 	})
 	if err != nil {
 		return err
+	}
+	if begins {
+		db.recordDigest = parseNumber(epoch[:])
 	}
 	disk := db.disk
 	if db.shares() { // the shared log is synced

@@ -16,10 +16,11 @@ import (
 //
 // The records of the shared log have numbers of their own, without gaps. Each record contains the
 // row "sequence" of Meta: the number of the record (8 bytes) and the digest of the record before it
-// (8 bytes; a random number in the first record). So a database always knows the newest record that
-// it contains, and a record can be applied only to a database that contains the record before it.
-// The row "record" of Meta has the digest of the newest record. Each database writes it itself,
-// together with the rows of the record.
+// (8 bytes). So a database always knows the newest record that it contains, and a record can be
+// applied only to a database that contains the record before it. The row "record" of Meta has the
+// digest of the newest record. Each database writes it itself, together with the rows of the
+// record. Before the first record, the leader writes a random number in its place: the logs of two
+// fleets differ from the first record.
 //
 // The log file is not synced then, because the shared log is. After a power cut, the log file may
 // end earlier than it did, or have a gap: recovery stops there, and the missing records are applied
@@ -96,7 +97,7 @@ var (
 // position is a place in the shared log: the newest record that a database contains.
 type position struct {
 	number uint64 // 0: none
-	digest uint64 // of the record
+	digest uint64 // of the record; 0: the database has no part in a shared log
 }
 
 // sequenceRow returns the row "sequence" of a record.
@@ -152,13 +153,9 @@ func (db *DB) readPosition() (err error) {
 func (db *DB) number(g *group) error {
 	switch {
 	case db.shared != nil:
-		before := db.recordDigest
-		if db.sequence.Load() == 0 {
-			before = db.log.epoch // random, so that the logs of two fleets differ from their first record
-		}
 		g.position.number = db.sequence.Load() + 1
-		return g.tx.Put(Meta, sequenceKey, sequenceRow(g.position.number, before))
-	case db.sequence.Load() != 0 && !db.follow:
+		return g.tx.Put(Meta, sequenceKey, sequenceRow(g.position.number, db.recordDigest))
+	case db.recordDigest != 0 && !db.follow:
 		g.leaves = true
 		return errors.Join(g.tx.Delete(Meta, sequenceKey), g.tx.Delete(Meta, recordKey))
 	}
@@ -246,7 +243,7 @@ func (db *DB) Exclude(ctx context.Context, fn func() error) error {
 // check returns the positions of records that can be applied. The caller holds applyLock.
 func (db *DB) check(records []Record) (positions []position, err error) {
 	at := position{db.sequence.Load(), db.recordDigest}
-	if at.number == 0 {
+	if at.digest == 0 {
 		return nil, ErrNoSequence
 	}
 	for _, r := range records {

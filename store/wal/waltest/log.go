@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"landfall/store/wal"
@@ -32,6 +33,8 @@ var ErrTimeout = errors.New("no answer from the shared log")
 type Log struct {
 	// Next returns what happens to the next record; nil: None.
 	Next func() Fault
+	// Wrote is called after each record, before the answer; nil: no call.
+	Wrote func()
 
 	mu      sync.Mutex
 	records []wal.Record
@@ -39,14 +42,21 @@ type Log struct {
 
 // Append implements wal.SharedLog.
 func (l *Log) Append(_ context.Context, number uint64, operations []byte) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	fault := None
 	if l.Next != nil {
 		fault = l.Next()
 	}
-	if newest := uint64(len(l.records)); number != newest+1 {
-		return &wal.RefusedError{Err: fmt.Errorf("record %d does not follow record %d", number, newest)}
+	if l.Wrote != nil {
+		defer l.Wrote()
+	}
+	return l.add(wal.Record{Number: number, Operations: bytes.Clone(operations)}, fault)
+}
+
+func (l *Log) add(record wal.Record, fault Fault) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if newest := uint64(len(l.records)); record.Number != newest+1 {
+		return &wal.RefusedError{Err: fmt.Errorf("record %d does not follow record %d", record.Number, newest)}
 	}
 	switch fault {
 	case Refused:
@@ -54,11 +64,25 @@ func (l *Log) Append(_ context.Context, number uint64, operations []byte) error 
 	case NoRecord:
 		return ErrTimeout
 	}
-	l.records = append(l.records, wal.Record{Number: number, Operations: bytes.Clone(operations)})
+	l.records = append(l.records, record)
 	if fault == NoAnswer {
 		return ErrTimeout
 	}
 	return nil
+}
+
+// Prefix returns a log with copies of the first records.
+func (l *Log) Prefix(count int) *Log {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return &Log{records: slices.Clone(l.records[:count])}
+}
+
+// Len returns the number of records.
+func (l *Log) Len() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.records)
 }
 
 // After returns copies of the records after a number.
