@@ -23,8 +23,6 @@ type Options struct {
 	// CertFile, KeyFile and ClientCAFile are PEM files for TLS with client certificates. Without
 	// CertFile, the server uses no TLS.
 	CertFile, KeyFile, ClientCAFile string
-	// DataDir has the data of another server, such as a restored snapshot; empty: a new one.
-	DataDir string
 }
 
 // Server is a running etcd with one member.
@@ -41,10 +39,8 @@ type Server struct {
 // machine, and other tests use the same disk.
 func Start(t testing.TB, options Options) *Server {
 	t.Helper()
-	s := &Server{Address: freeAddress(t), peer: freeAddress(t), DataDir: options.DataDir, options: options}
-	if s.DataDir == "" {
-		s.DataDir = filepath.Join(t.TempDir(), "etcd")
-	}
+	s := &Server{Address: freeAddress(t), peer: freeAddress(t), DataDir: filepath.Join(t.TempDir(), "etcd"),
+		options: options}
 	s.Run(t)
 	t.Cleanup(s.Kill)
 	return s
@@ -76,7 +72,9 @@ func (s *Server) Run(t testing.TB) {
 		"--logger", "zap", "--log-outputs", "stderr",
 		"--listen-client-urls", s.URL(), "--advertise-client-urls", s.URL(),
 		"--listen-peer-urls", "http://" + s.peer, "--initial-advertise-peer-urls", "http://" + s.peer,
-		"--initial-cluster", "etcd=http://" + s.peer, "--listen-metrics-urls", "http://" + metrics}
+		"--initial-cluster", "etcd=http://" + s.peer, "--listen-metrics-urls", "http://" + metrics,
+		// The shortest lease follows from these: one second instead of two.
+		"--heartbeat-interval", "10", "--election-timeout", "100"}
 	if s.options.CertFile != "" {
 		arguments = append(arguments, "--cert-file", s.options.CertFile, "--key-file", s.options.KeyFile,
 			"--client-cert-auth", "--trusted-ca-file", s.options.ClientCAFile)
@@ -99,7 +97,7 @@ func (s *Server) Kill() {
 	_ = s.command.Wait()
 }
 
-// Stop suspends the server, and Continue wakes it up.
+// Stop suspends the server until Continue.
 func (s *Server) Stop() error { return s.command.Process.Signal(syscall.SIGSTOP) }
 
 // Continue wakes up a suspended server.

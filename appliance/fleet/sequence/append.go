@@ -8,48 +8,51 @@ import (
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"landfall/store/wal"
 )
 
 // repeatPause is the time between two attempts to write a record.
 const repeatPause = 20 * time.Millisecond
 
 // Append adds a record to the log and returns when etcd has it on most of its disks. The record
-// must follow the newest one. An error that is a *RefusedError means that the record is not in the
-// log and will never be. After any other error it may be; the leadership has then ended.
+// must follow the newest one. An error that is a *wal.RefusedError means that the record is not in
+// the log and will never be. After any other error it may be; the leadership has then ended.
 //
 // One transaction writes the record and the head, on condition that this member is still the leader
 // and the head is the record before. So a request can be repeated when its answer was lost: the
-// condition lets one of the repetitions through. Append repeats until the lease ends.
+// condition lets one of the repetitions through. Append repeats until the lease ends, and at most
+// for Options.Timeout per part.
 func (l *Leadership) Append(ctx context.Context, number uint64, operations []byte) error {
-	record := Record{Number: number, Operations: operations}
+	record := wal.Record{Number: number, Operations: operations}
 	select {
 	case l.appending <- struct{}{}:
 		defer func() { <-l.appending }()
 	case <-ctx.Done():
-		return &RefusedError{Err: ctx.Err()}
+		return &wal.RefusedError{Err: ctx.Err()}
 	}
 	if !l.Leads() {
-		return &RefusedError{Err: l.Err()}
+		return &wal.RefusedError{Err: l.Err()}
 	}
 	if number != l.head.Number+1 {
-		return &RefusedError{Err: fmt.Errorf("record %d does not continue the log, whose newest record "+
+		return &wal.RefusedError{Err: fmt.Errorf("record %d does not continue the log, whose newest record "+
 			"is %d", number, l.head.Number)}
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(l.ctx, cancel)()
 	err := l.write(ctx, record)
-	if refused := (*RefusedError)(nil); err == nil || errors.As(err, &refused) {
+	if _, refused := errors.AsType[*wal.RefusedError](err); err == nil || refused {
 		return err
 	}
 	l.end(err)
 	return &UnknownError{Err: err}
 }
 
-// write writes a record. An error other than *RefusedError leaves the outcome open.
-func (l *Leadership) write(ctx context.Context, record Record) error {
+// write writes a record. An error other than *wal.RefusedError leaves the outcome open.
+func (l *Leadership) write(ctx context.Context, record wal.Record) error {
 	s := l.sequence
-	next := head{record.Position(), l.head.size + uint64(len(record.Operations))}
+	next := head{Of(record), l.head.size + uint64(len(record.Operations))}
 	last := entry{digest: next.Digest, before: l.head.size, operations: record.Operations}
 	if len(record.Operations) > s.partSize {
 		for rest := record.Operations; len(rest) > 0; last.parts++ {
@@ -75,9 +78,11 @@ func (l *Leadership) write(ctx context.Context, record Record) error {
 	return nil
 }
 
-// attempt sends a write until its outcome is known or the lease ends.
+// attempt sends a write until its outcome is known, the lease ends or Options.Timeout is over.
 func (l *Leadership) attempt(ctx context.Context, record Position, puts ...clientv3.Op) error {
 	s := l.sequence
+	ctx, cancel := context.WithTimeout(ctx, s.Timeout)
+	defer cancel()
 	open := false // an earlier attempt may still be carried out
 	for {
 		limited, cancel := context.WithTimeout(clientv3.WithRequireLeader(ctx), s.Lease/3)
@@ -163,7 +168,7 @@ func (l *Leadership) contains(ctx context.Context, record Position) (bool, error
 	return err == nil && found.digest == record.Digest, err
 }
 
-func refused(err error) error { return &RefusedError{Err: err} }
+func refused(err error) error { return &wal.RefusedError{Err: err} }
 
 // neverCarriedOut reports whether etcd rejected a request before it began to carry it out.
 func neverCarriedOut(err error) bool {

@@ -35,13 +35,17 @@
 //   - Session.Done reports the end of a lease up to a second late and not while the process is
 //     stopped. Campaign alone uses it.
 //   - A server of etcd that was its leader and hangs may confirm leases that its successor lets
-//     expire (etcd-io/etcd#15247, corrected in 3.4.25 and 3.5.8). A renewal counts only if a read
-//     that needs the majority has the same term.
+//     expire (etcd-io/etcd#15247). A renewal can also be confirmed while the lease is being revoked
+//     (etcd-io/etcd#20547). So a renewal counts only if a later read, which needs the majority,
+//     finds the leader's key in the same term. A former leader of etcd may still revoke a lease
+//     early; the newest versions of etcd do not. The condition of Append holds even then.
 //   - Election.Campaign does not notice that its own lease has expired, and can then return as if
 //     the election was won. It leaves its key behind after some errors (etcd-io/etcd#21128), and
 //     waits for etcd without a limit after its context has ended.
 //   - The client waits for a connection and keeps the reason to itself, such as a wrong
 //     certificate. diagnose finds it. clientv3.New does not connect.
+//   - gRPC waits for up to two minutes before it connects again to a server that was away for long.
+//     Open limits this to a second.
 //   - A watch reports neither a lost connection nor that etcd was restored from an older snapshot:
 //     it then waits for a revision that comes much later (etcd-io/etcd#14303). Follow looks at the
 //     head regularly. Without WithRequireLeader, a watch at a server without a leader waits as

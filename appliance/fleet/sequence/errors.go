@@ -149,13 +149,6 @@ var (
 	errClosed  = errors.New("it gave the leadership up")
 )
 
-// RefusedError reports that a record is not in the log and will never be.
-type RefusedError struct{ Err error }
-
-func (e *RefusedError) Error() string { return "the change was not saved: " + e.Err.Error() }
-
-func (e *RefusedError) Unwrap() error { return e.Err }
-
 // UnknownError reports that a record may be in the log: only the log itself shows whether it is.
 type UnknownError struct{ Err error }
 

@@ -14,10 +14,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"landfall/appliance/fleet/etcdtest"
+	"landfall/store/wal"
 )
 
-// shortLease is the shortest lease that etcd grants by default.
-const shortLease = 2 * time.Second
+// shortLease is the shortest lease that these servers grant.
+const shortLease = time.Second
 
 // open returns a sequence at a server.
 func open(t testing.TB, address string, change ...func(*Options)) *Sequence {
@@ -52,6 +53,19 @@ func lead(t testing.TB, s *Sequence, name string) *Leadership {
 	return l
 }
 
+// leadSoon is lead for an etcd that was away.
+func leadSoon(t testing.TB, s *Sequence, name string) *Leadership {
+	t.Helper()
+	for {
+		l, err := s.Campaign(t.Context(), Member{ID: name})
+		if err == nil {
+			t.Cleanup(l.Close)
+			return l
+		}
+		require.ErrorAs(t, err, new(*UnreachableError))
+	}
+}
+
 // contents reads the whole log.
 func contents(t testing.TB, s *Sequence, after Position) []string {
 	t.Helper()
@@ -62,7 +76,7 @@ func contents(t testing.TB, s *Sequence, after Position) []string {
 		return nil
 	}
 	done := errors.New("done")
-	err = s.Follow(t.Context(), after, func(records []Record) error {
+	err = s.Follow(t.Context(), after, func(records []wal.Record) error {
 		for _, r := range records {
 			require.Equal(t, after.Number+uint64(len(list))+1, r.Number)
 			list = append(list, string(r.Operations))
@@ -77,6 +91,7 @@ func contents(t testing.TB, s *Sequence, after Position) []string {
 }
 
 func TestAppend_followersGetRecordsInOrder(t *testing.T) {
+	t.Parallel()
 	server := etcdtest.Start(t, etcdtest.Options{})
 	s := created(t, server.URL())
 	leader := lead(t, s, "a")
@@ -86,7 +101,7 @@ func TestAppend_followersGetRecordsInOrder(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() {
-		ended <- open(t, server.URL()).Follow(ctx, Position{}, func(records []Record) error {
+		ended <- open(t, server.URL()).Follow(ctx, Position{}, func(records []wal.Record) error {
 			for _, r := range records {
 				got <- fmt.Sprint(r.Number, " ", string(r.Operations))
 			}

@@ -11,9 +11,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"landfall/appliance/fleet/etcdtest"
+	"landfall/store/wal"
 )
 
 func TestCampaign_nextLeaderAfterClose(t *testing.T) {
+	t.Parallel()
 	server := etcdtest.Start(t, etcdtest.Options{})
 	s := created(t, server.URL())
 	first := lead(t, s, "a")
@@ -32,12 +34,13 @@ func TestCampaign_nextLeaderAfterClose(t *testing.T) {
 	second := <-won
 	defer second.Close()
 	require.Equal(t, uint64(1), second.Head().Number)
-	require.ErrorAs(t, first.Append(t.Context(), 2, []byte("two")), new(*RefusedError))
+	require.ErrorAs(t, first.Append(t.Context(), 2, []byte("two")), new(*wal.RefusedError))
 	require.NoError(t, second.Append(t.Context(), 2, []byte("two of b")))
 	require.Equal(t, []string{"one", "two of b"}, contents(t, s, Position{}))
 }
 
 func TestAppend_formerLeaderIsRefused(t *testing.T) {
+	t.Parallel()
 	server := etcdtest.Start(t, etcdtest.Options{})
 	s := created(t, server.URL())
 	first := lead(t, s, "a")
@@ -46,7 +49,7 @@ func TestAppend_formerLeaderIsRefused(t *testing.T) {
 	second := lead(t, open(t, server.URL()), "b")
 	require.NoError(t, second.Append(t.Context(), 1, []byte("of b")))
 
-	var refused *RefusedError
+	var refused *wal.RefusedError
 	require.ErrorAs(t, first.Append(t.Context(), 1, []byte("of a")), &refused)
 	require.ErrorAs(t, refused, new(*LostError))
 	<-first.Done()
@@ -56,6 +59,7 @@ func TestAppend_formerLeaderIsRefused(t *testing.T) {
 
 // An answer that is lost is found in the log.
 func TestAppend_lostAnswerIsRepeated(t *testing.T) {
+	t.Parallel()
 	server := etcdtest.Start(t, etcdtest.Options{})
 	line := etcdtest.NewLine(t, server.Address)
 	s := created(t, "http://"+line.Address)
@@ -70,6 +74,7 @@ func TestAppend_lostAnswerIsRepeated(t *testing.T) {
 }
 
 func TestAppend_unknownWhileEtcdIsAway(t *testing.T) {
+	t.Parallel()
 	server := etcdtest.Start(t, etcdtest.Options{})
 	line := etcdtest.NewLine(t, server.Address)
 	s := created(t, "http://"+line.Address)
@@ -85,6 +90,7 @@ func TestAppend_unknownWhileEtcdIsAway(t *testing.T) {
 }
 
 func TestAppend_largeRecordGoesInParts(t *testing.T) {
+	t.Parallel()
 	server := etcdtest.Start(t, etcdtest.Options{})
 	s := created(t, server.URL())
 	leader := lead(t, s, "a")
@@ -101,6 +107,7 @@ func TestAppend_largeRecordGoesInParts(t *testing.T) {
 }
 
 func TestFleet_isIdentified(t *testing.T) {
+	t.Parallel()
 	server := etcdtest.Start(t, etcdtest.Options{})
 	s := open(t, server.URL())
 	ctx := t.Context()
@@ -131,6 +138,7 @@ func TestFleet_isIdentified(t *testing.T) {
 }
 
 func TestMembers_disappearWhenSilent(t *testing.T) {
+	t.Parallel()
 	server := etcdtest.Start(t, etcdtest.Options{})
 	line := etcdtest.NewLine(t, server.Address)
 	s := created(t, server.URL())
@@ -158,6 +166,7 @@ func TestMembers_disappearWhenSilent(t *testing.T) {
 }
 
 func TestLeaders_areReported(t *testing.T) {
+	t.Parallel()
 	server := etcdtest.Start(t, etcdtest.Options{})
 	s := created(t, server.URL())
 	seen := make(chan string, 10)

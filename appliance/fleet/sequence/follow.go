@@ -10,20 +10,21 @@ import (
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"landfall/store/wal"
 )
 
-const (
-	// pageRecords is the number of records that are read at once, of at most 1 MiB each.
-	pageRecords = 32
-	// headInterval is the time between two looks at the head, in case a watch gets no answers.
-	headInterval = 2 * time.Second
-)
+// pageRecords is the number of records that are read at once, of at most 1 MiB each.
+const pageRecords = 32
+
+// lookInterval is the time between two looks at what is watched, in case the watch gets no answers.
+func (s *Sequence) lookInterval() time.Duration { return s.Lease * 2 / 3 }
 
 // Follow calls apply for the records after a position, in order and as they are appended, until ctx
 // ends or an error occurs. An error of apply is returned unchanged. After an *UnreachableError,
 // call Follow again; after a *CompactedError, the caller needs a snapshot; an *OlderError or a
 // *DivergedError means that etcd was restored.
-func (s *Sequence) Follow(ctx context.Context, after Position, apply func([]Record) error) error {
+func (s *Sequence) Follow(ctx context.Context, after Position, apply func([]wal.Record) error) error {
 	f := follower{sequence: s, newest: after, apply: apply}
 	for {
 		revision, err := f.catchUp(ctx)
@@ -40,7 +41,7 @@ func (s *Sequence) Follow(ctx context.Context, after Position, apply func([]Reco
 type follower struct {
 	sequence *Sequence
 	newest   Position // that was applied
-	apply    func([]Record) error
+	apply    func([]wal.Record) error
 }
 
 // check returns the head after it was compared with the newest applied record.
@@ -66,16 +67,18 @@ func (f *follower) catchUp(ctx context.Context) (int64, error) {
 		return 0, err
 	}
 	for f.newest.Number < now.head.Number {
-		response, err := s.get(ctx, s.logKey(f.newest.Number+1), clientv3.WithRange(s.logKey(now.head.Number)+"\x00"),
+		// The newest applied record is read again, to see that it is the same.
+		before := f.newest.Number
+		response, err := s.get(ctx, s.logKey(before), clientv3.WithRange(s.logKey(now.head.Number)+"\x00"),
 			clientv3.WithLimit(pageRecords))
 		if err != nil {
 			return 0, err
 		}
-		if len(response.Kvs) == 0 { // compacted meanwhile
-			return 0, &CompactedError{First: now.head.Number + 1, Needed: f.newest.Number + 1}
-		}
 		if err := f.take(ctx, response.Kvs); err != nil {
 			return 0, err
+		}
+		if f.newest.Number == before { // compacted meanwhile
+			return 0, &CompactedError{First: now.head.Number + 1, Needed: before + 1}
 		}
 	}
 	return now.revision, nil
@@ -88,7 +91,7 @@ func (f *follower) watch(ctx context.Context, revision int64) error {
 	defer cancel()
 	events := s.client.Watch(watching, s.Prefix+"log/", clientv3.WithPrefix(), clientv3.WithRev(revision),
 		clientv3.WithFilterDelete())
-	look := s.Clock.NewTicker(headInterval)
+	look := s.Clock.NewTicker(s.lookInterval())
 	defer look.Stop()
 	seen := f.newest.Number // the head at the last look
 	for {
@@ -127,21 +130,26 @@ func (f *follower) watch(ctx context.Context, revision int64) error {
 
 // take applies records from the values of their keys.
 func (f *follower) take(ctx context.Context, kvs []*mvccpb.KeyValue) error {
-	records := make([]Record, 0, len(kvs))
+	records := make([]wal.Record, 0, len(kvs))
 	last := f.newest
 	for _, kv := range kvs {
-		record, err := f.sequence.decode(ctx, kv)
+		position, value, err := f.sequence.decode(kv)
+		switch {
+		case err != nil:
+			return err
+		case position.Number > last.Number+1:
+			return &CompactedError{First: position.Number, Needed: last.Number + 1}
+		case position.differs(last):
+			return &DivergedError{Number: last.Number}
+		case position.Number <= last.Number:
+			continue
+		}
+		record, err := f.sequence.join(ctx, position, value)
 		if err != nil {
 			return err
 		}
-		switch {
-		case record.Number <= last.Number:
-			continue // read again after a pause
-		case record.Number > last.Number+1:
-			return &CompactedError{First: record.Number, Needed: last.Number + 1}
-		}
 		records = append(records, record)
-		last = record.Position()
+		last = position
 	}
 	if len(records) == 0 {
 		return nil
@@ -153,34 +161,39 @@ func (f *follower) take(ctx context.Context, kvs []*mvccpb.KeyValue) error {
 	return nil
 }
 
-// decode returns the record of a key, with its parts joined.
-func (s *Sequence) decode(ctx context.Context, kv *mvccpb.KeyValue) (Record, error) {
+// decode returns the position of the record of a key, and the key's value.
+func (s *Sequence) decode(kv *mvccpb.KeyValue) (Position, entry, error) {
 	number, err := s.numberOf(kv)
 	if err != nil {
-		return Record{}, err
+		return Position{}, entry{}, err
 	}
 	value, err := decodeEntry(kv.Value)
 	if err != nil {
-		return Record{}, &DamagedError{Key: string(kv.Key), Err: err}
+		return Position{}, entry{}, &DamagedError{Key: string(kv.Key), Err: err}
 	}
-	position := Position{number, value.digest}
-	operations := value.operations
+	return Position{number, value.digest}, value, nil
+}
+
+// join returns a record with its parts.
+func (s *Sequence) join(ctx context.Context, position Position, value entry) (wal.Record, error) {
+	record := wal.Record{Number: position.Number, Operations: value.operations}
 	for part := range int(value.parts) {
 		response, err := s.get(ctx, s.partKey(position, part))
 		if err != nil {
-			return Record{}, err
+			return wal.Record{}, err
 		}
 		if len(response.Kvs) == 0 {
-			return Record{}, s.missingPart(ctx, number, part)
+			return wal.Record{}, s.missingPart(ctx, record.Number, part)
 		}
-		operations = append(operations, response.Kvs[0].Value...)
+		record.Operations = append(record.Operations, response.Kvs[0].Value...)
 	}
-	record := Record{number, operations}
-	if record.Position() != position {
-		return Record{}, &DamagedError{Key: string(kv.Key), Err: errors.New("its digest is that of another record")}
+	if Of(record) != position {
+		return wal.Record{}, &DamagedError{Key: s.logKey(record.Number), Err: errDigest}
 	}
 	return record, nil
 }
+
+var errDigest = errors.New("its digest is that of other operations")
 
 func (s *Sequence) numberOf(kv *mvccpb.KeyValue) (uint64, error) {
 	number, err := strconv.ParseUint(strings.TrimPrefix(string(kv.Key), s.Prefix+"log/"), 16, 64)

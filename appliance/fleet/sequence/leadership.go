@@ -12,7 +12,11 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/client/v3/concurrency"
+
+	"landfall/store/wal"
 )
+
+var _ wal.SharedLog = (*Leadership)(nil)
 
 // Leadership is the right of one member to append records. It ends when the lease is lost, by
 // etcd's clock or by this machine's, when the outcome of an Append is not known, or by Close.
@@ -110,7 +114,7 @@ func (l *Leadership) begin(ctx context.Context, member Member) error {
 	limited, cancel := s.limit(ctx)
 	defer cancel()
 	if err := l.renew(limited); err != nil {
-		if lost := (*LostError)(nil); errors.As(err, &lost) {
+		if _, lost := errors.AsType[*LostError](err); lost {
 			return err
 		}
 		return s.explain(ctx, err)
@@ -201,14 +205,19 @@ func (l *Leadership) keep() {
 		ctx, cancel := context.WithTimeout(l.ctx, min(s.Lease/3, l.lease.remaining()))
 		err := l.renew(ctx)
 		cancel()
-		if lost := (*LostError)(nil); errors.As(err, &lost) {
-			l.end(lost.Err)
+		if _, lost := errors.AsType[*LostError](err); lost {
+			l.end(err)
 			return
 		}
 	}
 }
 
-func (l *Leadership) end(cause error) { l.cancel(&LostError{Err: cause}) }
+func (l *Leadership) end(cause error) {
+	if lost, ok := errors.AsType[*LostError](cause); ok {
+		cause = lost.Err
+	}
+	l.cancel(&LostError{Err: cause})
+}
 
 // revoke ends a lease, so that the next leader need not wait until it expires. If this fails, it
 // expires.

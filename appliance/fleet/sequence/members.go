@@ -89,7 +89,7 @@ func (s *Sequence) awaitElection(ctx context.Context, revision int64) error {
 	defer cancel()
 	select {
 	case <-s.client.Watch(watching, s.electionKey()+"/", clientv3.WithPrefix(), clientv3.WithRev(revision)):
-	case <-s.Clock.After(headInterval): // a watch does not report a lost connection
+	case <-s.Clock.After(s.lookInterval()): // a watch does not report a lost connection
 	case <-ctx.Done():
 	}
 	return ctx.Err()

@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	"github.com/cespare/xxhash/v2"
+
+	"landfall/store/wal"
 )
 
 // Position identifies a record of the log, and a database that contains all records up to it. A
@@ -21,14 +23,8 @@ func (p Position) differs(other Position) bool {
 	return p.Number == other.Number && p.Digest != other.Digest && p.Digest != 0 && other.Digest != 0
 }
 
-// Record is a record of the log.
-type Record struct {
-	Number     uint64
-	Operations []byte
-}
-
-// Position returns the position of a database whose newest record this is.
-func (r Record) Position() Position { return Position{r.Number, xxhash.Sum64(r.Operations)} }
+// Of returns the position of a database whose newest record is the given one.
+func Of(record wal.Record) Position { return Position{record.Number, xxhash.Sum64(record.Operations)} }
 
 // head is the value of the key head: the newest record of the log. It is written in the same
 // transaction as that record.

@@ -14,6 +14,8 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
 )
 
 const (
@@ -75,6 +77,9 @@ func Open(options Options) (*Sequence, error) {
 	if err != nil {
 		return nil, err
 	}
+	// By default, the pause between two attempts to connect grows to two minutes.
+	connect := grpc.ConnectParams{MinConnectTimeout: options.Lease, Backoff: backoff.Config{
+		BaseDelay: 50 * time.Millisecond, Multiplier: 2, Jitter: 0.2, MaxDelay: time.Second}}
 	client, err := clientv3.New(clientv3.Config{
 		Endpoints: options.Endpoints,
 		TLS:       config,
@@ -82,6 +87,7 @@ func Open(options Options) (*Sequence, error) {
 		// The server ends a connection that is probed more often than every 5 s.
 		DialKeepAliveTime:    10 * time.Second,
 		DialKeepAliveTimeout: options.Lease,
+		DialOptions:          []grpc.DialOption{grpc.WithConnectParams(connect)},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("use the addresses %s of etcd: %w", strings.Join(options.Endpoints, ", "), err)

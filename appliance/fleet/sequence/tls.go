@@ -58,7 +58,7 @@ func (s *Sequence) diagnose(ctx context.Context) error {
 			return &UnreachableError{Endpoints: s.Endpoints, Err: err}
 		}
 		last = s.connect(ctx, address)
-		if certificate := (*CertificateError)(nil); last == nil || errors.As(last, &certificate) {
+		if _, certificate := errors.AsType[*CertificateError](last); last == nil || certificate {
 			return last
 		}
 	}
@@ -89,8 +89,7 @@ func (s *Sequence) connect(ctx context.Context, address *url.URL) error {
 		return err
 	}
 	if _, err := secured.Read(make([]byte, 1)); err != nil {
-		var alert tls.AlertError
-		if errors.As(err, &alert) || strings.Contains(err.Error(), "remote error: tls") {
+		if strings.Contains(err.Error(), "remote error: tls") { // the type is not exported
 			return &CertificateError{Err: err}
 		}
 		if !errors.Is(err, os.ErrDeadlineExceeded) && !errors.Is(err, io.EOF) {
