@@ -28,7 +28,7 @@ func (db *DB) Sequence() uint64 { return db.rows.Sequence() }
 func (db *DB) SyncedSequence() uint64 { return db.rows.SyncedSequence() }
 
 // Broken returns a channel that is closed when the outcome of a record of the shared log became
-// unknown. Every update then returns ErrBroken. Close the database, open it as a follower, and
+// unknown. Every update then fails with ErrBroken. Close the database, open it as a follower, and
 // apply what the shared log has.
 func (db *DB) Broken() <-chan struct{} { return db.rows.Broken() }
 

@@ -44,7 +44,7 @@ func (db *DB) lockUpdates(ctx context.Context) error {
 		case db.isClosing():
 			err = ErrClosed
 		case isClosed(db.broken):
-			err = ErrBroken
+			err = db.brokenError()
 		}
 		if err != nil {
 			db.unlockUpdates()
@@ -247,7 +247,7 @@ func (db *DB) commit() {
 // composeRecord returns the record of a group.
 func (db *DB) composeRecord(g *group) ([]byte, error) {
 	if isClosed(db.broken) {
-		return nil, &WriteError{Path: db.path, Err: ErrBroken, Shared: true}
+		return nil, db.brokenError()
 	}
 	if err := g.state.Seal(); err != nil {
 		return nil, err

@@ -239,8 +239,8 @@ func (db *DB) checkpointNow() error {
 // Update. If it panics, its writes are rolled back. If ctx ends before the update starts, it does
 // not run, and Update returns the error of ctx. A running update is not interrupted. If the disk is
 // full or fails, Update returns a *WriteError. It does so even if the update wrote nothing but read
-// rows that were lost. Update returns ErrClosed on a closed database, ErrFollower on a follower,
-// and ErrBroken after the outcome of a record became unknown.
+// rows that were lost. Update returns ErrClosed on a closed database and ErrFollower on a
+// follower. After the outcome of a record became unknown, its error contains ErrBroken.
 func (db *DB) Update(ctx context.Context, update Updater) error {
 	if db.follow {
 		return ErrFollower

@@ -53,10 +53,10 @@ func (e *RefusedError) Error() string { return e.Err.Error() }
 func (e *RefusedError) Unwrap() error { return e.Err }
 
 var (
-	// ErrBroken is returned by every update of a leader after the outcome of a record became
-	// unknown. The database must be closed, and must get the missing records as a follower.
-	ErrBroken = errors.New("this database may lack a change of the shared log, and takes no changes until it has " +
-		"read that log again")
+	// ErrBroken is the cause of the *WriteError of every update of a leader after the outcome of a
+	// record became unknown. The database must be closed, and must get the missing records as a
+	// follower.
+	ErrBroken = errors.New("this database may lack an earlier change and must read the shared log again")
 	// ErrFollower is returned by every update of a follower.
 	ErrFollower = errors.New("this database only follows a shared log: send the change to the leader")
 	// ErrNotFollower is returned by Apply on a database that follows no shared log.
@@ -135,6 +135,9 @@ func (tx *Tx) Sequence() uint64 {
 
 // Broken returns a channel that is closed when the outcome of a record became unknown.
 func (db *DB) Broken() <-chan struct{} { return db.broken }
+
+// brokenError returns the error of an update of a broken database.
+func (db *DB) brokenError() error { return &WriteError{Path: db.path, Err: ErrBroken, Shared: true} }
 
 // readPosition reads the position of the opened database.
 func (db *DB) readPosition() (err error) {
