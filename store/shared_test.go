@@ -151,6 +151,25 @@ func TestFollower_cachedValuesAreNew(t *testing.T) {
 	}
 }
 
+func TestFollower_beginsBeforeTheFirstRecord(t *testing.T) {
+	log, dir := new(waltest.Log), t.TempDir()
+	alone := openWith(t, dir, store.Options{})
+	update(t, alone, put("before", cluster{}))
+	require.NoError(t, alone.Close())
+	leader := openWith(t, dir, store.Options{Shared: log})
+	require.Zero(t, leader.Position())
+	log.Next = func() waltest.Fault { return waltest.Refused }
+	require.Error(t, leader.Update(t.Context(), put("refused", cluster{})))
+	log.Next = nil
+	require.Zero(t, leader.Position().Number)
+	follower := openFollower(t, leader)
+	require.Equal(t, leader.Position(), follower.Position())
+	update(t, leader, put("first", cluster{}))
+	require.NoError(t, follower.Apply(t.Context(), log.After(0)))
+	requireEqualRows(t, leader, follower)
+	require.Equal(t, log.After(0)[0].Position(), follower.Position())
+}
+
 func TestFollower_refusesOtherChanges(t *testing.T) {
 	log := new(waltest.Log)
 	leader := openLeader(t, t.TempDir(), log)

@@ -30,7 +30,7 @@ type group struct {
 	done     chan struct{} // closed when the updates are committed or rolled back
 
 	// The fields below are used with a shared log only.
-	position position // of the group's record in the shared log
+	position Position // of the group's record in the shared log
 	shared   int      // size of the operations that the shared log gets, in bytes
 	leaves   bool     // set if the group removes the position
 }
