@@ -17,8 +17,6 @@ import (
 	"landfall/appliance/config"
 	"landfall/appliance/discovery"
 	"landfall/appliance/engine/record"
-	"landfall/appliance/fault"
-	"landfall/store"
 	"landfall/web"
 	"landfall/web/access"
 	"landfall/web/console"
@@ -84,7 +82,7 @@ func (a *Appliance) open() bool { return a.config.Auth == config.AuthNone }
 func (a *Appliance) guard(linksOnly bool, refused func(echo.Context, operation.Operation, int)) *access.Guard {
 	options := access.Options{
 		Sessions: a.clients.people, Tokens: a.clients.tokens, Agents: a.agents, Links: a.clients.links,
-		Relations: relations{a.db}, Open: a.open(), LinksOnly: linksOnly, Refused: refused, Clock: a.clock,
+		Relations: record.Relations{DB: a.db}, Open: a.open(), LinksOnly: linksOnly, Refused: refused, Clock: a.clock,
 	}
 	if a.clients.oidc != nil {
 		options.Bearers = bearers{a.clients.oidc}
@@ -103,7 +101,7 @@ func (a *Appliance) line(plain web.Plain, moved func(*http.Request) string) *web
 	}
 	line := &web.TLS{Config: a.transport.Certificates().Config(), Plain: plain, Moved: moved}
 	if plain == web.PlainFromMachine {
-		line.Config, line.Machines = a.clients.certificates.Ask(line.Config), access.IsTokenless
+		line.Config, line.Machines = a.fleet.Accept(a.clients.certificates.Ask(line.Config)), access.IsTokenless
 	}
 	return line
 }
@@ -155,19 +153,4 @@ func (a *Appliance) SetupCode() (string, error) {
 		return "", nil
 	}
 	return a.clients.people.SetupCode()
-}
-
-// relations implements access.Relations with the rows of the store.
-type relations struct{ db *store.DB }
-
-// ClusterOf implements access.Relations. An infra-env that does not exist has no cluster.
-func (r relations) ClusterOf(infraEnvID string) (string, error) {
-	row, err := record.ReadInfraEnv(r.db, infraEnvID)
-	if fault.KindOf(err) == fault.NotFound {
-		return "", nil
-	}
-	if err != nil {
-		return "", err
-	}
-	return row.API.ClusterID.String(), nil
 }

@@ -35,6 +35,8 @@ import (
 	"landfall/appliance/engine"
 	"landfall/appliance/engine/event"
 	"landfall/appliance/engine/presence"
+	"landfall/appliance/fleet"
+	"landfall/appliance/fleet/membership"
 	"landfall/appliance/hosted/provider"
 	"landfall/appliance/inhibitor"
 	"landfall/appliance/integrity"
@@ -138,6 +140,9 @@ type Appliance struct {
 	handover   *handover.Service   // nil if registry is nil
 	absences   *absence.Log        // nil if registry is nil
 
+	fleet      *fleet.Leading // nil on a single machine
+	membership membership.Service
+	single     *membership.Single // nil in a fleet
 	hosted     *hostedClusters    // nil if the configuration disables hosted clusters
 	kubernetes *kubernetesObjects // nil if the configuration disables the Kubernetes API
 	kubeServer *kubernetesServer  // nil if kubernetes is nil
@@ -150,17 +155,31 @@ const bmcPasswords sitekey.Purpose = "bmc passwords"
 // New opens an appliance with a configuration. Its errors are sentences for the user. After an
 // error, it has closed all resources.
 func New(ctx context.Context, config config.Config, logger *slog.Logger, version string) (*Appliance, error) {
-	return open(ctx, config, logger, version, clockwork.NewRealClock(), nil)
+	return open(ctx, config, logger, version, clockwork.NewRealClock(), surroundings{})
 }
 
-// open opens an appliance with a clock. The isolated appliance of a rehearsal has the rules for
-// outgoing requests and the registry of the site's appliance; others have their own (of is nil).
+// Lead does the same as New for an appliance that leads a fleet.
+func Lead(ctx context.Context, config config.Config, logger *slog.Logger, version string,
+	of *fleet.Leading, takes membership.Service) (*Appliance, error) {
+	return open(ctx, config, logger, version, clockwork.NewRealClock(), surroundings{fleet: of, takes: takes})
+}
+
+// surroundings is what an appliance shares with others. The zero value is that of a single machine.
+type surroundings struct {
+	site  *Appliance         // of a rehearsal: its rules for outgoing requests and its registry are used
+	fleet *fleet.Leading     // it leads this fleet
+	takes membership.Service // its part in the fleet; nil: it is a single machine
+}
+
+// open opens an appliance with a clock.
 func open(ctx context.Context, config config.Config, logger *slog.Logger, version string, clock clockwork.Clock,
-	of *Appliance) (_ *Appliance, err error) {
+	among surroundings) (_ *Appliance, err error) {
+	of := among.site
 	recent := journal.NewRecentLog(web.RequestID)
 	logger = recent.Logger(logger)
-	a := &Appliance{config: config, version: version, log: logger, clock: clock, recent: recent,
-		refusals: arrival.NewRefusals(clock), inbound: web.NewConnections(process.Descriptors()),
+	a := &Appliance{config: config, version: version, log: logger, clock: clock, recent: recent, fleet: among.fleet,
+		membership: among.takes,
+		refusals:   arrival.NewRefusals(clock), inbound: web.NewConnections(process.Descriptors()),
 		meter: traffic.New(), usage: storage.NewUsage(config.DataDir, clock)}
 	defer func() {
 		if err != nil {
@@ -168,7 +187,7 @@ func open(ctx context.Context, config config.Config, logger *slog.Logger, versio
 		}
 	}()
 	if of == nil {
-		if err := a.inbound.Adopt(servicemanager.Listeners()); err != nil {
+		if err := a.inbound.Adopt(a.fleet.Listeners(servicemanager.Listeners)); err != nil {
 			return nil, err
 		}
 	}
@@ -206,8 +225,9 @@ func open(ctx context.Context, config config.Config, logger *slog.Logger, versio
 			History:   journal.History(int64(config.Limits.JournalObjectBytes), int64(config.Limits.JournalBytes)),
 			Versioned: kube.Bucket,
 			// above all revisions that the database had before a restore from a backup
-			Floor: uint64(clock.Now().UnixMicro()),
-			Keys:  a.keys.Open,
+			Floor:  uint64(clock.Now().UnixMicro()),
+			Keys:   a.keys.Open,
+			Shared: a.fleet.SharedLog(),
 		}}).Open(ctx); err != nil {
 		return nil, err
 	}
@@ -373,6 +393,10 @@ func open(ctx context.Context, config config.Config, logger *slog.Logger, versio
 	if a.rehearsals, err = a.newRehearsals(); err != nil {
 		return nil, err
 	}
+	if a.membership == nil {
+		a.single = membership.NewSingle(config.Fleet.Options(config, a.urls[0], version, clock, logger))
+		a.membership = a.single
+	}
 	if a.hosted, err = a.openHosted(ctx); err != nil {
 		return nil, err
 	}
@@ -392,7 +416,7 @@ func (a *Appliance) openTrail() (*audittrail.Trail, error) {
 	}
 	return audittrail.Open(audittrail.Options{
 		Dir: filepath.Join(a.config.DataDir, audittrail.DirName), Key: a.siteKey, DB: a.db, Logger: a.log,
-		Clock: a.clock, Bytes: int64(a.config.Audit.Bytes), Syslog: syslog,
+		Clock: a.clock, Bytes: int64(a.config.Audit.Bytes), Syslog: syslog, Member: a.fleet.Name(),
 	})
 }
 
@@ -400,7 +424,7 @@ func (a *Appliance) newServer() error {
 	a.server = web.New(web.Options{
 		Logger: a.log, BodyLimit: int64(a.config.Limits.RequestBodyBytes), ShutdownTimeout: a.config.Timeouts.Shutdown,
 		Connections: a.inbound, Hosts: a.clients.hosts, Wrap: a.wrap(false), Spelling: a.hosted.spelling(),
-		TLS: a.line(web.PlainFromMachine, a.towardsBoot),
+		TLS: a.line(web.PlainFromMachine, a.towardsBoot), Front: a.fleet.Before(a.atBoot, a.backups),
 	})
 	var tokens image.Tokens
 	if a.agents.Enabled() {
@@ -461,7 +485,7 @@ func (a *Appliance) newServer() error {
 			Started: a.clock.Now().UTC()}),
 		console.JournalOperations(a.journals()),
 		console.DataKeyOperations(a.RotateDataKey), console.ReplicaOperations(a.config.Replica.Receiver(), a.log),
-		console.BackupOperations(a.backups),
+		console.BackupOperations(a.backups), console.FleetOperations(a.membership),
 		console.IntegrityOperations(integrity.NewChecker(a.db, a.clock)),
 		console.KubernetesOperations(a.kubernetesURL, a.transport.Roots()), a.hosted.operations(a.engine),
 	)...)
@@ -516,7 +540,7 @@ func (a *Appliance) tasks() []task {
 	tasks := []task{
 		a.engine.Run, a.agents.Run, a.clients.people.Run, a.clients.tokens.Run, a.ams.Run, a.images.Run,
 		a.discovery.Run, func(ctx context.Context) error { return storage.Tidy(ctx, a.db, a.engine.TrimEvents, a.log) },
-		a.serve,
+		a.serve, func(ctx context.Context) error { return a.fleet.Watch(ctx, a.db) }, a.single.Run,
 		func(ctx context.Context) error { return a.downloads.FollowInfraEnvs(ctx, a.db) },
 		a.proofs.FollowClusters, a.progress.Run, a.notices.Run, a.mirror.FollowDeletions, a.clients.certificates.Run,
 		a.bmcs.Run, func(ctx context.Context) error { return a.abiHosts.Run(ctx, a.engine) }, a.followHosts,

@@ -81,7 +81,7 @@ func (s *timeless) start(at time.Time) {
 	s.Helper()
 	s.clock = newSetClock(at)
 	var err error
-	s.running, err = open(s.Context(), s.settings, slog.New(slog.DiscardHandler), "test", s.clock, nil)
+	s.running, err = open(s.Context(), s.settings, slog.New(slog.DiscardHandler), "test", s.clock, surroundings{})
 	require.NoError(s, err)
 	ctx, cancel := context.WithCancel(s.Context())
 	ended := make(chan error, 1)

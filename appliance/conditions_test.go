@@ -32,7 +32,7 @@ location = "quay.io/openshift-release-dev/ocp-release"
 location = "`+silent+`/openshift/release"
 `), 0o600))
 	clock := newSetClock(time.Date(2026, 3, 1, 8, 0, 0, 0, time.UTC))
-	site, err := open(t.Context(), settings, slog.New(slog.DiscardHandler), "test", clock, nil)
+	site, err := open(t.Context(), settings, slog.New(slog.DiscardHandler), "test", clock, surroundings{})
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)

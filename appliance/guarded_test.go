@@ -57,7 +57,7 @@ func newGuardedAt(t testing.TB, clock clockwork.Clock) *guarded {
 		Default: true,
 		URL:     "quay.io/openshift-release-dev/ocp-release@sha256:" + strings.Repeat("0", 64)}}
 	settings.Images.Agent = "registry.example.com/agent:v1"
-	a, err := open(t.Context(), settings, slog.New(slog.DiscardHandler), "test", clock, nil)
+	a, err := open(t.Context(), settings, slog.New(slog.DiscardHandler), "test", clock, surroundings{})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, a.Close()) })
 	g := &guarded{Appliance: a, callers: map[string]caller{"nobody": {}}}

@@ -27,7 +27,7 @@ func (a *Appliance) newRehearsals() (*rehearsal.Service, error) {
 // and contacts only the site's registry.
 func (a *Appliance) startIsolated(ctx context.Context, dataDir string,
 	logger *slog.Logger) (*rehearsal.Appliance, error) {
-	isolated := isolatedConfig(a.config, dataDir)
+	isolated := a.config.Isolated(dataDir)
 	isolated.NTPSources, isolated.ReleaseImages = a.settings.NTPSources(), nil
 	for _, image := range a.settings.Releases() {
 		isolated.ReleaseImages = append(isolated.ReleaseImages, config.ReleaseImage{URL: image.URL,
@@ -47,7 +47,7 @@ func (a *Appliance) startIsolated(ctx context.Context, dataDir string,
 			})
 		}
 	}
-	b, err := open(ctx, isolated, logger, a.version, a.clock, a)
+	b, err := open(ctx, isolated, logger, a.version, a.clock, surroundings{site: a})
 	if err != nil {
 		return nil, err
 	}
@@ -59,18 +59,4 @@ func (a *Appliance) startIsolated(ctx context.Context, dataDir string,
 		ImportMirror: b.mirror.Import,
 		ExpectHosts:  b.abiHosts.Expect, Egress: a.egress,
 	}, nil
-}
-
-// isolatedConfig returns the site's configuration without all that listens outside this machine,
-// contacts others, or writes outside the data directory.
-func isolatedConfig(site config.Config, dataDir string) config.Config {
-	isolated := site
-	isolated.Listen, isolated.BootListen, isolated.URL, isolated.DataDir = "127.0.0.1:0", "", nil, dataDir
-	isolated.TLS, isolated.Auth = config.TLS{}, config.AuthNone
-	isolated.AMS, isolated.Kubernetes, isolated.Registry = config.AMS{}, config.Kubernetes{}, config.Registry{}
-	isolated.Hosted, isolated.Site, isolated.Backup = config.Hosted{}, config.Site{}, config.Backup{}
-	isolated.Replica = config.Replica{}
-	isolated.Audit, isolated.Profiling = config.Audit{Bytes: site.Audit.Bytes}, config.Profiling{}
-	isolated.Tracing = config.Tracing{}
-	return isolated
 }

@@ -54,3 +54,6 @@ func (a *Appliance) listenForBoot(ctx context.Context, address string) (net.List
 		"boot_listen in the configuration.", "wanted", address, "used", listener.Addr().String())
 	return listener, nil
 }
+
+// atBoot returns the handler of the boot listener.
+func (a *Appliance) atBoot() http.Handler { return a.bootServer }

@@ -63,6 +63,9 @@ type Options struct {
 	Spelling func(path string) string
 	// TLS makes the server accept TLS connections as well; nil means plain HTTP only.
 	TLS *TLS
+	// Front returns a handler that precedes that of the server, for all requests of its listener;
+	// nil: none does.
+	Front func(http.Handler) http.Handler
 }
 
 // Server is an HTTP server with an echo router.
@@ -110,8 +113,12 @@ func New(options Options) *Server {
 	s.router.HideBanner, s.router.HidePort = true, true
 	s.router.HTTPErrorHandler = s.answerError
 	s.router.Use(s.logRequests, s.rememberClient, s.recoverPanics, s.limitBody)
+	handler := http.Handler(s)
+	if options.Front != nil {
+		handler = options.Front(s)
+	}
 	s.http = &http.Server{
-		Handler:           s,
+		Handler:           handler,
 		ReadHeaderTimeout: headerTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,

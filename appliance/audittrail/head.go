@@ -17,14 +17,20 @@ type headRow struct {
 	Sent uint64 `json:"sent,omitempty"` // the last record that the syslog server received
 }
 
-var (
-	heads   = store.NewBucket[headRow]("audit-trail", 1)
-	headKey = "head"
-)
+var heads = store.NewBucket[headRow]("audit-trail", 1)
 
-func readHead(db *store.DB) (row headRow, err error) {
+// headKey returns the key of the row about the trail of a member of a fleet, or of a single
+// machine.
+func headKey(member string) string {
+	if member == "" {
+		return "head"
+	}
+	return "head/" + member
+}
+
+func readHead(db *store.DB, member string) (row headRow, err error) {
 	err = db.View(func(tx *store.Tx) error {
-		stored, err := heads.Get(tx, headKey)
+		stored, err := heads.Get(tx, headKey(member))
 		if errors.Is(err, store.ErrNotFound) {
 			return nil
 		}
@@ -36,8 +42,8 @@ func readHead(db *store.DB) (row headRow, err error) {
 	return row, err
 }
 
-func writeHead(ctx context.Context, db *store.DB, row headRow) error {
-	return db.Update(ctx, func(tx *store.Tx) error { return heads.Put(tx, headKey, &row) })
+func writeHead(ctx context.Context, db *store.DB, member string, row headRow) error {
+	return db.Update(ctx, func(tx *store.Tx) error { return heads.Put(tx, headKey(member), &row) })
 }
 
 // String returns the head as a text that a person can note down: SEQUENCE:HASH.

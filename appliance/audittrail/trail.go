@@ -45,9 +45,12 @@ const (
 
 // Options configures a trail.
 type Options struct {
-	Dir    string // the trail's directory
-	Key    *sitekey.Key
-	DB     *store.DB       // keeps the head
+	Dir string // the trail's directory
+	Key *sitekey.Key
+	DB  *store.DB // keeps the head
+	// Member is the member of a fleet whose trail this is: each member has its own, of the time for
+	// which it has led. "": a single machine.
+	Member string
 	Clock  clockwork.Clock // nil: the real clock
 	Logger *slog.Logger    // nil: silent
 	// Bytes is the space for all files; 0 means DefaultBytes. The oldest files are removed first.
@@ -108,7 +111,7 @@ func Open(options Options) (_ *Trail, err error) {
 		return nil, fmt.Errorf("open the audit trail: %w", err)
 	}
 	t := &Trail{options: options, wake: make(chan struct{}, 1), grown: make(chan struct{})}
-	kept, err := readHead(options.DB)
+	kept, err := readHead(options.DB, options.Member)
 	if err != nil {
 		return nil, fmt.Errorf("open the audit trail: %w", err)
 	}
@@ -360,7 +363,7 @@ func (t *Trail) keep(ctx context.Context, kept headRow, sent *forwarder) {
 		if now == kept {
 			continue
 		}
-		err := writeHead(context.WithoutCancel(ctx), t.options.DB, now)
+		err := writeHead(context.WithoutCancel(ctx), t.options.DB, t.options.Member, now)
 		if err == nil {
 			kept = now
 		} else if !failed {

@@ -233,7 +233,7 @@ func (v *verifier) finish() *Report {
 // Verify checks the whole trail against its hashes and signatures, and against the head that the
 // store keeps.
 func (t *Trail) Verify(ctx context.Context, expect Expect) (*Report, error) {
-	kept, err := readHead(t.options.DB)
+	kept, err := readHead(t.options.DB, t.options.Member)
 	if err != nil {
 		return nil, fmt.Errorf("verify the audit trail: %w", err)
 	}

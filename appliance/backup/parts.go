@@ -57,6 +57,8 @@ func parts() []part {
 		{pattern: "backups", left: "they are backups themselves"},
 		{pattern: "restored.json*", left: "a restore writes it"},
 		{pattern: "replica-id", left: "a restored directory is another appliance"},
+		{pattern: "fleet.json", left: "a restored directory is a single machine"},
+		{pattern: "incoming*", left: "it is a snapshot of another member of a fleet, which arrives"},
 		{pattern: ".replica-*", left: "they are temporary"},
 	}
 }

@@ -24,6 +24,7 @@ import (
 	"landfall/appliance/command/courier"
 	"landfall/appliance/command/documents"
 	"landfall/appliance/command/events"
+	"landfall/appliance/command/fleet"
 	"landfall/appliance/command/hcp"
 	"landfall/appliance/command/host"
 	"landfall/appliance/command/image"
@@ -119,7 +120,7 @@ func newRoot() (*cobra.Command, *bool) {
 		events.NewLogs(), manifest.New(), network.New(), operator.New(), registry.New(), site.New(), manual.New(),
 		renamed(cluster.NewFormerList(), "landfall cluster list"))
 	group(root, check.New(), service.New(), upgrade.New(Version()), documents.New())
-	group(root, append(backup.Commands(), replica.New(), replica.NewPromote())...)
+	group(root, append(backup.Commands(), replica.New(), replica.NewPromote(), fleet.New())...)
 	group(root, trust.Commands(group)...)
 	group(root, settings.Commands(group)...)
 	machines := &cobra.Command{Use: "agent-tokens", Short: "Show, renew and revoke the tokens of machines"}

@@ -19,6 +19,10 @@ var equalityFiles = map[string]string{
 const equalityLines = `
 status
 replica status
+fleet status
+fleet init --etcd http://127.0.0.1:9
+fleet leave --yes
+fleet end --yes
 overview
 doctor
 setup
@@ -234,6 +238,7 @@ var localCommands = map[string]string{
 	"replica claim":               "changes a replica on this machine, while its appliance does not run",
 	"replica verify":              "reads files of this machine",
 	"courier push":                "writes to a registry, and not to the appliance",
+	"fleet join":                  "writes a data directory on this machine; it reads what backup reads",
 	"docs":                        "shows documents of this program",
 	"demo":                        "starts an appliance of its own",
 	"iso build":                   "reads and writes files of this machine",
@@ -344,7 +349,7 @@ var kubernetesGaps = map[string]string{
 		"deleteAMSCredentials setAMSCredentials exportAMS revokeAMSExport getAMSPlan importAMSReceipts " +
 		"reverifyAMS listAMSSubscriptions getAMSSubscription listAMSTokens issueAMSToken revokeAMSToken " +
 		"listAuditTrail exportAuditTrail verifyAuditTrail downloadBackup listBackupObjects getClusterRegistry " +
-		"rotateDataKey " +
+		"rotateDataKey getFleet createFleet deleteFleet getFleetInvitation leaveFleet " +
 		"checkStoredData repairStoredData listNotifications listOSImages deleteOSImage verifyOSImage " +
 		"createOSImageUpload cancelOSImageUpload getOSImageUpload appendOSImageUpload getRegistry " +
 		"collectRegistry getHandOver startHandOver cancelHandOver confirmHandOver addRegistryMedia " +
@@ -486,6 +491,12 @@ var equalityReasons = map[string]string{
 	"page listBackupObjects":               "a restore compares a backup with them: `restore --compare`",
 	"page checkStoredData":                 "the page shows the damage that was noticed; `check` reads everything",
 	"page repairStoredData":                "a repair is for the administrator of the machine: `check --repair`",
+	"page getFleet":                        "the person who runs the machines uses the command line: `fleet status`",
+	"page createFleet":                     "a rare operation of administrators: `fleet init`",
+	"page deleteFleet":                     "a rare operation of administrators: `fleet end`",
+	"page leaveFleet":                      "a rare operation of administrators: `fleet leave`",
+	"page getFleetInvitation":              "a machine that joins calls it: `fleet join`",
+	"command getFleetInvitation":           "a machine that joins calls it: `fleet join`",
 	"page rotateDataKey":                   "a rare operation of administrators: `seal rotate`",
 	"page getKubernetes":                   "`kubeconfig` writes the file for kubectl",
 	"page listTokenlessHosts":              "`agent-tokens list` shows them",

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -19,8 +20,11 @@ import (
 	"landfall/appliance"
 	"landfall/appliance/authority"
 	"landfall/appliance/command/interrupt"
+	"landfall/appliance/command/member"
 	"landfall/appliance/command/output"
 	"landfall/appliance/config"
+	"landfall/appliance/fleet"
+	"landfall/appliance/fleet/membership"
 	"landfall/appliance/process"
 	"landfall/appliance/release"
 	"landfall/appliance/servicemanager"
@@ -73,6 +77,24 @@ func runServe(cmd *cobra.Command, config config.Config) error {
 	if os.Getenv("GOMAXPROCS") == "" {
 		defer process.AddThreads()()
 	}
+	for {
+		state, err := fleet.ReadState(config.DataDir)
+		if err != nil {
+			return err
+		}
+		if state.Takes(config.Fleet.Enabled()) {
+			err = runMember(cmd, config, logger)
+		} else {
+			err = runSingle(cmd, config, logger)
+		}
+		if !errors.Is(err, membership.ErrChanged) {
+			return err
+		}
+	}
+}
+
+// runSingle runs the appliance of a single machine.
+func runSingle(cmd *cobra.Command, config config.Config, logger *slog.Logger) error {
 	running, err := appliance.New(cmd.Context(), config, logger, Version())
 	if err != nil {
 		return stoppedQuietly(cmd.Context(), err)
@@ -94,6 +116,29 @@ func runServe(cmd *cobra.Command, config config.Config) error {
 		Alive: servicemanager.AnswersAt(running.LocalURL() + "/livez"), Clock: clockwork.NewRealClock(), Logger: logger}
 	background.Go(func() { service.Run(ctx) })
 	return running.Run(cmd.Context())
+}
+
+// runMember runs the appliance as a member of a fleet.
+func runMember(cmd *cobra.Command, config config.Config, logger *slog.Logger) error {
+	ctx, cancel := context.WithCancel(cmd.Context())
+	var background sync.WaitGroup
+	defer background.Wait()
+	defer cancel()
+	return stoppedQuietly(ctx, member.Run(ctx, member.Options{Config: config, Logger: logger, Version: Version(),
+		Listening: func(localURL string) {
+			fmt.Fprintf(cmd.OutOrStdout(), "Landfall %s\n  member of a fleet; on this host %s\n", Version(), localURL)
+			service := servicemanager.Service{Status: "Serving as a member of a fleet",
+				Alive: servicemanager.AnswersAt(localURL + "/livez"), Clock: clockwork.NewRealClock(), Logger: logger}
+			background.Go(func() { service.Run(ctx) })
+		},
+		Leading: func(running *appliance.Appliance) error {
+			code, err := running.SetupCode()
+			if err == nil {
+				announce(cmd.OutOrStdout(), config, running, code)
+			}
+			return err
+		},
+	}))
 }
 
 func announce(out io.Writer, config config.Config, running *appliance.Appliance, setupCode string) {

@@ -224,6 +224,18 @@ var help = map[string]string{
 		"snapshot before it",
 	"replica.recipient": "public key of age (age1...) that can open the replica; it then contains the data key",
 
+	"fleet.etcd": "URLs of the etcd that has the log of a fleet, several machines with one state; default: none, the " +
+		"appliance is a single machine",
+	"fleet.prefix":    "beginning of all keys of the fleet in etcd; default: /landfall/",
+	"fleet.ca_file":   "CA certificates (PEM) of etcd; default: those of the system",
+	"fleet.cert_file": "client certificate (PEM) for etcd; default: none",
+	"fleet.key_file":  "private key (PEM) of fleet.cert_file",
+	"fleet.name":      "name of this member in the fleet; default: the name of the machine",
+	"fleet.url": "https:// URL by which other members reach this one; default: the first URL for hosts that is " +
+		"an address of this machine",
+	"fleet.takeover": "time after which another member takes over from a leader that does not answer, in whole seconds",
+	"fleet.copies":   "number of members on which each file is kept",
+
 	"audit.bytes": "space for the audit trail, at least 1MiB; the oldest records are removed first",
 	"audit.syslog": "syslog server that receives each audit record: unix:///dev/log, udp://HOST:PORT, " +
 		"tcp://HOST:PORT or tls://HOST:PORT; default: none",

@@ -37,6 +37,11 @@ func (f *Format) AddFlag(cmd *cobra.Command) {
 	Choices(cmd, "output", formats()...)
 }
 
+// AddJSONFlag adds the flag --json besides -o.
+func (f *Format) AddJSONFlag(cmd *cobra.Command) {
+	cmd.Flags().BoolFunc(formerFlag, "the same as -o json", func(string) error { return f.Set(asJSON) })
+}
+
 // AddFormerFlag adds the former flag --json. It works as before and says its new name.
 func (f *Format) AddFormerFlag(cmd *cobra.Command) {
 	cmd.Flags().BoolFunc(formerFlag, "former name of -o json", func(string) error {
@@ -46,7 +51,7 @@ func (f *Format) AddFormerFlag(cmd *cobra.Command) {
 	cmd.Flags().Lookup(formerFlag).Hidden = true
 }
 
-// formerFlag selected JSON.
+// formerFlag selects JSON.
 const formerFlag = "json"
 
 // Choices lets the shell complete the values of a flag.

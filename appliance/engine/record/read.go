@@ -33,3 +33,19 @@ func missing(err error, noun, id string) error {
 	}
 	return err
 }
+
+// Relations knows the clusters of infra-envs, for the rules of access.
+type Relations struct{ DB *store.DB }
+
+// ClusterOf returns the ID of an infra-env's cluster, or "". An infra-env that does not exist has
+// no cluster.
+func (r Relations) ClusterOf(infraEnvID string) (string, error) {
+	row, err := ReadInfraEnv(r.DB, infraEnvID)
+	if fault.KindOf(err) == fault.NotFound {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	return row.API.ClusterID.String(), nil
+}

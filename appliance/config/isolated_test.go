@@ -1,4 +1,4 @@
-package appliance
+package config_test
 
 import (
 	"reflect"
@@ -10,13 +10,13 @@ import (
 	"landfall/appliance/config"
 )
 
-// TestIsolatedConfig_eachKeyIsDecided requires a decision about each key of the configuration: a
+// TestIsolated_eachKeyIsDecided requires a decision about each key of the configuration: a
 // rehearsal takes the site's value, or switches off what would reach other machines or files.
-func TestIsolatedConfig_eachKeyIsDecided(t *testing.T) {
+func TestIsolated_eachKeyIsDecided(t *testing.T) {
 	taken := []string{"AllowedHosts", "Sessions", "OSImages", "OSImageProxy", "ReleaseImages", "Releases", "Installer",
 		"Mirror", "Images", "Egress", "NTPSources", "Validations", "Limits", "Timeouts", "Capabilities", "Joining",
 		"OIDC", "LDAP", "Seal", "Log", "Scrub"}
-	off := []string{"URL", "TLS", "AMS", "Kubernetes", "Registry", "Hosted", "Site", "Backup", "Replica",
+	off := []string{"URL", "TLS", "AMS", "Kubernetes", "Registry", "Hosted", "Site", "Backup", "Replica", "Fleet",
 		"Profiling", "Tracing"}
 	changed := []string{"Listen", "BootListen", "DataDir", "Auth", "Audit"}
 
@@ -26,7 +26,8 @@ func TestIsolatedConfig_eachKeyIsDecided(t *testing.T) {
 	site.Site.DNS.Interfaces, site.Replica.To = []string{"eth1"}, "/replica"
 	site.Tracing.Endpoint = "https://192.0.2.3:4318"
 	site.Audit = config.Audit{Bytes: 1, Syslog: "udp://192.0.2.2:514", SyslogCAFile: "/ca.crt"}
-	isolated := isolatedConfig(site, "/data")
+	site.Fleet.Name = "one"
+	isolated := site.Isolated("/data")
 	require.Equal(t, []string{"127.0.0.1:0", "", "/data", config.AuthNone},
 		[]string{isolated.Listen, isolated.BootListen, isolated.DataDir, isolated.Auth})
 	require.Equal(t, config.Audit{Bytes: 1}, isolated.Audit)
@@ -39,7 +40,7 @@ func TestIsolatedConfig_eachKeyIsDecided(t *testing.T) {
 			require.True(t, value.IsZero(), "%s is off in a rehearsal", field.Name)
 		case slices.Contains(taken, field.Name), slices.Contains(changed, field.Name):
 		default:
-			t.Errorf("decide in isolatedConfig and in this test about the key %s in a rehearsal", field.Name)
+			t.Errorf("decide in Isolated and in this test about the key %s in a rehearsal", field.Name)
 		}
 	}
 }

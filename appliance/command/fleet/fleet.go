@@ -1,0 +1,256 @@
+// Package fleet has the commands on a fleet: several machines with one state.
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"landfall/appliance/command/action"
+	"landfall/appliance/command/outcome"
+	"landfall/appliance/command/output"
+	"landfall/appliance/command/remote"
+	"landfall/appliance/config"
+	"landfall/appliance/fleet"
+	"landfall/appliance/fleet/membership"
+	"landfall/web/console"
+)
+
+// New returns landfall fleet.
+func New() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "fleet",
+		Short: "Run several machines as one appliance",
+		Long: "A fleet is two or three machines with one state. Their log is in etcd. One member leads; when it " +
+			"is lost, another one\ntakes over within seconds. landfall docs fleet describes it.",
+	}
+	cmd.AddCommand(newStatus(), newInit(), newJoin(), newLeave(), newEnd())
+	return cmd
+}
+
+func newStatus() *cobra.Command {
+	a := action.New()
+	cmd := a.Reading(&cobra.Command{
+		Use:   "status",
+		Short: "Show who leads, the members, and what a loss would cost",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var status membership.Status
+			if err := a.Call(cmd.Context(), http.MethodGet, console.FleetRoute, nil, &status); err != nil {
+				return err
+			}
+			return a.Format.Document(cmd.OutOrStdout(), "fleet", status.Fleet, &status,
+				func(out io.Writer) error { return write(out, &status) })
+		},
+	})
+	a.Format.AddJSONFlag(cmd)
+	return cmd
+}
+
+func write(out io.Writer, s *membership.Status) error {
+	if s.Fleet == "" {
+		_, err := fmt.Fprintln(out, s.Loss)
+		return err
+	}
+	switch {
+	case s.Leading == "":
+		fmt.Fprintln(out, "No member leads.")
+	case s.Leader:
+		fmt.Fprintf(out, "This member, %s, leads since %s.\n", s.Member, s.Since.Format(time.RFC3339))
+	default:
+		fmt.Fprintf(out, "This member is %s. %s leads since %s.\n", s.Member, s.Leading, s.Since.Format(time.RFC3339))
+	}
+	table := tabwriter.NewWriter(out, 0, 8, 3, ' ', 0)
+	fmt.Fprintln(table, "MEMBER\tURL\tVERSION\tRECORDS\tBEHIND\tCLOCK")
+	for _, m := range s.Members {
+		name := m.Name
+		if m.Leader {
+			name += " (leads)"
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%d\t%+.1f s\n", name, m.URL, m.Version, m.Records, m.Behind, m.ClockSeconds)
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(out, "The log in etcd (%s, below %s) has %d records.\nA loss of the leader now costs: %s\n",
+		strings.Join(s.Etcd, " "), s.Prefix, s.Records, s.Loss)
+	return err
+}
+
+func newInit() *cobra.Command {
+	a, wanted := action.New(), new(membership.Wanted)
+	cmd := a.Changing(&cobra.Command{
+		Use:   "init --etcd URL",
+		Short: "Make a fleet whose first member is a running appliance",
+		Long: "Make a fleet whose first member is a running appliance. Its data becomes that of the fleet. The " +
+			"appliance goes on\nas the leader within a second; hosts and installations continue. Other machines " +
+			"join with landfall fleet join.\nFiles for TLS connections to etcd are those of the configuration " +
+			"(fleet.ca_file, fleet.cert_file, fleet.key_file).",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if len(wanted.Etcd) == 0 {
+				return outcome.Usagef("--etcd is missing; give the URLs of etcd, such as --etcd http://192.0.2.5:2379")
+			}
+			body := action.Object{"etcd": wanted.Etcd}
+			for key, value := range map[string]string{"prefix": wanted.Prefix, "name": wanted.Name,
+				"url": wanted.URL} {
+				if value != "" {
+					body[key] = value
+				}
+			}
+			if _, err := a.Send(cmd, http.MethodPost, console.FleetRoute, body); err != nil || a.DryRun {
+				return err
+			}
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), "The fleet was made. This machine leads it. On another machine: "+
+				"landfall fleet join URL")
+			return err
+		},
+	})
+	flags := cmd.Flags()
+	flags.StringSliceVar(&wanted.Etcd, "etcd", nil, "URLs of etcd")
+	flags.StringVar(&wanted.Prefix, "prefix", "", "beginning of all keys in etcd; default: that of the configuration")
+	flags.StringVar(&wanted.Name, "name", "", "name of the first member; default: the name of its machine")
+	flags.StringVar(&wanted.URL, "member-url", "", "https:// URL by which other members reach the first one; default: "+
+		"an address of its machine")
+	return cmd
+}
+
+func newLeave() *cobra.Command {
+	a := action.New()
+	return a.Removing(&cobra.Command{
+		Use:   "leave",
+		Short: "Make a member leave its fleet",
+		Long: "Make the member that is asked leave its fleet. It stops, and its data directory can't be started " +
+			"again, because the\nothers go on with the data. The directory still has all keys: erase it.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := a.Confirm(cmd, "this member", "It leaves its fleet and stops."); err != nil {
+				return err
+			}
+			if _, err := a.Send(cmd, http.MethodPost, console.FleetLeaveRoute, nil); err != nil || a.DryRun {
+				return err
+			}
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), "The member leaves the fleet and stops.")
+			return err
+		},
+	})
+}
+
+func newEnd() *cobra.Command {
+	a := action.New()
+	return a.Removing(&cobra.Command{
+		Use:   "end",
+		Short: "End a fleet: its leader goes on as a single machine",
+		Long: "End a fleet. The leader, which must be asked, goes on as a single machine without etcd. The other " +
+			"members stop.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := a.Confirm(cmd, "the fleet", "Its leader goes on as a single machine, and the other members "+
+				"stop."); err != nil {
+				return err
+			}
+			if _, err := a.Send(cmd, http.MethodDelete, console.FleetRoute, nil); err != nil || a.DryRun {
+				return err
+			}
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), "The fleet has ended. This machine goes on as a single one.")
+			return err
+		},
+	})
+}
+
+// joining is a machine that joins a fleet.
+type joining struct {
+	appliance remote.Client
+	dir       string
+	tokenFile string
+	name, url string
+}
+
+func newJoin() *cobra.Command {
+	j := new(joining)
+	cmd := &cobra.Command{
+		Use:   "join URL",
+		Short: "Make a data directory on this machine with which it joins a fleet",
+		Long: "Get the keys and a snapshot of the data from a member of a fleet, and make a data directory with " +
+			"them. landfall serve\nwith this directory then is a member. The command needs the role administrator: " +
+			"log in first (landfall login URL), or\ngive a token.\nThe directory contains all secrets of the site, " +
+			"like that of every member.",
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, arguments []string) error {
+			if err := cmd.Flags().Set("url", arguments[0]); err != nil {
+				return err
+			}
+			if err := j.run(cmd.Context(), cmd.ErrOrStderr()); err != nil {
+				return err
+			}
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "The data directory %s was made. Start the member: landfall "+
+				"serve "+
+				"--data-dir %s\n", j.dir, j.dir)
+			return err
+		},
+	}
+	j.appliance.AddFlags(cmd.Flags())
+	flags := cmd.Flags()
+	flags.StringVar(&j.dir, "data-dir", config.Default().DataDir, "new data directory")
+	flags.StringVar(&j.tokenFile, "token-file", "", "file with a token of the role administrator; default: "+
+		"$LANDFALL_TOKEN, or that of landfall login")
+	flags.StringVar(&j.name, "name", "", "name of this member; default: the name of the machine")
+	flags.StringVar(&j.url, "member-url", "", "https:// URL by which other members reach this one; default: an "+
+		"address "+
+		"of this machine")
+	return cmd
+}
+
+func (j *joining) run(ctx context.Context, progress io.Writer) (err error) {
+	from := &j.appliance
+	if j.tokenFile != "" {
+		token, err := os.ReadFile(j.tokenFile)
+		if err != nil {
+			return fmt.Errorf("read the token: %w", err)
+		}
+		from = from.As(strings.TrimSpace(string(token)))
+	}
+	var invitation membership.Invitation
+	if err := from.Call(ctx, http.MethodGet, console.FleetInvitationRoute, nil, &invitation); err != nil {
+		return err
+	}
+	name := j.name
+	if name == "" {
+		if name, err = os.Hostname(); err != nil {
+			return fmt.Errorf("find the name of this machine: %w; give --name", err)
+		}
+	}
+	var status membership.Status
+	if err := from.Call(ctx, http.MethodGet, console.FleetRoute, nil, &status); err != nil {
+		return err
+	}
+	for _, member := range status.Members {
+		if member.Name == name {
+			return fmt.Errorf("the fleet has a member with the name %s; give another one with --name", name)
+		}
+	}
+	path := console.BackupRoute + "?" + url.Values{"key": {"true"}}.Encode()
+	answer, err := from.Do(ctx, http.MethodGet, path, nil, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, answer.Body.Close()) }()
+	if answer.StatusCode != http.StatusOK {
+		text, err := io.ReadAll(answer.Body)
+		return errors.Join(from.Refusal(http.MethodGet, path, answer, text), err)
+	}
+	meter := output.NewMeter(progress, "snapshot", 0)
+	defer meter.End()
+	state := fleet.State{Fleet: invitation.Fleet, Member: name, Etcd: invitation.Etcd, Prefix: invitation.Prefix,
+		URL: j.url}
+	return membership.Unpack(ctx, answer.Body, j.dir, &state)
+}

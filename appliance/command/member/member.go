@@ -1,0 +1,304 @@
+// Package member runs the appliance as a member of a fleet: it opens what the roles share, and
+// gives them to package fleet.
+package member
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/jonboulle/clockwork"
+	"golang.org/x/sync/errgroup"
+
+	"landfall/appliance"
+	"landfall/appliance/backup"
+	"landfall/appliance/config"
+	"landfall/appliance/fleet"
+	"landfall/appliance/fleet/membership"
+	"landfall/appliance/journal"
+	"landfall/appliance/keyring"
+	"landfall/appliance/sitekey"
+	"landfall/appliance/transport"
+	"landfall/store"
+	"landfall/store/wal"
+	"landfall/web/kube"
+	"landfall/web/problem"
+)
+
+// leaderShutdown is the longest time for which a leader finishes requests before another member may
+// lead.
+const leaderShutdown = 2 * time.Second
+
+// Options configures [Run].
+type Options struct {
+	Config  config.Config
+	Logger  *slog.Logger
+	Version string
+	// Listening is called when the member listens, with its URL for programs on this machine.
+	Listening func(localURL string)
+	// Leading is called with the appliance that this member runs as the leader.
+	Leading func(*appliance.Appliance) error
+}
+
+// Run takes part in a fleet until the context ends.
+func Run(ctx context.Context, options Options) (err error) {
+	m := &member{Options: options, clock: clockwork.NewRealClock()}
+	defer func() { err = errors.Join(err, m.close()) }()
+	if err := m.open(ctx); err != nil {
+		return err
+	}
+	options.Listening(m.sockets.localURL())
+	group, running := errgroup.WithContext(ctx)
+	group.Go(func() error { return m.membership.Run(running) })
+	group.Go(func() error {
+		select {
+		case <-m.membership.Ended():
+			return membership.ErrChanged
+		case <-running.Done():
+			return nil
+		}
+	})
+	group.Go(func() error {
+		return fleet.New(fleet.Options{
+			Log:     m.membership.Log(),
+			Roles:   fleet.Roles{Open: m.openCopy, Serve: m.serve, Lead: m.lead, Restore: m.restore},
+			Leaders: m.forwarder, Clock: m.clock, Logger: m.Logger,
+		}).Run(running)
+	})
+	return group.Wait()
+}
+
+// member is what the roles of a running member share.
+type member struct {
+	Options
+	clock      clockwork.Clock
+	membership *membership.Membership
+	sockets    *sockets
+	keys       *keyring.Keyring
+	first      *store.DB // opened by open, until the first role takes it
+	transport  *transport.Transport
+	credential *fleet.Credential
+	forwarder  *fleet.Forwarder
+	peers      *fleet.Client
+	background sync.WaitGroup // servers of former roles that finish requests
+}
+
+// open opens what the roles share.
+func (m *member) open(ctx context.Context) (err error) {
+	if err := m.Config.Fleet.Check(m.Config.TLS); err != nil {
+		return err
+	}
+	if m.sockets, err = listen(ctx, &m.Config); err != nil {
+		return err
+	}
+	m.Config.Timeouts.Shutdown = min(m.Config.Timeouts.Shutdown, leaderShutdown)
+	m.keys = keyring.New(m.Config.DataDir, m.Config.Seal.Options(m.Logger))
+	if m.first, err = m.openStore(ctx); err != nil {
+		return err
+	}
+	key, err := sitekey.LoadSealed(m.Config.DataDir, m.keys.Ring())
+	if err != nil {
+		return err
+	}
+	urls, err := m.Config.URLs(m.sockets.main)
+	if err != nil {
+		return err
+	}
+	if err := m.join(ctx); err != nil {
+		return err
+	}
+	self := m.membership.Peer()
+	if m.transport, err = transport.Open(transport.Options{TLS: m.Config.TLS, Dir: m.Config.DataDir, Key: key,
+		Names: append(config.Hosts(append(urls, self.URL)), m.Config.Registry.Names()...), Clock: m.clock,
+		Logger: m.Logger}); err != nil {
+		return err
+	}
+	if m.credential, err = fleet.NewCredential(key, self.Name); err != nil {
+		return err
+	}
+	m.forwarder = fleet.NewForwarder(m.credential, 2*m.Config.Fleet.Takeover, refuse, m.Logger)
+	m.peers = fleet.NewClient(m.credential)
+	return nil
+}
+
+// join opens the membership. A directory that belongs to no fleet makes one: its data becomes that
+// of the fleet.
+func (m *member) join(ctx context.Context) (err error) {
+	plain := m.Config
+	plain.URL = nil // those may be of a load balancer
+	own, err := plain.URLs(m.sockets.main)
+	if err != nil {
+		return err
+	}
+	options := m.Config.Fleet.Options(m.Config, own[0], m.Version, m.clock, m.Logger)
+	state, err := fleet.ReadState(m.Config.DataDir)
+	if err != nil {
+		return err
+	}
+	if state == nil {
+		if err := membership.Found(ctx, options); err != nil {
+			return err
+		}
+	}
+	m.membership, err = membership.Open(options)
+	return err
+}
+
+func refuse(w http.ResponseWriter, r *http.Request, err error) {
+	_ = problem.Write(w, r, problem.From(err)) // the client has gone if it fails
+}
+
+func (m *member) close() error {
+	m.background.Wait()
+	var errs []error
+	if m.first != nil {
+		errs = append(errs, m.first.Close())
+	}
+	if m.forwarder != nil {
+		m.forwarder.Close()
+		m.peers.Close()
+	}
+	if m.membership != nil {
+		errs = append(errs, m.membership.Close())
+	}
+	if m.sockets != nil {
+		errs = append(errs, m.sockets.listeners.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// openStore opens the database as a follower. It keeps the history that the appliance keeps.
+func (m *member) openStore(ctx context.Context) (*store.DB, error) {
+	limits := m.Config.Limits
+	return store.Open(ctx, m.Config.DataDir, store.Options{Logger: m.Logger, Clock: m.clock, Follow: true,
+		History:   journal.History(int64(limits.JournalObjectBytes), int64(limits.JournalBytes)),
+		Versioned: kube.Bucket, Keys: m.keys.Open})
+}
+
+// openCopy returns the database of a follower.
+func (m *member) openCopy(ctx context.Context) (fleet.Copy, error) {
+	if db := m.first; db != nil {
+		m.first = nil
+		return db, nil
+	}
+	db, err := m.openStore(ctx)
+	if damaged, ok := errors.AsType[*store.DamagedCopyError](err); ok {
+		return nil, &fleet.BehindError{Err: damaged}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return db, nil
+}
+
+// serve serves clients of a follower until the context ends. Requests that then run are finished in
+// the background, by the next leader.
+func (m *member) serve(ctx context.Context, of fleet.Copy) error {
+	db := of.(*store.DB)
+	source := &backup.Source{DB: db, Dir: m.Config.DataDir, Program: m.Version, Now: m.clock.Now,
+		SealedWith: string(m.keys.With()), DataKey: m.keys.Content, ExportKeys: m.keys.Export}
+	behind := &fleet.Behind{Forwarder: m.forwarder, Peers: m.handler(source), Own: m.own}
+	servers, err := m.sockets.serve(ctx, m, behind)
+	if err != nil {
+		return err
+	}
+	for _, run := range append(servers, func() error { return m.transport.Certificates().Run(ctx) }) {
+		m.background.Go(func() {
+			if err := run(); err != nil && ctx.Err() == nil {
+				m.Logger.Error("A server of this member ended.", "error", err)
+			}
+		})
+	}
+	<-ctx.Done()
+	return nil
+}
+
+// handler returns the handler of the requests of other members.
+func (m *member) handler(snapshots fleet.Snapshots) http.Handler {
+	peers := m.peersOf()
+	peers.Snapshots = snapshots
+	return &peers
+}
+
+func (m *member) peersOf() fleet.Peers {
+	return fleet.Peers{Dir: m.Config.DataDir, Leave: m.membership.LeaveHere, Refuse: refuse, Logger: m.Logger}
+}
+
+// own answers the requests that each member answers itself: whether it is alive and ready.
+func (m *member) own(w http.ResponseWriter, r *http.Request) bool {
+	switch r.URL.Path {
+	case "/livez":
+		w.WriteHeader(http.StatusOK)
+	case "/readyz":
+		if !m.forwarder.Led() {
+			refuse(w, r, fleet.ErrNoLeader)
+			return true
+		}
+		w.WriteHeader(http.StatusOK)
+	default:
+		return false
+	}
+	return true
+}
+
+// lead runs the appliance until the context ends.
+func (m *member) lead(ctx context.Context, leadership fleet.Leadership) error {
+	opened, err := m.sockets.take()
+	if err != nil {
+		return err
+	}
+	running, err := appliance.Lead(ctx, m.Config, m.Logger, m.Version, &fleet.Leading{
+		Log: leadership, Credential: m.credential, Opened: opened, Member: m.membership.Peer().Name,
+		Front: &fleet.Front{Leads: leadership.Leads, Peers: m.peersOf(), Refuse: refuse},
+	}, &membership.Leader{Membership: m.membership, Peers: m.peers})
+	if err != nil {
+		return afterLoss(err)
+	}
+	if err := m.Leading(running); err != nil {
+		return errors.Join(err, running.Close())
+	}
+	var compacting sync.WaitGroup
+	defer compacting.Wait()
+	leading, cancel := context.WithCancel(ctx)
+	defer cancel()
+	compacting.Go(func() { m.membership.Compact(leading, leadership) })
+	return afterLoss(running.Run(ctx))
+}
+
+// afterLoss returns nil for the error of an appliance whose database must read the log again.
+func afterLoss(err error) error {
+	if failed, ok := errors.AsType[*store.WriteError](err); errors.Is(err, wal.ErrBroken) || ok && failed.Shared {
+		return nil
+	}
+	return err
+}
+
+// restore replaces the data by a snapshot of the leader, or of another member.
+func (m *member) restore(ctx context.Context) error {
+	others, err := m.membership.Others(ctx)
+	if err != nil {
+		return err
+	}
+	failures := []error{errors.New("no other member could give a snapshot")}
+	for _, other := range others {
+		if err := m.takeSnapshot(ctx, other); err != nil {
+			failures = append(failures, err)
+			continue
+		}
+		m.Logger.InfoContext(ctx, "A snapshot of another member replaced the database.", "member", other.Name)
+		return nil
+	}
+	return errors.Join(failures...)
+}
+
+func (m *member) takeSnapshot(ctx context.Context, of fleet.Peer) (err error) {
+	snapshot, err := m.peers.Snapshot(ctx, of)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, snapshot.Close()) }()
+	return membership.Replace(ctx, snapshot, m.Config.DataDir)
+}

@@ -1,0 +1,43 @@
+package fleet
+
+import (
+	"net/http"
+	"strings"
+)
+
+// peerPath is the beginning of the paths of requests of members for a member itself.
+const peerPath = "/fleet/"
+
+func isPeerPath(path string) bool { return strings.HasPrefix(path, peerPath) }
+
+// Behind is the handler of a follower.
+type Behind struct {
+	Forwarder *Forwarder
+	// Peers handles the requests of other members for this member itself.
+	Peers http.Handler
+	// Own handles the requests that each member answers itself. It reports false for others, which
+	// go to the leader.
+	Own func(w http.ResponseWriter, r *http.Request) bool
+}
+
+// Handler returns the handler of a listener.
+func (b *Behind) Handler(boot bool) http.Handler {
+	forward := b.Forwarder.Handler(boot)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch from := sender(r); {
+		case from != "" && isPeerPath(r.URL.Path):
+			b.Peers.ServeHTTP(w, r)
+		case from != "": // that member takes this one for the leader
+			refuseAsFollower(w, r, b.Forwarder.refuse)
+		case !b.Own(w, r):
+			forward.ServeHTTP(w, r)
+		}
+	})
+}
+
+// refuseAsFollower answers a request that only the leader may handle. It had no effect.
+func refuseAsFollower(w http.ResponseWriter, r *http.Request, refuse Refuse) {
+	w.Header().Set(headerNotLeader, "true")
+	w.Header().Set("Retry-After", retryAfter)
+	refuse(w, r, ErrNoLeader)
+}

@@ -1,0 +1,264 @@
+package fleet
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"time"
+
+	"landfall/appliance/fault"
+)
+
+// Headers of a request that a member has forwarded. They count only on a connection of a member.
+const (
+	headerClient      = "Landfall-Fleet-Client"      // address and port of the client
+	headerLine        = "Landfall-Fleet-Line"        // tls, or absent for plain HTTP
+	headerListener    = "Landfall-Fleet-Listener"    // boot, or absent for the main listener
+	headerCertificate = "Landfall-Fleet-Certificate" // DER in base64; one value for each certificate
+	// headerNotLeader is in the answer of a member that does not lead. The request had no effect.
+	headerNotLeader = "Landfall-Fleet-Not-Leader"
+)
+
+const (
+	lineTLS      = "tls"
+	listenerBoot = "boot"
+	// retryAfter is the value of the header Retry-After in answers without a leader, in seconds.
+	retryAfter = "1"
+	// dialTime and handshakeTime limit the begin of a connection to a member.
+	dialTime, handshakeTime = 2 * time.Second, 5 * time.Second
+	// idleConnections is the number of idle connections to the leader that are kept.
+	idleConnections = 256
+)
+
+// Refuse answers a request with an error, in the form of the API.
+type Refuse func(w http.ResponseWriter, r *http.Request, err error)
+
+// Forwarder forwards requests to the leader. A request that comes while there is no leader waits.
+type Forwarder struct {
+	leaders *present
+	wait    time.Duration // the longest time that a request waits for a leader
+	through *http.Transport
+	refuse  Refuse
+	log     *slog.Logger
+}
+
+// NewForwarder returns a forwarder without a leader.
+func NewForwarder(credential *Credential, wait time.Duration, refuse Refuse, log *slog.Logger) *Forwarder {
+	return &Forwarder{leaders: newPresent(), wait: wait, refuse: refuse, log: log, through: &http.Transport{
+		TLSClientConfig: credential.Client(), MaxIdleConnsPerHost: idleConnections, IdleConnTimeout: time.Minute,
+		DialContext:         (&net.Dialer{Timeout: dialTime}).DialContext,
+		TLSHandshakeTimeout: handshakeTime, ExpectContinueTimeout: time.Second,
+		DisableCompression: true, // the answer passes as it is
+	}}
+}
+
+// Lead says to which member requests go. The zero value means that there is no leader.
+func (f *Forwarder) Lead(by Peer) { f.leaders.set(by) }
+
+// Led reports whether a member leads.
+func (f *Forwarder) Led() bool { return f.leaders.led() }
+
+// Close closes the idle connections.
+func (f *Forwarder) Close() { f.through.CloseIdleConnections() }
+
+// Handler returns the handler of a listener.
+func (f *Forwarder) Handler(boot bool) http.Handler {
+	proxy := &httputil.ReverseProxy{
+		Transport: f, ErrorLog: slog.NewLogLogger(f.log.Handler(), slog.LevelDebug),
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.Out.Host, r.Out.URL.Scheme, r.Out.URL.Host = r.In.Host, "https", "leader"
+			r.Out.URL.RawQuery = r.In.URL.RawQuery // also parameters that Go can't parse
+			describe(r.Out.Header, r.In, boot)
+		},
+		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
+			if r.Context().Err() != nil {
+				panic(http.ErrAbortHandler) // the client has gone
+			}
+			f.log.Debug("A request could not be forwarded.", "method", r.Method, "path", r.URL.Path, "error", err)
+			if unavailable := new(fault.Error); !errors.As(err, &unavailable) {
+				err = fault.New(fault.Unavailable, "the leader of the fleet stopped during the request, which may "+
+					"have had "+
+					"its effect; look, and send it again")
+			}
+			w.Header().Set("Retry-After", retryAfter)
+			f.refuse(w, r, err)
+		},
+	}
+	return proxy
+}
+
+// describe writes the headers that describe the client of a request.
+func describe(header http.Header, of *http.Request, boot bool) {
+	for _, name := range []string{headerClient, headerLine, headerListener, headerCertificate} {
+		header.Del(name)
+	}
+	header.Set(headerClient, of.RemoteAddr)
+	if boot {
+		header.Set(headerListener, listenerBoot)
+	}
+	if of.TLS != nil {
+		header.Set(headerLine, lineTLS)
+		for _, certificate := range of.TLS.PeerCertificates {
+			header.Add(headerCertificate, base64.StdEncoding.EncodeToString(certificate.Raw))
+		}
+	}
+}
+
+// ErrNoLeader is the error while the fleet has no leader.
+var ErrNoLeader = fault.New(fault.Unavailable, "the fleet has no leader now; another member takes over within "+
+	"seconds, if etcd can be reached")
+
+// RoundTrip implements http.RoundTripper. It sends a request again to the next leader if the first
+// one can't have acted on it, and if it only reads.
+func (f *Forwarder) RoundTrip(r *http.Request) (*http.Response, error) {
+	ctx, cancel := context.WithTimeout(r.Context(), f.wait)
+	defer cancel()
+	for tried := (*leader)(nil); ; {
+		to, err := f.leaders.next(ctx, tried)
+		if err != nil {
+			return nil, ErrNoLeader
+		}
+		answer, err := f.send(r, to)
+		refused := answer != nil && answer.Header.Get(headerNotLeader) != ""
+		bodyless := r.Body == nil || r.Body == http.NoBody
+		switch {
+		case err == nil && !refused:
+			return answer, nil
+		case r.Context().Err() != nil:
+			return nil, r.Context().Err()
+		case refused && !bodyless: // the body has been read
+			answer.Header.Del(headerNotLeader)
+			return answer, nil
+		case refused:
+			_ = answer.Body.Close() // the answer is not used
+		case !notSent(err) && !(bodyless && isRead(r)):
+			return nil, err
+		}
+		f.log.Debug("A request is sent again to the next leader.", "method", r.Method, "path", r.URL.Path, "error", err)
+		tried = to
+	}
+}
+
+// send sends a request to a leader. It ends when that member no longer leads.
+func (f *Forwarder) send(r *http.Request, to *leader) (*http.Response, error) {
+	ctx, cancel := context.WithCancel(r.Context())
+	stop := context.AfterFunc(to.ctx, cancel)
+	sent := r.WithContext(ctx)
+	address := *r.URL
+	address.Host = to.host
+	sent.URL = &address
+	answer, err := f.through.RoundTrip(sent)
+	if err != nil {
+		stop()
+		cancel()
+		return nil, err
+	}
+	answer.Body = ending(answer.Body, func() { stop(); cancel() })
+	return answer, nil
+}
+
+// notSent reports whether the leader can't have got a request.
+func notSent(err error) bool {
+	failed, ok := errors.AsType[*net.OpError](err)
+	return ok && failed.Op == "dial"
+}
+
+func isRead(r *http.Request) bool { return r.Method == http.MethodGet || r.Method == http.MethodHead }
+
+// Peer is a member that others can reach.
+type Peer struct {
+	Name string
+	URL  string // https://host:port
+}
+
+func (p Peer) host() string {
+	parsed, err := url.Parse(p.URL)
+	if err != nil {
+		return ""
+	}
+	return parsed.Host
+}
+
+// Front is what the leader puts in front of its handlers.
+type Front struct {
+	// Leads reports whether this member still leads. A member that was paused learns here that it
+	// does not.
+	Leads  func() bool
+	Peers  Peers
+	Refuse Refuse
+}
+
+// Wrap returns the handler of the main listener. It gives each request that a member has forwarded
+// to the handler of the listener at which it arrived.
+func (f *Front) Wrap(main http.Handler, boot func() http.Handler, snapshots Snapshots) http.Handler {
+	peers := f.Peers
+	peers.Snapshots = snapshots
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		from := sender(r)
+		if from != "" && isPeerPath(r.URL.Path) {
+			peers.ServeHTTP(w, r)
+			return
+		}
+		if !f.Leads() {
+			refuseAsFollower(w, r, f.Refuse)
+			return
+		}
+		if from == "" {
+			main.ServeHTTP(w, r)
+			return
+		}
+		original, atBoot, err := restore(r, from)
+		switch {
+		case err != nil:
+			f.Refuse(w, r, err)
+		case atBoot:
+			boot().ServeHTTP(w, original)
+		default:
+			main.ServeHTTP(w, original)
+		}
+	})
+}
+
+// restore returns a forwarded request as the client sent it.
+func restore(r *http.Request, member string) (original *http.Request, boot bool, err error) {
+	original = r.WithContext(context.WithValue(r.Context(), throughKey{}, member))
+	original.RemoteAddr, original.TLS = r.Header.Get(headerClient), nil
+	if r.Header.Get(headerLine) == lineTLS {
+		state := tls.ConnectionState{Version: r.TLS.Version, HandshakeComplete: true}
+		for _, text := range r.Header.Values(headerCertificate) {
+			der, err := base64.StdEncoding.DecodeString(text)
+			if err != nil {
+				return nil, false, fault.New(fault.Invalid, "the certificate in a forwarded request is damaged: "+
+					"%v", err)
+			}
+			certificate, err := x509.ParseCertificate(der)
+			if err != nil {
+				return nil, false, fault.New(fault.Invalid, "the certificate in a forwarded request is damaged: "+
+					"%v", err)
+			}
+			state.PeerCertificates = append(state.PeerCertificates, certificate)
+		}
+		original.TLS = &state
+	}
+	boot = r.Header.Get(headerListener) == listenerBoot
+	original.Header = r.Header.Clone()
+	for _, name := range []string{headerClient, headerLine, headerListener, headerCertificate} {
+		original.Header.Del(name)
+	}
+	return original, boot, nil
+}
+
+type throughKey struct{}
+
+// Through returns the name of the member that forwarded the request of a context, or "".
+func Through(ctx context.Context) string {
+	name, _ := ctx.Value(throughKey{}).(string)
+	return name
+}

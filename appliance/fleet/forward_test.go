@@ -1,0 +1,273 @@
+package fleet_test
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"landfall/appliance/fleet"
+	"landfall/appliance/sitekey"
+)
+
+// leader is a member whose handler stands for the appliance.
+type leader struct {
+	*httptest.Server
+	name  string
+	boots atomic.Int32 // requests at the boot listener
+}
+
+func newLeader(t *testing.T, key *sitekey.Key, name string, main http.HandlerFunc) *leader {
+	t.Helper()
+	return newFormerLeader(t, key, name, func() bool { return true }, main)
+}
+
+// newFormerLeader returns a member that leads as long as leads says so.
+func newFormerLeader(t *testing.T, key *sitekey.Key, name string, leads func() bool, main http.HandlerFunc) *leader {
+	t.Helper()
+	l := &leader{name: name}
+	front := &fleet.Front{Leads: leads, Refuse: refuse, Peers: fleet.Peers{Dir: t.TempDir(), Refuse: refuse,
+		Logger: quiet()}}
+	boot := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		l.boots.Add(1)
+		main(w, r)
+	})
+	l.Server = serve(t, credential(t, key, name), front.Wrap(main, func() http.Handler { return boot }, nil))
+	return l
+}
+
+func (l *leader) peer() fleet.Peer { return fleet.Peer{Name: l.name, URL: l.URL} }
+
+// follower is a member that forwards requests.
+type follower struct {
+	*fleet.Forwarder
+	main, boot *httptest.Server
+}
+
+func newFollower(t *testing.T, key *sitekey.Key, wait time.Duration) *follower {
+	t.Helper()
+	own := credential(t, key, "follower")
+	f := &follower{Forwarder: fleet.NewForwarder(own, wait, refuse, quiet())}
+	t.Cleanup(f.Close)
+	behind := &fleet.Behind{Forwarder: f.Forwarder, Peers: http.NotFoundHandler(),
+		Own: func(w http.ResponseWriter, r *http.Request) bool {
+			if r.URL.Path == "/livez" {
+				_, _ = io.WriteString(w, "alive") // the client reads it
+			}
+			return r.URL.Path == "/livez"
+		}}
+	f.main = serve(t, own, behind.Handler(false))
+	f.boot = httptest.NewServer(behind.Handler(true))
+	t.Cleanup(f.boot.Close)
+	return f
+}
+
+// client returns a client of the members' listeners.
+func client(t *testing.T, certificates ...tls.Certificate) *http.Client {
+	t.Helper()
+	through := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true, Certificates: certificates}}
+	t.Cleanup(through.CloseIdleConnections)
+	return &http.Client{Transport: through}
+}
+
+func get(t *testing.T, client *http.Client, url string) (int, string) {
+	t.Helper()
+	answer, err := client.Get(url)
+	require.NoError(t, err)
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	require.NoError(t, err)
+	return answer.StatusCode, string(body)
+}
+
+// describe answers with what the appliance sees of a request.
+func describe(w http.ResponseWriter, r *http.Request) {
+	client, _, _ := net.SplitHostPort(r.RemoteAddr)
+	line, certificate := "plain", ""
+	if r.TLS != nil {
+		line = "tls"
+		for _, presented := range r.TLS.PeerCertificates {
+			certificate = " of " + presented.Subject.CommonName
+		}
+	}
+	fmt.Fprintf(w, "%s %s%s %s%s %s through %q", client, line, certificate, r.Host, r.RequestURI,
+		r.Header.Get("Landfall-Fleet-Client"), fleet.Through(r.Context()))
+}
+
+func TestForward_appliesToClientOfFollower(t *testing.T) {
+	key := newKey(t)
+	to, f := newLeader(t, key, "leader", describe), newFollower(t, key, time.Minute)
+	f.Lead(to.peer())
+	host := strings.TrimPrefix(f.main.URL, "https://")
+
+	_, seen := get(t, client(t), f.main.URL+"/a%2Fb?x=1;2&y")
+	require.Equal(t, fmt.Sprintf(`127.0.0.1 tls %s/a%%2Fb?x=1;2&y  through "follower"`, host), seen)
+	_, seen = get(t, client(t, selfSigned(t, "program")), f.main.URL+"/")
+	require.Contains(t, seen, "tls of program")
+	_, seen = get(t, f.boot.Client(), f.boot.URL+"/image")
+	require.Contains(t, seen, "127.0.0.1 plain")
+	require.EqualValues(t, 1, to.boots.Load(), "a request at the boot listener arrives at the boot listener")
+	_, seen = get(t, client(t), f.main.URL+"/livez")
+	require.Equal(t, "alive", seen)
+}
+
+func TestForward_strangersCantPretendToBeMembers(t *testing.T) {
+	key := newKey(t)
+	to, f := newLeader(t, key, "leader", describe), newFollower(t, key, time.Minute)
+	f.Lead(to.peer())
+	pretending := func(client *http.Client, url string) string {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+		require.NoError(t, err)
+		request.Header.Set("Landfall-Fleet-Client", "192.0.2.1:1")
+		request.Header.Set("Landfall-Fleet-Listener", "boot")
+		answer, err := client.Do(request)
+		require.NoError(t, err)
+		defer answer.Body.Close()
+		body, err := io.ReadAll(answer.Body)
+		require.NoError(t, err)
+		return string(body)
+	}
+	require.Contains(t, pretending(client(t), to.URL), "127.0.0.1 tls")
+	require.Contains(t, pretending(client(t), f.main.URL), "127.0.0.1 tls")
+	require.Zero(t, to.boots.Load())
+
+	other := newFollower(t, newKey(t), 10*time.Millisecond) // of another fleet
+	other.Lead(to.peer())
+	status, _ := get(t, client(t), other.main.URL)
+	require.Equal(t, http.StatusServiceUnavailable, status, "the leader refuses its certificate")
+}
+
+func TestForward_streams(t *testing.T) {
+	key := newKey(t)
+	more := make(chan struct{})
+	to := newLeader(t, key, "leader", func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/events":
+			w.Header().Set("Content-Type", "text/event-stream")
+			for range 2 {
+				fmt.Fprintln(w, "data: event")
+				w.(http.Flusher).Flush()
+				<-more
+			}
+		case "/upload":
+			n, err := io.Copy(io.Discard, r.Body)
+			fmt.Fprint(w, n, err)
+		case "/upgrade":
+			conn, both, err := w.(http.Hijacker).Hijack()
+			if err != nil {
+				return
+			}
+			defer conn.Close()
+			fmt.Fprint(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+			line, _ := both.ReadString('\n')
+			fmt.Fprint(conn, line)
+		}
+	})
+	f := newFollower(t, key, time.Minute)
+	f.Lead(to.peer())
+
+	answer, err := client(t).Get(f.main.URL + "/events")
+	require.NoError(t, err)
+	defer answer.Body.Close()
+	lines := bufio.NewReader(answer.Body)
+	for range 2 {
+		line, err := lines.ReadString('\n')
+		require.NoError(t, err)
+		require.Equal(t, "data: event\n", line, "it arrives before the next one is sent")
+		more <- struct{}{}
+	}
+
+	uploaded, err := client(t).Post(f.main.URL+"/upload", "application/octet-stream",
+		bytes.NewReader(make([]byte, 8<<20)))
+	require.NoError(t, err)
+	defer uploaded.Body.Close()
+	text, err := io.ReadAll(uploaded.Body)
+	require.NoError(t, err)
+	require.Equal(t, "8388608 <nil>", string(text))
+
+	conn, err := net.Dial("tcp", strings.TrimPrefix(f.boot.URL, "http://"))
+	require.NoError(t, err)
+	defer conn.Close()
+	fmt.Fprint(conn, "GET /upgrade HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+	changed, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusSwitchingProtocols, changed.StatusCode)
+	fmt.Fprintln(conn, "both ways")
+	line, err := bufio.NewReader(conn).ReadString('\n')
+	require.NoError(t, err)
+	require.Equal(t, "both ways\n", line)
+}
+
+// TestForward_leaderChanges sends a request to a leader that ends in the meantime. A change that it
+// may have made is not sent to its successor.
+func TestForward_leaderChanges(t *testing.T) {
+	type outcome struct {
+		status int
+		first  int // requests that the first leader began to handle
+	}
+	for name, c := range map[string]struct {
+		knows        bool // the first leader knows that it no longer leads
+		read, change outcome
+	}{
+		"it was replaced":          {true, outcome{200, 0}, outcome{503, 0}},
+		"it dies while it answers": {false, outcome{200, 1}, outcome{503, 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for method, want := range map[string]outcome{http.MethodGet: c.read, http.MethodPost: c.change} {
+				key := newKey(t)
+				f := newFollower(t, key, time.Minute)
+				second := newLeader(t, key, "second", func(http.ResponseWriter, *http.Request) {})
+				got := outcome{}
+				first := newFormerLeader(t, key, "first", func() bool {
+					f.Lead(second.peer())
+					return !c.knows
+				}, func(http.ResponseWriter, *http.Request) {
+					got.first++
+					panic(http.ErrAbortHandler)
+				})
+				f.Lead(first.peer())
+				request, err := http.NewRequestWithContext(t.Context(), method, f.main.URL, nil)
+				require.NoError(t, err)
+				if method == http.MethodPost {
+					request.Body, request.ContentLength = io.NopCloser(strings.NewReader("body")), 4
+				}
+				answer, err := client(t).Do(request)
+				require.NoError(t, err)
+				require.NoError(t, answer.Body.Close())
+				got.status = answer.StatusCode
+				require.Equal(t, want, got, method)
+				if got.status == http.StatusServiceUnavailable {
+					require.Equal(t, "1", answer.Header.Get("Retry-After"))
+				}
+			}
+		})
+	}
+}
+
+func TestForward_waitsForLeader(t *testing.T) {
+	key := newKey(t)
+	to, f := newLeader(t, key, "leader", describe), newFollower(t, key, time.Minute)
+	answered := make(chan int, 1)
+	go func() {
+		status, _ := get(t, client(t), f.main.URL)
+		answered <- status
+	}()
+	f.Lead(fleet.Peer{})
+	f.Lead(to.peer())
+	require.Equal(t, http.StatusOK, <-answered)
+
+	impatient := newFollower(t, key, time.Millisecond)
+	status, text := get(t, client(t), impatient.main.URL)
+	require.Equal(t, http.StatusServiceUnavailable, status)
+	require.Contains(t, text, "the fleet has no leader now")
+}

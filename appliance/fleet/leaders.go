@@ -1,0 +1,108 @@
+package fleet
+
+import (
+	"context"
+	"io"
+	"sync"
+	"time"
+)
+
+// drain is how long requests to a former leader may go on, so that a leader that hands over can
+// finish them.
+const drain = time.Second
+
+// leader is a member while it leads. Its context ends some time after its end.
+type leader struct {
+	Peer
+	host string
+	ctx  context.Context
+	end  context.CancelFunc
+}
+
+// present knows the present leader.
+type present struct {
+	mu      sync.Mutex
+	leader  *leader // nil if there is none
+	changed chan struct{}
+}
+
+func newPresent() *present { return &present{changed: make(chan struct{})} }
+
+func (l *present) set(by Peer) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if before := l.leader; before != nil {
+		if before.Peer == by {
+			return
+		}
+		time.AfterFunc(drain, before.end)
+	}
+	l.leader = nil
+	if by.Name != "" {
+		l.leader = &leader{Peer: by, host: by.host()}
+		l.leader.ctx, l.leader.end = context.WithCancel(context.Background())
+	}
+	close(l.changed)
+	l.changed = make(chan struct{})
+}
+
+func (l *present) led() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.leader != nil
+}
+
+// againAfter is the time after which a request is sent again to the same leader, which may just
+// start.
+const againAfter = 100 * time.Millisecond
+
+// next waits for a leader. If one was tried before, it waits for another one, or for a moment.
+func (l *present) next(ctx context.Context, tried *leader) (*leader, error) {
+	pause := time.Duration(0)
+	if tried != nil {
+		pause = againAfter
+	}
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	for waited := tried == nil; ; {
+		l.mu.Lock()
+		present, changed := l.leader, l.changed
+		l.mu.Unlock()
+		if present != nil && (waited || present != tried) {
+			return present, nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-changed:
+		case <-timer.C:
+			waited = true
+		}
+	}
+}
+
+// ending returns a body that calls a function once when it is closed. It keeps the method Write of
+// a connection that changes its protocol.
+func ending(body io.ReadCloser, end func()) io.ReadCloser {
+	closing := &endingBody{body, sync.OnceFunc(end)}
+	if both, ok := body.(io.ReadWriteCloser); ok {
+		return &endingConn{closing, both}
+	}
+	return closing
+}
+
+type endingBody struct {
+	io.ReadCloser
+	end func()
+}
+
+// Close implements io.Closer.
+func (b *endingBody) Close() error {
+	defer b.end()
+	return b.ReadCloser.Close()
+}
+
+type endingConn struct {
+	*endingBody
+	io.Writer
+}

@@ -1,0 +1,91 @@
+package fleet
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"net/http"
+
+	"landfall/store"
+	"landfall/store/wal"
+)
+
+// Leading is what an appliance gets that leads a fleet. nil is a single machine.
+type Leading struct {
+	Log        wal.SharedLog
+	Credential *Credential
+	Front      *Front
+	Opened     []net.Listener // the listeners of the configuration
+	Member     string         // name of this member
+}
+
+// leaders has one row: the member that leads, or led last.
+var leaders = store.NewBucket[leaderRow]("fleet", 1)
+
+const leaderKey = "leader"
+
+type leaderRow struct {
+	Member string `json:"member"`
+}
+
+// SharedLog returns the log of the fleet, or nil.
+func (l *Leading) SharedLog() wal.SharedLog {
+	if l == nil {
+		return nil
+	}
+	return l.Log
+}
+
+// Name returns the name of the member that leads, or "" on a single machine.
+func (l *Leading) Name() string {
+	if l == nil {
+		return ""
+	}
+	return l.Member
+}
+
+// Listeners returns the open listeners that the appliance takes: those of the member, or those of
+// the service manager.
+func (l *Leading) Listeners(ofService func() ([]net.Listener, error)) ([]net.Listener, error) {
+	if l == nil {
+		return ofService()
+	}
+	return l.Opened, nil
+}
+
+// Accept returns the configuration of a TLS listener that also accepts other members.
+func (l *Leading) Accept(clients *tls.Config) *tls.Config {
+	if l == nil {
+		return clients
+	}
+	return l.Credential.Listener(clients)
+}
+
+// Before returns what precedes the handler of the main listener, or nil. boot returns the handler
+// of the boot listener.
+func (l *Leading) Before(boot func() http.Handler, snapshots Snapshots) func(http.Handler) http.Handler {
+	if l == nil {
+		return nil
+	}
+	return func(main http.Handler) http.Handler { return l.Front.Wrap(main, boot, snapshots) }
+}
+
+// Watch notes in the database that this member leads, so that the log has a record of it. Watch
+// ends with an error when the database can't be used any longer: the member must read the log
+// again.
+func (l *Leading) Watch(ctx context.Context, db *store.DB) error {
+	if l == nil {
+		return nil
+	}
+	if err := db.Update(ctx, func(tx *store.Tx) error {
+		return leaders.Put(tx, leaderKey, &leaderRow{l.Member})
+	}); err != nil {
+		return err
+	}
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-db.Broken():
+		return wal.ErrBroken
+	}
+}

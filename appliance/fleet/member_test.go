@@ -1,0 +1,190 @@
+package fleet_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/jonboulle/clockwork"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+
+	"landfall/appliance/fleet"
+	"landfall/store/wal"
+)
+
+// machine is a member with a database in memory that its roles use.
+type machine struct {
+	name string
+	log  *fleetLog
+
+	mu        sync.Mutex
+	rows      []string
+	open      bool
+	following int           // times that it began to follow
+	leads     chan struct{} // gets an item at each begin of a leadership
+	failure   error         // of the next role of the leader
+}
+
+func newMachine(name string, log *fleetLog) *machine {
+	return &machine{name: name, log: log, leads: make(chan struct{}, 100)}
+}
+
+func (m *machine) peer() fleet.Peer { return fleet.Peer{Name: m.name, URL: "https://" + m.name} }
+
+func (m *machine) Lead(fleet.Peer) {}
+
+// start runs the member until stop is called, until it ends by itself, or until the test ends. wait
+// returns its error.
+func (m *machine) start(t *testing.T, clock clockwork.Clock) (stop func(), wait func() error) {
+	ctx, cancel := context.WithCancel(t.Context())
+	var group errgroup.Group
+	group.Go(func() error {
+		return fleet.New(fleet.Options{Log: m.log.as(m.peer()), Clock: clock, Logger: quiet(), Leaders: m,
+			Roles: fleet.Roles{Open: m.openCopy, Serve: m.serve, Lead: m.lead, Restore: m.restore}}).Run(ctx)
+	})
+	t.Cleanup(func() {
+		cancel()
+		_ = group.Wait() // the test has read it
+	})
+	return cancel, group.Wait
+}
+
+func (m *machine) openCopy(context.Context) (fleet.Copy, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.open {
+		return nil, errors.New("the database is open in another role")
+	}
+	m.open = true
+	m.following++
+	return m, nil
+}
+
+func (m *machine) Close() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.open = false
+	return nil
+}
+
+func (m *machine) Sequence() uint64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return uint64(len(m.rows))
+}
+
+func (m *machine) Apply(_ context.Context, records []wal.Record) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, r := range records {
+		if r.Number != uint64(len(m.rows)+1) || !m.open {
+			return errors.New("not the next record")
+		}
+		m.rows = append(m.rows, string(r.Operations))
+	}
+	return nil
+}
+
+func (m *machine) serve(ctx context.Context, _ fleet.Copy) error {
+	<-ctx.Done()
+	return nil
+}
+
+// lead checks that it has all records, and writes one.
+func (m *machine) lead(ctx context.Context, leads fleet.Leadership) error {
+	m.mu.Lock()
+	if m.open {
+		m.mu.Unlock()
+		return errors.New("the database is open in another role")
+	}
+	number, failure := uint64(len(m.rows)+1), m.failure
+	m.failure = nil
+	m.mu.Unlock()
+	if failure != nil {
+		return failure
+	}
+	if err := leads.Append(ctx, number, []byte(m.name)); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	m.rows = append(m.rows, m.name)
+	m.mu.Unlock()
+	m.leads <- struct{}{}
+	<-ctx.Done()
+	return nil
+}
+
+// restore takes all rows of the log, as from another member.
+func (m *machine) restore(context.Context) error {
+	m.log.mu.Lock()
+	defer m.log.mu.Unlock()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.rows = nil
+	for _, r := range m.log.records {
+		m.rows = append(m.rows, string(r.Operations))
+	}
+	return nil
+}
+
+func (m *machine) all() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.rows)
+}
+
+func TestMember_leaderChanges(t *testing.T) {
+	log := newLog()
+	one, two := newMachine("one", log), newMachine("two", log)
+	stop, wait := one.start(t, clockwork.NewRealClock())
+	<-one.leads
+	two.start(t, clockwork.NewRealClock())
+	log.replace(t, "one")
+	<-two.leads
+	require.Equal(t, []string{"one", "two"}, two.all())
+	log.replace(t, "two")
+	<-one.leads
+	require.Equal(t, []string{"one", "two", "one"}, one.all())
+	log.await(t, func() bool { return len(log.waiting) > 0 })
+	stop()
+	require.NoError(t, wait())
+	<-two.leads
+	require.Equal(t, []string{"one", "two", "one", "two"}, two.all(), "it has every record of its predecessors")
+}
+
+func TestMember_damagedDirectoryEndsProcess(t *testing.T) {
+	log := newLog()
+	one := newMachine("one", log)
+	one.failure = errors.New("the data directory is damaged")
+	_, wait := one.start(t, clockwork.NewRealClock())
+	require.EqualError(t, wait(), "the data directory is damaged")
+	require.Nil(t, log.leading, "another member can be elected")
+}
+
+func TestMember_fallenBehindTakesSnapshot(t *testing.T) {
+	log := newLog()
+	log.append("a", "b", "c")
+	log.compacted = 2
+	one := newMachine("one", log)
+	one.start(t, clockwork.NewRealClock())
+	<-one.leads
+	require.Equal(t, []string{"a", "b", "c", "one"}, one.all())
+}
+
+func TestMember_waitsWhileLogIsAway(t *testing.T) {
+	log := newLog()
+	log.append("a")
+	log.down = true
+	clock := clockwork.NewFakeClock()
+	one := newMachine("one", log)
+	one.start(t, clock)
+	require.NoError(t, clock.BlockUntilContext(t.Context(), 2)) // to follow and to be elected
+	require.Empty(t, one.all())
+	log.change(func() { log.down = false })
+	clock.Advance(1e9)
+	<-one.leads
+	require.Equal(t, []string{"a", "one"}, one.all())
+}

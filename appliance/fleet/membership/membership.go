@@ -1,0 +1,209 @@
+// Package membership keeps what a machine has to do with a fleet: the file in its data directory
+// that names the fleet, its row among the members in etcd, and the log there. It makes a fleet,
+// shows it and ends it.
+package membership
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jonboulle/clockwork"
+
+	"landfall/appliance/fault"
+	"landfall/appliance/fleet"
+	"landfall/appliance/fleet/sequence"
+)
+
+// Settings are those of the configuration.
+type Settings struct {
+	Etcd                      []string
+	Prefix                    string
+	CAFile, CertFile, KeyFile string // for connections to etcd
+	Name, URL                 string
+	Lease                     time.Duration // for which a leader may be silent
+}
+
+// Options configures [Open].
+type Options struct {
+	Dir      string // the data directory
+	Settings Settings
+	URL      string // of this machine, unless the settings have one
+	Version  string // of the program
+	Clock    clockwork.Clock
+	Logger   *slog.Logger
+}
+
+const (
+	// presenceInterval is the time between two updates of the row of a member.
+	presenceInterval = time.Second
+	// compactInterval is the time between two removals of old records from the log.
+	compactInterval = 10 * time.Second
+	// keptBytes is the size of the records that stay in the log for members that are away. etcd has
+	// 2 GiB by default.
+	keptBytes = 256 << 20
+)
+
+// Membership is the part of a machine in a fleet.
+type Membership struct {
+	Options
+	state    *fleet.State
+	sequence *sequence.Sequence
+	applied  atomic.Uint64 // the newest record of the database
+	ended    chan struct{} // closed when this machine has left, or the fleet has ended
+	leaving  atomic.Bool
+}
+
+// Open opens the log of the fleet to which a data directory belongs. It does not connect to etcd.
+// The settings precede what the file of the directory says.
+func Open(options Options) (*Membership, error) {
+	state, err := fleet.ReadState(options.Dir)
+	switch {
+	case err != nil:
+		return nil, err
+	case state == nil:
+		return nil, fmt.Errorf("the data directory %s belongs to no fleet; make one with landfall fleet init, or join "+
+			"one with landfall fleet join", options.Dir)
+	case state.Left:
+		return nil, fmt.Errorf("this machine has left its fleet, which goes on with the data; to join again, remove "+
+			"%s "+
+			"and use landfall fleet join", options.Dir)
+	}
+	settings := options.Settings
+	state.Member = cmp.Or(settings.Name, state.Member)
+	state.URL = cmp.Or(settings.URL, state.URL, options.URL)
+	state.Prefix = cmp.Or(settings.Prefix, state.Prefix, sequence.DefaultPrefix)
+	if len(settings.Etcd) > 0 {
+		state.Etcd = settings.Etcd
+	}
+	m := &Membership{Options: options, state: state, ended: make(chan struct{})}
+	m.sequence, err = settings.open(state, options.Clock)
+	return m, err
+}
+
+func (s Settings) open(of *fleet.State, clock clockwork.Clock) (*sequence.Sequence, error) {
+	return sequence.Open(sequence.Options{Endpoints: of.Etcd, Prefix: of.Prefix, Fleet: of.Fleet, CAFile: s.CAFile,
+		CertFile: s.CertFile, KeyFile: s.KeyFile, Lease: s.Lease, Clock: clock})
+}
+
+// Found makes a fleet whose first member is the machine with a data directory. The data becomes
+// that of the fleet. It can be repeated after an error.
+func Found(ctx context.Context, options Options) error {
+	state, err := fleet.ReadState(options.Dir)
+	if err != nil {
+		return err
+	}
+	if state != nil {
+		return fault.New(fault.Conflict, "this machine is a member of a fleet already")
+	}
+	settings := options.Settings
+	name, err := os.Hostname()
+	if err != nil {
+		name = "first"
+	}
+	state = &fleet.State{Fleet: uuid.NewString(), Member: cmp.Or(settings.Name, name), Etcd: settings.Etcd,
+		Prefix: cmp.Or(settings.Prefix, sequence.DefaultPrefix), URL: cmp.Or(settings.URL, options.URL)}
+	log, err := settings.open(state, options.Clock)
+	if err != nil {
+		return fault.Wrap(fault.Invalid, err)
+	}
+	err = log.Create(ctx, state.Fleet, sequence.Position{})
+	if err = errors.Join(err, log.Close()); err != nil {
+		if exists, ok := errors.AsType[*sequence.ExistsError](err); ok {
+			return fault.Wrap(fault.Conflict, exists)
+		}
+		return fault.Wrap(fault.Unavailable, err)
+	}
+	// Without this file, the fleet in etcd has no member: a repetition finds another fleet there.
+	return state.Write(options.Dir)
+}
+
+// Close ends the requests to etcd.
+func (m *Membership) Close() error { return m.sequence.Close() }
+
+// Peer returns this member.
+func (m *Membership) Peer() fleet.Peer { return fleet.Peer{Name: m.state.Member, URL: m.state.URL} }
+
+// Log returns the log of the fleet.
+func (m *Membership) Log() fleet.Log { return log{m} }
+
+// Ended returns a channel that is closed when this machine is no longer a member of a fleet.
+func (m *Membership) Ended() <-chan struct{} { return m.ended }
+
+func (m *Membership) describe() sequence.Member {
+	return sequence.Member{ID: m.state.Member, Name: m.state.Member, URL: m.state.URL, Version: m.Version,
+		Applied: m.applied.Load()}
+}
+
+// Run keeps the row of this member in etcd until the context ends.
+func (m *Membership) Run(ctx context.Context) error {
+	var row *sequence.Membership
+	ticker := m.Clock.NewTicker(presenceInterval)
+	defer ticker.Stop()
+	told := ""
+	for {
+		var err error
+		if row == nil {
+			row, err = m.sequence.Join(ctx, m.describe())
+		} else {
+			err = row.Update(ctx, m.describe())
+		}
+		if problem := fmt.Sprint(err); err != nil && ctx.Err() == nil && problem != told {
+			m.Logger.WarnContext(ctx, "The row of this member in etcd could not be written.", "error", err)
+			told = problem
+		}
+		select {
+		case <-ctx.Done():
+			if row != nil {
+				row.Leave()
+			}
+			return nil
+		case <-ticker.Chan():
+		}
+	}
+}
+
+// Compact removes from the log what no member needs, as long as a leadership lasts.
+func (m *Membership) Compact(ctx context.Context, of fleet.Leadership) {
+	ticker := m.Clock.NewTicker(compactInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.Chan():
+		}
+		if err := m.compact(ctx, of.(leadership)); err != nil && ctx.Err() == nil {
+			m.Logger.WarnContext(ctx, "Old records could not be removed from the log in etcd.", "error", err)
+		}
+	}
+}
+
+func (m *Membership) compact(ctx context.Context, of leadership) error {
+	members, err := m.sequence.Members(ctx)
+	if err != nil {
+		return err
+	}
+	applied := m.applied.Load()
+	for _, member := range members {
+		applied = min(applied, member.Applied)
+	}
+	return of.Compact(ctx, applied, keptBytes)
+}
+
+// Others returns the other members that are connected to etcd.
+func (m *Membership) Others(ctx context.Context) (others []fleet.Peer, err error) {
+	members, err := m.sequence.Members(ctx)
+	for _, member := range members {
+		if member.ID != m.state.Member {
+			others = append(others, fleet.Peer{Name: member.Name, URL: member.URL})
+		}
+	}
+	return others, err
+}

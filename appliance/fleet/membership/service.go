@@ -1,0 +1,177 @@
+package membership
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"sync"
+
+	"landfall/appliance/fault"
+	"landfall/appliance/fleet"
+)
+
+// Wanted is what a person says about a new fleet. What is empty is that of the configuration.
+type Wanted struct {
+	Etcd   []string `json:"etcd,omitempty"`
+	Prefix string   `json:"prefix,omitempty"`
+	Name   string   `json:"name,omitempty"`
+	URL    string   `json:"url,omitempty"`
+}
+
+// Service shows and changes the part of a machine in a fleet.
+type Service interface {
+	Status(ctx context.Context) (*Status, error)
+	Invitation(ctx context.Context) (*Invitation, error)
+	// Found makes a fleet of a single machine.
+	Found(ctx context.Context, wanted Wanted) error
+	// Leave makes the member that was asked leave the fleet.
+	Leave(ctx context.Context) error
+	// End makes the leader a single machine. The other members stop.
+	End(ctx context.Context) error
+}
+
+// ErrChanged is the error with which an appliance ends to go on in another role.
+var ErrChanged = errors.New("this machine has joined or left a fleet")
+
+// Single is the Service of a single machine.
+type Single struct {
+	Options
+	changed chan struct{} // closed when this machine has become the member of a fleet
+	mu      sync.Mutex
+}
+
+// NewSingle returns the service of a single machine. It does not connect to etcd.
+func NewSingle(options Options) *Single {
+	return &Single{Options: options, changed: make(chan struct{})}
+}
+
+// Run ends with ErrChanged when this machine has become the member of a fleet. A nil single waits
+// for nothing.
+func (s *Single) Run(ctx context.Context) error {
+	if s == nil {
+		return nil
+	}
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-s.changed:
+		return ErrChanged
+	}
+}
+
+// Status implements Service.
+func (s *Single) Status(context.Context) (*Status, error) {
+	return &Status{Leader: true, Members: []Member{}, Loss: "This is a single machine: what its replica and its " +
+		"backups " +
+		"lack would be lost with it."}, nil
+}
+
+// Found implements Service.
+func (s *Single) Found(ctx context.Context, wanted Wanted) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	select {
+	case <-s.changed:
+		return fault.New(fault.Conflict, "this machine is a member of a fleet already")
+	default:
+	}
+	options := s.Options
+	if len(wanted.Etcd) > 0 {
+		options.Settings.Etcd = wanted.Etcd
+	}
+	options.Settings.Prefix = cmp.Or(wanted.Prefix, options.Settings.Prefix)
+	options.Settings.Name = cmp.Or(wanted.Name, options.Settings.Name)
+	options.Settings.URL = cmp.Or(wanted.URL, options.Settings.URL)
+	if len(options.Settings.Etcd) == 0 {
+		return fault.New(fault.Invalid, "the URLs of etcd are missing; give them with --etcd")
+	}
+	if err := Found(ctx, options); err != nil {
+		return err
+	}
+	close(s.changed)
+	return nil
+}
+
+var errSingle = fault.New(fault.Conflict, "this is a single machine; make a fleet of it with landfall fleet init")
+
+// Invitation implements Service.
+func (s *Single) Invitation(context.Context) (*Invitation, error) { return nil, errSingle }
+
+// Leave implements Service.
+func (s *Single) Leave(context.Context) error { return errSingle }
+
+// End implements Service.
+func (s *Single) End(context.Context) error { return errSingle }
+
+// Leader is the Service of the leader of a fleet.
+type Leader struct {
+	*Membership
+	Peers *fleet.Client
+}
+
+// Found implements Service.
+func (l *Leader) Found(context.Context, Wanted) error {
+	return fault.New(fault.Conflict, "this machine is a member of a fleet already; landfall fleet status shows it")
+}
+
+// Leave implements Service. The member that forwarded the request leaves.
+func (l *Leader) Leave(ctx context.Context) error {
+	name := fleet.Through(ctx)
+	others, err := l.Others(ctx)
+	if err != nil {
+		return fault.Wrap(fault.Unavailable, err)
+	}
+	if name == "" {
+		if len(others) == 0 {
+			return fault.New(fault.Conflict, "no other member is there, so nobody would go on with the data; "+
+				"landfall fleet "+
+				"end makes this machine a single one")
+		}
+		return l.leave()
+	}
+	for _, other := range others {
+		if other.Name == name {
+			return fault.Wrap(fault.Unavailable, l.Peers.Leave(ctx, other))
+		}
+	}
+	return fault.New(fault.Unavailable, "the member %s is not connected to etcd now; try again", name)
+}
+
+// LeaveHere makes this member leave the fleet, as another member asks.
+func (m *Membership) LeaveHere() error { return m.leave() }
+
+func (m *Membership) leave() error {
+	return m.end(func(s *fleet.State) { s.Left = true })
+}
+
+// end writes the state of a machine that is no longer a member.
+func (m *Membership) end(change func(*fleet.State)) error {
+	state := *m.state
+	change(&state)
+	if !m.leaving.CompareAndSwap(false, true) {
+		return nil // it has left
+	}
+	if err := state.Write(m.Dir); err != nil {
+		m.leaving.Store(false)
+		return err
+	}
+	close(m.ended)
+	return nil
+}
+
+// End implements Service. If this process ends between the two steps, the next start finishes it.
+func (l *Leader) End(ctx context.Context) error {
+	if name := fleet.Through(ctx); name != "" {
+		return fault.New(fault.Conflict, "the member %s does not lead; send this to the leader, which goes on with "+
+			"the "+
+			"data", name)
+	}
+	if err := l.end(func(s *fleet.State) { s.Ended = true }); err != nil {
+		return err
+	}
+	if err := l.sequence.Remove(ctx); err != nil {
+		l.Logger.WarnContext(ctx, "The fleet has ended, but its keys are still in etcd. Remove them, so that no other "+
+			"member goes on.", "prefix", l.state.Prefix, "error", err)
+	}
+	return nil
+}

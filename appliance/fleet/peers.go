@@ -1,0 +1,138 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"landfall/appliance/fault"
+)
+
+// Paths of the requests of members for a member itself.
+const (
+	snapshotPath = peerPath + "snapshot"
+	contentPath  = peerPath + "content/"
+	leavePath    = peerPath + "leave"
+)
+
+// contentDir is the directory of contents in the data directory.
+const contentDir = "blobs"
+
+// Snapshots writes snapshots: backups with the keys.
+type Snapshots interface {
+	Write(ctx context.Context, to io.Writer, withKey bool) error
+}
+
+// Peers handles the requests of other members for this member itself: it gives them snapshots and
+// contents.
+type Peers struct {
+	Dir       string // the data directory
+	Snapshots Snapshots
+	// Leave makes this member leave the fleet.
+	Leave  func() error
+	Refuse Refuse
+	Logger *slog.Logger
+}
+
+// ServeHTTP implements http.Handler.
+func (p *Peers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	name, ofContent := strings.CutPrefix(r.URL.Path, contentPath)
+	switch {
+	case r.Method == http.MethodPost && r.URL.Path == leavePath:
+		if err := p.Leave(); err != nil {
+			p.Refuse(w, r, err)
+			return
+		}
+		w.WriteHeader(http.StatusNoContent)
+	case r.Method != http.MethodGet && r.Method != http.MethodHead:
+		p.Refuse(w, r, fault.New(fault.Invalid, "members use the method GET, not %s", r.Method))
+	case r.URL.Path == snapshotPath:
+		w.Header().Set("Content-Type", "application/x-tar")
+		if err := p.Snapshots.Write(r.Context(), w, true); err != nil {
+			p.Logger.WarnContext(r.Context(), "A snapshot for another member "+
+				"failed.", "member", sender(r), "error", err)
+			panic(http.ErrAbortHandler) // the member must not take it for complete
+		}
+	case ofContent:
+		p.content(w, r, name)
+	default:
+		p.Refuse(w, r, fault.New(fault.NotFound, "members have no path %s; the members may have different versions of "+
+			"Landfall: upgrade the older one", r.URL.Path))
+	}
+}
+
+func (p *Peers) content(w http.ResponseWriter, r *http.Request, name string) {
+	if !fs.ValidPath(name) {
+		p.Refuse(w, r, fault.New(fault.Invalid, "the name %q of a content is not valid", name))
+		return
+	}
+	file, err := os.Open(filepath.Join(p.Dir, contentDir, filepath.FromSlash(name)))
+	if errors.Is(err, fs.ErrNotExist) {
+		err = fault.New(fault.NotFound, "this member does not have the content %s", name)
+	}
+	if err != nil {
+		p.Refuse(w, r, err)
+		return
+	}
+	defer file.Close()
+	http.ServeContent(w, r, path.Base(name), time.Time{}, file)
+}
+
+// Client asks other members.
+type Client struct{ http *http.Client }
+
+// NewClient returns a client with the credential of a member.
+func NewClient(credential *Credential) *Client {
+	return &Client{&http.Client{Transport: &http.Transport{TLSClientConfig: credential.Client(),
+		DialContext: (&net.Dialer{Timeout: dialTime}).DialContext, TLSHandshakeTimeout: handshakeTime,
+		ResponseHeaderTimeout: time.Minute, IdleConnTimeout: time.Minute}}}
+}
+
+// Close closes idle connections.
+func (c *Client) Close() { c.http.CloseIdleConnections() }
+
+// Snapshot returns a snapshot of a member. The caller closes it.
+func (c *Client) Snapshot(ctx context.Context, of Peer) (io.ReadCloser, error) {
+	return c.ask(ctx, http.MethodGet, of, snapshotPath)
+}
+
+// Leave makes another member leave the fleet.
+func (c *Client) Leave(ctx context.Context, member Peer) error {
+	body, err := c.ask(ctx, http.MethodPost, member, leavePath)
+	if err != nil {
+		return err
+	}
+	return body.Close()
+}
+
+// Content returns a content that a member has, by its name below the data directory. The caller
+// closes it.
+func (c *Client) Content(ctx context.Context, of Peer, name string) (io.ReadCloser, error) {
+	return c.ask(ctx, http.MethodGet, of, contentPath+strings.TrimPrefix(name, contentDir+"/"))
+}
+
+func (c *Client) ask(ctx context.Context, method string, of Peer, at string) (io.ReadCloser, error) {
+	request, err := http.NewRequestWithContext(ctx, method, "https://"+of.host()+at, nil)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := c.http.Do(request)
+	if err != nil {
+		return nil, fmt.Errorf("ask the member %s: %w", of.Name, err)
+	}
+	if answer.StatusCode/100 != 2 {
+		return nil, errors.Join(fmt.Errorf("ask the member %s for %s: it answers %s", of.Name, at, answer.Status),
+			answer.Body.Close())
+	}
+	return answer.Body, nil
+}

@@ -1,0 +1,72 @@
+package fleet
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"landfall/appliance/durable"
+)
+
+// StateFile is the name of the file in the data directory of a member that says of which fleet it
+// is.
+const StateFile = "fleet.json"
+
+// State says of which fleet a data directory is.
+type State struct {
+	Fleet  string `json:"fleet"`  // ID of the fleet
+	Member string `json:"member"` // name of this member
+	// Etcd, Prefix and URL are those of the command that made the fleet or joined it. The
+	// configuration precedes them.
+	Etcd   []string `json:"etcd,omitempty"`
+	Prefix string   `json:"prefix,omitempty"`
+	URL    string   `json:"url,omitempty"`
+	// Left reports that this member has left the fleet. The others go on with the data, so no
+	// appliance may start with this copy.
+	Left bool `json:"left,omitempty"`
+	// Ended reports that the fleet has ended and that this machine goes on with the data, whatever
+	// the configuration says.
+	Ended bool `json:"ended,omitempty"`
+}
+
+// Takes reports whether a data directory takes part in a fleet, or is to make one because the
+// configuration names an etcd.
+func (s *State) Takes(configured bool) bool {
+	if s == nil {
+		return configured
+	}
+	return !s.Ended
+}
+
+// ReadState reads the state of a data directory. It returns nil for the directory of a single
+// machine.
+func ReadState(dir string) (*State, error) {
+	text, err := os.ReadFile(filepath.Join(dir, StateFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the fleet of the data directory: %w", err)
+	}
+	state := new(State)
+	if err := json.Unmarshal(text, state); err != nil {
+		return nil, fmt.Errorf("the file %s is damaged (%w); remove the data directory, and let this machine join the "+
+			"fleet again with landfall fleet join", filepath.Join(dir, StateFile), err)
+	}
+	return state, nil
+}
+
+// Write writes the state into a data directory.
+func (s *State) Write(dir string) error {
+	text, err := json.MarshalIndent(s, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := durable.WriteFile(filepath.Join(dir, StateFile), append(text, '\n'), 0o600); err != nil {
+		return fmt.Errorf("write the fleet of the data directory: %w", err)
+	}
+	return nil
+}
