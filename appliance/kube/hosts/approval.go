@@ -94,12 +94,14 @@ func (a *Approvals) Needed() (map[string]bool, error) {
 	return needed, a.db.View(func(tx *store.Tx) error {
 		owners := map[string]bool{}
 		return objects.Names(tx, objects.Agents, "", func(namespace, name string) error {
-			described, err := a.describedByManifests(tx, namespace, name, owners)
-			if err != nil || !described {
+			agent, err := a.objects.Fields(tx, objects.Agents, namespace, name)
+			if err != nil {
 				return err
 			}
-			value, err := a.objects.Field(tx, objects.Agents, namespace, name, "spec", "approved")
-			needed[name] = string(value) == "true"
+			described, err := a.describedByManifests(tx, namespace, agent, owners)
+			if described {
+				needed[name] = string(agent("spec", "approved")) == "true"
+			}
 			return err
 		})
 	})
@@ -120,42 +122,31 @@ func (a *Approvals) Waiting() (waiting []*record.Host, err error) {
 				return nil
 			}
 			namespace, name := objects.SplitKey(row.Object.Key)
-			approved, err := a.objects.Field(tx, objects.Agents, namespace, name, "spec", "approved")
-			if err != nil || string(approved) == "true" {
+			agent, err := a.objects.Fields(tx, objects.Agents, namespace, name)
+			if err != nil || string(agent("spec", "approved")) == "true" {
 				return err
 			}
-			described, err := a.describedByManifests(tx, namespace, name, owners)
+			described, err := a.describedByManifests(tx, namespace, agent, owners)
 			if described {
 				waiting = append(waiting, row)
 			}
 			return err
 		})
 	})
-	return waiting, err
+	return waiting, errors.Join(err, a.db.ReleasePages())
 }
 
 // describedByManifests reports whether people described the cluster of an Agent, or else its
-// infra-env, with objects of the Kubernetes API. known has the answers of earlier calls.
-func (a *Approvals) describedByManifests(tx *store.Tx, namespace, name string, known map[string]bool) (bool, error) {
-	agent := func(path ...string) (string, error) {
-		value, err := a.objects.Field(tx, objects.Agents, namespace, name, path...)
-		return strings.Trim(string(value), `"`), err
-	}
-	cluster, err := agent("spec", "clusterDeploymentName", "name")
-	if err != nil {
-		return false, err
-	}
-	if cluster != "" {
-		of, err := agent("spec", "clusterDeploymentName", "namespace")
-		if err != nil {
-			return false, err
-		}
+// infra-env, with objects of the Kubernetes API. agent returns the Agent's fields. known has the
+// answers of earlier calls.
+func (a *Approvals) describedByManifests(tx *store.Tx, namespace string, agent func(path ...string) []byte,
+	known map[string]bool) (bool, error) {
+	text := func(path ...string) string { return strings.Trim(string(agent(path...)), `"`) }
+	if cluster := text("spec", "clusterDeploymentName", "name"); cluster != "" {
+		of := text("spec", "clusterDeploymentName", "namespace")
 		return a.madeByPerson(tx, objects.ClusterDeployments, of, cluster, objects.MadeForCluster, known)
 	}
-	env, err := agent("metadata", "labels", labelInfraEnv)
-	if err != nil {
-		return false, err
-	}
+	env := text("metadata", "labels", labelInfraEnv)
 	return a.madeByPerson(tx, objects.InfraEnvs, namespace, env, labelGenerated, known)
 }
 

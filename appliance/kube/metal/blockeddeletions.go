@@ -91,11 +91,12 @@ func (l blockedDeletions) findAll(tx *store.Tx) error {
 		if kind == objects.Events {
 			continue
 		}
-		errs = append(errs, l.Objects.Each(tx, kind, "", func(u *unstructured.Unstructured) error {
-			if u.GetDeletionTimestamp() != nil {
-				l.Loop.Enqueue(blockedDeletionKey(kind, u.GetNamespace(), u.GetName()))
+		errs = append(errs, objects.Names(tx, kind, "", func(namespace, name string) error {
+			deleting, err := l.Objects.Deleting(tx, kind, namespace, name)
+			if deleting {
+				l.Loop.Enqueue(blockedDeletionKey(kind, namespace, name))
 			}
-			return nil
+			return err
 		}))
 	}
 	return errors.Join(errs...)

@@ -211,16 +211,26 @@ func SharedAs[T any](o *Objects, tx *store.Tx, kind Kind, namespace, name string
 // Field returns the JSON of a field of an object, given by the names of the fields that lead to it.
 // It returns nil if the object or the field does not exist.
 func (o *Objects) Field(tx *store.Tx, kind Kind, namespace, name string, path ...string) ([]byte, error) {
+	fields, err := o.Fields(tx, kind, namespace, name)
+	return fields(path...), err
+}
+
+// Fields returns a function that returns fields of one object, like [Objects.Field].
+func (o *Objects) Fields(tx *store.Tx, kind Kind, namespace, name string) (func(path ...string) []byte, error) {
+	none := func(...string) []byte { return nil }
 	key := kind.Key(namespace, name)
 	value, _, err := read(tx, key)
 	if errors.Is(err, store.ErrNotFound) {
-		return nil, nil
+		return none, nil
 	}
 	if err != nil {
-		return nil, err
+		return none, err
 	}
 	text, err := o.open(key, value)
-	return field(text, path...), err
+	if err != nil {
+		return none, err
+	}
+	return func(path ...string) []byte { return field(text, path...) }, nil
 }
 
 // Deleting reports whether an object is being deleted. It does not decode the object.

@@ -1,6 +1,9 @@
 package objects
 
-import "bytes"
+import (
+	"bytes"
+	"iter"
+)
 
 // The functions of this file read parts of an object's JSON without decoding the rest. The text is
 // valid JSON, because only valid JSON is stored.
@@ -11,22 +14,42 @@ type member struct {
 	value []byte
 }
 
+// eachMember returns the members of a JSON object: their names, as in the text and without the
+// quotes, and their values. There are none in any other value.
+func eachMember(text []byte) iter.Seq2[[]byte, []byte] {
+	return func(yield func(name, value []byte) bool) {
+		if !isObject(text) {
+			return
+		}
+		at := skipSpace(text, 0)
+		for at = skipSpace(text, at+1); at < len(text) && text[at] == '"'; at = skipSpace(text, at+1) {
+			end := skipString(text, at)
+			name := text[at+1 : end-1]
+			at = skipSpace(text, skipSpace(text, end)+1) // after the colon
+			end = skipValue(text, at)
+			if !yield(name, text[at:end]) {
+				return
+			}
+			if at = skipSpace(text, end); at >= len(text) || text[at] != ',' {
+				return
+			}
+		}
+	}
+}
+
+func isObject(text []byte) bool {
+	at := skipSpace(text, 0)
+	return at < len(text) && text[at] == '{'
+}
+
 // members returns the members of a JSON object. It returns nil for any other value.
 func members(text []byte) []member {
-	at := skipSpace(text, 0)
-	if at >= len(text) || text[at] != '{' {
+	if !isObject(text) {
 		return nil
 	}
 	list := make([]member, 0, 8)
-	for at = skipSpace(text, at+1); at < len(text) && text[at] == '"'; at = skipSpace(text, at+1) {
-		end := skipString(text, at)
-		name := string(text[at+1 : end-1])
-		at = skipSpace(text, skipSpace(text, end)+1) // after the colon
-		end = skipValue(text, at)
-		list = append(list, member{name, text[at:end]})
-		if at = skipSpace(text, end); at >= len(text) || text[at] != ',' {
-			break
-		}
+	for name, value := range eachMember(text) {
+		list = append(list, member{string(name), value})
 	}
 	return list
 }
@@ -47,12 +70,21 @@ func elements(text []byte) (list [][]byte) {
 	return list
 }
 
-// field returns the value of a nested member, or nil.
+// field returns the value of a nested member, or nil. It does not read what follows the member.
 func field(text []byte, path ...string) []byte {
 	for _, name := range path {
-		text = memberOf(members(text), name)
+		text = memberNamed(text, name)
 	}
 	return text
+}
+
+func memberNamed(text []byte, name string) []byte {
+	for found, value := range eachMember(text) {
+		if string(found) == name {
+			return value
+		}
+	}
+	return nil
 }
 
 func memberOf(list []member, name string) []byte {
