@@ -137,6 +137,9 @@ func CheckDir(ctx context.Context, dir string, keys func() (*seal.Ring, error)) 
 		return nil, err
 	}
 	for _, problem := range problems {
+		if i.shared { // the log file is not synced, and the shared log has what it lacks
+			break
+		}
 		i.report.add(ProblemMissing, "write-ahead log", "%s", problem)
 	}
 	if err := i.finish(ctx); err != nil {

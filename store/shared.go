@@ -21,21 +21,28 @@ func (db *DB) Apply(ctx context.Context, records []wal.Record) error {
 
 // Sequence returns the number of the newest record of the shared log that the database contains, or
 // 0 if it has no part in one.
-func (db *DB) Sequence() uint64 { return db.rows.Sequence() }
+func (db *DB) Sequence() uint64 { return db.Position().Number }
+
+// Position returns the position of the database in the shared log.
+func (db *DB) Position() wal.Position { return db.rows.Position() }
 
 // SyncedSequence returns the number of the newest record of the shared log that the database
 // contains for certain after a power cut. The shared log must keep the later ones.
 func (db *DB) SyncedSequence() uint64 { return db.rows.SyncedSequence() }
 
 // Broken returns a channel that is closed when the outcome of a record of the shared log became
-// unknown. Every update then returns ErrBroken. Close the database, open it as a follower, and
+// unknown. Every update then fails with ErrBroken. Close the database, open it as a follower, and
 // apply what the shared log has.
 func (db *DB) Broken() <-chan struct{} { return db.rows.Broken() }
 
-// Sequence returns the number of the newest record of the shared log that the snapshot contains.
-// CreateFrom writes the rows of a snapshot to an empty directory, which can then follow from that
-// number. It is 0 if the database has no part in a shared log.
-func (s *Snapshot) Sequence() uint64 { return s.tx.rows.Sequence() }
+// Sequence returns the number of the newest record of the shared log that the snapshot contains, or
+// 0 for none.
+func (s *Snapshot) Sequence() uint64 { return s.Position().Number }
+
+// Position returns the position of the snapshot in the shared log. CreateFrom writes the rows of a
+// snapshot to an empty directory, which can then follow from that position. Its digest is 0 if the
+// database has no part in a shared log.
+func (s *Snapshot) Position() wal.Position { return s.tx.rows.Position() }
 
 // The records of the shared log contain the descriptions of files, and not the contents above 64
 // KiB. A machine with a part in a shared log copies the contents that it lacks from another one.

@@ -25,7 +25,7 @@ import (
 )
 
 // copyTo writes the rows of a database to an empty directory, as a new follower gets them.
-func copyTo(t *testing.T, db *store.DB, dir string) {
+func copyTo(t testing.TB, db *store.DB, dir string) {
 	t.Helper()
 	rows := storedRows(t, db, nil)
 	require.NoError(t, store.CreateFrom(dir, func() (store.StoredRow, error) {
@@ -39,7 +39,7 @@ func copyTo(t *testing.T, db *store.DB, dir string) {
 }
 
 // storedRows returns the rows of a database that wants selects; nil: all rows.
-func storedRows(t *testing.T, db *store.DB, wants func(store.StoredRow) bool) (rows []store.StoredRow) {
+func storedRows(t testing.TB, db *store.DB, wants func(store.StoredRow) bool) (rows []store.StoredRow) {
 	t.Helper()
 	snapshot, err := db.Snapshot()
 	require.NoError(t, err)
@@ -149,6 +149,25 @@ func TestFollower_cachedValuesAreNew(t *testing.T) {
 			return nil
 		})
 	}
+}
+
+func TestFollower_beginsBeforeTheFirstRecord(t *testing.T) {
+	log, dir := new(waltest.Log), t.TempDir()
+	alone := openWith(t, dir, store.Options{})
+	update(t, alone, put("before", cluster{}))
+	require.NoError(t, alone.Close())
+	leader := openWith(t, dir, store.Options{Shared: log})
+	require.Zero(t, leader.Position())
+	log.Next = func() waltest.Fault { return waltest.Refused }
+	require.Error(t, leader.Update(t.Context(), put("refused", cluster{})))
+	log.Next = nil
+	require.Zero(t, leader.Position().Number)
+	follower := openFollower(t, leader)
+	require.Equal(t, leader.Position(), follower.Position())
+	update(t, leader, put("first", cluster{}))
+	require.NoError(t, follower.Apply(t.Context(), log.After(0)))
+	requireEqualRows(t, leader, follower)
+	require.Equal(t, log.After(0)[0].Position(), follower.Position())
 }
 
 func TestFollower_refusesOtherChanges(t *testing.T) {
@@ -406,6 +425,46 @@ func TestFollower_damagedContentIsCopiedAgain(t *testing.T) {
 	sums, err := follower.MissingContents(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, []string{staged.SHA256()}, sums)
+}
+
+func TestFollower_replicaHasItsRows(t *testing.T) {
+	log, dir := new(waltest.Log), t.TempDir()
+	leader := openLeader(t, t.TempDir(), log)
+	follower := openFollower(t, leader)
+	commits := follower.Follow(1 << 20)
+	defer commits.Close()
+	copyTo(t, follower, dir)
+	for i := range 20 {
+		update(t, leader, put(fmt.Sprint(i%7), cluster{Hosts: i}))
+		if i%3 == 0 {
+			require.NoError(t, follower.Apply(t.Context(), log.After(follower.Sequence())))
+		}
+	}
+	require.NoError(t, follower.Apply(t.Context(), log.After(follower.Sequence())))
+	taken, err := commits.Take()
+	require.NoError(t, err)
+	require.NoError(t, store.Apply(dir, func() ([]byte, error) {
+		if len(taken) == 0 {
+			return nil, io.EOF
+		}
+		operations := taken[0].Operations
+		taken = taken[1:]
+		return operations, nil
+	}))
+	requireEqualRows(t, leader, openWith(t, dir, store.Options{Follow: true}))
+}
+
+func TestFollower_stoppedWithoutAContentIsWhole(t *testing.T) {
+	log, dir, files := new(waltest.Log), t.TempDir(), store.NewFiles("files")
+	leader := openLeader(t, t.TempDir(), log)
+	staged, err := leader.Stage(t.Context(), strings.NewReader(strings.Repeat("content", 20_000)))
+	require.NoError(t, err)
+	update(t, leader, func(tx *store.Tx) error { return files.Put(tx, "a", staged, now) })
+	copyTo(t, leader, dir)
+	report, err := store.CheckDir(t.Context(), dir, func() (*seal.Ring, error) { return nil, nil })
+	require.NoError(t, err)
+	require.Empty(t, report.Problems)
+	require.Equal(t, 1, report.Elsewhere)
 }
 
 func TestFollower_damagedFileIsNotRepaired(t *testing.T) {

@@ -74,7 +74,13 @@
 //	delta/        encodes a value as the difference from a similar value
 //	fastjson/     encoding/json's results in less time
 //
-// Design: docs/design.md#group-commit, docs/design.md#the-data-model-of-etcd.
+// # Several machines
+//
+// Several machines can have the same rows by a shared log: one leads (Options.Shared), the others
+// follow (Options.Follow). Package wal explains the log; shared.go has what its users need.
+//
+// Design: docs/design.md#group-commit, docs/design.md#the-data-model-of-etcd,
+// docs/design.md#a-log-that-several-machines-share.
 package store
 
 import (

@@ -63,7 +63,7 @@ func (db *DB) switchLogFile() {
 // freezeMemtable makes the active memtable immutable and replaces it with an empty one.
 func (db *DB) freezeMemtable() {
 	full := db.memtables.Load().active
-	full.lastCommit, full.sequence = db.committed.Load(), db.sequence.Load()
+	full.lastCommit, full.sequence = db.committed.Load(), db.Position().Number
 	db.memtables.Store(&memtables{active: new(memtable), immutable: full})
 }
 
@@ -200,7 +200,7 @@ func (db *DB) startEpoch() error {
 	if _, err := rand.Read(epoch[:]); err != nil {
 		return err
 	}
-	begins := db.shared != nil && db.recordDigest == 0
+	begins := db.shared != nil && db.Position().Digest == 0
 	err := db.updateFile(func(b *bolt.Tx, _ Digests) error {
 		meta := b.Bucket(BucketNames[Meta])
 		if begins {
@@ -214,7 +214,7 @@ func (db *DB) startEpoch() error {
 		return err
 	}
 	if begins {
-		db.recordDigest = parseNumber(epoch[:])
+		db.setPosition(Position{Digest: parseNumber(epoch[:])})
 	}
 	disk := db.disk
 	if db.shares() { // the shared log is synced

@@ -30,7 +30,7 @@ type group struct {
 	done     chan struct{} // closed when the updates are committed or rolled back
 
 	// The fields below are used with a shared log only.
-	position position // of the group's record in the shared log
+	position Position // of the group's record in the shared log
 	shared   int      // size of the operations that the shared log gets, in bytes
 	leaves   bool     // set if the group removes the position
 }
@@ -44,7 +44,7 @@ func (db *DB) lockUpdates(ctx context.Context) error {
 		case db.isClosing():
 			err = ErrClosed
 		case isClosed(db.broken):
-			err = ErrBroken
+			err = db.brokenError()
 		}
 		if err != nil {
 			db.unlockUpdates()
@@ -247,7 +247,7 @@ func (db *DB) commit() {
 // composeRecord returns the record of a group.
 func (db *DB) composeRecord(g *group) ([]byte, error) {
 	if isClosed(db.broken) {
-		return nil, &WriteError{Path: db.path, Err: ErrBroken, Shared: true}
+		return nil, db.brokenError()
 	}
 	if err := g.state.Seal(); err != nil {
 		return nil, err

@@ -102,12 +102,11 @@ type DB struct {
 	followers     []*Follower
 
 	// The shared log; see shared.go.
-	shared       SharedLog
-	follow       bool
-	applyLock    chan struct{} // holds one item while Apply runs
-	broken       chan struct{} // closed when the outcome of a record became unknown
-	sequence     atomic.Uint64 // number of the newest record that is committed
-	recordDigest uint64        // digest of that record; logLock guards it
+	shared    SharedLog
+	follow    bool
+	applyLock chan struct{}            // holds one item while Apply runs
+	broken    chan struct{}            // closed when the outcome of a record became unknown
+	position  atomic.Pointer[Position] // newest record that is committed; never nil
 	// syncedSequence is the number of the newest record that is in the bbolt file, which is synced.
 	syncedSequence atomic.Uint64
 
@@ -144,6 +143,7 @@ func Open(file File, options Options) (*DB, error) {
 	}
 	file.AllocSize, file.NoSync, file.NoGrowSync = db.disk.Growth, options.NoSync, options.NoSync
 	db.memtables.Store(&memtables{active: new(memtable)})
+	db.setPosition(Position{})
 	if err := db.start(options.Upgrade); err != nil {
 		return nil, errors.Join(err, file.Close())
 	}
@@ -239,8 +239,8 @@ func (db *DB) checkpointNow() error {
 // Update. If it panics, its writes are rolled back. If ctx ends before the update starts, it does
 // not run, and Update returns the error of ctx. A running update is not interrupted. If the disk is
 // full or fails, Update returns a *WriteError. It does so even if the update wrote nothing but read
-// rows that were lost. Update returns ErrClosed on a closed database, ErrFollower on a follower,
-// and ErrBroken after the outcome of a record became unknown.
+// rows that were lost. Update returns ErrClosed on a closed database and ErrFollower on a
+// follower. After the outcome of a record became unknown, its error contains ErrBroken.
 func (db *DB) Update(ctx context.Context, update Updater) error {
 	if db.follow {
 		return ErrFollower

@@ -66,5 +66,6 @@
 //	sync_*.go      syncs a file; one file per system
 //	pages_*.go     returns mapped pages to the system; one file per system
 //
-// Design: docs/design.md#group-commit, docs/design.md#a-write-ahead-log-in-front-of-bbolt.
+// Design: docs/design.md#group-commit, docs/design.md#a-write-ahead-log-in-front-of-bbolt,
+// docs/design.md#a-log-that-several-machines-share.
 package wal

@@ -53,10 +53,10 @@ func (e *RefusedError) Error() string { return e.Err.Error() }
 func (e *RefusedError) Unwrap() error { return e.Err }
 
 var (
-	// ErrBroken is returned by every update of a leader after the outcome of a record became
-	// unknown. The database must be closed, and must get the missing records as a follower.
-	ErrBroken = errors.New("this database may lack a change of the shared log, and takes no changes until it has " +
-		"read that log again")
+	// ErrBroken is the cause of the *WriteError of every update of a leader after the outcome of a
+	// record became unknown. The database must be closed, and must get the missing records as a
+	// follower.
+	ErrBroken = errors.New("this database may lack an earlier change and must read the shared log again")
 	// ErrFollower is returned by every update of a follower.
 	ErrFollower = errors.New("this database only follows a shared log: send the change to the leader")
 	// ErrNotFollower is returned by Apply on a database that follows no shared log.
@@ -94,11 +94,16 @@ var (
 	recordKey   = []byte("record")   // digest of the record
 )
 
-// position is a place in the shared log: the newest record that a database contains.
-type position struct {
-	number uint64 // 0: none
-	digest uint64 // of the record; 0: the database has no part in a shared log
+// Position is a place in a shared log: the newest record that a database contains. A number alone
+// is not enough, because a shared log that was restored from an older state gets other records
+// under the same numbers.
+type Position struct {
+	Number uint64 // 0: none
+	Digest uint64 // of the operations (xxHash64); 0: the database has no part in a shared log
 }
+
+// Position returns the position of a database that contains the record as its newest one.
+func (r Record) Position() Position { return Position{r.Number, xxhash.Sum64(r.Operations)} }
 
 // sequenceRow returns the row "sequence" of a record.
 func sequenceRow(number, before uint64) []byte {
@@ -115,26 +120,28 @@ func parseSequenceRow(row []byte) (number, before uint64, ok bool) {
 // shares reports whether another log than the log file has the records.
 func (db *DB) shares() bool { return db.shared != nil || db.follow }
 
-// Sequence returns the number of the newest record of the shared log that the database contains. It
-// is 0 for a database without a shared log.
-func (db *DB) Sequence() uint64 { return db.sequence.Load() }
+// Position returns the position of the database in the shared log.
+func (db *DB) Position() Position { return *db.position.Load() }
 
 // SyncedSequence returns the number of the newest record of the shared log that the database
 // contains for certain after a power cut. The shared log must keep the later ones. It is at most
-// two log files behind Sequence.
+// two log files behind Position.
 func (db *DB) SyncedSequence() uint64 { return db.syncedSequence.Load() }
 
 // IsSequence reports whether a row of Meta has the number of the newest record of the shared log.
 func IsSequence(key []byte) bool { return bytes.Equal(key, sequenceKey) }
 
-// Sequence returns the number of the newest record of the shared log that the transaction contains.
-func (tx *Tx) Sequence() uint64 {
+// Position returns the position of the rows that the transaction reads.
+func (tx *Tx) Position() Position {
 	number, _, _ := parseSequenceRow(tx.Get(Meta, sequenceKey))
-	return number
+	return Position{number, parseNumber(tx.Get(Meta, recordKey))}
 }
 
 // Broken returns a channel that is closed when the outcome of a record became unknown.
 func (db *DB) Broken() <-chan struct{} { return db.broken }
+
+// brokenError returns the error of an update of a broken database.
+func (db *DB) brokenError() error { return &WriteError{Path: db.path, Err: ErrBroken, Shared: true} }
 
 // readPosition reads the position of the opened database.
 func (db *DB) readPosition() (err error) {
@@ -143,19 +150,20 @@ func (db *DB) readPosition() (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, tx.End()) }()
-	db.sequence.Store(tx.Sequence())
-	db.recordDigest = parseNumber(tx.Get(Meta, recordKey))
+	db.setPosition(tx.Position())
 	return nil
 }
+
+func (db *DB) setPosition(p Position) { db.position.Store(&p) }
 
 // number adds the number of its record in the shared log to a group. Without a shared log, it
 // removes the position that the database had in one.
 func (db *DB) number(g *group) error {
-	switch {
+	switch before := db.Position(); {
 	case db.shared != nil:
-		g.position.number = db.sequence.Load() + 1
-		return g.tx.Put(Meta, sequenceKey, sequenceRow(g.position.number, db.recordDigest))
-	case db.recordDigest != 0 && !db.follow:
+		g.position.Number = before.Number + 1
+		return g.tx.Put(Meta, sequenceKey, sequenceRow(g.position.Number, before.Digest))
+	case before.Digest != 0 && !db.follow:
 		g.leaves = true
 		return errors.Join(g.tx.Delete(Meta, sequenceKey), g.tx.Delete(Meta, recordKey))
 	}
@@ -164,15 +172,15 @@ func (db *DB) number(g *group) error {
 
 // digest adds the digest of its record to a group.
 func (g *group) digest(operations []byte) error {
-	g.position.digest = xxhash.Sum64(operations)
-	return g.tx.Put(Meta, recordKey, binary.BigEndian.AppendUint64(nil, g.position.digest))
+	g.position.Digest = xxhash.Sum64(operations)
+	return g.tx.Put(Meta, recordKey, binary.BigEndian.AppendUint64(nil, g.position.Digest))
 }
 
 // share appends a record to the shared log, and then to the log file. The database is broken if the
 // record may be in the shared log, but is not committed.
 func (db *DB) share(g *group, record []byte) error {
 	operations := record[headerSize : headerSize+g.shared]
-	err := db.shared.Append(context.Background(), g.position.number, operations)
+	err := db.shared.Append(context.Background(), g.position.Number, operations)
 	if refused, ok := errors.AsType[*RefusedError](err); ok {
 		return &WriteError{Path: db.path, Err: refused, Shared: true}
 	}
@@ -189,9 +197,8 @@ func (db *DB) share(g *group, record []byte) error {
 
 // settle makes the position of a committed group that of the database. The caller holds logLock.
 func (db *DB) settle(g *group) {
-	if g.leaves || g.position.number != 0 {
-		db.recordDigest = g.position.digest
-		db.sequence.Store(g.position.number)
+	if g.leaves || g.position.Number != 0 {
+		db.setPosition(g.position)
 	}
 }
 
@@ -200,7 +207,7 @@ const applyBatch = 4 << 20
 
 // Apply writes records of the shared log to a follower, and returns when readers see them. Each
 // record must have the next number; otherwise nothing is applied, and the error is a *RecordError.
-// Several records become one commit. If the disk fails, the error is a *WriteError, and Sequence
+// Several records become one commit. If the disk fails, the error is a *WriteError, and Position
 // tells which records were applied. Apply keeps the operations, so they must not be changed.
 func (db *DB) Apply(ctx context.Context, records []Record) error {
 	if !db.follow {
@@ -241,24 +248,24 @@ func (db *DB) Exclude(ctx context.Context, fn func() error) error {
 }
 
 // check returns the positions of records that can be applied. The caller holds applyLock.
-func (db *DB) check(records []Record) (positions []position, err error) {
-	at := position{db.sequence.Load(), db.recordDigest}
-	if at.digest == 0 {
+func (db *DB) check(records []Record) (positions []Position, err error) {
+	at := db.Position()
+	if at.Digest == 0 {
 		return nil, ErrNoSequence
 	}
 	for _, r := range records {
 		if err := r.check(at); err != nil {
-			return nil, &RecordError{Number: r.Number, Sequence: db.sequence.Load(), Err: err}
+			return nil, &RecordError{Number: r.Number, Sequence: db.Position().Number, Err: err}
 		}
-		at = position{r.Number, xxhash.Sum64(r.Operations)}
+		at = r.Position()
 		positions = append(positions, at)
 	}
 	return positions, nil
 }
 
 // check reports why a record cannot be applied to a database at a position.
-func (r Record) check(at position) error {
-	if r.Number != at.number+1 {
+func (r Record) check(at Position) error {
+	if r.Number != at.Number+1 {
 		return ErrNotNext
 	}
 	var sequence []byte
@@ -276,7 +283,7 @@ func (r Record) check(at position) error {
 	switch number, before, ok := parseSequenceRow(sequence); {
 	case !ok || number != r.Number:
 		return errors.New("it does not contain its number")
-	case before != at.digest:
+	case before != at.Digest:
 		return ErrDiverged
 	}
 	return nil
@@ -291,7 +298,7 @@ func isLocal(key []byte) bool {
 type application struct {
 	db       *DB
 	records  []Record
-	position position // after the last record
+	position Position // after the last record
 }
 
 // Run implements Updater.
@@ -307,5 +314,5 @@ func (a *application) Run(state GroupState) error {
 		}
 	}
 	g.position = a.position
-	return g.tx.Put(Meta, recordKey, binary.BigEndian.AppendUint64(nil, a.position.digest))
+	return g.tx.Put(Meta, recordKey, binary.BigEndian.AppendUint64(nil, a.position.Digest))
 }
