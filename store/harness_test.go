@@ -259,6 +259,8 @@ var errEnded = errors.New("the goroutine ended")
 type home struct {
 	name string
 	log  *waltest.Log // nil: in the log file alone
+	// synced is the number of the newest record that the database has for certain.
+	synced uint64
 }
 
 // eachHome runs a test over both homes of the log.
@@ -308,6 +310,7 @@ func (h home) open(t *testing.T, dir string, options store.Options) *store.DB {
 			following.Follow = true
 			follower, err := store.Open(t.Context(), dir, following)
 			require.NoError(t, err)
+			require.GreaterOrEqual(t, follower.Sequence(), h.synced)
 			require.NoError(t, follower.Apply(t.Context(), h.log.After(follower.Sequence())))
 			require.Empty(t, follower.Damage(), "the shared log has what is missing")
 			require.NoError(t, follower.Close())

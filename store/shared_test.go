@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -10,7 +11,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/jonboulle/clockwork"
@@ -428,30 +431,69 @@ func TestFollower_damagedContentIsCopiedAgain(t *testing.T) {
 }
 
 func TestFollower_replicaHasItsRows(t *testing.T) {
-	log, dir := new(waltest.Log), t.TempDir()
+	log := new(waltest.Log)
 	leader := openLeader(t, t.TempDir(), log)
 	follower := openFollower(t, leader)
-	commits := follower.Follow(1 << 20)
-	defer commits.Close()
-	copyTo(t, follower, dir)
-	for i := range 20 {
-		update(t, leader, put(fmt.Sprint(i%7), cluster{Hosts: i}))
-		if i%3 == 0 {
+	for name, db := range map[string]*store.DB{"leader": leader, "follower": follower} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			commits := db.Follow(1 << 20)
+			defer commits.Close()
+			copyTo(t, db, dir)
+			for i := range 20 {
+				update(t, leader, put(fmt.Sprint(i%7), cluster{Hosts: i, Name: name}))
+				if i%3 == 0 {
+					require.NoError(t, follower.Apply(t.Context(), log.After(follower.Sequence())))
+				}
+			}
 			require.NoError(t, follower.Apply(t.Context(), log.After(follower.Sequence())))
-		}
+			taken, err := commits.Take()
+			require.NoError(t, err)
+			require.NoError(t, store.Apply(dir, func() ([]byte, error) {
+				if len(taken) == 0 {
+					return nil, io.EOF
+				}
+				operations := taken[0].Operations
+				taken = taken[1:]
+				return operations, nil
+			}))
+			requireEqualRows(t, leader, openWith(t, dir, store.Options{Follow: true}))
+		})
 	}
-	require.NoError(t, follower.Apply(t.Context(), log.After(follower.Sequence())))
-	taken, err := commits.Take()
+}
+
+func TestFollower_readsTheHistory(t *testing.T) {
+	sealing, err := seal.NewRing(seal.NewKey(1))
 	require.NoError(t, err)
-	require.NoError(t, store.Apply(dir, func() ([]byte, error) {
-		if len(taken) == 0 {
-			return nil, io.EOF
-		}
-		operations := taken[0].Operations
-		taken = taken[1:]
-		return operations, nil
-	}))
-	requireEqualRows(t, leader, openWith(t, dir, store.Options{Follow: true}))
+	log, dir, options := new(waltest.Log), t.TempDir(), withKeys(sealing)
+	options.Shared, options.Floor = log, 1000
+	leader := openWith(t, t.TempDir(), options)
+	update(t, leader, put("a", cluster{}))
+	copyTo(t, leader, dir)
+	options.Shared, options.Follow = nil, true
+	follower := openWith(t, dir, options)
+	for hosts := range 9 {
+		update(t, leader, func(tx *store.Tx) error {
+			tx.Note(func() []byte { return []byte(fmt.Sprint("note ", hosts)) })
+			return errors.Join(put("a", cluster{Hosts: hosts})(tx), put("b", cluster{Hosts: -hosts})(tx))
+		})
+	}
+	update(t, leader, remove("b"))
+	require.NoError(t, follower.Apply(t.Context(), log.After(1)))
+	steps := func(db *store.DB) (all []store.Step) {
+		view(t, db, func(tx *store.Tx) error {
+			return tx.History(func(string) bool { return true }, func(s *store.Step) error {
+				all = append(all, *s)
+				return nil
+			})
+		})
+		return all
+	}
+	require.Len(t, steps(leader), 11)
+	require.Equal(t, steps(leader), steps(follower))
+	require.NoError(t, leader.Compact(t.Context(), leader.Revision()))
+	require.NoError(t, follower.Apply(t.Context(), log.After(follower.Sequence())))
+	requireEqualRows(t, leader, follower)
 }
 
 func TestFollower_stoppedWithoutAContentIsWhole(t *testing.T) {
@@ -490,4 +532,156 @@ func TestFollower_damagedFileIsNotRepaired(t *testing.T) {
 	after, err := os.ReadFile(path)
 	require.NoError(t, err)
 	require.Equal(t, text, after)
+}
+
+func TestLeader_unknownOutcomeFailsWaitingUpdates(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log, dir := new(waltest.Log), t.TempDir()
+		leader := openLeader(t, dir, log)
+		release := make(chan waltest.Fault)
+		log.Next = func() waltest.Fault { return <-release }
+		held := inLine(leader, put("held", cluster{}))
+		wait := inLine(leader, put("a", cluster{}), func(tx *store.Tx) error { return remove("first")(tx) })
+		closed := make(chan error, 1)
+		release <- waltest.NoAnswer
+		<-leader.Broken()
+		go func() { closed <- leader.Close() }()
+		for i, err := range append(held(), wait()...) {
+			var failure *store.WriteError
+			require.ErrorAs(t, err, &failure)
+			require.True(t, failure.Shared)
+			require.Equal(t, i == 0, failure.Unknown)
+			require.NotContains(t, err.Error(), "disk")
+		}
+		require.NoError(t, <-closed)
+		log.Next = nil
+		again := home{log: log}.open(t, dir, store.Options{})
+		require.Equal(t, []string{"first", "held"}, keys(t, again, ""))
+		require.NoError(t, again.Close())
+	})
+}
+
+// TestLeader_manyWritersLoseNoUpdate has writers that count, a shared log that fails, a follower
+// that applies what the log has, and a new leader after each unknown outcome.
+func TestLeader_manyWritersLoseNoUpdate(t *testing.T) {
+	const writers, rounds, terms = 8, 40, 6
+	faults := randtest.New(t, 14)
+	log, dir := new(waltest.Log), t.TempDir()
+	leader := openLeader(t, dir, log)
+	follower := openFollower(t, leader)
+	require.NoError(t, leader.Close())
+	var acknowledged, unknown [writers]int
+	for term := range terms {
+		log.Next = func() waltest.Fault {
+			if term < terms-1 && faults.IntN(40) == 0 {
+				return waltest.Faults()[faults.IntN(len(waltest.Faults()))]
+			}
+			return waltest.None
+		}
+		leader := home{log: log}.open(t, dir, store.Options{})
+		var running sync.WaitGroup
+		for w := range writers {
+			running.Go(func() {
+				for range rounds {
+					err := leader.Update(context.Background(), countUp(fmt.Sprint(w)))
+					if failure, ok := errors.AsType[*store.WriteError](err); ok && failure.Unknown {
+						unknown[w]++
+					} else if err == nil {
+						acknowledged[w]++
+					}
+				}
+			})
+		}
+		running.Go(func() {
+			for range rounds {
+				if err := follower.Apply(context.Background(), log.After(follower.Sequence())); err != nil {
+					t.Error(err)
+				}
+				if err := follower.View(func(tx *store.Tx) error {
+					return clusters.Each(tx, "", func(string, *cluster) error { return nil })
+				}); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+		running.Wait()
+		require.NoError(t, leader.Close())
+	}
+	leader = home{log: log}.open(t, dir, store.Options{})
+	require.NoError(t, follower.Apply(t.Context(), log.After(follower.Sequence())))
+	requireEqualRows(t, leader, follower)
+	for w := range writers {
+		view(t, leader, func(tx *store.Tx) error {
+			c, err := clusters.Get(tx, fmt.Sprint(w))
+			require.NoError(t, err)
+			require.GreaterOrEqual(t, c.Hosts, acknowledged[w])
+			require.LessOrEqual(t, c.Hosts, acknowledged[w]+unknown[w])
+			return nil
+		})
+	}
+	require.NoError(t, leader.Close())
+}
+
+// countUp adds one to a row.
+func countUp(key string) func(*store.Tx) error {
+	return func(tx *store.Tx) error {
+		c, err := clusters.Get(tx, key)
+		if errors.Is(err, store.ErrNotFound) {
+			c, err = &cluster{}, nil
+		}
+		if err != nil {
+			return err
+		}
+		c.Hosts++
+		return clusters.Put(tx, key, c)
+	}
+}
+
+// TestFollower_randomDamageIsNeverServed damages files of a follower at random places. Either the
+// start is refused, or the follower has the rows of the leader when it has read the shared log.
+func TestFollower_randomDamageIsNeverServed(t *testing.T) {
+	log, dir := new(waltest.Log), t.TempDir()
+	leader := openLeader(t, t.TempDir(), log)
+	copyTo(t, leader, dir)
+	grow := func(from, to int) {
+		for i := from; i < to; i++ {
+			c := cluster{Hosts: i, Name: strings.Repeat("n", i)}
+			update(t, leader, put(fmt.Sprint(i%60), c))
+		}
+	}
+	grow(0, 200)
+	follower, err := store.Open(t.Context(), dir, store.Options{Follow: true})
+	require.NoError(t, err)
+	require.NoError(t, follower.Apply(t.Context(), log.After(follower.Sequence())))
+	require.NoError(t, follower.Close())
+	follower = openWith(t, dir, store.Options{Follow: true})
+	grow(200, 300)
+	for _, record := range log.After(follower.Sequence()) {
+		require.NoError(t, follower.Apply(t.Context(), []wal.Record{record}))
+	}
+	killed := copyOf(t, dir)
+	grow(300, 310)
+	refused, whole := 0, 0
+	for seed := range *damages {
+		damaged := copyOf(t, killed)
+		what := damageRandomly(t, damaged, rand.New(rand.NewPCG(uint64(seed), 15)))
+		db, err := store.Open(t.Context(), damaged, store.Options{Follow: true})
+		if err == nil {
+			if err = db.Apply(t.Context(), log.After(db.Sequence())); err == nil {
+				whole++
+				requireEqualRows(t, leader, db)
+				require.Empty(t, db.Damage(), what)
+			}
+			require.NoError(t, db.Close())
+		}
+		if err != nil {
+			refused++
+			require.NotContains(t, err.Error(), "\n")
+			require.Falsef(t, errors.Is(err, store.ErrDiverged), "%s: %v", what, err)
+		}
+		require.NoError(t, os.RemoveAll(damaged))
+	}
+	require.Positive(t, refused)
+	require.Positive(t, whole)
+	t.Logf("%d damages: the start was refused %d times, and the rows were complete %d times", *damages, refused, whole)
 }

@@ -289,7 +289,7 @@ func (db *DB) rollback(g *group) {
 		later.tx.rollback(0)
 		later.state.Rollback()
 		later.err = errors.Join(&WriteError{Path: db.path, Err: fmt.Errorf("an earlier change was rolled back: %w",
-			errors.Unwrap(g.err))}, later.tx.End())
+			errors.Unwrap(g.err)), Shared: isShared(g.err)}, later.tx.End())
 		close(later.done)
 	}
 	g.tx.rollback(0)
