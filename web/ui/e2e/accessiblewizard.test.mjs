@@ -138,6 +138,18 @@ describe('accessible wizard', { timeout: fileLimit }, () => {
     it(`${name}: no finding in any width and theme`, () => check(name, show));
   }
 
+  it('shows the hosts and all buttons of a step in a narrow window', async () => {
+    await page.setViewportSize({ width: 390, height: 844 });
+    await openStep('ready', 'Storage');
+    const row = page.getByTestId('host-row-2');
+    await row.scrollIntoViewIfNeeded();
+    const [table, last, events] = await Promise.all(
+      [page.locator('.hosts-table'), row, button('View cluster events')].map((part) => part.boundingBox()));
+    assert.ok(table.y + table.height >= last.y + last.height, 'the table is as high as its rows');
+    assert.ok(events.x + events.width <= 390, 'the last button is within the window');
+    await page.setViewportSize({ width: 1440, height: 1000 });
+  });
+
   it('static networks: no finding in any width and theme', async () => {
     let count = 0;
     const create = async () => {

@@ -45,6 +45,7 @@ const readSite = async (signal: AbortSignal) => {
   return {
     versions: usable,
     reason: Object.keys(usable).length === 0 ? whyNoVersion(status) : '',
+    lacksISO: status.releases.length > 0,
     clusters,
     hasPullSecret: settings?.pull_secret.set ?? false,
   };
@@ -79,20 +80,23 @@ const NewClusterPage = () => {
             <PageStatus failure="" error={error} hasAnswer={false} waiting="Reading the versions" />
           </Stack>
         )}
-        {answer && answer.reason !== '' && <NoVersion reason={answer.reason} onCheck={refetch} />}
+        {answer && answer.reason !== '' && <NoVersion {...answer} onCheck={refetch} />}
         {answer?.reason === '' && <NewClusterForm {...answer} />}
       </PageSection>
     </>
   );
 };
 
-const NoVersion = ({ reason, onCheck }: { reason: string; onCheck: () => void }) => (
+/** What to do before a cluster can be created: add a release, or the live ISO of one. */
+const NoVersion = ({ reason, lacksISO, onCheck }: { reason: string; lacksISO: boolean; onCheck: () => void }) => (
   <EmptyState titleText="No cluster can be created yet" headingLevel="h2">
     <EmptyStateBody>{reason}</EmptyStateBody>
     <EmptyStateFooter>
       <EmptyStateActions>
-        <LinkButton to="/settings#releases">Open the releases</LinkButton>
-        <LinkButton variant="secondary" to="/os-images">
+        <LinkButton variant={lacksISO ? 'secondary' : 'primary'} to="/settings#releases">
+          Open the releases
+        </LinkButton>
+        <LinkButton variant={lacksISO ? 'primary' : 'secondary'} to="/os-images">
           Open the live ISOs
         </LinkButton>
         <Button variant="secondary" onClick={onCheck}>

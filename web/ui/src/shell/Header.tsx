@@ -58,7 +58,8 @@ const Pages = () => {
   const { pathname } = useLocation();
   const isLimited = useIsLimited();
   const share = shareOf(useUploadViews());
-  const isActive = (path: string) => (path === '/' ? pathname === path : pathname.startsWith(path));
+  const isActive = (path: string) =>
+    path === '/' ? pathname === path || pathname === '/setup' : pathname.startsWith(path);
   const nameOf = ({ path, name }: { path: string; name: string }) =>
     path === '/os-images' && share !== undefined ? `${name} (uploading, ${String(share)} %)` : name;
   const shown = pages
