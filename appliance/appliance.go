@@ -315,12 +315,10 @@ func open(ctx context.Context, config config.Config, logger *slog.Logger, versio
 		WithoutAMS:    !config.AMS.Enabled, Tokens: a.tokens, DB: a.db,
 		AccessAt: site.Access(a.rules, a.releases), MirrorProver: prover, Logger: logger,
 		KeepCluster: provider.KeepCluster, CheckName: siteservice.CheckClusterName(len(config.Site.DNS.Interfaces) > 0),
-		ReleasePolicy: a.policy,
-		URL:           a.urls[0], ServiceCA: a.transport.Roots(), Clock: clock,
-		BaseImages: discovery.Checker{Bases: a.images},
+		ReleasePolicy: a.policy, URL: a.urls[0], ServiceCA: a.transport.Roots(), Clock: clock,
+		BaseImages: discovery.Checker{Bases: a.images}, Site: a.settings,
 		Images: engine.Images{Agent: config.Images.Agent, Installer: config.Images.Installer,
 			Controller: config.Images.Controller},
-		Site:         a.settings,
 		Timeouts:     config.Timeouts.Engine(),
 		EventLimits:  event.Limits{Each: int64(config.Limits.EventObjectBytes), All: int64(config.Limits.EventBytes)},
 		Requirements: minimums, DisabledValidations: disabled, Capable: capable(config, a.db, logger), Secrets: sealed,
@@ -376,8 +374,8 @@ func open(ctx context.Context, config config.Config, logger *slog.Logger, versio
 	}
 	a.integrity = integrity.New(a.db, a.engine, logger)
 	a.protection = &doctor.Protections{Data: a.integrity.Finding, Replica: a.replica.Finding,
-		Address: a.address, Authenticates: !a.open(), TLS: a.transport != nil, Sandbox: box, Keys: a.keys,
-		Certificates: a.transport.Certificates(), Clients: a.clients.certificates, Trail: a.trail,
+		Listener: doctor.Listener{Address: a.address, Authenticates: !a.open()}, TLS: a.transport != nil, Sandbox: box,
+		Keys: a.keys, Certificates: a.transport.Certificates(), Clients: a.clients.certificates, Trail: a.trail,
 		Storage: a.usage, Clock: clock, Logger: logger,
 	}
 	a.doctor = doctor.NewService(doctor.Options{

@@ -2,6 +2,7 @@ package appliance
 
 import (
 	"landfall/appliance/discovery"
+	"landfall/appliance/doctor"
 	"landfall/appliance/engine"
 	"landfall/appliance/notice"
 	"landfall/appliance/notice/sources"
@@ -51,6 +52,7 @@ func (a *Appliance) newSetup(wake func()) *settings.Service {
 	return settings.NewService(settings.ServiceOptions{
 		Site: a.settings, Engine: a.engine, Trust: a.allowed, Payload: a.releases.Payload, Digest: a.rules.Digest,
 		CheckImage: a.images.CheckRelease, Rules: a.rules.At, URL: a.urls[0], Candidates: candidates,
+		Listener: doctor.Listener{Address: a.address, Authenticates: !a.open()},
 		CheckURL: a.config.CheckURL, Wake: wake, Clock: a.clock, Logger: a.log,
 	})
 }

@@ -3,7 +3,7 @@
 // the check, the result and advice.
 //
 // The checks run on this machine. The result of a check that this machine cannot carry out is
-// unknown, not green.
+// unknown, and not passed.
 package doctor
 
 import (
@@ -33,6 +33,19 @@ const (
 	Amber   Status = "amber" // the installation may fail, or problems may follow later
 	Red     Status = "red"   // the installation fails
 )
+
+// Word returns the word for people. Programs read the status itself.
+func (s Status) Word() string {
+	switch s {
+	case Green:
+		return "passed"
+	case Amber:
+		return "warning"
+	case Red:
+		return "failed"
+	}
+	return string(s)
+}
 
 // worse reports whether s is worse than other.
 func (s Status) worse(other Status) bool { return s.rank() > other.rank() }

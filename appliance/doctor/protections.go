@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
-	"net/netip"
 	"strings"
 	"time"
 
@@ -34,19 +32,18 @@ const (
 // Protections checks which protections of the appliance itself are active: who may use it, over
 // which line, and what protects its disk and its machine.
 type Protections struct {
-	Address       net.Addr // of the listener
-	Authenticates bool     // clients must log in
-	TLS           bool
-	Sandbox       *sandbox.Sandbox
-	Keys          *keyring.Keyring
-	Certificates  *authority.Certificates // nil without TLS
-	Clients       *certificate.Verifier   // nil if programs have no client certificates
-	Trail         *audittrail.Trail
-	Data          func() Finding  // whether stored data is damaged; nil: not checked
-	Replica       func() *Finding // the state of the replica; nil: there is none
-	Storage       *storage.Usage
-	Clock         clockwork.Clock
-	Logger        *slog.Logger
+	Listener
+	TLS          bool
+	Sandbox      *sandbox.Sandbox
+	Keys         *keyring.Keyring
+	Certificates *authority.Certificates // nil without TLS
+	Clients      *certificate.Verifier   // nil if programs have no client certificates
+	Trail        *audittrail.Trail
+	Data         func() Finding  // whether stored data is damaged; nil: not checked
+	Replica      func() *Finding // the state of the replica; nil: there is none
+	Storage      *storage.Usage
+	Clock        clockwork.Clock
+	Logger       *slog.Logger
 }
 
 // Findings returns the findings that need no long checks.
@@ -115,7 +112,7 @@ func (p *Protections) Diagnose(ctx context.Context) []Finding {
 
 // Run warns in the log while clients from other machines need not log in, until the context ends.
 func (p *Protections) Run(ctx context.Context) error {
-	if p.Authenticates || !p.isReachable() {
+	if p.Authenticates || p.IsLocal() {
 		return nil
 	}
 	ticker := p.Clock.NewTicker(warnInterval)
@@ -133,18 +130,12 @@ func (p *Protections) Run(ctx context.Context) error {
 
 const openAdvice = "Set auth to local in the configuration, or listen on 127.0.0.1 only."
 
-// isReachable reports whether other machines can reach the appliance.
-func (p *Protections) isReachable() bool {
-	address, err := netip.ParseAddrPort(p.Address.String())
-	return err != nil || !address.Addr().Unmap().IsLoopback()
-}
-
 func (p *Protections) access() Finding {
 	finding := Finding{Area: Protection, Subject: "accounts", Status: Green,
 		Check: "whether clients must log in", Result: "clients must log in"}
 	switch {
 	case p.Authenticates:
-	case p.isReachable():
+	case !p.IsLocal():
 		finding.Status = Red
 		finding.Result = "auth is none, so everyone who reaches " + p.Address.String() + " is an administrator"
 		finding.Advice = openAdvice
@@ -159,7 +150,7 @@ func (p *Protections) line() Finding {
 		Check: "whether clients on other machines use HTTPS", Result: "clients on other machines use HTTPS"}
 	switch {
 	case p.TLS:
-	case p.isReachable():
+	case !p.IsLocal():
 		finding.Status = Amber
 		finding.Result = "tls.enabled is false, so passwords, tokens and pull secrets cross the network in clear"
 		finding.Advice = "Set tls.enabled to true in the configuration, unless a proxy in front of the appliance " +

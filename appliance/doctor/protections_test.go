@@ -47,8 +47,9 @@ func newProtections(t *testing.T, address string, log *bytes.Buffer) *Protection
 	require.NoError(t, err)
 	listener, err := net.ResolveTCPAddr("tcp", address)
 	require.NoError(t, err)
-	return &Protections{Address: listener, Authenticates: true, TLS: true, Sandbox: restricted, Keys: keys,
-		Certificates: certificates, Trail: trail, Storage: storage.NewUsage(dir, clock), Clock: clock, Logger: logger}
+	return &Protections{Listener: Listener{Address: listener, Authenticates: true}, TLS: true, Sandbox: restricted,
+		Keys: keys, Certificates: certificates, Trail: trail, Storage: storage.NewUsage(dir, clock),
+		Clock: clock, Logger: logger}
 }
 
 // finding returns the finding about a subject.
@@ -118,6 +119,33 @@ func TestProtections_warnsEachHour(t *testing.T) {
 	p.Address = &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 8090}
 	require.NoError(t, p.Run(t.Context()), "an appliance that only this machine reaches needs no warning")
 	require.Empty(t, lines)
+}
+
+func TestListener_reach(t *testing.T) {
+	address := func(text string) net.Addr {
+		bound, err := net.ResolveTCPAddr("tcp", text)
+		require.NoError(t, err)
+		return bound
+	}
+	all := Listener{Address: address("0.0.0.0:8090"), Authenticates: true}
+	require.False(t, all.IsLocal())
+	const own = "https://127.0.0.1:9000"
+	require.Equal(t, Green, all.reach("https://192.0.2.10:8090", false).Status)
+	require.False(t, Listener{}.IsLocal())
+	local := Listener{Address: address("127.0.0.1:9000"), Authenticates: true}
+	require.Equal(t, Finding{Area: Addresses, Subject: "the appliance", Status: Red,
+		Check:  "whether hosts can reach it",
+		Result: "it listens on 127.0.0.1:9000, which only this machine reaches",
+		Advice: "Set listen to 0.0.0.0:9000 in the configuration file (or LANDFALL_LISTEN, or the flag --listen), " +
+			"and restart the appliance."}, local.reach(own, false))
+	require.Equal(t, Amber, local.reach(own, true).Status)
+	proxied := local.reach("https://landfall.site.test", false)
+	require.Equal(t, Green, proxied.Status)
+	require.Contains(t, proxied.Result, "through a proxy at https://landfall.site.test")
+	require.NotContains(t, local.Advice(), "auth")
+	local = Listener{Address: address("[::1]:9000")}
+	require.True(t, local.IsLocal())
+	require.Contains(t, local.Advice(), "Set auth to local as well")
 }
 
 func TestProtections_others(t *testing.T) {

@@ -105,6 +105,11 @@ func (s *Service) Diagnose(ctx context.Context, wanted Request) (*Report, error)
 		}
 		site.ConfigurationFindings = append(s.configurationFindings(), tokens...)
 		if s.Protections != nil {
+			hasHosts := false
+			if _, err := s.Engine.HostTable(func(_, _, _ string) bool { hasHosts = true; return false }); err != nil {
+				return nil, err
+			}
+			site.ConfigurationFindings = append(site.ConfigurationFindings, s.Protections.reach(s.URLs[0], hasHosts))
 			site.ConfigurationFindings = append(site.ConfigurationFindings, s.Protections.Diagnose(ctx)...)
 		}
 	} else if err := s.addCluster(site, clusterID); err != nil {

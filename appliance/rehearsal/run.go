@@ -107,8 +107,9 @@ func (r *run) checkSite(ctx context.Context) (result, error) {
 			advice = finding.Advice
 		}
 	}
-	message := fmt.Sprintf("Names, clocks, registries, addresses: %d green, %d unknown, %d amber, %d red.",
-		counts[doctor.Green], counts[doctor.Unknown], counts[doctor.Amber], counts[doctor.Red])
+	message := fmt.Sprintf("Names, clocks, registries, addresses: %d passed, %d unknown, %s, %d failed.",
+		counts[doctor.Green], counts[doctor.Unknown], sentence.Count(counts[doctor.Amber], "warning"),
+		counts[doctor.Red])
 	if len(worst) > 0 {
 		message += " " + sentence.Close(strings.Join(worst[:min(len(worst), 3)], "; "))
 	}

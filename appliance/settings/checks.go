@@ -28,6 +28,14 @@ const (
 	StateOptional State = "optional" // missing, but not necessary
 )
 
+// Word returns the word for people, which is that of the page. Programs read the state itself.
+func (s State) Word() string {
+	if s == StateMissing {
+		return "to do"
+	}
+	return string(s)
+}
+
 const (
 	checkAgain   = time.Minute      // a result is valid for this time
 	checkTimeout = 20 * time.Second // of one check

@@ -82,6 +82,10 @@ type URL struct {
 	Fixed         bool     `json:"fixed"`
 	Candidates    []string `json:"candidates"`     // URLs with the addresses of this machine
 	RestartNeeded bool     `json:"restart_needed"` // the appliance uses another URL until it restarts
+	// LocalListener is where the appliance listens if only this machine reaches it. Then no URL
+	// helps hosts, and Advice says what does.
+	LocalListener string `json:"local_listener,omitempty"`
+	Advice        string `json:"advice,omitempty"`
 }
 
 // Change is a change of settings. Absent settings keep their values; an empty value removes one.
@@ -115,8 +119,9 @@ type ServiceOptions struct {
 	// CheckImage returns an error if the appliance has no live ISO for a release.
 	CheckImage func(openshiftVersion, architecture string) error
 	Rules      func(mirror.Level) *mirror.Rules
-	URL        string        // that the appliance uses
-	Candidates []string      // URLs with the addresses of this machine
+	URL        string   // that the appliance uses
+	Candidates []string // URLs with the addresses of this machine
+	Listener   doctor.Listener
 	Digest     trust.Resolve // asks the registry for the digest of an image
 	CheckURL   func(text string) (string, error)
 	Wake       func()                                          // is called after a change of the releases; may be nil
@@ -156,6 +161,9 @@ func (s *Service) Show() (*Settings, error) {
 		NTPSources:   List{Value: orEmpty(s.Site.NTPSources()), Fixed: len(fixed.NTPSources) > 0},
 		URL: URL{Value: s.URL, Fixed: len(fixed.URLs) > 0, Candidates: orEmpty(s.Candidates),
 			RestartNeeded: s.restartNeeded()},
+	}
+	if s.Listener.IsLocal() {
+		shown.URL.LocalListener, shown.URL.Advice = s.Listener.Address.String(), s.Listener.Advice()
 	}
 	if shown.URL.RestartNeeded {
 		shown.URL.Value = cmp.Or(set.URL, s.URL)

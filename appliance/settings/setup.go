@@ -2,8 +2,6 @@ package settings
 
 import (
 	"fmt"
-	"net"
-	"net/url"
 	"slices"
 	"strings"
 
@@ -24,6 +22,8 @@ type Line struct {
 	State  State  `json:"state"`
 	Result string `json:"result"`           // a sentence: what is
 	Advice string `json:"advice,omitempty"` // a sentence: what to do
+	// Key is the key in the configuration file that the advice is about, if no setting helps.
+	Key string `json:"key,omitempty"`
 }
 
 // Setup returns the state of everything that an installation needs.
@@ -62,39 +62,39 @@ func (s *Service) urlLine(shown URL, hosts bool) Line {
 		line.Advice = "Restart the appliance."
 		return line
 	}
-	change := "Set a URL that hosts can reach in the settings, or with landfall settings set --url-for-hosts URL."
-	if shown.Fixed {
-		change = "Change the key url in the configuration file and restart the appliance."
-	}
 	switch {
-	case onLoopback(shown.Value) && hosts:
+	case doctor.OnLoopback(shown.Value) && hosts:
 		line.Result = "Hosts on this machine reach the appliance at " + shown.Value + "; others do not."
-	case onLoopback(shown.Value):
-		if len(s.Candidates) > 0 && !slices.ContainsFunc(s.Candidates, func(u string) bool { return !onLoopback(u) }) {
-			change = "Set listen to an address that hosts can reach, such as 0.0.0.0:8090, in the configuration " +
-				"file, and restart the appliance."
-		}
-		line.State, line.Advice = StateFailed, change
+	case doctor.OnLoopback(shown.Value):
+		line.State = StateFailed
+		line.Advice, line.Key = adviceForURL(shown)
 		line.Result = "The URL for hosts is " + shown.Value + ", which only this machine reaches."
+		if shown.LocalListener != "" {
+			line.Result = "The appliance listens on " + shown.LocalListener + ", which only this machine reaches."
+		}
 		return line
 	}
 	switch known, err := s.reachable(); {
 	case !known:
 		line.State, line.Result = StateChecking, "The appliance connects to "+shown.Value+" to check it."
 	case err != nil:
-		line.State, line.Advice = StateFailed, change
+		line.State = StateFailed
+		line.Advice, line.Key = adviceForURL(shown)
 		line.Result = "The URL for hosts, " + shown.Value + ", does not answer: " + sentence.Ending(err)
 	}
 	return line
 }
 
-func onLoopback(address string) bool {
-	parsed, err := url.Parse(address)
-	if err != nil {
-		return false
+// adviceForURL says what makes hosts reach the appliance, and the key of the configuration file for
+// it, if no setting helps.
+func adviceForURL(shown URL) (advice, key string) {
+	switch {
+	case shown.LocalListener != "":
+		return shown.Advice, "listen"
+	case shown.Fixed:
+		return "Change the key url in the configuration file and restart the appliance.", "url"
 	}
-	ip := net.ParseIP(parsed.Hostname())
-	return parsed.Hostname() == "localhost" || ip != nil && (ip.IsLoopback() || ip.IsUnspecified())
+	return "Set a URL that hosts can reach in the settings, or with landfall settings set --url-for-hosts URL.", ""
 }
 
 func (r Release) name() string { return r.OpenshiftVersion + " (" + r.CPUArchitecture + ")" }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net"
 	"slices"
 	"testing"
 	"time"
@@ -43,6 +44,11 @@ func testService(t *testing.T, address string, fixed Fixed) (*Service, *clockwor
 var fixedRelease = Fixed{Releases: []engine.ReleaseImage{{OpenshiftVersion: "4.20.8", CPUArchitecture: "x86_64",
 	URL: "mirror.example.com/ocp:4.20.8", Default: true}}}
 
+// listenLocally lets the appliance listen where only its machine reaches it.
+func listenLocally(s *Service) {
+	s.Listener = doctor.Listener{Address: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 8090}, Authenticates: true}
+}
+
 // lineOf returns a line of the checklist after all checks that it starts.
 func lineOf(t *testing.T, s *Service, id string) Line {
 	t.Helper()
@@ -73,8 +79,20 @@ func TestSetup_eachLineInEachState(t *testing.T) {
 			Result: "Hosts reach the appliance at https://192.0.2.10:8090."}},
 		"url of this machine only": {address: "https://127.0.0.1:8090", want: Line{ID: "url", State: StateFailed,
 			Result: "The URL for hosts is https://127.0.0.1:8090, which only this machine reaches.",
-			Advice: "Set listen to an address that hosts can reach, such as 0.0.0.0:8090, in the configuration file, " +
-				"and restart the appliance."}},
+			Advice: "Set a URL that hosts can reach in the settings, or with landfall settings set --url-for-hosts " +
+				"URL."}},
+		"url of a listener of this machine": {address: "https://127.0.0.1:8090", change: listenLocally,
+			want: Line{ID: "url", State: StateFailed, Key: "listen",
+				Result: "The appliance listens on 127.0.0.1:8090, which only this machine reaches.",
+				Advice: "Set listen to 0.0.0.0:8090 in the configuration file (or LANDFALL_LISTEN, or the flag " +
+					"--listen), and restart the appliance."}},
+		"another url of a listener of this machine": {change: func(s *Service) {
+			listenLocally(s)
+			s.Dial = func(context.Context, string) error { return failing }
+		}, want: Line{ID: "url", State: StateFailed, Key: "listen",
+			Result: "The URL for hosts, https://192.0.2.10:8090, does not answer: connection refused.",
+			Advice: "Set listen to 0.0.0.0:8090 in the configuration file (or LANDFALL_LISTEN, or the flag " +
+				"--listen), and restart the appliance."}},
 		"url does not answer": {change: func(s *Service) {
 			s.Dial = func(context.Context, string) error { return failing }
 		}, want: Line{ID: "url", State: StateFailed,

@@ -91,6 +91,10 @@ func write(out io.Writer, shown *settings.Settings) error {
 		return err
 	}
 	fmt.Fprintln(out)
+	if shown.URL.LocalListener != "" {
+		fmt.Fprintf(out, "The appliance listens on %s, which only this machine reaches. %s\n\n",
+			shown.URL.LocalListener, shown.URL.Advice)
+	}
 	if len(shown.Releases) == 0 {
 		_, err := fmt.Fprintln(out, "No releases. Add one with landfall settings release add PULLSPEC.")
 		return err
@@ -323,7 +327,7 @@ func checked(ctx context.Context, appliance *remote.Client) (*settings.Setup, er
 
 func writeSetup(out io.Writer, setup *settings.Setup) error {
 	for _, line := range setup.Lines {
-		fmt.Fprintf(out, "%-9s %s\n", line.State, line.Result)
+		fmt.Fprintf(out, "%-9s %s\n", line.State.Word(), line.Result)
 		if line.Advice != "" {
 			fmt.Fprintf(out, "%-9s %s\n", "", line.Advice)
 		}

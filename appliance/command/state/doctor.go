@@ -11,11 +11,12 @@ import (
 
 	"landfall/appliance/command/action"
 	"landfall/appliance/doctor"
+	"landfall/appliance/sentence"
 	"landfall/web/console"
 )
 
-// errNotReady is the error of a site with red findings, which the report contains.
-var errNotReady = errors.New("the site is not ready: see the red findings above")
+// errNotReady is the error of a site with failed checks, which the report contains.
+var errNotReady = errors.New("the site is not ready: see the failed checks above")
 
 // NewDoctor returns the command that checks a site.
 func NewDoctor() *cobra.Command {
@@ -27,7 +28,8 @@ func NewDoctor() *cobra.Command {
 		Short: "Check the site: DNS names, clocks, registries, addresses, proxies, and the reports of hosts",
 		Long: "Check the prerequisites of an installation from the appliance's machine: DNS records, time servers, " +
 			"the certificates, clocks\nand images of registries, unused virtual IP addresses, the MTU of network " +
-			"paths, proxies, and the reports of the cluster's\nhosts. The exit code is 1 if a finding is red.",
+			"paths, proxies, and the reports of the cluster's\nhosts. The exit code is 1 if a check failed. " +
+			"In JSON and YAML, passed is green, a warning is amber, and\nfailed is red.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := appliance.Resolve(cmd.Context(), &cluster); err != nil {
@@ -63,7 +65,7 @@ func NewDoctor() *cobra.Command {
 	appliance.Formerly(cmd)
 	cmd.Flags().StringVar(&cluster, "cluster", "", "ID or name of the cluster to install")
 	cmd.Flags().BoolVar(&dhcp, "dhcp", false, "check the DHCP servers in the appliance's networks")
-	cmd.Flags().BoolVar(&all, "all", false, "also write green findings")
+	cmd.Flags().BoolVar(&all, "all", false, "also write the checks that passed")
 	return cmd
 }
 
@@ -81,13 +83,13 @@ func writeReport(out io.Writer, report *doctor.Report, all bool) error {
 			area = finding.Area
 			fmt.Fprintf(out, "%s\n", area)
 		}
-		fmt.Fprintf(out, "  %-8s%s\n          check   %s\n          result  %s\n", finding.Status, finding.Subject,
-			finding.Check, finding.Result)
+		fmt.Fprintf(out, "  %-8s%s\n          check   %s\n          result  %s\n", finding.Status.Word(),
+			finding.Subject, finding.Check, finding.Result)
 		if finding.Advice != "" {
 			fmt.Fprintf(out, "          advice  %s\n", finding.Advice)
 		}
 	}
-	_, err := fmt.Fprintf(out, "%d red, %d amber, %d unknown, %d green\n", counts[doctor.Red], counts[doctor.Amber],
-		counts[doctor.Unknown], counts[doctor.Green])
+	_, err := fmt.Fprintf(out, "%d failed, %s, %d unknown, %d passed\n", counts[doctor.Red],
+		sentence.Count(counts[doctor.Amber], "warning"), counts[doctor.Unknown], counts[doctor.Green])
 	return err
 }

@@ -32,7 +32,15 @@ describe('an appliance without configuration', { timeout: fileLimit }, () => {
 
   step('reports in the doctor that there is no release', async () => {
     await page.getByRole('link', { name: 'Doctor', exact: true }).click();
-    await page.getByRole('row', { name: /Red.*releases.*none, so neither a cluster nor an infra-env/ }).waitFor();
+    await page.getByRole('row', { name: /Failed.*releases.*none, so neither a cluster nor an infra-env/ }).waitFor();
+  });
+
+  step('says what lets hosts reach the appliance', async () => {
+    await page.goto(`${site.url}/setup`);
+    await page.getByRole('link', { name: 'Show what to change', exact: true }).click();
+    const advice = page.getByTestId('local-listener');
+    await advice.getByText(/Set listen to 0\.0\.0\.0:\d+ in the configuration file .* and restart/).waitFor();
+    await advice.getByText(/Set auth to local as well/).waitFor();
   });
 
   step('names what images and clusters need', async () => {

@@ -36,7 +36,7 @@ const readsOnly = [
   /^(All|With an error|Needs attention|Waiting|Sent|Ended)\b/,
   /^(Part of the name.*|Infra-env|Rules for|Release|Image to explain|Explain|Cluster|Check again|Details|Request log)$/,
   /^(Show \d+ more of this kind|Find rules|Go to (previous|next) page)$/,
-  /^(dhcp|with-green)$/,
+  /^(dhcp|with-passed)$/,
 ];
 
 describe('people with different roles', { timeout: fileLimit }, () => {

@@ -5,7 +5,7 @@ import type { Item, Overview } from '../src/overview/api';
 import { asCSV } from '../src/overview/export';
 import { ofAms, ofProof, ofServers, ofSetup, toneOfDisk } from '../src/overview/health';
 import { installable, whyNoVersion } from '../src/shell/versions';
-import { nextLine, progressOf, type LineState, type Setup } from '../src/overview/setup';
+import { nextLine, progressOf, subjectOf, type LineState, type Setup } from '../src/overview/setup';
 import { hasInstalled, partsOf, pathOf, statesOf, wordOf } from '../src/overview/words';
 
 const setupOf = (...states: [id: string, state: LineState][]): Setup => ({
@@ -27,11 +27,17 @@ describe('checklist', () => {
 
   it('gives the advice for what is not done', () => {
     expect(ofSetup(setup).map(({ word, text }) => [word, text])).toEqual([
-      ['Good', 'About url.'],
-      ['Not set', 'About ssh-key. Do it.'],
+      ['Done', 'About url.'],
+      ['Optional', 'About ssh-key. Do it.'],
       ['Failed', 'About release. Do it.'],
-      ['Missing', 'About pull-secret. Do it.'],
+      ['To do', 'About pull-secret. Do it.'],
     ]);
+  });
+
+  it('shows what to change where no setting helps', () => {
+    const line = { id: 'url', state: 'failed', result: 'It listens on 127.0.0.1.', key: 'listen' } as const;
+    expect(subjectOf(line)).toMatchObject({ path: '/settings#url', action: 'Show what to change' });
+    expect(subjectOf({ id: 'url', state: 'failed', result: '' })?.action).toBe('Set the address');
   });
 
   it('leaves out lines that this page does not know', () => {

@@ -31,7 +31,7 @@ const once = () => undefined;
 const DoctorPage = () => {
   const clusters = useAnswer(listClusters, everyTime).answer ?? [];
   const [cluster, setCluster] = useState('');
-  const [withGreen, setWithGreen] = useState(false);
+  const [withPassed, setWithPassed] = useState(false);
   const [dhcp, setDHCP] = useState(false);
   const load = useCallback((signal: AbortSignal) => diagnose(cluster, dhcp, signal), [cluster, dhcp]);
   const { answer, error, refetch } = useAnswer(load, once);
@@ -79,17 +79,17 @@ const DoctorPage = () => {
             </ToolbarItem>
             <ToolbarItem>
               <Checkbox
-                id="with-green"
+                id="with-passed"
                 label="Show passed checks"
-                isChecked={withGreen}
+                isChecked={withPassed}
                 onChange={(_event, checked) => {
-                  setWithGreen(checked);
+                  setWithPassed(checked);
                 }}
               />
             </ToolbarItem>
           </ToolbarContent>
         </Toolbar>
-        <Outcome report={answer} error={error} withGreen={withGreen} />
+        <Outcome report={answer} error={error} withPassed={withPassed} />
       </PageSection>
     </>
   );
@@ -97,9 +97,9 @@ const DoctorPage = () => {
 
 export default DoctorPage;
 
-type OutcomeProps = { report: Report | undefined; error: Error | undefined; withGreen: boolean };
+type OutcomeProps = { report: Report | undefined; error: Error | undefined; withPassed: boolean };
 
-const Outcome = ({ report, error, withGreen }: OutcomeProps) => {
+const Outcome = ({ report, error, withPassed }: OutcomeProps) => {
   if (error) {
     return <Alert isInline variant="danger" title={sentenceOf(error)} />;
   }
@@ -110,7 +110,7 @@ const Outcome = ({ report, error, withGreen }: OutcomeProps) => {
       </Bullseye>
     );
   }
-  const shown = inOrder(report.findings, withGreen);
+  const shown = inOrder(report.findings, withPassed);
   return (
     <Stack hasGutter>
       <StackItem>
@@ -125,7 +125,7 @@ const Outcome = ({ report, error, withGreen }: OutcomeProps) => {
 
 const alerts = { red: 'danger', amber: 'warning', unknown: 'info', green: 'success' } as const;
 const colors = { red: 'red', amber: 'orange', unknown: 'grey', green: 'green' } as const;
-const words: Record<Severity, string> = { red: 'Red', amber: 'Amber', unknown: 'Unknown', green: 'Green' };
+const words: Record<Severity, string> = { red: 'Failed', amber: 'Warning', unknown: 'Unknown', green: 'Passed' };
 
 const Findings = ({ findings }: { findings: Finding[] }) => (
   <Table aria-label="Findings" variant="compact" data-testid="findings">

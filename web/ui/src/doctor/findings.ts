@@ -19,9 +19,9 @@ const ranks: Severity[] = ['red', 'amber', 'unknown', 'green'];
 export const titleOf = (area: string) => areas[area] ?? area;
 
 /** The findings to show: the worst first, otherwise in the given order. */
-export const inOrder = (findings: readonly Finding[], withGreen: boolean): Finding[] =>
+export const inOrder = (findings: readonly Finding[], withPassed: boolean): Finding[] =>
   findings
-    .filter(({ verdict }) => withGreen || verdict !== 'green')
+    .filter(({ verdict }) => withPassed || verdict !== 'green')
     .sort((a, b) => ranks.indexOf(a.verdict) - ranks.indexOf(b.verdict));
 
 /** The number of findings with this severity. */

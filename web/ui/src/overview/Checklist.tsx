@@ -18,7 +18,7 @@ import { Link } from 'react-router-dom-v5-compat';
 import { useMay } from '../access/AccessProvider';
 import { LinkButton } from '../shell/LinkButton';
 import { usePageTitle } from '../shell/usePageTitle';
-import { nextLine, progressOf, subjectOf, type Line, type LineState, type Setup } from './setup';
+import { nextLine, progressOf, subjectOf, words, type Line, type LineState, type Setup } from './setup';
 
 /** The home page until the site is set up: what is set, what is missing, and where to set it. */
 export const Checklist = ({ setup }: { setup: Setup }) => {
@@ -75,12 +75,11 @@ export const Checklist = ({ setup }: { setup: Setup }) => {
 const Step = ({ line, isNext, mayChange }: { line: Line; isNext: boolean; mayChange: boolean }) => {
   const subject = subjectOf(line);
   const title = subject?.title ?? line.id;
-  const { text, icon } = states[line.state];
   const work = isWork(line) && mayChange;
   return (
     <li className="landfall-step" data-testid={`step-${line.id}`} data-state={line.state}>
       <span className="landfall-step-state">
-        {icon} {text}
+        {icons[line.state]} {words[line.state]}
       </span>
       <div className="landfall-line-text">
         <h2 className="landfall-step-title">{title}</h2>
@@ -102,19 +101,10 @@ const Step = ({ line, isNext, mayChange }: { line: Line; isNext: boolean; mayCha
 
 const isWork = ({ state }: Line): boolean => state !== 'done' && state !== 'checking';
 
-const states: Record<LineState, { text: string; icon: ReactNode }> = {
-  done: {
-    text: 'Done',
-    icon: <CheckCircleIcon color="var(--pf-t--global--icon--color--status--success--default)" aria-hidden />,
-  },
-  missing: {
-    text: 'To do',
-    icon: <ExclamationTriangleIcon color="var(--pf-t--global--icon--color--status--warning--default)" aria-hidden />,
-  },
-  failed: {
-    text: 'Failed',
-    icon: <ExclamationCircleIcon color="var(--pf-t--global--icon--color--status--danger--default)" aria-hidden />,
-  },
-  checking: { text: 'Checking', icon: <Spinner size="sm" aria-hidden /> },
-  optional: { text: 'Optional', icon: <CircleIcon aria-hidden /> },
+const icons: Record<LineState, ReactNode> = {
+  done: <CheckCircleIcon color="var(--pf-t--global--icon--color--status--success--default)" aria-hidden />,
+  missing: <ExclamationTriangleIcon color="var(--pf-t--global--icon--color--status--warning--default)" aria-hidden />,
+  failed: <ExclamationCircleIcon color="var(--pf-t--global--icon--color--status--danger--default)" aria-hidden />,
+  checking: <Spinner size="sm" aria-hidden />,
+  optional: <CircleIcon aria-hidden />,
 };

@@ -2,25 +2,25 @@ import type { AmsStatus } from '../ams/api';
 import type { Proof } from '../mirror/api';
 import { asSentence } from '../shell/quantities';
 import type { Overview } from './api';
-import { subjectOf, type Setup } from './setup';
+import { subjectOf, words, type Setup } from './setup';
 import { counted, type Tone } from './words';
 
 /** One line about a part of the site. */
 export type HealthLine = { id: string; title: string; path: string; tone: Tone; word: string; text: string };
 
 const tones = {
-  done: ['success', 'Good'],
-  missing: ['warning', 'Missing'],
-  failed: ['danger', 'Failed'],
-  checking: ['info', 'Checking'],
-  optional: [undefined, 'Not set'],
+  done: 'success',
+  missing: 'warning',
+  failed: 'danger',
+  checking: 'info',
+  optional: undefined,
 } as const;
 
 /** The parts of the site that the checklist knows. */
 export const ofSetup = (setup: Setup): HealthLine[] =>
   setup.lines.flatMap((line) => {
     const subject = subjectOf(line);
-    const [tone, word] = tones[line.state];
+    const [tone, word] = [tones[line.state], words[line.state]];
     const text = line.state === 'done' ? line.result : `${line.result} ${line.advice ?? ''}`.trim();
     return subject ? [{ id: line.id, title: subject.title, path: subject.path, tone, word, text }] : [];
   });

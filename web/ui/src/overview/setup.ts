@@ -3,7 +3,23 @@ import { getJSON } from '../shell/request';
 export type LineState = 'done' | 'missing' | 'failed' | 'checking' | 'optional';
 
 /** One line of the checklist of a new site. */
-export type Line = { id: string; state: LineState; result: string; advice?: string };
+export type Line = {
+  id: string;
+  state: LineState;
+  result: string;
+  advice?: string;
+  /** The key in the configuration file that the advice is about, if no setting helps. */
+  key?: string;
+};
+
+/** The states in words, here and on the overview. The command line has the same. */
+export const words: Record<LineState, string> = {
+  done: 'Done',
+  missing: 'To do',
+  failed: 'Failed',
+  checking: 'Checking',
+  optional: 'Optional',
+};
 
 /** The response of `GET /api/landfall/v1/setup`. */
 export type Setup = { complete: boolean; lines: Line[] };
@@ -25,7 +41,10 @@ const subjects: Record<string, Subject> = {
 };
 
 /** The subject of a line; undefined if this version of the page does not know it. */
-export const subjectOf = ({ id }: Line): Subject | undefined => subjects[id];
+export const subjectOf = ({ id, key }: Line): Subject | undefined => {
+  const subject = subjects[id];
+  return subject && key ? { ...subject, action: 'Show what to change' } : subject;
+};
 
 /** The number of lines that are needed before an installation and done. */
 export const progressOf = ({ lines }: Setup): { done: number; needed: number } => {

@@ -28,6 +28,17 @@ export const URLSetting = ({ setting, act }: { setting: Settings['url']; act: Ac
           data-testid="restart-needed"
         />
       )}
+      {setting.local_listener && (
+        <Alert
+          isInline
+          className="landfall-alert"
+          variant="warning"
+          title={`The appliance listens on ${setting.local_listener}, which only this machine reaches.`}
+          data-testid="local-listener"
+        >
+          {setting.advice} The address below helps only if a proxy on this machine passes on the requests of the hosts.
+        </Alert>
+      )}
       {mayChange ? (
         <Field
           id="url-field"

@@ -22,7 +22,13 @@ export type Settings = {
   pull_secret: { set: boolean; fixed: boolean; registries: string[] | null };
   ssh_public_key: Fixable<string>;
   ntp_sources: Fixable<string[] | null>;
-  url: Fixable<string> & { candidates: string[] | null; restart_needed: boolean };
+  url: Fixable<string> & {
+    candidates: string[] | null;
+    restart_needed: boolean;
+    /** Where the appliance listens if only its machine reaches it, and what to do then. */
+    local_listener?: string;
+    advice?: string;
+  };
 };
 
 /** A change of settings; absent fields keep their values. */
