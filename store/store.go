@@ -179,8 +179,8 @@ type DB struct {
 }
 
 // Open opens the database in the directory dir. It creates both if they are missing. Its errors are
-// *DirError, *HeldError, *CorruptError, *NewerSchemaError, *SealError, *WriteError and the errors
-// of Options.Keys. It reads the whole file of the database, to find damage before it is served.
+// *DirError, *HeldError, *CorruptError (*DamagedCopyError with a shared log), *NewerSchemaError,
+// *SealError, *WriteError and the errors of Options.Keys. It reads the whole file of the database, to find damage before it is served.
 func Open(ctx context.Context, dir string, options Options) (*DB, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -218,6 +218,9 @@ func Open(ctx context.Context, dir string, options Options) (*DB, error) {
 	}
 	start := db.clock.Now()
 	revision, was, err := db.open(options)
+	if corrupt, ok := errors.AsType[*CorruptError](err); ok && db.shared {
+		return nil, &DamagedCopyError{Path: corrupt.Path, Reason: corrupt.Err.Error()}
+	}
 	if err != nil {
 		return nil, err
 	}
