@@ -180,7 +180,8 @@ type DB struct {
 
 // Open opens the database in the directory dir. It creates both if they are missing. Its errors are
 // *DirError, *HeldError, *CorruptError (*DamagedCopyError with a shared log), *NewerSchemaError,
-// *SealError, *WriteError and the errors of Options.Keys. It reads the whole file of the database, to find damage before it is served.
+// *SealError, *WriteError and the errors of Options.Keys. It reads the whole file of the database,
+// to find damage before it is served.
 func Open(ctx context.Context, dir string, options Options) (*DB, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err

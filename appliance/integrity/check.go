@@ -25,12 +25,14 @@ type Report struct {
 	Rows     uint64    `json:"rows"`
 	Files    int       `json:"files"`
 	Problems []Problem `json:"problems"`
+	// Elsewhere is the number of files whose content only other members have.
+	Elsewhere int `json:"elsewhere,omitempty"`
 }
 
 // Explain adds the meaning of each problem.
 func Explain(found *store.Report) *Report {
-	report := &Report{Pages: found.Pages, Rows: found.Rows, Files: found.Files, Problems: []Problem{},
-		Whole: len(found.Problems) == 0}
+	report := &Report{Pages: found.Pages, Rows: found.Rows, Files: found.Files, Elsewhere: found.Elsewhere,
+		Problems: []Problem{}, Whole: len(found.Problems) == 0}
 	for _, problem := range found.Problems {
 		explained := Problem{Problem: problem}
 		explained.Meaning, explained.Remedy = explain(problem)

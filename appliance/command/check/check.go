@@ -178,6 +178,9 @@ func (c *check) print(out io.Writer, report *integrity.Report) error {
 		return c.format.Value(out, text)
 	}
 	read := fmt.Sprintf("%d pages, %d rows and %d files were read", report.Pages, report.Rows, report.Files)
+	if report.Elsewhere > 0 {
+		read += fmt.Sprintf("; %d files are only on other members", report.Elsewhere)
+	}
 	if report.Whole {
 		if c.format.Names() {
 			return nil
