@@ -270,6 +270,8 @@ bench: assets/ui/index.html
 	.ci/install-registry
 	CGO_ENABLED=0 go test -tags $(TAGS),registry -run '^$$' -bench . ./appliance/mirror/registrytest
 	CGO_ENABLED=0 go test -tags $(TAGS),registry -run '^$$' -bench FirstImage -benchtime 1x ./web/registry
+	.ci/install-etcd
+	CGO_ENABLED=0 go test -tags $(TAGS),etcd -run '^$$' -bench . ./appliance/fleet/sequence
 
 # The custom resource definitions of the Kubernetes API, generated from Go packages. If
 # controller-gen fails, its output lacks fields, so the target stops.

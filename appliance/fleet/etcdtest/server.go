@@ -18,6 +18,9 @@ import (
 
 // Options configures a server.
 type Options struct {
+	// Sync makes the server sync its disk. Without it, other tests are not held up, and no test
+	// kills the machine.
+	Sync bool
 	// Arguments are further arguments of etcd.
 	Arguments []string
 	// CertFile, KeyFile and ClientCAFile are PEM files for TLS with client certificates. Without
@@ -35,8 +38,7 @@ type Server struct {
 	log     bytes.Buffer
 }
 
-// Start runs a server until the test ends. The server does not sync its disk: the tests kill no
-// machine, and other tests use the same disk.
+// Start runs a server until the test ends.
 func Start(t testing.TB, options Options) *Server {
 	t.Helper()
 	s := &Server{Address: freeAddress(t), peer: freeAddress(t), DataDir: filepath.Join(t.TempDir(), "etcd"),
@@ -68,13 +70,16 @@ func (s *Server) scheme() string {
 func (s *Server) Run(t testing.TB) {
 	t.Helper()
 	metrics := freeAddress(t)
-	arguments := []string{"--data-dir", s.DataDir, "--name", "etcd", "--unsafe-no-fsync", "--log-level", "error",
+	arguments := []string{"--data-dir", s.DataDir, "--name", "etcd", "--log-level", "error",
 		"--logger", "zap", "--log-outputs", "stderr",
 		"--listen-client-urls", s.URL(), "--advertise-client-urls", s.URL(),
 		"--listen-peer-urls", "http://" + s.peer, "--initial-advertise-peer-urls", "http://" + s.peer,
 		"--initial-cluster", "etcd=http://" + s.peer, "--listen-metrics-urls", "http://" + metrics,
 		// The shortest lease follows from these: one second instead of two.
 		"--heartbeat-interval", "10", "--election-timeout", "100"}
+	if !s.options.Sync {
+		arguments = append(arguments, "--unsafe-no-fsync")
+	}
 	if s.options.CertFile != "" {
 		arguments = append(arguments, "--cert-file", s.options.CertFile, "--key-file", s.options.KeyFile,
 			"--client-cert-auth", "--trusted-ca-file", s.options.ClientCAFile)

@@ -52,7 +52,7 @@ func (l *Leadership) Append(ctx context.Context, number uint64, operations []byt
 // write writes a record. An error other than *wal.RefusedError leaves the outcome open.
 func (l *Leadership) write(ctx context.Context, record wal.Record) error {
 	s := l.sequence
-	next := head{Of(record), l.head.size + uint64(len(record.Operations))}
+	next := head{record.Position(), l.head.size + uint64(len(record.Operations))}
 	last := entry{digest: next.Digest, before: l.head.size, operations: record.Operations}
 	if len(record.Operations) > s.partSize {
 		for rest := record.Operations; len(rest) > 0; last.parts++ {

@@ -118,15 +118,13 @@ func TestBadEtcd_fullRefusesAndRecovers(t *testing.T) {
 	require.True(t, s.Servers(t.Context())[0].NoSpace)
 
 	require.NoError(t, leader.Compact(t.Context(), number-1, 1<<30))
-	response, err := s.client.Get(t.Context(), s.headKey())
-	require.NoError(t, err)
-	_, err = s.client.Compact(t.Context(), response.Header.Revision, clientv3.WithCompactPhysical())
-	require.NoError(t, err)
-	_, err = s.client.Defragment(t.Context(), server.URL())
-	require.NoError(t, err)
-	_, err = s.client.AlarmDisarm(t.Context(), &clientv3.AlarmMember{})
-	require.NoError(t, err)
-	require.NoError(t, leader.Append(t.Context(), number, record))
+	require.Eventually(t, func() bool { // etcd frees the space in the background
+		_, err = s.client.Defragment(t.Context(), server.URL())
+		require.NoError(t, err)
+		_, err = s.client.AlarmDisarm(t.Context(), &clientv3.AlarmMember{})
+		require.NoError(t, err)
+		return leader.Append(t.Context(), number, record) == nil
+	}, 10*time.Second, 50*time.Millisecond)
 	require.False(t, s.Servers(t.Context())[0].NoSpace)
 }
 
@@ -182,7 +180,7 @@ func TestBadEtcd_restoredFromOlderSnapshot(t *testing.T) {
 	second := lead(t, open(t, server.URL()), "b")
 	for number := uint64(2); number <= 4; number++ {
 		require.NoError(t, second.Append(t.Context(), number, []byte("other")))
-		position := Of(wal.Record{Number: 3, Operations: []byte("three")})
+		position := wal.Record{Number: 3, Operations: []byte("three")}.Position()
 		if err := s.Follow(t.Context(), position, nil); number < 3 {
 			require.ErrorAs(t, err, &older)
 		} else {
@@ -400,7 +398,7 @@ func TestBadEtcd_partsWithoutTheirRecord(t *testing.T) {
 	server := etcdtest.Start(t, etcdtest.Options{})
 	s := created(t, server.URL(), func(o *Options) { o.partSize = 10 })
 	first := lead(t, s, "a")
-	position := Of(wal.Record{Number: 1, Operations: []byte("a record in parts")})
+	position := wal.Record{Number: 1, Operations: []byte("a record in parts")}.Position()
 	require.NoError(t, first.attempt(t.Context(), position,
 		clientv3.OpPut(s.partKey(position, 0), "a record i")))
 	first.Close()

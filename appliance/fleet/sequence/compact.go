@@ -2,14 +2,18 @@ package sequence
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sort"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 // Compact removes the oldest records. It keeps those after the number that the slowest member has
-// applied, but at most limit bytes: a member that is further behind needs a snapshot.
+// applied, but at most limit bytes: a member that is further behind needs a snapshot. If etcd has
+// only this fleet, Compact also compacts etcd itself, which otherwise keeps what was removed. An
+// etcd with keys of others is compacted by its owner (--auto-compaction-retention).
 func (l *Leadership) Compact(ctx context.Context, applied, limit uint64) error {
 	s := l.sequence
 	now, err := s.read(ctx)
@@ -73,6 +77,28 @@ func (l *Leadership) remove(ctx context.Context, through uint64) error {
 	if !response.Succeeded {
 		l.end(errRemoved)
 		return l.Err()
+	}
+	return s.forget(ctx, response.Header.Revision)
+}
+
+// forget compacts etcd up to a revision, unless it has keys of others.
+func (s *Sequence) forget(ctx context.Context, revision int64) error {
+	all, err := s.get(ctx, "\x00", clientv3.WithFromKey(), clientv3.WithCountOnly())
+	if _, denied := errors.AsType[*AccessError](err); denied {
+		return nil // so others use it
+	}
+	if err != nil {
+		return err
+	}
+	own, err := s.get(ctx, s.Prefix, clientv3.WithPrefix(), clientv3.WithCountOnly(),
+		clientv3.WithRev(all.Header.Revision))
+	if err != nil || own.Count != all.Count {
+		return err
+	}
+	limited, cancel := s.limit(ctx)
+	defer cancel()
+	if _, err := s.client.Compact(limited, revision); err != nil && !errors.Is(err, rpctypes.ErrCompacted) {
+		return s.explain(ctx, err)
 	}
 	return nil
 }

@@ -53,5 +53,5 @@
 //   - A compaction by others ends watches and campaigns with ErrCompacted, but keeps the newest
 //     value of each key. The log's keys are written once, so Follow reads them again.
 //   - etcd limits requests to 1.5 MiB, a transaction to 128 operations, and its database to 2 GiB
-//     by default. Deleted keys occupy space until etcd is compacted.
+//     by default. Deleted keys occupy space until etcd is compacted, which Compact does.
 package sequence

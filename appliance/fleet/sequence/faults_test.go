@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"landfall/appliance/fleet/etcdtest"
 	"landfall/store/wal"
@@ -192,4 +194,34 @@ func TestLeaders_areReported(t *testing.T) {
 	second.Close()
 	cancel()
 	require.ErrorIs(t, <-ended, context.Canceled)
+}
+
+// etcd forgets removed records only where it has no keys of others.
+func TestCompact_etcdForgets(t *testing.T) {
+	t.Parallel()
+	for _, shared := range []bool{false, true} {
+		server := etcdtest.Start(t, etcdtest.Options{})
+		s := created(t, server.URL())
+		if shared {
+			_, err := s.client.Put(t.Context(), "/registry/pods/a", "")
+			require.NoError(t, err)
+		}
+		leader := lead(t, s, "a")
+		for number := uint64(1); number <= 5; number++ {
+			require.NoError(t, leader.Append(t.Context(), number, []byte("record")))
+		}
+		before, err := s.client.Get(t.Context(), s.headKey())
+		require.NoError(t, err)
+		require.NoError(t, leader.Compact(t.Context(), 3, 1<<20))
+		_, err = s.client.Get(t.Context(), s.headKey(), clientv3.WithRev(before.Header.Revision))
+		if shared {
+			require.NoError(t, err)
+		} else {
+			require.ErrorIs(t, err, rpctypes.ErrCompacted)
+		}
+		require.Equal(t, []string{"record", "record"}, contents(t, s, Position{Number: 3}))
+		require.NoError(t, leader.Compact(t.Context(), 0, 6), "one record is kept")
+		require.Equal(t, []string{"record"}, contents(t, s, Position{Number: 4}))
+		require.ErrorAs(t, s.Follow(t.Context(), Position{Number: 3}, nil), new(*CompactedError))
+	}
 }

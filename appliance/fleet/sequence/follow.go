@@ -52,7 +52,7 @@ func (f *follower) check(ctx context.Context) (state, error) {
 		return state{}, err
 	case now.head.Number < f.newest.Number:
 		return state{}, &OlderError{Head: now.head.Number, Have: f.newest.Number}
-	case now.head.differs(f.newest):
+	case differ(now.head.Position, f.newest):
 		return state{}, &DivergedError{Number: f.newest.Number}
 	}
 	return now, nil
@@ -139,7 +139,7 @@ func (f *follower) take(ctx context.Context, kvs []*mvccpb.KeyValue) error {
 			return err
 		case position.Number > last.Number+1:
 			return &CompactedError{First: position.Number, Needed: last.Number + 1}
-		case position.differs(last):
+		case differ(position, last):
 			return &DivergedError{Number: last.Number}
 		case position.Number <= last.Number:
 			continue
@@ -171,7 +171,7 @@ func (s *Sequence) decode(kv *mvccpb.KeyValue) (Position, entry, error) {
 	if err != nil {
 		return Position{}, entry{}, &DamagedError{Key: string(kv.Key), Err: err}
 	}
-	return Position{number, value.digest}, value, nil
+	return Position{Number: number, Digest: value.digest}, value, nil
 }
 
 // join returns a record with its parts.
@@ -187,7 +187,7 @@ func (s *Sequence) join(ctx context.Context, position Position, value entry) (wa
 		}
 		record.Operations = append(record.Operations, response.Kvs[0].Value...)
 	}
-	if Of(record) != position {
+	if record.Position() != position {
 		return wal.Record{}, &DamagedError{Key: s.logKey(record.Number), Err: errDigest}
 	}
 	return record, nil

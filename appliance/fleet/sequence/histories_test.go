@@ -291,7 +291,7 @@ func position(log []string) Position {
 	if len(log) == 0 {
 		return Position{}
 	}
-	return Of(wal.Record{Number: uint64(len(log)), Operations: []byte(log[len(log)-1])})
+	return wal.Record{Number: uint64(len(log)), Operations: []byte(log[len(log)-1])}.Position()
 }
 
 func appended(log []string, records []wal.Record) []string {

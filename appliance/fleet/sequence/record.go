@@ -5,26 +5,18 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/cespare/xxhash/v2"
-
 	"landfall/store/wal"
 )
 
 // Position identifies a record of the log, and a database that contains all records up to it. A
 // number alone is not enough: an etcd that was restored from an older snapshot gets other records
-// under the same numbers.
-type Position struct {
-	Number uint64
-	Digest uint64 // of the record's operations; 0: not known
-}
+// under the same numbers. A digest that is 0 is not known.
+type Position = wal.Position
 
-// differs reports whether two positions with the same number are those of different records.
-func (p Position) differs(other Position) bool {
-	return p.Number == other.Number && p.Digest != other.Digest && p.Digest != 0 && other.Digest != 0
+// differ reports whether two positions with the same number are those of different records.
+func differ(a, b Position) bool {
+	return a.Number == b.Number && a.Digest != b.Digest && a.Digest != 0 && b.Digest != 0
 }
-
-// Of returns the position of a database whose newest record is the given one.
-func Of(record wal.Record) Position { return Position{record.Number, xxhash.Sum64(record.Operations)} }
 
 // head is the value of the key head: the newest record of the log. It is written in the same
 // transaction as that record.

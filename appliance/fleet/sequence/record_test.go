@@ -14,7 +14,7 @@ func TestEntry_decodesWhatWasEncoded(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, e, decoded)
 	}
-	h := head{Position: Position{1, 2}, size: 3}
+	h := head{Position: Position{Number: 1, Digest: 2}, size: 3}
 	decoded, err := decodeHead([]byte(h.encode()))
 	require.NoError(t, err)
 	require.Equal(t, h, decoded)
