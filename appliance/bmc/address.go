@@ -67,7 +67,7 @@ func ParseAddress(text string) (Address, error) {
 			return refuse("The BMC's address %q has the scheme %s, which is not supported; use Redfish, such "+
 				"as %s.", text, scheme, addressExample)
 		}
-		return refuse("The BMC's address %q has no scheme, which means ipmi, and IPMI is not supported; if the BMC "+
+		return refuse("The BMC's address %q has no scheme, so it means IPMI, which is not supported. If the BMC "+
 			"supports Redfish, write %s.", text, addressExample)
 	}
 	parsed, err := url.Parse(text)

@@ -36,7 +36,7 @@ func TestParseAddress(t *testing.T) {
 	}
 	for text, sentence := range map[string]string{
 		"":                                    "is empty",
-		"192.0.2.7":                           "has no scheme, which means ipmi",
+		"192.0.2.7":                           "has no scheme, so it means IPMI",
 		"ipmi://192.0.2.7":                    "has the scheme ipmi, which is not supported",
 		"libvirt:192.0.2.7":                   "has the scheme libvirt",
 		"libvirt://192.0.2.7:6233/":           "has the scheme libvirt",

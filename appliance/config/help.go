@@ -62,7 +62,7 @@ var help = map[string]string{
 	"ldap.bind_dn":            "account that searches the directory; default: none, for anonymous searches",
 	"ldap.bind_password_file": "file of mode 0600 with the password of this account",
 	"ldap.base_dn":            "subtree of the directory with the people",
-	"ldap.user_filter":        "filter that finds a person by the name typed, {name}",
+	"ldap.user_filter":        "filter that finds a person; {name} stands for the name that was typed",
 	"ldap.name_attribute":     "attribute with the person's name",
 	"ldap.group_attribute":    "attribute with the person's groups",
 	"ldap.group_base_dn":      "subtree with the groups, for ldap.group_filter; default: ldap.base_dn",
@@ -77,8 +77,8 @@ var help = map[string]string{
 	"os_image_proxy": "URL of the proxy for downloads of live ISOs; " +
 		"default: the environment's HTTPS_PROXY, HTTP_PROXY and NO_PROXY",
 	"release_images": "OpenShift releases available for clusters, as YAML",
-	"releases.signing_keys": "files with the public keys (OpenPGP or PEM) whose signatures allow a release, " +
-		"in addition to release_images",
+	"releases.signing_keys": "files with public keys (OpenPGP or PEM): releases that one of them signed " +
+		"are allowed, in addition to release_images",
 	"installer.user":    "user as which openshift-install runs, if the appliance runs as root; default: nobody",
 	"installer.network": "let openshift-install use the network",
 	"ntp_sources":       "time servers for all hosts, names or addresses",
@@ -206,12 +206,12 @@ var help = map[string]string{
 	"scrub.interval":  "time between two readings of all stored data, which find damage; 0 for none",
 	"backup.interval": "time between two scheduled backups",
 	"backup.keep":     "number of scheduled backups that stay; 0 for all",
-	"backup.recipient": "public key of age (age1...) that can open the scheduled backups; they then contain the " +
-		"data key",
+	"backup.recipient": "public key of age (age1...), for which the scheduled backups are encrypted; only then do " +
+		"they contain the data key",
 
 	"replica.to": "existing directory for the replica, a continuous copy of the data, possibly on a medium that is " +
 		"not always there; or the https:// URL of a second appliance with replica.receive; default: none",
-	"replica.token_file": "file with the credential for a second appliance, which also has it: at least 32 random " +
+	"replica.token_file": "file with the credential that this and the second appliance share: at least 32 random " +
 		"characters",
 	"replica.ca_file": "CA certificates (PEM) of a second appliance, such as its ca.crt; default: those of the " +
 		"system",

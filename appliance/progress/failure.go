@@ -218,7 +218,7 @@ var remedies = []remedy{
 	{words: []string{"boot order", "booted the installation image", "timed out when pulling"}, steps: []Step{
 		{Text: "Set the boot order of the host to its installation disk, detach the image, and restart the host.",
 			Page: "host"},
-		{Text: "If the host has a BMC, let Landfall boot it: it boots the image once, and the disk afterwards.",
+		{Text: "If the host has a BMC, let Landfall boot it. It then boots the image once, and its disk afterwards.",
 			Page: "servers"}}},
 	{words: []string{"has not contacted the appliance"}, steps: []Step{
 		{Text: "Check that the host is on, and the cables and switch ports of its network.", Page: "host"},

@@ -107,7 +107,7 @@ func (r *Receiver) Open(ctx context.Context, owner Owner) (*Owner, error) {
 	}
 	s, ok := opened.(*directorySession)
 	if !ok {
-		return nil, fmt.Errorf("%T is no session in a directory", opened)
+		return nil, fmt.Errorf("%T is not the session of a directory", opened)
 	}
 	r.session = &receiving{directorySession: s, key: SessionKey{s.owner.Replica, s.owner.ID, s.owner.Generation}}
 	r.session.known.Store(true)

@@ -65,7 +65,7 @@ func Operations(h *hosted.Service) []operation.Operation {
 		{ID: "patchConsumer", Method: http.MethodPatch, Path: consumer, Access: operator, Handler: s.patchConsumer,
 			Summary: "Replace the labels of a management cluster", Body: consumerBody{}},
 		{ID: "deleteConsumer", Method: http.MethodDelete, Path: consumer, Access: operator, Handler: s.deleteConsumer,
-			Summary: "Remove a management cluster without bundles", Status: http.StatusNoContent},
+			Summary: "Remove a management cluster that has no bundles", Status: http.StatusNoContent},
 		{ID: "getConsumerConnection", Method: http.MethodGet, Path: consumer + "/connection", Access: viewer,
 			Handler: s.connection, Summary: "Show the connection of a management cluster, its hold and its findings",
 			Status: http.StatusOK, Answer: Connection{}, Addition: true},

@@ -90,7 +90,7 @@ func (s *Site) Issue(ctx context.Context, wanted Request) (*Issued, error) {
 			wanted.Username)
 	case wanted.ClientID != "" && (wanted.Kind != Client || !clientForm.MatchString(wanted.ClientID)):
 		return nil,
-			fmt.Errorf("%w: the client's id is %q; expected letters, digits and ._-, and only for the kind client",
+			fmt.Errorf("%w: the client's id is %q; only the kind client has one, of letters, digits and ._-",
 				ErrRequest, wanted.ClientID)
 	case wanted.Life < 0:
 		return nil, fmt.Errorf("%w: its expiry is in the past", ErrRequest)

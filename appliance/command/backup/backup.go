@@ -345,7 +345,7 @@ type Opening struct{ identity, passphrase string } // files
 
 // AddFlags adds the flags.
 func (o *Opening) AddFlags(flags *pflag.FlagSet) {
-	flags.StringVar(&o.identity, "identity", "", "file with an identity of age that decrypts it")
+	flags.StringVar(&o.identity, "identity", "", "file with the secret key of age that decrypts it")
 	flags.StringVar(&o.passphrase, "passphrase-file", "", "file with the passphrase that decrypts it")
 }
 

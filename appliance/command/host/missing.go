@@ -78,8 +78,8 @@ func writeMissing(out io.Writer, format *output.Format, list json.RawMessage, sh
 			fmt.Fprintf(out, "%s\n  %s\n  %s\n", f.Subject, f.Sentence, f.Advice)
 		}
 	}
-	fmt.Fprintf(out, "\nReads and refusals are known since %s.\n\nLines to try on a machine that has booted an "+
-		"image:\n", shown.Since.Local().Format(time.DateTime))
+	fmt.Fprintf(out, "\nThe appliance has recorded reads and refusals since %s.\n\nLines to try on a machine that has "+
+		"booted an image:\n", shown.Since.Local().Format(time.DateTime))
 	for _, line := range shown.Lines {
 		fmt.Fprintf(out, "  # %s\n  %s\n", line.Purpose, line.Command)
 	}

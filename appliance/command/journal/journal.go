@@ -169,7 +169,7 @@ func newReplay() *cobra.Command {
 	flags.StringVar(&o.until, "until", "",
 		"end of the replay: the number of a step, or a time such as 2026-03-01T12:00:00Z")
 	flags.StringSliceVar(&o.show, "show", nil,
-		"also write the final objects whose keys have one of these prefixes: /clusters, /hosts; / for all")
+		"also write the final objects whose keys begin so, such as /clusters or /hosts; / writes all of them")
 	flags.StringVar(&o.key, "key", "", "fingerprint (SHA256:...) of the key that must have signed the journal")
 	return cmd
 }

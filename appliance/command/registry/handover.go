@@ -62,7 +62,7 @@ interruptions and restarts, and what the registry has is not sent again.`,
 	flags.StringVar(&h.ca, "registry-ca", "", "file with the CA of REGISTRY (PEM)")
 	flags.StringVar(&h.pullSecret, "pull-secret", "", "file with an entry that may push to REGISTRY")
 	flags.StringVar(&h.nodeSecret, "node-pull-secret", "", "file with the entry that nodes get to pull from REGISTRY")
-	flags.BoolVar(&h.needed, "needed", false, "leave out the releases that no dependent cluster was installed with")
+	flags.BoolVar(&h.needed, "needed", false, "copy only the releases with which dependent clusters were installed")
 	flags.BoolVar(&h.plan, "plan", false, "only show what would be copied")
 	flags.BoolVar(&h.detach, "detach", false, "do not wait; --status shows the progress")
 	flags.BoolVar(&h.status, "status", false, "show the hand-over")

@@ -42,7 +42,7 @@ func newStatus() *cobra.Command {
 	a := action.New()
 	return a.Reading(&cobra.Command{
 		Use:   "status [DIR]",
-		Short: "Show the state of the replica of a running appliance, or of one in a directory",
+		Short: "Show the state of a running appliance's replica, or of a replica in a directory",
 		Args:  cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, arguments []string) error {
 			out := cmd.OutOrStdout()

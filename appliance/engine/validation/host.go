@@ -194,7 +194,7 @@ func rebooted(stage models.HostStage) bool {
 func connected(c *hostContext) (Status, string) {
 	switch {
 	case rebooted(c.Host.Stage()):
-		return Success, "The host runs from its disk, where no agent is expected."
+		return Success, "The host has booted from its disk, so it has no agent any more."
 	case c.Connected:
 		return Success, "The host's agent is connected."
 	case c.Restarts:
@@ -241,8 +241,8 @@ func truncation(c *hostContext, kind, format string) (Status, string) {
 			fmt.Sprintf("The inventory is truncated in an unknown way (%q); the agent and the appliance are not "+
 				"compatible, so restart the host from this appliance's discovery image.", t.Type)
 	case t.Type != kind:
-		return Success, "The inventory is truncated to another degree; see the other validation of truncated " +
-			"inventories."
+		return Success, "This is not the way in which the inventory is truncated; see the other validation of " +
+			"truncated inventories."
 	case len(t.Reasons) == 0:
 		return Failure, fmt.Sprintf(format, "the agent gave no reason")
 	default:

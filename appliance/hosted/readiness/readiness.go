@@ -159,8 +159,8 @@ func Workers(ctx context.Context, api API) (problem string, err error) {
 	}
 	err = api.List(ctx, agents, "", "landfall.io/none", &found)
 	if apierrors.IsNotFound(err) {
-		return "The cluster does not know Agents. Install the multicluster engine operator there with its part " +
-			"assisted-service, without an AgentServiceConfig.", nil
+		return "The cluster lacks the resource Agent. Install the multicluster engine operator there with its " +
+			"component assisted-service, but create no AgentServiceConfig.", nil
 	}
 	return "", err
 }

@@ -215,7 +215,7 @@ func manifestWorks() view.Kind {
 	return view.Kind{
 		Group: "work.open-cluster-management.io", Version: "v1", Kind: "ManifestWork", Plural: "manifestworks",
 		Singular: "manifestwork", Short: []string{"mw", "mws"},
-		Instead: "bundles follow from hosted clusters: " + instead,
+		Instead: "Landfall makes bundles from the hosted clusters: " + instead,
 		Columns: []view.Column{
 			state("Bundle", "bundle"), state("Management Cluster", "management-cluster"),
 			{Name: "Version", Type: "integer", Path: ".metadata.generation"}, state("Reported", "reported-version"),

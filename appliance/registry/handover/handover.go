@@ -91,7 +91,7 @@ type Request struct {
 	PullSecret string `json:"pull_secret,omitempty"`
 	// NodeSecret has an entry for the registry that nodes get, if they need one to pull.
 	NodeSecret string `json:"node_secret,omitempty"`
-	// Needed leaves out the releases that no dependent cluster was installed with.
+	// Needed copies only the releases with which dependent clusters were installed.
 	Needed bool `json:"needed,omitempty"`
 	Plan   bool `json:"plan,omitempty"` // only returns what would be copied
 }

@@ -111,7 +111,7 @@ export const HandOverDialog = ({ before, onClose }: { before: HandOver | null; o
       <Checkbox
         id="hand-over-needed"
         label="Only what the clusters need"
-        description="Leaves out the releases that no dependent cluster was installed with."
+        description="Copies only the releases with which dependent clusters were installed."
         isChecked={isNeededOnly}
         onChange={(_event, checked) => {
           setNeededOnly(checked);

@@ -142,7 +142,7 @@ export type HandOver = {
   /** The addresses of the appliance's registry and of the site's. */
   name: string;
   to: string;
-  /** Whether releases that no dependent cluster was installed with are left out. */
+  /** Whether only the releases are copied with which dependent clusters were installed. */
   needed: boolean;
   state: HandOverState;
   /** What it does, waits for, or cannot do; a sentence. */
