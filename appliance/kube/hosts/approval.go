@@ -1,6 +1,7 @@
 package hosts
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -108,12 +109,14 @@ func (a *Approvals) Needed() (map[string]bool, error) {
 }
 
 // Waiting returns the hosts that the Kubernetes API installs only after an approval. It also makes
-// Agents for hosts of the other APIs, which install them without one.
+// Agents for hosts of the other APIs, which install them without one; these Agents are not read,
+// because there can be thousands.
 func (a *Approvals) Waiting() (waiting []*record.Host, err error) {
 	if a.objects == nil {
 		return nil, nil
 	}
 	err = a.db.View(func(tx *store.Tx) error {
+		described := map[string]bool{} // the results of hostDescribed by clusters and infra-envs
 		owners := map[string]bool{}
 		return record.Hosts.Each(tx, "", func(_ string, row *record.Host) error {
 			status := conv.Value(row.API.Status)
@@ -121,19 +124,46 @@ func (a *Approvals) Waiting() (waiting []*record.Host, err error) {
 				!slices.Contains(lifecycle.HostOpenUnboundStates, status) {
 				return nil
 			}
-			namespace, name := objects.SplitKey(row.Object.Key)
-			agent, err := a.objects.Fields(tx, objects.Agents, namespace, name)
-			if err != nil || string(agent("spec", "approved")) == "true" {
-				return err
+			owner := cmp.Or(conv.Value(row.API.ClusterID), row.API.InfraEnvID).String()
+			by, known := described[owner]
+			if !known {
+				var err error
+				if by, err = a.hostDescribed(tx, row, owners); err != nil {
+					return err
+				}
+				described[owner] = by
 			}
-			described, err := a.describedByManifests(tx, namespace, agent, owners)
-			if described {
+			if !by {
+				return nil
+			}
+			namespace, name := objects.SplitKey(row.Object.Key)
+			approved, err := a.objects.Field(tx, objects.Agents, namespace, name, "spec", "approved")
+			if string(approved) != "true" {
 				waiting = append(waiting, row)
 			}
 			return err
 		})
 	})
 	return waiting, errors.Join(err, a.db.ReleasePages())
+}
+
+// hostDescribed reports whether people described the cluster of a host, or else its infra-env, with
+// objects of the Kubernetes API.
+func (a *Approvals) hostDescribed(tx *store.Tx, row *record.Host, known map[string]bool) (bool, error) {
+	if row.API.ClusterID != nil {
+		cluster, err := record.Clusters.Get(tx, row.API.ClusterID.String())
+		if err != nil || cluster.Object.Key == "" {
+			return false, objects.IgnoreNotFound(err)
+		}
+		namespace, name := objects.SplitKey(cluster.Object.Key)
+		return a.madeByPerson(tx, objects.ClusterDeployments, namespace, name, objects.MadeForCluster, known)
+	}
+	env, err := record.InfraEnvs.Get(tx, row.API.InfraEnvID.String())
+	if err != nil || env.Object.Key == "" {
+		return false, objects.IgnoreNotFound(err)
+	}
+	namespace, name := objects.SplitKey(env.Object.Key)
+	return a.madeByPerson(tx, objects.InfraEnvs, namespace, name, labelGenerated, known)
 }
 
 // describedByManifests reports whether people described the cluster of an Agent, or else its
