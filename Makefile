@@ -21,8 +21,9 @@ TAGS := grpcnotrace
 export GOFLAGS := -trimpath -gcflags=all=-dwarf=false -tags=$(TAGS)
 
 .PHONY: build run docs lint lint-go lint-ui bench crds clean dist dist-check FORCE
-.PHONY: test test-go test-walks test-kills test-bmcs test-tools test-boot test-mirror test-directory
-.PHONY: test-tpm test-network test-site test-packages test-fleet test-ui test-e2e screenshots lighthouse
+.PHONY: test test-tools test-go test-race test-plain test-modules test-walks test-kills test-bmcs
+.PHONY: test-boot test-mirror test-directory test-tpm test-network test-site test-packages test-fleet test-ui
+.PHONY: test-e2e screenshots lighthouse
 
 build: bin/landfall
 
@@ -62,11 +63,11 @@ $(UI)/node_modules/.package-lock.json: $(UI)/package.json $(UI)/package-lock.jso
 	npm --prefix $(UI) ci --no-audit --no-fund
 	touch $@
 
-# Tests with browsers and with emulated machines mostly wait, so they run at the same time. Some
-# tests of test-go need the packages too: mtools and xorriso.
-test: test-tools test-go test-walks test-bmcs bin/landfall
-	$(MAKE) --jobs 2 --old-file bin/landfall test-e2e test-boot test-mirror test-directory test-tpm test-network \
-		test-site test-packages test-fleet test-ui
+# Two of these run at a time, the longest first, because many tests wait: for browsers, emulated
+# machines and disks. Some need the packages of others too: mtools and xorriso.
+test: test-tools bin/landfall
+	$(MAKE) --jobs 2 --old-file bin/landfall test-race test-e2e test-boot test-plain test-walks test-mirror \
+		test-site test-modules test-packages test-bmcs test-ui test-network test-fleet test-tpm test-directory
 
 # The Debian packages for the tests. They are installed first, because only one process can use the
 # package manager at a time.
@@ -98,21 +99,28 @@ SITES := Hub_(installsSitesFromManifests|documentedSamples)|Rehearsal_leavesNoth
 WEEKS := Run_(busySiteStaysWithinLimits|hostedClustersAgreeAtTheEnd)
 NO_RACE := ^Test($(REQUESTS)|$(OPERATIONS)|$(FAULTS)|$(KILLS)|$(COMMANDS)|$(MODELS)|$(CLUSTERS)|$(SITES)|$(WEEKS))$$
 
+test-go: test-race test-plain test-modules
+
 # Only the race detector needs a C compiler. A program with it waits for a second before it exits,
 # to find races of the remaining goroutines. No goroutines of these tests remain at the exit, so the
-# wait is disabled. The target lint runs vet. The tests of this directory read the sources. They are
-# named as files, because the package would be linked with the whole program. The builder of the
-# packages and other people's programs, such as clients, identity providers and CAs, are in separate
-# modules (packaging/go.mod, web/clients/go.mod, web/clients/workagent/go.mod,
-# web/clients/conformancetest/go.mod, web/clients/imagetest/go.mod,
-# appliance/access/oidctest/go.mod, appliance/authority/acmetest/go.mod). The tag
-# containers_image_openpgp builds the library of podman without C.
-test-go: assets/ui/index.html
+# wait is disabled. The target lint runs vet.
+test-race: assets/ui/index.html
 	GORACE=atexit_sleep_ms=0 CGO_ENABLED=1 go test -race -vet off -ldflags -w -timeout 20m -skip '$(NO_RACE)' \
 		$$(go list ./... | grep -vx landfall)
+
+# The tests of this directory read the sources. They are named as files, because the package would
+# be linked with the whole program.
+test-plain: assets/ui/index.html
 	CGO_ENABLED=0 go test -vet off -ldflags -w -timeout 20m -run '$(NO_RACE)' ./appliance ./appliance/command \
 		./appliance/engine ./appliance/mirror ./appliance/simulate/scenario
 	CGO_ENABLED=0 go test -vet off ./*_test.go
+
+# The builder of the packages and other people's programs, such as clients, identity providers and
+# CAs, are in separate modules (packaging/go.mod, web/clients/go.mod, web/clients/workagent/go.mod,
+# web/clients/conformancetest/go.mod, web/clients/imagetest/go.mod,
+# appliance/access/oidctest/go.mod, appliance/authority/acmetest/go.mod). The tag
+# containers_image_openpgp builds the library of podman without C.
+test-modules: assets/ui/index.html
 	cd web/clients && CGO_ENABLED=0 go test -vet off ./...
 	cd web/clients/workagent && CGO_ENABLED=0 go test -vet off ./...
 	cd appliance/access/oidctest && CGO_ENABLED=0 go test -vet off ./...
@@ -221,7 +229,8 @@ lighthouse: bin/landfall
 	.ci/install-browser
 	node $(UI)/e2e/lighthouse.mjs
 
-lint: lint-go lint-ui
+lint:
+	$(MAKE) --jobs 2 lint-go lint-ui
 
 # go vet checks all dependencies again for each other value of its own flag -tags, but not for other
 # tags in GOFLAGS. With GOGC, the checks need less time and more memory.
