@@ -422,7 +422,7 @@ func (a *Appliance) newServer() error {
 	a.server = web.New(web.Options{
 		Logger: a.log, BodyLimit: int64(a.config.Limits.RequestBodyBytes), ShutdownTimeout: a.config.Timeouts.Shutdown,
 		Connections: a.inbound, Hosts: a.clients.hosts, Wrap: a.wrap(false), Spelling: a.hosted.spelling(),
-		TLS: a.line(web.PlainFromMachine, a.towardsBoot), Front: a.fleet.Before(a.atBoot, a.backups),
+		TLS: a.line(web.PlainFromMachine, a.towardsBoot), Front: a.fleet.Before(a.atBoot, a.backups, a.db),
 	})
 	var tokens image.Tokens
 	if a.agents.Enabled() {
@@ -623,5 +623,8 @@ func (a *Appliance) listening() []net.Addr {
 
 // RotateDataKey seals everything in the data directory with a new data key.
 func (a *Appliance) RotateDataKey(ctx context.Context) error {
+	if a.fleet != nil {
+		return fleet.ErrDataKey
+	}
 	return a.keys.Rotate(ctx, a.siteKey, a.db)
 }

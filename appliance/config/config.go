@@ -377,7 +377,7 @@ func Default() Config {
 		Site:    Site{DHCP: SiteDHCP{Lease: defaultLease}},
 		Backup:  Backup{Interval: 24 * time.Hour, Keep: 30},
 		Replica: Replica{Keep: 72 * time.Hour, Bytes: 20 << 30, SnapshotInterval: 24 * time.Hour},
-		Fleet:   Fleet{Takeover: 5 * time.Second, Copies: 2},
+		Fleet:   Fleet{Takeover: 5 * time.Second},
 		Scrub:   Scrub{Interval: 7 * 24 * time.Hour},
 		Log:     Log{Format: "auto", Level: "info"},
 		Tracing: Tracing{Percent: 100},

@@ -22,7 +22,6 @@ type Fleet struct {
 	Name     string        `mapstructure:"name"`
 	URL      string        `mapstructure:"url" check:"url"`
 	Takeover time.Duration `mapstructure:"takeover"`
-	Copies   int           `mapstructure:"copies"`
 }
 
 // minTakeover is the shortest time after which another member takes over. etcd's leases have whole
@@ -59,8 +58,6 @@ func (f Fleet) Check(tls TLS) error {
 	case f.Takeover < minTakeover:
 		return fmt.Errorf("fleet.takeover is %s; the shortest time is %s, because etcd counts it in seconds",
 			f.Takeover, minTakeover)
-	case f.Copies < 1:
-		return fmt.Errorf("fleet.copies is %d; each file needs at least one copy", f.Copies)
 	}
 	return nil
 }

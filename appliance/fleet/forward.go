@@ -197,9 +197,10 @@ type Front struct {
 
 // Wrap returns the handler of the main listener. It gives each request that a member has forwarded
 // to the handler of the listener at which it arrived.
-func (f *Front) Wrap(main http.Handler, boot func() http.Handler, snapshots Snapshots) http.Handler {
+func (f *Front) Wrap(main http.Handler, boot func() http.Handler, snapshots Snapshots,
+	contents Contents) http.Handler {
 	peers := f.Peers
-	peers.Snapshots = snapshots
+	peers.Snapshots, peers.Contents = snapshots, contents
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		from := sender(r)
 		if from != "" && isPeerPath(r.URL.Path) {

@@ -36,13 +36,13 @@ func newLeader(t *testing.T, key *sitekey.Key, name string, main http.HandlerFun
 func newFormerLeader(t *testing.T, key *sitekey.Key, name string, leads func() bool, main http.HandlerFunc) *leader {
 	t.Helper()
 	l := &leader{name: name}
-	front := &fleet.Front{Leads: leads, Refuse: refuse, Peers: fleet.Peers{Dir: t.TempDir(), Refuse: refuse,
+	front := &fleet.Front{Leads: leads, Refuse: refuse, Peers: fleet.Peers{Refuse: refuse,
 		Logger: quiet()}}
 	boot := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		l.boots.Add(1)
 		main(w, r)
 	})
-	l.Server = serve(t, credential(t, key, name), front.Wrap(main, func() http.Handler { return boot }, nil))
+	l.Server = serve(t, credential(t, key, name), front.Wrap(main, func() http.Handler { return boot }, nil, nil))
 	return l
 }
 

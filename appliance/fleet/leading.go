@@ -5,7 +5,9 @@ import (
 	"crypto/tls"
 	"net"
 	"net/http"
+	"sync"
 
+	"landfall/appliance/fault"
 	"landfall/store"
 	"landfall/store/wal"
 )
@@ -17,7 +19,14 @@ type Leading struct {
 	Front      *Front
 	Opened     []net.Listener // the listeners of the configuration
 	Member     string         // name of this member
+	// Tasks run with the database as long as this member leads.
+	Tasks []func(ctx context.Context, db *store.DB)
 }
+
+// ErrDataKey is the error of a change of the data key: the other members would not have the new
+// one.
+var ErrDataKey = fault.New(fault.Conflict, "the data key can't be changed while this machine is a member of a fleet, "+
+	"because the other members would not have the new one; end the fleet with landfall fleet end first")
 
 // leaders has one row: the member that leads, or led last.
 var leaders = store.NewBucket[leaderRow]("fleet", 1)
@@ -63,11 +72,12 @@ func (l *Leading) Accept(clients *tls.Config) *tls.Config {
 
 // Before returns what precedes the handler of the main listener, or nil. boot returns the handler
 // of the boot listener.
-func (l *Leading) Before(boot func() http.Handler, snapshots Snapshots) func(http.Handler) http.Handler {
+func (l *Leading) Before(boot func() http.Handler, snapshots Snapshots,
+	contents Contents) func(http.Handler) http.Handler {
 	if l == nil {
 		return nil
 	}
-	return func(main http.Handler) http.Handler { return l.Front.Wrap(main, boot, snapshots) }
+	return func(main http.Handler) http.Handler { return l.Front.Wrap(main, boot, snapshots, contents) }
 }
 
 // Watch notes in the database that this member leads, so that the log has a record of it. Watch
@@ -81,6 +91,13 @@ func (l *Leading) Watch(ctx context.Context, db *store.DB) error {
 		return leaders.Put(tx, leaderKey, &leaderRow{l.Member})
 	}); err != nil {
 		return err
+	}
+	var tasks sync.WaitGroup
+	defer tasks.Wait()
+	leading, cancel := context.WithCancel(ctx)
+	defer cancel()
+	for _, run := range l.Tasks {
+		tasks.Go(func() { run(leading, db) })
 	}
 	select {
 	case <-ctx.Done():

@@ -19,7 +19,12 @@
 //	forward.go     Forwarder and Front: requests from a follower to the leader
 //	leaders.go     the present leader, for the forwarder
 //	listeners.go   Listeners: the sockets that stay open while the role changes
+//	behind.go      Behind: the handler of a follower
+//	leading.go     Leading: what the appliance gets that leads
+//	peers.go       Peers and Client: what members ask each other for
+//	contents.go    Copier: copies contents of files from other members
 //	credential.go  Credential: the certificates by which members trust each other
+//	state.go       State: the file in the data directory that names the fleet
 //
 // Design: docs/design.md#a-fleet-on-etcd.
 package fleet
@@ -72,6 +77,10 @@ type Copy interface {
 	Apply(ctx context.Context, records []wal.Record) error
 	// Sequence returns the number of the newest record that the database contains.
 	Sequence() uint64
+	// SyncedSequence returns the number of the newest record that the disk has for certain.
+	SyncedSequence() uint64
+	// Position returns the newest record that the database contains.
+	Position() wal.Position
 	Close() error
 }
 

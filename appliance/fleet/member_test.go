@@ -76,6 +76,10 @@ func (m *machine) Sequence() uint64 {
 	return uint64(len(m.rows))
 }
 
+func (m *machine) SyncedSequence() uint64 { return m.Sequence() }
+
+func (m *machine) Position() wal.Position { return wal.Position{Number: m.Sequence()} }
+
 func (m *machine) Apply(_ context.Context, records []wal.Record) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

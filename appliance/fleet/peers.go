@@ -9,9 +9,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"os"
-	"path"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -25,9 +22,6 @@ const (
 	leavePath    = peerPath + "leave"
 )
 
-// contentDir is the directory of contents in the data directory.
-const contentDir = "blobs"
-
 // Snapshots writes snapshots: backups with the keys.
 type Snapshots interface {
 	Write(ctx context.Context, to io.Writer, withKey bool) error
@@ -36,8 +30,8 @@ type Snapshots interface {
 // Peers handles the requests of other members for this member itself: it gives them snapshots and
 // contents.
 type Peers struct {
-	Dir       string // the data directory
 	Snapshots Snapshots
+	Contents  Contents
 	// Leave makes this member leave the fleet.
 	Leave  func() error
 	Refuse Refuse
@@ -71,21 +65,17 @@ func (p *Peers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (p *Peers) content(w http.ResponseWriter, r *http.Request, name string) {
-	if !fs.ValidPath(name) {
-		p.Refuse(w, r, fault.New(fault.Invalid, "the name %q of a content is not valid", name))
-		return
-	}
-	file, err := os.Open(filepath.Join(p.Dir, contentDir, filepath.FromSlash(name)))
+func (p *Peers) content(w http.ResponseWriter, r *http.Request, sum string) {
+	content, _, err := p.Contents.OpenContent(sum)
 	if errors.Is(err, fs.ErrNotExist) {
-		err = fault.New(fault.NotFound, "this member does not have the content %s", name)
+		err = fault.New(fault.NotFound, "this member does not have the content %s", sum)
 	}
 	if err != nil {
 		p.Refuse(w, r, err)
 		return
 	}
-	defer file.Close()
-	http.ServeContent(w, r, path.Base(name), time.Time{}, file)
+	defer content.Close()
+	http.ServeContent(w, r, "", time.Time{}, content)
 }
 
 // Client asks other members.
@@ -115,10 +105,9 @@ func (c *Client) Leave(ctx context.Context, member Peer) error {
 	return body.Close()
 }
 
-// Content returns a content that a member has, by its name below the data directory. The caller
-// closes it.
-func (c *Client) Content(ctx context.Context, of Peer, name string) (io.ReadCloser, error) {
-	return c.ask(ctx, http.MethodGet, of, contentPath+strings.TrimPrefix(name, contentDir+"/"))
+// Content returns a content that a member has, by its SHA-256. The caller closes it.
+func (c *Client) Content(ctx context.Context, of Peer, sum string) (io.ReadCloser, error) {
+	return c.ask(ctx, http.MethodGet, of, contentPath+sum)
 }
 
 func (c *Client) ask(ctx context.Context, method string, of Peer, at string) (io.ReadCloser, error) {

@@ -200,7 +200,7 @@ func (m *member) serve(ctx context.Context, of fleet.Copy) error {
 	db := of.(*store.DB)
 	source := &backup.Source{DB: db, Dir: m.Config.DataDir, Program: m.Version, Now: m.clock.Now,
 		SealedWith: string(m.keys.With()), DataKey: m.keys.Content, ExportKeys: m.keys.Export}
-	behind := &fleet.Behind{Forwarder: m.forwarder, Peers: m.handler(source), Own: m.own}
+	behind := &fleet.Behind{Forwarder: m.forwarder, Peers: m.handler(source, db), Own: m.own}
 	servers, err := m.sockets.serve(ctx, m, behind)
 	if err != nil {
 		return err
@@ -212,19 +212,23 @@ func (m *member) serve(ctx context.Context, of fleet.Copy) error {
 			}
 		})
 	}
-	<-ctx.Done()
+	m.copier().Run(ctx, db)
 	return nil
 }
 
+func (m *member) copier() *fleet.Copier {
+	return &fleet.Copier{Client: m.peers, Others: m.membership.Others, Clock: m.clock, Logger: m.Logger}
+}
+
 // handler returns the handler of the requests of other members.
-func (m *member) handler(snapshots fleet.Snapshots) http.Handler {
+func (m *member) handler(snapshots fleet.Snapshots, contents fleet.Contents) http.Handler {
 	peers := m.peersOf()
-	peers.Snapshots = snapshots
+	peers.Snapshots, peers.Contents = snapshots, contents
 	return &peers
 }
 
 func (m *member) peersOf() fleet.Peers {
-	return fleet.Peers{Dir: m.Config.DataDir, Leave: m.membership.LeaveHere, Refuse: refuse, Logger: m.Logger}
+	return fleet.Peers{Leave: m.membership.LeaveHere, Refuse: refuse, Logger: m.Logger}
 }
 
 // own answers the requests that each member answers itself: whether it is alive and ready.
@@ -252,6 +256,10 @@ func (m *member) lead(ctx context.Context, leadership fleet.Leadership) error {
 	}
 	running, err := appliance.Lead(ctx, m.Config, m.Logger, m.Version, &fleet.Leading{
 		Log: leadership, Credential: m.credential, Opened: opened, Member: m.membership.Peer().Name,
+		Tasks: []func(context.Context, *store.DB){
+			func(ctx context.Context, db *store.DB) { m.copier().Run(ctx, db) },
+			func(ctx context.Context, db *store.DB) { m.membership.Compact(ctx, leadership, db) },
+		},
 		Front: &fleet.Front{Leads: leadership.Leads, Peers: m.peersOf(), Refuse: refuse},
 	}, &membership.Leader{Membership: m.membership, Peers: m.peers})
 	if err != nil {
@@ -260,11 +268,6 @@ func (m *member) lead(ctx context.Context, leadership fleet.Leadership) error {
 	if err := m.Leading(running); err != nil {
 		return errors.Join(err, running.Close())
 	}
-	var compacting sync.WaitGroup
-	defer compacting.Wait()
-	leading, cancel := context.WithCancel(ctx)
-	defer cancel()
-	compacting.Go(func() { m.membership.Compact(leading, leadership) })
 	return afterLoss(running.Run(ctx))
 }
 

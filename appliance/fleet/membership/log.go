@@ -14,13 +14,12 @@ type log struct{ *Membership }
 
 // Follow implements fleet.Log.
 func (l log) Follow(ctx context.Context, db fleet.Copy, applied func()) error {
-	at := sequence.Position{Number: db.Sequence()}
-	l.applied.Store(at.Number)
-	err := l.sequence.Follow(ctx, at, func(records []wal.Record) error {
+	l.note(db)
+	err := l.sequence.Follow(ctx, sequence.Position(db.Position()), func(records []wal.Record) error {
 		if err := db.Apply(ctx, records); err != nil {
 			return err
 		}
-		l.applied.Store(db.Sequence())
+		l.note(db)
 		applied()
 		return nil
 	})

@@ -56,6 +56,7 @@ type Membership struct {
 	state    *fleet.State
 	sequence *sequence.Sequence
 	applied  atomic.Uint64 // the newest record of the database
+	synced   atomic.Uint64 // the newest record that the disk has for certain
 	ended    chan struct{} // closed when this machine has left, or the fleet has ended
 	leaving  atomic.Bool
 }
@@ -138,7 +139,18 @@ func (m *Membership) Ended() <-chan struct{} { return m.ended }
 
 func (m *Membership) describe() sequence.Member {
 	return sequence.Member{ID: m.state.Member, Name: m.state.Member, URL: m.state.URL, Version: m.Version,
-		Applied: m.applied.Load()}
+		Applied: m.applied.Load(), Synced: m.synced.Load()}
+}
+
+// database is the database of a member in each role.
+type database interface {
+	Sequence() uint64
+	SyncedSequence() uint64
+}
+
+func (m *Membership) note(db database) {
+	m.applied.Store(db.Sequence())
+	m.synced.Store(db.SyncedSequence())
 }
 
 // Run keeps the row of this member in etcd until the context ends.
@@ -170,7 +182,7 @@ func (m *Membership) Run(ctx context.Context) error {
 }
 
 // Compact removes from the log what no member needs, as long as a leadership lasts.
-func (m *Membership) Compact(ctx context.Context, of fleet.Leadership) {
+func (m *Membership) Compact(ctx context.Context, of fleet.Leadership, db database) {
 	ticker := m.Clock.NewTicker(compactInterval)
 	defer ticker.Stop()
 	for {
@@ -179,6 +191,7 @@ func (m *Membership) Compact(ctx context.Context, of fleet.Leadership) {
 			return
 		case <-ticker.Chan():
 		}
+		m.note(db)
 		if err := m.compact(ctx, of.(leadership)); err != nil && ctx.Err() == nil {
 			m.Logger.WarnContext(ctx, "Old records could not be removed from the log in etcd.", "error", err)
 		}
@@ -190,11 +203,11 @@ func (m *Membership) compact(ctx context.Context, of leadership) error {
 	if err != nil {
 		return err
 	}
-	applied := m.applied.Load()
+	synced := m.synced.Load()
 	for _, member := range members {
-		applied = min(applied, member.Applied)
+		synced = min(synced, member.Synced)
 	}
-	return of.Compact(ctx, applied, keptBytes)
+	return of.Compact(ctx, synced, keptBytes)
 }
 
 // Others returns the other members that are connected to etcd.

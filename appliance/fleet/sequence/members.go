@@ -21,6 +21,9 @@ type Member struct {
 	Format  int    `json:"format"`  // the newest that it knows
 	// Applied is the number of the newest record in its database.
 	Applied uint64 `json:"applied"`
+	// Synced is the number of the newest record that its disk has for certain: after a power cut
+	// the member needs the records from there on.
+	Synced uint64 `json:"synced"`
 	// Clock is the time by its clock when it wrote this.
 	Clock time.Time `json:"clock"`
 }
