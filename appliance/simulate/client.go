@@ -166,9 +166,26 @@ func (c *carrier) RoundTrip(request *http.Request) (*http.Response, error) {
 		answer.status = response.StatusCode
 		if response.StatusCode >= http.StatusBadRequest {
 			response.Body, answer.reason = readReason(response.Body)
+		} else if response.StatusCode != http.StatusSwitchingProtocols {
+			response.Body = &partial{response.Body, answer}
 		}
 	}
 	return response, nil
+}
+
+// partial is the body of an answer. One that breaks off is no response: the request is repeated.
+type partial struct {
+	io.ReadCloser
+	of *answer
+}
+
+// Read implements io.Reader.
+func (p *partial) Read(b []byte) (int, error) {
+	n, err := p.ReadCloser.Read(b)
+	if err != nil && !errors.Is(err, io.EOF) {
+		p.of.status = 0
+	}
+	return n, err
 }
 
 func closeBody(body io.ReadCloser) error {
