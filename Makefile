@@ -208,6 +208,7 @@ test-packages: bin/landfall
 test-fleet:
 	.ci/install-etcd
 	CGO_ENABLED=0 go test -tags $(TAGS),etcd ./appliance/fleet/sequence
+	CGO_ENABLED=0 go test -tags $(TAGS),etcd -run '^TestFleet_' ./appliance
 
 test-ui: assets/ui/index.html
 	npm --prefix $(UI) test

@@ -13,6 +13,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -33,6 +34,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"landfall/appliance"
+	"landfall/appliance/command/member"
 	"landfall/appliance/config"
 	"landfall/appliance/dataversion"
 	"landfall/appliance/keyring"
@@ -77,16 +79,22 @@ func serveApplianceProcess(path string) error {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	running, err := appliance.New(ctx, config, slog.New(slog.NewTextHandler(os.Stderr, nil)), "test")
-	if err != nil {
-		return err
-	}
 	go func() {
 		defer cancel()
 		if _, err := io.Copy(io.Discard, os.Stdin); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 		}
 	}()
+	logger := slog.New(slog.NewTextHandler(os.Stderr, nil))
+	if config.Fleet.Enabled() {
+		return member.Run(ctx, member.Options{Config: config, Logger: logger, Version: "test",
+			Listening: func(string) { fmt.Println("ready") },
+			Leading:   func(*appliance.Appliance) error { return nil }})
+	}
+	running, err := appliance.New(ctx, config, logger, "test")
+	if err != nil {
+		return err
+	}
 	fmt.Println("ready")
 	return running.Run(ctx)
 }
@@ -401,7 +409,7 @@ func (in *crashTest) runOperator(ctx context.Context) error {
 // connectionLost reports whether the response to a request is missing or incomplete.
 func connectionLost(err error) bool {
 	var refusal interface{ IsCode(code int) bool }
-	return !errors.As(err, &refusal)
+	return !errors.As(err, &refusal) || refusal.IsCode(http.StatusServiceUnavailable)
 }
 
 // checkIdentity records the identity of the cluster when it first appears, and checks that it does
