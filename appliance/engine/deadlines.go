@@ -10,7 +10,6 @@ import (
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/appliance/engine/lifecycle"
-	"landfall/appliance/engine/presence"
 	"landfall/appliance/engine/record"
 	"landfall/appliance/fault"
 	"landfall/appliance/journal"
@@ -38,7 +37,7 @@ func splitDeadline(key string) (kind, of string) {
 func (e *Engine) since(recorded strfmt.DateTime) time.Time {
 	started, at := e.presence.Started(), time.Time(recorded)
 	// A recorded time in the future means that the clock was set back.
-	if started.After(at) || at.After(e.options.Clock.Now().Add(presence.ClockTolerance)) {
+	if started.After(at) || at.After(e.options.Clock.Now().Add(e.tolerance)) {
 		return started
 	}
 	return at
@@ -180,7 +179,7 @@ func (e *Engine) sleep(ctx context.Context, wait time.Duration) bool {
 		e.checkClock()
 	case <-timer.Chan():
 		// This also detects a sleep without a monotonic clock.
-		if e.checkClock(); e.options.Clock.Now().Sub(began) > wait+presence.ClockTolerance {
+		if e.checkClock(); e.options.Clock.Now().Sub(began) > wait+e.tolerance {
 			e.clockJumped(e.options.Clock.Now(), e.options.Clock.Now().Sub(began)-wait)
 		}
 	}

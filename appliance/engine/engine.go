@@ -179,8 +179,9 @@ type Engine struct {
 
 	options             Options
 	presence            *presence.Hosts
-	clockWatch          presence.ClockWatch
-	clockSetBack        atomic.Bool // deadlines must be recomputed
+	clockWatch          *presence.ClockWatch
+	tolerance           time.Duration // of the clock, see presence.ClockTolerance
+	clockSetBack        atomic.Bool   // deadlines must be recomputed
 	parsed              *inventory.Cache
 	validationCache     *validationcache.Cache
 	events              event.Index
@@ -216,11 +217,14 @@ func New(options Options) (*Engine, error) {
 	}
 	options.Timeouts = options.Timeouts.OrDefaults()
 	options.EventLimits = options.EventLimits.OrDefaults()
-	hosts := presence.New(options.Clock.Now())
+	tolerance := presence.ClockTolerance(options.Timeouts.HostDisconnected)
+	hosts := presence.New(options.Clock.Now(), tolerance)
 	return &Engine{
 		Reader:              view.NewReader(options.DB, options.Secrets, options.Tokens, hosts),
 		options:             options,
 		presence:            hosts,
+		clockWatch:          presence.NewClockWatch(tolerance),
+		tolerance:           tolerance,
 		parsed:              inventory.NewCache(parsedFactsLimit),
 		validationCache:     new(validationcache.Cache),
 		hosts:               lifecycle.HostMachine(),

@@ -67,7 +67,7 @@ type hold struct {
 // New returns an inhibitor that does nothing before Run.
 func New(options Options) *Inhibitor {
 	if options.Jump == nil {
-		options.Jump = new(presence.ClockWatch).Jump
+		options.Jump = presence.NewClockWatch(presence.MaxTolerance).Jump
 	}
 	return &Inhibitor{Options: options}
 }

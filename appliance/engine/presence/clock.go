@@ -8,10 +8,14 @@ import (
 // ClockWatch detects jumps of the wall clock, which happen when the machine sleeps or its clock is
 // set.
 type ClockWatch struct {
-	held sync.Mutex
-	mu   sync.Mutex
-	last time.Time // includes the monotonic reading, which stops while the machine sleeps
+	tolerance time.Duration
+	held      sync.Mutex
+	mu        sync.Mutex
+	last      time.Time // includes the monotonic reading, which stops while the machine sleeps
 }
+
+// NewClockWatch returns a watch. tolerance is the result of [ClockTolerance].
+func NewClockWatch(tolerance time.Duration) *ClockWatch { return &ClockWatch{tolerance: tolerance} }
 
 // Hold lets other callers of Hold wait until release. So nobody continues while the first one that
 // detected a jump still restarts time-outs. Lock order: the transaction of a change, then Hold,
@@ -32,7 +36,7 @@ func (w *ClockWatch) Jump(now time.Time) time.Duration {
 		return 0
 	}
 	jump := now.Round(0).Sub(last.Round(0)) - now.Sub(last)
-	if jump < ClockTolerance && jump > -ClockTolerance {
+	if jump < w.tolerance && jump > -w.tolerance {
 		w.last = last // keep the base, so that small steps add up
 		return 0
 	}

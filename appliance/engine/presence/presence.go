@@ -11,14 +11,27 @@ import (
 	"time"
 )
 
-// ClockTolerance is the largest difference between the wall clock and the expected time that does
-// not count as a sleep of the machine or a change of its clock.
-const ClockTolerance = 30 * time.Second
+// The largest difference between the wall clock and the expected time that does not count as a
+// sleep of the machine or a change of its clock. The smaller one is a delay that a busy machine may
+// cause.
+const (
+	MaxTolerance = 30 * time.Second
+	minTolerance = 5 * time.Second
+)
+
+// ClockTolerance returns the largest difference between the wall clock and the expected time that
+// does not count as a sleep of the machine or a change of its clock. It is well below the time
+// after which a host without contact is disconnected, so that a clock that is set forward
+// disconnects none.
+func ClockTolerance(disconnected time.Duration) time.Duration {
+	return min(MaxTolerance, max(minTolerance, disconnected/4))
+}
 
 // Hosts holds the presence of all hosts.
 type Hosts struct {
-	started atomic.Int64 // Unix nanoseconds
-	hosts   sync.Map     // host key -> *Host
+	started   atomic.Int64 // Unix nanoseconds
+	hosts     sync.Map     // host key -> *Host
+	tolerance time.Duration
 }
 
 // Host is the presence of one host.
@@ -38,9 +51,10 @@ type Answer struct {
 	Body         []byte
 }
 
-// New returns the presence of hosts in a process that starts now.
-func New(now time.Time) *Hosts {
-	p := &Hosts{}
+// New returns the presence of hosts in a process that starts now. tolerance is the result of
+// [ClockTolerance].
+func New(now time.Time, tolerance time.Duration) *Hosts {
+	p := &Hosts{tolerance: tolerance}
 	p.started.Store(now.UnixNano())
 	return p
 }
@@ -61,7 +75,7 @@ func (p *Hosts) LastContact(key string, recorded, now time.Time) time.Time {
 	last := p.Started()
 	later := func(at time.Time) {
 		// A contact in the future happened before the clock was set back.
-		if at.After(last) && !at.After(now.Add(ClockTolerance)) {
+		if at.After(last) && !at.After(now.Add(p.tolerance)) {
 			last = at
 		}
 	}
