@@ -204,7 +204,8 @@ test-packages: bin/landfall
 		echo "test-packages: only root can start systemd in namespaces; packages were not installed" >&2; \
 	fi
 
-# The log of a fleet with Debian's etcd.
+# The log of a fleet with Debian's etcd: faults, random histories of leaders, and 200 histories of
+# concurrent clients that are checked for linearizability.
 test-fleet:
 	.ci/install-etcd
 	CGO_ENABLED=0 go test -tags $(TAGS),etcd ./appliance/fleet/sequence

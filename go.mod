@@ -74,6 +74,7 @@ require (
 require (
 	filippo.io/age v1.3.1
 	github.com/ProtonMail/go-crypto v1.5.2
+	github.com/anishathalye/porcupine v1.3.1
 	github.com/google/go-tpm v0.9.8
 	github.com/landlock-lsm/go-landlock v0.11.0
 	github.com/mochi-mqtt/server/v2 v2.7.9
