@@ -77,17 +77,21 @@ func runServe(cmd *cobra.Command, config config.Config) error {
 	if os.Getenv("GOMAXPROCS") == "" {
 		defer process.AddThreads()()
 	}
-	for {
+	for changed := false; ; {
 		state, err := fleet.ReadState(config.DataDir)
 		if err != nil {
 			return err
+		}
+		if state.HasLeft() && changed {
+			fmt.Fprintln(cmd.OutOrStdout(), "This machine has left its fleet.")
+			return nil
 		}
 		if state.Takes(config.Fleet.Enabled()) {
 			err = runMember(cmd, config, logger)
 		} else {
 			err = runSingle(cmd, config, logger)
 		}
-		if !errors.Is(err, membership.ErrChanged) {
+		if changed = errors.Is(err, membership.ErrChanged); !changed {
 			return err
 		}
 	}

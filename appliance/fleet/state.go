@@ -32,6 +32,9 @@ type State struct {
 	Ended bool `json:"ended,omitempty"`
 }
 
+// HasLeft reports whether the machine has left its fleet.
+func (s *State) HasLeft() bool { return s != nil && s.Left }
+
 // Takes reports whether a data directory takes part in a fleet, or is to make one because the
 // configuration names an etcd.
 func (s *State) Takes(configured bool) bool {
