@@ -29,15 +29,17 @@ import (
 	"landfall/appliance/simulate/registry"
 )
 
-// Times of the paused appliance: how long a host may be silent, how long the machine is paused
-// while its own clocks go on, and how long while they stand still. The last one is more than what
-// the appliance tolerates as an inaccurate clock (presence.ClockTolerance). The clock of the
-// hardware has only whole seconds.
+// Times of the paused appliance: how long a host may be silent, and how long the machine is paused
+// while its own clocks go on.
 const (
-	silence   = 3 * time.Second
-	pause     = 3 * silence
-	longPause = presence.ClockTolerance + 3*time.Second
+	silence = 3 * time.Second
+	pause   = 3 * silence
 )
+
+// longPause returns how long the machine is paused while its clocks stand still. That is more than
+// what the appliance tolerates as an inaccurate clock. The clock of the hardware has only whole
+// seconds.
+func longPause() time.Duration { return presence.ClockTolerance(silence) + 3*time.Second }
 
 // appliancePort is the port of the appliance in its machine.
 const appliancePort = "8090"
@@ -88,7 +90,7 @@ func TestInstallation_survivesPause(t *testing.T) {
 	first.await(t, ctx)
 	_, err := s.line.execute("stop", nil)
 	require.NoError(t, err)
-	first.pass(longPause)
+	first.pass(longPause())
 	_, err = s.line.execute("cont", nil)
 	require.NoError(t, err)
 	require.Eventually(t, func() bool { return strings.Contains(string(read(t, s.console)), "CLOCK SET BY") },
