@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	"landfall/appliance/durable"
+	"landfall/store"
 )
 
 // StateFile is the name of the file in the data directory of a member that says of which fleet it
@@ -52,7 +53,7 @@ func ReadState(dir string) (*State, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read the fleet of the data directory: %w", err)
+		return nil, &store.DirError{Dir: dir, Err: err}
 	}
 	state := new(State)
 	if err := json.Unmarshal(text, state); err != nil {
