@@ -94,7 +94,7 @@ type Roles struct {
 	// used any longer.
 	Lead func(ctx context.Context, leadership Leadership) error
 	// Restore replaces the data by a snapshot of another member, for a database that the log does
-	// not reach.
+	// not reach. It serves clients meanwhile.
 	Restore func(ctx context.Context) error
 }
 

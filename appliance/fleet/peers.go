@@ -30,8 +30,8 @@ type Snapshots interface {
 // Peers handles the requests of other members for this member itself: it gives them snapshots and
 // contents.
 type Peers struct {
-	Snapshots Snapshots
-	Contents  Contents
+	Snapshots Snapshots // nil while this member has no database
+	Contents  Contents  // the same
 	// Leave makes this member leave the fleet.
 	Leave  func() error
 	Refuse Refuse
@@ -48,6 +48,9 @@ func (p *Peers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		w.WriteHeader(http.StatusNoContent)
+	case r.URL.Path == snapshotPath && p.Snapshots == nil, ofContent && p.Contents == nil:
+		p.Refuse(w, r, fault.New(fault.Unavailable, "this member has no database now; it waits for a snapshot of "+
+			"another member"))
 	case r.Method != http.MethodGet && r.Method != http.MethodHead:
 		p.Refuse(w, r, fault.New(fault.Invalid, "members use the method GET, not %s", r.Method))
 	case r.URL.Path == snapshotPath:

@@ -19,6 +19,7 @@ const StateFile = "fleet.json"
 // State says of which fleet a data directory is.
 type State struct {
 	Fleet  string `json:"fleet"`  // ID of the fleet
+	ID     string `json:"id"`     // of this data directory: two directories must not share a name
 	Member string `json:"member"` // name of this member
 	// Etcd, Prefix and URL are those of the command that made the fleet or joined it. The
 	// configuration precedes them.

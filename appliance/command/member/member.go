@@ -32,6 +32,9 @@ import (
 // lead.
 const leaderShutdown = 2 * time.Second
 
+// snapshotPause is the time between two attempts to take a snapshot of another member.
+const snapshotPause = time.Second
+
 // Options configures [Run].
 type Options struct {
 	Config  config.Config
@@ -200,8 +203,16 @@ func (m *member) serve(ctx context.Context, of fleet.Copy) error {
 	db := of.(*store.DB)
 	source := &backup.Source{DB: db, Dir: m.Config.DataDir, Program: m.Version, Now: m.clock.Now,
 		SealedWith: string(m.keys.With()), DataKey: m.keys.Content, ExportKeys: m.keys.Export}
-	behind := &fleet.Behind{Forwarder: m.forwarder, Peers: m.handler(source, db), Own: m.own}
-	servers, err := m.sockets.serve(ctx, m, behind)
+	if err := m.serveRequests(ctx, m.handler(source, db)); err != nil {
+		return err
+	}
+	m.copier().Run(ctx, db)
+	return nil
+}
+
+// serveRequests starts the servers of a follower. peers handles the requests of other members.
+func (m *member) serveRequests(ctx context.Context, peers http.Handler) error {
+	servers, err := m.sockets.serve(ctx, m, &fleet.Behind{Forwarder: m.forwarder, Peers: peers, Own: m.own})
 	if err != nil {
 		return err
 	}
@@ -212,7 +223,6 @@ func (m *member) serve(ctx context.Context, of fleet.Copy) error {
 			}
 		})
 	}
-	m.copier().Run(ctx, db)
 	return nil
 }
 
@@ -279,8 +289,30 @@ func afterLoss(err error) error {
 	return err
 }
 
-// restore replaces the data by a snapshot of the leader, or of another member.
+// restore replaces the data by a snapshot of another member. Until it has one, the member serves as
+// a follower without a database: it forwards requests to the leader.
 func (m *member) restore(ctx context.Context) error {
+	serving, stop := context.WithCancel(ctx)
+	defer stop()
+	if err := m.serveRequests(serving, m.handler(nil, nil)); err != nil {
+		return err
+	}
+	for {
+		err := m.takeAnySnapshot(ctx)
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+		m.Logger.ErrorContext(ctx, "The snapshot could not be taken; it is tried again.", "error", err)
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-m.clock.After(snapshotPause):
+		}
+	}
+}
+
+// takeAnySnapshot takes a snapshot of the first member that gives one.
+func (m *member) takeAnySnapshot(ctx context.Context) error {
 	others, err := m.membership.Others(ctx)
 	if err != nil {
 		return err

@@ -45,9 +45,9 @@ const (
 	presenceInterval = time.Second
 	// compactInterval is the time between two removals of old records from the log.
 	compactInterval = 10 * time.Second
-	// keptBytes is the size of the records that stay in the log for members that are away. etcd has
-	// 2 GiB by default.
-	keptBytes = 256 << 20
+	// leastBytes is the size of the records that stay in the log for members that are away, and
+	// mostBytes limits what stays for a member that is connected. etcd has 2 GiB by default.
+	leastBytes, mostBytes = 16 << 20, 256 << 20
 )
 
 // Membership is the part of a machine in a fleet.
@@ -108,8 +108,9 @@ func Found(ctx context.Context, options Options) error {
 	if err != nil {
 		name = "first"
 	}
-	state = &fleet.State{Fleet: uuid.NewString(), Member: cmp.Or(settings.Name, name), Etcd: settings.Etcd,
-		Prefix: cmp.Or(settings.Prefix, sequence.DefaultPrefix), URL: cmp.Or(settings.URL, options.URL)}
+	state = &fleet.State{Fleet: uuid.NewString(), ID: uuid.NewString(), Member: cmp.Or(settings.Name, name),
+		Etcd: settings.Etcd, Prefix: cmp.Or(settings.Prefix, sequence.DefaultPrefix),
+		URL: cmp.Or(settings.URL, options.URL)}
 	log, err := settings.open(state, options.Clock)
 	if err != nil {
 		return fault.Wrap(fault.Invalid, err)
@@ -138,7 +139,7 @@ func (m *Membership) Log() fleet.Log { return log{m} }
 func (m *Membership) Ended() <-chan struct{} { return m.ended }
 
 func (m *Membership) describe() sequence.Member {
-	return sequence.Member{ID: m.state.Member, Name: m.state.Member, URL: m.state.URL, Version: m.Version,
+	return sequence.Member{ID: m.state.ID, Name: m.state.Member, URL: m.state.URL, Version: m.Version,
 		Applied: m.applied.Load(), Synced: m.synced.Load()}
 }
 
@@ -153,7 +154,28 @@ func (m *Membership) note(db database) {
 	m.synced.Store(db.SyncedSequence())
 }
 
-// Run keeps the row of this member in etcd until the context ends.
+// NameTakenError reports that another member has the name of this one.
+type NameTakenError struct{ Name, URL string }
+
+// Error implements error.
+func (e *NameTakenError) Error() string {
+	return fmt.Sprintf("the member at %s has the name %s already; give this one another name with --fleet-name", e.URL,
+		e.Name)
+}
+
+// checkName returns a *NameTakenError if another member has the name of this one.
+func (m *Membership) checkName(ctx context.Context) error {
+	members, err := m.sequence.Members(ctx)
+	for _, member := range members {
+		if member.Name == m.state.Member && member.ID != m.state.ID {
+			return &NameTakenError{Name: member.Name, URL: member.URL}
+		}
+	}
+	return err
+}
+
+// Run keeps the row of this member in etcd until the context ends. Its error is a *NameTakenError
+// if another member has the same name.
 func (m *Membership) Run(ctx context.Context) error {
 	var row *sequence.Membership
 	ticker := m.Clock.NewTicker(presenceInterval)
@@ -162,7 +184,12 @@ func (m *Membership) Run(ctx context.Context) error {
 	for {
 		var err error
 		if row == nil {
-			row, err = m.sequence.Join(ctx, m.describe())
+			if err = m.checkName(ctx); err == nil {
+				row, err = m.sequence.Join(ctx, m.describe())
+			}
+			if taken := new(NameTakenError); errors.As(err, &taken) {
+				return taken
+			}
 		} else {
 			err = row.Update(ctx, m.describe())
 		}
@@ -207,14 +234,14 @@ func (m *Membership) compact(ctx context.Context, of leadership) error {
 	for _, member := range members {
 		synced = min(synced, member.Synced)
 	}
-	return of.Compact(ctx, synced, keptBytes)
+	return of.Compact(ctx, sequence.Kept{After: synced, Least: leastBytes, Most: mostBytes})
 }
 
 // Others returns the other members that are connected to etcd.
 func (m *Membership) Others(ctx context.Context) (others []fleet.Peer, err error) {
 	members, err := m.sequence.Members(ctx)
 	for _, member := range members {
-		if member.ID != m.state.Member {
+		if member.ID != m.state.ID {
 			others = append(others, fleet.Peer{Name: member.Name, URL: member.URL})
 		}
 	}

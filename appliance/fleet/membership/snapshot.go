@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/google/uuid"
+
 	"landfall/appliance/backup"
 	"landfall/appliance/durable"
 	"landfall/appliance/fleet"
@@ -22,8 +24,10 @@ const incomingDir = "incoming"
 // auditDir is the directory of the audit trail, of which each member has its own.
 const auditDir = "audit"
 
-// Unpack makes a data directory from a snapshot, with which a machine joins a fleet.
+// Unpack makes a data directory from a snapshot, with which a machine joins a fleet. It gives the
+// state of the directory a new ID.
 func Unpack(ctx context.Context, snapshot io.Reader, dir string, state *fleet.State) error {
+	state.ID = uuid.NewString()
 	target := &backup.Target{Dir: dir, Now: time.Now}
 	target.Describe = func(manifest *backup.Manifest, temporary string) error {
 		if !manifest.Key {

@@ -117,7 +117,7 @@ func TestBadEtcd_fullRefusesAndRecovers(t *testing.T) {
 	require.Len(t, contents(t, s, Position{}), int(number-1))
 	require.True(t, s.Servers(t.Context())[0].NoSpace)
 
-	require.NoError(t, leader.Compact(t.Context(), number-1, 1<<30))
+	require.NoError(t, leader.Compact(t.Context(), Kept{After: number - 1, Most: 1 << 30}))
 	require.Eventually(t, func() bool { // etcd frees the space in the background
 		_, err = s.client.Defragment(t.Context(), server.URL())
 		require.NoError(t, err)

@@ -10,11 +10,20 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// Compact removes the oldest records. It keeps those after the number that the slowest member has
-// applied, but at most limit bytes: a member that is further behind needs a snapshot. If etcd has
-// only this fleet, Compact also compacts etcd itself, which otherwise keeps what was removed. An
-// etcd with keys of others is compacted by its owner (--auto-compaction-retention).
-func (l *Leadership) Compact(ctx context.Context, applied, limit uint64) error {
+// Kept says which records of the log Compact keeps.
+type Kept struct {
+	After uint64 // number of the newest record that all connected members have for certain
+	// Least is the size of the newest records that are kept for members that come back, in bytes.
+	Least uint64
+	// Most limits the size of the kept records, in bytes. A member that needs older ones needs a
+	// snapshot.
+	Most uint64
+}
+
+// Compact removes the oldest records. If etcd has only this fleet, Compact also compacts etcd
+// itself, which otherwise keeps what was removed. An etcd with keys of others is compacted by its
+// owner (--auto-compaction-retention).
+func (l *Leadership) Compact(ctx context.Context, kept Kept) error {
 	s := l.sequence
 	now, err := s.read(ctx)
 	if err != nil {
@@ -28,22 +37,31 @@ func (l *Leadership) Compact(ctx context.Context, applied, limit uint64) error {
 	if err != nil {
 		return err
 	}
-	// The first number from applied on after which at most limit bytes follow.
-	from := max(oldest-1, min(applied, now.head.Number))
-	through := from + uint64(sort.Search(int(now.head.Number-from), func(i int) bool {
+	least, err := s.beforeLast(ctx, oldest-1, now.head, kept.Least)
+	if err != nil {
+		return err
+	}
+	most, err := s.beforeLast(ctx, oldest-1, now.head, kept.Most)
+	if err != nil {
+		return err
+	}
+	if through := max(min(kept.After, least), most); through >= oldest {
+		return l.remove(ctx, through)
+	}
+	return nil
+}
+
+// beforeLast returns the first number, from a number on, after which at most size bytes follow.
+func (s *Sequence) beforeLast(ctx context.Context, from uint64, newest head, size uint64) (uint64, error) {
+	var err error
+	found := sort.Search(int(newest.Number-from), func(i int) bool {
 		before := uint64(0)
 		if err == nil {
 			before, err = s.sizeBefore(ctx, from+uint64(i)+1)
 		}
-		return now.head.size-before <= limit
-	}))
-	if err != nil {
-		return err
-	}
-	if through < oldest {
-		return nil
-	}
-	return l.remove(ctx, through)
+		return newest.size-before <= size
+	})
+	return from + uint64(found), err
 }
 
 // sizeBefore returns the number of bytes that were appended before a record.

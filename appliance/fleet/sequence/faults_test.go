@@ -100,7 +100,7 @@ func TestAppend_largeRecordGoesInParts(t *testing.T) {
 	require.NoError(t, leader.Append(t.Context(), 1, []byte(large)))
 	require.NoError(t, leader.Append(t.Context(), 2, []byte("small")))
 	require.Equal(t, []string{large, "small"}, contents(t, s, Position{}))
-	require.NoError(t, leader.Compact(t.Context(), 1, 1<<30))
+	require.NoError(t, leader.Compact(t.Context(), Kept{After: 1, Most: 1 << 30}))
 	parts, err := s.get(t.Context(), s.Prefix+"parts/")
 	require.NoError(t, err)
 	require.Empty(t, parts.Kvs)
@@ -212,7 +212,10 @@ func TestCompact_etcdForgets(t *testing.T) {
 		}
 		before, err := s.client.Get(t.Context(), s.headKey())
 		require.NoError(t, err)
-		require.NoError(t, leader.Compact(t.Context(), 3, 1<<20))
+		require.NoError(t, leader.Compact(t.Context(), Kept{After: 5, Least: 3 * 6, Most: 1 << 20}),
+			"three records are kept for members that come back")
+		require.Equal(t, []string{"record", "record", "record"}, contents(t, s, Position{Number: 2}))
+		require.NoError(t, leader.Compact(t.Context(), Kept{After: 3, Most: 1 << 20}))
 		_, err = s.client.Get(t.Context(), s.headKey(), clientv3.WithRev(before.Header.Revision))
 		if shared {
 			require.NoError(t, err)
@@ -220,7 +223,7 @@ func TestCompact_etcdForgets(t *testing.T) {
 			require.ErrorIs(t, err, rpctypes.ErrCompacted)
 		}
 		require.Equal(t, []string{"record", "record"}, contents(t, s, Position{Number: 3}))
-		require.NoError(t, leader.Compact(t.Context(), 0, 6), "one record is kept")
+		require.NoError(t, leader.Compact(t.Context(), Kept{After: 0, Most: 6}), "one record is kept")
 		require.Equal(t, []string{"record"}, contents(t, s, Position{Number: 4}))
 		require.ErrorAs(t, s.Follow(t.Context(), Position{Number: 3}, nil), new(*CompactedError))
 	}

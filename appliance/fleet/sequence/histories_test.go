@@ -259,7 +259,7 @@ func (m *member) lead(ctx context.Context, leader *Leadership) {
 			return
 		}
 		if m.rand.IntN(20) == 0 {
-			_ = leader.Compact(ctx, applied, 1<<20)
+			_ = leader.Compact(ctx, Kept{After: applied, Most: 1 << 20})
 		}
 		time.Sleep(time.Duration(m.rand.IntN(5)) * time.Millisecond)
 	}
