@@ -7,10 +7,10 @@ import (
 	"io/fs"
 )
 
-//go:embed abi.md ams.md apply.md bmc.md generated.md glossary.md hosted-connection.md hosted.md
-//go:embed lifecycle.md metrics.md mirror.md networks.md operations.md operators.md packages.md
-//go:embed readings.md registry.md rehearsal.md security.md siteservices.md steps.md validations.md
-//go:embed values.md
+//go:embed abi.md ams.md apply.md bmc.md fleet.md generated.md glossary.md hosted-connection.md
+//go:embed hosted.md lifecycle.md metrics.md mirror.md networks.md operations.md operators.md
+//go:embed packages.md readings.md registry.md rehearsal.md security.md siteservices.md steps.md
+//go:embed validations.md values.md
 var files embed.FS
 
 // Files returns the documents: <topic>.md.

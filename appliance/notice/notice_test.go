@@ -252,7 +252,7 @@ func TestWebhook_invalid(t *testing.T) {
 		"no name": {NewWebhook{URL: "https://chat.test"}, `"" is not the name of a webhook. Give 1 to 63`,
 			fault.Invalid},
 		"a slash": {NewWebhook{Name: "a/b", URL: "https://chat.test"}, `"a/b" is not the name`, fault.Invalid},
-		"no server": {NewWebhook{Name: "chat", URL: "chat.test"}, "The URL of the webhook is not one of a web server.",
+		"no server": {NewWebhook{Name: "chat", URL: "chat.test"}, "The URL of the webhook must begin with https://",
 			fault.Invalid},
 		"a password": {NewWebhook{Name: "chat", URL: "https://u:p@chat.test"}, "contains a user or password",
 			fault.Invalid},

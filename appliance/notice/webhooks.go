@@ -177,8 +177,8 @@ func (s *Service) Add(ctx context.Context, wanted NewWebhook) (*Added, error) {
 func (s *Service) checkURL(address string) error {
 	parsed, err := url.Parse(address)
 	if err != nil || parsed.Host == "" || parsed.Scheme != "https" && parsed.Scheme != "http" {
-		return fault.New(fault.Invalid, "The URL of the webhook is not one of a web server. Give its whole URL, "+
-			"such as https://chat.example.com/hooks/1.")
+		return fault.New(fault.Invalid, "The URL of the webhook must begin with https:// or http:// and name a "+
+			"server, such as https://chat.example.com/hooks/1.")
 	}
 	if parsed.User != nil {
 		return fault.New(fault.Invalid, "The URL of the webhook contains a user or password. Remove them: the "+

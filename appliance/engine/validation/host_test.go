@@ -88,7 +88,7 @@ func hostFaults() []fault[HostInput] {
 	return []fault[HostInput]{
 		{"the agent has stopped polling", Connected, Failure, Disconnected, "does not contact the appliance",
 			func(_ *threeNodes, in *HostInput) { in.Connected = false }},
-		{"a host after its reboot", Connected, Success, Ready, "no agent is expected",
+		{"a host after its reboot", Connected, Success, Ready, "it has no agent any more",
 			func(n *threeNodes, in *HostInput) {
 				in.Connected = false
 				n.hosts[0].Record.Progress = &models.HostProgressInfo{CurrentStage: models.HostStageRebooting}

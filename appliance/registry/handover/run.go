@@ -245,7 +245,7 @@ func (s *Service) copy(ctx context.Context, of *row) (State, string, error) {
 	if err != nil {
 		return "", "", err
 	}
-	return Proving, "All images are copied. The prover looks for them.", nil
+	return Proving, "All images are copied. The prover now checks that the registry serves them.", nil
 }
 
 // prove proves what each dependent cluster needs in the new registry.
