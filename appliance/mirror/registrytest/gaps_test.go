@@ -221,6 +221,7 @@ func TestCourier_closesAllGaps(t *testing.T) {
 	settings := config.Default()
 	settings.TLS.Enabled = false
 	settings.Listen, settings.DataDir = "127.0.0.1:0", filepath.Join(dir, "data")
+	settings.URL = []string{"http://192.0.2.10"} // of a proxy, so that the doctor finds that hosts reach it
 	settings.Auth = config.AuthNone
 	settings.ReleaseImages = []config.ReleaseImage{{OpenshiftVersion: s.Payload.Version, CPUArchitecture: "x86_64",
 		URL: s.Payload.Release}}
