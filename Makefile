@@ -23,7 +23,7 @@ export GOFLAGS := -trimpath -gcflags=all=-dwarf=false -tags=$(TAGS)
 .PHONY: build run docs lint lint-go lint-ui bench crds clean dist dist-check FORCE
 .PHONY: test test-tools test-go test-race test-plain test-modules test-walks test-kills test-bmcs
 .PHONY: test-boot test-mirror test-directory test-tpm test-network test-site test-packages test-fleet test-ui
-.PHONY: test-e2e screenshots lighthouse
+.PHONY: test-leaders test-e2e screenshots lighthouse
 
 build: bin/landfall
 
@@ -209,7 +209,12 @@ test-packages: bin/landfall
 test-fleet:
 	.ci/install-etcd
 	CGO_ENABLED=0 go test -tags $(TAGS),etcd ./appliance/fleet/sequence
-	CGO_ENABLED=0 go test -tags $(TAGS),etcd -run '^TestFleet_' ./appliance
+
+# 200 kills, pauses and cut lines of the leaders of a fleet during installations. It takes minutes,
+# so it is no part of test.
+test-leaders:
+	.ci/install-etcd
+	CGO_ENABLED=0 go test -tags $(TAGS),etcd -count 1 -run '^TestFleet_' ./appliance
 
 test-ui: assets/ui/index.html
 	npm --prefix $(UI) test

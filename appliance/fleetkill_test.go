@@ -11,6 +11,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -73,12 +74,24 @@ func newFleetTest(t *testing.T, chance *rand.Rand) *fleetTest {
 		member := &fleetMember{newApplianceProcess(t, f.site), name, line}
 		if len(f.members) > 0 {
 			f.join(t, f.site.config.DataDir, name)
+		} else {
+			f.useURL(t, member)
 		}
 		f.members = append(f.members, member)
 		member.start(t)
 		f.leader(t)
 	}
 	return f
+}
+
+// useURL gives all members the URL of the first one for hosts. Images contain it, so otherwise
+// those of one infra-env would differ with the leader.
+func (f *fleetTest) useURL(t *testing.T, first *fleetMember) {
+	t.Helper()
+	f.site.config.URL = []string{"https://" + f.site.config.Listen}
+	text, err := json.Marshal(f.site.config)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(first.config, text, 0o600))
 }
 
 // join makes the data directory of a member, like landfall fleet join.
