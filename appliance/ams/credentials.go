@@ -23,7 +23,7 @@ import (
 )
 
 // KeyFile is the name of the file in the data directory with the key that encrypts the credentials
-// for AMS. Do not back it up: anyone with the key and the database can act as the site.
+// for AMS. Anyone with it, the database and the data key can act as the site.
 const KeyFile = "ams.key"
 
 // CredentialFiles names files with credentials. They are read at each use. Each field may be empty.
@@ -46,6 +46,13 @@ type CredentialStore struct {
 // not create the key file yet.
 func NewCredentialStore(db *store.DB, dir string, files CredentialFiles) *CredentialStore {
 	return &CredentialStore{db: db, key: filepath.Join(dir, KeyFile), files: files}
+}
+
+// CreateKey creates a missing key file in the data directory dir, so that machines that copy the
+// directory have the same key.
+func CreateKey(dir string) error {
+	_, err := loadKey(filepath.Join(dir, KeyFile), true)
+	return err
 }
 
 // sealed is a sealed secret in the store.
@@ -135,7 +142,7 @@ func (v *CredentialStore) SetCredentials(ctx context.Context, secret Secret) err
 }
 
 func (v *CredentialStore) seal(ctx context.Context, what content) error {
-	key, err := v.loadKey(true)
+	key, err := loadKey(v.key, true)
 	if err != nil {
 		return err
 	}
@@ -167,7 +174,7 @@ func (v *CredentialStore) open() (content, error) {
 	if err != nil {
 		return content{}, err
 	}
-	key, err := v.loadKey(false)
+	key, err := loadKey(v.key, false)
 	if errors.Is(err, fs.ErrNotExist) {
 		return content{}, nil // the database was restored without the key: the credentials must be entered again
 	}
@@ -193,15 +200,15 @@ func (v *CredentialStore) open() (content, error) {
 	return held, nil
 }
 
-// loadKey reads the key file. If create is true, it creates a missing file.
-func (v *CredentialStore) loadKey(create bool) ([]byte, error) {
-	text, err := readOwn(v.key)
+// loadKey reads a key file. If create is true, it creates a missing file.
+func loadKey(path string, create bool) ([]byte, error) {
+	text, err := readOwn(path)
 	if errors.Is(err, fs.ErrNotExist) && create {
 		key := make([]byte, chacha20poly1305.KeySize)
 		if _, err := rand.Read(key); err != nil {
 			return nil, fmt.Errorf("create the key of the credentials for AMS: %w", err)
 		}
-		return key, durable.WriteFile(v.key, []byte(hex.EncodeToString(key)+"\n"), 0o600)
+		return key, durable.WriteFile(path, []byte(hex.EncodeToString(key)+"\n"), 0o600)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read the key of the credentials for AMS: %w", err)
@@ -210,7 +217,7 @@ func (v *CredentialStore) loadKey(create bool) ([]byte, error) {
 	if err != nil || len(key) != chacha20poly1305.KeySize {
 		return nil,
 			fmt.Errorf("%s is not a key: expected %d hexadecimal digits; restore the right file, or delete it and "+
-				"enter the credentials again", v.key, 2*chacha20poly1305.KeySize)
+				"enter the credentials again", path, 2*chacha20poly1305.KeySize)
 	}
 	return key, nil
 }

@@ -84,8 +84,7 @@ func (f *Forwarder) Handler(boot bool) http.Handler {
 			f.log.Debug("A request could not be forwarded.", "method", r.Method, "path", r.URL.Path, "error", err)
 			if unavailable := new(fault.Error); !errors.As(err, &unavailable) {
 				err = fault.New(fault.Unavailable, "the leader of the fleet stopped during the request, which may "+
-					"have had "+
-					"its effect; look, and send it again")
+					"have had its effect; look, and send it again")
 			}
 			w.Header().Set("Retry-After", retryAfter)
 			f.refuse(w, r, err)
@@ -227,22 +226,19 @@ func (f *Front) Wrap(main http.Handler, boot func() http.Handler, snapshots Snap
 	})
 }
 
-// restore returns a forwarded request as the client sent it.
+// restore returns a forwarded request as the client sent it. The client used no address of this
+// machine, so the context has none: a client with that address runs here, and not on the member.
 func restore(r *http.Request, member string) (original *http.Request, boot bool, err error) {
-	original = r.WithContext(context.WithValue(r.Context(), throughKey{}, member))
+	ctx := context.WithValue(r.Context(), http.LocalAddrContextKey, nil)
+	original = r.WithContext(context.WithValue(ctx, throughKey{}, member))
 	original.RemoteAddr, original.TLS = r.Header.Get(headerClient), nil
 	if r.Header.Get(headerLine) == lineTLS {
 		state := tls.ConnectionState{Version: r.TLS.Version, HandshakeComplete: true}
 		for _, text := range r.Header.Values(headerCertificate) {
-			der, err := base64.StdEncoding.DecodeString(text)
+			certificate, err := parseCertificate(text)
 			if err != nil {
-				return nil, false, fault.New(fault.Invalid, "the certificate in a forwarded request is damaged: "+
-					"%v", err)
-			}
-			certificate, err := x509.ParseCertificate(der)
-			if err != nil {
-				return nil, false, fault.New(fault.Invalid, "the certificate in a forwarded request is damaged: "+
-					"%v", err)
+				return nil, false, fault.New(fault.Invalid, "the certificate in a forwarded request is "+
+					"damaged: %v", err)
 			}
 			state.PeerCertificates = append(state.PeerCertificates, certificate)
 		}
@@ -254,6 +250,14 @@ func restore(r *http.Request, member string) (original *http.Request, boot bool,
 		original.Header.Del(name)
 	}
 	return original, boot, nil
+}
+
+func parseCertificate(text string) (*x509.Certificate, error) {
+	der, err := base64.StdEncoding.DecodeString(text)
+	if err != nil {
+		return nil, err
+	}
+	return x509.ParseCertificate(der)
 }
 
 type throughKey struct{}

@@ -100,6 +100,9 @@ func describe(w http.ResponseWriter, r *http.Request) {
 			certificate = " of " + presented.Subject.CommonName
 		}
 	}
+	if local := r.Context().Value(http.LocalAddrContextKey); fleet.Through(r.Context()) != "" && local != nil {
+		line += " with an address of the leader" // the client used none
+	}
 	fmt.Fprintf(w, "%s %s%s %s%s %s through %q", client, line, certificate, r.Host, r.RequestURI,
 		r.Header.Get("Landfall-Fleet-Client"), fleet.Through(r.Context()))
 }

@@ -127,8 +127,7 @@ type BehindError struct{ Err error }
 // Error implements error.
 func (e *BehindError) Error() string {
 	return "this member was away for so long that the log no longer has what it misses; it takes a snapshot of " +
-		"another " +
-		"member"
+		"another member"
 }
 
 // Unwrap returns the error of the log.

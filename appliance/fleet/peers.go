@@ -56,8 +56,8 @@ func (p *Peers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.URL.Path == snapshotPath:
 		w.Header().Set("Content-Type", "application/x-tar")
 		if err := p.Snapshots.Write(r.Context(), w, true); err != nil {
-			p.Logger.WarnContext(r.Context(), "A snapshot for another member "+
-				"failed.", "member", sender(r), "error", err)
+			p.Logger.WarnContext(r.Context(), "A snapshot for another member failed.",
+				"member", sender(r), "error", err)
 			panic(http.ErrAbortHandler) // the member must not take it for complete
 		}
 	case ofContent:

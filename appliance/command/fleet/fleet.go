@@ -154,8 +154,8 @@ func newEnd() *cobra.Command {
 			"members stop.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := a.Confirm(cmd, "the fleet", "Its leader goes on as a single machine, and the other members "+
-				"stop."); err != nil {
+			if err := a.Confirm(cmd, "the fleet", "Its leader goes on as a single machine, and the other "+
+				"members stop."); err != nil {
 				return err
 			}
 			if _, err := a.Send(cmd, http.MethodDelete, console.FleetRoute, nil); err != nil || a.DryRun {
@@ -192,9 +192,8 @@ func newJoin() *cobra.Command {
 			if err := j.run(cmd.Context(), cmd.ErrOrStderr()); err != nil {
 				return err
 			}
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "The data directory %s was made. Start the member: landfall "+
-				"serve "+
-				"--data-dir %s\n", j.dir, j.dir)
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "The data directory %s was made. Start the member: "+
+				"landfall serve --data-dir %s\n", j.dir, j.dir)
 			return err
 		},
 	}
@@ -205,8 +204,7 @@ func newJoin() *cobra.Command {
 		"$LANDFALL_TOKEN, or that of landfall login")
 	flags.StringVar(&j.name, "name", "", "name of this member; default: the name of the machine")
 	flags.StringVar(&j.url, "member-url", "", "https:// URL by which other members reach this one; default: an "+
-		"address "+
-		"of this machine")
+		"address of this machine")
 	return cmd
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"landfall/appliance"
+	"landfall/appliance/ams"
 	"landfall/appliance/backup"
 	"landfall/appliance/config"
 	"landfall/appliance/fleet"
@@ -260,6 +262,10 @@ func (m *member) own(w http.ResponseWriter, r *http.Request) bool {
 
 // lead runs the appliance until the context ends.
 func (m *member) lead(ctx context.Context, leadership fleet.Leadership) error {
+	// A machine that joins copies the files of the data directory once, so the key must be there.
+	if err := ams.CreateKey(m.Config.DataDir); err != nil {
+		return err
+	}
 	opened, err := m.sockets.take()
 	if err != nil {
 		return err
@@ -278,7 +284,20 @@ func (m *member) lead(ctx context.Context, leadership fleet.Leadership) error {
 	if err := m.Leading(running); err != nil {
 		return errors.Join(err, running.Close())
 	}
+	m.checkURL(running.URLs()[0])
 	return afterLoss(running.Run(ctx))
+}
+
+// checkURL warns if the URL for hosts is one of this machine.
+func (m *member) checkURL(used string) {
+	plain := m.Config
+	plain.URL = nil
+	own, err := plain.URLs(m.sockets.main)
+	if err == nil && slices.Contains(own, used) {
+		m.Logger.Warn("Images contain the URL of this member. Hosts that boot from them do not reach the fleet while "+
+			"this machine is down. Use the address of a load balancer or a name in DNS: set url, or use landfall "+
+			"settings set --url-for-hosts.", "url", used)
+	}
 }
 
 // afterLoss returns nil for the error of an appliance whose database must read the log again.

@@ -73,8 +73,7 @@ func Open(options Options) (*Membership, error) {
 			"one with landfall fleet join", options.Dir)
 	case state.Left:
 		return nil, fmt.Errorf("this machine has left its fleet, which goes on with the data; to join again, remove "+
-			"%s "+
-			"and use landfall fleet join", options.Dir)
+			"%s and use landfall fleet join", options.Dir)
 	}
 	settings := options.Settings
 	state.Member = cmp.Or(settings.Name, state.Member)
@@ -187,7 +186,7 @@ func (m *Membership) Run(ctx context.Context) error {
 			if err = m.checkName(ctx); err == nil {
 				row, err = m.sequence.Join(ctx, m.describe())
 			}
-			if taken := new(NameTakenError); errors.As(err, &taken) {
+			if taken, ok := errors.AsType[*NameTakenError](err); ok {
 				return taken
 			}
 		} else {

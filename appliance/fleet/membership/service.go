@@ -124,8 +124,7 @@ func (l *Leader) Leave(ctx context.Context) error {
 	if name == "" {
 		if len(others) == 0 {
 			return fault.New(fault.Conflict, "no other member is there, so nobody would go on with the data; "+
-				"landfall fleet "+
-				"end makes this machine a single one")
+				"landfall fleet end makes this machine a single one")
 		}
 		return l.leave()
 	}
@@ -163,8 +162,7 @@ func (m *Membership) end(change func(*fleet.State)) error {
 func (l *Leader) End(ctx context.Context) error {
 	if name := fleet.Through(ctx); name != "" {
 		return fault.New(fault.Conflict, "the member %s does not lead; send this to the leader, which goes on with "+
-			"the "+
-			"data", name)
+			"the data", name)
 	}
 	if err := l.end(func(s *fleet.State) { s.Ended = true }); err != nil {
 		return err

@@ -72,6 +72,10 @@ func (m *Membership) Status(ctx context.Context) (*Status, error) {
 	s.Leader = s.Leading == s.Member
 	now := m.Clock.Now()
 	for _, row := range rows {
+		if row.ID == m.state.ID { // the row is up to a second old
+			row = m.describe()
+			row.Clock = now
+		}
 		s.Members = append(s.Members, Member{Name: row.Name, URL: row.URL, Version: row.Version,
 			Leader: row.Name == s.Leading, Records: row.Applied, Behind: head.Number - min(head.Number, row.Applied),
 			ClockSeconds: row.Clock.Sub(now).Seconds()})
