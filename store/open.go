@@ -328,7 +328,8 @@ func readHolder(dir string, file *os.File) error {
 	return held
 }
 
-// unlockDir unlocks the data directory. Closing the file releases the lock.
+// unlockDir unlocks the data directory. Closing the file is not enough: a child process that is
+// being started has a copy of its descriptor, until it runs its program.
 func unlockDir(file *os.File) error {
-	return errors.Join(file.Truncate(0), file.Close())
+	return errors.Join(file.Truncate(0), syscall.Flock(int(file.Fd()), syscall.LOCK_UN), file.Close())
 }

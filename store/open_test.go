@@ -9,7 +9,9 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -222,6 +224,31 @@ func TestOpen_twiceInOneProcess(t *testing.T) {
 	var held *store.HeldError
 	require.ErrorAs(t, err, &held)
 	require.Equal(t, os.Getpid(), held.PID)
+}
+
+// A process that was forked, and does not run its program yet, has copies of all descriptors.
+func TestOpen_againWhileChildStarts(t *testing.T) {
+	dir := t.TempDir()
+	db := open(t, dir)
+	var copies []int
+	links, err := filepath.Glob("/proc/self/fd/*")
+	require.NoError(t, err)
+	for _, link := range links {
+		if target, err := os.Readlink(link); err != nil || !strings.HasPrefix(target, dir) {
+			continue
+		}
+		descriptor, err := strconv.Atoi(filepath.Base(link))
+		require.NoError(t, err)
+		copied, err := syscall.Dup(descriptor)
+		require.NoError(t, err)
+		copies = append(copies, copied)
+	}
+	require.NotEmpty(t, copies)
+	require.NoError(t, db.Close())
+	open(t, dir)
+	for _, copied := range copies {
+		require.NoError(t, syscall.Close(copied))
+	}
 }
 
 func TestOpen_fileLockedByOtherProgram(t *testing.T) {
