@@ -89,15 +89,14 @@ func (l *Leadership) attempt(ctx context.Context, record Position, puts ...clien
 		response, err := s.client.Txn(limited).
 			If(append(l.guard(), clientv3.Compare(clientv3.Value(s.headKey()), "=", l.head.encode()))...).
 			Then(puts...).
-			Else(clientv3.OpGet(s.logKey(record.Number)), clientv3.OpGet(s.headKey()), clientv3.OpGet(l.key),
-				clientv3.OpGet(s.fleetKey())).
 			Commit()
 		cancel()
 		switch {
 		case err == nil && response.Succeeded:
 			return nil
 		case err == nil:
-			return l.prevented(record, response)
+			// A branch for this case would make every successful transaction slower.
+			return l.prevented(ctx, record)
 		case errors.Is(err, rpctypes.ErrNoSpace):
 			// etcd may have carried the transaction out
 			// (https://github.com/etcd-io/etcd/issues/16659). Once it has answered, it will not do
@@ -129,15 +128,27 @@ func (l *Leadership) attempt(ctx context.Context, record Position, puts ...clien
 // prevented returns the outcome of a transaction whose condition did not hold. No attempt with the
 // same condition can be carried out later: the head and the leader's key never return to what they
 // were.
-func (l *Leadership) prevented(record Position, response *clientv3.TxnResponse) error {
+func (l *Leadership) prevented(ctx context.Context, record Position) error {
+	s := l.sequence
+	response, err := s.transaction(ctx, func(txn clientv3.Txn) clientv3.Txn {
+		return txn.Then(clientv3.OpGet(s.logKey(record.Number)), clientv3.OpGet(s.headKey()),
+			clientv3.OpGet(l.key), clientv3.OpGet(s.fleetKey()))
+	})
+	if err != nil {
+		return fmt.Errorf("find out why etcd did not carry the transaction out: %w", err)
+	}
 	newest, err := headOf(response.Responses[1].GetResponseRange().Kvs)
 	if err == nil && newest.Position == record {
 		return nil // an earlier attempt was carried out
 	}
-	if kvs := response.Responses[0].GetResponseRange().Kvs; len(kvs) > 0 {
+	kvs := response.Responses[0].GetResponseRange().Kvs
+	if len(kvs) > 0 {
 		if found, err := decodeEntry(kvs[0].Value); err == nil && found.digest == record.Digest {
 			return nil // and a later leader went on
 		}
+	}
+	if len(kvs) == 0 && err == nil && newest.Number >= record.Number {
+		return fmt.Errorf("the log had a record %d, which was compacted", record.Number)
 	}
 	cause := errRemoved
 	own := response.Responses[2].GetResponseRange().Kvs
@@ -150,7 +161,7 @@ func (l *Leadership) prevented(record Position, response *clientv3.TxnResponse) 
 		case newest != l.head:
 			cause = &DivergedError{Number: l.head.Number}
 		}
-		if _, err := l.sequence.fleetOf(response.Responses[3].GetResponseRange().Kvs); err != nil {
+		if _, err := s.fleetOf(response.Responses[3].GetResponseRange().Kvs); err != nil {
 			cause = err
 		}
 	}
