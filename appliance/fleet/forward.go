@@ -83,8 +83,7 @@ func (f *Forwarder) Handler(boot bool) http.Handler {
 			}
 			f.log.Debug("A request could not be forwarded.", "method", r.Method, "path", r.URL.Path, "error", err)
 			if unavailable := new(fault.Error); !errors.As(err, &unavailable) {
-				err = fault.New(fault.Unavailable, "the leader of the fleet stopped during the request, which may "+
-					"have had its effect; look, and send it again")
+				err = errStopped
 			}
 			w.Header().Set("Retry-After", retryAfter)
 			f.refuse(w, r, err)
@@ -113,6 +112,10 @@ func describe(header http.Header, of *http.Request, boot bool) {
 // ErrNoLeader is the error while the fleet has no leader.
 var ErrNoLeader = fault.New(fault.Unavailable, "the fleet has no leader now; another member takes over within "+
 	"seconds, if etcd can be reached")
+
+// errStopped is the error of a change whose outcome is not known.
+var errStopped = fault.New(fault.Unavailable, "the leader of the fleet stopped during the request, which may have had "+
+	"its effect; look, and send it again")
 
 // RoundTrip implements http.RoundTripper. It sends a request again to the next leader if the first
 // one can't have acted on it, and if it only reads.
@@ -210,19 +213,22 @@ func (f *Front) Wrap(main http.Handler, boot func() http.Handler, snapshots Snap
 			refuseAsFollower(w, r, f.Refuse)
 			return
 		}
+		guarded := &guard{ResponseWriter: w, request: r, leads: f.Leads, refuse: f.Refuse}
 		if from == "" {
-			main.ServeHTTP(w, r)
+			main.ServeHTTP(guarded, r)
+			guarded.end()
 			return
 		}
 		original, atBoot, err := restore(r, from)
 		switch {
 		case err != nil:
-			f.Refuse(w, r, err)
+			f.Refuse(guarded, r, err)
 		case atBoot:
-			boot().ServeHTTP(w, original)
+			boot().ServeHTTP(guarded, original)
 		default:
-			main.ServeHTTP(w, original)
+			main.ServeHTTP(guarded, original)
 		}
+		guarded.end()
 	})
 }
 

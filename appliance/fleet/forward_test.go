@@ -257,6 +257,57 @@ func TestForward_leaderChanges(t *testing.T) {
 	}
 }
 
+// TestForward_leaderIsPaused pauses a leader in the middle of a request. When it wakes, another one
+// leads, and the first one must not answer with what it read before.
+func TestForward_leaderIsPaused(t *testing.T) {
+	for name, answer := range map[string]func(w http.ResponseWriter){
+		"text":           func(w http.ResponseWriter) { fmt.Fprint(w, "old") },
+		"status":         func(w http.ResponseWriter) { w.WriteHeader(http.StatusNotFound) },
+		"status of none": func(http.ResponseWriter) {},
+		"feed":           func(w http.ResponseWriter) { _ = http.NewResponseController(w).Flush() },
+		"file":           func(w http.ResponseWriter) { _, _ = w.(io.ReaderFrom).ReadFrom(strings.NewReader("old")) },
+		"connection":     func(w http.ResponseWriter) { _, _, _ = http.NewResponseController(w).Hijack() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			key := newKey(t)
+			f := newFollower(t, key, time.Minute)
+			second := newLeader(t, key, "second", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "new") })
+			var paused atomic.Bool
+			first := newFormerLeader(t, key, "first", func() bool { return !paused.Load() },
+				func(w http.ResponseWriter, _ *http.Request) {
+					w.Header().Set("ETag", "old")
+					paused.Store(true)
+					f.Lead(second.peer())
+					answer(w)
+				})
+			ask := func(method, url string) (*http.Response, string) {
+				paused.Store(false)
+				f.Lead(first.peer())
+				request, err := http.NewRequestWithContext(t.Context(), method, url, nil)
+				require.NoError(t, err)
+				answer, err := client(t).Do(request)
+				require.NoError(t, err)
+				defer answer.Body.Close()
+				text, err := io.ReadAll(answer.Body)
+				require.NoError(t, err)
+				require.Empty(t, answer.Header.Get("ETag"))
+				return answer, string(text)
+			}
+			got, text := ask(http.MethodGet, f.main.URL)
+			require.Equal(t, http.StatusOK, got.StatusCode)
+			require.Equal(t, "new", text)
+			got, _ = ask(http.MethodGet, first.URL)
+			require.Equal(t, http.StatusServiceUnavailable, got.StatusCode)
+			for _, url := range []string{f.main.URL, first.URL} {
+				got, text = ask(http.MethodPost, url)
+				require.Equal(t, http.StatusServiceUnavailable, got.StatusCode, "it is not repeated")
+				require.Equal(t, "1", got.Header.Get("Retry-After"))
+				require.Contains(t, text, "may have had its effect")
+			}
+		})
+	}
+}
+
 func TestForward_waitsForLeader(t *testing.T) {
 	key := newKey(t)
 	to, f := newLeader(t, key, "leader", describe), newFollower(t, key, time.Minute)

@@ -17,6 +17,7 @@
 //
 //	member.go      Member: follow, be elected, lead, follow again
 //	forward.go     Forwarder and Front: requests from a follower to the leader
+//	guard.go       the answers of a leader, which it gives only while it leads
 //	leaders.go     the present leader, for the forwarder
 //	listeners.go   Listeners: the sockets that stay open while the role changes
 //	behind.go      Behind: the handler of a follower
