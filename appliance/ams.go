@@ -22,7 +22,7 @@ func (a *Appliance) newAMS() (*ams.Service, error) {
 			OfflineToken: given.OfflineTokenFile, ClientID: given.ClientID, ClientSecret: given.ClientSecretFile,
 		},
 		Account: given.Account, FinalStatus: given.FinalStatus, ByHand: given.Connect == "by-hand",
-		CallInterval: given.CallInterval, Disabled: !given.Enabled,
+		CallInterval: given.CallInterval, Disabled: !given.Enabled, Fleet: a.fleet != nil,
 	})
 }
 

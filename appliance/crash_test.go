@@ -3,6 +3,7 @@ package appliance_test
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -107,6 +108,7 @@ type applianceProcess struct {
 	process  *exec.Cmd
 	starting time.Duration // duration of its last start
 	hold     io.Closer     // its standard input
+	output   io.Reader     // its standard output, until it listens
 }
 
 func newApplianceProcess(t *testing.T, s *site) *applianceProcess {
@@ -144,24 +146,40 @@ func freeAddress(t testing.TB) string {
 // start starts the appliance and returns when it listens.
 func (v *applianceProcess) start(t *testing.T) {
 	t.Helper()
+	begun := time.Now()
+	v.launch(t)
+	v.awaitReady(t)
+	v.starting = time.Since(begun)
+}
+
+// launch starts the process of the appliance.
+func (v *applianceProcess) launch(t *testing.T) {
+	t.Helper()
 	program, err := os.Executable()
 	require.NoError(t, err)
 	log, err := os.OpenFile(v.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	require.NoError(t, err)
 	defer log.Close()
-	begun := time.Now()
 	v.process = exec.Command(program)
 	v.process.Env = append(os.Environ(), applianceEnv+"="+v.config)
 	v.process.Stderr = log
-	output, err := v.process.StdoutPipe()
+	v.output, err = v.process.StdoutPipe()
 	require.NoError(t, err)
 	v.hold, err = v.process.StdinPipe()
 	require.NoError(t, err)
 	require.NoError(t, v.process.Start())
-	line, err := bufio.NewReader(output).ReadString('\n')
+}
+
+// awaitReady returns when the appliance listens, after launch.
+func (v *applianceProcess) awaitReady(t *testing.T) {
+	t.Helper()
+	if v.output == nil {
+		return
+	}
+	line, err := bufio.NewReader(v.output).ReadString('\n')
+	v.output = nil
 	require.NoError(t, err, "the appliance did not start: %s", v.tail(t))
 	require.Equal(t, "ready\n", line)
-	v.starting = time.Since(begun)
 }
 
 // kill sends SIGKILL, which has the effect of a power cut on the process.
@@ -171,7 +189,7 @@ func (v *applianceProcess) kill(t *testing.T) {
 	var ended *exec.ExitError
 	require.ErrorAs(t, v.process.Wait(), &ended)
 	require.Equal(t, -1, ended.ExitCode(), "the appliance ended without a kill: %s", v.tail(t))
-	v.process = nil
+	v.process, v.output = nil, nil
 }
 
 func (v *applianceProcess) tail(t *testing.T) string {
@@ -216,6 +234,8 @@ type crashTest struct {
 	site   *site
 	number int
 	chance *rand.Rand
+	// silence is the longest time without events until a kill; 0 for 800 ms.
+	silence time.Duration
 
 	api       *client.AssistedInstall
 	clusterID strfmt.UUID
@@ -237,36 +257,47 @@ type identity struct {
 
 func (in *crashTest) install(t *testing.T, byPhase map[string]int) (killed int) {
 	in.start(t)
-	in.create(t)
-	ctx, cancel := context.WithTimeout(t.Context(), installationLimit)
-	defer cancel()
-
-	in.groupEvents, in.stages, in.steps = make(chan simulate.Event, 4096), make(map[string][]string),
-		make(map[string]bool)
-	group := &simulate.HostGroup{
-		URL: in.address, InfraEnvID: in.envID.String(), Count: crashHosts, Speed: 600, Seed: uint64(in.number),
-		Observer: func(event simulate.Event) { in.groupEvents <- event },
-	}
-	groupEnded, operatorEnded := make(chan error, 1), make(chan error, 1)
-	go func() { groupEnded <- group.Run(ctx) }()
-	go func() { operatorEnded <- in.runOperator(ctx) }()
-
-	for ended := false; !ended; {
-		ended = in.runUntilKill(t, groupEnded, operatorEnded)
-		if ended {
-			break
-		}
+	in.installWhile(t, func() {
 		in.kill(t)
 		killed++
 		byPhase[in.phase.Load().(string)]++
 		require.Less(t, killed, 4*kills, "the installation does not continue: %v", byPhase)
 		in.start(t)
-	}
-	require.NoError(t, <-operatorEnded)
-	in.verifyAnswers(t)
+	})
 	in.kill(t)
 	in.verifyStore(t)
 	return killed
+}
+
+// installWhile installs a cluster, and checks what the API says about it. It calls interrupt at
+// random times until the cluster is installed.
+func (in *crashTest) installWhile(t *testing.T, interrupt func()) {
+	t.Helper()
+	in.awaitReady(t)
+	in.create(t)
+	ctx, cancel := context.WithTimeout(t.Context(), installationLimit)
+	defer cancel()
+	groupEnded, operatorEnded := in.begin(ctx, 600)
+	for !in.runUntilKill(t, groupEnded, operatorEnded) {
+		interrupt()
+	}
+	require.NoError(t, <-operatorEnded)
+	in.awaitReady(t)
+	in.verifyAnswers(t)
+}
+
+// begin starts the hosts of the cluster and the operator. They send their errors when they end.
+func (in *crashTest) begin(ctx context.Context, speed float64) (groupEnded, operatorEnded chan error) {
+	in.groupEvents, in.stages, in.steps = make(chan simulate.Event, 4096), make(map[string][]string),
+		make(map[string]bool)
+	group := &simulate.HostGroup{
+		URL: in.address, InfraEnvID: in.envID.String(), Count: crashHosts, Speed: speed, Seed: uint64(in.number),
+		Observer: func(event simulate.Event) { in.groupEvents <- event },
+	}
+	groupEnded, operatorEnded = make(chan error, 1), make(chan error, 1)
+	go func() { groupEnded <- group.Run(ctx) }()
+	go func() { operatorEnded <- in.runOperator(ctx) }()
+	return groupEnded, operatorEnded
 }
 
 // runUntilKill lets the appliance run until its random end: after some more events, or after some
@@ -278,7 +309,7 @@ func (in *crashTest) runUntilKill(t *testing.T, groupEnded <-chan error, operato
 	// one four times as large, up to 64 times. Slow starts also raise the time limit.
 	longer := min(2*in.silent, 6)
 	more := (1 + in.chance.IntN(8)) << longer
-	limit := time.Duration(in.chance.IntN(800)) * time.Millisecond << longer * max(1,
+	limit := time.Duration(in.chance.Int64N(int64(cmp.Or(in.silence, 800*time.Millisecond)))) << longer * max(1,
 		in.starting/(200*time.Millisecond))
 	in.silent++
 	timer := time.NewTimer(limit)

@@ -112,13 +112,7 @@ func TestUpgrade_installationGoesOn(t *testing.T) {
 	in.create(t)
 	ctx, cancel := context.WithTimeout(t.Context(), installationLimit)
 	defer cancel()
-	in.groupEvents, in.stages, in.steps = make(chan simulate.Event, 4096), make(map[string][]string),
-		make(map[string]bool)
-	group := &simulate.HostGroup{URL: address, InfraEnvID: in.envID.String(), Count: crashHosts, Speed: 120, Seed: 1,
-		Observer: func(event simulate.Event) { in.groupEvents <- event }}
-	groupEnded, operatorEnded := make(chan error, 1), make(chan error, 1)
-	go func() { groupEnded <- group.Run(ctx) }()
-	go func() { operatorEnded <- in.runOperator(ctx) }()
+	groupEnded, operatorEnded := in.begin(ctx, 120)
 	for writing := false; !writing; {
 		select {
 		case event := <-in.groupEvents:

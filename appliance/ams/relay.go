@@ -53,7 +53,7 @@ type Options struct {
 	Refresh     time.Duration // maximum age of the recorded AMS object before it is read again; 0 for a day
 	Workers     int           // clusters that are processed in parallel; 0 for 4
 	ByHand      bool          // connect only for the time that Connect allows
-	Machine     string        // ID of this machine, by which copied data is detected
+	Machine     string        // ID of this machine, by which copied data is detected; "" detects nothing
 	Key         *sitekey.Key  // signs courier files
 	Jitter      func(upTo time.Duration) time.Duration
 	Metrics     *Metrics // nil for new metrics

@@ -38,6 +38,8 @@ type ServiceOptions struct {
 	ByHand        bool          // connect only for the time that Connect allows
 	CallInterval  time.Duration // average time between two calls
 	Disabled      bool          // the configuration disables AMS; Run returns immediately
+	// Fleet reports that several machines have the data. Only that which leads them runs a service.
+	Fleet bool
 }
 
 // Service connects the appliance with AMS. It includes the credentials and the part of the AMS API
@@ -71,7 +73,7 @@ func NewService(options ServiceOptions) (*Service, error) {
 	relay := New(Options{
 		DB: options.DB, Clusters: options.Clusters, Client: client, URL: options.URL, Credentials: credentials,
 		Clock: options.Clock, Logger: options.Logger, Account: options.Account, FinalStatus: options.FinalStatus,
-		ByHand: options.ByHand, Machine: machineID(options.DataDir), Key: options.Key, Metrics: metrics,
+		ByHand: options.ByHand, Machine: options.machine(), Key: options.Key, Metrics: metrics,
 		Off: options.Disabled,
 	})
 	site, err := local.New(local.Options{
@@ -100,6 +102,15 @@ func (s *Service) Run(ctx context.Context) error {
 		return nil
 	}
 	return s.Relay.Run(ctx)
+}
+
+// machine returns the ID of the machine that reports. It is "" in a fleet, whose members take over
+// from each other.
+func (o ServiceOptions) machine() string {
+	if o.Fleet {
+		return ""
+	}
+	return machineID(o.DataDir)
 }
 
 // machineID returns an ID of this machine and the data directory, or "" if the machine has no ID.

@@ -1,6 +1,7 @@
 package ams
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -195,5 +196,21 @@ func TestCredentialStore_rotationKeepsReplacedToken(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, "new", secret.OfflineToken)
 		})
+	}
+}
+
+// TestRelay_membersOfFleetTakeOver makes a fleet of the machine that reports, lets another member
+// take over, and ends the fleet on a third one.
+func TestRelay_membersOfFleetTakeOver(t *testing.T) {
+	s := newSite(t)
+	id := s.reserved("one")
+	for i, machine := range []string{"", "", "there"} {
+		s.option = func(o *Options) { o.Machine = machine }
+		s.restart()
+		name := fmt.Sprint("renamed-", i)
+		s.rename(id, name)
+		s.settle(soon)
+		require.Equal(t, Online, s.state())
+		s.requireRow(id, "Reserved", map[string]any{"display_name": name})
 	}
 }

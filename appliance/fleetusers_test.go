@@ -1,0 +1,256 @@
+//go:build etcd
+
+package appliance_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+	"github.com/openshift/assisted-service/client/installer"
+	"github.com/stretchr/testify/require"
+)
+
+const (
+	fleetClients = 4
+	// clientPause is the time between two requests of a client.
+	clientPause = 20 * time.Millisecond
+	// creationPause is the time between two creations.
+	creationPause = 100 * time.Millisecond
+	// clientPatience is the longest time for which a client waits for an answer.
+	clientPatience = 10 * time.Second
+)
+
+// fleetUsers use a fleet over HTTP: one creates infra-envs, and others change and read one of
+// them at the same time, each request through any member.
+type fleetUsers struct {
+	addresses []string
+	version   string
+	http      *http.Client
+	began     time.Time
+	end       context.CancelFunc
+	running   sync.WaitGroup
+
+	mu        sync.Mutex
+	acked     map[string]string // ID of each created infra-env by name
+	created   int               // requests
+	unused    []string          // IDs of infra-envs without a history
+	histories []*fleetHistory
+	changes   int
+}
+
+// fleetHistory is what clients did with one infra-env. It is a register: its content is the value
+// of a field.
+type fleetHistory struct {
+	id         string
+	operations []porcupine.Operation
+}
+
+// newFleetUsers starts users, and returns when the first history has begun.
+func newFleetUsers(t *testing.T, f *fleetTest) *fleetUsers {
+	t.Helper()
+	through := &http.Transport{MaxIdleConnsPerHost: fleetClients}
+	u := &fleetUsers{version: f.site.release.Version, http: &http.Client{Transport: through}, began: time.Now(),
+		acked: make(map[string]string)}
+	for _, m := range f.members {
+		u.addresses = append(u.addresses, m.address)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	u.end = cancel
+	t.Cleanup(func() {
+		u.stop()
+		through.CloseIdleConnections()
+	})
+	u.running.Go(func() { u.create(ctx) })
+	f.eventually(t, "an infra-env is there", u.nextHistory)
+	for id := range fleetClients {
+		random := rand.New(rand.NewPCG(f.chance.Uint64(), 0))
+		u.running.Go(func() { u.use(ctx, id, random) })
+	}
+	return u
+}
+
+// stop ends the users.
+func (u *fleetUsers) stop() {
+	u.end()
+	u.running.Wait()
+}
+
+// nextHistory begins a history with another infra-env. It reports false if there is none.
+func (u *fleetUsers) nextHistory() bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if len(u.unused) == 0 {
+		return false
+	}
+	u.histories, u.unused = append(u.histories, &fleetHistory{id: u.unused[0]}), u.unused[1:]
+	return true
+}
+
+// send sends a request. Its error is errNotSent if no member can have got it.
+func (u *fleetUsers) send(method, url string, body, answer any) (status int, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), clientPatience)
+	defer cancel()
+	text, err := json.Marshal(body)
+	if err != nil {
+		return 0, err
+	}
+	request, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(text))
+	if err != nil {
+		return 0, err
+	}
+	request.Header.Set("Content-Type", "application/json")
+	response, err := u.http.Do(request)
+	if failed, ok := errors.AsType[*net.OpError](err); ok && failed.Op == "dial" {
+		return 0, errNotSent
+	}
+	if err != nil {
+		return 0, err
+	}
+	defer response.Body.Close()
+	if response.StatusCode/100 != 2 {
+		_, err := io.Copy(io.Discard, response.Body)
+		return response.StatusCode, err
+	}
+	return response.StatusCode, json.NewDecoder(response.Body).Decode(answer)
+}
+
+var errNotSent = errors.New("the member does not listen")
+
+type infraEnvAnswer struct {
+	ID    string `json:"id"`
+	Value string `json:"additional_ntp_sources"`
+}
+
+const infraEnvsPath = apiPath + "/infra-envs"
+
+// create creates infra-envs through all members, and remembers which were acknowledged.
+func (u *fleetUsers) create(ctx context.Context) {
+	for n := 0; waited(ctx, creationPause); n++ {
+		name := fmt.Sprintf("created-%d", n)
+		var made infraEnvAnswer
+		status, err := u.send(http.MethodPost, u.addresses[n%len(u.addresses)]+infraEnvsPath, map[string]string{
+			"name": name, "pull_secret": pullSecret, "openshift_version": u.version}, &made)
+		u.mu.Lock()
+		u.created++
+		if err == nil && status == http.StatusCreated {
+			u.acked[name], u.unused = made.ID, append(u.unused, made.ID)
+		}
+		u.mu.Unlock()
+	}
+}
+
+func waited(ctx context.Context, pause time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(pause):
+		return true
+	}
+}
+
+// use changes and reads the infra-env of the present history.
+func (u *fleetUsers) use(ctx context.Context, client int, random *rand.Rand) {
+	for n := 0; waited(ctx, clientPause); n++ {
+		u.mu.Lock()
+		h := u.histories[len(u.histories)-1]
+		u.mu.Unlock()
+		url := u.addresses[random.IntN(len(u.addresses))] + infraEnvsPath + "/" + h.id
+		o := porcupine.Operation{ClientId: client, Call: u.now()}
+		var answer infraEnvAnswer
+		if random.IntN(2) == 0 {
+			value := fmt.Sprintf("ntp-%d-%d.test", client, n)
+			status, err := u.send(http.MethodPatch, url, map[string]string{"additional_ntp_sources": value}, &answer)
+			o.Input, o.Output, o.Return = change(value), answer.Value, u.now()
+			switch {
+			case errors.Is(err, errNotSent):
+				continue
+			case err != nil || status != http.StatusCreated:
+				o.Output, o.Return = "", math.MaxInt64 // it may still be carried out
+			}
+		} else {
+			status, err := u.send(http.MethodGet, url, nil, &answer)
+			if err != nil || status != http.StatusOK {
+				continue
+			}
+			o.Input, o.Output, o.Return = look{}, answer.Value, u.now()
+		}
+		u.mu.Lock()
+		h.operations = append(h.operations, o)
+		u.mu.Unlock()
+	}
+}
+
+func (u *fleetUsers) now() int64 { return time.Since(u.began).Nanoseconds() }
+
+// change and look are the operations on a register. The output of both is the value afterwards; ""
+// is that of a change without an answer, and of a new register.
+type (
+	change string
+	look   struct{}
+)
+
+// register is the model of an infra-env.
+var register = porcupine.Model{
+	Init: func() any { return "" },
+	Step: func(state, input, output any) (bool, any) {
+		if value, ok := input.(change); ok {
+			return output == "" || output == string(value), string(value)
+		}
+		return output == state, state
+	},
+}
+
+// verifyCreations checks that each acknowledged infra-env is there, and that none is there twice.
+func (u *fleetUsers) verifyCreations(t *testing.T, address string) {
+	t.Helper()
+	listed, err := upstream(t, address).Installer.ListInfraEnvs(t.Context(), &installer.ListInfraEnvsParams{})
+	require.NoError(t, err)
+	found := make(map[string]string)
+	for _, env := range listed.Payload {
+		require.NotContains(t, found, *env.Name, "it is there twice")
+		found[*env.Name] = env.ID.String()
+	}
+	for name, id := range u.acked {
+		require.Equal(t, id, found[name], "%s was acknowledged", name)
+	}
+}
+
+// verifyHistories checks that one machine could have given the answers.
+func (u *fleetUsers) verifyHistories(t *testing.T, atLeast int) {
+	t.Helper()
+	require.GreaterOrEqual(t, len(u.histories), atLeast)
+	for i, h := range u.histories {
+		if porcupine.CheckOperationsTimeout(register, h.operations, time.Minute) != porcupine.Ok {
+			for _, o := range h.operations {
+				t.Logf("client %d: %v at %d ms: %v at %d ms", o.ClientId, o.Input, o.Call/1e6, o.Output, o.Return/1e6)
+			}
+			t.Fatalf("history %d of infra-env %s is not linearizable", i, h.id)
+		}
+	}
+}
+
+func (u *fleetUsers) String() string {
+	operations, open := 0, 0
+	for _, h := range u.histories {
+		operations += len(h.operations)
+		for _, o := range h.operations {
+			if o.Return == math.MaxInt64 {
+				open++
+			}
+		}
+	}
+	return fmt.Sprintf("%d of %d creations were acknowledged; %d histories of %d operations, %d with an unknown "+
+		"outcome", len(u.acked), u.created, len(u.histories), operations, open)
+}
