@@ -36,6 +36,7 @@ import (
 	"landfall/appliance/engine/event"
 	"landfall/appliance/engine/presence"
 	"landfall/appliance/fleet"
+	"landfall/appliance/fleet/diagnosis"
 	"landfall/appliance/fleet/membership"
 	"landfall/appliance/hosted/provider"
 	"landfall/appliance/inhibitor"
@@ -178,8 +179,7 @@ func open(ctx context.Context, config config.Config, logger *slog.Logger, versio
 	recent := journal.NewRecentLog(web.RequestID)
 	logger = recent.Logger(logger)
 	a := &Appliance{config: config, version: version, log: logger, clock: clock, recent: recent, fleet: among.fleet,
-		membership: among.takes,
-		refusals:   arrival.NewRefusals(clock), inbound: web.NewConnections(process.Descriptors()),
+		refusals: arrival.NewRefusals(clock), inbound: web.NewConnections(process.Descriptors()),
 		meter: traffic.New(), usage: storage.NewUsage(config.DataDir, clock)}
 	defer func() {
 		if err != nil {
@@ -378,11 +378,13 @@ func open(ctx context.Context, config config.Config, logger *slog.Logger, versio
 		Keys: a.keys, Certificates: a.transport.Certificates(), Clients: a.clients.certificates, Trail: a.trail,
 		Storage: a.usage, Clock: clock, Logger: logger,
 	}
+	a.membership, a.single = membership.Of(among.takes,
+		config.Fleet.Options(config, a.urls[0], version, clock, logger))
 	a.doctor = doctor.NewService(doctor.Options{
 		Engine: a.engine, Rules: a.rules.At, MirroredReleases: a.proofs.Contents,
 		CheckImage: a.images.CheckRelease, URLs: a.urls, NoteSite: a.setup.NoteDiagnosis,
 		Egress: a.egress, Agents: a.agents, Protections: a.protection, Logger: logger,
-		SiteServices: a.services,
+		SiteServices: a.services, Fleet: diagnosis.Fleet{Of: a.membership, URL: a.urls[0]}.Findings,
 	})
 	if a.notices, err = a.newNotices(); err != nil {
 		return nil, err
@@ -390,10 +392,6 @@ func open(ctx context.Context, config config.Config, logger *slog.Logger, versio
 	a.abi = abi.New(abi.Options{Engine: a.engine, Settings: a.abiHosts, Mirror: a.mirror, Logger: logger})
 	if a.rehearsals, err = a.newRehearsals(); err != nil {
 		return nil, err
-	}
-	if a.membership == nil {
-		a.single = membership.NewSingle(config.Fleet.Options(config, a.urls[0], version, clock, logger))
-		a.membership = a.single
 	}
 	if a.hosted, err = a.openHosted(ctx); err != nil {
 		return nil, err

@@ -4,6 +4,7 @@ import (
 	"landfall/appliance/discovery"
 	"landfall/appliance/doctor"
 	"landfall/appliance/engine"
+	"landfall/appliance/fleet/diagnosis"
 	"landfall/appliance/notice"
 	"landfall/appliance/notice/sources"
 	"landfall/appliance/osimage"
@@ -67,5 +68,6 @@ func (a *Appliance) newNotices() (*notice.Service, error) {
 	return notice.New(notice.Options{DB: a.db, Secrets: sealed, Transport: transport, CheckURL: a.egress.CheckURL,
 		URL: a.urls[0], Clock: a.clock, Logger: a.log,
 		Sources: sources.New(sources.Options{DB: a.db, Servers: a.bmcs.Servers,
+			Fleet:   diagnosis.Fleet{Of: a.membership}.Attention,
 			Waiting: a.approvals().Waiting, Disk: a.protection.Disk, Mirrors: a.doctor.Mirrors})}), err
 }

@@ -22,6 +22,7 @@ replica status
 fleet status
 fleet init --etcd http://127.0.0.1:9
 fleet leave --yes
+fleet forget b --yes
 fleet end --yes
 overview
 doctor
@@ -349,7 +350,7 @@ var kubernetesGaps = map[string]string{
 		"deleteAMSCredentials setAMSCredentials exportAMS revokeAMSExport getAMSPlan importAMSReceipts " +
 		"reverifyAMS listAMSSubscriptions getAMSSubscription listAMSTokens issueAMSToken revokeAMSToken " +
 		"listAuditTrail exportAuditTrail verifyAuditTrail downloadBackup listBackupObjects getClusterRegistry " +
-		"rotateDataKey getFleet createFleet deleteFleet getFleetInvitation leaveFleet " +
+		"rotateDataKey getFleet createFleet deleteFleet getFleetInvitation leaveFleet forgetFleetMember " +
 		"checkStoredData repairStoredData listNotifications listOSImages deleteOSImage verifyOSImage " +
 		"createOSImageUpload cancelOSImageUpload getOSImageUpload appendOSImageUpload getRegistry " +
 		"collectRegistry getHandOver startHandOver cancelHandOver confirmHandOver addRegistryMedia " +
@@ -495,6 +496,7 @@ var equalityReasons = map[string]string{
 	"page createFleet":                     "a rare operation of administrators: `fleet init`",
 	"page deleteFleet":                     "a rare operation of administrators: `fleet end`",
 	"page leaveFleet":                      "a rare operation of administrators: `fleet leave`",
+	"page forgetFleetMember":               "a rare operation of administrators: `fleet forget`",
 	"page getFleetInvitation":              "a machine that joins calls it: `fleet join`",
 	"command getFleetInvitation":           "a machine that joins calls it: `fleet join`",
 	"page rotateDataKey":                   "a rare operation of administrators: `seal rotate`",

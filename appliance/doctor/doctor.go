@@ -73,6 +73,7 @@ const (
 	DHCP       = "offers"
 	Proxies    = "proxies"
 	Hosts      = "hosts"
+	Fleet      = "fleet"      // the members and etcd
 	Protection = "protection" // of the appliance itself
 )
 
@@ -234,7 +235,7 @@ func (d Doctor) Diagnose(ctx context.Context, site *Site) *Report {
 		report.Findings = append(report.Findings, findings...)
 	}
 	order := []string{Names, Clocks, Registries, Images, Addresses, Paths, DHCP, Proxies, Hosts,
-		Protection}
+		Fleet, Protection}
 	slices.SortStableFunc(report.Findings, func(a, b Finding) int {
 		return slices.Index(order,
 			a.Area) - slices.Index(order, b.Area)

@@ -53,6 +53,7 @@ type Options struct {
 	Agents           Agents                                            // nil: hosts are not checked for tokens
 	Protections      *Protections                                      // nil: not checked
 	SiteServices     SiteServices                                      // the appliance's own; nil without any
+	Fleet            func(context.Context) []Finding                   // of the fleet; nil: not checked
 	Logger           *slog.Logger
 }
 
@@ -111,6 +112,9 @@ func (s *Service) Diagnose(ctx context.Context, wanted Request) (*Report, error)
 			}
 			site.ConfigurationFindings = append(site.ConfigurationFindings, s.Protections.reach(s.URLs[0], hasHosts))
 			site.ConfigurationFindings = append(site.ConfigurationFindings, s.Protections.Diagnose(ctx)...)
+		}
+		if s.Fleet != nil {
+			site.ConfigurationFindings = append(site.ConfigurationFindings, s.Fleet(ctx)...)
 		}
 	} else if err := s.addCluster(site, clusterID); err != nil {
 		return nil, err

@@ -13,6 +13,8 @@ import (
 type Contents interface {
 	// OpenContent opens a content by its SHA-256. Its error is fs.ErrNotExist if it is not here.
 	OpenContent(sum string) (content io.ReadSeekCloser, size int64, err error)
+	// MissingContents returns the contents to which files refer and that are not here.
+	MissingContents(ctx context.Context) (sums []string, err error)
 }
 
 // ContentStore is a database whose files may lack their contents. *store.DB implements it.
@@ -20,7 +22,6 @@ type ContentStore interface {
 	Contents
 	// NewReferences has an item after references to contents were written that may be missing here.
 	NewReferences() <-chan struct{}
-	MissingContents(ctx context.Context) (sums []string, err error)
 	StoreContent(ctx context.Context, sum string, r io.Reader) error
 }
 

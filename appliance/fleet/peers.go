@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -17,9 +18,10 @@ import (
 
 // Paths of the requests of members for a member itself.
 const (
-	snapshotPath = peerPath + "snapshot"
-	contentPath  = peerPath + "content/"
-	leavePath    = peerPath + "leave"
+	snapshotPath  = peerPath + "snapshot"
+	contentPath   = peerPath + "content/"
+	leavePath     = peerPath + "leave"
+	conditionPath = peerPath + "condition"
 )
 
 // Snapshots writes snapshots: backups with the keys.
@@ -32,6 +34,8 @@ type Snapshots interface {
 type Peers struct {
 	Snapshots Snapshots // nil while this member has no database
 	Contents  Contents  // the same
+	// Condition returns the condition of this member. missing are the contents that it lacks.
+	Condition func(missing []string) Condition
 	// Leave makes this member leave the fleet.
 	Leave  func() error
 	Refuse Refuse
@@ -53,6 +57,8 @@ func (p *Peers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			"another member"))
 	case r.Method != http.MethodGet && r.Method != http.MethodHead:
 		p.Refuse(w, r, fault.New(fault.Invalid, "members use the method GET, not %s", r.Method))
+	case r.URL.Path == conditionPath:
+		p.condition(w, r)
 	case r.URL.Path == snapshotPath:
 		w.Header().Set("Content-Type", "application/x-tar")
 		if err := p.Snapshots.Write(r.Context(), w, true); err != nil {
@@ -66,6 +72,38 @@ func (p *Peers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		p.Refuse(w, r, fault.New(fault.NotFound, "members have no path %s; the members may have different versions of "+
 			"Landfall: upgrade the older one", r.URL.Path))
 	}
+}
+
+// Condition is what a member says about itself when another one asks.
+type Condition struct {
+	Applied uint64    `json:"applied"` // number of the newest record in its database
+	Clock   time.Time `json:"clock"`
+	// Missing are the first of the contents that it lacks, by their SHA-256, and MissingCount is
+	// the number of all.
+	Missing      []string `json:"missing,omitempty"`
+	MissingCount int      `json:"missing_count"`
+}
+
+// maxMissing is the number of missing contents that a condition lists. maxCondition is its size in
+// bytes.
+const (
+	maxMissing   = 1000
+	maxCondition = 1 << 20
+)
+
+func (p *Peers) condition(w http.ResponseWriter, r *http.Request) {
+	var missing []string
+	if p.Contents != nil {
+		var err error
+		if missing, err = p.Contents.MissingContents(r.Context()); err != nil {
+			p.Refuse(w, r, err)
+			return
+		}
+	}
+	answer := p.Condition(missing[:min(len(missing), maxMissing)])
+	answer.MissingCount = len(missing)
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(answer) // the member has gone if it fails
 }
 
 func (p *Peers) content(w http.ResponseWriter, r *http.Request, sum string) {
@@ -111,6 +149,19 @@ func (c *Client) Leave(ctx context.Context, member Peer) error {
 // Content returns a content that a member has, by its SHA-256. The caller closes it.
 func (c *Client) Content(ctx context.Context, of Peer, sum string) (io.ReadCloser, error) {
 	return c.ask(ctx, http.MethodGet, of, contentPath+sum)
+}
+
+// Condition asks a member for its condition.
+func (c *Client) Condition(ctx context.Context, of Peer) (condition Condition, err error) {
+	body, err := c.ask(ctx, http.MethodGet, of, conditionPath)
+	if err != nil {
+		return Condition{}, err
+	}
+	defer body.Close()
+	if err := json.NewDecoder(io.LimitReader(body, maxCondition)).Decode(&condition); err != nil {
+		return Condition{}, fmt.Errorf("read the condition of the member %s: %w", of.Name, err)
+	}
+	return condition, nil
 }
 
 func (c *Client) ask(ctx context.Context, method string, of Peer, at string) (io.ReadCloser, error) {

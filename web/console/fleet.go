@@ -15,6 +15,7 @@ const (
 	FleetRoute           = BasePath + "/fleet"
 	FleetInvitationRoute = FleetRoute + "/invitation"
 	FleetLeaveRoute      = FleetRoute + "/leave"
+	FleetMembersRoute    = FleetRoute + "/members"
 )
 
 // FleetOperations returns the operations on the part of this machine in a fleet.
@@ -53,5 +54,12 @@ func FleetOperations(of membership.Service) []operation.Operation {
 			Handler: func(c echo.Context) error { return done(c, of.Leave(c.Request().Context())) },
 			Summary: "Make the member that is asked leave the fleet. It stops",
 			Status:  http.StatusNoContent, Errors: []int{409, 503}},
+		{ID: "forgetFleetMember", Method: http.MethodDelete, Path: FleetMembersRoute + "/:name",
+			Access: operation.For(access.Administrator),
+			Handler: func(c echo.Context) error {
+				return done(c, of.Forget(c.Request().Context(), c.Param("name")))
+			},
+			Summary: "Forget a member that is away and will not come back",
+			Status:  http.StatusNoContent, Errors: []int{404, 409, 503}},
 	}
 }

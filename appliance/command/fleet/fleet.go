@@ -22,6 +22,7 @@ import (
 	"landfall/appliance/config"
 	"landfall/appliance/fleet"
 	"landfall/appliance/fleet/membership"
+	"landfall/appliance/sentence"
 	"landfall/web/console"
 )
 
@@ -33,7 +34,7 @@ func New() *cobra.Command {
 		Long: "A fleet is two or three machines with one state. Their log is in etcd. One member leads; when it " +
 			"is lost, another one\ntakes over within seconds. landfall docs fleet describes it.",
 	}
-	cmd.AddCommand(newStatus(), newInit(), newJoin(), newLeave(), newEnd())
+	cmd.AddCommand(newStatus(), newInit(), newJoin(), newLeave(), newForget(), newEnd())
 	return cmd
 }
 
@@ -69,21 +70,79 @@ func write(out io.Writer, s *membership.Status) error {
 	default:
 		fmt.Fprintf(out, "This member is %s. %s leads since %s.\n", s.Member, s.Leading, s.Since.Format(time.RFC3339))
 	}
+	if err := writeMembers(out, s.Members); err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "The log in etcd (below %s) has %d records.\n", s.Prefix, s.Records)
+	if err := writeServers(out, s); err != nil {
+		return err
+	}
+	if s.Problem != "" {
+		fmt.Fprintf(out, "The members are those that were known last. %s\n", s.Problem)
+	}
+	_, err := fmt.Fprintln(out, s.Loss)
+	return err
+}
+
+func writeMembers(out io.Writer, members []membership.Member) error {
 	table := tabwriter.NewWriter(out, 0, 8, 3, ' ', 0)
-	fmt.Fprintln(table, "MEMBER\tURL\tVERSION\tRECORDS\tBEHIND\tCLOCK")
-	for _, m := range s.Members {
-		name := m.Name
-		if m.Leader {
-			name += " (leads)"
+	fmt.Fprintln(table, "MEMBER\tROLE\tURL\tVERSION\tRECORDS\tBEHIND\tLACKS\tCLOCK")
+	versions := map[string]bool{}
+	for _, m := range members {
+		versions[m.Version] = true
+		role, behind, clock := m.Role, "0", fmt.Sprintf("%+.1f s", m.ClockSeconds)
+		lacks := "nothing"
+		if m.MissingContents > 0 {
+			lacks = sentence.Count(m.MissingContents, "file")
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%d\t%+.1f s\n", name, m.URL, m.Version, m.Records, m.Behind, m.ClockSeconds)
+		if m.Behind > 0 {
+			behind = fmt.Sprintf("%d (%.0f s)", m.Behind, m.LagSeconds)
+		}
+		if m.Role == membership.RoleAway {
+			role, lacks, clock = "away since "+m.Seen.Format(time.RFC3339), "", ""
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\n", m.Name, role, m.URL, m.Version, m.Records, behind, lacks,
+			clock)
 	}
 	if err := table.Flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(out, "The log in etcd (%s, below %s) has %d records.\nA loss of the leader now costs: %s\n",
-		strings.Join(s.Etcd, " "), s.Prefix, s.Records, s.Loss)
-	return err
+	if len(versions) > 1 {
+		fmt.Fprintln(out, "The members have different versions of Landfall: upgrade the others.")
+	}
+	for _, m := range members {
+		if m.Problem != "" {
+			fmt.Fprintf(out, "%s: %s\n", m.Name, m.Problem)
+		}
+	}
+	return nil
+}
+
+func writeServers(out io.Writer, s *membership.Status) error {
+	table := tabwriter.NewWriter(out, 0, 8, 3, ' ', 0)
+	fmt.Fprintln(table, "ETCD\tVERSION\tSTATE\tLATENCY\tDATABASE")
+	for _, server := range s.Servers {
+		if server.Problem != "" {
+			fmt.Fprintf(table, "%s\t\tdoes not answer\t\t\n", server.URL)
+			continue
+		}
+		state := "answers"
+		switch {
+		case server.Damaged:
+			state = "databases differ"
+		case server.NoSpace:
+			state = "no space"
+		case server.Leader:
+			state = "answers, leads etcd"
+		}
+		size := output.Size(server.Bytes)
+		if server.QuotaBytes > 0 {
+			size += " of " + output.Size(server.QuotaBytes)
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%.0f ms\t%s\n", server.URL, server.Version, state, 1000*server.LatencySeconds,
+			size)
+	}
+	return table.Flush()
 }
 
 func newInit() *cobra.Command {
@@ -140,6 +199,28 @@ func newLeave() *cobra.Command {
 				return err
 			}
 			_, err := fmt.Fprintln(cmd.OutOrStdout(), "The member leaves the fleet and stops.")
+			return err
+		},
+	})
+}
+
+func newForget() *cobra.Command {
+	a := action.New()
+	return a.Removing(&cobra.Command{
+		Use:   "forget MEMBER",
+		Short: "Forget a member that is away and will not come back",
+		Long: "Forget a member that is away and will not come back. It is no longer shown, and no longer reported as " +
+			"away. A member\nthat comes back nevertheless is a member again.",
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, arguments []string) error {
+			if err := a.Confirm(cmd, "the member "+arguments[0], "The fleet forgets it."); err != nil {
+				return err
+			}
+			route := console.FleetMembersRoute + "/" + url.PathEscape(arguments[0])
+			if _, err := a.Send(cmd, http.MethodDelete, route, nil); err != nil || a.DryRun {
+				return err
+			}
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "The fleet has forgotten the member %s.\n", arguments[0])
 			return err
 		},
 	})

@@ -240,7 +240,8 @@ func (m *member) handler(snapshots fleet.Snapshots, contents fleet.Contents) htt
 }
 
 func (m *member) peersOf() fleet.Peers {
-	return fleet.Peers{Leave: m.membership.LeaveHere, Refuse: refuse, Logger: m.Logger}
+	return fleet.Peers{Condition: m.membership.Condition, Leave: m.membership.LeaveHere,
+		Refuse: refuse, Logger: m.Logger}
 }
 
 // own answers the requests that each member answers itself: whether it is alive and ready.
@@ -311,6 +312,8 @@ func afterLoss(err error) error {
 // restore replaces the data by a snapshot of another member. Until it has one, the member serves as
 // a follower without a database: it forwards requests to the leader.
 func (m *member) restore(ctx context.Context) error {
+	m.membership.Restoring(true)
+	defer m.membership.Restoring(false)
 	serving, stop := context.WithCancel(ctx)
 	defer stop()
 	if err := m.serveRequests(serving, m.handler(nil, nil)); err != nil {

@@ -5,14 +5,18 @@ package etcdtest
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"net"
 	"net/http"
 	"os/exec"
 	"path/filepath"
+	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -33,7 +37,9 @@ type Server struct {
 	Address string // host:port for clients
 	DataDir string
 	options Options
+	name    string
 	peer    string
+	initial string // the servers of a new etcd: name=URL, separated by commas
 	command *exec.Cmd
 	log     bytes.Buffer
 }
@@ -41,11 +47,37 @@ type Server struct {
 // Start runs a server until the test ends.
 func Start(t testing.TB, options Options) *Server {
 	t.Helper()
-	s := &Server{Address: freeAddress(t), peer: freeAddress(t), DataDir: filepath.Join(t.TempDir(), "etcd"),
-		options: options}
+	s := newServer(t, "etcd", options)
+	s.initial = s.name + "=http://" + s.peer
 	s.Run(t)
 	t.Cleanup(s.Kill)
 	return s
+}
+
+func newServer(t testing.TB, name string, options Options) *Server {
+	t.Helper()
+	return &Server{Address: freeAddress(t), peer: freeAddress(t), DataDir: filepath.Join(t.TempDir(), name),
+		options: options, name: name}
+}
+
+// StartCluster runs several servers as one etcd until the test ends.
+func StartCluster(t testing.TB, size int) []*Server {
+	t.Helper()
+	var servers []*Server
+	var initial []string
+	for i := range size {
+		s := newServer(t, fmt.Sprint("etcd", i), Options{})
+		servers, initial = append(servers, s), append(initial, s.name+"=http://"+s.peer)
+	}
+	var starting sync.WaitGroup // each waits for the others
+	for _, s := range servers {
+		s.initial = strings.Join(initial, ",")
+		t.Cleanup(func() { s.Kill() })
+		metrics := s.start(t)
+		starting.Go(func() { s.await(t, metrics) })
+	}
+	starting.Wait()
+	return servers
 }
 
 func freeAddress(t testing.TB) string {
@@ -69,12 +101,18 @@ func (s *Server) scheme() string {
 // Run starts the server again after Kill, with its data.
 func (s *Server) Run(t testing.TB) {
 	t.Helper()
+	s.await(t, s.start(t))
+}
+
+// start starts the process. It returns the address at which it says whether it is healthy.
+func (s *Server) start(t testing.TB) string {
+	t.Helper()
 	metrics := freeAddress(t)
-	arguments := []string{"--data-dir", s.DataDir, "--name", "etcd", "--log-level", "error",
+	arguments := []string{"--data-dir", s.DataDir, "--name", s.name, "--log-level", "error",
 		"--logger", "zap", "--log-outputs", "stderr",
 		"--listen-client-urls", s.URL(), "--advertise-client-urls", s.URL(),
 		"--listen-peer-urls", "http://" + s.peer, "--initial-advertise-peer-urls", "http://" + s.peer,
-		"--initial-cluster", "etcd=http://" + s.peer, "--listen-metrics-urls", "http://" + metrics,
+		"--initial-cluster", s.initial, "--listen-metrics-urls", "http://" + metrics,
 		// The shortest lease follows from these: one second instead of two.
 		"--heartbeat-interval", "10", "--election-timeout", "100"}
 	if !s.options.Sync {
@@ -87,10 +125,17 @@ func (s *Server) Run(t testing.TB) {
 	s.command = exec.Command("etcd", append(arguments, s.options.Arguments...)...)
 	s.command.Stdout, s.command.Stderr = &s.log, &s.log
 	require.NoError(t, s.command.Start(), "install it by .ci/install-etcd")
-	require.Eventually(t, func() bool {
+	return metrics
+}
+
+func (s *Server) await(t testing.TB, metrics string) {
+	t.Helper()
+	assert.Eventually(t, func() bool {
 		request, err := http.NewRequestWithContext(context.Background(), http.MethodGet, "http://"+metrics+"/health",
 			nil)
-		require.NoError(t, err)
+		if !assert.NoError(t, err) {
+			return false
+		}
 		response, err := http.DefaultClient.Do(request)
 		return err == nil && response.Body.Close() == nil && response.StatusCode == http.StatusOK
 	}, 20*time.Second, 10*time.Millisecond, "etcd does not answer: %s", &s.log)

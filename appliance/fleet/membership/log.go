@@ -36,7 +36,8 @@ func classified(err error) error {
 	_, other := errors.AsType[*sequence.OtherFleetError](err)
 	_, none := errors.AsType[*sequence.NoFleetError](err)
 	_, newer := errors.AsType[*sequence.FormatError](err)
-	if older || diverged || other || none || newer || errors.Is(err, wal.ErrDiverged) {
+	_, data := errors.AsType[*sequence.DataError](err)
+	if older || diverged || other || none || newer || data || errors.Is(err, wal.ErrDiverged) {
 		return &fleet.UnusableError{Err: err}
 	}
 	return err
@@ -50,11 +51,54 @@ func (l log) Head(ctx context.Context) (uint64, error) {
 
 // Campaign implements fleet.Log.
 func (l log) Campaign(ctx context.Context) (fleet.Leadership, error) {
+	if err := l.awaitUpgrades(ctx); err != nil {
+		return nil, err
+	}
 	won, err := l.sequence.Campaign(ctx, l.describe())
 	if err != nil {
 		return nil, err
 	}
+	if err := won.RaiseData(ctx, l.sequence.Data); err != nil {
+		won.Close()
+		return nil, err
+	}
 	return leadership{won, l.Membership}, nil
+}
+
+// awaitUpgrades waits as long as this member would change the data to a version that the program of
+// another member does not support, and that member can lead instead.
+func (l log) awaitUpgrades(ctx context.Context) error {
+	for told := false; ; told = true {
+		older, err := l.olderMember(ctx)
+		if err != nil || older == "" {
+			return err
+		}
+		if !told {
+			l.Logger.InfoContext(ctx, "This member leads only when the others are upgraded: its program changes the "+
+				"data to a version that theirs do not support.", "member", older)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-l.Clock.After(presenceInterval):
+		}
+	}
+}
+
+// olderMember returns the name of a member that can lead, and whose program does not support the
+// version of the data to which this one changes it. It returns "" if there is none.
+func (l log) olderMember(ctx context.Context) (string, error) {
+	fleet, err := l.sequence.Fleet(ctx)
+	if err != nil || max(fleet.Data, 1) >= l.sequence.Data {
+		return "", err
+	}
+	members, err := l.sequence.Members(ctx)
+	for _, member := range members {
+		if member.Data < l.sequence.Data && !member.Restoring {
+			return member.Name, nil
+		}
+	}
+	return "", err
 }
 
 // Leaders implements fleet.Log.

@@ -16,6 +16,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jonboulle/clockwork"
 
+	"landfall/appliance/dataversion"
 	"landfall/appliance/fault"
 	"landfall/appliance/fleet"
 	"landfall/appliance/fleet/sequence"
@@ -36,6 +37,7 @@ type Options struct {
 	Settings Settings
 	URL      string // of this machine, unless the settings have one
 	Version  string // of the program
+	Data     int    // newest version of the data, in tests; 0: that of the program
 	Clock    clockwork.Clock
 	Logger   *slog.Logger
 }
@@ -45,6 +47,8 @@ const (
 	presenceInterval = time.Second
 	// compactInterval is the time between two removals of old records from the log.
 	compactInterval = 10 * time.Second
+	// forgetTime limits how long a member that leaves waits for etcd.
+	forgetTime = 3 * time.Second
 	// leastBytes is the size of the records that stay in the log for members that are away, and
 	// mostBytes limits what stays for a member that is connected. etcd has 2 GiB by default.
 	leastBytes, mostBytes = 16 << 20, 256 << 20
@@ -59,6 +63,11 @@ type Membership struct {
 	synced   atomic.Uint64 // the newest record that the disk has for certain
 	ended    chan struct{} // closed when this machine has left, or the fleet has ended
 	leaving  atomic.Bool
+
+	restoring atomic.Bool // this member waits for a snapshot
+	progress  progress
+	writes    writes
+	known     known
 }
 
 // Open opens the log of the fleet to which a data directory belongs. It does not connect to etcd.
@@ -83,13 +92,14 @@ func Open(options Options) (*Membership, error) {
 		state.Etcd = settings.Etcd
 	}
 	m := &Membership{Options: options, state: state, ended: make(chan struct{})}
-	m.sequence, err = settings.open(state, options.Clock)
+	m.sequence, err = settings.open(state, options)
 	return m, err
 }
 
-func (s Settings) open(of *fleet.State, clock clockwork.Clock) (*sequence.Sequence, error) {
+func (s Settings) open(of *fleet.State, options Options) (*sequence.Sequence, error) {
 	return sequence.Open(sequence.Options{Endpoints: of.Etcd, Prefix: of.Prefix, Fleet: of.Fleet, CAFile: s.CAFile,
-		CertFile: s.CertFile, KeyFile: s.KeyFile, Lease: s.Lease, Clock: clock})
+		CertFile: s.CertFile, KeyFile: s.KeyFile, Lease: s.Lease, Clock: options.Clock,
+		Data: cmp.Or(options.Data, dataversion.Supported())})
 }
 
 // Found makes a fleet whose first member is the machine with a data directory. The data becomes
@@ -110,7 +120,7 @@ func Found(ctx context.Context, options Options) error {
 	state = &fleet.State{Fleet: uuid.NewString(), ID: uuid.NewString(), Member: cmp.Or(settings.Name, name),
 		Etcd: settings.Etcd, Prefix: cmp.Or(settings.Prefix, sequence.DefaultPrefix),
 		URL: cmp.Or(settings.URL, options.URL)}
-	log, err := settings.open(state, options.Clock)
+	log, err := settings.open(state, options)
 	if err != nil {
 		return fault.Wrap(fault.Invalid, err)
 	}
@@ -139,7 +149,8 @@ func (m *Membership) Ended() <-chan struct{} { return m.ended }
 
 func (m *Membership) describe() sequence.Member {
 	return sequence.Member{ID: m.state.ID, Name: m.state.Member, URL: m.state.URL, Version: m.Version,
-		Applied: m.applied.Load(), Synced: m.synced.Load()}
+		Data: m.sequence.Data, Applied: m.applied.Load(), Synced: m.synced.Load(),
+		Restoring: m.restoring.Load()}
 }
 
 // database is the database of a member in each role.
@@ -190,8 +201,11 @@ func (m *Membership) Run(ctx context.Context) error {
 				return taken
 			}
 		} else {
+			began := m.Clock.Now()
 			err = row.Update(ctx, m.describe())
+			m.writes.note(m.Clock.Since(began))
 		}
+		m.progress.note(m.Clock.Now(), m.applied.Load())
 		if problem := fmt.Sprint(err); err != nil && ctx.Err() == nil && problem != told {
 			m.Logger.WarnContext(ctx, "The row of this member in etcd could not be written.", "error", err)
 			told = problem
@@ -201,11 +215,28 @@ func (m *Membership) Run(ctx context.Context) error {
 			if row != nil {
 				row.Leave()
 			}
+			m.forgetSelf(ctx)
 			return nil
 		case <-ticker.Chan():
 		}
 	}
 }
+
+// forgetSelf removes the registration of a member that has left.
+func (m *Membership) forgetSelf(ctx context.Context) {
+	if !m.leaving.Load() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), forgetTime)
+	defer cancel()
+	if _, err := m.sequence.Forget(ctx, m.state.Member); err != nil {
+		m.Logger.WarnContext(ctx, "The other members still show this member, as one that is away. Remove it with "+
+			"landfall fleet forget.", "member", m.state.Member, "error", err)
+	}
+}
+
+// Restoring says whether this member waits for a snapshot of another member.
+func (m *Membership) Restoring(is bool) { m.restoring.Store(is) }
 
 // Compact removes from the log what no member needs, as long as a leadership lasts.
 func (m *Membership) Compact(ctx context.Context, of fleet.Leadership, db database) {
@@ -238,9 +269,9 @@ func (m *Membership) compact(ctx context.Context, of leadership) error {
 
 // Others returns the other members that are connected to etcd.
 func (m *Membership) Others(ctx context.Context) (others []fleet.Peer, err error) {
-	members, err := m.sequence.Members(ctx)
+	members, err := m.registrations(ctx)
 	for _, member := range members {
-		if member.ID != m.state.ID {
+		if member.Connected && member.ID != m.state.ID {
 			others = append(others, fleet.Peer{Name: member.Name, URL: member.URL})
 		}
 	}

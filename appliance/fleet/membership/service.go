@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"sync"
 
 	"landfall/appliance/fault"
 	"landfall/appliance/fleet"
+	"landfall/appliance/fleet/sequence"
 )
 
 // Wanted is what a person says about a new fleet. What is empty is that of the configuration.
@@ -26,6 +28,8 @@ type Service interface {
 	Found(ctx context.Context, wanted Wanted) error
 	// Leave makes the member that was asked leave the fleet.
 	Leave(ctx context.Context) error
+	// Forget removes a member that is away and will not come back.
+	Forget(ctx context.Context, member string) error
 	// End makes the leader a single machine. The other members stop.
 	End(ctx context.Context) error
 }
@@ -40,9 +44,14 @@ type Single struct {
 	mu      sync.Mutex
 }
 
-// NewSingle returns the service of a single machine. It does not connect to etcd.
-func NewSingle(options Options) *Single {
-	return &Single{Options: options, changed: make(chan struct{})}
+// Of returns the service of an appliance: that of its role in a fleet or, if that is nil, the one
+// of a single machine, which is then returned as itself, too.
+func Of(role Service, options Options) (Service, *Single) {
+	if role != nil {
+		return role, nil
+	}
+	single := &Single{Options: options, changed: make(chan struct{})}
+	return single, single
 }
 
 // Run ends with ErrChanged when this machine has become the member of a fleet. A nil single waits
@@ -100,6 +109,9 @@ func (s *Single) Invitation(context.Context) (*Invitation, error) { return nil, 
 // Leave implements Service.
 func (s *Single) Leave(context.Context) error { return errSingle }
 
+// Forget implements Service.
+func (s *Single) Forget(context.Context, string) error { return errSingle }
+
 // End implements Service.
 func (s *Single) End(context.Context) error { return errSingle }
 
@@ -134,6 +146,26 @@ func (l *Leader) Leave(ctx context.Context) error {
 		}
 	}
 	return fault.New(fault.Unavailable, "the member %s is not connected to etcd now; try again", name)
+}
+
+// Forget implements Service.
+func (l *Leader) Forget(ctx context.Context, member string) error {
+	forgotten, err := l.sequence.Forget(ctx, member)
+	if err != nil {
+		return fault.Wrap(fault.Unavailable, err)
+	}
+	if forgotten {
+		return nil
+	}
+	others, err := l.registrations(ctx)
+	if err != nil {
+		return fault.Wrap(fault.Unavailable, err)
+	}
+	if slices.ContainsFunc(others, func(r sequence.Registration) bool { return r.Name == member }) {
+		return fault.New(fault.Conflict, "the member %s is here; only a member that is away can be forgotten. To make "+
+			"this one leave, ask it: landfall fleet leave", member)
+	}
+	return fault.New(fault.NotFound, "the fleet has no member %s; landfall fleet status lists them", member)
 }
 
 // LeaveHere makes this member leave the fleet, as another member asks.

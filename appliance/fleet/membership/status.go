@@ -1,14 +1,17 @@
 package membership
 
 import (
+	"cmp"
 	"context"
-	"fmt"
 	"slices"
-	"strings"
+	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"landfall/appliance/fault"
 	"landfall/appliance/fleet"
+	"landfall/appliance/fleet/sequence"
 	"landfall/appliance/sentence"
 )
 
@@ -19,85 +22,231 @@ type Status struct {
 	Member string `json:"member"`
 	// Leader reports whether that member leads. A single machine does.
 	Leader bool `json:"leader"`
-	// Leading is the member that leads.
+	// Leading is the member that leads; "" if none does or if it is not known.
 	Leading string    `json:"leading"`
 	Since   time.Time `json:"since,omitzero"` // it leads since then
 	// Records is the number of the newest record of the log.
 	Records uint64   `json:"records"`
-	Etcd    []string `json:"etcd,omitempty"`
+	Etcd    []string `json:"etcd,omitempty"` // URLs of the configuration
 	Prefix  string   `json:"prefix,omitempty"`
+	// Servers are those of etcd, Voters is the number of those that vote (0: not known), and
+	// WriteSeconds is the longest time that a write to etcd took in the last minute.
+	Servers      []Server `json:"etcd_servers,omitempty"`
+	Voters       int      `json:"etcd_voters,omitempty"`
+	WriteSeconds float64  `json:"write_seconds,omitempty"`
+	// Problem says why etcd can't be asked. The members are then those that were known last.
+	Problem string   `json:"problem,omitempty"`
 	Members []Member `json:"members"`
-	// Loss says what a loss of the leader now would cost.
+	// Loss says what a loss of a machine now would cost. Safe reports that it costs nothing,
+	// whichever machine it is.
 	Loss string `json:"loss"`
+	Safe bool   `json:"safe"`
 }
 
-// Member is a member of a fleet that is connected to etcd.
+// Roles of a member.
+const (
+	RoleLeader    = "leader"
+	RoleFollower  = "follower"
+	RoleRestoring = "restoring" // it waits for a snapshot of another member
+	RoleAway      = "away"      // it is not connected to etcd
+)
+
+// Member is a member of a fleet.
 type Member struct {
 	Name    string `json:"name"`
 	URL     string `json:"url"`
 	Version string `json:"version"`
+	Role    string `json:"role"`
 	Leader  bool   `json:"leader"`
+	// Seen is when a member was seen last that is away, up to ten seconds too early.
+	Seen time.Time `json:"seen,omitzero"`
 	// Records is the number of the newest record in its database.
 	Records uint64 `json:"records"`
-	// Behind is the number of records that its database lacks.
-	Behind uint64 `json:"behind"`
-	// ClockSeconds is how far its clock was ahead of that of the leader, when it wrote its row. It
-	// contains the time since then, up to a second.
+	// Behind is the number of records that its database lacks. LagSeconds is for how long the
+	// oldest of them has existed, as far as the member that answers knows.
+	Behind     uint64  `json:"behind"`
+	LagSeconds float64 `json:"lag_seconds"`
+	// MissingContents is the number of contents of files that it does not have yet.
+	MissingContents int `json:"missing_contents"`
+	// ClockSeconds is how far its clock is ahead of that of the member that answers.
 	ClockSeconds float64 `json:"clock_seconds"`
+	// Problem says why the member could not be asked at its URL, though it is connected to etcd.
+	Problem string `json:"problem,omitempty"`
+
+	asked   bool // it answered at its URL
+	missing []string
+	data    int // version of the data that its program supports; 0: not known
 }
 
-// Status returns the state of the fleet. The request may have come through another member, which is
-// then the one that was asked.
-func (m *Membership) Status(ctx context.Context) (*Status, error) {
-	leader, err := m.sequence.Leader(ctx)
-	if err != nil {
-		return nil, fault.Wrap(fault.Unavailable, err)
+// Server is a server of etcd.
+type Server struct {
+	URL     string `json:"url"`
+	Version string `json:"version,omitempty"`
+	// Configured reports whether fleet.etcd names it.
+	Configured bool `json:"configured"`
+	Leader     bool `json:"leader"` // of etcd's consensus
+	// Problem says why it does not answer.
+	Problem string `json:"problem,omitempty"`
+	// LatencySeconds is the time of a read that needs the majority of the servers.
+	LatencySeconds float64 `json:"latency_seconds"`
+	// ClockSeconds is how far the clock of its machine is ahead; 0 if it is not known.
+	ClockSeconds float64 `json:"clock_seconds"`
+	// Bytes is the size of its database, UsedBytes what a defragmentation would leave, and
+	// QuotaBytes its limit (0: not known).
+	Bytes      int64 `json:"bytes"`
+	UsedBytes  int64 `json:"used_bytes"`
+	QuotaBytes int64 `json:"quota_bytes,omitempty"`
+	NoSpace    bool  `json:"no_space"` // it accepts no writes because the quota is used up
+	Damaged    bool  `json:"damaged"`  // the databases of the servers differ
+}
+
+// Status implements Service. The request may have come through another member, which is then the
+// one that was asked. If etcd does not answer, the status has what was known last.
+func (l *Leader) Status(ctx context.Context) (*Status, error) {
+	m := l.Membership
+	s := &Status{Fleet: m.state.Fleet, Member: cmp.Or(fleet.Through(ctx), m.state.Member), Etcd: m.state.Etcd,
+		Prefix: m.state.Prefix, WriteSeconds: m.writes.longest().Seconds(), Members: []Member{}}
+	var cluster sequence.Cluster
+	var leader *sequence.Leader
+	var all []sequence.Registration
+	asking := new(errgroup.Group) // each has a time limit of its own
+	asking.Go(func() error {
+		cluster = m.sequence.Cluster(ctx)
+		return nil
+	})
+	asking.Go(func() (err error) {
+		if leader, err = m.sequence.Leader(ctx); err != nil {
+			return err
+		}
+		head, err := m.sequence.Head(ctx)
+		if err != nil {
+			return err
+		}
+		s.Records = head.Number
+		all, err = m.registrations(ctx)
+		return err
+	})
+	err := asking.Wait()
+	if ctx.Err() != nil {
+		return nil, fault.Wrap(fault.Unavailable, ctx.Err())
 	}
-	rows, err := m.sequence.Members(ctx)
 	if err != nil {
-		return nil, fault.Wrap(fault.Unavailable, err)
-	}
-	head, err := m.sequence.Head(ctx)
-	if err != nil {
-		return nil, fault.Wrap(fault.Unavailable, err)
-	}
-	s := &Status{Fleet: m.state.Fleet, Member: m.state.Member, Records: head.Number, Etcd: m.state.Etcd,
-		Prefix: m.state.Prefix, Members: []Member{}}
-	if through := fleet.Through(ctx); through != "" {
-		s.Member = through
+		s.Problem, leader, all = sentence.New(err), nil, m.known.get()
+		s.Records = m.applied.Load()
 	}
 	if leader != nil {
 		s.Leading, s.Since = leader.Member.Name, leader.Since
 	}
 	s.Leader = s.Leading == s.Member
-	now := m.Clock.Now()
-	for _, row := range rows {
-		if row.ID == m.state.ID { // the row is up to a second old
-			row = m.describe()
-			row.Clock = now
-		}
-		s.Members = append(s.Members, Member{Name: row.Name, URL: row.URL, Version: row.Version,
-			Leader: row.Name == s.Leading, Records: row.Applied, Behind: head.Number - min(head.Number, row.Applied),
-			ClockSeconds: row.Clock.Sub(now).Seconds()})
+	s.Voters = cluster.Voters
+	for _, server := range cluster.Servers {
+		s.Servers = append(s.Servers, describeServer(server))
 	}
-	s.Loss = loss(s)
+	s.Members = l.describeAll(ctx, s, all)
+	s.Loss, s.Safe = s.loss(m.state.Member)
 	return s, nil
 }
 
-// loss says what a loss of the leader would cost.
-func loss(s *Status) string {
-	var others []string
-	for _, member := range s.Members {
-		if !member.Leader {
-			others = append(others, member.Name)
+func describeServer(of sequence.Server) Server {
+	server := Server{URL: of.URL, Version: of.Version, Configured: of.Configured, Leader: of.Leader,
+		LatencySeconds: of.Latency.Seconds(), ClockSeconds: of.Ahead.Seconds(), Bytes: of.Size, UsedBytes: of.Used,
+		QuotaBytes: of.Quota, NoSpace: of.NoSpace, Damaged: of.Damaged}
+	if of.Err != nil {
+		server.Problem = sentence.New(of.Err)
+	}
+	return server
+}
+
+// describeAll describes the members, and asks those that are connected.
+func (l *Leader) describeAll(ctx context.Context, s *Status, all []sequence.Registration) []Member {
+	members := make([]Member, len(all))
+	var asking sync.WaitGroup
+	for i, row := range all {
+		asking.Go(func() { members[i] = l.describeMember(ctx, s, row) })
+	}
+	asking.Wait()
+	return members
+}
+
+func (l *Leader) describeMember(ctx context.Context, s *Status, row sequence.Registration) Member {
+	own := row.ID == l.state.ID
+	if own {
+		row.Member = l.Membership.describe()
+		row.Clock = l.Clock.Now()
+	}
+	m := Member{Name: row.Name, URL: row.URL, Version: row.Version, Leader: row.Name == s.Leading,
+		Role: RoleFollower, Records: row.Applied, data: row.Data}
+	switch {
+	case !row.Connected && !own && s.Problem == "":
+		m.Role, m.Seen = RoleAway, row.Clock
+	case row.Restoring:
+		m.Role = RoleRestoring
+	case m.Leader:
+		m.Role = RoleLeader
+	}
+	if m.Role != RoleAway {
+		l.ask(ctx, &m, own)
+	}
+	if m.Leader { // the head may be older than its answer
+		m.Records = max(m.Records, s.Records)
+	}
+	m.Behind = s.Records - min(s.Records, m.Records)
+	m.LagSeconds = l.progress.lag(l.Clock.Now(), m.Records, s.Records).Seconds()
+	return m
+}
+
+// ask asks a member at its URL.
+func (l *Leader) ask(ctx context.Context, m *Member, own bool) {
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	began := l.Clock.Now()
+	answer, err := l.Peers.Condition(ctx, fleet.Peer{Name: m.Name, URL: m.URL})
+	switch {
+	case err == nil:
+		middle := began.Add(l.Clock.Since(began) / 2)
+		m.asked, m.missing, m.MissingContents = true, answer.Missing, answer.MissingCount
+		m.Records = max(m.Records, answer.Applied)
+		if !own {
+			m.ClockSeconds = answer.Clock.Sub(middle).Seconds()
 		}
+	case !own: // a machine may not reach its own address
+		m.Problem = sentence.New(err)
 	}
-	slices.Sort(others)
-	if len(others) == 0 {
-		return "No other member is there to take over: the appliance would be down until this machine is back."
+}
+
+// askTime is the longest time for the answer of a member.
+const askTime = 3 * time.Second
+
+// known are the members that were known last.
+type known struct {
+	mu  sync.Mutex
+	all []sequence.Registration
+}
+
+func (k *known) set(all []sequence.Registration) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.all = all
+}
+
+func (k *known) get() []sequence.Registration {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return slices.Clone(k.all)
+}
+
+// registrations returns all members, and keeps them for a time in which etcd does not answer.
+func (m *Membership) registrations(ctx context.Context) ([]sequence.Registration, error) {
+	all, err := m.sequence.Registrations(ctx)
+	if err == nil {
+		m.known.set(all)
 	}
-	return fmt.Sprintf("No change: etcd has every change that was acknowledged, and %s would take over (%s).",
-		sentence.Count(len(others), "member"), strings.Join(others, ", "))
+	return all, err
+}
+
+// Condition returns the state of this member for others. missing are the contents that it lacks.
+func (m *Membership) Condition(missing []string) fleet.Condition {
+	return fleet.Condition{Applied: m.applied.Load(), Clock: m.Clock.Now().UTC(), Missing: missing}
 }
 
 // Invitation is what a machine needs to join a fleet, besides a snapshot.

@@ -44,7 +44,7 @@ func TestBadEtcd_awayIsReported(t *testing.T) {
 	require.ErrorAs(t, <-followed, &unreachable)
 	require.ErrorAs(t, <-campaigned, &unreachable)
 	<-leader.Done()
-	require.ErrorAs(t, s.Servers(t.Context())[0].Err, &unreachable)
+	require.ErrorAs(t, s.Cluster(t.Context()).Servers[0].Err, &unreachable)
 
 	server.Run(t)
 	require.NoError(t, leadSoon(t, s, "a").Append(t.Context(), 2, []byte("again two")))
@@ -115,7 +115,7 @@ func TestBadEtcd_fullRefusesAndRecovers(t *testing.T) {
 	require.ErrorAs(t, err, new(*NoSpaceError))
 	require.True(t, leader.Leads(), "reads go on")
 	require.Len(t, contents(t, s, Position{}), int(number-1))
-	require.True(t, s.Servers(t.Context())[0].NoSpace)
+	require.True(t, s.Cluster(t.Context()).Servers[0].NoSpace)
 
 	require.NoError(t, leader.Compact(t.Context(), Kept{After: number - 1, Most: 1 << 30}))
 	require.Eventually(t, func() bool { // etcd frees the space in the background
@@ -125,7 +125,7 @@ func TestBadEtcd_fullRefusesAndRecovers(t *testing.T) {
 		require.NoError(t, err)
 		return leader.Append(t.Context(), number, record) == nil
 	}, 10*time.Second, 50*time.Millisecond)
-	require.False(t, s.Servers(t.Context())[0].NoSpace)
+	require.False(t, s.Cluster(t.Context()).Servers[0].NoSpace)
 }
 
 // restored returns to an older state of etcd, as after a restored snapshot, while change runs on
@@ -318,7 +318,7 @@ func TestBadEtcd_certificates(t *testing.T) {
 	}
 	s := created(t, server.URL(), good)
 	require.NoError(t, lead(t, s, "a").Append(t.Context(), 1, []byte("one")))
-	require.NoError(t, s.Servers(t.Context())[0].Err)
+	require.NoError(t, s.Cluster(t.Context()).Servers[0].Err)
 
 	for name, change := range map[string]func(*Options){
 		"server of another authority": func(o *Options) { o.CAFile = theirs.CAFile },

@@ -12,6 +12,7 @@
 //	parts/NUMBER/DIGEST/PART       a part of a record that is larger than a request may be
 //	leader/LEASE                   candidates; the oldest is the leader (concurrency.Election)
 //	members/ID                     the members that are connected
+//	registrations/NAME             all members, also those that are away
 //
 // # Appending
 //

@@ -44,6 +44,15 @@ func (e *FormatError) Error() string {
 		e.Found, e.Known)
 }
 
+// DataError reports that the data of the fleet was changed to a version that this program does not
+// support.
+type DataError struct{ Found, Known int }
+
+func (e *DataError) Error() string {
+	return fmt.Sprintf("the data of the fleet has version %d, and this program supports up to %d: upgrade this member",
+		e.Found, e.Known)
+}
+
 // OlderError reports that etcd does not have all records that the caller has: it was restored from
 // an older snapshot.
 type OlderError struct{ Head, Have uint64 }

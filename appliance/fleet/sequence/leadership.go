@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -27,7 +28,7 @@ type Leadership struct {
 	revision int64  // at which the key was created: no other leader will have the same
 	leaseID  clientv3.LeaseID
 	lease    lease
-	fleet    int64 // revision of the key fleet
+	fleet    atomic.Int64 // revision of the key fleet
 
 	appending chan struct{} // holds one item while a record is appended; guards head
 	head      head
@@ -140,7 +141,7 @@ func (l *Leadership) begin(ctx context.Context, member Member) error {
 func (l *Leadership) guard() []clientv3.Cmp {
 	return []clientv3.Cmp{
 		clientv3.Compare(clientv3.CreateRevision(l.key), "=", l.revision),
-		clientv3.Compare(clientv3.ModRevision(l.sequence.fleetKey()), "=", l.fleet),
+		clientv3.Compare(clientv3.ModRevision(l.sequence.fleetKey()), "=", l.fleet.Load()),
 	}
 }
 
@@ -174,8 +175,8 @@ func (l *Leadership) renew(ctx context.Context) error {
 	if err != nil {
 		return &LostError{Err: err}
 	}
-	if l.fleet == 0 { // at the beginning
-		l.fleet, l.head, l.elected = fleet.revision, newest, newest.Position
+	if l.fleet.CompareAndSwap(0, fleet.revision) { // at the beginning
+		l.head, l.elected = newest, newest.Position
 	}
 	if response.Header.RaftTerm == term {
 		l.lease.renewed(sent, live)
@@ -217,6 +218,42 @@ func (l *Leadership) end(cause error) {
 		cause = lost.Err
 	}
 	l.cancel(&LostError{Err: cause})
+}
+
+// RaiseData notes in the fleet that the records from now on lead to a version of the data. A member
+// whose program does not support it stops before it gets them: it looks at the fleet more often
+// than a lease ends, so RaiseData waits for that time if it changes something. It must be called
+// before the first Append.
+func (l *Leadership) RaiseData(ctx context.Context, version int) error {
+	s := l.sequence
+	fleet, err := s.Fleet(ctx)
+	if err != nil || max(fleet.Data, 1) >= version {
+		return err
+	}
+	fleet.Data = version
+	value, err := json.Marshal(fleet)
+	if err != nil {
+		return fmt.Errorf("encode the fleet: %w", err)
+	}
+	response, err := s.transaction(ctx, func(txn clientv3.Txn) clientv3.Txn {
+		return txn.If(l.guard()...).Then(clientv3.OpPut(s.fleetKey(), string(value)))
+	})
+	if err != nil {
+		return err
+	}
+	if !response.Succeeded {
+		l.end(errRemoved)
+		return l.Err()
+	}
+	l.fleet.Store(response.Header.Revision)
+	select {
+	case <-s.Clock.After(s.Lease):
+		return nil
+	case <-l.Done():
+		return l.Err()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // revoke ends a lease, so that the next leader need not wait until it expires. If this fails, it

@@ -19,6 +19,9 @@ type Member struct {
 	URL     string `json:"url"`     // by which other members reach it
 	Version string `json:"version"` // of its program
 	Format  int    `json:"format"`  // the newest that it knows
+	// Data is the newest version of the data that its program supports; 0 if it is from before
+	// members said that.
+	Data int `json:"data,omitempty"`
 	// Applied is the number of the newest record in its database.
 	Applied uint64 `json:"applied"`
 	// Synced is the number of the newest record that its disk has for certain: after a power cut
@@ -26,6 +29,8 @@ type Member struct {
 	Synced uint64 `json:"synced"`
 	// Clock is the time by its clock when it wrote this.
 	Clock time.Time `json:"clock"`
+	// Restoring reports that it waits for a snapshot of another member.
+	Restoring bool `json:"restoring,omitempty"`
 }
 
 // Leader is the member that was elected.
@@ -104,13 +109,7 @@ func (s *Sequence) Members(ctx context.Context) ([]Member, error) {
 	if err != nil {
 		return nil, err
 	}
-	members := make([]Member, len(response.Kvs))
-	for i, kv := range response.Kvs {
-		if err := json.Unmarshal(kv.Value, &members[i]); err != nil {
-			return nil, &DamagedError{Key: string(kv.Key), Err: err}
-		}
-	}
-	return members, nil
+	return membersOf(response.Kvs)
 }
 
 // Membership keeps the key of one member.
@@ -122,6 +121,9 @@ type Membership struct {
 	mu     sync.Mutex
 	lease  clientv3.LeaseID // 0: none
 	member Member
+	// registered is what the registration has, and unregistered counts the updates since then.
+	registered   Member
+	unregistered int
 }
 
 // Join writes the key of a member and keeps it until Leave.
@@ -140,7 +142,8 @@ func (s *Sequence) Join(ctx context.Context, member Member) (*Membership, error)
 	return m, nil
 }
 
-// Update writes the member's key anew. Clock and Format are filled in.
+// Update writes the member's key anew. Clock and Format are filled in. Now and then it also writes
+// the registration, which stays when the member is away.
 func (m *Membership) Update(ctx context.Context, member Member) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -161,7 +164,12 @@ func (m *Membership) Update(ctx context.Context, member Member) error {
 			}
 			m.lease = granted.ID
 		}
-		_, err = s.client.Put(limited, s.membersKey()+member.ID, string(value), clientv3.WithLease(m.lease))
+		puts := []clientv3.Op{clientv3.OpPut(s.membersKey()+member.ID, string(value), clientv3.WithLease(m.lease))}
+		registers := m.registers(member)
+		if registers {
+			puts = append(puts, clientv3.OpPut(s.registrationsKey()+member.Name, string(value)))
+		}
+		_, err = s.client.Txn(limited).Then(puts...).Commit()
 		if errors.Is(err, rpctypes.ErrLeaseNotFound) { // it expired while etcd could not be reached
 			m.lease = 0
 			continue
@@ -169,8 +177,19 @@ func (m *Membership) Update(ctx context.Context, member Member) error {
 		if err != nil {
 			return s.explain(ctx, err)
 		}
+		m.unregistered++
+		if registers {
+			m.registered, m.unregistered = member, 0
+		}
 		return nil
 	}
+}
+
+// registers reports whether the registration must be written with an update.
+func (m *Membership) registers(member Member) bool {
+	before := m.registered
+	return before.ID == "" || before.Name != member.Name || before.URL != member.URL ||
+		before.Version != member.Version || m.unregistered >= registrationInterval
 }
 
 // keep renews the member's lease, and writes the key again if the lease has expired.

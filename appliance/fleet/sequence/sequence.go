@@ -45,6 +45,8 @@ type Options struct {
 	// CAFile, CertFile and KeyFile are PEM files for connections to https URLs. Without CAFile, the
 	// authorities of the system are used; without CertFile, no client certificate.
 	CAFile, CertFile, KeyFile string
+	// Data is the newest version of the data that this program supports; 0: it is not compared.
+	Data int
 	// Lease is the time after which another member may become the leader when this one is silent.
 	// etcd counts in seconds and has a minimum, 2 s by default.
 	Lease time.Duration
@@ -108,6 +110,10 @@ func (s *Sequence) fleetKey() string    { return s.Prefix + "fleet" }
 func (s *Sequence) headKey() string     { return s.Prefix + "head" }
 func (s *Sequence) electionKey() string { return s.Prefix + "leader" }
 func (s *Sequence) membersKey() string  { return s.Prefix + "members/" }
+
+// registrationsKey is the prefix of what is known of members that may be away, by their names.
+func (s *Sequence) registrationsKey() string { return s.Prefix + "registrations/" }
+
 func (s *Sequence) logKey(number uint64) string {
 	return fmt.Sprintf("%slog/%016x", s.Prefix, number)
 }
@@ -127,6 +133,9 @@ type Fleet struct {
 	ID      string    `json:"id"`
 	Format  int       `json:"format"`
 	Created time.Time `json:"created"`
+	// Data is the version of the data that the log leads to; 0 is the first one. A member whose
+	// program does not support it can't take part.
+	Data int `json:"data,omitempty"`
 
 	revision int64
 }
@@ -175,6 +184,7 @@ func (s *Sequence) Remove(ctx context.Context) error {
 			Then(clientv3.OpDelete(s.fleetKey()), clientv3.OpDelete(s.headKey()),
 				clientv3.OpDelete(s.electionKey()+"/", clientv3.WithPrefix()),
 				clientv3.OpDelete(s.membersKey(), clientv3.WithPrefix()),
+				clientv3.OpDelete(s.registrationsKey(), clientv3.WithPrefix()),
 				clientv3.OpDelete(s.Prefix+"log/", clientv3.WithPrefix()),
 				clientv3.OpDelete(s.Prefix+"parts/", clientv3.WithPrefix()))
 	})
@@ -189,7 +199,8 @@ func (s *Sequence) Remove(ctx context.Context) error {
 }
 
 // Fleet returns the fleet at the prefix. It returns a *NoFleetError if there is none, an
-// *OtherFleetError if it is not Options.Fleet, and a *FormatError if it is of a newer version.
+// *OtherFleetError if it is not Options.Fleet, and a *FormatError or a *DataError if it is of a
+// newer version.
 func (s *Sequence) Fleet(ctx context.Context) (Fleet, error) {
 	response, err := s.get(ctx, s.fleetKey())
 	if err != nil {
@@ -211,6 +222,8 @@ func (s *Sequence) fleetOf(kvs []*mvccpb.KeyValue) (Fleet, error) {
 		return Fleet{}, &FormatError{Found: fleet.Format, Known: Format}
 	case s.Options.Fleet != "" && fleet.ID != s.Options.Fleet:
 		return Fleet{}, &OtherFleetError{Prefix: s.Prefix, Found: fleet.ID, Expected: s.Options.Fleet}
+	case s.Options.Data != 0 && fleet.Data > s.Options.Data:
+		return Fleet{}, &DataError{Found: fleet.Data, Known: s.Options.Data}
 	}
 	return fleet, nil
 }

@@ -31,6 +31,7 @@ const (
 	MirrorUnusable = "mirror_not_usable"
 	NameTaken      = "dns_name_taken"
 	WorkersStalled = "hosted_workers_not_followed"
+	FleetDegraded  = "fleet_degraded"
 )
 
 // Options are the parts of an appliance that know the conditions.
@@ -41,6 +42,8 @@ type Options struct {
 	Servers func() ([]*bmc.Server, error)
 	Disk    func() doctor.Finding
 	Mirrors func(context.Context) []doctor.Finding
+	// Fleet returns what needs a person in the fleet.
+	Fleet func(context.Context) ([]doctor.Finding, error)
 }
 
 const (
@@ -61,6 +64,8 @@ func New(o Options) []notice.Source {
 		{Event: NameTaken, Find: o.takenNames, Interval: often, Path: "/"},
 		{Event: WorkersStalled, Find: o.stalledWorkers, Interval: often, Patience: seldom,
 			Several: "management clusters have workers that are not followed", Path: "/hosted"},
+		{Event: FleetDegraded, Find: o.degradedFleet, Interval: often, Patience: 2 * often,
+			Several: "parts of the fleet need a person", Path: "/doctor"},
 	}
 }
 
@@ -166,6 +171,16 @@ func (o Options) stalledWorkers(context.Context) (found []notice.Condition, err 
 			return nil
 		})
 	})
+}
+
+// degradedFleet finds members of the fleet that are away, and servers of etcd that are not healthy.
+func (o Options) degradedFleet(ctx context.Context) (found []notice.Condition, err error) {
+	findings, err := o.Fleet(ctx)
+	for _, finding := range findings {
+		found = append(found, notice.Condition{ID: finding.Subject, Name: finding.Subject, Path: "/doctor",
+			Message: text("The fleet needs a person. The "+finding.Subject, finding)})
+	}
+	return found, err
 }
 
 // text returns the message about a finding.

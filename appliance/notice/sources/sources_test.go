@@ -158,3 +158,19 @@ func TestSources_unusableMirror(t *testing.T) {
 	_, err = find(stopped, t, Options{Mirrors: mirrors}, MirrorUnusable)
 	require.ErrorIs(t, err, context.Canceled, "an appliance that stops has checked nothing")
 }
+
+func TestSources_degradedFleet(t *testing.T) {
+	fleet := func(context.Context) ([]doctor.Finding, error) {
+		return []doctor.Finding{{Area: doctor.Fleet, Subject: "member b", Status: doctor.Amber,
+			Result: "away since noon", Advice: "Start it."}}, nil
+	}
+	found, err := find(t.Context(), t, Options{Fleet: fleet}, FleetDegraded)
+	require.NoError(t, err)
+	require.Len(t, found, 1)
+	require.Equal(t, "member b", found[0].ID)
+	require.Equal(t, "The fleet needs a person. The member b: away since noon. Start it.", found[0].Message)
+
+	failing := func(context.Context) ([]doctor.Finding, error) { return nil, errors.New("etcd is away") }
+	_, err = find(t.Context(), t, Options{Fleet: failing}, FleetDegraded)
+	require.Error(t, err, "the last conditions still hold")
+}

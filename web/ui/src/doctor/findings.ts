@@ -10,6 +10,7 @@ const areas: Record<string, string> = {
   offers: 'DHCP',
   proxies: 'Proxies',
   hosts: 'Reported by hosts',
+  fleet: 'Fleet',
   protection: 'Protection of the appliance',
 };
 
