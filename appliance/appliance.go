@@ -227,7 +227,7 @@ func open(ctx context.Context, config config.Config, logger *slog.Logger, versio
 			// above all revisions that the database had before a restore from a backup
 			Floor:  uint64(clock.Now().UnixMicro()),
 			Keys:   a.keys.Open,
-			Shared: a.fleet.SharedLog(),
+			Shared: a.fleet.SharedLog(), Elsewhere: a.fleet.Elsewhere(),
 		}}).Open(ctx); err != nil {
 		return nil, err
 	}
@@ -402,7 +402,7 @@ func open(ctx context.Context, config config.Config, logger *slog.Logger, versio
 	if a.kubeServer, err = a.newKubernetesServer(); err != nil {
 		return nil, err
 	}
-	return a, a.inbound.Unused()
+	return a, errors.Join(a.fleet.KeepKeys(a.db)(ctx), a.inbound.Unused())
 }
 
 func (a *Appliance) openTrail() (*audittrail.Trail, error) {

@@ -12,8 +12,9 @@ import (
 
 // openTransport makes the certificates of the listeners.
 func (a *Appliance) openTransport() (*transport.Transport, error) {
-	return transport.Open(transport.Options{TLS: a.config.TLS, Dir: a.config.DataDir, Key: a.siteKey,
-		Names: append(config.Hosts(a.urls), a.config.Registry.Names()...), Clock: a.clock, Logger: a.log})
+	names := append(config.Hosts(a.urls), a.config.Registry.Names()...)
+	return transport.Open(transport.Options{TLS: a.config.TLS, Dir: a.config.DataDir, Key: a.siteKey, Names: names,
+		Clock: a.clock, Logger: a.log, Stored: a.fleet.KeepKeys(a.db)})
 }
 
 // towardsBoot returns the URL on the boot listener of a request for an image or a boot file.

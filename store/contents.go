@@ -28,8 +28,9 @@ func (s *Staged) Size() int64 { return s.size }
 func (s *Staged) SHA256() string { return s.sha256 }
 
 // Stage reads r to its end and keeps the content for Files.Put. It holds at most 64 KiB in memory.
-// Larger content is written to a blob, synced, and renamed to its hash. Stage wraps the errors of r
-// and ctx. It returns *WriteError if the disk is full or fails.
+// Larger content is written to a blob, synced, and renamed to its hash; with Options.Elsewhere,
+// another machine then gets it too. Stage wraps the errors of r and ctx. It returns *WriteError if
+// the disk is full or fails.
 func (db *DB) Stage(ctx context.Context, r io.Reader) (*Staged, error) {
 	r = blob.NewReader(ctx, r)
 	// io.ReadFull would not distinguish truncated content from short content.
@@ -41,6 +42,9 @@ func (db *DB) Stage(ctx context.Context, r io.Reader) (*Staged, error) {
 		sum, size, err := db.blobs.Write(io.MultiReader(bytes.NewReader(head), r), db.clock.Now())
 		if err != nil {
 			return nil, err
+		}
+		if db.elsewhere != nil {
+			db.elsewhere.Share(ctx, sum, func() (io.ReadSeekCloser, int64, error) { return db.OpenContent(sum) })
 		}
 		return &Staged{size: size, sha256: sum}, nil
 	}

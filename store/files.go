@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -77,8 +78,8 @@ func (f Files) Stat(tx *Tx, key string) (FileInfo, error) {
 }
 
 // Open opens the content of a file for reading. The content stays readable if the file is replaced
-// or deleted. Open returns ErrNotFound if the file does not exist. The caller must close the
-// content.
+// or deleted. A content that is not on this machine is fetched first, see Options.Elsewhere. Open
+// returns ErrNotFound if the file does not exist. The caller must close the content.
 func (f Files) Open(db *DB, key string) (io.ReadSeekCloser, FileInfo, error) {
 	var info FileInfo
 	var content []byte
@@ -92,7 +93,7 @@ func (f Files) Open(db *DB, key string) (io.ReadSeekCloser, FileInfo, error) {
 	// The file may be replaced and its blob collected between the lookup and the opening. A second
 	// lookup then finds the new state.
 	var previous string
-	for {
+	for fetched := false; ; {
 		if err := db.View(read); err != nil {
 			return nil, FileInfo{}, err
 		}
@@ -103,7 +104,11 @@ func (f Files) Open(db *DB, key string) (io.ReadSeekCloser, FileInfo, error) {
 		if err == nil {
 			return file, info, nil
 		}
-		if !errors.Is(err, fs.ErrNotExist) || info.SHA256 == previous {
+		if absent := errors.Is(err, fs.ErrNotExist); !absent || info.SHA256 == previous {
+			if absent && !fetched && db.fetch(context.Background(), info.SHA256) {
+				fetched = true
+				continue
+			}
 			return nil, FileInfo{}, db.unreadable(f.prefix+key, info.SHA256, err)
 		}
 		previous = info.SHA256

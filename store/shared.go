@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"strings"
+	"time"
 
 	"landfall/store/blob"
 	"landfall/store/wal"
@@ -46,6 +47,39 @@ func (s *Snapshot) Position() wal.Position { return s.tx.rows.Position() }
 
 // The records of the shared log contain the descriptions of files, and not the contents above 64
 // KiB. A machine with a part in a shared log copies the contents that it lacks from another one.
+
+// Elsewhere has contents on other machines.
+type Elsewhere interface {
+	// Share lets another machine have a content that was staged here, if one is there and takes it
+	// in time. open opens the content, and returns its size in bytes.
+	Share(ctx context.Context, sum string, open func() (io.ReadSeekCloser, int64, error))
+	// Fetch returns a content of another machine, by its SHA-256. The caller closes it.
+	Fetch(ctx context.Context, sum string) (io.ReadCloser, error)
+}
+
+// fetchTime limits how long a reader waits for a content of another machine.
+const fetchTime = 30 * time.Second
+
+// fetch stores a content that this machine lacks. It reports whether another machine had it.
+func (db *DB) fetch(ctx context.Context, sum string) bool {
+	if db.elsewhere == nil {
+		return false
+	}
+	// Readers that need the same content wait for one copy of it.
+	_, err, _ := db.fetching.Do(sum, func() (any, error) {
+		ctx, cancel := context.WithTimeout(ctx, fetchTime)
+		defer cancel()
+		content, err := db.elsewhere.Fetch(ctx, sum)
+		if err != nil {
+			return nil, err
+		}
+		return nil, errors.Join(db.StoreContent(ctx, sum, content), content.Close())
+	})
+	if err != nil {
+		db.logger.Warn("A content of a file could not be fetched from another machine.", "sha256", sum, "error", err)
+	}
+	return err == nil
+}
 
 // NewReferences returns a channel that has an item after Apply wrote references to contents, which
 // may be missing here.

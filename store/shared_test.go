@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/jonboulle/clockwork"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"landfall/randtest"
@@ -685,4 +686,77 @@ func TestFollower_randomDamageIsNeverServed(t *testing.T) {
 	require.Positive(t, refused)
 	require.Positive(t, whole)
 	t.Logf("%d damages: the start was refused %d times, and the rows were complete %d times", *damages, refused, whole)
+}
+
+// elsewhere is another machine. It keeps what is shared with it.
+type elsewhere struct {
+	mu      sync.Mutex
+	have    map[string]string
+	fetched int
+}
+
+func (e *elsewhere) Share(_ context.Context, sum string, open func() (io.ReadSeekCloser, int64, error)) {
+	content, _, err := open()
+	if err != nil {
+		return
+	}
+	text, err := io.ReadAll(content)
+	if errors.Join(err, content.Close()) == nil {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.have[sum] = string(text)
+	}
+}
+
+func (e *elsewhere) Fetch(_ context.Context, sum string) (io.ReadCloser, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	text, ok := e.have[sum]
+	if !ok {
+		return nil, fs.ErrNotExist
+	}
+	e.fetched++
+	return io.NopCloser(strings.NewReader(text)), nil
+}
+
+func TestElsewhere_hasContentsBeforeTheirRows(t *testing.T) {
+	log, files, other := new(waltest.Log), store.NewFiles("files"), &elsewhere{have: map[string]string{}}
+	leader := openWith(t, t.TempDir(), store.Options{Shared: log, Elsewhere: other})
+	text := strings.Repeat("content", 20_000)
+	staged, err := leader.Stage(t.Context(), strings.NewReader(text))
+	require.NoError(t, err)
+	require.Equal(t, map[string]string{staged.SHA256(): text}, other.have)
+	_, err = leader.Stage(t.Context(), strings.NewReader("small"))
+	require.NoError(t, err)
+	require.Len(t, other.have, 1, "the rows contain small contents")
+	update(t, leader, func(tx *store.Tx) error { return files.Put(tx, "a", staged, now) })
+	dir := t.TempDir()
+	copyTo(t, leader, dir)
+	require.NoError(t, leader.Close(), "the leader is lost")
+	path := filepath.Join(dir, "blobs", staged.SHA256()[:2], staged.SHA256())
+
+	next := openWith(t, dir, store.Options{Follow: true, Elsewhere: other})
+	var readers sync.WaitGroup
+	for range 4 {
+		readers.Go(func() {
+			opened, _, err := files.Open(next, "a")
+			if !assert.NoError(t, err) {
+				return
+			}
+			got, err := io.ReadAll(opened)
+			assert.NoError(t, errors.Join(err, opened.Close()))
+			assert.Equal(t, text, string(got))
+		})
+	}
+	readers.Wait()
+	require.NoError(t, os.Remove(path))
+	snapshot, err := next.Snapshot()
+	require.NoError(t, err)
+	require.NoError(t, snapshot.Contents(t.Context(), func(string, int64, io.Reader) error { return nil }))
+	require.NoError(t, snapshot.Close())
+
+	require.NoError(t, os.Remove(path))
+	clear(other.have)
+	_, _, err = files.Open(next, "a")
+	require.ErrorAs(t, err, new(*store.MissingContentError))
 }

@@ -85,8 +85,9 @@ func (s *Snapshot) Rows(ctx context.Context, fn func(StoredRow) error) (err erro
 }
 
 // Contents calls fn with the name below the data directory and the content of each file that a row
-// refers to. It notes missing contents as damage, and leaves them out. With a shared log, a missing
-// content is a *MissingContentError.
+// refers to. It notes missing contents as damage, and leaves them out. With a shared log, it
+// fetches a missing content from another machine; if none has it, its error is a
+// *MissingContentError.
 func (s *Snapshot) Contents(ctx context.Context,
 	fn func(name string, size int64, content io.Reader) error) (err error) {
 	defer wal.CatchCorruption(s.db.path, &err)
@@ -100,6 +101,9 @@ func (s *Snapshot) Contents(ctx context.Context,
 		last = sum
 		path := s.db.blobs.Path(sum)
 		file, err := os.Open(path)
+		if errors.Is(err, fs.ErrNotExist) && s.db.fetch(ctx, sum) {
+			file, err = os.Open(path)
+		}
 		if errors.Is(err, fs.ErrNotExist) {
 			err = s.db.unreadable(key[len("blobs/")+len(sum):], sum, err)
 			return errors.Join(ctx.Err(), SkipDamaged(err))

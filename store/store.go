@@ -96,6 +96,7 @@ import (
 
 	"github.com/jonboulle/clockwork"
 	"go.opentelemetry.io/otel/trace"
+	"golang.org/x/sync/singleflight"
 
 	"landfall/store/blob"
 	"landfall/store/seal"
@@ -139,6 +140,8 @@ type Options struct {
 	Shared wal.SharedLog
 	// Follow opens a follower of a shared log: Apply changes it, and Update returns ErrFollower.
 	Follow bool
+	// Elsewhere has contents on other machines with the same shared log; nil: none.
+	Elsewhere Elsewhere
 
 	disk wal.Disk // zero: the real disk
 }
@@ -157,6 +160,8 @@ type DB struct {
 	ring    *seal.Ring // nil: values are stored in clear
 
 	references chan struct{} // see NewReferences
+	elsewhere  Elsewhere     // nil: no other machine has contents
+	fetching   singleflight.Group
 
 	close    sync.Once
 	closeErr error
@@ -200,6 +205,7 @@ func Open(ctx context.Context, dir string, options Options) (*DB, error) {
 		shared:  options.Shared != nil || options.Follow,
 		follows: options.Follow,
 
+		elsewhere:  options.Elsewhere,
 		references: make(chan struct{}, 1),
 	}
 	if options.disk.Sync == nil {

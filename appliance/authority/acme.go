@@ -37,12 +37,27 @@ type ACME struct {
 	// Cache is the directory of the account's key and the certificates, which Box seals.
 	Cache string
 	Box   *sitekey.Box
+	// Stored is called after a file was written there and before it is used; nil: no call.
+	Stored func(context.Context) error
+	// Follow uses the certificates that another process gets and writes there. Nothing is sent to
+	// the CA.
+	Follow bool
 }
+
+// errFollows is the error of requests of a process that only follows.
+var errFollows = errors.New("another member of the fleet gets the certificates")
+
+// refusing is a transport that sends nothing.
+type refusing struct{}
+
+// RoundTrip implements http.RoundTripper.
+func (refusing) RoundTrip(*http.Request) (*http.Response, error) { return nil, errFollows }
 
 // external gets certificates from a CA in the background, and has the present ones.
 type external struct {
 	manager *autocert.Manager
 	names   []string
+	follows bool
 	until   context.Context // of all requests to the CA
 	stop    context.CancelFunc
 
@@ -51,7 +66,7 @@ type external struct {
 }
 
 func newExternal(options *ACME) (*external, error) {
-	e := &external{present: make(map[string]*tls.Certificate)}
+	e := &external{present: make(map[string]*tls.Certificate), follows: options.Follow}
 	e.until, e.stop = context.WithCancel(context.Background())
 	for _, name := range options.Names {
 		if _, err := netip.ParseAddr(name); err != nil && strings.Contains(strings.Trim(name, "."), ".") {
@@ -68,11 +83,15 @@ func newExternal(options *ACME) (*external, error) {
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: trusted}
+	var through http.RoundTripper = &locating{base: closing{transport, e.until}}
+	if options.Follow {
+		through = refusing{}
+	}
 	e.manager = &autocert.Manager{
 		Prompt: autocert.AcceptTOS, HostPolicy: autocert.HostWhitelist(e.names...), Email: options.Email,
-		Cache: sealedCache{options.Cache, options.Box},
+		Cache: sealedCache{options},
 		Client: &acme.Client{DirectoryURL: options.Directory, UserAgent: "landfall",
-			HTTPClient: &http.Client{Transport: &locating{base: closing{transport, e.until}}}},
+			HTTPClient: &http.Client{Transport: through}},
 	}
 	if options.KeyID == "" {
 		return e, nil
@@ -118,6 +137,9 @@ func (e *external) refresh() error {
 	for _, name := range e.names {
 		got, err := e.manager.GetCertificate(&tls.ClientHelloInfo{ServerName: name,
 			CipherSuites: []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256}})
+		if e.follows && errors.Is(err, errFollows) {
+			continue // the leader has none either, or its new file is not here yet
+		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("the CA in tls.acme.directory gave no certificate for %s: %w", name, err))
 			continue
@@ -161,12 +183,9 @@ func (b endingBody) Close() error {
 }
 
 // sealedCache implements autocert.Cache with sealed files.
-type sealedCache struct {
-	dir string
-	box *sitekey.Box
-}
+type sealedCache struct{ *ACME }
 
-func (c sealedCache) path(name string) string { return filepath.Join(c.dir, filepath.Base(name)) }
+func (c sealedCache) path(name string) string { return filepath.Join(c.Cache, filepath.Base(name)) }
 
 func (c sealedCache) Get(_ context.Context, name string) ([]byte, error) {
 	content, err := os.ReadFile(c.path(name))
@@ -176,21 +195,30 @@ func (c sealedCache) Get(_ context.Context, name string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c.box.OpenBytes(content)
+	return c.Box.OpenBytes(content)
 }
 
-func (c sealedCache) Put(_ context.Context, name string, data []byte) error {
-	sealed, err := c.box.SealBytes(data)
+func (c sealedCache) Put(ctx context.Context, name string, data []byte) error {
+	if c.Follow {
+		return errFollows
+	}
+	sealed, err := c.Box.SealBytes(data)
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(c.dir, 0o700); err != nil {
+	if err := os.MkdirAll(c.Cache, 0o700); err != nil {
 		return err
 	}
-	return durable.WriteFile(c.path(name), sealed, 0o600)
+	if err := durable.WriteFile(c.path(name), sealed, 0o600); err != nil || c.Stored == nil {
+		return err
+	}
+	return c.Stored(ctx)
 }
 
 func (c sealedCache) Delete(_ context.Context, name string) error {
+	if c.Follow {
+		return errFollows
+	}
 	if err := os.Remove(c.path(name)); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}

@@ -218,23 +218,26 @@ func (s *Source) files(w *writer, withKey bool) error {
 // FileNames returns the names below the data directory of the files that are part of a backup,
 // besides the keys and the contents of the store. Some may be missing.
 func (s *Source) FileNames() ([]string, error) {
+	return fileNames(s.Dir, func(part) bool { return true })
+}
+
+func fileNames(dir string, wants func(part) bool) ([]string, error) {
 	var names []string
 	for _, p := range parts() {
-		switch p.kind {
-		case savedFile:
+		switch {
+		case !wants(p) || p.kind != savedFile && p.kind != savedDir:
+			continue
+		case p.kind == savedFile:
 			names = append(names, p.pattern)
 			continue
-		case savedDir:
-		default:
-			continue
 		}
-		entries, err := os.ReadDir(filepath.Join(s.Dir, p.pattern))
+		entries, err := os.ReadDir(filepath.Join(dir, p.pattern))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
 		}
 		for _, entry := range entries {
 			if info, err := entry.Info(); err == nil && info.Mode().IsRegular() && info.Size() <= smallFile &&
-				!strings.HasSuffix(entry.Name(), ".part") {
+				!strings.HasSuffix(entry.Name(), ".part") && !temporary.MatchString(entry.Name()) {
 				names = append(names, path.Join(p.pattern, entry.Name()))
 			}
 		}

@@ -11,6 +11,8 @@ import (
 type part struct {
 	pattern string // of its name; see path.Match
 	kind    kind
+	// key says that it has keys that the appliance makes, or their certificates.
+	key bool
 	// left says why a backup does not contain it.
 	left string
 }
@@ -34,13 +36,14 @@ func parts() []part {
 		{pattern: "data.key", kind: savedRows},
 		{pattern: "seal.key", kind: savedRows}, // in backups with a key
 		{pattern: "site.key", kind: savedFile},
-		{pattern: "ca.crt", kind: savedFile},
-		{pattern: "ca.key", kind: savedFile},
-		{pattern: "clients-ca.crt", kind: savedFile}, // the agents of management clusters have its certificates
-		{pattern: "clients-ca.key", kind: savedFile},
-		{pattern: "ams.key", kind: savedFile},
+		{pattern: "ca.crt", kind: savedFile, key: true},
+		{pattern: "ca.key", kind: savedFile, key: true},
+		// The agents of management clusters have its certificates.
+		{pattern: "clients-ca.crt", kind: savedFile, key: true},
+		{pattern: "clients-ca.key", kind: savedFile, key: true},
+		{pattern: "ams.key", kind: savedFile, key: true},
 		{pattern: "audit", kind: savedDir},
-		{pattern: "acme", kind: savedDir}, // the account: a CA may bind it only once
+		{pattern: "acme", kind: savedDir, key: true}, // the account: a CA may bind it only once
 		{pattern: "os-images", kind: savedDir},
 
 		{pattern: "landfall.lock", left: "it names the running process"},
@@ -61,6 +64,12 @@ func parts() []part {
 		{pattern: "incoming*", left: "it is a snapshot of another member of a fleet, which arrives"},
 		{pattern: ".replica-*", left: "they are temporary"},
 	}
+}
+
+// KeyFiles returns the names below a data directory of the files with keys that the appliance makes
+// while it runs, and with their certificates. Some may be missing.
+func KeyFiles(dir string) ([]string, error) {
+	return fileNames(dir, func(p part) bool { return p.key })
 }
 
 // temporary is the end of the name of a file that is being written; see durable.WriteFile.

@@ -22,6 +22,7 @@ type Fleet struct {
 	Name     string        `mapstructure:"name"`
 	URL      string        `mapstructure:"url" check:"url"`
 	Takeover time.Duration `mapstructure:"takeover"`
+	Copies   int           `mapstructure:"copies"`
 }
 
 // minTakeover is the shortest time after which another member takes over. etcd's leases have whole
@@ -55,6 +56,9 @@ func (f Fleet) Check(tls TLS) error {
 			"certificates, so set tls.enabled to true")
 	case (f.CertFile == "") != (f.KeyFile == ""):
 		return errors.New("fleet.cert_file and fleet.key_file belong together; set both, or neither")
+	case f.Copies < 0 || f.Copies == 1:
+		return fmt.Errorf("fleet.copies is %d; set at least 2, so that a file survives the loss of a member, or 0 for "+
+			"a copy on each member", f.Copies)
 	case f.Takeover < minTakeover:
 		return fmt.Errorf("fleet.takeover is %s; the shortest time is %s, because etcd counts it in seconds",
 			f.Takeover, minTakeover)

@@ -234,6 +234,7 @@ var help = map[string]string{
 	"fleet.url": "https:// URL by which other members reach this one; default: the first URL for hosts that is " +
 		"an address of this machine",
 	"fleet.takeover": "time after which another member takes over from a leader that does not answer, in whole seconds",
+	"fleet.copies":   "number of members that keep each file above 64 KiB, with the leader; default: 0, all members",
 
 	"audit.bytes": "space for the audit trail, at least 1MiB; the oldest records are removed first",
 	"audit.syslog": "syslog server that receives each audit record: unix:///dev/log, udp://HOST:PORT, " +

@@ -1,9 +1,16 @@
 package fleet
 
 import (
+	"bytes"
+	"cmp"
 	"context"
+	"crypto/sha256"
+	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/jonboulle/clockwork"
@@ -15,6 +22,7 @@ type Contents interface {
 	OpenContent(sum string) (content io.ReadSeekCloser, size int64, err error)
 	// MissingContents returns the contents to which files refer and that are not here.
 	MissingContents(ctx context.Context) (sums []string, err error)
+	StoreContent(ctx context.Context, sum string, r io.Reader) error
 }
 
 // ContentStore is a database whose files may lack their contents. *store.DB implements it.
@@ -22,48 +30,140 @@ type ContentStore interface {
 	Contents
 	// NewReferences has an item after references to contents were written that may be missing here.
 	NewReferences() <-chan struct{}
-	StoreContent(ctx context.Context, sum string, r io.Reader) error
 }
 
-// missingPause is the time between two attempts to copy contents that no member could give.
-const missingPause = 2 * time.Second
+const (
+	// missingPause is the time between two attempts to copy contents that no member could give.
+	missingPause = 2 * time.Second
+	// assignPause is the time after which a member looks again which contents it has to keep.
+	assignPause = time.Minute
+	// shareTime is how long an upload waits for another member, besides the time for the bytes at
+	// shareRate bytes a second.
+	shareTime = 2 * time.Second
+	shareRate = 20 << 20
+	// silence is how long a member is not asked to take contents after it did not take one.
+	silence = 30 * time.Second
+)
 
-// Copier copies the contents that a database lacks from other members.
-type Copier struct {
+// CopiesOptions configures [NewCopies].
+type CopiesOptions struct {
 	Client *Client
+	Self   string // name of this member
 	Others func(context.Context) ([]Peer, error)
+	// Leader returns the name of the member that leads, or "".
+	Leader func() string
+	// Number is how many members keep each content, with the leader; 0: all.
+	Number int
 	Clock  clockwork.Clock
 	Logger *slog.Logger
 }
 
-// Run copies contents until the context ends.
-func (c *Copier) Run(ctx context.Context, db ContentStore) {
+// Copies keeps the contents of files on several members. The leader has all. It implements
+// store.Elsewhere.
+type Copies struct {
+	CopiesOptions
+	mu     sync.Mutex
+	silent map[string]time.Time // members that are not asked to take contents, until when
+}
+
+// NewCopies returns the copies of a member.
+func NewCopies(options CopiesOptions) *Copies {
+	return &Copies{CopiesOptions: options, silent: map[string]time.Time{}}
+}
+
+// Share sends a new content to another member, which thus has it before a record refers to it. If
+// no member takes it in time, the content is copied later: [Copies.Run].
+func (c *Copies) Share(ctx context.Context, sum string, open func() (io.ReadSeekCloser, int64, error)) {
+	asking, cancel := context.WithTimeout(ctx, shareTime)
+	others, err := c.Others(asking)
+	cancel()
+	if err != nil {
+		c.Logger.WarnContext(ctx, "A content could not be sent to another member. It is copied later.", "sha256", sum,
+			"error", err)
+		return
+	}
+	for _, to := range ranked(sum, others) {
+		if c.isSilent(to.Name) {
+			continue
+		}
+		if err = c.send(ctx, to, sum, open); err == nil || ctx.Err() != nil {
+			return
+		}
+		c.silence(to.Name)
+		c.Logger.WarnContext(ctx, "A member did not take a content. It is copied later.", "member", to.Name,
+			"sha256", sum, "error", err)
+	}
+}
+
+func (c *Copies) send(ctx context.Context, to Peer, sum string,
+	open func() (io.ReadSeekCloser, int64, error)) error {
+	content, size, err := open()
+	if err != nil {
+		return err
+	}
+	defer content.Close()
+	ctx, cancel := context.WithTimeout(ctx, shareTime+time.Duration(size)*time.Second/shareRate)
+	defer cancel()
+	return c.Client.SendContent(ctx, to, sum, content, size)
+}
+
+func (c *Copies) isSilent(name string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.Clock.Now().Before(c.silent[name])
+}
+
+func (c *Copies) silence(name string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.silent[name] = c.Clock.Now().Add(silence)
+}
+
+// Fetch returns a content of another member.
+func (c *Copies) Fetch(ctx context.Context, sum string) (io.ReadCloser, error) {
+	others, err := c.Others(ctx)
+	if err != nil {
+		return nil, err
+	}
+	err = fmt.Errorf("no other member is there that has the content %s: %w", sum, fs.ErrNotExist)
+	for _, from := range ranked(sum, others) {
+		var content io.ReadCloser
+		if content, err = c.Client.Content(ctx, from, sum); err == nil {
+			return content, nil
+		}
+	}
+	return nil, err
+}
+
+// Run copies the contents that this member has to keep, until the context ends.
+func (c *Copies) Run(ctx context.Context, db ContentStore, leads bool) {
 	told := false
 	for {
-		missing, err := c.copy(ctx, db)
+		missing, err := c.copy(ctx, db, leads)
 		if ctx.Err() != nil {
 			return
 		}
-		if (err != nil || missing > 0) && !told {
+		failed := err != nil || missing > 0
+		if failed && !told {
 			c.Logger.WarnContext(ctx, "Contents of files could not be copied from another member. It is tried again.",
 				"missing", missing, "error", err)
 		}
-		told = err != nil || missing > 0
-		again := (<-chan time.Time)(nil)
-		if told {
-			again = c.Clock.After(missingPause)
+		told = failed
+		pause := assignPause
+		if failed {
+			pause = missingPause
 		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-db.NewReferences():
-		case <-again:
+		case <-c.Clock.After(pause):
 		}
 	}
 }
 
 // copy copies what is missing. It returns how many contents no other member has given.
-func (c *Copier) copy(ctx context.Context, db ContentStore) (missing int, err error) {
+func (c *Copies) copy(ctx context.Context, db ContentStore, leads bool) (missing int, err error) {
 	sums, err := db.MissingContents(ctx)
 	if err != nil || len(sums) == 0 {
 		return 0, err
@@ -72,9 +172,12 @@ func (c *Copier) copy(ctx context.Context, db ContentStore) (missing int, err er
 	if err != nil {
 		return len(sums), err
 	}
+	if !leads {
+		sums = c.kept(sums, others)
+	}
 	missing = len(sums)
 	for _, sum := range sums {
-		for _, other := range others {
+		for _, other := range ranked(sum, others) {
 			if err = c.one(ctx, db, other, sum); err == nil {
 				missing--
 				break
@@ -84,11 +187,52 @@ func (c *Copier) copy(ctx context.Context, db ContentStore) (missing int, err er
 	return missing, err
 }
 
-func (c *Copier) one(ctx context.Context, db ContentStore, from Peer, sum string) error {
+func (c *Copies) one(ctx context.Context, db ContentStore, from Peer, sum string) error {
 	content, err := c.Client.Content(ctx, from, sum)
 	if err != nil {
 		return err
 	}
 	defer content.Close()
 	return db.StoreContent(ctx, sum, content)
+}
+
+// Kept returns those of some contents that this member has to keep.
+func (c *Copies) Kept(ctx context.Context, sums []string) ([]string, error) {
+	if c.Number == 0 || len(sums) == 0 || c.Leader() == c.Self {
+		return sums, nil
+	}
+	others, err := c.Others(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return c.kept(sums, others), nil
+}
+
+func (c *Copies) kept(sums []string, others []Peer) []string {
+	return slices.DeleteFunc(slices.Clone(sums), func(sum string) bool { return !c.keeps(sum, others) })
+}
+
+// keeps reports whether this follower has to keep a content. The leader has one of the copies.
+func (c *Copies) keeps(sum string, others []Peer) bool {
+	if c.Number == 0 {
+		return true
+	}
+	leader := c.Leader()
+	followers := slices.DeleteFunc(slices.Clone(others), func(p Peer) bool { return p.Name == leader })
+	wanted := c.Number - (len(others) - len(followers))
+	followers = append(followers, Peer{Name: c.Self})
+	at := slices.IndexFunc(ranked(sum, followers), func(p Peer) bool { return p.Name == c.Self })
+	return at < wanted
+}
+
+// ranked returns members in the order in which they keep a content: that of the hash of both
+// (rendezvous hashing). So another number of members moves few contents.
+func ranked(sum string, members []Peer) []Peer {
+	rank := func(p Peer) []byte {
+		hash := sha256.Sum256([]byte(sum + "/" + p.Name))
+		return hash[:]
+	}
+	return slices.SortedFunc(slices.Values(members), func(a, b Peer) int {
+		return cmp.Or(bytes.Compare(rank(a), rank(b)), cmp.Compare(a.Name, b.Name))
+	})
 }

@@ -12,11 +12,13 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/jonboulle/clockwork"
 	"github.com/stretchr/testify/require"
 
 	"landfall/appliance/fleet"
+	"landfall/appliance/sitekey"
 )
 
 // contents is a database with files, by the SHA-256 of their contents.
@@ -26,11 +28,12 @@ type contents struct {
 	have       map[string]string
 	references chan struct{}
 	stored     chan string
+	full       bool // the disk
 }
 
 func newContents(wanted ...string) *contents {
 	return &contents{wanted: wanted, have: map[string]string{}, references: make(chan struct{}, 1),
-		stored: make(chan string, 10)}
+		stored: make(chan string, 100)}
 }
 
 func (c *contents) NewReferences() <-chan struct{} { return c.references }
@@ -45,6 +48,9 @@ func (c *contents) StoreContent(_ context.Context, sum string, r io.Reader) erro
 	content, err := io.ReadAll(r)
 	if err != nil {
 		return err
+	}
+	if c.full {
+		return errors.New("the disk is full")
 	}
 	if string(content) != "content of "+sum {
 		return errors.New("it has another SHA-256")
@@ -69,40 +75,141 @@ type seeker struct{ *bytes.Reader }
 
 func (seeker) Close() error { return nil }
 
-func TestCopier_copiesWhatOthersHave(t *testing.T) {
-	key := newKey(t)
+// contentFleet is a fleet whose members have contents.
+type contentFleet struct {
+	key     *sitekey.Key
+	others  []fleet.Peer
+	members []*contents
+}
+
+// newContentFleet starts members with contents.
+func newContentFleet(t *testing.T, members ...*contents) *contentFleet {
+	t.Helper()
+	f := &contentFleet{key: newKey(t), members: members}
+	for i, of := range members {
+		name := fmt.Sprint("member-", i)
+		peers := &fleet.Peers{Contents: of, Refuse: refuse, Logger: quiet()}
+		behind := &fleet.Behind{Forwarder: newFollower(t, f.key, 0).Forwarder, Peers: peers,
+			Own: func(http.ResponseWriter, *http.Request) bool { return false }}
+		server := serve(t, credential(t, f.key, name), behind.Handler(false))
+		f.others = append(f.others, fleet.Peer{Name: name, URL: server.URL})
+	}
+	return f
+}
+
+// copies returns the copies of a further member. number is that of the wanted copies.
+func (f *contentFleet) copies(t *testing.T, number int, clock clockwork.Clock) *fleet.Copies {
+	t.Helper()
+	asking := fleet.NewClient(credential(t, f.key, "own"))
+	t.Cleanup(asking.Close)
+	return fleet.NewCopies(fleet.CopiesOptions{Client: asking, Self: "own", Clock: clock, Logger: quiet(),
+		Others: func(context.Context) ([]fleet.Peer, error) { return f.others, nil }, Number: number,
+		Leader: func() string { return "member-0" }})
+}
+
+func TestCopies_copyWhatOthersHave(t *testing.T) {
 	first, second := newContents(), newContents()
 	first.have["a"], first.have["damaged"] = "content of a", "another content"
 	second.have["b"] = "content of b"
-	var others []fleet.Peer
-	for i, of := range []*contents{first, second} {
-		name := fmt.Sprint("member-", i)
-		peers := &fleet.Peers{Contents: of, Refuse: refuse, Logger: quiet()}
-		behind := &fleet.Behind{Forwarder: newFollower(t, key, 0).Forwarder, Peers: peers,
-			Own: func(http.ResponseWriter, *http.Request) bool { return false }}
-		server := serve(t, credential(t, key, name), behind.Handler(false))
-		others = append(others, fleet.Peer{Name: name, URL: server.URL})
-	}
-	asking := fleet.NewClient(credential(t, key, "third"))
-	t.Cleanup(asking.Close)
 	clock := clockwork.NewFakeClock()
-	copier := &fleet.Copier{Client: asking, Clock: clock, Logger: quiet(),
-		Others: func(context.Context) ([]fleet.Peer, error) { return others, nil }}
+	copies := newContentFleet(t, first, second).copies(t, 0, clock)
 	own := newContents("a", "b", "damaged", "nowhere")
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
-	running.Go(func() { copier.Run(ctx, own) })
+	running.Go(func() { copies.Run(ctx, own, false) })
 	require.ElementsMatch(t, []string{"a", "b"}, []string{<-own.stored, <-own.stored})
 
-	require.NoError(t, clock.BlockUntilContext(t.Context(), 1)) // the copier tries the others again
+	require.NoError(t, clock.BlockUntilContext(t.Context(), 1)) // it tries the others again
 	second.mu.Lock()
 	second.have["nowhere"] = "content of nowhere"
 	second.mu.Unlock()
-	clock.Advance(1e10)
+	clock.Advance(2 * time.Second)
 	require.Equal(t, "nowhere", <-own.stored)
 	cancel()
 	running.Wait()
 	require.Equal(t, []string{"a", "b", "nowhere"}, slices.Sorted(maps.Keys(own.have)))
+}
+
+func TestCopies_numberIsThatOfTheConfiguration(t *testing.T) {
+	var sums []string
+	leader := newContents()
+	for i := range 60 {
+		sum := fmt.Sprint("sum-", i)
+		sums = append(sums, sum)
+		leader.have[sum] = "content of " + sum
+	}
+	f := newContentFleet(t, leader, newContents(), newContents())
+	for number, least := range map[int]int{0: 60, 2: 10, 3: 25, 4: 60, 5: 60} {
+		own := newContents(sums...)
+		ctx, cancel := context.WithCancel(t.Context())
+		clock := clockwork.NewFakeClock()
+		copies := f.copies(t, number, clock)
+		var running sync.WaitGroup
+		running.Go(func() { copies.Run(ctx, own, false) })
+		require.NoError(t, clock.BlockUntilContext(t.Context(), 1))
+		cancel()
+		running.Wait()
+		require.GreaterOrEqual(t, len(own.have), least, "%d copies", number)
+		if number == 2 {
+			require.Less(t, len(own.have), 30, "one of three followers has it")
+		}
+		missing, err := own.MissingContents(t.Context())
+		require.NoError(t, err)
+		kept, err := copies.Kept(t.Context(), missing)
+		require.NoError(t, err)
+		require.Empty(t, kept)
+	}
+	own := newContents(sums...)
+	ctx, cancel := context.WithCancel(t.Context())
+	clock := clockwork.NewFakeClock()
+	var running sync.WaitGroup
+	running.Go(func() { f.copies(t, 2, clock).Run(ctx, own, true) })
+	require.NoError(t, clock.BlockUntilContext(t.Context(), 1))
+	cancel()
+	running.Wait()
+	require.Len(t, own.have, 60, "the leader has all")
+}
+
+func TestCopies_oneMemberHasAContentBeforeItsRow(t *testing.T) {
+	f := newContentFleet(t, newContents(), newContents())
+	clock := clockwork.NewFakeClock()
+	copies := f.copies(t, 0, clock)
+	own := newContents()
+	own.have["a"], own.have["b"] = "content of a", "content of b"
+	have := func(sum string) (n int) {
+		for _, member := range f.members {
+			n += len(member.have[sum])
+		}
+		return n / len("content of a")
+	}
+	share := func(sum string) {
+		copies.Share(t.Context(), sum, func() (io.ReadSeekCloser, int64, error) { return own.OpenContent(sum) })
+	}
+	share("a")
+	require.Equal(t, 1, have("a"))
+	copy, err := copies.Fetch(t.Context(), "a")
+	require.NoError(t, err)
+	text, err := io.ReadAll(copy)
+	require.NoError(t, errors.Join(err, copy.Close()))
+	require.Equal(t, "content of a", string(text))
+	_, err = copies.Fetch(t.Context(), "unknown")
+	require.Error(t, err)
+
+	for _, member := range f.members {
+		member.full = true
+	}
+	share("b")
+	require.Zero(t, have("b"), "the upload goes on when no member takes the content")
+	for _, member := range f.members {
+		member.full = false
+	}
+	share("b")
+	require.Zero(t, have("b"), "members that failed are not asked at once")
+	clock.Advance(time.Minute)
+	share("b")
+	require.Equal(t, 1, have("b"))
+	f.others = nil
+	share("c")
 }
 
 func TestPeers_strangersGetNothing(t *testing.T) {

@@ -52,6 +52,19 @@ func (l *present) led() bool {
 	return l.leader != nil
 }
 
+// name returns the name of the present leader, or "".
+func (l *present) name() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.leader == nil {
+		return ""
+	}
+	return l.leader.Name
+}
+
+// Leading returns the name of the member that leads, or "".
+func (f *Forwarder) Leading() string { return f.leaders.name() }
+
 // againAfter is the time after which a request is sent again to the same leader, which may just
 // start.
 const againAfter = 100 * time.Millisecond

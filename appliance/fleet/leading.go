@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"landfall/appliance/fault"
+	"landfall/appliance/fleet/keyfile"
 	"landfall/store"
 	"landfall/store/wal"
 )
@@ -19,6 +20,8 @@ type Leading struct {
 	Front      *Front
 	Opened     []net.Listener // the listeners of the configuration
 	Member     string         // name of this member
+	Copies     *Copies
+	Keys       keyfile.Directory
 	// Tasks run with the database as long as this member leads.
 	Tasks []func(ctx context.Context, db *store.DB)
 }
@@ -43,6 +46,25 @@ func (l *Leading) SharedLog() wal.SharedLog {
 		return nil
 	}
 	return l.Log
+}
+
+// Elsewhere returns the contents of other members, or nil.
+func (l *Leading) Elsewhere() store.Elsewhere {
+	if l == nil {
+		return nil
+	}
+	return l.Copies
+}
+
+// KeepKeys returns a function that gives the key files of the leader to the other members before
+// they are used.
+func (l *Leading) KeepKeys(db *store.DB) func(context.Context) error {
+	return func(ctx context.Context) error {
+		if l == nil {
+			return nil
+		}
+		return l.Keys.Store(ctx, db)
+	}
 }
 
 // Name returns the name of the member that leads, or "" on a single machine.

@@ -23,7 +23,7 @@
 //	behind.go      Behind: the handler of a follower
 //	leading.go     Leading: what the appliance gets that leads
 //	peers.go       Peers and Client: what members ask each other for
-//	contents.go    Copier: copies contents of files from other members
+//	contents.go    Copies: keeps contents of files on several members
 //	credential.go  Credential: the certificates by which members trust each other
 //	state.go       State: the file in the data directory that names the fleet
 //

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"landfall/appliance/fault"
+	"landfall/store/blob"
 )
 
 // Paths of the requests of members for a member itself.
@@ -36,6 +37,8 @@ type Peers struct {
 	Contents  Contents  // the same
 	// Condition returns the condition of this member. missing are the contents that it lacks.
 	Condition func(missing []string) Condition
+	// Kept returns those of some contents that this member has to keep.
+	Kept func(ctx context.Context, sums []string) ([]string, error)
 	// Leave makes this member leave the fleet.
 	Leave  func() error
 	Refuse Refuse
@@ -55,6 +58,8 @@ func (p *Peers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.URL.Path == snapshotPath && p.Snapshots == nil, ofContent && p.Contents == nil:
 		p.Refuse(w, r, fault.New(fault.Unavailable, "this member has no database now; it waits for a snapshot of "+
 			"another member"))
+	case ofContent && r.Method == http.MethodPut:
+		p.take(w, r, name)
 	case r.Method != http.MethodGet && r.Method != http.MethodHead:
 		p.Refuse(w, r, fault.New(fault.Invalid, "members use the method GET, not %s", r.Method))
 	case r.URL.Path == conditionPath:
@@ -79,7 +84,7 @@ type Condition struct {
 	Applied uint64    `json:"applied"` // number of the newest record in its database
 	Clock   time.Time `json:"clock"`
 	// Missing are the first of the contents that it lacks, by their SHA-256, and MissingCount is
-	// the number of all.
+	// the number of those that it has to keep.
 	Missing      []string `json:"missing,omitempty"`
 	MissingCount int      `json:"missing_count"`
 }
@@ -92,16 +97,19 @@ const (
 )
 
 func (p *Peers) condition(w http.ResponseWriter, r *http.Request) {
-	var missing []string
+	var missing, kept []string
 	if p.Contents != nil {
 		var err error
-		if missing, err = p.Contents.MissingContents(r.Context()); err != nil {
+		if missing, err = p.Contents.MissingContents(r.Context()); err == nil {
+			kept, err = p.Kept(r.Context(), missing)
+		}
+		if err != nil {
 			p.Refuse(w, r, err)
 			return
 		}
 	}
 	answer := p.Condition(missing[:min(len(missing), maxMissing)])
-	answer.MissingCount = len(missing)
+	answer.MissingCount = len(kept)
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(answer) // the member has gone if it fails
 }
@@ -119,6 +127,19 @@ func (p *Peers) content(w http.ResponseWriter, r *http.Request, sum string) {
 	http.ServeContent(w, r, "", time.Time{}, content)
 }
 
+// take stores a content that the leader sends.
+func (p *Peers) take(w http.ResponseWriter, r *http.Request, sum string) {
+	err := p.Contents.StoreContent(r.Context(), sum, r.Body)
+	if errors.Is(err, blob.ErrOther) {
+		err = fault.Wrap(fault.Invalid, err)
+	}
+	if err != nil {
+		p.Refuse(w, r, err)
+		return
+	}
+	w.WriteHeader(http.StatusNoContent)
+}
+
 // Client asks other members.
 type Client struct{ http *http.Client }
 
@@ -134,12 +155,12 @@ func (c *Client) Close() { c.http.CloseIdleConnections() }
 
 // Snapshot returns a snapshot of a member. The caller closes it.
 func (c *Client) Snapshot(ctx context.Context, of Peer) (io.ReadCloser, error) {
-	return c.ask(ctx, http.MethodGet, of, snapshotPath)
+	return c.ask(ctx, http.MethodGet, of, snapshotPath, http.NoBody, 0)
 }
 
 // Leave makes another member leave the fleet.
 func (c *Client) Leave(ctx context.Context, member Peer) error {
-	body, err := c.ask(ctx, http.MethodPost, member, leavePath)
+	body, err := c.ask(ctx, http.MethodPost, member, leavePath, http.NoBody, 0)
 	if err != nil {
 		return err
 	}
@@ -148,12 +169,12 @@ func (c *Client) Leave(ctx context.Context, member Peer) error {
 
 // Content returns a content that a member has, by its SHA-256. The caller closes it.
 func (c *Client) Content(ctx context.Context, of Peer, sum string) (io.ReadCloser, error) {
-	return c.ask(ctx, http.MethodGet, of, contentPath+sum)
+	return c.ask(ctx, http.MethodGet, of, contentPath+sum, http.NoBody, 0)
 }
 
 // Condition asks a member for its condition.
 func (c *Client) Condition(ctx context.Context, of Peer) (condition Condition, err error) {
-	body, err := c.ask(ctx, http.MethodGet, of, conditionPath)
+	body, err := c.ask(ctx, http.MethodGet, of, conditionPath, http.NoBody, 0)
 	if err != nil {
 		return Condition{}, err
 	}
@@ -164,10 +185,23 @@ func (c *Client) Condition(ctx context.Context, of Peer) (condition Condition, e
 	return condition, nil
 }
 
-func (c *Client) ask(ctx context.Context, method string, of Peer, at string) (io.ReadCloser, error) {
-	request, err := http.NewRequestWithContext(ctx, method, "https://"+of.host()+at, nil)
+// SendContent makes a member store a content.
+func (c *Client) SendContent(ctx context.Context, to Peer, sum string, content io.Reader, size int64) error {
+	body, err := c.ask(ctx, http.MethodPut, to, contentPath+sum, io.NopCloser(content), size)
+	if err != nil {
+		return err
+	}
+	return body.Close()
+}
+
+func (c *Client) ask(ctx context.Context, method string, of Peer, at string, body io.Reader, size int64) (
+	io.ReadCloser, error) {
+	request, err := http.NewRequestWithContext(ctx, method, "https://"+of.host()+at, body)
 	if err != nil {
 		return nil, err
+	}
+	if size > 0 {
+		request.ContentLength = size
 	}
 	answer, err := c.http.Do(request)
 	if err != nil {

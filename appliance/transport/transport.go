@@ -2,6 +2,7 @@
 package transport
 
 import (
+	"context"
 	"log/slog"
 	"path/filepath"
 
@@ -18,10 +19,13 @@ const acmePurpose = "tls acme"
 
 // Options configures [Open].
 type Options struct {
-	TLS    config.TLS
-	Dir    string       // the data directory
-	Names  []string     // host names and addresses of the listeners
-	Key    *sitekey.Key // seals the private keys
+	TLS   config.TLS
+	Dir   string       // the data directory
+	Names []string     // host names and addresses of the listeners
+	Key   *sitekey.Key // seals the private keys
+	// Stored and Follow are those of [authority.ACME].
+	Stored func(context.Context) error
+	Follow bool
 	Clock  clockwork.Clock
 	Logger *slog.Logger
 }
@@ -73,7 +77,7 @@ func (o Options) acme() (*authority.ACME, error) {
 	}
 	return &authority.ACME{Directory: settings.Directory, CABundle: bundle, Email: settings.Email,
 		KeyID: settings.EABKeyID, KeyFile: settings.EABKeyFile, Names: o.Names,
-		Cache: filepath.Join(o.Dir, "acme"), Box: box}, nil
+		Cache: filepath.Join(o.Dir, "acme"), Box: box, Stored: o.Stored, Follow: o.Follow}, nil
 }
 
 // Roots returns the certificates (PEM) with which clients verify the appliance, or nil without TLS.

@@ -5,6 +5,7 @@ package member
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"net/http"
 	"slices"
@@ -88,6 +89,7 @@ type member struct {
 	credential *fleet.Credential
 	forwarder  *fleet.Forwarder
 	peers      *fleet.Client
+	copies     *fleet.Copies
 	background sync.WaitGroup // servers of former roles that finish requests
 }
 
@@ -118,7 +120,7 @@ func (m *member) open(ctx context.Context) (err error) {
 	self := m.membership.Peer()
 	if m.transport, err = transport.Open(transport.Options{TLS: m.Config.TLS, Dir: m.Config.DataDir, Key: key,
 		Names: append(config.Hosts(append(urls, self.URL)), m.Config.Registry.Names()...), Clock: m.clock,
-		Logger: m.Logger}); err != nil {
+		Logger: m.Logger, Follow: true}); err != nil {
 		return err
 	}
 	if m.credential, err = fleet.NewCredential(key, self.Name); err != nil {
@@ -126,6 +128,8 @@ func (m *member) open(ctx context.Context) (err error) {
 	}
 	m.forwarder = fleet.NewForwarder(m.credential, 2*m.Config.Fleet.Takeover, refuse, m.Logger)
 	m.peers = fleet.NewClient(m.credential)
+	m.copies = fleet.NewCopies(fleet.CopiesOptions{Client: m.peers, Self: self.Name, Others: m.membership.Others,
+		Leader: m.forwarder.Leading, Number: m.Config.Fleet.Copies, Clock: m.clock, Logger: m.Logger})
 	return nil
 }
 
@@ -180,7 +184,20 @@ func (m *member) openStore(ctx context.Context) (*store.DB, error) {
 	limits := m.Config.Limits
 	return store.Open(ctx, m.Config.DataDir, store.Options{Logger: m.Logger, Clock: m.clock, Follow: true,
 		History:   journal.History(int64(limits.JournalObjectBytes), int64(limits.JournalBytes)),
-		Versioned: kube.Bucket, Keys: m.keys.Open})
+		Versioned: kube.Bucket, Keys: m.keys.Open, Elsewhere: elsewhere{m}})
+}
+
+// elsewhere implements store.Elsewhere for the first database, which is open before the copies.
+type elsewhere struct{ *member }
+
+// Share implements store.Elsewhere.
+func (e elsewhere) Share(ctx context.Context, sum string, open func() (io.ReadSeekCloser, int64, error)) {
+	e.copies.Share(ctx, sum, open)
+}
+
+// Fetch implements store.Elsewhere.
+func (e elsewhere) Fetch(ctx context.Context, sum string) (io.ReadCloser, error) {
+	return e.copies.Fetch(ctx, sum)
 }
 
 // openCopy returns the database of a follower.
@@ -208,8 +225,10 @@ func (m *member) serve(ctx context.Context, of fleet.Copy) error {
 	if err := m.serveRequests(ctx, m.handler(source, db)); err != nil {
 		return err
 	}
-	m.copier().Run(ctx, db)
-	return nil
+	var copying sync.WaitGroup
+	defer copying.Wait()
+	copying.Go(func() { m.copies.Run(ctx, db, false) })
+	return m.membership.Keys().Follow(ctx, db, m.Logger)
 }
 
 // serveRequests starts the servers of a follower. peers handles the requests of other members.
@@ -228,10 +247,6 @@ func (m *member) serveRequests(ctx context.Context, peers http.Handler) error {
 	return nil
 }
 
-func (m *member) copier() *fleet.Copier {
-	return &fleet.Copier{Client: m.peers, Others: m.membership.Others, Clock: m.clock, Logger: m.Logger}
-}
-
 // handler returns the handler of the requests of other members.
 func (m *member) handler(snapshots fleet.Snapshots, contents fleet.Contents) http.Handler {
 	peers := m.peersOf()
@@ -240,7 +255,7 @@ func (m *member) handler(snapshots fleet.Snapshots, contents fleet.Contents) htt
 }
 
 func (m *member) peersOf() fleet.Peers {
-	return fleet.Peers{Condition: m.membership.Condition, Leave: m.membership.LeaveHere,
+	return fleet.Peers{Condition: m.membership.Condition, Kept: m.copies.Kept, Leave: m.membership.LeaveHere,
 		Refuse: refuse, Logger: m.Logger}
 }
 
@@ -272,9 +287,10 @@ func (m *member) lead(ctx context.Context, leadership fleet.Leadership) error {
 		return err
 	}
 	running, err := appliance.Lead(ctx, m.Config, m.Logger, m.Version, &fleet.Leading{
-		Log: leadership, Credential: m.credential, Opened: opened, Member: m.membership.Peer().Name,
+		Log: leadership, Credential: m.credential, Opened: opened, Member: m.membership.Peer().Name, Copies: m.copies,
+		Keys: m.membership.Keys(),
 		Tasks: []func(context.Context, *store.DB){
-			func(ctx context.Context, db *store.DB) { m.copier().Run(ctx, db) },
+			func(ctx context.Context, db *store.DB) { m.copies.Run(ctx, db, true) },
 			func(ctx context.Context, db *store.DB) { m.membership.Compact(ctx, leadership, db) },
 		},
 		Front: &fleet.Front{Leads: leadership.Leads, Peers: m.peersOf(), Refuse: refuse},

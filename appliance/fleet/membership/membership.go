@@ -19,6 +19,7 @@ import (
 	"landfall/appliance/dataversion"
 	"landfall/appliance/fault"
 	"landfall/appliance/fleet"
+	"landfall/appliance/fleet/keyfile"
 	"landfall/appliance/fleet/sequence"
 )
 
@@ -140,6 +141,11 @@ func (m *Membership) Close() error { return m.sequence.Close() }
 
 // Peer returns this member.
 func (m *Membership) Peer() fleet.Peer { return fleet.Peer{Name: m.state.Member, URL: m.state.URL} }
+
+// Keys returns the key files of this member.
+func (m *Membership) Keys() keyfile.Directory {
+	return keyfile.Directory{Path: m.Dir, Fleet: m.state.Fleet}
+}
 
 // Log returns the log of the fleet.
 func (m *Membership) Log() fleet.Log { return log{m} }
