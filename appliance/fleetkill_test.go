@@ -88,7 +88,7 @@ func TestFleet_survivesEveryFault(t *testing.T) {
 	service, offlineToken := newAMS(t)
 	f.fleetTest = newFleetTest(t, chance, service.use)
 	f.logIntoAMS(t, offlineToken)
-	users := newFleetUsers(t, f.fleetTest)
+	users := newFleetUsers(t, chance, f.site.release.Version, f.addresses()...)
 	var installed []string
 	for number := 1; f.leaders() < fleetFaults; number++ {
 		require.LessOrEqual(t, number, 60, "%v", f.byKind)

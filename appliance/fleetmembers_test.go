@@ -123,8 +123,8 @@ func fetched(t *testing.T, url string) []byte {
 	return text
 }
 
-// eventually waits until the fleet is in a state.
-func (f *fleetTest) eventually(t *testing.T, what string, reached func() bool) {
+// soon waits until a fleet is in a state. It calls reached in the goroutine of the test.
+func soon(t *testing.T, what string, reached func() bool) {
 	t.Helper()
 	end := time.Now().Add(30 * time.Second)
 	for !reached() {
@@ -164,7 +164,7 @@ func (m *fleetMember) status() (*membership.Status, error) {
 // leader waits until a member leads and answers, and returns it.
 func (f *fleetTest) leader(t *testing.T) (leader *fleetMember) {
 	t.Helper()
-	f.eventually(t, "a member leads", func() bool {
+	soon(t, "a member leads", func() bool {
 		if leader = f.elected(t); leader == nil {
 			return false
 		}
@@ -177,11 +177,19 @@ func (f *fleetTest) leader(t *testing.T) (leader *fleetMember) {
 // leaderBesides waits until another member was elected, and returns it.
 func (f *fleetTest) leaderBesides(t *testing.T, former *fleetMember) (leader *fleetMember) {
 	t.Helper()
-	f.eventually(t, "another member than "+former.name+" leads", func() bool {
+	soon(t, "another member than "+former.name+" leads", func() bool {
 		leader = f.elected(t)
 		return leader != nil && leader != former
 	})
 	return leader
+}
+
+// addresses returns the addresses of all members.
+func (f *fleetTest) addresses() (addresses []string) {
+	for _, m := range f.members {
+		addresses = append(addresses, m.address)
+	}
+	return addresses
 }
 
 // resign removes the candidate that leads, as the end of its lease does. The process must be dead.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -63,13 +64,13 @@ func supervise(t *testing.T, program, config string) (log string) {
 	return log
 }
 
-// programConfig writes the configuration of a site for the program.
-func programConfig(t *testing.T, s *site) string {
+// programConfig writes the configuration of a site for the program. further has further keys.
+func programConfig(t *testing.T, s *site, further map[string]any) string {
 	t.Helper()
 	image, release := s.config.OSImages[0], s.config.ReleaseImages[0]
-	text, err := yaml.Marshal(map[string]any{
+	values := map[string]any{
 		"listen": s.config.Listen, "data_dir": s.config.DataDir, "auth": s.config.Auth,
-		"tls":    map[string]any{"enabled": false},
+		"tls":    map[string]any{"enabled": s.config.TLS.Enabled},
 		"egress": map[string]any{"allow": s.config.Egress.Allow},
 		"mirror": map[string]any{"idms_files": s.config.Mirror.IDMSFiles},
 		"os_images": []map[string]any{{"openshift_version": image.OpenshiftVersion,
@@ -77,7 +78,9 @@ func programConfig(t *testing.T, s *site) string {
 		"release_images": []map[string]any{{"openshift_version": release.OpenshiftVersion,
 			"cpu_architecture": release.CPUArchitecture, "url": release.URL, "default": true}},
 		"joining": map[string]any{"addresses": s.config.Joining.Addresses, "interval": "50ms"},
-	})
+	}
+	maps.Copy(values, further)
+	text, err := yaml.Marshal(values)
 	require.NoError(t, err)
 	path := filepath.Join(t.TempDir(), "config.yaml")
 	require.NoError(t, os.WriteFile(path, text, 0o600))
@@ -95,7 +98,7 @@ func TestUpgrade_installationGoesOn(t *testing.T) {
 	dir := t.TempDir()
 	program := buildVersion(t, filepath.Join(dir, "landfall"), "upgrade-1")
 	next := buildVersion(t, filepath.Join(dir, "landfall-2"), "upgrade-2")
-	config := programConfig(t, s)
+	config := programConfig(t, s, nil)
 	supervise(t, program, config)
 	address := "http://" + s.config.Listen
 	ready := upgrade.ReadyAt(address)
