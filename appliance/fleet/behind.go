@@ -25,7 +25,7 @@ func (b *Behind) Handler(boot bool) http.Handler {
 	forward := b.Forwarder.Handler(boot)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch from := sender(r); {
-		case from != "" && isPeerPath(r.URL.Path):
+		case from != "" && isPeerPath(r.URL.Path) && r.URL.Path != pollsPath:
 			b.Peers.ServeHTTP(w, r)
 		case from != "": // that member takes this one for the leader
 			refuseAsFollower(w, r, b.Forwarder.refuse)

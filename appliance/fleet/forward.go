@@ -6,11 +6,14 @@ import (
 	"crypto/x509"
 	"encoding/base64"
 	"errors"
+	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
+	"sync"
 	"time"
 
 	"landfall/appliance/fault"
@@ -47,11 +50,15 @@ type Forwarder struct {
 	through *http.Transport
 	refuse  Refuse
 	log     *slog.Logger
+	stop    context.CancelFunc
+	running sync.WaitGroup // pipelines
 }
 
 // NewForwarder returns a forwarder without a leader.
 func NewForwarder(credential *Credential, wait time.Duration, refuse Refuse, log *slog.Logger) *Forwarder {
-	return &Forwarder{leaders: newPresent(), wait: wait, refuse: refuse, log: log, through: &http.Transport{
+	ctx, stop := context.WithCancel(context.Background())
+	leaders := newPresent(ctx)
+	return &Forwarder{leaders: leaders, stop: stop, wait: wait, refuse: refuse, log: log, through: &http.Transport{
 		TLSClientConfig: credential.Client(), MaxIdleConnsPerHost: idleConnections, IdleConnTimeout: time.Minute,
 		DialContext:         (&net.Dialer{Timeout: dialTime}).DialContext,
 		TLSHandshakeTimeout: handshakeTime, ExpectContinueTimeout: time.Second,
@@ -65,8 +72,12 @@ func (f *Forwarder) Lead(by Peer) { f.leaders.set(by) }
 // Led reports whether a member leads.
 func (f *Forwarder) Led() bool { return f.leaders.led() }
 
-// Close closes the idle connections.
-func (f *Forwarder) Close() { f.through.CloseIdleConnections() }
+// Close ends all requests, and closes the connections.
+func (f *Forwarder) Close() {
+	f.stop()
+	f.running.Wait()
+	f.through.CloseIdleConnections()
+}
 
 // Handler returns the handler of a listener.
 func (f *Forwarder) Handler(boot bool) http.Handler {
@@ -89,7 +100,32 @@ func (f *Forwarder) Handler(boot bool) http.Handler {
 			f.refuse(w, r, err)
 		},
 	}
-	return proxy
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if isPoll(r) {
+			f.poll(w, r, boot, proxy.ErrorHandler)
+			return
+		}
+		proxy.ServeHTTP(w, r)
+	})
+}
+
+// poll forwards a poll.
+func (f *Forwarder) poll(w http.ResponseWriter, r *http.Request, boot bool,
+	fail func(http.ResponseWriter, *http.Request, error)) {
+	sent := r.WithContext(r.Context())
+	address := *r.URL
+	address.Scheme, address.Host = "https", "leader"
+	sent.URL, sent.RequestURI, sent.Header = &address, "", r.Header.Clone()
+	describe(sent.Header, r, boot)
+	answer, err := f.RoundTrip(sent)
+	if err != nil {
+		fail(w, r, err)
+		return
+	}
+	defer answer.Body.Close()
+	maps.Copy(w.Header(), answer.Header)
+	w.WriteHeader(answer.StatusCode)
+	_, _ = io.Copy(w, answer.Body) // it fails if the client has gone
 }
 
 // describe writes the headers that describe the client of a request.
@@ -150,6 +186,18 @@ func (f *Forwarder) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // send sends a request to a leader. It ends when that member no longer leads.
 func (f *Forwarder) send(r *http.Request, to *leader) (*http.Response, error) {
+	if isPoll(r) {
+		polls := to.pipeline(func(started *pipeline) {
+			f.running.Go(func() { started.run(to.host, f.through) })
+		})
+		answer, err := polls.roundTrip(r)
+		if err == nil && answer.Header.Get(headerNotLeader) != "" {
+			polls.end(ErrNoLeader) // this connection belongs to an earlier time as the leader
+		}
+		if !errors.Is(err, errNoPipeline) {
+			return answer, err
+		}
+	}
 	ctx, cancel := context.WithCancel(r.Context())
 	stop := context.AfterFunc(to.ctx, cancel)
 	sent := r.WithContext(ctx)
@@ -192,7 +240,9 @@ func (p Peer) host() string {
 type Front struct {
 	// Leads reports whether this member still leads. A member that was paused learns here that it
 	// does not.
-	Leads  func() bool
+	Leads func() bool
+	// Ending is closed when this member begins to end its leadership; nil: never.
+	Ending <-chan struct{}
 	Peers  Peers
 	Refuse Refuse
 }
@@ -203,14 +253,19 @@ func (f *Front) Wrap(main http.Handler, boot func() http.Handler, snapshots Snap
 	contents Contents) http.Handler {
 	peers := f.Peers
 	peers.Snapshots, peers.Contents = snapshots, contents
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	var all http.HandlerFunc
+	all = func(w http.ResponseWriter, r *http.Request) {
 		from := sender(r)
-		if from != "" && isPeerPath(r.URL.Path) {
+		if from != "" && isPeerPath(r.URL.Path) && r.URL.Path != pollsPath {
 			peers.ServeHTTP(w, r)
 			return
 		}
 		if !f.Leads() {
 			refuseAsFollower(w, r, f.Refuse)
+			return
+		}
+		if from != "" && r.URL.Path == pollsPath {
+			f.servePolls(w, r, all)
 			return
 		}
 		guarded := &guard{ResponseWriter: w, request: r, leads: f.Leads, refuse: f.Refuse}
@@ -229,7 +284,8 @@ func (f *Front) Wrap(main http.Handler, boot func() http.Handler, snapshots Snap
 			main.ServeHTTP(guarded, original)
 		}
 		guarded.end()
-	})
+	}
+	return all
 }
 
 // restore returns a forwarded request as the client sent it. The client used no address of this
@@ -252,7 +308,7 @@ func restore(r *http.Request, member string) (original *http.Request, boot bool,
 	}
 	boot = r.Header.Get(headerListener) == listenerBoot
 	original.Header = r.Header.Clone()
-	for _, name := range []string{headerClient, headerLine, headerListener, headerCertificate} {
+	for _, name := range []string{headerClient, headerLine, headerListener, headerCertificate, headerNumber} {
 		original.Header.Del(name)
 	}
 	return original, boot, nil

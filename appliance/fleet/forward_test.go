@@ -27,13 +27,13 @@ type leader struct {
 	boots atomic.Int32 // requests at the boot listener
 }
 
-func newLeader(t *testing.T, key *sitekey.Key, name string, main http.HandlerFunc) *leader {
+func newLeader(t testing.TB, key *sitekey.Key, name string, main http.HandlerFunc) *leader {
 	t.Helper()
 	return newFormerLeader(t, key, name, func() bool { return true }, main)
 }
 
 // newFormerLeader returns a member that leads as long as leads says so.
-func newFormerLeader(t *testing.T, key *sitekey.Key, name string, leads func() bool, main http.HandlerFunc) *leader {
+func newFormerLeader(t testing.TB, key *sitekey.Key, name string, leads func() bool, main http.HandlerFunc) *leader {
 	t.Helper()
 	l := &leader{name: name}
 	front := &fleet.Front{Leads: leads, Refuse: refuse, Peers: fleet.Peers{Refuse: refuse,
@@ -54,7 +54,7 @@ type follower struct {
 	main, boot *httptest.Server
 }
 
-func newFollower(t *testing.T, key *sitekey.Key, wait time.Duration) *follower {
+func newFollower(t testing.TB, key *sitekey.Key, wait time.Duration) *follower {
 	t.Helper()
 	own := credential(t, key, "follower")
 	f := &follower{Forwarder: fleet.NewForwarder(own, wait, refuse, quiet())}
@@ -82,7 +82,14 @@ func client(t *testing.T, certificates ...tls.Certificate) *http.Client {
 
 func get(t *testing.T, client *http.Client, url string) (int, string) {
 	t.Helper()
-	answer, err := client.Get(url)
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	require.NoError(t, err)
+	return ask(t, client, request)
+}
+
+func ask(t *testing.T, client *http.Client, request *http.Request) (int, string) {
+	t.Helper()
+	answer, err := client.Do(request)
 	require.NoError(t, err)
 	defer answer.Body.Close()
 	body, err := io.ReadAll(answer.Body)

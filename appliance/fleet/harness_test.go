@@ -26,14 +26,14 @@ import (
 	"landfall/store/wal"
 )
 
-func newKey(t *testing.T) *sitekey.Key {
+func newKey(t testing.TB) *sitekey.Key {
 	t.Helper()
 	key, err := sitekey.LoadOrCreate(t.TempDir())
 	require.NoError(t, err)
 	return key
 }
 
-func credential(t *testing.T, key *sitekey.Key, name string) *fleet.Credential {
+func credential(t testing.TB, key *sitekey.Key, name string) *fleet.Credential {
 	t.Helper()
 	made, err := fleet.NewCredential(key, name)
 	require.NoError(t, err)
@@ -51,7 +51,7 @@ func refuse(w http.ResponseWriter, _ *http.Request, err error) {
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 // selfSigned returns a certificate that no authority has signed.
-func selfSigned(t *testing.T, name string) tls.Certificate {
+func selfSigned(t testing.TB, name string) tls.Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(t, err)
@@ -63,7 +63,7 @@ func selfSigned(t *testing.T, name string) tls.Certificate {
 }
 
 // serve serves a handler for clients and members.
-func serve(t *testing.T, of *fleet.Credential, handler http.Handler) *httptest.Server {
+func serve(t testing.TB, of *fleet.Credential, handler http.Handler) *httptest.Server {
 	t.Helper()
 	server := httptest.NewUnstartedServer(handler)
 	server.TLS = of.Listener(&tls.Config{Certificates: []tls.Certificate{selfSigned(t, "server")},

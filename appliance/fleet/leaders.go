@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"context"
+	"errors"
 	"io"
 	"sync"
 	"time"
@@ -17,16 +18,34 @@ type leader struct {
 	host string
 	ctx  context.Context
 	end  context.CancelFunc
+
+	mu    sync.Mutex
+	polls *pipeline // nil before the first poll
+}
+
+// pipeline returns the pipeline to the leader. If there is none, or if it has ended, it starts
+// another one.
+func (l *leader) pipeline(start func(*pipeline)) *pipeline {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.polls == nil || l.polls.ctx.Err() != nil && !errors.Is(context.Cause(l.polls.ctx), errNoPipeline) {
+		l.polls = newPipeline(l.ctx)
+		start(l.polls)
+	}
+	return l.polls
 }
 
 // present knows the present leader.
 type present struct {
+	ctx     context.Context // of all leaders
 	mu      sync.Mutex
 	leader  *leader // nil if there is none
 	changed chan struct{}
 }
 
-func newPresent() *present { return &present{changed: make(chan struct{})} }
+func newPresent(ctx context.Context) *present {
+	return &present{ctx: ctx, changed: make(chan struct{})}
+}
 
 func (l *present) set(by Peer) {
 	l.mu.Lock()
@@ -40,7 +59,7 @@ func (l *present) set(by Peer) {
 	l.leader = nil
 	if by.Name != "" {
 		l.leader = &leader{Peer: by, host: by.host()}
-		l.leader.ctx, l.leader.end = context.WithCancel(context.Background())
+		l.leader.ctx, l.leader.end = context.WithCancel(l.ctx)
 	}
 	close(l.changed)
 	l.changed = make(chan struct{})

@@ -18,6 +18,7 @@
 //	member.go      Member: follow, be elected, lead, follow again
 //	forward.go     Forwarder and Front: requests from a follower to the leader
 //	guard.go       the answers of a leader, which it gives only while it leads
+//	pipeline.go    polls of agents, which share a connection to the leader
 //	leaders.go     the present leader, for the forwarder
 //	listeners.go   Listeners: the sockets that stay open while the role changes
 //	behind.go      Behind: the handler of a follower

@@ -293,7 +293,7 @@ func (m *member) lead(ctx context.Context, leadership fleet.Leadership) error {
 			func(ctx context.Context, db *store.DB) { m.copies.Run(ctx, db, true) },
 			func(ctx context.Context, db *store.DB) { m.membership.Compact(ctx, leadership, db) },
 		},
-		Front: &fleet.Front{Leads: leadership.Leads, Peers: m.peersOf(), Refuse: refuse},
+		Front: &fleet.Front{Leads: leadership.Leads, Ending: ctx.Done(), Peers: m.peersOf(), Refuse: refuse},
 	}, &membership.Leader{Membership: m.membership, Peers: m.peers})
 	if err != nil {
 		return afterLoss(err)
