@@ -278,12 +278,13 @@ docs: $(UI)/node_modules/.package-lock.json
 bench: assets/ui/index.html
 	CGO_ENABLED=0 go test -run '^$$' -bench . ./store ./isogen ./ignition ./web/image ./web/kube \
 		./appliance ./appliance/access/... ./appliance/ams ./appliance/release ./appliance/hosted/maestro \
-		./appliance/siteservice/... ./appliance/registry/... ./web/registry ./web/maestro ./web/hosted
+		./appliance/fleet ./appliance/siteservice/... ./appliance/registry/... ./web/registry ./web/maestro ./web/hosted
 	.ci/install-registry
 	CGO_ENABLED=0 go test -tags $(TAGS),registry -run '^$$' -bench . ./appliance/mirror/registrytest
 	CGO_ENABLED=0 go test -tags $(TAGS),registry -run '^$$' -bench FirstImage -benchtime 1x ./web/registry
 	.ci/install-etcd
 	CGO_ENABLED=0 go test -tags $(TAGS),etcd -run '^$$' -bench . ./appliance/fleet/sequence
+	CGO_ENABLED=0 go test -tags $(TAGS),etcd -run '^$$' -bench Fleet -timeout 30m ./appliance
 
 # The custom resource definitions of the Kubernetes API, generated from Go packages. If
 # controller-gen fails, its output lacks fields, so the target stops.

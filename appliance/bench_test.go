@@ -38,13 +38,16 @@ type workload struct {
 	cpu     time.Duration // CPU time of the process, clients included
 }
 
-// runRound runs the operation roundLength times, distributed among the clients.
-func (c *workload) runRound(b *testing.B) {
+// runRound runs the operation roundLength times.
+func (c *workload) runRound(b *testing.B) { c.run(b, roundLength) }
+
+// run runs the operation a number of times, distributed among the clients.
+func (c *workload) run(b *testing.B, times int) {
 	start, cpu := time.Now(), cpuTime(b)
 	var running sync.WaitGroup
 	for client := range c.clients {
 		running.Go(func() {
-			for i := client; i < roundLength; i += c.clients {
+			for i := client; i < times; i += c.clients {
 				if err := c.do(client, c.done+i); err != nil {
 					b.Error(err)
 					return
@@ -55,8 +58,10 @@ func (c *workload) runRound(b *testing.B) {
 	running.Wait()
 	c.spent += time.Since(start)
 	c.cpu += cpuTime(b) - cpu
-	c.done += roundLength
+	c.done += times
 }
+
+func (c *workload) reset() { c.done, c.spent, c.cpu = 0, 0, 0 }
 
 func (c *workload) rate() float64 { return float64(c.done) / c.spent.Seconds() }
 
@@ -102,7 +107,7 @@ func compare(b *testing.B, address string, valueSize int, next func(serial int) 
 	withoutRevision := &workload{clients: 1, do: plainCommits(b, valueSize)}
 	for _, c := range []*workload{one, many, withoutRevision} {
 		c.runRound(b) // the first requests fill caches and do not count
-		c.done, c.spent, c.cpu = 0, 0, 0
+		c.reset()
 	}
 	for b.Loop() {
 		one.runRound(b)

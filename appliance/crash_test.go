@@ -39,6 +39,7 @@ import (
 	"landfall/appliance/config"
 	"landfall/appliance/dataversion"
 	"landfall/appliance/keyring"
+	"landfall/appliance/process"
 	"landfall/appliance/simulate"
 	"landfall/randtest"
 	"landfall/store"
@@ -78,6 +79,8 @@ func serveApplianceProcess(path string) error {
 	if err := json.Unmarshal(text, &config); err != nil {
 		return err
 	}
+	defer process.TuneCollector()()
+	defer process.AddThreads()()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	go func() {
@@ -111,7 +114,7 @@ type applianceProcess struct {
 	output   io.Reader     // its standard output, until it listens
 }
 
-func newApplianceProcess(t *testing.T, s *site) *applianceProcess {
+func newApplianceProcess(t testing.TB, s *site) *applianceProcess {
 	t.Helper()
 	s.config.Listen = freeAddress(t)
 	text, err := json.Marshal(s.config)
@@ -144,7 +147,7 @@ func freeAddress(t testing.TB) string {
 }
 
 // start starts the appliance and returns when it listens.
-func (v *applianceProcess) start(t *testing.T) {
+func (v *applianceProcess) start(t testing.TB) {
 	t.Helper()
 	begun := time.Now()
 	v.launch(t)
@@ -153,7 +156,7 @@ func (v *applianceProcess) start(t *testing.T) {
 }
 
 // launch starts the process of the appliance.
-func (v *applianceProcess) launch(t *testing.T) {
+func (v *applianceProcess) launch(t testing.TB) {
 	t.Helper()
 	program, err := os.Executable()
 	require.NoError(t, err)
@@ -171,7 +174,7 @@ func (v *applianceProcess) launch(t *testing.T) {
 }
 
 // awaitReady returns when the appliance listens, after launch.
-func (v *applianceProcess) awaitReady(t *testing.T) {
+func (v *applianceProcess) awaitReady(t testing.TB) {
 	t.Helper()
 	if v.output == nil {
 		return
@@ -183,7 +186,7 @@ func (v *applianceProcess) awaitReady(t *testing.T) {
 }
 
 // kill sends SIGKILL, which has the effect of a power cut on the process.
-func (v *applianceProcess) kill(t *testing.T) {
+func (v *applianceProcess) kill(t testing.TB) {
 	t.Helper()
 	require.NoError(t, v.process.Process.Kill())
 	var ended *exec.ExitError
@@ -192,7 +195,7 @@ func (v *applianceProcess) kill(t *testing.T) {
 	v.process, v.output = nil, nil
 }
 
-func (v *applianceProcess) tail(t *testing.T) string {
+func (v *applianceProcess) tail(t testing.TB) string {
 	t.Helper()
 	text, err := os.ReadFile(v.log)
 	require.NoError(t, err)

@@ -51,7 +51,18 @@ type fleetTest struct {
 // configuration.
 func newFleetTest(t *testing.T, chance *rand.Rand, change func(*site)) *fleetTest {
 	t.Helper()
-	f := &fleetTest{site: newSite(t), server: etcdtest.Start(t, etcdtest.Options{}), chance: chance}
+	s := newSite(t)
+	s.config.Fleet.Takeover = 4 * time.Second
+	change(s)
+	f := startFleet(t, s, etcdtest.Options{}, func() {})
+	f.chance = chance
+	return f
+}
+
+// startFleet starts the first member on data that fill writes, and lets two others join it.
+func startFleet(t testing.TB, s *site, of etcdtest.Options, fill func()) *fleetTest {
+	t.Helper()
+	f := &fleetTest{site: s, server: etcdtest.Start(t, of)}
 	var err error
 	f.etcd, err = clientv3.New(clientv3.Config{Endpoints: []string{f.server.URL()}})
 	require.NoError(t, err)
@@ -64,16 +75,14 @@ func newFleetTest(t *testing.T, chance *rand.Rand, change func(*site)) *fleetTes
 		}
 	})
 	f.site.config.TLS.Enabled = true
-	f.site.config.Fleet.Takeover = 4 * time.Second
-	change(f.site)
 	for _, name := range []string{"one", "two", "three"} {
-		f.add(t, name)
+		f.add(t, name, fill)
 	}
 	return f
 }
 
-// add starts another member.
-func (f *fleetTest) add(t *testing.T, name string) {
+// add starts another member. If it is the first one, fill writes its data.
+func (f *fleetTest) add(t testing.TB, name string, fill func()) {
 	t.Helper()
 	line := etcdtest.NewLine(t, f.server.Address)
 	config := &f.site.config
@@ -85,6 +94,7 @@ func (f *fleetTest) add(t *testing.T, name string) {
 		f.join(t, m)
 	} else {
 		f.useURL(t, m)
+		fill()
 	}
 	f.members = append(f.members, m)
 	m.start(t)
@@ -93,7 +103,7 @@ func (f *fleetTest) add(t *testing.T, name string) {
 
 // useURL gives all members the URL of the first one for hosts. Images contain it, so otherwise
 // those of one infra-env would differ with the leader.
-func (f *fleetTest) useURL(t *testing.T, first *fleetMember) {
+func (f *fleetTest) useURL(t testing.TB, first *fleetMember) {
 	t.Helper()
 	f.site.config.URL = []string{"https://" + f.site.config.Listen}
 	text, err := json.Marshal(f.site.config)
@@ -102,7 +112,7 @@ func (f *fleetTest) useURL(t *testing.T, first *fleetMember) {
 }
 
 // join makes the data directory of a member, like landfall fleet join.
-func (f *fleetTest) join(t *testing.T, m *fleetMember) {
+func (f *fleetTest) join(t testing.TB, m *fleetMember) {
 	t.Helper()
 	from := f.members[0].address
 	var invitation membership.Invitation
@@ -112,7 +122,7 @@ func (f *fleetTest) join(t *testing.T, m *fleetMember) {
 		Fleet: invitation.Fleet, Etcd: invitation.Etcd, Prefix: invitation.Prefix, Member: m.name}))
 }
 
-func fetched(t *testing.T, url string) []byte {
+func fetched(t testing.TB, url string) []byte {
 	t.Helper()
 	answer, err := http.Get(url)
 	require.NoError(t, err)
@@ -124,7 +134,7 @@ func fetched(t *testing.T, url string) []byte {
 }
 
 // soon waits until a fleet is in a state. It calls reached in the goroutine of the test.
-func soon(t *testing.T, what string, reached func() bool) {
+func soon(t testing.TB, what string, reached func() bool) {
 	t.Helper()
 	end := time.Now().Add(30 * time.Second)
 	for !reached() {
@@ -137,7 +147,7 @@ func soon(t *testing.T, what string, reached func() bool) {
 }
 
 // elected returns the member that etcd has elected, or nil.
-func (f *fleetTest) elected(t *testing.T) *fleetMember {
+func (f *fleetTest) elected(t testing.TB) *fleetMember {
 	t.Helper()
 	first, err := f.etcd.Get(t.Context(), "/landfall/leader/", clientv3.WithFirstCreate()...)
 	require.NoError(t, err)
@@ -162,7 +172,7 @@ func (m *fleetMember) status() (*membership.Status, error) {
 }
 
 // leader waits until a member leads and answers, and returns it.
-func (f *fleetTest) leader(t *testing.T) (leader *fleetMember) {
+func (f *fleetTest) leader(t testing.TB) (leader *fleetMember) {
 	t.Helper()
 	soon(t, "a member leads", func() bool {
 		if leader = f.elected(t); leader == nil {
@@ -175,7 +185,7 @@ func (f *fleetTest) leader(t *testing.T) (leader *fleetMember) {
 }
 
 // leaderBesides waits until another member was elected, and returns it.
-func (f *fleetTest) leaderBesides(t *testing.T, former *fleetMember) (leader *fleetMember) {
+func (f *fleetTest) leaderBesides(t testing.TB, former *fleetMember) (leader *fleetMember) {
 	t.Helper()
 	soon(t, "another member than "+former.name+" leads", func() bool {
 		leader = f.elected(t)
