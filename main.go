@@ -2,9 +2,17 @@
 package main
 
 import (
+	"io"
 	"os"
+
+	"google.golang.org/grpc/grpclog"
 
 	"landfall/appliance/command"
 )
 
-func main() { os.Exit(command.Execute(os.Args[1:])) }
+func main() {
+	// gRPC, by which the program talks to etcd, would write lost connections to the standard error.
+	// The requests return these errors, too.
+	grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, io.Discard))
+	os.Exit(command.Execute(os.Args[1:]))
+}

@@ -492,7 +492,6 @@ var equalityReasons = map[string]string{
 	"page listBackupObjects":               "a restore compares a backup with them: `restore --compare`",
 	"page checkStoredData":                 "the page shows the damage that was noticed; `check` reads everything",
 	"page repairStoredData":                "a repair is for the administrator of the machine: `check --repair`",
-	"page getFleet":                        "the person who runs the machines uses the command line: `fleet status`",
 	"page createFleet":                     "a rare operation of administrators: `fleet init`",
 	"page deleteFleet":                     "a rare operation of administrators: `fleet end`",
 	"page leaveFleet":                      "a rare operation of administrators: `fleet leave`",

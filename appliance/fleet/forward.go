@@ -69,7 +69,10 @@ func NewForwarder(credential *Credential, wait time.Duration, refuse Refuse, log
 // Lead says to which member requests go. The zero value means that there is no leader.
 func (f *Forwarder) Lead(by Peer) { f.leaders.set(by) }
 
-// Led reports whether a member leads.
+// Doubt says that the member that led may no longer lead. Requests still go to it.
+func (f *Forwarder) Doubt() { f.leaders.doubt() }
+
+// Led reports whether a member leads, as far as is known.
 func (f *Forwarder) Led() bool { return f.leaders.led() }
 
 // Close ends all requests, and closes the connections.

@@ -40,6 +40,7 @@ type present struct {
 	ctx     context.Context // of all leaders
 	mu      sync.Mutex
 	leader  *leader // nil if there is none
+	doubted bool    // it is not known whether it still leads
 	changed chan struct{}
 }
 
@@ -50,6 +51,7 @@ func newPresent(ctx context.Context) *present {
 func (l *present) set(by Peer) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.doubted = false
 	if before := l.leader; before != nil {
 		if before.Peer == by {
 			return
@@ -65,10 +67,16 @@ func (l *present) set(by Peer) {
 	l.changed = make(chan struct{})
 }
 
+func (l *present) doubt() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.doubted = true
+}
+
 func (l *present) led() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.leader != nil
+	return l.leader != nil && !l.doubted
 }
 
 // name returns the name of the present leader, or "".

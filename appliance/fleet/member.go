@@ -107,7 +107,11 @@ type Options struct {
 	Clock  clockwork.Clock
 	Logger *slog.Logger
 	// Leaders is told the present leader.
-	Leaders interface{ Lead(by Peer) }
+	Leaders interface {
+		Lead(by Peer)
+		// Doubt is called when nobody knows whether that member still leads.
+		Doubt()
+	}
 }
 
 // Member is a process that takes part in a fleet.
@@ -165,6 +169,7 @@ func (m *Member) Run(ctx context.Context) error {
 func (m *Member) observe(ctx context.Context) {
 	for ctx.Err() == nil {
 		if err := m.Log.Leaders(ctx, m.Leaders.Lead); err != nil && ctx.Err() == nil {
+			m.Leaders.Doubt()
 			m.Logger.WarnContext(ctx, "It is not known which member leads.", "error", err)
 		}
 		m.sleep(ctx)

@@ -35,6 +35,7 @@ func newMachine(name string, log *fleetLog) *machine {
 func (m *machine) peer() fleet.Peer { return fleet.Peer{Name: m.name, URL: "https://" + m.name} }
 
 func (m *machine) Lead(fleet.Peer) {}
+func (m *machine) Doubt()          {}
 
 // start runs the member until stop is called, until it ends by itself, or until the test ends. wait
 // returns its error.

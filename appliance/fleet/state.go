@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	"landfall/appliance/durable"
+	"landfall/appliance/fault"
 	"landfall/store"
 )
 
@@ -44,6 +45,35 @@ func (s *State) Takes(configured bool) bool {
 		return configured
 	}
 	return !s.Ended
+}
+
+// CheckAlone returns an error if a data directory is that of a member of a fleet. A change that is
+// made in it while the member is stopped is not in the log of the fleet.
+func CheckAlone(dir string) error {
+	state, err := ReadState(dir)
+	if err != nil || state == nil || state.Ended {
+		return err
+	}
+	return fault.New(fault.Conflict, "the data directory %s is that of the member %s of a fleet, and a change here "+
+		"would not reach the other members: start this member, or use another one; if no member is left, make it a "+
+		"single machine first: landfall fleet end --data-dir %[1]s", dir, state.Member)
+}
+
+// Detach makes the data directory of a stopped member that of a single machine, for a fleet that is
+// lost. No other member may go on with the data.
+func Detach(dir string) error {
+	state, err := ReadState(dir)
+	switch {
+	case err != nil:
+		return err
+	case state == nil || state.Ended:
+		return fault.New(fault.Conflict, "the data directory %s belongs to no fleet", dir)
+	case state.Left:
+		return fault.New(fault.Conflict, "the member with the data directory %s has left its fleet, which went on "+
+			"with the data", dir)
+	}
+	state.Ended = true
+	return state.Write(dir)
 }
 
 // ReadState reads the state of a data directory. It returns nil for the directory of a single

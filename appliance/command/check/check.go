@@ -19,6 +19,7 @@ import (
 	"landfall/appliance/command/output"
 	"landfall/appliance/command/remote"
 	"landfall/appliance/dataversion"
+	"landfall/appliance/fleet"
 	"landfall/appliance/integrity"
 	"landfall/appliance/journal"
 	"landfall/appliance/keyring"
@@ -111,7 +112,7 @@ func offline(ctx context.Context, dir string) (*integrity.Report, error) {
 
 // repair repairs a data directory. salvaging accepts that most rows are lost.
 func repair(ctx context.Context, dir string, salvaging bool) error {
-	if err := dataversion.Check(dir); err != nil {
+	if err := errors.Join(dataversion.Check(dir), fleet.CheckAlone(dir)); err != nil {
 		return err
 	}
 	ring := keyring.New(dir, keyring.FromEnvironment())

@@ -227,14 +227,18 @@ func newForget() *cobra.Command {
 }
 
 func newEnd() *cobra.Command {
-	a := action.New()
-	return a.Removing(&cobra.Command{
+	a, dir := action.New(), ""
+	cmd := a.Removing(&cobra.Command{
 		Use:   "end",
 		Short: "End a fleet: its leader goes on as a single machine",
 		Long: "End a fleet. The leader, which must be asked, goes on as a single machine without etcd. The other " +
-			"members stop.",
+			"members stop.\nIf etcd is lost for ever, no member can lead. Then stop all members, and give the data " +
+			"directory of the one that goes on\n(--data-dir). Never start another one with its data again.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if dir != "" {
+				return detach(cmd, a, dir)
+			}
 			if err := a.Confirm(cmd, "the fleet", "Its leader goes on as a single machine, and the other "+
 				"members stop."); err != nil {
 				return err
@@ -246,6 +250,22 @@ func newEnd() *cobra.Command {
 			return err
 		},
 	})
+	cmd.Flags().StringVar(&dir, "data-dir", "", "data directory of a stopped member of a fleet that is lost")
+	return cmd
+}
+
+// detach makes the data directory of a stopped member that of a single machine.
+func detach(cmd *cobra.Command, a *action.Action, dir string) error {
+	if err := a.Confirm(cmd, "the fleet of "+dir, "This machine goes on alone with its data. No other member may be "+
+		"started again."); err != nil || a.DryRun {
+		return err
+	}
+	if err := fleet.Detach(dir); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(cmd.OutOrStdout(), "The data directory is that of a single machine. Start it: landfall "+
+		"serve --data-dir %s\n", dir)
+	return err
 }
 
 // joining is a machine that joins a fleet.

@@ -5,11 +5,13 @@ package member
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jonboulle/clockwork"
@@ -91,6 +93,8 @@ type member struct {
 	peers      *fleet.Client
 	copies     *fleet.Copies
 	background sync.WaitGroup // servers of former roles that finish requests
+	damaged    atomic.Bool    // a snapshot must replace the database
+	replaced   atomic.Bool    // one has replaced a damaged database
 }
 
 // open opens what the roles share.
@@ -103,7 +107,8 @@ func (m *member) open(ctx context.Context) (err error) {
 	}
 	m.Config.Timeouts.Shutdown = min(m.Config.Timeouts.Shutdown, leaderShutdown)
 	m.keys = keyring.New(m.Config.DataDir, m.Config.Seal.Options(m.Logger))
-	if m.first, err = m.openStore(ctx); err != nil {
+	m.first, err = m.openStore(ctx)
+	if err := m.noteDamage(ctx, err); err != nil {
 		return err
 	}
 	key, err := sitekey.LoadSealed(m.Config.DataDir, m.keys.Ring())
@@ -206,12 +211,15 @@ func (m *member) openCopy(ctx context.Context) (fleet.Copy, error) {
 		m.first = nil
 		return db, nil
 	}
-	db, err := m.openStore(ctx)
-	if damaged, ok := errors.AsType[*store.DamagedCopyError](err); ok {
-		return nil, &fleet.BehindError{Err: damaged}
+	if m.damaged.Load() {
+		return nil, &fleet.BehindError{Err: errDamaged}
 	}
-	if err != nil {
+	db, err := m.openStore(ctx)
+	if err := m.noteDamage(ctx, err); err != nil {
 		return nil, err
+	}
+	if m.damaged.Load() {
+		return nil, &fleet.BehindError{Err: errDamaged}
 	}
 	return db, nil
 }
@@ -265,15 +273,28 @@ func (m *member) own(w http.ResponseWriter, r *http.Request) bool {
 	case "/livez":
 		w.WriteHeader(http.StatusOK)
 	case "/readyz":
-		if !m.forwarder.Led() {
-			refuse(w, r, fleet.ErrNoLeader)
-			return true
-		}
-		w.WriteHeader(http.StatusOK)
+		m.answerReady(w)
 	default:
 		return false
 	}
 	return true
+}
+
+// answerReady says whether requests may be sent to this member. Without a leader it still answers
+// reads, so it is ready as long as it has a copy of the data.
+func (m *member) answerReady(w http.ResponseWriter) {
+	text, status := "ok", http.StatusOK
+	switch {
+	case m.forwarder.Led():
+	case m.membership.IsRestoring():
+		text, status = "[-]leader failed: no leader is known\n[-]copy failed: it waits for a snapshot\n"+
+			"readyz check failed", http.StatusServiceUnavailable
+	default:
+		text = "[-]leader failed: no leader is known, so changes get 503\n[+]copy ok\nreadyz check passed for reads"
+	}
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = fmt.Fprintln(w, text) // the client has gone if it fails
 }
 
 // lead runs the appliance until the context ends.
@@ -292,6 +313,7 @@ func (m *member) lead(ctx context.Context, leadership fleet.Leadership) error {
 		Tasks: []func(context.Context, *store.DB){
 			func(ctx context.Context, db *store.DB) { m.copies.Run(ctx, db, true) },
 			func(ctx context.Context, db *store.DB) { m.membership.Compact(ctx, leadership, db) },
+			func(ctx context.Context, db *store.DB) { m.resignIfDamaged(ctx, leadership, db) },
 		},
 		Front: &fleet.Front{Leads: leadership.Leads, Ending: ctx.Done(), Peers: m.peersOf(), Refuse: refuse},
 	}, &membership.Leader{Membership: m.membership, Peers: m.peers})
@@ -373,5 +395,9 @@ func (m *member) takeSnapshot(ctx context.Context, of fleet.Peer) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, snapshot.Close()) }()
-	return membership.Replace(ctx, snapshot, m.Config.DataDir)
+	if err := membership.Replace(ctx, snapshot, m.Config.DataDir, m.damaged.Load()); err != nil {
+		return err
+	}
+	m.replaced.Store(m.damaged.Swap(false) || m.replaced.Load())
+	return nil
 }

@@ -23,6 +23,7 @@ import (
 	"landfall/appliance/command/remote"
 	"landfall/appliance/config"
 	"landfall/appliance/dataversion"
+	"landfall/appliance/fleet"
 	"landfall/appliance/keyring"
 	"landfall/appliance/sitekey"
 	"landfall/store"
@@ -225,7 +226,7 @@ func resetRunning(ctx context.Context, client *remote.Client, dir, name, passwor
 
 // resetStopped changes the account in the data directory, with a record in the audit trail.
 func resetStopped(ctx context.Context, dir, name, password string) (err error) {
-	if err := dataversion.Check(dir); err != nil {
+	if err := errors.Join(dataversion.Check(dir), fleet.CheckAlone(dir)); err != nil {
 		return err
 	}
 	keys := keyring.New(dir, keyring.FromEnvironment())

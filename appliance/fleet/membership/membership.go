@@ -241,6 +241,21 @@ func (m *Membership) forgetSelf(ctx context.Context) {
 	}
 }
 
+// UpToDate returns the name of another member that is connected and had all that this one had a
+// second ago, or "" if there is none.
+func (m *Membership) UpToDate(ctx context.Context) (string, error) {
+	all, err := m.registrations(ctx)
+	for _, other := range all {
+		if other.Connected && other.ID != m.state.ID && !other.Restoring && other.Applied >= m.synced.Load() {
+			return other.Name, nil
+		}
+	}
+	return "", err
+}
+
+// IsRestoring reports whether this member waits for a snapshot.
+func (m *Membership) IsRestoring() bool { return m.restoring.Load() }
+
 // Restoring says whether this member waits for a snapshot of another member.
 func (m *Membership) Restoring(is bool) { m.restoring.Store(is) }
 

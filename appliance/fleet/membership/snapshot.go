@@ -21,6 +21,9 @@ import (
 // incomingDir is the directory in the data directory of a member into which it unpacks a snapshot.
 const incomingDir = "incoming"
 
+// DamagedDir is the directory in the data directory for the last database that was found damaged.
+const DamagedDir = "damaged"
+
 // auditDir is the directory of the audit trail, of which each member has its own.
 const auditDir = "audit"
 
@@ -49,8 +52,8 @@ func Unpack(ctx context.Context, snapshot io.Reader, dir string, state *fleet.St
 
 // Replace replaces the database of a data directory by that of a snapshot of the same fleet. If it
 // is interrupted, the directory has no database or an old one, and the member takes a snapshot
-// again.
-func Replace(ctx context.Context, snapshot io.Reader, dir string) error {
+// again. A damaged database is kept in the directory DamagedDir.
+func Replace(ctx context.Context, snapshot io.Reader, dir string, damaged bool) error {
 	incoming := filepath.Join(dir, incomingDir)
 	if err := os.RemoveAll(incoming); err != nil {
 		return err
@@ -61,19 +64,37 @@ func Replace(ctx context.Context, snapshot io.Reader, dir string) error {
 	if err := moveContents(incoming, dir); err != nil {
 		return err
 	}
-	old, err := filepath.Glob(filepath.Join(dir, "landfall-[12].wal"))
-	if err != nil {
+	if err := removeOld(dir, damaged); err != nil {
 		return err
-	}
-	for _, path := range append(old, filepath.Join(dir, "landfall.committed")) {
-		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
 	}
 	if err := os.Rename(filepath.Join(incoming, store.FileName), filepath.Join(dir, store.FileName)); err != nil {
 		return err
 	}
 	return errors.Join(os.RemoveAll(incoming), durable.SyncDir(dir))
+}
+
+// removeOld removes the log of the old database, or moves both away.
+func removeOld(dir string, keep bool) error {
+	old, err := filepath.Glob(filepath.Join(dir, "landfall-[12].wal"))
+	if err != nil {
+		return err
+	}
+	old = append(old, filepath.Join(dir, "landfall.committed"))
+	remove := os.Remove
+	if keep {
+		kept := filepath.Join(dir, DamagedDir)
+		if err := errors.Join(os.RemoveAll(kept), os.Mkdir(kept, 0o700)); err != nil {
+			return err
+		}
+		old = append(old, filepath.Join(dir, store.FileName))
+		remove = func(path string) error { return os.Rename(path, filepath.Join(kept, filepath.Base(path))) }
+	}
+	for _, path := range old {
+		if err := remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
 }
 
 // moveContents moves the contents that a data directory lacks.

@@ -84,7 +84,7 @@ func TestReplace_takesNewerDatabase(t *testing.T) {
 				require.NoError(t, os.Remove(filepath.Join(dir, store.FileName)))
 				require.NoError(t, os.Mkdir(filepath.Join(dir, "incoming"), 0o700))
 			}
-			require.NoError(t, membership.Replace(t.Context(), write(t, from, "newer", true), dir))
+			require.NoError(t, membership.Replace(t.Context(), write(t, from, "newer", true), dir, false))
 			require.Equal(t, "newer", read(t, dir))
 			require.NoDirExists(t, filepath.Join(dir, "incoming"))
 			found, err := fleet.ReadState(dir)
@@ -94,12 +94,26 @@ func TestReplace_takesNewerDatabase(t *testing.T) {
 	}
 }
 
+func TestReplace_keepsDamagedDatabase(t *testing.T) {
+	from, dir := t.TempDir(), filepath.Join(t.TempDir(), "data")
+	require.NoError(t, membership.Unpack(t.Context(), write(t, from, "older", true), dir, new(fleet.State)))
+	for range 2 { // the second time replaces what is kept
+		damaged := []byte("damaged")
+		require.NoError(t, os.WriteFile(filepath.Join(dir, store.FileName), damaged, 0o600))
+		require.NoError(t, membership.Replace(t.Context(), write(t, from, "newer", true), dir, true))
+		require.Equal(t, "newer", read(t, dir))
+		kept, err := os.ReadFile(filepath.Join(dir, membership.DamagedDir, store.FileName))
+		require.NoError(t, err)
+		require.Equal(t, damaged, kept)
+	}
+}
+
 func TestReplace_damagedSnapshotChangesNothing(t *testing.T) {
 	from, dir := t.TempDir(), filepath.Join(t.TempDir(), "data")
 	require.NoError(t, membership.Unpack(t.Context(), write(t, from, "older", true), dir, new(fleet.State)))
 	snapshot := write(t, from, "newer", true)
 	snapshot.Truncate(snapshot.Len() / 2)
-	require.Error(t, membership.Replace(t.Context(), snapshot, dir))
+	require.Error(t, membership.Replace(t.Context(), snapshot, dir, true))
 	require.Equal(t, "older", read(t, dir))
 }
 

@@ -174,6 +174,7 @@ func newFleet(t *testing.T, server *etcdtest.Server, prefix string, random *rand
 type nobody struct{}
 
 func (nobody) Lead(fleet.Peer) {}
+func (nobody) Doubt()          {}
 
 func (m *testMember) Follow(ctx context.Context, db fleet.Copy, applied func()) error {
 	return m.s.Follow(ctx, db.(*store.DB).Position(), func(records []wal.Record) error {

@@ -12,6 +12,7 @@ import {
 } from '@patternfly/react-core';
 import { Link } from 'react-router-dom-v5-compat';
 import { Requires } from '../access/AccessProvider';
+import { FleetCard } from '../fleet/FleetCard';
 import { LinkButton } from '../shell/LinkButton';
 import { save } from '../shell/download';
 import { PageStatus } from '../shell/PageStatus';
@@ -70,6 +71,7 @@ const OverviewPage = ({ setup, site: answer, error }: Props) => {
                     <Attention overview={answer} />
                     <Installations installations={answer.installations} />
                     <Health overview={answer} setup={setup} />
+                    <FleetCard />
                   </Stack>
                 </GridItem>
                 <GridItem lg={4}>
