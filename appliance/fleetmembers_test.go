@@ -48,13 +48,13 @@ type fleetTest struct {
 }
 
 // newFleetTest starts the first member, and lets two others join it. change changes their
-// configuration.
-func newFleetTest(t *testing.T, chance *rand.Rand, change func(*site)) *fleetTest {
+// configuration. arguments are further arguments of etcd.
+func newFleetTest(t *testing.T, chance *rand.Rand, change func(*site), arguments ...string) *fleetTest {
 	t.Helper()
 	s := newSite(t)
 	s.config.Fleet.Takeover = 4 * time.Second
 	change(s)
-	f := startFleet(t, s, etcdtest.Options{}, func() {})
+	f := startFleet(t, s, etcdtest.Options{Arguments: arguments}, func() {})
 	f.chance = chance
 	return f
 }

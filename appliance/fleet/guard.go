@@ -45,6 +45,9 @@ func (g *guard) begin() error {
 // WriteHeader implements [http.ResponseWriter].
 func (g *guard) WriteHeader(status int) {
 	informational := status < http.StatusOK && status != http.StatusSwitchingProtocols
+	if status == http.StatusServiceUnavailable && g.Header().Get("Retry-After") == "" {
+		g.Header().Set("Retry-After", retryAfter) // such as when etcd is full
+	}
 	if informational || g.begin() == nil {
 		g.ResponseWriter.WriteHeader(status)
 	}

@@ -179,8 +179,11 @@ func (e *NameTakenError) Error() string {
 		e.Name)
 }
 
-// checkName returns a *NameTakenError if another member has the name of this one.
+// checkName returns a *NameTakenError if another member of the fleet has the name of this one.
 func (m *Membership) checkName(ctx context.Context) error {
+	if _, err := m.sequence.Fleet(ctx); err != nil {
+		return err // the members of another fleet may have any name
+	}
 	members, err := m.sequence.Members(ctx)
 	for _, member := range members {
 		if member.Name == m.state.Member && member.ID != m.state.ID {

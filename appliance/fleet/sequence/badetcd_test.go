@@ -246,7 +246,7 @@ func TestBadEtcd_twoFleetsOnOnePrefix(t *testing.T) {
 	server := etcdtest.Start(t, etcdtest.Options{})
 	results := make(chan error, 8)
 	for i := range 8 {
-		s := open(t, server.URL())
+		s := open(t, server.URL(), func(o *Options) { o.Fleet = string(rune('a' + i)) })
 		go func() { results <- s.Create(t.Context(), string(rune('a'+i)), Position{Number: uint64(i)}) }()
 	}
 	made := 0

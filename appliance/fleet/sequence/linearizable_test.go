@@ -32,8 +32,9 @@ var fleets = flag.Int("fleets", 25, "number of fleets with concurrent clients")
 const historiesPerFleet = 8
 
 // TestFleets_clientsSeeOneMachine runs fleets of three members with databases, while the way of the
-// leader to etcd is disturbed. Clients increase counters and read them. What they see is what one
-// machine could have answered; and a client never reads an older value from a follower than before.
+// leader to etcd is disturbed. The clocks of the members are an hour apart. Clients increase
+// counters and read them. What they see is what one machine could have answered; and a client never
+// reads an older value from a follower than before.
 func TestFleets_clientsSeeOneMachine(t *testing.T) {
 	t.Parallel()
 	server := etcdtest.Start(t, etcdtest.Options{})
@@ -143,7 +144,10 @@ func newFleet(t *testing.T, server *etcdtest.Server, prefix string, random *rand
 	t.Cleanup(f.stop)
 	for i := range f.members {
 		m := &testMember{dir: t.TempDir(), line: etcdtest.NewLine(t, server.Address)}
-		m.s = open(t, "http://"+m.line.Address, func(o *Options) { o.Prefix, o.Timeout = prefix, shortLease })
+		m.s = open(t, "http://"+m.line.Address, func(o *Options) {
+			o.Prefix, o.Timeout = prefix, shortLease
+			o.Clock = skewed{o.Clock, time.Duration(i-1) * time.Hour}
+		})
 		f.members[i] = m
 	}
 	first := f.members[0]
@@ -170,6 +174,15 @@ func newFleet(t *testing.T, server *etcdtest.Server, prefix string, random *rand
 	}
 	return f
 }
+
+// skewed is a clock that differs from those of the other members.
+type skewed struct {
+	clockwork.Clock
+	by time.Duration
+}
+
+// Now implements [clockwork.Clock].
+func (s skewed) Now() time.Time { return s.Clock.Now().Add(s.by) }
 
 type nobody struct{}
 

@@ -160,6 +160,9 @@ func (s *Sequence) Create(ctx context.Context, id string, after Position) error 
 		return nil
 	}
 	found, err := s.fleetOf(response.Responses[0].GetResponseRange().Kvs)
+	if other, ok := errors.AsType[*OtherFleetError](err); ok {
+		return &ExistsError{Prefix: s.Prefix, ID: other.Found}
+	}
 	if err != nil {
 		return err
 	}
