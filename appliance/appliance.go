@@ -421,6 +421,7 @@ func (a *Appliance) newServer() error {
 		Logger: a.log, BodyLimit: int64(a.config.Limits.RequestBodyBytes), ShutdownTimeout: a.config.Timeouts.Shutdown,
 		Connections: a.inbound, Hosts: a.clients.hosts, Wrap: a.wrap(false), Spelling: a.hosted.spelling(),
 		TLS: a.line(web.PlainFromMachine, a.towardsBoot), Front: a.fleet.Before(a.atBoot, a.backups, a.db),
+		Stamp: a.fleet.Stamp(a.db),
 	})
 	var tokens image.Tokens
 	if a.agents.Enabled() {
@@ -536,7 +537,7 @@ func (a *Appliance) tasks() []task {
 	tasks := []task{
 		a.engine.Run, a.agents.Run, a.clients.people.Run, a.clients.tokens.Run, a.ams.Run, a.images.Run,
 		a.discovery.Run, func(ctx context.Context) error { return storage.Tidy(ctx, a.db, a.engine.TrimEvents, a.log) },
-		a.serve, func(ctx context.Context) error { return a.fleet.Watch(ctx, a.db) }, a.single.Run,
+		a.serve, func(ctx context.Context) error { return a.fleet.Watch(ctx, a.db, a.networks) }, a.single.Run,
 		func(ctx context.Context) error { return a.downloads.FollowInfraEnvs(ctx, a.db) },
 		a.proofs.FollowClusters, a.progress.Run, a.notices.Run, a.mirror.FollowDeletions, a.clients.certificates.Run,
 		a.bmcs.Run, func(ctx context.Context) error { return a.abiHosts.Run(ctx, a.engine) }, a.followHosts,

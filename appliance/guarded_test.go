@@ -49,6 +49,14 @@ func newGuarded(t testing.TB) *guarded {
 // background.
 func newGuardedAt(t testing.TB, clock clockwork.Clock) *guarded {
 	t.Helper()
+	return newGuardedAmong(t, clock, surroundings{}, func(*config.Config) {})
+}
+
+// newGuardedAmong is newGuardedAt with what the appliance shares with others, and with a change of
+// its configuration.
+func newGuardedAmong(t testing.TB, clock clockwork.Clock, among surroundings,
+	change func(*config.Config)) *guarded {
+	t.Helper()
 	settings := config.Default()
 	settings.DataDir = t.TempDir()
 	settings.Listen, settings.Kubernetes.Enabled = "127.0.0.1:0", true
@@ -57,7 +65,8 @@ func newGuardedAt(t testing.TB, clock clockwork.Clock) *guarded {
 		Default: true,
 		URL:     "quay.io/openshift-release-dev/ocp-release@sha256:" + strings.Repeat("0", 64)}}
 	settings.Images.Agent = "registry.example.com/agent:v1"
-	a, err := open(t.Context(), settings, slog.New(slog.DiscardHandler), "test", clock, surroundings{})
+	change(&settings)
+	a, err := open(t.Context(), settings, slog.New(slog.DiscardHandler), "test", clock, among)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, a.Close()) })
 	g := &guarded{Appliance: a, callers: map[string]caller{"nobody": {}}}

@@ -21,9 +21,6 @@ import (
 	"landfall/web/kube"
 )
 
-// kubernetesSecrets is the purpose with which the site's key encrypts Kubernetes Secrets.
-const kubernetesSecrets sitekey.Purpose = "landfall kubernetes secrets"
-
 // kubernetesObjects is the part of the Kubernetes API that the engine needs: the objects, the queue
 // of their controllers, and the listener.
 type kubernetesObjects struct {
@@ -57,7 +54,7 @@ func (a *Appliance) openKubernetes(ctx context.Context) (_ *kubernetesObjects, e
 		return nil, nil
 	}
 	k := new(kubernetesObjects)
-	if k.box, err = a.siteKey.Box(kubernetesSecrets, nil); err != nil {
+	if k.box, err = a.siteKey.Box(objects.SecretsPurpose, nil); err != nil {
 		return nil, err
 	}
 	k.objects = objects.New(k.box, nil)

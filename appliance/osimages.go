@@ -22,19 +22,13 @@ import (
 func newOSImages(config config.Config, offered release.Offered, rules *site.Rules, releases *release.Library,
 	users func() ([]osimage.User, error),
 	sealed *sitekey.Box, outgoing *egress.Rules, clock clockwork.Clock, logger *slog.Logger) (*osimage.Library, error) {
-	var images []osimage.Configured
-	for _, image := range config.OSImages {
-		images = append(images, osimage.Configured{
-			Path: image.Path, URL: image.URL, Release: image.Release, OpenshiftVersion: image.OpenshiftVersion,
-			CPUArchitecture: image.CPUArchitecture, SHA256: image.SHA256,
-		})
-	}
 	transport, err := osimage.NewTransport(config.OSImageProxy, rules.CABundle, outgoing)
 	if err != nil {
 		return nil, fmt.Errorf("read os_image_proxy: %w", err)
 	}
 	return osimage.New(osimage.Options{
-		Dir: filepath.Join(config.DataDir, "os-images"), Images: images, MaxBytes: int64(config.Limits.OSImageBytes),
+		Dir: filepath.Join(config.DataDir, "os-images"), Images: config.LiveISOs(),
+		MaxBytes:  int64(config.Limits.OSImageBytes),
 		Transport: transport, FetchRelease: osimage.Payloads{Releases: releases,
 			Known: offered}.Fetch,
 		Users: users, Secrets: sealed, CheckURL: outgoing.CheckURL,

@@ -25,7 +25,8 @@ type answer struct {
 	http.ResponseWriter
 	control *http.ResponseController // of ResponseWriter
 	time    time.Duration
-	own     bool // the handler sets the deadlines
+	own     bool              // the handler sets the deadlines
+	stamp   func(http.Header) // see Options.Stamp
 }
 
 func newAnswer(w http.ResponseWriter, limit time.Duration) *answer {
@@ -39,6 +40,14 @@ func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 func (a *answer) SetWriteDeadline(at time.Time) error {
 	a.own = true
 	return a.control.SetWriteDeadline(at)
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (a *answer) WriteHeader(status int) {
+	if a.stamp != nil {
+		a.stamp(a.Header())
+	}
+	a.ResponseWriter.WriteHeader(status)
 }
 
 // Write implements io.Writer.

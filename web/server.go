@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"runtime"
@@ -66,6 +67,12 @@ type Options struct {
 	// Front returns a handler that precedes that of the server, for all requests of its listener;
 	// nil: none does.
 	Front func(http.Handler) http.Handler
+	// Instead handles a request that failed here, in place of an answer with the error. It reports
+	// false if it does not. nil handles none.
+	Instead func(w http.ResponseWriter, r *http.Request) bool
+	// Stamp sets headers of each answer, after its handler has read what the answer contains. nil
+	// sets none.
+	Stamp func(header http.Header)
 }
 
 // Server is an HTTP server with an echo router.
@@ -201,6 +208,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	r = dryRun(r)
 	limited := newAnswer(w, s.answerTime)
+	limited.stamp = s.options.Stamp
 	s.serve(limited, r)
 	limited.finish()
 }
@@ -328,6 +336,10 @@ func (s *Server) logRequests(next echo.HandlerFunc) echo.HandlerFunc {
 		r, span := tracing.StartRequest(c.Request(), c.Path(), pathForLog(c.Request().URL.Path))
 		c.SetRequest(r)
 		err := next(c)
+		if err != nil && s.instead(c) {
+			tracing.EndRequest(span, c.Response().Status, c.Response().Size)
+			return nil
+		}
 		interrupted := err != nil && c.Response().Committed
 		if err != nil {
 			c.Error(err)
@@ -339,6 +351,21 @@ func (s *Server) logRequests(next echo.HandlerFunc) echo.HandlerFunc {
 		}
 		return nil
 	}
+}
+
+// instead lets another handler answer a failed request. Nothing of the answer was sent yet.
+func (s *Server) instead(c echo.Context) bool {
+	response := c.Response()
+	if s.options.Instead == nil || response.Committed {
+		return false
+	}
+	ours := response.Header().Clone()
+	clear(response.Header())
+	if s.options.Instead(response, c.Request()) {
+		return true
+	}
+	maps.Copy(response.Header(), ours)
+	return false
 }
 
 func (s *Server) logRequest(c echo.Context, start time.Time) {

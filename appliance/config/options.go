@@ -18,6 +18,7 @@ import (
 	"landfall/appliance/engine"
 	"landfall/appliance/keyring"
 	"landfall/appliance/mirror"
+	"landfall/appliance/osimage"
 )
 
 const ntpPort = "123"
@@ -60,6 +61,18 @@ func (c Config) Outgoing(configured *mirror.Rules, listening func() []net.Addr,
 	}
 	return egress.New(egress.Options{Allow: c.Egress.Allow, Deny: c.Egress.Deny, Configured: servers, Own: listening,
 		Registry: registry})
+}
+
+// LiveISOs returns the live ISOs in os_images.
+func (c Config) LiveISOs() []osimage.Configured {
+	var images []osimage.Configured
+	for _, image := range c.OSImages {
+		images = append(images, osimage.Configured{
+			Path: image.Path, URL: image.URL, Release: image.Release, OpenshiftVersion: image.OpenshiftVersion,
+			CPUArchitecture: image.CPUArchitecture, SHA256: image.SHA256,
+		})
+	}
+	return images
 }
 
 // EngineReleases returns the releases in release_images.

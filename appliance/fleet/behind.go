@@ -18,11 +18,17 @@ type Behind struct {
 	// Own handles the requests that each member answers itself. It reports false for others, which
 	// go to the leader.
 	Own func(w http.ResponseWriter, r *http.Request) bool
+	// Copy returns the handler of a listener that answers reads from this member's copy of the
+	// database, and gives other requests to forward. nil: all go to the leader.
+	Copy func(boot bool, forward http.Handler) http.Handler
 }
 
 // Handler returns the handler of a listener.
 func (b *Behind) Handler(boot bool) http.Handler {
 	forward := b.Forwarder.Handler(boot)
+	if b.Copy != nil {
+		forward = b.Copy(boot, forward)
+	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch from := sender(r); {
 		case from != "" && isPeerPath(r.URL.Path) && r.URL.Path != pollsPath:

@@ -14,6 +14,7 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"landfall/appliance/fault"
@@ -52,6 +53,7 @@ type Forwarder struct {
 	log     *slog.Logger
 	stop    context.CancelFunc
 	running sync.WaitGroup // pipelines
+	seen    atomic.Uint64
 }
 
 // NewForwarder returns a forwarder without a leader.
@@ -171,6 +173,7 @@ func (f *Forwarder) RoundTrip(r *http.Request) (*http.Response, error) {
 		bodyless := r.Body == nil || r.Body == http.NoBody
 		switch {
 		case err == nil && !refused:
+			f.see(answer)
 			return answer, nil
 		case r.Context().Err() != nil:
 			return nil, r.Context().Err()

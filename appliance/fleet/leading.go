@@ -3,10 +3,12 @@ package fleet
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"net"
 	"net/http"
 	"sync"
 
+	"landfall/appliance/discovery"
 	"landfall/appliance/fault"
 	"landfall/appliance/fleet/keyfile"
 	"landfall/store"
@@ -38,6 +40,28 @@ const leaderKey = "leader"
 
 type leaderRow struct {
 	Member string `json:"member"`
+	// Networks have the URLs of the leader for hosts. A follower that makes an image uses the same
+	// ones, so that the image is the same.
+	Networks discovery.Networks `json:"networks,omitempty"`
+}
+
+// LeaderKey returns the key of the row that [Networks] reads.
+func LeaderKey() string { return leaders.Prefix() + leaderKey }
+
+// Networks returns the networks of the member that leads, or led last. They are nil if a program
+// leads that does not write them.
+func Networks(db *store.DB) (networks discovery.Networks, err error) {
+	err = db.View(func(tx *store.Tx) error {
+		row, err := leaders.Get(tx, leaderKey)
+		if errors.Is(err, store.ErrNotFound) {
+			return nil
+		}
+		if err == nil {
+			networks = row.Networks
+		}
+		return err
+	})
+	return networks, err
 }
 
 // SharedLog returns the log of the fleet, or nil.
@@ -102,15 +126,22 @@ func (l *Leading) Before(boot func() http.Handler, snapshots Snapshots,
 	return func(main http.Handler) http.Handler { return l.Front.Wrap(main, boot, snapshots, contents) }
 }
 
-// Watch notes in the database that this member leads, so that the log has a record of it. Watch
-// ends with an error when the database can't be used any longer: the member must read the log
-// again.
-func (l *Leading) Watch(ctx context.Context, db *store.DB) error {
+// Stamp returns what puts the revision of a database into answers, or nil on a single machine.
+func (l *Leading) Stamp(db *store.DB) func(http.Header) {
+	if l == nil {
+		return nil
+	}
+	return Stamp(db)
+}
+
+// Watch notes in the database that this member leads, and with which URLs for hosts. Watch ends
+// with an error when the database can't be used any longer: the member must read the log again.
+func (l *Leading) Watch(ctx context.Context, db *store.DB, networks discovery.Networks) error {
 	if l == nil {
 		return nil
 	}
 	if err := db.Update(ctx, func(tx *store.Tx) error {
-		return leaders.Put(tx, leaderKey, &leaderRow{l.Member})
+		return leaders.Put(tx, leaderKey, &leaderRow{l.Member, networks})
 	}); err != nil {
 		return err
 	}

@@ -22,6 +22,7 @@
 //	leaders.go     the present leader, for the forwarder
 //	listeners.go   Listeners: the sockets that stay open while the role changes
 //	behind.go      Behind: the handler of a follower
+//	revision.go    the revision in answers
 //	leading.go     Leading: what the appliance gets that leads
 //	peers.go       Peers and Client: what members ask each other for
 //	contents.go    Copies: keeps contents of files on several members

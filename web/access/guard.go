@@ -328,3 +328,18 @@ func clientAddress(r *http.Request) string {
 	}
 	return host
 }
+
+// IsAgent reports whether a request has the header of agents.
+func IsAgent(r *http.Request) bool { return agentHeader(r) != nil }
+
+// Used returns the secret of the session or the token that a request for an operation uses, or "".
+// Requests that browsers send on their own use none.
+func Used(o operation.Operation, r *http.Request) string {
+	if !isUse(o, r) {
+		return ""
+	}
+	if token, ok := bearer(r); ok {
+		return token
+	}
+	return sessionCookie(r)
+}

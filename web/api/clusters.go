@@ -24,7 +24,7 @@ func clusterID(c echo.Context) string { return c.Param("cluster_id") }
 func (s *Service) clusterOperations() []operation.Operation {
 	return []operation.Operation{
 		{ID: "v2ListClusters", Method: http.MethodGet, Path: "/v2/clusters",
-			Access: operation.For(access.Viewer).OfOwn(), Handler: s.listClusters,
+			Access: operation.For(access.Viewer).OfOwn(), Handler: s.listClusters, FromCopy: true,
 			Summary: "List the clusters",
 			Parameters: []operation.Parameter{
 				{Name: "get_unregistered_clusters", Type: operation.Flag, In: "header"},
@@ -54,7 +54,7 @@ func (s *Service) clusterOperations() []operation.Operation {
 			Body:    models.ImportClusterParams{},
 			Status:  201, Answer: models.Cluster{}, Errors: []int{400, 401, 403, 500}},
 		{ID: "v2GetCluster", Method: http.MethodGet, Path: clusterPath,
-			Access: operation.For(access.Viewer).OrAgents(), Handler: s.getCluster,
+			Access: operation.For(access.Viewer).OrAgents(), Handler: s.getCluster, FromCopy: true,
 			Summary: "Show a cluster with its hosts",
 			Parameters: []operation.Parameter{
 				{Name: "discovery_agent_version", In: "header"},
@@ -81,7 +81,7 @@ func (s *Service) clusterOperations() []operation.Operation {
 			Summary: "Permit more hosts to join an installed cluster (older name)",
 			Status:  202, Answer: models.Cluster{}, Errors: []int{401, 403, 404, 405, 409, 500}},
 		{ID: "ListClusterHosts", Method: http.MethodGet, Path: clusterPath + "/hosts",
-			Access: operation.For(access.Viewer).OrAgents(), Handler: s.listClusterHosts,
+			Access: operation.For(access.Viewer).OrAgents(), Handler: s.listClusterHosts, FromCopy: true,
 			Summary: "List the hosts of a cluster",
 			Parameters: []operation.Parameter{
 				{Name: "role", Values: []string{"master", "arbiter", "worker", "auto-assign"}},
@@ -91,7 +91,7 @@ func (s *Service) clusterOperations() []operation.Operation {
 			},
 			Status: 200, Answer: models.HostList{}, Errors: []int{401, 403, 404, 500}},
 		{ID: "v2GetIgnoredValidations", Method: http.MethodGet, Path: clusterPath + "/ignored-validations",
-			Access: operation.For(access.Viewer), Handler: s.ignoredValidations,
+			Access: operation.For(access.Viewer), Handler: s.ignoredValidations, FromCopy: true,
 			Summary: "Show the ignored validations",
 			Status:  200, Answer: models.IgnoredValidations{}, Errors: []int{400, 404}},
 		{ID: "v2SetIgnoredValidations", Method: http.MethodPut, Path: clusterPath + "/ignored-validations",
@@ -100,7 +100,7 @@ func (s *Service) clusterOperations() []operation.Operation {
 			Body:    models.IgnoredValidations{},
 			Status:  201, Answer: models.IgnoredValidations{}, Errors: []int{400, 404, 401, 403, 500}},
 		{ID: "V2GetClusterUISettings", Method: http.MethodGet, Path: clusterPath + "/ui-settings",
-			Access: operation.For(access.Viewer), Handler: s.uiSettings,
+			Access: operation.For(access.Viewer), Handler: s.uiSettings, FromCopy: true,
 			Summary: "Show the browser application's settings of a cluster",
 			Status:  200, Answer: "", Errors: []int{400, 404, 401, 403, 500}},
 		{ID: "V2UpdateClusterUISettings", Method: http.MethodPut, Path: clusterPath + "/ui-settings",

@@ -18,7 +18,7 @@ import (
 func (s *Service) eventOperations() []operation.Operation {
 	return []operation.Operation{
 		{ID: "v2ListEvents", Method: http.MethodGet, Path: "/v2/events",
-			Access: operation.For(access.Viewer).OrLinks().OfOwn(), Handler: s.listEvents,
+			Access: operation.For(access.Viewer).OrLinks().OfOwn(), Handler: s.listEvents, FromCopy: true,
 			Summary: "List a page of events; headers count all selected events",
 			Parameters: []operation.Parameter{
 				{Name: "cluster_id", Type: operation.UUID},

@@ -21,7 +21,7 @@ func infraEnvID(c echo.Context) string { return c.Param("infra_env_id") }
 func (s *Service) infraEnvOperations() []operation.Operation {
 	return []operation.Operation{
 		{ID: "ListInfraEnvs", Method: http.MethodGet, Path: "/v2/infra-envs",
-			Access: operation.For(access.Viewer).OfOwn(), Handler: s.listInfraEnvs,
+			Access: operation.For(access.Viewer).OfOwn(), Handler: s.listInfraEnvs, FromCopy: true,
 			Summary: "List the infra-envs",
 			Parameters: []operation.Parameter{
 				{Name: "cluster_id", Type: operation.UUID},
@@ -34,7 +34,7 @@ func (s *Service) infraEnvOperations() []operation.Operation {
 			Body:    InfraEnvCreateParams{},
 			Status:  201, Answer: models.InfraEnv{}, Errors: []int{400, 401, 403, 404, 405, 409, 500, 501}},
 		{ID: "GetInfraEnv", Method: http.MethodGet, Path: infraEnvPath,
-			Access: operation.For(access.Viewer).OrAgents().OrLinks(), Handler: s.getInfraEnv,
+			Access: operation.For(access.Viewer).OrAgents().OrLinks(), Handler: s.getInfraEnv, FromCopy: true,
 			Summary: "Show an infra-env",
 			Status:  200, Answer: models.InfraEnv{}, Errors: []int{401, 403, 404, 405, 500, 501, 503}},
 		{ID: "UpdateInfraEnv", Method: http.MethodPatch, Path: infraEnvPath,

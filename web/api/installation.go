@@ -45,7 +45,7 @@ func (s *Service) installationOperations() []operation.Operation {
 			Body:    "",
 			Status:  201, Errors: []int{400, 401, 403, 404, 405, 500}},
 		{ID: "V2ListOfClusterOperators", Method: http.MethodGet, Path: clusterPath + "/monitored-operators",
-			Access: operation.For(access.Viewer).OrAgents(), Handler: s.listOperators,
+			Access: operation.For(access.Viewer).OrAgents(), Handler: s.listOperators, FromCopy: true,
 			Summary: "List the monitored operators of a cluster",
 			Parameters: []operation.Parameter{
 				{Name: "operator_name"},
@@ -57,7 +57,7 @@ func (s *Service) installationOperations() []operation.Operation {
 			Body:    models.OperatorMonitorReport{},
 			Status:  200, Errors: []int{400, 401, 403, 404, 405, 409, 500, 503}},
 		{ID: "v2GetPreflightRequirements", Method: http.MethodGet, Path: clusterPath + "/preflight-requirements",
-			Access: operation.For(access.Viewer), Handler: s.preflight,
+			Access: operation.For(access.Viewer), Handler: s.preflight, FromCopy: true,
 			Summary: "Show the requirements for the hosts of a cluster",
 			Status:  200, Answer: models.PreflightHardwareRequirements{}, Errors: []int{401, 403, 404, 405, 500}},
 		{ID: "v2UpdateClusterFinalizingProgress", Method: http.MethodPut, Path: clusterPath + "/progress",

@@ -17,7 +17,7 @@ import (
 func (s *Service) openAPIOperations() []operation.Operation {
 	return []operation.Operation{
 		{ID: "v2GetOpenAPI", Method: http.MethodGet, Path: "/v2/openapi", Addition: true,
-			Access: operation.For(access.Viewer).OfAll(), Handler: s.openAPI(),
+			Access: operation.For(access.Viewer).OfAll(), Handler: s.openAPI(), FromCopy: true,
 			Summary: "Show this OpenAPI document",
 			Status:  200, Answer: operation.AnyObject{}, Errors: []int{405}},
 	}

@@ -18,7 +18,7 @@ import (
 func (s *Service) operatorOperations() []operation.Operation {
 	return []operation.Operation{
 		{ID: "V2ListBundles", Method: http.MethodGet, Path: "/v2/operators/bundles",
-			Access: operation.For(access.Viewer).OfAll(), Handler: s.bundles,
+			Access: operation.For(access.Viewer).OfAll(), Handler: s.bundles, FromCopy: true,
 			Summary: "List the operator bundles",
 			Parameters: []operation.Parameter{
 				{Name: "openshift_version"},
@@ -29,18 +29,18 @@ func (s *Service) operatorOperations() []operation.Operation {
 			},
 			Status: 200, Answer: []support.Bundle{}, Errors: []int{400, 500}},
 		{ID: "V2GetBundle", Method: http.MethodGet, Path: "/v2/operators/bundles/:id",
-			Access: operation.For(access.Viewer).OfAll(), Handler: s.bundle,
+			Access: operation.For(access.Viewer).OfAll(), Handler: s.bundle, FromCopy: true,
 			Summary: "Show an operator bundle",
 			Parameters: []operation.Parameter{
 				{Name: "feature_ids", Type: operation.TextList},
 			},
 			Status: 200, Answer: support.Bundle{}, Errors: []int{400, 404, 500}},
 		{ID: "V2ListSupportedOperators", Method: http.MethodGet, Path: "/v2/supported-operators",
-			Access: operation.For(access.Viewer).OfAll(), Handler: s.supportedOperators,
+			Access: operation.For(access.Viewer).OfAll(), Handler: s.supportedOperators, FromCopy: true,
 			Summary: "List the supported operators",
 			Status:  200, Answer: []string{}, Errors: []int{401, 403, 500}},
 		{ID: "V2ListOperatorProperties", Method: http.MethodGet, Path: "/v2/supported-operators/:operator_name",
-			Access: operation.For(access.Viewer).OfAll(), Handler: s.operatorProperties,
+			Access: operation.For(access.Viewer).OfAll(), Handler: s.operatorProperties, FromCopy: true,
 			Summary: "List the properties of an operator",
 			Status:  200, Answer: models.OperatorProperties{}, Errors: []int{401, 403, 404, 500}},
 	}

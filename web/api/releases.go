@@ -23,7 +23,7 @@ func (s *Service) releaseOperations() []operation.Operation {
 			Summary: "Show the versions of the service's components",
 			Status:  200, Answer: models.ListVersions{}},
 		{ID: "V2ListManagedDomains", Method: http.MethodGet, Path: "/v2/domains",
-			Access: operation.For(access.Viewer).OfAll(), Handler: s.managedDomains,
+			Access: operation.For(access.Viewer).OfAll(), Handler: s.managedDomains, FromCopy: true,
 			Summary: "List the DNS domains that the service manages",
 			Status:  200, Answer: models.ListManagedDomains{}, Errors: []int{500}},
 		{ID: "v2ListSupportedOpenshiftVersions", Method: http.MethodGet, Path: "/v2/openshift-versions",
@@ -35,7 +35,7 @@ func (s *Service) releaseOperations() []operation.Operation {
 			},
 			Status: 200, Answer: models.OpenshiftVersions{}, Errors: []int{400, 500, 503}},
 		{ID: "v2ListReleaseSources", Method: http.MethodGet, Path: "/v2/release-sources",
-			Access: operation.For(access.Viewer).OfAll(), Handler: s.releaseSources,
+			Access: operation.For(access.Viewer).OfAll(), Handler: s.releaseSources, FromCopy: true,
 			Summary: "List the channels of the release sources",
 			Status:  200, Answer: models.ReleaseSources{}},
 	}

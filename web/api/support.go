@@ -17,7 +17,7 @@ import (
 func (s *Service) supportOperations() []operation.Operation {
 	return []operation.Operation{
 		{ID: "GetClusterSupportedPlatforms", Method: http.MethodGet, Path: clusterPath + "/supported-platforms",
-			Access: operation.For(access.Viewer), Handler: s.supportedPlatforms,
+			Access: operation.For(access.Viewer), Handler: s.supportedPlatforms, FromCopy: true,
 			Summary: "List the platforms that a cluster's hosts support",
 			Status:  200, Answer: []models.PlatformType{}, Errors: []int{401, 403, 404, 500}},
 		{ID: "GetSupportedArchitectures", Method: http.MethodGet, Path: "/v2/support-levels/architectures",
@@ -28,7 +28,7 @@ func (s *Service) supportOperations() []operation.Operation {
 			},
 			Status: 200, Answer: architectureLevels{}, Errors: []int{400, 401, 403, 404, 503}},
 		{ID: "GetSupportedFeatures", Method: http.MethodGet, Path: "/v2/support-levels/features",
-			Access: operation.For(access.Viewer).OfAll(), Handler: s.supportedFeatures,
+			Access: operation.For(access.Viewer).OfAll(), Handler: s.supportedFeatures, FromCopy: true,
 			Summary: "Show the support level of each feature",
 			Parameters: []operation.Parameter{
 				{Name: "openshift_version", Required: true},
@@ -38,7 +38,7 @@ func (s *Service) supportOperations() []operation.Operation {
 			},
 			Status: 200, Answer: featureLevels{}, Errors: []int{400, 401, 403, 404, 503}},
 		{ID: "GetDetailedSupportedFeatures", Method: http.MethodGet, Path: "/v2/support-levels/features/detailed",
-			Access: operation.For(access.Viewer).OfAll(), Handler: s.detailedFeatures,
+			Access: operation.For(access.Viewer).OfAll(), Handler: s.detailedFeatures, FromCopy: true,
 			Summary: "Show the features and operators with their incompatibilities",
 			Parameters: []operation.Parameter{
 				{Name: "openshift_version", Required: true},

@@ -71,7 +71,7 @@ func FeedOperations(options Feed) []operation.Operation {
 	f := &feed{options}
 	return []operation.Operation{
 		{ID: "followChanges", Method: http.MethodGet, Path: FeedRoute, Access: operation.For(access.Viewer).OfOwn(),
-			Handler:    f.serve,
+			Handler: f.serve, FromCopy: true,
 			Endless:    func(*http.Request) bool { return true },
 			Summary:    "Follow the changes of all objects, as Server-Sent Events",
 			Parameters: []operation.Parameter{{Name: "Last-Event-ID", In: "header"}},

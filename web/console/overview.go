@@ -35,7 +35,7 @@ func OverviewOperations(of Overview) []operation.Operation {
 				"a person",
 			Status: http.StatusOK, Answer: overview.Overview{}},
 		{ID: "listAllClusters", Method: http.MethodGet, Path: ClustersRoute,
-			Access: operation.For(access.Viewer).OfOwn(),
+			Access: operation.For(access.Viewer).OfOwn(), FromCopy: true,
 			Handler: func(c echo.Context) error {
 				scope, ids := access.From(c.Request().Context()).Scope, c.QueryParams()["cluster_id"]
 				rows, err := of.Clusters(func(id string) bool {

@@ -46,7 +46,8 @@ func PageOperations(ui fs.FS) ([]operation.Operation, error) {
 	}
 	return []operation.Operation{
 		{Method: http.MethodGet, Path: "/api/*", Access: operation.Public(), Handler: noOperation},
-		{ID: "getPage", Method: http.MethodGet, Path: "/*", Head: true, Access: operation.Public(), Handler: p.serve,
+		{ID: "getPage", Method: http.MethodGet, Path: "/*", Head: true, Access: operation.Public(),
+			Handler: p.serve, FromCopy: true,
 			Summary: "Download a file of the browser application",
 			Status:  http.StatusOK, Answer: operation.File{}, Errors: []int{404}},
 	}, nil

@@ -19,7 +19,7 @@ type Installations interface {
 func ProgressOperations(of Installations) []operation.Operation {
 	return []operation.Operation{
 		{ID: "getInstallationProgress", Method: http.MethodGet, Path: clusterPath + "/progress",
-			Access: operation.For(access.Viewer),
+			Access: operation.For(access.Viewer), FromCopy: true,
 			Handler: func(c echo.Context) error {
 				shown, err := of.Progress(c.Param("cluster_id"))
 				return answer(c, shown, err)

@@ -41,7 +41,7 @@ func (s *Service) Operations() []operation.Operation {
 	var all []operation.Operation
 	add := func(id, path, summary string, rule operation.Access, handler echo.HandlerFunc) {
 		all = append(all, operation.Operation{ID: id, Method: http.MethodGet, Head: true, Path: path,
-			Access: rule, Handler: handler, Quiet: true,
+			Access: rule, Handler: handler, Quiet: true, FromCopy: true,
 			Summary: summary, Status: http.StatusOK, Answer: operation.File{}, Errors: []int{404, 409, 503}})
 	}
 	// The rules of images, of URLs that contain a token or a code, and of files without secrets.
@@ -102,11 +102,11 @@ func (s *Service) Operations() []operation.Operation {
 func (s *Service) scriptOperations() []operation.Operation {
 	return []operation.Operation{
 		{ID: "getIPXEScript", Method: http.MethodGet, Head: true, Path: "/ipxe/:infra_env_id",
-			Access: operation.For(access.Operator).OrLinks(), Handler: s.script(discovery.IPXE),
+			Access: operation.For(access.Operator).OrLinks(), Handler: s.script(discovery.IPXE), FromCopy: true,
 			Summary: "Download the iPXE script of an infra-env",
 			Status:  http.StatusOK, Answer: operation.File{}, Errors: []int{400, 404, 409}},
 		{ID: "getGRUBMenu", Method: http.MethodGet, Head: true, Path: "/grub/:infra_env_id/grub.cfg",
-			Access: operation.For(access.Operator).OrLinks(), Handler: s.script(discovery.GRUB),
+			Access: operation.For(access.Operator).OrLinks(), Handler: s.script(discovery.GRUB), FromCopy: true,
 			Summary: "Download the GRUB menu of an infra-env",
 			Status:  http.StatusOK, Answer: operation.File{}, Errors: []int{404, 409}},
 	}

@@ -47,6 +47,9 @@ type Operation struct {
 	// DryRun marks an operation that can be tried: its handler checks everything until the end of
 	// its first update of the store, and has no other effects before. See store.DryRun.
 	DryRun bool
+	// FromCopy marks an operation that a follower of a fleet may answer from its copy of the
+	// database: it only reads rows, and its answer is the same on each member.
+	FromCopy bool
 	// Quiet marks an operation with very frequent requests. Successful requests are logged at debug
 	// level only.
 	Quiet bool

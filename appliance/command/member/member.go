@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -29,6 +30,7 @@ import (
 	"landfall/appliance/transport"
 	"landfall/store"
 	"landfall/store/wal"
+	"landfall/web/follower"
 	"landfall/web/kube"
 	"landfall/web/problem"
 )
@@ -86,6 +88,7 @@ type member struct {
 	membership *membership.Membership
 	sockets    *sockets
 	keys       *keyring.Keyring
+	key        *sitekey.Key
 	first      *store.DB // opened by open, until the first role takes it
 	transport  *transport.Transport
 	credential *fleet.Credential
@@ -111,8 +114,7 @@ func (m *member) open(ctx context.Context) (err error) {
 	if err := m.noteDamage(ctx, err); err != nil {
 		return err
 	}
-	key, err := sitekey.LoadSealed(m.Config.DataDir, m.keys.Ring())
-	if err != nil {
+	if m.key, err = sitekey.LoadSealed(m.Config.DataDir, m.keys.Ring()); err != nil {
 		return err
 	}
 	urls, err := m.Config.URLs(m.sockets.main)
@@ -123,12 +125,12 @@ func (m *member) open(ctx context.Context) (err error) {
 		return err
 	}
 	self := m.membership.Peer()
-	if m.transport, err = transport.Open(transport.Options{TLS: m.Config.TLS, Dir: m.Config.DataDir, Key: key,
+	if m.transport, err = transport.Open(transport.Options{TLS: m.Config.TLS, Dir: m.Config.DataDir, Key: m.key,
 		Names: append(config.Hosts(append(urls, self.URL)), m.Config.Registry.Names()...), Clock: m.clock,
 		Logger: m.Logger, Follow: true}); err != nil {
 		return err
 	}
-	if m.credential, err = fleet.NewCredential(key, self.Name); err != nil {
+	if m.credential, err = fleet.NewCredential(m.key, self.Name); err != nil {
 		return err
 	}
 	m.forwarder = fleet.NewForwarder(m.credential, 2*m.Config.Fleet.Takeover, refuse, m.Logger)
@@ -230,29 +232,68 @@ func (m *member) serve(ctx context.Context, of fleet.Copy) error {
 	db := of.(*store.DB)
 	source := &backup.Source{DB: db, Dir: m.Config.DataDir, Program: m.Version, Now: m.clock.Now,
 		SealedWith: string(m.keys.With()), DataKey: m.keys.Content, ExportKeys: m.keys.Export}
-	if err := m.serveRequests(ctx, m.handler(source, db)); err != nil {
-		return err
-	}
-	var copying sync.WaitGroup
-	defer copying.Wait()
-	copying.Go(func() { m.copies.Run(ctx, db, false) })
-	return m.membership.Keys().Follow(ctx, db, m.Logger)
-}
-
-// serveRequests starts the servers of a follower. peers handles the requests of other members.
-func (m *member) serveRequests(ctx context.Context, peers http.Handler) error {
-	servers, err := m.sockets.serve(ctx, m, &fleet.Behind{Forwarder: m.forwarder, Peers: peers, Own: m.own})
+	reader, err := follower.Open(ctx, follower.Options{Config: m.Config, DB: db, Key: m.key, Names: m.names(),
+		Port: m.sockets.bootPort(), Leader: m.forwarder, Version: m.Version, Clock: m.clock, Logger: m.Logger,
+		Refuse: refuse})
 	if err != nil {
 		return err
 	}
+	ended, err := m.serveRequests(ctx, m.handler(source, db), reader.Handler)
+	if err != nil {
+		return errors.Join(err, reader.Close())
+	}
+	m.background.Go(func() {
+		<-ended // requests read the live ISOs
+		if err := reader.Close(); err != nil {
+			m.Logger.Warn("A live ISO could not be closed.", "error", err)
+		}
+	})
+	group, running := errgroup.WithContext(ctx)
+	group.Go(func() error { return reader.Run(running) })
+	group.Go(func() error {
+		m.copies.Run(running, db, false)
+		return nil
+	})
+	group.Go(func() error { return m.membership.Keys().Follow(running, db, m.Logger) })
+	return group.Wait()
+}
+
+// serveRequests starts the servers of a follower. peers handles the requests of other members, and
+// reads those that the copy of the database may answer; see fleet.Behind. ended is closed when all
+// servers have ended.
+func (m *member) serveRequests(ctx context.Context, peers http.Handler,
+	reads func(bool, http.Handler) http.Handler) (ended <-chan struct{}, err error) {
+	servers, err := m.sockets.serve(ctx, m, &fleet.Behind{Forwarder: m.forwarder, Peers: peers, Own: m.own,
+		Copy: reads})
+	if err != nil {
+		return nil, err
+	}
+	var serving sync.WaitGroup
 	for _, run := range append(servers, func() error { return m.transport.Certificates().Run(ctx) }) {
-		m.background.Go(func() {
+		serving.Go(func() {
 			if err := run(); err != nil && ctx.Err() == nil {
 				m.Logger.Error("A server of this member ended.", "error", err)
 			}
 		})
 	}
-	return nil
+	all := make(chan struct{})
+	m.background.Go(func() {
+		serving.Wait()
+		close(all)
+	})
+	return all, nil
+}
+
+// names returns the names and URLs by which clients address this member.
+func (m *member) names() []string {
+	names := []string{m.membership.Peer().URL}
+	if name, err := os.Hostname(); err == nil {
+		names = append(names, name)
+	}
+	if urls, err := m.Config.URLs(m.sockets.main); err == nil {
+		names = append(names, urls...)
+	}
+	return names
 }
 
 // handler returns the handler of the requests of other members.
@@ -354,7 +395,7 @@ func (m *member) restore(ctx context.Context) error {
 	defer m.membership.Restoring(false)
 	serving, stop := context.WithCancel(ctx)
 	defer stop()
-	if err := m.serveRequests(serving, m.handler(nil, nil)); err != nil {
+	if _, err := m.serveRequests(serving, m.handler(nil, nil), nil); err != nil {
 		return err
 	}
 	for {

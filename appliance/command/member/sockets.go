@@ -81,6 +81,18 @@ func (s *sockets) localURL() string {
 	return (&url.URL{Scheme: "http", Host: net.JoinHostPort(host, port)}).String()
 }
 
+// bootPort returns the port of the boot listener, or "".
+func (s *sockets) bootPort() string {
+	if len(s.addresses) < 2 {
+		return ""
+	}
+	_, port, err := net.SplitHostPort(s.listeners.Addr(s.addresses[1]).String())
+	if err != nil {
+		return ""
+	}
+	return port
+}
+
 // serve returns the functions that serve as a follower until the context ends.
 func (s *sockets) serve(ctx context.Context, m *member, behind *fleet.Behind) ([]func() error, error) {
 	verifier, err := certificate.New(m.Config.TLS.ClientCertificates(m.clock, m.Logger))

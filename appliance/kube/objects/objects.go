@@ -26,6 +26,9 @@ import (
 	"landfall/store"
 )
 
+// SecretsPurpose is the purpose with which the site's key encrypts Secrets.
+const SecretsPurpose sitekey.Purpose = "landfall kubernetes secrets"
+
 // ErrExists is returned by Create for an object that already exists.
 var ErrExists = errors.New("the object exists already")
 

@@ -1,0 +1,338 @@
+package appliance
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jonboulle/clockwork"
+	"github.com/stretchr/testify/require"
+
+	"landfall/appliance/access"
+	"landfall/appliance/config"
+	"landfall/appliance/fleet"
+	"landfall/appliance/journal"
+	"landfall/appliance/sitekey"
+	"landfall/isogen/skeleton"
+	"landfall/store"
+	"landfall/store/wal/waltest"
+	"landfall/web/console"
+	"landfall/web/follower"
+	"landfall/web/kube"
+	"landfall/web/operation"
+	"landfall/web/problem"
+)
+
+// copied is an appliance that leads a fleet, and a follower with a copy of its database.
+type copied struct {
+	*guarded
+	log       *waltest.Log
+	db        *store.DB // of the follower
+	handler   http.Handler
+	led       atomic.Bool
+	seen      atomic.Uint64
+	forwarded atomic.Int64 // requests that the leader got
+}
+
+// Led implements follower.Leader.
+func (c *copied) Led() bool { return c.led.Load() }
+
+// Seen implements follower.Leader.
+func (c *copied) Seen() uint64 { return c.seen.Load() }
+
+func newCopied(t *testing.T, clock clockwork.Clock) *copied {
+	t.Helper()
+	c := &copied{log: new(waltest.Log)}
+	key, err := sitekey.LoadOrCreate(t.TempDir())
+	require.NoError(t, err)
+	credential, err := fleet.NewCredential(key, "one")
+	require.NoError(t, err)
+	iso := filepath.Join(t.TempDir(), "live.iso")
+	file, err := os.Create(iso)
+	require.NoError(t, err)
+	require.NoError(t, skeleton.Write(file, skeleton.ISO{}))
+	require.NoError(t, file.Close())
+	leading := &fleet.Leading{Log: c.log, Credential: credential, Member: "one",
+		Front: &fleet.Front{Leads: c.Led}}
+	c.guarded = newGuardedAmong(t, clock, surroundings{fleet: leading}, func(settings *config.Config) {
+		settings.URL = []string{"https://appliance.site.test:8090"}
+		settings.OSImages = []config.OSImage{{OpenshiftVersion: "4.20", CPUArchitecture: "x86_64", Path: iso}}
+	})
+	c.announce(t)
+	c.openFollower(t, clock)
+	c.led.Store(true)
+	return c
+}
+
+// announce lets the leader write its URLs.
+func (c *copied) announce(t *testing.T) {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	watcher := c.Appliance.db.Watch(ctx, c.Appliance.db.Revision(), fleet.LeaderKey())
+	go func() { ended <- c.fleet.Watch(ctx, c.Appliance.db, c.networks) }()
+	<-watcher.C()
+	stop()
+	require.NoError(t, <-ended)
+}
+
+func (c *copied) openFollower(t *testing.T, clock clockwork.Clock) {
+	t.Helper()
+	settings := c.config
+	settings.DataDir = t.TempDir()
+	copyRows(t, c.Appliance.db, settings.DataDir)
+	var err error
+	c.db, err = store.Open(t.Context(), settings.DataDir, store.Options{Follow: true, Versioned: kube.Bucket,
+		History: journal.History(int64(settings.Limits.JournalObjectBytes), int64(settings.Limits.JournalBytes)),
+		Keys:    c.keys.Open})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, c.db.Close()) })
+	ctx, stop := context.WithCancel(t.Context())
+	reader, err := follower.Open(ctx, follower.Options{Config: settings, DB: c.db, Key: c.siteKey, Leader: c,
+		Version: "test", Clock: clock, Logger: slog.New(slog.DiscardHandler),
+		Refuse: func(w http.ResponseWriter, r *http.Request, err error) {
+			_ = problem.Write(w, r, problem.From(err)) // the recorder accepts it
+		}})
+	require.NoError(t, err)
+	ended := make(chan error, 1)
+	go func() { ended <- reader.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		require.NoError(t, <-ended)
+		require.NoError(t, reader.Close())
+	})
+	c.handler = reader.Handler(false, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !c.Led() {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		c.forwarded.Add(1)
+		c.server.ServeHTTP(w, r)
+		c.seen.Store(max(c.seen.Load(), fleet.RevisionOf(w.Header())))
+	}))
+}
+
+// copyRows writes the rows of a database to an empty directory.
+func copyRows(t *testing.T, db *store.DB, dir string) {
+	t.Helper()
+	snapshot, err := db.Snapshot()
+	require.NoError(t, err)
+	var rows []store.StoredRow
+	require.NoError(t, snapshot.Rows(t.Context(), func(row store.StoredRow) error {
+		rows = append(rows, store.StoredRow{Bucket: row.Bucket, Key: slices.Clone(row.Key),
+			Value: slices.Clone(row.Value)})
+		return nil
+	}))
+	require.NoError(t, snapshot.Close())
+	require.NoError(t, store.CreateFrom(dir, func() (store.StoredRow, error) {
+		if len(rows) == 0 {
+			return store.StoredRow{}, io.EOF
+		}
+		row := rows[0]
+		rows = rows[1:]
+		return row, nil
+	}))
+}
+
+// catchUp lets the follower apply what it lacks.
+func (c *copied) catchUp(t *testing.T) {
+	t.Helper()
+	if records := c.log.After(c.db.Sequence()); len(records) > 0 {
+		require.NoError(t, c.db.Apply(t.Context(), records))
+	}
+	c.seen.Store(c.db.Revision()) // so that the next request waits for what memory contains
+}
+
+// ask sends a request to the follower.
+func (c *copied) ask(t *testing.T, method, path, body, as string, header ...string) *httptest.ResponseRecorder {
+	t.Helper()
+	r := httptest.NewRequestWithContext(t.Context(), method, "https://127.0.0.1"+path, strings.NewReader(body))
+	r.Header.Set("Content-Type", "application/json")
+	if caller := c.callers[as]; caller.header != "" {
+		r.Header.Set(caller.header, caller.token)
+	}
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	w := httptest.NewRecorder()
+	serve(c.handler, w, r)
+	return w
+}
+
+// askHere sends a request that the follower must answer itself.
+func (c *copied) askHere(t *testing.T, path, as string, header ...string) *httptest.ResponseRecorder {
+	t.Helper()
+	before := c.forwarded.Load()
+	w := c.ask(t, http.MethodGet, path, "", as, header...)
+	require.Equal(t, before, c.forwarded.Load(), "%s was forwarded", path)
+	return w
+}
+
+// use lets the leader learn of a use of a credential, so that the copy answers the next requests.
+func (c *copied) use(t *testing.T, as string) {
+	t.Helper()
+	c.ask(t, http.MethodGet, "/api/assisted-install/v2/domains", "", as)
+}
+
+const clustersPath = "/api/assisted-install/v2/clusters"
+
+// queries are the parameters that operations need.
+var queries = map[string]string{
+	"GetSupportedFeatures":         "?openshift_version=4.20",
+	"GetDetailedSupportedFeatures": "?openshift_version=4.20",
+	"downloadImage":                "?version=4.20&arch=x86_64&type=full-iso",
+	"downloadImageInitrd":          "?version=4.20&arch=x86_64",
+	"downloadArtifact-kernel":      "?version=4.20&arch=x86_64",
+	"downloadArtifact-rootfs":      "?version=4.20&arch=x86_64",
+}
+
+// copyOperations are the operations that a follower answers from its copy, by their IDs.
+func (c *copied) copyOperations() map[string]operation.Operation {
+	all := map[string]operation.Operation{}
+	for route, o := range c.server.Routes() {
+		if o.FromCopy && route.Method == http.MethodGet {
+			all[o.ID] = o
+		}
+	}
+	return all
+}
+
+func TestFollower_answersLikeTheLeader(t *testing.T) {
+	c := newCopied(t, clockwork.NewFakeClockAt(time.Now().UTC()))
+	c.newHost(t, c.env)
+	c.catchUp(t)
+	c.use(t, "admin")
+	answered := 0
+	all := c.copyOperations()
+	for _, id := range slices.Sorted(maps.Keys(all)) {
+		if id == "followChanges" {
+			continue // never ends; see TestFollower_feedGoesOn
+		}
+		path := c.fill(all[id].Path) + queries[id]
+		path = strings.Replace(path, "/*", "/", 1)
+		want := c.request(t, http.MethodGet, path, "", c.callers["admin"])
+		if want.Code != http.StatusOK && want.Code != http.StatusNoContent {
+			continue
+		}
+		got := c.askHere(t, path, "admin")
+		require.Equal(t, want.Code, got.Code, id)
+		require.Equal(t, want.Body.Bytes(), got.Body.Bytes(), id)
+		require.Equal(t, want.Header().Get("ETag"), got.Header().Get("ETag"), id)
+		require.Equal(t, strconv.FormatUint(c.db.Revision(), 10), got.Header().Get("Landfall-Revision"), id)
+		answered++
+	}
+	require.Greater(t, answered, 30, "most operations have an answer for these objects")
+}
+
+func TestFollower_readsItsOwnWrites(t *testing.T) {
+	c := newCopied(t, clockwork.NewRealClock())
+	c.use(t, "admin")
+	w := c.ask(t, http.MethodPost, clustersPath, `{"name": "new", "openshift_version": "4.20.0",
+		"base_dns_domain": "example.com", "pull_secret": `+strconv.Quote(testPullSecret)+`}`, "admin")
+	require.Equal(t, http.StatusCreated, w.Code, w.Body.String())
+	before := c.forwarded.Load()
+	w = c.ask(t, http.MethodGet, clustersPath, "", "admin")
+	require.Contains(t, w.Body.String(), `"name":"new"`)
+	require.Equal(t, before+1, c.forwarded.Load(), "the copy lacks the change, so the leader answers")
+	c.led.Store(false)
+	w = c.ask(t, http.MethodGet, clustersPath, "", "admin")
+	require.Equal(t, http.StatusServiceUnavailable, w.Code)
+	require.Equal(t, "1", w.Header().Get("Retry-After"))
+	require.Contains(t, w.Body.String(), "this member lacks changes that you may have seen")
+	c.catchUp(t)
+	require.Contains(t, c.askHere(t, clustersPath, "admin").Body.String(), `"name":"new"`)
+}
+
+func TestFollower_waitsForTheRevisionOfTheClient(t *testing.T) {
+	c := newCopied(t, clockwork.NewRealClock())
+	c.use(t, "admin")
+	c.seen.Store(0)
+	c.post(t, clustersPath, map[string]any{"name": "new", "openshift_version": "4.20.0",
+		"base_dns_domain": "example.com", "pull_secret": testPullSecret}, new(any))
+	revision := strconv.FormatUint(c.Appliance.db.Revision(), 10)
+	require.NotContains(t, c.askHere(t, clustersPath, "admin").Body.String(), `"name":"new"`,
+		"a client that has not seen the change gets the copy")
+	answer := make(chan string, 1)
+	go func() {
+		answer <- c.ask(t, http.MethodGet, clustersPath, "", "admin", "Landfall-Revision", revision).Body.String()
+	}()
+	require.NoError(t, c.db.Apply(t.Context(), c.log.After(c.db.Sequence())))
+	require.Contains(t, <-answer, `"name":"new"`)
+}
+
+func TestFollower_withoutALeader(t *testing.T) {
+	c := newCopied(t, clockwork.NewRealClock())
+	c.led.Store(false)
+	for _, path := range []string{"/", clustersPath, clustersPath + "/" + c.cluster,
+		"/byid/" + c.env + "/4.20/x86_64/full.iso", "/boot-artifacts/kernel?version=4.20&arch=x86_64"} {
+		require.Equal(t, http.StatusOK, c.askHere(t, path, "admin").Code, path)
+	}
+	require.Equal(t, http.StatusUnauthorized, c.askHere(t, clustersPath, "nobody").Code)
+	require.Equal(t, http.StatusServiceUnavailable, c.ask(t, http.MethodPost, clustersPath, "{}", "admin").Code)
+	require.Equal(t, http.StatusServiceUnavailable,
+		c.ask(t, http.MethodGet, console.BasePath+"/settings", "", "admin").Code)
+}
+
+func TestFollower_forwardsRefusals(t *testing.T) {
+	c := newCopied(t, clockwork.NewRealClock())
+	for _, as := range []string{"nobody", "agent", "limited to others"} {
+		before := c.forwarded.Load()
+		got := c.ask(t, http.MethodGet, clustersPath+"/"+c.cluster, "", as)
+		want := c.request(t, http.MethodGet, clustersPath+"/"+c.cluster, "", c.callers[as])
+		require.Equal(t, want.Code, got.Code, as)
+		require.Len(t, got.Header().Values("X-Request-Id"), 1, as)
+		require.Equal(t, before+1, c.forwarded.Load(), as)
+	}
+}
+
+func TestFollower_newAndRevokedTokens(t *testing.T) {
+	c := newCopied(t, clockwork.NewRealClock())
+	c.addToken(t, "new", access.Viewer, access.Scope{})
+	c.use(t, "new")
+	require.Equal(t, http.StatusOK, c.ask(t, http.MethodGet, clustersPath, "", "new").Code,
+		"the leader knows the token")
+	c.catchUp(t)
+	require.Equal(t, http.StatusOK, c.askHere(t, clustersPath, "new").Code)
+	require.NoError(t, c.clients.tokens.Revoke(t.Context(), "new"))
+	c.catchUp(t)
+	require.Equal(t, http.StatusUnauthorized, c.ask(t, http.MethodGet, clustersPath, "", "new").Code)
+	c.led.Store(false)
+	require.Equal(t, http.StatusUnauthorized, c.askHere(t, clustersPath, "new").Code)
+}
+
+func TestFollower_leaderLearnsOfUses(t *testing.T) {
+	clock := clockwork.NewFakeClockAt(time.Now().UTC())
+	c := newCopied(t, clock)
+	ask := func() int64 {
+		c.catchUp(t)
+		require.Equal(t, http.StatusOK, c.ask(t, http.MethodGet, clustersPath, "", "viewer").Code)
+		return c.forwarded.Load()
+	}
+	require.Equal(t, int64(1), ask())
+	require.Equal(t, int64(1), ask())
+	clock.Advance(time.Minute)
+	require.Equal(t, int64(2), ask())
+	require.Equal(t, int64(2), ask())
+}
+
+func TestFollower_downloadContinues(t *testing.T) {
+	c := newCopied(t, clockwork.NewRealClock())
+	c.use(t, "admin")
+	path := "/byid/" + c.env + "/4.20/x86_64/full.iso"
+	whole := c.request(t, http.MethodGet, path, "", c.callers["admin"])
+	require.Equal(t, http.StatusOK, whole.Code)
+	rest := c.askHere(t, path, "admin", "Range", "bytes=1000-", "If-Range", whole.Header().Get("ETag"))
+	require.Equal(t, http.StatusPartialContent, rest.Code)
+	require.Equal(t, whole.Body.Bytes()[1000:], rest.Body.Bytes())
+}

@@ -1,0 +1,241 @@
+// Package follower answers reads on a follower of a fleet from its own copy of the database:
+// images, boot files, the page, the live feed, and the operations that only read rows. It forwards
+// all other requests to the leader.
+//
+// An operation says in its entry whether a follower may answer it (operation.FromCopy). A request
+// for it still goes to the leader
+//
+//   - if it is from an agent, whose contacts only the leader records,
+//   - if it is the first use of a session or a token for some time (uses.go),
+//   - if the copy lacks a change that the client may know of (revision.go),
+//   - if it fails here: a refusal counts only if the leader refuses, too.
+//
+// Without a leader, the copy answers, also with refusals.
+//
+// Design: docs/design.md#reads-on-a-follower.
+package follower
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+
+	"github.com/jonboulle/clockwork"
+
+	"landfall/appliance/access/certificate"
+	"landfall/appliance/access/machine"
+	"landfall/appliance/config"
+	"landfall/appliance/engine"
+	"landfall/appliance/engine/record"
+	"landfall/appliance/fleet"
+	"landfall/appliance/osimage"
+	"landfall/appliance/sitekey"
+	"landfall/store"
+)
+
+// Leader is the way to the leader. *fleet.Forwarder implements it.
+type Leader interface {
+	// Led reports whether a member leads.
+	Led() bool
+	// Seen returns the newest revision in an answer of the leader that passed here.
+	Seen() uint64
+}
+
+// Options configures a [Reader].
+type Options struct {
+	Config  config.Config
+	DB      *store.DB
+	Key     *sitekey.Key
+	Names   []string // host names and URLs of this member
+	Port    string   // of the boot listener; "" for none
+	Leader  Leader
+	Version string
+	Clock   clockwork.Clock
+	Logger  *slog.Logger
+	// Refuse answers a request with an error.
+	Refuse fleet.Refuse
+}
+
+// Reader answers reads from a copy of the database.
+type Reader struct {
+	Options
+	secrets      *sitekey.Box
+	issuer       *machine.Issuer   // nil if the appliance does not authenticate machines
+	verifier     *machine.Verifier // the same
+	certificates *certificate.Verifier
+	images       *osimage.Library
+	credentials  credentials
+	uses         *uses
+	revision     *revision
+	present      atomic.Pointer[part] // nil while all requests go to the leader
+	ended        <-chan struct{}      // closed when this member no longer follows
+}
+
+// Open opens a reader. Until ctx ends, call [Reader.Run].
+func Open(ctx context.Context, options Options) (_ *Reader, err error) {
+	r := &Reader{Options: options, uses: newUses(options.Clock), revision: newRevision(), ended: ctx.Done()}
+	if r.secrets, err = options.Key.Box(engine.SecretsPurpose, nil); err != nil {
+		return nil, err
+	}
+	if !r.open() {
+		if r.issuer, err = machine.NewIssuer(options.Key, r.secrets); err != nil {
+			return nil, err
+		}
+		r.verifier = machine.NewVerifier(r.issuer, r.keysOf, options.Clock)
+	}
+	if r.certificates, err = certificate.New(options.Config.TLS.ClientCertificates(options.Clock,
+		options.Logger)); err != nil {
+		return nil, err
+	}
+	if r.images, err = osimage.New(osimage.Options{Dir: filepath.Join(options.Config.DataDir, "os-images"),
+		Images: options.Config.LiveISOs(), Secrets: r.secrets, Clock: options.Clock, Logger: options.Logger,
+	}); err != nil {
+		return nil, err
+	}
+	r.loadAll()
+	return r, nil
+}
+
+// open reports whether clients need not authenticate.
+func (r *Reader) open() bool { return r.Config.Auth == config.AuthNone }
+
+func (r *Reader) keysOf(infraEnvID string) (machine.Keys, error) {
+	row, err := record.ReadInfraEnv(r.DB, infraEnvID)
+	if err != nil {
+		return machine.Keys{}, err
+	}
+	return row.AgentKeys, nil
+}
+
+// Close closes the live ISOs. All requests must have ended.
+func (r *Reader) Close() error { return r.images.Close() }
+
+// Run follows the changes of the copy until the context ends.
+func (r *Reader) Run(ctx context.Context) error {
+	for from := r.revision.get(); ctx.Err() == nil; {
+		watcher := r.DB.Watch(ctx, from)
+		for changes := range watcher.C() {
+			r.apply(changes)
+			from = changes[len(changes)-1].Revision
+			r.revision.set(from)
+		}
+		err := watcher.Err()
+		if ctx.Err() != nil || errors.Is(err, store.ErrClosed) {
+			return nil
+		}
+		if !errors.Is(err, store.ErrCompacted) {
+			return fmt.Errorf("follow the copy of the database: %w", err)
+		}
+		from = r.loadAll()
+	}
+	return nil
+}
+
+// loadAll reads everything that memory holds. It returns a revision that this contains.
+func (r *Reader) loadAll() uint64 {
+	from := r.DB.Revision()
+	err := r.credentials.load(r)
+	if err == nil {
+		err = r.replace()
+	}
+	r.note(err)
+	r.revision.set(from)
+	return from
+}
+
+// note notes the outcome of a load. After a failure, all requests go to the leader.
+func (r *Reader) note(err error) {
+	if err == nil {
+		return
+	}
+	r.present.Store(nil)
+	r.Logger.Error("This member can't answer reads from its copy of the database, and forwards them to the leader.",
+		"error", err)
+}
+
+// apply drops and reads again what changes have made outdated in memory.
+func (r *Reader) apply(changes []store.Change) {
+	p := r.present.Load()
+	credentials, leader, events := false, false, false
+	for _, change := range changes {
+		bucket, key, _ := strings.Cut(strings.TrimPrefix(change.Key, "/"), "/")
+		switch {
+		case isCredential(bucket):
+			credentials = true
+		case change.Key == fleet.LeaderKey():
+			leader = true
+		case p == nil || !change.Deleted && bucket != "infra-envs":
+		case bucket == "infra-envs":
+			r.dropInfraEnv(p, key, change.Deleted)
+		case bucket == "hosts":
+			p.engine.ForgetHost(key)
+		case bucket == "events":
+			events = true
+		}
+	}
+	if events {
+		p.engine.ForgetEvents()
+	}
+	var err error
+	if credentials {
+		err = r.credentials.load(r)
+	}
+	if err == nil && (leader || credentials && p == nil) {
+		err = r.replace()
+	}
+	r.note(err)
+}
+
+func (r *Reader) dropInfraEnv(p *part, id string, deleted bool) {
+	if r.verifier != nil {
+		r.verifier.Drop(id)
+	}
+	if deleted {
+		p.downloads.DropInfraEnv(id)
+	} else {
+		p.downloads.DropCodes(id)
+	}
+}
+
+// replace makes the part for the networks of the present leader, if they have changed.
+func (r *Reader) replace() error {
+	networks, err := fleet.Networks(r.DB)
+	if err != nil {
+		return fmt.Errorf("read the URLs of the leader: %w", err)
+	}
+	if p := r.present.Load(); p != nil && p.isFor(networks) {
+		return nil
+	}
+	if len(networks) == 0 { // an older program leads
+		r.present.Store(nil)
+		return nil
+	}
+	made, err := r.newPart(networks)
+	if err == nil {
+		r.present.Store(made)
+	}
+	return err
+}
+
+// Handler returns the handler of a listener. forward handles the requests that go to the leader.
+func (r *Reader) Handler(boot bool, forward http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+		p := r.present.Load()
+		switch {
+		case p == nil || !r.isHere(p.server(boot), request):
+			forward.ServeHTTP(w, request)
+		case r.isFresh(request):
+			p.server(boot).ServeHTTP(w, request.WithContext(withForward(request.Context(), forward)))
+		case r.Leader.Led():
+			forward.ServeHTTP(w, request)
+		default:
+			w.Header().Set("Retry-After", retryAfter)
+			r.Refuse(w, request, errOutdated)
+		}
+	})
+}

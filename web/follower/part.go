@@ -1,0 +1,199 @@
+package follower
+
+import (
+	"context"
+	"net/http"
+	"slices"
+
+	"github.com/labstack/echo/v4"
+
+	"landfall/appliance/access"
+	"landfall/appliance/agents"
+	"landfall/appliance/bmc"
+	"landfall/appliance/discovery"
+	"landfall/appliance/engine"
+	"landfall/appliance/engine/event"
+	"landfall/appliance/engine/record"
+	"landfall/appliance/fault"
+	"landfall/appliance/fleet"
+	"landfall/appliance/kube/hosts"
+	"landfall/appliance/kube/objects"
+	"landfall/appliance/mirror"
+	"landfall/appliance/overview"
+	"landfall/appliance/progress"
+	"landfall/assets"
+	"landfall/web"
+	webaccess "landfall/web/access"
+	"landfall/web/api"
+	"landfall/web/console"
+	"landfall/web/image"
+	"landfall/web/operation"
+)
+
+// part is what depends on the URLs of the leader.
+type part struct {
+	networks   discovery.Networks
+	engine     *engine.Engine
+	downloads  *image.Service
+	main, boot *web.Server
+}
+
+func (p *part) isFor(networks discovery.Networks) bool { return slices.Equal(p.networks, networks) }
+
+func (p *part) server(boot bool) *web.Server {
+	if boot {
+		return p.boot
+	}
+	return p.main
+}
+
+// newPart wires what reads need. Nothing of it writes rows or runs in the background.
+func (r *Reader) newPart(networks discovery.Networks) (_ *part, err error) {
+	p := &part{networks: networks}
+	if p.engine, err = r.newEngine(networks[0].URL); err != nil {
+		return nil, err
+	}
+	images := discovery.NewImages(p.engine, r.images, networks)
+	p.downloads = r.newDownloads(images, networks)
+	links := discovery.NewLinks(r.DB, r.Clock, networks[0].URL)
+	names := append(slices.Clone(r.Names), r.Config.AllowedHosts...)
+	for _, network := range networks {
+		names = append(names, network.URL)
+	}
+	allowed := web.NewHosts(names...)
+	p.boot = web.New(web.Options{Logger: r.Logger, Hosts: allowed, Instead: r.forward, Stamp: fleet.Stamp(r.DB),
+		Wrap: answered(r.guard(true, links))})
+	if err := p.boot.Register(p.downloads.Operations()...); err != nil {
+		return nil, err
+	}
+	p.main = web.New(web.Options{Logger: r.Logger, Hosts: allowed, Instead: r.forward, Stamp: fleet.Stamp(r.DB),
+		Wrap: answered(r.guard(false, links)), TLS: &web.TLS{Plain: web.PlainFromMachine, Moved: r.towards(p.boot)}})
+	service := &api.Service{Engine: p.engine, Links: links, BootURL: networks[0].Boot, Version: r.Version}
+	if err := service.Register(p.main); err != nil {
+		return nil, err
+	}
+	page, err := console.PageOperations(assets.UI())
+	if err != nil {
+		return nil, err
+	}
+	rows, err := r.consoleOperations(p.engine)
+	if err != nil {
+		return nil, err
+	}
+	return p, p.main.Register(slices.Concat(page, p.downloads.Operations(), rows, elsewhere())...)
+}
+
+func (r *Reader) newEngine(url string) (*engine.Engine, error) {
+	c := r.Config
+	minimums, disabled, err := c.Validations.Read()
+	if err != nil {
+		return nil, err
+	}
+	return engine.New(engine.Options{DB: r.DB, Clock: r.Clock, Logger: r.Logger, URL: url, Tokens: r.issuer,
+		Secrets: r.secrets, Requirements: minimums, DisabledValidations: disabled, Timeouts: c.Timeouts.Engine(),
+		EventLimits: event.Limits{Each: int64(c.Limits.EventObjectBytes), All: int64(c.Limits.EventBytes)},
+		AccessAt:    func(mirror.Level) engine.ImageAccess { return engine.ImageAccess{Mirror: new(mirror.Rules)} }})
+}
+
+func (r *Reader) newDownloads(images *discovery.Images, networks discovery.Networks) *image.Service {
+	options := image.Options{Source: images, Networks: networks, Logger: r.Logger, Clock: r.Clock,
+		StallTimeout: r.Config.Timeouts.ImageStalled, Hold: r.Config.Timeouts.ImageHold}
+	if r.verifier != nil {
+		options.Tokens = r.verifier
+	}
+	return image.New(options)
+}
+
+func (r *Reader) consoleOperations(e *engine.Engine) ([]operation.Operation, error) {
+	approvals := hosts.NewApprovals(r.DB, nil)
+	if r.Config.Kubernetes.Enabled {
+		box, err := r.Key.Box(objects.SecretsPurpose, nil)
+		if err != nil {
+			return nil, err
+		}
+		approvals = hosts.NewApprovals(r.DB, objects.New(box, nil))
+	}
+	servers := bmc.New(bmc.Options{DB: r.DB, Clock: r.Clock, Logger: r.Logger})
+	return slices.Concat(
+		console.FeedOperations(console.Feed{Changes: r.DB, ClusterOf: e.OwningCluster, Draining: r.ended,
+			Clock: r.Clock, Logger: r.Logger}),
+		console.OverviewOperations(overview.NewReader(r.DB, nil, nil, nil, r.Clock)),
+		console.ProgressOperations(progress.NewService(progress.Options{DB: r.DB, Events: e.Events, Clock: r.Clock,
+			Logger: r.Logger})),
+		console.HostOperations(e, servers, approvals),
+	), nil
+}
+
+// elsewhere returns the routes of the leader's main listener that the page would serve here.
+func elsewhere() (all []operation.Operation) {
+	for _, path := range []string{"/api", "/apis", "/apis/*", "/ca.crt", "/healthz", "/healthz/*", "/livez/*",
+		"/metrics", "/openapi/*", "/providers/*", "/readyz/*", "/sealed/*", "/subscriptions/*", "/version"} {
+		all = append(all, operation.Operation{Method: http.MethodGet, Head: true, Path: path,
+			Access: operation.Public(), Handler: func(echo.Context) error { return fleet.ErrNoLeader }})
+	}
+	return all
+}
+
+// guard returns the guard of a listener.
+func (r *Reader) guard(boot bool, links *discovery.Links) *webaccess.Guard {
+	options := webaccess.Options{Sessions: &r.credentials, Tokens: &r.credentials, Agents: machines{r},
+		Links: links, Relations: record.Relations{DB: r.DB}, Open: r.open(), LinksOnly: boot, Clock: r.Clock}
+	if r.certificates != nil {
+		options.Certificates = r.certificates
+	}
+	return webaccess.New(options)
+}
+
+// answered returns the handlers of operations: those of which the copy has the answer, behind the
+// guard. The others must go to the leader.
+func answered(guard *webaccess.Guard) func(operation.Operation) echo.HandlerFunc {
+	return func(o operation.Operation) echo.HandlerFunc {
+		if !o.FromCopy {
+			return func(echo.Context) error { return fleet.ErrNoLeader }
+		}
+		return guard.Wrap(o)
+	}
+}
+
+// towards returns a function that returns the URL on the boot listener of a request for an image or
+// a boot file, or "".
+func (r *Reader) towards(boot *web.Server) func(*http.Request) string {
+	return func(request *http.Request) string {
+		if r.Port == "" || !boot.Serves(request) {
+			return ""
+		}
+		return web.AtPort(request, "http", r.Port)
+	}
+}
+
+// machines implements webaccess.Agents. Requests of agents go to the leader.
+type machines struct{ *Reader }
+
+// Identify implements webaccess.Agents.
+func (machines) Identify(context.Context, agents.Request) (access.Identity, error) {
+	return access.Identity{}, fleet.ErrNoLeader
+}
+
+// VerifyImage implements webaccess.Agents.
+func (m machines) VerifyImage(token string) (string, error) {
+	if m.verifier == nil {
+		return "", fault.New(fault.Unauthenticated, "this appliance issues no tokens of images")
+	}
+	return m.verifier.VerifyImage(token)
+}
+
+type forwardKey struct{}
+
+func withForward(ctx context.Context, forward http.Handler) context.Context {
+	return context.WithValue(ctx, forwardKey{}, forward)
+}
+
+// forward lets the leader handle a request that failed here.
+func (r *Reader) forward(w http.ResponseWriter, request *http.Request) bool {
+	forward, ok := request.Context().Value(forwardKey{}).(http.Handler)
+	if !ok || !r.Leader.Led() {
+		return false
+	}
+	forward.ServeHTTP(w, request)
+	return true
+}
