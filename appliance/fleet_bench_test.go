@@ -39,9 +39,8 @@ func startBenchFleet(b *testing.B, clusters int) (*fleetTest, *seeded) {
 	b.Helper()
 	s := newSite(b)
 	var filled *seeded
-	f := startFleet(b, s, etcdtest.Options{Sync: true}, func() {
-		filled = s.seed(b, clusters, loadHostsEach)
-	})
+	f := &fleetTest{site: s, server: etcdtest.Start(b, etcdtest.Options{Sync: true}), direct: true}
+	f.start(b, func() { filled = s.seed(b, clusters, loadHostsEach) })
 	return f, filled
 }
 
@@ -164,8 +163,12 @@ func BenchmarkFleetCreations(b *testing.B) {
 		return err
 	}}
 	all := []*workload{one, many, singly, etcd}
+	records, creations := 0.0, 0
 	round := func() {
+		before := f.records(b)
 		one.run(b, 2*roundLength)
+		records += f.records(b) - before
+		creations += 2 * roundLength
 		many.run(b, creationsOfClient*loadClients)
 		singly.run(b, creationsOfClient*loadClients)
 		etcd.run(b, 2*roundLength)
@@ -177,6 +180,7 @@ func BenchmarkFleetCreations(b *testing.B) {
 	for b.Loop() {
 		round()
 	}
+	b.ReportMetric(records/float64(creations), "1-client-records")
 	b.ReportMetric(etcd.rate(), "etcd/s")
 	b.ReportMetric(float64(size), "value-B")
 	b.ReportMetric(one.rate(), "1-client/s")
@@ -194,6 +198,13 @@ func (f *fleetTest) newestRecord(b *testing.B) int {
 	require.NoError(b, err)
 	require.NotEmpty(b, newest.Kvs)
 	return len(newest.Kvs[0].Value)
+}
+
+// records returns the number of the newest record in etcd.
+func (f *fleetTest) records(b *testing.B) float64 {
+	status, err := f.leader(b).status()
+	require.NoError(b, err)
+	return float64(status.Records)
 }
 
 // BenchmarkFleetTakeover kills the leader of a fleet with a large site, and measures the time until

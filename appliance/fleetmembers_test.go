@@ -30,7 +30,7 @@ import (
 	"landfall/web/console"
 )
 
-// fleetMember is a member in a process of its own, with a line of its own to etcd.
+// fleetMember is a member in a process of its own, with a line of its own to etcd, or nil.
 type fleetMember struct {
 	*applianceProcess
 	name string
@@ -45,6 +45,7 @@ type fleetTest struct {
 	members []*fleetMember
 	etcd    *clientv3.Client
 	chance  *rand.Rand
+	direct  bool // the members have no lines of their own to etcd, which cost time
 }
 
 // newFleetTest starts the first member, and lets two others join it. change changes their
@@ -54,15 +55,14 @@ func newFleetTest(t *testing.T, chance *rand.Rand, change func(*site), arguments
 	s := newSite(t)
 	s.config.Fleet.Takeover = 4 * time.Second
 	change(s)
-	f := startFleet(t, s, etcdtest.Options{Arguments: arguments}, func() {})
-	f.chance = chance
+	f := &fleetTest{site: s, server: etcdtest.Start(t, etcdtest.Options{Arguments: arguments}), chance: chance}
+	f.start(t, func() {})
 	return f
 }
 
-// startFleet starts the first member on data that fill writes, and lets two others join it.
-func startFleet(t testing.TB, s *site, of etcdtest.Options, fill func()) *fleetTest {
+// start starts the first member on data that fill writes, and lets two others join it.
+func (f *fleetTest) start(t testing.TB, fill func()) {
 	t.Helper()
-	f := &fleetTest{site: s, server: etcdtest.Start(t, of)}
 	var err error
 	f.etcd, err = clientv3.New(clientv3.Config{Endpoints: []string{f.server.URL()}})
 	require.NoError(t, err)
@@ -78,15 +78,18 @@ func startFleet(t testing.TB, s *site, of etcdtest.Options, fill func()) *fleetT
 	for _, name := range []string{"one", "two", "three"} {
 		f.add(t, name, fill)
 	}
-	return f
 }
 
 // add starts another member. If it is the first one, fill writes its data.
 func (f *fleetTest) add(t testing.TB, name string, fill func()) {
 	t.Helper()
-	line := etcdtest.NewLine(t, f.server.Address)
+	address, line := f.server.Address, (*etcdtest.Line)(nil)
+	if !f.direct {
+		line = etcdtest.NewLine(t, address)
+		address = line.Address
+	}
 	config := &f.site.config
-	config.Fleet.Etcd, config.Fleet.Name = []string{"http://" + line.Address}, name
+	config.Fleet.Etcd, config.Fleet.Name = []string{"http://" + address}, name
 	config.DataDir = filepath.Join(t.TempDir(), "data")
 	config.BootListen = freeAddress(t)
 	m := &fleetMember{newApplianceProcess(t, f.site), name, config.DataDir, line}
