@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -163,31 +164,67 @@ var errStopped = fault.New(fault.Unavailable, "the leader of the fleet stopped d
 func (f *Forwarder) RoundTrip(r *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithTimeout(r.Context(), f.wait)
 	defer cancel()
+	content, err := newContent(r)
+	if err != nil {
+		return nil, err
+	}
 	for tried := (*leader)(nil); ; {
 		to, err := f.leaders.next(ctx, tried)
 		if err != nil {
 			return nil, ErrNoLeader
 		}
-		answer, err := f.send(r, to)
+		answer, err := f.send(content.attach(r), to)
 		refused := answer != nil && answer.Header.Get(headerNotLeader) != ""
-		bodyless := r.Body == nil || r.Body == http.NoBody
 		switch {
 		case err == nil && !refused:
 			f.see(answer)
 			return answer, nil
 		case r.Context().Err() != nil:
 			return nil, r.Context().Err()
-		case refused && !bodyless: // the body has been read
+		case refused && content.once: // the body has been read
 			answer.Header.Del(headerNotLeader)
 			return answer, nil
 		case refused:
 			_ = answer.Body.Close() // the answer is not used
-		case !notSent(err) && !(bodyless && isRead(r)):
+		case content.once, !notSent(err) && !isRead(r):
 			return nil, err
 		}
 		f.log.Debug("A request is sent again to the next leader.", "method", r.Method, "path", r.URL.Path, "error", err)
 		tried = to
 	}
+}
+
+// repeatable is the size of the largest body that is kept for another leader, in bytes.
+const repeatable = 64 << 10
+
+// content is the body of a request.
+type content struct {
+	kept []byte
+	once bool // it is sent as it comes, so only to one leader
+}
+
+func newContent(r *http.Request) (*content, error) {
+	switch {
+	case r.Body == nil || r.Body == http.NoBody:
+		return &content{}, nil
+	case r.ContentLength < 0 || r.ContentLength > repeatable:
+		return &content{once: true}, nil
+	}
+	kept := make([]byte, r.ContentLength)
+	if _, err := io.ReadFull(r.Body, kept); err != nil {
+		return nil, fault.New(fault.Invalid, "the body of the request could not be read: %v", err)
+	}
+	return &content{kept: kept}, nil
+}
+
+// attach returns the request with its body from the beginning.
+func (c *content) attach(r *http.Request) *http.Request {
+	if c.kept == nil {
+		return r
+	}
+	again := r.WithContext(r.Context())
+	again.Body = io.NopCloser(bytes.NewReader(c.kept))
+	return again
 }
 
 // send sends a request to a leader. It ends when that member no longer leads.

@@ -219,25 +219,35 @@ func TestForward_streams(t *testing.T) {
 }
 
 // TestForward_leaderChanges sends a request to a leader that ends in the meantime. A change that it
-// may have made is not sent to its successor.
+// may have made is not sent to its successor; one that it has refused is, unless its body is large.
 func TestForward_leaderChanges(t *testing.T) {
 	type outcome struct {
-		status int
-		first  int // requests that the first leader began to handle
+		status        int
+		first, second int // requests that the leaders began to handle
 	}
 	for name, c := range map[string]struct {
-		knows        bool // the first leader knows that it no longer leads
-		read, change outcome
+		knows               bool // the first leader knows that it no longer leads
+		read, change, large outcome
 	}{
-		"it was replaced":          {true, outcome{200, 0}, outcome{503, 0}},
-		"it dies while it answers": {false, outcome{200, 1}, outcome{503, 1}},
+		"it was replaced":          {true, outcome{200, 0, 1}, outcome{200, 0, 1}, outcome{503, 0, 0}},
+		"it dies while it answers": {false, outcome{200, 1, 1}, outcome{503, 1, 0}, outcome{503, 1, 0}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for method, want := range map[string]outcome{http.MethodGet: c.read, http.MethodPost: c.change} {
+			for _, sent := range []struct {
+				method, body string
+				want         outcome
+			}{
+				{http.MethodGet, "", c.read}, {http.MethodPost, "body", c.change},
+				{http.MethodPost, strings.Repeat("large", 20_000), c.large},
+			} {
 				key := newKey(t)
 				f := newFollower(t, key, time.Minute)
-				second := newLeader(t, key, "second", func(http.ResponseWriter, *http.Request) {})
-				got := outcome{}
+				got, received := outcome{}, ""
+				second := newLeader(t, key, "second", func(_ http.ResponseWriter, r *http.Request) {
+					got.second++
+					text, err := io.ReadAll(r.Body)
+					received = fmt.Sprint(string(text), err)
+				})
 				first := newFormerLeader(t, key, "first", func() bool {
 					f.Lead(second.peer())
 					return !c.knows
@@ -246,18 +256,17 @@ func TestForward_leaderChanges(t *testing.T) {
 					panic(http.ErrAbortHandler)
 				})
 				f.Lead(first.peer())
-				request, err := http.NewRequestWithContext(t.Context(), method, f.main.URL, nil)
+				request, err := http.NewRequestWithContext(t.Context(), sent.method, f.main.URL, strings.NewReader(sent.body))
 				require.NoError(t, err)
-				if method == http.MethodPost {
-					request.Body, request.ContentLength = io.NopCloser(strings.NewReader("body")), 4
-				}
 				answer, err := client(t).Do(request)
 				require.NoError(t, err)
 				require.NoError(t, answer.Body.Close())
 				got.status = answer.StatusCode
-				require.Equal(t, want, got, method)
+				require.Equal(t, sent.want, got, "%s %.10s", sent.method, sent.body)
 				if got.status == http.StatusServiceUnavailable {
 					require.Equal(t, "1", answer.Header.Get("Retry-After"))
+				} else {
+					require.Equal(t, sent.body+"<nil>", received)
 				}
 			}
 		})
