@@ -14,6 +14,7 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -49,6 +50,8 @@ type fleetUsers struct {
 	unused    []string          // IDs of infra-envs without a history
 	histories []*fleetHistory
 	refusals  map[string]int // by status and text
+	reads     int
+	wrong     error // of reads
 }
 
 // fleetHistory is what clients did with one infra-env. It is a register: its content is the value
@@ -96,8 +99,9 @@ func (u *fleetUsers) nextHistory() bool {
 	return true
 }
 
-// send sends a request. Its error is errNotSent if no member can have got it.
-func (u *fleetUsers) send(method, url string, body, answer any) (status int, err error) {
+// send sends a request with the newest revision that the client has seen, and notes that of the
+// answer. Its error is errNotSent if no member can have got the request.
+func (u *fleetUsers) send(seen *uint64, method, url string, body, answer any) (status int, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), clientPatience)
 	defer cancel()
 	text, err := json.Marshal(body)
@@ -109,6 +113,7 @@ func (u *fleetUsers) send(method, url string, body, answer any) (status int, err
 		return 0, err
 	}
 	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set(headerRevision, strconv.FormatUint(*seen, 10))
 	response, err := u.http.Do(request)
 	if failed, ok := errors.AsType[*net.OpError](err); ok && failed.Op == "dial" {
 		return 0, errNotSent
@@ -117,6 +122,9 @@ func (u *fleetUsers) send(method, url string, body, answer any) (status int, err
 		return 0, err
 	}
 	defer response.Body.Close()
+	if revision, err := strconv.ParseUint(response.Header.Get(headerRevision), 10, 64); err == nil {
+		*seen = max(*seen, revision)
+	}
 	if response.StatusCode/100 != 2 {
 		text, err := io.ReadAll(response.Body)
 		u.mu.Lock()
@@ -126,6 +134,10 @@ func (u *fleetUsers) send(method, url string, body, answer any) (status int, err
 	}
 	return response.StatusCode, json.NewDecoder(response.Body).Decode(answer)
 }
+
+// headerRevision is the header with the newest revision that an answer contains, or that a client
+// has seen.
+const headerRevision = "Landfall-Revision"
 
 var errNotSent = errors.New("the member does not listen")
 
@@ -141,7 +153,7 @@ func (u *fleetUsers) create(ctx context.Context) {
 	for n := 0; waited(ctx, creationPause); n++ {
 		name := fmt.Sprintf("created-%d", n)
 		var made infraEnvAnswer
-		status, err := u.send(http.MethodPost, u.addresses[n%len(u.addresses)]+infraEnvsPath, map[string]string{
+		status, err := u.send(new(uint64), http.MethodPost, u.addresses[n%len(u.addresses)]+infraEnvsPath, map[string]string{
 			"name": name, "pull_secret": pullSecret, "openshift_version": u.version}, &made)
 		u.mu.Lock()
 		u.created++
@@ -161,36 +173,81 @@ func waited(ctx context.Context, pause time.Duration) bool {
 	}
 }
 
-// use changes and reads the infra-env of the present history.
+// use changes and reads the infra-env of the present history. Only the leader answers a PATCH, also
+// one that changes nothing; any member may answer a GET from its copy.
 func (u *fleetUsers) use(ctx context.Context, client int, random *rand.Rand) {
+	seen, known := new(uint64), new(knowledge)
 	for n := 0; waited(ctx, clientPause); n++ {
 		u.mu.Lock()
 		h := u.histories[len(u.histories)-1]
 		u.mu.Unlock()
+		if known.of != h {
+			known = &knowledge{of: h, past: make(map[string]bool)}
+		}
 		url := u.addresses[random.IntN(len(u.addresses))] + infraEnvsPath + "/" + h.id
-		o := porcupine.Operation{ClientId: client, Call: u.now()}
 		var answer infraEnvAnswer
+		if random.IntN(3) == 0 {
+			if status, err := u.send(seen, http.MethodGet, url, nil, &answer); err == nil && status == http.StatusOK {
+				u.note(known.read(client, answer.Value))
+			}
+			continue
+		}
+		o, body := porcupine.Operation{ClientId: client, Input: look{}}, map[string]string{}
 		if random.IntN(2) == 0 {
 			value := fmt.Sprintf("ntp-%d-%d.test", client, n)
-			status, err := u.send(http.MethodPatch, url, map[string]string{"additional_ntp_sources": value}, &answer)
-			o.Input, o.Return = change(value), u.now()
-			switch {
-			case errors.Is(err, errNotSent):
-				continue
-			case err != nil || status != http.StatusCreated:
-				o.Return = math.MaxInt64 // it may still be carried out
-			}
-		} else {
-			status, err := u.send(http.MethodGet, url, nil, &answer)
-			if err != nil || status != http.StatusOK {
-				continue
-			}
-			o.Input, o.Output, o.Return = look{}, answer.Value, u.now()
+			o.Input, body["additional_ntp_sources"] = change(value), value
+		}
+		o.Call = u.now()
+		status, err := u.send(seen, http.MethodPatch, url, body, &answer)
+		o.Return = u.now()
+		value, isChange := o.Input.(change)
+		answered := err == nil && status == http.StatusCreated
+		switch {
+		case errors.Is(err, errNotSent), !isChange && !answered:
+			continue
+		case !isChange:
+			o.Output = answer.Value
+			u.note(known.read(client, answer.Value))
+		case answered:
+			known.wrote(string(value))
+		default:
+			o.Return = math.MaxInt64 // it may still be carried out
 		}
 		u.mu.Lock()
 		h.operations = append(h.operations, o)
 		u.mu.Unlock()
 	}
+}
+
+// knowledge is what a client knows about an infra-env, whose values are all different.
+type knowledge struct {
+	of      *fleetHistory
+	present string
+	past    map[string]bool // values that a later one has replaced
+}
+
+// read notes a value that the client has read. It returns an error if the client knew that it was
+// replaced.
+func (k *knowledge) read(client int, value string) error {
+	if k.past[value] {
+		return fmt.Errorf("client %d read the value %q of infra-env %s again, after %q", client, value, k.of.id,
+			k.present)
+	}
+	if value != k.present {
+		k.wrote(value)
+	}
+	return nil
+}
+
+// wrote notes a value that the client has written.
+func (k *knowledge) wrote(value string) { k.past[k.present], k.present = true, value }
+
+// note notes an error of what clients saw.
+func (u *fleetUsers) note(err error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.wrong = errors.Join(u.wrong, err)
+	u.reads++
 }
 
 func (u *fleetUsers) now() int64 { return time.Since(u.began).Nanoseconds() }
@@ -229,9 +286,11 @@ func (u *fleetUsers) verifyCreations(t *testing.T, address string) {
 	}
 }
 
-// verifyHistories checks that one machine could have given the answers.
+// verifyHistories checks that one machine could have given the answers of the leaders, and that no
+// client read an older value than it knew.
 func (u *fleetUsers) verifyHistories(t *testing.T, atLeast int) {
 	t.Helper()
+	require.NoError(t, u.wrong)
 	require.GreaterOrEqual(t, len(u.histories), atLeast)
 	for i, h := range u.histories {
 		operations := h.relevant()
@@ -269,5 +328,6 @@ func (u *fleetUsers) String() string {
 		}
 	}
 	return fmt.Sprintf("%d of %d creations were acknowledged; %d histories of %d operations, %d with an unknown "+
-		"outcome; refusals: %v", len(u.acked), u.created, len(u.histories), operations, open, u.refusals)
+		"outcome; %d reads; refusals: %v", len(u.acked), u.created, len(u.histories), operations, open, u.reads,
+		u.refusals)
 }
