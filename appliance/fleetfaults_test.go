@@ -24,6 +24,7 @@ import (
 	"landfall/appliance/fleet/etcdtest"
 	"landfall/appliance/fleet/membership"
 	"landfall/randtest"
+	"landfall/store"
 )
 
 // What clients of a fleet see while something is broken.
@@ -101,9 +102,7 @@ func TestFleetFaults_etcdIsAway(t *testing.T) {
 	require.Equal(t, http.StatusCreated, f.addInfraEnv(t, leader, "before").status)
 	f.server.Kill()
 	requireUnavailable(t, f.addInfraEnv(t, leader, "unknown"), "")
-	for _, m := range []*fleetMember{leader, followers[0]} {
-		requireUnavailable(t, f.addInfraEnv(t, m, "lost"), "")
-	}
+	requireUnavailable(t, f.addInfraEnv(t, followers[0], "lost"), "the fleet has no leader now")
 	f.server.Run(t)
 	f.leader(t)
 	require.Equal(t, http.StatusCreated, f.addInfraEnv(t, followers[1], "later").status)
@@ -358,6 +357,30 @@ func TestFleetFaults_twoFleetsOnOnePrefix(t *testing.T) {
 		return err == nil && status.Leader
 	})
 	m.kill(t)
+	f.stop(t)
+}
+
+// TestFleetFaults_damagedDatabase damages the database of a follower that is down.
+func TestFleetFaults_damagedDatabase(t *testing.T) {
+	t.Parallel()
+	f := newFleetTest(t, nil, same)
+	leader, followers := f.followers(t)
+	m := followers[0]
+	require.Equal(t, http.StatusCreated, f.addInfraEnv(t, leader, "before").status)
+	f.requireCaughtUp(t)
+	for name, damage := range map[string]func(path string) error{
+		"missing":   os.Remove,
+		"cut off":   func(path string) error { return os.Truncate(path, 5000) },
+		"zeros":     func(path string) error { return os.WriteFile(path, make([]byte, 1<<20), 0o600) },
+		"not bbolt": func(path string) error { return os.WriteFile(path, []byte(strings.Repeat("text", 5000)), 0o600) },
+	} {
+		m.kill(t)
+		require.NoError(t, damage(filepath.Join(m.dir, store.FileName)))
+		m.start(t)
+		f.requireCaughtUp(t)
+		require.Equal(t, http.StatusCreated, f.addInfraEnv(t, m, "z "+name).status)
+	}
+	f.requireInfraEnvs(t, "before", "z cut off", "z missing", "z not bbolt", "z zeros")
 	f.stop(t)
 }
 

@@ -153,7 +153,8 @@ func (u *fleetUsers) create(ctx context.Context) {
 	for n := 0; waited(ctx, creationPause); n++ {
 		name := fmt.Sprintf("created-%d", n)
 		var made infraEnvAnswer
-		status, err := u.send(new(uint64), http.MethodPost, u.addresses[n%len(u.addresses)]+infraEnvsPath, map[string]string{
+		url := u.addresses[n%len(u.addresses)] + infraEnvsPath
+		status, err := u.send(new(uint64), http.MethodPost, url, map[string]string{
 			"name": name, "pull_secret": pullSecret, "openshift_version": u.version}, &made)
 		u.mu.Lock()
 		u.created++

@@ -256,7 +256,8 @@ func TestForward_leaderChanges(t *testing.T) {
 					panic(http.ErrAbortHandler)
 				})
 				f.Lead(first.peer())
-				request, err := http.NewRequestWithContext(t.Context(), sent.method, f.main.URL, strings.NewReader(sent.body))
+				request, err := http.NewRequestWithContext(t.Context(), sent.method, f.main.URL,
+					strings.NewReader(sent.body))
 				require.NoError(t, err)
 				answer, err := client(t).Do(request)
 				require.NoError(t, err)
