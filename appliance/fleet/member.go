@@ -347,6 +347,7 @@ func (m *Member) lead(ctx context.Context, leadership Leadership) error {
 		select {
 		case <-leadership.Done():
 			m.Logger.Warn("This member no longer leads the fleet.")
+			m.Leaders.Doubt()
 			cancel()
 		case <-leading.Done():
 		}

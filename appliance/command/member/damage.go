@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"landfall/appliance/fleet"
 	"landfall/store"
 )
@@ -52,6 +54,20 @@ func (m *member) awaitDamage(ctx context.Context, db *store.DB) error {
 		m.damaged.Store(true)
 		return fmt.Errorf("the stored data %s is damaged: %s", damage[0].Key, damage[0].Reason)
 	}
+}
+
+// serveUndamaged serves as a follower until the context ends, or until its database is found
+// damaged.
+func (m *member) serveUndamaged(ctx context.Context, of fleet.Copy) error {
+	group, working := errgroup.WithContext(ctx)
+	group.Go(func() error { return m.serve(working, of) })
+	group.Go(func() error {
+		if err := m.awaitDamage(working, of.(*store.DB)); err != nil {
+			return &fleet.BehindError{Err: err}
+		}
+		return nil
+	})
+	return group.Wait()
 }
 
 // resignIfDamaged ends the leadership of a member whose database is damaged.

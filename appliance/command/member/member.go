@@ -74,7 +74,7 @@ func Run(ctx context.Context, options Options) (err error) {
 	group.Go(func() error {
 		return fleet.New(fleet.Options{
 			Log:     m.membership.Log(),
-			Roles:   fleet.Roles{Open: m.openCopy, Serve: m.serve, Lead: m.lead, Restore: m.restore},
+			Roles:   fleet.Roles{Open: m.openCopy, Serve: m.serveUndamaged, Lead: m.lead, Restore: m.restore},
 			Leaders: m.forwarder, Clock: m.clock, Logger: m.Logger,
 		}).Run(running)
 	})
@@ -398,12 +398,18 @@ func (m *member) restore(ctx context.Context) error {
 	if _, err := m.serveRequests(serving, m.handler(nil, nil), nil); err != nil {
 		return err
 	}
-	for {
+	for told := ""; ; {
 		err := m.takeAnySnapshot(ctx)
 		if err == nil || ctx.Err() != nil {
 			return err
 		}
-		m.Logger.ErrorContext(ctx, "The snapshot could not be taken; it is tried again.", "error", err)
+		if err.Error() != told {
+			told = err.Error()
+			m.Logger.ErrorContext(ctx, "The snapshot could not be taken; it is tried again. If no other member has "+
+				"the data, landfall check --salvage reads what this one still has, and landfall restore restores a "+
+				"backup.",
+				"error", err)
+		}
 		select {
 		case <-ctx.Done():
 			return ctx.Err()

@@ -79,7 +79,7 @@ func removeOld(dir string, keep bool) error {
 	if err != nil {
 		return err
 	}
-	old = append(old, filepath.Join(dir, "landfall.committed"))
+	old = append(old, filepath.Join(dir, "landfall.committed"), filepath.Join(dir, store.DamageFileName))
 	remove := os.Remove
 	if keep {
 		kept := filepath.Join(dir, DamagedDir)

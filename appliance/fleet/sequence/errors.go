@@ -25,7 +25,8 @@ func (e *NoFleetError) Error() string {
 type ExistsError struct{ Prefix, ID string }
 
 func (e *ExistsError) Error() string {
-	return fmt.Sprintf("etcd already has fleet %s at %s: join it, or choose another fleet.prefix", e.ID, e.Prefix)
+	return fmt.Sprintf("etcd already has fleet %s at %s: join it with landfall fleet join, or choose another "+
+		"fleet.prefix", e.ID, e.Prefix)
 }
 
 // OtherFleetError reports that the fleet at the prefix is not the caller's.

@@ -65,6 +65,29 @@ func (s *Sequence) diagnose(ctx context.Context) error {
 	return &UnreachableError{Endpoints: s.Endpoints, Err: last}
 }
 
+var (
+	errPlain = errors.New("it seems not to use TLS; give its URL with http://")
+	errTLS   = errors.New("it seems to use TLS; give its URL with https://")
+)
+
+// asksForTLS returns errTLS if a server ends a connection without TLS. Otherwise a server of HTTP/2
+// sends its settings.
+func asksForTLS(conn net.Conn) error {
+	if err := conn.SetDeadline(time.Now().Add(diagnosis / 2)); err != nil {
+		return err
+	}
+	// the preface and empty settings (RFC 9113, section 3.4)
+	if _, err := io.WriteString(conn, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00"); err != nil {
+		return err
+	}
+	first := make([]byte, 1)
+	_, err := conn.Read(first)
+	if err == nil && first[0] == 0 || errors.Is(err, os.ErrDeadlineExceeded) {
+		return nil // the length of its settings, or it hangs
+	}
+	return errTLS
+}
+
 func (s *Sequence) connect(ctx context.Context, address *url.URL) error {
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", address.Host)
 	if err != nil {
@@ -72,7 +95,7 @@ func (s *Sequence) connect(ctx context.Context, address *url.URL) error {
 	}
 	defer conn.Close()
 	if s.tls == nil {
-		return nil
+		return asksForTLS(conn)
 	}
 	config := s.tls.Clone()
 	config.ServerName, config.NextProtos = address.Hostname(), []string{"h2"}
@@ -80,6 +103,9 @@ func (s *Sequence) connect(ctx context.Context, address *url.URL) error {
 	if err := secured.HandshakeContext(ctx); err != nil {
 		if errors.Is(err, context.DeadlineExceeded) {
 			return err
+		}
+		if errors.Is(err, io.EOF) || errors.As(err, new(tls.RecordHeaderError)) {
+			return errPlain
 		}
 		return &CertificateError{Err: err}
 	}

@@ -1,0 +1,187 @@
+//go:build etcd
+
+package membership_test
+
+import (
+	"context"
+	"log/slog"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/jonboulle/clockwork"
+	"github.com/stretchr/testify/require"
+
+	"landfall/appliance/fleet"
+	"landfall/appliance/fleet/etcdtest"
+	"landfall/appliance/fleet/membership"
+	"landfall/appliance/fleet/sequence"
+	"landfall/appliance/sitekey"
+	"landfall/store/wal"
+)
+
+// machine is a machine with its part in a fleet.
+type machine struct {
+	*membership.Leader
+	options membership.Options
+	stop    func()
+}
+
+// start makes the member of a data directory known in etcd until stop is called.
+func start(t *testing.T, options membership.Options) *machine {
+	t.Helper()
+	member, err := membership.Open(options)
+	require.NoError(t, err)
+	key, err := sitekey.LoadOrCreate(t.TempDir())
+	require.NoError(t, err)
+	credential, err := fleet.NewCredential(key, options.Settings.Name)
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- member.Run(ctx) }()
+	m := &machine{Leader: &membership.Leader{Membership: member, Peers: fleet.NewClient(credential)}, options: options}
+	stopped := false
+	m.stop = func() {
+		if !stopped {
+			stopped = true
+			cancel()
+			require.NoError(t, <-ended)
+			require.NoError(t, member.Close())
+		}
+	}
+	t.Cleanup(m.stop)
+	return m
+}
+
+// two returns the options of two machines of a new fleet, whose programs support versions of the
+// data.
+func two(t *testing.T, url string, ofFirst, ofSecond int) (first, second membership.Options) {
+	t.Helper()
+	options := func(name string, data int) membership.Options {
+		return membership.Options{Dir: t.TempDir(), Version: "v" + name, Data: data, Clock: clockwork.NewRealClock(),
+			Logger: slog.New(slog.DiscardHandler), URL: "https://127.0.0.1:1",
+			Settings: membership.Settings{Etcd: []string{url}, Name: name, Lease: 2 * time.Second}}
+	}
+	first, second = options("a", ofFirst), options("b", ofSecond)
+	require.NoError(t, membership.Found(t.Context(), first))
+	state, err := fleet.ReadState(first.Dir)
+	require.NoError(t, err)
+	state.ID, state.Member = "2", "b"
+	require.NoError(t, state.Write(second.Dir))
+	return first, second
+}
+
+// roles returns the roles of the members as a machine sees them.
+func (m *machine) roles(t *testing.T) map[string]string {
+	t.Helper()
+	status, err := m.Status(t.Context())
+	require.NoError(t, err)
+	roles := map[string]string{}
+	for _, member := range status.Members {
+		roles[member.Name] = member.Role
+	}
+	return roles
+}
+
+func (m *machine) await(t *testing.T, want map[string]string) {
+	t.Helper()
+	for {
+		roles := m.roles(t)
+		if len(roles) == len(want) && roles["a"] == want["a"] && roles["b"] == want["b"] {
+			return
+		}
+		select {
+		case <-t.Context().Done():
+			require.FailNow(t, "the roles are not as wanted", "%v", roles)
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// empty is a database without records.
+type empty struct{ fleet.Copy }
+
+func (empty) Sequence() uint64       { return 0 }
+func (empty) SyncedSequence() uint64 { return 0 }
+func (empty) Position() wal.Position { return wal.Position{} }
+
+func TestStatus_listsMembersThatAreAway(t *testing.T) {
+	t.Parallel()
+	server := etcdtest.Start(t, etcdtest.Options{})
+	first, second := two(t, server.URL(), 1, 1)
+	a, b := start(t, first), start(t, second)
+	a.await(t, map[string]string{"a": membership.RoleFollower, "b": membership.RoleFollower})
+	leadership, err := a.Log().Campaign(t.Context())
+	require.NoError(t, err)
+	a.await(t, map[string]string{"a": membership.RoleLeader, "b": membership.RoleFollower})
+	status, err := a.Status(t.Context())
+	require.NoError(t, err)
+	require.True(t, status.Leader)
+	require.Equal(t, "a", status.Leading)
+	require.Equal(t, 1, status.Voters)
+	require.Equal(t, "vb", status.Members[1].Version)
+	require.NotEmpty(t, status.Members[1].Problem, "nobody listens at its URL")
+
+	b.stop()
+	a.await(t, map[string]string{"a": membership.RoleLeader, "b": membership.RoleAway})
+	status, err = a.Status(t.Context())
+	require.NoError(t, err)
+	require.WithinDuration(t, time.Now(), status.Members[1].Seen, time.Minute)
+	require.Contains(t, status.Loss, "no other member is there")
+	require.Error(t, a.Forget(t.Context(), "a"))
+	require.Error(t, a.Forget(t.Context(), "c"))
+	require.NoError(t, a.Forget(t.Context(), "b"))
+	a.await(t, map[string]string{"a": membership.RoleLeader})
+
+	require.NoError(t, leadership.Resign(t.Context()))
+	server.Kill()
+	status, err = a.Status(t.Context())
+	require.NoError(t, err)
+	require.NotEmpty(t, status.Problem)
+	require.Len(t, status.Members, 1, "they are those that were known last")
+	require.NotEmpty(t, status.Servers[0].Problem)
+	server.Run(t)
+}
+
+// A member that leaves is forgotten by itself.
+func TestLeave_isNotAway(t *testing.T) {
+	t.Parallel()
+	server := etcdtest.Start(t, etcdtest.Options{})
+	first, second := two(t, server.URL(), 1, 1)
+	a, b := start(t, first), start(t, second)
+	a.await(t, map[string]string{"a": membership.RoleFollower, "b": membership.RoleFollower})
+	require.NoError(t, b.LeaveHere())
+	b.stop()
+	a.await(t, map[string]string{"a": membership.RoleFollower})
+}
+
+func TestCampaign_olderProgramLeadsBeforeUpgrade(t *testing.T) {
+	t.Parallel()
+	server := etcdtest.Start(t, etcdtest.Options{})
+	first, second := two(t, server.URL(), 1, 2)
+	older, newer := start(t, first), start(t, second)
+	older.await(t, map[string]string{"a": membership.RoleFollower, "b": membership.RoleFollower})
+	won := make(chan fleet.Leadership)
+	go func() {
+		leadership, err := newer.Log().Campaign(t.Context())
+		if err == nil {
+			won <- leadership
+		}
+	}()
+	for range 3 { // a candidate that waits would be elected at the second time
+		leadership, err := older.Log().Campaign(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, leadership.Resign(t.Context()))
+	}
+	older.stop()
+	upgraded := <-won
+	require.NoError(t, upgraded.Append(t.Context(), 1, []byte("of version 2")))
+
+	again := start(t, first)
+	err := again.Log().Follow(t.Context(), empty{}, func() {})
+	require.ErrorAs(t, err, new(*fleet.UnusableError))
+	require.ErrorAs(t, err, new(*sequence.DataError))
+	require.ErrorContains(t, err, "upgrade this member")
+	require.NoError(t, upgraded.Resign(t.Context()))
+	require.NoFileExists(t, filepath.Join(first.Dir, "landfall.db"), "nothing was applied")
+}
