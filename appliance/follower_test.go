@@ -100,7 +100,7 @@ func (c *copied) openFollower(t *testing.T, clock clockwork.Clock) {
 	t.Cleanup(func() { require.NoError(t, c.db.Close()) })
 	ctx, stop := context.WithCancel(t.Context())
 	reader, err := follower.Open(ctx, follower.Options{Config: settings, DB: c.db, Key: c.siteKey, Leader: c,
-		Version: "test", Clock: clock, Logger: slog.New(slog.DiscardHandler),
+		Fleet: c.membership, Version: "test", Clock: clock, Logger: slog.New(slog.DiscardHandler),
 		Refuse: func(w http.ResponseWriter, r *http.Request, err error) {
 			_ = problem.Write(w, r, problem.From(err)) // the recorder accepts it
 		}})

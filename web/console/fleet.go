@@ -22,6 +22,7 @@ const (
 func FleetOperations(of membership.Service) []operation.Operation {
 	return []operation.Operation{
 		{ID: "getFleet", Method: http.MethodGet, Path: FleetRoute, Access: operation.For(access.Viewer).OfAll(),
+			FromCopy: true,
 			Handler: func(c echo.Context) error {
 				status, err := of.Status(c.Request().Context())
 				return answer(c, status, err)

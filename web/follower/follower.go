@@ -33,6 +33,7 @@ import (
 	"landfall/appliance/engine"
 	"landfall/appliance/engine/record"
 	"landfall/appliance/fleet"
+	"landfall/appliance/fleet/membership"
 	"landfall/appliance/osimage"
 	"landfall/appliance/sitekey"
 	"landfall/store"
@@ -54,6 +55,7 @@ type Options struct {
 	Names   []string // host names and URLs of this member
 	Port    string   // of the boot listener; "" for none
 	Leader  Leader
+	Fleet   membership.Service // says also without a leader what the members are
 	Version string
 	Clock   clockwork.Clock
 	Logger  *slog.Logger

@@ -120,7 +120,7 @@ func (r *Reader) consoleOperations(e *engine.Engine) ([]operation.Operation, err
 		console.OverviewOperations(overview.NewReader(r.DB, nil, nil, nil, r.Clock)),
 		console.ProgressOperations(progress.NewService(progress.Options{DB: r.DB, Events: e.Events, Clock: r.Clock,
 			Logger: r.Logger})),
-		console.HostOperations(e, servers, approvals),
+		console.HostOperations(e, servers, approvals), console.FleetOperations(r.Fleet),
 	), nil
 }
 

@@ -233,7 +233,8 @@ func (m *member) serve(ctx context.Context, of fleet.Copy) error {
 	source := &backup.Source{DB: db, Dir: m.Config.DataDir, Program: m.Version, Now: m.clock.Now,
 		SealedWith: string(m.keys.With()), DataKey: m.keys.Content, ExportKeys: m.keys.Export}
 	reader, err := follower.Open(ctx, follower.Options{Config: m.Config, DB: db, Key: m.key, Names: m.names(),
-		Port: m.sockets.bootPort(), Leader: m.forwarder, Version: m.Version, Clock: m.clock, Logger: m.Logger,
+		Port: m.sockets.bootPort(), Leader: m.forwarder, Version: m.Version,
+		Fleet: &membership.Leader{Membership: m.membership, Peers: m.peers}, Clock: m.clock, Logger: m.Logger,
 		Refuse: refuse})
 	if err != nil {
 		return err
