@@ -63,6 +63,8 @@ func write(out io.Writer, s *membership.Status) error {
 		return err
 	}
 	switch {
+	case s.Problem != "":
+		fmt.Fprintf(out, "This member is %s. It is not known which member leads.\n", s.Member)
 	case s.Leading == "":
 		fmt.Fprintln(out, "No member leads.")
 	case s.Leader:

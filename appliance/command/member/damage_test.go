@@ -33,7 +33,8 @@ func memberships(t *testing.T) (first, second *membership.Membership, dir string
 	t.Helper()
 	server := etcdtest.Start(t, etcdtest.Options{})
 	options := func(name string) membership.Options {
-		return membership.Options{Dir: t.TempDir(), Clock: clockwork.NewRealClock(), Logger: slog.New(slog.DiscardHandler),
+		return membership.Options{Dir: t.TempDir(), Clock: clockwork.NewRealClock(),
+			Logger:   slog.New(slog.DiscardHandler),
 			Settings: membership.Settings{Etcd: []string{server.URL()}, Name: name, URL: "https://" + name}}
 	}
 	a, b := options("a"), options("b")

@@ -48,6 +48,9 @@ const (
 	presenceInterval = time.Second
 	// compactInterval is the time between two removals of old records from the log.
 	compactInterval = 10 * time.Second
+	// registrationsInterval is the number of updates of the own row between two looks at all
+	// members, for a time in which etcd does not answer.
+	registrationsInterval = 10
 	// forgetTime limits how long a member that leaves waits for etcd.
 	forgetTime = 3 * time.Second
 	// leastBytes is the size of the records that stay in the log for members that are away, and
@@ -200,7 +203,7 @@ func (m *Membership) Run(ctx context.Context) error {
 	ticker := m.Clock.NewTicker(presenceInterval)
 	defer ticker.Stop()
 	told := ""
-	for {
+	for tick := 0; ; tick++ {
 		var err error
 		if row == nil {
 			if err = m.checkName(ctx); err == nil {
@@ -213,6 +216,9 @@ func (m *Membership) Run(ctx context.Context) error {
 			began := m.Clock.Now()
 			err = row.Update(ctx, m.describe())
 			m.writes.note(m.Clock.Since(began))
+		}
+		if err == nil && tick%registrationsInterval == 0 {
+			_, err = m.registrations(ctx)
 		}
 		m.progress.note(m.Clock.Now(), m.applied.Load())
 		if problem := fmt.Sprint(err); err != nil && ctx.Err() == nil && problem != told {
