@@ -177,6 +177,19 @@ func (m *Member) observe(ctx context.Context) {
 	}
 }
 
+// level is the level of a message that may come each second while etcd is away: a warning once in a
+// minute.
+type level struct{ warned time.Time }
+
+// at returns the level of a message at a time.
+func (l *level) at(now time.Time) slog.Level {
+	if !l.warned.IsZero() && now.Sub(l.warned) < time.Minute {
+		return slog.LevelDebug
+	}
+	l.warned = now
+	return slog.LevelWarn
+}
+
 func (m *Member) sleep(ctx context.Context) {
 	select {
 	case <-ctx.Done():
@@ -256,6 +269,7 @@ type following struct {
 
 // apply applies the log until the context ends. While etcd can't be reached, it tries again.
 func (f *following) apply(ctx context.Context) error {
+	var grade level
 	for ctx.Err() == nil {
 		err := f.Log.Follow(ctx, f.db, func() {
 			select {
@@ -272,7 +286,8 @@ func (f *following) apply(ctx context.Context) error {
 		case errors.As(err, &unusable):
 			return unusable
 		}
-		f.Logger.WarnContext(ctx, "The log of the fleet can't be followed now; it is tried again.", "error", err)
+		f.Logger.Log(ctx, grade.at(f.Clock.Now()), "The log of the fleet can't be followed now; it is tried again.",
+			"error", err)
 		f.sleep(ctx)
 	}
 	return nil
@@ -281,6 +296,7 @@ func (f *following) apply(ctx context.Context) error {
 // becomeLeader waits until this member has the newest records, then until it leads, and then until
 // it has all records of its predecessor.
 func (f *following) becomeLeader(ctx context.Context) (Leadership, error) {
+	var grade level
 	for {
 		leadership, err := f.campaign(ctx)
 		if err == nil {
@@ -289,7 +305,7 @@ func (f *following) becomeLeader(ctx context.Context) (Leadership, error) {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		f.Logger.WarnContext(ctx, "This member can't be elected now; it tries again.", "error", err)
+		f.Logger.Log(ctx, grade.at(f.Clock.Now()), "This member can't be elected now; it tries again.", "error", err)
 		f.sleep(ctx)
 	}
 }
