@@ -59,6 +59,24 @@ func TestAppend_formerLeaderIsRefused(t *testing.T) {
 	require.Equal(t, []string{"of b"}, contents(t, s, Position{}))
 }
 
+// A record that is not in the log any more may be that of the former leader.
+func TestAppend_unknownAfterCompaction(t *testing.T) {
+	t.Parallel()
+	server := etcdtest.Start(t, etcdtest.Options{})
+	s := created(t, server.URL())
+	first := lead(t, s, "a")
+	_, err := s.client.Revoke(t.Context(), first.leaseID)
+	require.NoError(t, err)
+	second := lead(t, open(t, server.URL()), "b")
+	require.NoError(t, second.Append(t.Context(), 1, []byte("one")))
+	require.NoError(t, second.Append(t.Context(), 2, []byte("two")))
+	require.NoError(t, second.Compact(t.Context(), Kept{After: 1, Most: 1 << 20}))
+
+	require.ErrorAs(t, first.Append(t.Context(), 1, []byte("one")), new(*UnknownError))
+	<-first.Done()
+	require.Equal(t, []string{"two"}, contents(t, s, Position{Number: 1}))
+}
+
 // An answer that is lost is found in the log.
 func TestAppend_lostAnswerIsRepeated(t *testing.T) {
 	t.Parallel()
