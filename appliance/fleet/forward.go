@@ -231,7 +231,7 @@ func (c *content) attach(r *http.Request) *http.Request {
 func (f *Forwarder) send(r *http.Request, to *leader) (*http.Response, error) {
 	if isPoll(r) {
 		polls := to.pipeline(func(started *pipeline) {
-			f.running.Go(func() { started.run(to.host, f.through) })
+			f.running.Go(func() { started.run(to.host, f.through, f.wait/3) })
 		})
 		answer, err := polls.roundTrip(r)
 		if err == nil && answer.Header.Get(headerNotLeader) != "" {

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"landfall/appliance/fault"
 )
@@ -95,9 +96,10 @@ type pipeline struct {
 	ctx      context.Context
 	end      context.CancelCauseFunc
 
-	mu      sync.Mutex
-	number  uint64
-	answers map[uint64]chan *http.Response
+	mu       sync.Mutex
+	number   uint64
+	answers  map[uint64]chan *http.Response
+	received uint64 // number of answers
 }
 
 func newPipeline(ctx context.Context) *pipeline {
@@ -151,18 +153,54 @@ func (p *pipeline) take(number uint64) chan *http.Response {
 	return answered
 }
 
+// deliver passes an answer to who waits for it.
+func (p *pipeline) deliver(number uint64, answer *http.Response) {
+	answered := p.take(number)
+	p.mu.Lock()
+	p.received++
+	p.mu.Unlock()
+	if answered != nil { // otherwise its client has gone
+		answered <- answer
+	}
+}
+
+// errSilent is the end of a pipeline whose connection may be broken.
+var errSilent = errors.New("the leader has answered no poll for a long time")
+
+// watch ends a pipeline on which polls wait and no answer has come for a time: the network may have
+// lost the connection, and another one may reach the leader.
+func (p *pipeline) watch(patience time.Duration) {
+	ticker := time.NewTicker(patience)
+	defer ticker.Stop()
+	for last, waited := uint64(0), false; ; {
+		select {
+		case <-ticker.C:
+		case <-p.ctx.Done():
+			return
+		}
+		p.mu.Lock()
+		received, waits := p.received, len(p.answers) > 0
+		p.mu.Unlock()
+		if waits && waited && received == last {
+			p.end(errSilent)
+		}
+		last, waited = received, waits
+	}
+}
+
 // run connects to the leader, and passes requests and answers until the pipeline ends.
-func (p *pipeline) run(host string, through http.RoundTripper) {
+func (p *pipeline) run(host string, through http.RoundTripper, patience time.Duration) {
 	conn, err := connect(p.ctx, host, through)
 	if err != nil {
 		p.end(err)
 		return
 	}
 	defer context.AfterFunc(p.ctx, func() { _ = conn.Close() })() // what it has is not needed
-	var writing sync.WaitGroup
-	writing.Go(func() { p.end(p.requests.writeTo(p.ctx, conn)) })
+	var running sync.WaitGroup
+	running.Go(func() { p.end(p.requests.writeTo(p.ctx, conn)) })
+	running.Go(func() { p.watch(patience) })
 	p.end(p.receive(bufio.NewReaderSize(conn, pipelineBuffer)))
-	writing.Wait()
+	running.Wait()
 	_ = conn.Close() // the same
 }
 
@@ -206,9 +244,7 @@ func (p *pipeline) receive(from *bufio.Reader) error {
 			return fmt.Errorf("the number of an answer: %w", err)
 		}
 		answer.Header.Del(headerNumber)
-		if answered := p.take(number); answered != nil {
-			answered <- answer
-		}
+		p.deliver(number, answer)
 	}
 }
 
