@@ -103,6 +103,7 @@ func TestFleetFaults_etcdIsAway(t *testing.T) {
 	f.server.Kill()
 	requireUnavailable(t, f.addInfraEnv(t, leader, "unknown"), "")
 	requireUnavailable(t, f.addInfraEnv(t, followers[0], "lost"), "the fleet has no leader now")
+	f.requireInfraEnvs(t, "before") // from the copies
 	f.server.Run(t)
 	f.leader(t)
 	require.Equal(t, http.StatusCreated, f.addInfraEnv(t, followers[1], "later").status)
