@@ -328,6 +328,15 @@ func readHolder(dir string, file *os.File) error {
 	return held
 }
 
+// CheckFree returns a *HeldError if another process holds a data directory.
+func CheckFree(dir string) error {
+	lock, err := lockDir(dir)
+	if err != nil {
+		return err
+	}
+	return unlockDir(lock)
+}
+
 // unlockDir unlocks the data directory. Closing the file is not enough: a child process that is
 // being started has a copy of its descriptor, until it runs its program.
 func unlockDir(file *os.File) error {

@@ -60,8 +60,12 @@ func CheckAlone(dir string) error {
 }
 
 // Detach makes the data directory of a stopped member that of a single machine, for a fleet that is
-// lost. No other member may go on with the data.
+// lost. No other member may go on with the data. Its error is a *store.HeldError if the member
+// runs.
 func Detach(dir string) error {
+	if err := store.CheckFree(dir); err != nil {
+		return err
+	}
 	state, err := ReadState(dir)
 	switch {
 	case err != nil:

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"landfall/appliance/fleet"
+	"landfall/store"
 )
 
 func TestCheckAlone_refusesMembers(t *testing.T) {
@@ -36,6 +37,10 @@ func TestDetach_makesSingleMachine(t *testing.T) {
 	dir := t.TempDir()
 	require.ErrorContains(t, fleet.Detach(dir), "belongs to no fleet")
 	require.NoError(t, (&fleet.State{Fleet: "fleet", Member: "two"}).Write(dir))
+	running, err := store.Open(t.Context(), dir, store.Options{})
+	require.NoError(t, err)
+	require.ErrorAs(t, fleet.Detach(dir), new(*store.HeldError))
+	require.NoError(t, running.Close())
 	require.NoError(t, fleet.Detach(dir))
 	state, err := fleet.ReadState(dir)
 	require.NoError(t, err)
