@@ -190,7 +190,7 @@ test-network:
 # stick, and a disk that hangs. If namespaces are not permitted, a message reports this.
 test-site:
 	.ci/install-siteclients
-	CGO_ENABLED=0 go test -tags $(TAGS),siteclients ./appliance/siteservice/clienttest
+	CGO_ENABLED=0 go test -tags $(TAGS),siteclients ./appliance/siteservice/clienttest ./appliance/fleet/virtualip
 	CGO_ENABLED=0 go test -tags $(TAGS),siteclients ./appliance \
 		-run '^Test(Registry_aloneInItsNetwork|Installation_survivesHungDisk)$$'
 

@@ -305,7 +305,7 @@ func open(ctx context.Context, config config.Config, logger *slog.Logger, versio
 		return nil, err
 	}
 	if a.images, err = newOSImages(config, a.settings.Offered(), a.rules, a.releases, infraEnvUsers(a.db), sealed,
-		a.egress, clock, logger); err != nil {
+		a.fleet.LiveISOs(a.db), a.egress, clock, logger); err != nil {
 		return nil, err
 	}
 	a.abiHosts = abi.NewHostSettings(a.db, sealed, logger)

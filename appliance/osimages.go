@@ -20,8 +20,8 @@ import (
 
 // newOSImages opens the base images of a configuration.
 func newOSImages(config config.Config, offered release.Offered, rules *site.Rules, releases *release.Library,
-	users func() ([]osimage.User, error),
-	sealed *sitekey.Box, outgoing *egress.Rules, clock clockwork.Clock, logger *slog.Logger) (*osimage.Library, error) {
+	users func() ([]osimage.User, error), sealed *sitekey.Box, shared *osimage.Shared, outgoing *egress.Rules,
+	clock clockwork.Clock, logger *slog.Logger) (*osimage.Library, error) {
 	transport, err := osimage.NewTransport(config.OSImageProxy, rules.CABundle, outgoing)
 	if err != nil {
 		return nil, fmt.Errorf("read os_image_proxy: %w", err)
@@ -32,7 +32,7 @@ func newOSImages(config config.Config, offered release.Offered, rules *site.Rule
 		Transport: transport, FetchRelease: osimage.Payloads{Releases: releases,
 			Known: offered}.Fetch,
 		Users: users, Secrets: sealed, CheckURL: outgoing.CheckURL,
-		Clock: clock, Logger: logger,
+		Shared: shared, Clock: clock, Logger: logger,
 	})
 }
 

@@ -23,6 +23,9 @@ type Fleet struct {
 	URL      string        `mapstructure:"url" check:"url"`
 	Takeover time.Duration `mapstructure:"takeover"`
 	Copies   int           `mapstructure:"copies"`
+	// VirtualIP is an address of the leader on Interface.
+	VirtualIP string `mapstructure:"virtual_ip"`
+	Interface string `mapstructure:"interface" check:"interface"`
 }
 
 // minTakeover is the shortest time after which another member takes over. etcd's leases have whole

@@ -233,8 +233,12 @@ var help = map[string]string{
 	"fleet.name":      "name of this member in the fleet; default: the name of the machine",
 	"fleet.url": "https:// URL by which other members reach this one; default: the first URL for hosts that is " +
 		"an address of this machine",
-	"fleet.takeover": "time after which another member takes over from a leader that does not answer, in whole seconds",
-	"fleet.copies":   "number of members that keep each file above 64 KiB, with the leader; default: 0, all members",
+	"fleet.takeover": "time after which another member takes over from a leader that does not answer, in whole " +
+		"seconds",
+	"fleet.copies":     "number of members that keep each file above 64 KiB, with the leader; default: 0, all members",
+	"fleet.virtual_ip": "address that the leader has on fleet.interface and announces by ARP or NDP; default: none",
+	"fleet.interface": "network interface of fleet.virtual_ip; default: the one whose network contains the " +
+		"address",
 
 	"audit.bytes": "space for the audit trail, at least 1MiB; the oldest records are removed first",
 	"audit.syslog": "syslog server that receives each audit record: unix:///dev/log, udp://HOST:PORT, " +

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -133,6 +134,26 @@ func (c *Copies) Fetch(ctx context.Context, sum string) (io.ReadCloser, error) {
 		}
 	}
 	return nil, err
+}
+
+// Image returns a live ISO of another member, from an offset on.
+func (c *Copies) Image(ctx context.Context, id string, offset int64) (io.ReadCloser, error) {
+	others, err := c.Others(ctx)
+	if err != nil {
+		return nil, err
+	}
+	err = fmt.Errorf("no other member is there that has the live ISO: %w", fs.ErrNotExist)
+	var absent error
+	for _, from := range ranked(id, others) {
+		content, one := c.Client.Image(ctx, from, id, offset)
+		switch {
+		case one == nil:
+			return content, nil
+		case !errors.Is(one, fs.ErrNotExist):
+			absent = one // that member may have it
+		}
+	}
+	return nil, cmp.Or(absent, err)
 }
 
 // Run copies the contents that this member has to keep, until the context ends.

@@ -11,6 +11,7 @@ import (
 	"landfall/appliance/discovery"
 	"landfall/appliance/fault"
 	"landfall/appliance/fleet/keyfile"
+	"landfall/appliance/osimage"
 	"landfall/store"
 	"landfall/store/wal"
 )
@@ -89,6 +90,14 @@ func (l *Leading) KeepKeys(db *store.DB) func(context.Context) error {
 		}
 		return l.Keys.Store(ctx, db)
 	}
+}
+
+// LiveISOs returns what the live ISOs of the members have in common, or nil on a single machine.
+func (l *Leading) LiveISOs(db *store.DB) *osimage.Shared {
+	if l == nil {
+		return nil
+	}
+	return &osimage.Shared{DB: db, Fleet: l.Keys.Fleet, Fetch: l.Copies.Image}
 }
 
 // Name returns the name of the member that leads, or "" on a single machine.

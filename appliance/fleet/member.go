@@ -26,6 +26,7 @@
 //	leading.go     Leading: what the appliance gets that leads
 //	peers.go       Peers and Client: what members ask each other for
 //	contents.go    Copies: keeps contents of files on several members
+//	paced.go       Paced: limits the rate of copies
 //	credential.go  Credential: the certificates by which members trust each other
 //	state.go       State: the file in the data directory that names the fleet
 //

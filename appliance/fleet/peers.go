@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"time"
 
@@ -23,6 +24,7 @@ const (
 	contentPath   = peerPath + "content/"
 	leavePath     = peerPath + "leave"
 	conditionPath = peerPath + "condition"
+	imagePath     = peerPath + "image/"
 )
 
 // Snapshots writes snapshots: backups with the keys.
@@ -39,6 +41,9 @@ type Peers struct {
 	Condition func(missing []string) Condition
 	// Kept returns those of some contents that this member has to keep.
 	Kept func(ctx context.Context, sums []string) ([]string, error)
+	// Image opens a live ISO that was imported, by its ID. Its error is fs.ErrNotExist if it is not
+	// here.
+	Image func(id string) (*os.File, error)
 	// Leave makes this member leave the fleet.
 	Leave  func() error
 	Refuse Refuse
@@ -48,6 +53,7 @@ type Peers struct {
 // ServeHTTP implements http.Handler.
 func (p *Peers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	name, ofContent := strings.CutPrefix(r.URL.Path, contentPath)
+	id, ofImage := strings.CutPrefix(r.URL.Path, imagePath)
 	switch {
 	case r.Method == http.MethodPost && r.URL.Path == leavePath:
 		if err := p.Leave(); err != nil {
@@ -73,6 +79,8 @@ func (p *Peers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	case ofContent:
 		p.content(w, r, name)
+	case ofImage:
+		p.image(w, r, id)
 	default:
 		p.Refuse(w, r, fault.New(fault.NotFound, "members have no path %s; the members may have different versions of "+
 			"Landfall: upgrade the older one", r.URL.Path))
@@ -87,6 +95,8 @@ type Condition struct {
 	// the number of those that it has to keep.
 	Missing      []string `json:"missing,omitempty"`
 	MissingCount int      `json:"missing_count"`
+	// MissingLiveISOs is the number of live ISOs of other members that it lacks.
+	MissingLiveISOs int `json:"missing_live_isos"`
 }
 
 // maxMissing is the number of missing contents that a condition lists. maxCondition is its size in
@@ -127,6 +137,19 @@ func (p *Peers) content(w http.ResponseWriter, r *http.Request, sum string) {
 	http.ServeContent(w, r, "", time.Time{}, content)
 }
 
+func (p *Peers) image(w http.ResponseWriter, r *http.Request, id string) {
+	file, err := p.Image(id)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = fault.New(fault.NotFound, "this member does not have the live ISO %s", id)
+	}
+	if err != nil {
+		p.Refuse(w, r, err)
+		return
+	}
+	defer file.Close()
+	http.ServeContent(w, r, "", time.Time{}, file)
+}
+
 // take stores a content that the leader sends.
 func (p *Peers) take(w http.ResponseWriter, r *http.Request, sum string) {
 	err := p.Contents.StoreContent(r.Context(), sum, r.Body)
@@ -155,12 +178,12 @@ func (c *Client) Close() { c.http.CloseIdleConnections() }
 
 // Snapshot returns a snapshot of a member. The caller closes it.
 func (c *Client) Snapshot(ctx context.Context, of Peer) (io.ReadCloser, error) {
-	return c.ask(ctx, http.MethodGet, of, snapshotPath, http.NoBody, 0)
+	return c.ask(ctx, asked{method: http.MethodGet, of: of, at: snapshotPath})
 }
 
 // Leave makes another member leave the fleet.
 func (c *Client) Leave(ctx context.Context, member Peer) error {
-	body, err := c.ask(ctx, http.MethodPost, member, leavePath, http.NoBody, 0)
+	body, err := c.ask(ctx, asked{method: http.MethodPost, of: member, at: leavePath})
 	if err != nil {
 		return err
 	}
@@ -169,12 +192,12 @@ func (c *Client) Leave(ctx context.Context, member Peer) error {
 
 // Content returns a content that a member has, by its SHA-256. The caller closes it.
 func (c *Client) Content(ctx context.Context, of Peer, sum string) (io.ReadCloser, error) {
-	return c.ask(ctx, http.MethodGet, of, contentPath+sum, http.NoBody, 0)
+	return c.ask(ctx, asked{method: http.MethodGet, of: of, at: contentPath + sum})
 }
 
 // Condition asks a member for its condition.
 func (c *Client) Condition(ctx context.Context, of Peer) (condition Condition, err error) {
-	body, err := c.ask(ctx, http.MethodGet, of, conditionPath, http.NoBody, 0)
+	body, err := c.ask(ctx, asked{method: http.MethodGet, of: of, at: conditionPath})
 	if err != nil {
 		return Condition{}, err
 	}
@@ -187,29 +210,51 @@ func (c *Client) Condition(ctx context.Context, of Peer) (condition Condition, e
 
 // SendContent makes a member store a content.
 func (c *Client) SendContent(ctx context.Context, to Peer, sum string, content io.Reader, size int64) error {
-	body, err := c.ask(ctx, http.MethodPut, to, contentPath+sum, io.NopCloser(content), size)
+	body, err := c.ask(ctx, asked{method: http.MethodPut, of: to, at: contentPath + sum, body: io.NopCloser(content),
+		size: size})
 	if err != nil {
 		return err
 	}
 	return body.Close()
 }
 
-func (c *Client) ask(ctx context.Context, method string, of Peer, at string, body io.Reader, size int64) (
-	io.ReadCloser, error) {
-	request, err := http.NewRequestWithContext(ctx, method, "https://"+of.host()+at, body)
+// Image returns a live ISO of a member, from an offset on. The caller closes it.
+func (c *Client) Image(ctx context.Context, of Peer, id string, offset int64) (io.ReadCloser, error) {
+	return c.ask(ctx, asked{method: http.MethodGet, of: of, at: imagePath + id, from: offset})
+}
+
+// asked describes a request for a member.
+type asked struct {
+	method string
+	of     Peer
+	at     string
+	body   io.Reader
+	size   int64 // of the body; 0: none, or unknown
+	from   int64 // offset in the answer
+}
+
+func (c *Client) ask(ctx context.Context, a asked) (io.ReadCloser, error) {
+	request, err := http.NewRequestWithContext(ctx, a.method, "https://"+a.of.host()+a.at, a.body)
 	if err != nil {
 		return nil, err
 	}
-	if size > 0 {
-		request.ContentLength = size
+	if a.size > 0 {
+		request.ContentLength = a.size
+	}
+	if a.from > 0 {
+		request.Header.Set("Range", fmt.Sprintf("bytes=%d-", a.from))
 	}
 	answer, err := c.http.Do(request)
 	if err != nil {
-		return nil, fmt.Errorf("ask the member %s: %w", of.Name, err)
+		return nil, fmt.Errorf("ask the member %s: %w", a.of.Name, err)
 	}
-	if answer.StatusCode/100 != 2 {
-		return nil, errors.Join(fmt.Errorf("ask the member %s for %s: it answers %s", of.Name, at, answer.Status),
-			answer.Body.Close())
+	switch {
+	case answer.StatusCode == http.StatusNotFound:
+		err = fs.ErrNotExist
+	case answer.StatusCode/100 == 2 && (a.from > 0) == (answer.StatusCode == http.StatusPartialContent):
+		return answer.Body, nil
+	default:
+		err = errors.New(answer.Status)
 	}
-	return answer.Body, nil
+	return nil, errors.Join(fmt.Errorf("ask the member %s for %s: %w", a.of.Name, a.at, err), answer.Body.Close())
 }

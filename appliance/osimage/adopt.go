@@ -55,15 +55,24 @@ func (l *Library) addFile(e *entry, part *partial) error {
 		return err
 	}
 	l.makeTable(l.path(e.id, isoEnding))
+	if l.serve(e) {
+		l.publish(context.Background())
+	}
+	return nil
+}
+
+// serve opens a new image. It reports false if the library is closed: New opens the file at the
+// next start.
+func (l *Library) serve(e *entry) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
-		return nil // New opens the file at the next start
+		return false
 	}
 	l.open(e)
-	l.log.Info("OS image added.", "id", e.id, "name", name, "openshift_version", e.stated(), "architecture",
-		e.arch(), "sha256", got)
-	return nil
+	l.log.Info("OS image added.", "id", e.id, "name", e.record.Name, "openshift_version", e.stated(), "architecture",
+		e.arch(), "sha256", e.record.SHA256)
+	return true
 }
 
 // checkFile checks that a file is a valid image.

@@ -74,6 +74,7 @@ type Options struct {
 	FetchRelease FetchRelease           // nil to reject imports from releases
 	Users        func() ([]User, error) // returns the infra-envs; nil for none
 	Secrets      *sitekey.Box           // encrypts records; nil to store them in plain text
+	Shared       *Shared                // with the other members of a fleet; nil on a single machine
 	Clock        clockwork.Clock        // for the delays between attempts
 	Logger       *slog.Logger
 }
@@ -123,6 +124,9 @@ func New(options Options) (*Library, error) {
 	if err := os.MkdirAll(options.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("create the directory of OS images: %w", err)
 	}
+	if err := l.takeShared(); err != nil {
+		return nil, err
+	}
 	records, err := l.readRecords()
 	if err != nil {
 		return nil, err
@@ -171,6 +175,8 @@ func (l *Library) start(e *entry) {
 		l.open(e)
 	case e.record.Problem != "":
 		e.state, e.message = StateBad, e.record.Problem
+	case l.elsewhere(e):
+		e.state, e.message = StateWaiting, copying
 	default:
 		e.state = StateWaiting
 		if e.record.Source == SourceImport {

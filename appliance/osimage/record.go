@@ -179,7 +179,7 @@ func writeSynced(path string, data []byte) (err error) {
 // discard removes an entry's files, the record last. After a power failure, the next start finds
 // the remaining files by the record.
 func (l *Library) discard(e *entry) error {
-	if err := removeFiles(l.path(e.id, partEnding)); err != nil {
+	if err := removeFiles(l.path(e.id, partEnding), l.path(e.id, copyEnding)); err != nil {
 		return err
 	}
 	if e.record.Source != SourceFile {

@@ -32,12 +32,15 @@ const (
 func (l *Library) Run(ctx context.Context) error {
 	var working sync.WaitGroup
 	defer working.Wait()
+	l.publish(ctx)
 	fetching, verifying := make(chan struct{}, fetches), make(chan struct{}, verifications)
 	for {
 		l.mu.Lock()
 		for _, e := range l.entries {
 			switch {
 			case e.worker != nil:
+			case l.elsewhere(e) && e.state == StateWaiting:
+				l.work(ctx, &working, e, fetching, l.copyWithRetry)
 			case e.wantsFetching():
 				l.work(ctx, &working, e, fetching, l.fetchWithRetry)
 			case e.verify && e.base != nil:
@@ -332,6 +335,9 @@ func (l *Library) Remove(id string) error {
 		return &InUseError{ID: id}
 	case image.InUseBy > 0:
 		return &InUseError{ID: id, Users: image.Users}
+	}
+	if err := l.withdraw(id); err != nil {
+		return fmt.Errorf("remove the OS image %s from the other members: %w", id, err)
 	}
 	l.mu.Lock()
 	at := slices.IndexFunc(l.entries, func(e *entry) bool { return e.id == id })

@@ -94,8 +94,8 @@ func writeMembers(out io.Writer, members []membership.Member) error {
 		versions[m.Version] = true
 		role, behind, clock := m.Role, "0", fmt.Sprintf("%+.1f s", m.ClockSeconds)
 		lacks := "nothing"
-		if m.MissingContents > 0 {
-			lacks = sentence.Count(m.MissingContents, "file")
+		if missing := m.MissingContents + m.MissingLiveISOs; missing > 0 {
+			lacks = sentence.Count(missing, "file")
 		}
 		if m.Behind > 0 {
 			behind = fmt.Sprintf("%d (%.0f s)", m.Behind, m.LagSeconds)

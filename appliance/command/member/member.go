@@ -8,9 +8,13 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
+	"net/netip"
 	"os"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -22,10 +26,13 @@ import (
 	"landfall/appliance/ams"
 	"landfall/appliance/backup"
 	"landfall/appliance/config"
+	"landfall/appliance/engine"
 	"landfall/appliance/fleet"
 	"landfall/appliance/fleet/membership"
+	"landfall/appliance/fleet/virtualip"
 	"landfall/appliance/journal"
 	"landfall/appliance/keyring"
+	"landfall/appliance/osimage"
 	"landfall/appliance/sitekey"
 	"landfall/appliance/transport"
 	"landfall/store"
@@ -95,9 +102,10 @@ type member struct {
 	forwarder  *fleet.Forwarder
 	peers      *fleet.Client
 	copies     *fleet.Copies
-	background sync.WaitGroup // servers of former roles that finish requests
-	damaged    atomic.Bool    // a snapshot must replace the database
-	replaced   atomic.Bool    // one has replaced a damaged database
+	address    *virtualip.Address // nil for none
+	background sync.WaitGroup     // servers of former roles that finish requests
+	damaged    atomic.Bool        // a snapshot must replace the database
+	replaced   atomic.Bool        // one has replaced a damaged database
 }
 
 // open opens what the roles share.
@@ -106,6 +114,9 @@ func (m *member) open(ctx context.Context) (err error) {
 		return err
 	}
 	if m.sockets, err = listen(ctx, &m.Config); err != nil {
+		return err
+	}
+	if err := m.openAddress(); err != nil {
 		return err
 	}
 	m.Config.Timeouts.Shutdown = min(m.Config.Timeouts.Shutdown, leaderShutdown)
@@ -137,6 +148,28 @@ func (m *member) open(ctx context.Context) (err error) {
 	m.peers = fleet.NewClient(m.credential)
 	m.copies = fleet.NewCopies(fleet.CopiesOptions{Client: m.peers, Self: self.Name, Others: m.membership.Others,
 		Leader: m.forwarder.Leading, Number: m.Config.Fleet.Copies, Clock: m.clock, Logger: m.Logger})
+	return nil
+}
+
+// openAddress opens the virtual IP of the leader. Without other URLs, hosts use it.
+func (m *member) openAddress() (err error) {
+	if m.address, err = virtualip.New(virtualip.Options{Address: m.Config.Fleet.VirtualIP,
+		Interface: m.Config.Fleet.Interface, Lease: m.Config.Fleet.Lease(), Clock: m.clock,
+		Logger: m.Logger}); err != nil || m.address == nil {
+		return err
+	}
+	bound, err := netip.ParseAddrPort(m.sockets.main.String())
+	if err != nil {
+		return err
+	}
+	if !bound.Addr().IsUnspecified() {
+		return fmt.Errorf("listen is %s, so this member can't be reached at fleet.virtual_ip; set listen to [::]:%d",
+			bound, bound.Port())
+	}
+	if len(m.Config.URL) == 0 {
+		port := strconv.Itoa(int(bound.Port()))
+		m.Config.URL = []string{"https://" + net.JoinHostPort(m.Config.Fleet.VirtualIP, port)}
+	}
 	return nil
 }
 
@@ -232,6 +265,10 @@ func (m *member) serve(ctx context.Context, of fleet.Copy) error {
 	db := of.(*store.DB)
 	source := &backup.Source{DB: db, Dir: m.Config.DataDir, Program: m.Version, Now: m.clock.Now,
 		SealedWith: string(m.keys.With()), DataKey: m.keys.Content, ExportKeys: m.keys.Export}
+	mirror, err := m.mirror(db)
+	if err != nil {
+		return err
+	}
 	reader, err := follower.Open(ctx, follower.Options{Config: m.Config, DB: db, Key: m.key, Names: m.names(),
 		Port: m.sockets.bootPort(), Leader: m.forwarder, Version: m.Version,
 		Fleet: &membership.Leader{Membership: m.membership, Peers: m.peers}, Clock: m.clock, Logger: m.Logger,
@@ -253,6 +290,12 @@ func (m *member) serve(ctx context.Context, of fleet.Copy) error {
 	group.Go(func() error { return reader.Run(running) })
 	group.Go(func() error {
 		m.copies.Run(running, db, false)
+		return nil
+	})
+	group.Go(func() error {
+		if err := mirror.Run(running); err != nil {
+			m.Logger.Error("Live ISOs of other members are not copied.", "error", err)
+		}
 		return nil
 	})
 	group.Go(func() error { return m.membership.Keys().Follow(running, db, m.Logger) })
@@ -304,8 +347,22 @@ func (m *member) handler(snapshots fleet.Snapshots, contents fleet.Contents) htt
 	return &peers
 }
 
+// mirror returns the mirror of the leader's live ISOs.
+func (m *member) mirror(db *store.DB) (*osimage.Mirror, error) {
+	secrets, err := m.key.Box(engine.SecretsPurpose, nil)
+	if err != nil {
+		return nil, err
+	}
+	return &osimage.Mirror{Missing: m.membership.NoteMissingLiveISOs, Options: osimage.Options{
+		Dir: m.imagesDir(), Secrets: secrets, Clock: m.clock, Logger: m.Logger, Shared: &osimage.Shared{DB: db,
+			Fleet: m.membership.Keys().Fleet, Fetch: fleet.Paced(m.copies.Image)}}}, nil
+}
+
+func (m *member) imagesDir() string { return filepath.Join(m.Config.DataDir, "os-images") }
+
 func (m *member) peersOf() fleet.Peers {
 	return fleet.Peers{Condition: m.membership.Condition, Kept: m.copies.Kept, Leave: m.membership.LeaveHere,
+		Image:  func(id string) (*os.File, error) { return osimage.OpenFile(m.imagesDir(), id) },
 		Refuse: refuse, Logger: m.Logger}
 }
 
@@ -356,6 +413,7 @@ func (m *member) lead(ctx context.Context, leadership fleet.Leadership) error {
 			func(ctx context.Context, db *store.DB) { m.copies.Run(ctx, db, true) },
 			func(ctx context.Context, db *store.DB) { m.membership.Compact(ctx, leadership, db) },
 			func(ctx context.Context, db *store.DB) { m.resignIfDamaged(ctx, leadership, db) },
+			func(ctx context.Context, _ *store.DB) { m.address.Hold(ctx, leadership.Leads) },
 		},
 		Front: &fleet.Front{Leads: leadership.Leads, Ending: ctx.Done(), Peers: m.peersOf(), Refuse: refuse},
 	}, &membership.Leader{Membership: m.membership, Peers: m.peers})
@@ -374,7 +432,8 @@ func (m *member) checkURL(used string) {
 	plain := m.Config
 	plain.URL = nil
 	own, err := plain.URLs(m.sockets.main)
-	if err == nil && slices.Contains(own, used) {
+	virtual := slices.ContainsFunc(config.Hosts([]string{used}), m.address.Is)
+	if err == nil && slices.Contains(own, used) && !virtual {
 		m.Logger.Warn("Images contain the URL of this member. Hosts that boot from them do not reach the fleet while "+
 			"this machine is down. Use the address of a load balancer or a name in DNS: set url, or use landfall "+
 			"settings set --url-for-hosts.", "url", used)

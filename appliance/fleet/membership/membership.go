@@ -65,6 +65,7 @@ type Membership struct {
 	sequence *sequence.Sequence
 	applied  atomic.Uint64 // the newest record of the database
 	synced   atomic.Uint64 // the newest record that the disk has for certain
+	liveISOs atomic.Int64  // live ISOs of other members that this one lacks
 	ended    chan struct{} // closed when this machine has left, or the fleet has ended
 	leaving  atomic.Bool
 
@@ -144,6 +145,9 @@ func (m *Membership) Close() error { return m.sequence.Close() }
 
 // Peer returns this member.
 func (m *Membership) Peer() fleet.Peer { return fleet.Peer{Name: m.state.Member, URL: m.state.URL} }
+
+// NoteMissingLiveISOs notes how many live ISOs of other members this one lacks.
+func (m *Membership) NoteMissingLiveISOs(n int) { m.liveISOs.Store(int64(n)) }
 
 // Keys returns the key files of this member.
 func (m *Membership) Keys() keyfile.Directory {

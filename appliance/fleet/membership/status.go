@@ -68,6 +68,8 @@ type Member struct {
 	LagSeconds float64 `json:"lag_seconds"`
 	// MissingContents is the number of contents of files that it does not have yet.
 	MissingContents int `json:"missing_contents"`
+	// MissingLiveISOs is the number of live ISOs that were imported and that it does not have yet.
+	MissingLiveISOs int `json:"missing_live_isos"`
 	// ClockSeconds is how far its clock is ahead of that of the member that answers.
 	ClockSeconds float64 `json:"clock_seconds"`
 	// Problem says why the member could not be asked at its URL, though it is connected to etcd.
@@ -205,6 +207,7 @@ func (l *Leader) ask(ctx context.Context, m *Member, own bool) {
 	case err == nil:
 		middle := began.Add(l.Clock.Since(began) / 2)
 		m.asked, m.missing, m.MissingContents = true, answer.Missing, answer.MissingCount
+		m.MissingLiveISOs = answer.MissingLiveISOs
 		m.Records = max(m.Records, answer.Applied)
 		if !own {
 			m.ClockSeconds = answer.Clock.Sub(middle).Seconds()
@@ -246,7 +249,8 @@ func (m *Membership) registrations(ctx context.Context) ([]sequence.Registration
 
 // Condition returns the state of this member for others. missing are the contents that it lacks.
 func (m *Membership) Condition(missing []string) fleet.Condition {
-	return fleet.Condition{Applied: m.applied.Load(), Clock: m.Clock.Now().UTC(), Missing: missing}
+	return fleet.Condition{Applied: m.applied.Load(), Clock: m.Clock.Now().UTC(), Missing: missing,
+		MissingLiveISOs: int(m.liveISOs.Load())}
 }
 
 // Invitation is what a machine needs to join a fleet, besides a snapshot.

@@ -1,0 +1,243 @@
+// Package virtualip gives an address to an interface of the leader of a fleet, so that clients use
+// one address whichever member leads.
+//
+// The kernel removes the address by itself when the leader does not renew it. So a leader that was
+// killed or paused does not keep it longer than its lease.
+package virtualip
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/netip"
+	"time"
+
+	"github.com/jonboulle/clockwork"
+	"github.com/mdlayher/packet"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/net/icmp"
+	"golang.org/x/net/ipv6"
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// renewInterval is the time between two renewals of the address.
+	renewInterval = time.Second
+	// announcements is how often the address is announced at once, because a frame may be lost, and
+	// announceInterval is the time between two announcements afterwards, for switches that forget.
+	announcements    = 3
+	announceInterval = 30 * time.Second
+)
+
+// Constants of Linux.
+const (
+	protocolARP = 0x0806 // ETH_P_ARP
+	withoutDAD  = 0x02   // IFA_F_NODAD
+)
+
+// Options configures [New].
+type Options struct {
+	Address   string // without a prefix length
+	Interface string // ""; the one with a network that contains the address
+	// Lease is the time for which a leader may be silent. The kernel removes the address then.
+	Lease  time.Duration
+	Clock  clockwork.Clock
+	Logger *slog.Logger
+}
+
+// Address is an address of the leader. nil is none.
+type Address struct {
+	Options
+	ip     netip.Addr
+	device net.Interface
+}
+
+// New checks the address and its interface, and removes the address from the interface, where a
+// killed process may have left it. Its errors are sentences.
+func New(options Options) (*Address, error) {
+	if options.Address == "" {
+		return nil, nil
+	}
+	ip, err := netip.ParseAddr(options.Address)
+	if err != nil || ip.Zone() != "" || ip.IsUnspecified() || ip.IsLoopback() || ip.IsMulticast() {
+		return nil, fmt.Errorf("fleet.virtual_ip is %q; expected an IPv4 or IPv6 address that no machine has",
+			options.Address)
+	}
+	a := &Address{Options: options, ip: ip.Unmap()}
+	if a.device, err = a.find(); err != nil {
+		return nil, err
+	}
+	if err := a.remove(); err != nil {
+		return nil, err
+	}
+	conn, err := packet.Listen(&a.device, packet.Raw, protocolARP, nil)
+	if err != nil {
+		return nil, a.explain("announced", err)
+	}
+	return a, conn.Close()
+}
+
+// find returns the interface.
+func (a *Address) find() (net.Interface, error) {
+	interfaces, err := net.Interfaces()
+	if err != nil {
+		return net.Interface{}, fmt.Errorf("list the network interfaces for fleet.virtual_ip: %w", err)
+	}
+	for _, device := range interfaces {
+		if a.Interface == device.Name {
+			return device, nil
+		}
+		addresses, err := device.Addrs()
+		if err != nil || a.Interface != "" {
+			continue
+		}
+		for _, address := range addresses {
+			prefix, err := netip.ParsePrefix(address.String())
+			if err == nil && !prefix.IsSingleIP() && prefix.Contains(a.ip) {
+				return device, nil
+			}
+		}
+	}
+	if a.Interface != "" {
+		return net.Interface{}, fmt.Errorf("fleet.interface is %s, but this machine has no such network interface",
+			a.Interface)
+	}
+	return net.Interface{}, fmt.Errorf("no network interface of this machine has a network that contains "+
+		"fleet.virtual_ip (%s); set fleet.interface, or another address", a.ip)
+}
+
+// Is reports whether a host is the address.
+func (a *Address) Is(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return a != nil && err == nil && ip.Unmap() == a.ip
+}
+
+// Hold has the address on the interface and announces it, until the context ends or this member no
+// longer leads.
+func (a *Address) Hold(ctx context.Context, leads func() bool) {
+	if a == nil {
+		return
+	}
+	ticker := a.Clock.NewTicker(renewInterval)
+	defer ticker.Stop()
+	told, round := "", 0
+	for ; ctx.Err() == nil && leads(); round++ {
+		err := a.set()
+		if err == nil && (round < announcements || round%int(announceInterval/renewInterval) == 0) {
+			err = a.announce()
+		}
+		if text := fmt.Sprint(err); err != nil && text != told {
+			a.Logger.ErrorContext(ctx, "Clients can't reach the fleet at its virtual IP. It is tried again.", "error",
+				err)
+			told = text
+		}
+		if err != nil {
+			round = -1 // it is announced when it is there
+		} else if round == 0 {
+			a.Logger.InfoContext(ctx, "This member has the virtual IP.", "address", a.ip, "interface", a.device.Name)
+		}
+		select {
+		case <-ctx.Done():
+		case <-ticker.Chan():
+		}
+	}
+	if err := a.remove(); err != nil {
+		a.Logger.Error("The virtual IP could not be removed. The kernel removes it when the lease has ended.", "error",
+			err)
+	}
+}
+
+// address returns the address with its length of one, so that no route changes. Its preferred
+// lifetime is zero: connections of this machine use its own addresses.
+func (a *Address) address() *netlink.Addr {
+	address := &netlink.Addr{IPNet: &net.IPNet{IP: a.ip.AsSlice(), Mask: net.CIDRMask(a.ip.BitLen(), a.ip.BitLen())},
+		ValidLft: int((a.Lease + time.Second - 1) / time.Second)}
+	if a.ip.Is6() {
+		address.Flags = withoutDAD // the members agree by the election
+	}
+	return address
+}
+
+func (a *Address) link() netlink.Link {
+	return &netlink.Dummy{LinkAttrs: netlink.LinkAttrs{Name: a.device.Name, Index: a.device.Index}}
+}
+
+// set gives the address to the interface, or renews it.
+func (a *Address) set() error { return a.explain("set", netlink.AddrReplace(a.link(), a.address())) }
+
+// remove removes the address from the interface. It need not be there.
+func (a *Address) remove() error {
+	err := netlink.AddrDel(a.link(), a.address())
+	if errors.Is(err, unix.EADDRNOTAVAIL) {
+		err = nil
+	}
+	return a.explain("removed", err)
+}
+
+func (a *Address) explain(action string, err error) error {
+	if errors.Is(err, fs.ErrPermission) {
+		return fmt.Errorf("fleet.virtual_ip (%s) can't be %s, because this process lacks the capabilities "+
+			"CAP_NET_ADMIN and CAP_NET_RAW; add both to AmbientCapabilities of its systemd unit: %w", a.ip, action, err)
+	}
+	if err != nil {
+		return fmt.Errorf("fleet.virtual_ip (%s) can't be %s on the interface %s: %w", a.ip, action, a.device.Name, err)
+	}
+	return nil
+}
+
+// announce tells the machines of the network that this machine has the address now.
+func (a *Address) announce() error {
+	if a.ip.Is4() {
+		return a.explain("announced", a.announceARP())
+	}
+	return a.explain("announced", a.announceNDP())
+}
+
+var broadcast = net.HardwareAddr{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}
+
+// announceARP sends a gratuitous ARP request and reply; some machines look at one of them only (RFC
+// 5227, section 3).
+func (a *Address) announceARP() (err error) {
+	conn, err := packet.Listen(&a.device, packet.Raw, protocolARP, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, conn.Close()) }()
+	for _, operation := range []byte{1, 2} {
+		var frame []byte
+		frame = append(append(frame, broadcast...), a.device.HardwareAddr...)
+		frame = append(frame, 0x08, 0x06, 0, 1, 0x08, 0, 6, 4, 0, operation) // ARP for Ethernet and IPv4
+		frame = append(append(frame, a.device.HardwareAddr...), a.ip.AsSlice()...)
+		frame = append(append(frame, broadcast...), a.ip.AsSlice()...)
+		if _, err := conn.WriteTo(frame, &packet.Addr{HardwareAddr: broadcast}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// announceNDP sends an unsolicited neighbour advertisement (RFC 4861, section 7.2.6).
+func (a *Address) announceNDP() (err error) {
+	conn, err := net.ListenPacket("ip6:ipv6-icmp", a.ip.String())
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, conn.Close()) }()
+	through := ipv6.NewPacketConn(conn)
+	if err := errors.Join(through.SetMulticastHopLimit(255), through.SetMulticastInterface(&a.device)); err != nil {
+		return err
+	}
+	const override, targetLinkLayerAddress = 0x20, 2
+	body := append([]byte{override, 0, 0, 0}, a.ip.AsSlice()...)
+	body = append(append(body, targetLinkLayerAddress, 1), a.device.HardwareAddr...)
+	advertisement := icmp.Message{Type: ipv6.ICMPTypeNeighborAdvertisement, Body: &icmp.RawBody{Data: body}}
+	message, err := advertisement.Marshal(nil)
+	if err != nil {
+		return err
+	}
+	_, err = conn.WriteTo(message, &net.IPAddr{IP: net.IPv6linklocalallnodes, Zone: a.device.Name})
+	return err
+}

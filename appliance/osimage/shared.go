@@ -1,0 +1,359 @@
+package osimage
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"landfall/appliance/durable"
+	"landfall/store"
+)
+
+// The members of a fleet have the same images. The leader writes a row for each image that is
+// complete, and one for each that was removed, so that no member brings a removed image back. The
+// rows have the records; the members copy the files from each other.
+
+// sharedRows has the images of a fleet by the ID of the fleet and that of the image.
+var sharedRows = store.NewBucket[sharedRow]("os-images", 1)
+
+type sharedRow struct {
+	Record  []byte `json:"record,omitempty"` // as in its file: sealed
+	Size    int64  `json:"size,omitempty"`   // bytes
+	SHA256  string `json:"sha256,omitempty"`
+	Removed bool   `json:"removed,omitempty"`
+}
+
+// copyEnding is the ending of the name of a file that is being copied from another member.
+const copyEnding = ".copy"
+
+// Shared is what the libraries of the members of a fleet share.
+type Shared struct {
+	DB    *store.DB
+	Fleet string // ID
+	// Fetch returns the file of an image from another member, from an offset on. Its error is
+	// fs.ErrNotExist if no member that is there has it.
+	Fetch func(ctx context.Context, id string, offset int64) (io.ReadCloser, error)
+}
+
+func (s *Shared) key(id string) string { return s.Fleet + "/" + id }
+
+// rows returns the images of the fleet by their IDs.
+func (s *Shared) rows() (map[string]*sharedRow, error) {
+	found := map[string]*sharedRow{}
+	return found, s.DB.View(func(tx *store.Tx) error {
+		return sharedRows.Each(tx, s.key(""), func(key string, row *sharedRow) error {
+			if id := strings.TrimPrefix(key, s.key("")); validID(id) {
+				found[id] = row
+			}
+			return nil
+		})
+	})
+}
+
+// validID reports whether a text is the ID of an image, so that it is safe in a path.
+func validID(id string) bool {
+	decoded, err := hex.DecodeString(id)
+	return err == nil && len(decoded) == 8 && strings.ToLower(id) == id
+}
+
+// OpenFile opens the file of a complete image in a directory of images, for another member. Its
+// error is fs.ErrNotExist if it is not there.
+func OpenFile(dir, id string) (*os.File, error) {
+	if !validID(id) {
+		return nil, fmt.Errorf("the OS image %q: %w", id, fs.ErrNotExist)
+	}
+	return os.Open((&Library{options: Options{Dir: dir}}).path(id, isoEnding))
+}
+
+// takeShared writes the records of the images of the fleet that this member does not have, and
+// removes the images that were removed.
+func (l *Library) takeShared() error {
+	if l.options.Shared == nil {
+		return nil
+	}
+	rows, err := l.options.Shared.rows()
+	if err != nil {
+		return fmt.Errorf("read the OS images of the fleet: %w", err)
+	}
+	for id, row := range rows {
+		if err := l.take(id, row); err != nil {
+			return fmt.Errorf("take an OS image of the fleet: %w", err)
+		}
+	}
+	return nil
+}
+
+// take writes the record of an image, or removes a removed image. It reports nothing about its
+// file.
+func (l *Library) take(id string, row *sharedRow) error {
+	if row.Removed {
+		return l.discard(&entry{id: id})
+	}
+	if exists(l.path(id, isoEnding)) && exists(l.path(id, recordEnding)) {
+		return nil
+	}
+	if err := removeFiles(l.path(id, partEnding)); err != nil { // of an own download of the same image
+		return err
+	}
+	return durable.WriteFile(l.path(id, recordEnding), row.Record, 0o600)
+}
+
+// elsewhere reports whether an entry is complete on another member and not here.
+func (l *Library) elsewhere(e *entry) bool {
+	return l.options.Shared != nil && e.record.Source != SourceFile && e.record.SHA256 != "" && e.base == nil
+}
+
+const copying = "it is copied from another member of the fleet"
+
+// copyWithRetry copies an image from another member until it is here or the context ends.
+func (l *Library) copyWithRetry(ctx context.Context, e *entry) {
+	for wait := firstRetry; ; wait = min(2*wait, lastRetry) {
+		l.mu.Lock()
+		r := e.record
+		e.state, e.message, e.total = StateDownloading, copying, r.Size
+		l.mu.Unlock()
+		err := l.options.Shared.copy(ctx, l, e.id, &r, func(done int64) {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			e.done = done
+		})
+		l.mu.Lock()
+		if err == nil && !l.closed {
+			l.open(e)
+		}
+		if err != nil {
+			e.state, e.message = StateWaiting, copying+"; the last attempt failed: "+err.Error()
+		}
+		again := errors.Is(err, fs.ErrNotExist) && r.Source != SourceImport
+		if again {
+			e.record.SHA256 = "" // no member has it, so it is downloaded again
+		}
+		l.mu.Unlock()
+		if err == nil || again || ctx.Err() != nil {
+			return
+		}
+		l.log.Warn("An OS image could not be copied from another member. It is tried again.", "id", e.id, "error", err)
+		select {
+		case <-ctx.Done():
+			return
+		case <-l.options.Clock.After(wait):
+		}
+	}
+}
+
+// copy copies the file of an image from another member. It continues an interrupted copy, and
+// compares the digest before the file is used.
+func (s *Shared) copy(ctx context.Context, l *Library, id string, r *record, progress func(int64)) (err error) {
+	path := l.path(id, copyEnding)
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return spaceError(l.options.Dir, err)
+	}
+	defer func() {
+		if wrong := new(ContentError); errors.As(err, &wrong) {
+			err = errors.Join(err, removeFiles(path))
+		}
+	}()
+	hash := sha256.New()
+	offset, err := io.Copy(hash, file)
+	if err == nil && offset < r.Size {
+		err = s.receive(ctx, id, offset, &counter{to: io.MultiWriter(file, hash), done: offset, progress: progress},
+			r.Size-offset)
+	}
+	if err == nil {
+		err = file.Sync()
+	}
+	if err = errors.Join(spaceError(l.options.Dir, err), file.Close()); err != nil {
+		return err
+	}
+	if sum := hex.EncodeToString(hash.Sum(nil)); sum != r.SHA256 {
+		return &ContentError{Problem: fmt.Sprintf("the copy of %s has sha256 %s instead of %s; it is copied again",
+			r.Name, sum, r.SHA256)}
+	}
+	// The record has the digest of the file with this time.
+	if err := os.Chtimes(path, r.Modified, r.Modified); err != nil {
+		return err
+	}
+	if err := os.Rename(path, l.path(id, isoEnding)); err != nil {
+		return err
+	}
+	if err := durable.SyncDir(l.options.Dir); err != nil {
+		return err
+	}
+	l.makeTable(l.path(id, isoEnding))
+	return nil
+}
+
+// receive writes the rest of an image of another member.
+func (s *Shared) receive(ctx context.Context, id string, offset int64, to io.Writer, size int64) error {
+	content, err := s.Fetch(ctx, id, offset)
+	if err != nil {
+		return err
+	}
+	n, err := io.CopyBuffer(to, io.LimitReader(content, size), make([]byte, copyBuffer))
+	if err = errors.Join(err, content.Close()); err == nil && n < size {
+		err = io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// counter counts what is written.
+type counter struct {
+	to       io.Writer
+	done     int64
+	progress func(int64)
+}
+
+func (c *counter) Write(b []byte) (int, error) {
+	n, err := c.to.Write(b)
+	c.done += int64(n)
+	c.progress(c.done)
+	return n, err
+}
+
+// publishTime limits the writing of a row.
+const publishTime = 10 * time.Second
+
+// publish writes rows for the complete images that have none, so that the other members copy them.
+func (l *Library) publish(ctx context.Context) {
+	s := l.options.Shared
+	if s == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, publishTime)
+	defer cancel()
+	rows, err := s.rows()
+	l.mu.Lock()
+	entries := slices.Clone(l.entries)
+	l.mu.Unlock()
+	for _, e := range entries {
+		if err != nil {
+			break
+		}
+		err = l.publishOne(ctx, e, rows[e.id])
+	}
+	if err != nil && ctx.Err() == nil {
+		l.log.Warn("The other members do not know a new OS image yet.", "error", err)
+	}
+}
+
+func (l *Library) publishOne(ctx context.Context, e *entry, present *sharedRow) error {
+	l.mu.Lock()
+	r, complete := e.record, e.base != nil && e.record.Source != SourceFile && e.record.SHA256 != ""
+	data, err := json.MarshalIndent(r, "", "  ")
+	l.mu.Unlock()
+	if !complete || err != nil || present != nil && !present.Removed && present.SHA256 == r.SHA256 {
+		return err
+	}
+	if data, err = l.options.Secrets.SealBytes(data); err != nil {
+		return err
+	}
+	return l.options.Shared.DB.Update(ctx, func(tx *store.Tx) error {
+		return sharedRows.Put(tx, l.options.Shared.key(e.id), &sharedRow{Record: data, Size: r.Size, SHA256: r.SHA256})
+	})
+}
+
+// withdraw notes for the other members that an image is removed.
+func (l *Library) withdraw(id string) error {
+	s := l.options.Shared
+	if s == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), publishTime)
+	defer cancel()
+	return s.DB.Update(ctx, func(tx *store.Tx) error {
+		if !sharedRows.Exists(tx, s.key(id)) {
+			return nil
+		}
+		return sharedRows.Put(tx, s.key(id), &sharedRow{Removed: true})
+	})
+}
+
+// Mirror copies the images of the leader to a member that follows. Shared.Fetch limits its rate.
+type Mirror struct {
+	Options
+	// Missing is called with the number of images that are not here yet.
+	Missing func(int)
+}
+
+// Run copies images until the context ends.
+func (m *Mirror) Run(ctx context.Context) error {
+	if err := os.MkdirAll(m.Dir, 0o700); err != nil {
+		return fmt.Errorf("create the directory of OS images: %w", err)
+	}
+	l := &Library{options: m.Options, log: m.Logger}
+	for told := ""; ctx.Err() == nil; {
+		revision := m.Shared.DB.Revision()
+		missing, err := m.copyAll(ctx, l)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if text := fmt.Sprint(err); err != nil && text != told {
+			m.Logger.Warn("OS images could not be copied from another member. It is tried again.", "missing", missing,
+				"error", err)
+			told = text
+		}
+		var again <-chan time.Time
+		if err != nil {
+			again = m.Clock.After(firstRetry)
+		}
+		watching, stop := context.WithCancel(ctx)
+		select {
+		case <-ctx.Done():
+		case <-m.Shared.DB.Watch(watching, revision, sharedRows.Prefix()).C():
+		case <-again:
+		}
+		stop()
+	}
+	return nil
+}
+
+// copyAll copies the images that are not here, one after the other. It returns how many are still
+// missing.
+func (m *Mirror) copyAll(ctx context.Context, l *Library) (missing int, err error) {
+	rows, err := m.Shared.rows()
+	if err != nil {
+		return 0, err
+	}
+	wanted := map[string]*record{}
+	for id, row := range rows {
+		if err := l.take(id, row); err != nil {
+			return 0, err
+		}
+		if row.Removed || exists(l.path(id, isoEnding)) {
+			continue
+		}
+		data, err := m.Secrets.OpenBytes(bytes.Clone(row.Record))
+		r := new(record)
+		if err == nil {
+			err = json.Unmarshal(data, r)
+		}
+		if err != nil {
+			return 0, fmt.Errorf("read the record of the OS image %s: %w", id, err)
+		}
+		wanted[id] = r
+	}
+	missing = len(wanted)
+	m.Missing(missing)
+	var errs []error
+	for id, r := range wanted {
+		if err := m.Shared.copy(ctx, l, id, r, func(int64) {}); err != nil {
+			errs = append(errs, fmt.Errorf("copy %s: %w", r.Name, err))
+			continue
+		}
+		missing--
+		m.Missing(missing)
+		m.Logger.Info("OS image copied from another member.", "id", id, "name", r.Name, "sha256", r.SHA256)
+	}
+	return missing, errors.Join(errs...)
+}
