@@ -7,7 +7,9 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/go-openapi/runtime"
@@ -47,6 +49,29 @@ type connection struct {
 // openConnection returns a connection to an appliance without TLS and authentication.
 func openConnection(address string) *connection {
 	return &connection{address: address, client: http.DefaultClient, trusted: http.DefaultClient}
+}
+
+// headerRevision is the header with the newest revision that an answer contains, or that a client
+// has seen.
+const headerRevision = "Landfall-Revision"
+
+// remembering sends the newest revision that it has seen with each request, so that no member of a
+// fleet answers with older data.
+type remembering struct{ newest atomic.Uint64 }
+
+// RoundTrip implements http.RoundTripper.
+func (m *remembering) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.Header.Set(headerRevision, strconv.FormatUint(m.newest.Load(), 10))
+	answer, err := http.DefaultTransport.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	revision, err := strconv.ParseUint(answer.Header.Get(headerRevision), 10, 64)
+	for seen := m.newest.Load(); err == nil && revision > seen; seen = m.newest.Load() {
+		m.newest.CompareAndSwap(seen, revision)
+	}
+	return answer, nil
 }
 
 // connect starts the site's appliance. With authentication, it makes the first administrator with

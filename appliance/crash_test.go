@@ -239,6 +239,7 @@ type crashTest struct {
 	chance *rand.Rand
 	// silence is the longest time without events until a kill; 0 for 800 ms.
 	silence time.Duration
+	copies  bool // members of a fleet answer reads from their copies
 
 	api       *client.AssistedInstall
 	clusterID strfmt.UUID
@@ -378,6 +379,11 @@ func (in *crashTest) recordEvent(event simulate.Event) bool {
 func (in *crashTest) create(t *testing.T) {
 	t.Helper()
 	in.api = upstream(t, in.address)
+	if in.copies {
+		remembers := openConnection(in.address)
+		remembers.trusted = &http.Client{Transport: new(remembering)}
+		in.api = remembers.upstream(t)
+	}
 	in.phase.Store("discovery")
 	name := fmt.Sprintf("crash%d", in.number)
 	created, err := in.api.Installer.V2RegisterCluster(t.Context(),
@@ -403,7 +409,7 @@ func (in *crashTest) create(t *testing.T) {
 func (in *crashTest) runOperator(ctx context.Context) error {
 	ticker := time.NewTicker(25 * time.Millisecond)
 	defer ticker.Stop()
-	for {
+	for pressed := false; ; {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -418,9 +424,15 @@ func (in *crashTest) runOperator(ctx context.Context) error {
 		case models.ClusterStatusReady:
 			in.phase.Store("install")
 			// After a lost response, the next read of the cluster shows whether the request was
-			// accepted.
-			if _, err := in.api.Installer.V2InstallCluster(ctx,
-				&installer.V2InstallClusterParams{ClusterID: in.clusterID}); err != nil && !connectionLost(err) {
+			// accepted. In a fleet, a member that has just started may not know it yet.
+			_, err := in.api.Installer.V2InstallCluster(ctx,
+				&installer.V2InstallClusterParams{ClusterID: in.clusterID})
+			_, conflict := errors.AsType[*installer.V2InstallClusterConflict](err)
+			if conflict && pressed && in.copies {
+				continue
+			}
+			pressed = true
+			if err != nil && !connectionLost(err) {
 				return fmt.Errorf("pressing Install: %w", err)
 			}
 		case models.ClusterStatusPreparingForInstallation:

@@ -93,7 +93,7 @@ func TestFleet_survivesEveryFault(t *testing.T) {
 	for number := 1; f.leaders() < fleetFaults; number++ {
 		require.LessOrEqual(t, number, 60, "%v", f.byKind)
 		in := &crashTest{applianceProcess: f.members[number%len(f.members)].applianceProcess, site: f.site,
-			number: number, chance: chance, silence: 300 * time.Millisecond}
+			number: number, chance: chance, silence: 300 * time.Millisecond, copies: true}
 		in.installWhile(t, func() {
 			f.fault(t)
 			users.nextHistory()

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -62,13 +63,20 @@ func (s *fleetSite) machine(t *testing.T, name string) *fleetMachine {
 			"timeouts": map[string]any{"host_disconnected": "4s"}})}
 }
 
+// command returns a command of the program without the variables of the tests, which it refuses.
+func (m *fleetMachine) command(arguments ...string) *exec.Cmd {
+	cmd := exec.Command(m.program, arguments...)
+	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "LANDFALL_") })
+	return cmd
+}
+
 // start starts the appliance, and returns when it is ready.
 func (m *fleetMachine) start(t *testing.T) {
 	t.Helper()
 	log, err := os.OpenFile(m.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	require.NoError(t, err)
 	defer log.Close()
-	m.process = exec.Command(m.program, "serve", "--config", m.config)
+	m.process = m.command("serve", "--config", m.config)
 	m.process.Stdout, m.process.Stderr = log, log
 	require.NoError(t, m.process.Start())
 	t.Cleanup(func() {
@@ -105,8 +113,7 @@ func (m *fleetMachine) stop(t *testing.T) {
 // run runs a command against the machine, and returns its output.
 func (m *fleetMachine) run(t *testing.T, arguments ...string) string {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), m.program, append(arguments, "--url", m.address)...)
-	text, err := cmd.CombinedOutput()
+	text, err := m.command(append(arguments, "--url", m.address)...).CombinedOutput()
 	require.NoError(t, err, "%s: %s", arguments, text)
 	return string(text)
 }
@@ -121,8 +128,7 @@ func (m *fleetMachine) status(t *testing.T) *membership.Status {
 // join makes the machine a member.
 func (m *fleetMachine) join(t *testing.T, first *fleetMachine) {
 	t.Helper()
-	text, err := exec.CommandContext(t.Context(), m.program, "fleet", "join", first.address, "--data-dir", m.dir,
-		"--name", m.name).CombinedOutput()
+	text, err := m.command("fleet", "join", first.address, "--data-dir", m.dir, "--name", m.name).CombinedOutput()
 	require.NoError(t, err, "%s", text)
 	m.start(t)
 	require.False(t, m.status(t).Leader)
@@ -133,7 +139,8 @@ func (m *fleetMachine) join(t *testing.T, first *fleetMachine) {
 // host for silent.
 func (s *fleetSite) install(t *testing.T, first *fleetMachine) (finish func()) {
 	t.Helper()
-	s.in = &crashTest{applianceProcess: &applianceProcess{address: first.address}, site: s.site, number: 1}
+	s.in = &crashTest{applianceProcess: &applianceProcess{address: first.address}, site: s.site, number: 1,
+		copies: true}
 	s.in.create(t)
 	s.verifyImage(t, first)
 	ctx, cancel := context.WithTimeout(t.Context(), installationLimit)

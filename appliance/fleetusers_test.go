@@ -135,10 +135,6 @@ func (u *fleetUsers) send(seen *uint64, method, url string, body, answer any) (s
 	return response.StatusCode, json.NewDecoder(response.Body).Decode(answer)
 }
 
-// headerRevision is the header with the newest revision that an answer contains, or that a client
-// has seen.
-const headerRevision = "Landfall-Revision"
-
 var errNotSent = errors.New("the member does not listen")
 
 type infraEnvAnswer struct {
