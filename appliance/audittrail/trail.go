@@ -48,8 +48,8 @@ type Options struct {
 	Dir string // the trail's directory
 	Key *sitekey.Key
 	DB  *store.DB // keeps the head
-	// Member is the member of a fleet whose trail this is: each member has its own, of the time for
-	// which it has led. "": a single machine.
+	// Member identifies the member of a fleet whose trail this is: each has its own, of the time
+	// for which it has led. "": a single machine.
 	Member string
 	Clock  clockwork.Clock // nil: the real clock
 	Logger *slog.Logger    // nil: silent

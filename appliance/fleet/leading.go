@@ -23,6 +23,7 @@ type Leading struct {
 	Front      *Front
 	Opened     []net.Listener // the listeners of the configuration
 	Member     string         // name of this member
+	Directory  string         // ID of its data directory
 	Copies     *Copies
 	Keys       keyfile.Directory
 	// Tasks run with the database as long as this member leads.
@@ -100,12 +101,13 @@ func (l *Leading) LiveISOs(db *store.DB) *osimage.Shared {
 	return &osimage.Shared{DB: db, Fleet: l.Keys.Fleet, Fetch: l.Copies.Image}
 }
 
-// Name returns the name of the member that leads, or "" on a single machine.
-func (l *Leading) Name() string {
+// Trail returns the name of the audit trail of this member, or "" on a single machine. A machine
+// that joins again under its former name has other files, so it has another trail.
+func (l *Leading) Trail() string {
 	if l == nil {
 		return ""
 	}
-	return l.Member
+	return l.Member + "/" + l.Directory
 }
 
 // Listeners returns the open listeners that the appliance takes: those of the member, or those of

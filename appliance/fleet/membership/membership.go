@@ -149,6 +149,9 @@ func (m *Membership) Peer() fleet.Peer { return fleet.Peer{Name: m.state.Member,
 // NoteMissingLiveISOs notes how many live ISOs of other members this one lacks.
 func (m *Membership) NoteMissingLiveISOs(n int) { m.liveISOs.Store(int64(n)) }
 
+// Directory returns the ID of the data directory of this member.
+func (m *Membership) Directory() string { return m.state.ID }
+
 // Keys returns the key files of this member.
 func (m *Membership) Keys() keyfile.Directory {
 	return keyfile.Directory{Path: m.Dir, Fleet: m.state.Fleet}
