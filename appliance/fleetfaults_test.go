@@ -25,6 +25,7 @@ import (
 	"landfall/appliance/fleet/membership"
 	"landfall/randtest"
 	"landfall/store"
+	"landfall/web/console"
 )
 
 // What clients of a fleet see while something is broken.
@@ -100,15 +101,33 @@ func TestFleetFaults_etcdIsAway(t *testing.T) {
 	f := newFleetTest(t, nil, same)
 	leader, followers := f.followers(t)
 	require.Equal(t, http.StatusCreated, f.addInfraEnv(t, leader, "before").status)
+	f.requireReads(t, leader)
+	f.requireCaughtUp(t)
 	f.server.Kill()
 	requireUnavailable(t, f.addInfraEnv(t, leader, "unknown"), "")
 	requireUnavailable(t, f.addInfraEnv(t, followers[0], "lost"), "the fleet has no leader now")
 	f.requireInfraEnvs(t, "before") // from the copies
+	for _, m := range []*fleetMember{leader, followers[0]} {
+		f.requireReads(t, m)
+		requireUnavailable(t, ask(t, http.MethodGet, m.address+console.BasePath+"/settings", nil), "no leader")
+	}
 	f.server.Run(t)
 	f.leader(t)
 	require.Equal(t, http.StatusCreated, f.addInfraEnv(t, followers[1], "later").status)
 	f.requireInfraEnvs(t, "before", "later")
 	f.stop(t)
+}
+
+// requireReads requires that a member soon answers reads of the only infra-env.
+func (f *fleetTest) requireReads(t *testing.T, m *fleetMember) {
+	t.Helper()
+	soon(t, "the member lists the infra-env, and has its image", func() bool {
+		var envs []struct{ ID, Name string }
+		got := ask(t, http.MethodGet, m.address+infraEnvsPath, nil)
+		return got.status == http.StatusOK && json.Unmarshal([]byte(got.body), &envs) == nil && len(envs) == 1 &&
+			envs[0].Name == "before" && ask(t, http.MethodGet,
+			m.address+"/byid/"+envs[0].ID+"/4.20/x86_64/full.iso", nil).status == http.StatusOK
+	})
 }
 
 func TestFleetFaults_etcdIsSlow(t *testing.T) {

@@ -43,6 +43,7 @@ type copied struct {
 	led       atomic.Bool
 	seen      atomic.Uint64
 	forwarded atomic.Int64 // requests that the leader got
+	stub      bool         // the leader does nothing with them
 }
 
 // Led implements follower.Leader.
@@ -100,6 +101,9 @@ func (c *copied) openFollower(t *testing.T, clock clockwork.Clock) {
 	t.Cleanup(func() { require.NoError(t, c.db.Close()) })
 	ctx, stop := context.WithCancel(t.Context())
 	reader, err := follower.Open(ctx, follower.Options{Config: settings, DB: c.db, Key: c.siteKey, Leader: c,
+		Contacts: func(_ context.Context, after time.Time) (string, map[string]time.Time, error) {
+			return "one", c.engine.Contacts(after), nil
+		},
 		Fleet: c.membership, Version: "test", Clock: clock, Logger: slog.New(slog.DiscardHandler),
 		Refuse: func(w http.ResponseWriter, r *http.Request, err error) {
 			_ = problem.Write(w, r, problem.From(err)) // the recorder accepts it
@@ -118,6 +122,9 @@ func (c *copied) openFollower(t *testing.T, clock clockwork.Clock) {
 			return
 		}
 		c.forwarded.Add(1)
+		if c.stub {
+			return
+		}
 		c.server.ServeHTTP(w, r)
 		c.seen.Store(max(c.seen.Load(), fleet.RevisionOf(w.Header())))
 	}))
@@ -235,6 +242,134 @@ func TestFollower_answersLikeTheLeader(t *testing.T) {
 	require.Greater(t, answered, 30, "most operations have an answer for these objects")
 }
 
+func TestFollower_showsLastContacts(t *testing.T) {
+	clock := clockwork.NewFakeClockAt(time.Now().UTC())
+	c := newCopied(t, clock)
+	host := c.newHost(t, c.env)
+	c.catchUp(t)
+	c.use(t, "admin")
+	hosts := "/api/assisted-install/v2/infra-envs/" + c.env + "/hosts/"
+	for range 3 {
+		clock.Advance(10 * time.Second)
+		require.Equal(t, http.StatusOK, c.status(t, http.MethodGet, hosts+host+"/instructions", c.callers["agent"]))
+		want := c.request(t, http.MethodGet, hosts+host, "", c.callers["admin"]).Body.String()
+		require.Contains(t, want, clock.Now().Format(`"checked_in_at":"2006-01-02T15:04:05`))
+		require.Equal(t, want, c.askHere(t, hosts+host, "admin").Body.String())
+	}
+}
+
+// TestFollower_feedGoesOn continues the live feed of the leader at a follower.
+func TestFollower_feedGoesOn(t *testing.T) {
+	c := newCopied(t, clockwork.NewRealClock())
+	last := strconv.FormatUint(c.db.Revision(), 10)
+	c.newObjects(t, "new")
+	c.catchUp(t)
+	feed := func(handler http.Handler) string {
+		ctx, stop := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		defer stop()
+		r := httptest.NewRequestWithContext(ctx, http.MethodGet, "https://127.0.0.1"+console.FeedRoute, http.NoBody)
+		r.Header.Set("Last-Event-ID", last)
+		r.Header.Set("Authorization", c.callers["viewer"].token)
+		w := httptest.NewRecorder()
+		serve(handler, w, r)
+		return w.Body.String()
+	}
+	want := feed(c.server)
+	require.Greater(t, strings.Count(want, "event: change"), 3)
+	require.Equal(t, want, feed(c.handler))
+	require.Zero(t, c.forwarded.Load())
+}
+
+// TestFollower_forwardsOtherRoutes asks for every route of the leader that a copy must not answer.
+func TestFollower_forwardsOtherRoutes(t *testing.T) {
+	c := newCopied(t, clockwork.NewRealClock())
+	c.stub = true
+	paths := []string{"/api/assisted-install/v2/unknown", "/api/unknown", "//metrics", "/api/landfall/v1//settings/"}
+	for route, o := range c.server.Routes() {
+		if route.Method == http.MethodGet && !o.FromCopy {
+			paths = append(paths, strings.ReplaceAll(c.fill(route.Path), "*", "any"))
+		}
+	}
+	require.Greater(t, len(paths), 150)
+	for _, path := range paths {
+		before := c.forwarded.Load()
+		c.ask(t, http.MethodGet, path, "", "nobody")
+		require.Equal(t, before+1, c.forwarded.Load(), path)
+	}
+}
+
+// fromCopy are the operations that a follower answers from its copy, and onlyLeader are the other
+// ones that only read, by their IDs or the beginnings of their paths. A new operation must be in
+// one of them.
+var (
+	fromCopy = []string{
+		// the page and images
+		"/*", "/byid/", "/byapikey/", "/bytoken/", "/images/", "/boot-artifacts/", "/config/", "/grub/", "/i/",
+		"/ipxe/",
+		"getHealth", "getLive",
+		// rows of the REST API, and what the program alone knows
+		"DownloadMinimalInitrd", "GetClusterSupportedPlatforms", "GetDetailedSupportedFeatures", "GetInfraEnv",
+		"GetInfraEnvDownloadURL", "GetSupportedFeatures", "ListClusterHosts", "ListInfraEnvs", "V2GetBundle",
+		"V2GetClusterUISettings", "V2ListBundles", "V2ListManagedDomains", "V2ListOfClusterOperators",
+		"V2ListOperatorProperties", "V2ListSupportedOperators", "v2GetCluster", "v2GetHost",
+		"v2GetIgnoredValidations",
+		"v2GetOpenAPI", "v2GetPreflightRequirements", "v2ListClusters", "v2ListEvents", "v2ListHosts",
+		"v2ListReleaseSources",
+		// rows of the console's API
+		"followChanges", "getFleet", "getInstallationProgress", "listAllClusters", "listAllHosts",
+	}
+	onlyLeader = []string{
+		// APIs of other products, and the state of the leader itself
+		"/api/accounts_mgmt/", "/api/aro_hcp/", "/api/clusters_mgmt/", "/api/maestro/", "/subscriptions/",
+		"/providers/",
+		"/api/landfall/v1/hosted", "/livez", "/readyz", "/metrics", "/ca.crt",
+		// what depends on settings, mirror rules, and media at the leader
+		"GetSupportedArchitectures", "V2GetClusterDefaultConfig", "V2ListClusterManifests", "V2DownloadClusterLogs",
+		"v2ListComponentVersions", "v2ListSupportedOpenshiftVersions", "getClusterOperatorImageSet",
+		"getClusterRegistry",
+		"getMirrorLater", "getMirror", "explainMirror", "listMirrorProofs", "getMirrorProof",
+		"downloadMirrorProofList",
+		"listClusterOperatorAvailability", "listOperatorAvailability", "listOSImages", "getOSImageUpload",
+		"getRegistry",
+		"getHandOver", "listReleases", "getSettings", "listWebhooks", "getSetup", "getSiteAddresses",
+		"getSiteServices",
+		// what only the leader's memory and disk have
+		"v2GetNextSteps", "/api/landfall/v1/ams", "/api/landfall/v1/audit", "/api/landfall/v1/backup",
+		"/api/landfall/v1/bmcs", "/api/landfall/v1/replica", "checkStoredData", "diagnoseSite", "downloadJournal",
+		"downloadSupportArchive", "explainMissingHosts", "getAgentTokens", "getFleetInvitation",
+		"getImage", "getKubernetes",
+		"getOverview", "getRehearsal", "getSealedImage", "getStatus", "listImageReads", "listNotifications",
+		"listTokenlessHosts",
+		// accounts and logins
+		"beginOIDCLogin", "finishOIDCLogin", "getLoginMethods", "getUser", "listPasskeys", "listSessions",
+		"listTokens",
+		"listUsers", "whoami",
+	}
+)
+
+func TestFollower_eachOperationHasAClass(t *testing.T) {
+	c := newCopied(t, clockwork.NewRealClock())
+	is := func(o operation.Operation, class []string) bool {
+		return slices.ContainsFunc(class, func(one string) bool {
+			return o.ID == one || o.Path == one || len(one) > 2 && strings.HasPrefix(one, "/") &&
+				strings.HasPrefix(o.Path, one)
+		})
+	}
+	for _, o := range c.server.Routes() {
+		switch {
+		case o.ID == "": // no operation
+			require.False(t, o.FromCopy, o.Path)
+		case o.FromCopy:
+			require.True(t, is(o, fromCopy) && !is(o, onlyLeader), "%s: add it to fromCopy", o.ID)
+			require.Equal(t, http.MethodGet, o.Method, "%s changes something", o.ID)
+			require.False(t, o.Access.Secret, "%s is recorded in the audit trail of the leader", o.ID)
+		case o.Method == http.MethodGet && !o.Access.Secret:
+			require.True(t, is(o, onlyLeader) && !is(o, fromCopy), "%s: mark it with FromCopy, or add it to onlyLeader",
+				o.ID)
+		}
+	}
+}
+
 func TestFollower_readsItsOwnWrites(t *testing.T) {
 	c := newCopied(t, clockwork.NewRealClock())
 	c.use(t, "admin")
@@ -274,10 +409,12 @@ func TestFollower_waitsForTheRevisionOfTheClient(t *testing.T) {
 func TestFollower_withoutALeader(t *testing.T) {
 	c := newCopied(t, clockwork.NewRealClock())
 	c.led.Store(false)
-	for _, path := range []string{"/", clustersPath, clustersPath + "/" + c.cluster,
+	for _, path := range []string{clustersPath, clustersPath + "/" + c.cluster,
 		"/byid/" + c.env + "/4.20/x86_64/full.iso", "/boot-artifacts/kernel?version=4.20&arch=x86_64"} {
 		require.Equal(t, http.StatusOK, c.askHere(t, path, "admin").Code, path)
 	}
+	page := c.request(t, http.MethodGet, "/clusters/any", "", caller{}) // absent if it was not built
+	require.Equal(t, page.Code, c.askHere(t, "/clusters/any", "nobody").Code)
 	require.Equal(t, http.StatusUnauthorized, c.askHere(t, clustersPath, "nobody").Code)
 	require.Equal(t, http.StatusServiceUnavailable, c.ask(t, http.MethodPost, clustersPath, "{}", "admin").Code)
 	require.Equal(t, http.StatusServiceUnavailable,

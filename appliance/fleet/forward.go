@@ -292,10 +292,10 @@ type Front struct {
 
 // Wrap returns the handler of the main listener. It gives each request that a member has forwarded
 // to the handler of the listener at which it arrived.
-func (f *Front) Wrap(main http.Handler, boot func() http.Handler, snapshots Snapshots,
-	contents Contents) http.Handler {
+func (f *Front) Wrap(main http.Handler, boot func() http.Handler, snapshots Snapshots, contents Contents,
+	hosts Contacts) http.Handler {
 	peers := f.Peers
-	peers.Snapshots, peers.Contents = snapshots, contents
+	peers.Snapshots, peers.Contents, peers.Hosts = snapshots, contents, hosts
 	var all http.HandlerFunc
 	all = func(w http.ResponseWriter, r *http.Request) {
 		from := sender(r)

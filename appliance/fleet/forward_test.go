@@ -42,7 +42,7 @@ func newFormerLeader(t testing.TB, key *sitekey.Key, name string, leads func() b
 		l.boots.Add(1)
 		main(w, r)
 	})
-	l.Server = serve(t, credential(t, key, name), front.Wrap(main, func() http.Handler { return boot }, nil, nil))
+	l.Server = serve(t, credential(t, key, name), front.Wrap(main, func() http.Handler { return boot }, nil, nil, nil))
 	return l
 }
 

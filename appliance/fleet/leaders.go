@@ -89,6 +89,16 @@ func (l *present) name() string {
 	return l.leader.Name
 }
 
+// Leader returns the member that leads. ok is false if there is none.
+func (f *Forwarder) Leader() (leader Peer, ok bool) {
+	f.leaders.mu.Lock()
+	defer f.leaders.mu.Unlock()
+	if f.leaders.leader == nil {
+		return Peer{}, false
+	}
+	return f.leaders.leader.Peer, true
+}
+
 // Leading returns the name of the member that leads, or "".
 func (f *Forwarder) Leading() string { return f.leaders.name() }
 

@@ -129,12 +129,12 @@ func (l *Leading) Accept(clients *tls.Config) *tls.Config {
 
 // Before returns what precedes the handler of the main listener, or nil. boot returns the handler
 // of the boot listener.
-func (l *Leading) Before(boot func() http.Handler, snapshots Snapshots,
-	contents Contents) func(http.Handler) http.Handler {
+func (l *Leading) Before(boot func() http.Handler, snapshots Snapshots, contents Contents,
+	hosts Contacts) func(http.Handler) http.Handler {
 	if l == nil {
 		return nil
 	}
-	return func(main http.Handler) http.Handler { return l.Front.Wrap(main, boot, snapshots, contents) }
+	return func(main http.Handler) http.Handler { return l.Front.Wrap(main, boot, snapshots, contents, hosts) }
 }
 
 // Stamp returns what puts the revision of a database into answers, or nil on a single machine.

@@ -23,6 +23,7 @@
 //	listeners.go   Listeners: the sockets that stay open while the role changes
 //	behind.go      Behind: the handler of a follower
 //	revision.go    the revision in answers
+//	contacts.go    the last contacts of hosts, which only the memory of the leader has
 //	leading.go     Leading: what the appliance gets that leads
 //	peers.go       Peers and Client: what members ask each other for
 //	contents.go    Copies: keeps contents of files on several members

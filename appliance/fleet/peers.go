@@ -25,6 +25,7 @@ const (
 	leavePath     = peerPath + "leave"
 	conditionPath = peerPath + "condition"
 	imagePath     = peerPath + "image/"
+	contactsPath  = peerPath + "contacts"
 )
 
 // Snapshots writes snapshots: backups with the keys.
@@ -37,6 +38,7 @@ type Snapshots interface {
 type Peers struct {
 	Snapshots Snapshots // nil while this member has no database
 	Contents  Contents  // the same
+	Hosts     Contacts  // nil while this member does not lead
 	// Condition returns the condition of this member. missing are the contents that it lacks.
 	Condition func(missing []string) Condition
 	// Kept returns those of some contents that this member has to keep.
@@ -68,6 +70,8 @@ func (p *Peers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		p.take(w, r, name)
 	case r.Method != http.MethodGet && r.Method != http.MethodHead:
 		p.Refuse(w, r, fault.New(fault.Invalid, "members use the method GET, not %s", r.Method))
+	case r.URL.Path == contactsPath:
+		p.contacts(w, r)
 	case r.URL.Path == conditionPath:
 		p.condition(w, r)
 	case r.URL.Path == snapshotPath:

@@ -62,7 +62,7 @@ func HostOperations(table HostTable, servers ServerList, approvals Approvals) []
 	h := hosts{table, servers, approvals}
 	return []operation.Operation{
 		{ID: "listAllHosts", Method: http.MethodGet, Path: HostsRoute, Access: operation.For(access.Viewer).OfOwn(),
-			Handler: h.list,
+			Handler: h.list, FromCopy: true,
 			Summary: "List all hosts of the site in few facts each; with host_id, only these hosts",
 			Parameters: []operation.Parameter{
 				{Name: "host_id", Type: operation.UUIDList}, {Name: "cluster_id", Type: operation.UUID},

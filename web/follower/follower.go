@@ -24,6 +24,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/jonboulle/clockwork"
 
@@ -49,16 +50,19 @@ type Leader interface {
 
 // Options configures a [Reader].
 type Options struct {
-	Config  config.Config
-	DB      *store.DB
-	Key     *sitekey.Key
-	Names   []string // host names and URLs of this member
-	Port    string   // of the boot listener; "" for none
-	Leader  Leader
-	Fleet   membership.Service // says also without a leader what the members are
-	Version string
-	Clock   clockwork.Clock
-	Logger  *slog.Logger
+	Config config.Config
+	DB     *store.DB
+	Key    *sitekey.Key
+	Names  []string // host names and URLs of this member
+	Port   string   // of the boot listener; "" for none
+	Leader Leader
+	// Contacts asks the leader for the times of the last contacts of hosts after a time, by the
+	// keys of the hosts. from is its name.
+	Contacts func(ctx context.Context, after time.Time) (from string, contacts map[string]time.Time, err error)
+	Fleet    membership.Service // says also without a leader what the members are
+	Version  string
+	Clock    clockwork.Clock
+	Logger   *slog.Logger
 	// Refuse answers a request with an error.
 	Refuse fleet.Refuse
 }
@@ -73,6 +77,7 @@ type Reader struct {
 	images       *osimage.Library
 	credentials  credentials
 	uses         *uses
+	contacts     contacts
 	revision     *revision
 	present      atomic.Pointer[part] // nil while all requests go to the leader
 	ended        <-chan struct{}      // closed when this member no longer follows

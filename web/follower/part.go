@@ -62,12 +62,13 @@ func (r *Reader) newPart(networks discovery.Networks) (_ *part, err error) {
 	}
 	allowed := web.NewHosts(names...)
 	p.boot = web.New(web.Options{Logger: r.Logger, Hosts: allowed, Instead: r.forward, Stamp: fleet.Stamp(r.DB),
-		Wrap: answered(r.guard(true, links))})
+		Wrap: r.answered(p.engine, r.guard(true, links))})
 	if err := p.boot.Register(p.downloads.Operations()...); err != nil {
 		return nil, err
 	}
 	p.main = web.New(web.Options{Logger: r.Logger, Hosts: allowed, Instead: r.forward, Stamp: fleet.Stamp(r.DB),
-		Wrap: answered(r.guard(false, links)), TLS: &web.TLS{Plain: web.PlainFromMachine, Moved: r.towards(p.boot)}})
+		Wrap: r.answered(p.engine, r.guard(false, links)),
+		TLS:  &web.TLS{Plain: web.PlainFromMachine, Moved: r.towards(p.boot)}})
 	service := &api.Service{Engine: p.engine, Links: links, BootURL: networks[0].Boot, Version: r.Version}
 	if err := service.Register(p.main); err != nil {
 		return nil, err
@@ -126,8 +127,8 @@ func (r *Reader) consoleOperations(e *engine.Engine) ([]operation.Operation, err
 
 // elsewhere returns the routes of the leader's main listener that the page would serve here.
 func elsewhere() (all []operation.Operation) {
-	for _, path := range []string{"/api", "/apis", "/apis/*", "/ca.crt", "/healthz", "/healthz/*", "/livez/*",
-		"/metrics", "/openapi/*", "/providers/*", "/readyz/*", "/sealed/*", "/subscriptions/*", "/version"} {
+	for _, path := range []string{"/api", "/apis", "/apis/*", "/ca.crt", "/healthz", "/healthz/*", "/livez", "/livez/*",
+		"/metrics", "/openapi/*", "/providers/*", "/readyz", "/readyz/*", "/sealed/*", "/subscriptions/*", "/version"} {
 		all = append(all, operation.Operation{Method: http.MethodGet, Head: true, Path: path,
 			Access: operation.Public(), Handler: func(echo.Context) error { return fleet.ErrNoLeader }})
 	}
@@ -146,10 +147,13 @@ func (r *Reader) guard(boot bool, links *discovery.Links) *webaccess.Guard {
 
 // answered returns the handlers of operations: those of which the copy has the answer, behind the
 // guard. The others must go to the leader.
-func answered(guard *webaccess.Guard) func(operation.Operation) echo.HandlerFunc {
+func (r *Reader) answered(e *engine.Engine, guard *webaccess.Guard) func(operation.Operation) echo.HandlerFunc {
 	return func(o operation.Operation) echo.HandlerFunc {
 		if !o.FromCopy {
 			return func(echo.Context) error { return fleet.ErrNoLeader }
+		}
+		if showsContacts(o) {
+			o.Handler = r.afterContacts(o, e)
 		}
 		return guard.Wrap(o)
 	}

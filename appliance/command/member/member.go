@@ -270,7 +270,7 @@ func (m *member) serve(ctx context.Context, of fleet.Copy) error {
 		return err
 	}
 	reader, err := follower.Open(ctx, follower.Options{Config: m.Config, DB: db, Key: m.key, Names: m.names(),
-		Port: m.sockets.bootPort(), Leader: m.forwarder, Version: m.Version,
+		Port: m.sockets.bootPort(), Leader: m.forwarder, Contacts: m.contacts, Version: m.Version,
 		Fleet: &membership.Leader{Membership: m.membership, Peers: m.peers}, Clock: m.clock, Logger: m.Logger,
 		Refuse: refuse})
 	if err != nil {
@@ -326,6 +326,16 @@ func (m *member) serveRequests(ctx context.Context, peers http.Handler,
 		close(all)
 	})
 	return all, nil
+}
+
+// contacts asks the leader for the last contacts of hosts.
+func (m *member) contacts(ctx context.Context, after time.Time) (string, map[string]time.Time, error) {
+	leader, ok := m.forwarder.Leader()
+	if !ok {
+		return "", nil, fleet.ErrNoLeader
+	}
+	contacts, err := m.peers.Contacts(ctx, leader, after)
+	return leader.Name, contacts, err
 }
 
 // names returns the names and URLs by which clients address this member.

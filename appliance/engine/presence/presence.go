@@ -102,6 +102,19 @@ func (p *Hosts) Polled(key string) (time.Time, bool) {
 	return time.Time{}, false
 }
 
+// PolledAfter returns the times of the last contacts of hosts with this process after a time, by
+// the keys of the hosts.
+func (p *Hosts) PolledAfter(after time.Time) map[string]time.Time {
+	polled := make(map[string]time.Time)
+	p.hosts.Range(func(key, held any) bool {
+		if at := time.Unix(0, held.(*Host).polled.Load()).UTC(); at.After(after) && at.Unix() > 0 {
+			polled[key.(string)] = at
+		}
+		return true
+	})
+	return polled
+}
+
 // Invalidate makes the prepared answer of a host stale. It is called after each change of the host.
 func (p *Hosts) Invalidate(key string) { p.Of(key).version.Add(1) }
 
