@@ -25,19 +25,25 @@ const (
 	// worthwhileGrowth is the growth in bytes since the last release after which another release is
 	// worthwhile. It is more than the process reads again immediately after a release.
 	worthwhileGrowth = 24 << 20
+	// startInterval is the time between two looks at the memory until the first idle check. A start
+	// reads tens of MiB of the program and the database once, faster than an idle process.
+	startInterval = 20 * time.Millisecond
 )
 
 // Releaser is a component, such as the store, that can return memory to the operating system.
 type Releaser interface {
 	ReleaseMemory() error
+	// ReleasePages returns only pages of files, which costs little.
+	ReleasePages() error
 }
 
 // KeepSmall returns memory of the process and of held to the operating system whenever the process
 // is idle, until the context ends.
 func KeepSmall(ctx context.Context, held Releaser, clock clockwork.Clock, logger *slog.Logger) {
+	u := usage{allocated: allocated()}
+	releaseStartPages(ctx, held, clock, logger)
 	ticker := clock.NewTicker(checkInterval)
 	defer ticker.Stop()
-	u := usage{allocated: allocated()}
 	for {
 		select {
 		case <-ctx.Done():
@@ -50,6 +56,26 @@ func KeepSmall(ctx context.Context, held Releaser, clock clockwork.Clock, logger
 			}
 			u.least = resident()
 			logger.Debug("Unused memory returned to the operating system.", "before", now, "after", u.least)
+		}
+	}
+}
+
+// releaseStartPages returns pages of files during a start: those of the database and the program.
+func releaseStartPages(ctx context.Context, held Releaser, clock clockwork.Clock, logger *slog.Logger) {
+	ticker := clock.NewTicker(startInterval)
+	defer ticker.Stop()
+	end := clock.Now().Add(checkInterval)
+	for least := int64(0); clock.Now().Before(end); {
+		if now := resident(); now-least >= worthwhileGrowth {
+			if err := errors.Join(held.ReleasePages(), releaseProgramPages()); err != nil {
+				logger.Debug("Pages of files could not be returned to the operating system.", "error", err)
+			}
+			least = resident()
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.Chan():
 		}
 	}
 }

@@ -1,10 +1,38 @@
 package process
 
 import (
+	"bytes"
+	"context"
+	"log/slog"
+	"runtime"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
+	"github.com/jonboulle/clockwork"
 	"github.com/stretchr/testify/require"
 )
+
+// held counts what it is asked to release.
+type held struct{ memory, pages atomic.Int32 }
+
+func (h *held) ReleaseMemory() error { h.memory.Add(1); return nil }
+func (h *held) ReleasePages() error  { h.pages.Add(1); return nil }
+
+func TestKeepSmall_startReturnsPagesOnly(t *testing.T) {
+	var h held
+	much := bytes.Repeat([]byte("much"), worthwhileGrowth/4)
+	clock := clockwork.NewFakeClock()
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { KeepSmall(ctx, &h, clock, slog.New(slog.DiscardHandler)) })
+	require.Eventually(t, func() bool { return h.pages.Load() == 1 }, 10*time.Second, time.Millisecond)
+	cancel()
+	running.Wait()
+	require.Zero(t, h.memory.Load())
+	runtime.KeepAlive(much)
+}
 
 func TestUsage_releaseDueWhenIdleAndGrown(t *testing.T) {
 	const mib = 1 << 20
