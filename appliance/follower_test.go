@@ -42,6 +42,7 @@ type copied struct {
 	handler   http.Handler
 	led       atomic.Bool
 	seen      atomic.Uint64
+	silent    atomic.Bool  // the leader has answered nothing yet
 	forwarded atomic.Int64 // requests that the leader got
 	stub      bool         // the leader does nothing with them
 }
@@ -50,7 +51,7 @@ type copied struct {
 func (c *copied) Led() bool { return c.led.Load() }
 
 // Seen implements follower.Leader.
-func (c *copied) Seen() uint64 { return c.seen.Load() }
+func (c *copied) Seen() (revision uint64, known bool) { return c.seen.Load(), !c.silent.Load() }
 
 func newCopied(t *testing.T, clock clockwork.Clock) *copied {
 	t.Helper()
@@ -404,6 +405,17 @@ func TestFollower_waitsForTheRevisionOfTheClient(t *testing.T) {
 	}()
 	require.NoError(t, c.db.Apply(t.Context(), c.log.After(c.db.Sequence())))
 	require.Contains(t, <-answer, `"name":"new"`)
+}
+
+func TestFollower_asksANewLeaderFirst(t *testing.T) {
+	c := newCopied(t, clockwork.NewRealClock())
+	c.use(t, "admin")
+	c.silent.Store(true)
+	before := c.forwarded.Load()
+	require.Equal(t, http.StatusOK, c.ask(t, http.MethodGet, clustersPath, "", "admin").Code)
+	require.Equal(t, before+1, c.forwarded.Load(), "it may know of a change whose answer was lost")
+	c.led.Store(false)
+	c.askHere(t, clustersPath, "admin")
 }
 
 func TestFollower_withoutALeader(t *testing.T) {

@@ -55,6 +55,7 @@ type Forwarder struct {
 	stop    context.CancelFunc
 	running sync.WaitGroup // pipelines
 	seen    atomic.Uint64
+	heard   atomic.Pointer[leader] // the leader with the last answer; nil after a lost answer
 }
 
 // NewForwarder returns a forwarder without a leader.
@@ -177,7 +178,7 @@ func (f *Forwarder) RoundTrip(r *http.Request) (*http.Response, error) {
 		refused := answer != nil && answer.Header.Get(headerNotLeader) != ""
 		switch {
 		case err == nil && !refused:
-			f.see(answer)
+			f.see(answer, to)
 			return answer, nil
 		case r.Context().Err() != nil:
 			return nil, r.Context().Err()
@@ -187,6 +188,7 @@ func (f *Forwarder) RoundTrip(r *http.Request) (*http.Response, error) {
 		case refused:
 			_ = answer.Body.Close() // the answer is not used
 		case content.once, !notSent(err) && !isRead(r):
+			f.heard.Store(nil)
 			return nil, err
 		}
 		f.log.Debug("A request is sent again to the next leader.", "method", r.Method, "path", r.URL.Path, "error", err)

@@ -79,6 +79,13 @@ func (l *present) led() bool {
 	return l.leader != nil && !l.doubted
 }
 
+// get returns the present leader, or nil.
+func (l *present) get() *leader {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.leader
+}
+
 // name returns the name of the present leader, or "".
 func (l *present) name() string {
 	l.mu.Lock()

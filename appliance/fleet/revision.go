@@ -27,16 +27,24 @@ func RevisionOf(header http.Header) uint64 {
 }
 
 // Seen returns the newest revision in an answer that passed here. A client may know of the changes
-// up to it.
-func (f *Forwarder) Seen() uint64 { return f.seen.Load() }
+// up to it. known is false until the present leader has answered: a change may have been made whose
+// answer was lost.
+func (f *Forwarder) Seen() (revision uint64, known bool) {
+	heard := f.heard.Load()
+	return f.seen.Load(), heard != nil && heard == f.leaders.get()
+}
 
-// see notes the revision in an answer of the leader.
-func (f *Forwarder) see(answer *http.Response) {
+// see notes the revision in an answer of a leader.
+func (f *Forwarder) see(answer *http.Response, of *leader) {
 	revision := RevisionOf(answer.Header)
+	if revision == 0 {
+		return
+	}
 	for {
 		seen := f.seen.Load()
 		if revision <= seen || f.seen.CompareAndSwap(seen, revision) {
-			return
+			break
 		}
 	}
+	f.heard.Store(of)
 }

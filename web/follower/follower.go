@@ -7,7 +7,7 @@
 //
 //   - if it is from an agent, whose contacts only the leader records,
 //   - if it is the first use of a session or a token for some time (uses.go),
-//   - if the copy lacks a change that the client may know of (revision.go),
+//   - if the copy lacks a change that the client may know of, or may lack one (revision.go),
 //   - if it fails here: a refusal counts only if the leader refuses, too.
 //
 // Without a leader, the copy answers, also with refusals.
@@ -44,8 +44,9 @@ import (
 type Leader interface {
 	// Led reports whether a member leads.
 	Led() bool
-	// Seen returns the newest revision in an answer of the leader that passed here.
-	Seen() uint64
+	// Seen returns the newest revision in an answer of a leader that passed here. known is false
+	// until the present leader has answered.
+	Seen() (revision uint64, known bool)
 }
 
 // Options configures a [Reader].

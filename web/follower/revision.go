@@ -52,9 +52,14 @@ func (v *revision) state() (uint64, <-chan struct{}) {
 }
 
 // isFresh waits until the copy has all changes that the client may know of, because an answer that
-// it got here or elsewhere contained them. It reports false if they do not come soon.
+// it got here or elsewhere contained them. It reports false if they do not come soon, and until the
+// present leader has answered a request: its answer says which changes there are.
 func (r *Reader) isFresh(request *http.Request) bool {
-	wanted := max(r.Leader.Seen(), fleet.RevisionOf(request.Header), lastEvent(request))
+	seen, known := r.Leader.Seen()
+	if !known && r.Leader.Led() {
+		return false
+	}
+	wanted := max(seen, fleet.RevisionOf(request.Header), lastEvent(request))
 	limit := (<-chan time.Time)(nil)
 	for {
 		at, changed := r.revision.state()
