@@ -144,7 +144,7 @@ func (p *pipeline) roundTrip(r *http.Request) (*http.Response, error) {
 	}
 }
 
-// take returns who waits for an answer, once.
+// take returns the channel of the poll that waits for an answer, once.
 func (p *pipeline) take(number uint64) chan *http.Response {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -153,7 +153,7 @@ func (p *pipeline) take(number uint64) chan *http.Response {
 	return answered
 }
 
-// deliver passes an answer to who waits for it.
+// deliver passes an answer to the poll that waits for it.
 func (p *pipeline) deliver(number uint64, answer *http.Response) {
 	answered := p.take(number)
 	p.mu.Lock()

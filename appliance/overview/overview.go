@@ -44,6 +44,8 @@ type Overview struct {
 	Disk           storage.Disk `json:"disk"`
 	// Damage lists the stored data that is damaged and left out everywhere.
 	Damage []store.Damage `json:"damage"`
+	// Fleet reports whether this machine is a member of a fleet.
+	Fleet bool `json:"fleet"`
 }
 
 // Installation is a cluster that is being installed.
@@ -86,7 +88,7 @@ func NewReader(db *store.DB, servers func() ([]*bmc.Server, error), usage *stora
 // Overview returns the current overview.
 func (r *Reader) Overview() (*Overview, error) {
 	shown := &Overview{At: r.clock.Now().UTC(), Clusters: map[string]int{}, Hosts: map[string]int{},
-		Installations: []Installation{}, Attention: []Item{}}
+		Installations: []Installation{}, Attention: []Item{}, Fleet: r.db.Sequence() > 0}
 	err := r.db.View(func(tx *store.Tx) error {
 		if err := record.Clusters.Each(tx, "", shown.addCluster); err != nil {
 			return err

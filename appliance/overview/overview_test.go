@@ -21,6 +21,7 @@ import (
 	"landfall/appliance/replica"
 	"landfall/appliance/storage"
 	"landfall/store"
+	"landfall/store/wal/waltest"
 )
 
 const clusterID = "0a5d0f3e-0000-4000-8000-000000000001"
@@ -231,4 +232,23 @@ func TestOverview_showsWorkersThatAreNotFollowed(t *testing.T) {
 	shown = s.overview().Attention
 	require.Len(t, shown, 1)
 	require.Equal(t, "held", shown[0].Status)
+}
+
+func TestOverview_saysWhetherTheMachineIsInAFleet(t *testing.T) {
+	s := newSite(t)
+	s.addCluster("a", "one", models.ClusterStatusReady)
+	alone, err := s.Overview()
+	require.NoError(t, err)
+	require.False(t, alone.Fleet)
+	leader, err := store.Open(t.Context(), t.TempDir(), store.Options{NoSync: true, Clock: s.clock,
+		Shared: new(waltest.Log)})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, leader.Close()) })
+	s.db = leader
+	s.Reader = NewReader(s.db, func() ([]*bmc.Server, error) { return nil, nil },
+		storage.NewUsage(s.dir, s.clock), func() *replica.State { return nil }, s.clock)
+	s.addCluster("a", "one", models.ClusterStatusReady)
+	member, err := s.Overview()
+	require.NoError(t, err)
+	require.True(t, member.Fleet)
 }

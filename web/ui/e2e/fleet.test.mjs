@@ -62,6 +62,10 @@ describe('a fleet on the overview', { timeout: fileLimit }, () => {
 
   it('shows members that are away, and what a loss would cost', async () => {
     await page.route('**/api/landfall/v1/fleet', (route) => route.fulfill({ json: answer }));
+    await page.route('**/api/landfall/v1/overview', async (route) => {
+      const overview = await route.fetch();
+      await route.fulfill({ json: { ...(await overview.json()), fleet: true } });
+    });
     await page.reload();
     await card().getByText(fleet.loss).waitFor();
     await row('two').getByText('Away').waitFor();

@@ -182,6 +182,7 @@ describe('export', () => {
       attention: [{ kind: 'host', id: '2', name: '=cmd()', status: 'error', status_info: 'It said "no", twice' }],
       attention_total: 1,
       disk: { path: '/data', free_bytes: 1, total_bytes: 2, parts: [] },
+      fleet: false,
     };
     expect(asCSV(overview).split('\r\n')).toEqual([
       'section,name,value,details',

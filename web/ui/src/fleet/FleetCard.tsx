@@ -3,14 +3,12 @@ import { Table, Tbody, Td, Th, Thead, Tr } from '@patternfly/react-table';
 import { SectionCard } from '../shell/SectionCard';
 import { Toned } from '../shell/Toned';
 import { useAnswer } from '../shell/useAnswer';
-import { readFleet, type Fleet, type Member, type Server } from './api';
+import { readFleet, type Member, type Server } from './api';
 import { lacks, leads, roleOf, sizeOf, stateOf, versionsDiffer } from './words';
 
-const often = 4_000;
-const seldom = 60_000;
-const wait = (fleet: Fleet | undefined) => (fleet?.fleet === '' ? seldom : often);
+const wait = () => 4_000;
 
-/** The machines that are one appliance, and etcd. A single machine has no such card. */
+/** The machines that are one appliance, and etcd. */
 export const FleetCard = () => {
   const { answer, error } = useAnswer(readFleet, wait);
   if (!answer || answer.fleet === '') {

@@ -71,7 +71,7 @@ const OverviewPage = ({ setup, site: answer, error }: Props) => {
                     <Attention overview={answer} />
                     <Installations installations={answer.installations} />
                     <Health overview={answer} setup={setup} />
-                    <FleetCard />
+                    {answer.fleet && <FleetCard />}
                   </Stack>
                 </GridItem>
                 <GridItem lg={4}>

@@ -42,6 +42,8 @@ export type Overview = {
   /** Including those that the list leaves out. */
   attention_total: number;
   disk: Disk;
+  /** Whether the appliance is a member of a fleet. */
+  fleet: boolean;
 };
 
 export const readOverview = (signal?: AbortSignal) => getJSON<Overview>('/api/landfall/v1/overview', signal);
