@@ -368,7 +368,7 @@ func TestFleetFaults_twoFleetsOnOnePrefix(t *testing.T) {
 	s.config.TLS.Enabled, s.config.BootListen = true, freeAddress(t)
 	s.config.Fleet.Etcd, s.config.Fleet.Name = []string{f.server.URL()}, "other"
 	m := &fleetMember{applianceProcess: newApplianceProcess(t, s), name: "other"}
-	require.Contains(t, m.startFails(t), "join it, or choose another fleet.prefix")
+	require.Contains(t, m.startFails(t), "or choose another fleet.prefix")
 	require.NoFileExists(t, filepath.Join(s.config.DataDir, "fleet.json"))
 	m.changeConfig(t, "Prefix", "/other/")
 	m.start(t)
