@@ -125,7 +125,7 @@ func New(options Options) *Server {
 		handler = options.Front(s)
 	}
 	s.http = &http.Server{
-		Handler:           handler,
+		Handler:           s.unused.wrap(handler),
 		ReadHeaderTimeout: headerTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
@@ -133,15 +133,12 @@ func New(options Options) *Server {
 		// An HTTP/2 connection has frames besides those of answers, and ends without progress.
 		HTTP2:       &http.HTTP2Config{WriteByteTimeout: answerTime},
 		ConnState:   s.unused.follow,
+		ConnContext: withConn,
 		BaseContext: baseContext,
 		// ReadTimeout and WriteTimeout are not set: a management controller may need half an hour
 		// to read an image, and a host may send its logs over a slow line. Bodies and answers have
 		// their own deadlines.
 	}
-	s.http.RegisterOnShutdown(func() {
-		close(s.draining)
-		time.AfterFunc(requestGrace, s.unused.close)
-	})
 	return s
 }
 
@@ -243,17 +240,33 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
 // listener.
 func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	if s.options.TLS != nil {
-		listener = newSniffer(listener, s.options.TLS.Config)
+		listener = newSniffer(listener, s.options.TLS.Config, min(requestGrace, s.options.ShutdownTimeout))
 	}
 	ended := make(chan error, 1)
 	// Requests go on after the end of the context, up to the time-out.
-	go func() { ended <- s.http.Serve(listenerOf{listener, context.WithoutCancel(ctx)}) }()
+	go func() {
+		defer close(ended)
+		ended <- s.http.Serve(listenerOf{listener, context.WithoutCancel(ctx)})
+	}()
 	select {
 	case err := <-ended:
 		return fmt.Errorf("serve HTTP on %s: %w", listener.Addr(), err)
 	case <-ctx.Done():
 	}
-	err := s.shutDown(context.WithoutCancel(ctx))
+	close(s.draining)
+	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.options.ShutdownTimeout)
+	defer cancel()
+	// All connections are accepted before Shutdown begins, and their first requests handled.
+	grace, stop := context.WithTimeout(ending, requestGrace)
+	defer stop()
+	closed := listener.Close()
+	select {
+	case <-ended:
+	case <-ending.Done():
+	}
+	s.unused.wait(grace)
+	s.unused.close()
+	err := errors.Join(closed, s.shutDown(ending))
 	<-ended
 	return err
 }
@@ -267,15 +280,13 @@ type listenerOf struct {
 func baseContext(l net.Listener) context.Context { return l.(listenerOf).ctx }
 
 func (s *Server) shutDown(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, s.options.ShutdownTimeout)
-	defer cancel()
 	err := s.http.Shutdown(ctx)
 	if errors.Is(err, context.DeadlineExceeded) {
 		s.options.Logger.Info("Shutdown time-out passed; closing the connections of running requests.",
 			"timeout", s.options.ShutdownTimeout)
 		err = s.http.Close()
 	}
-	if err != nil {
+	if err != nil && !errors.Is(err, net.ErrClosed) { // the listener was closed before
 		return fmt.Errorf("shut the HTTP server down: %w", err)
 	}
 	return nil

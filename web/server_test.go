@@ -352,6 +352,47 @@ func TestServer_shutdownClosesUnusedConnections(t *testing.T) {
 	require.NotContains(t, log.String(), "time-out passed")
 }
 
+// accepted is a listener that reports each connection that it accepts.
+type accepted struct {
+	net.Listener
+	conns chan struct{}
+}
+
+func (a accepted) Accept() (net.Conn, error) {
+	conn, err := a.Listener.Accept()
+	if err == nil {
+		a.conns <- struct{}{}
+	}
+	return conn, err
+}
+
+func TestServer_shutdownAnswersRequestsOnTheirWay(t *testing.T) {
+	for name, line := range map[string]*TLS{"plain": nil, "with TLS": {Plain: PlainForAll}} {
+		t.Run(name, func(t *testing.T) {
+			server := New(Options{ShutdownTimeout: 10 * time.Second, TLS: line})
+			handle(t, server, "GET", "/", func(c echo.Context) error { return c.String(http.StatusOK, "done") })
+			ctx, cancel := context.WithCancel(t.Context())
+			listener, err := Listen(ctx, "127.0.0.1:0")
+			require.NoError(t, err)
+			counted := accepted{listener, make(chan struct{}, 1)}
+			served := make(chan error, 1)
+			go func() { served <- server.Serve(ctx, counted) }()
+			conn, err := net.Dial("tcp", listener.Addr().String())
+			require.NoError(t, err)
+			defer func() { require.NoError(t, conn.Close()) }()
+			<-counted.conns
+			cancel()
+			<-server.Draining()
+			_, err = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: "+listener.Addr().String()+"\r\n\r\n")
+			require.NoError(t, err)
+			answer, err := io.ReadAll(conn)
+			require.NoError(t, err)
+			require.Contains(t, string(answer), "done")
+			require.NoError(t, <-served)
+		})
+	}
+}
+
 func errorText(err error) string {
 	if err == nil {
 		return ""

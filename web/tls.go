@@ -155,42 +155,45 @@ func fromMachine(r *http.Request) bool {
 type sniffer struct {
 	net.Listener
 	config *tls.Config
+	grace  time.Duration // after the end of the listener, for connections without a byte
 	ready  chan net.Conn
-	ended  chan struct{} // closed after the listener has failed or was closed
+	ended  chan struct{} // closed after the listener has failed or was closed, and ready has no more
 	err    error         // of the listener; valid after ended is closed
 
-	ctx     context.Context
-	cancel  context.CancelFunc
-	running sync.WaitGroup
+	ctx    context.Context // ends with the grace
+	cancel context.CancelFunc
 }
 
-// newSniffer returns a listener that takes over another one.
-func newSniffer(listener net.Listener, config *tls.Config) *sniffer {
-	s := &sniffer{Listener: listener, config: config, ready: make(chan net.Conn), ended: make(chan struct{})}
+// newSniffer returns a listener that takes over another one. Call Accept until it fails.
+func newSniffer(listener net.Listener, config *tls.Config, grace time.Duration) *sniffer {
+	s := &sniffer{Listener: listener, config: config, grace: grace, ready: make(chan net.Conn),
+		ended: make(chan struct{})}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
-	s.running.Go(s.accept)
+	go s.accept()
 	return s
 }
 
 func (s *sniffer) accept() {
 	defer close(s.ended)
+	defer s.cancel()
+	var sniffing sync.WaitGroup
 	for {
 		conn, err := s.Listener.Accept()
 		if err == nil {
-			s.running.Go(func() { s.sniff(conn) })
+			sniffing.Go(func() { s.sniff(conn) })
 			continue
 		}
 		// net/http repeats Accept after a temporary error, such as too many open files.
 		temporary, ok := errors.AsType[net.Error](err)
 		//lint:ignore SA1019 net/http decides by this method, too
 		if ok && temporary.Temporary() {
-			select {
-			case <-s.ctx.Done():
-			case <-time.After(acceptPause):
-			}
+			time.Sleep(acceptPause)
 			continue
 		}
 		s.err = err
+		// The clients of accepted connections may have sent their requests just now.
+		defer time.AfterFunc(s.grace, s.cancel).Stop()
+		sniffing.Wait()
 		return
 	}
 }
@@ -235,14 +238,6 @@ func (s *sniffer) Accept() (net.Conn, error) {
 	case <-s.ended:
 		return nil, s.err
 	}
-}
-
-// Close implements net.Listener. It also closes the connections that have not sent a byte.
-func (s *sniffer) Close() error {
-	err := s.Listener.Close()
-	s.cancel()
-	s.running.Wait()
-	return err
 }
 
 // sniffedTCP is a connection whose first byte was read already. It keeps the methods of a TCP

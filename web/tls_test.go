@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -55,6 +56,43 @@ func helloServer(t *testing.T, line *TLS) *Server {
 		return c.NoContent(http.StatusNoContent)
 	})
 	return server
+}
+
+func TestTLS_shutdownFinishesRequestsOfHTTP2(t *testing.T) {
+	config, trusting := certified(t)
+	server := New(Options{TLS: &TLS{Config: config}})
+	entered, leave := make(chan struct{}), make(chan struct{})
+	handle(t, server, http.MethodGet, "/slow", func(c echo.Context) error {
+		close(entered)
+		<-leave
+		return c.String(http.StatusOK, c.Request().Proto)
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	listener, err := Listen(ctx, "127.0.0.1:0")
+	require.NoError(t, err)
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(ctx, listener) }()
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: trusting, ForceAttemptHTTP2: true}}
+	answer := make(chan string, 1)
+	go func() {
+		response, err := client.Get("https://" + listener.Addr().String() + "/slow")
+		if err != nil {
+			answer <- err.Error()
+			return
+		}
+		body, err := io.ReadAll(response.Body)
+		answer <- string(body) + errorText(errors.Join(err, response.Body.Close()))
+	}()
+	<-entered
+	none, stop := context.WithTimeout(t.Context(), 10*time.Second)
+	defer stop()
+	server.unused.wait(none) // so the connection is not closed at the end of the grace
+	require.NoError(t, none.Err())
+	cancel()
+	<-server.Draining()
+	close(leave)
+	require.Equal(t, "HTTP/2.0", <-answer)
+	require.NoError(t, <-served)
 }
 
 func TestTLS_sharesPortWithPlainHTTP(t *testing.T) {
