@@ -2,7 +2,6 @@ package appliance
 
 import (
 	"context"
-	"io"
 	"log/slog"
 	"maps"
 	"net/http"
@@ -26,6 +25,7 @@ import (
 	"landfall/appliance/sitekey"
 	"landfall/isogen/skeleton"
 	"landfall/store"
+	"landfall/store/storetest"
 	"landfall/store/wal/waltest"
 	"landfall/web/console"
 	"landfall/web/follower"
@@ -93,7 +93,7 @@ func (c *copied) openFollower(t *testing.T, clock clockwork.Clock) {
 	t.Helper()
 	settings := c.config
 	settings.DataDir = t.TempDir()
-	copyRows(t, c.Appliance.db, settings.DataDir)
+	storetest.CopyRows(t, c.Appliance.db, settings.DataDir)
 	var err error
 	c.db, err = store.Open(t.Context(), settings.DataDir, store.Options{Follow: true, Versioned: kube.Bucket,
 		History: journal.History(int64(settings.Limits.JournalObjectBytes), int64(settings.Limits.JournalBytes)),
@@ -128,28 +128,6 @@ func (c *copied) openFollower(t *testing.T, clock clockwork.Clock) {
 		}
 		c.server.ServeHTTP(w, r)
 		c.seen.Store(max(c.seen.Load(), fleet.RevisionOf(w.Header())))
-	}))
-}
-
-// copyRows writes the rows of a database to an empty directory.
-func copyRows(t *testing.T, db *store.DB, dir string) {
-	t.Helper()
-	snapshot, err := db.Snapshot()
-	require.NoError(t, err)
-	var rows []store.StoredRow
-	require.NoError(t, snapshot.Rows(t.Context(), func(row store.StoredRow) error {
-		rows = append(rows, store.StoredRow{Bucket: row.Bucket, Key: slices.Clone(row.Key),
-			Value: slices.Clone(row.Value)})
-		return nil
-	}))
-	require.NoError(t, snapshot.Close())
-	require.NoError(t, store.CreateFrom(dir, func() (store.StoredRow, error) {
-		if len(rows) == 0 {
-			return store.StoredRow{}, io.EOF
-		}
-		row := rows[0]
-		rows = rows[1:]
-		return row, nil
 	}))
 }
 

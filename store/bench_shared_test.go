@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"landfall/store"
+	"landfall/store/storetest"
 	"landfall/store/wal/waltest"
 )
 
@@ -73,7 +74,7 @@ func BenchmarkApply(b *testing.B) {
 			}
 			put(0)
 			dir := b.TempDir()
-			copyTo(b, leader, dir)
+			storetest.CopyRows(b, leader, dir)
 			follower := openWith(b, dir, store.Options{Follow: true})
 			for i := range b.N {
 				put(i + 1)

@@ -14,6 +14,7 @@ import (
 
 	"landfall/randtest"
 	"landfall/store"
+	"landfall/store/storetest"
 	"landfall/store/wal/waltest"
 )
 
@@ -167,7 +168,7 @@ func runModel(t *testing.T, h home, random *rand.Rand) {
 		require.Equal(t, m.revision, db.Revision())
 		view(t, db, func(tx *store.Tx) error { compare(t, tx, m); return nil })
 		if round == 20 {
-			copyTo(t, db, copied)
+			storetest.CopyRows(t, db, copied)
 		}
 	}
 	require.Equal(t, m.changes, follow(db.Watch(t.Context(), 0), m.revision))

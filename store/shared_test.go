@@ -24,23 +24,10 @@ import (
 	"landfall/store"
 	"landfall/store/blob"
 	"landfall/store/seal"
+	"landfall/store/storetest"
 	"landfall/store/wal"
 	"landfall/store/wal/waltest"
 )
-
-// copyTo writes the rows of a database to an empty directory, as a new follower gets them.
-func copyTo(t testing.TB, db *store.DB, dir string) {
-	t.Helper()
-	rows := storedRows(t, db, nil)
-	require.NoError(t, store.CreateFrom(dir, func() (store.StoredRow, error) {
-		if len(rows) == 0 {
-			return store.StoredRow{}, io.EOF
-		}
-		row := rows[0]
-		rows = rows[1:]
-		return row, nil
-	}))
-}
 
 // storedRows returns the rows of a database that wants selects; nil: all rows.
 func storedRows(t testing.TB, db *store.DB, wants func(store.StoredRow) bool) (rows []store.StoredRow) {
@@ -80,7 +67,7 @@ func openLeader(t *testing.T, dir string, log *waltest.Log) *store.DB {
 func openFollower(t *testing.T, from *store.DB) *store.DB {
 	t.Helper()
 	dir := t.TempDir()
-	copyTo(t, from, dir)
+	storetest.CopyRows(t, from, dir)
 	return openWith(t, dir, store.Options{Follow: true, Versioned: "versioned"})
 }
 
@@ -298,7 +285,7 @@ func TestFollower_failingCheckpointsLoseNothing(t *testing.T) {
 	log, file := new(waltest.Log), &faultyFile{}
 	leader := openLeader(t, t.TempDir(), log)
 	dir := t.TempDir()
-	copyTo(t, leader, dir)
+	storetest.CopyRows(t, leader, dir)
 	follower := openWith(t, dir, store.Options{Follow: true}.OnDisk(noSync, file.update))
 	failed := 0
 	for i := range 200 {
@@ -349,7 +336,7 @@ func TestFollower_copiesContents(t *testing.T) {
 			require.NoError(t, err)
 			update(t, leader, put("first", cluster{}))
 			dir := t.TempDir()
-			copyTo(t, leader, dir)
+			storetest.CopyRows(t, leader, dir)
 			clock := clockwork.NewFakeClock()
 			follower := openWith(t, dir, store.Options{Follow: true, Keys: keys, Clock: clock})
 			update(t, leader, func(tx *store.Tx) error { return files.Put(tx, "a", staged, now) })
@@ -410,7 +397,7 @@ func TestFollower_damagedContentIsCopiedAgain(t *testing.T) {
 	log, files := new(waltest.Log), store.NewFiles("files")
 	leader := openLeader(t, t.TempDir(), log)
 	dir := t.TempDir()
-	copyTo(t, leader, dir)
+	storetest.CopyRows(t, leader, dir)
 	follower := openWith(t, dir, store.Options{Follow: true})
 	staged, err := leader.Stage(t.Context(), strings.NewReader(strings.Repeat("content", 20_000)))
 	require.NoError(t, err)
@@ -440,7 +427,7 @@ func TestFollower_replicaHasItsRows(t *testing.T) {
 			dir := t.TempDir()
 			commits := db.Follow(1 << 20)
 			defer commits.Close()
-			copyTo(t, db, dir)
+			storetest.CopyRows(t, db, dir)
 			for i := range 20 {
 				update(t, leader, put(fmt.Sprint(i%7), cluster{Hosts: i, Name: name}))
 				if i%3 == 0 {
@@ -470,7 +457,7 @@ func TestFollower_readsTheHistory(t *testing.T) {
 	options.Shared, options.Floor = log, 1000
 	leader := openWith(t, t.TempDir(), options)
 	update(t, leader, put("a", cluster{}))
-	copyTo(t, leader, dir)
+	storetest.CopyRows(t, leader, dir)
 	options.Shared, options.Follow = nil, true
 	follower := openWith(t, dir, options)
 	for hosts := range 9 {
@@ -503,7 +490,7 @@ func TestFollower_stoppedWithoutAContentIsWhole(t *testing.T) {
 	staged, err := leader.Stage(t.Context(), strings.NewReader(strings.Repeat("content", 20_000)))
 	require.NoError(t, err)
 	update(t, leader, func(tx *store.Tx) error { return files.Put(tx, "a", staged, now) })
-	copyTo(t, leader, dir)
+	storetest.CopyRows(t, leader, dir)
 	report, err := store.CheckDir(t.Context(), dir, func() (*seal.Ring, error) { return nil, nil })
 	require.NoError(t, err)
 	require.Empty(t, report.Problems)
@@ -516,7 +503,7 @@ func TestFollower_damagedFileIsNotRepaired(t *testing.T) {
 	for i := range 500 {
 		update(t, leader, put(fmt.Sprint(i), cluster{Name: strings.Repeat("n", 500)}))
 	}
-	copyTo(t, leader, dir)
+	storetest.CopyRows(t, leader, dir)
 	path := filepath.Join(dir, store.FileName)
 	text, err := os.ReadFile(path)
 	require.NoError(t, err)
@@ -643,7 +630,7 @@ func countUp(key string) func(*store.Tx) error {
 func TestFollower_randomDamageIsNeverServed(t *testing.T) {
 	log, dir := new(waltest.Log), t.TempDir()
 	leader := openLeader(t, t.TempDir(), log)
-	copyTo(t, leader, dir)
+	storetest.CopyRows(t, leader, dir)
 	grow := func(from, to int) {
 		for i := from; i < to; i++ {
 			c := cluster{Hosts: i, Name: strings.Repeat("n", i)}
@@ -731,7 +718,7 @@ func TestElsewhere_hasContentsBeforeTheirRows(t *testing.T) {
 	require.Len(t, other.have, 1, "the rows contain small contents")
 	update(t, leader, func(tx *store.Tx) error { return files.Put(tx, "a", staged, now) })
 	dir := t.TempDir()
-	copyTo(t, leader, dir)
+	storetest.CopyRows(t, leader, dir)
 	require.NoError(t, leader.Close(), "the leader is lost")
 	path := filepath.Join(dir, "blobs", staged.SHA256()[:2], staged.SHA256())
 

@@ -2,7 +2,6 @@ package keyfile_test
 
 import (
 	"context"
-	"io"
 	"log/slog"
 	"maps"
 	"os"
@@ -18,6 +17,7 @@ import (
 	"landfall/appliance/fleet/keyfile"
 	"landfall/appliance/sitekey"
 	"landfall/store"
+	"landfall/store/storetest"
 	"landfall/store/wal/waltest"
 )
 
@@ -42,23 +42,7 @@ func newFleet(t *testing.T) (first, second *machine) {
 	first.lead(t, func(db *store.DB) {
 		value := "value"
 		require.NoError(t, db.Update(t.Context(), func(tx *store.Tx) error { return things.Put(tx, "thing", &value) }))
-		snapshot, err := db.Snapshot()
-		require.NoError(t, err)
-		var rows []store.StoredRow
-		require.NoError(t, snapshot.Rows(t.Context(), func(row store.StoredRow) error {
-			rows = append(rows, store.StoredRow{Bucket: row.Bucket, Key: slices.Clone(row.Key),
-				Value: slices.Clone(row.Value)})
-			return nil
-		}))
-		require.NoError(t, snapshot.Close())
-		require.NoError(t, store.CreateFrom(second.dir.Path, func() (store.StoredRow, error) {
-			if len(rows) == 0 {
-				return store.StoredRow{}, io.EOF
-			}
-			row := rows[0]
-			rows = rows[1:]
-			return row, nil
-		}))
+		storetest.CopyRows(t, db, second.dir.Path)
 	})
 	return first, second
 }

@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"io"
 	"slices"
 	"sync"
 	"testing"
@@ -16,6 +15,7 @@ import (
 
 	"landfall/appliance/fleet/etcdtest"
 	"landfall/store"
+	"landfall/store/storetest"
 	"landfall/store/wal"
 )
 
@@ -158,27 +158,6 @@ func openStore(t testing.TB, dir string, options store.Options) *store.DB {
 func copyStore(t testing.TB, db *store.DB) *store.DB {
 	t.Helper()
 	dir := t.TempDir()
-	copyRows(t, db, dir)
+	storetest.CopyRows(t, db, dir)
 	return openStore(t, dir, store.Options{Follow: true})
-}
-
-func copyRows(t testing.TB, db *store.DB, dir string) {
-	t.Helper()
-	snapshot, err := db.Snapshot()
-	require.NoError(t, err)
-	defer func() { require.NoError(t, snapshot.Close()) }()
-	var rows []store.StoredRow
-	require.NoError(t, snapshot.Rows(t.Context(), func(row store.StoredRow) error {
-		row.Key, row.Value = bytes.Clone(row.Key), bytes.Clone(row.Value)
-		rows = append(rows, row)
-		return nil
-	}))
-	require.NoError(t, store.CreateFrom(dir, func() (store.StoredRow, error) {
-		if len(rows) == 0 {
-			return store.StoredRow{}, io.EOF
-		}
-		row := rows[0]
-		rows = rows[1:]
-		return row, nil
-	}))
 }

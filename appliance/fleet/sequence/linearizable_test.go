@@ -23,6 +23,7 @@ import (
 	"landfall/appliance/fleet/etcdtest"
 	"landfall/randtest"
 	"landfall/store"
+	"landfall/store/storetest"
 	"landfall/store/wal"
 )
 
@@ -158,7 +159,7 @@ func newFleet(t *testing.T, server *etcdtest.Server, prefix string, random *rand
 	require.NoError(t, err)
 	require.NoError(t, db.Update(ctx, func(tx *store.Tx) error { return counters.Put(tx, "first", &counterRow{}) }))
 	for _, m := range f.members[1:] {
-		copyRows(t, db, m.dir)
+		storetest.CopyRows(t, db, m.dir)
 	}
 	require.NoError(t, db.Close())
 	leader.Close()

@@ -4,7 +4,6 @@ package virtualip_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -20,36 +19,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"landfall/appliance/fleet/virtualip"
+	"landfall/appliance/siteservice/namespacetest"
 )
 
-// inside marks the process of the tests in its network namespace.
-const inside = "VIRTUALIP_NAMESPACE"
-
 // TestMain runs the tests in a network namespace of their own.
-func TestMain(m *testing.M) {
-	if os.Getenv(inside) != "" {
-		os.Exit(m.Run())
-	}
-	arguments := []string{"--net"}
-	if os.Geteuid() != 0 {
-		arguments = append(arguments, "--user", "--map-root-user")
-	}
-	if err := exec.Command("unshare", append(arguments, "true")...).Run(); err != nil {
-		fmt.Fprintln(os.Stderr, "virtualip: network namespaces are not permitted; virtual IPs were not tested:", err)
-		os.Exit(0)
-	}
-	program := exec.Command("unshare", append(append(arguments, os.Args[0]), os.Args[1:]...)...)
-	program.Env = append(os.Environ(), inside+"=1")
-	program.Stdout, program.Stderr = os.Stdout, os.Stderr
-	err := program.Run()
-	if exit := new(exec.ExitError); errors.As(err, &exit) {
-		os.Exit(exit.ExitCode())
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "virtualip:", err)
-		os.Exit(1)
-	}
-}
+func TestMain(m *testing.M) { namespacetest.Main(m, "virtual IPs") }
 
 func run(t *testing.T, name string, arguments ...string) string {
 	t.Helper()
@@ -187,7 +161,7 @@ func TestNew_withoutCapabilities(t *testing.T) {
 	require.NoError(t, err)
 	program := exec.Command("setpriv", "--bounding-set=-all", "--inh-caps=-all", "--clear-groups", "--reuid=65534",
 		os.Args[0], "-test.run", "^TestNew_sentenceWithoutCapabilities$", "-test.v")
-	program.Env = append(os.Environ(), inside+"=1", "VIRTUALIP_UNPRIVILEGED=1")
+	program.Env = append(os.Environ(), namespacetest.Inside+"=1", "VIRTUALIP_UNPRIVILEGED=1")
 	output, err := program.CombinedOutput()
 	require.NoError(t, err, "%s", output)
 	require.Contains(t, string(output), "CAP_NET_ADMIN and CAP_NET_RAW")

@@ -5,7 +5,6 @@ package clienttest
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/netip"
@@ -29,39 +28,13 @@ import (
 	"landfall/appliance/engine/record"
 	"landfall/appliance/engine/view"
 	"landfall/appliance/siteservice"
+	"landfall/appliance/siteservice/namespacetest"
 	"landfall/isogen"
 	"landfall/store"
 )
 
-// inside marks the process of the tests in its network namespace.
-const inside = "CLIENTTEST_NAMESPACE"
-
 // TestMain runs the tests in a network namespace of their own.
-func TestMain(m *testing.M) {
-	if os.Getenv(inside) != "" {
-		os.Exit(m.Run())
-	}
-	arguments := []string{"--net"}
-	if os.Geteuid() != 0 {
-		arguments = append(arguments, "--user", "--map-root-user")
-	}
-	if err := exec.Command("unshare", append(arguments, "true")...).Run(); err != nil {
-		fmt.Fprintln(os.Stderr, "clienttest: network namespaces are not permitted; the services of the site were not "+
-			"tested with real clients:", err)
-		os.Exit(0)
-	}
-	program := exec.Command("unshare", append(append(arguments, os.Args[0]), os.Args[1:]...)...)
-	program.Env = append(os.Environ(), inside+"=1")
-	program.Stdout, program.Stderr = os.Stdout, os.Stderr
-	err := program.Run()
-	if exit := new(exec.ExitError); errors.As(err, &exit) {
-		os.Exit(exit.ExitCode())
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "clienttest:", err)
-		os.Exit(1)
-	}
-}
+func TestMain(m *testing.M) { namespacetest.Main(m, "the services of the site with real clients") }
 
 const (
 	serverAddress = "192.0.2.10"
