@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"landfall/appliance/access"
+	"landfall/appliance/access/people"
 	"landfall/appliance/config"
 	"landfall/appliance/fleet"
 	"landfall/appliance/journal"
@@ -436,6 +437,24 @@ func TestFollower_newAndRevokedTokens(t *testing.T) {
 	require.Equal(t, http.StatusUnauthorized, c.ask(t, http.MethodGet, clustersPath, "", "new").Code)
 	c.led.Store(false)
 	require.Equal(t, http.StatusUnauthorized, c.askHere(t, clustersPath, "new").Code)
+}
+
+func TestFollower_newAndEndedSessions(t *testing.T) {
+	c := newCopied(t, clockwork.NewRealClock())
+	code, err := c.clients.people.SetupCode()
+	require.NoError(t, err)
+	account, err := c.clients.people.SetUp(t.Context(), code, "person", "a long password")
+	require.NoError(t, err)
+	secret, session, err := c.clients.people.StartSession(t.Context(), account, people.Client{})
+	require.NoError(t, err)
+	c.callers["person"] = caller{header: "Cookie", token: "__Host-landfall=" + secret}
+	c.use(t, "person")
+	c.catchUp(t)
+	require.Equal(t, http.StatusOK, c.askHere(t, clustersPath, "person").Code)
+	require.NoError(t, c.clients.people.EndSession(t.Context(), session.ID))
+	c.catchUp(t)
+	c.led.Store(false)
+	require.Equal(t, http.StatusUnauthorized, c.askHere(t, clustersPath, "person").Code)
 }
 
 func TestFollower_leaderLearnsOfUses(t *testing.T) {

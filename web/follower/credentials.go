@@ -2,6 +2,7 @@ package follower
 
 import (
 	"slices"
+	"strings"
 	"sync/atomic"
 
 	"landfall/appliance/access"
@@ -17,9 +18,10 @@ type credentials struct {
 	tokens atomic.Pointer[tokens.Tokens]
 }
 
-// isCredential reports whether a bucket has rows of accounts, sessions or tokens.
-func isCredential(bucket string) bool {
-	return slices.Contains([]string{"accounts", "sessions", "tokens"}, bucket)
+// isCredential reports whether a row is that of an account, a session or a token.
+func isCredential(key string) bool {
+	return slices.ContainsFunc(append(people.Prefixes(), tokens.Prefix()),
+		func(prefix string) bool { return strings.HasPrefix(key, prefix) })
 }
 
 func (c *credentials) load(r *Reader) error {

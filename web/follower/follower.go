@@ -173,7 +173,7 @@ func (r *Reader) apply(changes []store.Change) {
 	for _, change := range changes {
 		bucket, key, _ := strings.Cut(strings.TrimPrefix(change.Key, "/"), "/")
 		switch {
-		case isCredential(bucket):
+		case isCredential(change.Key):
 			credentials = true
 		case change.Key == fleet.LeaderKey():
 			leader = true

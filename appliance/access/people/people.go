@@ -103,6 +103,9 @@ type account struct {
 
 var accountRows = store.NewBucket[account]("accounts", 1) // <name>
 
+// Prefixes returns the prefixes of the keys of all rows that New reads.
+func Prefixes() []string { return []string{accountRows.Prefix(), sessionRows.Prefix()} }
+
 // New reads the accounts and sessions from the store. Without an account, it writes the setup code
 // into the data directory, unless it is there already.
 func New(options Options) (*People, error) {

@@ -98,6 +98,9 @@ func newToken(r row) *token {
 	return t
 }
 
+// Prefix returns the prefix of the keys of all rows that New reads.
+func Prefix() string { return rows.Prefix() }
+
 // New reads the tokens from the store.
 func New(options Options) (*Tokens, error) {
 	t := &Tokens{options: options, all: map[digest]*token{}, names: map[string]*token{}}
