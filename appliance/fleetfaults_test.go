@@ -28,7 +28,7 @@ import (
 	"landfall/web/console"
 )
 
-// What clients of a fleet see while something is broken.
+// These tests check the answers to clients of a fleet in which something is broken.
 
 // reply is what a client gets.
 type reply struct {

@@ -35,8 +35,8 @@ const (
 	largestPoll = 128 << 10
 )
 
-// notForwarded are headers that are about the connection of a client, and those by which a proxy
-// describes a client. Only members are believed that.
+// notForwarded are headers about the connection of a client, and those by which a proxy describes
+// its client: the leader believes only members.
 var notForwarded = map[string]bool{"Connection": true, "Keep-Alive": true, "Proxy-Authorization": true,
 	"Proxy-Connection": true, "Te": true, "Trailer": true, "Forwarded": true, "X-Forwarded-For": true,
 	"X-Forwarded-Host": true, "X-Forwarded-Proto": true, headerNumber: true}
@@ -195,13 +195,13 @@ func (p *pipeline) run(host string, through http.RoundTripper, patience time.Dur
 		p.end(err)
 		return
 	}
-	defer context.AfterFunc(p.ctx, func() { _ = conn.Close() })() // what it has is not needed
+	defer context.AfterFunc(p.ctx, func() { _ = conn.Close() })() // later answers are not needed
 	var running sync.WaitGroup
 	running.Go(func() { p.end(p.requests.writeTo(p.ctx, conn)) })
 	running.Go(func() { p.watch(patience) })
 	p.end(p.receive(bufio.NewReaderSize(conn, pipelineBuffer)))
 	running.Wait()
-	_ = conn.Close() // the same
+	_ = conn.Close() // later answers are not needed
 }
 
 // connect opens the connection of a pipeline.
