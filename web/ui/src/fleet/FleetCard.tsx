@@ -48,9 +48,9 @@ const Members = ({ members }: { members: Member[] }) => (
   <Table aria-label="Members of the fleet" variant="compact">
     <Thead>
       <Tr>
-        <Th>Member</Th>
+        <Th width={30}>Member</Th>
         <Th>Role</Th>
-        <Th>Version</Th>
+        <Th width={20}>Version</Th>
         <Th>Records</Th>
         <Th>Lacks</Th>
       </Tr>
