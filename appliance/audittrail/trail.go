@@ -39,6 +39,9 @@ const (
 	// tick is the interval in which the store's copy of the head follows, and in which repeated
 	// refusals are checked.
 	tick = time.Second
+	// shareDelay is how long a record without a waiting caller waits for others, so that the end of
+	// an operation and the begin of the next one share a write and a sync.
+	shareDelay = 20 * time.Millisecond
 	// maxQueue limits the records that wait for the disk without a waiting caller.
 	maxQueue = 4096
 )
@@ -201,8 +204,8 @@ func (t *Trail) Head() Head {
 // the response and the objects that the operation created.
 //
 // end does not wait for the disk. The operation has taken place, so an error would be of no use. If
-// the machine loses its power before the record is written, the trail contains only the begin, and
-// the outcome counts as unknown.
+// the process ends before the record is written, at most shareDelay later, the trail contains only
+// the begin, and the outcome counts as unknown.
 func (t *Trail) Begin(ctx context.Context, begun Entry) (end func(status int, created map[string]string), err error) {
 	actor, begun := actorOf(ctx), begun.clipped()
 	begun.Status, begun.Text = 0, ""
@@ -254,7 +257,12 @@ func (t *Trail) add(added *entry) bool {
 		return false
 	}
 	t.queue = append(t.queue, added)
-	t.signal()
+	switch {
+	case added.done != nil:
+		t.signal()
+	case len(t.queue) == 1: // a longer queue is written soon: somebody waits, or shareDelay runs
+		t.options.Clock.AfterFunc(shareDelay, t.signal)
+	}
 	return true
 }
 

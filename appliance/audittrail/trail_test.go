@@ -226,6 +226,26 @@ func TestTrail_groupsConcurrentRecords(t *testing.T) {
 	require.Less(t, disk.syncs.Load(), int64(32))
 }
 
+// One client that changes something again and again waits for one sync per change.
+func TestTrail_endSharesTheSyncOfTheNextBegin(t *testing.T) {
+	a := newAppliance(t)
+	disk := &slowFile{sync: make(chan struct{}), begun: make(chan struct{}, 1000)}
+	close(disk.sync)
+	a.options.create = func(path string) (_ file, err error) {
+		disk.file, err = createFile(path)
+		return disk, err
+	}
+	a.run(t, func(trail *Trail) {
+		started := disk.syncs.Load()
+		changes(t, trail, 10)
+		require.Equal(t, started+10, disk.syncs.Load())
+		before := trail.Head().Sequence
+		a.clock.Advance(shareDelay) // no other change follows
+		require.Eventually(t, func() bool { return trail.Head().Sequence == before+1 }, 10*time.Second,
+			time.Millisecond)
+	})
+}
+
 // slowFile is a file on a disk that syncs on command.
 type slowFile struct {
 	file
