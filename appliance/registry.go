@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net"
-	"path/filepath"
 
 	"github.com/openshift/assisted-service/models"
 
@@ -46,8 +45,7 @@ func (a *Appliance) openRegistry(ctx context.Context) (*webregistry.Server, erro
 		LeftOut: supply.NewLeftOut(a.db, func(ctx context.Context, e *models.Event) error {
 			return a.engine.ReportEvent(ctx, e)
 		}, a.log).Report,
-		Registry: registry.Options{DB: a.db, Media: settings.Media, Dir: filepath.Join(a.config.DataDir, "registry"),
-			Bytes: int64(settings.Bytes), Clock: a.clock, Logger: a.log},
+		Registry: a.config.RegistryOptions(a.db, a.fleet.PushedImages(), a.clock, a.log),
 	})
 }
 

@@ -7,11 +7,13 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/jonboulle/clockwork"
 
 	"landfall/appliance/architecture"
 	"landfall/appliance/egress"
@@ -19,6 +21,9 @@ import (
 	"landfall/appliance/keyring"
 	"landfall/appliance/mirror"
 	"landfall/appliance/osimage"
+	"landfall/appliance/registry"
+	"landfall/appliance/registry/overlay"
+	"landfall/store"
 )
 
 const ntpPort = "123"
@@ -73,6 +78,17 @@ func (c Config) LiveISOs() []osimage.Configured {
 		})
 	}
 	return images
+}
+
+// RegistryDir returns the directory with pushed images and copies of media.
+func (c Config) RegistryDir() string { return filepath.Join(c.DataDir, "registry") }
+
+// RegistryOptions returns the options of the appliance's registry. shared is nil on a single
+// machine.
+func (c Config) RegistryOptions(db *store.DB, shared *overlay.Shared, clock clockwork.Clock,
+	logger *slog.Logger) registry.Options {
+	return registry.Options{DB: db, Media: c.Registry.Media, Dir: c.RegistryDir(), Bytes: int64(c.Registry.Bytes),
+		Shared: shared, Clock: clock, Logger: logger}
 }
 
 // EngineReleases returns the releases in release_images.

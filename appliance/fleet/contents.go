@@ -138,14 +138,24 @@ func (c *Copies) Fetch(ctx context.Context, sum string) (io.ReadCloser, error) {
 
 // Image returns a live ISO of another member, from an offset on.
 func (c *Copies) Image(ctx context.Context, id string, offset int64) (io.ReadCloser, error) {
+	return c.file(ctx, c.Client.Image, "live ISO", id, offset)
+}
+
+// Blob returns a blob of pushed images of another member, from an offset on.
+func (c *Copies) Blob(ctx context.Context, sum string, offset int64) (io.ReadCloser, error) {
+	return c.file(ctx, c.Client.Blob, "blob", sum, offset)
+}
+
+func (c *Copies) file(ctx context.Context, get func(context.Context, Peer, string, int64) (io.ReadCloser, error),
+	what, id string, offset int64) (io.ReadCloser, error) {
 	others, err := c.Others(ctx)
 	if err != nil {
 		return nil, err
 	}
-	err = fmt.Errorf("no other member is there that has the live ISO: %w", fs.ErrNotExist)
+	err = fmt.Errorf("no other member is there that has the %s: %w", what, fs.ErrNotExist)
 	var absent error
 	for _, from := range ranked(id, others) {
-		content, one := c.Client.Image(ctx, from, id, offset)
+		content, one := get(ctx, from, id, offset)
 		switch {
 		case one == nil:
 			return content, nil

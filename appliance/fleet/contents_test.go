@@ -9,6 +9,8 @@ import (
 	"io/fs"
 	"maps"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"testing"
@@ -17,7 +19,9 @@ import (
 	"github.com/jonboulle/clockwork"
 	"github.com/stretchr/testify/require"
 
+	"landfall/appliance/fault"
 	"landfall/appliance/fleet"
+	"landfall/appliance/fleet/filecopy"
 	"landfall/appliance/sitekey"
 )
 
@@ -210,6 +214,41 @@ func TestCopies_oneMemberHasAContentBeforeItsRow(t *testing.T) {
 	require.Equal(t, 1, have("b"))
 	f.others = nil
 	share("c")
+}
+
+func TestCopies_filesOfOtherMembers(t *testing.T) {
+	key := newKey(t)
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "sum"), []byte("content"), 0o600))
+	open := func(dir string) func(string) (*os.File, error) {
+		return func(id string) (*os.File, error) { return os.Open(filepath.Join(dir, id)) }
+	}
+	refuse := func(w http.ResponseWriter, _ *http.Request, err error) {
+		require.Equal(t, fault.NotFound, fault.KindOf(err))
+		w.WriteHeader(http.StatusNotFound)
+	}
+	var others []fleet.Peer
+	for name, has := range map[string]string{"without": t.TempDir(), "with": dir} {
+		peers := &fleet.Peers{Image: open(has), Blob: open(has), Refuse: refuse, Logger: quiet()}
+		behind := &fleet.Behind{Forwarder: newFollower(t, key, 0).Forwarder, Peers: peers}
+		server := serve(t, credential(t, key, name), behind.Handler(false))
+		others = append(others, fleet.Peer{Name: name, URL: server.URL})
+	}
+	asking := fleet.NewClient(credential(t, key, "own"))
+	t.Cleanup(asking.Close)
+	copies := fleet.NewCopies(fleet.CopiesOptions{Client: asking, Logger: quiet(),
+		Others: func(context.Context) ([]fleet.Peer, error) { return others, nil }})
+	for _, open := range []filecopy.Source{copies.Image, copies.Blob, fleet.Paced(copies.Blob)} {
+		for offset, want := range map[int64]string{0: "content", 3: "tent"} {
+			content, err := open(t.Context(), "sum", offset)
+			require.NoError(t, err)
+			text, err := io.ReadAll(content)
+			require.NoError(t, errors.Join(err, content.Close()))
+			require.Equal(t, want, string(text))
+		}
+		_, err := open(t.Context(), "unknown", 0)
+		require.ErrorIs(t, err, fs.ErrNotExist)
+	}
 }
 
 func TestPeers_strangersGetNothing(t *testing.T) {

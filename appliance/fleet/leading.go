@@ -12,6 +12,7 @@ import (
 	"landfall/appliance/fault"
 	"landfall/appliance/fleet/keyfile"
 	"landfall/appliance/osimage"
+	"landfall/appliance/registry/overlay"
 	"landfall/store"
 	"landfall/store/wal"
 )
@@ -26,6 +27,8 @@ type Leading struct {
 	Directory  string         // ID of its data directory
 	Copies     *Copies
 	Keys       keyfile.Directory
+	// MissingBlobs is called with the number of blobs of pushed images that this member lacks.
+	MissingBlobs func(int)
 	// Tasks run with the database as long as this member leads.
 	Tasks []func(ctx context.Context, db *store.DB)
 }
@@ -99,6 +102,15 @@ func (l *Leading) LiveISOs(db *store.DB) *osimage.Shared {
 		return nil
 	}
 	return &osimage.Shared{DB: db, Fleet: l.Keys.Fleet, Fetch: l.Copies.Image}
+}
+
+// PushedImages returns what the registries of the members have in common, or nil on a single
+// machine.
+func (l *Leading) PushedImages() *overlay.Shared {
+	if l == nil {
+		return nil
+	}
+	return &overlay.Shared{Fetch: l.Copies.Blob, Leads: true, Missing: l.MissingBlobs}
 }
 
 // Trail returns the name of the audit trail of this member, or "" on a single machine. A machine

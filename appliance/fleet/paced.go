@@ -5,15 +5,16 @@ import (
 	"io"
 
 	"golang.org/x/time/rate"
+
+	"landfall/appliance/fleet/filecopy"
 )
 
-// pace is the number of bytes a second with which a follower copies live ISOs, so that it leaves
-// room for installations.
+// pace is the number of bytes a second with which a follower copies live ISOs, and blobs of pushed
+// images, so that it leaves room for installations.
 const pace, burst = 32 << 20, 1 << 20
 
 // Paced limits the rate of the files that a function opens.
-func Paced(open func(context.Context, string, int64) (io.ReadCloser, error)) func(context.Context, string, int64) (
-	io.ReadCloser, error) {
+func Paced(open filecopy.Source) filecopy.Source {
 	return func(ctx context.Context, id string, offset int64) (io.ReadCloser, error) {
 		content, err := open(ctx, id, offset)
 		if err != nil {

@@ -25,6 +25,7 @@ const (
 	leavePath     = peerPath + "leave"
 	conditionPath = peerPath + "condition"
 	imagePath     = peerPath + "image/"
+	blobPath      = peerPath + "blob/"
 	contactsPath  = peerPath + "contacts"
 )
 
@@ -46,6 +47,8 @@ type Peers struct {
 	// Image opens a live ISO that was imported, by its ID. Its error is fs.ErrNotExist if it is not
 	// here.
 	Image func(id string) (*os.File, error)
+	// Blob does the same for a blob of images that were pushed to the registry, by its SHA-256.
+	Blob func(sum string) (*os.File, error)
 	// Leave makes this member leave the fleet.
 	Leave  func() error
 	Refuse Refuse
@@ -56,6 +59,7 @@ type Peers struct {
 func (p *Peers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	name, ofContent := strings.CutPrefix(r.URL.Path, contentPath)
 	id, ofImage := strings.CutPrefix(r.URL.Path, imagePath)
+	sum, ofBlob := strings.CutPrefix(r.URL.Path, blobPath)
 	switch {
 	case r.Method == http.MethodPost && r.URL.Path == leavePath:
 		if err := p.Leave(); err != nil {
@@ -84,7 +88,9 @@ func (p *Peers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case ofContent:
 		p.content(w, r, name)
 	case ofImage:
-		p.image(w, r, id)
+		p.file(w, r, p.Image, "live ISO", id)
+	case ofBlob:
+		p.file(w, r, p.Blob, "blob", sum)
 	default:
 		p.Refuse(w, r, fault.New(fault.NotFound, "members have no path %s; the members may have different versions of "+
 			"Landfall: upgrade the older one", r.URL.Path))
@@ -101,6 +107,8 @@ type Condition struct {
 	MissingCount int      `json:"missing_count"`
 	// MissingLiveISOs is the number of live ISOs of other members that it lacks.
 	MissingLiveISOs int `json:"missing_live_isos"`
+	// MissingBlobs is the number of blobs of pushed images that it lacks.
+	MissingBlobs int `json:"missing_blobs"`
 }
 
 // maxMissing is the number of missing contents that a condition lists. maxCondition is its size in
@@ -141,10 +149,10 @@ func (p *Peers) content(w http.ResponseWriter, r *http.Request, sum string) {
 	http.ServeContent(w, r, "", time.Time{}, content)
 }
 
-func (p *Peers) image(w http.ResponseWriter, r *http.Request, id string) {
-	file, err := p.Image(id)
+func (p *Peers) file(w http.ResponseWriter, r *http.Request, open func(string) (*os.File, error), what, id string) {
+	file, err := open(id)
 	if errors.Is(err, fs.ErrNotExist) {
-		err = fault.New(fault.NotFound, "this member does not have the live ISO %s", id)
+		err = fault.New(fault.NotFound, "this member does not have the %s %s", what, id)
 	}
 	if err != nil {
 		p.Refuse(w, r, err)
@@ -225,6 +233,11 @@ func (c *Client) SendContent(ctx context.Context, to Peer, sum string, content i
 // Image returns a live ISO of a member, from an offset on. The caller closes it.
 func (c *Client) Image(ctx context.Context, of Peer, id string, offset int64) (io.ReadCloser, error) {
 	return c.ask(ctx, asked{method: http.MethodGet, of: of, at: imagePath + id, from: offset})
+}
+
+// Blob returns a blob of pushed images of a member, from an offset on. The caller closes it.
+func (c *Client) Blob(ctx context.Context, of Peer, sum string, offset int64) (io.ReadCloser, error) {
+	return c.ask(ctx, asked{method: http.MethodGet, of: of, at: blobPath + sum, from: offset})
 }
 
 // asked describes a request for a member.

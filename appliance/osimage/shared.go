@@ -3,12 +3,10 @@ package osimage
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"slices"
@@ -16,6 +14,7 @@ import (
 	"time"
 
 	"landfall/appliance/durable"
+	"landfall/appliance/fleet/filecopy"
 	"landfall/store"
 )
 
@@ -39,10 +38,8 @@ const copyEnding = ".copy"
 // Shared is what the libraries of the members of a fleet share.
 type Shared struct {
 	DB    *store.DB
-	Fleet string // ID
-	// Fetch returns the file of an image from another member, from an offset on. Its error is
-	// fs.ErrNotExist if no member that is there has it.
-	Fetch func(ctx context.Context, id string, offset int64) (io.ReadCloser, error)
+	Fleet string          // ID
+	Fetch filecopy.Source // of the files of images, by their IDs
 }
 
 func (s *Shared) key(id string) string { return s.Fleet + "/" + id }
@@ -151,34 +148,12 @@ func (l *Library) copyWithRetry(ctx context.Context, e *entry) {
 	}
 }
 
-// copy copies the file of an image from another member. It continues an interrupted copy, and
-// compares the digest before the file is used.
-func (s *Shared) copy(ctx context.Context, l *Library, id string, r *record, progress func(int64)) (err error) {
+// copy copies the file of an image from another member.
+func (s *Shared) copy(ctx context.Context, l *Library, id string, r *record, progress func(int64)) error {
 	path := l.path(id, copyEnding)
-	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
+	file := filecopy.File{ID: id, Name: r.Name, Size: r.Size, SHA256: r.SHA256}
+	if err := s.Fetch.Copy(ctx, file, path, progress); err != nil {
 		return spaceError(l.options.Dir, err)
-	}
-	defer func() {
-		if wrong := new(ContentError); errors.As(err, &wrong) {
-			err = errors.Join(err, removeFiles(path))
-		}
-	}()
-	hash := sha256.New()
-	offset, err := io.Copy(hash, file)
-	if err == nil && offset < r.Size {
-		err = s.receive(ctx, id, offset, &counter{to: io.MultiWriter(file, hash), done: offset, progress: progress},
-			r.Size-offset)
-	}
-	if err == nil {
-		err = file.Sync()
-	}
-	if err = errors.Join(spaceError(l.options.Dir, err), file.Close()); err != nil {
-		return err
-	}
-	if sum := hex.EncodeToString(hash.Sum(nil)); sum != r.SHA256 {
-		return &ContentError{Problem: fmt.Sprintf("the copy of %s has sha256 %s instead of %s; it is copied again",
-			r.Name, sum, r.SHA256)}
 	}
 	// The record has the digest of the file with this time.
 	if err := os.Chtimes(path, r.Modified, r.Modified); err != nil {
@@ -192,33 +167,6 @@ func (s *Shared) copy(ctx context.Context, l *Library, id string, r *record, pro
 	}
 	l.makeTable(l.path(id, isoEnding))
 	return nil
-}
-
-// receive writes the rest of an image of another member.
-func (s *Shared) receive(ctx context.Context, id string, offset int64, to io.Writer, size int64) error {
-	content, err := s.Fetch(ctx, id, offset)
-	if err != nil {
-		return err
-	}
-	n, err := io.CopyBuffer(to, io.LimitReader(content, size), make([]byte, copyBuffer))
-	if err = errors.Join(err, content.Close()); err == nil && n < size {
-		err = io.ErrUnexpectedEOF
-	}
-	return err
-}
-
-// counter counts what is written.
-type counter struct {
-	to       io.Writer
-	done     int64
-	progress func(int64)
-}
-
-func (c *counter) Write(b []byte) (int, error) {
-	n, err := c.to.Write(b)
-	c.done += int64(n)
-	c.progress(c.done)
-	return n, err
 }
 
 // publishTime limits the writing of a row.
@@ -292,29 +240,10 @@ func (m *Mirror) Run(ctx context.Context) error {
 		return fmt.Errorf("create the directory of OS images: %w", err)
 	}
 	l := &Library{options: m.Options, log: m.Logger}
-	for told := ""; ctx.Err() == nil; {
-		revision := m.Shared.DB.Revision()
-		missing, err := m.copyAll(ctx, l)
-		if ctx.Err() != nil {
-			return nil
-		}
-		if text := fmt.Sprint(err); err != nil && text != told {
-			m.Logger.Warn("OS images could not be copied from another member. It is tried again.", "missing", missing,
-				"error", err)
-			told = text
-		}
-		var again <-chan time.Time
-		if err != nil {
-			again = m.Clock.After(firstRetry)
-		}
-		watching, stop := context.WithCancel(ctx)
-		select {
-		case <-ctx.Done():
-		case <-m.Shared.DB.Watch(watching, revision, sharedRows.Prefix()).C():
-		case <-again:
-		}
-		stop()
-	}
+	mirror := &filecopy.Mirror{DB: m.Shared.DB, Prefix: sharedRows.Prefix(), Files: "live ISOs", Clock: m.Clock,
+		Logger: m.Logger}
+	mirror.Copy = func(ctx context.Context, _ []store.Change) (int, error) { return m.copyAll(ctx, l) }
+	mirror.Run(ctx)
 	return nil
 }
 

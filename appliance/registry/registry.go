@@ -49,6 +49,9 @@ type Options struct {
 	Media []string // paths of the configuration
 	Dir   string   // of pushed images and copies of media
 	Bytes int64    // limit of both; 0 for none
+	// Shared is what the registry shares with those of the other members of a fleet; nil on a
+	// single machine.
+	Shared *overlay.Shared
 	// Open opens the files of media; nil for [medium.OpenFile].
 	Open medium.Opener
 	// Free returns the bytes that can still be written to a file system; nil for [storage.Free].
@@ -146,18 +149,18 @@ func Open(ctx context.Context, options Options) (*Registry, error) {
 		r.asked[path] = make(chan struct{})
 	}
 	if r.Overlay, err = overlay.Open(overlay.Options{DB: options.DB, Dir: options.Dir, Quota: r.quota,
-		Clock: options.Clock}); err != nil {
+		Shared: options.Shared, Clock: options.Clock, Logger: options.Logger}); err != nil {
 		return nil, err
 	}
 	if r.staging, err = staging.Open(filepath.Join(options.Dir, "staged"), r.quota); err != nil {
 		return nil, err
 	}
 	if r.unpacked, err = unpacked.Open(filepath.Join(options.Dir, "unpacked"), r.quota, func(key string) bool {
-		return r.packed[key] != nil
+		return r.follows() || r.packed[key] != nil
 	}); err != nil {
 		return nil, err
 	}
-	if err := r.loadOrders(); err != nil {
+	if r.orders, err = r.readOrders(); err != nil {
 		return nil, fmt.Errorf("read which media are copied: %w", err)
 	}
 	if err := r.load(); err != nil {
@@ -180,7 +183,7 @@ func (r *Registry) addedPaths() (paths []string, err error) {
 	return paths, err
 }
 
-// load reads the known media from the store.
+// load reads the media from the store that are not known yet.
 func (r *Registry) load() error {
 	rows := map[string]*mediumRow{}
 	if err := r.options.DB.View(func(tx *store.Tx) error {
@@ -191,10 +194,16 @@ func (r *Registry) load() error {
 	}); err != nil {
 		return fmt.Errorf("read the known media: %w", err)
 	}
+	r.mu.Lock()
 	for identity, row := range rows {
-		if _, ordered := r.orders[identity]; !ordered && !slices.Contains(r.paths, row.Path) {
-			continue // no longer in the configuration, and not copied
+		_, ordered := r.orders[identity]
+		if !ordered && !slices.Contains(r.paths, row.Path) || // no longer in the configuration, and not copied
+			slices.ContainsFunc(r.media, func(m *held) bool { return m.index.Identity == identity }) {
+			delete(rows, identity)
 		}
+	}
+	r.mu.Unlock()
+	for identity, row := range rows {
 		file, _, err := indexFiles.Open(r.options.DB, identity)
 		if errors.Is(err, store.ErrNotFound) || store.IsDamaged(err) {
 			continue // the medium is scanned again
@@ -208,7 +217,9 @@ func (r *Registry) load() error {
 				err)
 			continue
 		}
+		r.mu.Lock()
 		r.media = append(r.media, newHeld(row.Path, row.Location, index, r.options.Clock.Now()))
+		r.mu.Unlock()
 	}
 	return nil
 }

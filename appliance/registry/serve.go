@@ -38,7 +38,10 @@ func (r *Registry) Manifest(repository, reference string) (*Manifest, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the manifest %s: %w", found.Digest, err)
 	}
-	if missing := r.missingParts(parsed); len(missing) > 0 {
+	if missing := r.missingParts(parsed); slices.ContainsFunc(missing, r.Overlay.Lacks) {
+		return nil, &UnavailableError{RetryAfter: retryAfter, Reason: "parts of this image are not copied yet from " +
+			"the member of the fleet to which it was pushed; wait until that member is back, or push the image again"}
+	} else if len(missing) > 0 {
 		return nil, &IncompleteError{Missing: missing}
 	}
 	for _, part := range parsed.Parts() {
@@ -244,7 +247,7 @@ func (r *Registry) Blob(digest string) (*Blob, error) {
 	if err != nil {
 		return nil, err
 	}
-	b.shared = slices.ContainsFunc(b.media, r.isOrdered)
+	b.shared = !r.follows() && slices.ContainsFunc(b.media, r.isOrdered)
 	return &b, nil
 }
 

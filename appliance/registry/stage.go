@@ -212,11 +212,12 @@ func (r *Registry) CancelStage(ctx context.Context, media string) error {
 	return nil
 }
 
-// loadOrders reads which copies were ordered.
-func (r *Registry) loadOrders() error {
-	return r.options.DB.View(func(tx *store.Tx) error {
+// readOrders reads which copies were ordered.
+func (r *Registry) readOrders() (map[string]time.Time, error) {
+	orders := map[string]time.Time{}
+	return orders, r.options.DB.View(func(tx *store.Tx) error {
 		return stageRows.Each(tx, "", func(identity string, at *time.Time) error {
-			r.orders[identity] = *at
+			orders[identity] = *at
 			return nil
 		})
 	})

@@ -25,9 +25,13 @@ func (r *Registry) Run(ctx context.Context) error {
 	defer ticker.Stop()
 	var background sync.WaitGroup
 	defer background.Wait()
-	background.Go(func() { r.verifyAll(ctx) })
-	background.Go(func() { r.whileWaiting(ctx, r.stageAll) })
-	background.Go(func() { r.whileWaiting(ctx, r.unpackWanted) })
+	if r.follows() {
+		background.Go(func() { r.followRows(ctx) })
+	} else {
+		background.Go(func() { r.verifyAll(ctx) })
+		background.Go(func() { r.whileWaiting(ctx, r.stageAll) })
+		background.Go(func() { r.whileWaiting(ctx, r.unpackWanted) })
+	}
 	looks := map[string]chan struct{}{}   // the running look at each path
 	awaited := map[string]chan struct{}{} // looks after which another one follows
 	for {
@@ -135,7 +139,7 @@ func (r *Registry) look(ctx context.Context, path string) {
 		came = r.detachOthers(path, present) || came
 	}
 	changed = changed || came
-	if len(present) > 0 && (changed || asked != nil) {
+	if len(present) > 0 && (changed || asked != nil) && !r.follows() {
 		if err := r.nameFirst(ctx, path); err != nil && ctx.Err() == nil {
 			r.log.Error("The releases of a medium can't be recorded.", "path", path, "error", err)
 		}
@@ -222,8 +226,9 @@ func (r *Registry) attach(ctx context.Context, path string, location medium.Loca
 		Deadline: r.options.ReadDeadline}); err != nil {
 		return nil, false, refusal{}, err
 	}
-	forgotten := r.place(m)
-	if err := r.remember(ctx, m, scanned, forgotten); err != nil {
+	if forgotten := r.place(m); r.follows() {
+		// The leader stores media.
+	} else if err := r.remember(ctx, m, scanned, forgotten); err != nil {
 		// The index is in memory; a full disk must not keep images from nodes.
 		r.log.Error("A medium can't be stored. It is served, and scanned again at the next start.", "medium",
 			location.Label(), "error", err)

@@ -23,10 +23,12 @@ import (
 	"net/http"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/jonboulle/clockwork"
+	"golang.org/x/sync/errgroup"
 
 	"landfall/appliance/access/certificate"
 	"landfall/appliance/access/machine"
@@ -36,6 +38,8 @@ import (
 	"landfall/appliance/fleet"
 	"landfall/appliance/fleet/membership"
 	"landfall/appliance/osimage"
+	"landfall/appliance/registry"
+	"landfall/appliance/registry/overlay"
 	"landfall/appliance/sitekey"
 	"landfall/store"
 )
@@ -61,9 +65,11 @@ type Options struct {
 	// keys of the hosts. from is its name.
 	Contacts func(ctx context.Context, after time.Time) (from string, contacts map[string]time.Time, err error)
 	Fleet    membership.Service // says also without a leader what the members are
-	Version  string
-	Clock    clockwork.Clock
-	Logger   *slog.Logger
+	// PushedImages is what the registries of the members share. It is not used without a registry.
+	PushedImages *overlay.Shared
+	Version      string
+	Clock        clockwork.Clock
+	Logger       *slog.Logger
 	// Refuse answers a request with an error.
 	Refuse fleet.Refuse
 }
@@ -76,6 +82,8 @@ type Reader struct {
 	verifier     *machine.Verifier // the same
 	certificates *certificate.Verifier
 	images       *osimage.Library
+	registry     *registry.Registry // nil if the configuration has none
+	watching     sync.WaitGroup     // the look at the media
 	credentials  credentials
 	uses         *uses
 	contacts     contacts
@@ -105,6 +113,12 @@ func Open(ctx context.Context, options Options) (_ *Reader, err error) {
 	}); err != nil {
 		return nil, err
 	}
+	if options.Config.Registry.Listen != "" {
+		if r.registry, err = registry.Open(ctx, options.Config.RegistryOptions(options.DB, options.PushedImages,
+			options.Clock, options.Logger)); err != nil {
+			return nil, errors.Join(err, r.images.Close())
+		}
+	}
 	r.loadAll()
 	return r, nil
 }
@@ -120,11 +134,34 @@ func (r *Reader) keysOf(infraEnvID string) (machine.Keys, error) {
 	return row.AgentKeys, nil
 }
 
-// Close closes the live ISOs. All requests must have ended.
-func (r *Reader) Close() error { return r.images.Close() }
+// Close closes the live ISOs and the media of the registry. All requests must have ended.
+func (r *Reader) Close() error {
+	r.watching.Wait()
+	err := r.images.Close()
+	if r.registry != nil {
+		err = errors.Join(err, r.registry.Close())
+	}
+	return err
+}
 
-// Run follows the changes of the copy until the context ends.
+// Run follows the changes of the copy, and copies pushed images, until the context ends.
 func (r *Reader) Run(ctx context.Context) error {
+	if r.registry == nil {
+		return r.follow(ctx)
+	}
+	r.watching.Go(func() {
+		// It may wait for a medium that hangs, for which a takeover does not wait.
+		if err := r.registry.Run(ctx); err != nil {
+			r.Logger.Error("The media of the registry are not followed.", "error", err)
+		}
+	})
+	group, running := errgroup.WithContext(ctx)
+	group.Go(func() error { return r.follow(running) })
+	group.Go(func() error { return r.registry.Overlay.Run(running) })
+	return group.Wait()
+}
+
+func (r *Reader) follow(ctx context.Context) error {
 	for from := r.revision.get(); ctx.Err() == nil; {
 		watcher := r.DB.Watch(ctx, from)
 		for changes := range watcher.C() {

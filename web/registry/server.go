@@ -179,7 +179,7 @@ func (s *Server) Tasks() []func(context.Context) error {
 	if s == nil {
 		return nil
 	}
-	return []func(context.Context) error{s.Run, func(ctx context.Context) error {
+	return []func(context.Context) error{s.Run, s.Overlay.Run, func(ctx context.Context) error {
 		listener := s.listener
 		s.listener = nil // the server closes it
 		return s.web.Serve(ctx, listener)

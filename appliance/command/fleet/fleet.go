@@ -94,7 +94,7 @@ func writeMembers(out io.Writer, members []membership.Member) error {
 		versions[m.Version] = true
 		role, behind, clock := m.Role, "0", fmt.Sprintf("%+.1f s", m.ClockSeconds)
 		lacks := "nothing"
-		if missing := m.MissingContents + m.MissingLiveISOs; missing > 0 {
+		if missing := m.MissingContents + m.MissingLiveISOs + m.MissingBlobs; missing > 0 {
 			lacks = sentence.Count(missing, "file")
 		}
 		if m.Behind > 0 {

@@ -19,6 +19,7 @@ import (
 	"landfall/appliance/fleet/membership"
 	"landfall/appliance/journal"
 	"landfall/appliance/osimage"
+	"landfall/appliance/registry/overlay"
 	"landfall/store"
 	"landfall/web/follower"
 	"landfall/web/kube"
@@ -77,7 +78,8 @@ func (m *member) serve(ctx context.Context, of fleet.Copy) error {
 	reader, err := follower.Open(ctx, follower.Options{Config: m.Config, DB: db, Key: m.key, Names: m.names(),
 		Port: m.sockets.bootPort(), Leader: m.forwarder, Contacts: m.contacts, Version: m.Version,
 		Fleet: &membership.Leader{Membership: m.membership, Peers: m.peers}, Clock: m.clock, Logger: m.Logger,
-		Refuse: refuse})
+		PushedImages: &overlay.Shared{Fetch: fleet.Paced(m.copies.Blob), Missing: m.membership.NoteMissingBlobs},
+		Refuse:       refuse})
 	if err != nil {
 		return err
 	}
@@ -86,9 +88,9 @@ func (m *member) serve(ctx context.Context, of fleet.Copy) error {
 		return errors.Join(err, reader.Close())
 	}
 	m.background.Go(func() {
-		<-ended // requests read the live ISOs
+		<-ended // requests read the live ISOs and the registry
 		if err := reader.Close(); err != nil {
-			m.Logger.Warn("A live ISO could not be closed.", "error", err)
+			m.Logger.Warn("A live ISO or a medium of the registry could not be closed.", "error", err)
 		}
 	})
 	group, running := errgroup.WithContext(ctx)
@@ -178,6 +180,7 @@ func (m *member) imagesDir() string { return filepath.Join(m.Config.DataDir, "os
 func (m *member) peersOf() fleet.Peers {
 	return fleet.Peers{Condition: m.membership.Condition, Kept: m.copies.Kept, Leave: m.membership.LeaveHere,
 		Image:  func(id string) (*os.File, error) { return osimage.OpenFile(m.imagesDir(), id) },
+		Blob:   func(sum string) (*os.File, error) { return overlay.OpenBlob(m.Config.RegistryDir(), sum) },
 		Refuse: refuse, Logger: m.Logger}
 }
 

@@ -70,7 +70,17 @@ func (s *Status) lossOf(m *Member, answering string) (costs []string) {
 		costs = append(costs, fmt.Sprintf("%s of files %s only on %s", sentence.Count(only, "content"), be(only),
 			m.Name))
 	}
+	if len(others) > 0 && s.hasUncopiedBlobs(m) {
+		costs = append(costs, "parts of images that were pushed to the registry may be only on "+m.Name)
+	}
 	return costs
+}
+
+// hasUncopiedBlobs reports whether each member besides the leader lacks blobs of pushed images.
+func (s *Status) hasUncopiedBlobs(m *Member) bool {
+	return m.Leader && !slices.ContainsFunc(s.Members, func(other Member) bool {
+		return other.Name != m.Name && other.Role != RoleAway && other.MissingBlobs == 0
+	})
 }
 
 // lossOfEtcd says what a loss of one of etcd's servers would cost that is on the machine of no

@@ -15,6 +15,8 @@ func TestLoss_namesWhatWouldStop(t *testing.T) {
 		return Member{Name: name, URL: "https://" + name + ":8090", Role: RoleFollower, asked: true, missing: missing}
 	}
 	away := func(m Member) Member { m.Role = RoleAway; return m }
+	leads := func(m Member) Member { m.Leader = true; return m }
+	without := func(blobs int, m Member) Member { m.MissingBlobs = blobs; return m }
 	restoring := func(m Member) Member { m.Role = RoleRestoring; return m }
 	server := func(url string) Server { return Server{URL: url} }
 	silent := func(s Server) Server { s.Problem = "It does not answer."; return s }
@@ -48,6 +50,11 @@ func TestLoss_namesWhatWouldStop(t *testing.T) {
 			"A loss of etcd at http://x or http://y stops all changes, because etcd needs two of its 2 servers."},
 		"files of one member": {[]Member{member("a"), member("b", "1", "2", "3"), member("c", "2", "3", "4")}, three, 3,
 			"2 contents of files are only on a."},
+		"pushed images": {[]Member{leads(member("a")), without(2, member("b")), away(member("c"))}, three, 3,
+			"Parts of images that were pushed to the registry may be only on a."},
+		"pushed images on two members": {[]Member{leads(member("a")), without(2, member("b")), member("c")}, three, 3,
+			"A loss of one machine costs nothing: etcd has every change that was acknowledged, and another member " +
+				"takes over."},
 		"a file that all lack": {[]Member{member("a", "1"), member("b", "1")}, three, 3,
 			"A loss of one machine costs nothing: etcd has every change that was acknowledged, and another member " +
 				"takes over."},

@@ -66,6 +66,7 @@ type Membership struct {
 	applied  atomic.Uint64 // the newest record of the database
 	synced   atomic.Uint64 // the newest record that the disk has for certain
 	liveISOs atomic.Int64  // live ISOs of other members that this one lacks
+	blobs    atomic.Int64  // blobs of pushed images that this member lacks
 	ended    chan struct{} // closed when this machine has left, or the fleet has ended
 	leaving  atomic.Bool
 
@@ -148,6 +149,9 @@ func (m *Membership) Peer() fleet.Peer { return fleet.Peer{Name: m.state.Member,
 
 // NoteMissingLiveISOs notes how many live ISOs of other members this one lacks.
 func (m *Membership) NoteMissingLiveISOs(n int) { m.liveISOs.Store(int64(n)) }
+
+// NoteMissingBlobs notes how many blobs of pushed images this member lacks.
+func (m *Membership) NoteMissingBlobs(n int) { m.blobs.Store(int64(n)) }
 
 // Directory returns the ID of the data directory of this member.
 func (m *Membership) Directory() string { return m.state.ID }

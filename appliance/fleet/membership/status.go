@@ -70,6 +70,8 @@ type Member struct {
 	MissingContents int `json:"missing_contents"`
 	// MissingLiveISOs is the number of live ISOs that were imported and that it does not have yet.
 	MissingLiveISOs int `json:"missing_live_isos"`
+	// MissingBlobs is the number of blobs of pushed images that it does not have yet.
+	MissingBlobs int `json:"missing_blobs"`
 	// ClockSeconds is how far its clock is ahead of that of the member that answers.
 	ClockSeconds float64 `json:"clock_seconds"`
 	// Problem says why the member could not be asked at its URL, though it is connected to etcd.
@@ -207,7 +209,7 @@ func (l *Leader) ask(ctx context.Context, m *Member, own bool) {
 	case err == nil:
 		middle := began.Add(l.Clock.Since(began) / 2)
 		m.asked, m.missing, m.MissingContents = true, answer.Missing, answer.MissingCount
-		m.MissingLiveISOs = answer.MissingLiveISOs
+		m.MissingLiveISOs, m.MissingBlobs = answer.MissingLiveISOs, answer.MissingBlobs
 		m.Records = max(m.Records, answer.Applied)
 		if !own {
 			m.ClockSeconds = answer.Clock.Sub(middle).Seconds()
@@ -250,7 +252,7 @@ func (m *Membership) registrations(ctx context.Context) ([]sequence.Registration
 // Condition returns the state of this member for others. missing are the contents that it lacks.
 func (m *Membership) Condition(missing []string) fleet.Condition {
 	return fleet.Condition{Applied: m.applied.Load(), Clock: m.Clock.Now().UTC(), Missing: missing,
-		MissingLiveISOs: int(m.liveISOs.Load())}
+		MissingLiveISOs: int(m.liveISOs.Load()), MissingBlobs: int(m.blobs.Load())}
 }
 
 // Invitation is what a machine needs to join a fleet, besides a snapshot.

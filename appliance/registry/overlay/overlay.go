@@ -16,6 +16,7 @@ import (
 	"hash"
 	"io"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -25,7 +26,6 @@ import (
 
 	"github.com/jonboulle/clockwork"
 
-	"landfall/appliance/durable"
 	"landfall/appliance/fault"
 	"landfall/appliance/registry/medium"
 	"landfall/appliance/registry/quota"
@@ -42,6 +42,9 @@ type manifestRow struct {
 	MediaType string    `json:"media_type"`
 	Data      []byte    `json:"data"`
 	Pushed    time.Time `json:"pushed"`
+	// Blobs has the sizes of those of its parts that were pushed, by their digests. The others lie
+	// on media.
+	Blobs map[string]int64 `json:"blobs,omitempty"`
 }
 
 // Errors of requests.
@@ -67,10 +70,12 @@ func (e *OffsetError) Error() string {
 
 // Options configures [Open].
 type Options struct {
-	DB    *store.DB
-	Dir   string
-	Quota *quota.Quota
-	Clock clockwork.Clock
+	DB     *store.DB
+	Dir    string
+	Quota  *quota.Quota
+	Shared *Shared // with the other members of a fleet; nil on a single machine
+	Clock  clockwork.Clock
+	Logger *slog.Logger
 }
 
 // Overlay holds pushed images. Its methods may be called concurrently.
@@ -83,7 +88,10 @@ type Overlay struct {
 
 	mu      sync.Mutex
 	uploads map[string]*upload
-	used    int64 // bytes of blobs and uploads
+	used    int64 // bytes of blobs, uploads and unfinished copies
+	// lacking has the sizes of the blobs that were pushed to another member and are not here yet.
+	lacking map[string]int64
+	wake    chan struct{} // makes Run look for blobs that are not here
 }
 
 // upload is a running upload.
@@ -98,8 +106,9 @@ type upload struct {
 
 // Open opens the overlay. Uploads that a crash interrupted can be continued.
 func Open(options Options) (*Overlay, error) {
-	o := &Overlay{options: options, uploads: map[string]*upload{}}
-	for _, dir := range []string{o.dir(blobs), o.dir(uploads)} {
+	o := &Overlay{options: options, uploads: map[string]*upload{}, lacking: map[string]int64{},
+		wake: make(chan struct{}, 1)}
+	for _, dir := range []string{o.dir(blobs), o.dir(uploads), o.dir(copies)} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return nil, fmt.Errorf("create the directory of the registry: %w", err)
 		}
@@ -121,6 +130,7 @@ func Open(options Options) (*Overlay, error) {
 const (
 	blobs   = "blobs"
 	uploads = "uploads"
+	copies  = "copies" // from other members, unfinished
 )
 
 func (o *Overlay) dir(name string) string { return filepath.Join(o.options.Dir, name) }
@@ -308,14 +318,6 @@ func (o *Overlay) Finish(id, digest string) (err error) {
 	if "sha256:"+hex.EncodeToString(up.hash.Sum(nil)) != digest {
 		return errors.Join(ErrDigest, o.drop(id, up))
 	}
-	o.removing.RLock()
-	defer o.removing.RUnlock()
-	// A blob that was pushed before is replaced: its bytes may be damaged.
-	replaced, err := o.Stat(digest)
-	if err != nil && !errors.Is(err, ErrUnknown) {
-		return err
-	}
-	now := o.options.Clock.Now() // Collect measures its grace from this time
 	file, err := os.OpenFile(up.path, os.O_WRONLY, 0o600)
 	if err != nil {
 		return writeError(err)
@@ -323,11 +325,10 @@ func (o *Overlay) Finish(id, digest string) (err error) {
 	if err := errors.Join(file.Sync(), file.Close()); err != nil {
 		return writeError(err)
 	}
-	if err := errors.Join(os.Chtimes(up.path, now, now), os.Rename(up.path, o.path(digest)),
-		durable.SyncDir(o.dir(blobs))); err != nil {
-		return writeError(err)
+	if err := o.keep(up.path, digest); err != nil {
+		return err
 	}
-	o.end(id, up, replaced)
+	o.end(id, up, 0)
 	return nil
 }
 
@@ -373,8 +374,10 @@ func (o *Overlay) PutManifest(ctx context.Context, repository, reference string,
 	if err := check(); err != nil {
 		return "", err
 	}
+	pushed := o.pushedParts(manifest.Data)
 	return digest, o.options.DB.Update(ctx, func(tx *store.Tx) error {
-		row := &manifestRow{MediaType: manifest.MediaType, Data: manifest.Data, Pushed: o.options.Clock.Now().UTC()}
+		row := &manifestRow{MediaType: manifest.MediaType, Data: manifest.Data, Pushed: o.options.Clock.Now().UTC(),
+			Blobs: pushed}
 		if err := manifestRows.Put(tx, repository+"@"+digest, row); err != nil {
 			return fmt.Errorf("store a manifest: %w", err)
 		}
@@ -563,7 +566,7 @@ func (o *Overlay) Digests() ([]string, error) {
 }
 
 // Discard removes a damaged blob, although manifests need it: a client sends a blob again only if
-// it is absent.
+// it is absent. In a fleet, it is copied again from another member.
 func (o *Overlay) Discard(digest string) error {
 	o.removing.Lock()
 	defer o.removing.Unlock()
@@ -575,6 +578,10 @@ func (o *Overlay) Discard(digest string) error {
 		return fmt.Errorf("remove a damaged blob: %w", err)
 	}
 	o.release(size)
+	select {
+	case o.wake <- struct{}{}:
+	default:
+	}
 	return nil
 }
 
@@ -665,7 +672,7 @@ func (o *Overlay) eachOld(ctx context.Context, dir string, before time.Time,
 	return nil
 }
 
-// Used returns the bytes of blobs and uploads.
+// Used returns the bytes of blobs, uploads and unfinished copies.
 func (o *Overlay) Used() int64 {
 	o.mu.Lock()
 	defer o.mu.Unlock()
