@@ -7,9 +7,9 @@ import { App } from './App';
 import { guardLinks } from './offline/links';
 import { provideClipboard } from './shell/clipboard';
 import { guardEscape } from './shell/escape';
-import { applyTheme, preferredTheme } from './shell/theme';
+import { followTheme } from './shell/theme';
 
-applyTheme(preferredTheme());
+followTheme();
 guardLinks(window);
 provideClipboard(window);
 guardEscape(window);

@@ -28,7 +28,7 @@ import { shareOf } from '../osimages/describe';
 import { useUploadViews } from '../osimages/UploadsProvider';
 import { Mark } from './Mark';
 import { StatusButton } from './StatusButton';
-import { chooseTheme, preferredTheme } from './theme';
+import { chooseTheme, useTheme } from './theme';
 
 const Home = (props: Omit<LinkProps, 'to'>) => <Link {...props} to="/" />;
 
@@ -177,12 +177,8 @@ const PagesMenu = ({ pages: shown, name: shownName, isPlain = false }: MenuProps
  * The masthead: the product's name as home link, the pages, the theme and the appliance's status.
  */
 export const Header = () => {
-  const [theme, setTheme] = useState(preferredTheme);
+  const theme = useTheme();
   const other = theme === 'dark' ? 'light' : 'dark';
-  const switchTheme = () => {
-    chooseTheme(other);
-    setTheme(other);
-  };
   return (
     <Masthead className="landfall-masthead" display={{ default: 'inline' }}>
       <MastheadMain>
@@ -211,7 +207,9 @@ export const Header = () => {
                   variant="plain"
                   aria-label={`Switch to the ${other} theme`}
                   icon={theme === 'dark' ? <SunIcon /> : <MoonIcon />}
-                  onClick={switchTheme}
+                  onClick={() => {
+                    chooseTheme(other);
+                  }}
                 />
               </ToolbarItem>
             </ToolbarGroup>

@@ -1,7 +1,7 @@
 import { Bullseye, Spinner } from '@patternfly/react-core';
 import type { CodeEditorProps } from '@patternfly/react-code-editor/dist/esm/components/CodeEditor/CodeEditor';
 import { Suspense, lazy } from 'react';
-import { shownTheme } from '../shell/theme';
+import { useTheme } from '../shell/theme';
 
 export { CodeEditorControl } from '@patternfly/react-code-editor/dist/esm/components/CodeEditor/CodeEditorControl';
 export type { CodeEditorProps };
@@ -19,14 +19,17 @@ const options = { tabSize: 2 };
  * only when a screen shows it (monaco is half of the application). The original loads it from a
  * public CDN.
  */
-export const CodeEditor = (props: Omit<CodeEditorProps, 'ref'>) => (
-  <Suspense
-    fallback={
-      <Bullseye>
-        <Spinner aria-label="Loading the editor" />
-      </Bullseye>
-    }
-  >
-    <Editor isDarkTheme={shownTheme() === 'dark'} options={options} {...props} />
-  </Suspense>
-);
+export const CodeEditor = (props: Omit<CodeEditorProps, 'ref'>) => {
+  const isDark = useTheme() === 'dark';
+  return (
+    <Suspense
+      fallback={
+        <Bullseye>
+          <Spinner aria-label="Loading the editor" />
+        </Bullseye>
+      }
+    >
+      <Editor isDarkTheme={isDark} options={options} {...props} />
+    </Suspense>
+  );
+};
