@@ -90,14 +90,19 @@ test-tools:
 # ManifestsOfSite_applyInstallTakeOver, Registry_rehearsesFromOneArchive, Run_weekHoldsInvariants.
 REQUESTS := BadInput_.*|Robustness_.*|Paths_otherSpellingsOpenNothing|Roles_onAllRoutes|Readings_agree|Kubectl_.*
 OPERATIONS := Operations_(documentedResponses|fieldsMatchSchema|randomRequests|readsShowNoSecrets)
-FAULTS := Damage_eachRowAffectsOnlyItself|InstallerError_isOneEvent|BadMirror_namedAtInstallAndRetried
-KILLS := Installation_survivesEveryKill|Hub_consistentAfterEveryKill|DataKey_rotationSurvivesKills
+FAULTS := InstallerError_isOneEvent|BadMirror_namedAtInstallAndRetried|FullDisk_.*
+DAMAGE := (Damage|Follower)_(eachRowAffectsOnlyItself|randomDamageIsNeverServed)|Open_damagedPageIsLeftBehind
+KILLS := Installation_survives(EveryKill|Stop)|Hub_consistentAfterEveryKill|DataKey_rotationSurvivesKills|PowerCut_.*
 COMMANDS := Equality_documentIsCurrent|Lines_fromNothingToCluster|Manual_.*|Kubeconfig_installedCluster
-MODELS := RandomWalks|Collect_manyNames|Endpoints_agreeWithANaiveModel|Pages_namedTestsExist
-CLUSTERS := Topologies_installOnTheirPlatforms|ABI_topologies|BMC_installsServer|Secrets_noneAfterAnInstallation
+MODELS := RandomWalks|Model_failuresAndReopening|Collect_manyNames|Endpoints_agreeWithANaiveModel
+ROWS := Lifecycles|Rendered_equalsStoredRow|Pages_namedTestsExist
+CLUSTERS := Topologies_.*|ABI_topologies|BMC_installsServer|Secrets_noneAfterAnInstallation
+HOSTED := Hosted_hostsOfApplianceBecomeWorkers
 SITES := Hub_(installsSitesFromManifests|documentedSamples)|Rehearsal_leavesNothing
-WEEKS := Run_(busySiteStaysWithinLimits|hostedClustersAgreeAtTheEnd)
-NO_RACE := ^Test($(REQUESTS)|$(OPERATIONS)|$(FAULTS)|$(KILLS)|$(COMMANDS)|$(MODELS)|$(CLUSTERS)|$(SITES)|$(WEEKS))$$
+REGISTRY := Registry_(installsInNamespace|mediumReturnsDuringInstallation)
+WEEKS := Run_(busySiteStaysWithinLimits|hostedClustersAgreeAtTheEnd)|Flood_logins
+EXCEPT := $(REQUESTS)|$(OPERATIONS)|$(FAULTS)|$(DAMAGE)|$(KILLS)|$(COMMANDS)|$(MODELS)|$(ROWS)
+NO_RACE := ^Test($(EXCEPT)|$(CLUSTERS)|$(HOSTED)|$(SITES)|$(REGISTRY)|$(WEEKS))$$
 
 test-go: test-race test-plain test-modules
 
@@ -112,7 +117,7 @@ test-race: assets/ui/index.html
 # be linked with the whole program.
 test-plain: assets/ui/index.html
 	CGO_ENABLED=0 go test -vet off -ldflags -w -timeout 20m -run '$(NO_RACE)' ./appliance ./appliance/command \
-		./appliance/engine ./appliance/mirror ./appliance/simulate/scenario
+		./appliance/engine ./appliance/mirror ./appliance/simulate/scenario ./store
 	CGO_ENABLED=0 go test -vet off ./*_test.go
 
 # The builder of the packages and other people's programs, such as clients, identity providers and

@@ -190,7 +190,7 @@ func TestBootListener_servesOnlyImages(t *testing.T) {
 // the same name, while the infra-env is patched 100 times. The bytes of each client must belong to
 // one revision.
 func TestDiscoveryImage_patchedWhileRead(t *testing.T) {
-	const clients, patches, ranges = 50, 100, 40
+	const clients, patches, ranges = 20, 30, 30
 	d := startAppliance(t)
 	env, err := d.registerInfraEnv(nil)
 	require.NoError(t, err)
