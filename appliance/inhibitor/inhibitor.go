@@ -15,7 +15,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/go-openapi/swag/conv"
 	"github.com/jonboulle/clockwork"
 	"github.com/openshift/assisted-service/models"
 
@@ -170,8 +169,14 @@ func installing() []string {
 // Installing reports whether a cluster in the store is being installed.
 func Installing(db *store.DB) (found bool, err error) {
 	err = db.View(func(tx *store.Tx) error {
-		return record.Clusters.Each(tx, "", func(_ string, row *record.Cluster) error {
-			found = found || slices.Contains(installing(), conv.Value(row.API.Status))
+		return record.ClusterStatuses.Keys(tx, "", func(id string) error {
+			row, err := record.ClusterStatuses.Get(tx, id)
+			if err != nil {
+				return store.SkipDamaged(err)
+			}
+			if found = slices.Contains(installing(), row.API.Status); found {
+				return store.ErrStop
+			}
 			return nil
 		})
 	})

@@ -142,13 +142,16 @@ func (s *Service) recordAll(ctx context.Context) error {
 
 // keyOf returns the key of the record of a cluster's installation, or "" if it has not succeeded.
 func keyOf(row *record.Cluster) string {
-	status, ended := conv.Value(row.API.Status), moment(row.API.InstallCompletedAt)
-	if status != lifecycle.ClusterInstalled && status != lifecycle.ClusterAddingHosts || ended.IsZero() ||
-		moment(row.API.InstallStartedAt).IsZero() {
+	ended := moment(row.API.InstallCompletedAt)
+	if !hasSucceeded(conv.Value(row.API.Status)) || ended.IsZero() || moment(row.API.InstallStartedAt).IsZero() {
 		return ""
 	}
 	digest := sha256.Sum256([]byte(row.API.ID.String()))
 	return ended.Format(keyTime) + "/" + hex.EncodeToString(digest[:8])
+}
+
+func hasSucceeded(status string) bool {
+	return status == lifecycle.ClusterInstalled || status == lifecycle.ClusterAddingHosts
 }
 
 // recordIfFinished records the durations of a cluster's installation if it has succeeded and has no
@@ -156,6 +159,11 @@ func keyOf(row *record.Cluster) string {
 func (s *Service) recordIfFinished(ctx context.Context, id string) error {
 	key := ""
 	err := s.DB.View(func(tx *store.Tx) error {
+		// Most changes are those of other clusters, whose whole rows need not be read.
+		state, err := record.ClusterStatuses.Get(tx, id)
+		if err != nil || !hasSucceeded(state.API.Status) {
+			return err
+		}
 		row, err := record.Clusters.Get(tx, id)
 		if err != nil {
 			return err
