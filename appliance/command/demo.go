@@ -125,6 +125,14 @@ func (d *demo) run(ctx context.Context) (err error) {
 			fmt.Errorf("the demo did not end within %s; see --timeout", d.timeout))
 		defer cancel()
 	}
+	err = d.runIn(ctx, directory, logger)
+	if cause := context.Cause(ctx); d.exit && cause != nil && err != nil {
+		return fmt.Errorf("%w (%s)", cause, outcome.Line(err))
+	}
+	return err
+}
+
+func (d *demo) runIn(ctx context.Context, directory string, logger *slog.Logger) (err error) {
 	site, err := newDemoSite(ctx, directory)
 	if err != nil {
 		return err
@@ -160,9 +168,6 @@ func (d *demo) runSite(ctx context.Context, site *demoSite, logger *slog.Logger)
 	}
 	if ended := group.Wait(); ended != nil {
 		err = ended
-	}
-	if cause := context.Cause(ctx); d.exit && cause != nil && err != nil {
-		return fmt.Errorf("%w (%s)", cause, outcome.Line(err))
 	}
 	return err
 }
