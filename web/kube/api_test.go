@@ -364,7 +364,7 @@ func TestAPI_customResourceDefinition(t *testing.T) {
 
 func TestAPI_pagedList(t *testing.T) {
 	s := newSite(t)
-	const count = 10000
+	const count = 2000
 	for from := 0; from < count; from += 1000 {
 		require.NoError(t, s.db.Update(t.Context(), func(tx *store.Tx) error {
 			for i := from; i < from+1000; i++ {
@@ -380,7 +380,7 @@ func TestAPI_pagedList(t *testing.T) {
 	}
 	seen, next := 0, ""
 	for page := 0; ; page++ {
-		list, err := s.of(objects.Secrets, "default").List(t.Context(), metav1.ListOptions{Limit: 500, Continue: next})
+		list, err := s.of(objects.Secrets, "default").List(t.Context(), metav1.ListOptions{Limit: 100, Continue: next})
 		require.NoError(t, err)
 		for _, item := range list.Items {
 			require.Equal(t, fmt.Sprintf("secret-%05d", seen), item.GetName())
