@@ -420,7 +420,7 @@ func (a *Appliance) newServer() error {
 	a.server = web.New(web.Options{
 		Logger: a.log, BodyLimit: int64(a.config.Limits.RequestBodyBytes), ShutdownTimeout: a.config.Timeouts.Shutdown,
 		Connections: a.inbound, Hosts: a.clients.hosts, Wrap: a.wrap(false), Spelling: a.hosted.spelling(),
-		TLS: a.line(web.PlainFromMachine, a.towardsBoot), Front: a.fleet.Before(a.atBoot, a.backups, a.db, a.engine),
+		TLS: a.line(web.PlainFromMachine, a.towardsBoot), Front: a.fleet.Before(a.at, a.backups, a.db, a.engine),
 		Stamp: a.fleet.Stamp(a.db),
 	})
 	var tokens image.Tokens

@@ -36,6 +36,8 @@ type fleetMember struct {
 	name string
 	dir  string // its data directory
 	line *etcdtest.Line
+
+	registry string // address of its registry; "": it has none
 }
 
 // fleetTest is a fleet of three members.
@@ -92,7 +94,10 @@ func (f *fleetTest) add(t testing.TB, name string, fill func()) {
 	config.Fleet.Etcd, config.Fleet.Name = []string{"http://" + address}, name
 	config.DataDir = filepath.Join(t.TempDir(), "data")
 	config.BootListen = freeAddress(t)
-	m := &fleetMember{newApplianceProcess(t, f.site), name, config.DataDir, line}
+	if config.Registry.Listen != "" {
+		config.Registry.Listen = freeAddress(t)
+	}
+	m := &fleetMember{newApplianceProcess(t, f.site), name, config.DataDir, line, config.Registry.Listen}
 	if len(f.members) > 0 {
 		f.join(t, m)
 	} else {

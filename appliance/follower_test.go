@@ -2,6 +2,8 @@ package appliance
 
 import (
 	"context"
+	"io"
+	"io/fs"
 	"log/slog"
 	"maps"
 	"net/http"
@@ -23,6 +25,7 @@ import (
 	"landfall/appliance/config"
 	"landfall/appliance/fleet"
 	"landfall/appliance/journal"
+	"landfall/appliance/registry/overlay"
 	"landfall/appliance/sitekey"
 	"landfall/isogen/skeleton"
 	"landfall/store"
@@ -46,6 +49,10 @@ type copied struct {
 	silent    atomic.Bool  // the leader has answered nothing yet
 	forwarded atomic.Int64 // requests that the leader got
 	stub      bool         // the leader does nothing with them
+
+	missing chan int     // numbers of blobs of pushed images that the follower lacked
+	apart   atomic.Bool  // it can't copy them
+	pulls   http.Handler // of its registry
 }
 
 // Led implements follower.Leader.
@@ -54,9 +61,9 @@ func (c *copied) Led() bool { return c.led.Load() }
 // Seen implements follower.Leader.
 func (c *copied) Seen() (revision uint64, known bool) { return c.seen.Load(), !c.silent.Load() }
 
-func newCopied(t *testing.T, clock clockwork.Clock) *copied {
+func newCopied(t *testing.T, clock clockwork.Clock, changes ...func(*config.Config)) *copied {
 	t.Helper()
-	c := &copied{log: new(waltest.Log)}
+	c := &copied{log: new(waltest.Log), missing: make(chan int, 100)}
 	key, err := sitekey.LoadOrCreate(t.TempDir())
 	require.NoError(t, err)
 	credential, err := fleet.NewCredential(key, "one")
@@ -71,6 +78,9 @@ func newCopied(t *testing.T, clock clockwork.Clock) *copied {
 	c.guarded = newGuardedAmong(t, clock, surroundings{fleet: leading}, func(settings *config.Config) {
 		settings.URL = []string{"https://appliance.site.test:8090"}
 		settings.OSImages = []config.OSImage{{OpenshiftVersion: "4.20", CPUArchitecture: "x86_64", Path: iso}}
+		for _, change := range changes {
+			change(settings)
+		}
 	})
 	c.announce(t)
 	c.openFollower(t, clock)
@@ -106,6 +116,13 @@ func (c *copied) openFollower(t *testing.T, clock clockwork.Clock) {
 		Contacts: func(_ context.Context, after time.Time) (string, map[string]time.Time, error) {
 			return "one", c.engine.Contacts(after), nil
 		},
+		PushedImages: &overlay.Shared{Missing: func(n int) { c.missing <- n },
+			Fetch: func(_ context.Context, sum string, _ int64) (io.ReadCloser, error) {
+				if c.apart.Load() {
+					return nil, fs.ErrNotExist
+				}
+				return overlay.OpenBlob(c.config.RegistryDir(), sum)
+			}},
 		Fleet: c.membership, Version: "test", Clock: clock, Logger: slog.New(slog.DiscardHandler),
 		Refuse: func(w http.ResponseWriter, r *http.Request, err error) {
 			_ = problem.Write(w, r, problem.From(err)) // the recorder accepts it
@@ -118,7 +135,13 @@ func (c *copied) openFollower(t *testing.T, clock clockwork.Clock) {
 		require.NoError(t, <-ended)
 		require.NoError(t, reader.Close())
 	})
-	c.handler = reader.Handler(false, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	c.handler = reader.Handler(fleet.Main, c.forward(c.server))
+	c.pulls = reader.Handler(fleet.Registry, c.forward(c.at(fleet.Registry)))
+}
+
+// forward returns the handler of requests that the follower forwards to a handler of the leader.
+func (c *copied) forward(to http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !c.Led() {
 			w.WriteHeader(http.StatusServiceUnavailable)
 			return
@@ -127,9 +150,9 @@ func (c *copied) openFollower(t *testing.T, clock clockwork.Clock) {
 		if c.stub {
 			return
 		}
-		c.server.ServeHTTP(w, r)
+		to.ServeHTTP(w, r)
 		c.seen.Store(max(c.seen.Load(), fleet.RevisionOf(w.Header())))
-	}))
+	})
 }
 
 // catchUp lets the follower apply what it lacks.

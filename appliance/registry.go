@@ -24,7 +24,7 @@ func (a *Appliance) openRegistry(ctx context.Context) (*webregistry.Server, erro
 		return nil, err
 	}
 	options := web.Options{Logger: a.log, ShutdownTimeout: a.config.Timeouts.Shutdown, Connections: a.inbound,
-		Wrap: a.wrap(false)}
+		Wrap: a.wrap(false), Stamp: a.fleet.Stamp(a.db)}
 	if settings.TLS {
 		options.TLS = a.line(web.PlainFromMachine, nil)
 	}

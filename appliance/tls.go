@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"landfall/appliance/config"
+	"landfall/appliance/fleet"
 	"landfall/appliance/transport"
 	"landfall/web"
 )
@@ -56,5 +57,13 @@ func (a *Appliance) listenForBoot(ctx context.Context, address string) (net.List
 	return listener, nil
 }
 
-// atBoot returns the handler of the boot listener.
-func (a *Appliance) atBoot() http.Handler { return a.bootServer }
+// at returns the handler of another listener than the main one, or nil.
+func (a *Appliance) at(other fleet.Listener) http.Handler {
+	switch {
+	case other == fleet.Boot && a.bootServer != nil:
+		return a.bootServer
+	case other == fleet.Registry:
+		return a.registry.Handler()
+	}
+	return nil
+}

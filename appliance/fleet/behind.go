@@ -20,14 +20,14 @@ type Behind struct {
 	Own func(w http.ResponseWriter, r *http.Request) bool
 	// Copy returns the handler of a listener that answers reads from this member's copy of the
 	// database, and gives other requests to forward. nil: all go to the leader.
-	Copy func(boot bool, forward http.Handler) http.Handler
+	Copy func(at Listener, forward http.Handler) http.Handler
 }
 
 // Handler returns the handler of a listener.
-func (b *Behind) Handler(boot bool) http.Handler {
-	forward := b.Forwarder.Handler(boot)
+func (b *Behind) Handler(at Listener) http.Handler {
+	forward := b.Forwarder.Handler(at)
 	if b.Copy != nil {
-		forward = b.Copy(boot, forward)
+		forward = b.Copy(at, forward)
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch from := sender(r); {

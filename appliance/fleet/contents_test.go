@@ -95,7 +95,7 @@ func newContentFleet(t *testing.T, members ...*contents) *contentFleet {
 		peers := &fleet.Peers{Contents: of, Refuse: refuse, Logger: quiet()}
 		behind := &fleet.Behind{Forwarder: newFollower(t, f.key, 0).Forwarder, Peers: peers,
 			Own: func(http.ResponseWriter, *http.Request) bool { return false }}
-		server := serve(t, credential(t, f.key, name), behind.Handler(false))
+		server := serve(t, credential(t, f.key, name), behind.Handler(fleet.Main))
 		f.others = append(f.others, fleet.Peer{Name: name, URL: server.URL})
 	}
 	return f
@@ -231,7 +231,7 @@ func TestCopies_filesOfOtherMembers(t *testing.T) {
 	for name, has := range map[string]string{"without": t.TempDir(), "with": dir} {
 		peers := &fleet.Peers{Image: open(has), Blob: open(has), Refuse: refuse, Logger: quiet()}
 		behind := &fleet.Behind{Forwarder: newFollower(t, key, 0).Forwarder, Peers: peers}
-		server := serve(t, credential(t, key, name), behind.Handler(false))
+		server := serve(t, credential(t, key, name), behind.Handler(fleet.Main))
 		others = append(others, fleet.Peer{Name: name, URL: server.URL})
 	}
 	asking := fleet.NewClient(credential(t, key, "own"))

@@ -25,15 +25,24 @@ import (
 const (
 	headerClient      = "Landfall-Fleet-Client"      // address and port of the client
 	headerLine        = "Landfall-Fleet-Line"        // tls, or absent for plain HTTP
-	headerListener    = "Landfall-Fleet-Listener"    // boot, or absent for the main listener
+	headerListener    = "Landfall-Fleet-Listener"    // a Listener, or absent for the main one
 	headerCertificate = "Landfall-Fleet-Certificate" // DER in base64; one value for each certificate
 	// headerNotLeader is in the answer of a member that does not lead. The request had no effect.
 	headerNotLeader = "Landfall-Fleet-Not-Leader"
 )
 
+// Listener is one of the listeners of a member.
+type Listener string
+
+// The listeners that followers have, too.
 const (
-	lineTLS      = "tls"
-	listenerBoot = "boot"
+	Main     Listener = ""
+	Boot     Listener = "boot"
+	Registry Listener = "registry"
+)
+
+const (
+	lineTLS = "tls"
 	// retryAfter is the value of the header Retry-After in answers without a leader, in seconds.
 	retryAfter = "1"
 	// dialTime and handshakeTime limit the begin of a connection to a member.
@@ -87,13 +96,13 @@ func (f *Forwarder) Close() {
 }
 
 // Handler returns the handler of a listener.
-func (f *Forwarder) Handler(boot bool) http.Handler {
+func (f *Forwarder) Handler(at Listener) http.Handler {
 	proxy := &httputil.ReverseProxy{
 		Transport: f, ErrorLog: slog.NewLogLogger(f.log.Handler(), slog.LevelDebug),
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.Out.Host, r.Out.URL.Scheme, r.Out.URL.Host = r.In.Host, "https", "leader"
 			r.Out.URL.RawQuery = r.In.URL.RawQuery // also parameters that Go can't parse
-			describe(r.Out.Header, r.In, boot)
+			describe(r.Out.Header, r.In, at)
 		},
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
 			if r.Context().Err() != nil {
@@ -109,7 +118,7 @@ func (f *Forwarder) Handler(boot bool) http.Handler {
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if isPoll(r) {
-			f.poll(w, r, boot, proxy.ErrorHandler)
+			f.poll(w, r, at, proxy.ErrorHandler)
 			return
 		}
 		proxy.ServeHTTP(w, r)
@@ -117,13 +126,13 @@ func (f *Forwarder) Handler(boot bool) http.Handler {
 }
 
 // poll forwards a poll.
-func (f *Forwarder) poll(w http.ResponseWriter, r *http.Request, boot bool,
+func (f *Forwarder) poll(w http.ResponseWriter, r *http.Request, at Listener,
 	fail func(http.ResponseWriter, *http.Request, error)) {
 	sent := r.WithContext(r.Context())
 	address := *r.URL
 	address.Scheme, address.Host = "https", "leader"
 	sent.URL, sent.RequestURI, sent.Header = &address, "", r.Header.Clone()
-	describe(sent.Header, r, boot)
+	describe(sent.Header, r, at)
 	answer, err := f.RoundTrip(sent)
 	if err != nil {
 		fail(w, r, err)
@@ -136,13 +145,13 @@ func (f *Forwarder) poll(w http.ResponseWriter, r *http.Request, boot bool,
 }
 
 // describe writes the headers that describe the client of a request.
-func describe(header http.Header, of *http.Request, boot bool) {
+func describe(header http.Header, of *http.Request, at Listener) {
 	for _, name := range []string{headerClient, headerLine, headerListener, headerCertificate} {
 		header.Del(name)
 	}
 	header.Set(headerClient, of.RemoteAddr)
-	if boot {
-		header.Set(headerListener, listenerBoot)
+	if at != Main {
+		header.Set(headerListener, string(at))
 	}
 	if of.TLS != nil {
 		header.Set(headerLine, lineTLS)
@@ -293,8 +302,9 @@ type Front struct {
 }
 
 // Wrap returns the handler of the main listener. It gives each request that a member has forwarded
-// to the handler of the listener at which it arrived.
-func (f *Front) Wrap(main http.Handler, boot func() http.Handler, snapshots Snapshots, contents Contents,
+// to the handler of the listener at which it arrived. others returns those of other listeners than
+// the main one, or nil.
+func (f *Front) Wrap(main http.Handler, others func(Listener) http.Handler, snapshots Snapshots, contents Contents,
 	hosts Contacts) http.Handler {
 	peers := f.Peers
 	peers.Snapshots, peers.Contents, peers.Hosts = snapshots, contents, hosts
@@ -319,14 +329,19 @@ func (f *Front) Wrap(main http.Handler, boot func() http.Handler, snapshots Snap
 			guarded.end()
 			return
 		}
-		original, atBoot, err := restore(r, from)
+		original, at, err := restore(r, from)
+		handler := main
+		if at != Main {
+			handler = others(at)
+		}
 		switch {
 		case err != nil:
 			f.Refuse(guarded, r, err)
-		case atBoot:
-			boot().ServeHTTP(guarded, original)
+		case handler == nil:
+			f.Refuse(guarded, r, fault.New(fault.NotFound, "the leader has no listener %q; give all members the same "+
+				"configuration", at))
 		default:
-			main.ServeHTTP(guarded, original)
+			handler.ServeHTTP(guarded, original)
 		}
 		guarded.end()
 	}
@@ -335,7 +350,7 @@ func (f *Front) Wrap(main http.Handler, boot func() http.Handler, snapshots Snap
 
 // restore returns a forwarded request as the client sent it. The client used no address of this
 // machine, so the context has none: a client with that address runs here, and not on the member.
-func restore(r *http.Request, member string) (original *http.Request, boot bool, err error) {
+func restore(r *http.Request, member string) (original *http.Request, at Listener, err error) {
 	ctx := context.WithValue(r.Context(), http.LocalAddrContextKey, nil)
 	original = r.WithContext(context.WithValue(ctx, throughKey{}, member))
 	original.RemoteAddr, original.TLS = r.Header.Get(headerClient), nil
@@ -344,19 +359,19 @@ func restore(r *http.Request, member string) (original *http.Request, boot bool,
 		for _, text := range r.Header.Values(headerCertificate) {
 			certificate, err := parseCertificate(text)
 			if err != nil {
-				return nil, false, fault.New(fault.Invalid, "the certificate in a forwarded request is "+
+				return nil, Main, fault.New(fault.Invalid, "the certificate in a forwarded request is "+
 					"damaged: %v", err)
 			}
 			state.PeerCertificates = append(state.PeerCertificates, certificate)
 		}
 		original.TLS = &state
 	}
-	boot = r.Header.Get(headerListener) == listenerBoot
+	at = Listener(r.Header.Get(headerListener))
 	original.Header = r.Header.Clone()
 	for _, name := range []string{headerClient, headerLine, headerListener, headerCertificate, headerNumber} {
 		original.Header.Del(name)
 	}
-	return original, boot, nil
+	return original, at, nil
 }
 
 func parseCertificate(text string) (*x509.Certificate, error) {

@@ -42,7 +42,8 @@ func newFormerLeader(t testing.TB, key *sitekey.Key, name string, leads func() b
 		l.boots.Add(1)
 		main(w, r)
 	})
-	l.Server = serve(t, credential(t, key, name), front.Wrap(main, func() http.Handler { return boot }, nil, nil, nil))
+	others := func(fleet.Listener) http.Handler { return boot }
+	l.Server = serve(t, credential(t, key, name), front.Wrap(main, others, nil, nil, nil))
 	return l
 }
 
@@ -66,8 +67,8 @@ func newFollower(t testing.TB, key *sitekey.Key, wait time.Duration) *follower {
 			}
 			return r.URL.Path == "/livez"
 		}}
-	f.main = serve(t, own, behind.Handler(false))
-	f.boot = httptest.NewServer(behind.Handler(true))
+	f.main = serve(t, own, behind.Handler(fleet.Main))
+	f.boot = httptest.NewServer(behind.Handler(fleet.Boot))
 	t.Cleanup(f.boot.Close)
 	return f
 }

@@ -139,14 +139,14 @@ func (l *Leading) Accept(clients *tls.Config) *tls.Config {
 	return l.Credential.Listener(clients)
 }
 
-// Before returns what precedes the handler of the main listener, or nil. boot returns the handler
-// of the boot listener.
-func (l *Leading) Before(boot func() http.Handler, snapshots Snapshots, contents Contents,
+// Before returns what precedes the handler of the main listener, or nil. others returns those of
+// other listeners.
+func (l *Leading) Before(others func(Listener) http.Handler, snapshots Snapshots, contents Contents,
 	hosts Contacts) func(http.Handler) http.Handler {
 	if l == nil {
 		return nil
 	}
-	return func(main http.Handler) http.Handler { return l.Front.Wrap(main, boot, snapshots, contents, hosts) }
+	return func(main http.Handler) http.Handler { return l.Front.Wrap(main, others, snapshots, contents, hosts) }
 }
 
 // Stamp returns what puts the revision of a database into answers, or nil on a single machine.

@@ -37,7 +37,7 @@ func newPollsLeader(t *testing.T, key *sitekey.Key, name string, main http.Handl
 	l.leads.Store(true)
 	front := &fleet.Front{Leads: l.leads.Load, Ending: l.ending, Refuse: refuse,
 		Peers: fleet.Peers{Refuse: refuse, Logger: quiet()}}
-	boot := func() http.Handler {
+	boot := func(fleet.Listener) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			fmt.Fprint(w, "boot ")
 			main(w, r)

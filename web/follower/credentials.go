@@ -1,6 +1,7 @@
 package follower
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -43,6 +44,16 @@ func (c *credentials) load(r *Reader) error {
 // Session implements webaccess.Sessions.
 func (c *credentials) Session(secret string, isUse bool) (access.Identity, bool) {
 	return c.people.Load().Session(secret, isUse)
+}
+
+// LogIn implements webregistry.People.
+func (c *credentials) LogIn(ctx context.Context, name, password string) (people.Account, error) {
+	return c.people.Load().LogIn(ctx, name, password)
+}
+
+// Account implements webregistry.People.
+func (c *credentials) Account(name string) (people.Account, error) {
+	return c.people.Load().Account(name)
 }
 
 // Check implements webaccess.Tokens.

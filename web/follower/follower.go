@@ -1,6 +1,6 @@
 // Package follower answers reads on a follower of a fleet from its own copy of the database:
-// images, boot files, the page, the live feed, and the operations that only read rows. It forwards
-// all other requests to the leader.
+// images, boot files, the page, the live feed, the reads of the registry, and the operations that
+// only read rows. It forwards all other requests to the leader.
 //
 // An operation says in its entry whether a follower may answer it (operation.FromCopy). A request
 // for it still goes to the leader
@@ -42,6 +42,7 @@ import (
 	"landfall/appliance/registry/overlay"
 	"landfall/appliance/sitekey"
 	"landfall/store"
+	webregistry "landfall/web/registry"
 )
 
 // Leader is the way to the leader. *fleet.Forwarder implements it.
@@ -85,6 +86,7 @@ type Reader struct {
 	registry     *registry.Registry // nil if the configuration has none
 	watching     sync.WaitGroup     // the look at the media
 	credentials  credentials
+	logins       *webregistry.Logins
 	uses         *uses
 	contacts     contacts
 	revision     *revision
@@ -117,6 +119,9 @@ func Open(ctx context.Context, options Options) (_ *Reader, err error) {
 		if r.registry, err = registry.Open(ctx, options.Config.RegistryOptions(options.DB, options.PushedImages,
 			options.Clock, options.Logger)); err != nil {
 			return nil, errors.Join(err, r.images.Close())
+		}
+		if r.logins, err = r.newLogins(); err != nil {
+			return nil, errors.Join(err, r.Close())
 		}
 	}
 	r.loadAll()
@@ -268,14 +273,14 @@ func (r *Reader) replace() error {
 }
 
 // Handler returns the handler of a listener. forward handles the requests that go to the leader.
-func (r *Reader) Handler(boot bool, forward http.Handler) http.Handler {
+func (r *Reader) Handler(at fleet.Listener, forward http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		p := r.present.Load()
 		switch {
-		case p == nil || !r.isHere(p.server(boot), request):
+		case p == nil || p.server(at) == nil || !r.isHere(p.server(at), request):
 			forward.ServeHTTP(w, request)
 		case r.isFresh(request):
-			p.server(boot).ServeHTTP(w, request.WithContext(withForward(request.Context(), forward)))
+			p.server(at).ServeHTTP(w, request.WithContext(withForward(request.Context(), forward)))
 		case r.Leader.Led():
 			forward.ServeHTTP(w, request)
 		default:

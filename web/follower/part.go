@@ -32,17 +32,22 @@ import (
 
 // part is what depends on the URLs of the leader.
 type part struct {
-	networks   discovery.Networks
-	engine     *engine.Engine
-	downloads  *image.Service
-	main, boot *web.Server
+	networks  discovery.Networks
+	engine    *engine.Engine
+	downloads *image.Service
+	main      *web.Server
+	boot      *web.Server
+	registry  *web.Server // nil if the configuration has none
 }
 
 func (p *part) isFor(networks discovery.Networks) bool { return slices.Equal(p.networks, networks) }
 
-func (p *part) server(boot bool) *web.Server {
-	if boot {
+func (p *part) server(at fleet.Listener) *web.Server {
+	switch at {
+	case fleet.Boot:
 		return p.boot
+	case fleet.Registry:
+		return p.registry
 	}
 	return p.main
 }
@@ -64,6 +69,9 @@ func (r *Reader) newPart(networks discovery.Networks) (_ *part, err error) {
 	p.boot = web.New(web.Options{Logger: r.Logger, Hosts: allowed, Instead: r.forward, Stamp: fleet.Stamp(r.DB),
 		Wrap: r.answered(p.engine, r.guard(true, links))})
 	if err := p.boot.Register(p.downloads.Operations()...); err != nil {
+		return nil, err
+	}
+	if p.registry, err = r.newRegistry(r.answered(p.engine, r.guard(false, links))); err != nil {
 		return nil, err
 	}
 	p.main = web.New(web.Options{Logger: r.Logger, Hosts: allowed, Instead: r.forward, Stamp: fleet.Stamp(r.DB),

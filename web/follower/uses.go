@@ -1,6 +1,7 @@
 package follower
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"net/http"
 	"sync"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/jonboulle/clockwork"
 
+	"landfall/appliance/access/tokens"
 	"landfall/web"
 	webaccess "landfall/web/access"
 )
@@ -58,5 +60,13 @@ func (r *Reader) isHere(server *web.Server, request *http.Request) bool {
 	if !ok || !o.FromCopy {
 		return false
 	}
-	return r.open() || !r.Leader.Led() || !r.uses.isDue(webaccess.Used(o, request))
+	return r.open() || !r.Leader.Led() || !r.uses.isDue(cmp.Or(webaccess.Used(o, request), r.registryToken(request)))
+}
+
+// registryToken returns the token that a client of the registry sends as its password, or "".
+func (r *Reader) registryToken(request *http.Request) string {
+	if _, password, _ := request.BasicAuth(); !r.Config.Registry.AnonymousPull && tokens.Valid(password) {
+		return password
+	}
+	return ""
 }

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -34,7 +35,10 @@ type Options struct {
 	// LeftOut is called when a client asks for an image whose architecture was not mirrored; it may
 	// be nil.
 	LeftOut func(ctx context.Context, client string, image *registry.LeftOutError)
-	Logger  *slog.Logger
+	// Leader lets the leader of a fleet answer a request that fails here. It reports false if there
+	// is none. nil: this registry is not that of a follower.
+	Leader func(w http.ResponseWriter, r *http.Request) bool
+	Logger *slog.Logger
 }
 
 // handler serves the operations.
@@ -50,13 +54,13 @@ func Operations(options Options) []operation.Operation {
 	h := &handler{options}
 	rule := operation.CheckedBy("the registry")
 	operations := []operation.Operation{
-		{Method: http.MethodGet, Path: "/v2", Head: true, Access: rule, Quiet: true, Handler: h.base},
-		{Method: http.MethodGet, Path: "/v2/", Head: true, Access: rule, Quiet: true, Handler: h.base},
+		{Method: http.MethodGet, Path: "/v2", Head: true, Access: rule, Quiet: true, FromCopy: true, Handler: h.base},
+		{Method: http.MethodGet, Path: "/v2/", Head: true, Access: rule, Quiet: true, FromCopy: true, Handler: h.base},
 	}
 	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch,
 		http.MethodDelete} {
 		operations = append(operations, operation.Operation{Method: method, Path: "/v2/*", Access: rule, Quiet: true,
-			Handler: h.serve, BodyLimit: maxUpload, Streams: true})
+			FromCopy: isRead(method), Handler: h.serve, BodyLimit: maxUpload, Streams: true})
 	}
 	return operations
 }
@@ -178,14 +182,42 @@ func (h *handler) dispatch(c echo.Context) error {
 
 func isRead(method string) bool { return method == http.MethodGet || method == http.MethodHead }
 
-// refuse answers with an error.
+// errAlone is the answer of a follower for what it does not have.
+var errAlone = &refusal{status: http.StatusServiceUnavailable, code: codeUnavailable, wait: busyWait,
+	text: "this member does not have it, and the fleet has no leader now that may have it; try again"}
+
+// refuse answers with an error, unless the leader of a fleet answers instead.
 func (h *handler) refuse(c echo.Context, err error) error {
 	r := refusalOf(err)
+	if h.Leader != nil {
+		if h.fromLeader(c) {
+			return nil
+		}
+		if r.status == http.StatusNotFound {
+			r = errAlone
+		}
+	}
 	if r.status >= http.StatusInternalServerError && r.status != http.StatusServiceUnavailable {
 		h.Logger.ErrorContext(c.Request().Context(), "The registry could not answer a request.", "path",
 			c.Request().URL.Path, "error", err)
 	}
+	return r.write(c.Response())
+}
+
+// fromLeader lets the leader answer. Nothing of the answer was sent yet.
+func (h *handler) fromLeader(c echo.Context) bool {
 	header := c.Response().Header()
+	ours := header.Clone()
+	clear(header)
+	if h.Leader(c.Response(), c.Request()) {
+		return true
+	}
+	maps.Copy(header, ours)
+	return false
+}
+
+func (r *refusal) write(w http.ResponseWriter) error {
+	header := w.Header()
 	if r.wait > 0 {
 		header.Set("Retry-After", strconv.Itoa(int(r.wait.Seconds())))
 	}
@@ -197,8 +229,19 @@ func (h *handler) refuse(c echo.Context, err error) error {
 	if err != nil {
 		return err
 	}
-	return c.JSONBlob(r.status, body)
+	header.Set(echo.HeaderContentType, echo.MIMEApplicationJSON)
+	w.WriteHeader(r.status)
+	_, err = w.Write(body)
+	return err
 }
+
+// IsRequest reports whether a request is one for a registry.
+func IsRequest(r *http.Request) bool {
+	return r.URL.Path == "/v2" || strings.HasPrefix(r.URL.Path, "/v2/")
+}
+
+// Refuse answers a request for a registry with an error.
+func Refuse(w http.ResponseWriter, err error) error { return refusalOf(err).write(w) }
 
 // refusalOf returns the answer for an error.
 func refusalOf(err error) *refusal {

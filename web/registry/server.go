@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"net/netip"
 	"net/url"
 	"strings"
@@ -91,6 +92,14 @@ func hostOf(options ServerOptions, listening net.Addr) (string, error) {
 		host = options.Name
 	}
 	return net.JoinHostPort(host, port), nil
+}
+
+// Handler returns the handler of the requests at the listener. A nil server has none.
+func (s *Server) Handler() http.Handler {
+	if s == nil {
+		return nil
+	}
+	return s.web
 }
 
 // Host returns the name and the port under which nodes reach the registry, or "" without a

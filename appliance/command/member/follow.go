@@ -113,7 +113,7 @@ func (m *member) serve(ctx context.Context, of fleet.Copy) error {
 // reads those that the copy of the database may answer; see fleet.Behind. ended is closed when all
 // servers have ended.
 func (m *member) serveRequests(ctx context.Context, peers http.Handler,
-	reads func(bool, http.Handler) http.Handler) (ended <-chan struct{}, err error) {
+	reads func(fleet.Listener, http.Handler) http.Handler) (ended <-chan struct{}, err error) {
 	servers, err := m.sockets.serve(ctx, m, &fleet.Behind{Forwarder: m.forwarder, Peers: peers, Own: m.own,
 		Copy: reads})
 	if err != nil {

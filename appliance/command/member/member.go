@@ -35,6 +35,7 @@ import (
 	"landfall/appliance/transport"
 	"landfall/store"
 	"landfall/web/problem"
+	"landfall/web/registry"
 )
 
 // leaderShutdown is the longest time for which a leader finishes requests before another member may
@@ -189,6 +190,10 @@ func (m *member) join(ctx context.Context) (err error) {
 }
 
 func refuse(w http.ResponseWriter, r *http.Request, err error) {
+	if registry.IsRequest(r) {
+		_ = registry.Refuse(w, err) // the client has gone if it fails
+		return
+	}
 	_ = problem.Write(w, r, problem.From(err)) // the client has gone if it fails
 }
 

@@ -2,6 +2,7 @@ package member
 
 import (
 	"context"
+	"errors"
 	"net"
 
 	"landfall/appliance/access/certificate"
@@ -13,14 +14,17 @@ import (
 
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
+	"strings"
 )
 
-// sockets are the open sockets of a member: that of the main listener, and that of the boot
-// listener if there is one.
+// sockets are the open sockets of a member: that of the main listener, and those of the boot
+// listener and of the registry if the configuration has them.
 type sockets struct {
 	listeners *fleet.Listeners
-	addresses []string
+	kinds     []fleet.Listener
+	addresses []string // of each kind
 	main      net.Addr
 	inbound   *web.Connections
 }
@@ -39,13 +43,21 @@ func listen(ctx context.Context, c *config.Config) (*sockets, error) {
 				return listener, nil
 			}
 		}
-		return web.Listen(ctx, address)
+		listener, err := web.Listen(ctx, address)
+		if err != nil && address == c.Registry.Listen {
+			err = errors.New(strings.ReplaceAll(err.Error(), "--listen", "--registry-listen"))
+		}
+		return listener, err
 	}
 	s := &sockets{inbound: web.NewConnections(process.Descriptors())}
 	configured := []*string{&c.Listen}
+	s.kinds = []fleet.Listener{fleet.Main}
 	if boot := c.BootAddress(); boot != "" {
 		c.BootListen = boot
-		configured = append(configured, &c.BootListen)
+		configured, s.kinds = append(configured, &c.BootListen), append(s.kinds, fleet.Boot)
+	}
+	if c.Registry.Listen != "" {
+		configured, s.kinds = append(configured, &c.Registry.Listen), append(s.kinds, fleet.Registry)
 	}
 	for _, address := range configured {
 		s.addresses = append(s.addresses, *address)
@@ -83,10 +95,11 @@ func (s *sockets) localURL() string {
 
 // bootPort returns the port of the boot listener, or "".
 func (s *sockets) bootPort() string {
-	if len(s.addresses) < 2 {
+	i := slices.Index(s.kinds, fleet.Boot)
+	if i < 0 {
 		return ""
 	}
-	_, port, err := net.SplitHostPort(s.listeners.Addr(s.addresses[1]).String())
+	_, port, err := net.SplitHostPort(s.listeners.Addr(s.addresses[i]).String())
 	if err != nil {
 		return ""
 	}
@@ -106,13 +119,16 @@ func (s *sockets) serve(ctx context.Context, m *member, behind *fleet.Behind) ([
 	plain := m.transport.Certificates().Config()
 	var servers []func() error
 	for i, listener := range taken {
-		boot := i > 0
+		at := s.kinds[i]
 		line := &web.TLS{Config: plain, Plain: web.PlainForAll}
-		if !boot {
+		switch {
+		case at == fleet.Main:
 			line.Config = m.credential.Listener(verifier.Ask(plain))
+		case at == fleet.Registry && !m.Config.Registry.TLS:
+			line = nil
 		}
 		server := web.New(web.Options{Logger: m.Logger, ShutdownTimeout: m.Config.Timeouts.Shutdown, TLS: line,
-			Front: func(http.Handler) http.Handler { return behind.Handler(boot) }})
+			Front: func(http.Handler) http.Handler { return behind.Handler(at) }})
 		servers = append(servers, func() error {
 			return server.Serve(ctx, web.LimitConnections(listener, s.inbound))
 		})
