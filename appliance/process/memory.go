@@ -40,8 +40,12 @@ type Releaser interface {
 // KeepSmall returns memory of the process and of held to the operating system whenever the process
 // is idle, until the context ends.
 func KeepSmall(ctx context.Context, held Releaser, clock clockwork.Clock, logger *slog.Logger) {
+	program, err := findProgramPages()
+	if err != nil {
+		logger.Debug("Pages of the program are not returned to the operating system.", "error", err)
+	}
 	u := usage{allocated: allocated()}
-	releaseStartPages(ctx, held, clock, logger)
+	releaseStartPages(ctx, held, program, clock, logger)
 	ticker := clock.NewTicker(checkInterval)
 	defer ticker.Stop()
 	for {
@@ -51,7 +55,7 @@ func KeepSmall(ctx context.Context, held Releaser, clock clockwork.Clock, logger
 		case <-ticker.Chan():
 		}
 		if now := resident(); u.releaseDue(allocated(), now) {
-			if err := releaseMemory(held); err != nil {
+			if err := releaseMemory(held, program); err != nil {
 				logger.Debug("Unused memory could not be returned to the operating system.", "error", err)
 			}
 			u.least = resident()
@@ -61,13 +65,14 @@ func KeepSmall(ctx context.Context, held Releaser, clock clockwork.Clock, logger
 }
 
 // releaseStartPages returns pages of files during a start: those of the database and the program.
-func releaseStartPages(ctx context.Context, held Releaser, clock clockwork.Clock, logger *slog.Logger) {
+func releaseStartPages(ctx context.Context, held Releaser, program programPages, clock clockwork.Clock,
+	logger *slog.Logger) {
 	ticker := clock.NewTicker(startInterval)
 	defer ticker.Stop()
 	end := clock.Now().Add(checkInterval)
 	for least := int64(0); clock.Now().Before(end); {
 		if now := resident(); now-least >= worthwhileGrowth {
-			if err := errors.Join(held.ReleasePages(), releaseProgramPages()); err != nil {
+			if err := errors.Join(held.ReleasePages(), program.release()); err != nil {
 				logger.Debug("Pages of files could not be returned to the operating system.", "error", err)
 			}
 			least = resident()
@@ -94,11 +99,11 @@ func (u *usage) releaseDue(allocated uint64, resident int64) bool {
 	return idle && resident-u.least >= worthwhileGrowth
 }
 
-func releaseMemory(held Releaser) error {
+func releaseMemory(held Releaser, program programPages) error {
 	err := held.ReleaseMemory()
 	runtime.GC() // pooled objects survive the first collection; the second one frees them
 	debug.FreeOSMemory()
-	return errors.Join(err, releaseProgramPages())
+	return errors.Join(err, program.release())
 }
 
 // allocated returns the total number of bytes that the process has allocated.

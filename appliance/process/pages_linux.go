@@ -10,18 +10,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// releaseProgramPages releases the pages of this program's file that only the start needed: tens of
-// MiB of code and constants, which count as memory of the process. If the program needs a page
-// again, the kernel reads it from the page cache. Modified pages are not released; the loader
-// modifies constants before it makes them read-only.
-func releaseProgramPages() error {
+// programPages are the address ranges of this program's file that nothing has modified. They hold
+// tens of MiB of code and constants that only the start needs. These count as memory of the
+// process.
+type programPages [][2]uint64
+
+// findProgramPages reads the ranges from the memory map. The loader modifies some constants before
+// it makes them read-only, and nothing modifies them afterwards, so that the ranges stay the same.
+func findProgramPages() (pages programPages, err error) {
 	self, err := os.Readlink("/proc/self/exe")
 	if err != nil {
-		return fmt.Errorf("find this program's file: %w", err)
+		return nil, fmt.Errorf("find this program's file: %w", err)
 	}
 	maps, err := os.Open("/proc/self/smaps")
 	if err != nil {
-		return fmt.Errorf("read this program's memory map: %w", err)
+		return nil, fmt.Errorf("read this program's memory map: %w", err)
 	}
 	defer maps.Close()
 	var from, to uint64
@@ -31,17 +34,25 @@ func releaseProgramPages() error {
 			from, to = 0, 0
 			if strings.Join(fields[5:], " ") == self && !strings.Contains(fields[1], "w") {
 				if from, to, err = addresses(fields[0]); err != nil {
-					return err
+					return nil, err
 				}
 			}
 			continue
 		}
-		if from == to || len(fields) < 2 || fields[0] != "Anonymous:" || fields[1] != "0" {
-			continue
+		if from != to && len(fields) >= 2 && fields[0] == "Anonymous:" && fields[1] == "0" {
+			pages = append(pages, [2]uint64{from, to})
 		}
-		if _, _, errno := unix.Syscall(unix.SYS_MADVISE, uintptr(from), uintptr(to-from),
+	}
+	return pages, nil
+}
+
+// release releases the pages. If the program needs one again, the kernel reads it from the page
+// cache.
+func (p programPages) release() error {
+	for _, at := range p {
+		if _, _, errno := unix.Syscall(unix.SYS_MADVISE, uintptr(at[0]), uintptr(at[1]-at[0]),
 			unix.MADV_DONTNEED); errno != 0 {
-			return fmt.Errorf("release the pages %x-%x: %w", from, to, errno)
+			return fmt.Errorf("release the pages %x-%x: %w", at[0], at[1], errno)
 		}
 	}
 	return nil

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestReleaseProgramPages_programContinues(t *testing.T) {
+func TestProgramPages_programContinues(t *testing.T) {
 	resident := func() int {
 		status, err := os.ReadFile("/proc/self/status")
 		require.NoError(t, err)
@@ -19,8 +19,13 @@ func TestReleaseProgramPages_programContinues(t *testing.T) {
 		require.NoError(t, err)
 		return kibibytes
 	}
+	pages, err := findProgramPages()
+	require.NoError(t, err)
 	before := resident()
-	require.NoError(t, releaseProgramPages())
+	require.NoError(t, pages.release())
 	require.Less(t, resident(), before)
-	require.NoError(t, releaseProgramPages(), "a second release")
+	again, err := findProgramPages()
+	require.NoError(t, err)
+	require.Equal(t, pages, again, "the ranges stay the same")
+	require.NoError(t, pages.release(), "a second release")
 }

@@ -2,8 +2,12 @@
 
 package process
 
-// releaseProgramPages does nothing on this system.
-func releaseProgramPages() error { return nil }
+// programPages are not known on this system.
+type programPages struct{}
+
+func findProgramPages() (programPages, error) { return programPages{}, nil }
+
+func (programPages) release() error { return nil }
 
 // resident returns 0: the resident size is unknown on this system, so memory is never returned.
 func resident() int64 { return 0 }
