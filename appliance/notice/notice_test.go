@@ -329,3 +329,35 @@ func TestWebhook_rulesAndAuthorities(t *testing.T) {
 	s.only(egress.Options{Allow: []string{"127.0.0.1"}}, authority)
 	require.NoError(t, s.Try(t.Context(), "chat"))
 }
+
+// A start reads the events after the position. Without a new notification, it must not read all
+// events again.
+func TestNotifications_positionAfterManyOtherEvents(t *testing.T) {
+	s := newSite(t)
+	s.objects(lifecycle.ClusterInstalling)
+	emit := func(events int) {
+		for range events {
+			s.cluster(lifecycle.ClusterReady)
+		}
+	}
+	emit(batch - 1)
+	before := s.db.Revision()
+	last, err := s.collect(t.Context(), "")
+	require.NoError(t, err)
+	require.Equal(t, before, s.db.Revision(), "few events are read again, and nothing is written")
+
+	emit(batch)
+	_, err = s.collect(t.Context(), last)
+	require.NoError(t, err)
+	require.NoError(t, s.db.View(func(tx *store.Tx) error {
+		at, err := positions.Get(tx, position)
+		require.NoError(t, err)
+		return event.Rows.KeysAfter(tx, *at, func(key string) error {
+			require.Fail(t, "a start reads this event again", key)
+			return nil
+		})
+	}))
+	s.cluster(lifecycle.ClusterInstalled)
+	s.run()
+	s.eventually(func() bool { return len(s.listed()) == 1 }, "newer events are read")
+}

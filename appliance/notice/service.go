@@ -116,9 +116,11 @@ var errStop = errors.New("stop")
 // batch is the number of events that are read in a view.
 const batch = 500
 
-// collect makes notifications of the events after a key, and returns the key of the last event.
+// collect makes notifications of the events after a key, and returns the key of the last event. It
+// records the position after many events without a notification, so that the next start does not
+// read them again.
 func (s *Service) collect(ctx context.Context, last string) (string, error) {
-	for {
+	for unrecorded := 0; ; {
 		var found []*Notification
 		read, key := 0, last
 		if err := s.DB.View(func(tx *store.Tx) error {
@@ -151,10 +153,12 @@ func (s *Service) collect(ctx context.Context, last string) (string, error) {
 		}); err != nil {
 			return last, fmt.Errorf("read the events: %w", err)
 		}
-		if len(found) > 0 {
-			if err := s.record(ctx, found); err != nil {
+		unrecorded += read
+		if len(found) > 0 || read < batch && unrecorded >= batch {
+			if err := s.record(ctx, found, key); err != nil {
 				return last, err
 			}
+			unrecorded = 0
 		}
 		last = key
 		if read < batch {
@@ -163,8 +167,8 @@ func (s *Service) collect(ctx context.Context, last string) (string, error) {
 	}
 }
 
-// record stores the notifications of events, and the position of the last one.
-func (s *Service) record(ctx context.Context, found []*Notification) error {
+// record stores the notifications of events, and the position after the last event that was read.
+func (s *Service) record(ctx context.Context, found []*Notification, read string) error {
 	now := s.Clock.Now().UTC()
 	if err := s.DB.Update(ctx, func(tx *store.Tx) error {
 		for _, n := range found {
@@ -175,7 +179,7 @@ func (s *Service) record(ctx context.Context, found []*Notification) error {
 				return err
 			}
 		}
-		last, err := positionAfter(found[len(found)-1].key)
+		last, err := positionAfter(read)
 		if err != nil {
 			return err
 		}
