@@ -169,11 +169,7 @@ func installing() []string {
 // Installing reports whether a cluster in the store is being installed.
 func Installing(db *store.DB) (found bool, err error) {
 	err = db.View(func(tx *store.Tx) error {
-		return record.ClusterStatuses.Keys(tx, "", func(id string) error {
-			row, err := record.ClusterStatuses.Get(tx, id)
-			if err != nil {
-				return store.SkipDamaged(err)
-			}
+		return record.ClusterSummaries.Each(tx, "", func(_ string, row *record.ClusterSummary) error {
 			if found = slices.Contains(installing(), row.API.Status); found {
 				return store.ErrStop
 			}

@@ -14,9 +14,12 @@ import (
 	"time"
 
 	"github.com/jonboulle/clockwork"
+	"github.com/openshift/assisted-service/models"
 	"github.com/stretchr/testify/require"
 
+	"landfall/appliance/engine/record"
 	"landfall/appliance/inhibitor"
+	"landfall/store"
 )
 
 // lines collects a log.
@@ -117,4 +120,36 @@ func TestFault35_wakes(t *testing.T) {
 	clock.Advance(10 * time.Second)
 	require.Equal(t, time.Hour, <-woke)
 	require.NoError(t, <-ended)
+}
+
+func TestInstalling_statesOfTheClusters(t *testing.T) {
+	db, err := store.Open(t.Context(), t.TempDir(), store.Options{NoSync: true})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, db.Close()) })
+	for _, c := range []struct {
+		status     string
+		installing bool
+	}{
+		{models.ClusterStatusReady, false},
+		{models.ClusterStatusPreparingForInstallation, true},
+		{models.ClusterStatusInstalling, true},
+		{models.ClusterStatusInstallingPendingUserAction, true},
+		{models.ClusterStatusFinalizing, true},
+		{models.ClusterStatusInstalled, false},
+		{models.ClusterStatusError, false},
+	} {
+		require.NoError(t, db.Update(t.Context(), func(tx *store.Tx) error {
+			for id, status := range map[string]string{"a": models.ClusterStatusReady, "b": c.status,
+				"c": models.ClusterStatusInstalled} {
+				row := &record.Cluster{API: models.Cluster{Status: &status}}
+				if err := record.Clusters.Put(tx, id, row); err != nil {
+					return err
+				}
+			}
+			return nil
+		}))
+		found, err := inhibitor.Installing(db)
+		require.NoError(t, err)
+		require.Equal(t, c.installing, found, c.status)
+	}
 }

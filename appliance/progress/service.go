@@ -11,7 +11,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/go-openapi/swag/conv"
+	"github.com/go-openapi/strfmt"
 	"github.com/jonboulle/clockwork"
 
 	"landfall/appliance/engine/event"
@@ -123,7 +123,7 @@ func (s *Service) Run(ctx context.Context) error {
 func (s *Service) recordAll(ctx context.Context) error {
 	clusters := make(map[string]string) // cluster IDs by the key of the record
 	err := s.DB.View(func(tx *store.Tx) error {
-		return record.Clusters.Each(tx, "", func(id string, row *record.Cluster) error {
+		return record.ClusterSummaries.Each(tx, "", func(id string, row *record.ClusterSummary) error {
 			if key := keyOf(row); key != "" {
 				clusters[key] = id
 			}
@@ -141,17 +141,17 @@ func (s *Service) recordAll(ctx context.Context) error {
 }
 
 // keyOf returns the key of the record of a cluster's installation, or "" if it has not succeeded.
-func keyOf(row *record.Cluster) string {
-	ended := moment(row.API.InstallCompletedAt)
-	if !hasSucceeded(conv.Value(row.API.Status)) || ended.IsZero() || moment(row.API.InstallStartedAt).IsZero() {
+func keyOf(row *record.ClusterSummary) string {
+	if row.API.Status != lifecycle.ClusterInstalled && row.API.Status != lifecycle.ClusterAddingHosts {
+		return ""
+	}
+	started, err := strfmt.ParseDateTime(row.API.InstallStartedAt)
+	ended, err2 := strfmt.ParseDateTime(row.API.InstallCompletedAt)
+	if err != nil || err2 != nil || moment(started).IsZero() || moment(ended).IsZero() {
 		return ""
 	}
 	digest := sha256.Sum256([]byte(row.API.ID.String()))
-	return ended.Format(keyTime) + "/" + hex.EncodeToString(digest[:8])
-}
-
-func hasSucceeded(status string) bool {
-	return status == lifecycle.ClusterInstalled || status == lifecycle.ClusterAddingHosts
+	return moment(ended).Format(keyTime) + "/" + hex.EncodeToString(digest[:8])
 }
 
 // recordIfFinished records the durations of a cluster's installation if it has succeeded and has no
@@ -159,12 +159,7 @@ func hasSucceeded(status string) bool {
 func (s *Service) recordIfFinished(ctx context.Context, id string) error {
 	key := ""
 	err := s.DB.View(func(tx *store.Tx) error {
-		// Most changes are those of other clusters, whose whole rows need not be read.
-		state, err := record.ClusterStatuses.Get(tx, id)
-		if err != nil || !hasSucceeded(state.API.Status) {
-			return err
-		}
-		row, err := record.Clusters.Get(tx, id)
+		row, err := record.ClusterSummaries.Get(tx, id)
 		if err != nil {
 			return err
 		}

@@ -38,14 +38,6 @@ var (
 	Recipes             = store.NewFiles("recipes")               // <infra-env id>
 )
 
-// ClusterStatuses reads only the status from the rows of clusters. It is read at each change of a
-// cluster.
-var ClusterStatuses = store.NewBucket[struct {
-	API struct {
-		Status string `json:"status"`
-	} `json:"api"`
-}]("clusters", 1)
-
 // InfraEnv is the row of an infra-env, with data that the API does not show.
 type InfraEnv struct {
 	API        models.InfraEnv `json:"api"`

@@ -16,7 +16,7 @@ import (
 // false for a deleted cluster.
 func (r *Reader) ReadyToInstall(id string) (ready bool, err error) {
 	err = r.db.View(func(tx *store.Tx) error {
-		row, err := record.ClusterStatuses.Get(tx, id)
+		row, err := record.ClusterSummaries.Get(tx, id)
 		if errors.Is(err, store.ErrNotFound) {
 			return nil
 		}

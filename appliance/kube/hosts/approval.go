@@ -118,10 +118,9 @@ func (a *Approvals) Waiting() (waiting []*record.Host, err error) {
 	err = a.db.View(func(tx *store.Tx) error {
 		described := map[string]bool{} // the results of hostDescribed by clusters and infra-envs
 		owners := map[string]bool{}
-		return record.Hosts.Each(tx, "", func(_ string, row *record.Host) error {
-			status := conv.Value(row.API.Status)
-			if row.Object.Key == "" || !slices.Contains(lifecycle.HostOpenStates, status) &&
-				!slices.Contains(lifecycle.HostOpenUnboundStates, status) {
+		return record.HostSummaries.Each(tx, "", func(key string, row *record.HostSummary) error {
+			if row.Object.Key == "" || !slices.Contains(lifecycle.HostOpenStates, row.API.Status) &&
+				!slices.Contains(lifecycle.HostOpenUnboundStates, row.API.Status) {
 				return nil
 			}
 			owner := cmp.Or(conv.Value(row.API.ClusterID), row.API.InfraEnvID).String()
@@ -138,10 +137,14 @@ func (a *Approvals) Waiting() (waiting []*record.Host, err error) {
 			}
 			namespace, name := objects.SplitKey(row.Object.Key)
 			approved, err := a.objects.Field(tx, objects.Agents, namespace, name, "spec", "approved")
-			if string(approved) != "true" {
-				waiting = append(waiting, row)
+			if err != nil || string(approved) == "true" {
+				return err
 			}
-			return err
+			host, err := record.Hosts.Get(tx, key)
+			if err == nil {
+				waiting = append(waiting, host)
+			}
+			return store.SkipDamaged(err)
 		})
 	})
 	return waiting, errors.Join(err, a.db.ReleasePages())
@@ -149,9 +152,9 @@ func (a *Approvals) Waiting() (waiting []*record.Host, err error) {
 
 // hostDescribed reports whether people described the cluster of a host, or else its infra-env, with
 // objects of the Kubernetes API.
-func (a *Approvals) hostDescribed(tx *store.Tx, row *record.Host, known map[string]bool) (bool, error) {
+func (a *Approvals) hostDescribed(tx *store.Tx, row *record.HostSummary, known map[string]bool) (bool, error) {
 	if row.API.ClusterID != nil {
-		cluster, err := record.Clusters.Get(tx, row.API.ClusterID.String())
+		cluster, err := record.ClusterSummaries.Get(tx, row.API.ClusterID.String())
 		if err != nil || cluster.Object.Key == "" {
 			return false, objects.IgnoreNotFound(err)
 		}

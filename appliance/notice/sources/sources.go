@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/appliance/bmc"
@@ -143,9 +142,9 @@ func (o Options) unusableMirrors(ctx context.Context) (found []notice.Condition,
 func (o Options) takenNames(context.Context) (found []notice.Condition, err error) {
 	counts := map[string]int{}
 	err = o.DB.View(func(tx *store.Tx) error {
-		return record.Clusters.Each(tx, "", func(_ string, row *record.Cluster) error {
+		return record.ClusterSummaries.Each(tx, "", func(_ string, row *record.ClusterSummary) error {
 			// A cluster for hosts that join has the name of the cluster that they join.
-			if row.API.BaseDNSDomain != "" && conv.Value(row.API.Kind) != models.ClusterKindAddHostsCluster {
+			if row.API.BaseDNSDomain != "" && row.API.Kind != models.ClusterKindAddHostsCluster {
 				counts[strings.ToLower(row.API.Name+"."+row.API.BaseDNSDomain)]++
 			}
 			return nil
