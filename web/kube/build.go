@@ -64,6 +64,11 @@ func (s *Server) build(client *kubernetes.Client) (*extensions.CustomResourceDef
 			return nil, err
 		}
 	}
+	api.Handler.NonGoRestfulMux.HandlePrefix("/openapi/", &documents{
+		builtIn: api.Handler.GoRestfulContainer, v2Config: config.OpenAPIConfig, v3Config: config.OpenAPIV3Config,
+		definitions: server.Informers.Apiextensions().V1().CustomResourceDefinitions().Lister(),
+		logger:      s.options.Logger,
+	})
 	return server, nil
 }
 
@@ -87,6 +92,7 @@ func (s *Server) config(scheme *runtime.Scheme) *genericapiserver.RecommendedCon
 	namer := openapi.NewDefinitionNamer(extensions.Scheme, scheme)
 	config.OpenAPIConfig = genericapiserver.DefaultOpenAPIConfig(definitions, namer)
 	config.OpenAPIV3Config = genericapiserver.DefaultOpenAPIV3Config(definitions, namer)
+	config.SkipOpenAPIInstallation = true // see documents
 	config.OpenAPIConfig.Info.Title, config.OpenAPIV3Config.Info.Title = "Landfall", "Landfall"
 	return config
 }
