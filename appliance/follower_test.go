@@ -1,6 +1,7 @@
 package appliance
 
 import (
+	"bytes"
 	"context"
 	"io"
 	"io/fs"
@@ -25,6 +26,7 @@ import (
 	"landfall/appliance/config"
 	"landfall/appliance/fleet"
 	"landfall/appliance/journal"
+	"landfall/appliance/osimage"
 	"landfall/appliance/registry/overlay"
 	"landfall/appliance/sitekey"
 	"landfall/isogen/skeleton"
@@ -50,9 +52,10 @@ type copied struct {
 	forwarded atomic.Int64 // requests that the leader got
 	stub      bool         // the leader does nothing with them
 
-	missing chan int     // numbers of blobs of pushed images that the follower lacked
-	apart   atomic.Bool  // it can't copy them
-	pulls   http.Handler // of its registry
+	missing     chan int     // numbers of blobs of pushed images that the follower lacked
+	missingISOs chan int     // numbers of live ISOs that it lacked
+	apart       atomic.Bool  // it can't copy them
+	pulls       http.Handler // of its registry
 }
 
 // Led implements follower.Leader.
@@ -63,7 +66,8 @@ func (c *copied) Seen() (revision uint64, known bool) { return c.seen.Load(), !c
 
 func newCopied(t *testing.T, clock clockwork.Clock, changes ...func(*config.Config)) *copied {
 	t.Helper()
-	c := &copied{log: new(waltest.Log), missing: make(chan int, 100)}
+	c := &copied{log: new(waltest.Log), missing: make(chan int, 100),
+		missingISOs: make(chan int, 100)}
 	key, err := sitekey.LoadOrCreate(t.TempDir())
 	require.NoError(t, err)
 	credential, err := fleet.NewCredential(key, "one")
@@ -116,6 +120,11 @@ func (c *copied) openFollower(t *testing.T, clock clockwork.Clock) {
 		Contacts: func(_ context.Context, after time.Time) (string, map[string]time.Time, error) {
 			return "one", c.engine.Contacts(after), nil
 		},
+		LiveISOs: &osimage.Shared{DB: c.db, Follows: true,
+			Fetch: func(_ context.Context, id string, _ int64) (io.ReadCloser, error) {
+				return osimage.OpenFile(filepath.Join(c.config.DataDir, "os-images"), id)
+			}},
+		MissingLiveISOs: func(n int) { c.missingISOs <- n },
 		PushedImages: &overlay.Shared{Missing: func(n int) { c.missing <- n },
 			Fetch: func(_ context.Context, sum string, _ int64) (io.ReadCloser, error) {
 				if c.apart.Load() {
@@ -243,6 +252,32 @@ func TestFollower_answersLikeTheLeader(t *testing.T) {
 		answered++
 	}
 	require.Greater(t, answered, 30, "most operations have an answer for these objects")
+}
+
+func TestFollower_opensLiveISOsThatCome(t *testing.T) {
+	c := newCopied(t, clockwork.NewRealClock())
+	require.Zero(t, <-c.missingISOs)
+	const kernel = "/boot-artifacts/kernel?version=4.19&arch=x86_64"
+	var iso bytes.Buffer
+	require.NoError(t, skeleton.Write(&iso, skeleton.ISO{VolumeID: "rhcos-419.94.202512010000-0"}))
+	up, err := c.Appliance.images.StartUpload(osimage.UploadRequest{Name: "live.iso", SizeBytes: int64(iso.Len())})
+	require.NoError(t, err)
+	done, err := c.Appliance.images.Append(t.Context(), up.ID, 0, 0, &iso)
+	require.NoError(t, err)
+	want := c.request(t, http.MethodGet, kernel, "", c.callers["nobody"])
+	require.Equal(t, http.StatusOK, want.Code, want.Body.String())
+	c.catchUp(t)
+	require.Equal(t, []int{1, 0}, []int{<-c.missingISOs, <-c.missingISOs})
+	got := c.askHere(t, kernel, "nobody")
+	require.Equal(t, http.StatusOK, got.Code, got.Body.String())
+	require.Equal(t, want.Body.Bytes(), got.Body.Bytes())
+
+	require.NoError(t, c.Appliance.images.Remove(done.Image.ID))
+	c.catchUp(t)
+	require.Zero(t, <-c.missingISOs)
+	before := c.forwarded.Load()
+	require.Equal(t, http.StatusServiceUnavailable, c.ask(t, http.MethodGet, kernel, "", "nobody").Code)
+	require.Greater(t, c.forwarded.Load(), before, "a refusal counts only if the leader refuses, too")
 }
 
 func TestFollower_showsLastContacts(t *testing.T) {

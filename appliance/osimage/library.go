@@ -31,6 +31,7 @@ import (
 
 	"github.com/jonboulle/clockwork"
 
+	"landfall/appliance/architecture"
 	"landfall/appliance/sitekey"
 	"landfall/isogen"
 )
@@ -150,14 +151,17 @@ func New(options Options) (*Library, error) {
 		}
 		others = append(others, &entry{id: id, record: *record})
 	}
-	slices.SortFunc(others, func(a, b *entry) int {
-		return cmp.Or(b.record.Created.Compare(a.record.Created), cmp.Compare(a.id, b.id))
-	})
+	slices.SortFunc(others, compareAge)
 	l.entries = append(l.entries, others...)
 	for _, e := range l.entries {
 		l.start(e)
 	}
 	return l, l.removeStrays()
+}
+
+// compareAge orders images that the configuration does not name, the latest first.
+func compareAge(a, b *entry) int {
+	return cmp.Or(b.record.Created.Compare(a.record.Created), cmp.Compare(a.id, b.id))
 }
 
 // start determines the state of an entry.
@@ -268,7 +272,8 @@ func (l *Library) reopen(e *entry) {
 
 // Find returns the base ISO for a version and an architecture. Its preferences, in this order: the
 // exact version over the same minor version, a usable image over an unusable one, a configured
-// image over an imported one, and a later import over an earlier one. Errors are *UnavailableError.
+// image over an imported one, and a later import over an earlier one. A follower in a fleet prefers
+// like the leader, also an image that it does not have yet. Errors are *UnavailableError.
 func (l *Library) Find(version, arch string) (*isogen.Base, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -294,25 +299,34 @@ func (l *Library) Find(version, arch string) (*isogen.Base, error) {
 func (l *Library) choose(version, arch string) *entry {
 	rank := func(e *entry) int {
 		rank := 0
-		if e.stated() == version {
+		if e.stated() == version || e.stated() == "" {
 			rank += 2
 		}
-		if e.base != nil {
+		if e.base != nil || l.comes(e) {
 			rank++
 		}
 		return rank
 	}
 	var found *entry
 	for _, e := range l.entries {
-		if !e.fits(version, arch) {
+		if !l.mayFit(e, version, arch) {
 			continue
 		}
 		l.reopen(e)
-		if e.fits(version, arch) && (found == nil || rank(e) > rank(found)) {
+		if l.mayFit(e, version, arch) && (found == nil || rank(e) > rank(found)) {
 			found = e
 		}
 	}
 	return found
+}
+
+// mayFit reports whether an image fits. The content of one that is about to be copied is not known.
+func (l *Library) mayFit(e *entry, version, arch string) bool {
+	if !l.comes(e) {
+		return e.fits(version, arch)
+	}
+	return (e.arch() == "" || e.arch() == architecture.Of(arch).RPM()) &&
+		(e.stated() == "" || Minor(e.stated()) == Minor(version))
 }
 
 // describeImages lists the images for an error text. The caller holds the mutex.

@@ -40,6 +40,8 @@ type Shared struct {
 	DB    *store.DB
 	Fleet string          // ID
 	Fetch filecopy.Source // of the files of images, by their IDs
+	// Follows is set for a member that follows. Its library has what [Mirror] copies.
+	Follows bool
 }
 
 func (s *Shared) key(id string) string { return s.Fleet + "/" + id }
@@ -75,7 +77,7 @@ func OpenFile(dir, id string) (*os.File, error) {
 // takeShared writes the records of the images of the fleet that this member does not have, and
 // removes the images that were removed.
 func (l *Library) takeShared() error {
-	if l.options.Shared == nil {
+	if l.options.Shared == nil || l.options.Shared.Follows {
 		return nil
 	}
 	rows, err := l.options.Shared.rows()
@@ -109,6 +111,10 @@ func (l *Library) take(id string, row *sharedRow) error {
 func (l *Library) elsewhere(e *entry) bool {
 	return l.options.Shared != nil && e.record.Source != SourceFile && e.record.SHA256 != "" && e.base == nil
 }
+
+// comes reports whether an image is about to be copied to this follower. The leader may use it
+// already.
+func (l *Library) comes(e *entry) bool { return l.elsewhere(e) && l.options.Shared.Follows }
 
 const copying = "it is copied from another member of the fleet"
 
@@ -227,42 +233,43 @@ func (l *Library) withdraw(id string) error {
 	})
 }
 
-// Mirror copies the images of the leader to a member that follows. Shared.Fetch limits its rate.
+// Mirror copies the images of the leader into the library of a member that follows. Shared.Fetch
+// limits its rate.
 type Mirror struct {
-	Options
+	Library *Library
 	// Missing is called with the number of images that are not here yet.
 	Missing func(int)
 }
 
 // Run copies images until the context ends.
-func (m *Mirror) Run(ctx context.Context) error {
-	if err := os.MkdirAll(m.Dir, 0o700); err != nil {
-		return fmt.Errorf("create the directory of OS images: %w", err)
-	}
-	l := &Library{options: m.Options, log: m.Logger}
-	mirror := &filecopy.Mirror{DB: m.Shared.DB, Prefix: sharedRows.Prefix(), Files: "live ISOs", Clock: m.Clock,
-		Logger: m.Logger}
-	mirror.Copy = func(ctx context.Context, _ []store.Change) (int, error) { return m.copyAll(ctx, l) }
+func (m *Mirror) Run(ctx context.Context) {
+	of := m.Library.options
+	mirror := &filecopy.Mirror{DB: of.Shared.DB, Prefix: sharedRows.Prefix(), Files: "live ISOs", Clock: of.Clock,
+		Logger: of.Logger}
+	mirror.Copy = func(ctx context.Context, _ []store.Change) (int, error) { return m.copyAll(ctx) }
 	mirror.Run(ctx)
-	return nil
 }
 
 // copyAll copies the images that are not here, one after the other. It returns how many are still
 // missing.
-func (m *Mirror) copyAll(ctx context.Context, l *Library) (missing int, err error) {
-	rows, err := m.Shared.rows()
+func (m *Mirror) copyAll(ctx context.Context) (missing int, err error) {
+	l := m.Library
+	rows, err := l.options.Shared.rows()
 	if err != nil {
 		return 0, err
 	}
 	wanted := map[string]*record{}
 	for id, row := range rows {
+		if row.Removed {
+			l.forget(id)
+		}
 		if err := l.take(id, row); err != nil {
 			return 0, err
 		}
-		if row.Removed || exists(l.path(id, isoEnding)) {
+		if row.Removed {
 			continue
 		}
-		data, err := m.Secrets.OpenBytes(bytes.Clone(row.Record))
+		data, err := l.options.Secrets.OpenBytes(bytes.Clone(row.Record))
 		r := new(record)
 		if err == nil {
 			err = json.Unmarshal(data, r)
@@ -270,19 +277,64 @@ func (m *Mirror) copyAll(ctx context.Context, l *Library) (missing int, err erro
 		if err != nil {
 			return 0, fmt.Errorf("read the record of the OS image %s: %w", id, err)
 		}
-		wanted[id] = r
+		if l.learn(id, r); !exists(l.path(id, isoEnding)) {
+			wanted[id] = r
+		}
 	}
 	missing = len(wanted)
 	m.Missing(missing)
 	var errs []error
 	for id, r := range wanted {
-		if err := m.Shared.copy(ctx, l, id, r, func(int64) {}); err != nil {
+		if err := l.options.Shared.copy(ctx, l, id, r, func(int64) {}); err != nil {
 			errs = append(errs, fmt.Errorf("copy %s: %w", r.Name, err))
 			continue
 		}
+		l.learn(id, r)
 		missing--
 		m.Missing(missing)
-		m.Logger.Info("OS image copied from another member.", "id", id, "name", r.Name, "sha256", r.SHA256)
+		l.log.Info("OS image copied from another member.", "id", id, "name", r.Name, "sha256", r.SHA256)
 	}
 	return missing, errors.Join(errs...)
+}
+
+// learn adds an image of the fleet, and opens it if its file is here.
+func (l *Library) learn(id string, r *record) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	at := slices.IndexFunc(l.entries, func(e *entry) bool { return e.id == id })
+	if at < 0 {
+		added := &entry{id: id, record: *r}
+		at = slices.IndexFunc(l.entries, func(e *entry) bool { return !e.configured && compareAge(added, e) < 0 })
+		if at < 0 {
+			at = len(l.entries)
+		}
+		l.entries = slices.Insert(l.entries, at, added)
+	}
+	e := l.entries[at]
+	if e.base != nil {
+		return
+	}
+	stated := e.record
+	e.record = *r
+	if e.configured {
+		e.record.OpenshiftVersion, e.record.CPUArchitecture, e.record.WantSHA256 = stated.OpenshiftVersion,
+			stated.CPUArchitecture, stated.WantSHA256
+	}
+	l.start(e)
+}
+
+// forget closes an image that was removed on the leader.
+func (l *Library) forget(id string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	at := slices.IndexFunc(l.entries, func(e *entry) bool { return e.id == id })
+	if at < 0 {
+		return
+	}
+	e := l.entries[at]
+	l.closeBase(e)
+	e.state, e.record.SHA256 = StateWaiting, ""
+	if !e.configured {
+		l.entries = slices.Delete(l.entries, at, at+1)
+	}
 }

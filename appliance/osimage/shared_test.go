@@ -9,9 +9,11 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"landfall/isogen/skeleton"
 	"landfall/store"
 )
 
@@ -73,16 +75,34 @@ func (f *fleet) member(t *testing.T) *site {
 	return s
 }
 
-// mirror runs the mirror of a member until it has tried all images.
-func (s *site) mirror(t *testing.T) (missing int) {
+// follow opens the library of a member that follows.
+func (s *site) follow(t *testing.T) *Library {
 	t.Helper()
-	m := &Mirror{Options: s.options, Missing: func(n int) { missing = n }}
-	require.NoError(t, os.MkdirAll(s.options.Dir, 0o700))
-	_, err := m.copyAll(t.Context(), &Library{options: s.options, log: s.options.Logger})
+	options := s.options
+	options.Shared = &Shared{DB: s.options.Shared.DB, Fleet: s.options.Shared.Fleet, Fetch: s.options.Shared.Fetch,
+		Follows: true}
+	l, err := New(options)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, l.Close()) })
+	return l
+}
+
+// mirror tries once to copy what a follower lacks.
+func mirror(t *testing.T, l *Library) (missing int) {
+	t.Helper()
+	_, err := (&Mirror{Library: l, Missing: func(n int) { missing = n }}).copyAll(t.Context())
 	if missing == 0 {
 		require.NoError(t, err)
 	}
 	return missing
+}
+
+// mirror starts a member that follows, lets it copy what it lacks, and stops it.
+func (s *site) mirror(t *testing.T) (missing int) {
+	t.Helper()
+	l := s.follow(t)
+	defer func() { require.NoError(t, l.Close()) }()
+	return mirror(t, l)
 }
 
 func TestShared_nextLeaderServesImportedImages(t *testing.T) {
@@ -170,12 +190,12 @@ func TestMirror_continuesAndVerifiesCopies(t *testing.T) {
 func TestMirror_followsTheRows(t *testing.T) {
 	f := newFleet(t)
 	first, second := f.member(t), f.member(t)
+	following := second.follow(t)
 	counts := make(chan int, 10)
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() {
-		m := &Mirror{Options: second.options, Missing: func(n int) { counts <- n }}
-		require.NoError(t, m.Run(ctx))
+		(&Mirror{Library: following, Missing: func(n int) { counts <- n }}).Run(ctx)
 	})
 	require.Zero(t, <-counts)
 	f.from = first.options.Dir
@@ -186,6 +206,50 @@ func TestMirror_followsTheRows(t *testing.T) {
 	cancel()
 	running.Wait()
 	require.FileExists(t, filepath.Join(second.options.Dir, image.ID+isoEnding))
+}
+
+// A follower makes images from live ISOs that come and go while it follows. It uses the same one as
+// the leader: an image of another one would be another file.
+func TestMirror_libraryFollowsTheLeader(t *testing.T) {
+	f := newFleet(t)
+	first, second := f.member(t), f.member(t)
+	f.from = first.options.Dir
+	leader, _ := first.run(t)
+	following := second.follow(t)
+	find := func(version string) string {
+		base, err := following.Find(version, "x86_64")
+		if err != nil {
+			requireSentence(t, err.Error(), "")
+			return err.Error()
+		}
+		want, err := leader.Find(version, "x86_64")
+		require.NoError(t, err)
+		require.Equal(t, want.Info(), base.Info())
+		return base.Info().VolumeID
+	}
+	require.Contains(t, find("4.18"), "no OS image matches")
+
+	older := upload(t, leader, isoContent(t, iso))
+	require.Zero(t, mirror(t, following))
+	require.Equal(t, iso.VolumeID, find("4.18"))
+
+	first.clock.Advance(time.Minute)
+	newer := upload(t, leader, isoContent(t, skeleton.ISO{VolumeID: "rhcos-418.94.202512010000-0"}))
+	first.clock.Advance(time.Minute)
+	other := upload(t, leader, isoContent(t, skeleton.ISO{VolumeID: "rhcos-419.94.202512010000-0"}))
+	f.from = t.TempDir()
+	require.Equal(t, 2, mirror(t, following))
+	require.Contains(t, find("4.18"), "not available yet")
+	f.from = first.options.Dir
+	require.Zero(t, mirror(t, following))
+	require.Equal(t, "rhcos-418.94.202512010000-0", find("4.18"))
+	require.Equal(t, "rhcos-419.94.202512010000-0", find("4.19"))
+
+	require.NoError(t, leader.Remove(newer.ID))
+	require.Zero(t, mirror(t, following))
+	require.Equal(t, iso.VolumeID, find("4.18"))
+	require.Equal(t, leader.IDs(), following.IDs())
+	require.ElementsMatch(t, []string{older.ID, other.ID}, second.follow(t).IDs(), "after a restart")
 }
 
 func TestOpenFile_opensImagesOnly(t *testing.T) {

@@ -66,6 +66,10 @@ type Options struct {
 	// keys of the hosts. from is its name.
 	Contacts func(ctx context.Context, after time.Time) (from string, contacts map[string]time.Time, err error)
 	Fleet    membership.Service // says also without a leader what the members are
+	// LiveISOs is what the libraries of the members share; nil if none are copied.
+	// MissingLiveISOs is called with the number of those that are not here yet.
+	LiveISOs        *osimage.Shared
+	MissingLiveISOs func(int)
 	// PushedImages is what the registries of the members share. It is not used without a registry.
 	PushedImages *overlay.Shared
 	Version      string
@@ -111,8 +115,8 @@ func Open(ctx context.Context, options Options) (_ *Reader, err error) {
 		return nil, err
 	}
 	if r.images, err = osimage.New(osimage.Options{Dir: filepath.Join(options.Config.DataDir, "os-images"),
-		Images: options.Config.LiveISOs(), Secrets: r.secrets, Clock: options.Clock, Logger: options.Logger,
-	}); err != nil {
+		Images: options.Config.LiveISOs(), Secrets: r.secrets, Shared: options.LiveISOs, Clock: options.Clock,
+		Logger: options.Logger}); err != nil {
 		return nil, err
 	}
 	if options.Config.Registry.Listen != "" {
@@ -149,20 +153,26 @@ func (r *Reader) Close() error {
 	return err
 }
 
-// Run follows the changes of the copy, and copies pushed images, until the context ends.
+// Run follows the changes of the copy, and copies live ISOs and pushed images, until the context
+// ends.
 func (r *Reader) Run(ctx context.Context) error {
-	if r.registry == nil {
-		return r.follow(ctx)
-	}
-	r.watching.Go(func() {
-		// It may wait for a medium that hangs, for which a takeover does not wait.
-		if err := r.registry.Run(ctx); err != nil {
-			r.Logger.Error("The media of the registry are not followed.", "error", err)
-		}
-	})
 	group, running := errgroup.WithContext(ctx)
 	group.Go(func() error { return r.follow(running) })
-	group.Go(func() error { return r.registry.Overlay.Run(running) })
+	if r.LiveISOs != nil {
+		group.Go(func() error {
+			(&osimage.Mirror{Library: r.images, Missing: r.MissingLiveISOs}).Run(running)
+			return nil
+		})
+	}
+	if r.registry != nil {
+		group.Go(func() error { return r.registry.Overlay.Run(running) })
+		r.watching.Go(func() {
+			// It may wait for a medium that hangs, for which a takeover does not wait.
+			if err := r.registry.Run(running); err != nil {
+				r.Logger.Error("The media of the registry are not followed.", "error", err)
+			}
+		})
+	}
 	return group.Wait()
 }
 

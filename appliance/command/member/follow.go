@@ -14,7 +14,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"landfall/appliance/backup"
-	"landfall/appliance/engine"
 	"landfall/appliance/fleet"
 	"landfall/appliance/fleet/membership"
 	"landfall/appliance/journal"
@@ -71,13 +70,11 @@ func (m *member) serve(ctx context.Context, of fleet.Copy) error {
 	db := of.(*store.DB)
 	source := &backup.Source{DB: db, Dir: m.Config.DataDir, Program: m.Version, Now: m.clock.Now,
 		SealedWith: string(m.keys.With()), DataKey: m.keys.Content, ExportKeys: m.keys.Export}
-	mirror, err := m.mirror(db)
-	if err != nil {
-		return err
-	}
 	reader, err := follower.Open(ctx, follower.Options{Config: m.Config, DB: db, Key: m.key, Names: m.names(),
 		Port: m.sockets.bootPort(), Leader: m.forwarder, Contacts: m.contacts, Version: m.Version,
 		Fleet: &membership.Leader{Membership: m.membership, Peers: m.peers}, Clock: m.clock, Logger: m.Logger,
+		LiveISOs: &osimage.Shared{DB: db, Fleet: m.membership.Keys().Fleet, Fetch: fleet.Paced(m.copies.Image),
+			Follows: true}, MissingLiveISOs: m.membership.NoteMissingLiveISOs,
 		PushedImages: &overlay.Shared{Fetch: fleet.Paced(m.copies.Blob), Missing: m.membership.NoteMissingBlobs},
 		Refuse:       refuse})
 	if err != nil {
@@ -97,12 +94,6 @@ func (m *member) serve(ctx context.Context, of fleet.Copy) error {
 	group.Go(func() error { return reader.Run(running) })
 	group.Go(func() error {
 		m.copies.Run(running, db, false)
-		return nil
-	})
-	group.Go(func() error {
-		if err := mirror.Run(running); err != nil {
-			m.Logger.Error("Live ISOs of other members are not copied.", "error", err)
-		}
 		return nil
 	})
 	group.Go(func() error { return m.membership.Keys().Follow(running, db, m.Logger) })
@@ -162,17 +153,6 @@ func (m *member) handler(snapshots fleet.Snapshots, contents fleet.Contents) htt
 	peers := m.peersOf()
 	peers.Snapshots, peers.Contents = snapshots, contents
 	return &peers
-}
-
-// mirror returns the mirror of the leader's live ISOs.
-func (m *member) mirror(db *store.DB) (*osimage.Mirror, error) {
-	secrets, err := m.key.Box(engine.SecretsPurpose, nil)
-	if err != nil {
-		return nil, err
-	}
-	return &osimage.Mirror{Missing: m.membership.NoteMissingLiveISOs, Options: osimage.Options{
-		Dir: m.imagesDir(), Secrets: secrets, Clock: m.clock, Logger: m.Logger, Shared: &osimage.Shared{DB: db,
-			Fleet: m.membership.Keys().Fleet, Fetch: fleet.Paced(m.copies.Image)}}}, nil
 }
 
 func (m *member) imagesDir() string { return filepath.Join(m.Config.DataDir, "os-images") }
