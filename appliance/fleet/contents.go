@@ -10,6 +10,7 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
@@ -154,7 +155,9 @@ func (c *Copies) file(ctx context.Context, get func(context.Context, Peer, strin
 	}
 	err = fmt.Errorf("no other member is there that has the %s: %w", what, fs.ErrNotExist)
 	var absent error
-	for _, from := range ranked(id, others) {
+	// The first one is another one each time: its file may be damaged.
+	for _, i := range rand.Perm(len(others)) {
+		from := others[i]
 		content, one := get(ctx, from, id, offset)
 		switch {
 		case one == nil:

@@ -227,8 +227,11 @@ func TestCopies_filesOfOtherMembers(t *testing.T) {
 		require.Equal(t, fault.NotFound, fault.KindOf(err))
 		w.WriteHeader(http.StatusNotFound)
 	}
+	damaged := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(damaged, "damaged"), []byte("CONTENT"), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "damaged"), []byte("content"), 0o600))
 	var others []fleet.Peer
-	for name, has := range map[string]string{"without": t.TempDir(), "with": dir} {
+	for name, has := range map[string]string{"without": t.TempDir(), "damaged": damaged, "with": dir} {
 		peers := &fleet.Peers{Image: open(has), Blob: open(has), Refuse: refuse, Logger: quiet()}
 		behind := &fleet.Behind{Forwarder: newFollower(t, key, 0).Forwarder, Peers: peers}
 		server := serve(t, credential(t, key, name), behind.Handler(fleet.Main))
@@ -249,6 +252,15 @@ func TestCopies_filesOfOtherMembers(t *testing.T) {
 		_, err := open(t.Context(), "unknown", 0)
 		require.ErrorIs(t, err, fs.ErrNotExist)
 	}
+	given := map[string]bool{}
+	for range 100 {
+		content, err := copies.Blob(t.Context(), "damaged", 0)
+		require.NoError(t, err)
+		text, err := io.ReadAll(content)
+		require.NoError(t, errors.Join(err, content.Close()))
+		given[string(text)] = true
+	}
+	require.Len(t, given, 2, "the next attempt may ask another member than one whose file is damaged")
 }
 
 func TestPeers_strangersGetNothing(t *testing.T) {

@@ -108,6 +108,11 @@ type upload struct {
 func Open(options Options) (*Overlay, error) {
 	o := &Overlay{options: options, uploads: map[string]*upload{}, lacking: map[string]int64{},
 		wake: make(chan struct{}, 1)}
+	if options.Shared == nil { // a member that has left its fleet may have unfinished copies
+		if err := os.RemoveAll(o.dir(copies)); err != nil {
+			return nil, fmt.Errorf("remove unfinished copies of the registry: %w", err)
+		}
+	}
 	for _, dir := range []string{o.dir(blobs), o.dir(uploads), o.dir(copies)} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return nil, fmt.Errorf("create the directory of the registry: %w", err)

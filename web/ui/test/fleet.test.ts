@@ -11,6 +11,8 @@ const member: Member = {
   behind: 0,
   lag_seconds: 0,
   missing_contents: 0,
+  missing_live_isos: 0,
+  missing_blobs: 0,
   clock_seconds: 0,
 };
 const server: Server = {
@@ -37,7 +39,7 @@ describe('a member', () => {
 
   it('says what it lacks', () => {
     expect(lacks(member)).toBe('Nothing');
-    expect(lacks({ ...member, behind: 1, lag_seconds: 90, missing_contents: 2 })).toBe(
+    expect(lacks({ ...member, behind: 1, lag_seconds: 90, missing_contents: 1, missing_blobs: 1 })).toBe(
       '1 record behind, 1 min 30 s; 2 files not copied yet',
     );
     expect(lacks({ ...member, role: 'away', seen: '2026-01-02T03:04:05Z' })).toMatch(/^Last seen .*2026/);

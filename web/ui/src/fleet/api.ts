@@ -11,7 +11,10 @@ export type Member = {
   /** The records that it lacks, and for how long the oldest of them exists. */
   behind: number;
   lag_seconds: number;
+  /** What was not copied to it yet: contents of rows, live ISOs, and blobs of pushed images. */
   missing_contents: number;
+  missing_live_isos: number;
+  missing_blobs: number;
   clock_seconds: number;
   /** Why it could not be asked. */
   problem?: string;

@@ -19,7 +19,8 @@ export const roleOf = ({ role, problem }: Member): Word => {
 };
 
 /** What a member lacks of the data. */
-export const lacks = ({ role, seen, behind, lag_seconds: lag, missing_contents: missing }: Member): string => {
+export const lacks = ({ role, seen, behind, lag_seconds: lag, ...member }: Member): string => {
+  const missing = member.missing_contents + member.missing_live_isos + member.missing_blobs;
   const parts = [
     ...(role === 'away' && seen ? [`Last seen ${moment(seen)}`] : []),
     ...(behind > 0 ? [`${counted(behind, 'record')} behind, ${duration(lag)}`] : []),
