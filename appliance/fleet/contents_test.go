@@ -266,7 +266,7 @@ func TestCopies_filesOfOtherMembers(t *testing.T) {
 func TestPeers_strangersGetNothing(t *testing.T) {
 	key := newKey(t)
 	f := newFollower(t, key, 0)
-	for _, path := range []string{"/fleet/snapshot", "/fleet/content/a"} {
+	for _, path := range []string{"/fleet/snapshot", "/fleet/content/a", "/fleet/blob/a"} {
 		status, _ := get(t, client(t), f.main.URL+path)
 		require.Equal(t, http.StatusServiceUnavailable, status, "a client's %s goes to the leader", path)
 	}

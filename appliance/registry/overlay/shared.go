@@ -54,8 +54,9 @@ func (o *Overlay) Run(ctx context.Context) error {
 		return nil
 	}
 	if s.Leads {
-		if err := o.noteBlobs(ctx); err != nil {
-			return err
+		if err := o.noteBlobs(ctx); err != nil && ctx.Err() == nil {
+			o.options.Logger.Warn("The other members do not copy images that an older version of Landfall took.",
+				"error", err)
 		}
 	}
 	(&filecopy.Mirror{DB: o.options.DB, Prefix: manifestRows.Prefix(), Files: "blobs of pushed images",
@@ -133,7 +134,8 @@ func (o *Overlay) pushedParts(manifest []byte) map[string]int64 {
 	return found
 }
 
-// copyMissing implements filecopy.Mirror.Copy.
+// copyMissing implements filecopy.Mirror.Copy. After a look at all rows, a follower also removes
+// what is not needed.
 func (o *Overlay) copyMissing(ctx context.Context, changes []store.Change) (missing int, err error) {
 	if slices.ContainsFunc(changes, func(c store.Change) bool { return c.Deleted }) {
 		changes = nil
@@ -155,11 +157,15 @@ func (o *Overlay) copyMissing(ctx context.Context, changes []store.Change) (miss
 		missing--
 		o.options.Shared.Missing(missing)
 	}
-	return missing, failed
+	if changes != nil || o.options.Shared.Leads {
+		return missing, failed
+	}
+	_, err = o.Collect(ctx)
+	return missing, errors.Join(failed, err)
 }
 
 // look finds out which blobs are not here. changes are those of manifests since the last look; nil:
-// all are looked at, and a follower removes what is not needed.
+// all are looked at.
 func (o *Overlay) look(ctx context.Context, changes []store.Change) error {
 	wanted := map[string]int64{}
 	if err := o.options.DB.View(func(tx *store.Tx) error {
@@ -198,11 +204,7 @@ func (o *Overlay) look(ctx context.Context, changes []store.Change) error {
 	if changes != nil {
 		return nil
 	}
-	if err := o.dropCopies(); err != nil || o.options.Shared.Leads {
-		return err
-	}
-	_, err := o.Collect(ctx)
-	return err
+	return o.dropCopies()
 }
 
 // dropCopies removes unfinished copies of blobs that are no longer wanted.
