@@ -131,7 +131,7 @@ func (f *Forwarder) poll(w http.ResponseWriter, r *http.Request, at Listener,
 	sent := r.WithContext(r.Context())
 	address := *r.URL
 	address.Scheme, address.Host = "https", "leader"
-	sent.URL, sent.RequestURI, sent.Header = &address, "", r.Header.Clone()
+	sent.URL, sent.RequestURI = &address, ""
 	describe(sent.Header, r, at)
 	answer, err := f.RoundTrip(sent)
 	if err != nil {
@@ -348,8 +348,9 @@ func (f *Front) Wrap(main http.Handler, others func(Listener) http.Handler, snap
 	return all
 }
 
-// restore returns a forwarded request as the client sent it. The client used no address of this
-// machine, so the context has none: a client with that address runs here, and not on the member.
+// restore returns a forwarded request as the client sent it, and takes the headers of the member
+// out of both. The client used no address of this machine, so the context has none: a client with
+// that address runs here, and not on the member.
 func restore(r *http.Request, member string) (original *http.Request, at Listener, err error) {
 	ctx := context.WithValue(r.Context(), http.LocalAddrContextKey, nil)
 	original = r.WithContext(context.WithValue(ctx, throughKey{}, member))
@@ -367,7 +368,6 @@ func restore(r *http.Request, member string) (original *http.Request, at Listene
 		original.TLS = &state
 	}
 	at = Listener(r.Header.Get(headerListener))
-	original.Header = r.Header.Clone()
 	for _, name := range []string{headerClient, headerLine, headerListener, headerCertificate, headerNumber} {
 		original.Header.Del(name)
 	}

@@ -31,6 +31,9 @@ const (
 	headerNumber  = "Landfall-Fleet-Number"
 	// pipelineBuffer is the size of a reader's buffer in bytes, and of those that a bundle keeps.
 	pipelineBuffer = 64 << 10
+	// spareWorkers is the number of goroutines of a pipeline that wait for polls. Their stacks have
+	// grown to the size that a poll needs, which takes a tenth of the CPU time of a poll.
+	spareWorkers = 64
 	// largestPoll limits a request in a pipeline, in bytes.
 	largestPoll = 128 << 10
 )
@@ -281,6 +284,28 @@ func (f *Front) servePolls(w http.ResponseWriter, r *http.Request, handler http.
 		defer cancel()
 		_ = answers.writeTo(ctx, conn) // the follower notices
 	})
+	polls := make(chan *http.Request)
+	spare := make(chan struct{}, spareWorkers)
+	work := func(poll *http.Request) { // answers a poll, and those that come later
+		answer := newPollAnswer()
+		for {
+			number := poll.Header.Get(headerNumber) // the handler removes it
+			f.answer(answer, poll, handler)
+			answers.add(func(to *bytes.Buffer) { answer.writeTo(to, number) })
+			answer.reset()
+			select {
+			case spare <- struct{}{}:
+			default:
+				return
+			}
+			select {
+			case poll = <-polls:
+				<-spare
+			case <-ctx.Done():
+				return
+			}
+		}
+	}
 	limited := &io.LimitedReader{R: buffered}
 	for in := bufio.NewReaderSize(limited, pipelineBuffer); ; {
 		limited.N = largestPoll
@@ -290,24 +315,23 @@ func (f *Front) servePolls(w http.ResponseWriter, r *http.Request, handler http.
 		}
 		poll = poll.WithContext(ctx)
 		poll.RemoteAddr, poll.TLS = r.RemoteAddr, r.TLS
-		running.Go(func() {
-			answer := f.answer(poll, handler)
-			answers.add(func(to *bytes.Buffer) { answer.writeTo(to, poll.Header.Get(headerNumber)) })
-		})
+		select {
+		case polls <- poll:
+		default:
+			running.Go(func() { work(poll) })
+		}
 	}
 }
 
-// answer handles a poll.
-func (f *Front) answer(poll *http.Request, handler http.Handler) (answer *pollAnswer) {
+// answer handles a poll. The answer must be empty.
+func (f *Front) answer(to *pollAnswer, poll *http.Request, handler http.Handler) {
 	defer func() {
 		if cause := recover(); cause != nil {
-			answer = newPollAnswer()
-			f.Refuse(answer, poll, fmt.Errorf("the handler of a poll ended: %v", cause))
+			to.reset()
+			f.Refuse(to, poll, fmt.Errorf("the handler of a poll ended: %v", cause))
 		}
 	}()
-	answer = newPollAnswer()
-	handler.ServeHTTP(answer, poll)
-	return answer
+	handler.ServeHTTP(to, poll)
 }
 
 // pollAnswer collects the answer to a poll.
@@ -318,6 +342,15 @@ type pollAnswer struct {
 }
 
 func newPollAnswer() *pollAnswer { return &pollAnswer{header: make(http.Header)} }
+
+// reset prepares the answer to the next poll.
+func (a *pollAnswer) reset() {
+	clear(a.header)
+	a.status = 0
+	if a.body.Reset(); a.body.Cap() > pipelineBuffer {
+		a.body = bytes.Buffer{}
+	}
+}
 
 // Header implements http.ResponseWriter.
 func (a *pollAnswer) Header() http.Header { return a.header }

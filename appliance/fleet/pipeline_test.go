@@ -111,6 +111,37 @@ func TestPolls_shareOneConnection(t *testing.T) {
 	require.EqualValues(t, 1, to.connections.Load())
 }
 
+// The leader answers polls of one connection one after the other in the same memory.
+func TestPolls_getNothingOfEarlierAnswers(t *testing.T) {
+	key := newKey(t)
+	to := newPollsLeader(t, key, "leader", func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.RawQuery {
+		case "first":
+			w.Header().Set("Secret", "of the first")
+			w.WriteHeader(http.StatusTeapot)
+			fmt.Fprint(w, "a long answer")
+		case "panics":
+			fmt.Fprint(w, "a part")
+			panic("of the test")
+		}
+	})
+	f := newFollower(t, key, time.Minute)
+	f.Lead(to.peer())
+	for range 3 {
+		status, seen := get(t, client(t), f.main.URL+pollPath+"?first")
+		require.Equal(t, http.StatusTeapot, status)
+		require.Equal(t, "a long answer", seen)
+		_, seen = get(t, client(t), f.main.URL+pollPath+"?panics")
+		require.NotContains(t, seen, "a part")
+		answer, err := client(t).Get(f.main.URL + pollPath)
+		require.NoError(t, err)
+		require.NoError(t, answer.Body.Close())
+		require.Equal(t, http.StatusOK, answer.StatusCode)
+		require.Zero(t, answer.ContentLength)
+		require.Empty(t, answer.Header.Get("Secret"))
+	}
+}
+
 func TestPolls_slowOneHoldsUpNoOther(t *testing.T) {
 	key := newKey(t)
 	begun, end := make(chan struct{}), make(chan struct{})
