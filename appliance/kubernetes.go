@@ -124,10 +124,11 @@ func (a *Appliance) newKubernetesServer() (*kubernetesServer, error) {
 		api: kube.New(kube.Options{
 			DB: a.db, Objects: k.objects, Box: k.box, Admission: rules, Address: address.String(), Open: a.open(),
 			Current: catchUp.Current, Watching: catchUp.Watching, Clock: a.clock, Logger: a.log,
-			Views: views.Kinds(a.config.Hosted.Enabled),
+			Progress: k.loop, Views: views.Kinds(a.config.Hosted.Enabled),
 		}),
 		controllers: controllers, base: k, web: own,
 	}
+	k.loop.SetFollower(s.api)
 	return s, server.Register(s.api.Operations(own != nil)...)
 }
 

@@ -90,7 +90,8 @@ type ValueWatcher struct {
 	base     uint64 // pending starts after this revision; earlier changes are read from the log
 	behind   bool   // changes up to the revision replayTo must be read from the log
 	replayTo uint64
-	busy     bool // set while changes are delivered
+	busy     bool   // set while changes are delivered
+	sent     uint64 // revision of the last change that was delivered
 	err      error
 }
 
@@ -235,6 +236,15 @@ func (w *ValueWatcher) Progress() (revision uint64, ok bool) {
 	return f.published, !w.busy && !w.behind && len(w.pending) == 0
 }
 
+// Handled returns a revision up to which nothing is left to do for a receiver that has handled the
+// changes from C up to the revision last. ok is false while changes are pending.
+func (w *ValueWatcher) Handled(last uint64) (revision uint64, ok bool) {
+	revision, ok = w.Progress()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return revision, ok && w.sent <= last
+}
+
 func (w *ValueWatcher) deliver(ctx context.Context) error {
 	w.mu.Lock()
 	pending, behind, base, to := w.pending, w.behind, w.base, w.replayTo
@@ -264,6 +274,9 @@ func (w *ValueWatcher) send(ctx context.Context, changes []ValueChange) error {
 	select {
 	case w.out <- changes:
 		w.from = changes[len(changes)-1].Revision
+		w.mu.Lock()
+		w.sent = w.from
+		w.mu.Unlock()
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()

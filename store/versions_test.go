@@ -325,3 +325,27 @@ func TestVersions_deadlineIsClearedWithValue(t *testing.T) {
 	update(t, db, drop("b"))
 	require.Equal(t, []string{"c"}, due())
 }
+
+func TestVersionsWatch_handled(t *testing.T) {
+	db := openVersioned(t, t.TempDir())
+	update(t, db, hold("a", "1"))
+	from := db.Revision()
+	w := things.Watch(t.Context(), db, from, store.Range{})
+	handled := func(last uint64) func() bool {
+		return func() bool {
+			to, ok := w.Handled(last)
+			return ok && to == db.Revision()
+		}
+	}
+	require.Eventually(t, handled(from), time.Minute, time.Millisecond, "nothing has changed")
+	update(t, db, hold("a", "2"))
+	_, ok := w.Handled(from)
+	require.False(t, ok, "the change is pending")
+	last := (<-w.C())[0].Revision
+	require.Eventually(t, handled(last), time.Minute, time.Millisecond)
+	_, ok = w.Handled(from)
+	require.False(t, ok, "the change was received, but not handled")
+	update(t, db, put("other", cluster{Name: "one"}))
+	require.Greater(t, db.Revision(), last)
+	require.True(t, handled(last)(), "the change of another bucket needs no work")
+}

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/jonboulle/clockwork"
@@ -23,8 +24,9 @@ import (
 
 // In a cluster, separate controllers delete the dependents of deleted objects, empty namespaces
 // that are being deleted, and delete expired objects. Here the garbage collector does all three. It
-// watches the store's feed and works in the store's transactions. It checks all objects when it
-// starts, so that it misses no change after a crash.
+// watches the store's feed and works in the store's transactions. At a start it continues with the
+// changes since the recorded progress. It checks all objects if there is none, and before the first
+// change that needs the graph of owners: until then, that graph is not built.
 
 // garbageCollector deletes dependents, empties namespaces, and deletes expired objects.
 type garbageCollector struct {
@@ -34,7 +36,11 @@ type garbageCollector struct {
 	clock   clockwork.Clock
 	logger  *slog.Logger
 
-	graph       ownerGraph
+	progress  Progress   // nil: not recorded
+	collected *collected // read by the recorder
+
+	graph       ownerGraph      // empty until checked
+	checked     bool            // whether all objects were checked
 	terminating map[string]bool // namespaces that are being deleted
 	retry       map[string]bool // keys and namespaces to check again after an error
 	discovery   discovery
@@ -55,7 +61,7 @@ const (
 func newGarbageCollector(s *Server, d discovery) *garbageCollector {
 	return &garbageCollector{
 		db: s.options.DB, objects: s.options.Objects, box: s.options.Box, clock: s.options.Clock,
-		logger: s.options.Logger, discovery: d,
+		logger: s.options.Logger, discovery: d, progress: s.options.Progress, collected: &s.collected,
 	}
 }
 
@@ -69,16 +75,25 @@ func (k *garbageCollector) run(ctx context.Context, ready <-chan struct{}) error
 	case <-ready:
 	case <-ctx.Done():
 	}
-	for ctx.Err() == nil {
-		from, err := k.start(ctx)
-		if err != nil {
-			return k.ended(ctx, err)
-		}
+	from, err := k.start(ctx)
+	for err == nil && ctx.Err() == nil {
 		if err := k.watch(ctx, from); !errors.Is(err, store.ErrCompacted) {
 			return k.ended(ctx, err)
 		}
+		from, err = k.check(ctx)
 	}
-	return nil
+	return k.ended(ctx, err)
+}
+
+// start returns the revision from which to watch. It checks all objects if the changes since an
+// earlier check are not known.
+func (k *garbageCollector) start(ctx context.Context) (revision uint64, err error) {
+	if k.progress != nil {
+		if revision, ok, err := k.progress.FollowerRevision(); ok || err != nil {
+			return revision, err
+		}
+	}
+	return k.check(ctx)
 }
 
 func (k *garbageCollector) ended(ctx context.Context, err error) error {
@@ -99,8 +114,9 @@ func (k *garbageCollector) loadDefinitions(tx *store.Tx) error {
 	})
 }
 
-// start checks all objects and returns the revision from which to watch.
-func (k *garbageCollector) start(ctx context.Context) (revision uint64, err error) {
+// check checks all objects, builds the graph of owners, and returns the revision from which to
+// watch.
+func (k *garbageCollector) check(ctx context.Context) (revision uint64, err error) {
 	k.graph, k.terminating, k.retry = newGraph(), map[string]bool{}, map[string]bool{}
 	var first firstCheck
 	for from, more := "", true; more; {
@@ -129,6 +145,10 @@ func (k *garbageCollector) start(ctx context.Context) (revision uint64, err erro
 	}
 	for namespace := range k.terminating {
 		k.emptyNamespace(ctx, namespace)
+	}
+	k.checked = true
+	if k.progress != nil {
+		k.progress.FollowerChecked()
 	}
 	return revision, nil
 }
@@ -220,6 +240,8 @@ func (k *garbageCollector) watch(ctx context.Context, from uint64) error {
 	defer expiry.Stop()
 	defer retry.Stop()
 	k.expire(ctx)
+	last := from
+	k.collected.set(watch, last, len(k.retry)+len(k.terminating) == 0)
 	for {
 		select {
 		case changes, ok := <-watch.C():
@@ -231,12 +253,40 @@ func (k *garbageCollector) watch(ctx context.Context, from uint64) error {
 					return err
 				}
 			}
+			last = changes[len(changes)-1].Revision
 		case <-expiry.Chan():
 			k.expire(ctx)
 		case <-retry.Chan():
 			k.retryFailed(ctx)
 		}
+		if ctx.Err() == nil { // else the collection was interrupted
+			k.collected.set(watch, last, len(k.retry)+len(k.terminating) == 0)
+		}
 	}
+}
+
+// collected is the progress of the garbage collector.
+type collected struct {
+	mu      sync.Mutex
+	watch   *store.ValueWatcher // nil before the first one
+	last    uint64              // revision of the last change that was handled
+	settled bool                // whether no object or namespace must be checked again
+}
+
+func (c *collected) set(watch *store.ValueWatcher, last uint64, settled bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.watch, c.last, c.settled = watch, last, settled
+}
+
+func (c *collected) followed() (revision uint64, ok bool) {
+	c.mu.Lock()
+	watch, last, settled := c.watch, c.last, c.settled
+	c.mu.Unlock()
+	if watch == nil || !settled {
+		return 0, false
+	}
+	return watch.Handled(last)
 }
 
 // handle acts on a change.
@@ -248,6 +298,14 @@ func (k *garbageCollector) handle(ctx context.Context, change store.ValueChange)
 	}()
 	k.discovery.update(change.Key, change.After.Value)
 	at := parseKey(change.Key)
+	if !k.checked {
+		if needed, err := k.needsGraph(at, change); !needed || err != nil {
+			return err
+		}
+		if _, err := k.check(ctx); err != nil {
+			return err
+		}
+	}
 	if change.After.Value == nil {
 		err = k.handleDeletion(ctx, at, change)
 	} else {
@@ -257,6 +315,23 @@ func (k *garbageCollector) handle(ctx context.Context, change store.ValueChange)
 		k.emptyNamespace(ctx, at.namespace)
 	}
 	return err
+}
+
+// needsGraph reports whether a change can make an object garbage, or needs the graph of owners for
+// another reason. The changes of statuses and the deletions of Events, which are most of the
+// changes, do not.
+func (k *garbageCollector) needsGraph(at place, change store.ValueChange) (bool, error) {
+	if change.After.Value == nil {
+		return at.kind.Resource != objects.Events.Resource, nil
+	}
+	now, _, err := k.read(change.After.Value)
+	if err != nil || now.deleting || change.Before.Value == nil {
+		return now.deleting || len(now.owners) > 0, err
+	}
+	before, _, err := k.read(change.Before.Value)
+	return !slices.EqualFunc(before.owners, now.owners, func(a, b metav1.OwnerReference) bool {
+		return a.UID == b.UID
+	}), err
 }
 
 // handleDeletion acts on the deletion of an object.

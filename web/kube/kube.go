@@ -52,6 +52,9 @@ type Options struct {
 	Current func(context.Context) error
 	// Watching is called at the start of each watch, and release at its end. It may be nil.
 	Watching func() (release func())
+	// Progress records how far the garbage collector has followed the changes. nil: each start
+	// checks all objects.
+	Progress Progress
 	// Views are kinds whose objects are computed from other rows.
 	Views []view.Kind
 	// Open permits every client to do everything (auth: none).
@@ -59,6 +62,15 @@ type Options struct {
 	Address string // host and port of the API for clients, used in its discovery documents
 	Clock   clockwork.Clock
 	Logger  *slog.Logger
+}
+
+// Progress records how far the garbage collector has followed the changes, so that a start need not
+// check all objects. See controller.Follower for the other direction, [Server.Followed].
+type Progress interface {
+	// FollowerRevision returns the revision from which to continue; ok is false if there is none.
+	FollowerRevision() (revision uint64, ok bool, err error)
+	// FollowerChecked is called when all objects have been checked.
+	FollowerChecked()
 }
 
 // Server serves the API. Until it is ready, it responds that the API is starting.
@@ -72,12 +84,18 @@ type Server struct {
 	stopping context.Context
 	// own is the transport of the clients in this process. It exists before the API is ready.
 	own atomic.Pointer[loopback]
+	// collected is the progress of the garbage collector.
+	collected collected
 }
 
 // New returns a server. It serves the API after Run is called.
 func New(options Options) *Server {
 	return &Server{options: options, token: uuid.NewString(), ready: make(chan struct{})}
 }
+
+// Followed returns the revision up to which the garbage collector has nothing left to do; see
+// controller.Follower.
+func (s *Server) Followed() (revision uint64, ok bool) { return s.collected.followed() }
 
 // Ready returns a channel that is closed when the API is ready.
 func (s *Server) Ready() <-chan struct{} { return s.ready }

@@ -29,6 +29,44 @@ type followed struct {
 	Inputs     string          `json:"inputs"` // see Resume
 	Revision   uint64          `json:"revision"`
 	Unfinished []unfinishedKey `json:"unfinished,omitempty"`
+	// whether the follower had nothing left to do for the same changes
+	Follower bool `json:"follower,omitempty"`
+}
+
+// Follower follows the changes beside the loop, which records the progress of both in one row. With
+// rows of their own, each record would be a change for the other.
+type Follower interface {
+	// Followed returns the revision up to which the follower has nothing left to do. ok is false if
+	// it has, or does not follow the changes yet.
+	Followed() (revision uint64, ok bool)
+}
+
+// SetFollower sets the follower whose progress the loop records. It must be called before Resume.
+func (l *Loop) SetFollower(f Follower) { l.follower = f }
+
+// FollowerRevision returns the revision from which the follower can continue after a stop or crash.
+// ok is false if the follower must look at every object: its progress was not recorded, or the
+// change log lacks changes since then.
+func (l *Loop) FollowerRevision() (revision uint64, ok bool, err error) {
+	now := l.db.Revision()
+	err = l.db.View(func(tx *store.Tx) error {
+		row, err := followedRows.Get(tx, followedKey)
+		if err != nil {
+			l.logUnreadable(err)
+			return nil
+		}
+		revision = row.Revision
+		ok = row.Follower && revision >= tx.Compacted() && revision <= now
+		return nil
+	})
+	return revision, ok, err
+}
+
+// FollowerChecked is called when the follower has looked at every object.
+func (l *Loop) FollowerChecked() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.scheduleRecord(recordAfter)
 }
 
 // unfinishedKey is an object that a start must queue: immediately or, if its reconcile was
@@ -286,6 +324,10 @@ func (l *Loop) progressAt(tx *store.Tx) (row *followed, ok bool) {
 		// Only the row itself changes next. Otherwise the row would refer to a revision that is
 		// compacted while nothing changes.
 		row.Revision = tx.Next()
+	}
+	if l.follower != nil {
+		to, ok := l.follower.Followed()
+		row.Follower = ok && to >= l.revision
 	}
 	clear(l.recorder.listed)
 	for key, wait := range keys {

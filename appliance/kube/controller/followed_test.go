@@ -36,6 +36,8 @@ type restarted struct {
 	r     *recorder // of the running loop
 	loop  *controller.Loop
 	end   func()
+	// follower is that of the next loop; nil for none
+	follower controller.Follower
 }
 
 func newRestarted(t *testing.T) *restarted {
@@ -65,6 +67,7 @@ func (s *restarted) start(inputs string, do func(name string, call int) (time.Du
 func (s *restarted) startWith(inputs string, r controller.Reconciler) {
 	s.loop = controller.New(s.db, s.clock, slog.New(slog.DiscardHandler))
 	s.loop.Add(r)
+	s.loop.SetFollower(s.follower)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() {
@@ -587,6 +590,54 @@ func TestResume_sameResult(t *testing.T) {
 					s.end()
 				}
 				require.NotEmpty(t, slices.Collect(maps.Keys(reached)))
+			})
+		})
+	}
+}
+
+// follower is the progress of a follower.
+type follower struct {
+	revision uint64
+	settled  bool
+}
+
+func (f *follower) Followed() (uint64, bool) { return f.revision, f.settled }
+
+func TestFollower_recordedWithTheLoop(t *testing.T) {
+	for name, c := range map[string]struct {
+		settled bool
+		behind  uint64 // changes
+		compact bool
+		want    bool
+	}{
+		"settled":                {settled: true, want: true},
+		"behind":                 {settled: true, behind: 1},
+		"with something to do":   {},
+		"settled, and compacted": {settled: true, compact: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newRestarted(t)
+				_, ok, err := controller.New(s.db, s.clock, slog.New(slog.DiscardHandler)).FollowerRevision()
+				require.NoError(t, err)
+				require.False(t, ok, "nothing is recorded")
+				s.create(objects.ConfigMaps, "a")
+				stopped := s.db.Revision()
+				s.follower = &follower{stopped - c.behind, c.settled}
+				s.start("v1", nil)
+				s.loop.FollowerChecked()
+				s.end()
+				s.label("a", "changed after the stop")
+				if c.compact {
+					require.NoError(t, s.db.Compact(t.Context(), s.db.Revision()))
+				}
+				from, ok, err := s.loop.FollowerRevision()
+				require.NoError(t, err)
+				require.Equal(t, c.want, ok)
+				if ok {
+					require.GreaterOrEqual(t, from, stopped)
+					require.Less(t, from, s.db.Revision(), "the follower sees the change")
+				}
 			})
 		})
 	}

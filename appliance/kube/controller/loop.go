@@ -105,6 +105,7 @@ type Loop struct {
 	watches     map[objects.Kind][]Watch // by the kind that is watched
 	rowWatches  []Watch                  // watches with a prefix
 	inputs      string                   // see Resume; "" if the loop does not record its progress
+	follower    Follower                 // nil for none
 
 	delayChanged chan struct{} // receives a value when the time of the next delayed key may have changed
 	progress     *sync.Cond    // uses mu; signals that a reconcile finished or changes were queued
