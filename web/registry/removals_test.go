@@ -23,7 +23,7 @@ import (
 	"landfall/randtest"
 )
 
-var removals = flag.Int("removals", 50, "random removals of the medium in TestRemovals_random")
+var removals = flag.Int("removals", 16, "random removals of the medium in TestRemovals_random")
 
 // socket is a place for a stick. Files on it can be opened and read while the stick is plugged in.
 type socket struct {
