@@ -76,6 +76,10 @@ func write(out io.Writer, s *membership.Status) error {
 		return err
 	}
 	fmt.Fprintf(out, "The log in etcd (below %s) has %d records.\n", s.Prefix, s.Records)
+	if v := s.VirtualIP; v != nil {
+		fmt.Fprintf(out, "The virtual IP is %s, on the interface %s of the leader. %s\n", v.Address, v.Interface,
+			v.Problem)
+	}
 	if err := writeServers(out, s); err != nil {
 		return err
 	}

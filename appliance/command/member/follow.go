@@ -15,7 +15,6 @@ import (
 
 	"landfall/appliance/backup"
 	"landfall/appliance/fleet"
-	"landfall/appliance/fleet/membership"
 	"landfall/appliance/journal"
 	"landfall/appliance/osimage"
 	"landfall/appliance/registry/overlay"
@@ -72,7 +71,7 @@ func (m *member) serve(ctx context.Context, of fleet.Copy) error {
 		SealedWith: string(m.keys.With()), DataKey: m.keys.Content, ExportKeys: m.keys.Export}
 	reader, err := follower.Open(ctx, follower.Options{Config: m.Config, DB: db, Key: m.key, Names: m.names(),
 		Port: m.sockets.bootPort(), Leader: m.forwarder, Contacts: m.contacts, Version: m.Version,
-		Fleet: &membership.Leader{Membership: m.membership, Peers: m.peers}, Clock: m.clock, Logger: m.Logger,
+		Fleet: m.service(), Clock: m.clock, Logger: m.Logger,
 		LiveISOs: &osimage.Shared{DB: db, Fleet: m.membership.Keys().Fleet, Fetch: fleet.Paced(m.copies.Image),
 			Follows: true}, MissingLiveISOs: m.membership.NoteMissingLiveISOs,
 		PushedImages: &overlay.Shared{Fetch: fleet.Paced(m.copies.Blob), Missing: m.membership.NoteMissingBlobs},

@@ -9,7 +9,6 @@ import (
 	"landfall/appliance/ams"
 	"landfall/appliance/config"
 	"landfall/appliance/fleet"
-	"landfall/appliance/fleet/membership"
 	"landfall/store"
 	"landfall/store/wal"
 )
@@ -35,7 +34,7 @@ func (m *member) lead(ctx context.Context, leadership fleet.Leadership) error {
 			func(ctx context.Context, _ *store.DB) { m.address.Hold(ctx, leadership.Leads) },
 		},
 		Front: &fleet.Front{Leads: leadership.Leads, Ending: ctx.Done(), Peers: m.peersOf(), Refuse: refuse},
-	}, &membership.Leader{Membership: m.membership, Peers: m.peers})
+	}, m.service())
 	if err != nil {
 		return afterLoss(err)
 	}

@@ -189,6 +189,11 @@ func (m *member) join(ctx context.Context) (err error) {
 	return err
 }
 
+// service says what the members of the fleet are, and changes them.
+func (m *member) service() membership.Service {
+	return &membership.Leader{Membership: m.membership, Peers: m.peers, VirtualIP: m.address}
+}
+
 func refuse(w http.ResponseWriter, r *http.Request, err error) {
 	if registry.IsRequest(r) {
 		_ = registry.Refuse(w, err) // the client has gone if it fails

@@ -48,18 +48,18 @@ func (f Fleet) Findings(ctx context.Context) []doctor.Finding {
 	if s.Fleet == "" {
 		return nil
 	}
-	findings := slices.Concat(members(s), etcd(s))
+	findings := slices.Concat(members(s), etcd(s), virtualIP(s))
 	return append(findings, clocks(s), versions(s), address(s, f.URL), loss(s))
 }
 
-// Attention returns the findings that need a person soon: members that are away, and an etcd that
-// is not healthy.
+// Attention returns the findings that need a person soon: members that are away, an etcd that is
+// not healthy, and a virtual IP that does not lead to the fleet.
 func (f Fleet) Attention(ctx context.Context) ([]doctor.Finding, error) {
 	s, err := f.Of.Status(ctx)
 	if err != nil || s.Fleet == "" {
 		return nil, err
 	}
-	return slices.DeleteFunc(slices.Concat(members(s), etcd(s)), func(found doctor.Finding) bool {
+	return slices.DeleteFunc(slices.Concat(members(s), etcd(s), virtualIP(s)), func(found doctor.Finding) bool {
 		ofMember := strings.HasPrefix(found.Subject, memberSubject)
 		return found.Status != doctor.Red && !(ofMember && found.Status == doctor.Amber)
 	}), nil
@@ -230,6 +230,23 @@ func address(s *membership.Status, used string) doctor.Finding {
 		}
 	}
 	return f
+}
+
+// virtualIP finds whether hosts reach the leader at the virtual IP.
+func virtualIP(s *membership.Status) []doctor.Finding {
+	if s.VirtualIP == nil {
+		return nil
+	}
+	f := doctor.Finding{Area: doctor.Fleet, Subject: "virtual IP", Status: doctor.Green,
+		Check:  "whether the leader, and no other machine, has it",
+		Result: s.VirtualIP.Address + " on " + s.VirtualIP.Interface}
+	if s.VirtualIP.Problem != "" {
+		f.Status, f.Result = doctor.Red, s.VirtualIP.Problem
+		f.Advice = "Hosts may not reach the fleet at " + s.VirtualIP.Address + ". If another machine has the " +
+			"address, take it from that machine, or set fleet.virtual_ip of all members to a free one. Images that " +
+			"were made before keep the old one."
+	}
+	return []doctor.Finding{f}
 }
 
 func loss(s *membership.Status) doctor.Finding {

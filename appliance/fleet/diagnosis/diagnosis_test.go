@@ -11,6 +11,7 @@ import (
 	"landfall/appliance/doctor"
 	"landfall/appliance/fleet/diagnosis"
 	"landfall/appliance/fleet/membership"
+	"landfall/appliance/fleet/virtualip"
 )
 
 // fixed is the service of a fleet with a status.
@@ -34,8 +35,9 @@ func healthy() membership.Status {
 			Role: membership.RoleFollower}
 	}
 	return membership.Status{Fleet: "id", Voters: 3, Safe: true, WriteSeconds: 0.004, Loss: "Nothing.",
-		Servers: []membership.Server{server("http://x"), server("http://y"), server("http://z")},
-		Members: []membership.Member{member("a"), member("b")}}
+		VirtualIP: &virtualip.State{Address: "192.0.2.9", Interface: "eth0"},
+		Servers:   []membership.Server{server("http://x"), server("http://y"), server("http://z")},
+		Members:   []membership.Member{member("a"), member("b")}}
 }
 
 func TestFindings_eachHasAdvice(t *testing.T) {
@@ -68,6 +70,9 @@ func TestFindings_eachHasAdvice(t *testing.T) {
 			"member b", doctor.Amber, "1 record", true},
 		"files are missing": {func(s *status) { s.Members[1].MissingContents = 2 },
 			"member b", doctor.Amber, "2 contents", true},
+		"another machine has the virtual IP": {func(s *status) {
+			s.VirtualIP = &virtualip.State{Address: "192.0.2.9", Problem: "Another machine has it."}
+		}, "virtual IP", doctor.Red, "Another machine has it.", true},
 		"a server is away": {func(s *status) { s.Servers[1].Problem = "It does not answer." },
 			"etcd http://y", doctor.Red, "It does not answer.", true},
 		"no space": {func(s *status) { s.Servers[1].NoSpace = true }, "etcd http://y",

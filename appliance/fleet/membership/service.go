@@ -10,6 +10,7 @@ import (
 	"landfall/appliance/fault"
 	"landfall/appliance/fleet"
 	"landfall/appliance/fleet/sequence"
+	"landfall/appliance/fleet/virtualip"
 )
 
 // Wanted is what a person says about a new fleet. What is empty is that of the configuration.
@@ -118,7 +119,8 @@ func (s *Single) End(context.Context) error { return errSingle }
 // Leader is the Service of the leader of a fleet.
 type Leader struct {
 	*Membership
-	Peers *fleet.Client
+	Peers     *fleet.Client
+	VirtualIP *virtualip.Address // nil for none
 }
 
 // Found implements Service.

@@ -12,6 +12,7 @@ import (
 	"landfall/appliance/fault"
 	"landfall/appliance/fleet"
 	"landfall/appliance/fleet/sequence"
+	"landfall/appliance/fleet/virtualip"
 	"landfall/appliance/sentence"
 )
 
@@ -37,6 +38,8 @@ type Status struct {
 	// Problem says why etcd can't be asked. The members are then those that were known last.
 	Problem string   `json:"problem,omitempty"`
 	Members []Member `json:"members"`
+	// VirtualIP is the one of the configuration, as the member sees it that answers.
+	VirtualIP *virtualip.State `json:"virtual_ip,omitempty"`
 	// Loss says what a loss of a machine now would cost. Safe reports that it costs nothing,
 	// whichever machine it is.
 	Loss string `json:"loss"`
@@ -109,7 +112,8 @@ type Server struct {
 func (l *Leader) Status(ctx context.Context) (*Status, error) {
 	m := l.Membership
 	s := &Status{Fleet: m.state.Fleet, Member: cmp.Or(fleet.Through(ctx), m.state.Member), Etcd: m.state.Etcd,
-		Prefix: m.state.Prefix, WriteSeconds: m.writes.longest().Seconds(), Members: []Member{}}
+		Prefix: m.state.Prefix, WriteSeconds: m.writes.longest().Seconds(), Members: []Member{},
+		VirtualIP: l.VirtualIP.State()}
 	var cluster sequence.Cluster
 	var leader *sequence.Leader
 	var all []sequence.Registration

@@ -155,6 +155,30 @@ func TestAddress_formerLeaderRemovesIt(t *testing.T) {
 	require.False(t, has(t, "one", "192.0.2.100"))
 }
 
+func TestAddress_rivalIsNamedAndForgotten(t *testing.T) {
+	n := newNetwork(t)
+	for _, address := range []string{"192.0.2.100", "2001:db8::100"} {
+		clock := clockwork.NewFakeClock()
+		held := open(t, address, "one", clock)
+		_, hardware, _ := strings.Cut(n.inside(t, "ip", "link", "show", "dev", "bridge0"), "link/ether ")
+		hardware, _, found := strings.Cut(hardware, " ")
+		require.True(t, found)
+		n.inside(t, "ip", "address", "add", address, "dev", "bridge0", "nodad")
+		ctx, cancel := context.WithCancel(t.Context())
+		var leading sync.WaitGroup
+		leading.Go(func() { held.Hold(ctx, func() bool { return true }) })
+		require.Eventually(t, func() bool { return strings.Contains(held.State().Problem, hardware) }, patience, moment,
+			"the other machine with %s", address)
+		n.inside(t, "ip", "address", "delete", address, "dev", "bridge0")
+		require.NoError(t, clock.BlockUntilContext(ctx, 2))
+		clock.Advance(30 * time.Second)
+		require.Eventually(t, func() bool { return held.State().Problem == "" }, patience, moment)
+		require.Equal(t, &virtualip.State{Address: address, Interface: "one"}, held.State())
+		cancel()
+		leading.Wait()
+	}
+}
+
 func TestNew_withoutCapabilities(t *testing.T) {
 	newNetwork(t)
 	err := exec.Command("setpriv", "--version").Run()

@@ -13,23 +13,34 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"slices"
+	"strconv"
+	"sync"
 	"time"
 
 	"github.com/jonboulle/clockwork"
 	"github.com/mdlayher/packet"
 	"github.com/vishvananda/netlink"
-	"golang.org/x/net/icmp"
 	"golang.org/x/net/ipv6"
 	"golang.org/x/sys/unix"
+
+	"landfall/appliance/sentence"
 )
 
 const (
 	// renewInterval is the time between two renewals of the address.
 	renewInterval = time.Second
 	// announcements is how often the address is announced at once, because a frame may be lost, and
-	// announceInterval is the time between two announcements afterwards, for switches that forget.
+	// announceInterval is the time between two announcements afterwards, for switches that forget,
+	// and between two searches for another machine with the address.
 	announcements    = 3
 	announceInterval = 30 * time.Second
+)
+
+// Of neighbour discovery (RFC 4861, sections 4.4 and 4.6.1).
+const (
+	hopLimit               = 255
+	targetLinkLayerAddress = 2 // option
 )
 
 // Constants of Linux.
@@ -53,6 +64,35 @@ type Address struct {
 	Options
 	ip     netip.Addr
 	device net.Interface
+
+	mu     sync.Mutex
+	failed error            // to set or announce the address
+	rival  net.HardwareAddr // of another machine with the address; nil: none answered
+}
+
+// State describes the address as its holder sees it.
+type State struct {
+	Address   string `json:"address"`
+	Interface string `json:"interface"`
+	// Problem says why clients may not reach the leader at the address; "" for none.
+	Problem string `json:"problem,omitempty"`
+}
+
+// State returns the state of the address, nil for none. Only the leader knows its problems.
+func (a *Address) State() *State {
+	if a == nil {
+		return nil
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	s := &State{Address: a.ip.String(), Interface: a.device.Name}
+	switch {
+	case a.failed != nil:
+		s.Problem = sentence.New(a.failed)
+	case a.rival != nil:
+		s.Problem = fmt.Sprintf("Another machine, with the hardware address %s, has the virtual IP, too.", a.rival)
+	}
+	return s
 }
 
 // New checks the address and its interface, and removes the address from the interface, where a
@@ -121,19 +161,19 @@ func (a *Address) Hold(ctx context.Context, leads func() bool) {
 	if a == nil {
 		return
 	}
+	ctx, cancel := context.WithCancel(ctx)
+	var searching sync.WaitGroup
+	searching.Go(func() { a.search(ctx) })
+	defer searching.Wait()
+	defer cancel()
 	ticker := a.Clock.NewTicker(renewInterval)
 	defer ticker.Stop()
-	told, round := "", 0
-	for ; ctx.Err() == nil && leads(); round++ {
+	for round := 0; ctx.Err() == nil && leads(); round++ {
 		err := a.set()
 		if err == nil && (round < announcements || round%int(announceInterval/renewInterval) == 0) {
 			err = a.announce()
 		}
-		if text := fmt.Sprint(err); err != nil && text != told {
-			a.Logger.ErrorContext(ctx, "Clients can't reach the fleet at its virtual IP. It is tried again.", "error",
-				err)
-			told = text
-		}
+		a.note(ctx, err)
 		if err != nil {
 			round = -1 // it is announced when it is there
 		} else if round == 0 {
@@ -144,10 +184,54 @@ func (a *Address) Hold(ctx context.Context, leads func() bool) {
 		case <-ticker.Chan():
 		}
 	}
+	a.note(ctx, nil)
 	if err := a.remove(); err != nil {
 		a.Logger.Error("The virtual IP could not be removed. The kernel removes it when the lease has ended.", "error",
 			err)
 	}
+}
+
+// note keeps the error of the last attempt to set and announce the address.
+func (a *Address) note(ctx context.Context, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if err != nil && fmt.Sprint(err) != fmt.Sprint(a.failed) {
+		a.Logger.ErrorContext(ctx, "Clients can't reach the fleet at its virtual IP. It is tried again.", "error", err)
+	}
+	a.failed = err
+}
+
+// search looks for another machine with the address until the context ends.
+func (a *Address) search(ctx context.Context) {
+	ticker := a.Clock.NewTicker(announceInterval)
+	defer ticker.Stop()
+	for {
+		found, err := a.findRival()
+		if err != nil && ctx.Err() == nil {
+			a.Logger.WarnContext(ctx, "The network can't be asked for another machine with the virtual IP.", "error",
+				err)
+		}
+		if ctx.Err() == nil {
+			a.noteRival(ctx, found)
+		}
+		select {
+		case <-ctx.Done():
+			a.noteRival(ctx, nil)
+			return
+		case <-ticker.Chan():
+		}
+	}
+}
+
+func (a *Address) noteRival(ctx context.Context, found net.HardwareAddr) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if found != nil && !slices.Equal(found, a.rival) {
+		a.Logger.ErrorContext(ctx, "Another machine has the virtual IP, too. Hosts may reach it instead of the fleet. "+
+			"Take the address from it, or set fleet.virtual_ip to another one.", "address", a.ip,
+			"hardware address", found.String())
+	}
+	a.rival = found
 }
 
 // address returns the address with its length of one, so that no route changes. Its preferred
@@ -160,6 +244,10 @@ func (a *Address) address() *netlink.Addr {
 	}
 	return address
 }
+
+// zone is the interface in IPv6 addresses. It is a number, because package net keeps the numbers of
+// names for a minute.
+func (a *Address) zone() string { return strconv.Itoa(a.device.Index) }
 
 func (a *Address) link() netlink.Link {
 	return &netlink.Dummy{LinkAttrs: netlink.LinkAttrs{Name: a.device.Name, Index: a.device.Index}}
@@ -206,12 +294,8 @@ func (a *Address) announceARP() (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, conn.Close()) }()
-	for _, operation := range []byte{1, 2} {
-		var frame []byte
-		frame = append(append(frame, broadcast...), a.device.HardwareAddr...)
-		frame = append(frame, 0x08, 0x06, 0, 1, 0x08, 0, 6, 4, 0, operation) // ARP for Ethernet and IPv4
-		frame = append(append(frame, a.device.HardwareAddr...), a.ip.AsSlice()...)
-		frame = append(append(frame, broadcast...), a.ip.AsSlice()...)
+	for _, operation := range []byte{requestARP, replyARP} {
+		frame := a.frameARP(operation, a.ip, broadcast)
 		if _, err := conn.WriteTo(frame, &packet.Addr{HardwareAddr: broadcast}); err != nil {
 			return err
 		}
@@ -227,17 +311,15 @@ func (a *Address) announceNDP() (err error) {
 	}
 	defer func() { err = errors.Join(err, conn.Close()) }()
 	through := ipv6.NewPacketConn(conn)
-	if err := errors.Join(through.SetMulticastHopLimit(255), through.SetMulticastInterface(&a.device)); err != nil {
-		return err
-	}
-	const override, targetLinkLayerAddress = 0x20, 2
-	body := append([]byte{override, 0, 0, 0}, a.ip.AsSlice()...)
-	body = append(append(body, targetLinkLayerAddress, 1), a.device.HardwareAddr...)
-	advertisement := icmp.Message{Type: ipv6.ICMPTypeNeighborAdvertisement, Body: &icmp.RawBody{Data: body}}
-	message, err := advertisement.Marshal(nil)
+	err = errors.Join(through.SetMulticastHopLimit(hopLimit), through.SetMulticastInterface(&a.device))
 	if err != nil {
 		return err
 	}
-	_, err = conn.WriteTo(message, &net.IPAddr{IP: net.IPv6linklocalallnodes, Zone: a.device.Name})
+	const override = 0x20
+	message, err := a.messageNDP(ipv6.ICMPTypeNeighborAdvertisement, override, targetLinkLayerAddress)
+	if err != nil {
+		return err
+	}
+	_, err = conn.WriteTo(message, &net.IPAddr{IP: net.IPv6linklocalallnodes, Zone: a.zone()})
 	return err
 }

@@ -32,5 +32,6 @@ func TestAddress_nilIsNone(t *testing.T) {
 	require.NoError(t, err)
 	require.Nil(t, none)
 	require.False(t, none.Is("192.0.2.9"))
+	require.Nil(t, none.State())
 	none.Hold(t.Context(), func() bool { return true })
 }

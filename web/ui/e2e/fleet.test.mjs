@@ -16,6 +16,8 @@ const member = (name, more) => ({
   behind: 0,
   lag_seconds: 0,
   missing_contents: 0,
+  missing_live_isos: 0,
+  missing_blobs: 0,
   clock_seconds: 0,
   ...more,
 });

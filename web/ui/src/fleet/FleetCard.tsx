@@ -20,9 +20,15 @@ export const FleetCard = () => {
         <Stack hasGutter>
           <StackItem>
             <Content component="p">
-              {leads(answer)} The log has {answer.records.toLocaleString('en')} records.
+              {leads(answer)} {answer.virtual_ip && `The virtual IP is ${answer.virtual_ip.address}. `}
+              The log has {answer.records.toLocaleString('en')} records.
             </Content>
             <Alert isInline isPlain variant={answer.safe ? 'success' : 'warning'} title={answer.loss} />
+            {answer.virtual_ip?.problem && (
+              <Alert isInline isPlain variant="danger" title="Hosts may not reach the fleet at its virtual IP.">
+                {answer.virtual_ip.problem}
+              </Alert>
+            )}
             {versionsDiffer(answer) && (
               <Alert isInline isPlain variant="warning" title="The members have different versions." />
             )}

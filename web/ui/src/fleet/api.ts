@@ -46,6 +46,8 @@ export type Fleet = {
   /** Why etcd can't be asked. */
   problem?: string;
   members: Member[];
+  /** The address of the leader, if one is configured, and why hosts may not reach it there. */
+  virtual_ip?: { address: string; interface: string; problem?: string };
   /** What a loss of a machine now would cost, and whether that is nothing. */
   loss: string;
   safe: boolean;
