@@ -10,6 +10,7 @@ require (
 	github.com/coreos/vcontext v0.0.0-20230201181013-d72178a18687 // has no tags
 	github.com/descope/virtualwebauthn v1.0.3
 	github.com/diskfs/go-diskfs v1.9.4
+	github.com/emicklei/go-restful/v3 v3.13.0
 	github.com/go-asn1-ber/asn1-ber v1.5.8
 	github.com/go-jose/go-jose/v4 v4.1.4
 	github.com/go-ldap/ldap/v3 v3.4.15
@@ -129,7 +130,6 @@ require (
 	github.com/djherbis/times v1.6.0 // indirect
 	github.com/docker/cli v29.7.2+incompatible // indirect
 	github.com/docker/docker-credential-helpers v0.9.3 // indirect
-	github.com/emicklei/go-restful/v3 v3.13.0 // indirect
 	github.com/evanphx/json-patch v4.12.0+incompatible // indirect
 	github.com/felixge/httpsnoop v1.0.4 // indirect
 	github.com/fsnotify/fsnotify v1.9.0 // indirect

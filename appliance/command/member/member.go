@@ -191,7 +191,8 @@ func (m *member) join(ctx context.Context) (err error) {
 
 // service says what the members of the fleet are, and changes them.
 func (m *member) service() membership.Service {
-	return &membership.Leader{Membership: m.membership, Peers: m.peers, VirtualIP: m.address}
+	return &membership.Leader{Membership: m.membership, Peers: m.peers,
+		VirtualIP: func() *membership.VirtualIP { return (*membership.VirtualIP)(m.address.State()) }}
 }
 
 func refuse(w http.ResponseWriter, r *http.Request, err error) {

@@ -11,7 +11,6 @@ import (
 	"landfall/appliance/doctor"
 	"landfall/appliance/fleet/diagnosis"
 	"landfall/appliance/fleet/membership"
-	"landfall/appliance/fleet/virtualip"
 )
 
 // fixed is the service of a fleet with a status.
@@ -35,7 +34,7 @@ func healthy() membership.Status {
 			Role: membership.RoleFollower}
 	}
 	return membership.Status{Fleet: "id", Voters: 3, Safe: true, WriteSeconds: 0.004, Loss: "Nothing.",
-		VirtualIP: &virtualip.State{Address: "192.0.2.9", Interface: "eth0"},
+		VirtualIP: &membership.VirtualIP{Address: "192.0.2.9", Interface: "eth0"},
 		Servers:   []membership.Server{server("http://x"), server("http://y"), server("http://z")},
 		Members:   []membership.Member{member("a"), member("b")}}
 }
@@ -71,7 +70,7 @@ func TestFindings_eachHasAdvice(t *testing.T) {
 		"files are missing": {func(s *status) { s.Members[1].MissingContents = 2 },
 			"member b", doctor.Amber, "2 contents", true},
 		"another machine has the virtual IP": {func(s *status) {
-			s.VirtualIP = &virtualip.State{Address: "192.0.2.9", Problem: "Another machine has it."}
+			s.VirtualIP = &membership.VirtualIP{Address: "192.0.2.9", Problem: "Another machine has it."}
 		}, "virtual IP", doctor.Red, "Another machine has it.", true},
 		"a server is away": {func(s *status) { s.Servers[1].Problem = "It does not answer." },
 			"etcd http://y", doctor.Red, "It does not answer.", true},

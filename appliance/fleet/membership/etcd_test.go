@@ -39,7 +39,8 @@ func start(t *testing.T, options membership.Options) *machine {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() { ended <- member.Run(ctx) }()
-	m := &machine{Leader: &membership.Leader{Membership: member, Peers: fleet.NewClient(credential)}, options: options}
+	m := &machine{Leader: &membership.Leader{Membership: member, Peers: fleet.NewClient(credential),
+		VirtualIP: func() *membership.VirtualIP { return nil }}, options: options}
 	stopped := false
 	m.stop = func() {
 		if !stopped {

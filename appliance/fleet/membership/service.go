@@ -10,7 +10,6 @@ import (
 	"landfall/appliance/fault"
 	"landfall/appliance/fleet"
 	"landfall/appliance/fleet/sequence"
-	"landfall/appliance/fleet/virtualip"
 )
 
 // Wanted is what a person says about a new fleet. What is empty is that of the configuration.
@@ -120,7 +119,7 @@ func (s *Single) End(context.Context) error { return errSingle }
 type Leader struct {
 	*Membership
 	Peers     *fleet.Client
-	VirtualIP *virtualip.Address // nil for none
+	VirtualIP func() *VirtualIP
 }
 
 // Found implements Service.

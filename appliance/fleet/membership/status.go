@@ -12,7 +12,6 @@ import (
 	"landfall/appliance/fault"
 	"landfall/appliance/fleet"
 	"landfall/appliance/fleet/sequence"
-	"landfall/appliance/fleet/virtualip"
 	"landfall/appliance/sentence"
 )
 
@@ -38,8 +37,8 @@ type Status struct {
 	// Problem says why etcd can't be asked. The members are then those that were known last.
 	Problem string   `json:"problem,omitempty"`
 	Members []Member `json:"members"`
-	// VirtualIP is the one of the configuration, as the member sees it that answers.
-	VirtualIP *virtualip.State `json:"virtual_ip,omitempty"`
+	// VirtualIP is nil if none is configured.
+	VirtualIP *VirtualIP `json:"virtual_ip,omitempty"`
 	// Loss says what a loss of a machine now would cost. Safe reports that it costs nothing,
 	// whichever machine it is.
 	Loss string `json:"loss"`
@@ -85,6 +84,14 @@ type Member struct {
 	data    int // version of the data that its program supports; 0: not known
 }
 
+// VirtualIP is the address of the leader, as the member sees it that answers.
+type VirtualIP struct {
+	Address   string `json:"address"`
+	Interface string `json:"interface"`
+	// Problem says why clients may not reach the leader at the address. Only the leader knows it.
+	Problem string `json:"problem,omitempty"`
+}
+
 // Server is a server of etcd.
 type Server struct {
 	URL     string `json:"url"`
@@ -113,7 +120,7 @@ func (l *Leader) Status(ctx context.Context) (*Status, error) {
 	m := l.Membership
 	s := &Status{Fleet: m.state.Fleet, Member: cmp.Or(fleet.Through(ctx), m.state.Member), Etcd: m.state.Etcd,
 		Prefix: m.state.Prefix, WriteSeconds: m.writes.longest().Seconds(), Members: []Member{},
-		VirtualIP: l.VirtualIP.State()}
+		VirtualIP: l.VirtualIP()}
 	var cluster sequence.Cluster
 	var leader *sequence.Leader
 	var all []sequence.Registration

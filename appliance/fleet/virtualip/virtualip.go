@@ -72,10 +72,9 @@ type Address struct {
 
 // State describes the address as its holder sees it.
 type State struct {
-	Address   string `json:"address"`
-	Interface string `json:"interface"`
+	Address, Interface string
 	// Problem says why clients may not reach the leader at the address; "" for none.
-	Problem string `json:"problem,omitempty"`
+	Problem string
 }
 
 // State returns the state of the address, nil for none. Only the leader knows its problems.
