@@ -225,7 +225,8 @@ func TestSyslog_foreignCertificateGetsNothing(t *testing.T) {
 	a.options.Logger = slog.New(slog.NewTextHandler(&warnings, nil))
 	a.run(t, func(trail *Trail) {
 		changes(t, trail, 5)
-		require.NoError(t, a.clock.BlockUntilContext(t.Context(), 2), "the ticker, and the wait after the failure")
+		require.NoError(t, a.clock.BlockUntilContext(t.Context(), 3), "the ticker, the delay of the last end, and the "+
+			"wait after the failure")
 	})
 	require.Empty(t, server.messages)
 	require.Contains(t, warnings.String(), "certificate signed by unknown authority")

@@ -81,6 +81,7 @@ type Trail struct {
 
 	mu      sync.Mutex
 	queue   []*entry
+	delayed bool // whether the time runs after which records without a waiting caller are written
 	closed  bool
 	failing error         // of the last write; nil after a success
 	head    Head          // of the durable records
@@ -260,10 +261,19 @@ func (t *Trail) add(added *entry) bool {
 	switch {
 	case added.done != nil:
 		t.signal()
-	case len(t.queue) == 1: // a longer queue is written soon: somebody waits, or shareDelay runs
-		t.options.Clock.AfterFunc(shareDelay, t.signal)
+	case !t.delayed:
+		t.delayed = true
+		t.options.Clock.AfterFunc(shareDelay, t.endDelay)
 	}
 	return true
+}
+
+// endDelay has the records written that wait without a waiting caller.
+func (t *Trail) endDelay() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.delayed = false
+	t.signal()
 }
 
 func (t *Trail) signal() {
