@@ -1,5 +1,6 @@
 // Debian's Chromium with a page that records what must not happen: requests to other origins and
-// uncaught errors. CHROMIUM sets another browser, SCREENSHOTS another directory for screenshots.
+// uncaught errors. CHROMIUM sets another browser. SCREENSHOTS sets a directory for screenshots of
+// all steps; without it, only failed steps have one, in screenshots/.
 
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -9,6 +10,7 @@ import { chromium } from 'playwright-core';
 /** How long a step waits for the page. It is long, because the machine may be busy. */
 const patience = 60_000;
 
+const ofAllSteps = process.env.SCREENSHOTS !== undefined;
 const screenshots = process.env.SCREENSHOTS ?? fileURLToPath(new URL('../../../screenshots', import.meta.url));
 
 /**
@@ -32,7 +34,8 @@ export const openBrowser = async (siteUrl, test = 'install') => {
     ],
   });
   // The browser does not know the authority of an appliance with TLS.
-  const settings = { viewport: { width: 1440, height: 1000 }, ignoreHTTPSErrors: true };
+  // Animations take most of the time of a browser without a graphics processor.
+  const settings = { viewport: { width: 1440, height: 1000 }, ignoreHTTPSErrors: true, reducedMotion: 'reduce' };
   const context = await browser.newContext(settings);
   await context.grantPermissions(['clipboard-read', 'clipboard-write'], { origin: siteUrl });
   context.setDefaultTimeout(patience);
@@ -68,9 +71,15 @@ export const openBrowser = async (siteUrl, test = 'install') => {
     errors,
     /** The output of the page's console, for a failed test. */
     output: () => messages.slice(-20).join('\n'),
-    /** Takes a screenshot of the page, or of another one. */
+    /**
+     * Takes a screenshot of the page, or of another one. The name of a failed step begins with
+     * FAILED.
+     */
     screenshot: async (name, of = page) => {
       count += 1;
+      if (!ofAllSteps && !name.startsWith('FAILED')) {
+        return;
+      }
       const path = join(screenshots, `${test}-${String(count).padStart(2, '0')}-${name}.png`);
       // It is for people; a test does not depend on it.
       await of.screenshot({ path }).catch((error) => messages.push(`no screenshot ${name}: ${String(error)}`));

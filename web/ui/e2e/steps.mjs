@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { it } from 'node:test';
 
 /**
- * Creates the function that adds a step. A step takes a screenshot when it ends, also if it fails.
+ * Creates the function that adds a step. A step takes a screenshot when it ends; see browser.mjs.
  * After a failure, the remaining steps fail without running.
  * @param parts returns the browser, and other parts whose output helps to explain a failure
  */
