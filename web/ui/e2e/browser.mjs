@@ -34,8 +34,7 @@ export const openBrowser = async (siteUrl, test = 'install') => {
     ],
   });
   // The browser does not know the authority of an appliance with TLS.
-  // Animations take most of the time of a browser without a graphics processor.
-  const settings = { viewport: { width: 1440, height: 1000 }, ignoreHTTPSErrors: true, reducedMotion: 'reduce' };
+  const settings = { viewport: { width: 1440, height: 1000 }, ignoreHTTPSErrors: true };
   const context = await browser.newContext(settings);
   await context.grantPermissions(['clipboard-read', 'clipboard-write'], { origin: siteUrl });
   context.setDefaultTimeout(patience);
