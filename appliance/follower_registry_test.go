@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jonboulle/clockwork"
 	"github.com/stretchr/testify/require"
@@ -60,7 +61,7 @@ func (c *copied) pushImage(t *testing.T, by login) (manifest, blob string) {
 // newCopiedRegistry returns a fleet with a registry whose clients log in.
 func newCopiedRegistry(t *testing.T) *copied {
 	t.Helper()
-	c := newCopied(t, clockwork.NewRealClock(), func(settings *config.Config) {
+	c := newCopied(t, clockwork.NewFakeClockAt(time.Now().UTC()), func(settings *config.Config) {
 		settings.Registry.Listen, settings.Registry.AnonymousPull = "127.0.0.1:0", false
 	})
 	require.Zero(t, <-c.missing)

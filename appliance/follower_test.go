@@ -198,7 +198,8 @@ func (c *copied) askHere(t *testing.T, path, as string, header ...string) *httpt
 	return w
 }
 
-// use lets the leader learn of a use of a credential, so that the copy answers the next requests.
+// use lets the leader learn of a use of a credential, so that the copy answers the next requests
+// once it has what the leader has written until then.
 func (c *copied) use(t *testing.T, as string) {
 	t.Helper()
 	c.ask(t, http.MethodGet, "/api/assisted-install/v2/domains", "", as)
@@ -230,8 +231,8 @@ func (c *copied) copyOperations() map[string]operation.Operation {
 func TestFollower_answersLikeTheLeader(t *testing.T) {
 	c := newCopied(t, clockwork.NewFakeClockAt(time.Now().UTC()))
 	c.newHost(t, c.env)
-	c.catchUp(t)
 	c.use(t, "admin")
+	c.catchUp(t)
 	answered := 0
 	all := c.copyOperations()
 	for _, id := range slices.Sorted(maps.Keys(all)) {
@@ -255,7 +256,7 @@ func TestFollower_answersLikeTheLeader(t *testing.T) {
 }
 
 func TestFollower_opensLiveISOsThatCome(t *testing.T) {
-	c := newCopied(t, clockwork.NewRealClock())
+	c := newCopied(t, clockwork.NewFakeClockAt(time.Now().UTC()))
 	require.Zero(t, <-c.missingISOs)
 	const kernel = "/boot-artifacts/kernel?version=4.19&arch=x86_64"
 	var iso bytes.Buffer
@@ -284,8 +285,8 @@ func TestFollower_showsLastContacts(t *testing.T) {
 	clock := clockwork.NewFakeClockAt(time.Now().UTC())
 	c := newCopied(t, clock)
 	host := c.newHost(t, c.env)
-	c.catchUp(t)
 	c.use(t, "admin")
+	c.catchUp(t)
 	hosts := "/api/assisted-install/v2/infra-envs/" + c.env + "/hosts/"
 	for range 3 {
 		clock.Advance(10 * time.Second)
@@ -298,7 +299,7 @@ func TestFollower_showsLastContacts(t *testing.T) {
 
 // TestFollower_feedGoesOn continues the live feed of the leader at a follower.
 func TestFollower_feedGoesOn(t *testing.T) {
-	c := newCopied(t, clockwork.NewRealClock())
+	c := newCopied(t, clockwork.NewFakeClockAt(time.Now().UTC()))
 	last := strconv.FormatUint(c.db.Revision(), 10)
 	c.newObjects(t, "new")
 	c.catchUp(t)
@@ -320,7 +321,7 @@ func TestFollower_feedGoesOn(t *testing.T) {
 
 // TestFollower_forwardsOtherRoutes asks for every route of the leader that a copy must not answer.
 func TestFollower_forwardsOtherRoutes(t *testing.T) {
-	c := newCopied(t, clockwork.NewRealClock())
+	c := newCopied(t, clockwork.NewFakeClockAt(time.Now().UTC()))
 	c.stub = true
 	paths := []string{"/api/assisted-install/v2/unknown", "/api/unknown", "//metrics", "/api/landfall/v1//settings/"}
 	for route, o := range c.server.Routes() {
@@ -386,7 +387,7 @@ var (
 )
 
 func TestFollower_eachOperationHasAClass(t *testing.T) {
-	c := newCopied(t, clockwork.NewRealClock())
+	c := newCopied(t, clockwork.NewFakeClockAt(time.Now().UTC()))
 	is := func(o operation.Operation, class []string) bool {
 		return slices.ContainsFunc(class, func(one string) bool {
 			return o.ID == one || o.Path == one || len(one) > 2 && strings.HasPrefix(one, "/") &&
@@ -424,11 +425,15 @@ func TestFollower_readsItsOwnWrites(t *testing.T) {
 	require.Equal(t, "1", w.Header().Get("Retry-After"))
 	require.Contains(t, w.Body.String(), "this member lacks changes that you may have seen")
 	c.catchUp(t)
-	require.Contains(t, c.askHere(t, clustersPath, "admin").Body.String(), `"name":"new"`)
+	for w.Code == http.StatusServiceUnavailable {
+		w = c.ask(t, http.MethodGet, clustersPath, "", "admin")
+	}
+	require.Contains(t, w.Body.String(), `"name":"new"`)
+	require.Equal(t, before+1, c.forwarded.Load())
 }
 
 func TestFollower_waitsForTheRevisionOfTheClient(t *testing.T) {
-	c := newCopied(t, clockwork.NewRealClock())
+	c := newCopied(t, clockwork.NewFakeClockAt(time.Now().UTC()))
 	c.use(t, "admin")
 	c.seen.Store(0)
 	c.post(t, clustersPath, map[string]any{"name": "new", "openshift_version": "4.20.0",
@@ -445,8 +450,9 @@ func TestFollower_waitsForTheRevisionOfTheClient(t *testing.T) {
 }
 
 func TestFollower_asksANewLeaderFirst(t *testing.T) {
-	c := newCopied(t, clockwork.NewRealClock())
+	c := newCopied(t, clockwork.NewFakeClockAt(time.Now().UTC()))
 	c.use(t, "admin")
+	c.catchUp(t)
 	c.silent.Store(true)
 	before := c.forwarded.Load()
 	require.Equal(t, http.StatusOK, c.ask(t, http.MethodGet, clustersPath, "", "admin").Code)
@@ -456,7 +462,7 @@ func TestFollower_asksANewLeaderFirst(t *testing.T) {
 }
 
 func TestFollower_withoutALeader(t *testing.T) {
-	c := newCopied(t, clockwork.NewRealClock())
+	c := newCopied(t, clockwork.NewFakeClockAt(time.Now().UTC()))
 	c.led.Store(false)
 	for _, path := range []string{clustersPath, clustersPath + "/" + c.cluster,
 		"/byid/" + c.env + "/4.20/x86_64/full.iso", "/boot-artifacts/kernel?version=4.20&arch=x86_64"} {
@@ -471,7 +477,7 @@ func TestFollower_withoutALeader(t *testing.T) {
 }
 
 func TestFollower_forwardsRefusals(t *testing.T) {
-	c := newCopied(t, clockwork.NewRealClock())
+	c := newCopied(t, clockwork.NewFakeClockAt(time.Now().UTC()))
 	for _, as := range []string{"nobody", "agent", "limited to others"} {
 		before := c.forwarded.Load()
 		got := c.ask(t, http.MethodGet, clustersPath+"/"+c.cluster, "", as)
@@ -483,9 +489,10 @@ func TestFollower_forwardsRefusals(t *testing.T) {
 }
 
 func TestFollower_newAndRevokedTokens(t *testing.T) {
-	c := newCopied(t, clockwork.NewRealClock())
+	c := newCopied(t, clockwork.NewFakeClockAt(time.Now().UTC()))
 	c.addToken(t, "new", access.Viewer, access.Scope{})
 	c.use(t, "new")
+	c.seen.Store(0) // the copy does not wait for the token
 	require.Equal(t, http.StatusOK, c.ask(t, http.MethodGet, clustersPath, "", "new").Code,
 		"the leader knows the token")
 	c.catchUp(t)
@@ -498,7 +505,7 @@ func TestFollower_newAndRevokedTokens(t *testing.T) {
 }
 
 func TestFollower_newAndEndedSessions(t *testing.T) {
-	c := newCopied(t, clockwork.NewRealClock())
+	c := newCopied(t, clockwork.NewFakeClockAt(time.Now().UTC()))
 	code, err := c.clients.people.SetupCode()
 	require.NoError(t, err)
 	account, err := c.clients.people.SetUp(t.Context(), code, "person", "a long password")
@@ -531,8 +538,9 @@ func TestFollower_leaderLearnsOfUses(t *testing.T) {
 }
 
 func TestFollower_downloadContinues(t *testing.T) {
-	c := newCopied(t, clockwork.NewRealClock())
+	c := newCopied(t, clockwork.NewFakeClockAt(time.Now().UTC()))
 	c.use(t, "admin")
+	c.catchUp(t)
 	path := "/byid/" + c.env + "/4.20/x86_64/full.iso"
 	whole := c.request(t, http.MethodGet, path, "", c.callers["admin"])
 	require.Equal(t, http.StatusOK, whole.Code)
