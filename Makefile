@@ -21,7 +21,7 @@ TAGS := grpcnotrace
 export GOFLAGS := -trimpath -gcflags=all=-dwarf=false -tags=$(TAGS)
 
 .PHONY: build run docs lint lint-go lint-ui bench crds clean dist dist-check FORCE
-.PHONY: test test-tools test-go test-race test-plain test-modules test-walks test-kills test-bmcs
+.PHONY: test test-tools test-go test-race test-plain test-modules test-load test-walks test-kills test-bmcs
 .PHONY: test-boot test-mirror test-directory test-tpm test-network test-site test-packages test-fleet test-ui
 .PHONY: test-e2e screenshots lighthouse
 
@@ -104,19 +104,27 @@ WEEKS := Run_(busySiteStaysWithinLimits|hostedClustersAgreeAtTheEnd)|Flood_login
 EXCEPT := $(REQUESTS)|$(OPERATIONS)|$(FAULTS)|$(DAMAGE)|$(KILLS)|$(COMMANDS)|$(MODELS)|$(ROWS)
 NO_RACE := ^Test($(EXCEPT)|$(CLUSTERS)|$(HOSTED)|$(SITES)|$(REGISTRY)|$(WEEKS))$$
 
+REPEAT := -timeout 20m
 test-go: test-race test-plain test-modules
+
+# The Go tests ten times in a row beside two busy loops. It finds tests that need a fast machine. It
+# takes more than an hour, so it is no part of test.
+RUNS := 10
+test-load: assets/ui/index.html
+	yes >/dev/null & first=$$!; yes >/dev/null & trap "kill $$first $$!" EXIT; \
+		$(MAKE) --keep-going --jobs 2 test-race test-plain REPEAT='-timeout 4h -count $(RUNS)'; exit $$?
 
 # Only the race detector needs a C compiler. A program with it waits for a second before it exits,
 # to find races of the remaining goroutines. No goroutines of these tests remain at the exit, so the
 # wait is disabled. The target lint runs vet.
 test-race: assets/ui/index.html
-	GORACE=atexit_sleep_ms=0 CGO_ENABLED=1 go test -race -vet off -ldflags -w -timeout 20m -skip '$(NO_RACE)' \
+	GORACE=atexit_sleep_ms=0 CGO_ENABLED=1 go test -race -vet off -ldflags -w $(REPEAT) -skip '$(NO_RACE)' \
 		$$(go list ./... | grep -vx landfall)
 
 # The tests of this directory read the sources. They are named as files, because the package would
 # be linked with the whole program.
 test-plain: assets/ui/index.html
-	CGO_ENABLED=0 go test -vet off -ldflags -w -timeout 20m -run '$(NO_RACE)' ./appliance ./appliance/command \
+	CGO_ENABLED=0 go test -vet off -ldflags -w $(REPEAT) -run '$(NO_RACE)' ./appliance ./appliance/command \
 		./appliance/engine ./appliance/mirror ./appliance/simulate/scenario ./store
 	CGO_ENABLED=0 go test -vet off ./*_test.go
 
