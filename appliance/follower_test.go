@@ -297,6 +297,20 @@ func TestFollower_showsLastContacts(t *testing.T) {
 	}
 }
 
+// untilHost ends a live feed after a change of a host.
+type untilHost struct {
+	*httptest.ResponseRecorder
+	stop context.CancelFunc
+}
+
+// Flush implements http.Flusher.
+func (w untilHost) Flush() {
+	w.ResponseRecorder.Flush()
+	if strings.Contains(w.Body.String(), `"kind":"hosts"`) {
+		w.stop()
+	}
+}
+
 // TestFollower_feedGoesOn continues the live feed of the leader at a follower.
 func TestFollower_feedGoesOn(t *testing.T) {
 	c := newCopied(t, clockwork.NewFakeClockAt(time.Now().UTC()))
@@ -304,12 +318,12 @@ func TestFollower_feedGoesOn(t *testing.T) {
 	c.newObjects(t, "new")
 	c.catchUp(t)
 	feed := func(handler http.Handler) string {
-		ctx, stop := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
 		r := httptest.NewRequestWithContext(ctx, http.MethodGet, "https://127.0.0.1"+console.FeedRoute, http.NoBody)
 		r.Header.Set("Last-Event-ID", last)
 		r.Header.Set("Authorization", c.callers["viewer"].token)
-		w := httptest.NewRecorder()
+		w := untilHost{ResponseRecorder: httptest.NewRecorder(), stop: stop}
 		serve(handler, w, r)
 		return w.Body.String()
 	}

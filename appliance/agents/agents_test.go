@@ -382,7 +382,7 @@ func TestVerify_deletedInfraEnv(t *testing.T) {
 	require.Eventually(t, func() bool {
 		_, err := s.identify(token, "GetInfraEnv", "", own, "")
 		return fault.KindOf(err) == fault.Unavailable
-	}, 10*time.Second, time.Millisecond)
+	}, time.Minute, time.Millisecond)
 }
 
 // TestImages_bytesAreStable renders the images of an infra-env in several processes.

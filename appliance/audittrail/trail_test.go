@@ -216,7 +216,7 @@ func TestTrail_groupsConcurrentRecords(t *testing.T) {
 			trail.mu.Lock()
 			defer trail.mu.Unlock()
 			return len(trail.queue) == clients-1
-		}, 10*time.Second, time.Millisecond)
+		}, time.Minute, time.Millisecond)
 		close(disk.sync) // the disk becomes fast
 		all.Wait()
 		require.NoError(t, trail.Record(ana(t), Entry{Operation: "marker"}))
@@ -241,7 +241,7 @@ func TestTrail_endSharesTheSyncOfTheNextBegin(t *testing.T) {
 		require.Equal(t, started+10, disk.syncs.Load())
 		before := trail.Head().Sequence
 		a.clock.Advance(shareDelay) // no other change follows
-		require.Eventually(t, func() bool { return trail.Head().Sequence == before+1 }, 10*time.Second,
+		require.Eventually(t, func() bool { return trail.Head().Sequence == before+1 }, time.Minute,
 			time.Millisecond)
 	})
 }
@@ -336,7 +336,7 @@ func TestTrail_failedWriteIsTriedAgain(t *testing.T) {
 		require.Eventually(t, func() bool {
 			a.clock.Advance(tick)
 			return list(t, trail, Filter{Operation: "before"})[0].Status == 200
-		}, 10*time.Second, time.Millisecond)
+		}, time.Minute, time.Millisecond)
 	})
 }
 
@@ -406,7 +406,7 @@ func TestTrail_countsRepeatedRefusals(t *testing.T) {
 		require.Eventually(t, func() bool {
 			a.clock.Advance(refusalWindow)
 			return len(list(t, trail, Filter{Operation: "login"})) == 3
-		}, 10*time.Second, time.Millisecond)
+		}, time.Minute, time.Millisecond)
 		require.Equal(t, 9999, list(t, trail, Filter{Operation: "login"})[0].Repeated)
 	})
 }

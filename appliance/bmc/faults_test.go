@@ -130,7 +130,7 @@ func (p *faultTest) check(image string) func(t *testing.T) {
 		require.NotNil(t, p.final, "neither booted nor failed: %v", p.bmc.Requests())
 		phase, sentence, fails := strings.Cut(p.expected, ":")
 		if !fails {
-			require.Eventually(t, func() bool { return len(p.bmc.Boots()) > 0 }, 5*time.Second, time.Millisecond)
+			require.Eventually(t, func() bool { return len(p.bmc.Boots()) > 0 }, time.Minute, time.Millisecond)
 			require.Equal(t, redfish.Started{From: "cd", Image: image}, p.bmc.Boots()[0], "%v", p.bmc.Requests())
 			return
 		}

@@ -157,7 +157,7 @@ func (s *testSite) await(id string, condition func(*Server) bool) *Server {
 		}
 		last = server
 		return condition(server)
-	}, 20*time.Second, 2*time.Millisecond, "%s", serverText{&last})
+	}, time.Minute, 2*time.Millisecond, "%s", serverText{&last})
 	return last
 }
 

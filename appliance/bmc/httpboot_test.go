@@ -31,7 +31,7 @@ func TestHTTPBoot_everyVendor(t *testing.T) {
 			_, err := s.manager.Boot(bg, "n1", "", false)
 			require.NoError(t, err)
 			server := s.await("n1", provisioned)
-			require.Eventually(t, func() bool { return len(b.Boots()) > 0 }, 5*time.Second, time.Millisecond)
+			require.Eventually(t, func() bool { return len(b.Boots()) > 0 }, time.Minute, time.Millisecond)
 			require.Equal(t, redfish.Started{From: c.from, Image: s.image}, b.Boots()[0], "%v", b.Requests())
 			if c.from == "cd" {
 				require.Contains(t, reasons(server), "VirtualMediaUsed")
@@ -50,7 +50,7 @@ func TestHTTPBoot_everyVendor(t *testing.T) {
 			s.await("n1", func(server *Server) bool { return !server.Booted.Ejected.IsZero() })
 			require.Empty(t, b.HTTPBootURI(), "the URL is cleared")
 			b.Reboot()
-			require.Eventually(t, func() bool { return len(b.Boots()) == 2 }, 5*time.Second, time.Millisecond)
+			require.Eventually(t, func() bool { return len(b.Boots()) == 2 }, time.Minute, time.Millisecond)
 			require.Equal(t, "disk", b.Boots()[1].From)
 		})
 	}
@@ -63,7 +63,7 @@ func TestHTTPBoot_noVirtualMedia(t *testing.T) {
 	_, err := s.manager.Boot(bg, "n1", "", false)
 	require.NoError(t, err)
 	s.await("n1", provisioned)
-	require.Eventually(t, func() bool { return len(b.Boots()) > 0 }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return len(b.Boots()) > 0 }, time.Minute, time.Millisecond)
 	require.Equal(t, "http", b.Boots()[0].From)
 }
 
@@ -107,7 +107,7 @@ func TestHTTPBoot_resumesAfterRestart(t *testing.T) {
 		stop = s.open(dir)
 	}
 	s.await("n1", provisioned)
-	require.Eventually(t, func() bool { return len(b.Boots()) > 0 }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return len(b.Boots()) > 0 }, time.Minute, time.Millisecond)
 	for _, started := range b.Boots() {
 		require.Equal(t, "http", started.From, "the server never boots without the image")
 	}

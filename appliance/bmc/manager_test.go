@@ -100,7 +100,7 @@ func TestRepair_imageBootedAgain(t *testing.T) {
 	s.boot(b, Host{Status: models.HostStatusInstallingPendingUserAction, Stage: models.HostStageRebooting,
 		WrongBoot: true})
 	s.await("n1", func(server *Server) bool { return !server.Booted.Repaired.IsZero() })
-	require.Eventually(t, func() bool { return len(b.Boots()) == 2 }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return len(b.Boots()) == 2 }, time.Minute, time.Millisecond)
 	require.Equal(t, "disk", b.Boots()[1].From)
 	require.Empty(t, b.Inserted())
 }
@@ -141,7 +141,7 @@ func TestBoot_resumesAfterRestart(t *testing.T) {
 			server := s.await("n1", provisioned)
 			require.Nil(t, server.Pending)
 			require.Equal(t, "On", b.Power())
-			require.Eventually(t, func() bool { return len(b.Boots()) > 0 }, 5*time.Second, time.Millisecond)
+			require.Eventually(t, func() bool { return len(b.Boots()) > 0 }, time.Minute, time.Millisecond)
 			for _, started := range b.Boots() {
 				require.Equal(t, "cd", started.From, "the server never boots without the image")
 			}
@@ -219,7 +219,7 @@ func (s *testSite) awaitGone(id string) {
 	require.Eventually(s.t, func() bool {
 		_, err := s.manager.Server(id)
 		return err != nil
-	}, 10*time.Second, time.Millisecond)
+	}, time.Minute, time.Millisecond)
 }
 
 func TestRemove_ejectsAndPowersOff(t *testing.T) {

@@ -83,6 +83,6 @@ func TestRunningHost_bootOfOwner(t *testing.T) {
 	_, err := s.manager.Boot(bg, "n1", "", true)
 	require.NoError(t, err)
 	s.await("n1", provisioned)
-	require.Eventually(t, func() bool { return len(b.Boots()) > 0 }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return len(b.Boots()) > 0 }, time.Minute, time.Millisecond)
 	require.Equal(t, redfish.Started{From: "cd", Image: s.image}, b.Boots()[0])
 }

@@ -165,7 +165,7 @@ func TestBMCBoot_waitEndsAtKnownFailure(t *testing.T) {
 	require.Eventually(t, func() bool {
 		server, err := manager.Server("n1")
 		return err == nil && server.Error != nil
-	}, 10*time.Second, time.Millisecond)
+	}, time.Minute, time.Millisecond)
 	code, _, errOut := landfall("boot", "n1", "--wait", "1h")
 	require.Equal(t, outcome.Failure, code)
 	require.Contains(t, errOut, `rejects the user name "root" with this password`)

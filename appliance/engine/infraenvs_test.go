@@ -171,7 +171,7 @@ func TestRecipe_waitsForTheRegistry(t *testing.T) {
 			require.Eventually(t, func() bool {
 				digest, err := b.RecipeDigest(env.ID.String())
 				return err == nil && digest != ""
-			}, 10*time.Second, 5*time.Millisecond)
+			}, time.Minute, 5*time.Millisecond)
 		})
 	})
 }

@@ -46,7 +46,7 @@ func startTPM(t *testing.T) emulator {
 	require.Eventually(t, func() bool {
 		connection, err := net.Dial("unix", e.socket)
 		return err == nil && connection.Close() == nil
-	}, 10*time.Second, 10*time.Millisecond)
+	}, time.Minute, 10*time.Millisecond)
 	return e
 }
 

@@ -162,7 +162,7 @@ func (s *site) webhook() Webhook {
 
 func (s *site) eventually(holds func() bool, message string) {
 	s.Helper()
-	require.Eventually(s, holds, 10*time.Second, 5*time.Millisecond, message)
+	require.Eventually(s, holds, time.Minute, 5*time.Millisecond, message)
 }
 
 // receiver is a web server that takes notifications. It answers with the statuses in turn, and

@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	waitLimit = 10 * time.Second
+	waitLimit = time.Minute
 	tick      = time.Millisecond
 )
 

@@ -108,7 +108,7 @@ func waitForState(t *testing.T, l *Library, id string, state State) Image {
 		var err error
 		image, err = l.Image(id)
 		return err == nil && image.State == state
-	}, 10*time.Second, time.Millisecond, "the image did not become %s", state)
+	}, time.Minute, time.Millisecond, "the image did not become %s", state)
 	return image
 }
 
@@ -223,7 +223,7 @@ func TestLibrary_wrongDigestIsNotServed(t *testing.T) {
 	require.NoError(t, os.Rename(path+".new", path))
 	_, err := l.Find("4.18.30", "x86_64")
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return onlyImage(t, l).SHA256 == sumOf(right) }, 10*time.Second,
+	require.Eventually(t, func() bool { return onlyImage(t, l).SHA256 == sumOf(right) }, time.Minute,
 		time.Millisecond)
 	require.Equal(t, StateReady, onlyImage(t, l).State)
 }
@@ -233,7 +233,7 @@ func TestLibrary_digestIsKeptAcrossRestarts(t *testing.T) {
 	path := isoFile(t, content)
 	s := newSite(t, Configured{Path: path, SHA256: sumOf(content)})
 	l, stop := s.run(t)
-	require.Eventually(t, func() bool { return onlyImage(t, l).SHA256 != "" }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return onlyImage(t, l).SHA256 != "" }, time.Minute, time.Millisecond)
 	verified := onlyImage(t, l).VerifiedAt
 	stop()
 
@@ -247,7 +247,7 @@ func TestLibrary_digestIsKeptAcrossRestarts(t *testing.T) {
 	later := time.Now().Add(time.Hour)
 	require.NoError(t, os.Chtimes(path, later, later))
 	l, _ = s.run(t)
-	require.Eventually(t, func() bool { return onlyImage(t, l).VerifiedAt.After(verified) }, 10*time.Second,
+	require.Eventually(t, func() bool { return onlyImage(t, l).VerifiedAt.After(verified) }, time.Minute,
 		time.Millisecond)
 }
 

@@ -27,7 +27,7 @@ func TestKeepSmall_startReturnsPagesOnly(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() { KeepSmall(ctx, &h, clock, slog.New(slog.DiscardHandler)) })
-	require.Eventually(t, func() bool { return h.pages.Load() == 1 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return h.pages.Load() == 1 }, time.Minute, time.Millisecond)
 	cancel()
 	running.Wait()
 	require.Zero(t, h.memory.Load())

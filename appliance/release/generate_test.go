@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	waitFor = 20 * time.Second
+	waitFor = time.Minute
 	tick    = 5 * time.Millisecond
 )
 

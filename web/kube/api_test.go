@@ -53,7 +53,7 @@ func TestAPI_discovery(t *testing.T) {
 	require.Regexp(t, `"gitVersion":\s*"v1\.\d+\.0"`, getText(t, url+"/version", "application/json"))
 	require.Eventually(t, func() bool {
 		return strings.Contains(getText(t, url+"/openapi/v3", "application/json"), "apis/hive.openshift.io/v1")
-	}, 10*time.Second, 10*time.Millisecond)
+	}, time.Minute, 10*time.Millisecond)
 	require.Contains(t, getText(t, url+"/readyz", "text/plain"), "ok")
 }
 
@@ -347,7 +347,7 @@ func TestAPI_customResourceDefinition(t *testing.T) {
 		_, err := s.of(kind, "default").Create(t.Context(), object(t, kind, "default", "one", `"height":42`),
 			metav1.CreateOptions{})
 		return err == nil
-	}, 20*time.Second, 50*time.Millisecond)
+	}, time.Minute, 50*time.Millisecond)
 	url := overHTTP(t, s)
 	require.Contains(t, getText(t, url+"/apis", "application/json"), `"example.com/v1"`)
 	require.NoError(t, definitions.Delete(t.Context(), "racks.example.com", metav1.DeleteOptions{}))
@@ -359,7 +359,7 @@ func TestAPI_customResourceDefinition(t *testing.T) {
 			return err
 		}))
 		return len(left) == 0
-	}, 20*time.Second, 20*time.Millisecond)
+	}, time.Minute, 20*time.Millisecond)
 }
 
 func TestAPI_pagedList(t *testing.T) {

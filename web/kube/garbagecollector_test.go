@@ -76,7 +76,7 @@ func TestGarbageCollector_foreground(t *testing.T) {
 		deleting(metav1.DeletePropagationForeground)))
 	require.Eventually(t, func() bool {
 		return s.get(t, objects.ConfigMaps, "default", "child").GetDeletionTimestamp() != nil
-	}, 10*time.Second, time.Millisecond)
+	}, time.Minute, time.Millisecond)
 	require.NotNil(t, s.get(t, objects.ClusterDeployments, "default", "parent").GetDeletionTimestamp())
 	_, err = s.of(objects.ConfigMaps, "default").Patch(t.Context(), "child", types.MergePatchType,
 		[]byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
@@ -94,7 +94,7 @@ func TestGarbageCollector_secondOwner(t *testing.T) {
 	require.Eventually(t, func() bool {
 		owners := s.get(t, objects.Secrets, "default", "child").GetOwnerReferences()
 		return len(owners) == 1 && owners[0].UID == second.GetUID()
-	}, 10*time.Second, time.Millisecond)
+	}, time.Minute, time.Millisecond)
 	orphan := second.DeepCopy()
 	orphan.SetUID("00000000-0000-0000-0000-000000000000")
 	s.create(t, objects.Secrets, "default", "lost", ownedBy(orphan))
@@ -135,7 +135,7 @@ func TestGarbageCollector_startWithManyObjects(t *testing.T) {
 	s.gone(t, objects.Secrets, "default", "orphan")
 	require.Eventually(t, func() bool {
 		return len(s.get(t, objects.Secrets, "default", "of-both").GetOwnerReferences()) == 1
-	}, 20*time.Second, time.Millisecond)
+	}, time.Minute, time.Millisecond)
 	require.NotEmpty(t, s.get(t, objects.Secrets, "default", "kept").GetOwnerReferences())
 	require.NoError(t, s.db.View(func(tx *store.Tx) error {
 		row, err := kube.Rows().Get(tx, objects.Secrets.Key("default", "kept"))
@@ -239,7 +239,7 @@ func TestNamespace_finalizersRemaining(t *testing.T) {
 			"conditions")
 		require.NoError(t, err)
 		return len(conditions) == 2
-	}, 10*time.Second, time.Millisecond)
+	}, time.Minute, time.Millisecond)
 	namespace := s.get(t, objects.Namespaces, "", "site")
 	require.Contains(t, fmt.Sprint(namespace.Object["status"]), "kubectl -n site patch configmaps held-2 --type=merge")
 	_, err = s.of(objects.Secrets, "site").Create(t.Context(), object(t, objects.Secrets, "site", "new", ""),

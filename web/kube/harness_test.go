@@ -119,7 +119,7 @@ func (s *site) gone(t testing.TB, kind objects.Kind, namespace, name string) {
 	require.Eventually(t, func() bool {
 		_, err := s.of(kind, namespace).Get(t.Context(), name, metav1.GetOptions{})
 		return apierrors.IsNotFound(err)
-	}, 10*time.Second, 5*time.Millisecond, "%s %s/%s still exists", kind, namespace, name)
+	}, time.Minute, 5*time.Millisecond, "%s %s/%s still exists", kind, namespace, name)
 }
 
 func (s *site) get(t testing.TB, kind objects.Kind, namespace, name string) *unstructured.Unstructured {

@@ -82,7 +82,7 @@ func TestEvents_newRecorder(t *testing.T) {
 		list, err := s.of(objects.Events, "default").List(t.Context(),
 			metav1.ListOptions{FieldSelector: "involvedObject.name=a,type=Warning"})
 		return err == nil && len(list.Items) == 1 && list.Items[0].Object["message"] == "It is 3 days late."
-	}, 10*time.Second, 5*time.Millisecond)
+	}, time.Minute, 5*time.Millisecond)
 }
 
 func TestEvents_validation(t *testing.T) {

@@ -102,7 +102,7 @@ func (s *slapd) start(t *testing.T) {
 			_ = conn.Close()
 		}
 		return err == nil
-	}, 20*time.Second, 20*time.Millisecond, "slapd: %s", &s.output)
+	}, time.Minute, 20*time.Millisecond, "slapd: %s", &s.output)
 }
 
 func (s *slapd) stop(t *testing.T) {

@@ -138,7 +138,7 @@ func (s *Server) await(t testing.TB, metrics string) {
 		}
 		response, err := http.DefaultClient.Do(request)
 		return err == nil && response.Body.Close() == nil && response.StatusCode == http.StatusOK
-	}, 20*time.Second, 10*time.Millisecond, "etcd does not answer: %s", &s.log)
+	}, time.Minute, 10*time.Millisecond, "etcd does not answer: %s", &s.log)
 }
 
 // Kill ends the server at once.

@@ -22,7 +22,7 @@ import (
 )
 
 // patience and moment are for conditions that another goroutine brings about.
-const patience, moment = 10 * time.Second, 5 * time.Millisecond
+const patience, moment = time.Minute, 5 * time.Millisecond
 
 // machine is a member of a fleet with a data directory.
 type machine struct {

@@ -177,9 +177,9 @@ func TestMembers_disappearWhenSilent(t *testing.T) {
 	}
 	require.Equal(t, []string{"a", "b"}, ids())
 	line.Cut()
-	require.Eventually(t, func() bool { return len(ids()) == 1 }, 10*time.Second, 50*time.Millisecond)
+	require.Eventually(t, func() bool { return len(ids()) == 1 }, time.Minute, 50*time.Millisecond)
 	line.Mend()
-	require.Eventually(t, func() bool { return len(ids()) == 2 }, 10*time.Second, 50*time.Millisecond)
+	require.Eventually(t, func() bool { return len(ids()) == 2 }, time.Minute, 50*time.Millisecond)
 	silent.Leave()
 	b.Leave()
 	require.Empty(t, ids())

@@ -114,7 +114,7 @@ func TestCluster_serverIsAway(t *testing.T) {
 		}
 		leader = leadSoon(t, s, "a")
 		return leader.Head().Number == 2 // the record is there, the answer was lost
-	}, 30*time.Second, 50*time.Millisecond)
+	}, time.Minute, 50*time.Millisecond)
 	cluster = s.Cluster(ctx)
 	require.Equal(t, 3, cluster.Voters)
 	require.Error(t, cluster.Servers[0].Err)

@@ -77,7 +77,7 @@ func (n *network) inside(t *testing.T, arguments ...string) string {
 	return run(t, "nsenter", append([]string{"--target", n.pid, "--net"}, arguments...)...)
 }
 
-const patience, moment = 30 * time.Second, 50 * time.Millisecond
+const patience, moment = time.Minute, 50 * time.Millisecond
 
 // send makes the client send a packet to an address, so that it asks for the hardware address.
 func (n *network) send(t *testing.T, address string) {

@@ -132,7 +132,7 @@ func TestFollow_projectsInTheBackground(t *testing.T) {
 	defer cancel()
 	go func() { ended <- c.Follow(ctx) }()
 	b.registerOverREST("rest")
-	require.Eventually(t, func() bool { return b.pending() == 0 }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return b.pending() == 0 }, time.Minute, time.Millisecond)
 	require.True(t, b.exists(objects.ClusterDeployments, "rest", "rest"))
 	cancel()
 	require.NoError(t, <-ended)

@@ -145,7 +145,7 @@ func (s *site) live(stage models.HostStage, names ...string) {
 			_, err := kubelet.Tick()
 			require.NoError(s, err)
 			return s.host(name).Stage == stage
-		}, 10*time.Second, 5*time.Millisecond)
+		}, time.Minute, 5*time.Millisecond)
 	}
 }
 
@@ -163,7 +163,7 @@ func TestFollower_restart(t *testing.T) {
 	_, err := kubelet.Tick()
 	require.NoError(t, err)
 	stop := s.follow(clockwork.NewRealClock(), nil)
-	require.Eventually(t, func() bool { return len(s.host("worker-1").Joining.Approved) == 1 }, 10*time.Second,
+	require.Eventually(t, func() bool { return len(s.host("worker-1").Joining.Approved) == 1 }, time.Minute,
 		time.Millisecond)
 	stop()
 	// the appliance was killed before it recorded the approval
@@ -192,7 +192,7 @@ func TestFollower_clusterApprovesItself(t *testing.T) {
 	})
 	s.cluster.Put("api/v1/nodes", map[string]any{"apiVersion": "v1", "kind": "Node",
 		"metadata": map[string]any{"name": "worker-1"}})
-	require.Eventually(t, func() bool { return s.host("worker-1").Stage == models.HostStageJoined }, 10*time.Second,
+	require.Eventually(t, func() bool { return s.host("worker-1").Stage == models.HostStageJoined }, time.Minute,
 		time.Millisecond)
 	require.Empty(t, s.host("worker-1").Joining.Approved)
 }
@@ -225,7 +225,7 @@ func TestFollower_kubeconfigErrors(t *testing.T) {
 		require.Eventually(t, func() bool {
 			reasons := s.reasons("worker-1")
 			return len(reasons) > 0 && reasons[len(reasons)-1] == reason
-		}, 10*time.Second, time.Millisecond)
+		}, time.Minute, time.Millisecond)
 		require.NoError(t, clock.BlockUntilContext(t.Context(), 1))
 	}
 	next(spoke.ReasonMissing)
@@ -246,11 +246,11 @@ func TestFollower_lenientHostGivesUp(t *testing.T) {
 	s.access.Lenient, s.access.Names = true, map[string]string{"*": "127.0.0.1:1"}
 	s.hosts["worker-1"].Joining.Restarted = clock.Now()
 	s.follow(clock, nil)
-	require.Eventually(t, func() bool { return len(s.reasons("worker-1")) == 1 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return len(s.reasons("worker-1")) == 1 }, time.Minute, time.Millisecond)
 	require.NoError(t, clock.BlockUntilContext(t.Context(), 1))
 	require.Equal(t, models.HostStageRebooting, s.host("worker-1").Stage)
 	clock.Advance(20 * time.Minute)
-	require.Eventually(t, func() bool { return s.host("worker-1").Stage == models.HostStageDone }, 10*time.Second,
+	require.Eventually(t, func() bool { return s.host("worker-1").Stage == models.HostStageDone }, time.Minute,
 		time.Millisecond)
 	require.Equal(t, spoke.ReasonUnreachable, s.host("worker-1").Joining.Problem.Reason,
 		"the problem is kept")

@@ -422,7 +422,7 @@ func (s *Site) Eventually(what string, ok func() bool) {
 	require.Eventually(s, func() bool {
 		s.Clock.Advance(time.Second)
 		return ok()
-	}, 10*time.Second, time.Millisecond, what)
+	}, time.Minute, time.Millisecond, what)
 }
 
 // Authority returns the certificate (PEM) of a new certificate authority.

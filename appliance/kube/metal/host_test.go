@@ -68,7 +68,7 @@ func TestHost_lifecycle(t *testing.T) {
 	s.apply(objects.InfraEnvs, infraEnvObject())
 	require.Nil(t, s.host().Spec.Image, "the image is too new")
 	s.clock.Advance(settles)
-	require.Eventually(t, func() bool { return s.host().Spec.Image != nil }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return s.host().Spec.Image != nil }, time.Minute, time.Millisecond)
 	s.waitIdle()
 	host = s.host()
 	require.Equal(t, imageURL, host.Spec.Image.URL)
@@ -100,7 +100,7 @@ func TestHost_missingInfraEnv(t *testing.T) {
 	s.server(registered)
 	require.NotContains(t, s.events("node0"), "InfraEnvMissing", "the InfraEnv may be applied soon")
 	s.clock.Advance(time.Minute)
-	require.Eventually(t, func() bool { return s.events("node0")["InfraEnvMissing"] != "" }, 5*time.Second,
+	require.Eventually(t, func() bool { return s.events("node0")["InfraEnvMissing"] != "" }, time.Minute,
 		time.Millisecond)
 	s.waitIdle()
 	require.Contains(t, s.events("node0")["InfraEnvMissing"],
@@ -185,5 +185,5 @@ func TestHost_sameMachine(t *testing.T) {
 	s.clock.Advance(time.Minute)
 	require.Eventually(t, func() bool {
 		return find[metal3.BareMetalHost](s, objects.BareMetalHosts, "node1").Status.ErrorMessage == ""
-	}, 10*time.Second, time.Millisecond, "the first is gone")
+	}, time.Minute, time.Millisecond, "the first is gone")
 }

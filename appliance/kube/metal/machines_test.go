@@ -94,7 +94,7 @@ func (s *site) eventually(what string, ok func() bool) {
 	require.Eventually(s, func() bool {
 		s.clock.Advance(time.Second)
 		return ok()
-	}, 10*time.Second, time.Millisecond, what)
+	}, time.Minute, time.Millisecond, what)
 }
 
 // joins lets a machine join an installed cluster. alter may change the AgentClusterInstall.

@@ -285,7 +285,7 @@ func TestConvergedFlow(t *testing.T) {
 	require.Nil(t, s.host().Spec.CustomDeploy)
 
 	s.clock.Advance(settles)
-	require.Eventually(t, func() bool { return s.host().Spec.CustomDeploy != nil }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return s.host().Spec.CustomDeploy != nil }, time.Minute, time.Millisecond)
 	s.waitIdle()
 	host := s.host()
 	require.Equal(t, "start_assisted_install", host.Spec.CustomDeploy.Method)
@@ -441,7 +441,7 @@ func TestDrain_manualAnnotation(t *testing.T) {
 		s := install(t, map[string]string{bmac + "drain-timeout": "10m"})
 		require.NotNil(t, s.agent())
 		s.clock.Advance(10 * time.Minute)
-		require.Eventually(t, func() bool { return s.agent() == nil }, 5*time.Second, time.Millisecond)
+		require.Eventually(t, func() bool { return s.agent() == nil }, time.Minute, time.Millisecond)
 		s.waitIdle()
 		require.Equal(t, "drain timed out", s.host().Annotations[status])
 	})

@@ -115,7 +115,7 @@ func TestHost_overRedfish(t *testing.T) {
 	}
 	until := func(what string, yes func(*metal3.BareMetalHost) bool) {
 		t.Helper()
-		require.Eventually(t, func() bool { return yes(s.host()) }, 20*time.Second, 5*time.Millisecond, what)
+		require.Eventually(t, func() bool { return yes(s.host()) }, time.Minute, 5*time.Millisecond, what)
 	}
 	put(objects.BareMetalHosts, hostObject(func(host *metal3.BareMetalHost) {
 		host.Spec.BMC.Address = "redfish-virtualmedia+" + machine.URL()

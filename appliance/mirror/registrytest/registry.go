@@ -107,7 +107,7 @@ http:
 	require.Eventually(t, func() bool {
 		response, err := client.Get(scheme + "://" + r.Host + "/v2/")
 		return err == nil && response.Body.Close() == nil
-	}, 20*time.Second, 20*time.Millisecond, "docker-registry does not answer")
+	}, time.Minute, 20*time.Millisecond, "docker-registry does not answer")
 	answers = true
 }
 
