@@ -67,20 +67,23 @@ func bytesOf(t *testing.T, layer v1.Layer) []byte {
 	return all
 }
 
+// hasLayers reports whether a member has all layers of an image in its directory.
+func (m *fleetMember) hasLayers(t *testing.T, content v1.Image) bool {
+	layers, err := content.Layers()
+	require.NoError(t, err)
+	return !slices.ContainsFunc(layers, func(layer v1.Layer) bool {
+		digest, err := layer.Digest()
+		require.NoError(t, err)
+		file, err := overlay.OpenBlob(filepath.Join(m.dir, "registry"), digest.Hex)
+		return err != nil || file.Close() != nil
+	})
+}
+
 // awaitCopies waits until all members have the layers of an image, and the status says so.
 func (f *fleetTest) awaitCopies(t *testing.T, content v1.Image) {
 	t.Helper()
-	layers, err := content.Layers()
-	require.NoError(t, err)
 	for _, m := range f.members {
-		for _, layer := range layers {
-			digest, err := layer.Digest()
-			require.NoError(t, err)
-			soon(t, m.name+" has "+digest.String(), func() bool {
-				file, err := overlay.OpenBlob(filepath.Join(m.dir, "registry"), digest.Hex)
-				return err == nil && file.Close() == nil
-			})
-		}
+		soon(t, m.name+" has the image", func() bool { return m.hasLayers(t, content) })
 	}
 	soon(t, "no member lacks blobs", func() bool {
 		status, err := f.members[0].status()
@@ -115,14 +118,22 @@ func TestFleetRegistry(t *testing.T) {
 		m.requirePulls(t, "site/app:v2", first)
 	}
 	f.awaitCopies(t, first)
+	last, err := random.Image(200_000, 3)
+	require.NoError(t, err)
+	leader.push(t, "site/last:v1", last)
 
-	leader.kill(t)
+	leader.kill(t) // another member has what it acknowledged
 	f.resign(t)
 	next := f.leaderBesides(t, leader)
 	f.leader(t)
 	for _, m := range f.members {
 		if m != leader {
 			m.requirePulls(t, "site/app:v1", first)
+			soon(t, m.name+" has copied the last image", func() bool {
+				_, err := remote.Head(m.reference(t, "site/last:v1"), remote.WithContext(t.Context()))
+				return err == nil && m.hasLayers(t, last)
+			})
+			m.requirePulls(t, "site/last:v1", last)
 		}
 	}
 	second, err := random.Image(200_000, 3)

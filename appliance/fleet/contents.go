@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"sync"
 	"time"
@@ -43,7 +44,7 @@ const (
 	// shareRate bytes a second.
 	shareTime = 2 * time.Second
 	shareRate = 20 << 20
-	// silence is how long a member is not asked to take contents after it did not take one.
+	// silence is how long a member is not asked to take files of a kind after it did not take one.
 	silence = 30 * time.Second
 )
 
@@ -65,7 +66,7 @@ type CopiesOptions struct {
 type Copies struct {
 	CopiesOptions
 	mu     sync.Mutex
-	silent map[string]time.Time // members that are not asked to take contents, until when
+	silent map[string]time.Time // until when members are not asked, by the kind of file and the name
 }
 
 // NewCopies returns the copies of a member.
@@ -76,49 +77,80 @@ func NewCopies(options CopiesOptions) *Copies {
 // Share sends a new content to another member, which thus has it before a record refers to it. If
 // no member takes it in time, the content is copied later: [Copies.Run].
 func (c *Copies) Share(ctx context.Context, sum string, open func() (io.ReadSeekCloser, int64, error)) {
+	c.share(ctx, "content", sum, func(ctx context.Context, to Peer) error {
+		content, size, err := open()
+		if err != nil {
+			return err
+		}
+		defer content.Close()
+		ctx, cancel := context.WithTimeout(ctx, sendTime(size))
+		defer cancel()
+		return c.Client.SendContent(ctx, to, sum, content, size)
+	})
+}
+
+// ShareBlob does the same with a blob of pushed images, by its SHA-256, unless the other member has
+// it.
+func (c *Copies) ShareBlob(ctx context.Context, sum string, open func() (*os.File, error)) {
+	c.share(ctx, "blob", sum, func(ctx context.Context, to Peer) error {
+		asking, cancel := context.WithTimeout(ctx, shareTime)
+		err := c.Client.HasBlob(asking, to, sum)
+		cancel()
+		if !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		file, err := open()
+		if err != nil {
+			return err
+		}
+		defer file.Close()
+		info, err := file.Stat()
+		if err != nil {
+			return err
+		}
+		sending, cancel := context.WithTimeout(ctx, sendTime(info.Size()))
+		defer cancel()
+		return c.Client.SendBlob(sending, to, sum, file, info.Size())
+	})
+}
+
+// sendTime is how long another member may take to store a file.
+func sendTime(size int64) time.Duration { return shareTime + time.Duration(size)*time.Second/shareRate }
+
+// share calls send for one other member after the other, until one has taken a file. kind is that
+// of the file: a content or a blob.
+func (c *Copies) share(ctx context.Context, kind, sum string, send func(context.Context, Peer) error) {
 	asking, cancel := context.WithTimeout(ctx, shareTime)
 	others, err := c.Others(asking)
 	cancel()
 	if err != nil {
-		c.Logger.WarnContext(ctx, "A content could not be sent to another member. It is copied later.", "sha256", sum,
-			"error", err)
+		c.Logger.WarnContext(ctx, "A file could not be sent to another member. It is copied later.", "kind", kind,
+			"sha256", sum, "error", err)
 		return
 	}
 	for _, to := range ranked(sum, others) {
-		if c.isSilent(to.Name) {
+		if c.isSilent(kind, to) {
 			continue
 		}
-		if err = c.send(ctx, to, sum, open); err == nil || ctx.Err() != nil {
+		if err = send(ctx, to); err == nil || ctx.Err() != nil {
 			return
 		}
-		c.silence(to.Name)
-		c.Logger.WarnContext(ctx, "A member did not take a content. It is copied later.", "member", to.Name,
-			"sha256", sum, "error", err)
+		c.silence(kind, to)
+		c.Logger.WarnContext(ctx, "A member did not take a file. It is copied later.", "member", to.Name,
+			"kind", kind, "sha256", sum, "error", err)
 	}
 }
 
-func (c *Copies) send(ctx context.Context, to Peer, sum string,
-	open func() (io.ReadSeekCloser, int64, error)) error {
-	content, size, err := open()
-	if err != nil {
-		return err
-	}
-	defer content.Close()
-	ctx, cancel := context.WithTimeout(ctx, shareTime+time.Duration(size)*time.Second/shareRate)
-	defer cancel()
-	return c.Client.SendContent(ctx, to, sum, content, size)
-}
-
-func (c *Copies) isSilent(name string) bool {
+func (c *Copies) isSilent(kind string, member Peer) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.Clock.Now().Before(c.silent[name])
+	return c.Clock.Now().Before(c.silent[kind+"/"+member.Name])
 }
 
-func (c *Copies) silence(name string) {
+func (c *Copies) silence(kind string, member Peer) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.silent[name] = c.Clock.Now().Add(silence)
+	c.silent[kind+"/"+member.Name] = c.Clock.Now().Add(silence)
 }
 
 // Fetch returns a content of another member.

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -261,6 +262,58 @@ func TestCopies_filesOfOtherMembers(t *testing.T) {
 		given[string(text)] = true
 	}
 	require.Len(t, given, 2, "the next attempt may ask another member than one whose file is damaged")
+}
+
+func TestCopies_shareBlob(t *testing.T) {
+	key, source := newKey(t), t.TempDir()
+	var others []fleet.Peer
+	taken := make(chan string, 10)
+	refused := func(w http.ResponseWriter, _ *http.Request, err error) {
+		if fault.KindOf(err) == fault.NotFound {
+			w.WriteHeader(http.StatusNotFound)
+			return
+		}
+		taken <- "refused: " + err.Error()
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}
+	for _, name := range []string{"follower", "without a registry"} {
+		has := t.TempDir()
+		peers := &fleet.Peers{Refuse: refused, Logger: quiet(),
+			Blob: func(sum string) (*os.File, error) { return os.Open(filepath.Join(has, sum)) }}
+		if name == "follower" {
+			peers.TakeBlob = func(_ context.Context, sum string, content io.Reader) error {
+				all, err := io.ReadAll(content)
+				taken <- string(all)
+				return errors.Join(err, os.WriteFile(filepath.Join(has, sum), all, 0o600))
+			}
+		}
+		behind := &fleet.Behind{Forwarder: newFollower(t, key, 0).Forwarder, Peers: peers}
+		server := serve(t, credential(t, key, name), behind.Handler(fleet.Main))
+		others = append(others, fleet.Peer{Name: name, URL: server.URL})
+	}
+	asking := fleet.NewClient(credential(t, key, "own"))
+	t.Cleanup(asking.Close)
+	copies := fleet.NewCopies(fleet.CopiesOptions{Client: asking, Clock: clockwork.NewFakeClock(), Logger: quiet(),
+		Others: func(context.Context) ([]fleet.Peer, error) { return others, nil }})
+	var outcomes []string
+	for i := range 10 {
+		sum := fmt.Sprint("sum", i)
+		require.NoError(t, os.WriteFile(filepath.Join(source, sum), []byte("content "+sum), 0o600))
+		open := func() (*os.File, error) { return os.Open(filepath.Join(source, sum)) }
+		copies.ShareBlob(t.Context(), sum, open)
+		outcomes = append(outcomes, <-taken)
+		if strings.HasPrefix(outcomes[len(outcomes)-1], "refused") {
+			outcomes = append(outcomes, <-taken)
+		}
+		copies.ShareBlob(t.Context(), sum, open)
+		require.Empty(t, taken, "the member that has it is asked first, or the other one is not asked for a while")
+	}
+	refusals := slices.DeleteFunc(slices.Clone(outcomes),
+		func(s string) bool { return !strings.HasPrefix(s, "refused") })
+	require.Len(t, refusals, 1)
+	require.Contains(t, refusals[0], "its configuration has no registry")
+	require.Contains(t, outcomes, "content sum9")
+	require.Len(t, outcomes, 11)
 }
 
 func TestPeers_strangersGetNothing(t *testing.T) {

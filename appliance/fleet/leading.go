@@ -110,7 +110,8 @@ func (l *Leading) PushedImages() *overlay.Shared {
 	if l == nil {
 		return nil
 	}
-	return &overlay.Shared{Fetch: l.Copies.Blob, Leads: true, Missing: l.MissingBlobs}
+	return &overlay.Shared{Fetch: l.Copies.Blob, Send: l.Copies.ShareBlob, Leads: true,
+		Missing: l.MissingBlobs}
 }
 
 // Trail returns the name of the audit trail of this member, or "" on a single machine. A machine

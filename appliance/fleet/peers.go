@@ -49,6 +49,9 @@ type Peers struct {
 	Image func(id string) (*os.File, error)
 	// Blob does the same for a blob of images that were pushed to the registry, by its SHA-256.
 	Blob func(sum string) (*os.File, error)
+	// TakeBlob stores such a blob. It is nil while this member does not follow, and without a
+	// registry.
+	TakeBlob func(ctx context.Context, sum string, content io.Reader) error
 	// Leave makes this member leave the fleet.
 	Leave  func() error
 	Refuse Refuse
@@ -71,7 +74,12 @@ func (p *Peers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		p.Refuse(w, r, fault.New(fault.Unavailable, "this member has no database now; it waits for a snapshot of "+
 			"another member"))
 	case ofContent && r.Method == http.MethodPut:
-		p.take(w, r, name)
+		p.take(w, r, name, p.Contents.StoreContent)
+	case ofBlob && r.Method == http.MethodPut && p.TakeBlob != nil:
+		p.take(w, r, sum, p.TakeBlob)
+	case ofBlob && r.Method == http.MethodPut:
+		p.Refuse(w, r, fault.New(fault.Unavailable, "this member takes no blobs now; it does not follow, or its "+
+			"configuration has no registry"))
 	case r.Method != http.MethodGet && r.Method != http.MethodHead:
 		p.Refuse(w, r, fault.New(fault.Invalid, "members use the method GET, not %s", r.Method))
 	case r.URL.Path == contactsPath:
@@ -162,9 +170,10 @@ func (p *Peers) file(w http.ResponseWriter, r *http.Request, open func(string) (
 	http.ServeContent(w, r, "", time.Time{}, file)
 }
 
-// take stores a content that the leader sends.
-func (p *Peers) take(w http.ResponseWriter, r *http.Request, sum string) {
-	err := p.Contents.StoreContent(r.Context(), sum, r.Body)
+// take stores a file that the leader sends.
+func (p *Peers) take(w http.ResponseWriter, r *http.Request, sum string,
+	store func(ctx context.Context, sum string, content io.Reader) error) {
+	err := store(r.Context(), sum, r.Body)
 	if errors.Is(err, blob.ErrOther) {
 		err = fault.Wrap(fault.Invalid, err)
 	}
@@ -238,6 +247,25 @@ func (c *Client) Image(ctx context.Context, of Peer, id string, offset int64) (i
 // Blob returns a blob of pushed images of a member, from an offset on. The caller closes it.
 func (c *Client) Blob(ctx context.Context, of Peer, sum string, offset int64) (io.ReadCloser, error) {
 	return c.ask(ctx, asked{method: http.MethodGet, of: of, at: blobPath + sum, from: offset})
+}
+
+// HasBlob returns nil if a member has a blob of pushed images, and fs.ErrNotExist if it does not.
+func (c *Client) HasBlob(ctx context.Context, member Peer, sum string) error {
+	body, err := c.ask(ctx, asked{method: http.MethodHead, of: member, at: blobPath + sum})
+	if err != nil {
+		return err
+	}
+	return body.Close()
+}
+
+// SendBlob makes a member store a blob of pushed images.
+func (c *Client) SendBlob(ctx context.Context, to Peer, sum string, content io.Reader, size int64) error {
+	body, err := c.ask(ctx, asked{method: http.MethodPut, of: to, at: blobPath + sum, body: io.NopCloser(content),
+		size: size})
+	if err != nil {
+		return err
+	}
+	return body.Close()
 }
 
 // asked describes a request for a member.

@@ -1,6 +1,9 @@
 package follower
 
 import (
+	"context"
+	"io"
+
 	"github.com/labstack/echo/v4"
 
 	"landfall/appliance/access/limit"
@@ -35,4 +38,13 @@ func (r *Reader) newRegistry(wrap func(operation.Operation) echo.HandlerFunc) (*
 	server := web.New(options)
 	return server, server.Register(webregistry.Operations(webregistry.Options{Registry: r.registry,
 		Anonymous: r.Config.Registry.AnonymousPull, Login: r.logins.Check, Leader: r.forward, Logger: r.Logger})...)
+}
+
+// TakeBlob returns what stores a blob of pushed images that the leader sends, or nil without a
+// registry.
+func (r *Reader) TakeBlob() func(ctx context.Context, sum string, content io.Reader) error {
+	if r.registry == nil {
+		return nil
+	}
+	return r.registry.Overlay.Take
 }

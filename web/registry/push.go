@@ -106,7 +106,7 @@ func (h *handler) finish(c echo.Context, asked request, digest string) error {
 			return err
 		}
 	}
-	if err := h.Registry.Overlay.Finish(asked.name, digest); err != nil {
+	if err := h.Registry.Overlay.Finish(c.Request().Context(), asked.name, digest); err != nil {
 		return err
 	}
 	return created(c, asked.repository, "blobs", digest)

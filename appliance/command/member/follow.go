@@ -79,7 +79,7 @@ func (m *member) serve(ctx context.Context, of fleet.Copy) error {
 	if err != nil {
 		return err
 	}
-	ended, err := m.serveRequests(ctx, m.handler(source, db), reader.Handler)
+	ended, err := m.serveRequests(ctx, m.handler(source, db, reader.TakeBlob()), reader.Handler)
 	if err != nil {
 		return errors.Join(err, reader.Close())
 	}
@@ -147,10 +147,11 @@ func (m *member) names() []string {
 	return names
 }
 
-// handler returns the handler of the requests of other members.
-func (m *member) handler(snapshots fleet.Snapshots, contents fleet.Contents) http.Handler {
+// handler returns the handler of the requests of other members. takeBlob may be nil.
+func (m *member) handler(snapshots fleet.Snapshots, contents fleet.Contents,
+	takeBlob func(context.Context, string, io.Reader) error) http.Handler {
 	peers := m.peersOf()
-	peers.Snapshots, peers.Contents = snapshots, contents
+	peers.Snapshots, peers.Contents, peers.TakeBlob = snapshots, contents, takeBlob
 	return &peers
 }
 

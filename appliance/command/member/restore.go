@@ -19,7 +19,7 @@ func (m *member) restore(ctx context.Context) error {
 	defer m.membership.Restoring(false)
 	serving, stop := context.WithCancel(ctx)
 	defer stop()
-	if _, err := m.serveRequests(serving, m.handler(nil, nil), nil); err != nil {
+	if _, err := m.serveRequests(serving, m.handler(nil, nil, nil), nil); err != nil {
 		return err
 	}
 	for told := ""; ; {

@@ -314,7 +314,15 @@ func (o *Overlay) release(n int64) {
 
 // Finish ends an upload: its bytes become a blob if they have the digest, and are removed
 // otherwise.
-func (o *Overlay) Finish(id, digest string) (err error) {
+func (o *Overlay) Finish(ctx context.Context, id, digest string) error {
+	if err := o.finish(id, digest); err != nil {
+		return err
+	}
+	o.send(ctx, digest)
+	return nil
+}
+
+func (o *Overlay) finish(id, digest string) error {
 	up, err := o.lock(id)
 	if err != nil {
 		return err
@@ -373,6 +381,9 @@ func (o *Overlay) PutManifest(ctx context.Context, repository, reference string,
 	digest = "sha256:" + hex.EncodeToString(sum[:])
 	if medium.ValidDigest(reference) && reference != digest {
 		return "", ErrDigest
+	}
+	for part := range o.pushedParts(manifest.Data) {
+		o.send(ctx, part)
 	}
 	o.removing.RLock()
 	defer o.removing.RUnlock()

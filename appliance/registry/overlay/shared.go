@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -17,6 +18,7 @@ import (
 	"landfall/appliance/registry/medium"
 	"landfall/appliance/registry/quota"
 	"landfall/store"
+	"landfall/store/blob"
 )
 
 // The members of a fleet have the same pushed images. Manifests and tags are rows, which all
@@ -26,6 +28,9 @@ import (
 // Shared is what the overlays of the members of a fleet share.
 type Shared struct {
 	Fetch filecopy.Source // of blobs, by the hexadecimal digits of their digests
+	// Send gives a blob to another member, if one is there that takes it in time. nil: the member
+	// follows.
+	Send  func(ctx context.Context, sum string, open func() (*os.File, error))
 	Leads bool
 	// Missing is called with the number of blobs that are not here yet.
 	Missing func(int)
@@ -41,6 +46,27 @@ func OpenBlob(dir, sum string) (*os.File, error) {
 		return nil, fmt.Errorf("the blob %q: %w", sum, fs.ErrNotExist)
 	}
 	return os.Open(filepath.Join(BlobsDir(dir), sum))
+}
+
+// send lets another member have a pushed blob before a client learns that it is stored.
+func (o *Overlay) send(ctx context.Context, digest string) {
+	if o.options.Shared == nil || o.options.Shared.Send == nil {
+		return
+	}
+	sum := strings.TrimPrefix(digest, "sha256:")
+	o.options.Shared.Send(ctx, sum, func() (*os.File, error) { return OpenBlob(o.options.Dir, sum) })
+}
+
+// Take stores a blob that the leader sends, by the hexadecimal digits of its digest.
+func (o *Overlay) Take(ctx context.Context, sum string, content io.Reader) error {
+	id, err := o.Start()
+	if err != nil {
+		return err
+	}
+	if _, err := o.Append(id, 0, blob.NewReader(ctx, content)); err != nil {
+		return errors.Join(err, o.Cancel(id))
+	}
+	return o.finish(id, "sha256:"+sum)
 }
 
 // collectInterval is the time between two collections of a follower, where no person can order one.

@@ -99,7 +99,7 @@ func (m *member) push(t *testing.T, content string) (digest string) {
 	require.NoError(t, err)
 	sum := sha256.Sum256([]byte(content))
 	digest = "sha256:" + hex.EncodeToString(sum[:])
-	require.NoError(t, m.Finish(id, digest))
+	require.NoError(t, m.Finish(t.Context(), id, digest))
 	return digest
 }
 
@@ -168,6 +168,54 @@ func TestShared_copiesGoOnAndAreVerified(t *testing.T) {
 	leader.push(t, layer)
 	require.NoError(t, again.copyAll(t))
 	require.Equal(t, layer, again.read(t, large))
+}
+
+// Another member has a blob before the client learns that it is stored, and all blobs of an image
+// before its manifest.
+func TestShared_leaderSendsWhatIsPushed(t *testing.T) {
+	f := newFleet(t)
+	leader, follower := f.open(t, t.TempDir(), true, 0), f.open(t, t.TempDir(), false, 0)
+	away := true
+	leader.options.Shared.Send = func(ctx context.Context, sum string, open func() (*os.File, error)) {
+		if away {
+			return
+		}
+		file, err := open()
+		require.NoError(t, err)
+		defer file.Close()
+		require.NoError(t, follower.Take(ctx, sum, file))
+	}
+	config := leader.push(t, "config")
+	away = false
+	layer := leader.push(t, "layer")
+	require.Equal(t, "layer", follower.read(t, layer))
+	_, err := follower.Stat(config)
+	require.ErrorIs(t, err, ErrUnknown)
+	leader.tag(t, "v1", config, layer, "sha256:"+strings.Repeat("0", 64))
+	require.Equal(t, "config", follower.read(t, config))
+	require.EqualValues(t, len("config")+len("layer"), follower.Used(), "a blob that is sent twice is stored once")
+}
+
+func TestShared_takesWholeBlobsOnly(t *testing.T) {
+	f := newFleet(t)
+	follower := f.open(t, t.TempDir(), false, 10)
+	sum := sha256.Sum256([]byte("content"))
+	for _, c := range []struct {
+		content io.Reader
+		err     error
+	}{
+		{strings.NewReader("CONTENT"), ErrDigest},
+		{io.MultiReader(strings.NewReader("cont"), iotest.ErrReader(errGone)), errGone},
+		{strings.NewReader("content that is too large"), ErrFull},
+	} {
+		require.ErrorIs(t, follower.Take(t.Context(), hex.EncodeToString(sum[:]), c.content), c.err)
+		require.Zero(t, follower.Used())
+		entries, err := os.ReadDir(follower.dir(uploads))
+		require.NoError(t, err)
+		require.Empty(t, entries)
+	}
+	require.NoError(t, follower.Take(t.Context(), hex.EncodeToString(sum[:]), strings.NewReader("content")))
+	require.Equal(t, "content", follower.read(t, "sha256:"+hex.EncodeToString(sum[:])))
 }
 
 func TestShared_removedImagesGoEverywhere(t *testing.T) {
