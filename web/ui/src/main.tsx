@@ -4,6 +4,7 @@ import { createRoot } from 'react-dom/client';
 import { observeSession } from './access/ending';
 import { returnToPlace } from './access/returning';
 import { App } from './App';
+import { followRevisions } from './live/revision';
 import { guardLinks } from './offline/links';
 import { provideClipboard } from './shell/clipboard';
 import { guardEscape } from './shell/escape';
@@ -14,6 +15,7 @@ guardLinks(window);
 provideClipboard(window);
 guardEscape(window);
 observeSession(window);
+followRevisions(window);
 returnToPlace(window);
 
 const root = document.getElementById('root');

@@ -1,3 +1,5 @@
+import { noteRevision } from './revision';
+
 const kinds = [
   'clusters',
   'hosts',
@@ -142,6 +144,7 @@ export class Feed {
     source.addEventListener('change', (event) => {
       this.#restartSilenceTimer();
       const change = parseChange((event as MessageEvent<string>).data);
+      noteRevision(change?.revision ?? 0);
       this.#notify(change ?? 'everything');
     });
     source.addEventListener('error', () => {
