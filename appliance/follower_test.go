@@ -77,7 +77,9 @@ func newCopied(t *testing.T, clock clockwork.Clock, changes ...func(*config.Conf
 	require.NoError(t, err)
 	require.NoError(t, skeleton.Write(file, skeleton.ISO{}))
 	require.NoError(t, file.Close())
-	leading := &fleet.Leading{Log: c.log, Credential: credential, Member: "one",
+	copies := fleet.NewCopies(fleet.CopiesOptions{Self: "one", Clock: clock, Logger: slog.New(slog.DiscardHandler),
+		Others: func(context.Context) ([]fleet.Peer, error) { return nil, nil }})
+	leading := &fleet.Leading{Log: c.log, Credential: credential, Member: "one", Copies: copies,
 		Front: &fleet.Front{Leads: c.Led}}
 	c.guarded = newGuardedAmong(t, clock, surroundings{fleet: leading}, func(settings *config.Config) {
 		settings.URL = []string{"https://appliance.site.test:8090"}
