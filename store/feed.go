@@ -41,11 +41,13 @@ func (f *feed) revision() uint64 {
 	return f.published
 }
 
-// publish sends the changes of a commit to the watchers. applied reports that values lacks them:
+// publish lets readers see the rows of a commit, and sends the changes to the watchers. A reader
+// of the rows thus finds their revision in the feed. applied reports that values lacks the changes:
 // the watchers read them from the log.
-func (f *feed) publish(revision uint64, changes []Change, values []ValueChange, applied bool) {
+func (f *feed) publish(show func(), revision uint64, changes []Change, values []ValueChange, applied bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	show()
 	previous := f.published
 	f.published = revision
 	for w := range f.watchers {

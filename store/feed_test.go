@@ -50,6 +50,44 @@ func TestWatch_prefixes(t *testing.T) {
 		{Revision: 4, Key: "/documents/b"}}, follow(both, 4))
 }
 
+// A view must not contain a change that Revision and Watch do not know yet: a client of a fleet gets
+// Revision with an answer, and a client of Kubernetes watches from the revision of a list.
+func TestWatch_knowsTheRevisionOfEachView(t *testing.T) {
+	db, err := store.Open(t.Context(), t.TempDir(), store.Options{NoSync: true})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, db.Close()) })
+	written := make(chan struct{})
+	var running sync.WaitGroup
+	running.Go(func() {
+		defer close(written)
+		for range 5000 {
+			assert.NoError(t, db.Update(t.Context(), put("a", cluster{})))
+		}
+	})
+	var seen uint64
+	look := func(tx *store.Tx) error {
+		seen = tx.Revision()
+		return nil
+	}
+	for isWriting := true; isWriting; {
+		select {
+		case <-written:
+			isWriting = false
+		default:
+		}
+		view(t, db, look)
+		require.GreaterOrEqual(t, db.Revision(), seen)
+		view(t, db, look)
+		ctx, cancel := context.WithCancel(t.Context())
+		watcher := db.Watch(ctx, seen)
+		cancel()
+		for range watcher.C() {
+		}
+		require.ErrorIs(t, watcher.Err(), context.Canceled)
+	}
+	running.Wait()
+}
+
 func TestWatch_concurrentWritesAreDeliveredOnce(t *testing.T) {
 	db := open(t, t.TempDir())
 	const writers, rounds, perUpdate = 4, 60, 5

@@ -253,7 +253,8 @@ func (db *DB) ReleaseMemory() error { return db.rows.ReleaseMemory() }
 // ReleasePages returns the file's mapped pages to the system, after a read of many rows.
 func (db *DB) ReleasePages() error { return db.rows.ReleasePages() }
 
-// Revision returns the revision of the newest committed change, or 0 in a new database.
+// Revision returns the revision of the newest committed change, or 0 in a new database. It is not
+// older than that of a view that was opened before.
 func (db *DB) Revision() uint64 {
 	return db.feed.revision()
 }

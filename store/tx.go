@@ -92,20 +92,20 @@ func (g *groupState) Seal() error {
 
 // Committed implements wal.GroupState. It caches the decoded values of written rows, and sends the
 // changes to the watchers.
-func (g *groupState) Committed() {
+func (g *groupState) Committed(show func()) {
 	for _, row := range g.ended {
 		g.db.decoded.put(row)
 	}
 	for _, row := range g.recent {
 		g.db.decoded.put(row)
 	}
+	g.db.feed.publish(show, g.rev, g.changes, mergeUpdates(g.values), g.applied)
 	if g.refers {
 		select {
 		case g.db.references <- struct{}{}:
 		default:
 		}
 	}
-	g.db.feed.publish(g.rev, g.changes, mergeUpdates(g.values), g.applied)
 }
 
 // Applied implements wal.GroupState. It notes the changes that a follower applies.

@@ -234,11 +234,10 @@ func (db *DB) commit() {
 	} else {
 		close(g.written)
 		db.log.confirm()
-		db.committed.Store(g.tx.commit)
+		g.state.Committed(func() { db.committed.Store(g.tx.commit) })
 		db.settle(g)
 		db.log.ack.note(g.tx.commit)
 		db.publish(g.tx.commit, record)
-		g.state.Committed()
 		close(g.done)
 	}
 	<-db.logLock

@@ -48,8 +48,10 @@ type GroupState interface {
 	// Applied is called after an update wrote a row of a record of the shared log. A nil value
 	// means that the row was deleted.
 	Applied(bucket Bucket, key, value []byte)
-	// Committed is called after the rows are committed, in the order of the commits.
-	Committed()
+	// Committed is called when the record is durable, in the order of the commits. It calls show,
+	// which lets readers see the rows. The caller can thus let readers see something else at once
+	// with the rows.
+	Committed(show func())
 	// Rollback is called after the record failed and all writes of the group were rolled back.
 	Rollback()
 }

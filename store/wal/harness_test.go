@@ -18,7 +18,7 @@ func (*plainGroup) Begin() error                   { return nil }
 func (*plainGroup) BeginUpdate()                   {}
 func (*plainGroup) RollbackUpdate()                {}
 func (*plainGroup) Seal() error                    { return nil }
-func (*plainGroup) Committed()                     {}
+func (*plainGroup) Committed(show func())          { show() }
 func (*plainGroup) Applied(Bucket, []byte, []byte) {}
 func (*plainGroup) Rollback()                      {}
 
