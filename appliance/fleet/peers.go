@@ -34,6 +34,9 @@ type Snapshots interface {
 	Write(ctx context.Context, to io.Writer, withKey bool) error
 }
 
+// Take stores a file that another member sends, by its SHA-256.
+type Take func(ctx context.Context, sum string, content io.Reader) error
+
 // Peers handles the requests of other members for this member itself: it gives them snapshots and
 // contents.
 type Peers struct {
@@ -51,7 +54,7 @@ type Peers struct {
 	Blob func(sum string) (*os.File, error)
 	// TakeBlob stores such a blob. It is nil while this member does not follow, and without a
 	// registry.
-	TakeBlob func(ctx context.Context, sum string, content io.Reader) error
+	TakeBlob Take
 	// Leave makes this member leave the fleet.
 	Leave  func() error
 	Refuse Refuse
@@ -171,8 +174,7 @@ func (p *Peers) file(w http.ResponseWriter, r *http.Request, open func(string) (
 }
 
 // take stores a file that the leader sends.
-func (p *Peers) take(w http.ResponseWriter, r *http.Request, sum string,
-	store func(ctx context.Context, sum string, content io.Reader) error) {
+func (p *Peers) take(w http.ResponseWriter, r *http.Request, sum string, store Take) {
 	err := store(r.Context(), sum, r.Body)
 	if errors.Is(err, blob.ErrOther) {
 		err = fault.Wrap(fault.Invalid, err)
@@ -204,11 +206,7 @@ func (c *Client) Snapshot(ctx context.Context, of Peer) (io.ReadCloser, error) {
 
 // Leave makes another member leave the fleet.
 func (c *Client) Leave(ctx context.Context, member Peer) error {
-	body, err := c.ask(ctx, asked{method: http.MethodPost, of: member, at: leavePath})
-	if err != nil {
-		return err
-	}
-	return body.Close()
+	return c.do(ctx, asked{method: http.MethodPost, of: member, at: leavePath})
 }
 
 // Content returns a content that a member has, by its SHA-256. The caller closes it.
@@ -231,12 +229,8 @@ func (c *Client) Condition(ctx context.Context, of Peer) (condition Condition, e
 
 // SendContent makes a member store a content.
 func (c *Client) SendContent(ctx context.Context, to Peer, sum string, content io.Reader, size int64) error {
-	body, err := c.ask(ctx, asked{method: http.MethodPut, of: to, at: contentPath + sum, body: io.NopCloser(content),
+	return c.do(ctx, asked{method: http.MethodPut, of: to, at: contentPath + sum, body: io.NopCloser(content),
 		size: size})
-	if err != nil {
-		return err
-	}
-	return body.Close()
 }
 
 // Image returns a live ISO of a member, from an offset on. The caller closes it.
@@ -251,21 +245,13 @@ func (c *Client) Blob(ctx context.Context, of Peer, sum string, offset int64) (i
 
 // HasBlob returns nil if a member has a blob of pushed images, and fs.ErrNotExist if it does not.
 func (c *Client) HasBlob(ctx context.Context, member Peer, sum string) error {
-	body, err := c.ask(ctx, asked{method: http.MethodHead, of: member, at: blobPath + sum})
-	if err != nil {
-		return err
-	}
-	return body.Close()
+	return c.do(ctx, asked{method: http.MethodHead, of: member, at: blobPath + sum})
 }
 
 // SendBlob makes a member store a blob of pushed images.
 func (c *Client) SendBlob(ctx context.Context, to Peer, sum string, content io.Reader, size int64) error {
-	body, err := c.ask(ctx, asked{method: http.MethodPut, of: to, at: blobPath + sum, body: io.NopCloser(content),
+	return c.do(ctx, asked{method: http.MethodPut, of: to, at: blobPath + sum, body: io.NopCloser(content),
 		size: size})
-	if err != nil {
-		return err
-	}
-	return body.Close()
 }
 
 // asked describes a request for a member.
@@ -276,6 +262,15 @@ type asked struct {
 	body   io.Reader
 	size   int64 // of the body; 0: none, or unknown
 	from   int64 // offset in the answer
+}
+
+// do sends a request whose answer has no content.
+func (c *Client) do(ctx context.Context, a asked) error {
+	body, err := c.ask(ctx, a)
+	if err != nil {
+		return err
+	}
+	return body.Close()
 }
 
 func (c *Client) ask(ctx context.Context, a asked) (io.ReadCloser, error) {

@@ -1,9 +1,6 @@
 package follower
 
 import (
-	"context"
-	"io"
-
 	"github.com/labstack/echo/v4"
 
 	"landfall/appliance/access/limit"
@@ -42,7 +39,7 @@ func (r *Reader) newRegistry(wrap func(operation.Operation) echo.HandlerFunc) (*
 
 // TakeBlob returns what stores a blob of pushed images that the leader sends, or nil without a
 // registry.
-func (r *Reader) TakeBlob() func(ctx context.Context, sum string, content io.Reader) error {
+func (r *Reader) TakeBlob() fleet.Take {
 	if r.registry == nil {
 		return nil
 	}

@@ -148,8 +148,7 @@ func (m *member) names() []string {
 }
 
 // handler returns the handler of the requests of other members. takeBlob may be nil.
-func (m *member) handler(snapshots fleet.Snapshots, contents fleet.Contents,
-	takeBlob func(context.Context, string, io.Reader) error) http.Handler {
+func (m *member) handler(snapshots fleet.Snapshots, contents fleet.Contents, takeBlob fleet.Take) http.Handler {
 	peers := m.peersOf()
 	peers.Snapshots, peers.Contents, peers.TakeBlob = snapshots, contents, takeBlob
 	return &peers
