@@ -39,6 +39,16 @@ func damageRow(t *testing.T, dir, prefix string) (key string) {
 	return key
 }
 
+// awaitKubernetes waits until the Kubernetes API has an object for each row.
+func awaitKubernetes(t *testing.T, address string) {
+	t.Helper()
+	eventually(t, "the Kubernetes API is ready", func() bool {
+		return call(t, http.MethodGet, address+"/readyz", nil).status == http.StatusOK
+	})
+	objects := call(t, http.MethodGet, address+"/apis/agent-install.openshift.io/v1beta1/infraenvs", nil)
+	require.Equal(t, http.StatusOK, objects.status)
+}
+
 // TestDamage_eachRowAffectsOnlyItself damages one row of each kind. The appliance starts, lists
 // everything else, and names the row.
 func TestDamage_eachRowAffectsOnlyItself(t *testing.T) {
@@ -54,6 +64,7 @@ func TestDamage_eachRowAffectsOnlyItself(t *testing.T) {
 		config := address + apiPath + "/infra-envs/" + infraEnv + "/downloads/files?file_name=discovery.ign"
 		require.Equal(t, http.StatusOK, call(t, http.MethodGet, config, nil).status)
 	}
+	awaitKubernetes(t, address) // it writes rows of its own
 	stop()
 	whole := s.config.DataDir
 	for _, prefix := range []string{"/clusters/", "/infra-envs/", "/validations/", "/events/", "/recipes/",
@@ -79,9 +90,7 @@ func TestDamage_eachRowAffectsOnlyItself(t *testing.T) {
 					require.True(t, ids[each.ID])
 				}
 			}
-			eventually(t, "the Kubernetes API is ready", func() bool {
-				return call(t, http.MethodGet, address+"/readyz", nil).status == http.StatusOK
-			})
+			awaitKubernetes(t, address)
 			require.Equal(t, http.StatusOK, call(t, http.MethodGet, address+console.HostsRoute, nil).status)
 			switch prefix {
 			case "/clusters/", "/infra-envs/":
@@ -112,6 +121,7 @@ func TestDamage_objectWithPendingEvents(t *testing.T) {
 	for _, name := range []string{"a", "b"} {
 		create(t, address+apiPath+"/infra-envs", s.newInfraEnv(name))
 	}
+	awaitKubernetes(t, address)
 	stop()
 	keys := keyring.New(s.config.DataDir, keyring.Options{})
 	db, err := store.Open(t.Context(), s.config.DataDir, store.Options{NoSync: true, Keys: keys.Open})
@@ -123,9 +133,7 @@ func TestDamage_objectWithPendingEvents(t *testing.T) {
 	require.NoError(t, db.Close())
 	damageRow(t, s.config.DataDir, "/kubernetes/agent-install.openshift.io/infraenvs/a")
 	address, _ = s.start(t)
-	eventually(t, "the Kubernetes API is ready", func() bool {
-		return call(t, http.MethodGet, address+"/readyz", nil).status == http.StatusOK
-	})
+	awaitKubernetes(t, address)
 	var shown struct {
 		Items []struct{ InvolvedObject struct{ Name string } }
 	}
