@@ -257,9 +257,7 @@ func TestAuth_streamsEndWithTheirToken(t *testing.T) {
 	s := newSite(t)
 	s.config.Kubernetes.Enabled = true
 	a := startAuthenticated(t, s)
-	eventually(t, "the Kubernetes API is ready", func() bool {
-		return a.call(a.trusted, http.MethodGet, "/readyz", nil).status == http.StatusOK
-	})
+	awaitReady(t, func() answer { return a.call(a.trusted, http.MethodGet, "/readyz", nil) })
 	operator, _ := a.program("operator")
 	admin, _ := a.program("admin")
 	paths := []string{"/api/landfall/v1/feed", "/api/v1/namespaces?watch=true", "/api/v1/watch/namespaces",

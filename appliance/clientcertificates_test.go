@@ -228,9 +228,7 @@ func TestKubectl_withClientCertificate(t *testing.T) {
 		configure(d, pair, token)
 		return d
 	}
-	eventually(t, "the Kubernetes API is ready", func() bool {
-		return c.call(c.trusted, http.MethodGet, "/readyz", nil).status == http.StatusOK
-	})
+	awaitReady(t, func() answer { return c.call(c.trusted, http.MethodGet, "/readyz", nil) })
 	const configMap = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: mine, namespace: default}\ndata: {a: b}\n"
 	for _, x := range []struct {
 		role            string

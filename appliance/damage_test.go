@@ -42,9 +42,7 @@ func damageRow(t *testing.T, dir, prefix string) (key string) {
 // awaitKubernetes waits until the Kubernetes API has an object for each row.
 func awaitKubernetes(t *testing.T, address string) {
 	t.Helper()
-	eventually(t, "the Kubernetes API is ready", func() bool {
-		return call(t, http.MethodGet, address+"/readyz", nil).status == http.StatusOK
-	})
+	awaitReady(t, func() answer { return call(t, http.MethodGet, address+"/readyz", nil) })
 	objects := call(t, http.MethodGet, address+"/apis/agent-install.openshift.io/v1beta1/infraenvs", nil)
 	require.Equal(t, http.StatusOK, objects.status)
 }

@@ -193,6 +193,12 @@ func eventually(t *testing.T, what string, yes func() bool) {
 	require.Eventually(t, yes, time.Minute, 50*time.Millisecond, what)
 }
 
+// awaitReady waits until /readyz answers 200. Then the Kubernetes API is ready, too.
+func awaitReady(t *testing.T, ask func() answer) {
+	t.Helper()
+	eventually(t, "the appliance is ready", func() bool { return ask().status == http.StatusOK })
+}
+
 // answer is a response of the appliance.
 type answer struct {
 	status int

@@ -68,9 +68,7 @@ func (s *site) openHub(t *testing.T) *hub {
 	s.logger = slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
 	d := &hub{site: s, connection: s.connect(t), dir: t.TempDir()}
 	d.prepareKubectl(t)
-	eventually(t, "the Kubernetes API is ready", func() bool {
-		return d.call(t, http.MethodGet, "/readyz", nil).status == http.StatusOK
-	})
+	awaitReady(t, func() answer { return d.call(t, http.MethodGet, "/readyz", nil) })
 	return d
 }
 

@@ -24,9 +24,7 @@ func TestKubectl_withToken(t *testing.T) {
 		d.writeKubeconfig(t, s, filepath.Join(d.dir, "kubeconfig"))
 		return d
 	}
-	eventually(t, "the Kubernetes API is ready", func() bool {
-		return a.call(a.trusted, http.MethodGet, "/readyz", nil).status == http.StatusOK
-	})
+	awaitReady(t, func() answer { return a.call(a.trusted, http.MethodGet, "/readyz", nil) })
 	const configMap = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: mine, namespace: default}\ndata: {a: b}\n"
 	const secret = "apiVersion: v1\nkind: Secret\nmetadata: {name: mine, namespace: default}\nstringData: {a: b}\n"
 	for _, c := range []struct {
@@ -114,9 +112,7 @@ func TestKubectl_hidesSecrets(t *testing.T) {
 		d.writeKubeconfig(t, s, filepath.Join(d.dir, "kubeconfig"))
 		return d
 	}
-	eventually(t, "the Kubernetes API is ready", func() bool {
-		return a.call(a.trusted, http.MethodGet, "/readyz", nil).status == http.StatusOK
-	})
+	awaitReady(t, func() answer { return a.call(a.trusted, http.MethodGet, "/readyz", nil) })
 	p := &plantedSecrets{T: t}
 	var words []any
 	for range 6 {

@@ -377,9 +377,7 @@ func TestReadings_agree(t *testing.T) {
 	s := newSite(t).withAllArchitectures(t)
 	s.config.Kubernetes.Enabled = true
 	d := showSite(t, s.connect(t))
-	eventually(t, "the Kubernetes API is ready", func() bool {
-		return d.call(t, http.MethodGet, "/readyz", nil).status == http.StatusOK
-	})
+	awaitReady(t, func() answer { return d.call(t, http.MethodGet, "/readyz", nil) })
 	facts := map[fact]int{}
 	rows := map[string]string{} // of the table, by their kinds
 	for _, kind := range kindsToRead() {

@@ -185,9 +185,7 @@ func (s *site) privateKeys(t *testing.T, infraEnvID string) []string {
 // plantObjects plants secrets through the Kubernetes API.
 func (a *authenticated) plantObjects(p *plantedSecrets) {
 	a.t.Helper()
-	eventually(a.t, "the Kubernetes API is ready", func() bool {
-		return a.call(a.admin, http.MethodGet, "/readyz", nil).status == http.StatusOK
-	})
+	awaitReady(a.t, func() answer { return a.call(a.admin, http.MethodGet, "/readyz", nil) })
 	proxy := "http://user:" + p.secret("infraenv-proxy") + "@proxy.site.test:3128"
 	for route, body := range map[string]object{
 		"/api/v1/namespaces/default/secrets": {"apiVersion": "v1", "kind": "Secret",
