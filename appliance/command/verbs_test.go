@@ -61,7 +61,7 @@ cluster export full -o second.yaml => ^$
 host remove host-6 --yes => The host host-6 was removed\.
 cluster delete full --yes => The cluster full was removed
 cluster create -f first.yaml --dry-run => POST /api/assisted-install/v2/clusters/ID/manifests
-cluster create -f first.yaml => Its manifest 50-a.yaml was added\.\nNot registered yet: host-6\.
+cluster create -f first.yaml => Its manifest 50-a.yaml was added\.\n(Not registered yet: host-6\.|The host host-6 has the settings)
 cluster export full -o third.yaml => ^$
 cluster delete full --yes => The cluster full was removed
 manifest add manifest.yaml --cluster west => The manifest manifest.yaml was added
@@ -157,6 +157,7 @@ func TestVerbs_againstDemo(t *testing.T) {
 	require.Subset(t, first["hosts"].([]any)[0], map[string]any{"host_name": "host-6", "host_role": "worker",
 		"node_labels": []any{map[string]any{"key": "site", "value": "a"}}})
 	delete(first, "hosts")
+	delete(third, "hosts") // the machine of host-6 still runs, and may have registered again
 	require.Equal(t, first, third, "the file creates the same cluster")
 	require.Subset(t, first["infra_env"], wanted["infra_env"])
 	delete(wanted, "infra_env")
