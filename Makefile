@@ -237,7 +237,7 @@ test-e2e: bin/landfall
 # in screenshots/pages.tar; and the pictures of the README: docs/page*.png
 screenshots: bin/landfall
 	.ci/install-browser
-	cd $(UI) && node --test e2e/screenshots.mjs
+	cd $(UI) && SCREENSHOTS=$(CURDIR)/screenshots node --test e2e/screenshots.mjs
 	cd screenshots && tar -cf pages.tar page-*.png
 
 # A table of Lighthouse's figures for every page. The machine should do nothing else.
