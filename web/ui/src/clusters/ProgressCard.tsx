@@ -37,7 +37,7 @@ export const ProgressCard = ({ progress }: { progress: Progress }) => {
           {progress.finalizing_stages.length > 0 && (
             <Lane
               name="Completion"
-              subtitle={currentStage(progress.finalizing_stages)?.name ?? ''}
+              subtitle={completionText(progress)}
               stages={progress.finalizing_stages}
               span={span}
             />
@@ -103,6 +103,9 @@ const between = (shortest: number, longest: number): string =>
 
 const phaseText = ({ status, phases }: Progress): string =>
   status === 'installed' ? 'Installed' : (currentStage(phases)?.name ?? 'Not begun');
+
+const completionText = ({ status, finalizing_stages: stages }: Progress): string =>
+  status === 'installed' ? 'Done' : (currentStage(stages)?.name ?? '');
 
 const HostLane = ({ host, span }: { host: HostProgress; span: Span }) => {
   const stage = currentStage(host.stages);
