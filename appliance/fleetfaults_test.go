@@ -338,7 +338,8 @@ func TestFleetFaults_cutOffFromEtcd(t *testing.T) {
 }
 
 // TestFleetFaults_cutOffFromMembers cuts the way of the other members to the leader, which etcd
-// still reaches. It goes on leading for its own hosts; the others say that they do not reach it.
+// still reaches. It goes on leading while its own hosts reach it; the others say that they do not
+// reach it. When no host reaches it, another member takes over.
 func TestFleetFaults_cutOffFromMembers(t *testing.T) {
 	t.Parallel()
 	ways := make(map[string]*etcdtest.Line)
@@ -356,7 +357,15 @@ func TestFleetFaults_cutOffFromMembers(t *testing.T) {
 	require.Equal(t, leader, f.leader(t))
 	ways[leader.name].Mend()
 	require.Equal(t, http.StatusCreated, f.addInfraEnv(t, followers[0], "later").status)
-	f.requireInfraEnvs(t, "at the leader", "later")
+
+	ways[leader.name].Cut()
+	soon(t, "another member takes over", func() bool {
+		return f.addInfraEnv(t, followers[0], "at the next leader").status == http.StatusCreated
+	})
+	require.NotEqual(t, leader, f.leader(t))
+	ways[leader.name].Mend()
+	require.Equal(t, http.StatusCreated, f.addInfraEnv(t, leader, "through the former leader").status)
+	f.requireInfraEnvs(t, "at the leader", "at the next leader", "later", "through the former leader")
 	f.stop(t)
 }
 

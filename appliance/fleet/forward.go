@@ -64,7 +64,9 @@ type Forwarder struct {
 	stop    context.CancelFunc
 	running sync.WaitGroup // pipelines
 	seen    atomic.Uint64
-	heard   atomic.Pointer[leader] // the leader with the last answer; nil after a lost answer
+	// unanswered is the number of attempts to send a request since the last answer.
+	unanswered atomic.Int64
+	heard      atomic.Pointer[leader] // the leader with the last answer; nil after a lost answer
 }
 
 // NewForwarder returns a forwarder without a leader.
@@ -183,7 +185,11 @@ func (f *Forwarder) RoundTrip(r *http.Request) (*http.Response, error) {
 		if err != nil {
 			return nil, ErrNoLeader
 		}
+		f.unanswered.Add(1)
 		answer, err := f.send(content.attach(r), to)
+		if err == nil {
+			f.unanswered.Store(0)
+		}
 		refused := answer != nil && answer.Header.Get(headerNotLeader) != ""
 		switch {
 		case err == nil && !refused:
@@ -292,6 +298,8 @@ func (p Peer) host() string {
 
 // Front is what the leader puts in front of its handlers.
 type Front struct {
+	requests atomic.Uint64
+
 	// Leads reports whether this member still leads. A member that was paused learns here that it
 	// does not.
 	Leads func() bool
@@ -310,6 +318,7 @@ func (f *Front) Wrap(main http.Handler, others func(Listener) http.Handler, snap
 	peers.Snapshots, peers.Contents, peers.Hosts = snapshots, contents, hosts
 	var all http.HandlerFunc
 	all = func(w http.ResponseWriter, r *http.Request) {
+		f.requests.Add(1)
 		from := sender(r)
 		if from != "" && isPeerPath(r.URL.Path) && r.URL.Path != pollsPath {
 			peers.ServeHTTP(w, r)
@@ -347,6 +356,9 @@ func (f *Front) Wrap(main http.Handler, others func(Listener) http.Handler, snap
 	}
 	return all
 }
+
+// Requests returns the number of requests of clients and members that have come.
+func (f *Front) Requests() uint64 { return f.requests.Load() }
 
 // restore returns a forwarded request as the client sent it, and takes the headers of the member
 // out of both. The client used no address of this machine, so the context has none: a client with

@@ -24,6 +24,7 @@ import (
 type leader struct {
 	*httptest.Server
 	name  string
+	front *fleet.Front
 	boots atomic.Int32 // requests at the boot listener
 }
 
@@ -35,15 +36,14 @@ func newLeader(t testing.TB, key *sitekey.Key, name string, main http.HandlerFun
 // newFormerLeader returns a member that leads as long as leads says so.
 func newFormerLeader(t testing.TB, key *sitekey.Key, name string, leads func() bool, main http.HandlerFunc) *leader {
 	t.Helper()
-	l := &leader{name: name}
-	front := &fleet.Front{Leads: leads, Refuse: refuse, Peers: fleet.Peers{Refuse: refuse,
-		Logger: quiet()}}
+	l := &leader{name: name, front: &fleet.Front{Leads: leads, Refuse: refuse, Peers: fleet.Peers{Refuse: refuse,
+		Condition: func([]string) fleet.Condition { return fleet.Condition{} }, Logger: quiet()}}}
 	boot := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		l.boots.Add(1)
 		main(w, r)
 	})
 	others := func(fleet.Listener) http.Handler { return boot }
-	l.Server = serve(t, credential(t, key, name), front.Wrap(main, others, nil, nil, nil))
+	l.Server = serve(t, credential(t, key, name), l.front.Wrap(main, others, nil, nil, nil))
 	return l
 }
 

@@ -22,6 +22,7 @@
 //	leaders.go     the present leader, for the forwarder
 //	listeners.go   Listeners: the sockets that stay open while the role changes
 //	behind.go      Behind: the handler of a follower
+//	reach.go       Reach: whether a follower reaches the leader
 //	revision.go    the revision in answers
 //	contacts.go    the last contacts of hosts, which only the memory of the leader has
 //	leading.go     Leading: what the appliance gets that leads

@@ -6,6 +6,7 @@ import (
 	"context"
 	"log/slog"
 	"testing"
+	"time"
 
 	"github.com/jonboulle/clockwork"
 	"github.com/stretchr/testify/require"
@@ -27,6 +28,9 @@ func (r resigning) Resign(context.Context) error {
 	close(r.resigned)
 	return nil
 }
+
+// reached is the answer of a member that reaches the leader.
+func reached() (string, time.Duration) { return "", 0 }
 
 // memberships returns those of two machines of a fleet. The second one is not connected yet.
 func memberships(t *testing.T) (first, second *membership.Membership, dir string) {
@@ -81,7 +85,7 @@ func TestResignIfDamaged_onlyWhenAnotherMemberCanLead(t *testing.T) {
 
 	connected, disconnect := context.WithCancel(ctx)
 	left := make(chan error)
-	go func() { left <- second.Run(connected) }()
+	go func() { left <- second.Run(connected, reached) }()
 	for resigned := false; !resigned; {
 		select {
 		case <-leadership.resigned:

@@ -23,6 +23,7 @@ func (m *member) lead(ctx context.Context, leadership fleet.Leadership) error {
 	if err != nil {
 		return err
 	}
+	front := &fleet.Front{Leads: leadership.Leads, Ending: ctx.Done(), Peers: m.peersOf(), Refuse: refuse}
 	running, err := appliance.Lead(ctx, m.Config, m.Logger, m.Version, &fleet.Leading{
 		Log: leadership, Credential: m.credential, Opened: opened, Member: m.membership.Peer().Name,
 		Directory: m.membership.Directory(), Copies: m.copies, Keys: m.membership.Keys(),
@@ -31,9 +32,10 @@ func (m *member) lead(ctx context.Context, leadership fleet.Leadership) error {
 			func(ctx context.Context, db *store.DB) { m.copies.Run(ctx, db, true) },
 			func(ctx context.Context, db *store.DB) { m.membership.Compact(ctx, leadership, db) },
 			func(ctx context.Context, db *store.DB) { m.resignIfDamaged(ctx, leadership, db) },
+			func(ctx context.Context, _ *store.DB) { m.resignIfIsolated(ctx, leadership, front.Requests) },
 			func(ctx context.Context, _ *store.DB) { m.address.Hold(ctx, leadership.Leads) },
 		},
-		Front: &fleet.Front{Leads: leadership.Leads, Ending: ctx.Done(), Peers: m.peersOf(), Refuse: refuse},
+		Front: front,
 	}, m.service())
 	if err != nil {
 		return afterLoss(err)

@@ -62,7 +62,11 @@ func Run(ctx context.Context, options Options) (err error) {
 	}
 	options.Listening(m.sockets.localURL())
 	group, running := errgroup.WithContext(ctx)
-	group.Go(func() error { return m.membership.Run(running) })
+	group.Go(func() error { return m.membership.Run(running, m.reach.Unreached) })
+	group.Go(func() error {
+		m.reach.Run(running)
+		return nil
+	})
 	group.Go(func() error {
 		select {
 		case <-m.membership.Ended():
@@ -94,6 +98,7 @@ type member struct {
 	credential *fleet.Credential
 	forwarder  *fleet.Forwarder
 	peers      *fleet.Client
+	reach      *fleet.Reach
 	copies     *fleet.Copies
 	address    *virtualip.Address // nil for none
 	background sync.WaitGroup     // servers of former roles that finish requests
@@ -139,6 +144,7 @@ func (m *member) open(ctx context.Context) (err error) {
 	}
 	m.forwarder = fleet.NewForwarder(m.credential, 2*m.Config.Fleet.Takeover, refuse, m.Logger)
 	m.peers = fleet.NewClient(m.credential)
+	m.reach = fleet.NewReach(m.forwarder, m.peers, m.clock)
 	m.copies = fleet.NewCopies(fleet.CopiesOptions{Client: m.peers, Self: self.Name, Others: m.membership.Others,
 		Leader: m.forwarder.Leading, Number: m.Config.Fleet.Copies, Clock: m.clock, Logger: m.Logger})
 	return nil

@@ -207,9 +207,10 @@ func (m *Membership) checkName(ctx context.Context) error {
 	return err
 }
 
-// Run keeps the row of this member in etcd until the context ends. Its error is a *NameTakenError
-// if another member has the same name.
-func (m *Membership) Run(ctx context.Context) error {
+// Run keeps the row of this member in etcd until the context ends. unreached says which leader this
+// member can't reach, and for how long. The error is a *NameTakenError if another member has the
+// same name.
+func (m *Membership) Run(ctx context.Context, unreached func() (leader string, lasted time.Duration)) error {
 	var row *sequence.Membership
 	ticker := m.Clock.NewTicker(presenceInterval)
 	defer ticker.Stop()
@@ -224,8 +225,11 @@ func (m *Membership) Run(ctx context.Context) error {
 				return taken
 			}
 		} else {
+			described := m.describe()
+			leader, lasted := unreached()
+			described.Unreached, described.UnreachedSeconds = leader, lasted.Seconds()
 			began := m.Clock.Now()
-			err = row.Update(ctx, m.describe())
+			err = row.Update(ctx, described)
 			m.writes.note(m.Clock.Since(began))
 		}
 		if err == nil && tick%registrationsInterval == 0 {
@@ -267,6 +271,18 @@ func (m *Membership) UpToDate(ctx context.Context) (string, error) {
 	all, err := m.registrations(ctx)
 	for _, other := range all {
 		if other.Connected && other.ID != m.state.ID && !other.Restoring && other.Applied >= m.synced.Load() {
+			return other.Name, nil
+		}
+	}
+	return "", err
+}
+
+// CannotReach returns the name of a connected member that has not reached this one, the leader, for
+// a time, although it had requests to forward. It returns "" if there is none.
+func (m *Membership) CannotReach(ctx context.Context, lasted time.Duration) (string, error) {
+	members, err := m.sequence.Members(ctx)
+	for _, other := range members {
+		if other.Unreached == m.state.Member && other.UnreachedSeconds >= lasted.Seconds() && !other.Restoring {
 			return other.Name, nil
 		}
 	}

@@ -31,6 +31,9 @@ type Member struct {
 	Clock time.Time `json:"clock"`
 	// Restoring reports that it waits for a snapshot of another member.
 	Restoring bool `json:"restoring,omitempty"`
+	// Unreached is the name of the leader to which it can't forward requests, for UnreachedSeconds.
+	Unreached        string  `json:"unreached,omitempty"`
+	UnreachedSeconds float64 `json:"unreached_seconds,omitempty"`
 }
 
 // Leader is the member that was elected.

@@ -1,0 +1,90 @@
+//go:build etcd
+
+package member
+
+import (
+	"context"
+	"log/slog"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jonboulle/clockwork"
+	"github.com/stretchr/testify/require"
+
+	"landfall/appliance/config"
+)
+
+// TestResignIfIsolated_onlyWithoutRequests lets a member report that it does not reach the leader.
+// The leader resigns after the time of a takeover in which no request came.
+func TestResignIfIsolated_onlyWithoutRequests(t *testing.T) {
+	t.Parallel()
+	const takeover = 5 * time.Second
+	first, second, _ := memberships(t)
+	var unreached atomic.Int64 // seconds
+	ctx, cancel := context.WithCancel(t.Context())
+	left := make(chan error)
+	go func() {
+		left <- second.Run(ctx, func() (string, time.Duration) {
+			return "a", time.Duration(unreached.Load()) * time.Second
+		})
+	}()
+	defer func() {
+		cancel()
+		require.NoError(t, <-left)
+	}()
+	reports := func(seconds int64) {
+		unreached.Store(seconds)
+		require.Eventually(t, func() bool {
+			other, err := first.CannotReach(ctx, time.Duration(seconds)*time.Second)
+			return err == nil && other == "b"
+		}, time.Minute, 10*time.Millisecond)
+	}
+	var requests atomic.Uint64
+	clock := clockwork.NewFakeClock()
+	m := &member{Options: Options{Config: config.Config{Fleet: config.Fleet{Takeover: takeover}},
+		Logger: slog.New(slog.DiscardHandler)}, clock: clock, membership: first}
+	leadership := resigning{resigned: make(chan struct{})}
+	ended := make(chan struct{})
+	go func() {
+		m.resignIfIsolated(ctx, leadership, requests.Load)
+		close(ended)
+	}()
+	look := func() {
+		require.NoError(t, clock.BlockUntilContext(ctx, 1))
+		clock.Advance(isolationInterval)
+	}
+	requireLeads := func(why string) {
+		for range 3 { // the last looks have ended then
+			look()
+		}
+		select {
+		case <-leadership.resigned:
+			require.Fail(t, why)
+		default:
+		}
+	}
+
+	reports(1)
+	clock.Advance(takeover)
+	requireLeads("the other member has tried for a second only")
+	requests.Add(1)
+	look()
+	look()
+	reports(int64(takeover / time.Second))
+	requireLeads("a request has reached it")
+	for range 20 {
+		requests.Add(1)
+		look()
+	}
+	requireLeads("requests reach it")
+	for resigned := false; !resigned; {
+		select {
+		case <-leadership.resigned:
+			resigned = true
+		default:
+			clock.Advance(isolationInterval)
+		}
+	}
+	<-ended
+}

@@ -1,0 +1,82 @@
+package fleet_test
+
+import (
+	"context"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/jonboulle/clockwork"
+	"github.com/stretchr/testify/require"
+
+	"landfall/appliance/fleet"
+)
+
+// TestReach_asksOnlyWithoutAnswers sends requests through a follower to a leader that is there, is
+// away, and is there again.
+func TestReach_asksOnlyWithoutAnswers(t *testing.T) {
+	t.Parallel()
+	key, clock := newKey(t), clockwork.NewFakeClock()
+	f := newFollower(t, key, time.Millisecond)
+	leader := newLeader(t, key, "one", describe)
+	front := leader.front
+	peers := fleet.NewClient(credential(t, key, "follower"))
+	t.Cleanup(peers.Close)
+	reach := fleet.NewReach(f.Forwarder, peers, clock)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		reach.Run(ctx)
+		close(ended)
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-ended
+	})
+	look := func() {
+		require.NoError(t, clock.BlockUntilContext(ctx, 1))
+		clock.Advance(time.Second)
+	}
+	send := func() int {
+		status, _ := get(t, client(t), f.main.URL)
+		return status
+	}
+	requireReached := func(why string) {
+		t.Helper()
+		name, _ := reach.Unreached()
+		require.Empty(t, name, why)
+	}
+
+	require.Equal(t, http.StatusServiceUnavailable, send())
+	look()
+	look()
+	requireReached("no member leads")
+	f.Lead(leader.peer())
+	require.Equal(t, http.StatusOK, send())
+	before := front.Requests()
+	look()
+	look()
+	require.Equal(t, before, front.Requests(), "the leader has answered, so it is not asked")
+
+	away := fleet.Peer{Name: "one", URL: "https://127.0.0.1:1"} // a port where nobody listens
+	f.Lead(away)
+	look()
+	look()
+	requireReached("nothing was sent to it")
+	require.Equal(t, http.StatusServiceUnavailable, send())
+	for lasted := time.Duration(0); lasted < 3*time.Second; {
+		look()
+		var name string
+		if name, lasted = reach.Unreached(); lasted > 0 {
+			require.Equal(t, "one", name)
+		}
+	}
+
+	f.Lead(leader.peer())
+	require.Eventually(t, func() bool {
+		look()
+		name, _ := reach.Unreached()
+		return name == ""
+	}, time.Minute, time.Millisecond, "it is asked until it answers")
+	require.Greater(t, front.Requests(), before)
+}
