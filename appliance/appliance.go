@@ -429,7 +429,7 @@ func (a *Appliance) newServer() error {
 	}
 	a.downloads = image.New(image.Options{
 		Source: a.discovery, Networks: a.networks, Logger: a.log, Clock: a.clock, Tokens: tokens,
-		StallTimeout: a.config.Timeouts.ImageStalled, Hold: a.config.Timeouts.ImageHold,
+		StallTimeout: a.config.Timeouts.ImageStalled, Hold: a.config.Timeouts.ImageHold, Elsewhere: a.fleet.OtherReads(),
 	})
 	if a.boot != nil {
 		a.log.Info("Images and boot files are also served on the boot listener in plain HTTP.", "port", a.boot.Port())

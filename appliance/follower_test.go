@@ -3,6 +3,7 @@ package appliance
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"io"
 	"io/fs"
 	"log/slog"
@@ -35,6 +36,7 @@ import (
 	"landfall/store/wal/waltest"
 	"landfall/web/console"
 	"landfall/web/follower"
+	"landfall/web/image/progress"
 	"landfall/web/kube"
 	"landfall/web/operation"
 	"landfall/web/problem"
@@ -45,6 +47,7 @@ type copied struct {
 	*guarded
 	log       *waltest.Log
 	db        *store.DB // of the follower
+	reader    *follower.Reader
 	handler   http.Handler
 	led       atomic.Bool
 	seen      atomic.Uint64
@@ -80,7 +83,13 @@ func newCopied(t *testing.T, clock clockwork.Clock, changes ...func(*config.Conf
 	copies := fleet.NewCopies(fleet.CopiesOptions{Self: "one", Clock: clock, Logger: slog.New(slog.DiscardHandler),
 		Others: func(context.Context) ([]fleet.Peer, error) { return nil, nil }})
 	leading := &fleet.Leading{Log: c.log, Credential: credential, Member: "one", Copies: copies,
-		Front: &fleet.Front{Leads: c.Led}}
+		Front: &fleet.Front{Leads: c.Led}, Reads: func(context.Context) [][]byte {
+			reads, err := c.reader.ImageReads()
+			require.NoError(t, err)
+			encoded, err := json.Marshal(reads)
+			require.NoError(t, err)
+			return [][]byte{encoded}
+		}}
 	c.guarded = newGuardedAmong(t, clock, surroundings{fleet: leading}, func(settings *config.Config) {
 		settings.URL = []string{"https://appliance.site.test:8090"}
 		settings.OSImages = []config.OSImage{{OpenshiftVersion: "4.20", CPUArchitecture: "x86_64", Path: iso}}
@@ -146,7 +155,7 @@ func (c *copied) openFollower(t *testing.T, clock clockwork.Clock) {
 		require.NoError(t, <-ended)
 		require.NoError(t, reader.Close())
 	})
-	c.handler = reader.Handler(fleet.Main, c.forward(c.server))
+	c.reader, c.handler = reader, reader.Handler(fleet.Main, c.forward(c.server))
 	c.pulls = reader.Handler(fleet.Registry, c.forward(c.at(fleet.Registry)))
 }
 
@@ -551,6 +560,31 @@ func TestFollower_leaderLearnsOfUses(t *testing.T) {
 	clock.Advance(time.Minute)
 	require.Equal(t, int64(2), ask())
 	require.Equal(t, int64(2), ask())
+}
+
+// TestFollower_leaderLearnsOfImageReads reads an image at a follower, and asks the leader for the
+// machines that read it and for the reasons why hosts are missing.
+func TestFollower_leaderLearnsOfImageReads(t *testing.T) {
+	clock := clockwork.NewFakeClockAt(time.Now().UTC())
+	c := newCopied(t, clock)
+	c.use(t, "admin")
+	c.catchUp(t)
+	reads := func() (all []progress.Report) {
+		var answer struct{ Reads []progress.Report }
+		path := console.BasePath + "/infra-envs/" + c.env + "/reads"
+		require.NoError(t, json.Unmarshal(c.request(t, http.MethodGet, path, "", c.callers["viewer"]).Body.Bytes(), &answer))
+		return answer.Reads
+	}
+	require.Empty(t, reads())
+	path := "/byid/" + c.env + "/4.20/x86_64/full.iso"
+	require.Equal(t, http.StatusPartialContent, c.askHere(t, path, "admin", "Range", "bytes=0-65535").Code)
+	clock.Advance(time.Minute)
+	all := reads()
+	require.Len(t, all, 1)
+	require.Equal(t, int64(64<<10), all[0].Bytes)
+	require.Equal(t, progress.Stopped, all[0].State)
+	missing := c.request(t, http.MethodGet, console.BasePath+"/missing-hosts", "", c.callers["viewer"])
+	require.Contains(t, missing.Body.String(), all[0].Sentence)
 }
 
 func TestFollower_downloadContinues(t *testing.T) {

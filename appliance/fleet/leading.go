@@ -29,6 +29,9 @@ type Leading struct {
 	Keys       keyfile.Directory
 	// MissingBlobs is called with the number of blobs of pushed images that this member lacks.
 	MissingBlobs func(int)
+	// Reads returns which machines read images of the other members: an answer of [Client.Reads]
+	// for each.
+	Reads func(context.Context) [][]byte
 	// Tasks run with the database as long as this member leads.
 	Tasks []func(ctx context.Context, db *store.DB)
 }
@@ -112,6 +115,15 @@ func (l *Leading) PushedImages() *overlay.Shared {
 	}
 	return &overlay.Shared{Fetch: l.Copies.Blob, Send: l.Copies.ShareBlob, Leads: true,
 		Missing: l.MissingBlobs}
+}
+
+// OtherReads returns the function that returns the reads of images at the other members, or nil on a
+// single machine.
+func (l *Leading) OtherReads() func(context.Context) [][]byte {
+	if l == nil {
+		return nil
+	}
+	return l.Reads
 }
 
 // Trail returns the name of the audit trail of this member, or "" on a single machine. A machine

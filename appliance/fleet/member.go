@@ -25,6 +25,7 @@
 //	reach.go       Reach: whether a follower reaches the leader
 //	revision.go    the revision in answers
 //	contacts.go    the last contacts of hosts, which only the memory of the leader has
+//	reads.go       the machines that read images of a follower
 //	leading.go     Leading: what the appliance gets that leads
 //	peers.go       Peers and Client: what members ask each other for
 //	contents.go    Copies: keeps contents of files on several members

@@ -27,6 +27,7 @@ const (
 	imagePath     = peerPath + "image/"
 	blobPath      = peerPath + "blob/"
 	contactsPath  = peerPath + "contacts"
+	readsPath     = peerPath + "reads"
 )
 
 // Snapshots writes snapshots: backups with the keys.
@@ -43,6 +44,9 @@ type Peers struct {
 	Snapshots Snapshots // nil while this member has no database
 	Contents  Contents  // the same
 	Hosts     Contacts  // nil while this member does not lead
+	// Reads returns which machines read images of this member, for JSON. It is nil while this
+	// member does not follow.
+	Reads func() (any, error)
 	// Condition returns the condition of this member. missing are the contents that it lacks.
 	Condition func(missing []string) Condition
 	// Kept returns those of some contents that this member has to keep.
@@ -87,6 +91,8 @@ func (p *Peers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		p.Refuse(w, r, fault.New(fault.Invalid, "members use the method GET, not %s", r.Method))
 	case r.URL.Path == contactsPath:
 		p.contacts(w, r)
+	case r.URL.Path == readsPath && p.Reads != nil:
+		p.reads(w, r)
 	case r.URL.Path == conditionPath:
 		p.condition(w, r)
 	case r.URL.Path == snapshotPath:

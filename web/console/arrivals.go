@@ -2,6 +2,7 @@ package console
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"io"
 	"net"
@@ -29,7 +30,7 @@ type ArrivalOptions struct {
 	Servers   ServerList
 	InfraEnvs func(clusterID string) ([]*models.InfraEnv, error) // with "": all
 	// Reads reports the reads of an infra-env's images.
-	Reads    func(infraEnvID string) ([]progress.Report, error)
+	Reads    func(ctx context.Context, infraEnvID string) ([]progress.Report, error)
 	Refusals *arrival.Refusals
 	URL      string    // under which hosts reach the appliance
 	Started  time.Time // of the appliance
@@ -54,16 +55,16 @@ func ArrivalOperations(options ArrivalOptions) []operation.Operation {
 }
 
 func (o ArrivalOptions) explain(c echo.Context) error {
-	evidence, err := o.evidence(access.From(c.Request().Context()).Scope)
+	evidence, err := o.evidence(c.Request().Context())
 	if err != nil {
 		return err
 	}
 	return answer(c, Arrivals{o.Started, evidence.Findings(), arrival.Lines(o.URL)}, nil)
 }
 
-// evidence collects the evidence that a scope contains.
-func (o ArrivalOptions) evidence(scope access.Scope) (arrival.Evidence, error) {
-	evidence := arrival.Evidence{Started: o.Started}
+// evidence collects the evidence that the identity of a context may see.
+func (o ArrivalOptions) evidence(ctx context.Context) (arrival.Evidence, error) {
+	scope, evidence := access.From(ctx).Scope, arrival.Evidence{Started: o.Started}
 	infraEnvs, err := o.InfraEnvs("")
 	if err != nil {
 		return evidence, err
@@ -83,7 +84,7 @@ func (o ArrivalOptions) evidence(scope access.Scope) (arrival.Evidence, error) {
 			continue
 		}
 		known[id] = true
-		reports, err := o.Reads(id)
+		reports, err := o.Reads(ctx, id)
 		if err != nil {
 			return evidence, err
 		}

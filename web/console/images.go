@@ -32,7 +32,7 @@ type Images interface {
 // Downloads serves the images.
 type Downloads interface {
 	// Reads reports which clients have read an infra-env's images, and their progress.
-	Reads(infraEnvID string) ([]progress.Report, error)
+	Reads(ctx context.Context, infraEnvID string) ([]progress.Report, error)
 	// DropCodes drops the cached short codes of an infra-env, so that the next request resolves
 	// them again.
 	DropCodes(infraEnvID string)
@@ -85,7 +85,7 @@ func (i infraEnvImages) show(c echo.Context) error {
 }
 
 func (i infraEnvImages) reads(c echo.Context) error {
-	reads, err := i.downloads.Reads(c.Param("infra_env_id"))
+	reads, err := i.downloads.Reads(c.Request().Context(), c.Param("infra_env_id"))
 	return answer(c, map[string][]progress.Report{"reads": reads}, err)
 }
 

@@ -34,7 +34,7 @@ func (i *images) Describe(_ context.Context, id string) (*discovery.Description,
 		Type: "full-iso"}, i.find(id)
 }
 
-func (i *images) Reads(id string) ([]progress.Report, error) {
+func (i *images) Reads(_ context.Context, id string) ([]progress.Report, error) {
 	return []progress.Report{{Client: "10.0.0.7", State: progress.Stopped, Sentence: "BMC 10.0.0.7 has stopped."}},
 		i.find(id)
 }

@@ -42,6 +42,7 @@ import (
 	"landfall/appliance/registry/overlay"
 	"landfall/appliance/sitekey"
 	"landfall/store"
+	"landfall/web/image/progress"
 	webregistry "landfall/web/registry"
 )
 
@@ -87,6 +88,7 @@ type Reader struct {
 	verifier     *machine.Verifier // the same
 	certificates *certificate.Verifier
 	images       *osimage.Library
+	reads        *progress.Recorder // of images
 	registry     *registry.Registry // nil if the configuration has none
 	watching     sync.WaitGroup     // the look at the media
 	credentials  credentials
@@ -100,7 +102,8 @@ type Reader struct {
 
 // Open opens a reader. Until ctx ends, call [Reader.Run].
 func Open(ctx context.Context, options Options) (_ *Reader, err error) {
-	r := &Reader{Options: options, uses: newUses(options.Clock), revision: newRevision(), ended: ctx.Done()}
+	r := &Reader{Options: options, uses: newUses(options.Clock), revision: newRevision(), ended: ctx.Done(),
+		reads: progress.NewRecorder(options.Clock)}
 	if r.secrets, err = options.Key.Box(engine.SecretsPurpose, nil); err != nil {
 		return nil, err
 	}
@@ -280,6 +283,15 @@ func (r *Reader) replace() error {
 		r.present.Store(made)
 	}
 	return err
+}
+
+// ImageReads reports which machines read images of this member, by the infra-envs.
+func (r *Reader) ImageReads() (map[string][]progress.Report, error) {
+	p := r.present.Load()
+	if p == nil {
+		return nil, nil
+	}
+	return p.downloads.OwnReads()
 }
 
 // Handler returns the handler of a listener. forward handles the requests that go to the leader.

@@ -106,7 +106,8 @@ func (r *Reader) newEngine(url string) (*engine.Engine, error) {
 
 func (r *Reader) newDownloads(images *discovery.Images, networks discovery.Networks) *image.Service {
 	options := image.Options{Source: images, Networks: networks, Logger: r.Logger, Clock: r.Clock,
-		StallTimeout: r.Config.Timeouts.ImageStalled, Hold: r.Config.Timeouts.ImageHold}
+		StallTimeout: r.Config.Timeouts.ImageStalled, Hold: r.Config.Timeouts.ImageHold,
+		Progress: r.reads}
 	if r.verifier != nil {
 		options.Tokens = r.verifier
 	}

@@ -1,6 +1,7 @@
 package image
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -43,7 +44,10 @@ type Options struct {
 	// revision of the image; 0 means [DefaultHold].
 	Hold     time.Duration
 	Progress *progress.Recorder // records the progress of clients; nil means a new recorder
-	Clock    clockwork.Clock    // nil means the real clock
+	// Elsewhere returns the reads at other members of a fleet: for each member what its
+	// [Service.OwnReads] returns, as JSON. It is nil on a single machine.
+	Elsewhere func(context.Context) [][]byte
+	Clock     clockwork.Clock // nil means the real clock
 	// Logger receives the starts and the failures of downloads; nil discards them.
 	Logger *slog.Logger
 }
@@ -53,6 +57,7 @@ type Service struct {
 	options Options
 	readers *readers
 	codes   *codes
+	others  *others
 	pieces  sync.Pool
 }
 
@@ -75,7 +80,8 @@ func New(options Options) *Service {
 	}
 	return &Service{
 		options: options, readers: newReaders(options.Clock, options.Hold),
-		codes: &codes{clock: options.Clock, source: options.Source, known: make(map[string]code)},
+		codes:  &codes{clock: options.Clock, source: options.Source, known: make(map[string]code)},
+		others: &others{ask: options.Elsewhere, clock: options.Clock, logger: options.Logger},
 	}
 }
 
@@ -90,15 +96,6 @@ func (s *Service) DropInfraEnv(infraEnvID string) {
 // DropCodes drops the cached short codes of an infra-env, because one may have been revoked.
 // Running downloads continue with their images.
 func (s *Service) DropCodes(infraEnvID string) { s.codes.drop(infraEnvID) }
-
-// Reads reports the reads of an infra-env's images.
-func (s *Service) Reads(infraEnvID string) ([]progress.Report, error) {
-	registrations, err := s.options.Source.Registrations(infraEnvID)
-	if err != nil {
-		return nil, err
-	}
-	return s.options.Progress.Reads(infraEnvID, registrations...), nil
-}
 
 // network returns the network that a request came from.
 func (s *Service) network(r *http.Request) discovery.Network {

@@ -79,7 +79,7 @@ func (m *member) serve(ctx context.Context, of fleet.Copy) error {
 	if err != nil {
 		return err
 	}
-	ended, err := m.serveRequests(ctx, m.handler(source, db, reader.TakeBlob()), reader.Handler)
+	ended, err := m.serveRequests(ctx, m.handler(source, db, reader), reader.Handler)
 	if err != nil {
 		return errors.Join(err, reader.Close())
 	}
@@ -148,9 +148,13 @@ func (m *member) names() []string {
 }
 
 // handler returns the handler of the requests of other members. takeBlob may be nil.
-func (m *member) handler(snapshots fleet.Snapshots, contents fleet.Contents, takeBlob fleet.Take) http.Handler {
+func (m *member) handler(snapshots fleet.Snapshots, contents fleet.Contents, reader *follower.Reader) http.Handler {
 	peers := m.peersOf()
-	peers.Snapshots, peers.Contents, peers.TakeBlob = snapshots, contents, takeBlob
+	peers.Snapshots, peers.Contents = snapshots, contents
+	if reader != nil {
+		peers.TakeBlob = reader.TakeBlob()
+		peers.Reads = func() (any, error) { return reader.ImageReads() }
+	}
 	return &peers
 }
 

@@ -27,7 +27,7 @@ func (m *member) lead(ctx context.Context, leadership fleet.Leadership) error {
 	running, err := appliance.Lead(ctx, m.Config, m.Logger, m.Version, &fleet.Leading{
 		Log: leadership, Credential: m.credential, Opened: opened, Member: m.membership.Peer().Name,
 		Directory: m.membership.Directory(), Copies: m.copies, Keys: m.membership.Keys(),
-		MissingBlobs: m.membership.NoteMissingBlobs,
+		MissingBlobs: m.membership.NoteMissingBlobs, Reads: m.otherReads,
 		Tasks: []func(context.Context, *store.DB){
 			func(ctx context.Context, db *store.DB) { m.copies.Run(ctx, db, true) },
 			func(ctx context.Context, db *store.DB) { m.membership.Compact(ctx, leadership, db) },

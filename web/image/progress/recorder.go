@@ -6,6 +6,7 @@
 package progress
 
 import (
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -144,11 +145,19 @@ func (r *Recorder) Reads(infraEnvID string, hosts ...time.Time) []Report {
 	for _, read := range found {
 		reports = append(reports, read.report(now, hosts))
 	}
-	slices.SortFunc(reports, func(a, b Report) int {
-		if order := b.LastRead.Compare(a.LastRead); order != 0 {
-			return order
-		}
-		return b.FirstRead.Compare(a.FirstRead)
-	})
+	slices.SortFunc(reports, Report.Compare)
 	return reports
+}
+
+// InfraEnvs returns the infra-envs whose images were read.
+func (r *Recorder) InfraEnvs() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	found := make(map[string]bool)
+	for k := range r.reads {
+		if k.infraEnvID != "" {
+			found[k.infraEnvID] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(found))
 }

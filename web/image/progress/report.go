@@ -43,6 +43,11 @@ type Report struct {
 	Sentence   string `json:"sentence"` // for people
 }
 
+// Compare orders reports: that of the read with the most recent byte comes first.
+func (r Report) Compare(other Report) int {
+	return cmp.Or(other.LastRead.Compare(r.LastRead), other.FirstRead.Compare(r.FirstRead))
+}
+
 // Share is the share of a part of an image that was read.
 type Share struct {
 	Name         string  `json:"name"`
