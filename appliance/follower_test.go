@@ -572,7 +572,8 @@ func TestFollower_leaderLearnsOfImageReads(t *testing.T) {
 	reads := func() (all []progress.Report) {
 		var answer struct{ Reads []progress.Report }
 		path := console.BasePath + "/infra-envs/" + c.env + "/reads"
-		require.NoError(t, json.Unmarshal(c.request(t, http.MethodGet, path, "", c.callers["viewer"]).Body.Bytes(), &answer))
+		got := c.request(t, http.MethodGet, path, "", c.callers["viewer"])
+		require.NoError(t, json.Unmarshal(got.Body.Bytes(), &answer))
 		return answer.Reads
 	}
 	require.Empty(t, reads())

@@ -72,8 +72,8 @@ func (r *Reach) note(leader string) {
 	r.last = now
 }
 
-// Unreached returns the name of the leader that does not answer, and for how long. The name is "" if
-// the leader answers, or if there was nothing to forward.
+// Unreached returns the name of the leader that does not answer, and for how long. The name is ""
+// if the leader answers, or if there was nothing to forward.
 func (r *Reach) Unreached() (leader string, lasted time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
