@@ -428,8 +428,8 @@ func (a *Appliance) newServer() error {
 		tokens = a.agents
 	}
 	a.downloads = image.New(image.Options{
-		Source: a.discovery, Networks: a.networks, Logger: a.log, Clock: a.clock, Tokens: tokens,
-		StallTimeout: a.config.Timeouts.ImageStalled, Hold: a.config.Timeouts.ImageHold, Elsewhere: a.fleet.OtherReads(),
+		Source: a.discovery, Networks: a.networks, Logger: a.log, Clock: a.clock, Elsewhere: a.fleet.OtherReads(),
+		Tokens: tokens, StallTimeout: a.config.Timeouts.ImageStalled, Hold: a.config.Timeouts.ImageHold,
 	})
 	if a.boot != nil {
 		a.log.Info("Images and boot files are also served on the boot listener in plain HTTP.", "port", a.boot.Port())

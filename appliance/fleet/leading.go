@@ -117,8 +117,8 @@ func (l *Leading) PushedImages() *overlay.Shared {
 		Missing: l.MissingBlobs}
 }
 
-// OtherReads returns the function that returns the reads of images at the other members, or nil on a
-// single machine.
+// OtherReads returns the function that returns the reads of images at the other members, or nil on
+// a single machine.
 func (l *Leading) OtherReads() func(context.Context) [][]byte {
 	if l == nil {
 		return nil

@@ -22,7 +22,8 @@ func TestReads_ofAllMembers(t *testing.T) {
 	own.Request("10.0.0.1", "bmc", progress.Image{InfraEnvID: infraEnv, Kind: "full", Size: 100}, false)
 	at := clock.Now().UTC()
 	other, err := json.Marshal(map[string][]progress.Report{
-		infraEnv:  {{Client: "10.0.0.2", LastRead: at.Add(time.Second)}, {Client: "10.0.0.3", LastRead: at.Add(-time.Second)}},
+		infraEnv: {{Client: "10.0.0.2", LastRead: at.Add(time.Second)},
+			{Client: "10.0.0.3", LastRead: at.Add(-time.Second)}},
 		"another": {{Client: "10.0.0.4"}},
 	})
 	require.NoError(t, err)

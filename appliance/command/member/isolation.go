@@ -34,8 +34,8 @@ func (m *member) resignIfIsolated(ctx context.Context, leadership fleet.Leadersh
 		if err != nil || other == "" {
 			continue // without etcd, the lease ends
 		}
-		m.Logger.ErrorContext(ctx, "No request reaches this leader, and another member can't forward its requests here. "+
-			"Another member takes over.", "member", other, "since", came)
+		m.Logger.ErrorContext(ctx, "No request reaches this leader, and another member can't forward its requests "+
+			"here. Another member takes over.", "member", other, "since", came)
 		if err := leadership.Resign(ctx); err != nil {
 			m.Logger.WarnContext(ctx, "The leader could not resign.", "error", err)
 		}
