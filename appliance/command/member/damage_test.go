@@ -6,7 +6,6 @@ import (
 	"context"
 	"log/slog"
 	"testing"
-	"time"
 
 	"github.com/jonboulle/clockwork"
 	"github.com/stretchr/testify/require"
@@ -29,8 +28,8 @@ func (r resigning) Resign(context.Context) error {
 	return nil
 }
 
-// reached is the answer of a member that reaches the leader.
-func reached() (string, time.Duration) { return "", 0 }
+// reached is the state of the network of a member that reaches the leader.
+func reached() (network membership.Network) { return network }
 
 // memberships returns those of two machines of a fleet. The second one is not connected yet.
 func memberships(t *testing.T) (first, second *membership.Membership, dir string) {

@@ -10,32 +10,55 @@ import (
 // isolationInterval is the time between two looks at whether requests reach the leader.
 const isolationInterval = time.Second
 
+// isolation is what the leader knows of the time for which nobody reaches it.
+type isolation struct {
+	requests func() uint64 // number of requests that have come
+	linked   func() bool   // whether the interface for the virtual IP has a link
+
+	last     uint64
+	came     time.Time // the time of the last request
+	hadALink time.Time
+}
+
+// look returns for how long no request has come, and for how long there has been no link.
+func (i *isolation) look(now time.Time) (quiet, unlinked time.Duration) {
+	if came := i.requests(); came != i.last || i.came.IsZero() {
+		i.last, i.came = came, now
+	}
+	if i.linked() || i.hadALink.IsZero() {
+		i.hadALink = now
+	}
+	return now.Sub(i.came), now.Sub(i.hadALink)
+}
+
 // resignIfIsolated resigns when the network of this leader seems to be cut off, although etcd
-// reaches it: no request has come for the time of a takeover, and another member could not forward
-// its requests here all that time.
-func (m *member) resignIfIsolated(ctx context.Context, leadership fleet.Leadership, requests func() uint64) {
+// reaches it, for the time of a takeover: the interface for the virtual IP has no link, or no
+// request has come and another member could not forward its requests here.
+func (m *member) resignIfIsolated(ctx context.Context, leadership fleet.Leadership, by *isolation) {
 	ticker := m.clock.NewTicker(isolationInterval)
 	defer ticker.Stop()
-	last, came := requests(), m.clock.Now()
+	by.look(m.clock.Now())
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.Chan():
 		}
-		if now := requests(); now != last {
-			last, came = now, m.clock.Now()
-			continue
+		quiet, unlinked := by.look(m.clock.Now())
+		reason, other, err := "", "", error(nil)
+		switch limit := m.Config.Fleet.Takeover; {
+		case unlinked >= limit:
+			reason = "the interface for the virtual IP has no link"
+			other, err = m.membership.UpToDate(ctx)
+		case quiet >= limit:
+			reason = "no request comes, and the other member can't forward its requests here"
+			other, err = m.membership.CannotReach(ctx, limit)
 		}
-		if m.clock.Since(came) < m.Config.Fleet.Takeover {
-			continue
-		}
-		other, err := m.membership.CannotReach(ctx, m.Config.Fleet.Takeover)
 		if err != nil || other == "" {
 			continue // without etcd, the lease ends
 		}
-		m.Logger.ErrorContext(ctx, "No request reaches this leader, and another member can't forward its requests "+
-			"here. Another member takes over.", "member", other, "since", came)
+		m.Logger.ErrorContext(ctx, "This leader is cut off from the network. Another member takes over.", "reason",
+			reason, "other", other)
 		if err := leadership.Resign(ctx); err != nil {
 			m.Logger.WarnContext(ctx, "The leader could not resign.", "error", err)
 		}

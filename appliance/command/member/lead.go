@@ -32,7 +32,9 @@ func (m *member) lead(ctx context.Context, leadership fleet.Leadership) error {
 			func(ctx context.Context, db *store.DB) { m.copies.Run(ctx, db, true) },
 			func(ctx context.Context, db *store.DB) { m.membership.Compact(ctx, leadership, db) },
 			func(ctx context.Context, db *store.DB) { m.resignIfDamaged(ctx, leadership, db) },
-			func(ctx context.Context, _ *store.DB) { m.resignIfIsolated(ctx, leadership, front.Requests) },
+			func(ctx context.Context, _ *store.DB) {
+				m.resignIfIsolated(ctx, leadership, &isolation{requests: front.Requests, linked: m.address.Linked})
+			},
 			func(ctx context.Context, _ *store.DB) { m.address.Hold(ctx, leadership.Leads) },
 		},
 		Front: front,

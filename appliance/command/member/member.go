@@ -62,7 +62,7 @@ func Run(ctx context.Context, options Options) (err error) {
 	}
 	options.Listening(m.sockets.localURL())
 	group, running := errgroup.WithContext(ctx)
-	group.Go(func() error { return m.membership.Run(running, m.reach.Unreached) })
+	group.Go(func() error { return m.membership.Run(running, m.network) })
 	group.Go(func() error {
 		m.reach.Run(running)
 		return nil
@@ -193,6 +193,12 @@ func (m *member) join(ctx context.Context) (err error) {
 	}
 	m.membership, err = membership.Open(options)
 	return err
+}
+
+// network returns the state of the network of this member.
+func (m *member) network() membership.Network {
+	leader, lasted := m.reach.Unreached()
+	return membership.Network{Unreached: leader, UnreachedFor: lasted, Unlinked: !m.address.Linked()}
 }
 
 // service says what the members of the fleet are, and changes them.

@@ -38,7 +38,7 @@ func start(t *testing.T, options membership.Options) *machine {
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
-	go func() { ended <- member.Run(ctx, func() (string, time.Duration) { return "", 0 }) }()
+	go func() { ended <- member.Run(ctx, func() membership.Network { return membership.Network{} }) }()
 	m := &machine{Leader: &membership.Leader{Membership: member, Peers: fleet.NewClient(credential),
 		VirtualIP: func() *membership.VirtualIP { return nil }}, options: options}
 	stopped := false

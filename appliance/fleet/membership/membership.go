@@ -207,27 +207,36 @@ func (m *Membership) checkName(ctx context.Context) error {
 	return err
 }
 
-// Run keeps the row of this member in etcd until the context ends. unreached says which leader this
-// member can't reach, and for how long. The error is a *NameTakenError if another member has the
-// same name.
-func (m *Membership) Run(ctx context.Context, unreached func() (leader string, lasted time.Duration)) error {
+// Network is the state of a member's network, without that to etcd.
+type Network struct {
+	// Unreached is the name of the leader to which this member can't forward requests, for a time.
+	// "": it reaches the leader, or has nothing to forward.
+	Unreached    string
+	UnreachedFor time.Duration
+	// Unlinked reports that the interface for the virtual IP has no link.
+	Unlinked bool
+}
+
+// Run keeps the row of this member in etcd until the context ends. network returns the state of its
+// network. The error is a *NameTakenError if another member has the same name.
+func (m *Membership) Run(ctx context.Context, network func() Network) error {
 	var row *sequence.Membership
 	ticker := m.Clock.NewTicker(presenceInterval)
 	defer ticker.Stop()
 	told := ""
 	for tick := 0; ; tick++ {
+		described, state := m.describe(), network()
+		described.Unreached, described.UnreachedSeconds = state.Unreached, state.UnreachedFor.Seconds()
+		described.Unlinked = state.Unlinked
 		var err error
 		if row == nil {
 			if err = m.checkName(ctx); err == nil {
-				row, err = m.sequence.Join(ctx, m.describe())
+				row, err = m.sequence.Join(ctx, described)
 			}
 			if taken, ok := errors.AsType[*NameTakenError](err); ok {
 				return taken
 			}
 		} else {
-			described := m.describe()
-			leader, lasted := unreached()
-			described.Unreached, described.UnreachedSeconds = leader, lasted.Seconds()
 			began := m.Clock.Now()
 			err = row.Update(ctx, described)
 			m.writes.note(m.Clock.Since(began))
@@ -265,12 +274,13 @@ func (m *Membership) forgetSelf(ctx context.Context) {
 	}
 }
 
-// UpToDate returns the name of another member that is connected and had all that this one had a
-// second ago, or "" if there is none.
+// UpToDate returns the name of another member that could lead instead of this one, or "" if there
+// is none. It is connected, had all that this one had a second ago, and has a link.
 func (m *Membership) UpToDate(ctx context.Context) (string, error) {
 	all, err := m.registrations(ctx)
 	for _, other := range all {
-		if other.Connected && other.ID != m.state.ID && !other.Restoring && other.Applied >= m.synced.Load() {
+		if other.Connected && other.ID != m.state.ID && !other.Restoring && !other.Unlinked &&
+			other.Applied >= m.synced.Load() {
 			return other.Name, nil
 		}
 	}

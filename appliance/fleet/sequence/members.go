@@ -34,6 +34,8 @@ type Member struct {
 	// Unreached is the name of the leader to which it can't forward requests, for UnreachedSeconds.
 	Unreached        string  `json:"unreached,omitempty"`
 	UnreachedSeconds float64 `json:"unreached_seconds,omitempty"`
+	// Unlinked reports that its interface for the virtual IP has no link.
+	Unlinked bool `json:"unlinked,omitempty"`
 }
 
 // Leader is the member that was elected.

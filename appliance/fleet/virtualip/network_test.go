@@ -155,6 +155,19 @@ func TestAddress_formerLeaderRemovesIt(t *testing.T) {
 	require.False(t, has(t, "one", "192.0.2.100"))
 }
 
+// TestAddress_link takes the cable out of the switch, and puts it in again.
+func TestAddress_link(t *testing.T) {
+	n := newNetwork(t)
+	one := open(t, "192.0.2.100", "one", clockwork.NewRealClock())
+	require.Eventually(t, one.Linked, patience, moment)
+	n.inside(t, "ip", "link", "set", "to-one", "down")
+	require.Eventually(t, func() bool { return !one.Linked() }, patience, moment)
+	n.inside(t, "ip", "link", "set", "to-one", "up")
+	require.Eventually(t, one.Linked, patience, moment)
+	run(t, "ip", "link", "set", "one", "down")
+	require.False(t, one.Linked())
+}
+
 func TestAddress_rivalIsNamedAndForgotten(t *testing.T) {
 	n := newNetwork(t)
 	for _, address := range []string{"192.0.2.100", "2001:db8::100"} {

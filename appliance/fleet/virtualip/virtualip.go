@@ -154,6 +154,16 @@ func (a *Address) Is(host string) bool {
 	return a != nil && err == nil && ip.Unmap() == a.ip
 }
 
+// Linked reports whether the interface has a link, or whether there is no address.
+func (a *Address) Linked() bool {
+	if a == nil {
+		return true
+	}
+	const linked = net.FlagUp | net.FlagRunning
+	device, err := net.InterfaceByIndex(a.device.Index)
+	return err == nil && device.Flags&linked == linked
+}
+
 // Hold has the address on the interface and announces it, until the context ends or this member no
 // longer leads.
 func (a *Address) Hold(ctx context.Context, leads func() bool) {

@@ -33,5 +33,6 @@ func TestAddress_nilIsNone(t *testing.T) {
 	require.Nil(t, none)
 	require.False(t, none.Is("192.0.2.9"))
 	require.Nil(t, none.State())
+	require.True(t, none.Linked(), "the interface does not matter")
 	none.Hold(t.Context(), func() bool { return true })
 }
