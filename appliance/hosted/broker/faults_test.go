@@ -56,16 +56,24 @@ var faults = []struct {
 	}},
 	{"37 client certificate expired, rotated, of a removed consumer", nil, func(t *testing.T, s *site) {
 		first, issued := s.issue("mc1")
-		_, session := s.start("mc1", first)
+		revoked := workagent.NewAgent("mc1", s.cluster("mc1"), s.clock, 0)
+		connect := func() error { // once; an agent that goes on trying is refused again at any time
+			return revoked.Session(t.Context(), workagent.Options{Address: s.Address().String(), TLS: first})
+		}
+		ended := make(chan error, 1)
+		go func() { ended <- connect() }()
+		session := s.session()
 		s.receive()
 		s.hold(session, "b1")
 		second, _ := s.issue("mc1")
 		require.NoError(t, s.credentials.Revoke(t.Context(), "mc1", issued.Serial, false))
 		s.Disconnect("mc1")
 		<-session.Context().Done()
+		require.Error(t, <-ended)
+		require.Error(t, connect())
 		require.Eventually(t, func() bool {
 			return strings.Contains(s.Refusals()["mc1"].Reason, "was revoked")
-		}, time.Minute, 5*time.Millisecond, "the agent tries again with the revoked certificate")
+		}, time.Minute, 5*time.Millisecond, "the broker may note the refusal after the agent's error")
 		_, session = s.start("mc1", second)
 		s.receive()
 		require.Empty(t, s.Refusals())
