@@ -51,7 +51,6 @@ import (
 	"landfall/appliance/osimage"
 	"landfall/appliance/overview"
 	"landfall/appliance/process"
-	"landfall/appliance/profiling"
 	"landfall/appliance/progress"
 	"landfall/appliance/registry/absence"
 	"landfall/appliance/registry/handover"
@@ -129,7 +128,6 @@ type Appliance struct {
 	meter      *traffic.Meter
 	usage      *storage.Usage
 	pulse      *presence.Pulse
-	profiles   *profiling.Server // nil if the configuration has no socket
 	tracing    *tracing.Recorder // nil if the configuration has no collector
 	overview   *overview.Reader
 	monitor    *monitoring.Monitor
@@ -232,9 +230,6 @@ func open(ctx context.Context, config config.Config, logger *slog.Logger, versio
 		return nil, err
 	}
 	a.pulse = presence.NewPulse(clock, config.Timeouts.HostDisconnected, a.db.StalledSince)
-	if a.profiles, err = profiling.Listen(ctx, config.Profiling.Socket); err != nil {
-		return nil, err
-	}
 	if a.siteKey, err = sitekey.LoadSealed(config.DataDir, a.keys.Ring()); err != nil {
 		return nil, err
 	}
@@ -553,7 +548,7 @@ func (a *Appliance) tasks() []task {
 	tasks = append(append(tasks, a.keys.Completion(a.siteKey, a.db), a.protection.Run, a.services.Run),
 		a.hosted.tasks()...)
 	tasks = append(tasks, a.registryTasks()...)
-	tasks = append(tasks, a.profiles.Run, inhibitor.Of(a.db, a.doctor.LogClocks, a.clock, a.log).Run)
+	tasks = append(tasks, inhibitor.Of(a.db, a.doctor.LogClocks, a.clock, a.log).Run)
 	return append(tasks, a.kubeServer.tasks()...)
 }
 
@@ -576,8 +571,7 @@ func (a *Appliance) Close() error {
 		errs = append(errs, a.listener.Close())
 		a.listener = nil
 	}
-	errs = append(errs, a.boot.Close(), a.kubernetes.close(), a.hosted.close(), a.registry.Close(), a.profiles.Close(),
-		a.tracing.Close())
+	errs = append(errs, a.boot.Close(), a.kubernetes.close(), a.hosted.close(), a.registry.Close(), a.tracing.Close())
 	if a.rehearsals != nil {
 		a.rehearsals.Close()
 	}

@@ -64,7 +64,6 @@ func startWith(t *testing.T, dir string, change func(*config.Config)) (running *
 		settings.Replica.To = dir + "-replica"
 	}
 	settings.Listen, settings.BootListen, settings.DataDir = "127.0.0.1:0", config.NoListener, dir
-	settings.Profiling.Socket = filepath.Join(dir, "pprof.sock")
 	change(&settings)
 	ctx, cancel := context.WithCancel(context.Background())
 	running, err := appliance.New(ctx, settings, slog.New(slog.DiscardHandler), "test")
@@ -91,7 +90,10 @@ func newOperated(t *testing.T) *operated {
 	require.NoError(t, os.Mkdir("running-replica", 0o700))
 	running, stop := startIn(t, "running")
 	t.Cleanup(stop)
-	_, err := running.SetupCode()
+	stopProfiles, err := serveProfiles(t.Context(), "running/pprof.sock", slog.New(slog.DiscardHandler))
+	require.NoError(t, err)
+	t.Cleanup(stopProfiles)
+	_, err = running.SetupCode()
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile("password.txt", []byte("correct horse battery\n"), 0o600))
 	o := &operated{t: t}

@@ -26,6 +26,7 @@ import (
 	"landfall/appliance/fleet"
 	"landfall/appliance/fleet/membership"
 	"landfall/appliance/process"
+	"landfall/appliance/profiling"
 	"landfall/appliance/release"
 	"landfall/appliance/servicemanager"
 )
@@ -77,6 +78,11 @@ func runServe(cmd *cobra.Command, config config.Config) error {
 	if os.Getenv("GOMAXPROCS") == "" {
 		defer process.AddThreads()()
 	}
+	stop, err := serveProfiles(cmd.Context(), config.Profiling.Socket, logger)
+	if err != nil {
+		return err
+	}
+	defer stop()
 	for changed := false; ; {
 		state, err := fleet.ReadState(config.DataDir)
 		if err != nil {
@@ -95,6 +101,26 @@ func runServe(cmd *cobra.Command, config config.Config) error {
 			return err
 		}
 	}
+}
+
+// serveProfiles serves profiles of this process on a socket until stop is called, in each role of
+// the machine. An empty path means that it serves none.
+func serveProfiles(ctx context.Context, socket string, logger *slog.Logger) (stop func(), err error) {
+	server, err := profiling.Listen(ctx, socket)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx)) // also while the appliance stops
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		if err := server.Run(ctx); err != nil {
+			logger.Error("Profiles are no longer served.", "error", err)
+		}
+	})
+	return func() {
+		cancel()
+		serving.Wait()
+	}, nil
 }
 
 // runSingle runs the appliance of a single machine.

@@ -20,12 +20,12 @@ import (
 type Server struct{ listener net.Listener }
 
 // Listen listens on a socket with the given path. An empty path means no server. A socket that an
-// earlier process left is replaced; any other file is an error.
+// earlier process left is replaced; one that a process serves, and any other file, is an error.
 func Listen(ctx context.Context, path string) (*Server, error) {
 	if path == "" {
 		return nil, nil
 	}
-	if err := removeSocket(path); err != nil {
+	if err := removeSocket(ctx, path); err != nil {
 		return nil, err
 	}
 	listener, err := private.Listen(ctx, "unix", path)
@@ -47,7 +47,7 @@ var private = net.ListenConfig{Control: func(_, _ string, socket syscall.RawConn
 	})
 }}
 
-func removeSocket(path string) error {
+func removeSocket(ctx context.Context, path string) error {
 	info, err := os.Lstat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -56,6 +56,10 @@ func removeSocket(path string) error {
 		return fmt.Errorf("look for the socket in profiling.socket: %w", err)
 	case info.Mode().Type() != fs.ModeSocket:
 		return fmt.Errorf("profiling.socket is %s, which exists and is not a socket; give another path", path)
+	}
+	if conn, err := new(net.Dialer).DialContext(ctx, "unix", path); err == nil {
+		return errors.Join(fmt.Errorf("profiling.socket is %s, which another process serves; stop it, or give another "+
+			"path", path), conn.Close())
 	}
 	return os.Remove(path)
 }

@@ -30,6 +30,8 @@ func TestServer_onlyItsUserMayOpenTheSocket(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- server.Run(ctx) }()
+	_, err = Listen(t.Context(), path)
+	require.ErrorContains(t, err, "another process serves")
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", path)
 	}
