@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/jonboulle/clockwork"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
 	"landfall/appliance/access"
@@ -27,9 +28,12 @@ import (
 	"landfall/appliance/config"
 	"landfall/appliance/fleet"
 	"landfall/appliance/journal"
+	"landfall/appliance/monitoring"
 	"landfall/appliance/osimage"
+	"landfall/appliance/process"
 	"landfall/appliance/registry/overlay"
 	"landfall/appliance/sitekey"
+	"landfall/appliance/storage"
 	"landfall/isogen/skeleton"
 	"landfall/store"
 	"landfall/store/storetest"
@@ -45,15 +49,17 @@ import (
 // copied is an appliance that leads a fleet, and a follower with a copy of its database.
 type copied struct {
 	*guarded
-	log       *waltest.Log
-	db        *store.DB // of the follower
-	reader    *follower.Reader
-	handler   http.Handler
-	led       atomic.Bool
-	seen      atomic.Uint64
-	silent    atomic.Bool  // the leader has answered nothing yet
-	forwarded atomic.Int64 // requests that the leader got
-	stub      bool         // the leader does nothing with them
+	log         *waltest.Log
+	db          *store.DB // of the follower
+	reader      *follower.Reader
+	handler     http.Handler
+	followerDir string
+	led         atomic.Bool
+	seen        atomic.Uint64
+	silent      atomic.Bool  // the leader has answered nothing yet
+	asked       atomic.Int64 // questions to the leader whether it admits a client
+	forwarded   atomic.Int64 // requests that the leader got
+	stub        bool         // the leader does nothing with them
 
 	missing     chan int     // numbers of blobs of pushed images that the follower lacked
 	missingISOs chan int     // numbers of live ISOs that it lacked
@@ -66,6 +72,19 @@ func (c *copied) Led() bool { return c.led.Load() }
 
 // Seen implements follower.Leader.
 func (c *copied) Seen() (revision uint64, known bool) { return c.seen.Load(), !c.silent.Load() }
+
+// Admits implements follower.Leader.
+func (c *copied) Admits(r *http.Request) bool {
+	c.asked.Add(1)
+	if c.stub {
+		return false
+	}
+	asked := r.Clone(r.Context())
+	asked.Method = http.MethodHead
+	w := httptest.NewRecorder()
+	c.server.ServeHTTP(w, asked)
+	return w.Code == http.StatusOK
+}
 
 func newCopied(t *testing.T, clock clockwork.Clock, changes ...func(*config.Config)) *copied {
 	t.Helper()
@@ -89,7 +108,7 @@ func newCopied(t *testing.T, clock clockwork.Clock, changes ...func(*config.Conf
 			encoded, err := json.Marshal(reads)
 			require.NoError(t, err)
 			return [][]byte{encoded}
-		}}
+		}, Collectors: []prometheus.Collector{c.observe(t, true, clock)}}
 	c.guarded = newGuardedAmong(t, clock, surroundings{fleet: leading}, func(settings *config.Config) {
 		settings.URL = []string{"https://appliance.site.test:8090"}
 		settings.OSImages = []config.OSImage{{OpenshiftVersion: "4.20", CPUArchitecture: "x86_64", Path: iso}}
@@ -119,6 +138,7 @@ func (c *copied) openFollower(t *testing.T, clock clockwork.Clock) {
 	t.Helper()
 	settings := c.config
 	settings.DataDir = t.TempDir()
+	c.followerDir = settings.DataDir
 	storetest.CopyRows(t, c.Appliance.db, settings.DataDir)
 	var err error
 	c.db, err = store.Open(t.Context(), settings.DataDir, store.Options{Follow: true, Versioned: kube.Bucket,
@@ -143,6 +163,9 @@ func (c *copied) openFollower(t *testing.T, clock clockwork.Clock) {
 				}
 				return overlay.OpenBlob(c.config.RegistryDir(), sum)
 			}},
+		Observed: monitoring.Parts{Version: "of the follower", Usage: storage.NewUsage(settings.DataDir, clock),
+			Certificates: c.transport.Certificates(), Clock: clock,
+			Others: append(process.MetricCollectors(), c.observe(t, false, clock))},
 		Fleet: c.membership, Version: "test", Clock: clock, Logger: slog.New(slog.DiscardHandler),
 		Refuse: func(w http.ResponseWriter, r *http.Request, err error) {
 			_ = problem.Write(w, r, problem.From(err)) // the recorder accepts it
@@ -348,9 +371,9 @@ func TestFollower_feedGoesOn(t *testing.T) {
 func TestFollower_forwardsOtherRoutes(t *testing.T) {
 	c := newCopied(t, clockwork.NewFakeClockAt(time.Now().UTC()))
 	c.stub = true
-	paths := []string{"/api/assisted-install/v2/unknown", "/api/unknown", "//metrics", "/api/landfall/v1//settings/"}
+	paths := []string{"/api/assisted-install/v2/unknown", "/api/unknown", "//livez", "/api/landfall/v1//settings/"}
 	for route, o := range c.server.Routes() {
-		if route.Method == http.MethodGet && !o.FromCopy {
+		if route.Method == http.MethodGet && !o.FromCopy && o.ID != "getMetrics" {
 			paths = append(paths, strings.ReplaceAll(c.fill(route.Path), "*", "any"))
 		}
 	}
@@ -386,7 +409,7 @@ var (
 		// APIs of other products, and the state of the leader itself
 		"/api/accounts_mgmt/", "/api/aro_hcp/", "/api/clusters_mgmt/", "/api/maestro/", "/subscriptions/",
 		"/providers/",
-		"/api/landfall/v1/hosted", "/livez", "/readyz", "/metrics", "/ca.crt",
+		"/api/landfall/v1/hosted", "/livez", "/readyz", "/ca.crt",
 		// what depends on settings, mirror rules, and media at the leader
 		"GetSupportedArchitectures", "V2GetClusterDefaultConfig", "V2ListClusterManifests", "V2DownloadClusterLogs",
 		"v2ListComponentVersions", "v2ListSupportedOpenshiftVersions", "getClusterOperatorImageSet",
@@ -423,6 +446,8 @@ func TestFollower_eachOperationHasAClass(t *testing.T) {
 		switch {
 		case o.ID == "": // no operation
 			require.False(t, o.FromCopy, o.Path)
+		case o.ID == "getMetrics": // about the member that answers; see TestFollowerMetrics_areItsOwn
+			require.False(t, o.FromCopy)
 		case o.FromCopy:
 			require.True(t, is(o, fromCopy) && !is(o, onlyLeader), "%s: add it to fromCopy", o.ID)
 			require.Equal(t, http.MethodGet, o.Method, "%s changes something", o.ID)

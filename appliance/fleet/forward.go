@@ -214,6 +214,27 @@ func (f *Forwarder) RoundTrip(r *http.Request) (*http.Response, error) {
 // repeatable is the size of the largest body that is kept for another leader, in bytes.
 const repeatable = 64 << 10
 
+// admitTime limits how long [Forwarder.Admits] waits for the leader.
+const admitTime = 2 * time.Second
+
+// Admits asks the leader whether it would answer a request to the main listener that only reads. To
+// the leader, this is a use of the client's credentials. Admits reports false without an answer.
+func (f *Forwarder) Admits(r *http.Request) bool {
+	ctx, cancel := context.WithTimeout(r.Context(), admitTime)
+	defer cancel()
+	asked := r.Clone(ctx)
+	asked.Method, asked.Body, asked.ContentLength = http.MethodHead, http.NoBody, 0
+	asked.URL.Scheme, asked.URL.Host, asked.RequestURI = "https", "leader", ""
+	describe(asked.Header, r, Main)
+	answer, err := f.RoundTrip(asked)
+	if err != nil {
+		f.log.Debug("The leader could not be asked about a client.", "path", r.URL.Path, "error", err)
+		return false
+	}
+	_ = answer.Body.Close() // an answer to HEAD has no body
+	return answer.StatusCode == http.StatusOK
+}
+
 // content is the body of a request.
 type content struct {
 	kept []byte

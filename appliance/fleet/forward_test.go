@@ -132,6 +132,37 @@ func TestForward_appliesToClientOfFollower(t *testing.T) {
 	require.Equal(t, "alive", seen)
 }
 
+func TestForward_leaderAdmitsClients(t *testing.T) {
+	key := newKey(t)
+	to, f := newLeader(t, key, "leader", func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodHead || r.URL.Path != "/metrics" || r.Header.Get("Authorization") != "Bearer secret" {
+			w.WriteHeader(http.StatusUnauthorized)
+		}
+	}), newFollower(t, key, time.Minute)
+	asks := func(token string) bool {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", strings.NewReader("ignored"))
+		r.Header.Set("Authorization", "Bearer "+token)
+		return f.Admits(r)
+	}
+	f.Lead(to.peer())
+	require.True(t, asks("secret"))
+	require.False(t, asks("other"))
+	to.Close()
+	require.False(t, asks("secret"), "a leader that does not answer admits nobody")
+}
+
+func TestForward_countsChangesOfTheLeader(t *testing.T) {
+	f := newFollower(t, newKey(t), time.Minute)
+	one, two := fleet.Peer{Name: "one"}, fleet.Peer{Name: "two"}
+	for _, step := range []struct {
+		leader  fleet.Peer
+		changes uint64
+	}{{fleet.Peer{}, 0}, {one, 0}, {one, 0}, {two, 1}, {fleet.Peer{}, 1}, {two, 2}} {
+		f.Lead(step.leader)
+		require.Equal(t, step.changes, f.Changes())
+	}
+}
+
 func TestForward_strangersCantPretendToBeMembers(t *testing.T) {
 	key := newKey(t)
 	to, f := newLeader(t, key, "leader", describe), newFollower(t, key, time.Minute)

@@ -41,6 +41,7 @@ type present struct {
 	mu      sync.Mutex
 	leader  *leader // nil if there is none
 	doubted bool    // it is not known whether it still leads
+	began   uint64  // how often a member began to lead
 	changed chan struct{}
 }
 
@@ -60,6 +61,7 @@ func (l *present) set(by Peer) {
 	}
 	l.leader = nil
 	if by.Name != "" {
+		l.began++
 		l.leader = &leader{Peer: by, host: by.host()}
 		l.leader.ctx, l.leader.end = context.WithCancel(l.ctx)
 	}
@@ -108,6 +110,14 @@ func (f *Forwarder) Leader() (leader Peer, ok bool) {
 
 // Leading returns the name of the member that leads, or "".
 func (f *Forwarder) Leading() string { return f.leaders.name() }
+
+// Changes returns how often a member began to lead after another one, or after a time without a
+// leader.
+func (f *Forwarder) Changes() uint64 {
+	f.leaders.mu.Lock()
+	defer f.leaders.mu.Unlock()
+	return max(f.leaders.began, 1) - 1 // the first leader is no change
+}
 
 // againAfter is the time after which a request is sent again to the same leader, which may just
 // start.

@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"sync"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"landfall/appliance/discovery"
 	"landfall/appliance/fault"
 	"landfall/appliance/fleet/keyfile"
@@ -27,6 +29,8 @@ type Leading struct {
 	Directory  string         // ID of its data directory
 	Copies     *Copies
 	Keys       keyfile.Directory
+	// Collectors collect the metrics of the fleet.
+	Collectors []prometheus.Collector
 	// MissingBlobs is called with the number of blobs of pushed images that this member lacks.
 	MissingBlobs func(int)
 	// Reads returns which machines read images of the other members: an answer of [Client.Reads]
@@ -86,6 +90,14 @@ func (l *Leading) Elsewhere() store.Elsewhere {
 		return nil
 	}
 	return l.Copies
+}
+
+// Metrics returns the collectors of the fleet's metrics, or nil on a single machine.
+func (l *Leading) Metrics() []prometheus.Collector {
+	if l == nil {
+		return nil
+	}
+	return l.Collectors
 }
 
 // KeepKeys returns a function that gives the key files of the leader to the other members before

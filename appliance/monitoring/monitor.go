@@ -3,19 +3,11 @@ package monitoring
 import (
 	"context"
 	"errors"
-	"io"
+	"slices"
 	"time"
 
-	"github.com/jonboulle/clockwork"
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/common/expfmt"
-
-	"landfall/appliance/authority"
 	"landfall/appliance/engine/presence"
 	"landfall/appliance/health"
-	"landfall/appliance/overview"
-	"landfall/appliance/storage"
-	"landfall/store"
 )
 
 const (
@@ -29,34 +21,25 @@ const (
 
 // Options configures a [Monitor].
 type Options struct {
-	Version      string
-	Store        *store.DB
-	Pulse        *presence.Pulse
-	Usage        *storage.Usage
-	Overview     *overview.Reader
-	Certificates *authority.Certificates // nil without TLS
+	Parts
+	Pulse *presence.Pulse
 	// Kubernetes is closed when the Kubernetes API is ready; nil if it is disabled.
 	Kubernetes func() <-chan struct{}
 	// Draining is closed when the server stops.
 	Draining <-chan struct{}
-	// Others are further collectors of metrics.
-	Others []prometheus.Collector
-	Clock  clockwork.Clock
 }
 
 // Monitor observes an appliance.
 type Monitor struct {
 	// Live and Ready are the checks of /livez and /readyz.
 	Live, Ready *health.Checks
-	// Metrics are all metrics of the appliance. It is not the global registry, in which the
-	// packages of Kubernetes register hundreds of metrics.
-	Metrics *prometheus.Registry
-	options Options
+	Metrics     *Metrics
+	options     Options
 }
 
 // New returns a monitor.
 func New(options Options) (*Monitor, error) {
-	m := &Monitor{options: options, Metrics: prometheus.NewRegistry()}
+	m := &Monitor{options: options}
 	ping := health.Check{Name: "ping", Run: func(context.Context) error { return nil }}
 	m.Live = health.New(ping, health.Check{Name: "engine", Run: m.checkEngine})
 	ready := []health.Check{ping, {Name: "engine", Run: m.checkStarted}, {Name: "store", Run: m.checkStore},
@@ -77,12 +60,11 @@ func New(options Options) (*Monitor, error) {
 		}})
 	}
 	m.Ready = health.New(ready...)
-	for _, collector := range append(options.Others, newCollector(m)) {
-		if err := m.Metrics.Register(collector); err != nil {
-			return nil, err
-		}
-	}
-	return m, nil
+	of := options.Parts
+	of.Others = append(slices.Clone(of.Others), newEngine(options.Pulse, m.Ready))
+	var err error
+	m.Metrics, err = NewMetrics(of)
+	return m, err
 }
 
 func isClosed(channel <-chan struct{}) bool {
@@ -127,16 +109,4 @@ func (m *Monitor) checkSpace(context.Context) error {
 		return errors.New("the disk of the data directory is nearly full")
 	}
 	return nil
-}
-
-// Write writes all metrics in the text format of Prometheus. If some cannot be collected, it writes
-// the others and returns the error.
-func (m *Monitor) Write(out io.Writer) error {
-	families, err := m.Metrics.Gather()
-	for _, family := range families {
-		if _, err := expfmt.MetricFamilyToText(out, family); err != nil {
-			return err
-		}
-	}
-	return err
 }

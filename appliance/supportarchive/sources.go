@@ -43,7 +43,7 @@ func (s Sources) Write(ctx context.Context, out io.Writer, at time.Time) error {
 			func(_ context.Context, out io.Writer) error { return s.Log.WriteAll(out, redact) }),
 		{"health.txt", "the checks of /livez and /readyz", s.writeHealth},
 		{"metrics.txt", "the metrics, in the text format of Prometheus",
-			func(_ context.Context, out io.Writer) error { return s.Monitor.Write(out) }},
+			func(_ context.Context, out io.Writer) error { return s.Monitor.Metrics.Write(out) }},
 		inJSON("status.json", "addresses, live ISOs, releases and protections", redact, s.Status),
 		inJSON("overview.json", "clusters, hosts and servers by state, and the use of the disk", redact,
 			func(context.Context) (any, error) { return s.Overview.Overview() }),

@@ -22,7 +22,7 @@ const (
 
 // MonitorOperations returns the operations that show the metrics and the health of the appliance.
 func MonitorOperations(m *monitoring.Monitor) []operation.Operation {
-	return append(metricsOperations(m), healthOperations(m.Live, m.Ready)...)
+	return append(MetricsOperations(m.Metrics), healthOperations(m.Live, m.Ready)...)
 }
 
 // healthOperations returns the operations that report whether the appliance is alive and ready. As

@@ -14,10 +14,15 @@ import (
 // MetricsPath is the path of the metrics for Prometheus.
 const MetricsPath = "/metrics"
 
-func metricsOperations(of *monitoring.Monitor) []operation.Operation {
+// MetricsOperations returns the operation that shows metrics. HEAD says without them whether a
+// client may read them.
+func MetricsOperations(of *monitoring.Metrics) []operation.Operation {
 	return []operation.Operation{
-		{ID: "getMetrics", Method: http.MethodGet, Path: MetricsPath, Access: operation.For(access.Viewer),
+		{ID: "getMetrics", Method: http.MethodGet, Head: true, Path: MetricsPath, Access: operation.For(access.Viewer),
 			Handler: func(c echo.Context) error {
+				if c.Request().Method == http.MethodHead {
+					return c.NoContent(http.StatusOK)
+				}
 				var text bytes.Buffer
 				if err := of.Write(&text); err != nil && text.Len() == 0 {
 					return err

@@ -10,7 +10,8 @@
 //   - if the copy lacks a change that the client may know of, or may lack one (revision.go),
 //   - if it fails here: a refusal counts only if the leader refuses, too.
 //
-// Without a leader, the copy answers, also with refusals.
+// Without a leader, the copy answers, also with refusals. The metrics are those of this member, and
+// never come from the leader (metrics.go).
 //
 // Design: docs/design.md#reads-on-a-follower.
 package follower
@@ -37,6 +38,7 @@ import (
 	"landfall/appliance/engine/record"
 	"landfall/appliance/fleet"
 	"landfall/appliance/fleet/membership"
+	"landfall/appliance/monitoring"
 	"landfall/appliance/osimage"
 	"landfall/appliance/registry"
 	"landfall/appliance/registry/overlay"
@@ -50,6 +52,9 @@ import (
 type Leader interface {
 	// Led reports whether a member leads.
 	Led() bool
+	// Admits asks the leader whether it would answer a request that only reads, which is a use of
+	// the client's credentials.
+	Admits(request *http.Request) bool
 	// Seen returns the newest revision in an answer of a leader that passed here. known is false
 	// until the present leader has answered.
 	Seen() (revision uint64, known bool)
@@ -73,9 +78,11 @@ type Options struct {
 	MissingLiveISOs func(int)
 	// PushedImages is what the registries of the members share. It is not used without a registry.
 	PushedImages *overlay.Shared
-	Version      string
-	Clock        clockwork.Clock
-	Logger       *slog.Logger
+	// Observed are the metrics of this member that need no copy of the database.
+	Observed monitoring.Parts
+	Version  string
+	Clock    clockwork.Clock
+	Logger   *slog.Logger
 	// Refuse answers a request with an error.
 	Refuse fleet.Refuse
 }
@@ -93,6 +100,7 @@ type Reader struct {
 	watching     sync.WaitGroup     // the look at the media
 	credentials  credentials
 	logins       *webregistry.Logins
+	metrics      *Metrics
 	uses         *uses
 	contacts     contacts
 	revision     *revision
@@ -130,6 +138,9 @@ func Open(ctx context.Context, options Options) (_ *Reader, err error) {
 		if r.logins, err = r.newLogins(); err != nil {
 			return nil, errors.Join(err, r.Close())
 		}
+	}
+	if r.metrics, err = r.newMetrics(); err != nil {
+		return nil, errors.Join(err, r.Close())
 	}
 	r.loadAll()
 	return r, nil
@@ -296,7 +307,7 @@ func (r *Reader) ImageReads() (map[string][]progress.Report, error) {
 
 // Handler returns the handler of a listener. forward handles the requests that go to the leader.
 func (r *Reader) Handler(at fleet.Listener, forward http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+	return r.metrics.Handler(at, http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		p := r.present.Load()
 		switch {
 		case p == nil || p.server(at) == nil || !r.isHere(p.server(at), request):
@@ -309,5 +320,5 @@ func (r *Reader) Handler(at fleet.Listener, forward http.Handler) http.Handler {
 			w.Header().Set("Retry-After", retryAfter)
 			r.Refuse(w, request, errOutdated)
 		}
-	})
+	}))
 }

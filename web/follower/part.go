@@ -61,11 +61,7 @@ func (r *Reader) newPart(networks discovery.Networks) (_ *part, err error) {
 	images := discovery.NewImages(p.engine, r.images, networks)
 	p.downloads = r.newDownloads(images, networks)
 	links := discovery.NewLinks(r.DB, r.Clock, networks[0].URL)
-	names := append(slices.Clone(r.Names), r.Config.AllowedHosts...)
-	for _, network := range networks {
-		names = append(names, network.URL)
-	}
-	allowed := web.NewHosts(names...)
+	allowed := web.NewHosts(r.names(networks)...)
 	p.boot = web.New(web.Options{Logger: r.Logger, Hosts: allowed, Instead: r.forward, Stamp: fleet.Stamp(r.DB),
 		Wrap: r.answered(p.engine, r.guard(true, links))})
 	if err := p.boot.Register(p.downloads.Operations()...); err != nil {
@@ -90,6 +86,20 @@ func (r *Reader) newPart(networks discovery.Networks) (_ *part, err error) {
 		return nil, err
 	}
 	return p, p.main.Register(slices.Concat(page, p.downloads.Operations(), rows, elsewhere())...)
+}
+
+// names returns the host names and URLs by which clients may address this member.
+func (r *Reader) names(networks discovery.Networks) []string {
+	names := append(slices.Clone(r.Names), r.Config.AllowedHosts...)
+	for _, network := range networks {
+		names = append(names, network.URL)
+	}
+	return names
+}
+
+// servers returns the servers with BMCs in the rows of the copy.
+func (r *Reader) servers() *bmc.Manager {
+	return bmc.New(bmc.Options{DB: r.DB, Clock: r.Clock, Logger: r.Logger})
 }
 
 func (r *Reader) newEngine(url string) (*engine.Engine, error) {
@@ -123,21 +133,20 @@ func (r *Reader) consoleOperations(e *engine.Engine) ([]operation.Operation, err
 		}
 		approvals = hosts.NewApprovals(r.DB, objects.New(box, nil))
 	}
-	servers := bmc.New(bmc.Options{DB: r.DB, Clock: r.Clock, Logger: r.Logger})
 	return slices.Concat(
 		console.FeedOperations(console.Feed{Changes: r.DB, ClusterOf: e.OwningCluster, Draining: r.ended,
 			Clock: r.Clock, Logger: r.Logger}),
 		console.OverviewOperations(overview.NewReader(r.DB, nil, nil, nil, r.Clock)),
 		console.ProgressOperations(progress.NewService(progress.Options{DB: r.DB, Events: e.Events, Clock: r.Clock,
 			Logger: r.Logger})),
-		console.HostOperations(e, servers, approvals), console.FleetOperations(r.Fleet),
+		console.HostOperations(e, r.servers(), approvals), console.FleetOperations(r.Fleet),
 	), nil
 }
 
 // elsewhere returns the routes of the leader's main listener that the page would serve here.
 func elsewhere() (all []operation.Operation) {
 	for _, path := range []string{"/api", "/apis", "/apis/*", "/ca.crt", "/healthz", "/healthz/*", "/livez", "/livez/*",
-		"/metrics", "/openapi/*", "/providers/*", "/readyz", "/readyz/*", "/sealed/*", "/subscriptions/*", "/version"} {
+		"/openapi/*", "/providers/*", "/readyz", "/readyz/*", "/sealed/*", "/subscriptions/*", "/version"} {
 		all = append(all, operation.Operation{Method: http.MethodGet, Head: true, Path: path,
 			Access: operation.Public(), Handler: func(echo.Context) error { return fleet.ErrNoLeader }})
 	}

@@ -75,7 +75,7 @@ func (m *member) serve(ctx context.Context, of fleet.Copy) error {
 		LiveISOs: &osimage.Shared{DB: db, Fleet: m.membership.Keys().Fleet, Fetch: fleet.Paced(m.copies.Image),
 			Follows: true}, MissingLiveISOs: m.membership.NoteMissingLiveISOs,
 		PushedImages: &overlay.Shared{Fetch: fleet.Paced(m.copies.Blob), Missing: m.membership.NoteMissingBlobs},
-		Refuse:       refuse})
+		Observed:     m.observed(), Refuse: refuse})
 	if err != nil {
 		return err
 	}

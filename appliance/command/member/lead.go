@@ -5,6 +5,8 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"landfall/appliance"
 	"landfall/appliance/ams"
 	"landfall/appliance/config"
@@ -19,6 +21,8 @@ func (m *member) lead(ctx context.Context, leadership fleet.Leadership) error {
 	if err := ams.CreateKey(m.Config.DataDir); err != nil {
 		return err
 	}
+	m.leadership.Store(&leadership)
+	defer m.leadership.Store(nil)
 	opened, err := m.sockets.take()
 	if err != nil {
 		return err
@@ -28,6 +32,7 @@ func (m *member) lead(ctx context.Context, leadership fleet.Leadership) error {
 		Log: leadership, Credential: m.credential, Opened: opened, Member: m.membership.Peer().Name,
 		Directory: m.membership.Directory(), Copies: m.copies, Keys: m.membership.Keys(),
 		MissingBlobs: m.membership.NoteMissingBlobs, Reads: m.otherReads,
+		Collectors: []prometheus.Collector{m.metrics},
 		Tasks: []func(context.Context, *store.DB){
 			func(ctx context.Context, db *store.DB) { m.copies.Run(ctx, db, true) },
 			func(ctx context.Context, db *store.DB) { m.membership.Compact(ctx, leadership, db) },

@@ -29,9 +29,13 @@ import (
 	"landfall/appliance/config"
 	"landfall/appliance/fleet"
 	"landfall/appliance/fleet/membership"
+	"landfall/appliance/fleet/metrics"
 	"landfall/appliance/fleet/virtualip"
 	"landfall/appliance/keyring"
+	"landfall/appliance/monitoring"
+	"landfall/appliance/process"
 	"landfall/appliance/sitekey"
+	"landfall/appliance/storage"
 	"landfall/appliance/transport"
 	"landfall/store"
 	"landfall/web/problem"
@@ -68,6 +72,10 @@ func Run(ctx context.Context, options Options) (err error) {
 		return nil
 	})
 	group.Go(func() error {
+		m.metrics.Run(running)
+		return nil
+	})
+	group.Go(func() error {
 		select {
 		case <-m.membership.Ended():
 			return membership.ErrChanged
@@ -101,9 +109,12 @@ type member struct {
 	reach      *fleet.Reach
 	copies     *fleet.Copies
 	address    *virtualip.Address // nil for none
-	background sync.WaitGroup     // servers of former roles that finish requests
-	damaged    atomic.Bool        // a snapshot must replace the database
-	replaced   atomic.Bool        // one has replaced a damaged database
+	usage      *storage.Usage     // of the data directory
+	metrics    *metrics.Collector // of the fleet
+	leadership atomic.Pointer[fleet.Leadership]
+	background sync.WaitGroup // servers of former roles that finish requests
+	damaged    atomic.Bool    // a snapshot must replace the database
+	replaced   atomic.Bool    // one has replaced a damaged database
 }
 
 // open opens what the roles share.
@@ -147,6 +158,8 @@ func (m *member) open(ctx context.Context) (err error) {
 	m.reach = fleet.NewReach(m.forwarder, m.peers, m.clock)
 	m.copies = fleet.NewCopies(fleet.CopiesOptions{Client: m.peers, Self: self.Name, Others: m.membership.Others,
 		Leader: m.forwarder.Leading, Number: m.Config.Fleet.Copies, Clock: m.clock, Logger: m.Logger})
+	m.usage = storage.NewUsage(m.Config.DataDir, m.clock)
+	m.metrics = metrics.New(metrics.Options{Of: m.service(), Leads: m.leads, Leaders: m.forwarder, Clock: m.clock})
 	return nil
 }
 
@@ -205,6 +218,18 @@ func (m *member) network() membership.Network {
 func (m *member) service() membership.Service {
 	return &membership.Leader{Membership: m.membership, Peers: m.peers,
 		VirtualIP: func() *membership.VirtualIP { return (*membership.VirtualIP)(m.address.State()) }}
+}
+
+// leads reports whether this member leads.
+func (m *member) leads() bool {
+	leadership := m.leadership.Load()
+	return leadership != nil && (*leadership).Leads()
+}
+
+// observed returns the metrics of a member that does not lead, without those of its database.
+func (m *member) observed() monitoring.Parts {
+	return monitoring.Parts{Version: m.Version, Usage: m.usage, Certificates: m.transport.Certificates(),
+		Others: append(process.MetricCollectors(), m.metrics), Clock: m.clock}
 }
 
 func refuse(w http.ResponseWriter, r *http.Request, err error) {

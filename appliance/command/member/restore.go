@@ -5,21 +5,35 @@ import (
 	"errors"
 	"time"
 
+	"landfall/appliance/config"
 	"landfall/appliance/fleet"
 	"landfall/appliance/fleet/membership"
+	"landfall/appliance/monitoring"
+	"landfall/web/follower"
 )
 
 // snapshotPause is the time between two attempts to take a snapshot of another member.
 const snapshotPause = time.Second
 
 // restore replaces the data by a snapshot of another member. Until it has one, the member serves as
-// a follower without a database: it forwards requests to the leader.
+// a follower without a database: it forwards requests to the leader, except for those for its
+// metrics.
 func (m *member) restore(ctx context.Context) error {
 	m.membership.Restoring(true)
 	defer m.membership.Restoring(false)
+	shown, err := monitoring.NewMetrics(m.observed())
+	if err != nil {
+		return err
+	}
+	scrapes, err := follower.NewMetrics(follower.MetricsOptions{Of: shown,
+		Names: append(m.names(), m.Config.AllowedHosts...), Leader: m.forwarder,
+		Open: m.Config.Auth == config.AuthNone, Logger: m.Logger})
+	if err != nil {
+		return err
+	}
 	serving, stop := context.WithCancel(ctx)
 	defer stop()
-	if _, err := m.serveRequests(serving, m.handler(nil, nil, nil), nil); err != nil {
+	if _, err := m.serveRequests(serving, m.handler(nil, nil, nil), scrapes.Handler); err != nil {
 		return err
 	}
 	for told := ""; ; {

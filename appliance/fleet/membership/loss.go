@@ -163,7 +163,7 @@ func (s *Status) onlyAt(m *Member) int {
 		if other.Name == m.Name || other.Role == RoleAway {
 			continue
 		}
-		if !other.asked {
+		if !other.Answered {
 			return 0
 		}
 		if first {

@@ -79,7 +79,10 @@ type Member struct {
 	// Problem says why the member could not be asked at its URL, though it is connected to etcd.
 	Problem string `json:"problem,omitempty"`
 
-	asked   bool // it answered at its URL
+	// Answered reports whether it answered at its URL. Without an answer it is not known which
+	// contents, live ISOs and blobs it lacks.
+	Answered bool `json:"-"`
+
 	missing []string
 	data    int // version of the data that its program supports; 0: not known
 }
@@ -219,7 +222,7 @@ func (l *Leader) ask(ctx context.Context, m *Member, own bool) {
 	switch {
 	case err == nil:
 		middle := began.Add(l.Clock.Since(began) / 2)
-		m.asked, m.missing, m.MissingContents = true, answer.Missing, answer.MissingCount
+		m.Answered, m.missing, m.MissingContents = true, answer.Missing, answer.MissingCount
 		m.MissingLiveISOs, m.MissingBlobs = answer.MissingLiveISOs, answer.MissingBlobs
 		m.Records = max(m.Records, answer.Applied)
 		if !own {
