@@ -5,6 +5,7 @@ package appliance_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -103,6 +104,7 @@ func TestFleetFaults_etcdIsAway(t *testing.T) {
 	require.Equal(t, http.StatusCreated, f.addInfraEnv(t, leader, "before").status)
 	f.requireReads(t, leader)
 	f.requireCaughtUp(t)
+	f.requireMetrics(t, leader)
 	f.server.Kill()
 	requireUnavailable(t, f.addInfraEnv(t, leader, "unknown"), "")
 	requireUnavailable(t, f.addInfraEnv(t, followers[0], "lost"), "the fleet has no leader now")
@@ -111,11 +113,70 @@ func TestFleetFaults_etcdIsAway(t *testing.T) {
 		f.requireReads(t, m)
 		requireUnavailable(t, ask(t, http.MethodGet, m.address+console.BasePath+"/settings", nil), "no leader")
 	}
+	f.requireMetrics(t, nil)
 	f.server.Run(t)
 	f.leader(t)
 	require.Equal(t, http.StatusCreated, f.addInfraEnv(t, followers[1], "later").status)
 	f.requireInfraEnvs(t, "before", "later")
 	f.stop(t)
+}
+
+// scrape returns the values that a member shows to Prometheus, by their names with labels. It
+// returns none without an answer.
+func (m *fleetMember) scrape(t *testing.T) map[string]string {
+	t.Helper()
+	values := make(map[string]string)
+	answer, err := http.Get(m.address + console.MetricsPath)
+	if err != nil {
+		return values // it changes its role
+	}
+	text, err := io.ReadAll(answer.Body)
+	if errors.Join(err, answer.Body.Close()) == nil && answer.StatusCode == http.StatusOK {
+		for line := range strings.Lines(string(text)) {
+			name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
+			values[name] = value
+		}
+	}
+	return values
+}
+
+// requireMetrics requires that each member soon shows metrics of its own, and who leads; nil:
+// nobody, because etcd is away.
+func (f *fleetTest) requireMetrics(t *testing.T, leader *fleetMember) {
+	t.Helper()
+	one := func(is bool) string {
+		if is {
+			return "1"
+		}
+		return "0"
+	}
+	starts := make(map[string]bool)
+	for _, m := range f.members {
+		want := map[string]string{
+			"landfall_fleet_leads": one(m == leader), "landfall_fleet_has_leader": one(leader != nil),
+			fmt.Sprintf("landfall_fleet_etcd_healthy{server=%q}", "http://"+m.line.Address): one(leader != nil),
+		}
+		for _, other := range f.members {
+			label := fmt.Sprintf("{member=%q}", other.name)
+			want["landfall_fleet_member_missing_records"+label] = "0"
+			want["landfall_fleet_member_missing_contents"+label] = "0"
+			want["landfall_fleet_member_connected"+label] = "1"
+			if leader == nil {
+				want["landfall_fleet_member_connected"+label] = "" // not known
+			}
+		}
+		soon(t, m.name+" shows its metrics", func() bool {
+			got := m.scrape(t)
+			for name, value := range want {
+				if got[name] != value {
+					return false
+				}
+			}
+			starts[got["process_start_time_seconds"]] = true
+			return true
+		})
+	}
+	require.Len(t, starts, len(f.members), "each member shows its own process")
 }
 
 // requireReads requires that a member soon answers reads of the only infra-env.

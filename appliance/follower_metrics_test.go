@@ -2,6 +2,7 @@ package appliance
 
 import (
 	"context"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -19,9 +20,13 @@ import (
 
 	"landfall/appliance/access"
 	"landfall/appliance/access/tokens"
+	"landfall/appliance/fleet"
 	"landfall/appliance/fleet/membership"
 	"landfall/appliance/fleet/metrics"
+	"landfall/appliance/monitoring"
+	"landfall/appliance/storage"
 	"landfall/web/console"
+	"landfall/web/follower"
 )
 
 // Changes implements metrics.Leaders.
@@ -152,7 +157,7 @@ func TestFollowerMetrics_leaderMayKnowMore(t *testing.T) {
 	c := newCopied(t, clockwork.NewFakeClockAt(time.Now().UTC()))
 	c.addToken(t, "new", access.Viewer, access.Scope{})
 	own := parseScrape(t, c.askHere(t, console.MetricsPath, "new"))
-	require.InDelta(t, 0, own.value(t, "landfall_fleet_leads"), 0, "the leader knows the token, and the follower answers")
+	require.InDelta(t, 0, own.value(t, "landfall_fleet_leads"), 0, "only the leader knows the token")
 	c.led.Store(false)
 	require.Equal(t, http.StatusUnauthorized, c.askHere(t, console.MetricsPath, "new").Code)
 	c.catchUp(t)
@@ -179,4 +184,35 @@ func TestFollowerMetrics_leaderLearnsOfUses(t *testing.T) {
 	c.stub = true // the leader does not answer
 	clock.Advance(time.Minute)
 	require.Equal(t, int64(3), ask())
+}
+
+// TestFollowerMetrics_withoutACopy asks a member that waits for a snapshot: the leader decides who
+// reads its metrics.
+func TestFollowerMetrics_withoutACopy(t *testing.T) {
+	clock := clockwork.NewFakeClockAt(time.Now().UTC())
+	c := newCopied(t, clock)
+	of, err := monitoring.NewMetrics(monitoring.Parts{Version: "of the follower",
+		Usage: storage.NewUsage(c.followerDir, clock), Others: []prometheus.Collector{c.observe(t, false, clock)}})
+	require.NoError(t, err)
+	options := follower.MetricsOptions{Of: of, Leader: c, Logger: slog.New(slog.DiscardHandler)}
+	waiting, err := follower.NewMetrics(options)
+	require.NoError(t, err)
+	c.handler = waiting.Handler(fleet.Main, c.forward(c.server))
+	own := parseScrape(t, c.askHere(t, console.MetricsPath, "viewer"))
+	require.InDelta(t, 1, own.value(t, "landfall_build_info", "version", "of the follower"), 0)
+	require.InDelta(t, 0, own.value(t, "landfall_fleet_leads"), 0)
+	require.Contains(t, own, "landfall_disk_free_bytes")
+	require.NotContains(t, own, "landfall_clusters")
+	require.Equal(t, http.StatusUnauthorized, c.askHere(t, console.MetricsPath, "nobody").Code)
+	require.Equal(t, http.StatusUnauthorized, c.askHere(t, console.MetricsPath, "agent").Code)
+	c.ask(t, http.MethodGet, clustersPath, "", "viewer")
+	require.Equal(t, int64(1), c.forwarded.Load(), "everything else goes to the leader")
+	c.led.Store(false)
+	require.Equal(t, http.StatusServiceUnavailable, c.askHere(t, console.MetricsPath, "viewer").Code)
+
+	options.Open = true
+	open, err := follower.NewMetrics(options)
+	require.NoError(t, err)
+	c.handler = open.Handler(fleet.Main, c.forward(c.server))
+	require.Equal(t, http.StatusOK, c.askHere(t, console.MetricsPath, "nobody").Code)
 }

@@ -225,6 +225,7 @@ func (f *Forwarder) Admits(r *http.Request) bool {
 	asked := r.Clone(ctx)
 	asked.Method, asked.Body, asked.ContentLength = http.MethodHead, http.NoBody, 0
 	asked.URL.Scheme, asked.URL.Host, asked.RequestURI = "https", "leader", ""
+	asked.Host = "localhost" // the leader may not know the name of this member
 	describe(asked.Header, r, Main)
 	answer, err := f.RoundTrip(asked)
 	if err != nil {

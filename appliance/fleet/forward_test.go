@@ -135,7 +135,8 @@ func TestForward_appliesToClientOfFollower(t *testing.T) {
 func TestForward_leaderAdmitsClients(t *testing.T) {
 	key := newKey(t)
 	to, f := newLeader(t, key, "leader", func(w http.ResponseWriter, r *http.Request) {
-		if r.Method != http.MethodHead || r.URL.Path != "/metrics" || r.Header.Get("Authorization") != "Bearer secret" {
+		if r.Method != http.MethodHead || r.Host != "localhost" || r.URL.Path != "/metrics" ||
+			r.Header.Get("Authorization") != "Bearer secret" {
 			w.WriteHeader(http.StatusUnauthorized)
 		}
 	}), newFollower(t, key, time.Minute)

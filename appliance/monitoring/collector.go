@@ -71,8 +71,8 @@ func newProgram(version string, certificates *authority.Certificates) prometheus
 func newDisk(usage *storage.Usage) prometheus.Collector {
 	free := newDesc("disk_free_bytes", "Free space of the file system with the data directory.")
 	size := newDesc("disk_size_bytes", "Size of the file system with the data directory.")
-	parts := newDesc("data_bytes", "Size of an entry of the data directory; \"database\" is the database with the keys.",
-		"part")
+	parts := newDesc("data_bytes",
+		"Size of an entry of the data directory; \"database\" is the database with the keys.", "part")
 	full := newDesc("disk_full_in_seconds", "Time until the disk is full if the data directory continues to grow "+
 		"as in the last days; +Inf if it does not grow.")
 	return &collector{[]*prometheus.Desc{free, size, parts, full}, func(to chan<- prometheus.Metric) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"landfall/appliance/fault"
 	"landfall/appliance/fleet"
 	"landfall/appliance/monitoring"
 	"landfall/appliance/overview"
@@ -39,12 +40,24 @@ func NewMetrics(options MetricsOptions) (*Metrics, error) {
 	if options.Open {
 		return newMetrics(options, webaccess.New(webaccess.Options{Open: true}).Wrap, isUnused)
 	}
-	return newMetrics(options, func(operation.Operation) echo.HandlerFunc { return refuseAll }, isUnused)
+	return newMetrics(options, func(operation.Operation) echo.HandlerFunc {
+		return func(echo.Context) error { return refusal(options.Leader) }
+	}, isUnused)
 }
 
-func refuseAll(echo.Context) error { return fleet.ErrNoLeader }
-
 func isUnused(string) bool { return false }
+
+var errNotAdmitted = fault.New(fault.Unauthenticated, "this member has no copy of the accounts and tokens now, so the "+
+	"leader decides who reads its metrics, and it did not admit you; use the address of another member")
+
+// refusal returns the error of a member that knows no credentials, for a client that the leader
+// does not admit.
+func refusal(leader Leader) error {
+	if leader.Led() {
+		return errNotAdmitted
+	}
+	return fleet.ErrNoLeader
+}
 
 // newMetrics returns metrics behind a check of credentials. isDue reports whether the leader must
 // learn of the use of a secret.
@@ -103,7 +116,7 @@ func (r *Reader) newMetrics() (*Metrics, error) {
 			admit := guard.Wrap(o)
 			return func(c echo.Context) error {
 				if r.present.Load() == nil && !r.open() { // the credentials may be out of date
-					return fleet.ErrNoLeader
+					return refusal(r.Leader)
 				}
 				return admit(c)
 			}

@@ -12,7 +12,8 @@ import (
 func TestLoss_namesWhatWouldStop(t *testing.T) {
 	t.Parallel()
 	member := func(name string, missing ...string) Member {
-		return Member{Name: name, URL: "https://" + name + ":8090", Role: RoleFollower, Answered: true, missing: missing}
+		return Member{Name: name, URL: "https://" + name + ":8090", Role: RoleFollower, Answered: true,
+			missing: missing}
 	}
 	away := func(m Member) Member { m.Role = RoleAway; return m }
 	leads := func(m Member) Member { m.Leader = true; return m }

@@ -19,8 +19,9 @@ const (
 	// fresh is the age up to which a status of the fleet is shown again. To read one, the member
 	// asks etcd and the other members.
 	fresh = 5 * time.Second
-	// patience is how long a scrape waits for a newer status. Prometheus waits for ten seconds.
-	patience = 3 * time.Second
+	// patience is how long a scrape waits for a newer status. It is shorter than the time in which
+	// a leader that stops finishes its requests.
+	patience = time.Second
 	// oldest is the age of the status that a scrape shows if a newer one takes longer, as it does
 	// without etcd. Prometheus itself shows values of the last five minutes.
 	oldest = 5 * time.Minute
