@@ -6,6 +6,8 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
+	"net"
+	"net/http"
 	"net/url"
 	"os"
 	"os/exec"
@@ -30,6 +32,7 @@ import (
 // fleetMachine is a machine with the built program.
 type fleetMachine struct {
 	name, program, config, dir, log, address string
+	profiles                                 string // path of the socket
 	process                                  *exec.Cmd
 }
 
@@ -57,10 +60,12 @@ func (s *fleetSite) machine(t *testing.T, name string) *fleetMachine {
 	if len(s.config.URL) == 0 {
 		s.config.URL = []string{"https://" + s.config.Listen}
 	}
+	profiles := filepath.Join(t.TempDir(), "pprof.sock")
 	return &fleetMachine{name: name, program: s.program, dir: s.config.DataDir, address: "http://" + s.config.Listen,
-		log: filepath.Join(t.TempDir(), "log"), config: programConfig(t, s.site, map[string]any{
+		profiles: profiles, log: filepath.Join(t.TempDir(), "log"), config: programConfig(t, s.site, map[string]any{
 			"url": s.config.URL, "boot_listen": s.config.BootListen, "fleet": map[string]any{"takeover": "4s"},
-			"timeouts": map[string]any{"host_disconnected": "4s"}})}
+			"timeouts":  map[string]any{"host_disconnected": "4s"},
+			"profiling": map[string]any{"socket": profiles}})}
 }
 
 // command returns a command of the program without the variables of the tests, which it refuses.
@@ -123,6 +128,26 @@ func (m *fleetMachine) status(t *testing.T) *membership.Status {
 	status := new(membership.Status)
 	require.NoError(t, json.Unmarshal([]byte(m.run(t, "fleet", "status", "--json")), status))
 	return status
+}
+
+// requireProfiles requires that the process serves profiles on the socket with which it started, if
+// that is given. It returns the socket.
+func (m *fleetMachine) requireProfiles(t *testing.T, started os.FileInfo) os.FileInfo {
+	t.Helper()
+	through := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", m.profiles)
+	}}
+	defer through.CloseIdleConnections()
+	answer, err := (&http.Client{Transport: through}).Get("http://localhost/debug/pprof/goroutine?debug=1")
+	require.NoError(t, err)
+	defer answer.Body.Close()
+	require.Equal(t, http.StatusOK, answer.StatusCode)
+	socket, err := os.Stat(m.profiles)
+	require.NoError(t, err)
+	if started != nil {
+		require.True(t, os.SameFile(started, socket), "the socket was replaced")
+	}
+	return socket
 }
 
 // join makes the machine a member.
@@ -212,10 +237,12 @@ func fromOneToThreeAndBack(t *testing.T, s *fleetSite) {
 		users.nextHistory()
 		s.verifyImage(t, one)
 	}
+	profiles := one.requireProfiles(t, nil)
 	change(func() {
 		one.run(t, "fleet", "init", "--etcd", s.etcd.URL(), "--name", "one")
 		one.awaitReady(t)
 		require.True(t, one.status(t).Leader)
+		one.requireProfiles(t, profiles)
 	})
 	two, three := s.machine(t, "two"), s.machine(t, "three")
 	change(func() { two.join(t, one) })
@@ -227,6 +254,7 @@ func fromOneToThreeAndBack(t *testing.T, s *fleetSite) {
 		status := one.status(t)
 		require.Len(t, status.Members, 3)
 		require.False(t, status.Leader)
+		profiles = one.requireProfiles(t, nil) // of a follower
 	})
 	leader, other := two, three
 	if three.status(t).Leader {
@@ -245,6 +273,7 @@ func fromOneToThreeAndBack(t *testing.T, s *fleetSite) {
 		one.run(t, "fleet", "end", "--yes")
 		s.etcd.Kill()
 		one.awaitReady(t)
+		one.requireProfiles(t, profiles)
 	})
 	finish()
 	users.stop()
