@@ -191,19 +191,24 @@ func (s *segments) surplus() (paths []string, last Head, err error) {
 	return paths, last, nil
 }
 
-// newest returns the head of the records in the files.
-func (s *segments) newest() (Head, error) {
-	all, err := segmentPaths(s.dir)
+// newest returns the head of the records in the files of a directory, and the file that ends with
+// it. Both are zero if there are no records.
+func newest(dir string) (Head, source, error) {
+	all, err := segmentPaths(dir)
 	if err != nil {
-		return Head{}, err
+		return Head{}, source{}, err
 	}
 	for _, path := range slices.Backward(all) {
 		head, size, err := lastSigned(path)
-		if err != nil || size > 0 {
-			return head, err
+		switch {
+		case errors.Is(err, fs.ErrNotExist): // a file that could not be begun was removed
+		case err != nil:
+			return Head{}, source{}, err
+		case size > 0:
+			return head, source{path, size}, nil
 		}
 	}
-	return Head{}, nil
+	return Head{}, source{}, nil
 }
 
 // hashAt returns the hash of the record with a number, or "" if the files lack it. It reports
@@ -304,13 +309,10 @@ func lastSigned(path string) (head Head, size int64, err error) {
 	return head, size, err
 }
 
-// eachLine calls fn for each line of a file. A missing file has no lines: it was removed because of
-// the limit of space.
+// eachLine calls fn for each line of a file. Its error is fs.ErrNotExist if there is no such file: it
+// was removed because of the limit of space.
 func eachLine(from source, fn func(line []byte) error) error {
 	content, err := os.Open(from.path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,8 @@ import (
 	"os"
 	"slices"
 	"time"
+
+	"landfall/appliance/sitekey"
 )
 
 // Filter selects records. Zero values select all.
@@ -52,12 +54,17 @@ type Page struct {
 // the first pages need little time.
 func (t *Trail) List(ctx context.Context, filter Filter) (*Page, error) {
 	t.flush()
-	all, err := t.sources(0)
+	return listContents(ctx, t.contents, filter)
+}
+
+// listContents implements List for the contents of a trail.
+func listContents(ctx context.Context, read readContents, filter Filter) (*Page, error) {
+	all, err := read(0)
 	if err != nil {
 		return nil, fmt.Errorf("list the audit trail: %w", err)
 	}
 	l := lister{ctx: ctx, filter: filter, page: &Page{Items: []Item{}}, ends: map[uint64]*Record{}}
-	for _, from := range slices.Backward(all) {
+	for _, from := range slices.Backward(all.sources) {
 		err := l.file(from)
 		if errors.Is(err, errStop) {
 			break
@@ -171,17 +178,31 @@ func (f Filter) Matches(record *Record) bool {
 // the whole trail.
 func (t *Trail) Export(ctx context.Context, w io.Writer, after uint64) error {
 	t.flush()
-	out := bufio.NewWriter(w)
-	head, err := t.copyLines(ctx, after, func(line []byte) error {
-		_, err := out.Write(line)
-		return errors.Join(err, out.WriteByte('\n'))
-	})
+	return exportContents(ctx, t.contents, w, after, signer{t.options.Key, t.now()})
+}
+
+// signer signs the head of an export at a time.
+type signer struct {
+	key *sitekey.Key
+	at  time.Time
+}
+
+// exportContents implements Export for the contents of a trail.
+func exportContents(ctx context.Context, read readContents, w io.Writer, after uint64, by signer) error {
+	all, err := read(after)
 	if err != nil {
 		return fmt.Errorf("export the audit trail: %w", err)
 	}
-	line, err := json.Marshal(signedHead{Head: head, Time: t.now(), Key: t.options.Key.Public()})
+	out := bufio.NewWriter(w)
+	if err := all.eachLine(ctx, after, func(line []byte) error {
+		_, err := out.Write(line)
+		return errors.Join(err, out.WriteByte('\n'))
+	}); err != nil {
+		return fmt.Errorf("export the audit trail: %w", err)
+	}
+	line, err := json.Marshal(signedHead{Head: all.head, Time: by.at, Key: by.key.Public()})
 	if err == nil {
-		line, err = sign(t.options.Key, headPurpose, line)
+		line, err = sign(by.key, headPurpose, line)
 	}
 	if err == nil {
 		_, err = out.Write(append(line, '\n'))
@@ -192,44 +213,30 @@ func (t *Trail) Export(ctx context.Context, w io.Writer, after uint64) error {
 	return nil
 }
 
-// copyLines calls fn for each record after a number, and returns the newest one.
-func (t *Trail) copyLines(ctx context.Context, after uint64, fn func(line []byte) error) (Head, error) {
-	head, all, err := t.snapshot(after)
-	if err != nil {
-		return Head{}, err
-	}
-	for _, from := range all {
-		err := eachLine(from, func(line []byte) error {
-			if sequenceOf(line) <= after {
-				return nil
-			}
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			return fn(line)
-		})
-		if err != nil {
-			return Head{}, err
-		}
-	}
-	return head, nil
+// contents are the records of a trail at one time.
+type contents struct {
+	head    Head     // the newest record
+	sources []source // the files with the records, the oldest first
 }
 
-// sources returns the files with records after a number, the oldest first.
-func (t *Trail) sources(after uint64) ([]source, error) {
-	_, all, err := t.snapshot(after)
-	return all, err
-}
+// readContents returns the contents of a trail after a number.
+type readContents func(after uint64) (contents, error)
 
-func (t *Trail) snapshot(after uint64) (Head, []source, error) {
+// contents implements readContents.
+func (t *Trail) contents(after uint64) (contents, error) {
 	t.mu.Lock()
 	head, tail := t.head, t.tail
 	t.mu.Unlock()
-	paths, err := segmentPaths(t.options.Dir)
+	return contentsUntil(t.options.Dir, head, tail, after)
+}
+
+// contentsUntil returns the records after a number, up to the head, with which the file tail ends.
+func contentsUntil(dir string, head Head, tail source, after uint64) (contents, error) {
+	paths, err := segmentPaths(dir)
 	if err != nil {
-		return Head{}, nil, err
+		return contents{}, err
 	}
-	var all []source
+	found := contents{head: head}
 	for i, path := range paths {
 		if firstOf(path) >= firstOf(tail.path) {
 			break
@@ -242,9 +249,30 @@ func (t *Trail) snapshot(after uint64) (Head, []source, error) {
 			continue
 		}
 		if err != nil {
-			return Head{}, nil, err
+			return contents{}, err
 		}
-		all = append(all, source{path, size})
+		found.sources = append(found.sources, source{path, size})
 	}
-	return head, append(all, tail), nil
+	found.sources = append(found.sources, tail)
+	return found, nil
+}
+
+// eachLine calls fn for each record after a number. Its error is fs.ErrNotExist if a file was
+// removed meanwhile because of the limit of space.
+func (c contents) eachLine(ctx context.Context, after uint64, fn func(line []byte) error) error {
+	for _, from := range c.sources {
+		err := eachLine(from, func(line []byte) error {
+			if sequenceOf(line) <= after {
+				return nil
+			}
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			return fn(line)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/url"
 	"os"
@@ -140,7 +141,12 @@ func (f *forwarder) run(ctx context.Context) {
 
 // sendAll sends the records after the position.
 func (f *forwarder) sendAll(ctx context.Context) error {
-	_, err := f.trail.copyLines(ctx, f.sent.Load(), func(line []byte) error {
+	after := f.sent.Load()
+	all, err := f.trail.contents(after)
+	if err != nil {
+		return err
+	}
+	err = all.eachLine(ctx, after, func(line []byte) error {
 		if err := f.send(ctx, line); err != nil {
 			return err
 		}
@@ -149,7 +155,7 @@ func (f *forwarder) sendAll(ctx context.Context) error {
 		}
 		return f.confirm(ctx)
 	})
-	if err != nil {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // a new file replaces the removed one: the trail has grown
 		return err
 	}
 	return f.confirm(ctx)

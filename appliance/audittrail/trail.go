@@ -120,7 +120,7 @@ func Open(options Options) (_ *Trail, err error) {
 		return nil, fmt.Errorf("open the audit trail: %w", err)
 	}
 	t.files = &segments{dir: options.Dir, bytes: options.Bytes, key: options.Key, create: options.create}
-	found, err := t.files.newest()
+	found, _, err := newest(options.Dir)
 	if err != nil {
 		return nil, fmt.Errorf("open the audit trail: %w", err)
 	}

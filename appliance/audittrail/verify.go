@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"slices"
 	"time"
@@ -238,18 +240,36 @@ func (t *Trail) Verify(ctx context.Context, expect Expect) (*Report, error) {
 		return nil, fmt.Errorf("verify the audit trail: %w", err)
 	}
 	expect.Heads = append(slices.Clone(expect.Heads), kept.Head, t.Head())
-	expect.Trusted = append(slices.Clone(expect.Trusted), t.options.Key.Public().Fingerprint())
-	all, err := t.sources(0)
-	if err != nil {
-		return nil, fmt.Errorf("verify the audit trail: %w", err)
+	return verifyContents(ctx, t.contents, expect, t.options.Key)
+}
+
+// verifyContents checks the contents of a trail of the site with a key.
+func verifyContents(ctx context.Context, read readContents, expect Expect, key *sitekey.Key) (*Report, error) {
+	expect.Trusted = append(slices.Clone(expect.Trusted), key.Public().Fingerprint())
+	for {
+		all, err := read(0)
+		if err != nil {
+			return nil, fmt.Errorf("verify the audit trail: %w", err)
+		}
+		report, err := all.verify(ctx, expect)
+		switch {
+		case err == nil:
+			return report, nil
+		case !errors.Is(err, fs.ErrNotExist):
+			return nil, fmt.Errorf("verify the audit trail: %w", err)
+		}
+		// A file was removed meanwhile because of the limit of space. A newer record says so.
 	}
+}
+
+func (c contents) verify(ctx context.Context, expect Expect) (*Report, error) {
 	v := newVerifier(expect)
-	for _, from := range all {
+	for _, from := range c.sources {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
 		if err := eachLine(from, v.line); err != nil {
-			return nil, fmt.Errorf("verify the audit trail: %w", err)
+			return nil, err
 		}
 		v.endOfFile(from.path)
 	}

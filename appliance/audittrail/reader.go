@@ -1,0 +1,49 @@
+package audittrail
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+
+	"github.com/jonboulle/clockwork"
+
+	"landfall/appliance/sitekey"
+)
+
+// Reader reads the files of a trail that it does not write, such as that of a follower of a fleet.
+// A [Trail] of the same process may write them meanwhile. A reader sees what the files have at each
+// call, without a record whose write was not completed.
+type Reader struct {
+	Dir   string // the trail's directory; without one, the trail has no records
+	Key   *sitekey.Key
+	Clock clockwork.Clock
+}
+
+// List does the same as [Trail.List].
+func (r Reader) List(ctx context.Context, filter Filter) (*Page, error) {
+	return listContents(ctx, r.contents, filter)
+}
+
+// Verify does the same as [Trail.Verify], except that it knows no head of the store: the caller
+// gives it as one of those that are expected.
+func (r Reader) Verify(ctx context.Context, expect Expect) (*Report, error) {
+	return verifyContents(ctx, r.contents, expect, r.Key)
+}
+
+// Export does the same as [Trail.Export].
+func (r Reader) Export(ctx context.Context, w io.Writer, after uint64) error {
+	return exportContents(ctx, r.contents, w, after, signer{r.Key, r.Clock.Now().UTC()})
+}
+
+// contents implements readContents.
+func (r Reader) contents(after uint64) (contents, error) {
+	head, tail, err := newest(r.Dir)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && tail == (source{}) {
+		return contents{}, nil
+	}
+	if err != nil {
+		return contents{}, err
+	}
+	return contentsUntil(r.Dir, head, tail, after)
+}
