@@ -468,7 +468,7 @@ func (a *Appliance) newServer() error {
 		console.OverviewOperations(a.overview), console.ProgressOperations(a.progress),
 		console.StaticNetworkOperations(a.engine), console.OperatorOperations(a.engine),
 		console.MachineOperations(a.agents), console.BMCOperations(bmc.NewService(a.bmcs, a.infraEnvs)),
-		console.AuditOperations(a.trail), console.SiteServiceOperations(a.services),
+		console.AuditOperations(a.trail, a.membership.Trails(a.trail)), console.SiteServiceOperations(a.services),
 		console.RegistryOperations(a.registry, a.completeStatus), console.HandOverOperations(a.handover),
 		console.ClusterRegistryOperations(a.registry, a.Dependents, a.absences, a.engine.InstallSource),
 		console.HostOperations(a.engine, a.bmcs, a.approvals()),

@@ -243,6 +243,15 @@ func (t *Trail) Verify(ctx context.Context, expect Expect) (*Report, error) {
 	return verifyContents(ctx, t.contents, expect, t.options.Key)
 }
 
+// Kept returns the head that the store keeps of the trail of a member; see [Options].
+func (t *Trail) Kept(member string) (Head, error) {
+	kept, err := readHead(t.options.DB, member)
+	if err != nil {
+		return Head{}, fmt.Errorf("read the head of an audit trail: %w", err)
+	}
+	return kept.Head, nil
+}
+
 // verifyContents checks the contents of a trail of the site with a key.
 func verifyContents(ctx context.Context, read readContents, expect Expect, key *sitekey.Key) (*Report, error) {
 	expect.Trusted = append(slices.Clone(expect.Trusted), key.Public().Fingerprint())

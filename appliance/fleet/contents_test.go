@@ -319,7 +319,8 @@ func TestCopies_shareBlob(t *testing.T) {
 func TestPeers_strangersGetNothing(t *testing.T) {
 	key := newKey(t)
 	f := newFollower(t, key, 0)
-	for _, path := range []string{"/fleet/snapshot", "/fleet/content/a", "/fleet/blob/a"} {
+	for _, path := range []string{"/fleet/snapshot", "/fleet/content/a", "/fleet/blob/a", "/fleet/trail/list?filter={}",
+		"/fleet/trail/verify?expect={}", "/fleet/trail/export?after=0"} {
 		status, _ := get(t, client(t), f.main.URL+path)
 		require.Equal(t, http.StatusServiceUnavailable, status, "a client's %s goes to the leader", path)
 	}

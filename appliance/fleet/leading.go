@@ -138,13 +138,12 @@ func (l *Leading) OtherReads() func(context.Context) [][]byte {
 	return l.Reads
 }
 
-// Trail returns the name of the audit trail of this member, or "" on a single machine. A machine
-// that joins again under its former name has other files, so it has another trail.
+// Trail returns the name of the audit trail of this member, or "" on a single machine.
 func (l *Leading) Trail() string {
 	if l == nil {
 		return ""
 	}
-	return l.Member + "/" + l.Directory
+	return TrailName(l.Member, l.Directory)
 }
 
 // Listeners returns the open listeners that the appliance takes: those of the member, or those of

@@ -27,6 +27,7 @@
 //	contacts.go    the last contacts of hosts, which only the memory of the leader has
 //	reads.go       the machines that read images of a follower
 //	leading.go     Leading: what the appliance gets that leads
+//	trails.go      the audit trails of other members
 //	peers.go       Peers and Client: what members ask each other for
 //	contents.go    Copies: keeps contents of files on several members
 //	paced.go       Paced: limits the rate of copies

@@ -28,6 +28,7 @@ const (
 	blobPath      = peerPath + "blob/"
 	contactsPath  = peerPath + "contacts"
 	readsPath     = peerPath + "reads"
+	trailPath     = peerPath + "trail/"
 )
 
 // Snapshots writes snapshots: backups with the keys.
@@ -44,6 +45,7 @@ type Peers struct {
 	Snapshots Snapshots // nil while this member has no database
 	Contents  Contents  // the same
 	Hosts     Contacts  // nil while this member does not lead
+	Trail     Trail     // the audit trail of this member, from its files
 	// Reads returns which machines read images of this member, for JSON. It is nil while this
 	// member does not follow.
 	Reads func() (any, error)
@@ -89,6 +91,8 @@ func (p *Peers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			"configuration has no registry"))
 	case r.Method != http.MethodGet && r.Method != http.MethodHead:
 		p.Refuse(w, r, fault.New(fault.Invalid, "members use the method GET, not %s", r.Method))
+	case strings.HasPrefix(r.URL.Path, trailPath):
+		p.trail(w, r)
 	case r.URL.Path == contactsPath:
 		p.contacts(w, r)
 	case r.URL.Path == readsPath && p.Reads != nil:
@@ -109,9 +113,14 @@ func (p *Peers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case ofBlob:
 		p.file(w, r, p.Blob, "blob", sum)
 	default:
-		p.Refuse(w, r, fault.New(fault.NotFound, "members have no path %s; the members may have different versions of "+
-			"Landfall: upgrade the older one", r.URL.Path))
+		p.Refuse(w, r, p.unknown(r))
 	}
+}
+
+// unknown returns the error for a path that members do not have.
+func (p *Peers) unknown(r *http.Request) error {
+	return fault.New(fault.NotFound, "members have no path %s; the members may have different versions of Landfall: "+
+		"upgrade the older one", r.URL.Path)
 }
 
 // Condition is what a member says about itself when another one asks.
@@ -302,5 +311,6 @@ func (c *Client) ask(ctx context.Context, a asked) (io.ReadCloser, error) {
 	default:
 		err = errors.New(answer.Status)
 	}
-	return nil, errors.Join(fmt.Errorf("ask the member %s for %s: %w", a.of.Name, a.at, err), answer.Body.Close())
+	path, _, _ := strings.Cut(a.at, "?")
+	return nil, errors.Join(fmt.Errorf("ask the member %s for %s: %w", a.of.Name, path, err), answer.Body.Close())
 }

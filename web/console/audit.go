@@ -1,8 +1,7 @@
 package console
 
 import (
-	"context"
-	"io"
+	"cmp"
 	"mime"
 	"net/http"
 	"strconv"
@@ -13,6 +12,8 @@ import (
 
 	"landfall/appliance/access"
 	"landfall/appliance/audittrail"
+	"landfall/appliance/fleet"
+	"landfall/appliance/fleet/membership"
 	"landfall/web/operation"
 	"landfall/web/problem"
 )
@@ -26,42 +27,54 @@ const (
 	defaultAuditItems = 100
 )
 
-// AuditTrail reads the audit trail.
-type AuditTrail interface {
-	List(ctx context.Context, filter audittrail.Filter) (*audittrail.Page, error)
-	Verify(ctx context.Context, expect audittrail.Expect) (*audittrail.Report, error)
-	Export(ctx context.Context, w io.Writer, after uint64) error
-	Head() audittrail.Head
+// memberParameter is the parameter with the name of the member of a fleet whose trail is read.
+const memberParameter = "member"
+
+type audit struct {
+	own *audittrail.Trail
+	of  membership.Trails
 }
 
-type audit struct{ trail AuditTrail }
-
-// AuditOperations returns the operations on the audit trail.
-func AuditOperations(trail AuditTrail) []operation.Operation {
-	a := audit{trail}
+// AuditOperations returns the operations on audit trails: that of the appliance that answers, and
+// those of other members of its fleet.
+func AuditOperations(own *audittrail.Trail, of membership.Trails) []operation.Operation {
+	a := audit{own, of}
 	return []operation.Operation{
 		{ID: "listAuditTrail", Method: http.MethodGet, Path: AuditRoute,
 			Access: operation.For(access.Administrator), Handler: a.list,
-			Summary: "List the changes and the readings of secrets, the newest first",
+			Summary: "List the changes and the readings of secrets, the newest first. member is the member of a fleet " +
+				"whose audit trail is read, by default the one that leads",
 			Parameters: []operation.Parameter{
 				{Name: "since"}, {Name: "until"}, {Name: "person"}, {Name: "operation"}, {Name: "cluster"},
 				{Name: "before", Type: operation.Number}, {Name: "limit", Type: operation.Number},
+				{Name: memberParameter},
 			},
-			Status: http.StatusOK, Answer: audittrail.Page{}, Errors: []int{400}},
+			Status: http.StatusOK, Answer: audittrail.Page{}, Errors: []int{400, 404, 503}},
 		{ID: "verifyAuditTrail", Method: http.MethodGet, Path: AuditRoute + "/verify",
 			Access: operation.For(access.Administrator), Handler: a.verify,
 			Summary: "Check whether the audit trail was altered or shortened. head is a head SEQUENCE:HASH that was " +
-				"noted earlier, trust the fingerprint of a former key of the site",
+				"noted earlier, trust the fingerprint of a former key of the site, member the member of a fleet",
 			Parameters: []operation.Parameter{
 				{Name: "head", Type: operation.TextList}, {Name: "trust", Type: operation.TextList},
+				{Name: memberParameter},
 			},
-			Status: http.StatusOK, Answer: audittrail.Report{}, Errors: []int{400}},
+			Status: http.StatusOK, Answer: audittrail.Report{}, Errors: []int{400, 404, 503}},
 		{ID: "exportAuditTrail", Method: http.MethodGet, Path: AuditRoute + "/export",
 			Access: operation.For(access.Administrator), Handler: a.export,
-			Summary:    "Download the records after a number as JSON lines; the last line is the signed head",
-			Parameters: []operation.Parameter{{Name: "after", Type: operation.Number}},
-			Status:     http.StatusOK, Answer: operation.File{}, Errors: []int{400}},
+			Summary: "Download the records after a number as JSON lines; the last line is the signed head. member is " +
+				"the member of a fleet whose audit trail is read",
+			Parameters: []operation.Parameter{{Name: "after", Type: operation.Number}, {Name: memberParameter}},
+			Status:     http.StatusOK, Answer: operation.File{}, Errors: []int{400, 404, 503}},
 	}
+}
+
+// trail returns the audit trail that a request names.
+func (a audit) trail(c echo.Context) (fleet.Trail, error) {
+	member := c.QueryParam(memberParameter)
+	if member == "" {
+		return a.own, nil
+	}
+	return a.of(c.Request().Context(), member)
 }
 
 func (a audit) list(c echo.Context) error {
@@ -86,7 +99,11 @@ func (a audit) list(c echo.Context) error {
 	case limit > 0:
 		filter.Limit = int(limit)
 	}
-	page, err := a.trail.List(c.Request().Context(), filter)
+	trail, err := a.trail(c)
+	if err != nil {
+		return err
+	}
+	page, err := trail.List(c.Request().Context(), filter)
 	return answer(c, page, err)
 }
 
@@ -104,7 +121,11 @@ func (a audit) verify(c echo.Context) error {
 	for _, texts := range c.QueryParams()["trust"] {
 		expect.Trusted = append(expect.Trusted, strings.Split(texts, ",")...)
 	}
-	report, err := a.trail.Verify(c.Request().Context(), expect)
+	trail, err := a.trail(c)
+	if err != nil {
+		return err
+	}
+	report, err := trail.Verify(c.Request().Context(), expect)
 	return answer(c, report, err)
 }
 
@@ -113,13 +134,17 @@ func (a audit) export(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	name := "audit-" + strconv.FormatUint(a.trail.Head().Sequence, 10) + ".jsonl"
+	trail, err := a.trail(c)
+	if err != nil {
+		return err
+	}
+	name := cmp.Or(c.QueryParam(memberParameter), strconv.FormatUint(a.own.Head().Sequence, 10))
 	header := c.Response().Header()
 	header.Set(echo.HeaderContentType, "application/jsonl")
-	header.Set(echo.HeaderContentDisposition, mime.FormatMediaType("attachment", map[string]string{"filename": name}))
+	header.Set(echo.HeaderContentDisposition, mime.FormatMediaType("attachment",
+		map[string]string{"filename": "audit-" + name + ".jsonl"}))
 	header.Set(echo.HeaderCacheControl, "no-store")
-	c.Response().WriteHeader(http.StatusOK)
-	return a.trail.Export(c.Request().Context(), c.Response(), after)
+	return trail.Export(c.Request().Context(), c.Response(), after) // the first bytes begin the answer
 }
 
 // timeParameter returns the time in a parameter of the query, or the zero time.

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"landfall/appliance/audittrail"
+	"landfall/appliance/fleet/membership"
 	"landfall/appliance/sitekey"
 	"landfall/store"
 	"landfall/web"
@@ -31,7 +32,7 @@ func newAuditServer(t *testing.T) (*web.Server, *audittrail.Trail) {
 		require.NoError(t, trail.Record(t.Context(), audittrail.Entry{Operation: "login"}))
 	}
 	server := web.New(web.Options{})
-	require.NoError(t, server.Register(AuditOperations(trail)...))
+	require.NoError(t, server.Register(AuditOperations(trail, new(membership.Single).Trails(trail))...))
 	return server, trail
 }
 
@@ -76,6 +77,7 @@ func TestAudit_wrongParametersAreRejected(t *testing.T) {
 	for path, want := range map[string]string{
 		"?since=yesterday": "since is", "?until=1": "until is", "?before=x": "before is", "?limit=-1": "limit is",
 		"?limit=1001": "limit is 1001", "/verify?head=1": "is not the head of an audit trail",
+		"?member=two": "is in no fleet", "/verify?member=two": "is in no fleet", "/export?member=two": "is in no fleet",
 		"/verify?head=x:" + strings.Repeat("0", 64): "is not the head", "/export?after=x": "after is",
 	} {
 		response := getFrom(server, path)

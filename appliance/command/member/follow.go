@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"landfall/appliance/audittrail"
 	"landfall/appliance/backup"
 	"landfall/appliance/fleet"
 	"landfall/appliance/journal"
@@ -162,6 +163,7 @@ func (m *member) imagesDir() string { return filepath.Join(m.Config.DataDir, "os
 
 func (m *member) peersOf() fleet.Peers {
 	return fleet.Peers{Condition: m.membership.Condition, Kept: m.copies.Kept, Leave: m.membership.LeaveHere,
+		Trail:  audittrail.Reader{Dir: filepath.Join(m.Config.DataDir, audittrail.DirName), Key: m.key, Clock: m.clock},
 		Image:  func(id string) (*os.File, error) { return osimage.OpenFile(m.imagesDir(), id) },
 		Blob:   func(sum string) (*os.File, error) { return overlay.OpenBlob(m.Config.RegistryDir(), sum) },
 		Refuse: refuse, Logger: m.Logger}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 
+	"landfall/appliance/audittrail"
 	"landfall/appliance/fault"
 	"landfall/appliance/fleet"
 	"landfall/appliance/fleet/sequence"
@@ -32,6 +33,8 @@ type Service interface {
 	Forget(ctx context.Context, member string) error
 	// End makes the leader a single machine. The other members stop.
 	End(ctx context.Context) error
+	// Trails returns what finds the audit trails of the members. own is that of this member.
+	Trails(own *audittrail.Trail) Trails
 }
 
 // ErrChanged is the error with which an appliance ends to go on in another role.
