@@ -63,7 +63,7 @@ func listContents(ctx context.Context, read readContents, filter Filter) (*Page,
 	if err != nil {
 		return nil, fmt.Errorf("list the audit trail: %w", err)
 	}
-	l := lister{ctx: ctx, filter: filter, page: &Page{Items: []Item{}}, ends: map[uint64]*Record{}}
+	l := lister{ctx: ctx, filter: filter, page: &Page{Items: []Item{}}, ends: map[uint64]*Record{}, earlier: all.ended}
 	for _, from := range slices.Backward(all.sources) {
 		err := l.file(from)
 		if errors.Is(err, errStop) {
@@ -217,6 +217,7 @@ func exportContents(ctx context.Context, read readContents, w io.Writer, after u
 type contents struct {
 	head    Head     // the newest record
 	sources []source // the files with the records, the oldest first
+	ended   bool     // nobody writes the trail now, so none of its operations runs
 }
 
 // readContents returns the contents of a trail after a number.

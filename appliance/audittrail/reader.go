@@ -13,7 +13,8 @@ import (
 
 // Reader reads the files of a trail that it does not write, such as that of a follower of a fleet.
 // A [Trail] of the same process may write them meanwhile. A reader sees what the files have at each
-// call, without a record whose write was not completed.
+// call, without a record whose write was not completed. The outcome of an operation without an end
+// is unknown.
 type Reader struct {
 	Dir   string // the trail's directory; without one, the trail has no records
 	Key   *sitekey.Key
@@ -45,5 +46,7 @@ func (r Reader) contents(after uint64) (contents, error) {
 	if err != nil {
 		return contents{}, err
 	}
-	return contentsUntil(r.Dir, head, tail, after)
+	found, err := contentsUntil(r.Dir, head, tail, after)
+	found.ended = true
+	return found, err
 }

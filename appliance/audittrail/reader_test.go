@@ -54,6 +54,17 @@ func TestReader_answersLikeTheTrail(t *testing.T) {
 	}
 }
 
+func TestReader_operationWithoutEndIsUnknown(t *testing.T) {
+	a := newAppliance(t)
+	a.run(t, func(trail *Trail) {
+		_, err := trail.Begin(ana(t), Entry{Operation: "install"})
+		require.NoError(t, err)
+	})
+	listed, err := a.reader().List(t.Context(), Filter{Operation: "install"})
+	require.NoError(t, err)
+	require.Equal(t, Unknown, listed.Items[0].Outcome, "its appliance does not run")
+}
+
 // The files grow, begin and are removed while a reader reads them.
 func TestReader_besideAWriter(t *testing.T) {
 	a := newAppliance(t)
@@ -88,9 +99,8 @@ func TestReader_besideAWriter(t *testing.T) {
 func TestReader_ignoresATornEnd(t *testing.T) {
 	a := newAppliance(t)
 	r := a.reader()
-	var head Head
 	a.run(t, func(trail *Trail) { changes(t, trail, 3) })
-	head = r.requireIntact(t).Last
+	head := r.requireIntact(t).Last
 	path := a.files(t)[0]
 	content, err := os.ReadFile(path)
 	require.NoError(t, err)
@@ -114,12 +124,11 @@ func TestReader_findsIntrusions(t *testing.T) {
 	for name, change := range intrusions() {
 		t.Run(name, func(t *testing.T) {
 			a := newAppliance(t)
-			var kept Head
 			a.run(t, func(trail *Trail) {
 				changes(t, trail, 10)
 				require.NoError(t, trail.Record(ana(t), Entry{Operation: "marker"}))
 			})
-			kept = a.reader().requireIntact(t).Last // what the store keeps
+			kept := a.reader().requireIntact(t).Last // what the store keeps
 			intrude(t, a.files(t)[0], change)
 			report, err := a.reader().Verify(t.Context(), Expect{Heads: []Head{kept}})
 			require.NoError(t, err)

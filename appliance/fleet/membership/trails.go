@@ -2,9 +2,9 @@ package membership
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
-	"time"
 
 	"landfall/appliance/audittrail"
 	"landfall/appliance/fault"
@@ -14,6 +14,8 @@ import (
 
 // Trails returns the audit trail of the member with a name.
 type Trails func(ctx context.Context, member string) (fleet.Trail, error)
+
+var errAway = errors.New("it is away")
 
 // Trails implements Service.
 func (s *Single) Trails(*audittrail.Trail) Trails {
@@ -43,7 +45,7 @@ func (l *Leader) Trails(own *audittrail.Trail) Trails {
 		}
 		of := fleet.Peer{Name: all[i].Name, URL: all[i].URL}
 		if err == nil && !all[i].Connected {
-			return nil, fleet.TrailAway(of, awayError{all[i].Clock})
+			return nil, fleet.TrailAway(of, errAway)
 		}
 		kept, err := own.Kept(fleet.TrailName(all[i].Name, all[i].ID))
 		if err != nil {
@@ -52,12 +54,6 @@ func (l *Leader) Trails(own *audittrail.Trail) Trails {
 		return l.Peers.Trail(of, kept), nil
 	}
 }
-
-// awayError reports since when a member is away.
-type awayError struct{ seen time.Time }
-
-// Error implements error.
-func (e awayError) Error() string { return "it is away since " + e.seen.UTC().Format(time.RFC3339) }
 
 func names(of []sequence.Registration) string {
 	var all []string
