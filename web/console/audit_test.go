@@ -1,7 +1,10 @@
 package console
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -11,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"landfall/appliance/audittrail"
+	"landfall/appliance/fleet"
 	"landfall/appliance/fleet/membership"
 	"landfall/appliance/sitekey"
 	"landfall/store"
@@ -31,9 +35,14 @@ func newAuditServer(t *testing.T) (*web.Server, *audittrail.Trail) {
 	for range 5 {
 		require.NoError(t, trail.Record(t.Context(), audittrail.Entry{Operation: "login"}))
 	}
+	return serveAudit(t, trail, new(membership.Single).Trails(trail)), trail
+}
+
+func serveAudit(t *testing.T, own *audittrail.Trail, of membership.Trails) *web.Server {
+	t.Helper()
 	server := web.New(web.Options{})
-	require.NoError(t, server.Register(AuditOperations(trail, new(membership.Single).Trails(trail))...))
-	return server, trail
+	require.NoError(t, server.Register(AuditOperations(own, of)...))
+	return server
 }
 
 func getFrom(server http.Handler, path string) *httptest.ResponseRecorder {
@@ -70,6 +79,36 @@ func TestAudit_verifiesAndExports(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, checked.Intact())
 	require.Equal(t, 2, strings.Count(getFrom(server, "/export?after=5").Body.String(), "\n"))
+}
+
+// awayTrail is the trail of a member that is away.
+type awayTrail struct{ fleet.Trail }
+
+func (awayTrail) Export(context.Context, io.Writer, uint64) error {
+	return fleet.TrailAway(fleet.Peer{Name: "three", URL: "https://three"}, errors.New("connection refused"))
+}
+
+func TestAudit_readsTrailsOfMembers(t *testing.T) {
+	_, own := newAuditServer(t)
+	_, other := newAuditServer(t)
+	require.NoError(t, other.Record(t.Context(), audittrail.Entry{Operation: "logOut"}))
+	server := serveAudit(t, own, func(_ context.Context, member string) (fleet.Trail, error) {
+		return map[string]fleet.Trail{"two": other, "three": awayTrail{}}[member], nil
+	})
+	for query, want := range map[string]audittrail.Head{"": own.Head(), "?member=two": other.Head()} {
+		var page audittrail.Page
+		require.NoError(t, json.Unmarshal(getFrom(server, query).Body.Bytes(), &page))
+		require.Equal(t, want.Sequence, page.Items[0].Sequence)
+		var report audittrail.Report
+		require.NoError(t, json.Unmarshal(getFrom(server, "/verify"+query).Body.Bytes(), &report))
+		require.Equal(t, want, report.Last)
+		require.Contains(t, getFrom(server, "/export"+query).Body.String(), want.Hash)
+	}
+	require.Contains(t, getFrom(server, "/export?member=two").Header().Get("Content-Disposition"), "audit-two.jsonl")
+	away := getFrom(server, "/export?member=three")
+	require.Equal(t, http.StatusServiceUnavailable, away.Code)
+	require.Contains(t, away.Body.String(), "it is on the machine with the URL https://three")
+	require.Empty(t, away.Header().Get("Content-Disposition"))
 }
 
 func TestAudit_wrongParametersAreRejected(t *testing.T) {

@@ -1,18 +1,26 @@
 import { describe, expect, it } from 'vitest';
-import { actorOf, outcomeOf, queryOf, subjectOf, type Item } from '../src/access/audit';
+import { actorOf, exportURL, outcomeOf, queryOf, subjectOf, type Item } from '../src/access/audit';
 
 const item = (part: Partial<Item>): Item => ({ seq: 1, time: '2026-03-01T12:00:00Z', kind: 'end', ...part });
 
 describe('queryOf', () => {
-  const none = { person: '', operation: '', since: '', until: '' };
+  const none = { member: '', person: '', operation: '', since: '', until: '' };
   it.each([
     ['the newest page', none, 0, 'limit=50'],
     ['an older page', none, 120, 'limit=50&before=120'],
     ['a person', { ...none, person: ' anna ' }, 0, 'limit=50&person=anna'],
+    ['a member', { ...none, member: 'two' }, 0, 'limit=50&member=two'],
     ['a time', { ...none, since: '2026-03-01T12:00:00Z' }, 0, 'limit=50&since=2026-03-01T12%3A00%3A00.000Z'],
     ['a text that is not a time', { ...none, until: 'soon' }, 0, 'limit=50'],
   ])('%s', (_case, filter, before, want) => {
     expect(queryOf(filter, before, 50)).toBe(want);
+  });
+});
+
+describe('the trail of a member', () => {
+  it('is that of the leader unless one is chosen', () => {
+    expect(exportURL('')).toBe('/api/landfall/v1/audit/export');
+    expect(exportURL('a b')).toBe('/api/landfall/v1/audit/export?member=a+b');
   });
 });
 

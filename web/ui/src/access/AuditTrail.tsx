@@ -5,6 +5,8 @@ import {
   Flex,
   FlexItem,
   FormGroup,
+  FormSelect,
+  FormSelectOption,
   Label,
   List,
   ListItem,
@@ -14,14 +16,15 @@ import {
 } from '@patternfly/react-core';
 import { Table, Tbody, Td, Th, Thead, Tr } from '@patternfly/react-table';
 import { useCallback, useState } from 'react';
+import { readFleet } from '../fleet/api';
 import { PageStatus } from '../shell/PageStatus';
 import { useAct } from '../shell/useAct';
 import { useAnswer } from '../shell/useAnswer';
-import { actorOf, auditURL, listAudit, outcomeOf, subjectOf, verifyAudit, type Filter, type Report } from './audit';
+import { actorOf, exportURL, listAudit, outcomeOf, subjectOf, verifyAudit, type Filter, type Report } from './audit';
 
 const pageSize = 50;
-const all: Filter = { person: '', operation: '', since: '', until: '' };
-const inputs: { key: keyof Filter; label: string; isTime?: boolean }[] = [
+const all: Filter = { member: '', person: '', operation: '', since: '', until: '' };
+const inputs: { key: Exclude<keyof Filter, 'member'>; label: string; isTime?: boolean }[] = [
   { key: 'person', label: 'Person or program' },
   { key: 'operation', label: 'Operation' },
   { key: 'since', label: 'From', isTime: true },
@@ -32,7 +35,7 @@ const once = () => undefined;
 
 const times = new Intl.DateTimeFormat('default', { dateStyle: 'medium', timeStyle: 'medium' });
 
-/** Every change and every reading of a secret, the newest first. */
+/** Every change and every reading of a secret, the newest first, in the trail of one member. */
 export const AuditTrail = () => {
   const [filter, setFilter] = useState(all);
   // The first item of each page that was passed; the newest page begins with 0.
@@ -52,6 +55,13 @@ export const AuditTrail = () => {
       <PageStatus failure={failure} error={error} hasAnswer={answer !== undefined} waiting="Reading the audit trail" />
       <StackItem>
         <Flex gap={{ default: 'gapMd' }} alignItems={{ default: 'alignItemsFlexEnd' }}>
+          <MemberSelect
+            value={filter.member}
+            onChange={(member) => {
+              choose({ member });
+              setReport(undefined);
+            }}
+          />
           {inputs.map(({ key, label, isTime }) => (
             <FlexItem key={key}>
               <FormGroup label={label} fieldId={`audit-${key}`}>
@@ -71,13 +81,13 @@ export const AuditTrail = () => {
               variant="secondary"
               onClick={() =>
                 void act(async () => {
-                  setReport(await verifyAudit());
+                  setReport(await verifyAudit(filter.member));
                 })
               }
             >
               Verify
             </Button>{' '}
-            <Button variant="secondary" component="a" href={`${auditURL}/export`} download>
+            <Button variant="secondary" component="a" href={exportURL(filter.member)} download>
               Export
             </Button>
           </FlexItem>
@@ -150,6 +160,32 @@ export const AuditTrail = () => {
         </Flex>
       </StackItem>
     </Stack>
+  );
+};
+
+/** The choice of the member of a fleet whose trail is shown; nothing on a single machine. */
+const MemberSelect = ({ value, onChange }: { value: string; onChange: (member: string) => void }) => {
+  const { answer: fleet } = useAnswer(readFleet, once);
+  if (!fleet || fleet.fleet === '') {
+    return null;
+  }
+  return (
+    <FlexItem>
+      <FormGroup label="Audit trail of" fieldId="audit-member">
+        <FormSelect
+          id="audit-member"
+          value={value}
+          onChange={(_event, chosen) => {
+            onChange(chosen);
+          }}
+        >
+          <FormSelectOption value="" label="the member that leads" />
+          {fleet.members.map(({ name }) => (
+            <FormSelectOption key={name} value={name} label={name} />
+          ))}
+        </FormSelect>
+      </FormGroup>
+    </FlexItem>
   );
 };
 

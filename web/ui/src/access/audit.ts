@@ -27,8 +27,8 @@ export type Report = {
   problems?: string[];
 };
 
-/** What the list shows. Empty fields select everything. */
-export type Filter = { person: string; operation: string; since: string; until: string };
+/** What the list shows. Empty fields select everything, in the trail of the member that leads. */
+export type Filter = { member: string; person: string; operation: string; since: string; until: string };
 
 export const auditURL = '/api/landfall/v1/audit';
 
@@ -38,7 +38,7 @@ export const queryOf = (filter: Filter, before: number, limit: number): string =
   if (before > 0) {
     query.set('before', String(before));
   }
-  for (const name of ['person', 'operation'] as const) {
+  for (const name of ['member', 'person', 'operation'] as const) {
     if (filter[name].trim() !== '') {
       query.set(name, filter[name].trim());
     }
@@ -55,7 +55,12 @@ export const queryOf = (filter: Filter, before: number, limit: number): string =
 export const listAudit = (filter: Filter, before: number, limit: number, signal?: AbortSignal) =>
   getJSON<AuditPage>(`${auditURL}?${queryOf(filter, before, limit)}`, signal);
 
-export const verifyAudit = () => getJSON<Report>(`${auditURL}/verify`);
+/** The query that selects the trail of a member of a fleet; '' is the one that leads. */
+const ofMember = (member: string) => (member === '' ? '' : `?${new URLSearchParams({ member }).toString()}`);
+
+export const verifyAudit = (member: string) => getJSON<Report>(`${auditURL}/verify${ofMember(member)}`);
+
+export const exportURL = (member: string) => `${auditURL}/export${ofMember(member)}`;
 
 const kinds: Record<string, string> = {
   opened: 'The appliance started',
