@@ -309,8 +309,8 @@ func lastSigned(path string) (head Head, size int64, err error) {
 	return head, size, err
 }
 
-// eachLine calls fn for each line of a file. Its error is fs.ErrNotExist if there is no such file: it
-// was removed because of the limit of space.
+// eachLine calls fn for each line of a file. Its error is fs.ErrNotExist if the file was removed
+// because of the limit of space.
 func eachLine(from source, fn func(line []byte) error) error {
 	content, err := os.Open(from.path)
 	if err != nil {

@@ -482,7 +482,6 @@ var equalityReasons = map[string]string{
 	"page getClusterOperatorImageSet":      "the file is for oc-mirror on a connected machine: `operator image-set`",
 	"page listHostedBundles":               "getHostedDetail has the bundles of each hosted cluster",
 	"page /metrics":                        "for Prometheus",
-	"page exportAuditTrail":                "the export is for an auditor's machine: `audit export`",
 	"page importABI":                       "a directory of files: `import abi`",
 	"page exportABI":                       "a directory of files: `export abi`",
 	"page acceptMirrorGaps":                "a decision for experts: `mirror accept-gaps`",

@@ -42,8 +42,8 @@ func AuditOperations(own *audittrail.Trail, of membership.Trails) []operation.Op
 	return []operation.Operation{
 		{ID: "listAuditTrail", Method: http.MethodGet, Path: AuditRoute,
 			Access: operation.For(access.Administrator), Handler: a.list,
-			Summary: "List the changes and the readings of secrets, the newest first. member is the member of a fleet " +
-				"whose audit trail is read, by default the one that leads",
+			Summary: "List the changes and the readings of secrets, the newest first. member is the member of a " +
+				"fleet whose audit trail is read, by default the one that leads",
 			Parameters: []operation.Parameter{
 				{Name: "since"}, {Name: "until"}, {Name: "person"}, {Name: "operation"}, {Name: "cluster"},
 				{Name: "before", Type: operation.Number}, {Name: "limit", Type: operation.Number},

@@ -47,9 +47,9 @@ func New() *cobra.Command {
 		Use:   "audit",
 		Short: "Show who changed what, and who read which secret",
 		Long: "Show the audit trail: every change and every reading of a secret, by whom, from where and with which " +
-			"outcome,\nthe newest first. landfall audit verify checks that nobody altered it.\n\nEach member of a fleet " +
-			"has a trail of the times when it led. The command shows the records of all members by time;\nit names " +
-			"those that are away. With --follow, it goes on after a change of the leader.",
+			"outcome,\nthe newest first. landfall audit verify checks that nobody altered it.\n\nEach member of a " +
+			"fleet has a trail of the times when it led. The command shows the records of all members by time;\nit " +
+			"names those that are away. With --follow, it goes on after a change of the leader.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if l.follow {

@@ -29,8 +29,8 @@ func newExport() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "export",
 		Short: "Write the audit trail with its signed head, as JSON lines",
-		Long: "Write the audit trail with its signed head, as JSON lines. In a fleet, this is the trail of the member " +
-			"that leads,\nor of that of --member; the command names the others.",
+		Long: "Write the audit trail with its signed head, as JSON lines. In a fleet, this is the trail of the " +
+			"member that leads,\nor of that of --member; the command names the others.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			member, err := e.member(cmd.Context(), cmd.ErrOrStderr())
@@ -63,8 +63,8 @@ func (e *exporting) member(ctx context.Context, errOut io.Writer) (string, error
 		}
 	}
 	if status.Leading != "" && len(others) > 0 {
-		fmt.Fprintf(errOut, "This is the audit trail of the member %s, which leads. For those of others, use --member: "+
-			"%s\n", status.Leading, strings.Join(others, ", "))
+		fmt.Fprintf(errOut, "This is the audit trail of the member %s, which leads. For those of others, use "+
+			"--member: %s\n", status.Leading, strings.Join(others, ", "))
 	}
 	return status.Leading, nil
 }

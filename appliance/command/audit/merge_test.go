@@ -66,7 +66,8 @@ func TestMerge(t *testing.T) {
 		want   []string // member and second
 		away   []string
 	}{
-		"a single machine": {trails: map[string][]audittrail.Item{"": trailOf(3, 2, 1)}, want: []string{" 3", " 2", " 1"}},
+		"a single machine": {trails: map[string][]audittrail.Item{"": trailOf(3, 2, 1)},
+			want: []string{" 3", " 2", " 1"}},
 		"by time": {trails: map[string][]audittrail.Item{"a": trailOf(9, 2, 1), "b": trailOf(7, 5), "c": trailOf(8)},
 			want: []string{"a 9", "c 8", "b 7", "b 5", "a 2", "a 1"}},
 		"the newest ones": {trails: map[string][]audittrail.Item{"a": trailOf(9, 2, 1), "b": trailOf(7, 5)}, limit: 3,

@@ -20,8 +20,8 @@ var errAway = errors.New("it is away")
 // Trails implements Service.
 func (s *Single) Trails(*audittrail.Trail) Trails {
 	return func(context.Context, string) (fleet.Trail, error) {
-		return nil, fault.New(fault.Invalid, "this appliance is in no fleet, so its audit trail is the only one; leave "+
-			"out the name of a member")
+		return nil, fault.New(fault.Invalid, "this appliance is in no fleet, so its audit trail is the only one; "+
+			"leave out the name of a member")
 	}
 }
 
