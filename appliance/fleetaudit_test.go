@@ -137,6 +137,12 @@ func TestFleetAudit(t *testing.T) {
 		require.Equal(t, outcome.Failure, code)
 		require.Contains(t, errOut, "its members are one, two")
 	}
+	_, head, _ := strings.Cut(two.run(t, "audit", "verify", "--member", "one"), "head ")
+	head = strings.TrimSpace(head)
+	two.run(t, "audit", "verify", "--member", "one", "--head", head)
+	code, _, errOut = two.outcomeOf(t, "audit", "verify", "--head", head)
+	require.Equal(t, outcome.Usage, code)
+	require.Contains(t, errOut, "a head is that of one trail; name the member with --member: one, two")
 	exported := filepath.Join(t.TempDir(), "one.jsonl")
 	require.Contains(t, two.run(t, "audit", "export", "-o", exported), "For those of others, use --member: one")
 	two.run(t, "audit", "export", "--member", "one", "-o", exported)

@@ -29,12 +29,13 @@ func newVerify() *cobra.Command {
 		Use:   "verify [FILE|DIRECTORY]",
 		Short: "Check whether the audit trail was altered or shortened",
 		Long: "Check whether the audit trail was altered or shortened. Without an argument, the running appliance " +
-			"checks its own trail.\nIn a fleet, each member checks its own. The exit code is 1 if a trail was altered " +
-			"or shortened, and 4 if a member\nis away and the other trails are intact.\nWith a file of landfall audit " +
-			"export, or a copy of the directory audit of a data directory,\nno appliance is needed; --trust names the " +
-			"fingerprint of the site's key, which the appliance logs at its start.\n\nThe last line of the output is " +
-			"the head. Note it down elsewhere; a later verification with --head finds out\nwhether the records up to " +
-			"it were replaced. The head of a member needs --member.",
+			"checks its own trail.\nIn a fleet, each member checks its own. The exit code is 1 if a trail was " +
+			"altered or shortened, and 4 if a member\nis away and the other trails are intact.\nWith a file of " +
+			"landfall audit export, or a copy of the directory audit of a data directory, no appliance is " +
+			"needed;\n--trust names the fingerprint of the site's key, which the appliance logs at its " +
+			"start.\n\nThe last line of the output is the head. Note it down elsewhere; a later verification " +
+			"with --head finds out\nwhether the records up to it were replaced. The head of a member needs " +
+			"--member.",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, arguments []string) error {
 			expect := audittrail.Expect{Trusted: v.trusted}
