@@ -1,5 +1,5 @@
-// The fleet on the overview: its members, those that are away, and etcd. The answer is that of a
-// fleet; the appliance is a single machine.
+// The fleet on the overview: its members, those that are away, and etcd; and the choice of an audit
+// trail. The answer is that of a fleet; the appliance is a single machine.
 
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
@@ -95,5 +95,17 @@ describe('a fleet on the overview', { timeout: fileLimit }, () => {
     answer = { ...fleet, members: [member('one'), member('two', { role: 'leader' })], leading: 'two', safe: true };
     await row('two').getByText('Leads').waitFor();
     await row('one').getByText('Follows').waitFor();
+  });
+
+  it('offers the audit trail of each member', async () => {
+    const asked = page.waitForRequest(/\/audit\?.*member=two/);
+    await page.goto(`${site.url}/access?tab=audit`);
+    await page.getByLabel('Audit trail of').selectOption('two');
+    await asked;
+    await page.getByText('is in no fleet').first().waitFor(); // the appliance is a single machine
+    const href = await page.getByRole('link', { name: 'Export' }).getAttribute('href');
+    assert.equal(href, '/api/landfall/v1/audit/export?member=two');
+    await page.getByLabel('Audit trail of').selectOption('');
+    await page.getByTestId('audit-item').first().waitFor();
   });
 });
