@@ -105,6 +105,31 @@ func TestVerify_findsRemovedFiles(t *testing.T) {
 	}
 }
 
+func TestVerify_findsRemovedFilesWhileRunning(t *testing.T) {
+	for name, files := range map[string][]int{"oldest": {0}, "middle": {1}, "newest": {2}, "all": {0, 1, 2}} {
+		t.Run(name, func(t *testing.T) {
+			a := newAppliance(t)
+			for range 2 {
+				a.run(t, func(trail *Trail) { changes(t, trail, 3) })
+			}
+			a.run(t, func(trail *Trail) {
+				changes(t, trail, 3)
+				require.NoError(t, trail.Record(ana(t), Entry{Operation: "marker"}))
+				paths := a.files(t)
+				for _, i := range files {
+					require.NoError(t, os.Remove(paths[i]))
+				}
+				report, err := trail.Verify(t.Context(), Expect{})
+				require.NoError(t, err)
+				require.NotEmpty(t, report.Problems)
+				report, err = a.reader().Verify(t.Context(), Expect{Heads: []Head{trail.Head()}})
+				require.NoError(t, err)
+				require.NotEmpty(t, report.Problems)
+			})
+		})
+	}
+}
+
 // Records with valid hashes are a forgery if another key than the site's signed them.
 func TestVerify_findsForeignKey(t *testing.T) {
 	a := newAppliance(t)
