@@ -127,6 +127,30 @@ func TestFindRelease_fallsBackToMulti(t *testing.T) {
 	}
 }
 
+// TestCluster_mainframesManageTheirNetworks creates clusters of mainframes with a release for
+// several architectures.
+func TestCluster_mainframesManageTheirNetworks(t *testing.T) {
+	for _, architecture := range []string{"s390x", "ppc64le"} {
+		t.Run(architecture, func(t *testing.T) {
+			b := newMultiHarness(t)
+			cluster, err := b.clusterFor(architecture, nil)
+			require.NoError(t, err)
+			require.Equal(t, models.PlatformTypeNone, *cluster.Platform.Type)
+			require.True(t, *cluster.UserManagedNetworking)
+			_, err = b.imageFor(cluster.ID, architecture, "")
+			require.NoError(t, err)
+			_, err = b.clusterFor(architecture, func(params *models.ClusterCreateParams) {
+				params.UserManagedNetworking = conv.Pointer(false)
+			})
+			b.requireRejected(err, fault.Invalid, "have user-managed networking; leave user_managed_networking out")
+			_, err = b.clusterFor(architecture, func(params *models.ClusterCreateParams) {
+				params.Platform = &models.Platform{Type: conv.Pointer(models.PlatformTypeBaremetal)}
+			})
+			b.requireRejected(err, fault.Invalid, `Platform "baremetal" is not available for `+architecture)
+		})
+	}
+}
+
 func TestInfraEnv_imageTypeByArchitecture(t *testing.T) {
 	for _, architecture := range []string{"s390x", "ppc64le"} {
 		t.Run(architecture, func(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/models"
 
+	"landfall/appliance/architecture"
 	"landfall/appliance/engine/validation"
 )
 
@@ -189,7 +190,8 @@ func NewCluster(site *Site, params *models.ClusterCreateParams,
 		return nil, err
 	}
 	d.VIPsReset = false
-	if err := setPlatform(&d.API, params.Platform, params.UserManagedNetworking); err != nil {
+	cpu := architecture.Of(params.CPUArchitecture).API()
+	if err := setPlatform(&d.API, cpu, params.Platform, params.UserManagedNetworking); err != nil {
 		return nil, err
 	}
 	setClusterDefaults(site, &d.API)

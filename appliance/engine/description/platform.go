@@ -71,13 +71,14 @@ func checkControlPlane(version string, count int64, mode string) error {
 		least, most, count)
 }
 
-// setPlatform sets the platform of a new cluster and its user_managed_networking.
-func setPlatform(cluster *models.Cluster, requested *models.Platform, userManaged *bool) error {
+// setPlatform sets the platform of a new cluster and its user_managed_networking. cpu is the
+// requested architecture: that of a cluster with a release for several architectures is multi.
+func setPlatform(cluster *models.Cluster, cpu string, requested *models.Platform, userManaged *bool) error {
 	if err := checkPlatform(requested, userManaged); err != nil {
 		return err
 	}
 	single := cluster.ControlPlaneCount == 1
-	mainframe := cluster.CPUArchitecture == z || cluster.CPUArchitecture == power
+	mainframe := cpu == z || cpu == power
 	kind, userManages := models.PlatformTypeBaremetal, conv.Value(userManaged)
 	switch {
 	case requested != nil:
@@ -90,7 +91,7 @@ func setPlatform(cluster *models.Cluster, requested *models.Platform, userManage
 			"user_managed_networking out.", z, power)
 	}
 	if mainframe && !userManagedOnly(kind) {
-		return invalid("Platform %q is not available for %s; use %q or %q.", kind, cluster.CPUArchitecture,
+		return invalid("Platform %q is not available for %s; use %q or %q.", kind, cpu,
 			models.PlatformTypeNone, models.PlatformTypeExternal)
 	}
 	cluster.Platform = &models.Platform{Type: &kind}
@@ -206,6 +207,6 @@ func completePlatform(cluster *models.Cluster, requested *models.Platform) error
 // of control-plane nodes. A nil platform or userManaged is not requested.
 func UserManagesNetworking(requested *models.Platform, userManaged *bool, controlPlanes int64) (bool, error) {
 	cluster := &models.Cluster{ControlPlaneCount: controlPlanes}
-	err := setPlatform(cluster, requested, userManaged)
+	err := setPlatform(cluster, "", requested, userManaged)
 	return conv.Value(cluster.UserManagedNetworking), err
 }

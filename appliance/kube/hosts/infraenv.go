@@ -326,9 +326,7 @@ func (r infraEnvs) report(ctx context.Context, s *infraEnvSnapshot, outcome *age
 				if env.DeletionTimestamp != nil {
 					return nil
 				}
-				if !slices.Contains(env.Finalizers, infraEnvFinalizer) {
-					env.Finalizers = append(env.Finalizers, infraEnvFinalizer)
-				}
+				keepInfraEnv(env)
 				if s.id != "" {
 					return nil
 				}
@@ -353,6 +351,13 @@ func (r infraEnvs) report(ctx context.Context, s *infraEnvSnapshot, outcome *age
 		return err
 	})
 	return objects.IgnoreNotFound(err)
+}
+
+// keepInfraEnv keeps an InfraEnv until its infra-env is deregistered.
+func keepInfraEnv(env *agentinstall.InfraEnv) {
+	if env.DeletionTimestamp == nil && !slices.Contains(env.Finalizers, infraEnvFinalizer) {
+		env.Finalizers = append(env.Finalizers, infraEnvFinalizer)
+	}
 }
 
 // delete deregisters the infra-env of an InfraEnv that is being deleted or does not exist, with its

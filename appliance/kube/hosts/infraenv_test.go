@@ -67,6 +67,30 @@ func TestInfraEnv_imageAndAgent(t *testing.T) {
 	b.RequireCondition(m, conditionSpecSynced, corev1.ConditionTrue, "SyncOK")
 }
 
+// TestInfraEnv_finalizerComesWithTheURL counts the writes of an InfraEnv. A client may change it as
+// soon as it has the URL of the image, so no later write adds the finalizer.
+func TestInfraEnv_finalizerComesWithTheURL(t *testing.T) {
+	b := newSite(t)
+	watcher := b.DB.Watch(t.Context(), b.DB.Revision(), objects.Prefix())
+	b.Apply(kubetest.InfraEnvManifest("one"))
+	require.Equal(t, []string{infraEnvFinalizer}, b.InfraEnv("one").Finalizers)
+	require.NotEmpty(t, b.InfraEnv("one").Status.ISODownloadURL)
+	b.Apply("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: last, namespace: site}\n")
+	writes := 0
+	for changes := range watcher.C() {
+		for _, change := range changes {
+			switch kind, _, name, _ := objects.ParseKey(change.Key); {
+			case name == "last":
+				require.Equal(t, 2, writes, "it is created, and gets its status")
+				return
+			case kind == objects.InfraEnvs:
+				writes++
+			}
+		}
+	}
+	require.NoError(t, watcher.Err())
+}
+
 func TestInfraEnv_imageURLFollowsContent(t *testing.T) {
 	b := newSite(t)
 	b.Apply(kubetest.InfraEnvManifest("pool"))

@@ -107,6 +107,7 @@ func (p writer) updateInfraEnv(id string, outcome *agentinstall.Condition) error
 		return objects.IgnoreNotFound(err) // the InfraEnv was just deleted; its reconciler deregisters the infra-env
 	}
 	object, changed := edit.Object, false
+	keepInfraEnv(object) // with the URL of the image, after which clients change the InfraEnv
 	if outcome != nil {
 		object.Status.Conditions = setAgentCondition(object.Status.Conditions, p.now, *outcome)
 	}
