@@ -426,13 +426,12 @@ func (s failingSession) Put(ctx context.Context, sum string, stored io.Reader) e
 // TestReplica_randomFailures fails a third of the writes, before or after they happen.
 func TestReplica_randomFailures(t *testing.T) {
 	data, dir := dirs(t)
-	random := rand.New(rand.NewPCG(*seed, 2))
 	causes := []error{syscall.ENOSPC, syscall.EROFS, syscall.EIO}
 	r := run(t, data, func(o *replica.Options) {
 		o.Retry = time.Millisecond
 		o.Settings.Target = failing{replica.Directory{Path: dir}, func() error {
 			if n := rand.IntN(6); n < 1 {
-				return causes[random.IntN(len(causes))]
+				return causes[rand.IntN(len(causes))]
 			}
 			return nil
 		}}

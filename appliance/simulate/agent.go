@@ -51,6 +51,10 @@ func (s *system) agent(ctx context.Context, recorded *models.Host) error {
 		if err != nil {
 			return err
 		}
+		if s.bootedWrong {
+			s.bootedWrong = false
+			s.processes.Go(s.fixBootOrder)
+		}
 		if command == nil {
 			if err := s.group.pause(ctx, incompatibleInterval); err != nil {
 				return err

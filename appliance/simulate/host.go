@@ -262,6 +262,8 @@ type system struct {
 	up        context.Context
 	processes sync.WaitGroup
 
+	// bootedWrong is set until an operator can notice that the host booted from the wrong device.
+	bootedWrong bool
 	// installStep is true while an install step is executed.
 	installStep atomic.Bool
 
@@ -290,12 +292,9 @@ func (h *host) runDiscovery(ctx context.Context, recorded *models.Host) error {
 	h.emit(Event{Kind: EventBooted, Info: fmt.Sprintf("%s of %s", fromImage, inserted.config.ServiceURL)})
 
 	up, power := context.WithCancelCause(ctx)
-	s := &system{host: h, media: inserted, api: api, power: power, up: up}
+	s := &system{host: h, media: inserted, api: api, power: power, up: up, bootedWrong: bootedWrong}
 	h.dropCommands()
 	s.processes.Go(s.followCommands)
-	if bootedWrong {
-		s.processes.Go(s.fixBootOrder)
-	}
 	err = s.agent(up, recorded)
 	power(err)
 	s.processes.Wait()
@@ -311,7 +310,8 @@ func (s *system) followCommands() {
 	}
 }
 
-// fixBootOrder acts as an operator who notices that a host booted from the wrong device.
+// fixBootOrder acts as an operator who notices some time after the host registered again that it
+// booted from the wrong device.
 func (s *system) fixBootOrder() {
 	if err := s.group.pause(s.up, wrongBootTime); err == nil {
 		s.power(&reboot{into: fromDisk, reason: "the boot order was corrected"})
