@@ -8,12 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"landfall/appliance"
-	"landfall/appliance/backup"
-	"landfall/appliance/config"
-	"landfall/appliance/simulate"
-	standin "landfall/appliance/simulate/installer"
-	"landfall/appliance/simulate/registry"
 	"log/slog"
 	"maps"
 	"net/http"
@@ -33,6 +27,14 @@ import (
 	"github.com/openshift/assisted-service/client/manifests"
 	"github.com/openshift/assisted-service/models"
 	"github.com/stretchr/testify/require"
+
+	"landfall/appliance"
+	"landfall/appliance/backup"
+	"landfall/appliance/config"
+	"landfall/appliance/simulate"
+	standin "landfall/appliance/simulate/installer"
+	"landfall/appliance/simulate/registry"
+	"landfall/logtest"
 )
 
 func TestMain(m *testing.M) {
@@ -153,7 +155,7 @@ func (s *site) start(t testing.TB) (address string, stop func()) {
 	t.Helper()
 	logger := s.logger
 	if logger == nil {
-		logger = slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelInfo}))
+		logger = logtest.New(t, slog.LevelInfo)
 	}
 	return s.startLogging(t, logger)
 }

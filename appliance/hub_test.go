@@ -20,6 +20,7 @@ import (
 
 	"landfall/appliance/simulate"
 	"landfall/appliance/simulate/redfish"
+	"landfall/logtest"
 )
 
 // kubectlOnce builds kubectl when a test first needs it.
@@ -65,7 +66,7 @@ type hub struct {
 func (s *site) openHub(t *testing.T) *hub {
 	t.Helper()
 	s.config.Kubernetes.Enabled, s.config.Kubernetes.ImageSettles = true, 300*time.Millisecond
-	s.logger = slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
+	s.logger = logtest.New(t, slog.LevelWarn)
 	d := &hub{site: s, connection: s.connect(t), dir: t.TempDir()}
 	d.prepareKubectl(t)
 	awaitReady(t, func() answer { return d.call(t, http.MethodGet, "/readyz", nil) })
@@ -185,7 +186,7 @@ type machine struct {
 
 func newMachine(t *testing.T, profile, hostname, mac string) *machine {
 	t.Helper()
-	logger := slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
+	logger := logtest.New(t, slog.LevelWarn)
 	servers := &simulate.Servers{First: 1, Speed: 1000, Planned: []simulate.Planned{{Hostname: hostname, MAC: mac}},
 		Logger: logger}
 	known, ok := redfish.ProfileByName(profile)

@@ -25,6 +25,7 @@ import (
 	"landfall/appliance/engine"
 	"landfall/appliance/mirror"
 	"landfall/appliance/release"
+	"landfall/logtest"
 	"landfall/store"
 	"landfall/web"
 	"landfall/web/api"
@@ -52,8 +53,7 @@ func newServed(t testing.TB) *served {
 			{OpenshiftVersion: "4.14.30", CPUArchitecture: "x86_64", URL: "quay.io/release:4.14.30"}},
 	})
 	require.NoError(t, err)
-	server := web.New(web.Options{Logger: slog.New(slog.NewTextHandler(t.Output(),
-		&slog.HandlerOptions{Level: slog.LevelError}))})
+	server := web.New(web.Options{Logger: logtest.New(t, slog.LevelError)})
 	service := &api.Service{
 		Engine:        e,
 		Links:         discovery.NewLinks(db, clockwork.NewRealClock(), "http://appliance.site.test:8090"),

@@ -24,6 +24,7 @@ import (
 
 	"landfall/appliance/kube/objects"
 	"landfall/appliance/sitekey"
+	"landfall/logtest"
 	"landfall/store"
 	"landfall/web"
 	"landfall/web/kube"
@@ -44,7 +45,7 @@ func newSite(t testing.TB, options ...func(*kube.Options)) *site {
 	require.NoError(t, err)
 	o := kube.Options{
 		DB: db, Objects: objects.New(nil, nil), Address: "site.example:8090", Clock: clockwork.NewRealClock(),
-		Logger: slog.New(slog.NewTextHandler(t.Output(), nil)), Open: true,
+		Logger: logtest.New(t, slog.LevelInfo), Open: true,
 	}
 	for _, option := range options {
 		option(&o)

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"landfall/appliance/kube/objects"
+	"landfall/logtest"
 	"landfall/store"
 	"landfall/web/kube"
 )
@@ -27,7 +28,7 @@ func life(t *testing.T, dir string, fn func(*site)) {
 	require.NoError(t, err)
 	s := &site{db: db, options: kube.Options{
 		DB: db, Objects: objects.New(nil, nil), Address: "site.example:8090", Clock: clockwork.NewRealClock(),
-		Logger: slog.New(slog.NewTextHandler(t.Output(), nil)), Open: true,
+		Logger: logtest.New(t, slog.LevelInfo), Open: true,
 	}}
 	s.start(t)
 	fn(s)

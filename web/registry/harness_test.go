@@ -21,6 +21,7 @@ import (
 	"landfall/appliance/registry"
 	"landfall/appliance/registry/medium"
 	simulated "landfall/appliance/simulate/registry"
+	"landfall/logtest"
 	"landfall/store"
 	"landfall/web"
 	webregistry "landfall/web/registry"
@@ -60,7 +61,7 @@ func (s *site) write(name string, a *simulated.Archive) {
 // start runs the registry with the folder as its medium, and waits until it was read.
 func (s *site) start() {
 	s.Helper()
-	logger := slog.New(slog.NewTextHandler(s.Output(), nil))
+	logger := logtest.New(s, slog.LevelInfo)
 	db, err := store.Open(s.Context(), s.data, store.Options{NoSync: true})
 	require.NoError(s, err)
 	s.registry, err = registry.Open(s.Context(), registry.Options{DB: db, Media: []string{s.dir}, Open: s.open,

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"landfall/appliance/command/mirror"
 	"net/http"
 	"net/url"
 	"slices"
@@ -16,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"landfall/appliance/command/action"
+	"landfall/appliance/command/mirror"
 	"landfall/appliance/command/outcome"
 	"landfall/appliance/doctor"
 	"landfall/appliance/kube/apply"

@@ -15,6 +15,7 @@ import (
 	"landfall/appliance/kube/objects"
 	"landfall/appliance/kube/objects/agentinstall"
 	"landfall/appliance/kube/projection"
+	"landfall/logtest"
 	"landfall/store"
 )
 
@@ -51,7 +52,7 @@ func (b *testSite) enable(program string) {
 func (b *testSite) catchUp(program string) *projection.CatchUp {
 	return projection.NewCatchUp(projection.Options{DB: b.DB, Engine: b.Engine, Rows: b.projector,
 		Events: projection.EventsOf(b.Objects), Deferred: b.deferred, Program: program, URL: kubetest.URL,
-		Clock: b.Clock, Logger: slog.New(slog.NewTextHandler(b.Output(), nil))})
+		Clock: b.Clock, Logger: logtest.New(b, slog.LevelInfo)})
 }
 
 func TestCatchUp_changesWhileDisabled(t *testing.T) {

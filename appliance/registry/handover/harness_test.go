@@ -33,6 +33,7 @@ import (
 	"landfall/appliance/simulate"
 	"landfall/appliance/simulate/pki"
 	simulated "landfall/appliance/simulate/registry"
+	"landfall/logtest"
 	"landfall/store"
 	"landfall/web"
 	webregistry "landfall/web/registry"
@@ -143,7 +144,7 @@ func newSite(t *testing.T) *site {
 	return s
 }
 
-func (s *site) logger() *slog.Logger { return slog.New(slog.NewTextHandler(s.Output(), nil)) }
+func (s *site) logger() *slog.Logger { return logtest.New(s, slog.LevelInfo) }
 
 // openRegistry opens a registry in a folder, and runs it.
 func (s *site) openRegistry(dir string, media ...string) (*registry.Registry, *store.DB, func()) {

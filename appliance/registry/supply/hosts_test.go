@@ -13,6 +13,7 @@ import (
 	"landfall/appliance/engine/record"
 	"landfall/appliance/registry"
 	"landfall/appliance/registry/traffic"
+	"landfall/logtest"
 	"landfall/store"
 )
 
@@ -55,7 +56,7 @@ func TestFault14_oneEventOfTheHost(t *testing.T) {
 		events = append(events, e)
 		return nil
 	}
-	reporter := NewLeftOut(siteWithHost(t), report, slog.New(slog.NewTextHandler(t.Output(), nil)))
+	reporter := NewLeftOut(siteWithHost(t), report, logtest.New(t, slog.LevelInfo))
 	image := &registry.LeftOutError{List: "sha256:a", Digest: "sha256:b", Architecture: "arm64"}
 	for range 3 {
 		reporter.Report(t.Context(), "192.0.2.7", image)

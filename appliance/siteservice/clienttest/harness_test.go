@@ -30,6 +30,7 @@ import (
 	"landfall/appliance/siteservice"
 	"landfall/appliance/siteservice/namespacetest"
 	"landfall/isogen"
+	"landfall/logtest"
 	"landfall/store"
 )
 
@@ -112,7 +113,7 @@ func (s *site) start(t *testing.T, configured siteservice.Configured) {
 		configured.DHCP.Lease = time.Hour
 	}
 	s.services, err = siteservice.New(siteservice.Options{DB: s.db, Site: view.NewReader(s.db, nil, nil, nil),
-		Configured: configured, Clock: s.clock, Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
+		Configured: configured, Clock: s.clock, Logger: logtest.New(t, slog.LevelInfo),
 		Images: bootFiles{},
 		Servers: func() ([]*bmc.Server, error) {
 			return []*bmc.Server{{Desired: bmc.Desired{BootMAC: bootMAC, InfraEnvID: infraEnv}}}, nil
