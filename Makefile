@@ -222,7 +222,8 @@ test-packages: bin/landfall
 # checked for linearizability.
 test-fleet: assets/ui/index.html
 	.ci/install-etcd
-	CGO_ENABLED=0 go test -tags $(TAGS),etcd ./appliance/fleet/sequence
+	CGO_ENABLED=0 go test -tags $(TAGS),etcd ./appliance/fleet/sequence ./appliance/fleet/membership \
+		./appliance/command/member
 	CGO_ENABLED=0 go test -tags $(TAGS),etcd -run '^TestFleet' ./appliance
 
 test-ui: assets/ui/index.html
