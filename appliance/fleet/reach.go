@@ -18,18 +18,19 @@ const (
 // Reach finds out whether a follower reaches the leader. It asks the leader only while forwarded
 // requests have no answer: each of them may take long, and a broken connection may not be noticed.
 type Reach struct {
+	self      string // name of this member
 	forwarder *Forwarder
 	client    *Client
 	clock     clockwork.Clock
 
-	mu          sync.Mutex
-	leader      string    // that does not answer; "": it answers, or is not needed
-	first, last time.Time // questions without an answer
+	mu     sync.Mutex
+	leader string    // that does not answer; "": it answers, or is not needed
+	since  time.Time // it has not answered
 }
 
-// NewReach returns the reach of a forwarder.
-func NewReach(forwarder *Forwarder, client *Client, clock clockwork.Clock) *Reach {
-	return &Reach{forwarder: forwarder, client: client, clock: clock}
+// NewReach returns the reach of the forwarder of a member.
+func NewReach(self string, forwarder *Forwarder, client *Client, clock clockwork.Clock) *Reach {
+	return &Reach{self: self, forwarder: forwarder, client: client, clock: clock}
 }
 
 // Run looks until the context ends.
@@ -48,7 +49,7 @@ func (r *Reach) Run(ctx context.Context) {
 
 func (r *Reach) look(ctx context.Context) {
 	leader, ok := r.forwarder.Leader()
-	if !ok || r.forwarder.unanswered.Load() == 0 {
+	if !ok || leader.Name == r.self || r.forwarder.unanswered.Load() == 0 {
 		r.note("")
 		return
 	}
@@ -65,11 +66,9 @@ func (r *Reach) look(ctx context.Context) {
 func (r *Reach) note(leader string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	now := r.clock.Now()
 	if r.leader != leader {
-		r.leader, r.first = leader, now
+		r.leader, r.since = leader, r.clock.Now()
 	}
-	r.last = now
 }
 
 // Unreached returns the name of the leader that does not answer, and for how long. The name is ""
@@ -80,5 +79,5 @@ func (r *Reach) Unreached() (leader string, lasted time.Duration) {
 	if r.leader == "" {
 		return "", 0
 	}
-	return r.leader, r.last.Sub(r.first)
+	return r.leader, r.clock.Since(r.since)
 }

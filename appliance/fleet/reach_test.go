@@ -22,7 +22,7 @@ func TestReach_asksOnlyWithoutAnswers(t *testing.T) {
 	front := leader.front
 	peers := fleet.NewClient(credential(t, key, "follower"))
 	t.Cleanup(peers.Close)
-	reach := fleet.NewReach(f.Forwarder, peers, clock)
+	reach := fleet.NewReach("follower", f.Forwarder, peers, clock)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() {
@@ -72,11 +72,20 @@ func TestReach_asksOnlyWithoutAnswers(t *testing.T) {
 		}
 	}
 
-	f.Lead(leader.peer())
+	f.Lead(fleet.Peer{Name: "follower", URL: away.URL})
 	require.Eventually(t, func() bool {
 		look()
 		name, _ := reach.Unreached()
 		return name == ""
-	}, time.Minute, time.Millisecond, "it is asked until it answers")
-	require.Greater(t, front.Requests(), before)
+	}, time.Minute, time.Millisecond, "it leads itself, and may not reach its own URL")
+	look()
+	look()
+	requireReached("it does not ask itself")
+	f.Lead(leader.peer())
+	require.Eventually(t, func() bool {
+		look()
+		return front.Requests() > before
+	}, time.Minute, time.Millisecond, "the next leader is asked, because the request has no answer yet")
+	look()
+	requireReached("it has answered")
 }

@@ -15,20 +15,19 @@ type isolation struct {
 	requests func() uint64 // number of requests that have come
 	linked   func() bool   // whether the interface for the virtual IP has a link
 
-	last     uint64
-	came     time.Time // the time of the last request
-	hadALink time.Time
+	count                 uint64 // of requests at the last look
+	lastRequest, lastLink time.Time
 }
 
 // look returns for how long no request has come, and for how long there has been no link.
 func (i *isolation) look(now time.Time) (quiet, unlinked time.Duration) {
-	if came := i.requests(); came != i.last || i.came.IsZero() {
-		i.last, i.came = came, now
+	if count := i.requests(); count != i.count || i.lastRequest.IsZero() {
+		i.count, i.lastRequest = count, now
 	}
-	if i.linked() || i.hadALink.IsZero() {
-		i.hadALink = now
+	if i.linked() || i.lastLink.IsZero() {
+		i.lastLink = now
 	}
-	return now.Sub(i.came), now.Sub(i.hadALink)
+	return now.Sub(i.lastRequest), now.Sub(i.lastLink)
 }
 
 // resignIfIsolated resigns when the network of this leader seems to be cut off, although etcd

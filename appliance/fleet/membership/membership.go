@@ -292,7 +292,8 @@ func (m *Membership) UpToDate(ctx context.Context) (string, error) {
 func (m *Membership) CannotReach(ctx context.Context, lasted time.Duration) (string, error) {
 	members, err := m.sequence.Members(ctx)
 	for _, other := range members {
-		if other.Unreached == m.state.Member && other.UnreachedSeconds >= lasted.Seconds() && !other.Restoring {
+		if other.ID != m.state.ID && other.Unreached == m.state.Member && !other.Restoring &&
+			other.UnreachedSeconds >= lasted.Seconds() {
 			return other.Name, nil
 		}
 	}
