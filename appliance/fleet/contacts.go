@@ -31,8 +31,7 @@ func (p *Peers) contacts(w http.ResponseWriter, r *http.Request) {
 		p.Refuse(w, r, fault.New(fault.Invalid, "the parameter %s is no time: %v", contactsParameter, err))
 		return
 	}
-	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(p.Hosts.Contacts(after)) // the member has gone if it fails
+	writeJSON(w, p.Hosts.Contacts(after))
 }
 
 // Contacts asks the leader for the times of the last contacts of hosts after a time, by the keys of

@@ -158,8 +158,13 @@ func (p *Peers) condition(w http.ResponseWriter, r *http.Request) {
 	}
 	answer := p.Condition(missing[:min(len(missing), maxMissing)])
 	answer.MissingCount = len(kept)
+	writeJSON(w, answer)
+}
+
+// writeJSON answers another member. If that fails, the member has gone.
+func writeJSON(w http.ResponseWriter, answer any) {
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(answer) // the member has gone if it fails
+	_ = json.NewEncoder(w).Encode(answer)
 }
 
 func (p *Peers) content(w http.ResponseWriter, r *http.Request, sum string) {

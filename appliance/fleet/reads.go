@@ -2,7 +2,6 @@ package fleet
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -18,8 +17,7 @@ func (p *Peers) reads(w http.ResponseWriter, r *http.Request) {
 		p.Refuse(w, r, err)
 		return
 	}
-	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(reads) // the member has gone if it fails
+	writeJSON(w, reads)
 }
 
 // Reads asks a follower which machines read its images. The answer is what its Peers.Reads

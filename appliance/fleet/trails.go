@@ -65,8 +65,7 @@ func (p *Peers) listTrail(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(page) // the member has gone if it fails
+	writeJSON(w, page)
 	return nil
 }
 

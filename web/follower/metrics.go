@@ -38,14 +38,14 @@ type Metrics struct{ server *web.Server }
 // credentials: the leader decides who may read them.
 func NewMetrics(options MetricsOptions) (*Metrics, error) {
 	if options.Open {
-		return newMetrics(options, webaccess.New(webaccess.Options{Open: true}).Wrap, isUnused)
+		return newMetrics(options, webaccess.New(webaccess.Options{Open: true}).Wrap, neverDue)
 	}
 	return newMetrics(options, func(operation.Operation) echo.HandlerFunc {
 		return func(echo.Context) error { return refusal(options.Leader) }
-	}, isUnused)
+	}, neverDue)
 }
 
-func isUnused(string) bool { return false }
+func neverDue(string) bool { return false }
 
 var errNotAdmitted = fault.New(fault.Unauthenticated, "this member has no copy of the accounts and tokens now, so the "+
 	"leader decides who reads its metrics, and it did not admit you; use the address of another member")
