@@ -85,5 +85,8 @@ func (o *others) reads(ctx context.Context) map[string][]progress.Report {
 			o.known[id] = append(o.known[id], reports...)
 		}
 	}
+	if ctx.Err() != nil { // the client has gone, so the others may not have been asked to the end
+		o.asked = time.Time{}
+	}
 	return o.known
 }
