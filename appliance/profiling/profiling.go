@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/pprof"
 	"os"
+	"path/filepath"
 	"sync"
 	"syscall"
 	"time"
@@ -27,6 +28,10 @@ func Listen(ctx context.Context, path string) (*Server, error) {
 	}
 	if err := removeSocket(ctx, path); err != nil {
 		return nil, err
+	}
+	// The socket may be in the data directory, which the first start makes later, with this mode.
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, fmt.Errorf("make the directory of the socket in profiling.socket: %w", err)
 	}
 	listener, err := private.Listen(ctx, "unix", path)
 	if err != nil {

@@ -47,6 +47,17 @@ func TestServer_onlyItsUserMayOpenTheSocket(t *testing.T) {
 	require.NoFileExists(t, path)
 }
 
+// TestListen_inANewDataDirectory listens before the first start has made the directory.
+func TestListen_inANewDataDirectory(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "data", "pprof.sock")
+	server, err := Listen(t.Context(), path)
+	require.NoError(t, err)
+	require.NoError(t, server.Close())
+	info, err := os.Stat(filepath.Dir(path))
+	require.NoError(t, err)
+	require.Equal(t, fs.ModeDir|0o700, info.Mode())
+}
+
 func TestListen_socketIsPrivateFromTheBeginning(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("the mode is changed after the socket was made")
