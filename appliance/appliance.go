@@ -44,6 +44,7 @@ import (
 	"landfall/appliance/journal"
 	"landfall/appliance/keyring"
 	"landfall/appliance/kube/joining"
+	"landfall/appliance/kube/projection"
 	"landfall/appliance/mirror"
 	"landfall/appliance/mirror/site"
 	"landfall/appliance/monitoring"
@@ -141,11 +142,12 @@ type Appliance struct {
 
 	fleet      *fleet.Leading // nil on a single machine
 	membership membership.Service
-	single     *membership.Single // nil in a fleet
-	hosted     *hostedClusters    // nil if the configuration disables hosted clusters
-	kubernetes *kubernetesObjects // nil if the configuration disables the Kubernetes API
-	kubeServer *kubernetesServer  // nil if kubernetes is nil
-	spokes     *joining.Spokes    // nil if the configuration disables connections to installed clusters
+	single     *membership.Single  // nil in a fleet
+	hosted     *hostedClusters     // nil if the configuration disables hosted clusters
+	kubernetes *kubernetesObjects  // nil if the configuration disables the Kubernetes API
+	catchUp    *projection.CatchUp // writes deferred changes to Kubernetes objects; nil if kubernetes is nil
+	kubeServer *kubernetesServer   // nil if kubernetes is nil
+	spokes     *joining.Spokes     // nil if the configuration disables connections to installed clusters
 }
 
 // bmcPasswords is the purpose with which the site's key encrypts the passwords of BMCs.
@@ -319,6 +321,11 @@ func open(ctx context.Context, config config.Config, logger *slog.Logger, versio
 		Requirements: minimums, DisabledValidations: disabled, Capable: capable(config, a.db, logger), Secrets: sealed,
 	}); err != nil {
 		return nil, err
+	}
+	if k := a.kubernetes; k != nil {
+		a.catchUp = projection.NewCatchUp(projection.Options{DB: a.db, Engine: a.engine,
+			Rows: projection.Chain{k.hosts, k.clusters}, Events: projection.EventsOf(k.objects), Deferred: k.deferred,
+			Program: version, URL: a.urls[0], Clock: clock, Logger: logger})
 	}
 	a.agents = agents.New(agents.Options{DB: a.db, Engine: a.engine, Issuer: a.tokens,
 		ImageURLs: a.networks.ImageURLs, Clock: clock, Logger: logger})

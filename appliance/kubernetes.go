@@ -76,9 +76,9 @@ func (a *Appliance) openKubernetes(ctx context.Context) (_ *kubernetesObjects, e
 // approvals returns the approvals of hosts that the Kubernetes API installs.
 func (a *Appliance) approvals() *hosts.Approvals {
 	if a.kubernetes == nil {
-		return hosts.NewApprovals(a.db, nil)
+		return hosts.NewApprovals(a.db, nil, nil)
 	}
-	return hosts.NewApprovals(a.db, a.kubernetes.objects)
+	return hosts.NewApprovals(a.db, a.kubernetes.objects, a.catchUp.Current)
 }
 
 // projector returns the projector that writes changes of the engine to Kubernetes objects, or
@@ -105,10 +105,7 @@ func (a *Appliance) newKubernetesServer() (*kubernetesServer, error) {
 	if k == nil {
 		return nil, nil
 	}
-	catchUp := projection.NewCatchUp(projection.Options{DB: a.db, Engine: a.engine,
-		Rows: projection.Chain{k.hosts, k.clusters}, Events: projection.EventsOf(k.objects), Deferred: k.deferred,
-		Program: a.version, URL: a.urls[0], Clock: a.clock, Logger: a.log})
-	rules, controllers := a.newControllers(k, catchUp)
+	rules, controllers := a.newControllers(k)
 	address := a.address
 	if k.address != nil {
 		address = k.address
@@ -123,7 +120,7 @@ func (a *Appliance) newKubernetesServer() (*kubernetesServer, error) {
 	s := &kubernetesServer{
 		api: kube.New(kube.Options{
 			DB: a.db, Objects: k.objects, Box: k.box, Admission: rules, Address: address.String(), Open: a.open(),
-			Current: catchUp.Current, Watching: catchUp.Watching, Clock: a.clock, Logger: a.log,
+			Current: a.catchUp.Current, Watching: a.catchUp.Watching, Clock: a.clock, Logger: a.log,
 			Progress: k.loop, Views: views.Kinds(a.config.Hosted.Enabled),
 		}),
 		controllers: controllers, base: k, web: own,

@@ -9,12 +9,11 @@ import (
 	"landfall/appliance/kube/controller"
 	"landfall/appliance/kube/hosts"
 	"landfall/appliance/kube/metal"
-	"landfall/appliance/kube/projection"
 )
 
 // newControllers adds all reconcilers to the reconcile loop. It returns the admission rules of
 // their kinds, and the tasks that project recorded changes and run the loop.
-func (a *Appliance) newControllers(k *kubernetesObjects, catchUp *projection.CatchUp) ([]admission.Interface, []task) {
+func (a *Appliance) newControllers(k *kubernetesObjects) ([]admission.Interface, []task) {
 	clock, baseImages := a.clock, hosts.BaseImages{Library: a.images}
 	clustersOptions := clusters.Options{Projector: k.clusters, DB: a.db, Engine: a.engine, Loop: k.loop,
 		Mirrors: a.mirror, Clock: clock}
@@ -30,7 +29,7 @@ func (a *Appliance) newControllers(k *kubernetesObjects, catchUp *projection.Cat
 	k.loop.Add(ofMetal.Reconcilers()...)
 
 	reconcile := func(ctx context.Context) error {
-		if err := catchUp.Start(ctx); err != nil && ctx.Err() == nil {
+		if err := a.catchUp.Start(ctx); err != nil && ctx.Err() == nil {
 			return err
 		}
 		inputs, err := controller.Inputs(a.version, a.urls, a.config, a.images.IDs())
@@ -40,5 +39,5 @@ func (a *Appliance) newControllers(k *kubernetesObjects, catchUp *projection.Cat
 		return k.loop.Resume(ctx, inputs)
 	}
 	rules := []admission.Interface{clusters.Admission{}, hosts.Admission{Controllers: ofHosts}, metal.NewAdmission()}
-	return rules, []task{reconcile, catchUp.Follow}
+	return rules, []task{reconcile, a.catchUp.Follow}
 }

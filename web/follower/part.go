@@ -125,13 +125,13 @@ func (r *Reader) newDownloads(images *discovery.Images, networks discovery.Netwo
 }
 
 func (r *Reader) consoleOperations(e *engine.Engine) ([]operation.Operation, error) {
-	approvals := hosts.NewApprovals(r.DB, nil)
+	approvals := hosts.NewApprovals(r.DB, nil, nil)
 	if r.Config.Kubernetes.Enabled {
 		box, err := r.Key.Box(objects.SecretsPurpose, nil)
 		if err != nil {
 			return nil, err
 		}
-		approvals = hosts.NewApprovals(r.DB, objects.New(box, nil))
+		approvals = hosts.NewApprovals(r.DB, objects.New(box, nil), nil)
 	}
 	return slices.Concat(
 		console.FeedOperations(console.Feed{Changes: r.DB, ClusterOf: e.OwningCluster, Draining: r.ended,

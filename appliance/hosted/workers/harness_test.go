@@ -112,7 +112,7 @@ func (s *site) start() {
 	}
 	s.stop = s.Site.Run()
 	s.Service = workers.New(workers.Options{DB: s.DB, Engine: s.Engine, Connect: s.connect,
-		Approved: hosts.NewApprovals(s.DB, approved).Approved, URL: kubetest.URL, Clock: s.Clock,
+		Approved: hosts.NewApprovals(s.DB, approved, nil).Approved, URL: kubetest.URL, Clock: s.Clock,
 		Logger: slog.New(slog.DiscardHandler)})
 }
 
@@ -124,7 +124,7 @@ func (s *site) restart() {
 
 // approve approves a host for the Kubernetes API.
 func (s *site) approve(m *kubetest.Machine) error {
-	err := hosts.NewApprovals(s.DB, s.Objects).Approve(s.Context(), s.env, m.ID)
+	err := hosts.NewApprovals(s.DB, s.Objects, nil).Approve(s.Context(), s.env, m.ID)
 	s.WaitIdle()
 	return err
 }

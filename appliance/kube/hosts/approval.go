@@ -18,19 +18,29 @@ import (
 )
 
 // Approvals approves hosts for the Kubernetes API, which installs a host only if spec.approved of
-// its Agent is true. Hosts of infra-envs that were created by other APIs have no Agent and need no
-// approval.
+// its Agent is true. Hosts of the other APIs also have Agents, but need no approval.
 type Approvals struct {
 	db      *store.DB
 	objects *objects.Objects
+	current func(context.Context) error
 }
 
 // NewApprovals returns the approvals of a store. objects is nil if the Kubernetes API is disabled;
-// then no host needs an approval.
-func NewApprovals(db *store.DB, objects *objects.Objects) *Approvals { return &Approvals{db, objects} }
+// then no host needs an approval. current returns when the objects show all earlier changes; nil if
+// each change writes its objects.
+func NewApprovals(db *store.DB, objects *objects.Objects, current func(context.Context) error) *Approvals {
+	return &Approvals{db, objects, current}
+}
 
-// Approve approves a host. It does nothing if the host is approved.
+// Approve approves a host. It does nothing if the host is approved. The host may have just
+// registered, so Approve first waits for its Agent. A dry run does not wait, because it writes
+// nothing.
 func (a *Approvals) Approve(ctx context.Context, infraEnvID, hostID string) error {
+	if a.current != nil && !store.IsDryRun(ctx) {
+		if err := a.current(ctx); err != nil {
+			return err
+		}
+	}
 	return a.db.Update(ctx, func(tx *store.Tx) error {
 		host, err := record.Hosts.Get(tx, infraEnvID+"/"+hostID)
 		if errors.Is(err, store.ErrNotFound) {

@@ -12,6 +12,7 @@ import (
 	"landfall/appliance/kube/kubetest"
 	"landfall/appliance/kube/objects"
 	"landfall/appliance/kube/objects/agentinstall"
+	"landfall/appliance/kube/projection"
 	"landfall/store"
 )
 
@@ -19,7 +20,7 @@ func TestApprovals_approveHost(t *testing.T) {
 	b := newSite(t)
 	b.Apply(kubetest.InfraEnvManifest("pool"))
 	m := b.Boot("pool", 1)
-	approvals := NewApprovals(b.Site.DB, b.Site.Objects)
+	approvals := NewApprovals(b.Site.DB, b.Site.Objects, nil)
 	approved, err := approvals.Approved()
 	require.NoError(t, err)
 	require.Equal(t, map[string]bool{m.ID: false}, approved)
@@ -35,11 +36,35 @@ func TestApprovals_approveHost(t *testing.T) {
 	require.Equal(t, fault.NotFound, fault.KindOf(err))
 }
 
+// A script approves a host as soon as it is in the list. Its Agent may not be written yet.
+func TestApprovals_approveBeforeAgentIsWritten(t *testing.T) {
+	b := newSite(t)
+	b.Apply(kubetest.InfraEnvManifest("pool"))
+	env := b.InfraEnvID("pool")
+	b.stop()
+	deferred := projection.NewDeferred(b.Projector)
+	options := b.engineOptions()
+	options.Projector = deferred
+	b.OpenEngine(options)
+	catchUp := projection.NewCatchUp(projection.Options{DB: b.Site.DB, Engine: b.Site.Engine, Rows: b.Projector,
+		Events: projection.EventsOf(b.Site.Objects), Deferred: deferred, URL: kubetest.URL, Clock: b.Site.Clock})
+	m := b.Machine(env, 1)
+	m.Register()
+
+	err := NewApprovals(b.Site.DB, b.Site.Objects, nil).Approve(t.Context(), env, m.ID)
+	require.ErrorContains(t, err, "is still being written")
+	approvals := NewApprovals(b.Site.DB, b.Site.Objects, catchUp.Current)
+	require.ErrorContains(t, approvals.Approve(store.DryRun(t.Context()), env, m.ID), "is still being written",
+		"a dry run writes no Agent")
+	require.NoError(t, approvals.Approve(t.Context(), env, m.ID))
+	require.True(t, b.Agent(m).Spec.Approved)
+}
+
 func TestApprovals_kubernetesDisabled(t *testing.T) {
 	b := newSite(t)
 	b.Apply(kubetest.InfraEnvManifest("pool"))
 	m := b.Boot("pool", 1)
-	approvals := NewApprovals(b.Site.DB, nil)
+	approvals := NewApprovals(b.Site.DB, nil, nil)
 	err := approvals.Approve(t.Context(), m.InfraEnv, m.ID)
 	require.EqualError(t, err, "The host "+m.ID+" needs no approval, because the Kubernetes API of this appliance is "+
 		"disabled.")
@@ -60,7 +85,7 @@ func TestApprovals_waitingHosts(t *testing.T) {
 	ofREST.Report()
 	b.Apply(kubetest.InfraEnvManifest("pool"))
 	m := b.Boot("pool", 1)
-	approvals := NewApprovals(b.Site.DB, b.Site.Objects)
+	approvals := NewApprovals(b.Site.DB, b.Site.Objects, nil)
 	waiting := func() (ids []string) {
 		hosts, err := approvals.Waiting()
 		require.NoError(t, err)
@@ -96,10 +121,10 @@ func TestApprovals_waitingHosts(t *testing.T) {
 	require.Empty(t, waiting(), "its cluster is installed over REST or in the browser")
 	require.Empty(t, needed(), "a person who bound the host there installs it")
 
-	waits, err := NewApprovals(b.Site.DB, nil).Waiting()
+	waits, err := NewApprovals(b.Site.DB, nil, nil).Waiting()
 	require.NoError(t, err)
 	require.Empty(t, waits)
-	none, err := NewApprovals(b.Site.DB, nil).Needed()
+	none, err := NewApprovals(b.Site.DB, nil, nil).Needed()
 	require.NoError(t, err)
 	require.Empty(t, none)
 }
