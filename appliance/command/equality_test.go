@@ -265,7 +265,7 @@ func code(commands []string) []string {
 	for _, name := range slices.Sorted(slices.Values(commands)) {
 		formatted = append(formatted, "`"+name+"`")
 	}
-	if len(formatted) > 3 { // which read a list to resolve a name
+	if len(formatted) > 4 { // which read a list to resolve a name
 		return append(formatted[:3], fmt.Sprintf("and %d more", len(formatted)-3))
 	}
 	return formatted

@@ -49,6 +49,9 @@ func newStatus() *cobra.Command {
 			if err := a.Call(cmd.Context(), http.MethodGet, console.FleetRoute, nil, &status); err != nil {
 				return err
 			}
+			if err := a.NoteMembers(status.URLs()); err != nil {
+				return err
+			}
 			return a.Format.Document(cmd.OutOrStdout(), "fleet", status.Fleet, &status,
 				func(out io.Writer) error { return write(out, &status) })
 		},
@@ -191,6 +194,7 @@ func newInit() *cobra.Command {
 
 func newLeave() *cobra.Command {
 	a := action.New()
+	a.OnlyThis()
 	return a.Removing(&cobra.Command{
 		Use:   "leave",
 		Short: "Make a member leave its fleet",
@@ -234,6 +238,7 @@ func newForget() *cobra.Command {
 
 func newEnd() *cobra.Command {
 	a, dir := action.New(), ""
+	a.OnlyThis()
 	cmd := a.Removing(&cobra.Command{
 		Use:   "end",
 		Short: "End a fleet: its leader goes on as a single machine",

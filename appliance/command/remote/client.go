@@ -2,7 +2,8 @@
 // URL, its certificate authority and the caller's token, and turns failures into sentences.
 //
 // The URL is that of --url, of LANDFALL_URL, or of the current context, which landfall login
-// stores. The token is that of LANDFALL_TOKEN, or of the context with this URL.
+// stores. The token is that of LANDFALL_TOKEN, or of the context with this URL. If the appliance of
+// the current context is a member of a fleet and does not answer, the client asks another member.
 package remote
 
 import (
@@ -51,6 +52,7 @@ type Client struct {
 	url   string // of --url
 	ca    string // of --ca
 	alone bool   // use neither the environment nor the contexts
+	only  bool   // use no other member of the appliance's fleet
 
 	once       sync.Once
 	connection *connection
@@ -64,6 +66,8 @@ type connection struct {
 	from  string // where the token comes from, for messages
 	ca    string // the file with the authority that the caller named; "" for none
 	http  *http.Client
+
+	members []string // URLs of the members that are tried if the appliance does not answer
 }
 
 // At returns a client for a URL that sends no token.
@@ -71,6 +75,10 @@ func At(url string) *Client { return &Client{url: url, alone: true} }
 
 // New returns a client for a URL, with a file of certificates ("" for none).
 func New(url, caFile string) *Client { return &Client{url: url, ca: caFile} }
+
+// OnlyThis makes the client ask no other member of the appliance's fleet, for commands that change
+// the member itself.
+func (c *Client) OnlyThis() { c.only = true }
 
 // AddFlags adds the flags that select the appliance.
 func (c *Client) AddFlags(flags *pflag.FlagSet) {
@@ -107,6 +115,9 @@ func (c *Client) open() (*connection, error) {
 		stored = contexts.ForURL(found.url)
 	} else if stored != nil {
 		found.url = stored.URL
+		if !c.only {
+			found.members = stored.Members
+		}
 	}
 	found.url = strings.TrimRight(cmp.Or(found.url, DefaultURL), "/")
 	if parsed, err := url.Parse(found.url); err != nil || parsed.Host == "" ||
@@ -122,9 +133,14 @@ func (c *Client) open() (*connection, error) {
 	if err != nil {
 		return nil, err
 	}
-	found.http = &http.Client{Transport: &authorizing{
-		token: found.token, url: found.url, next: transport(&tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}),
-	}}
+	next := transport(&tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12})
+	outer := &authorizing{token: found.token, url: found.url, next: next}
+	if len(found.members) > 0 {
+		if outer.next, err = newMembers(stored, next); err != nil {
+			return nil, err
+		}
+	}
+	found.http = &http.Client{Transport: outer}
 	return found, nil
 }
 
@@ -389,7 +405,7 @@ func (c *connection) unreachable(err error) error { return &UnreachableError{c.w
 
 func (c *connection) whyUnreachable(err error) error {
 	address := c.url
-	if errors.Is(err, syscall.ECONNREFUSED) {
+	if errors.Is(err, syscall.ECONNREFUSED) && len(c.members) == 0 {
 		return fmt.Errorf("no appliance listens at %s; start one with landfall serve, or name its address with --url",
 			address)
 	}
@@ -403,6 +419,13 @@ func (c *connection) whyUnreachable(err error) error {
 	if untrusted(err) {
 		return fmt.Errorf("the certificate of %s is not signed by a known authority; run landfall login --url %s, or "+
 			"name the appliance's authority (the file %s of its data directory) with --ca", address, address, caFile)
+	}
+	if lost, ok := errors.AsType[*lostAnswerError](err); ok {
+		return lost
+	}
+	if len(c.members) > 0 {
+		return fmt.Errorf("no member of the fleet answers at %s or %s (%w); check the machines, or name the address "+
+			"of one with --url", address, strings.Join(c.members, ", "), err)
 	}
 	return fmt.Errorf("the appliance at %s cannot be reached (%w); check --url", address, err)
 }
@@ -441,7 +464,7 @@ func (c *Client) As(token string) *Client {
 		if outer, ok := next.(*authorizing); ok {
 			next = outer.next
 		}
-		other.connection = &connection{url: found.url, token: token,
+		other.connection = &connection{url: found.url, token: token, members: found.members,
 			http: &http.Client{Transport: &authorizing{token: token, url: found.url, next: cmp.Or(next,
 				http.DefaultTransport)}}}
 	})

@@ -59,6 +59,17 @@ func authorityOf(server *httptest.Server) string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}))
 }
 
+// foreignAuthority returns a certificate authority that signed no certificate.
+func foreignAuthority(t *testing.T) string {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	certificate, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{SerialNumber: big.NewInt(1)},
+		&x509.Certificate{}, key.Public(), key)
+	require.NoError(t, err)
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate}))
+}
+
 func TestClient_findsApplianceAndToken(t *testing.T) {
 	first, second := "http://127.0.0.1:1", "http://127.0.0.1:2"
 	cases := map[string]struct {
@@ -130,13 +141,8 @@ func TestClient_unknownAuthorityIsOneSentence(t *testing.T) {
 	err = client.Call(t.Context(), http.MethodGet, "/", nil, nil)
 	require.ErrorContains(t, err, "is not signed by a known authority; run landfall login")
 
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(t, err)
-	other, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{SerialNumber: big.NewInt(1)},
-		&x509.Certificate{}, key.Public(), key)
-	require.NoError(t, err)
 	file := filepath.Join(dir, "ca.pem")
-	require.NoError(t, os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: other}), 0o600))
+	require.NoError(t, os.WriteFile(file, []byte(foreignAuthority(t)), 0o600))
 	err = New(server.URL, file).Call(t.Context(), http.MethodGet, "/", nil, nil)
 	require.ErrorContains(t, err, "is not signed by the authority in "+file)
 

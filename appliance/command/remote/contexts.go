@@ -25,6 +25,15 @@ type Context struct {
 	Role      string    `json:"role,omitempty"`
 	Token     string    `json:"token,omitempty"`
 	ExpiresAt time.Time `json:"expires_at,omitzero"`
+	// Members are the URLs of the other members of the appliance's fleet. The login is one at all.
+	Members []string `json:"members,omitempty"`
+}
+
+// is reports whether a URL is that of the appliance, or of a member of its fleet.
+func (c *Context) is(address string) bool {
+	return sameURL(c.URL, address) || slices.ContainsFunc(c.Members, func(member string) bool {
+		return sameURL(member, address)
+	})
 }
 
 // Contexts is the content of the file with a person's contexts.
@@ -92,12 +101,20 @@ func (c *Contexts) Find(name string) *Context {
 	return nil
 }
 
-// ForURL returns the context of an appliance, or nil. The current context is preferred.
+// ForURL returns the context of an appliance, or else of a fleet with this member, or nil. The
+// current context is preferred.
 func (c *Contexts) ForURL(address string) *Context {
-	if current := c.Find(c.Current); current != nil && sameURL(current.URL, address) {
+	current := c.Find(c.Current)
+	if current != nil && sameURL(current.URL, address) {
 		return current
 	}
 	if i := slices.IndexFunc(c.All, func(one Context) bool { return sameURL(one.URL, address) }); i >= 0 {
+		return &c.All[i]
+	}
+	if current != nil && current.is(address) {
+		return current
+	}
+	if i := slices.IndexFunc(c.All, func(one Context) bool { return one.is(address) }); i >= 0 {
 		return &c.All[i]
 	}
 	return nil

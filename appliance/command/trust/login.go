@@ -19,8 +19,11 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"landfall/appliance/command/outcome"
 	"landfall/appliance/command/remote"
+	"landfall/appliance/fleet/membership"
 	api "landfall/web/access"
+	"landfall/web/console"
 )
 
 // Commands returns the commands. group makes a command the parent of others.
@@ -47,17 +50,24 @@ type login struct {
 func newLogin() *cobra.Command {
 	l := &login{}
 	cmd := &cobra.Command{
-		Use:   "login",
+		Use:   "login [URL]",
 		Short: "Log in to an appliance",
 		Long: "Log in to an appliance, and store the login as a context for the following commands. With " +
 			"--setup-code, the command makes\nthe first administrator; the code is in the file setup-code of the " +
 			"appliance's data directory.\n\n" +
-			"  landfall login --url https://192.0.2.10:8090 --ca ca.crt --setup-code setup-code --user ana " +
+			"  landfall login https://192.0.2.10:8090 --ca ca.crt --setup-code setup-code --user ana " +
 			"--password-file password\n\n" +
 			"Without --ca, the command shows the fingerprint of the appliance's certificate authority and asks. " +
-			"The appliance prints the\nfingerprint at its start.",
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+			"The appliance prints the\nfingerprint at its start. The login at a member of a fleet is one at all " +
+			"members: if the member does not answer, the next\ncommands use another one.",
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, arguments []string) error {
+			if len(arguments) > 0 {
+				if l.url != "" {
+					return outcome.Usagef("give the URL once: as an argument or with --url")
+				}
+				l.url = arguments[0]
+			}
 			l.terminal = terminal{cmd.InOrStdin(), cmd.ErrOrStderr()}
 			return l.run(cmd.Context(), cmd.OutOrStdout())
 		},
@@ -97,8 +107,14 @@ func (l *login) run(ctx context.Context, out io.Writer) error {
 	if received.Token == "" {
 		return fmt.Errorf("%s answered without a token; check whether another service has this URL", address)
 	}
-	if err := l.store(remote.Context{URL: address, CA: authority, User: received.Name, Role: received.Role.String(),
-		Token: received.Token, ExpiresAt: received.ExpiresAt}); err != nil {
+	stored := remote.Context{URL: address, CA: authority, User: received.Name, Role: received.Role.String(),
+		Token: received.Token, ExpiresAt: received.ExpiresAt}
+	// An account of some clusters may not see the members. Its commands use this one only.
+	var fleet membership.Status
+	if client.As(received.Token).Call(ctx, http.MethodGet, console.FleetRoute, nil, &fleet) == nil {
+		stored.SetMembers(fleet.URLs())
+	}
+	if err := l.store(stored); err != nil {
 		return err
 	}
 	fmt.Fprintf(out, "Logged in to %s as %s (%s) until %s.\n", address, received.Name, received.Role,

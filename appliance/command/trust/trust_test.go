@@ -3,6 +3,7 @@ package trust
 import (
 	"bytes"
 	"encoding/json"
+	"encoding/pem"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -17,10 +18,13 @@ import (
 	"landfall/appliance/access"
 	"landfall/appliance/access/people"
 	"landfall/appliance/audittrail"
+	"landfall/appliance/command/remote"
+	"landfall/appliance/fleet/membership"
 	"landfall/appliance/keyring"
 	"landfall/appliance/sitekey"
 	"landfall/store"
 	api "landfall/web/access"
+	"landfall/web/console"
 )
 
 // run runs a command with a configuration directory of the test.
@@ -65,6 +69,10 @@ func serve(t *testing.T, answer any) (url string, last *request) {
 	t.Helper()
 	last = new(request)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == console.FleetRoute {
+			http.NotFound(w, r) // an older appliance
+			return
+		}
 		*last = request{method: r.Method, path: r.URL.Path, authorization: r.Header.Get("Authorization")}
 		if r.ContentLength > 0 {
 			if err := json.NewDecoder(r.Body).Decode(&last.body); err != nil {
@@ -96,7 +104,7 @@ func TestLogin_storesContextForLaterCommands(t *testing.T) {
 	require.Equal(t, request{"POST", "/api/landfall/v1/setup", "", map[string]any{"code": "ABCD-EFGH", "name": "ana",
 		"password": "pass word", "kind": "token"}}, *last)
 
-	_, _, err = run(t, "login", "--url", url, "--user", "ana", "--password-file", writeFile(t, "pass word"))
+	_, _, err = run(t, "login", url, "--user", "ana", "--password-file", writeFile(t, "pass word"))
 	require.NoError(t, err)
 	require.Equal(t, "/api/landfall/v1/login", last.path)
 
@@ -116,6 +124,29 @@ func TestLogin_storesContextForLaterCommands(t *testing.T) {
 	require.Contains(t, out, "logged out")
 	_, _, err = run(t, "logout")
 	require.ErrorContains(t, err, "you are not logged in")
+}
+
+// The login at a member of a fleet has the addresses of the others. They come with the token.
+func TestLogin_storesMembersOfFleet(t *testing.T) {
+	home(t)
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var answer any = loggedIn("s3cret")
+		if r.URL.Path == console.FleetRoute {
+			require.Equal(t, "Bearer s3cret", r.Header.Get("Authorization"))
+			answer = membership.Status{Fleet: "f1", Members: []membership.Member{{URL: "https://192.0.2.2:8090"},
+				{URL: "https://192.0.2.3:8090"}}}
+		}
+		if err := json.NewEncoder(w).Encode(answer); err != nil {
+			t.Error(err)
+		}
+	}))
+	t.Cleanup(server.Close)
+	ca := writeFile(t, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})))
+	_, _, err := run(t, "login", server.URL, "--ca", ca, "--user", "ana", "--password-file", writeFile(t, "x"))
+	require.NoError(t, err)
+	contexts, err := remote.LoadContexts()
+	require.NoError(t, err)
+	require.Equal(t, []string{"https://192.0.2.2:8090", "https://192.0.2.3:8090"}, contexts.All[0].Members)
 }
 
 func TestContext_useAndRemove(t *testing.T) {
@@ -166,6 +197,7 @@ func TestCommands_wrongArguments(t *testing.T) {
 		"unknown role":     {[]string{"token", "create", "x", "--role", "root"}, "the roles are viewer"},
 		"validity":         {[]string{"token", "create", "x", "--role", "admin", "--expires", "soon"}, "such as 30d"},
 		"no user":          {[]string{"login"}, "--user is missing"},
+		"two URLs":         {[]string{"login", "bastion", "--url", "bastion"}, "give the URL once"},
 		"no password":      {[]string{"login", "--user", "ana"}, "--password-file is missing"},
 		"no setup code":    {[]string{"login", "--setup-code", "/none"}, "log in without --setup-code"},
 		"no change":        {[]string{"user", "set", "ana"}, "nothing to change"},

@@ -45,6 +45,17 @@ type Status struct {
 	Safe bool   `json:"safe"`
 }
 
+// URLs returns the URLs of the members of a fleet.
+func (s *Status) URLs() (urls []string) {
+	if s.Fleet == "" {
+		return nil
+	}
+	for _, member := range s.Members {
+		urls = append(urls, member.URL)
+	}
+	return urls
+}
+
 // Roles of a member.
 const (
 	RoleLeader    = "leader"
