@@ -37,7 +37,8 @@ type fleetMember struct {
 	dir  string // its data directory
 	line *etcdtest.Line
 
-	registry string // address of its registry; "": it has none
+	registry   string // address of its registry; "": it has none
+	kubernetes string // address of its listener for the Kubernetes API; "": it has none of its own
 }
 
 // fleetTest is a fleet of three members.
@@ -97,7 +98,11 @@ func (f *fleetTest) add(t testing.TB, name string, fill func()) {
 	if config.Registry.Listen != "" {
 		config.Registry.Listen = freeAddress(t)
 	}
-	m := &fleetMember{newApplianceProcess(t, f.site), name, config.DataDir, line, config.Registry.Listen}
+	if config.Kubernetes.Listen != "" {
+		config.Kubernetes.Listen = freeAddress(t)
+	}
+	m := &fleetMember{newApplianceProcess(t, f.site), name, config.DataDir, line, config.Registry.Listen,
+		config.Kubernetes.Listen}
 	if len(f.members) > 0 {
 		f.join(t, m)
 	} else {

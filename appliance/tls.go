@@ -64,6 +64,8 @@ func (a *Appliance) at(other fleet.Listener) http.Handler {
 		return a.bootServer
 	case other == fleet.Registry:
 		return a.registry.Handler()
+	case other == fleet.Kubernetes && a.kubeServer != nil && a.kubeServer.web != nil:
+		return a.kubeServer.web
 	}
 	return nil
 }

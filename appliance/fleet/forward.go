@@ -36,9 +36,10 @@ type Listener string
 
 // The listeners that followers have, too.
 const (
-	Main     Listener = ""
-	Boot     Listener = "boot"
-	Registry Listener = "registry"
+	Main       Listener = ""
+	Boot       Listener = "boot"
+	Registry   Listener = "registry"
+	Kubernetes Listener = "kubernetes"
 )
 
 const (
@@ -377,6 +378,21 @@ func (f *Front) Wrap(main http.Handler, others func(Listener) http.Handler, snap
 		guarded.end()
 	}
 	return all
+}
+
+// Guard returns the handler of another listener for clients that use it directly. It refuses their
+// requests while this member does not lead.
+func (f *Front) Guard(handler http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		f.requests.Add(1)
+		if !f.Leads() {
+			refuseAsFollower(w, r, f.Refuse)
+			return
+		}
+		guarded := &guard{ResponseWriter: w, request: r, leads: f.Leads, refuse: f.Refuse}
+		handler.ServeHTTP(guarded, r)
+		guarded.end()
+	})
 }
 
 // Requests returns the number of requests of clients and members that have come.

@@ -173,6 +173,14 @@ func (l *Leading) Before(others func(Listener) http.Handler, snapshots Snapshots
 	return func(main http.Handler) http.Handler { return l.Front.Wrap(main, others, snapshots, contents, hosts) }
 }
 
+// Guard returns what precedes the handler of another listener, or nil on a single machine.
+func (l *Leading) Guard() func(http.Handler) http.Handler {
+	if l == nil {
+		return nil
+	}
+	return l.Front.Guard
+}
+
 // Stamp returns what puts the revision of a database into answers, or nil on a single machine.
 func (l *Leading) Stamp(db *store.DB) func(http.Header) {
 	if l == nil {

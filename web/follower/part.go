@@ -42,12 +42,15 @@ type part struct {
 
 func (p *part) isFor(networks discovery.Networks) bool { return slices.Equal(p.networks, networks) }
 
+// server returns the server of a listener, or nil if this member answers nothing there.
 func (p *part) server(at fleet.Listener) *web.Server {
 	switch at {
 	case fleet.Boot:
 		return p.boot
 	case fleet.Registry:
 		return p.registry
+	case fleet.Kubernetes:
+		return nil // the leader answers all requests
 	}
 	return p.main
 }

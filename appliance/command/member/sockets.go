@@ -20,7 +20,7 @@ import (
 )
 
 // sockets are the open sockets of a member: that of the main listener, and those of the boot
-// listener and of the registry if the configuration has them.
+// listener, the registry and the Kubernetes API if the configuration has them.
 type sockets struct {
 	listeners *fleet.Listeners
 	kinds     []fleet.Listener
@@ -44,8 +44,9 @@ func listen(ctx context.Context, c *config.Config) (*sockets, error) {
 			}
 		}
 		listener, err := web.Listen(ctx, address)
-		if err != nil && address == c.Registry.Listen {
-			err = errors.New(strings.ReplaceAll(err.Error(), "--listen", "--registry-listen"))
+		flags := map[string]string{c.Registry.Listen: "--registry-listen", c.Kubernetes.Listen: "--kubernetes-listen"}
+		if flag := flags[address]; err != nil && flag != "" {
+			err = errors.New(strings.ReplaceAll(err.Error(), "--listen", flag))
 		}
 		return listener, err
 	}
@@ -58,6 +59,9 @@ func listen(ctx context.Context, c *config.Config) (*sockets, error) {
 	}
 	if c.Registry.Listen != "" {
 		configured, s.kinds = append(configured, &c.Registry.Listen), append(s.kinds, fleet.Registry)
+	}
+	if c.Kubernetes.Enabled && c.Kubernetes.Listen != "" {
+		configured, s.kinds = append(configured, &c.Kubernetes.Listen), append(s.kinds, fleet.Kubernetes)
 	}
 	for _, address := range configured {
 		s.addresses = append(s.addresses, *address)
@@ -124,6 +128,8 @@ func (s *sockets) serve(ctx context.Context, m *member, behind *fleet.Behind) ([
 		switch {
 		case at == fleet.Main:
 			line.Config = m.credential.Listener(verifier.Ask(plain))
+		case at == fleet.Kubernetes:
+			line.Config = verifier.Ask(plain)
 		case at == fleet.Registry && !m.Config.Registry.TLS:
 			line = nil
 		}
