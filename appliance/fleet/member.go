@@ -108,10 +108,13 @@ type Roles struct {
 
 // Options configures a [Member].
 type Options struct {
-	Log    Log
-	Roles  Roles
-	Clock  clockwork.Clock
-	Logger *slog.Logger
+	Log   Log
+	Roles Roles
+	// Takeover is the time without progress after which an elected member leaves the lead to
+	// another one, because it can't apply the records of its predecessor.
+	Takeover time.Duration
+	Clock    clockwork.Clock
+	Logger   *slog.Logger
 	// Leaders is told the present leader.
 	Leaders interface {
 		Lead(by Peer)
@@ -320,28 +323,41 @@ func (f *following) campaign(ctx context.Context) (Leadership, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := f.catchUp(ctx, head, nil); err != nil {
+	if err := f.catchUp(ctx, head, nil, 0); err != nil {
 		return nil, err
 	}
 	leadership, err := f.Log.Campaign(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if err := f.catchUp(ctx, leadership.Head(), leadership.Done()); err != nil || !leadership.Leads() {
+	// No other member can lead meanwhile, so a disk that is full or hangs must not hold them up. This
+	// one campaigns again when it has the records.
+	if err := f.catchUp(ctx, leadership.Head(), leadership.Done(), f.Takeover); err != nil || !leadership.Leads() {
 		f.resign(ctx, leadership)
 		return nil, cmp.Or(err, ErrNoLeader)
 	}
 	return leadership, nil
 }
 
-// catchUp waits until the database has the records up to a number, or until a leadership ends.
-func (f *following) catchUp(ctx context.Context, head uint64, ended <-chan struct{}) error {
+// errNotApplied is the error of an elected member whose database makes no progress.
+var errNotApplied = errors.New("this member was elected, but can't apply the last records of the former leader, so it " +
+	"leaves the lead to another member; look whether its disk is full or hangs")
+
+// catchUp waits until the database has the records up to a number, until a leadership ends, or until
+// no record was applied for a time; 0: there is no limit.
+func (f *following) catchUp(ctx context.Context, head uint64, ended <-chan struct{}, limit time.Duration) error {
 	for f.db.Sequence() < head {
+		var stalled <-chan time.Time
+		if limit > 0 {
+			stalled = f.Clock.After(limit)
+		}
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-ended:
 			return ErrNoLeader
+		case <-stalled:
+			return errNotApplied
 		case <-f.applied:
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/jonboulle/clockwork"
 	"github.com/stretchr/testify/require"
@@ -26,7 +27,10 @@ type machine struct {
 	following int           // times that it began to follow
 	leads     chan struct{} // gets an item at each begin of a leadership
 	failure   error         // of the next role of the leader
+	disk      func(context.Context) error
 }
+
+const takeover = 5 * time.Second
 
 func newMachine(name string, log *fleetLog) *machine {
 	return &machine{name: name, log: log, leads: make(chan struct{}, 100)}
@@ -43,8 +47,8 @@ func (m *machine) start(t *testing.T, clock clockwork.Clock) (stop func(), wait 
 	ctx, cancel := context.WithCancel(t.Context())
 	var group errgroup.Group
 	group.Go(func() error {
-		return fleet.New(fleet.Options{Log: m.log.as(m.peer()), Clock: clock, Logger: quiet(), Leaders: m,
-			Roles: fleet.Roles{Open: m.openCopy, Serve: m.serve, Lead: m.lead, Restore: m.restore}}).Run(ctx)
+		return fleet.New(fleet.Options{Log: m.log.as(m.peer()), Takeover: takeover, Clock: clock, Logger: quiet(),
+			Leaders: m, Roles: fleet.Roles{Open: m.openCopy, Serve: m.serve, Lead: m.lead, Restore: m.restore}}).Run(ctx)
 	})
 	t.Cleanup(func() {
 		cancel()
@@ -81,7 +85,15 @@ func (m *machine) SyncedSequence() uint64 { return m.Sequence() }
 
 func (m *machine) Position() wal.Position { return wal.Position{Number: m.Sequence()} }
 
-func (m *machine) Apply(_ context.Context, records []wal.Record) error {
+func (m *machine) Apply(ctx context.Context, records []wal.Record) error {
+	m.mu.Lock()
+	disk := m.disk
+	m.mu.Unlock()
+	if disk != nil {
+		if err := disk(ctx); err != nil {
+			return err
+		}
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, r := range records {
@@ -158,6 +170,76 @@ func TestMember_leaderChanges(t *testing.T) {
 	require.NoError(t, wait())
 	<-two.leads
 	require.Equal(t, []string{"one", "two", "one", "two"}, two.all(), "it has every record of its predecessors")
+}
+
+// passTime advances a clock until the test ends.
+func passTime(t *testing.T, clock *clockwork.FakeClock) {
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		ticker := time.NewTicker(time.Millisecond)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-t.Context().Done():
+				return
+			case <-ticker.C:
+				clock.Advance(100 * time.Millisecond)
+			}
+		}
+	}()
+	t.Cleanup(func() { <-ended })
+}
+
+// TestMember_brokenDiskDoesNotHoldUpOthers takes the disk from the oldest candidate before it has
+// the last record of the leader.
+func TestMember_brokenDiskDoesNotHoldUpOthers(t *testing.T) {
+	for name, disk := range map[string]func(context.Context, <-chan struct{}) error{
+		"full": func(_ context.Context, repaired <-chan struct{}) error {
+			select {
+			case <-repaired:
+				return nil
+			default:
+				return errors.New("no space left on device")
+			}
+		},
+		"hangs": func(ctx context.Context, repaired <-chan struct{}) error {
+			select {
+			case <-repaired:
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			log, clock := newLog(), clockwork.NewFakeClock()
+			one, broken, three := newMachine("one", log), newMachine("broken", log), newMachine("three", log)
+			stop, wait := one.start(t, clock)
+			<-one.leads
+			broken.start(t, clock)
+			log.await(t, func() bool { return len(log.waiting) == 1 })
+			three.start(t, clock)
+			log.await(t, func() bool { return len(log.waiting) == 2 })
+
+			repaired := make(chan struct{})
+			broken.mu.Lock()
+			broken.disk = func(ctx context.Context) error { return disk(ctx, repaired) }
+			broken.mu.Unlock()
+			log.append("last")
+			stop()
+			require.NoError(t, wait())
+			passTime(t, clock)
+			<-three.leads
+			require.Equal(t, []string{"one", "last", "three"}, three.all())
+			require.Empty(t, broken.leads)
+
+			close(repaired)
+			log.replace(t, "three")
+			<-broken.leads
+			require.Equal(t, []string{"one", "last", "three", "broken"}, broken.all())
+		})
+	}
 }
 
 func TestMember_damagedDirectoryEndsProcess(t *testing.T) {

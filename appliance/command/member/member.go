@@ -87,7 +87,7 @@ func Run(ctx context.Context, options Options) (err error) {
 		return fleet.New(fleet.Options{
 			Log:     m.membership.Log(),
 			Roles:   fleet.Roles{Open: m.openCopy, Serve: m.serveUndamaged, Lead: m.lead, Restore: m.restore},
-			Leaders: m.forwarder, Clock: m.clock, Logger: m.Logger,
+			Leaders: m.forwarder, Takeover: m.Config.Fleet.Takeover, Clock: m.clock, Logger: m.Logger,
 		}).Run(running)
 	})
 	return group.Wait()

@@ -164,7 +164,7 @@ func newFleet(t *testing.T, server *etcdtest.Server, prefix string, random *rand
 	require.NoError(t, db.Close())
 	leader.Close()
 	for _, m := range f.members {
-		member := fleet.New(fleet.Options{Log: m, Clock: clockwork.NewRealClock(),
+		member := fleet.New(fleet.Options{Log: m, Takeover: time.Minute, Clock: clockwork.NewRealClock(),
 			Logger: slog.New(slog.DiscardHandler), Leaders: nobody{},
 			Roles: fleet.Roles{Open: m.open, Serve: m.serve, Lead: m.lead, Restore: m.restore}})
 		running.Go(func() {
