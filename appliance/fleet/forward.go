@@ -85,8 +85,9 @@ func NewForwarder(credential *Credential, wait time.Duration, refuse Refuse, log
 // Lead says to which member requests go. The zero value means that there is no leader.
 func (f *Forwarder) Lead(by Peer) { f.leaders.set(by) }
 
-// Doubt says that the member that led may no longer lead. Requests still go to it.
-func (f *Forwarder) Doubt() { f.leaders.doubt() }
+// Doubt says that a member may no longer lead. Requests still go to it. Doubt has no effect if
+// another member leads: the end of a leadership may be noticed after its successor is known.
+func (f *Forwarder) Doubt(of Peer) { f.leaders.doubt(of) }
 
 // Led reports whether a member leads, as far as is known.
 func (f *Forwarder) Led() bool { return f.leaders.led() }

@@ -164,6 +164,22 @@ func TestForward_countsChangesOfTheLeader(t *testing.T) {
 	}
 }
 
+func TestForward_doubtIsAboutOneMember(t *testing.T) {
+	f := newFollower(t, newKey(t), time.Minute)
+	one, two := fleet.Peer{Name: "one"}, fleet.Peer{Name: "two"}
+	f.Doubt(one)
+	require.False(t, f.Led(), "nobody leads")
+	f.Lead(one)
+	require.True(t, f.Led())
+	f.Doubt(one)
+	require.False(t, f.Led())
+	f.Lead(one)
+	require.True(t, f.Led(), "etcd says that it still leads")
+	f.Lead(two)
+	f.Doubt(one)
+	require.True(t, f.Led(), "the former leader noticed its end when the next one was known")
+}
+
 func TestForward_strangersCantPretendToBeMembers(t *testing.T) {
 	key := newKey(t)
 	to, f := newLeader(t, key, "leader", describe), newFollower(t, key, time.Minute)

@@ -69,10 +69,12 @@ func (l *present) set(by Peer) {
 	l.changed = make(chan struct{})
 }
 
-func (l *present) doubt() {
+func (l *present) doubt(of Peer) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.doubted = true
+	if l.leader != nil && l.leader.Peer == of {
+		l.doubted = true
+	}
 }
 
 func (l *present) led() bool {

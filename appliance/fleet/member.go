@@ -108,6 +108,7 @@ type Roles struct {
 
 // Options configures a [Member].
 type Options struct {
+	Self  Peer
 	Log   Log
 	Roles Roles
 	// Takeover is the time without progress after which an elected member leaves the lead to
@@ -118,8 +119,9 @@ type Options struct {
 	// Leaders is told the present leader.
 	Leaders interface {
 		Lead(by Peer)
-		// Doubt is called when nobody knows whether that member still leads.
-		Doubt()
+		// Doubt is called when it is not known whether a member still leads. It has no effect if
+		// another one is the present leader.
+		Doubt(of Peer)
 	}
 }
 
@@ -176,9 +178,13 @@ func (m *Member) Run(ctx context.Context) error {
 
 // observe tells the forwarder who leads.
 func (m *Member) observe(ctx context.Context) {
+	var present Peer
 	for ctx.Err() == nil {
-		if err := m.Log.Leaders(ctx, m.Leaders.Lead); err != nil && ctx.Err() == nil {
-			m.Leaders.Doubt()
+		if err := m.Log.Leaders(ctx, func(by Peer) {
+			present = by
+			m.Leaders.Lead(by)
+		}); err != nil && ctx.Err() == nil {
+			m.Leaders.Doubt(present)
 			m.Logger.WarnContext(ctx, "It is not known which member leads.", "error", err)
 		}
 		m.sleep(ctx)
@@ -384,7 +390,7 @@ func (m *Member) lead(ctx context.Context, leadership Leadership) error {
 		select {
 		case <-leadership.Done():
 			m.Logger.Warn("This member no longer leads the fleet.")
-			m.Leaders.Doubt()
+			m.Leaders.Doubt(m.Self)
 			cancel()
 		case <-leading.Done():
 		}

@@ -28,6 +28,7 @@ type machine struct {
 	leads     chan struct{} // gets an item at each begin of a leadership
 	failure   error         // of the next role of the leader
 	disk      func(context.Context) error
+	doubted   []fleet.Peer
 }
 
 const takeover = 5 * time.Second
@@ -39,7 +40,12 @@ func newMachine(name string, log *fleetLog) *machine {
 func (m *machine) peer() fleet.Peer { return fleet.Peer{Name: m.name, URL: "https://" + m.name} }
 
 func (m *machine) Lead(fleet.Peer) {}
-func (m *machine) Doubt()          {}
+
+func (m *machine) Doubt(of fleet.Peer) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.doubted = append(m.doubted, of)
+}
 
 // start runs the member until stop is called, until it ends by itself, or until the test ends. wait
 // returns its error.
@@ -47,8 +53,8 @@ func (m *machine) start(t *testing.T, clock clockwork.Clock) (stop func(), wait 
 	ctx, cancel := context.WithCancel(t.Context())
 	var group errgroup.Group
 	group.Go(func() error {
-		return fleet.New(fleet.Options{Log: m.log.as(m.peer()), Takeover: takeover, Clock: clock, Logger: quiet(),
-			Leaders: m, Roles: fleet.Roles{Open: m.openCopy, Serve: m.serve, Lead: m.lead, Restore: m.restore}}).Run(ctx)
+		return fleet.New(fleet.Options{Self: m.peer(), Log: m.log.as(m.peer()), Takeover: takeover, Clock: clock,
+			Logger: quiet(), Leaders: m, Roles: fleet.Roles{Open: m.openCopy, Serve: m.serve, Lead: m.lead, Restore: m.restore}}).Run(ctx)
 	})
 	t.Cleanup(func() {
 		cancel()
@@ -165,6 +171,7 @@ func TestMember_leaderChanges(t *testing.T) {
 	log.replace(t, "two")
 	<-one.leads
 	require.Equal(t, []string{"one", "two", "one"}, one.all())
+	require.Equal(t, []fleet.Peer{one.peer()}, one.doubted, "not whoever leads next")
 	log.await(t, func() bool { return len(log.waiting) > 0 })
 	stop()
 	require.NoError(t, wait())

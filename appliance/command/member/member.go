@@ -85,7 +85,7 @@ func Run(ctx context.Context, options Options) (err error) {
 	})
 	group.Go(func() error {
 		return fleet.New(fleet.Options{
-			Log:     m.membership.Log(),
+			Self: m.membership.Peer(), Log: m.membership.Log(),
 			Roles:   fleet.Roles{Open: m.openCopy, Serve: m.serveUndamaged, Lead: m.lead, Restore: m.restore},
 			Leaders: m.forwarder, Takeover: m.Config.Fleet.Takeover, Clock: m.clock, Logger: m.Logger,
 		}).Run(running)

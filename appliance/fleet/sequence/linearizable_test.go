@@ -187,8 +187,8 @@ func (s skewed) Now() time.Time { return s.Clock.Now().Add(s.by) }
 
 type nobody struct{}
 
-func (nobody) Lead(fleet.Peer) {}
-func (nobody) Doubt()          {}
+func (nobody) Lead(fleet.Peer)  {}
+func (nobody) Doubt(fleet.Peer) {}
 
 func (m *testMember) Follow(ctx context.Context, db fleet.Copy, applied func()) error {
 	return m.s.Follow(ctx, db.(*store.DB).Position(), func(records []wal.Record) error {
