@@ -248,6 +248,9 @@ func (c *Copies) copy(ctx context.Context, db ContentStore, leads bool) (missing
 				missing--
 				break
 			}
+			if hangs, ok := errors.AsType[timeout](err); ok && hangs.Timeout() { // it would delay each content
+				others = slices.DeleteFunc(slices.Clone(others), func(p Peer) bool { return p == other })
+			}
 		}
 	}
 	return missing, err

@@ -33,7 +33,9 @@ type contents struct {
 	have       map[string]string
 	references chan struct{}
 	stored     chan string
-	full       bool // the disk
+	full       bool            // the disk
+	hangs      <-chan struct{} // until when the disk hangs; nil: it does not
+	opened     int             // contents on the disk that hangs
 }
 
 func newContents(wanted ...string) *contents {
@@ -70,6 +72,11 @@ func (c *contents) StoreContent(_ context.Context, sum string, r io.Reader) erro
 func (c *contents) OpenContent(sum string) (io.ReadSeekCloser, int64, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.hangs != nil {
+		c.opened++
+		beginning := bytes.Repeat([]byte("x"), 1<<20)
+		return hanging{bytes.NewReader(beginning), c.hangs}, int64(len(beginning)) + 1, nil
+	}
 	if c.have[sum] == "" {
 		return nil, 0, fs.ErrNotExist
 	}
@@ -79,6 +86,30 @@ func (c *contents) OpenContent(sum string) (io.ReadSeekCloser, int64, error) {
 type seeker struct{ *bytes.Reader }
 
 func (seeker) Close() error { return nil }
+
+// hanging is a content on a disk that hangs at its last byte.
+type hanging struct {
+	*bytes.Reader
+	until <-chan struct{}
+}
+
+func (hanging) Close() error { return nil }
+
+func (h hanging) Read(p []byte) (int, error) {
+	n, err := h.Reader.Read(p)
+	if err != nil {
+		<-h.until
+	}
+	return n, err
+}
+
+func (h hanging) Seek(offset int64, whence int) (int64, error) {
+	at, err := h.Reader.Seek(offset, whence)
+	if whence == io.SeekEnd {
+		at++
+	}
+	return at, err
+}
 
 // contentFleet is a fleet whose members have contents.
 type contentFleet struct {
@@ -105,7 +136,7 @@ func newContentFleet(t *testing.T, members ...*contents) *contentFleet {
 // copies returns the copies of a further member. number is that of the wanted copies.
 func (f *contentFleet) copies(t *testing.T, number int, clock clockwork.Clock) *fleet.Copies {
 	t.Helper()
-	asking := fleet.NewClient(credential(t, f.key, "own"))
+	asking := fleet.NewClient(credential(t, f.key, "own"), clockwork.NewRealClock())
 	t.Cleanup(asking.Close)
 	return fleet.NewCopies(fleet.CopiesOptions{Client: asking, Self: "own", Clock: clock, Logger: quiet(),
 		Others: func(context.Context) ([]fleet.Peer, error) { return f.others, nil }, Number: number,
@@ -133,6 +164,55 @@ func TestCopies_copyWhatOthersHave(t *testing.T) {
 	cancel()
 	running.Wait()
 	require.Equal(t, []string{"a", "b", "nowhere"}, slices.Sorted(maps.Keys(own.have)))
+}
+
+// TestCopies_memberThatHangs copies contents of two members. The disk of one of them hangs in the
+// middle of a content.
+func TestCopies_memberThatHangs(t *testing.T) {
+	first, second, own := newContents(), newContents(), newContents()
+	for i := range 20 {
+		sum := fmt.Sprint("sum-", i)
+		own.wanted = append(own.wanted, sum)
+		second.have[sum] = "content of " + sum
+	}
+	first.hangs = t.Context().Done()
+	clock := clockwork.NewFakeClock()
+	f := newContentFleet(t, first, second)
+	copies := f.copies(t, 0, clock)
+	copies.Client = fleet.NewClient(credential(t, f.key, "own"), clock)
+	t.Cleanup(copies.Client.Close)
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { copies.Run(ctx, own, false) })
+	passTime(t, clock)
+	for range own.wanted {
+		<-own.stored
+	}
+	cancel()
+	running.Wait()
+	require.Less(t, first.opened, len(own.wanted)/2, "it is not asked for each of the other contents")
+}
+
+// hangingSnapshots stop in the middle of a snapshot.
+type hangingSnapshots struct{}
+
+func (hangingSnapshots) Write(ctx context.Context, to io.Writer, _ bool) error {
+	_, err := to.Write(make([]byte, 1<<20))
+	<-ctx.Done()
+	return errors.Join(err, ctx.Err())
+}
+
+func TestClient_snapshotThatStops(t *testing.T) {
+	key, clock := newKey(t), clockwork.NewFakeClock()
+	two := member(t, key, &fleet.Peers{Snapshots: hangingSnapshots{}})
+	asking := fleet.NewClient(credential(t, key, "one"), clock)
+	t.Cleanup(asking.Close)
+	snapshot, err := asking.Snapshot(t.Context(), two)
+	require.NoError(t, err)
+	passTime(t, clock)
+	_, err = io.Copy(io.Discard, snapshot)
+	require.EqualError(t, err, "the member two sent nothing for 30s")
+	require.NoError(t, snapshot.Close())
 }
 
 func TestCopies_numberIsThatOfTheConfiguration(t *testing.T) {
@@ -238,7 +318,7 @@ func TestCopies_filesOfOtherMembers(t *testing.T) {
 		server := serve(t, credential(t, key, name), behind.Handler(fleet.Main))
 		others = append(others, fleet.Peer{Name: name, URL: server.URL})
 	}
-	asking := fleet.NewClient(credential(t, key, "own"))
+	asking := fleet.NewClient(credential(t, key, "own"), clockwork.NewRealClock())
 	t.Cleanup(asking.Close)
 	copies := fleet.NewCopies(fleet.CopiesOptions{Client: asking, Logger: quiet(),
 		Others: func(context.Context) ([]fleet.Peer, error) { return others, nil }})
@@ -291,7 +371,7 @@ func TestCopies_shareBlob(t *testing.T) {
 		server := serve(t, credential(t, key, name), behind.Handler(fleet.Main))
 		others = append(others, fleet.Peer{Name: name, URL: server.URL})
 	}
-	asking := fleet.NewClient(credential(t, key, "own"))
+	asking := fleet.NewClient(credential(t, key, "own"), clockwork.NewRealClock())
 	t.Cleanup(asking.Close)
 	copies := fleet.NewCopies(fleet.CopiesOptions{Client: asking, Clock: clockwork.NewFakeClock(), Logger: quiet(),
 		Others: func(context.Context) ([]fleet.Peer, error) { return others, nil }})

@@ -29,6 +29,7 @@
 //	leading.go     Leading: what the appliance gets that leads
 //	trails.go      the audit trails of other members
 //	peers.go       Peers and Client: what members ask each other for
+//	stall.go       limits for transfers between members that make no progress
 //	contents.go    Copies: keeps contents of files on several members
 //	paced.go       Paced: limits the rate of copies
 //	credential.go  Credential: the certificates by which members trust each other

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jonboulle/clockwork"
+
 	"landfall/appliance/fault"
 	"landfall/store/blob"
 )
@@ -67,8 +69,10 @@ type Peers struct {
 	Logger *slog.Logger
 }
 
-// ServeHTTP implements http.Handler.
+// ServeHTTP implements http.Handler. A member that stops in the middle of a transfer does not hold
+// it up: see [stallLimit].
 func (p *Peers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w = newOutgoing(w)
 	name, ofContent := strings.CutPrefix(r.URL.Path, contentPath)
 	id, ofImage := strings.CutPrefix(r.URL.Path, imagePath)
 	sum, ofBlob := strings.CutPrefix(r.URL.Path, blobPath)
@@ -195,7 +199,9 @@ func (p *Peers) file(w http.ResponseWriter, r *http.Request, open func(string) (
 
 // take stores a file that the leader sends.
 func (p *Peers) take(w http.ResponseWriter, r *http.Request, sum string, store Take) {
-	err := store(r.Context(), sum, r.Body)
+	content := newTaken(w, r)
+	err := store(r.Context(), sum, content)
+	content.end()
 	if errors.Is(err, blob.ErrOther) {
 		err = fault.Wrap(fault.Invalid, err)
 	}
@@ -207,13 +213,16 @@ func (p *Peers) take(w http.ResponseWriter, r *http.Request, sum string, store T
 }
 
 // Client asks other members.
-type Client struct{ http *http.Client }
+type Client struct {
+	http  *http.Client
+	clock clockwork.Clock
+}
 
 // NewClient returns a client with the credential of a member.
-func NewClient(credential *Credential) *Client {
+func NewClient(credential *Credential, clock clockwork.Clock) *Client {
 	return &Client{&http.Client{Transport: &http.Transport{TLSClientConfig: credential.Client(),
 		DialContext: (&net.Dialer{Timeout: dialTime}).DialContext, TLSHandshakeTimeout: handshakeTime,
-		ResponseHeaderTimeout: time.Minute, IdleConnTimeout: time.Minute}}}
+		ResponseHeaderTimeout: time.Minute, IdleConnTimeout: time.Minute}}, clock}
 }
 
 // Close closes idle connections.
@@ -282,6 +291,7 @@ type asked struct {
 	body   io.Reader
 	size   int64 // of the body; 0: none, or unknown
 	from   int64 // offset in the answer
+	pauses bool  // the member may work for long before it sends the next byte
 }
 
 // do sends a request whose answer has no content.
@@ -293,7 +303,22 @@ func (c *Client) do(ctx context.Context, a asked) error {
 	return body.Close()
 }
 
+// ask returns the content of an answer. The caller closes it. Unless the member may pause, reading
+// fails with a *StalledError if it does.
 func (c *Client) ask(ctx context.Context, a asked) (io.ReadCloser, error) {
+	if a.pauses {
+		return c.send(ctx, a)
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	content, err := c.send(ctx, a)
+	if err != nil {
+		cancel(nil)
+		return nil, err
+	}
+	return newIncoming(ctx, cancel, content, a.of.Name, c.clock), nil
+}
+
+func (c *Client) send(ctx context.Context, a asked) (io.ReadCloser, error) {
 	request, err := http.NewRequestWithContext(ctx, a.method, "https://"+a.of.host()+a.at, a.body)
 	if err != nil {
 		return nil, err

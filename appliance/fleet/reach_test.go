@@ -20,7 +20,7 @@ func TestReach_asksOnlyWithoutAnswers(t *testing.T) {
 	f := newFollower(t, key, time.Millisecond)
 	leader := newLeader(t, key, "one", describe)
 	front := leader.front
-	peers := fleet.NewClient(credential(t, key, "follower"))
+	peers := fleet.NewClient(credential(t, key, "follower"), clockwork.NewRealClock())
 	t.Cleanup(peers.Close)
 	reach := fleet.NewReach("follower", f.Forwarder, peers, clock)
 	ctx, cancel := context.WithCancel(t.Context())

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"testing"
 
+	"github.com/jonboulle/clockwork"
 	"github.com/stretchr/testify/require"
 
 	"landfall/appliance/fleet"
@@ -15,7 +16,7 @@ import (
 func TestReads_ofAMember(t *testing.T) {
 	t.Parallel()
 	key := newKey(t)
-	client := fleet.NewClient(credential(t, key, "leader"))
+	client := fleet.NewClient(credential(t, key, "leader"), clockwork.NewRealClock())
 	t.Cleanup(client.Close)
 	ask := func(reads func() (any, error)) (string, error) {
 		peers := &fleet.Peers{Reads: reads, Refuse: refuse, Logger: quiet()}

@@ -158,7 +158,7 @@ func (t trailOf) ask(ctx context.Context, path, parameter string, value any, rea
 		return fmt.Errorf("ask for an audit trail: %w", err)
 	}
 	body, err := t.client.ask(ctx, asked{method: http.MethodGet, of: t.of,
-		at: path + "?" + url.Values{parameter: {string(text)}}.Encode()})
+		at: path + "?" + url.Values{parameter: {string(text)}}.Encode(), pauses: path == verifyPath})
 	if err == nil {
 		err = errors.Join(read(body), body.Close())
 	}

@@ -45,7 +45,7 @@ func member(t *testing.T, key *sitekey.Key, peers *fleet.Peers) fleet.Peer {
 func TestTrail_ofAnotherMember(t *testing.T) {
 	key := newKey(t)
 	of, head := writeTrail(t, key)
-	asking := fleet.NewClient(credential(t, key, "one"))
+	asking := fleet.NewClient(credential(t, key, "one"), clockwork.NewRealClock())
 	t.Cleanup(asking.Close)
 	two := member(t, key, &fleet.Peers{Trail: of})
 	trail := asking.Trail(two, head)
@@ -96,7 +96,7 @@ func (brokenTrail) Export(_ context.Context, w io.Writer, _ uint64) error {
 
 func TestTrail_thatCantBeRead(t *testing.T) {
 	key := newKey(t)
-	asking := fleet.NewClient(credential(t, key, "one"))
+	asking := fleet.NewClient(credential(t, key, "one"), clockwork.NewRealClock())
 	t.Cleanup(asking.Close)
 	away := serve(t, credential(t, key, "two"), http.NotFoundHandler())
 	away.Close()

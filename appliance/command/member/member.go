@@ -154,7 +154,7 @@ func (m *member) open(ctx context.Context) (err error) {
 		return err
 	}
 	m.forwarder = fleet.NewForwarder(m.credential, 2*m.Config.Fleet.Takeover, refuse, m.Logger)
-	m.peers = fleet.NewClient(m.credential)
+	m.peers = fleet.NewClient(m.credential, m.clock)
 	m.reach = fleet.NewReach(self.Name, m.forwarder, m.peers, m.clock)
 	m.copies = fleet.NewCopies(fleet.CopiesOptions{Client: m.peers, Self: self.Name, Others: m.membership.Others,
 		Leader: m.forwarder.Leading, Number: m.Config.Fleet.Copies, Clock: m.clock, Logger: m.Logger})

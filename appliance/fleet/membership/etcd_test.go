@@ -39,7 +39,7 @@ func start(t *testing.T, options membership.Options) *machine {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() { ended <- member.Run(ctx, func() membership.Network { return membership.Network{} }) }()
-	m := &machine{Leader: &membership.Leader{Membership: member, Peers: fleet.NewClient(credential),
+	m := &machine{Leader: &membership.Leader{Membership: member, Peers: fleet.NewClient(credential, options.Clock),
 		VirtualIP: func() *membership.VirtualIP { return nil }}, options: options}
 	stopped := false
 	m.stop = func() {
