@@ -385,6 +385,7 @@ func TestFleetFaults_cutOffFromEtcd(t *testing.T) {
 	m := followers[0]
 	m.line.Cut()
 	require.Equal(t, http.StatusCreated, f.addInfraEnv(t, m, "through a follower").status, "it knows the leader")
+	f.requireForwardsReads(t, m, leader)
 	m.line.Mend()
 	f.requireCaughtUp(t)
 
@@ -394,8 +395,25 @@ func TestFleetFaults_cutOffFromEtcd(t *testing.T) {
 	require.Equal(t, http.StatusCreated, f.addInfraEnv(t, next, "at the next leader").status)
 	requireUnavailable(t, f.addInfraEnv(t, leader, "lost"), "the fleet has no leader now")
 	leader.line.Mend()
-	f.requireInfraEnvs(t, "at the next leader", "through a follower")
+	f.requireInfraEnvs(t, "at the leader", "at the next leader", "through a follower")
 	f.stop(t)
+}
+
+// requireForwardsReads requires that a follower that has lost etcd still gives clients what the
+// leader has, and not its copy.
+func (f *fleetTest) requireForwardsReads(t *testing.T, m, leader *fleetMember) {
+	t.Helper()
+	soon(t, "etcd does not tell the member who leads", func() bool {
+		text, err := os.ReadFile(m.log)
+		return err == nil && strings.Contains(string(text), "It is not known which member leads.")
+	})
+	require.Equal(t, http.StatusCreated, f.addInfraEnv(t, leader, "at the leader").status)
+	soon(t, "the member asks the leader whether it leads", func() bool {
+		return strings.HasPrefix(ask(t, http.MethodGet, m.address+"/readyz", nil).body, "ok")
+	})
+	got := ask(t, http.MethodGet, m.address+infraEnvsPath, nil)
+	require.Equal(t, http.StatusOK, got.status)
+	require.Contains(t, got.body, "at the leader")
 }
 
 // TestFleetFaults_cutOffFromMembers cuts the way of the other members to the leader, which etcd

@@ -89,7 +89,8 @@ func (f *Forwarder) Lead(by Peer) { f.leaders.set(by) }
 // another member leads: the end of a leadership may be noticed after its successor is known.
 func (f *Forwarder) Doubt(of Peer) { f.leaders.doubt(of) }
 
-// Led reports whether a member leads, as far as is known.
+// Led reports whether a member leads, according to etcd or, if it is in doubt, to itself: see
+// [Reach].
 func (f *Forwarder) Led() bool { return f.leaders.led() }
 
 // Close ends all requests, and closes the connections.

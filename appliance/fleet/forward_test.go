@@ -37,7 +37,7 @@ func newLeader(t testing.TB, key *sitekey.Key, name string, main http.HandlerFun
 func newFormerLeader(t testing.TB, key *sitekey.Key, name string, leads func() bool, main http.HandlerFunc) *leader {
 	t.Helper()
 	l := &leader{name: name, front: &fleet.Front{Leads: leads, Refuse: refuse, Peers: fleet.Peers{Refuse: refuse,
-		Condition: func([]string) fleet.Condition { return fleet.Condition{} }, Logger: quiet()}}}
+		Condition: func([]string) fleet.Condition { return fleet.Condition{Leads: leads()} }, Logger: quiet()}}}
 	boot := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		l.boots.Add(1)
 		main(w, r)

@@ -40,7 +40,8 @@ type present struct {
 	ctx     context.Context // of all leaders
 	mu      sync.Mutex
 	leader  *leader // nil if there is none
-	doubted bool    // it is not known whether it still leads
+	doubted bool    // etcd does not say whether it still leads
+	leads   bool    // but it says so itself
 	began   uint64  // how often a member began to lead
 	changed chan struct{}
 }
@@ -52,7 +53,7 @@ func newPresent(ctx context.Context) *present {
 func (l *present) set(by Peer) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.doubted = false
+	l.doubted, l.leads = false, false
 	if before := l.leader; before != nil {
 		if before.Peer == by {
 			return
@@ -80,13 +81,35 @@ func (l *present) doubt(of Peer) {
 func (l *present) led() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.leader != nil && !l.doubted
+	return l.leader != nil && (!l.doubted || l.leads)
 }
 
-// get returns the present leader, or nil.
-func (l *present) get() *leader {
+// inDoubt returns the member that may no longer lead. ok is false if there is no doubt.
+func (l *present) inDoubt() (leader Peer, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.leader == nil || !l.doubted {
+		return Peer{}, false
+	}
+	return l.leader.Peer, true
+}
+
+// say notes whether a member that may no longer lead says that it does.
+func (l *present) say(of Peer, leads bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.doubted && l.leader.Peer == of {
+		l.leads = leads
+	}
+}
+
+// certain returns the present leader according to etcd, or nil.
+func (l *present) certain() *leader {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.doubted {
+		return nil
+	}
 	return l.leader
 }
 

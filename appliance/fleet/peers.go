@@ -129,6 +129,7 @@ func (p *Peers) unknown(r *http.Request) error {
 
 // Condition is what a member says about itself when another one asks.
 type Condition struct {
+	Leads   bool      `json:"leads"`   // false for a program that does not say so
 	Applied uint64    `json:"applied"` // number of the newest record in its database
 	Clock   time.Time `json:"clock"`
 	// Missing are the first of the contents that it lacks, by their SHA-256, and MissingCount is

@@ -15,8 +15,11 @@ const (
 	reachTime = 2 * time.Second
 )
 
-// Reach finds out whether a follower reaches the leader. It asks the leader only while forwarded
-// requests have no answer: each of them may take long, and a broken connection may not be noticed.
+// Reach finds out whether a follower reaches the leader. It asks the leader only
+//
+//   - while forwarded requests have no answer: each of them may take long, and a broken connection
+//     may not be noticed,
+//   - while this follower does not reach etcd: the leader then says whether it still leads.
 type Reach struct {
 	self      string // name of this member
 	forwarder *Forwarder
@@ -49,18 +52,25 @@ func (r *Reach) Run(ctx context.Context) {
 
 func (r *Reach) look(ctx context.Context) {
 	leader, ok := r.forwarder.Leader()
-	if !ok || leader.Name == r.self || r.forwarder.unanswered.Load() == 0 {
+	waiting := r.forwarder.unanswered.Load() > 0
+	_, inDoubt := r.forwarder.leaders.inDoubt()
+	if !ok || leader.Name == r.self || !waiting && !inDoubt {
 		r.note("")
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, reachTime)
 	defer cancel()
-	if _, err := r.client.Condition(ctx, leader); err != nil {
+	condition, err := r.client.Condition(ctx, leader)
+	r.forwarder.leaders.say(leader, err == nil && condition.Leads)
+	switch {
+	case err == nil:
+		r.forwarder.unanswered.Store(0)
+		r.note("")
+	case waiting:
 		r.note(leader.Name)
-		return
+	default:
+		r.note("")
 	}
-	r.forwarder.unanswered.Store(0)
-	r.note("")
 }
 
 func (r *Reach) note(leader string) {

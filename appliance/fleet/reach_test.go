@@ -3,6 +3,7 @@ package fleet_test
 import (
 	"context"
 	"net/http"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -88,4 +89,65 @@ func TestReach_asksOnlyWithoutAnswers(t *testing.T) {
 	}, time.Minute, time.Millisecond, "the next leader is asked, because the request has no answer yet")
 	look()
 	requireReached("it has answered")
+}
+
+// TestReach_asksALeaderInDoubt lets a follower lose etcd, and then the leader.
+func TestReach_asksALeaderInDoubt(t *testing.T) {
+	t.Parallel()
+	key, clock := newKey(t), clockwork.NewFakeClock()
+	f := newFollower(t, key, time.Minute)
+	var leads atomic.Bool
+	leads.Store(true)
+	leader := newFormerLeader(t, key, "one", leads.Load, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Landfall-Revision", "7")
+	})
+	peers := fleet.NewClient(credential(t, key, "follower"), clockwork.NewRealClock())
+	t.Cleanup(peers.Close)
+	reach := fleet.NewReach("follower", f.Forwarder, peers, clock)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		reach.Run(ctx)
+		close(ended)
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-ended
+	})
+	look := func() {
+		require.NoError(t, clock.BlockUntilContext(ctx, 1))
+		clock.Advance(time.Second)
+	}
+	requireLed := func(led bool) {
+		t.Helper()
+		require.Eventually(t, func() bool {
+			look()
+			return f.Led() == led
+		}, time.Minute, time.Millisecond)
+	}
+	requireKnown := func(want bool, why string) {
+		t.Helper()
+		_, known := f.Seen()
+		require.Equal(t, want, known, why)
+	}
+
+	f.Lead(leader.peer())
+	status, _ := get(t, client(t), f.main.URL)
+	require.Equal(t, http.StatusOK, status)
+	requireKnown(true, "the copy follows")
+	f.Doubt(leader.peer())
+	require.False(t, f.Led())
+	requireLed(true)
+	f.Doubt(leader.peer())
+	require.True(t, f.Led(), "etcd is still away, and the leader has answered")
+	requireKnown(false, "the copy gets no changes, so reads go to the leader")
+
+	leads.Store(false)
+	requireLed(false)
+	leads.Store(true)
+	requireLed(true)
+	leader.Close()
+	requireLed(false)
+	name, _ := reach.Unreached()
+	require.Empty(t, name, "there was nothing to forward")
 }

@@ -28,10 +28,11 @@ func RevisionOf(header http.Header) uint64 {
 
 // Seen returns the newest revision in an answer that passed here. A client may know of the changes
 // up to it. known is false until the present leader has answered: a change may have been made whose
-// answer was lost.
+// answer was lost. It is false, too, while etcd does not say who leads: the copy then gets no
+// changes.
 func (f *Forwarder) Seen() (revision uint64, known bool) {
 	heard := f.heard.Load()
-	return f.seen.Load(), heard != nil && heard == f.leaders.get()
+	return f.seen.Load(), heard != nil && heard == f.leaders.certain()
 }
 
 // see notes the revision in an answer of a leader.

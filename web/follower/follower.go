@@ -56,7 +56,8 @@ type Leader interface {
 	// the client's credentials.
 	Admits(request *http.Request) bool
 	// Seen returns the newest revision in an answer of a leader that passed here. known is false
-	// until the present leader has answered.
+	// until the present leader has answered, and while the copy gets no changes because this member
+	// does not reach etcd.
 	Seen() (revision uint64, known bool)
 }
 

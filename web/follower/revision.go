@@ -52,8 +52,8 @@ func (v *revision) state() (uint64, <-chan struct{}) {
 }
 
 // isFresh waits until the copy has all changes that the client may know of, because an answer that
-// it got here or elsewhere contained them. It reports false if they do not come soon, and until the
-// present leader has answered a request: its answer says which changes there are.
+// it got here or elsewhere contained them. It reports false if they do not come soon, and while it
+// is not known which changes there are.
 func (r *Reader) isFresh(request *http.Request) bool {
 	seen, known := r.Leader.Seen()
 	if !known && r.Leader.Led() {

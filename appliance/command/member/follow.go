@@ -162,11 +162,18 @@ func (m *member) handler(snapshots fleet.Snapshots, contents fleet.Contents, rea
 func (m *member) imagesDir() string { return filepath.Join(m.Config.DataDir, "os-images") }
 
 func (m *member) peersOf() fleet.Peers {
-	return fleet.Peers{Condition: m.membership.Condition, Kept: m.copies.Kept, Leave: m.membership.LeaveHere,
+	return fleet.Peers{Condition: m.condition, Kept: m.copies.Kept, Leave: m.membership.LeaveHere,
 		Trail:  audittrail.Reader{Dir: filepath.Join(m.Config.DataDir, audittrail.DirName), Key: m.key, Clock: m.clock},
 		Image:  func(id string) (*os.File, error) { return osimage.OpenFile(m.imagesDir(), id) },
 		Blob:   func(sum string) (*os.File, error) { return overlay.OpenBlob(m.Config.RegistryDir(), sum) },
 		Refuse: refuse, Logger: m.Logger}
+}
+
+// condition returns the condition of this member for others. missing are the contents that it lacks.
+func (m *member) condition(missing []string) fleet.Condition {
+	condition := m.membership.Condition(missing)
+	condition.Leads = m.leads()
+	return condition
 }
 
 // own answers the requests that each member answers itself: whether it is alive and ready.
