@@ -228,6 +228,13 @@ func (l *leadership) Leads() bool {
 	return l.log.leading == l
 }
 
+func (l *leadership) Remaining() time.Duration {
+	if l.Leads() {
+		return time.Hour
+	}
+	return 0
+}
+
 func (l *leadership) Resign(context.Context) error {
 	l.log.end(l)
 	return nil

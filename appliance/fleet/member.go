@@ -76,6 +76,8 @@ type Leadership interface {
 	Done() <-chan struct{}
 	// Leads reports whether the leadership lasts, by the clock of this machine.
 	Leads() bool
+	// Remaining returns for how long it lasts by that clock if it is not renewed; 0: it has ended.
+	Remaining() time.Duration
 	// Resign ends the leadership, so that another member is elected at once.
 	Resign(ctx context.Context) error
 }

@@ -40,7 +40,7 @@ func (m *member) lead(ctx context.Context, leadership fleet.Leadership) error {
 			func(ctx context.Context, _ *store.DB) {
 				m.resignIfIsolated(ctx, leadership, &isolation{requests: front.Requests, linked: m.address.Linked})
 			},
-			func(ctx context.Context, _ *store.DB) { m.address.Hold(ctx, leadership.Leads) },
+			func(ctx context.Context, _ *store.DB) { m.address.Hold(ctx, leadership.Remaining) },
 		},
 		Front: front,
 	}, m.service())

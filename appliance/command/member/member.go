@@ -166,8 +166,7 @@ func (m *member) open(ctx context.Context) (err error) {
 // openAddress opens the virtual IP of the leader. Without other URLs, hosts use it.
 func (m *member) openAddress() (err error) {
 	if m.address, err = virtualip.New(virtualip.Options{Address: m.Config.Fleet.VirtualIP,
-		Interface: m.Config.Fleet.Interface, Lease: m.Config.Fleet.Lease(), Clock: m.clock,
-		Logger: m.Logger}); err != nil || m.address == nil {
+		Interface: m.Config.Fleet.Interface, Clock: m.clock, Logger: m.Logger}); err != nil || m.address == nil {
 		return err
 	}
 	bound, err := netip.ParseAddrPort(m.sockets.main.String())

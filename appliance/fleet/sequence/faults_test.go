@@ -46,6 +46,8 @@ func TestAppend_formerLeaderIsRefused(t *testing.T) {
 	server := etcdtest.Start(t, etcdtest.Options{})
 	s := created(t, server.URL())
 	first := lead(t, s, "a")
+	require.Positive(t, first.Remaining())
+	require.Less(t, first.Remaining(), s.Lease, "some of it is left for clocks of different speeds")
 	_, err := s.client.Revoke(t.Context(), first.leaseID)
 	require.NoError(t, err)
 	second := lead(t, open(t, server.URL()), "b")
@@ -56,6 +58,7 @@ func TestAppend_formerLeaderIsRefused(t *testing.T) {
 	require.ErrorAs(t, refused, new(*LostError))
 	<-first.Done()
 	require.False(t, first.Leads())
+	require.Zero(t, first.Remaining())
 	require.Equal(t, []string{"of b"}, contents(t, s, Position{}))
 }
 
@@ -65,6 +68,8 @@ func TestAppend_unknownAfterCompaction(t *testing.T) {
 	server := etcdtest.Start(t, etcdtest.Options{})
 	s := created(t, server.URL())
 	first := lead(t, s, "a")
+	require.Positive(t, first.Remaining())
+	require.Less(t, first.Remaining(), s.Lease, "some of it is left for clocks of different speeds")
 	_, err := s.client.Revoke(t.Context(), first.leaseID)
 	require.NoError(t, err)
 	second := lead(t, open(t, server.URL()), "b")

@@ -288,6 +288,15 @@ func (l *Leadership) Leads() bool {
 	return true
 }
 
+// Remaining returns for how long no other member can be the leader if the lease is not renewed; 0:
+// the leadership has ended.
+func (l *Leadership) Remaining() time.Duration {
+	if !l.Leads() {
+		return 0
+	}
+	return l.lease.remaining()
+}
+
 // Close gives the leadership up. The next leader can begin at once.
 func (l *Leadership) Close() {
 	l.end(errClosed)

@@ -36,7 +36,8 @@ func run(t *testing.T, name string, arguments ...string) string {
 // connected: those of two members.
 type network struct{ pid string }
 
-const lease = 3 * time.Second
+// lease is what remains of a lease that is always just renewed.
+func lease() time.Duration { return 2500 * time.Millisecond }
 
 func newNetwork(t *testing.T) *network {
 	t.Helper()
@@ -102,7 +103,7 @@ func has(t *testing.T, member, address string) bool {
 
 func open(t *testing.T, address, member string, clock clockwork.Clock) *virtualip.Address {
 	t.Helper()
-	opened, err := virtualip.New(virtualip.Options{Address: address, Interface: member, Lease: lease, Clock: clock,
+	opened, err := virtualip.New(virtualip.Options{Address: address, Interface: member, Clock: clock,
 		Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	return opened
@@ -117,7 +118,7 @@ func TestAddress_movesWithTheLeader(t *testing.T) {
 		lead := func(member *virtualip.Address, name string) (resign func()) {
 			ctx, cancel := context.WithCancel(t.Context())
 			var leading sync.WaitGroup
-			leading.Go(func() { member.Hold(ctx, func() bool { return true }) })
+			leading.Go(func() { member.Hold(ctx, lease) })
 			require.Eventually(t, func() bool { return has(t, name, address) }, patience, moment)
 			return func() { cancel(); leading.Wait() }
 		}
@@ -139,9 +140,30 @@ func TestAddress_pausedLeaderLosesIt(t *testing.T) {
 	address := open(t, "192.0.2.100", "one", clock)
 	ctx, cancel := context.WithCancel(t.Context())
 	var leading sync.WaitGroup
-	leading.Go(func() { address.Hold(ctx, func() bool { return true }) })
+	leading.Go(func() { address.Hold(ctx, lease) })
 	require.Eventually(t, func() bool { return has(t, "one", "192.0.2.100") }, patience, moment)
 	require.Eventually(t, func() bool { return !has(t, "one", "192.0.2.100") }, patience, moment)
+	cancel()
+	leading.Wait()
+}
+
+// TestAddress_lastsAsLongAsTheLease reads the lifetime of the address in the kernel.
+func TestAddress_lastsAsLongAsTheLease(t *testing.T) {
+	newNetwork(t)
+	address := open(t, "192.0.2.100", "one", clockwork.NewFakeClock())
+	ctx, cancel := context.WithCancel(t.Context())
+	var leading sync.WaitGroup
+	leading.Go(func() {
+		address.Hold(ctx, func() time.Duration { return 1000*time.Second + time.Millisecond })
+	})
+	require.Eventually(t, func() bool { return has(t, "one", "192.0.2.100") }, patience, moment)
+	_, text, found := strings.Cut(run(t, "ip", "address", "show", "to", "192.0.2.100"), "valid_lft ")
+	require.True(t, found)
+	var left int
+	_, err := fmt.Sscanf(text, "%dsec", &left)
+	require.NoError(t, err)
+	require.LessOrEqual(t, left, 1001, "the rest of the lease in whole seconds")
+	require.Greater(t, left, 900)
 	cancel()
 	leading.Wait()
 }
@@ -151,7 +173,7 @@ func TestAddress_formerLeaderRemovesIt(t *testing.T) {
 	run(t, "ip", "address", "add", "192.0.2.100/32", "dev", "one") // of a killed process
 	address := open(t, "192.0.2.100", "", clockwork.NewRealClock())
 	require.False(t, has(t, "one", "192.0.2.100"))
-	address.Hold(t.Context(), func() bool { return false })
+	address.Hold(t.Context(), func() time.Duration { return 0 })
 	require.False(t, has(t, "one", "192.0.2.100"))
 }
 
@@ -179,7 +201,7 @@ func TestAddress_rivalIsNamedAndForgotten(t *testing.T) {
 		n.inside(t, "ip", "address", "add", address, "dev", "bridge0", "nodad")
 		ctx, cancel := context.WithCancel(t.Context())
 		var leading sync.WaitGroup
-		leading.Go(func() { held.Hold(ctx, func() bool { return true }) })
+		leading.Go(func() { held.Hold(ctx, lease) })
 		require.Eventually(t, func() bool { return strings.Contains(held.State().Problem, hardware) }, patience, moment,
 			"the other machine with %s", address)
 		n.inside(t, "ip", "address", "delete", address, "dev", "bridge0")
@@ -209,7 +231,7 @@ func TestNew_sentenceWithoutCapabilities(t *testing.T) {
 	if os.Getenv("VIRTUALIP_UNPRIVILEGED") == "" {
 		return
 	}
-	_, err := virtualip.New(virtualip.Options{Address: "192.0.2.100", Interface: "one", Lease: lease})
+	_, err := virtualip.New(virtualip.Options{Address: "192.0.2.100", Interface: "one"})
 	require.Error(t, err)
 	fmt.Println(err)
 }

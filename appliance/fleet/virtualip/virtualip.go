@@ -2,7 +2,7 @@
 // one address whichever member leads.
 //
 // The kernel removes the address by itself when the leader does not renew it. So a leader that was
-// killed or paused does not keep it longer than its lease.
+// killed or paused keeps it at most about a second longer than its lease: the kernel counts seconds.
 package virtualip
 
 import (
@@ -53,10 +53,8 @@ const (
 type Options struct {
 	Address   string // without a prefix length
 	Interface string // ""; the one with a network that contains the address
-	// Lease is the time for which a leader may be silent. The kernel removes the address then.
-	Lease  time.Duration
-	Clock  clockwork.Clock
-	Logger *slog.Logger
+	Clock     clockwork.Clock
+	Logger    *slog.Logger
 }
 
 // Address is an address of the leader. nil is none.
@@ -165,8 +163,8 @@ func (a *Address) Linked() bool {
 }
 
 // Hold has the address on the interface and announces it, until the context ends or this member no
-// longer leads.
-func (a *Address) Hold(ctx context.Context, leads func() bool) {
+// longer leads. remaining returns for how long it leads if it can't renew its lease.
+func (a *Address) Hold(ctx context.Context, remaining func() time.Duration) {
 	if a == nil {
 		return
 	}
@@ -177,8 +175,12 @@ func (a *Address) Hold(ctx context.Context, leads func() bool) {
 	defer cancel()
 	ticker := a.Clock.NewTicker(renewInterval)
 	defer ticker.Stop()
-	for round := 0; ctx.Err() == nil && leads(); round++ {
-		err := a.set()
+	for round := 0; ctx.Err() == nil; round++ {
+		left := remaining()
+		if left <= 0 {
+			break
+		}
+		err := a.set(left)
 		if err == nil && (round < announcements || round%int(announceInterval/renewInterval) == 0) {
 			err = a.announce()
 		}
@@ -243,11 +245,12 @@ func (a *Address) noteRival(ctx context.Context, found net.HardwareAddr) {
 	a.rival = found
 }
 
-// address returns the address with its length of one, so that no route changes. Its preferred
-// lifetime is zero: connections of this machine use its own addresses.
-func (a *Address) address() *netlink.Addr {
+// address returns the address with its length of one, so that no route changes. The kernel removes
+// it after a time. Its preferred lifetime is zero: connections of this machine use its own
+// addresses.
+func (a *Address) address(valid time.Duration) *netlink.Addr {
 	address := &netlink.Addr{IPNet: &net.IPNet{IP: a.ip.AsSlice(), Mask: net.CIDRMask(a.ip.BitLen(), a.ip.BitLen())},
-		ValidLft: int((a.Lease + time.Second - 1) / time.Second)}
+		ValidLft: int((valid + time.Second - 1) / time.Second)}
 	if a.ip.Is6() {
 		address.Flags = withoutDAD // the members agree by the election
 	}
@@ -262,12 +265,14 @@ func (a *Address) link() netlink.Link {
 	return &netlink.Dummy{LinkAttrs: netlink.LinkAttrs{Name: a.device.Name, Index: a.device.Index}}
 }
 
-// set gives the address to the interface, or renews it.
-func (a *Address) set() error { return a.explain("set", netlink.AddrReplace(a.link(), a.address())) }
+// set gives the address to the interface for a time, or renews it.
+func (a *Address) set(valid time.Duration) error {
+	return a.explain("set", netlink.AddrReplace(a.link(), a.address(valid)))
+}
 
 // remove removes the address from the interface. It need not be there.
 func (a *Address) remove() error {
-	err := netlink.AddrDel(a.link(), a.address())
+	err := netlink.AddrDel(a.link(), a.address(0))
 	if errors.Is(err, unix.EADDRNOTAVAIL) {
 		err = nil
 	}

@@ -3,6 +3,7 @@ package virtualip_test
 import (
 	"log/slog"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -34,5 +35,5 @@ func TestAddress_nilIsNone(t *testing.T) {
 	require.False(t, none.Is("192.0.2.9"))
 	require.Nil(t, none.State())
 	require.True(t, none.Linked(), "the interface does not matter")
-	none.Hold(t.Context(), func() bool { return true })
+	none.Hold(t.Context(), func() time.Duration { return time.Minute })
 }
