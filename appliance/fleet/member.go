@@ -339,8 +339,8 @@ func (f *following) campaign(ctx context.Context) (Leadership, error) {
 	if err != nil {
 		return nil, err
 	}
-	// No other member can lead meanwhile, so a disk that is full or hangs must not hold them up. This
-	// one campaigns again when it has the records.
+	// No other member can lead meanwhile, so a disk that is full or hangs must not hold them up.
+	// This one campaigns again when it has the records.
 	if err := f.catchUp(ctx, leadership.Head(), leadership.Done(), f.Takeover); err != nil || !leadership.Leads() {
 		f.resign(ctx, leadership)
 		return nil, cmp.Or(err, ErrNoLeader)
@@ -349,11 +349,11 @@ func (f *following) campaign(ctx context.Context) (Leadership, error) {
 }
 
 // errNotApplied is the error of an elected member whose database makes no progress.
-var errNotApplied = errors.New("this member was elected, but can't apply the last records of the former leader, so it " +
-	"leaves the lead to another member; look whether its disk is full or hangs")
+var errNotApplied = errors.New("this member was elected, but can't apply the last records of the former leader, so " +
+	"it leaves the lead to another member; look whether its disk is full or hangs")
 
-// catchUp waits until the database has the records up to a number, until a leadership ends, or until
-// no record was applied for a time; 0: there is no limit.
+// catchUp waits until the database has the records up to a number, until a leadership ends, or
+// until no record was applied for a time; 0: there is no limit.
 func (f *following) catchUp(ctx context.Context, head uint64, ended <-chan struct{}, limit time.Duration) error {
 	for f.db.Sequence() < head {
 		var stalled <-chan time.Time

@@ -54,7 +54,8 @@ func (m *machine) start(t *testing.T, clock clockwork.Clock) (stop func(), wait 
 	var group errgroup.Group
 	group.Go(func() error {
 		return fleet.New(fleet.Options{Self: m.peer(), Log: m.log.as(m.peer()), Takeover: takeover, Clock: clock,
-			Logger: quiet(), Leaders: m, Roles: fleet.Roles{Open: m.openCopy, Serve: m.serve, Lead: m.lead, Restore: m.restore}}).Run(ctx)
+			Logger: quiet(), Leaders: m, Roles: fleet.Roles{Open: m.openCopy, Serve: m.serve, Lead: m.lead,
+				Restore: m.restore}}).Run(ctx)
 	})
 	t.Cleanup(func() {
 		cancel()

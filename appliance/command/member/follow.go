@@ -169,7 +169,8 @@ func (m *member) peersOf() fleet.Peers {
 		Refuse: refuse, Logger: m.Logger}
 }
 
-// condition returns the condition of this member for others. missing are the contents that it lacks.
+// condition returns the condition of this member for others. missing are the contents that it
+// lacks.
 func (m *member) condition(missing []string) fleet.Condition {
 	condition := m.membership.Condition(missing)
 	condition.Leads = m.leads()

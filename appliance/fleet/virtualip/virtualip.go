@@ -2,7 +2,8 @@
 // one address whichever member leads.
 //
 // The kernel removes the address by itself when the leader does not renew it. So a leader that was
-// killed or paused keeps it at most about a second longer than its lease: the kernel counts seconds.
+// killed or paused keeps it at most about a second longer than its lease, because the kernel counts
+// seconds.
 package virtualip
 
 import (
