@@ -343,7 +343,7 @@ func (f *Front) Wrap(main http.Handler, others func(Listener) http.Handler, snap
 	all = func(w http.ResponseWriter, r *http.Request) {
 		f.requests.Add(1)
 		from := sender(r)
-		if from != "" && isPeerPath(r.URL.Path) && r.URL.Path != pollsPath {
+		if isOfPeer(r) && r.URL.Path != pollsPath {
 			peers.ServeHTTP(w, r)
 			return
 		}
@@ -351,7 +351,7 @@ func (f *Front) Wrap(main http.Handler, others func(Listener) http.Handler, snap
 			refuseAsFollower(w, r, f.Refuse)
 			return
 		}
-		if from != "" && r.URL.Path == pollsPath {
+		if isOfPeer(r) {
 			f.servePolls(w, r, all)
 			return
 		}
