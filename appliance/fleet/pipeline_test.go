@@ -81,6 +81,36 @@ func TestPolls_applyToClientOfFollower(t *testing.T) {
 	require.EqualValues(t, 1, to.connections.Load())
 }
 
+// A query with a space is valid in HTTP/2, but not in a line of HTTP/1.1. A poll with one must not
+// end the connection on which the other polls wait.
+func TestPolls_badQueryEndsNoOther(t *testing.T) {
+	key := newKey(t)
+	begun, end := make(chan struct{}, 10), make(chan struct{})
+	to := newPollsLeader(t, key, "leader", func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.RawQuery == "slow" {
+			begun <- struct{}{}
+			<-end
+		}
+		fmt.Fprint(w, r.URL.RawQuery)
+	})
+	f := newFollower(t, key, time.Minute)
+	f.Lead(to.peer())
+	slow := make(chan string)
+	go func() {
+		_, text := get(t, client(t), f.main.URL+pollPath+"?slow")
+		slow <- text
+	}()
+	<-begun
+	for _, query := range []string{"a b", "a\x80"} {
+		request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, pollPath, nil)
+		request.URL.RawQuery = query
+		f.Handler(fleet.Main).ServeHTTP(httptest.NewRecorder(), request)
+	}
+	close(end)
+	require.Equal(t, "slow", <-slow)
+	require.Empty(t, begun, "it was sent once")
+}
+
 func TestPolls_shareOneConnection(t *testing.T) {
 	const clients = 50
 	key := newKey(t)
