@@ -24,7 +24,8 @@ func TestFleetClients_getNothingOfMembers(t *testing.T) {
 	paths := []string{"snapshot", "condition", "contacts", "reads", "polls", "content/a", "image/a", "blob/a",
 		"trail/export?after=0", "leave"}
 	for _, m := range f.members {
-		for _, address := range []string{m.address, "http://" + m.boot, "http://" + m.registry, "http://" + m.kubernetes} {
+		for _, address := range []string{m.address, "http://" + m.boot, "http://" + m.registry,
+			"http://" + m.kubernetes} {
 			for _, path := range paths {
 				for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut} {
 					request, err := http.NewRequestWithContext(t.Context(), method, address+"/fleet/"+path, nil)

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -43,7 +44,7 @@ func newPollsLeader(t *testing.T, key *sitekey.Key, name string, main http.Handl
 			main(w, r)
 		})
 	}
-	l.Server = httptest.NewUnstartedServer(front.Wrap(main, boot, nil, nil, nil))
+	l.Server = httptest.NewUnstartedServer(front.Wrap(main, boot, nil, nil, nil, func(netip.Addr) {}))
 	l.TLS = credential(t, key, name).Listener(&tls.Config{Certificates: []tls.Certificate{selfSigned(t, name)}})
 	l.Config.ConnState = func(_ net.Conn, state http.ConnState) {
 		if state == http.StateNew {
@@ -323,7 +324,7 @@ func TestPolls_withoutPipeline(t *testing.T) {
 
 	of := credential(t, key, "older")
 	front := &fleet.Front{Leads: func() bool { return true }, Refuse: refuse}
-	all := front.Wrap(http.HandlerFunc(describe), nil, nil, nil, nil)
+	all := front.Wrap(http.HandlerFunc(describe), nil, nil, nil, nil, func(netip.Addr) {})
 	older := serve(t, of, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/fleet/polls" {
 			http.NotFound(w, r)

@@ -263,8 +263,8 @@ func (l *Leader) End(ctx context.Context) error {
 	}
 	ctx = context.WithoutCancel(ctx) // the client may go
 	if err := l.sequence.Remove(ctx, l.state.ID); err != nil {
-		return fault.New(fault.Unavailable, "etcd has not confirmed the end of the fleet: %v; see landfall fleet status, "+
-			"and repeat the command if the fleet is still there", err)
+		return fault.New(fault.Unavailable, "etcd has not confirmed the end of the fleet: %v; see landfall fleet "+
+			"status, and repeat the command if the fleet is still there", err)
 	}
 	return l.finishEnding()
 }
