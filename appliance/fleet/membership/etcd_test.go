@@ -245,7 +245,7 @@ func TestEnd_onlyWhileItLeads(t *testing.T) {
 	a, b := start(t, first), start(t, second)
 	leadership, err := b.Log().Campaign(t.Context())
 	require.NoError(t, err)
-	require.ErrorContains(t, a.End(t.Context()), "etcd has not confirmed the end of the fleet: this member does not lead")
+	require.ErrorContains(t, a.End(t.Context()), "has not confirmed the end of the fleet: this member does not lead")
 	require.NoError(t, b.End(t.Context()))
 	<-b.Ended()
 	_ = leadership.Resign(t.Context()) // the fleet has ended
