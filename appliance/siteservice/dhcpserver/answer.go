@@ -91,11 +91,18 @@ func newReply(request *dhcpv4.DHCPv4, own netip.Addr, kind dhcpv4.MessageType) (
 		dhcpv4.WithOptionCopied(request, dhcpv4.OptionRelayAgentInformation))
 }
 
-// subnetOf returns the network of a client: that of the interface, or that of its relay agent.
+// subnetOf returns the network of a client: that of the interface, or that of its relay agent. A
+// client renews its lease without the agent, and names its address (RFC 2131, 4.3.2).
 func (s *Server) subnetOf(on link.Link, prefix netip.Prefix, request *dhcpv4.DHCPv4) (Subnet, bool) {
 	settings := s.Settings(on)
 	agent, ok := netip.AddrFromSlice(request.GatewayIPAddr.To4())
 	if !ok || agent.IsUnspecified() {
+		present, _ := netip.AddrFromSlice(request.ClientIPAddr.To4())
+		for _, subnet := range settings.Relayed {
+			if subnet.Network.Contains(present) && !prefix.Contains(present) {
+				return subnet, true
+			}
+		}
 		return Subnet{Network: prefix.Masked(), Router: settings.Router, Range: s.Range}, true
 	}
 	for _, subnet := range settings.Relayed {

@@ -104,9 +104,9 @@ func (s *site) discover(t testing.TB, machine byte, modifiers ...dhcpv4.Modifier
 }
 
 // request sends the DHCPREQUEST that follows an offer.
-func (s *site) request(t testing.TB, offer *dhcpv4.DHCPv4) *dhcpv4.DHCPv4 {
+func (s *site) request(t testing.TB, offer *dhcpv4.DHCPv4, modifiers ...dhcpv4.Modifier) *dhcpv4.DHCPv4 {
 	t.Helper()
-	request, err := dhcpv4.NewRequestFromOffer(offer)
+	request, err := dhcpv4.NewRequestFromOffer(offer, modifiers...)
 	require.NoError(t, err)
 	return s.Answer(t.Context(), eth1(), request)
 }
