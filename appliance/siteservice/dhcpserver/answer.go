@@ -250,11 +250,14 @@ func (x *exchange) acknowledge(ctx context.Context) *dhcpv4.DHCPv4 {
 	return answer
 }
 
+// refuse returns a DHCPNAK. A relay agent sends it by broadcast, because the client may have an
+// address of another network (RFC 2131, 4.3.2).
 func (x *exchange) refuse() *dhcpv4.DHCPv4 {
 	answer, err := newReply(x.request, x.own, dhcpv4.MessageTypeNak)
 	if err != nil {
 		return nil
 	}
+	answer.SetBroadcast()
 	return answer
 }
 

@@ -218,6 +218,26 @@ func TestServer_renewalBehindRelayAgent(t *testing.T) {
 	}
 }
 
+// TestServer_movedMachine holds that a machine which has moved to another network is refused the
+// address of its reservation there, so that it asks for a new one.
+func TestServer_movedMachine(t *testing.T) {
+	s := newSite(t)
+	s.settings.Relayed = []Subnet{relayed()}
+	_, err := s.Leases.Reserve(t.Context(), Reservation{MAC: mac(1).String(), Address: "192.0.2.7"})
+	require.NoError(t, err)
+	wanted := s.lease(t, 1)
+	require.Equal(t, "192.0.2.7", wanted.String())
+	byRelay := dhcpv4.WithRelay(net.IPv4(198, 51, 100, 1))
+	request, err := dhcpv4.New(dhcpv4.WithHwAddr(mac(1)), dhcpv4.WithMessageType(dhcpv4.MessageTypeRequest),
+		dhcpv4.WithOption(dhcpv4.OptRequestedIPAddress(wanted.AsSlice())), byRelay)
+	require.NoError(t, err)
+	nak := s.Answer(t.Context(), eth1(), request)
+	require.Equal(t, dhcpv4.MessageTypeNak, nak.MessageType())
+	require.True(t, nak.IsBroadcast(), "the relay agent must not send it to the former address")
+	offer := s.discover(t, 1, byRelay)
+	require.True(t, relayed().Range.Contains(your(offer)))
+}
+
 // relayed is a network behind the relay agent 198.51.100.1.
 func relayed() Subnet {
 	return Subnet{Network: netip.MustParsePrefix("198.51.100.0/24"), Router: address("198.51.100.1"),
