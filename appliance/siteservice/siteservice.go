@@ -108,7 +108,7 @@ type Options struct {
 	DB         *store.DB
 	Site       Site
 	Configured Configured
-	// TimeServers returns the site's time servers, without this appliance.
+	// TimeServers returns the site's time servers. This appliance may be one of them.
 	TimeServers func() []string
 	// Resolvers returns the DNS servers of this machine; nil means those of the system.
 	Resolvers func() []netip.AddrPort
@@ -248,8 +248,8 @@ func (m *Manager) start(ctx context.Context, s Switch) *running {
 func (m *Manager) serverOf(s Switch) server {
 	switch s.Service {
 	case NTP:
-		return &timeserver.Server{Local: s.LocalClock, Read: m.KernelClock, Others: m.TimeServers, Clock: m.Clock,
-			Port: timeserver.Port}
+		return &timeserver.Server{Local: s.LocalClock, Read: m.KernelClock, Sources: m.TimeServers, Own: link.IsOwn,
+			Clock: m.Clock, Port: timeserver.Port}
 	case DHCP:
 		return m.newDHCPServer(s)
 	case TFTP:

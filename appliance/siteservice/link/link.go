@@ -56,6 +56,18 @@ func Find(name string) (Link, error) {
 	return l, nil
 }
 
+// IsOwn reports whether an address belongs to this machine.
+func IsOwn(address netip.Addr) bool {
+	addresses, err := net.InterfaceAddrs()
+	if err != nil || address.IsLoopback() {
+		return address.IsLoopback()
+	}
+	return slices.ContainsFunc(addresses, func(own net.Addr) bool {
+		prefix, err := netip.ParsePrefix(own.String())
+		return err == nil && prefix.Addr().Unmap() == address.Unmap().WithZone("")
+	})
+}
+
 // existing names the interfaces of this machine for an error.
 func existing() string {
 	names := Names()
