@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"net"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -38,6 +40,8 @@ type bench struct {
 	clock *clockwork.FakeClock
 	log   *slog.Logger
 
+	limited atomic.Int32 // listeners whose connections are limited
+
 	mu   sync.Mutex
 	link link.Link
 }
@@ -68,7 +72,11 @@ func (b *bench) manager(t *testing.T, configured Configured) *Manager {
 	t.Helper()
 	m, err := New(Options{DB: b.db, Configured: configured, Links: b.links,
 		Site:      view.NewReader(b.db, nil, nil, presence.New(b.clock.Now(), time.Minute)),
-		Resolvers: func() []netip.AddrPort { return nil }, Clock: b.clock, Logger: b.log})
+		Resolvers: func() []netip.AddrPort { return nil }, Clock: b.clock, Logger: b.log,
+		Limit: func(listener net.Listener) net.Listener {
+			b.limited.Add(1)
+			return listener
+		}})
 	require.NoError(t, err)
 	return m
 }

@@ -73,7 +73,7 @@ func newNames(m *Manager) *names {
 	n := &names{m: m, comparisons: map[string]nameserver.Comparison{}, wake: make(chan struct{}, 1)}
 	n.table.Store(nameserver.NewTable(nil, m.Configured.Names, 0))
 	n.server = &nameServer{started: n.compareSoon}
-	n.server.Table, n.server.Port = n.table.Load, nameserver.Port
+	n.server.Table, n.server.Port, n.server.Limit = n.table.Load, nameserver.Port, m.Limit
 	n.server.Forward = nameserver.NewForwarder(m.Configured.Forward, m.Clock)
 	return n
 }

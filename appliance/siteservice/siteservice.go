@@ -21,6 +21,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"net"
 	"net/netip"
 	"slices"
 	"sync"
@@ -112,6 +113,8 @@ type Options struct {
 	TimeServers func() []string
 	// Resolvers returns the DNS servers of this machine; nil means those of the system.
 	Resolvers func() []netip.AddrPort
+	// Limit returns a listener that limits the connections of clients; nil means no limit.
+	Limit func(net.Listener) net.Listener
 	// Images provides the files for network boot.
 	Images Images
 	// Servers returns the servers with a BMC.
@@ -168,6 +171,9 @@ func New(options Options) (*Manager, error) {
 	}
 	if options.Resolvers == nil {
 		options.Resolvers = func() []netip.AddrPort { return systemResolvers(options.Logger) }
+	}
+	if options.Limit == nil {
+		options.Limit = func(listener net.Listener) net.Listener { return listener }
 	}
 	if options.Neighbour == nil {
 		options.Neighbour = doctor.FindNeighbour

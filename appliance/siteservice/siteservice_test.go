@@ -196,6 +196,7 @@ func TestManager_servesClusterOnLoopback(t *testing.T) {
 	b.addCluster(t, berlin())
 	require.Eventually(t, resolves("console.apps.berlin.site.example", "192.0.2.6"), time.Minute, 20*time.Millisecond)
 	require.Equal(t, []string{"127.0.0.1:53"}, m.NameServers())
+	require.EqualValues(t, 1, b.limited.Load())
 	require.NoError(t, stop())
 }
 

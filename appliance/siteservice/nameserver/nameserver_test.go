@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"os"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -121,7 +122,7 @@ func TestFault48_oneNameInTwoClusters(t *testing.T) {
 // newServer returns a server of the zone berlin that forwards to servers.
 func newServer(forward ...netip.AddrPort) *Server {
 	table := NewTable([]Zone{berlin()}, nil, 1)
-	return &Server{Table: func() *Table { return table },
+	return &Server{Table: func() *Table { return table }, Limit: func(l net.Listener) net.Listener { return l },
 		Forward: NewForwarder(forward, clockwork.NewFakeClock())}
 }
 
@@ -302,8 +303,11 @@ func TestCompare_silentServer(t *testing.T) {
 	require.Equal(t, 1, <-asked)
 }
 
+// TestServer_answersByUDPAndTCP also holds that the connections by TCP count in the limit.
 func TestServer_answersByUDPAndTCP(t *testing.T) {
 	s := newServer()
+	var accepted atomic.Int32
+	s.Limit = func(listener net.Listener) net.Listener { return counting{listener, &accepted} }
 	many := Zone{Name: "many.site.example", ClusterID: "3"}
 	for i := range 120 {
 		many.Add("api.many.site.example", false, netip.AddrFrom4([4]byte{198, 51, 100, byte(i)}))
@@ -327,8 +331,23 @@ func TestServer_answersByUDPAndTCP(t *testing.T) {
 	answer, _, err = client.Exchange(question("api.many.site.example", dns.TypeA), server)
 	require.NoError(t, err)
 	require.Len(t, answer.Answer, 120)
+	require.EqualValues(t, 1, accepted.Load())
 	cancel()
 	require.NoError(t, <-ended)
+}
+
+// counting counts the connections that a listener accepts.
+type counting struct {
+	net.Listener
+	accepted *atomic.Int32
+}
+
+func (c counting) Accept() (net.Conn, error) {
+	conn, err := c.Listener.Accept()
+	if err == nil {
+		c.accepted.Add(1)
+	}
+	return conn, err
 }
 
 // freePort returns a port that is free for UDP and TCP.
