@@ -186,6 +186,12 @@ func (x *exchange) offer(ctx context.Context) *dhcpv4.DHCPv4 {
 }
 
 func (x *exchange) noAddress() {
+	if r, ok := x.Leases.Reserved(x.mac()); ok {
+		x.note(x.on, KindNoLease, x.mac(), netip.Addr{}, "The machine does not get the address %s, which is reserved "+
+			"for it: either another machine has the address now, or it is not in the network %s.", r.Address,
+			x.subnet.Network)
+		return
+	}
 	if x.subnet.Range.First.IsValid() {
 		x.note(x.on, KindNoLease, x.mac(), netip.Addr{}, "The range of addresses is used up.")
 		return
@@ -201,7 +207,7 @@ func (x *exchange) used(ctx context.Context, address netip.Addr) bool {
 	}
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	holder, err := x.Neighbour(ctx, address)
+	holder, err := x.Probe(ctx, x.on, address)
 	if err != nil || holder == "" || holder == x.mac().String() {
 		return false
 	}

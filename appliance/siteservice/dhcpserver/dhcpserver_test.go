@@ -98,6 +98,20 @@ func TestFault40_addressInUse(t *testing.T) {
 	require.NotNil(t, s.discover(t, 2))
 }
 
+// TestOffer_reservedAddressInUse holds that the event of a machine whose reserved address another
+// machine has names the address.
+func TestOffer_reservedAddressInUse(t *testing.T) {
+	s := newSite(t)
+	s.Mode, s.Range = Reservations, Range{}
+	_, err := s.Leases.Reserve(t.Context(), Reservation{MAC: mac(1).String(), Address: "192.0.2.7"})
+	require.NoError(t, err)
+	s.neighbours[address("192.0.2.7")] = "52:54:00:00:00:99"
+	require.Nil(t, s.discover(t, 1))
+	require.Equal(t, []Kind{KindConflict, KindNoLease}, s.kinds())
+	require.Contains(t, s.events[0].Message, "52:54:00:00:00:99")
+	require.Contains(t, s.events[1].Message, "192.0.2.7, which is reserved for it")
+}
+
 // Case 42: an appliance that restarts: leases are as before, and no address is given twice.
 func TestFault42_restart(t *testing.T) {
 	s := newSite(t)

@@ -1,6 +1,6 @@
 // Package link describes the network interfaces of this machine on which the services of the site
-// run, and the other servers that answer there. It opens sockets on the addresses of an interface
-// and explains why a socket can't be opened.
+// run, and the other servers and machines that answer there. It opens sockets on the addresses of
+// an interface and explains why a socket can't be opened.
 package link
 
 import (
