@@ -244,8 +244,8 @@ func TestScan_manyLargeManifests(t *testing.T) {
 	require.Len(t, slices.Collect(maps.Keys(index.Manifests)), 32)
 	require.Len(t, index.Blobs, count)
 	require.Len(t, index.Problems, 1)
-	require.Contains(t, index.Problems[0].Text, "has more than 256 MiB of manifests and signatures, and 1 of them were "+
-		"left out")
+	require.Contains(t, index.Problems[0].Text, "has more than 256 MiB of manifests and signatures, and 1 of them "+
+		"were left out")
 }
 
 // scanFolder scans a folder, and requires that the scan reports its progress.
