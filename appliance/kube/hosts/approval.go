@@ -33,7 +33,7 @@ func NewApprovals(db *store.DB, objects *objects.Objects, current func(context.C
 }
 
 // Approve approves a host. It does nothing if the host is approved. The host may have just
-// registered, so Approve first waits for its Agent. A dry run writes nothing, so it assumes that the
+// registered, so Approve first waits for its Agent. A dry run writes nothing. It assumes that the
 // Agent would be written.
 func (a *Approvals) Approve(ctx context.Context, infraEnvID, hostID string) error {
 	dry := store.IsDryRun(ctx)
