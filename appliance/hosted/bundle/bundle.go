@@ -250,8 +250,8 @@ func PutTombstone(tx *store.Tx, tombstone *Tombstone) error {
 	return tombstones.Put(tx, tombstone.ID, tombstone)
 }
 
-// Each calls fn with all bundles in the order of their IDs, but not with damaged ones. store.ErrStop
-// from fn ends it.
+// Each calls fn with all bundles in the order of their IDs, but not with damaged ones.
+// store.ErrStop from fn ends it.
 func Each(tx *store.Tx, fn func(*Bundle) error) error {
 	return rows.Each(tx, "", func(_ string, b *Bundle) error { return fn(b) })
 }
