@@ -422,8 +422,8 @@ func (a *Appliance) newServer() error {
 	a.server = web.New(web.Options{
 		Logger: a.log, BodyLimit: int64(a.config.Limits.RequestBodyBytes), ShutdownTimeout: a.config.Timeouts.Shutdown,
 		Connections: a.inbound, Hosts: a.clients.hosts, Wrap: a.wrap(false), Spelling: a.hosted.spelling(),
-		TLS: a.line(web.PlainFromMachine, a.towardsBoot), Front: a.fleet.Before(a.at, a.backups, a.db, a.engine),
-		Stamp: a.fleet.Stamp(a.db),
+		TLS: a.line(web.PlainFromMachine, a.towardsBoot), Stamp: a.fleet.Stamp(a.db),
+		Front: a.fleet.Before(a.at, a.backups, a.db, a.engine, a.inbound.Remember),
 	})
 	var tokens image.Tokens
 	if a.agents.Enabled() {

@@ -68,8 +68,12 @@ func (s *site) throughProxy(t *testing.T) *registryProxy {
 
 func (g *registryProxy) start(t *testing.T) {
 	t.Helper()
-	listener, err := net.Listen("tcp", g.address)
-	require.NoError(t, err)
+	var listener net.Listener
+	eventually(t, "nothing else listens at "+g.address, func() (free bool) { // such as a search for a free port
+		var err error
+		listener, err = net.Listen("tcp", g.address)
+		return err == nil
+	})
 	if g.tls != nil {
 		listener = tls.NewListener(listener, g.tls)
 	}

@@ -17,6 +17,7 @@ import (
 	"landfall/appliance/integrity"
 	"landfall/appliance/keyring"
 	"landfall/appliance/overview"
+	"landfall/appliance/siteservice"
 	"landfall/store"
 	"landfall/web/console"
 )
@@ -48,10 +49,11 @@ func awaitKubernetes(t *testing.T, address string) {
 }
 
 // TestDamage_eachRowAffectsOnlyItself damages one row of each kind. The appliance starts, lists
-// everything else, and names the row.
+// everything else, and names the row. Its services for the site run.
 func TestDamage_eachRowAffectsOnlyItself(t *testing.T) {
 	s := newSite(t)
 	s.config.Kubernetes.Enabled = true
+	s.config.Site.DNS.Interfaces = []string{"lo"}
 	address, stop := s.start(t)
 	ids := map[string]bool{}
 	for _, name := range []string{"a", "b"} {
@@ -76,7 +78,8 @@ func TestDamage_eachRowAffectsOnlyItself(t *testing.T) {
 			damaged := damageRow(t, s.config.DataDir, prefix)
 			address, stop := s.start(t)
 			defer stop()
-			for _, list := range []string{"clusters", "infra-envs"} {
+			var listed []struct{ ID string } // clusters
+			for _, list := range []string{"infra-envs", "clusters"} {
 				var shown []struct{ ID string }
 				call(t, http.MethodGet, address+apiPath+"/"+list, nil).read(t, http.StatusOK, &shown)
 				want := 2
@@ -87,9 +90,15 @@ func TestDamage_eachRowAffectsOnlyItself(t *testing.T) {
 				for _, each := range shown {
 					require.True(t, ids[each.ID])
 				}
+				listed = shown
 			}
 			awaitKubernetes(t, address)
 			require.Equal(t, http.StatusOK, call(t, http.MethodGet, address+console.HostsRoute, nil).status)
+			eventually(t, "the DNS service has the zones of the other clusters", func() bool {
+				var shown siteservice.Overview
+				call(t, http.MethodGet, address+console.SiteServicesRoute, nil).read(t, http.StatusOK, &shown)
+				return len(shown.DNS.Zones) == len(listed)
+			})
 			switch prefix {
 			case "/clusters/", "/infra-envs/":
 				eventually(t, "the damage is on the overview", func() bool {

@@ -105,7 +105,7 @@ func TestDryRun_eachOperation(t *testing.T) {
 		{"v2UpdateHost", `{"host_name": "Renamed"}`, own, false},
 		{"v2UpdateHostIgnition", `{"config": "{\"ignition\": {\"version\": \"3.1.0\"}}"}`, own, true},
 		{"v2UpdateHostInstallerArgs", `{"args": ["--append-karg", "a=b"]}`, own, true},
-		{"approveHost", "", own, false},
+		{"approveHost", "", own, true},
 		{"v2InstallHost", "", own, false},
 		{"v2ResetHost", "", own, false},
 		{"BindHost", `{"cluster_id": "` + g.cluster + `"}`, late, true},

@@ -37,6 +37,7 @@ type fleetMember struct {
 	dir  string // its data directory
 	line *etcdtest.Line
 
+	boot       string // address of its boot listener
 	registry   string // address of its registry; "": it has none
 	kubernetes string // address of its listener for the Kubernetes API; "": it has none of its own
 }
@@ -101,8 +102,8 @@ func (f *fleetTest) add(t testing.TB, name string, fill func()) {
 	if config.Kubernetes.Listen != "" {
 		config.Kubernetes.Listen = freeAddress(t)
 	}
-	m := &fleetMember{newApplianceProcess(t, f.site), name, config.DataDir, line, config.Registry.Listen,
-		config.Kubernetes.Listen}
+	m := &fleetMember{newApplianceProcess(t, f.site), name, config.DataDir, line, config.BootListen,
+		config.Registry.Listen, config.Kubernetes.Listen}
 	if len(f.members) > 0 {
 		f.join(t, m)
 	} else {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
+	"fmt"
 	"net"
 	"net/http"
 	"net/url"
@@ -219,6 +220,10 @@ func TestFleetProgram(t *testing.T) {
 		t.Parallel()
 		fromOneToThreeAndBack(t, newFleetSite(t, older))
 	})
+	t.Run("a fleet again", func(t *testing.T) {
+		t.Parallel()
+		makeFleetAgain(t, newFleetSite(t, older))
+	})
 	t.Run("upgrade", func(t *testing.T) {
 		t.Parallel()
 		upgradeMembers(t, newFleetSite(t, older), newer)
@@ -280,6 +285,47 @@ func fromOneToThreeAndBack(t *testing.T, s *fleetSite) {
 	users.verifyCreations(t, one.address)
 	users.verifyHistories(t, 7)
 	t.Log(users)
+}
+
+// makeFleetAgain ends a fleet in each way, and makes another one of the machine that went on.
+func makeFleetAgain(t *testing.T, s *fleetSite) {
+	one := s.machine(t, "one")
+	one.start(t)
+	secret := filepath.Join(t.TempDir(), "pull-secret")
+	require.NoError(t, os.WriteFile(secret, []byte(pullSecret), 0o600))
+	var want []string
+	requireData := func(m *fleetMachine) {
+		require.ElementsMatch(t, want, strings.Fields(m.run(t, "infra-env", "list", "-o", "jsonpath={[*].name}")))
+	}
+	for _, end := range []func(){
+		func() {
+			one.run(t, "fleet", "end", "--yes")
+			one.awaitReady(t)
+		},
+		func() {
+			one.stop(t) // etcd is lost for ever
+			text, err := one.command("fleet", "end", "--yes", "--data-dir", one.dir).CombinedOutput()
+			require.NoError(t, err, "%s", text)
+			one.start(t)
+			s.etcd = etcdtest.Start(t, etcdtest.Options{})
+		},
+		func() {},
+	} {
+		one.run(t, "fleet", "init", "--etcd", s.etcd.URL(), "--name", "one")
+		one.awaitReady(t)
+		two := s.machine(t, "two")
+		two.join(t, one)
+		for _, m := range []*fleetMachine{one, two} {
+			name := fmt.Sprintf("rack-%d", len(want))
+			m.run(t, "infra-env", "create", name, "--pull-secret-file", secret)
+			want = append(want, name)
+		}
+		requireData(one)
+		requireData(two)
+		two.stop(t)
+		end()
+		requireData(one)
+	}
 }
 
 // upgradeMembers replaces the program of the members one by one during an installation, that of the

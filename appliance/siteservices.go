@@ -10,6 +10,6 @@ func (a *Appliance) newSiteServices() (*siteservice.Manager, error) {
 	}
 	return siteservice.New(siteservice.Options{
 		DB: a.db, Site: a.engine, Configured: configured, TimeServers: a.settings.NTPSources, Images: a.discovery,
-		Servers: a.bmcs.Servers, CheckNetworkBoot: a.engine.CheckNetworkBoot, Clock: a.clock, Logger: a.log,
-	})
+		Servers: a.bmcs.Servers, CheckNetworkBoot: a.engine.CheckNetworkBoot, Limit: a.inbound.Limit,
+		Clock: a.clock, Logger: a.log})
 }

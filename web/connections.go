@@ -73,8 +73,11 @@ func (l *Connections) Listen(ctx context.Context, address string) (net.Listener,
 	if err != nil {
 		return nil, err
 	}
-	return LimitConnections(listener, l), nil
+	return l.Limit(listener), nil
 }
+
+// Limit returns a listener whose connections count.
+func (l *Connections) Limit(listener net.Listener) net.Listener { return LimitConnections(listener, l) }
 
 // LimitConnections returns a listener whose connections count. A nil limit returns the listener.
 func LimitConnections(listener net.Listener, limit *Connections) net.Listener {

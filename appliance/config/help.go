@@ -203,7 +203,7 @@ var help = map[string]string{
 
 	"backup.directory": "existing directory for scheduled backups, possibly on a medium that is not always there; " +
 		"without it, there are none",
-	"scrub.interval":  "time between two readings of all stored data, which find damage; 0 for none",
+	"scrub.interval":  "time between two readings of all stored data, which find damage",
 	"backup.interval": "time between two scheduled backups",
 	"backup.keep":     "number of scheduled backups that stay; 0 for all",
 	"backup.recipient": "public key of age (age1...), for which the scheduled backups are encrypted; only then do " +
@@ -219,7 +219,7 @@ var help = map[string]string{
 		"none",
 	"replica.receive_token_file": "file with the credential of the appliance whose replica is received",
 	"replica.keep":               "time back to which the replica can be restored",
-	"replica.bytes":              "space for the replica; the oldest states are removed first; 0 for no limit",
+	"replica.bytes":              "space for the replica; the oldest states are removed first",
 	"replica.snapshot_interval": "time between two snapshots in the replica; a restore applies the changes after the " +
 		"snapshot before it",
 	"replica.recipient": "public key of age (age1...) that can open the replica; it then contains the data key",

@@ -3,12 +3,24 @@ package fleet
 import (
 	"net/http"
 	"strings"
+
+	"landfall/appliance/fault"
 )
 
 // peerPath is the beginning of the paths of requests of members for a member itself.
 const peerPath = "/fleet/"
 
 func isPeerPath(path string) bool { return strings.HasPrefix(path, peerPath) }
+
+// isOfPeer reports whether a member sends a request of its own. A request that it forwards for a
+// client has the header headerClient, whatever its path is: the member has not checked it.
+func isOfPeer(r *http.Request) bool {
+	_, forwarded := r.Header[headerClient]
+	return !forwarded && isPeerPath(r.URL.Path) && sender(r) != ""
+}
+
+// errNoPath is the answer to a client that uses the path of a member.
+var errNoPath = fault.New(fault.NotFound, "only members of the fleet may use the paths below %s", peerPath)
 
 // Behind is the handler of a follower.
 type Behind struct {
@@ -30,11 +42,13 @@ func (b *Behind) Handler(at Listener) http.Handler {
 		forward = b.Copy(at, forward)
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch from := sender(r); {
-		case from != "" && isPeerPath(r.URL.Path) && r.URL.Path != pollsPath:
+		switch {
+		case isOfPeer(r) && r.URL.Path != pollsPath:
 			b.Peers.ServeHTTP(w, r)
-		case from != "": // that member takes this one for the leader
+		case sender(r) != "": // that member takes this one for the leader
 			refuseAsFollower(w, r, b.Forwarder.refuse)
+		case isPeerPath(r.URL.Path):
+			b.Forwarder.refuse(w, r, errNoPath)
 		case !b.Own(w, r):
 			forward.ServeHTTP(w, r)
 		}

@@ -396,12 +396,33 @@ func TestCopies_shareBlob(t *testing.T) {
 	require.Len(t, outcomes, 11)
 }
 
-func TestPeers_strangersGetNothing(t *testing.T) {
+// A follower sends the requests of clients with its own certificate. A client may not use the paths
+// of members through it, whatever headers it sends, also if the follower passes them on.
+func TestPeers_clientsOfFollowerGetNothing(t *testing.T) {
 	key := newKey(t)
-	f := newFollower(t, key, 0)
+	to, f := newLeader(t, key, "leader", describe), newFollower(t, key, time.Minute)
+	f.Lead(to.peer())
+	trusting := serve(t, credential(t, key, "trusting"), f.Handler(fleet.Main))
 	for _, path := range []string{"/fleet/snapshot", "/fleet/content/a", "/fleet/blob/a", "/fleet/trail/list?filter={}",
-		"/fleet/trail/verify?expect={}", "/fleet/trail/export?after=0"} {
-		status, _ := get(t, client(t), f.main.URL+path)
-		require.Equal(t, http.StatusServiceUnavailable, status, "a client's %s goes to the leader", path)
+		"/fleet/trail/verify?expect={}", "/fleet/trail/export?after=0", "/fleet/condition", "/fleet/contacts",
+		"/fleet/reads", "/fleet/image/a", "/fleet/leave", "/fleet/polls"} {
+		for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut} {
+			sent := func(address string) *http.Request {
+				request, err := http.NewRequestWithContext(t.Context(), method, address+path, nil)
+				require.NoError(t, err)
+				request.Header.Set("Landfall-Fleet-Client", "")
+				request.Header.Set("Connection", "Upgrade, Landfall-Fleet-Client")
+				request.Header.Set("Upgrade", "landfall-polls")
+				return request
+			}
+			for _, at := range []string{f.main.URL, f.boot.URL} {
+				status, text := ask(t, client(t), sent(at))
+				require.Equal(t, http.StatusNotFound, status, text)
+				require.Contains(t, text, "only members of the fleet", "%s %s", method, path)
+			}
+			status, text := ask(t, client(t), sent(trusting.URL))
+			require.Equal(t, http.StatusOK, status)
+			require.Contains(t, text, `through "follower"`, "the leader takes %s %s for that of a client", method, path)
+		}
 	}
 }

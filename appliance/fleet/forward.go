@@ -13,6 +13,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httputil"
+	"net/netip"
 	"net/url"
 	"sync"
 	"sync/atomic"
@@ -336,16 +337,20 @@ type Front struct {
 
 // Wrap returns the handler of the main listener. It gives each request that a member has forwarded
 // to the handler of the listener at which it arrived. others returns those of other listeners than
-// the main one, or nil.
+// the main one, or nil. remember makes the address of a member known to the limits of connections,
+// so that a flood by strangers does not keep out the followers.
 func (f *Front) Wrap(main http.Handler, others func(Listener) http.Handler, snapshots Snapshots, contents Contents,
-	hosts Contacts) http.Handler {
+	hosts Contacts, remember func(netip.Addr)) http.Handler {
 	peers := f.Peers
 	peers.Snapshots, peers.Contents, peers.Hosts = snapshots, contents, hosts
 	var all http.HandlerFunc
 	all = func(w http.ResponseWriter, r *http.Request) {
 		f.requests.Add(1)
-		from := sender(r)
-		if from != "" && isPeerPath(r.URL.Path) && r.URL.Path != pollsPath {
+		from, ofPeer := sender(r), isOfPeer(r)
+		if at, err := netip.ParseAddrPort(r.RemoteAddr); err == nil && ofPeer {
+			remember(at.Addr().Unmap().WithZone(""))
+		}
+		if ofPeer && r.URL.Path != pollsPath {
 			peers.ServeHTTP(w, r)
 			return
 		}
@@ -353,7 +358,7 @@ func (f *Front) Wrap(main http.Handler, others func(Listener) http.Handler, snap
 			refuseAsFollower(w, r, f.Refuse)
 			return
 		}
-		if from != "" && r.URL.Path == pollsPath {
+		if ofPeer {
 			f.servePolls(w, r, all)
 			return
 		}

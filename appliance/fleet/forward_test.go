@@ -9,11 +9,13 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/jonboulle/clockwork"
 	"github.com/stretchr/testify/require"
 
 	"landfall/appliance/fleet"
@@ -43,7 +45,7 @@ func newFormerLeader(t testing.TB, key *sitekey.Key, name string, leads func() b
 		main(w, r)
 	})
 	others := func(fleet.Listener) http.Handler { return boot }
-	l.Server = serve(t, credential(t, key, name), l.front.Wrap(main, others, nil, nil, nil))
+	l.Server = serve(t, credential(t, key, name), l.front.Wrap(main, others, nil, nil, nil, func(netip.Addr) {}))
 	return l
 }
 
@@ -150,6 +152,25 @@ func TestForward_leaderAdmitsClients(t *testing.T) {
 	require.False(t, asks("other"))
 	to.Close()
 	require.False(t, asks("secret"), "a leader that does not answer admits nobody")
+}
+
+// The leader knows the addresses of members by their own requests, not by those of their clients.
+func TestForward_membersAreKnown(t *testing.T) {
+	key := newKey(t)
+	var known []netip.Addr
+	front := &fleet.Front{Leads: func() bool { return true }, Refuse: refuse, Peers: fleet.Peers{Refuse: refuse,
+		Condition: func([]string) fleet.Condition { return fleet.Condition{} }, Logger: quiet()}}
+	to := serve(t, credential(t, key, "leader"), front.Wrap(http.HandlerFunc(describe), nil, nil, nil, nil,
+		func(at netip.Addr) { known = append(known, at) }))
+	f := newFollower(t, key, time.Minute)
+	f.Lead(fleet.Peer{Name: "leader", URL: to.URL})
+	get(t, client(t), f.main.URL)
+	get(t, client(t), to.URL+"/fleet/condition")
+	require.Empty(t, known)
+	_, err := fleet.NewClient(credential(t, key, "other"), clockwork.NewRealClock()).Condition(t.Context(),
+		fleet.Peer{Name: "leader", URL: to.URL})
+	require.NoError(t, err)
+	require.Equal(t, []netip.Addr{netip.MustParseAddr("127.0.0.1")}, known)
 }
 
 func TestForward_countsChangesOfTheLeader(t *testing.T) {

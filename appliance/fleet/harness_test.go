@@ -42,8 +42,11 @@ func credential(t testing.TB, key *sitekey.Key, name string) *fleet.Credential {
 
 func refuse(w http.ResponseWriter, _ *http.Request, err error) {
 	status := http.StatusInternalServerError
-	if fault.KindOf(err) == fault.Unavailable {
+	switch fault.KindOf(err) {
+	case fault.Unavailable:
 		status = http.StatusServiceUnavailable
+	case fault.NotFound:
+		status = http.StatusNotFound
 	}
 	http.Error(w, err.Error(), status)
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"net/netip"
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -163,14 +164,15 @@ func (l *Leading) Accept(clients *tls.Config) *tls.Config {
 	return l.Credential.Listener(clients)
 }
 
-// Before returns what precedes the handler of the main listener, or nil. others returns those of
-// other listeners.
+// Before returns what precedes the handler of the main listener, or nil; see [Front.Wrap].
 func (l *Leading) Before(others func(Listener) http.Handler, snapshots Snapshots, contents Contents,
-	hosts Contacts) func(http.Handler) http.Handler {
+	hosts Contacts, remember func(netip.Addr)) func(http.Handler) http.Handler {
 	if l == nil {
 		return nil
 	}
-	return func(main http.Handler) http.Handler { return l.Front.Wrap(main, others, snapshots, contents, hosts) }
+	return func(main http.Handler) http.Handler {
+		return l.Front.Wrap(main, others, snapshots, contents, hosts, remember)
+	}
 }
 
 // Guard returns what precedes the handler of another listener, or nil on a single machine.

@@ -48,8 +48,14 @@ var notForwarded = map[string]bool{"Connection": true, "Keep-Alive": true, "Prox
 func isPoll(r *http.Request) bool {
 	connection := r.Header.Get("Connection")
 	return r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/instructions") &&
-		r.ContentLength == 0 && r.Header.Get("Upgrade") == "" &&
+		r.ContentLength == 0 && r.Header.Get("Upgrade") == "" && isOneWord(r.URL.RequestURI()) &&
 		(connection == "" || strings.EqualFold(connection, "keep-alive") || strings.EqualFold(connection, "close"))
+}
+
+// isOneWord reports whether a text can be a word of the first line of a request. HTTP/2 also allows
+// spaces in a query, and a line that the leader can't read would end the pipeline of all polls.
+func isOneWord(text string) bool {
+	return !strings.ContainsFunc(text, func(c rune) bool { return c <= ' ' || c >= 0x7f })
 }
 
 // bundle collects what several goroutines write until the last write has ended.
@@ -310,7 +316,7 @@ func (f *Front) servePolls(w http.ResponseWriter, r *http.Request, handler http.
 	for in := bufio.NewReaderSize(limited, pipelineBuffer); ; {
 		limited.N = largestPoll
 		poll, err := http.ReadRequest(in)
-		if err != nil || poll.Body != http.NoBody {
+		if err != nil || poll.Body != http.NoBody || !isPoll(poll) || poll.Header.Get(headerClient) == "" {
 			return
 		}
 		poll = poll.WithContext(ctx)

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -43,7 +44,7 @@ func newPollsLeader(t *testing.T, key *sitekey.Key, name string, main http.Handl
 			main(w, r)
 		})
 	}
-	l.Server = httptest.NewUnstartedServer(front.Wrap(main, boot, nil, nil, nil))
+	l.Server = httptest.NewUnstartedServer(front.Wrap(main, boot, nil, nil, nil, func(netip.Addr) {}))
 	l.TLS = credential(t, key, name).Listener(&tls.Config{Certificates: []tls.Certificate{selfSigned(t, name)}})
 	l.Config.ConnState = func(_ net.Conn, state http.ConnState) {
 		if state == http.StateNew {
@@ -79,6 +80,36 @@ func TestPolls_applyToClientOfFollower(t *testing.T) {
 	require.Contains(t, seen, "127.0.0.1 tls", "what a client says about itself does not count")
 	require.NotContains(t, seen, "boot")
 	require.EqualValues(t, 1, to.connections.Load())
+}
+
+// A query with a space is valid in HTTP/2, but not in a line of HTTP/1.1. A poll with one must not
+// end the connection on which the other polls wait.
+func TestPolls_badQueryEndsNoOther(t *testing.T) {
+	key := newKey(t)
+	begun, end := make(chan struct{}, 10), make(chan struct{})
+	to := newPollsLeader(t, key, "leader", func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.RawQuery == "slow" {
+			begun <- struct{}{}
+			<-end
+		}
+		fmt.Fprint(w, r.URL.RawQuery)
+	})
+	f := newFollower(t, key, time.Minute)
+	f.Lead(to.peer())
+	slow := make(chan string)
+	go func() {
+		_, text := get(t, client(t), f.main.URL+pollPath+"?slow")
+		slow <- text
+	}()
+	<-begun
+	for _, query := range []string{"a b", "a\x80"} {
+		request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, pollPath, nil)
+		request.URL.RawQuery = query
+		f.Handler(fleet.Main).ServeHTTP(httptest.NewRecorder(), request)
+	}
+	close(end)
+	require.Equal(t, "slow", <-slow)
+	require.Empty(t, begun, "it was sent once")
 }
 
 func TestPolls_shareOneConnection(t *testing.T) {
@@ -293,7 +324,7 @@ func TestPolls_withoutPipeline(t *testing.T) {
 
 	of := credential(t, key, "older")
 	front := &fleet.Front{Leads: func() bool { return true }, Refuse: refuse}
-	all := front.Wrap(http.HandlerFunc(describe), nil, nil, nil, nil)
+	all := front.Wrap(http.HandlerFunc(describe), nil, nil, nil, nil, func(netip.Addr) {})
 	older := serve(t, of, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/fleet/polls" {
 			http.NotFound(w, r)

@@ -12,9 +12,14 @@ import (
 // changes up to the revision.
 const headerRevision = "Landfall-Revision"
 
-// Stamp returns what puts the revision of a database into answers.
+// Stamp returns what puts the revision of a database into answers. The answer of a leader, which
+// passes through a follower, keeps the newer revision that it has.
 func Stamp(db *store.DB) func(http.Header) {
-	return func(header http.Header) { header[headerRevision] = []string{strconv.FormatUint(db.Revision(), 10)} }
+	return func(header http.Header) {
+		if revision := db.Revision(); revision >= RevisionOf(header) {
+			header[headerRevision] = []string{strconv.FormatUint(revision, 10)}
+		}
+	}
 }
 
 // RevisionOf returns the revision in headers, or 0.

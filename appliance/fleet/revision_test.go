@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"landfall/appliance/fleet"
+	"landfall/store"
 )
 
 func TestForward_knowsWhatThePresentLeaderHasAnswered(t *testing.T) {
@@ -54,4 +55,23 @@ func TestForward_knowsWhatThePresentLeaderHasAnswered(t *testing.T) {
 	seen(7, false)
 	read()
 	seen(7, true)
+}
+
+// An answer of the leader passes through a follower whose copy lags.
+func TestStamp_keepsNewerRevision(t *testing.T) {
+	db, err := store.Open(t.Context(), t.TempDir(), store.Options{NoSync: true})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, db.Close()) })
+	require.NoError(t, db.Update(t.Context(), func(tx *store.Tx) error {
+		return store.NewBucket[int]("tests", 1).Put(tx, "a", new(int))
+	}))
+	stamp := fleet.Stamp(db)
+	for before, want := range map[string]string{"": "1", "0": "1", "99": "99"} {
+		header := http.Header{}
+		if before != "" {
+			header.Set("Landfall-Revision", before)
+		}
+		stamp(header)
+		require.Equal(t, want, header.Get("Landfall-Revision"))
+	}
 }

@@ -63,8 +63,8 @@ func (m *Manager) newDHCPServer(s Switch) *dhcpserver.Server {
 	boots := &boots{m: m}
 	server := &dhcpserver.Server{
 		Mode: s.Mode, Leases: m.leases, Settings: m.dhcpSettings, Boot: boots.boot, HasLoader: boots.hasLoader,
-		Known: boots.knows, Neighbour: m.Neighbour, Discover: m.Discover, Note: m.noteEvent, Clock: m.Clock,
-		Port: dhcpserver.ServerPort, ProxyPort: dhcpserver.ProxyPort, ClientPort: dhcpserver.ClientPort,
+		Known: boots.knows, Probe: link.Probe, Neighbour: m.Neighbour, Discover: m.Discover, Note: m.noteEvent,
+		Clock: m.Clock, Port: dhcpserver.ServerPort, ProxyPort: dhcpserver.ProxyPort, ClientPort: dhcpserver.ClientPort,
 	}
 	if r, err := dhcpserver.ParseRange(s.Range); err == nil {
 		server.Range = r

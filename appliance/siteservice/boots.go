@@ -77,6 +77,9 @@ func (b *boots) known() (map[string]string, error) {
 		}
 		for _, id := range ids {
 			env, err := rows.InfraEnv(id)
+			if store.IsDamaged(err) {
+				continue
+			}
 			if err != nil {
 				return err
 			}
@@ -125,6 +128,9 @@ func addHosts(rows view.Rows, machines map[string]string) error {
 	}
 	for _, key := range keys {
 		host, err := rows.Host(key)
+		if store.IsDamaged(err) {
+			continue
+		}
 		if err != nil {
 			return err
 		}
@@ -150,7 +156,8 @@ func (b *boots) knows(mac net.HardwareAddr) bool {
 }
 
 // infraEnvOf returns the infra-env of a machine: its own, the one in the configuration, or the only
-// one for its architecture.
+// one for its architecture. A damaged infra-env may be for any architecture, so an unknown machine
+// does not boot another one in its place.
 func (b *boots) infraEnvOf(mac net.HardwareAddr, arch dhcpserver.Architecture) (string, error) {
 	machines, err := b.known()
 	if err != nil {
@@ -163,14 +170,22 @@ func (b *boots) infraEnvOf(mac net.HardwareAddr, arch dhcpserver.Architecture) (
 	err = b.m.DB.View(func(tx *store.Tx) error {
 		rows := b.m.Site.Rows(tx)
 		ids, err := rows.InfraEnvIDs()
+		wanted := b.m.Configured.DHCP.InfraEnv
 		for _, id := range ids {
 			env, err := rows.InfraEnv(id)
+			if store.IsDamaged(err) {
+				all = append(all, id+" (damaged)")
+				if wanted == "" || wanted == id {
+					fits = append(fits, id)
+				}
+				continue
+			}
 			if err != nil {
 				return err
 			}
 			name := conv.Value(env.Name)
 			all = append(all, name)
-			if wanted := b.m.Configured.DHCP.InfraEnv; wanted != "" && wanted != id && wanted != name {
+			if wanted != "" && wanted != id && wanted != name {
 				continue
 			}
 			if arch == "" || env.CPUArchitecture == "" || env.CPUArchitecture == string(arch) ||

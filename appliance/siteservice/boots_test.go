@@ -3,6 +3,7 @@ package siteservice
 import (
 	"cmp"
 	"context"
+	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -18,6 +19,7 @@ import (
 	"landfall/appliance/discovery"
 	"landfall/appliance/engine/record"
 	"landfall/appliance/fault"
+	"landfall/appliance/siteservice/dhcpserver"
 	"landfall/appliance/siteservice/tftpserver"
 	"landfall/isogen"
 	"landfall/store"
@@ -105,4 +107,35 @@ func TestOpen_filesOfMachines(t *testing.T) {
 			require.Equal(t, strings.ReplaceAll(c.want, "ID", id), string(content))
 		})
 	}
+}
+
+// TestInfraEnvOf_damagedRows holds that damaged rows do not stop the network boot of other
+// machines, and that an unknown machine does not boot another infra-env in place of a damaged one.
+func TestInfraEnvOf_damagedRows(t *testing.T) {
+	b, id := newBoots(t, DHCPSettings{})
+	damage(t, b.m.DB, "hosts", id+"/"+uuid.NewString())
+	infraEnvOf := func(mac string) (string, error) {
+		t.Helper()
+		parsed, err := net.ParseMAC(mac)
+		require.NoError(t, err)
+		return b.infraEnvOf(parsed, dhcpserver.X86)
+	}
+	const known, stranger = "52:54:00:00:00:07", "52:54:00:00:00:66"
+	for _, mac := range []string{known, stranger} {
+		found, err := infraEnvOf(mac)
+		require.NoError(t, err)
+		require.Equal(t, id, found)
+	}
+	damaged := uuid.NewString()
+	damage(t, b.m.DB, "infra-envs", damaged)
+	b.machines = nil // what was read before
+	found, err := infraEnvOf(known)
+	require.NoError(t, err)
+	require.Equal(t, id, found)
+	_, err = infraEnvOf(stranger)
+	require.ErrorContains(t, err, damaged+" (damaged)")
+	b.m.Configured.DHCP.InfraEnv = id
+	found, err = infraEnvOf(stranger)
+	require.NoError(t, err)
+	require.Equal(t, id, found)
 }

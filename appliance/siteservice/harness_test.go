@@ -2,9 +2,13 @@ package siteservice
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"log/slog"
+	"net"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,6 +18,7 @@ import (
 	"github.com/openshift/assisted-service/models"
 	"github.com/stretchr/testify/require"
 
+	"landfall/appliance/engine/presence"
 	"landfall/appliance/engine/record"
 	"landfall/appliance/engine/view"
 	"landfall/appliance/siteservice/link"
@@ -33,6 +38,9 @@ func eth1(prefixes ...string) link.Link {
 type bench struct {
 	db    *store.DB
 	clock *clockwork.FakeClock
+	log   *slog.Logger
+
+	limited atomic.Int32 // listeners whose connections are limited
 
 	mu   sync.Mutex
 	link link.Link
@@ -43,7 +51,8 @@ func newBench(t *testing.T) *bench {
 	db, err := store.Open(t.Context(), t.TempDir(), store.Options{Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, db.Close()) })
-	return &bench{db: db, clock: clockwork.NewFakeClock(), link: eth1("192.0.2.10/24")}
+	return &bench{db: db, clock: clockwork.NewFakeClock(), log: slog.New(slog.DiscardHandler),
+		link: eth1("192.0.2.10/24")}
 }
 
 func (b *bench) links(string) (link.Link, error) {
@@ -61,8 +70,13 @@ func (b *bench) move(to link.Link) {
 // manager returns a manager of the site's services.
 func (b *bench) manager(t *testing.T, configured Configured) *Manager {
 	t.Helper()
-	m, err := New(Options{DB: b.db, Site: view.NewReader(b.db, nil, nil, nil), Configured: configured, Links: b.links,
-		Resolvers: func() []netip.AddrPort { return nil }, Clock: b.clock, Logger: slog.New(slog.DiscardHandler)})
+	m, err := New(Options{DB: b.db, Configured: configured, Links: b.links,
+		Site:      view.NewReader(b.db, nil, nil, presence.New(b.clock.Now(), time.Minute)),
+		Resolvers: func() []netip.AddrPort { return nil }, Clock: b.clock, Logger: b.log,
+		Limit: func(listener net.Listener) net.Listener {
+			b.limited.Add(1)
+			return listener
+		}})
 	require.NoError(t, err)
 	return m
 }
@@ -76,6 +90,31 @@ func (b *bench) addCluster(t *testing.T, cluster models.Cluster) string {
 		return record.Clusters.Put(tx, id.String(), &record.Cluster{API: cluster})
 	}))
 	return id.String()
+}
+
+// addHost stores a host of a cluster with one interface, and returns its key.
+func (b *bench) addHost(t *testing.T, clusterID, infraEnvID, name, mac, prefix string) string {
+	t.Helper()
+	id, cluster := strfmt.UUID(uuid.NewString()), strfmt.UUID(clusterID)
+	host := &record.Host{Hostname: name,
+		API: models.Host{ID: &id, InfraEnvID: strfmt.UUID(infraEnvID), ClusterID: &cluster}}
+	key := record.HostKey(host)
+	text, err := json.Marshal(models.Inventory{Hostname: name, CPU: &models.CPU{}, Memory: &models.Memory{},
+		Interfaces: []*models.Interface{{Name: "eno1", MacAddress: mac, IPV4Addresses: []string{prefix}}}})
+	require.NoError(t, err)
+	require.NoError(t, b.db.Update(t.Context(), func(tx *store.Tx) error {
+		return errors.Join(record.Hosts.Put(tx, key, host), record.ClusterHosts.Add(tx, clusterID+"/"+key),
+			record.PutReport(tx, key, "inventory", string(text)))
+	}))
+	return key
+}
+
+// damage makes a row unreadable.
+func damage(t *testing.T, db *store.DB, bucket, key string) {
+	t.Helper()
+	require.NoError(t, db.Update(t.Context(), func(tx *store.Tx) error {
+		return store.NewBucket[string](bucket, 1).Put(tx, key, new("damaged"))
+	}))
 }
 
 // fakeServer is a service whose searches and failures the test decides.

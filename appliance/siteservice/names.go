@@ -73,7 +73,7 @@ func newNames(m *Manager) *names {
 	n := &names{m: m, comparisons: map[string]nameserver.Comparison{}, wake: make(chan struct{}, 1)}
 	n.table.Store(nameserver.NewTable(nil, m.Configured.Names, 0))
 	n.server = &nameServer{started: n.compareSoon}
-	n.server.Table, n.server.Port = n.table.Load, nameserver.Port
+	n.server.Table, n.server.Port, n.server.Limit = n.table.Load, nameserver.Port, m.Limit
 	n.server.Forward = nameserver.NewForwarder(m.Configured.Forward, m.Clock)
 	return n
 }
@@ -93,9 +93,7 @@ func (n *names) run(ctx context.Context) error {
 	defer ticker.Stop()
 	for from := n.m.DB.Revision(); ctx.Err() == nil; from = n.m.DB.Revision() {
 		watcher := n.m.DB.Watch(ctx, from, record.Clusters.Prefix(), record.Hosts.Prefix())
-		if err := n.follow(ctx, watcher, ticker.Chan()); err != nil {
-			return err
-		}
+		n.follow(ctx, watcher, ticker.Chan())
 		if err := watcher.Err(); !errors.Is(err, store.ErrCompacted) && ctx.Err() == nil {
 			return fmt.Errorf("follow the clusters for DNS: %w", err)
 		}
@@ -104,13 +102,15 @@ func (n *names) run(ctx context.Context) error {
 	return nil
 }
 
-func (n *names) follow(ctx context.Context, watcher *store.Watcher, ticks <-chan time.Time) error {
+// follow keeps the zones current until the watcher ends. If they can't be read, the server answers
+// from the last ones, and the next change or tick tries again.
+func (n *names) follow(ctx context.Context, watcher *store.Watcher, ticks <-chan time.Time) {
 	for {
 		changedOnly := false
 		select {
 		case _, ok := <-watcher.C():
 			if !ok {
-				return nil
+				return
 			}
 			n.collect(ctx, watcher)
 			changedOnly = true
@@ -121,8 +121,10 @@ func (n *names) follow(ctx context.Context, watcher *store.Watcher, ticks <-chan
 			continue
 		}
 		changed, err := n.update()
-		if err != nil && ctx.Err() == nil {
-			return err
+		if err != nil {
+			n.m.Logger.ErrorContext(ctx, "The DNS service could not read the clusters. It goes on with their last "+
+				"names and addresses.", "error", err)
+			continue
 		}
 		if changed || !changedOnly {
 			n.compare(ctx)

@@ -21,6 +21,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"net"
 	"net/netip"
 	"slices"
 	"sync"
@@ -108,10 +109,12 @@ type Options struct {
 	DB         *store.DB
 	Site       Site
 	Configured Configured
-	// TimeServers returns the site's time servers, without this appliance.
+	// TimeServers returns the site's time servers. This appliance may be one of them.
 	TimeServers func() []string
 	// Resolvers returns the DNS servers of this machine; nil means those of the system.
 	Resolvers func() []netip.AddrPort
+	// Limit returns a listener that limits the connections of clients; nil means no limit.
+	Limit func(net.Listener) net.Listener
 	// Images provides the files for network boot.
 	Images Images
 	// Servers returns the servers with a BMC.
@@ -168,6 +171,9 @@ func New(options Options) (*Manager, error) {
 	}
 	if options.Resolvers == nil {
 		options.Resolvers = func() []netip.AddrPort { return systemResolvers(options.Logger) }
+	}
+	if options.Limit == nil {
+		options.Limit = func(listener net.Listener) net.Listener { return listener }
 	}
 	if options.Neighbour == nil {
 		options.Neighbour = doctor.FindNeighbour
@@ -248,8 +254,8 @@ func (m *Manager) start(ctx context.Context, s Switch) *running {
 func (m *Manager) serverOf(s Switch) server {
 	switch s.Service {
 	case NTP:
-		return &timeserver.Server{Local: s.LocalClock, Read: m.KernelClock, Others: m.TimeServers, Clock: m.Clock,
-			Port: timeserver.Port}
+		return &timeserver.Server{Local: s.LocalClock, Read: m.KernelClock, Sources: m.TimeServers, Own: link.IsOwn,
+			Clock: m.Clock, Port: timeserver.Port}
 	case DHCP:
 		return m.newDHCPServer(s)
 	case TFTP:

@@ -3,6 +3,7 @@ package siteservice
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/netip"
 	"testing"
@@ -70,6 +71,24 @@ func TestZones_namesOfHosts(t *testing.T) {
 		{Name: "node-1.berlin.site.example", Type: "A", Value: "192.0.2.50"},
 		{Name: "50.2.0.192.in-addr.arpa", Type: "PTR", Value: "node-1.berlin.site.example"},
 	}, records)
+}
+
+// TestZones_damagedRows holds that a damaged row costs only its own records.
+func TestZones_damagedRows(t *testing.T) {
+	b := newBench(t)
+	id, env := b.addCluster(t, berlin()), uuid.NewString()
+	b.addHost(t, id, env, "node-1", "52:54:00:00:00:01", "192.0.2.51/24")
+	damage(t, b.db, "hosts", b.addHost(t, id, env, "node-2", "52:54:00:00:00:02", "192.0.2.52/24"))
+	damage(t, b.db, "clusters", b.addCluster(t, models.Cluster{Name: "paris", BaseDNSDomain: "site.example"}))
+	overview, err := b.manager(t, Configured{}).Overview()
+	require.NoError(t, err)
+	require.Len(t, overview.DNS.Zones, 1)
+	var names []string
+	for _, record := range overview.DNS.Zones[0].Records {
+		names = append(names, record.Name)
+	}
+	require.Contains(t, names, "node-1.berlin.site.example")
+	require.NotContains(t, names, "node-2.berlin.site.example")
 }
 
 // Case 48: two clusters with one DNS name: the appliance answers for none of them and says so.
@@ -172,8 +191,50 @@ func TestManager_wrongSwitches(t *testing.T) {
 // cluster that is created while it runs.
 func TestManager_servesClusterOnLoopback(t *testing.T) {
 	b := newBench(t)
+	m, resolves, stop := b.serveOnLoopback(t)
+	require.Eventually(t, resolves("landfall.site.example", "127.0.0.1"), time.Minute, 20*time.Millisecond)
+	b.addCluster(t, berlin())
+	require.Eventually(t, resolves("console.apps.berlin.site.example", "192.0.2.6"), time.Minute, 20*time.Millisecond)
+	require.Equal(t, []string{"127.0.0.1:53"}, m.NameServers())
+	require.EqualValues(t, 1, b.limited.Load())
+	require.NoError(t, stop())
+}
+
+// TestManager_goesOnWithUnreadableRows holds that a damaged cluster, and a cluster of a newer
+// program, end neither the DNS service nor the other services.
+func TestManager_goesOnWithUnreadableRows(t *testing.T) {
+	b := newBench(t)
+	damage(t, b.db, "clusters", uuid.NewString())
+	newer, newerID := store.NewBucket[string]("clusters", 99), uuid.NewString()
+	require.NoError(t, b.db.Update(t.Context(), func(tx *store.Tx) error {
+		return newer.Put(tx, newerID, new("newer"))
+	}))
+	errorsLogged := make(lines, 8)
+	b.log = slog.New(slog.NewTextHandler(errorsLogged, &slog.HandlerOptions{Level: slog.LevelError}))
+	_, resolves, stop := b.serveOnLoopback(t)
+	require.Eventually(t, resolves("landfall.site.example", "127.0.0.1"), time.Minute, 20*time.Millisecond)
+	require.Contains(t, <-errorsLogged, "could not read the clusters")
+	require.NoError(t, b.db.Update(t.Context(), func(tx *store.Tx) error { return newer.Delete(tx, newerID) }))
+	b.addCluster(t, berlin())
+	require.Eventually(t, resolves("api.berlin.site.example", "192.0.2.5"), time.Minute, 20*time.Millisecond)
+	require.NoError(t, stop())
+}
+
+// lines implements io.Writer.
+type lines chan string
+
+func (l lines) Write(line []byte) (int, error) {
+	l <- string(line)
+	return len(line), nil
+}
+
+// serveOnLoopback runs the DNS service on the loopback interface. It returns a function that asks
+// it, and one that stops it.
+func (b *bench) serveOnLoopback(t *testing.T) (m *Manager, resolves func(name, address string) func() bool,
+	stop func() error) {
+	t.Helper()
 	b.move(link.Link{Name: "lo", Prefixes: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/8")}})
-	m := b.manager(t, Configured{Switches: []Switch{{Service: DNS, Interface: "lo"}},
+	m = b.manager(t, Configured{Switches: []Switch{{Service: DNS, Interface: "lo"}},
 		Names: []string{"landfall.site.example"}})
 	m.names.server.Port = freePort(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -183,18 +244,16 @@ func TestManager_servesClusterOnLoopback(t *testing.T) {
 		return new(net.Dialer).DialContext(ctx, network, netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"),
 			m.names.server.Port).String())
 	}}
-	resolves := func(name, address string) func() bool {
+	resolves = func(name, address string) func() bool {
 		return func() bool {
 			found, err := resolver.LookupHost(t.Context(), name)
 			return err == nil && len(found) == 1 && found[0] == address
 		}
 	}
-	require.Eventually(t, resolves("landfall.site.example", "127.0.0.1"), time.Minute, 20*time.Millisecond)
-	b.addCluster(t, berlin())
-	require.Eventually(t, resolves("console.apps.berlin.site.example", "192.0.2.6"), time.Minute, 20*time.Millisecond)
-	require.Equal(t, []string{"127.0.0.1:53"}, m.NameServers())
-	cancel()
-	require.NoError(t, <-ended)
+	return m, resolves, func() error {
+		cancel()
+		return <-ended
+	}
 }
 
 func freePort(t *testing.T) uint16 {

@@ -12,49 +12,50 @@ import (
 	"landfall/appliance/engine/network"
 	"landfall/appliance/engine/record"
 	"landfall/appliance/engine/validation"
+	"landfall/appliance/engine/view"
 	"landfall/appliance/siteservice/nameserver"
 	"landfall/store"
 )
 
-// readZones returns the DNS zones of all clusters.
+// readZones returns the DNS zones of all clusters. A damaged row costs only its own records.
 func readZones(db *store.DB, site Site) ([]nameserver.Zone, error) {
 	zones := []nameserver.Zone{}
 	err := db.View(func(tx *store.Tx) error {
-		rows := site.Rows(tx)
-		ids, err := rows.ClusterIDs()
-		if err != nil {
+		return record.Clusters.Each(tx, "", func(id string, row *record.Cluster) error {
+			if row.API.Name == "" || row.API.BaseDNSDomain == "" {
+				return nil
+			}
+			hosts, err := hostsOf(tx, site.Rows(tx), id)
+			zones = append(zones, zoneOf(&row.API, hosts))
 			return err
-		}
-		for _, id := range ids {
-			cluster, err := rows.Cluster(id)
-			if err != nil {
-				return err
-			}
-			if cluster.Name == "" || cluster.BaseDNSDomain == "" {
-				continue
-			}
-			keys, err := record.ClusterHostKeys(tx, id)
-			if err != nil {
-				return err
-			}
-			var hosts []*inventory.Host
-			for _, key := range keys {
-				host, err := rows.Host(key)
-				if err != nil {
-					return err
-				}
-				parsed, err := inventory.ParseHost(host.Host)
-				if err != nil {
-					return err
-				}
-				hosts = append(hosts, parsed)
-			}
-			zones = append(zones, zoneOf(cluster.Cluster, hosts))
-		}
-		return nil
+		})
 	})
 	nameserver.SortZones(zones)
 	return zones, err
+}
+
+// hostsOf returns the hosts of a cluster that can be read.
+func hostsOf(tx *store.Tx, rows view.Rows, clusterID string) ([]*inventory.Host, error) {
+	keys, err := record.ClusterHostKeys(tx, clusterID)
+	if err != nil {
+		return nil, err
+	}
+	var hosts []*inventory.Host
+	for _, key := range keys {
+		host, err := rows.Host(key)
+		if store.IsDamaged(err) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		parsed, err := inventory.ParseHost(host.Host)
+		if err != nil {
+			continue // its stored reports are damaged
+		}
+		hosts = append(hosts, parsed)
+	}
+	return hosts, nil
 }
 
 // zoneOf returns the zone of a cluster: the names that OpenShift requires (OpenShift documentation,

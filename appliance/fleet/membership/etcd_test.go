@@ -4,6 +4,7 @@ package membership_test
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"path/filepath"
 	"testing"
@@ -185,4 +186,69 @@ func TestCampaign_olderProgramLeadsBeforeUpgrade(t *testing.T) {
 	require.ErrorContains(t, err, "upgrade this member")
 	require.NoError(t, upgraded.Resign(t.Context()))
 	require.NoFileExists(t, filepath.Join(first.Dir, "landfall.db"), "nothing was applied")
+}
+
+// The end of a fleet is one transaction in etcd. A member that does not know its outcome asks etcd
+// later, also after a restart.
+func TestEnd_outcomeIsFoundLater(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		removed bool // etcd carried the transaction out
+		want    fleet.State
+	}{
+		"it was carried out":     {true, fleet.State{Ended: true}},
+		"it was not carried out": {false, fleet.State{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := etcdtest.Start(t, etcdtest.Options{})
+			first, _ := two(t, server.URL(), 1, 1)
+			a := start(t, first)
+			leadership, err := a.Log().Campaign(t.Context())
+			require.NoError(t, err)
+			defer func() { _ = leadership.Resign(t.Context()) }() // the fleet may have ended
+			state, err := fleet.ReadState(first.Dir)
+			require.NoError(t, err)
+			a.stop()
+			if c.removed {
+				log, err := sequence.Open(sequence.Options{Endpoints: state.Etcd, Prefix: state.Prefix,
+					Fleet: state.Fleet, Clock: first.Clock, Data: 1})
+				require.NoError(t, err)
+				require.NoError(t, log.Remove(t.Context(), state.ID))
+				require.NoError(t, log.Close())
+			}
+			state.Ending = true
+			require.NoError(t, state.Write(first.Dir))
+
+			a = start(t, first)
+			for state.Ending {
+				select {
+				case <-time.After(10 * time.Millisecond):
+				case <-t.Context().Done():
+					require.FailNow(t, "the member has not asked")
+				}
+				state, err = fleet.ReadState(first.Dir)
+				require.NoError(t, err)
+			}
+			require.Equal(t, c.want.Ended, state.Ended)
+			if c.removed {
+				<-a.Ended()
+				require.ErrorIs(t, a.AfterFailure(errors.New("any")), membership.ErrChanged)
+			}
+		})
+	}
+}
+
+func TestEnd_onlyWhileItLeads(t *testing.T) {
+	t.Parallel()
+	server := etcdtest.Start(t, etcdtest.Options{})
+	first, second := two(t, server.URL(), 1, 1)
+	a, b := start(t, first), start(t, second)
+	leadership, err := b.Log().Campaign(t.Context())
+	require.NoError(t, err)
+	require.ErrorContains(t, a.End(t.Context()), "has not confirmed the end of the fleet: this member does not lead")
+	require.NoError(t, b.End(t.Context()))
+	<-b.Ended()
+	_ = leadership.Resign(t.Context()) // the fleet has ended
+	require.ErrorContains(t, membership.Found(t.Context(), first), "is a member of a fleet already")
+	require.NoError(t, membership.Found(t.Context(), second), "a single machine can make a fleet again")
 }

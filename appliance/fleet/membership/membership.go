@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -69,6 +70,7 @@ type Membership struct {
 	blobs    atomic.Int64  // blobs of pushed images that this member lacks
 	ended    chan struct{} // closed when this machine has left, or the fleet has ended
 	leaving  atomic.Bool
+	ending   sync.Mutex // held while state.Ending changes
 
 	restoring atomic.Bool // this member waits for a snapshot
 	progress  progress
@@ -115,7 +117,7 @@ func Found(ctx context.Context, options Options) error {
 	if err != nil {
 		return err
 	}
-	if state != nil {
+	if state != nil && !state.Ended {
 		return fault.New(fault.Conflict, "this machine is a member of a fleet already")
 	}
 	settings := options.Settings
@@ -244,8 +246,12 @@ func (m *Membership) Run(ctx context.Context, network func() Network) error {
 		if err == nil && tick%registrationsInterval == 0 {
 			_, err = m.registrations(ctx)
 		}
+		err = errors.Join(err, m.settle(ctx))
 		m.progress.note(m.Clock.Now(), m.applied.Load())
-		if problem := fmt.Sprint(err); err != nil && ctx.Err() == nil && problem != told {
+		switch problem := fmt.Sprint(err); {
+		case err == nil:
+			told = ""
+		case ctx.Err() == nil && problem != told:
 			m.Logger.WarnContext(ctx, "The row of this member in etcd could not be written.", "error", err)
 			told = problem
 		}
@@ -268,7 +274,8 @@ func (m *Membership) forgetSelf(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), forgetTime)
 	defer cancel()
-	if _, err := m.sequence.Forget(ctx, m.state.Member); err != nil {
+	forgotten, err := m.sequence.Forget(ctx, m.state.Member)
+	if err != nil || !forgotten {
 		m.Logger.WarnContext(ctx, "The other members still show this member, as one that is away. Remove it with "+
 			"landfall fleet forget.", "member", m.state.Member, "error", err)
 	}

@@ -176,16 +176,18 @@ func (l *Leader) Forget(ctx context.Context, member string) error {
 func (m *Membership) LeaveHere() error { return m.leave() }
 
 func (m *Membership) leave() error {
+	m.ending.Lock()
+	defer m.ending.Unlock()
 	return m.end(func(s *fleet.State) { s.Left = true })
 }
 
-// end writes the state of a machine that is no longer a member.
+// end writes the state of a machine that is no longer a member. The caller holds m.ending.
 func (m *Membership) end(change func(*fleet.State)) error {
-	state := *m.state
-	change(&state)
 	if !m.leaving.CompareAndSwap(false, true) {
 		return nil // it has left
 	}
+	state := *m.state
+	change(&state)
 	if err := state.Write(m.Dir); err != nil {
 		m.leaving.Store(false)
 		return err
@@ -194,18 +196,75 @@ func (m *Membership) end(change func(*fleet.State)) error {
 	return nil
 }
 
-// End implements Service. If this process ends between the two steps, the next start finishes it.
+// noteEnding notes in the data directory whether this member began to end the fleet. The caller
+// holds m.ending.
+func (m *Membership) noteEnding(is bool) error {
+	state := *m.state
+	state.Ending = is
+	if err := state.Write(m.Dir); err != nil {
+		return err
+	}
+	m.state.Ending = is
+	return nil
+}
+
+// finishEnding makes this machine a single one. etcd has no fleet any more.
+func (m *Membership) finishEnding() error {
+	return m.end(func(s *fleet.State) { s.Ending, s.Ended = false, true })
+}
+
+// settle finishes what [Leader.End] began, if its outcome was not known or its process ended: the
+// fleet has ended if etcd has it no more.
+func (m *Membership) settle(ctx context.Context) error {
+	if !m.ending.TryLock() {
+		return nil // End has not returned yet
+	}
+	defer m.ending.Unlock()
+	if !m.state.Ending || m.leaving.Load() {
+		return nil
+	}
+	_, err := m.sequence.Fleet(ctx)
+	if _, none := errors.AsType[*sequence.NoFleetError](err); none {
+		return m.finishEnding()
+	}
+	if err != nil {
+		return err
+	}
+	return m.noteEnding(false)
+}
+
+// AfterFailure returns [ErrChanged] for the error of a role if this machine is no longer a member,
+// and otherwise the error.
+func (m *Membership) AfterFailure(err error) error {
+	m.ending.Lock()
+	defer m.ending.Unlock()
+	if _, none := errors.AsType[*sequence.NoFleetError](err); none && m.state.Ending {
+		err = errors.Join(err, m.finishEnding())
+	}
+	select {
+	case <-m.ended:
+		return ErrChanged
+	default:
+		return err
+	}
+}
+
+// End implements Service. The fleet ends when etcd removes it, in one transaction. If the outcome
+// of the transaction is not known, or this process ends, the member asks etcd later.
 func (l *Leader) End(ctx context.Context) error {
 	if name := fleet.Through(ctx); name != "" {
 		return fault.New(fault.Conflict, "the member %s does not lead; send this to the leader, which goes on with "+
 			"the data", name)
 	}
-	if err := l.end(func(s *fleet.State) { s.Ended = true }); err != nil {
+	l.ending.Lock()
+	defer l.ending.Unlock()
+	if err := l.noteEnding(true); err != nil {
 		return err
 	}
-	if err := l.sequence.Remove(ctx); err != nil {
-		l.Logger.WarnContext(ctx, "The fleet has ended, but its keys are still in etcd. Remove them, so that no other "+
-			"member goes on.", "prefix", l.state.Prefix, "error", err)
+	ctx = context.WithoutCancel(ctx) // the client may go
+	if err := l.sequence.Remove(ctx, l.state.ID); err != nil {
+		return fault.New(fault.Unavailable, "etcd has not confirmed the end of the fleet: %v; see landfall fleet "+
+			"status, and repeat the command if the fleet is still there", err)
 	}
-	return nil
+	return l.finishEnding()
 }

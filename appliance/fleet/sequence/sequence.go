@@ -182,14 +182,33 @@ func (s *Sequence) Create(ctx context.Context, id string, after Position) error 
 	return &ExistsError{Prefix: s.Prefix, ID: found.ID}
 }
 
-// Remove deletes a fleet with its log. Its members become single machines.
-func (s *Sequence) Remove(ctx context.Context) error {
+// errNotLeading is the error of [Sequence.Remove] for a member that does not lead.
+var errNotLeading = errors.New("this member does not lead any more")
+
+// Remove deletes a fleet with its log while the member with an ID leads it. Another member can then
+// no longer lead.
+func (s *Sequence) Remove(ctx context.Context, leader string) error {
 	fleet, err := s.Fleet(ctx)
 	if err != nil {
 		return err
 	}
+	elected, err := s.get(ctx, s.electionKey()+"/", clientv3.WithFirstCreate()...)
+	if err != nil {
+		return err
+	}
+	if len(elected.Kvs) == 0 {
+		return errNotLeading
+	}
+	key, is := elected.Kvs[0], Leader{}
+	if err := json.Unmarshal(key.Value, &is); err != nil {
+		return &DamagedError{Key: string(key.Key), Err: err}
+	}
+	if is.Member.ID != leader {
+		return errNotLeading
+	}
 	response, err := s.transaction(ctx, func(txn clientv3.Txn) clientv3.Txn {
-		return txn.If(clientv3.Compare(clientv3.ModRevision(s.fleetKey()), "=", fleet.revision)).
+		return txn.If(clientv3.Compare(clientv3.ModRevision(s.fleetKey()), "=", fleet.revision),
+			clientv3.Compare(clientv3.CreateRevision(string(key.Key)), "=", key.CreateRevision)).
 			Then(clientv3.OpDelete(s.fleetKey()), clientv3.OpDelete(s.headKey()),
 				clientv3.OpDelete(s.electionKey()+"/", clientv3.WithPrefix()),
 				clientv3.OpDelete(s.membersKey(), clientv3.WithPrefix()),
@@ -202,7 +221,7 @@ func (s *Sequence) Remove(ctx context.Context) error {
 	}
 	if !response.Succeeded {
 		_, err := s.Fleet(ctx)
-		return err
+		return cmp.Or(err, errNotLeading)
 	}
 	return nil
 }

@@ -54,8 +54,9 @@ func TestApprovals_approveBeforeAgentIsWritten(t *testing.T) {
 	err := NewApprovals(b.Site.DB, b.Site.Objects, nil).Approve(t.Context(), env, m.ID)
 	require.ErrorContains(t, err, "is still being written")
 	approvals := NewApprovals(b.Site.DB, b.Site.Objects, catchUp.Current)
-	require.ErrorContains(t, approvals.Approve(store.DryRun(t.Context()), env, m.ID), "is still being written",
-		"a dry run writes no Agent")
+	before := b.Site.DB.Revision()
+	require.ErrorIs(t, approvals.Approve(store.DryRun(t.Context()), env, m.ID), store.ErrDryRun)
+	require.Equal(t, before, b.Site.DB.Revision())
 	require.NoError(t, approvals.Approve(t.Context(), env, m.ID))
 	require.True(t, b.Agent(m).Spec.Approved)
 }

@@ -3,12 +3,17 @@ package medium_test
 import (
 	"archive/tar"
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -177,7 +182,7 @@ func TestScan_forms(t *testing.T) {
 			require.NoError(t, err)
 			require.Empty(t, unusable)
 			require.Len(t, found, 1)
-			index, err := medium.Scan(t.Context(), found[0], medium.OpenFile)
+			index, err := medium.Scan(t.Context(), found[0], medium.OpenFile, func() {})
 			require.NoError(t, err)
 			require.Empty(t, index.Problems)
 			require.Equal(t, c.form, index.Form)
@@ -209,11 +214,47 @@ func TestScan_emptyFiles(t *testing.T) {
 	writeFiles(t, folder, files)
 	dangling := strings.Repeat("a", 64)
 	require.NoError(t, os.Symlink("nowhere", filepath.Join(folder, "blobs", "sha256", dangling)))
-	index, err := medium.Scan(t.Context(), medium.Location{Path: folder, Container: medium.Folder}, medium.OpenFile)
+	index, err := scanFolder(t, folder)
 	require.NoError(t, err)
 	require.NotContains(t, index.Blobs, i.layer)
 	require.NotContains(t, index.Blobs, "sha256:"+dangling)
 	require.Len(t, index.Problems, 2)
+}
+
+// TestScan_manyLargeManifests has more manifests than the memory of an appliance should hold. The
+// first ones are served.
+func TestScan_manyLargeManifests(t *testing.T) {
+	const count, size = 33, 8 << 20
+	folder := t.TempDir()
+	var images []map[string]any
+	for n := range count {
+		manifest := fmt.Appendf(nil, `{"schemaVersion":2,"annotations":{"number":"%02d","long":"`, n)
+		manifest = append(manifest, bytes.Repeat([]byte("x"), size-len(manifest)-3)...)
+		manifest = append(manifest, `"}}`...)
+		sum := sha256.Sum256(manifest)
+		digest := hex.EncodeToString(sum[:])
+		writeFiles(t, folder, map[string][]byte{"blobs/sha256/" + digest: manifest})
+		images = append(images, map[string]any{"digest": "sha256:" + digest})
+	}
+	list, err := json.Marshal(map[string]any{"manifests": images})
+	require.NoError(t, err)
+	writeFiles(t, folder, map[string][]byte{"oci-layout": []byte("{}"), "index.json": list})
+	index, err := scanFolder(t, folder)
+	require.NoError(t, err)
+	require.Len(t, slices.Collect(maps.Keys(index.Manifests)), 32)
+	require.Len(t, index.Blobs, count)
+	require.Len(t, index.Problems, 1)
+	require.Contains(t, index.Problems[0].Text, "has more than 256 MiB of manifests and signatures, and 1 of them "+
+		"were left out")
+}
+
+// scanFolder scans a folder, and requires that the scan reports its progress.
+func scanFolder(t *testing.T, folder string) (*medium.Index, error) {
+	t.Helper()
+	steps := 0
+	defer func() { require.Greater(t, steps, 5) }()
+	return medium.Scan(t.Context(), medium.Location{Path: folder, Container: medium.Folder}, medium.OpenFile,
+		func() { steps++ })
 }
 
 // TestScan_sources has names of sources that are not those of images: they must not reach the
@@ -225,7 +266,7 @@ func TestScan_sources(t *testing.T) {
 		[]byte(`example.com\"\n[[registry]]/`), 1)
 	folder := t.TempDir()
 	writeFiles(t, folder, files)
-	index, err := medium.Scan(t.Context(), medium.Location{Path: folder, Container: medium.Folder}, medium.OpenFile)
+	index, err := scanFolder(t, folder)
 	require.NoError(t, err)
 	require.Empty(t, index.Sources)
 	require.Empty(t, index.Named)

@@ -271,9 +271,16 @@ func (o *Overlay) Append(id string, offset int64, body io.Reader) (size int64, e
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
 	buffer := make([]byte, 256<<10)
+	unlooked := int64(checkInterval) // many uploads may be small
 	for {
 		n, readErr := body.Read(buffer)
 		if n > 0 {
+			if unlooked += int64(n); unlooked >= checkInterval {
+				unlooked = 0
+				if err := o.checkRoom(int64(n)); err != nil {
+					return up.size, err
+				}
+			}
 			if !o.take(int64(n)) {
 				return up.size, ErrFull
 			}
@@ -294,6 +301,22 @@ func (o *Overlay) Append(id string, offset int64, body io.Reader) (size int64, e
 }
 
 func writeError(err error) error { return quota.WriteError("store what was pushed", err) }
+
+// checkInterval is how many bytes an upload writes between two looks at the room on the disk.
+const checkInterval = 32 << 20
+
+// checkRoom returns ErrFull if n more bytes would take from the disk what the rest of the appliance
+// needs.
+func (o *Overlay) checkRoom(n int64) error {
+	room, limitedBy, err := o.options.Quota.Room()
+	if err != nil {
+		return errors.Join(ErrFull, err)
+	}
+	if room < n {
+		return fmt.Errorf("%w (the limit is %s)", ErrFull, limitedBy)
+	}
+	return nil
+}
 
 func (o *Overlay) take(n int64) bool {
 	if !o.options.Quota.Take(n) {

@@ -259,6 +259,9 @@ func (o *Overlay) copyBlob(ctx context.Context, digest string, size int64) error
 	path := filepath.Join(o.dir(copies), sum)
 	if _, err := o.Stat(digest); errors.Is(err, ErrUnknown) {
 		before := sizeOf(path)
+		if err := o.checkRoom(size - before); err != nil {
+			return err
+		}
 		if !o.take(size - before) {
 			return ErrFull
 		}

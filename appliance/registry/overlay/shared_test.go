@@ -33,6 +33,7 @@ type fleet struct {
 	mu    sync.Mutex
 	from  string // directory of the member that gives blobs
 	cut   int64  // a blob breaks off after so many bytes; 0: it does not
+	disk  int64  // bytes that are free; 0: no limit
 	asked map[string][]int64
 }
 
@@ -64,6 +65,14 @@ func (f *fleet) fetch(_ context.Context, sum string, offset int64) (io.ReadClose
 	}{io.MultiReader(io.LimitReader(file, f.cut), iotest.ErrReader(errGone)), file}, nil
 }
 
+// free implements quota.Quota.free.
+func (f *fleet) free(string) (int64, error) {
+	if f.disk == 0 {
+		return math.MaxInt64, nil
+	}
+	return f.disk, nil
+}
+
 // member is the overlay of a member of the fleet.
 type member struct {
 	*Overlay
@@ -76,7 +85,7 @@ func (f *fleet) open(t *testing.T, dir string, leads bool, limit int64) *member 
 	m := new(member)
 	var err error
 	m.Overlay, err = Open(Options{DB: f.db, Dir: dir, Clock: f.clock, Logger: slog.New(slog.DiscardHandler),
-		Quota:  quota.New(dir, limit, func(string) (int64, error) { return math.MaxInt64, nil }),
+		Quota:  quota.New(dir, limit, f.free),
 		Shared: &Shared{Fetch: f.fetch, Leads: leads, Missing: func(n int) { m.missing = n }}})
 	require.NoError(t, err)
 	return m
@@ -272,6 +281,21 @@ func TestShared_waitsForRoom(t *testing.T) {
 	require.Equal(t, 1, full.missing)
 	require.Zero(t, full.Used())
 	require.NoError(t, f.open(t, dir, false, 7).copyAll(t))
+}
+
+// The database lies on the same disk and must be able to grow.
+func TestShared_copiesLeaveRoomOnTheDisk(t *testing.T) {
+	f := newFleet(t)
+	leaderDir := t.TempDir()
+	leader, follower := f.open(t, leaderDir, true, 0), f.open(t, t.TempDir(), false, 0)
+	f.from = leaderDir
+	leader.tag(t, "v1", leader.push(t, "content"))
+	f.disk = 2<<30 + 6
+	require.ErrorIs(t, follower.copyAll(t), ErrFull)
+	require.Zero(t, follower.Used())
+	require.Empty(t, f.asked)
+	f.disk = 2<<30 + 7
+	require.NoError(t, follower.copyAll(t))
 }
 
 func TestShared_followsTheRows(t *testing.T) {

@@ -24,8 +24,8 @@ func WriteError(doing string, err error) error {
 	return fmt.Errorf("%s: %w", doing, err)
 }
 
-// reserve are the bytes of the disk that copies of media leave to the rest of the appliance, whose
-// store must be able to grow while they are made.
+// reserve are the bytes of the disk that the registry leaves to the rest of the appliance, whose
+// store must be able to grow while the registry writes.
 const reserve = 2 << 30
 
 // Quota counts the bytes of the registry. Its methods may be called concurrently.
@@ -68,7 +68,7 @@ func (q *Quota) Release(n int64) { q.Count(-n) }
 // Limit returns the limit, or 0 for none.
 func (q *Quota) Limit() int64 { return q.limit }
 
-// Room returns how many bytes copies of media may take, and what limits them, for people.
+// Room returns how many bytes the registry may still write, and what limits them, for people.
 func (q *Quota) Room() (room int64, limitedBy string, err error) {
 	free, err := q.free(q.dir)
 	if err != nil {

@@ -59,6 +59,16 @@ func TestDHCP_addressThatAnswersARP(t *testing.T) {
 	require.Contains(t, out, "BOUND 192.0.2.101/24")
 }
 
+// TestDHCP_addressOfMachineThatLeft holds that an address is given although the kernel still
+// remembers a machine that had it.
+func TestDHCP_addressOfMachineThatLeft(t *testing.T) {
+	s := newSite(t, on(dynamic("192.0.2.100-192.0.2.100")))
+	s.await(t, siteservice.DHCP, siteservice.StateServing, 0)
+	command(t, "ip", "neighbour", "add", "192.0.2.100", "lladdr", "52:54:00:00:00:99", "dev", s.near, "nud", "stale")
+	out := s.client(t, "udhcpc", "-f", "-q", "-n", "-t", "20", "-T", "2", "-i", s.far, "-s", leaseScript(t))
+	require.Contains(t, out, "BOUND 192.0.2.100/24")
+}
+
 // TestDHCP_foreignServer holds that the service does not start beside dnsmasq, starts when dnsmasq
 // has gone, and stops when it comes back.
 func TestDHCP_foreignServer(t *testing.T) {

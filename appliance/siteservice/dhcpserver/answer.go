@@ -91,11 +91,18 @@ func newReply(request *dhcpv4.DHCPv4, own netip.Addr, kind dhcpv4.MessageType) (
 		dhcpv4.WithOptionCopied(request, dhcpv4.OptionRelayAgentInformation))
 }
 
-// subnetOf returns the network of a client: that of the interface, or that of its relay agent.
+// subnetOf returns the network of a client: that of the interface, or that of its relay agent. A
+// client renews its lease without the agent, and names its address (RFC 2131, 4.3.2).
 func (s *Server) subnetOf(on link.Link, prefix netip.Prefix, request *dhcpv4.DHCPv4) (Subnet, bool) {
 	settings := s.Settings(on)
 	agent, ok := netip.AddrFromSlice(request.GatewayIPAddr.To4())
 	if !ok || agent.IsUnspecified() {
+		present, _ := netip.AddrFromSlice(request.ClientIPAddr.To4())
+		for _, subnet := range settings.Relayed {
+			if subnet.Network.Contains(present) && !prefix.Contains(present) {
+				return subnet, true
+			}
+		}
 		return Subnet{Network: prefix.Masked(), Router: settings.Router, Range: s.Range}, true
 	}
 	for _, subnet := range settings.Relayed {
@@ -179,6 +186,12 @@ func (x *exchange) offer(ctx context.Context) *dhcpv4.DHCPv4 {
 }
 
 func (x *exchange) noAddress() {
+	if r, ok := x.Leases.Reserved(x.mac()); ok {
+		x.note(x.on, KindNoLease, x.mac(), netip.Addr{}, "The machine does not get the address %s, which is reserved "+
+			"for it: either another machine has the address now, or it is not in the network %s.", r.Address,
+			x.subnet.Network)
+		return
+	}
 	if x.subnet.Range.First.IsValid() {
 		x.note(x.on, KindNoLease, x.mac(), netip.Addr{}, "The range of addresses is used up.")
 		return
@@ -194,7 +207,7 @@ func (x *exchange) used(ctx context.Context, address netip.Addr) bool {
 	}
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	holder, err := x.Neighbour(ctx, address)
+	holder, err := x.Probe(ctx, x.on, address)
 	if err != nil || holder == "" || holder == x.mac().String() {
 		return false
 	}
@@ -243,11 +256,14 @@ func (x *exchange) acknowledge(ctx context.Context) *dhcpv4.DHCPv4 {
 	return answer
 }
 
+// refuse returns a DHCPNAK. A relay agent sends it by broadcast, because the client may have an
+// address of another network (RFC 2131, 4.3.2).
 func (x *exchange) refuse() *dhcpv4.DHCPv4 {
 	answer, err := newReply(x.request, x.own, dhcpv4.MessageTypeNak)
 	if err != nil {
 		return nil
 	}
+	answer.SetBroadcast()
 	return answer
 }
 

@@ -114,7 +114,10 @@ type Server struct {
 	HasLoader func(name string) bool
 	// Known reports whether the site knows a machine by its MAC address.
 	Known func(mac net.HardwareAddr) bool
-	// Neighbour returns the MAC address of the machine with an address, or "".
+	// Probe returns the MAC address of the machine that answers for an address on an interface, or
+	// "" if none does before the context ends.
+	Probe func(ctx context.Context, on link.Link, address netip.Addr) (string, error)
+	// Neighbour returns the MAC address of a machine that has sent something, or "".
 	Neighbour func(ctx context.Context, address netip.Addr) (string, error)
 	// Discover returns the offers of other servers on an interface.
 	Discover func(ctx context.Context, on link.Link) ([]Offer, error)

@@ -98,6 +98,20 @@ func TestFault40_addressInUse(t *testing.T) {
 	require.NotNil(t, s.discover(t, 2))
 }
 
+// TestOffer_reservedAddressInUse holds that the event of a machine whose reserved address another
+// machine has names the address.
+func TestOffer_reservedAddressInUse(t *testing.T) {
+	s := newSite(t)
+	s.Mode, s.Range = Reservations, Range{}
+	_, err := s.Leases.Reserve(t.Context(), Reservation{MAC: mac(1).String(), Address: "192.0.2.7"})
+	require.NoError(t, err)
+	s.neighbours[address("192.0.2.7")] = "52:54:00:00:00:99"
+	require.Nil(t, s.discover(t, 1))
+	require.Equal(t, []Kind{KindConflict, KindNoLease}, s.kinds())
+	require.Contains(t, s.events[0].Message, "52:54:00:00:00:99")
+	require.Contains(t, s.events[1].Message, "192.0.2.7, which is reserved for it")
+}
+
 // Case 42: an appliance that restarts: leases are as before, and no address is given twice.
 func TestFault42_restart(t *testing.T) {
 	s := newSite(t)
@@ -178,8 +192,7 @@ func TestFault36_clockJumps(t *testing.T) {
 // way of the agent, those of another network get none.
 func TestFault43_relayAgent(t *testing.T) {
 	s := newSite(t)
-	s.settings.Relayed = []Subnet{{Network: netip.MustParsePrefix("198.51.100.0/24"), Router: address("198.51.100.1"),
-		Range: Range{address("198.51.100.50"), address("198.51.100.60")}}}
+	s.settings.Relayed = []Subnet{relayed()}
 	request, err := dhcpv4.NewDiscovery(mac(1), dhcpv4.WithRelay(net.IPv4(198, 51, 100, 1)),
 		dhcpv4.WithOption(dhcpv4.OptRelayAgentInfo(dhcpv4.OptGeneric(dhcpv4.AgentCircuitIDSubOption, []byte("port 7")))))
 	require.NoError(t, err)
@@ -194,6 +207,55 @@ func TestFault43_relayAgent(t *testing.T) {
 	require.NoError(t, err)
 	require.Nil(t, s.Answer(t.Context(), eth1(), foreign))
 	require.Equal(t, []Kind{KindRelay}, s.kinds())
+}
+
+// TestServer_renewalBehindRelayAgent holds that a machine behind a relay agent can renew its lease,
+// which it does without the agent.
+func TestServer_renewalBehindRelayAgent(t *testing.T) {
+	s := newSite(t)
+	s.settings.Relayed = []Subnet{relayed()}
+	_, err := s.Leases.Reserve(t.Context(), Reservation{MAC: mac(2).String(), Address: "198.51.100.9"})
+	require.NoError(t, err)
+	for machine := byte(1); machine <= 2; machine++ {
+		byRelay := dhcpv4.WithRelay(net.IPv4(198, 51, 100, 1))
+		offer := s.discover(t, machine, byRelay)
+		require.NotNil(t, offer)
+		ack := s.request(t, offer, byRelay)
+		require.Equal(t, dhcpv4.MessageTypeAck, ack.MessageType())
+		renewal, err := dhcpv4.New(dhcpv4.WithHwAddr(mac(machine)), dhcpv4.WithClientIP(ack.YourIPAddr),
+			dhcpv4.WithMessageType(dhcpv4.MessageTypeRequest))
+		require.NoError(t, err)
+		renewed := s.Answer(t.Context(), eth1(), renewal)
+		require.Equal(t, dhcpv4.MessageTypeAck, renewed.MessageType())
+		require.Equal(t, []net.IP{net.IPv4(198, 51, 100, 1).To4()}, renewed.Router())
+		require.Equal(t, your(ack).String(), destination(renewal, renewed, ClientPort).IP.String())
+	}
+}
+
+// TestServer_movedMachine holds that a machine which has moved to another network is refused the
+// address of its reservation there, so that it asks for a new one.
+func TestServer_movedMachine(t *testing.T) {
+	s := newSite(t)
+	s.settings.Relayed = []Subnet{relayed()}
+	_, err := s.Leases.Reserve(t.Context(), Reservation{MAC: mac(1).String(), Address: "192.0.2.7"})
+	require.NoError(t, err)
+	wanted := s.lease(t, 1)
+	require.Equal(t, "192.0.2.7", wanted.String())
+	byRelay := dhcpv4.WithRelay(net.IPv4(198, 51, 100, 1))
+	request, err := dhcpv4.New(dhcpv4.WithHwAddr(mac(1)), dhcpv4.WithMessageType(dhcpv4.MessageTypeRequest),
+		dhcpv4.WithOption(dhcpv4.OptRequestedIPAddress(wanted.AsSlice())), byRelay)
+	require.NoError(t, err)
+	nak := s.Answer(t.Context(), eth1(), request)
+	require.Equal(t, dhcpv4.MessageTypeNak, nak.MessageType())
+	require.True(t, nak.IsBroadcast(), "the relay agent must not send it to the former address")
+	offer := s.discover(t, 1, byRelay)
+	require.True(t, relayed().Range.Contains(your(offer)))
+}
+
+// relayed is a network behind the relay agent 198.51.100.1.
+func relayed() Subnet {
+	return Subnet{Network: netip.MustParsePrefix("198.51.100.0/24"), Router: address("198.51.100.1"),
+		Range: Range{address("198.51.100.50"), address("198.51.100.60")}}
 }
 
 func TestServer_requests(t *testing.T) {

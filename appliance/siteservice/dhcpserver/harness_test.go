@@ -63,12 +63,11 @@ func (s *site) restart(t testing.TB) {
 		Clock: s.clock, Settings: func(link.Link) Settings { return s.settings },
 		Known:     func(net.HardwareAddr) bool { return s.known },
 		HasLoader: func(string) bool { return s.loader },
-		Neighbour: func(_ context.Context, address netip.Addr) (string, error) {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			return s.neighbours[address], nil
+		Probe: func(_ context.Context, _ link.Link, address netip.Addr) (string, error) {
+			return s.holder(address), nil
 		},
-		Discover: func(context.Context, link.Link) ([]Offer, error) { return s.offers, nil },
+		Neighbour: func(_ context.Context, address netip.Addr) (string, error) { return s.holder(address), nil },
+		Discover:  func(context.Context, link.Link) ([]Offer, error) { return s.offers, nil },
 		Note: func(event Event) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
@@ -79,6 +78,13 @@ func (s *site) restart(t testing.TB) {
 				ScriptURL: "http://192.0.2.1:8091/i/abc.ipxe"}, nil
 		},
 		Port: ServerPort, ProxyPort: ProxyPort, ClientPort: ClientPort}
+}
+
+// holder returns the MAC address of the machine with an address.
+func (s *site) holder(address netip.Addr) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.neighbours[address]
 }
 
 // kinds returns the kinds of the events so far.
@@ -104,9 +110,9 @@ func (s *site) discover(t testing.TB, machine byte, modifiers ...dhcpv4.Modifier
 }
 
 // request sends the DHCPREQUEST that follows an offer.
-func (s *site) request(t testing.TB, offer *dhcpv4.DHCPv4) *dhcpv4.DHCPv4 {
+func (s *site) request(t testing.TB, offer *dhcpv4.DHCPv4, modifiers ...dhcpv4.Modifier) *dhcpv4.DHCPv4 {
 	t.Helper()
-	request, err := dhcpv4.NewRequestFromOffer(offer)
+	request, err := dhcpv4.NewRequestFromOffer(offer, modifiers...)
 	require.NoError(t, err)
 	return s.Answer(t.Context(), eth1(), request)
 }

@@ -168,12 +168,14 @@ func (l *Leases) hold(address netip.Addr, mac string) bool {
 	return true
 }
 
-// mayHave reports whether a machine may have an address.
+// mayHave reports whether a machine may have an address in a network. After it has moved to another
+// network, it may not keep the address that it had (RFC 2131, 4.3.2).
 func (l *Leases) mayHave(mac net.HardwareAddr, address netip.Addr, subnet Subnet, own netip.Addr) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	key := mac.String()
-	if r, ok := l.reserved[key]; ok && r.Address == address.String() && l.usable(address, key) {
+	if r, ok := l.reserved[key]; ok && r.Address == address.String() && subnet.Network.Contains(address) &&
+		l.usable(address, key) {
 		return true
 	}
 	return l.dynamic(address, subnet, own, key)

@@ -1,6 +1,6 @@
 // Package link describes the network interfaces of this machine on which the services of the site
-// run, and the other servers that answer there. It opens sockets on the addresses of an interface
-// and explains why a socket can't be opened.
+// run, and the other servers and machines that answer there. It opens sockets on the addresses of
+// an interface and explains why a socket can't be opened.
 package link
 
 import (
@@ -54,6 +54,18 @@ func Find(name string) (Link, error) {
 		}
 	}
 	return l, nil
+}
+
+// IsOwn reports whether an address belongs to this machine.
+func IsOwn(address netip.Addr) bool {
+	addresses, err := net.InterfaceAddrs()
+	if err != nil || address.IsLoopback() {
+		return address.IsLoopback()
+	}
+	return slices.ContainsFunc(addresses, func(own net.Addr) bool {
+		prefix, err := netip.ParsePrefix(own.String())
+		return err == nil && prefix.Addr().Unmap() == address.Unmap().WithZone("")
+	})
 }
 
 // existing names the interfaces of this machine for an error.

@@ -95,7 +95,7 @@ func (k nameAndType) compare(other nameAndType) int {
 func lookUp(ctx context.Context, server netip.AddrPort, wanted nameAndType) ([]string, error) {
 	request := new(dns.Msg).SetQuestion(dns.Fqdn(wanted.name), dns.StringToType[wanted.kind])
 	request.SetEdns0(payload, false)
-	answer, err := ask(ctx, server, request)
+	answer, err := ask(ctx, server, request, forwardTimeout)
 	if err != nil {
 		return nil, err
 	}

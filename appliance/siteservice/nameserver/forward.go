@@ -2,9 +2,11 @@ package nameserver
 
 import (
 	"context"
+	"errors"
 	"net/netip"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/jonboulle/clockwork"
@@ -15,8 +17,14 @@ const (
 	// forwardTimeout is the time for the answer of one DNS server of the site. Clients wait for 5 s
 	// (resolv.conf(5)).
 	forwardTimeout = 2 * time.Second
-	// silentFor is the time for which a server that did not answer is not asked again.
+	// silence is the time without an answer to any question after which a server is silent. A name
+	// whose own servers are away has no answer either, so one question says nothing.
+	silence = 5 * time.Second
+	// silentFor is the time for which a silent server is not asked while another one may answer.
 	silentFor = 10 * time.Second
+	// forgetAfter is the time after which a question without an answer says nothing about the
+	// present.
+	forgetAfter = time.Minute
 	// maxForwarded is the maximum number of questions that wait for the site's DNS servers.
 	maxForwarded = 256
 )
@@ -26,15 +34,23 @@ type Forwarder struct {
 	servers []netip.AddrPort
 	clock   clockwork.Clock
 	places  chan struct{}
+	timeout time.Duration // for the answer of one server
 
-	mu     sync.Mutex
-	silent map[netip.AddrPort]time.Time // until when a server is not asked
+	mu       sync.Mutex
+	failures map[netip.AddrPort]failure // servers that did not answer the last question
+}
+
+// failure describes a server since its last answer.
+type failure struct {
+	since  time.Time // when the first question without an answer was asked
+	last   time.Time // when the last one had failed
+	silent time.Time // until when the server is silent
 }
 
 // NewForwarder returns a Forwarder. Without servers, it refuses all questions.
 func NewForwarder(servers []netip.AddrPort, clock clockwork.Clock) *Forwarder {
 	return &Forwarder{servers: servers, clock: clock, places: make(chan struct{}, maxForwarded),
-		silent: map[netip.AddrPort]time.Time{}}
+		timeout: forwardTimeout, failures: map[netip.AddrPort]failure{}}
 }
 
 // Answer returns the answer of the first server that answers. Without servers it refuses the
@@ -43,56 +59,86 @@ func NewForwarder(servers []netip.AddrPort, clock clockwork.Clock) *Forwarder {
 func (f *Forwarder) Answer(ctx context.Context, request *dns.Msg, own []netip.Addr) *dns.Msg {
 	refused := new(dns.Msg).SetRcode(request, dns.RcodeRefused)
 	failed := new(dns.Msg).SetRcode(request, dns.RcodeServerFailure)
-	asked := false
-	for _, server := range f.servers {
-		if slices.Contains(own, server.Addr().Unmap()) {
-			continue
-		}
-		asked = true
-		if f.isSilent(server) {
-			continue
-		}
+	servers := f.choose(own)
+	if len(servers) == 0 {
+		return refused
+	}
+	for _, server := range servers {
 		select {
 		case f.places <- struct{}{}:
 		default:
 			return failed
 		}
-		answer, err := ask(ctx, server, request)
+		asked := f.clock.Now()
+		answer, err := ask(ctx, server, request, f.timeout)
 		<-f.places
-		if err != nil {
-			f.note(server)
+		if ctx.Err() != nil {
+			return failed // the server here stops
+		}
+		f.note(server, asked, err)
+		if err == nil {
+			answer.Id, answer.Authoritative = request.Id, false
+			return answer
+		}
+	}
+	return failed
+}
+
+// choose returns the servers to ask: those that are not silent. If all are silent, it is the one
+// whose last failure is the oldest, so that a name without an answer never hides the others.
+func (f *Forwarder) choose(own []netip.Addr) []netip.AddrPort {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var others, answering []netip.AddrPort
+	for _, server := range f.servers {
+		if slices.Contains(own, server.Addr().Unmap()) {
 			continue
 		}
-		answer.Id, answer.Authoritative = request.Id, false
-		return answer
+		others = append(others, server)
+		if !f.clock.Now().Before(f.failures[server].silent) {
+			answering = append(answering, server)
+		}
 	}
-	if asked {
-		return failed
+	if len(answering) > 0 || len(others) == 0 {
+		return answering
 	}
-	return refused
+	return []netip.AddrPort{slices.MinFunc(others, func(a, b netip.AddrPort) int {
+		return f.failures[a].last.Compare(f.failures[b].last)
+	})}
 }
 
-func (f *Forwarder) isSilent(server netip.AddrPort) bool {
+// note notes how a question to a server ended.
+func (f *Forwarder) note(server netip.AddrPort, asked time.Time, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.clock.Now().Before(f.silent[server])
+	if err == nil {
+		delete(f.failures, server)
+		return
+	}
+	now, failure := f.clock.Now(), f.failures[server]
+	if asked.Sub(failure.last) > forgetAfter {
+		failure.since = asked
+	}
+	failure.last = now
+	if now.Sub(failure.since) >= silence || errors.Is(err, syscall.ECONNREFUSED) {
+		failure.silent = now.Add(silentFor)
+	}
+	f.failures[server] = failure
 }
 
-func (f *Forwarder) note(server netip.AddrPort) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.silent[server] = f.clock.Now().Add(silentFor)
-}
-
-// ask sends a question to a server by UDP, and by TCP if the answer is longer than a datagram.
-func ask(ctx context.Context, server netip.AddrPort, request *dns.Msg) (*dns.Msg, error) {
+// ask sends a question to a server by UDP, and by TCP if the answer is longer than a datagram. If
+// the server does not answer by TCP, the truncated answer is returned.
+func ask(ctx context.Context, server netip.AddrPort, request *dns.Msg, timeout time.Duration) (*dns.Msg, error) {
 	question := request.Copy()
 	question.Id = dns.Id()
-	client := &dns.Client{Timeout: forwardTimeout, UDPSize: payload}
+	client := &dns.Client{Timeout: timeout, UDPSize: payload}
 	answer, _, err := client.ExchangeContext(ctx, question, server.String())
-	if err == nil && answer.Truncated {
-		client.Net = "tcp"
-		answer, _, err = client.ExchangeContext(ctx, question, server.String())
+	if err != nil || !answer.Truncated {
+		return answer, err
 	}
-	return answer, err
+	client.Net = "tcp"
+	if whole, _, err := client.ExchangeContext(ctx, question, server.String()); err == nil {
+		return whole, nil
+	}
+	return answer, nil
 }

@@ -4,7 +4,10 @@ import (
 	"context"
 	"net"
 	"net/netip"
+	"os"
 	"strings"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -119,11 +122,12 @@ func TestFault48_oneNameInTwoClusters(t *testing.T) {
 // newServer returns a server of the zone berlin that forwards to servers.
 func newServer(forward ...netip.AddrPort) *Server {
 	table := NewTable([]Zone{berlin()}, nil, 1)
-	return &Server{Table: func() *Table { return table },
+	return &Server{Table: func() *Table { return table }, Limit: func(l net.Listener) net.Listener { return l },
 		Forward: NewForwarder(forward, clockwork.NewFakeClock())}
 }
 
-// startDNS serves the records of a zone by UDP and TCP, as the site's own DNS.
+// startDNS serves the records of a zone by UDP, as the site's own DNS. It does not answer for names
+// that begin with "slow.".
 func startDNS(t *testing.T, zone Zone) netip.AddrPort {
 	t.Helper()
 	table := NewTable([]Zone{zone}, nil, 1)
@@ -132,6 +136,9 @@ func startDNS(t *testing.T, zone Zone) netip.AddrPort {
 	started, stopped := make(chan struct{}), make(chan error, 1)
 	server := &dns.Server{PacketConn: conn, NotifyStartedFunc: func() { close(started) },
 		Handler: dns.HandlerFunc(func(w dns.ResponseWriter, request *dns.Msg) {
+			if strings.HasPrefix(request.Question[0].Name, "slow.") {
+				return
+			}
 			answer, ok := table.Answer(request, nil)
 			if !ok {
 				answer = new(dns.Msg).SetRcode(request, dns.RcodeNameError)
@@ -160,6 +167,50 @@ func TestServer_otherNamesAreForwarded(t *testing.T) {
 	require.Equal(t, Counts{Forwarded: 1}, s.Counts())
 }
 
+// TestServer_nameWithoutAnswer holds that a name for which the site's DNS server finds no answer
+// hides no other name, however often a client asks for it.
+func TestServer_nameWithoutAnswer(t *testing.T) {
+	other := Zone{Name: "example.com", ClusterID: "9"}
+	other.Add("www.example.com", false, address("198.51.100.1"))
+	clock := clockwork.NewFakeClock()
+	s := newServer()
+	s.Forward = NewForwarder([]netip.AddrPort{startDNS(t, other)}, clock)
+	ask := func(name string) *dns.Msg {
+		return s.Answer(t.Context(), link.Link{Prefixes: []netip.Prefix{netip.MustParsePrefix("192.0.2.1/24")}},
+			address("192.0.2.77"), question(name, dns.TypeA))
+	}
+	s.Forward.timeout = 50 * time.Millisecond
+	require.Equal(t, dns.RcodeServerFailure, ask("slow.example.com").Rcode)
+	clock.Advance(silence)
+	require.Equal(t, dns.RcodeServerFailure, ask("slow.example.com").Rcode)
+	s.Forward.timeout = time.Minute
+	require.Equal(t, []string{"198.51.100.1"}, values(ask("www.example.com")))
+}
+
+// TestForwarder_silentServers holds which servers are asked after questions without an answer.
+func TestForwarder_silentServers(t *testing.T) {
+	clock := clockwork.NewFakeClock()
+	first, second := netip.MustParseAddrPort("192.0.2.53:53"), netip.MustParseAddrPort("192.0.2.54:53")
+	f := NewForwarder([]netip.AddrPort{first, second}, clock)
+	both := []netip.AddrPort{first, second}
+	timeout := func(server netip.AddrPort) { f.note(server, clock.Now(), os.ErrDeadlineExceeded) }
+	timeout(first)
+	require.Equal(t, both, f.choose(nil), "one name may have no answer")
+	clock.Advance(silence)
+	timeout(first)
+	require.Equal(t, []netip.AddrPort{second}, f.choose(nil), "nothing was answered for some seconds")
+	clock.Advance(time.Second)
+	f.note(second, clock.Now(), syscall.ECONNREFUSED)
+	require.Equal(t, []netip.AddrPort{first}, f.choose(nil), "all are silent: the one that failed first")
+	f.note(first, clock.Now(), nil)
+	clock.Advance(silentFor)
+	require.Equal(t, both, f.choose(nil))
+	clock.Advance(forgetAfter)
+	timeout(second)
+	require.Equal(t, both, f.choose(nil), "the last failure is long ago")
+	require.Equal(t, []netip.AddrPort{second}, f.choose([]netip.Addr{first.Addr()}), "an address of the appliance")
+}
+
 func TestServer_refusesAtOnce(t *testing.T) {
 	site := link.Link{Prefixes: []netip.Prefix{netip.MustParsePrefix("192.0.2.1/24")}}
 	forwarding := newServer(netip.MustParseAddrPort("192.0.2.53:53"))
@@ -178,8 +229,8 @@ func TestServer_refusesAtOnce(t *testing.T) {
 	}
 }
 
-// Case 48: a site whose DNS server is silent: the appliance's own zones answer at once, and further
-// questions for other names fail at once.
+// Case 48: a site whose DNS server is off: the appliance's own zones answer at once, and questions
+// for other names fail at once.
 func TestFault48_upstreamUnreachable(t *testing.T) {
 	silent, err := net.ListenPacket("udp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -252,8 +303,11 @@ func TestCompare_silentServer(t *testing.T) {
 	require.Equal(t, 1, <-asked)
 }
 
+// TestServer_answersByUDPAndTCP also holds that the connections by TCP count in the limit.
 func TestServer_answersByUDPAndTCP(t *testing.T) {
 	s := newServer()
+	var accepted atomic.Int32
+	s.Limit = func(listener net.Listener) net.Listener { return counting{listener, &accepted} }
 	many := Zone{Name: "many.site.example", ClusterID: "3"}
 	for i := range 120 {
 		many.Add("api.many.site.example", false, netip.AddrFrom4([4]byte{198, 51, 100, byte(i)}))
@@ -277,8 +331,23 @@ func TestServer_answersByUDPAndTCP(t *testing.T) {
 	answer, _, err = client.Exchange(question("api.many.site.example", dns.TypeA), server)
 	require.NoError(t, err)
 	require.Len(t, answer.Answer, 120)
+	require.EqualValues(t, 1, accepted.Load())
 	cancel()
 	require.NoError(t, <-ended)
+}
+
+// counting counts the connections that a listener accepts.
+type counting struct {
+	net.Listener
+	accepted *atomic.Int32
+}
+
+func (c counting) Accept() (net.Conn, error) {
+	conn, err := c.Listener.Accept()
+	if err == nil {
+		c.accepted.Add(1)
+	}
+	return conn, err
 }
 
 // freePort returns a port that is free for UDP and TCP.

@@ -30,7 +30,8 @@ const (
 type Server struct {
 	Table   func() *Table // returns the present zones
 	Forward *Forwarder
-	Port    uint16 // Port, or another one for tests
+	Limit   func(net.Listener) net.Listener // limits the TCP connections of clients
+	Port    uint16                          // Port, or another one for tests
 	counters
 }
 
@@ -72,7 +73,7 @@ func (s *Server) Serve(ctx context.Context, on link.Link, ready func()) error {
 		if err != nil {
 			return errors.Join(err, closeAll())
 		}
-		servers = append(servers, &dns.Server{Listener: streams, Handler: handler, MaxTCPQueries: maxQueries,
+		servers = append(servers, &dns.Server{Listener: s.Limit(streams), Handler: handler, MaxTCPQueries: maxQueries,
 			IdleTimeout: func() time.Duration { return idleTimeout }})
 	}
 	return run(ctx, servers, ready)

@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/beevik/ntp"
@@ -67,34 +68,66 @@ type Server struct {
 	Local bool
 	// Read reads the state of the clock.
 	Read func() (Reading, error)
-	// Others returns the other time servers of the site.
-	Others func() []string
-	Clock  clockwork.Clock
-	Port   uint16
+	// Sources returns the time servers of the site, names or addresses, with or without a port.
+	// This machine may be one of them.
+	Sources func() []string
+	// Own reports whether an address belongs to this machine.
+	Own   func(netip.Addr) bool
+	Clock clockwork.Clock
+	Port  uint16
 }
 
 // lookTimeout is the time for the answer of another time server.
 const lookTimeout = 2 * time.Second
 
-// Look returns the time servers of the site that answer and whose clocks are synchronised.
-func (s *Server) Look(ctx context.Context, on link.Link) ([]link.Other, error) {
+// Look returns the time servers of the site that answer and whose clocks are synchronised, without
+// this machine: its answer would be that of this server, on this interface or on another one.
+func (s *Server) Look(ctx context.Context, _ link.Link) ([]link.Other, error) {
 	var others []link.Other
-	for _, source := range s.Others() {
-		if address, err := netip.ParseAddr(source); err == nil && slices.Contains(on.Addresses(), address.Unmap()) {
-			continue
-		}
-		other, ok := ask(ctx, source)
-		if ok {
+	for _, source := range s.Sources() {
+		addresses := slices.DeleteFunc(resolve(ctx, source), func(a netip.AddrPort) bool { return s.Own(a.Addr()) })
+		if other, ok := ask(ctx, source, addresses); ok {
 			others = append(others, other)
 		}
 	}
 	return others, nil
 }
 
-func ask(ctx context.Context, source string) (link.Other, bool) {
+// resolve returns the addresses of a time server. A name that can't be resolved has none.
+func resolve(ctx context.Context, source string) []netip.AddrPort {
+	host, port := source, uint16(Port)
+	if name, text, err := net.SplitHostPort(source); err == nil {
+		number, err := strconv.ParseUint(text, 10, 16)
+		if err != nil {
+			return nil
+		}
+		host, port = name, uint16(number)
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	found, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+	if err != nil {
+		return nil
+	}
+	var addresses []netip.AddrPort
+	for _, address := range found {
+		addresses = append(addresses, netip.AddrPortFrom(address.Unmap(), port))
+	}
+	return addresses
+}
+
+// ask asks a time server at the first of its addresses to which this machine has a route.
+func ask(ctx context.Context, source string, addresses []netip.AddrPort) (link.Other, bool) {
 	answer, err := ntp.QueryWithOptions(source, ntp.QueryOptions{Timeout: lookTimeout,
-		Dialer: func(_, address string) (net.Conn, error) {
-			return (&net.Dialer{Timeout: lookTimeout}).DialContext(ctx, "udp", address)
+		Dialer: func(string, string) (conn net.Conn, err error) {
+			err = errors.New("the time server has no address but those of this machine")
+			for _, address := range addresses {
+				conn, err = new(net.Dialer).DialContext(ctx, "udp", address.String())
+				if err == nil {
+					break
+				}
+			}
+			return conn, err
 		}})
 	if err != nil || answer.Validate() != nil {
 		return link.Other{}, false

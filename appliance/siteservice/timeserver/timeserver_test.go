@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"net"
 	"net/netip"
 	"testing"
@@ -90,10 +91,23 @@ func TestServer_showsItsClock(t *testing.T) {
 func TestLook_anotherTimeServer(t *testing.T) {
 	good := start(t, &Server{Read: clock(Reading{Synchronized: true})})
 	lost := start(t, &Server{Read: clock(Reading{})})
-	s := &Server{Others: func() []string { return []string{lost, good, "127.0.0.1"} }}
+	s := &Server{Sources: func() []string { return []string{lost, good, "nobody.invalid"} },
+		Own: func(netip.Addr) bool { return false }}
 	others, err := s.Look(t.Context(), loopback())
 	require.NoError(t, err)
 	require.Equal(t, []link.Other{{Address: good, Details: "stratum 8"}}, others)
+}
+
+// TestLook_ownAnswers holds that the appliance does not yield to itself if the site's time servers
+// contain its name, or its address on another interface.
+func TestLook_ownAnswers(t *testing.T) {
+	own := start(t, &Server{Read: clock(Reading{Synchronized: true})})
+	port := netip.MustParseAddrPort(own).Port()
+	s := &Server{Sources: func() []string { return []string{own, fmt.Sprintf("localhost:%d", port)} }, Own: link.IsOwn}
+	others, err := s.Look(t.Context(),
+		link.Link{Name: "eth1", Prefixes: []netip.Prefix{netip.MustParsePrefix("192.0.2.1/24")}})
+	require.NoError(t, err)
+	require.Empty(t, others)
 }
 
 func TestTimestamp_roundTrip(t *testing.T) {

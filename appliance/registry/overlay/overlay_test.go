@@ -1,0 +1,54 @@
+package overlay
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// fill is the content of an upload that fills the disk. Others write to the disk too.
+type fill struct {
+	*fleet
+	io.Reader
+	others int64 // bytes for each read
+}
+
+func (f *fill) Read(p []byte) (int, error) {
+	n, err := f.Reader.Read(p)
+	f.disk -= int64(n) + f.others
+	return n, err
+}
+
+// The database lies on the same disk and must be able to grow.
+func TestAppend_leavesRoomOnTheDisk(t *testing.T) {
+	const reserve = 2 << 30
+	f := newFleet(t)
+	f.disk = reserve + 3
+	o := f.open(t, t.TempDir(), true, 0)
+	o.push(t, "abc")
+	id, err := o.Start()
+	require.NoError(t, err)
+	size, err := o.Append(id, 0, strings.NewReader("small"))
+	require.ErrorIs(t, err, ErrFull)
+	require.ErrorContains(t, err, "2 GiB must stay free")
+	require.Zero(t, size)
+	require.EqualValues(t, 3, o.Used())
+
+	content := strings.Repeat("x", 80<<20)
+	f.disk = reserve + 64<<20
+	body := &fill{fleet: f, Reader: strings.NewReader(content), others: 256 << 10}
+	size, err = o.Append(id, 0, body)
+	require.ErrorIs(t, err, ErrFull)
+	require.EqualValues(t, 3+size, o.Used())
+	require.InDelta(t, 32<<20, size, 1<<20, "the other half went elsewhere")
+
+	f.disk = reserve + 64<<20
+	_, err = o.Append(id, size, strings.NewReader(content[size:]))
+	require.NoError(t, err, "the upload continues when there is room")
+	sum := sha256.Sum256([]byte(content))
+	require.NoError(t, o.Finish(t.Context(), id, "sha256:"+hex.EncodeToString(sum[:])))
+}
