@@ -250,17 +250,23 @@ func PutTombstone(tx *store.Tx, tombstone *Tombstone) error {
 	return tombstones.Put(tx, tombstone.ID, tombstone)
 }
 
-// Each calls fn with all bundles in the order of their IDs. store.ErrStop from fn ends it.
+// Each calls fn with all bundles in the order of their IDs, but not with damaged ones.
+// store.ErrStop from fn ends it.
 func Each(tx *store.Tx, fn func(*Bundle) error) error {
 	return rows.Each(tx, "", func(_ string, b *Bundle) error { return fn(b) })
 }
 
-// EachOfConsumer calls fn with the bundles of a consumer in the order of their IDs.
+// EachID calls fn with the IDs of all bundles, also of damaged ones.
+func EachID(tx *store.Tx, fn func(id string) error) error { return rows.Keys(tx, "", fn) }
+
+// EachOfConsumer calls fn with the bundles of a consumer in the order of their IDs, but not with
+// damaged ones.
 func EachOfConsumer(tx *store.Tx, consumer string, fn func(*Bundle) error) error {
 	return each(tx, byConsumer, consumer, fn)
 }
 
-// EachOfCluster calls fn with the bundles that have the label LabelCluster with a value.
+// EachOfCluster calls fn with the bundles that have the label LabelCluster with a value, but not
+// with damaged ones.
 func EachOfCluster(tx *store.Tx, cluster string, fn func(*Bundle) error) error {
 	return each(tx, byCluster, cluster, fn)
 }
@@ -269,16 +275,17 @@ func each(tx *store.Tx, index store.Index, owner string, fn func(*Bundle) error)
 	return index.Keys(tx, owner+"/", func(key string) error {
 		b, err := rows.Get(tx, strings.TrimPrefix(key, owner+"/"))
 		if err != nil {
-			return err
+			return store.SkipDamaged(err)
 		}
 		return fn(b)
 	})
 }
 
-// GetStatus returns the last accepted status of a bundle, or nil if there is none.
+// GetStatus returns the last accepted status of a bundle, or nil if there is none or if it is
+// damaged: the agent then reports it again when it connects.
 func GetStatus(tx *store.Tx, id string) (*Status, error) {
 	status, err := statuses.Get(tx, id)
-	if errors.Is(err, store.ErrNotFound) {
+	if errors.Is(err, store.ErrNotFound) || store.IsDamaged(err) {
 		return nil, nil
 	}
 	return status, err

@@ -188,9 +188,9 @@ func (d *delivery) next() (id string, ok bool) {
 }
 
 // spec returns the event that brings an agent to the state of a row, or nil if there is nothing to
-// send: the bundle belongs to another consumer, or its consumer is held.
+// send: the bundle belongs to another consumer, its consumer is held, or a row about it is damaged.
 func (s *Service) spec(consumer, id string) (event *cloudevent.Event, err error) {
-	return event, s.db.View(func(tx *store.Tx) error {
+	return event, store.SkipDamaged(s.db.View(func(tx *store.Tx) error {
 		hold, err := GetHold(tx, consumer)
 		if err != nil || hold != nil {
 			return err
@@ -215,7 +215,7 @@ func (s *Service) spec(consumer, id string) (event *cloudevent.Event, err error)
 		}
 		event, err = s.specOf(tx, b)
 		return err
-	})
+	}))
 }
 
 // specOf returns the event with a row.

@@ -130,7 +130,7 @@ func (s *Service) differences(tx *store.Tx, consumer string, named []cloudevent.
 		}
 		decided, err := getFinding(tx, consumer, b.ID)
 		if err != nil {
-			return err
+			return store.SkipDamaged(err) // it may say that a person wants the bundle to stay as it is
 		}
 		switch {
 		case b.Deleting() || !held:
@@ -159,6 +159,9 @@ func (s *Service) differences(tx *store.Tx, consumer string, named []cloudevent.
 			continue
 		}
 		tombstone, deleted, err := bundle.GetTombstone(tx, one.ID)
+		if _, failed := bundle.Get(tx, one.ID); store.IsDamaged(failed) || store.IsDamaged(err) {
+			continue // the agent keeps what it has; DB.Damage lists the row
+		}
 		switch {
 		case err != nil:
 			return nil, err

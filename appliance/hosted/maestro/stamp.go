@@ -112,18 +112,23 @@ func (s *Service) readRuns(tx *store.Tx) (next int, err error) {
 
 // oldestNamed returns the index of the oldest run whose stamp an agent may return. An agent holds
 // the stamp of the last status of a bundle, or one that was sent later. While a bundle has no
-// status, all runs are needed.
+// status, or its row is damaged, all runs are needed.
 func (s *Service) oldestNamed(tx *store.Tx) (oldest int, err error) {
 	index := make(map[string]int, len(s.runs))
 	for i, r := range s.runs {
 		index[r.ID] = i
 	}
 	oldest = len(s.runs)
-	return oldest, bundle.Each(tx, func(b *bundle.Bundle) error {
-		if !needsStamp(b) {
-			return nil
+	return oldest, bundle.EachID(tx, func(id string) error {
+		b, err := bundle.Get(tx, id)
+		if store.IsDamaged(err) {
+			oldest = 0
+			return store.ErrStop
 		}
-		status, err := bundle.GetStatus(tx, b.ID)
+		if err != nil || !needsStamp(b) {
+			return err
+		}
+		status, err := bundle.GetStatus(tx, id)
 		if err != nil {
 			return err
 		}

@@ -137,6 +137,9 @@ func (s *Service) store(tx *store.Tx, consumer string, r report) (result outcome
 	if errors.Is(err, bundle.ErrNotFound) {
 		return s.storeUnknown(tx, found, data, now)
 	}
+	if store.IsDamaged(err) {
+		return outcome{ignored: "the row of the bundle is damaged"}, nil
+	}
 	if err != nil {
 		return result, err
 	}
