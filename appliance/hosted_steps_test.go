@@ -28,9 +28,11 @@ type hostedSite struct {
 	address string
 }
 
-func newHostedSite(t *testing.T) *hostedSite {
+// newHostedSite starts an appliance with hosted clusters. urls are those for hosts; none: its own.
+func newHostedSite(t *testing.T, urls ...string) *hostedSite {
 	t.Helper()
 	s := newSite(t)
+	s.config.URL = urls
 	s.config.TLS.Enabled, s.config.Hosted.Enabled, s.config.Hosted.BrokerListen = true, true, "127.0.0.1:0"
 	s.config.BootListen = "127.0.0.1:0"
 	secret := filepath.Join(t.TempDir(), "pull-secret.json")
@@ -206,6 +208,19 @@ func fourteenSteps(t *testing.T, layout string, ownBundles int) *workagent.Clust
 		}
 	})
 	return cluster
+}
+
+// The command line on the appliance's own machine uses the loopback by default.
+func TestHosted_agentGetsHostOfURL(t *testing.T) {
+	s := newHostedSite(t, "https://landfall.example.com:8090")
+	status, _, body := s.call("POST", "/api/landfall/v1/hosted/management-clusters",
+		`{"consumer":"mc1","base_domain":"hosted.example.com","address":"192.0.2.10",
+			"agent_image":"registry.example.com/maestro:v1"}`)
+	require.Equal(t, http.StatusCreated, status, "%s", body)
+	require.Contains(t, s.address, "127.0.0.1")
+	status, _, body = s.call("GET", "/api/landfall/v1/hosted/management-clusters/mc1/agent", "")
+	require.Equal(t, http.StatusOK, status, "%s", body)
+	require.Contains(t, string(body), "brokerHost: landfall.example.com:")
 }
 
 // The list of management clusters says what is wrong with a connection.

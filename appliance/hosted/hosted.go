@@ -18,7 +18,9 @@ package hosted
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"net/url"
 	"strings"
 	"time"
 
@@ -74,6 +76,7 @@ type Service struct {
 	Broker      *broker.Broker // nil without TLS
 	Roots       []byte         // PEM: the certificates with which agents verify the broker
 
+	host    string // of the appliance's URL
 	connect func(clusterID string) (*spoke.Client, error)
 	prove   func(context.Context, engine.InstallSource) (engine.MirrorProof, error)
 }
@@ -84,7 +87,11 @@ func Open(ctx context.Context, options Options) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Service{connect: options.Connect, prove: options.Prove}
+	address, err := url.Parse(options.URL)
+	if err != nil {
+		return nil, fmt.Errorf("read the URL of the appliance: %w", err)
+	}
+	s := &Service{host: address.Hostname(), connect: options.Connect, prove: options.Prove}
 	s.Workers = workers.New(workers.Options{DB: options.DB, Engine: options.Engine, Connect: options.Connect,
 		Approved: options.Approved, URL: options.URL, Interval: options.Interval, Clock: options.Clock,
 		Logger: options.Logger})

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -98,11 +99,20 @@ func (s *Service) checkMirror(ctx context.Context, image string) (findings []rea
 }
 
 // AgentManifests issues a certificate for the agent of a management cluster and returns the agent's
-// manifests. address is the host and port of the broker for an agent that has no name of it yet. An
-// empty image is the one that was named last.
+// manifests. address is the host by which the client knows the appliance, and the port of the
+// broker. An agent that has no name of the broker yet gets it, or the host of the appliance's URL
+// instead of one that leads nowhere from other machines. An empty image is the one that was named
+// last.
 func (s *Service) AgentManifests(ctx context.Context, consumer, address, image string) ([]byte, error) {
 	if s.Broker == nil {
 		return nil, fault.New(fault.Conflict, "The broker needs TLS, which tls.enabled: false disables.")
+	}
+	if agent.IsLocal(address) && s.host != "" {
+		_, port, err := net.SplitHostPort(address)
+		if err != nil {
+			return nil, fmt.Errorf("read the address of the broker: %w", err)
+		}
+		address = net.JoinHostPort(s.host, port)
 	}
 	name, used, err := s.Provider.AgentOf(ctx, consumer, address, image)
 	if err != nil {

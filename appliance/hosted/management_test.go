@@ -3,6 +3,7 @@ package hosted
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -168,6 +169,21 @@ func TestApplyAgent_appliesManifestsToCluster(t *testing.T) {
 	require.NoError(t, err)
 	_, err = s.ApplyAgent(t.Context(), "mc2", "", "")
 	require.Equal(t, fault.Conflict, fault.KindOf(err))
+}
+
+// By default, the command line of the appliance's own machine asks 127.0.0.1.
+func TestAgentManifests_nameHostThatOtherMachinesReach(t *testing.T) {
+	s := newSite(t)
+	s.host = "landfall.example.com"
+	for i, address := range []string{"127.0.0.1:8883", "localhost:8883", "[::1]:8883", "0.0.0.0:8883"} {
+		m := hubCluster()
+		m.Consumer, m.ClusterID = fmt.Sprintf("mc%d", i), ""
+		_, err := s.Provider.AddManagement(t.Context(), m)
+		require.NoError(t, err)
+		text, err := s.AgentManifests(t.Context(), m.Consumer, address, "")
+		require.NoError(t, err)
+		require.Contains(t, string(text), "brokerHost: landfall.example.com:8883", address)
+	}
 }
 
 // A cluster is kept while the control planes of hosted clusters run on it.

@@ -7,6 +7,9 @@ package agent
 import (
 	"bytes"
 	"fmt"
+	"net"
+	"net/netip"
+	"strings"
 
 	"github.com/google/go-containerregistry/pkg/name"
 	"sigs.k8s.io/yaml"
@@ -52,6 +55,17 @@ func CheckImage(image string) error {
 		return fault.New(fault.Invalid, "The image %s of the agent can change unnoticed. %s", image, advice)
 	}
 	return nil
+}
+
+// IsLocal reports whether an address of the broker, a host and a port, leads to it only on the
+// appliance's own machine.
+func IsLocal(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return false
+	}
+	ip, err := netip.ParseAddr(host)
+	return strings.EqualFold(host, "localhost") || err == nil && (ip.Unmap().IsLoopback() || ip.IsUnspecified())
 }
 
 // Resources returns the resources of the manifests by their kinds.

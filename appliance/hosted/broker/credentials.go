@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jonboulle/clockwork"
@@ -103,6 +104,12 @@ func ListCredentials(tx *store.Tx, consumer string) ([]Credential, error) {
 		return nil
 	})
 	return all, err
+}
+
+// WasUsed reports whether a consumer's agent has ever connected with one of its certificates.
+func WasUsed(tx *store.Tx, consumer string) (bool, error) {
+	all, err := ListCredentials(tx, consumer)
+	return slices.ContainsFunc(all, func(held Credential) bool { return !held.Used.IsZero() }), err
 }
 
 // RemoveCredentials removes the certificates of a consumer that is deleted.

@@ -11,6 +11,7 @@ import (
 
 	"landfall/appliance/fault"
 	"landfall/appliance/hosted/agent"
+	"landfall/appliance/hosted/broker"
 	"landfall/appliance/hosted/bundle"
 	"landfall/appliance/hosted/controlplane"
 	"landfall/appliance/hosted/maestro"
@@ -128,7 +129,8 @@ func checkManagementForm(m *record.Management) error {
 }
 
 // AgentOf returns the name by which the agent of a management cluster knows the broker, which the
-// first call decides, and the agent's image. An empty image is the one of the last call.
+// first call decides, and the agent's image. A name that leads nowhere from other machines is
+// replaced while no agent has used it. An empty image is the one of the last call.
 func (s *Service) AgentOf(ctx context.Context, consumer, candidate, image string) (name, used string, err error) {
 	err = s.DB.Update(ctx, func(tx *store.Tx) error {
 		m, err := record.GetManagement(tx, consumer)
@@ -141,6 +143,15 @@ func (s *Service) AgentOf(ctx context.Context, consumer, candidate, image string
 		m.AgentImage = cmp.Or(image, m.AgentImage)
 		if err := agent.CheckImage(m.AgentImage); err != nil {
 			return err
+		}
+		if agent.IsLocal(m.Broker) {
+			used, err := broker.WasUsed(tx, consumer)
+			if err != nil {
+				return err
+			}
+			if !used {
+				m.Broker = ""
+			}
 		}
 		m.Broker = cmp.Or(m.Broker, candidate)
 		name, used = m.Broker, m.AgentImage

@@ -15,6 +15,7 @@ import (
 
 	"landfall/appliance/fault"
 	"landfall/appliance/hosted/arm"
+	"landfall/appliance/hosted/broker"
 	"landfall/appliance/hosted/bundle"
 	"landfall/appliance/hosted/controlplane"
 	"landfall/appliance/hosted/record"
@@ -268,6 +269,32 @@ func TestManagement_keepsImageAndBrokerOfAgent(t *testing.T) {
 	require.Equal(t, "registry.example.com/maestro:v2", image, "a refused image is not kept")
 	_, _, err = s.AgentOf(t.Context(), "mc2", "e.example.com:8883", "registry.example.com/maestro:v2")
 	require.Equal(t, fault.NotFound, fault.KindOf(err))
+}
+
+// An agent elsewhere can't have used such a name.
+func TestManagement_replacesLoopbackOfAgent(t *testing.T) {
+	s := withManagement(t)
+	agentOf := func(candidate string) (name string) {
+		name, _, err := s.AgentOf(t.Context(), "mc1", candidate, "registry.example.com/maestro:v1")
+		require.NoError(t, err)
+		return name
+	}
+	issued := broker.Credential{Consumer: "mc1", Serial: "1", Issued: start}
+	note := func() {
+		require.NoError(t, s.DB.Update(t.Context(), func(tx *store.Tx) error {
+			return store.NewBucket[broker.Credential]("hosted-credentials", 1).Put(tx, "mc1/1", &issued)
+		}))
+	}
+	note()
+	require.Equal(t, "127.0.0.1:8883", agentOf("127.0.0.1:8883"))
+	require.Equal(t, "localhost:8883", agentOf("localhost:8883"))
+	issued.Used = start
+	note()
+	require.Equal(t, "localhost:8883", agentOf("a.example.com:8883"), "an agent on this machine uses it")
+	issued.Used = time.Time{}
+	note()
+	require.Equal(t, "a.example.com:8883", agentOf("a.example.com:8883"))
+	require.Equal(t, "a.example.com:8883", agentOf("127.0.0.1:8883"))
 }
 
 func TestManagement_isNotRemovedWithClusters(t *testing.T) {

@@ -211,7 +211,7 @@ type Management struct {
 	// AgentImage is the image of its agent, by digest or by the tag of a version; "": not named.
 	AgentImage string `json:"agent_image,omitempty"`
 	// Broker is the host and port by which the agent knows the broker. It is set with the first
-	// manifests of the agent, and never changes.
+	// manifests of the agent, and never changes once an agent has used it.
 	Broker  string    `json:"broker,omitempty"`
 	Created time.Time `json:"created_at"`
 }
