@@ -2,7 +2,6 @@ package registry
 
 import (
 	"cmp"
-	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -30,8 +29,11 @@ func (i Image) String() string {
 // pushed tag hides the same tag on media, as in answers to clients. While a path is read for the
 // first time, the answer is not known yet.
 func (r *Registry) Images() ([]Image, error) {
-	if err := r.absent(true); !errors.Is(err, ErrManifestUnknown) {
-		return nil, err
+	r.mu.Lock()
+	unread := len(r.reading) > 0 // also a path that hangs
+	r.mu.Unlock()
+	if unread {
+		return nil, &UnavailableError{Reason: "the media are being read", RetryAfter: retryAfter}
 	}
 	type place struct{ repository, reference string }
 	found := map[place]string{}

@@ -3,6 +3,7 @@ package registry
 import (
 	"log/slog"
 	"testing"
+	"time"
 
 	"github.com/jonboulle/clockwork"
 	"github.com/stretchr/testify/require"
@@ -15,10 +16,14 @@ func TestImages_beforeTheMediaWereRead(t *testing.T) {
 	db, err := store.Open(t.Context(), t.TempDir(), store.Options{NoSync: true})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, db.Close()) })
+	clock := clockwork.NewFakeClock()
 	r, err := Open(t.Context(), Options{DB: db, Media: []string{t.TempDir()}, Dir: t.TempDir(),
-		Clock: clockwork.NewFakeClock(), Logger: slog.New(slog.DiscardHandler)})
+		Clock: clock, Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, r.Close()) })
-	_, err = r.Images()
-	require.ErrorContains(t, err, "the media are being read")
+	for range 2 { // also when a path hangs
+		_, err = r.Images()
+		require.ErrorContains(t, err, "the media are being read")
+		clock.Advance(time.Hour)
+	}
 }

@@ -88,7 +88,7 @@ type Registry struct {
 	problems map[string][]string
 	refused  map[string]map[medium.Location]refusal // by path; not scanned again while they are unchanged
 	asked    map[string]chan struct{}               // by path; closed when the next look to begin ends
-	reading  map[string]bool                        // paths with a look that was asked for
+	reading  map[string]time.Time                   // paths with a look that was asked for; its last progress
 	verify   Verify
 	orders   map[string]time.Time // copies to the disk that were ordered, by identity of the medium
 	packed   map[string]*packed   // compressed archives, by fingerprint
@@ -134,7 +134,7 @@ func Open(ctx context.Context, options Options) (*Registry, error) {
 		wake: make(chan struct{}, 1), verifying: make(chan struct{}, 1), paths: options.Media,
 		changed: make(chan struct{}), problems: map[string][]string{},
 		refused: map[string]map[medium.Location]refusal{},
-		asked:   map[string]chan struct{}{}, reading: map[string]bool{}, orders: map[string]time.Time{},
+		asked:   map[string]chan struct{}{}, reading: map[string]time.Time{}, orders: map[string]time.Time{},
 		stageProblems: map[string]string{}, packed: map[string]*packed{},
 		quota: quota.New(options.Dir, options.Bytes, options.Free)}
 	added, err := r.addedPaths()
@@ -146,7 +146,7 @@ func Open(ctx context.Context, options Options) (*Registry, error) {
 		return nil, fmt.Errorf("read which archives were unpacked: %w", err)
 	}
 	for _, path := range r.paths {
-		r.asked[path] = make(chan struct{})
+		r.asked[path], r.reading[path] = make(chan struct{}), options.Clock.Now()
 	}
 	if r.Overlay, err = overlay.Open(overlay.Options{DB: options.DB, Dir: options.Dir, Quota: r.quota,
 		Shared: options.Shared, Clock: options.Clock, Logger: options.Logger}); err != nil {

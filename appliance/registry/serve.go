@@ -92,10 +92,13 @@ func (r *Registry) onMedia(c *content, repository, reference string) (digest str
 }
 
 // absent returns the error for content that is not known. While a path is read for the first time,
-// or because an administrator asked for it, the answer is not known yet.
+// or because an administrator asked for it, the answer is not known yet, unless the path hangs.
 func (r *Registry) absent(repository bool) error {
 	r.mu.Lock()
-	reading := len(r.asked)+len(r.reading) > 0
+	reading := false
+	for path := range r.reading {
+		reading = reading || !r.hangs(path)
+	}
 	r.mu.Unlock()
 	switch {
 	case reading:

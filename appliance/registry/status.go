@@ -131,9 +131,13 @@ func (r *Registry) Status() Status {
 		}
 	}
 	for _, path := range r.paths {
+		_, reading := r.reading[path]
 		found := slices.ContainsFunc(status.Media, func(m MediumStatus) bool { return m.Path == path })
 		switch {
-		case r.asked[path] != nil, r.reading[path]:
+		case reading && r.hangs(path):
+			status.Unusable = append(status.Unusable, Unusable{path, "does not answer; what lies there counts as " +
+				"absent until it does"})
+		case reading:
 			status.Unusable = append(status.Unusable, Unusable{path, "is being read"})
 		case !found && len(r.problems[path]) == 0:
 			status.Unusable = append(status.Unusable, Unusable{path, "has no media; plug one in"})
@@ -264,6 +268,7 @@ func (r *Registry) awaitLook(ctx context.Context, path string) error {
 		asked = make(chan struct{})
 		r.asked[path] = asked
 	}
+	r.reading[path] = r.options.Clock.Now()
 	r.mu.Unlock()
 	r.Look()
 	select {

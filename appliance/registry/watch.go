@@ -104,7 +104,7 @@ func (r *Registry) look(ctx context.Context, path string) {
 	asked, refused := r.asked[path], r.refused[path]
 	if asked != nil {
 		delete(r.asked, path)
-		r.reading[path] = true
+		r.reading[path] = r.options.Clock.Now()
 	}
 	r.mu.Unlock()
 	found, unusable, err := medium.Find(path)
@@ -123,6 +123,7 @@ func (r *Registry) look(ctx context.Context, path string) {
 	present := map[*held]bool{}
 	still := map[medium.Location]refusal{}
 	for _, location := range found {
+		r.progress(path)
 		m, added, refused, err := r.attach(ctx, path, location, refused[location])
 		switch {
 		case refused.reason != nil:
@@ -146,7 +147,9 @@ func (r *Registry) look(ctx context.Context, path string) {
 	}
 	r.mu.Lock()
 	r.problems[path], r.refused[path] = problems, still
-	delete(r.reading, path)
+	if r.asked[path] == nil {
+		delete(r.reading, path)
+	}
 	r.mu.Unlock()
 	if changed || asked != nil {
 		r.notify()
@@ -155,6 +158,23 @@ func (r *Registry) look(ctx context.Context, path string) {
 		close(asked)
 	}
 }
+
+// silence is how long a look may go on without progress. A look at a file system that hangs never
+// ends, and what else the registry has must not wait for it.
+const silence = time.Minute
+
+// progress notes that the look at a path goes on.
+func (r *Registry) progress(path string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, ok := r.reading[path]; ok {
+		r.reading[path] = r.options.Clock.Now()
+	}
+}
+
+// hangs reports whether the look that was asked for at a path makes no progress. The caller holds
+// the mutex.
+func (r *Registry) hangs(path string) bool { return r.options.Clock.Since(r.reading[path]) >= silence }
 
 // detachOthers notes that the other media of a path are missing. It reports whether one was
 // present.
@@ -212,7 +232,7 @@ func (r *Registry) attach(ctx context.Context, path string, location medium.Loca
 	index := r.indexOf(fingerprint)
 	scanned := index == nil
 	if scanned {
-		index, err = medium.Scan(ctx, location, r.options.Open)
+		index, err = medium.Scan(ctx, location, r.options.Open, func() { r.progress(path) })
 		if unusable, ok := errors.AsType[*medium.UnusableError](err); ok {
 			return nil, false, refusal{stamp, unusable}, nil
 		}

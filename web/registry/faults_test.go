@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jonboulle/clockwork"
 	"github.com/stretchr/testify/require"
 
 	"landfall/appliance/registry"
@@ -285,6 +286,65 @@ func TestFault23_mediumHangs(t *testing.T) {
 	require.Empty(t, got.Header.Get("Cache-Control"), "caches must not keep an error")
 	require.Empty(t, got.Header.Get("Etag"))
 	s.stop()
+}
+
+// Case 23: a path that hangs when it is read for the first time does not keep what is pushed from
+// the registry. A long scan is waited for.
+func TestFault23_pathHangsAtFirstLook(t *testing.T) {
+	for _, c := range []struct {
+		reads  int // before the path hangs
+		status int
+	}{{0, http.StatusNotFound}, {10, http.StatusServiceUnavailable}} {
+		s := newSite(t)
+		hanging, end := make(chan struct{}), make(chan struct{})
+		s.open = func(path string) (medium.File, error) {
+			file, err := os.Open(path)
+			return &hangingFile{file, s.clock, c.reads, hanging, end}, err
+		}
+		a, pulled := newArchive(t)
+		s.write(archive1, a)
+		changed := s.run()
+		<-hanging
+		config := []byte("{}")
+		blob := "/v2/team/image/blobs/" + digestOf(config)
+		if c.reads == 0 {
+			require.Equal(t, http.StatusServiceUnavailable, s.send(http.MethodHead, blob, nil).StatusCode)
+			require.Equal(t, "is being read", s.registry.Status().Unusable[0].Problem)
+			s.clock.Advance(time.Minute)
+			require.Contains(t, s.registry.Status().Unusable[0].Problem, "does not answer")
+		}
+		require.Equal(t, c.status, s.send(http.MethodHead, blob, nil).StatusCode)
+		require.Equal(t, digestOf(config), s.pushBlob(config))
+		close(end)
+		s.await(changed)
+		require.Equal(t, http.StatusOK, s.get("/v2/openshift/release-images/manifests/"+pulled.Digest).StatusCode)
+		require.Empty(t, s.registry.Status().Unusable)
+		s.stop()
+	}
+}
+
+// hangingFile needs 40 seconds for each of the first reads, and then hangs until an end.
+type hangingFile struct {
+	medium.File
+	clock        *clockwork.FakeClock
+	reads        int
+	hanging, end chan struct{}
+}
+
+// ReadAt implements io.ReaderAt.
+func (f *hangingFile) ReadAt(p []byte, offset int64) (int, error) {
+	select {
+	case <-f.end:
+		return f.File.ReadAt(p, offset)
+	default:
+	}
+	if f.reads == 0 {
+		close(f.hanging)
+		<-f.end
+	}
+	f.reads--
+	f.clock.Advance(40 * time.Second)
+	return f.File.ReadAt(p, offset)
 }
 
 // Case 26: a known digest is served in any repository.

@@ -61,6 +61,12 @@ func (s *site) write(name string, a *simulated.Archive) {
 // start runs the registry with the folder as its medium, and waits until it was read.
 func (s *site) start() {
 	s.Helper()
+	s.await(s.run())
+}
+
+// run runs the registry with the folder as its medium. The channel is closed when it was read.
+func (s *site) run() (changed <-chan struct{}) {
+	s.Helper()
 	logger := logtest.New(s, slog.LevelInfo)
 	db, err := store.Open(s.Context(), s.data, store.Options{NoSync: true})
 	require.NoError(s, err)
@@ -68,7 +74,7 @@ func (s *site) start() {
 		Dir: filepath.Join(s.data, "registry"), Free: s.free, Bytes: s.bytes,
 		ReadDeadline: s.deadline, Clock: s.clock, Logger: logger})
 	require.NoError(s, err)
-	changed := s.registry.Changed()
+	changed = s.registry.Changed()
 	ctx, cancel := context.WithCancel(s.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- s.registry.Run(ctx) }()
@@ -91,7 +97,7 @@ func (s *site) start() {
 		require.NoError(s, db.Close())
 	}
 	s.Cleanup(s.stop)
-	s.await(changed)
+	return changed
 }
 
 // await waits for a change of the known media.

@@ -62,7 +62,7 @@ func BenchmarkScan(b *testing.B) {
 	b.Run("new", func(b *testing.B) {
 		for b.Loop() {
 			var err error
-			index, err = medium.Scan(b.Context(), location, medium.OpenFile)
+			index, err = medium.Scan(b.Context(), location, medium.OpenFile, func() {})
 			require.NoError(b, err)
 			require.Len(b, index.Blobs, 5000)
 		}

@@ -14,13 +14,14 @@ import (
 
 // listFolder lists a folder. Files are opened below the folder only: a symbolic link on a stick
 // must not lead to a file of this machine.
-func listFolder(ctx context.Context, location Location) (*listing, error) {
+func listFolder(ctx context.Context, location Location, progress func()) (*listing, error) {
 	root, err := os.OpenRoot(location.Path)
 	if err != nil {
 		return nil, err
 	}
 	l := &listing{close: func() { _ = root.Close() }} // it was only read
 	l.readAt = func(file int, p []byte, offset int64) error {
+		defer progress()
 		opened, err := root.Open(l.files[file])
 		if err != nil {
 			return err
@@ -30,6 +31,7 @@ func listFolder(ctx context.Context, location Location) (*listing, error) {
 	}
 	headers := sha256.New()
 	err = fs.WalkDir(root.FS(), ".", func(name string, item fs.DirEntry, err error) error {
+		progress()
 		if err == nil {
 			err = ctx.Err()
 		}

@@ -177,7 +177,7 @@ func TestScan_forms(t *testing.T) {
 			require.NoError(t, err)
 			require.Empty(t, unusable)
 			require.Len(t, found, 1)
-			index, err := medium.Scan(t.Context(), found[0], medium.OpenFile)
+			index, err := medium.Scan(t.Context(), found[0], medium.OpenFile, func() {})
 			require.NoError(t, err)
 			require.Empty(t, index.Problems)
 			require.Equal(t, c.form, index.Form)
@@ -209,11 +209,20 @@ func TestScan_emptyFiles(t *testing.T) {
 	writeFiles(t, folder, files)
 	dangling := strings.Repeat("a", 64)
 	require.NoError(t, os.Symlink("nowhere", filepath.Join(folder, "blobs", "sha256", dangling)))
-	index, err := medium.Scan(t.Context(), medium.Location{Path: folder, Container: medium.Folder}, medium.OpenFile)
+	index, err := scanFolder(t, folder)
 	require.NoError(t, err)
 	require.NotContains(t, index.Blobs, i.layer)
 	require.NotContains(t, index.Blobs, "sha256:"+dangling)
 	require.Len(t, index.Problems, 2)
+}
+
+// scanFolder scans a folder, and requires that the scan reports its progress.
+func scanFolder(t *testing.T, folder string) (*medium.Index, error) {
+	t.Helper()
+	steps := 0
+	defer func() { require.Greater(t, steps, 5) }()
+	return medium.Scan(t.Context(), medium.Location{Path: folder, Container: medium.Folder}, medium.OpenFile,
+		func() { steps++ })
 }
 
 // TestScan_sources has names of sources that are not those of images: they must not reach the
@@ -225,7 +234,7 @@ func TestScan_sources(t *testing.T) {
 		[]byte(`example.com\"\n[[registry]]/`), 1)
 	folder := t.TempDir()
 	writeFiles(t, folder, files)
-	index, err := medium.Scan(t.Context(), medium.Location{Path: folder, Container: medium.Folder}, medium.OpenFile)
+	index, err := scanFolder(t, folder)
 	require.NoError(t, err)
 	require.Empty(t, index.Sources)
 	require.Empty(t, index.Named)

@@ -18,7 +18,8 @@ func scan(t *testing.T, content []byte) (*medium.Index, error) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "mirror_000001.tar")
 	require.NoError(t, os.WriteFile(path, content, 0o600))
-	index, err := medium.Scan(t.Context(), medium.Location{Path: path, Container: medium.Tar}, medium.OpenFile)
+	index, err := medium.Scan(t.Context(), medium.Location{Path: path, Container: medium.Tar}, medium.OpenFile,
+		func() {})
 	if err != nil {
 		return nil, err
 	}

@@ -265,9 +265,12 @@ func Fingerprint(location Location, open Opener) (string, error) {
 
 // Scan reads the headers and the manifests of a medium. The error is an *[UnusableError], or that
 // of a read. A damaged archive is not an error: the index has what precedes the damage, and a
-// problem that names it.
-func Scan(ctx context.Context, location Location, open Opener) (*Index, error) {
-	listed, err := list(ctx, location, open)
+// problem that names it. progress is called after each step.
+func Scan(ctx context.Context, location Location, open Opener, progress func()) (*Index, error) {
+	listed, err := list(ctx, location, func(path string) (File, error) {
+		file, err := open(path)
+		return steps{file, progress}, err
+	}, progress)
 	if err != nil {
 		return nil, err
 	}
@@ -282,15 +285,28 @@ func Scan(ctx context.Context, location Location, open Opener) (*Index, error) {
 	return index, nil
 }
 
+// steps is a file that reports each read.
+type steps struct {
+	File
+	progress func()
+}
+
+// ReadAt implements io.ReaderAt.
+func (s steps) ReadAt(p []byte, offset int64) (int, error) {
+	n, err := s.File.ReadAt(p, offset)
+	s.progress()
+	return n, err
+}
+
 // list lists the entries of a medium.
-func list(ctx context.Context, location Location, open Opener) (*listing, error) {
+func list(ctx context.Context, location Location, open Opener, progress func()) (*listing, error) {
 	switch location.Container {
 	case Tar:
 		return listTar(ctx, location, open)
 	case ISO:
 		return listISO(ctx, location, open)
 	default:
-		return listFolder(ctx, location)
+		return listFolder(ctx, location, progress)
 	}
 }
 
