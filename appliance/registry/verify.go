@@ -5,7 +5,10 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"io"
+	"strings"
+	"syscall"
 
 	"landfall/appliance/fault"
 	"landfall/appliance/registry/medium"
@@ -36,21 +39,33 @@ func (r *Registry) verifyAll(ctx context.Context) {
 			return
 		case <-r.verifying:
 		}
-		err := r.verifyMedia(ctx)
+		failures, err := r.verifyMedia(ctx)
+		if err != nil {
+			failures = append(failures, err.Error())
+		}
 		r.mu.Lock()
 		r.verify.Running = false
-		if err != nil {
-			r.verify.Message = err.Error()
-		}
+		r.verify.Message = summary(failures)
 		r.mu.Unlock()
 	}
 }
 
-func (r *Registry) verifyMedia(ctx context.Context) error {
+// summary returns the first failures in one line.
+func summary(failures []string) string {
+	const enough = 10
+	if more := len(failures) - enough; more > 0 {
+		failures = append(failures[:enough:enough], fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(failures, "; ")
+}
+
+// verifyMedia compares all blobs. A file or a medium that can't be read is a failure, which does
+// not keep it from comparing the others. The error is that of the context, or of a list of blobs.
+func (r *Registry) verifyMedia(ctx context.Context) (failures []string, err error) {
 	c := r.current.Load()
 	pushed, err := r.Overlay.Digests()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	copies := r.staging.Digests()
 	var total int64
@@ -77,17 +92,28 @@ func (r *Registry) verifyMedia(ctx context.Context) error {
 			if reader == nil {
 				break
 			}
-			if err := r.verifyBlob(ctx, m, reader, digest); err != nil {
-				return err
+			err := r.verifyBlob(ctx, m, reader, digest)
+			if ctx.Err() != nil {
+				return failures, err
+			}
+			if err != nil {
+				failures = append(failures, err.Error()+"; the rest of it was not compared")
+				break
 			}
 		}
 	}
-	return r.verifyDisk(ctx, pushed, copies)
+	onDisk, err := r.verifyDisk(ctx, pushed, copies)
+	return append(failures, onDisk...), err
 }
 
 // verifyDisk compares pushed blobs and copies of media. Damaged ones are removed: a copy is made
 // again from its medium, and a client sends a blob again only if it is absent.
-func (r *Registry) verifyDisk(ctx context.Context, pushed, copies []string) error {
+func (r *Registry) verifyDisk(ctx context.Context, pushed, copies []string) (failures []string, err error) {
+	note := func(digest string, err error) {
+		if err != nil && ctx.Err() == nil {
+			failures = append(failures, digest+": "+err.Error())
+		}
+	}
 	for _, digest := range copies {
 		size, _ := r.staging.Size(digest)
 		sound, err := r.verifyFile(ctx, digest, size, func(w io.Writer) error {
@@ -98,9 +124,7 @@ func (r *Registry) verifyDisk(ctx context.Context, pushed, copies []string) erro
 			err = r.staging.Discard(digest)
 			r.foundDamaged(digest, "in the copy on the disk, which is made again")
 		}
-		if err != nil {
-			return err
-		}
+		note(digest, err)
 	}
 	for _, digest := range pushed {
 		size, err := r.Overlay.Stat(digest)
@@ -108,7 +132,8 @@ func (r *Registry) verifyDisk(ctx context.Context, pushed, copies []string) erro
 			continue // it was deleted meanwhile
 		}
 		if err != nil {
-			return err
+			note(digest, err)
+			continue
 		}
 		sound, err := r.verifyFile(ctx, digest, size, func(w io.Writer) error {
 			return r.Overlay.Copy(w, digest, 0, size)
@@ -117,15 +142,14 @@ func (r *Registry) verifyDisk(ctx context.Context, pushed, copies []string) erro
 			err = r.Overlay.Discard(digest)
 			r.foundDamaged(digest, "among the pushed images; push the image again")
 		}
-		if err != nil {
-			return err
-		}
+		note(digest, err)
 	}
 	r.notify() // copies are made again
-	return nil
+	return failures, ctx.Err()
 }
 
-// verifyFile compares what write writes with a digest. A file that is too short is not sound.
+// verifyFile compares what write writes with a digest. A file that is too short, or whose bytes the
+// disk can't give any more, is not sound.
 func (r *Registry) verifyFile(ctx context.Context, digest string, size int64,
 	write func(io.Writer) error) (sound bool, err error) {
 	if err := ctx.Err(); err != nil {
@@ -133,12 +157,14 @@ func (r *Registry) verifyFile(ctx context.Context, digest string, size int64,
 	}
 	sum := sha256.New()
 	err = write(sum)
-	if errors.Is(err, io.ErrUnexpectedEOF) {
-		return false, nil
-	}
 	r.mu.Lock()
 	r.verify.Done += size
 	r.mu.Unlock()
+	for _, damage := range []error{io.ErrUnexpectedEOF, syscall.EIO, syscall.EBADMSG} {
+		if errors.Is(err, damage) {
+			return false, nil
+		}
+	}
 	return err == nil && "sha256:"+hex.EncodeToString(sum.Sum(nil)) == digest, err
 }
 

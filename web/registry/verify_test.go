@@ -18,14 +18,21 @@ import (
 // verify compares all blobs, and returns the result.
 func (s *site) verify() registry.Verify {
 	s.Helper()
+	result := s.compare()
+	require.Empty(s, result.Message)
+	require.Equal(s, result.Total, result.Done)
+	return result
+}
+
+// compare compares all blobs, and returns the result, also if some can't be read.
+func (s *site) compare() registry.Verify {
+	s.Helper()
 	require.NoError(s, s.registry.StartVerify())
 	var result registry.Verify
 	require.Eventually(s, func() bool {
 		result = s.registry.Status().Verify
 		return !result.Running
 	}, time.Minute, time.Millisecond)
-	require.Empty(s, result.Message)
-	require.Equal(s, result.Total, result.Done)
 	return result
 }
 
@@ -75,6 +82,48 @@ func TestVerify_pushedBlobs(t *testing.T) {
 	s.pushBlob([]byte("layer"))
 	require.Equal(t, manifest, s.get("/v2/team/image/manifests/v1").body)
 	require.Equal(t, used, s.registry.Status().PushedBytes)
+}
+
+// A part of the disk that can't be read damages one blob, and the others are compared too.
+func TestVerify_unreadableFiles(t *testing.T) {
+	s := newSite(t)
+	a, layers := layered(t, 3, 1<<20)
+	s.write(archive1, a)
+	s.start()
+	s.stage()
+	s.awaitCopy(registry.StageWhole)
+	digests := slices.Sorted(maps.Keys(layers))
+	staged := func(digest string) string {
+		path := filepath.Join(s.data, "registry", "staged", digest[len("sha256:"):])
+		require.NoError(t, os.Remove(path))
+		return path
+	}
+	require.NoError(t, os.Symlink("/proc/self/mem", staged(digests[0]))) // a read is an I/O error
+	require.NoError(t, os.Mkdir(staged(digests[1]), 0o700))
+	s.damage("staged", digests[2])
+	pushed := s.pushBlob([]byte("pushed"))
+	s.damage("blobs", pushed)
+	result := s.compare()
+	require.Equal(t, []string{digests[0] + " in the copy on the disk, which is made again",
+		digests[2] + " in the copy on the disk, which is made again",
+		pushed + " among the pushed images; push the image again"}, result.Damaged)
+	require.Contains(t, result.Message, digests[1]+": read ")
+}
+
+// A medium that can't be read does not keep what lies on the disk from being compared.
+func TestVerify_unreadableMedium(t *testing.T) {
+	s := newSite(t)
+	f := &faults{left: -1}
+	s.open = f.open
+	a, _ := bigArchive(t)
+	s.write(archive1, a)
+	s.start()
+	pushed := s.pushBlob([]byte("pushed"))
+	s.damage("blobs", pushed)
+	f.set(0, nil)
+	result := s.compare()
+	require.Equal(t, []string{pushed + " among the pushed images; push the image again"}, result.Damaged)
+	require.Contains(t, result.Message, "input/output error; the rest of it was not compared")
 }
 
 // A blob that is pushed again replaces bytes that were damaged since.

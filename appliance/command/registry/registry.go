@@ -287,7 +287,7 @@ func verify(ctx context.Context, appliance *remote.Client, out, errOut io.Writer
 	}
 	switch {
 	case status.Verify.Message != "":
-		return errors.New("the media could not be verified: " + status.Verify.Message)
+		return errors.New("not all blobs could be verified: " + status.Verify.Message)
 	case len(status.Verify.Damaged) > 0:
 		return fmt.Errorf("%d blobs are damaged; copy damaged media again", len(status.Verify.Damaged))
 	}

@@ -149,7 +149,7 @@ describe('the registry', () => {
     [{ done_bytes: 1024, total_bytes: 1024 }, 'success', '1.0 KiB match their digests.'],
     [{ total_bytes: 9, damaged: ['a'] }, 'danger', '1 blob is damaged. Copy damaged media again.'],
     [{ total_bytes: 9, damaged: ['a', 'b'] }, 'danger', '2 blobs are damaged. Copy damaged media again.'],
-    [{ message: 'the disk hangs' }, 'danger', 'The blobs could not be verified: the disk hangs.'],
+    [{ message: 'the disk hangs' }, 'danger', 'Not all blobs could be verified: the disk hangs.'],
   ])('with the verification %j gives a verdict', (change, tone, text) => {
     expect(verdictOf({ ...still, ...change })).toEqual({ tone, text });
   });

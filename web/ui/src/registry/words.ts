@@ -114,7 +114,7 @@ export const planText = (plan: Plan): string => {
 export const verdictOf = (verify: Verify): { tone: Tone; text: string } => {
   const { done_bytes: done, total_bytes: total, damaged, message } = verify;
   if (message) {
-    return { tone: 'danger', text: asSentence(`The blobs could not be verified: ${message}`) };
+    return { tone: 'danger', text: asSentence(`Not all blobs could be verified: ${message}`) };
   }
   if (damaged.length > 0) {
     const verb = damaged.length === 1 ? 'is' : 'are';
