@@ -3,12 +3,17 @@ package medium_test
 import (
 	"archive/tar"
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -214,6 +219,33 @@ func TestScan_emptyFiles(t *testing.T) {
 	require.NotContains(t, index.Blobs, i.layer)
 	require.NotContains(t, index.Blobs, "sha256:"+dangling)
 	require.Len(t, index.Problems, 2)
+}
+
+// TestScan_manyLargeManifests has more manifests than the memory of an appliance should hold. The
+// first ones are served.
+func TestScan_manyLargeManifests(t *testing.T) {
+	const count, size = 33, 8 << 20
+	folder := t.TempDir()
+	var images []map[string]any
+	for n := range count {
+		manifest := fmt.Appendf(nil, `{"schemaVersion":2,"annotations":{"number":"%02d","long":"`, n)
+		manifest = append(manifest, bytes.Repeat([]byte("x"), size-len(manifest)-3)...)
+		manifest = append(manifest, `"}}`...)
+		sum := sha256.Sum256(manifest)
+		digest := hex.EncodeToString(sum[:])
+		writeFiles(t, folder, map[string][]byte{"blobs/sha256/" + digest: manifest})
+		images = append(images, map[string]any{"digest": "sha256:" + digest})
+	}
+	list, err := json.Marshal(map[string]any{"manifests": images})
+	require.NoError(t, err)
+	writeFiles(t, folder, map[string][]byte{"oci-layout": []byte("{}"), "index.json": list})
+	index, err := scanFolder(t, folder)
+	require.NoError(t, err)
+	require.Len(t, slices.Collect(maps.Keys(index.Manifests)), 32)
+	require.Len(t, index.Blobs, count)
+	require.Len(t, index.Problems, 1)
+	require.Contains(t, index.Problems[0].Text, "has more than 256 MiB of manifests and signatures, and 1 of them "+
+		"were left out")
 }
 
 // scanFolder scans a folder, and requires that the scan reports its progress.

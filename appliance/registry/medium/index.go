@@ -111,6 +111,8 @@ type reader struct {
 	location Location
 	index    *Index
 	byName   map[string]entry
+	kept     int64 // bytes of manifests and signatures in the index
+	leftOut  int   // manifests and signatures for which the index has no room
 }
 
 func (l *listing) index(ctx context.Context, location Location) (*Index, error) {
@@ -130,9 +132,24 @@ func (l *listing) index(ctx context.Context, location Location) (*Index, error) 
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+	if r.leftOut > 0 {
+		r.index.Problems = append(r.index.Problems, Problem{fmt.Sprintf("%s has more than %d MiB of manifests and "+
+			"signatures, and %d of them were left out. Put the images on several media",
+			path.Base(location.Path), maxKept>>20, r.leftOut)})
+	}
 	slices.Sort(r.index.Sources)
 	r.index.Sources = slices.Compact(r.index.Sources)
 	return r.index, nil
+}
+
+// keep reports whether the index has room for a manifest or a signature. It counts its bytes.
+func (r *reader) keep(data []byte) bool {
+	if r.kept+int64(len(data)) > maxKept {
+		r.leftOut++
+		return false
+	}
+	r.kept += int64(len(data))
+	return true
 }
 
 func (r *reader) read() error {
@@ -258,7 +275,7 @@ func (r *reader) readUnlinked(linked map[string]bool) error {
 		}
 		parsed, err := ParseManifest(data)
 		if err != nil || parsed.SchemaVersion != 2 || parsed.Config == nil && parsed.Manifests == nil ||
-			digestOf(data) != digest {
+			digestOf(data) != digest || !r.keep(data) {
 			continue
 		}
 		r.index.Manifests[digest] = Manifest{MediaType: parsed.MediaType, Data: data}
@@ -398,6 +415,9 @@ func (r *reader) readManifests(digests []string) error {
 			parsed, err := ParseManifest(data)
 			if err != nil {
 				r.problem("the manifest %s can't be read: %v", digest, err)
+				continue
+			}
+			if !r.keep(data) {
 				continue
 			}
 			r.index.Manifests[digest] = Manifest{MediaType: parsed.MediaType, Data: data}
@@ -684,7 +704,7 @@ func (r *reader) readImageFiles() error {
 			return err
 		}
 		digest := digestOf(data)
-		if parsed, err := ParseManifest(data); err == nil {
+		if parsed, err := ParseManifest(data); err == nil && r.keep(data) {
 			r.blob(digest, t.from)
 			r.index.Manifests[digest] = Manifest{MediaType: parsed.MediaType, Data: data}
 			r.tag(t.repository, t.tag, digest)

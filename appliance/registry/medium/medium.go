@@ -331,6 +331,10 @@ type listing struct {
 // maxSmall limits the entries that a scan reads as a whole, in bytes: manifests and documents.
 const maxSmall = 8 << 20
 
+// maxKept limits the manifests and signatures of a medium, in bytes: all of them stay in memory. An
+// image has a few KiB of them.
+const maxKept = 256 << 20
+
 // maxUnlinked limits the blobs that a scan reads to find the manifests among them, in bytes. The
 // distribution specification lets registries refuse larger manifests.
 const maxUnlinked = 4 << 20

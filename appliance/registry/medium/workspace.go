@@ -92,7 +92,7 @@ func (r *reader) readSignature(e entry, name string) error {
 		return nil
 	}
 	data, err := r.read1(e)
-	if err == nil {
+	if err == nil && r.keep(data) {
 		r.index.Signatures[name] = data
 	}
 	return err
