@@ -27,7 +27,8 @@ func (m *member) lead(ctx context.Context, leadership fleet.Leadership) error {
 	if err != nil {
 		return err
 	}
-	front := &fleet.Front{Leads: leadership.Leads, Ending: ctx.Done(), Peers: m.peersOf(), Refuse: refuse}
+	front := &fleet.Front{Leads: func() bool { return leadership.Leads() || m.membership.IsAlone() },
+		Ending: ctx.Done(), Peers: m.peersOf(), Refuse: refuse}
 	running, err := appliance.Lead(ctx, m.Config, m.Logger, m.Version, &fleet.Leading{
 		Log: leadership, Credential: m.credential, Opened: opened, Member: m.membership.Peer().Name,
 		Directory: m.membership.Directory(), Copies: m.copies, Keys: m.membership.Keys(),

@@ -246,8 +246,10 @@ func TestEnd_onlyWhileItLeads(t *testing.T) {
 	leadership, err := b.Log().Campaign(t.Context())
 	require.NoError(t, err)
 	require.ErrorContains(t, a.End(t.Context()), "has not confirmed the end of the fleet: this member does not lead")
+	require.False(t, b.IsAlone())
 	require.NoError(t, b.End(t.Context()))
 	<-b.Ended()
+	require.True(t, b.IsAlone(), "it may answer the request that ended the fleet")
 	_ = leadership.Resign(t.Context()) // the fleet has ended
 	require.ErrorContains(t, membership.Found(t.Context(), first), "is a member of a fleet already")
 	require.NoError(t, membership.Found(t.Context(), second), "a single machine can make a fleet again")

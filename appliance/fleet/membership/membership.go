@@ -70,6 +70,7 @@ type Membership struct {
 	blobs    atomic.Int64  // blobs of pushed images that this member lacks
 	ended    chan struct{} // closed when this machine has left, or the fleet has ended
 	leaving  atomic.Bool
+	alone    atomic.Bool
 	ending   sync.Mutex // held while state.Ending changes
 
 	restoring atomic.Bool // this member waits for a snapshot

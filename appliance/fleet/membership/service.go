@@ -210,8 +210,14 @@ func (m *Membership) noteEnding(is bool) error {
 
 // finishEnding makes this machine a single one. etcd has no fleet any more.
 func (m *Membership) finishEnding() error {
-	return m.end(func(s *fleet.State) { s.Ending, s.Ended = false, true })
+	err := m.end(func(s *fleet.State) { s.Ending, s.Ended = false, true })
+	m.alone.Store(err == nil)
+	return err
 }
+
+// IsAlone reports whether the fleet has ended and this machine goes on with the data. It may then
+// answer from them, although it no longer leads.
+func (m *Membership) IsAlone() bool { return m.alone.Load() }
 
 // settle finishes what [Leader.End] began, if its outcome was not known or its process ended: the
 // fleet has ended if etcd has it no more.
