@@ -84,6 +84,20 @@ func TestEject_byHostStage(t *testing.T) {
 	}
 }
 
+// An error while servers are updated from their hosts neither ends the manager nor is a change lost.
+func TestEject_afterErrors(t *testing.T) {
+	s := newTestSite(t)
+	b := s.startBMC("generic")
+	s.boot(b, Host{Status: models.HostStatusKnown})
+	s.mu.Lock()
+	s.broken = 3
+	s.mu.Unlock()
+	s.setHost(Host{HostRef: HostRef{infraEnv, "h1"}, MACs: []string{"52:54:00:00:00:07"},
+		Status: models.HostStatusInstallingInProgress, Stage: models.HostStageJoined})
+	s.await("n1", func(server *Server) bool { return !server.Booted.Ejected.IsZero() })
+	require.Empty(t, b.Inserted())
+}
+
 func TestEject_delayOfFullImage(t *testing.T) {
 	delay, reason := Host{Stage: models.HostStageRebooting}.ejectAfter()
 	require.Equal(t, 20*time.Second, delay)
