@@ -69,6 +69,14 @@ func TestNotifications_damagedPosition(t *testing.T) {
 	s.eventually(func() bool { return len(s.listed()) == 2 }, "newer events are read")
 }
 
+func TestCondition_damagedBeginsAgain(t *testing.T) {
+	s, v := newSite(t), &servers{failed: []string{"a"}}
+	require.Empty(t, s.messages(v, 0))
+	s.damage(conditions.Prefix(), "server_error/a")
+	require.Empty(t, s.messages(v, 2*time.Minute))
+	require.Len(t, s.messages(v, 4*time.Minute), 1)
+}
+
 func TestWebhook_damagedOrMissing(t *testing.T) {
 	s, r := newSite(t), newReceiver(t, 200)
 	for _, name := range []string{"damaged", "missing", "works"} {
