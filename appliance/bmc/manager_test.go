@@ -476,6 +476,22 @@ func TestPoll_externalPowerChange(t *testing.T) {
 	s.await("n1", func(server *Server) bool { return server.Power == PowerOff })
 }
 
+// A BMC that does not report the power state gets one request, and not one after the other.
+func TestOnline_unknownPower(t *testing.T) {
+	s := newTestSite(t)
+	b := s.startBMC("generic", redfish.PowerNull)
+	s.ensure(b, func(d *Desired) { d.Online = new(false) })
+	s.await("n1", func(server *Server) bool { return server.Power == PowerOff })
+	r, err := s.manager.load("n1")
+	require.NoError(t, err)
+	next, _ := r.nextJob(s.manager.now())
+	require.Equal(t, jobPoll, next)
+	s.ensure(b, func(d *Desired) { d.Online = new(true) })
+	s.await("n1", func(server *Server) bool { return server.Power == PowerOn })
+	s.await("n1", available)
+	require.Equal(t, 2, strings.Count(strings.Join(b.Requests(), "\n"), "ComputerSystem.Reset"))
+}
+
 func TestBackoff(t *testing.T) {
 	require.Equal(t, 10*time.Second, backoff(1))
 	require.Equal(t, 20*time.Second, backoff(2))

@@ -429,7 +429,7 @@ func (w *worker) runSession(ctx context.Context, s *session, r *row, j job, resu
 		return w.setEmptyMedia(result, s.ejectMedia(ctx))
 	case jobRepair:
 		err := s.restartFromDisk(ctx)
-		result.power = powerOf(s.system.object)
+		result.power = s.lastPower()
 		return w.setEmptyMedia(result, err)
 	case jobDeprovision, jobRemove:
 		return w.ejectAndPowerOff(ctx, s, r, j, result)
@@ -518,7 +518,7 @@ func (w *worker) boot(ctx context.Context, s *session, r *row, result *jobResult
 			r.Booted, r.EjectAt, r.Repair = nil, time.Time{}, false
 		})
 	})
-	result.power, result.media = powerOf(s.system.object), media
+	result.power, result.media = s.lastPower(), media
 	return err
 }
 
@@ -541,7 +541,7 @@ func (w *worker) switchPower(ctx context.Context, s *session, r *row, result *jo
 		activity, run = "restart the server", s.restart
 	}
 	err := run(ctx)
-	result.power = powerOf(s.system.object)
+	result.power = s.lastPower()
 	if err != nil {
 		return s.explain(PowerManagementError, activity, err)
 	}
@@ -573,7 +573,7 @@ func (w *worker) ejectAndPowerOff(ctx context.Context, s *session, r *row, j job
 			return s.explain(PowerManagementError, "power off the server", err)
 		}
 	}
-	result.power = powerOf(s.system.object)
+	result.power = s.lastPower()
 	if r.Booted == nil && r.Step == "" {
 		return nil // the manager did not insert the media in the devices
 	}
