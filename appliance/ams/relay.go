@@ -145,6 +145,7 @@ func (r *Relay) load(ctx context.Context, group *sync.WaitGroup) error {
 	for {
 		revision, err := r.firstScan(ctx)
 		if err == nil {
+			r.setState(Offline, "") // without the problem of an earlier attempt
 			group.Go(func() { r.watch(ctx, revision) })
 			return nil
 		}

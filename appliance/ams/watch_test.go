@@ -62,8 +62,8 @@ func TestRelay_compactedWatchAndFailedRead(t *testing.T) {
 	s.requireRow(later, "Reserved", map[string]any{"display_name": "later"})
 }
 
-// A relay that starts with a damaged identity reports nothing, because the credentials may belong to
-// another organization. It goes on after the damage was repaired.
+// A relay that starts with a damaged identity reports nothing, because the credentials may belong
+// to another organization. It goes on after the damage was repaired.
 func TestRelay_damagedIdentityAtStart(t *testing.T) {
 	s := newSite(t)
 	s.reserved("one")

@@ -15,8 +15,8 @@ import (
 	"landfall/store"
 )
 
-// Only a host that booted the image again is restarted from its disk. A host that takes long for its
-// reboot waits in the same state.
+// Only a host that booted the image again is restarted from its disk. A host that takes long for
+// its reboot waits in the same state.
 func TestInfraEnvs_wrongBoot(t *testing.T) {
 	const hostID = "0a5d0f3e-0000-4000-8000-000000000002"
 	s := kubetest.New(t)

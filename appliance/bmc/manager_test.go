@@ -84,7 +84,7 @@ func TestEject_byHostStage(t *testing.T) {
 	}
 }
 
-// An error while servers are updated from their hosts neither ends the manager nor is a change lost.
+// An error while servers are updated from their hosts does not end the manager. No change is lost.
 func TestEject_afterErrors(t *testing.T) {
 	s := newTestSite(t)
 	b := s.startBMC("generic")

@@ -53,8 +53,8 @@ func (s *session) power(ctx context.Context) (Power, error) {
 	return powerOf(system.object), nil
 }
 
-// lastPower returns the power state that the BMC reported last. If it reports none, lastPower returns
-// the state that was assumed after a request, or PowerUnknown.
+// lastPower returns the power state that the BMC reported last. If it reports none, lastPower
+// returns the state that was assumed after a request, or PowerUnknown.
 func (s *session) lastPower() Power {
 	if now := powerOf(s.system.object); now != PowerUnknown {
 		return now

@@ -234,7 +234,7 @@ func (r *row) nextJob(lastSession time.Time) (job, time.Time) {
 }
 
 // limitTimes limits the times of the row to the longest waits from now, and reports whether one was
-// later: after the clock was set back, the work of the server would otherwise wait for the old time.
+// later: the work of the server would wait for the old time after the clock was set back.
 func (r *row) limitTimes(now time.Time) (changed bool) {
 	limit := func(at *time.Time, wait time.Duration) {
 		if latest := now.Add(wait); at.After(latest) {

@@ -118,8 +118,8 @@ var errStop = errors.New("stop")
 const batch = 500
 
 // collect makes notifications of the events after a key, and returns the key of the last event. It
-// leaves out damaged events. It records the position after many events without a notification, so that the next start does not
-// read them again.
+// leaves out damaged events. It records the position after many events without a notification, so
+// that the next start does not read them again.
 func (s *Service) collect(ctx context.Context, last string) (string, error) {
 	for unrecorded := 0; ; {
 		var found []*Notification

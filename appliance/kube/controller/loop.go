@@ -76,7 +76,7 @@ type Watch struct {
 	// receives the rest of the key as the name.
 	Prefix string
 	// Map returns the objects to queue for a changed object. The changed object may have been
-	// deleted. After an error about a damaged row, the loop queues the returned objects and goes on.
+	// deleted. After an error about a damaged row, the loop queues the returned objects.
 	Map func(tx *store.Tx, namespace, name string) ([]Key, error)
 	// Missed limits the watch to the changes that were made before the loop started. It is needed
 	// if the reconciler of the changed object queues the objects of Map itself, because a crash
