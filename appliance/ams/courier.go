@@ -47,6 +47,10 @@ func (r *Relay) export(ctx context.Context) ([]byte, string, error) {
 	}}
 	err := r.options.DB.Update(ctx, func(tx *store.Tx) error {
 		file.Entries = nil
+		// A file without the organization could be pushed for any one.
+		if _, err := identities.Get(tx, identityKey); err != nil && !errors.Is(err, store.ErrNotFound) {
+			return fmt.Errorf("read the organization of the site: %w", err)
+		}
 		return outbox.DesiredRows.Each(tx, "", func(clusterID string, d *outbox.Desired) error {
 			recorded, err := loadRecorded(tx, clusterID)
 			if err != nil || recorded.Closed != "" || recorded.Done(d) || recorded.Stopped(d, now) != nil {

@@ -21,6 +21,7 @@ import (
 
 	"landfall/appliance/ams/local"
 	"landfall/appliance/ams/outbox"
+	"landfall/appliance/sentence"
 	"landfall/appliance/sitekey"
 	"landfall/store"
 )
@@ -111,7 +112,7 @@ func New(options Options) *Relay {
 	}
 }
 
-// Run synchronizes AMS until the context ends. It returns early only if the store cannot be read.
+// Run synchronizes AMS until the context ends. It returns early only if the store is closed.
 func (r *Relay) Run(ctx context.Context) error {
 	var group sync.WaitGroup
 	defer group.Wait()
@@ -138,21 +139,43 @@ func (r *Relay) Run(ctx context.Context) error {
 	}
 }
 
-// load schedules the queued clusters and follows later changes.
+// load schedules the queued clusters and follows later changes. It tries until the store can be
+// read. Nothing is reported before, because the stored identity decides for which organization.
 func (r *Relay) load(ctx context.Context, group *sync.WaitGroup) error {
+	for {
+		revision, err := r.firstScan(ctx)
+		if err == nil {
+			r.setState(Offline, "") // without the problem of an earlier attempt
+			group.Go(func() { r.watch(ctx, revision) })
+			return nil
+		}
+		if ctx.Err() != nil || errors.Is(err, store.ErrClosed) {
+			return err
+		}
+		r.setState(Offline, "The clusters that wait for AMS could not be read: "+sentence.Ending(err))
+		r.awaitRescan(ctx, err)
+	}
+}
+
+func (r *Relay) firstScan(ctx context.Context) (revision uint64, err error) {
 	if err := r.index(ctx); err != nil {
-		return err
+		return 0, err
 	}
-	revision, err := r.scan()
-	if err != nil {
-		return err
-	}
-	group.Go(func() { r.watch(ctx, revision) })
-	return nil
+	return r.scan()
 }
 
 // rescanInterval is the wait after a failed reading of the queued clusters.
 const rescanInterval = 10 * time.Second
+
+// awaitRescan logs a failed reading of the queued clusters and waits for the next attempt.
+func (r *Relay) awaitRescan(ctx context.Context, err error) {
+	r.options.Logger.Error("The clusters that wait for AMS could not be read. Landfall tries again.", "error", err,
+		"wait", rescanInterval)
+	select {
+	case <-ctx.Done():
+	case <-r.options.Clock.After(rescanInterval):
+	}
+}
 
 // watch follows the changes after a revision until ctx ends or the store is closed. If the store no
 // longer has these changes, watch reads the queued clusters instead.
@@ -168,12 +191,7 @@ func (r *Relay) watch(ctx context.Context, revision uint64) {
 				return
 			}
 			if revision, err = r.scan(); err != nil {
-				r.options.Logger.Error("The clusters that wait for AMS could not be read. Landfall tries again.",
-					"error", err, "wait", rescanInterval)
-				select {
-				case <-ctx.Done():
-				case <-r.options.Clock.After(rescanInterval):
-				}
+				r.awaitRescan(ctx, err)
 			}
 		}
 		r.wakeUp()

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
@@ -24,6 +25,14 @@ func (s *site) registerSilently(name string) string {
 	return id
 }
 
+// damage makes a row unreadable.
+func (s *site) damage(prefix, key string) {
+	s.Helper()
+	require.NoError(s, s.db.Update(s.Context(), func(tx *store.Tx) error {
+		return store.NewBucket[string](strings.Trim(prefix, "/"), 1).Put(tx, key, new("damaged"))
+	}))
+}
+
 // The change log was compacted before the relay read it, and the queued clusters cannot be read at
 // first.
 func TestRelay_compactedWatchAndFailedRead(t *testing.T) {
@@ -31,11 +40,8 @@ func TestRelay_compactedWatchAndFailedRead(t *testing.T) {
 	s.reserved("one")
 	revision := s.db.Revision()
 	missed := s.registerSilently("missed")
-	identity, unreadable := s.relay.identity, "not an identity"
-	identityRow := store.NewBucket[string](strings.Trim(identities.Prefix(), "/"), 1)
-	require.NoError(t, s.db.Update(t.Context(), func(tx *store.Tx) error {
-		return identityRow.Put(tx, identityKey, &unreadable)
-	}))
+	identity := s.relay.identity
+	s.damage(identities.Prefix(), identityKey)
 	require.NoError(t, s.db.Compact(t.Context(), s.db.Revision()))
 	ctx, stop := context.WithCancel(t.Context())
 	var group sync.WaitGroup
@@ -54,4 +60,51 @@ func TestRelay_compactedWatchAndFailedRead(t *testing.T) {
 	<-s.relay.wake
 	s.settle(soon)
 	s.requireRow(later, "Reserved", map[string]any{"display_name": "later"})
+}
+
+// A relay that starts with a damaged identity reports nothing, because the credentials may belong
+// to another organization. It goes on after the damage was repaired.
+func TestRelay_damagedIdentityAtStart(t *testing.T) {
+	s := newSite(t)
+	s.reserved("one")
+	identity := s.relay.identity
+	waiting := s.registerSilently("waiting")
+	s.damage(identities.Prefix(), identityKey)
+	s.relay = New(s.relay.options)
+	requests := len(s.ams.Requests())
+	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+	ended := make(chan error, 1)
+	go func() { ended <- s.relay.Run(ctx) }()
+	require.NoError(t, s.clock.BlockUntilContext(ctx, 1))
+	status, err := s.relay.Status(ctx, Selection{})
+	require.NoError(t, err)
+	require.Equal(t, Offline, status.State)
+	require.Contains(t, status.Problem, identities.Prefix()+identityKey+" in the database")
+	_, _, err = s.relay.ExportFile(ctx)
+	require.ErrorContains(t, err, "read the organization of the site")
+	require.Len(t, s.ams.Requests(), requests)
+
+	require.NoError(t, s.db.Update(ctx, func(tx *store.Tx) error {
+		return identities.Put(tx, identityKey, &identity)
+	}))
+	s.clock.Advance(rescanInterval)
+	require.Eventually(t, func() bool { return len(s.ams.RowsOf(waiting)) == 1 }, time.Minute, time.Millisecond)
+	stop()
+	require.NoError(t, <-ended)
+	require.Equal(t, identity.String(), s.relay.identity.String())
+}
+
+// A damaged row of one cluster does not stop the indexes for the others.
+func TestOutbox_indexBesideDamagedRow(t *testing.T) {
+	s := newSite(t)
+	damaged := s.reserved("one")
+	s.reserved("two")
+	s.damage(outbox.RecordedRows.Prefix(), damaged)
+	require.NoError(t, s.db.Update(t.Context(), outbox.Index))
+	require.NoError(t, s.db.View(func(tx *store.Tx) error {
+		all, err := outbox.AllWaiting(tx)
+		require.Len(t, all, 1)
+		require.Equal(t, damaged, all[0].ClusterID)
+		return err
+	}))
 }

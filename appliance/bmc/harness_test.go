@@ -10,6 +10,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"errors"
 	"math/big"
 	"net"
 	"net/http"
@@ -44,8 +45,9 @@ type testSite struct {
 	images  *httptest.Server
 	image   string // URL
 
-	mu    sync.Mutex
-	hosts map[HostRef]Host
+	mu     sync.Mutex
+	hosts  map[HostRef]Host
+	broken int // number of the next reads of hosts that fail
 }
 
 func newTestSite(t *testing.T) *testSite {
@@ -94,6 +96,9 @@ func (s *testSite) ClusterName(id string) (string, error) {
 func (s *testSite) Hosts(fn func(Host) error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if err := s.fail(); err != nil {
+		return err
+	}
 	for _, host := range s.hosts {
 		if err := fn(host); err != nil {
 			return err
@@ -106,8 +111,20 @@ func (s *testSite) Hosts(fn func(Host) error) error {
 func (s *testSite) Host(ref HostRef) (Host, bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if err := s.fail(); err != nil {
+		return Host{}, false, err
+	}
 	host, ok := s.hosts[ref]
 	return host, ok, nil
+}
+
+// fail returns the error of a read of hosts that fails. The caller holds mu.
+func (s *testSite) fail() error {
+	if s.broken == 0 {
+		return nil
+	}
+	s.broken--
+	return errors.New("the disk is full")
 }
 
 // setHost sets a host and changes its row in the store.

@@ -71,15 +71,11 @@ func (m *Manager) Run(ctx context.Context) error {
 	var workers sync.WaitGroup
 	defer workers.Wait()
 	var followers sync.WaitGroup
-	var hostsErr error
-	followers.Go(func() {
-		defer cancel()
-		hostsErr = m.followHosts(ctx)
-	})
+	followers.Go(func() { m.followHosts(ctx) })
 	err := m.Observe(ctx, func(id string) { m.startWorker(ctx, id, &workers) })
 	cancel()
 	followers.Wait()
-	return errors.Join(err, hostsErr)
+	return err
 }
 
 // startWorker starts the worker of a server if it does not run, and requests a scan of hosts.
@@ -182,22 +178,39 @@ func (m *Manager) requestHostScan() {
 	}
 }
 
-const hostsPrefix = "/hosts/"
+const (
+	hostsPrefix = "/hosts/"
+	// hostsRetry is the wait after an error, before all hosts are read again.
+	hostsRetry = 10 * time.Second
+)
 
-// followHosts updates servers when their hosts change. It reads all hosts at the start and when a
-// server gets a new matcher, and otherwise each changed host.
-func (m *Manager) followHosts(ctx context.Context) error {
+// followHosts updates servers when their hosts change, until the context ends. After an error, such
+// as a full disk, it tries again, because it must not end the appliance.
+func (m *Manager) followHosts(ctx context.Context) {
 	for ctx.Err() == nil {
-		from := m.options.DB.Revision()
-		if err := m.allHosts(ctx); err != nil {
-			return err
+		err := m.followHostsFrom(ctx, m.options.DB.Revision())
+		if err == nil || ctx.Err() != nil {
+			continue
 		}
-		watcher := m.options.DB.Watch(ctx, from, hostsPrefix)
-		if err := m.followChanges(ctx, watcher); err != nil && ctx.Err() == nil {
-			return err
+		m.log.Error("The servers could not be updated from their hosts. Landfall tries again.", "error", err, "wait",
+			hostsRetry)
+		select {
+		case <-ctx.Done():
+		case <-m.clock.After(hostsRetry):
 		}
 	}
-	return nil
+}
+
+// followHostsFrom reads all hosts at the start and when a server gets a new matcher, and otherwise
+// each host that changes after a revision. It returns without an error if the change log lacks
+// changes.
+func (m *Manager) followHostsFrom(ctx context.Context, revision uint64) error {
+	if err := m.allHosts(ctx); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // ends the watch
+	return m.followChanges(ctx, m.options.DB.Watch(ctx, revision, hostsPrefix))
 }
 
 func (m *Manager) followChanges(ctx context.Context, watcher *store.Watcher) error {
@@ -243,7 +256,7 @@ func (m *Manager) hostChanged(ctx context.Context, change store.Change) error {
 	}
 	host, found, err := m.options.Site.Host(ref)
 	if err != nil || !found {
-		return err
+		return store.SkipDamaged(err)
 	}
 	return m.updateServersOf(ctx, host)
 }
@@ -271,7 +284,7 @@ var errUnchanged = errors.New("unchanged")
 func (m *Manager) updateServerOf(ctx context.Context, id string, host Host) error {
 	err := m.options.DB.Update(ctx, func(tx *store.Tx) error {
 		r, err := serverRows.Get(tx, id)
-		if errors.Is(err, store.ErrNotFound) {
+		if errors.Is(err, store.ErrNotFound) || store.IsDamaged(err) {
 			return errUnchanged
 		}
 		if err != nil {

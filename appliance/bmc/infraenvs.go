@@ -13,6 +13,7 @@ import (
 
 	"landfall/appliance/discovery"
 	"landfall/appliance/engine"
+	"landfall/appliance/engine/lifecycle"
 	"landfall/appliance/fault"
 )
 
@@ -161,7 +162,9 @@ func (s *InfraEnvs) host(host *models.Host) (Host, bool) {
 		described.Stage = host.Progress.CurrentStage
 	}
 	described.WrongBoot = described.Status == models.HostStatusInstallingPendingUserAction &&
-		described.Stage == models.HostStageRebooting
+		described.Stage == models.HostStageRebooting &&
+		// A host that exceeds the limit of this stage has the same state, but may only boot slowly.
+		strings.HasPrefix(conv.Value(host.StatusInfo), lifecycle.WrongBootOrder)
 	if infraEnv, err := s.engine.InfraEnv(described.InfraEnvID); err == nil && infraEnv.Type != nil {
 		described.Minimal = *infraEnv.Type == models.ImageTypeMinimalIso
 	}

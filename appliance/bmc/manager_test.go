@@ -84,6 +84,20 @@ func TestEject_byHostStage(t *testing.T) {
 	}
 }
 
+// An error while servers are updated from their hosts does not end the manager. No change is lost.
+func TestEject_afterErrors(t *testing.T) {
+	s := newTestSite(t)
+	b := s.startBMC("generic")
+	s.boot(b, Host{Status: models.HostStatusKnown})
+	s.mu.Lock()
+	s.broken = 3
+	s.mu.Unlock()
+	s.setHost(Host{HostRef: HostRef{infraEnv, "h1"}, MACs: []string{"52:54:00:00:00:07"},
+		Status: models.HostStatusInstallingInProgress, Stage: models.HostStageJoined})
+	s.await("n1", func(server *Server) bool { return !server.Booted.Ejected.IsZero() })
+	require.Empty(t, b.Inserted())
+}
+
 func TestEject_delayOfFullImage(t *testing.T) {
 	delay, reason := Host{Stage: models.HostStageRebooting}.ejectAfter()
 	require.Equal(t, 20*time.Second, delay)
@@ -460,6 +474,22 @@ func TestPoll_externalPowerChange(t *testing.T) {
 	s.await("n1", func(server *Server) bool { return server.Power == PowerOn })
 	b.Unplug(time.Second)
 	s.await("n1", func(server *Server) bool { return server.Power == PowerOff })
+}
+
+// A BMC that does not report the power state gets one request, and not one after the other.
+func TestOnline_unknownPower(t *testing.T) {
+	s := newTestSite(t)
+	b := s.startBMC("generic", redfish.PowerNull)
+	s.ensure(b, func(d *Desired) { d.Online = new(false) })
+	s.await("n1", func(server *Server) bool { return server.Power == PowerOff })
+	r, err := s.manager.load("n1")
+	require.NoError(t, err)
+	next, _ := r.nextJob(s.manager.now())
+	require.Equal(t, jobPoll, next)
+	s.ensure(b, func(d *Desired) { d.Online = new(true) })
+	s.await("n1", func(server *Server) bool { return server.Power == PowerOn })
+	s.await("n1", available)
+	require.Equal(t, 2, strings.Count(strings.Join(b.Requests(), "\n"), "ComputerSystem.Reset"))
 }
 
 func TestBackoff(t *testing.T) {

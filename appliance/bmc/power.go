@@ -53,6 +53,15 @@ func (s *session) power(ctx context.Context) (Power, error) {
 	return powerOf(system.object), nil
 }
 
+// lastPower returns the power state that the BMC reported last. If it reports none, lastPower
+// returns the state that was assumed after a request, or PowerUnknown.
+func (s *session) lastPower() Power {
+	if now := powerOf(s.system.object); now != PowerUnknown {
+		return now
+	}
+	return s.assumed
+}
+
 // awaitPower waits for a power state. If the BMC does not report the power state, it assumes
 // success after unknownPowerTimeout.
 func (s *session) awaitPower(ctx context.Context, wanted Power, timeout time.Duration) (bool, error) {
@@ -67,6 +76,7 @@ func (s *session) awaitPower(ctx context.Context, wanted Power, timeout time.Dur
 		return now == wanted || time.Duration(silent)*powerPollInterval >= unknownPowerTimeout, err
 	})
 	if err == nil && done && now != wanted {
+		s.assumed = wanted
 		s.addEvent(true, "PowerUnknown", "The BMC does not report the power state; the server is assumed to be %s.",
 			wanted)
 	}

@@ -56,6 +56,7 @@ type session struct {
 	vendor  Vendor
 	root    *resource
 	system  *resource
+	assumed Power // see lastPower
 }
 
 // transport returns the HTTP transport to a BMC: HTTP/1.1, without a proxy, with the configured

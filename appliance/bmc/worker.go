@@ -114,6 +114,13 @@ func (w *worker) runNext(ctx context.Context) (wait time.Duration, gone bool) {
 	if _, missing := errors.AsType[*NotFoundError](err); missing {
 		return 0, true
 	}
+	w.lastSession = earlier(w.lastSession, w.m.now())
+	if err == nil && r.limitTimes(w.m.now()) {
+		err = w.updateRow(ctx, r.Generation, func(r *row, now time.Time) { r.limitTimes(now) })
+		if errors.Is(err, errSuperseded) {
+			return 0, false
+		}
+	}
 	if err == nil && (first.ID != r.ID || r.DuplicateOf != "") {
 		wait, err = w.yield(ctx, r, first)
 		if err == nil || errors.Is(err, errSuperseded) {
@@ -226,6 +233,24 @@ func (r *row) nextJob(lastSession time.Time) (job, time.Time) {
 	return j, at
 }
 
+// limitTimes limits the times of the row to the longest waits from now, and reports whether one was
+// later: the work of the server would wait for the old time after the clock was set back.
+func (r *row) limitTimes(now time.Time) (changed bool) {
+	limit := func(at *time.Time, wait time.Duration) {
+		if latest := now.Add(wait); at.After(latest) {
+			*at, changed = latest, true
+		}
+	}
+	limit(&r.EjectAt, failedEjectDelay)
+	if r.Error != nil {
+		limit(&r.Error.RetryAt, maxBackoff)
+	}
+	if r.Booted != nil {
+		limit(&r.Booted.At, 0)
+	}
+	return changed
+}
+
 // never returns a time that does not come.
 func never() time.Time { return time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC) }
 
@@ -238,6 +263,13 @@ func (r *row) identifiable() bool {
 
 func later(a, b time.Time) time.Time {
 	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
 		return a
 	}
 	return b
@@ -397,7 +429,7 @@ func (w *worker) runSession(ctx context.Context, s *session, r *row, j job, resu
 		return w.setEmptyMedia(result, s.ejectMedia(ctx))
 	case jobRepair:
 		err := s.restartFromDisk(ctx)
-		result.power = powerOf(s.system.object)
+		result.power = s.lastPower()
 		return w.setEmptyMedia(result, err)
 	case jobDeprovision, jobRemove:
 		return w.ejectAndPowerOff(ctx, s, r, j, result)
@@ -486,7 +518,7 @@ func (w *worker) boot(ctx context.Context, s *session, r *row, result *jobResult
 			r.Booted, r.EjectAt, r.Repair = nil, time.Time{}, false
 		})
 	})
-	result.power, result.media = powerOf(s.system.object), media
+	result.power, result.media = s.lastPower(), media
 	return err
 }
 
@@ -509,7 +541,7 @@ func (w *worker) switchPower(ctx context.Context, s *session, r *row, result *jo
 		activity, run = "restart the server", s.restart
 	}
 	err := run(ctx)
-	result.power = powerOf(s.system.object)
+	result.power = s.lastPower()
 	if err != nil {
 		return s.explain(PowerManagementError, activity, err)
 	}
@@ -541,7 +573,7 @@ func (w *worker) ejectAndPowerOff(ctx context.Context, s *session, r *row, j job
 			return s.explain(PowerManagementError, "power off the server", err)
 		}
 	}
-	result.power = powerOf(s.system.object)
+	result.power = s.lastPower()
 	if r.Booted == nil && r.Step == "" {
 		return nil // the manager did not insert the media in the devices
 	}

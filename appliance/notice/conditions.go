@@ -119,11 +119,12 @@ func (s *Service) look(ctx context.Context, source Source) error {
 	return nil
 }
 
-// begin records a condition that exists. It reports whether a notification is due.
+// begin records a condition that exists. It reports whether a notification is due. A condition with
+// a damaged row begins again.
 func begin(tx *store.Tx, source Source, c Condition, now time.Time) (due bool, err error) {
 	key := source.Event + "/" + c.ID
 	row, err := conditions.Get(tx, key)
-	if err != nil && !errors.Is(err, store.ErrNotFound) {
+	if err != nil && !errors.Is(err, store.ErrNotFound) && !store.IsDamaged(err) {
 		return false, err
 	}
 	before, after := lasting{}, lasting{Since: now}

@@ -113,7 +113,7 @@ func kindOf(ev *models.Event) Kind {
 }
 
 // newNotification returns the notification of an event, or nil if the event needs none. site is the
-// URL of the appliance.
+// URL of the appliance. A missing or damaged cluster or host is named by its ID.
 func newNotification(tx *store.Tx, key string, ev *models.Event, site string) (*Notification, error) {
 	kind := kindOf(ev)
 	if kind == "" {
@@ -131,7 +131,7 @@ func newNotification(tx *store.Tx, key string, ev *models.Event, site string) (*
 		switch {
 		case err == nil:
 			n.Host.Name = cmp.Or(host.API.RequestedHostname, host.Hostname, n.Host.ID)
-		case !errors.Is(err, store.ErrNotFound):
+		case !errors.Is(err, store.ErrNotFound) && !store.IsDamaged(err):
 			return nil, err
 		}
 		n.URL = site + "/hosts/" + n.Host.InfraEnvID + "/" + n.Host.ID
@@ -145,7 +145,7 @@ func newNotification(tx *store.Tx, key string, ev *models.Event, site string) (*
 			if n.Host != nil && kind == Failed && conv.Value(row.API.Status) == lifecycle.ClusterFailed {
 				return nil, nil // the cluster's notification names the host
 			}
-		case !errors.Is(err, store.ErrNotFound):
+		case !errors.Is(err, store.ErrNotFound) && !store.IsDamaged(err):
 			return nil, err
 		}
 		if n.Host == nil {

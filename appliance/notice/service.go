@@ -85,10 +85,11 @@ func (s *Service) follow(ctx context.Context) error {
 		if err == nil {
 			last = *key
 		}
-		if !errors.Is(err, store.ErrNotFound) {
+		if !errors.Is(err, store.ErrNotFound) && !store.IsDamaged(err) {
 			return err
 		}
-		// A database of an earlier version has notifications of events only.
+		// A database of an earlier version has notifications of events only. If the position is
+		// damaged, the newest notification is near it.
 		return notifications.EachReverse(tx, "", func(key string, _ *Notification) error {
 			last = key
 			return errStop
@@ -117,8 +118,8 @@ var errStop = errors.New("stop")
 const batch = 500
 
 // collect makes notifications of the events after a key, and returns the key of the last event. It
-// records the position after many events without a notification, so that the next start does not
-// read them again.
+// leaves out damaged events. It records the position after many events without a notification, so
+// that the next start does not read them again.
 func (s *Service) collect(ctx context.Context, last string) (string, error) {
 	for unrecorded := 0; ; {
 		var found []*Notification
@@ -135,7 +136,11 @@ func (s *Service) collect(ctx context.Context, last string) (string, error) {
 				return err
 			}
 			for _, next := range keys {
+				key = next
 				ev, err := event.Rows.Get(tx, next)
+				if store.IsDamaged(err) {
+					continue
+				}
 				if err != nil {
 					return err
 				}
@@ -146,7 +151,6 @@ func (s *Service) collect(ctx context.Context, last string) (string, error) {
 				if n != nil {
 					found = append(found, n)
 				}
-				key = next
 			}
 			read = len(keys)
 			return nil
@@ -293,28 +297,41 @@ func (s *Service) deliver(ctx context.Context) error {
 }
 
 // sendDue sends the deliveries that are due, and returns when the next one is due. The webhooks are
-// served at the same time, each in the order of its deliveries.
+// served at the same time, each in the order of its deliveries. A damaged webhook gets nothing. The
+// deliveries of a webhook that does not exist are dropped: a repair may have removed it.
 func (s *Service) sendDue(ctx context.Context) (next time.Time, err error) {
 	due := make(map[string][]*item)
-	receivers := make(map[string]*webhook)
+	receivers := make(map[string]*webhook) // nil for a damaged or missing one
+	missing := make(map[string]bool)
+	var lost []string
 	now := s.Clock.Now()
 	if err := s.DB.View(func(tx *store.Tx) error {
 		return deliveries.Each(tx, "", func(key string, d *delivery) error {
 			name, id, _ := strings.Cut(key, "/")
-			if d.Next.After(now) {
+			if _, known := receivers[name]; !known {
+				receiver, err := webhooks.Get(tx, name)
+				missing[name] = errors.Is(err, store.ErrNotFound)
+				if err != nil && !missing[name] && !store.IsDamaged(err) {
+					return err
+				}
+				receivers[name] = receiver
+			}
+			switch {
+			case missing[name], receivers[name] == nil && now.Sub(d.First) >= giveUp:
+				lost = append(lost, key)
+			case receivers[name] == nil:
+			case d.Next.After(now):
 				next = earlier(next, d.Next)
-				return nil
+			default:
+				due[name] = append(due[name], &item{name, id, *d})
 			}
-			due[name] = append(due[name], &item{name, id, *d})
-			if receivers[name] != nil {
-				return nil
-			}
-			receiver, err := webhooks.Get(tx, name)
-			receivers[name] = receiver
-			return err
+			return nil
 		})
 	}); err != nil {
 		return time.Time{}, fmt.Errorf("read the deliveries: %w", err)
+	}
+	if err := s.drop(ctx, lost); err != nil {
+		return time.Time{}, err
 	}
 	var mu sync.Mutex
 	var failures []error
@@ -330,6 +347,25 @@ func (s *Service) sendDue(ctx context.Context) (next time.Time, err error) {
 	}
 	running.Wait()
 	return next, errors.Join(failures...)
+}
+
+// drop drops deliveries whose webhook can't be read.
+func (s *Service) drop(ctx context.Context, keys []string) error {
+	if len(keys) == 0 {
+		return nil
+	}
+	if err := s.DB.Update(ctx, func(tx *store.Tx) error {
+		for _, key := range keys {
+			if err := deliveries.Delete(tx, key); err != nil {
+				return err
+			}
+		}
+		return nil
+	}); err != nil {
+		return fmt.Errorf("drop the notifications of a missing or damaged webhook: %w", err)
+	}
+	s.Logger.Warn("Notifications were dropped, because their webhooks are missing or damaged.", "number", len(keys))
+	return nil
 }
 
 // earlier returns the earlier of two times that are not zero.

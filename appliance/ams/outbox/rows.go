@@ -109,11 +109,12 @@ func ClusterWith(tx *store.Tx, subscriptionID string) (clusterID string, err err
 // Indexed reports whether the indexes are complete; see Index.
 func Indexed(tx *store.Tx) bool { return indexed.Exists(tx, indexVersion) }
 
-// Index builds the indexes for rows of earlier releases.
+// Index builds the indexes for rows of earlier releases. A cluster with a damaged row waits, so
+// that the damage is reported for it.
 func Index(tx *store.Tx) error {
 	err := DesiredRows.Each(tx, "", func(id string, d *Desired) error {
 		r, err := RecordedRows.Get(tx, id)
-		if errors.Is(err, store.ErrNotFound) {
+		if errors.Is(err, store.ErrNotFound) || store.IsDamaged(err) {
 			return note(tx, id, d.ChangedAt, true)
 		}
 		if err != nil {

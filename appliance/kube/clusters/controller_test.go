@@ -1,6 +1,7 @@
 package clusters
 
 import (
+	"strings"
 	"testing"
 
 	hiveext "github.com/openshift/assisted-service/api/hiveextension/v1beta1"
@@ -10,6 +11,7 @@ import (
 
 	"landfall/appliance/kube/kubetest"
 	"landfall/appliance/kube/objects"
+	"landfall/store"
 )
 
 func TestController_referencesInAnyOrder(t *testing.T) {
@@ -46,6 +48,37 @@ func TestController_referencesInAnyOrder(t *testing.T) {
 		secret := object[unstructured.Unstructured](b, objects.Secrets, "site", "pull")
 		require.Equal(t, "true", secret.GetLabels()[labelWatch])
 		b.requireDeploymentCondition("Provisioned", "False", "Provisioning")
+	}
+}
+
+// A damaged object hides neither the references of the others nor those to itself.
+func TestController_damagedObject(t *testing.T) {
+	second := strings.Replace(deploymentManifest, "metadata: {name: one", "metadata: {name: two", 1)
+	for _, c := range []struct {
+		kind  objects.Kind
+		name  string
+		found []string
+	}{
+		{objects.ClusterDeployments, "one", []string{"one", "two"}},
+		{objects.ClusterDeployments, "two", []string{"one"}},
+		{objects.AgentClusterInstalls, "one", []string{"one", "two"}},
+	} {
+		b := newSite(t)
+		b.Apply(kubetest.PullSecretManifest, imageSetManifest, deploymentManifest, singleNodeManifest, second)
+		b.stop()
+		b.Damage(c.kind, "site", c.name)
+		b.open()
+		b.run()
+		b.WaitIdle()
+		require.NoError(t, b.DB.View(func(tx *store.Tx) error {
+			keys, err := b.clusters.deploymentsOfInstall(tx, "site", "one")
+			var found []string
+			for _, key := range keys {
+				found = append(found, key.Name)
+			}
+			require.Equal(t, c.found, found, "%s %s", c.kind, c.name)
+			return err
+		}))
 	}
 }
 

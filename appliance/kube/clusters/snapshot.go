@@ -327,12 +327,12 @@ func digest(texts ...string) string {
 }
 
 // deploymentsOfInstall finds the ClusterDeployments that an AgentClusterInstall refers to, and
-// those that refer to it.
+// those that refer to it. It leaves out the references in damaged objects.
 func (c *Controller) deploymentsOfInstall(tx *store.Tx, namespace, name string) ([]controller.Key, error) {
 	var keys []controller.Key
 	aci, err := objects.SharedAs[hiveext.AgentClusterInstall](c.Objects, tx, objects.AgentClusterInstalls, namespace,
 		name)
-	if err != nil {
+	if err := store.SkipDamaged(err); err != nil {
 		return nil, err
 	}
 	if aci != nil {
@@ -341,7 +341,7 @@ func (c *Controller) deploymentsOfInstall(tx *store.Tx, namespace, name string) 
 	err = objects.Names(tx, objects.ClusterDeployments, namespace, func(_, of string) error {
 		cd, err := objects.SharedAs[hivev1.ClusterDeployment](c.Objects, tx, objects.ClusterDeployments, namespace, of)
 		if err != nil || cd == nil {
-			return err
+			return store.SkipDamaged(err)
 		}
 		ref, key := cd.Spec.ClusterInstallRef, deploymentKey(namespace, of)
 		if ref != nil && ref.Name == name && !slices.Contains(keys, key) {
@@ -433,7 +433,7 @@ func (c *Controller) unregistered(tx *store.Tx) ([]controller.Key, error) {
 		if id == "" {
 			keys = append(keys, deploymentKey(namespace, name))
 		}
-		return err
+		return store.SkipDamaged(err)
 	})
 	return keys, err
 }
@@ -442,7 +442,7 @@ func (c *Controller) unregistered(tx *store.Tx) ([]controller.Key, error) {
 func (c *Controller) deploymentOfAgent(tx *store.Tx, namespace, name string) ([]controller.Key, error) {
 	agent, err := objects.SharedAs[agentinstall.Agent](c.Objects, tx, objects.Agents, namespace, name)
 	if err != nil || agent == nil || agent.Spec.ClusterDeploymentName == nil {
-		return nil, err
+		return nil, store.SkipDamaged(err)
 	}
 	ref := agent.Spec.ClusterDeploymentName
 	return []controller.Key{deploymentKey(ref.Namespace, ref.Name)}, nil

@@ -76,7 +76,7 @@ type Watch struct {
 	// receives the rest of the key as the name.
 	Prefix string
 	// Map returns the objects to queue for a changed object. The changed object may have been
-	// deleted.
+	// deleted. After an error about a damaged row, the loop queues the returned objects.
 	Map func(tx *store.Tx, namespace, name string) ([]Key, error)
 	// Missed limits the watch to the changes that were made before the loop started. It is needed
 	// if the reconciler of the changed object queues the objects of Map itself, because a crash
@@ -301,7 +301,7 @@ func (l *Loop) watchingAtStart(tx *store.Tx) (keys []Key, err error) {
 				continue
 			}
 			if err := objects.Names(tx, kind, "", func(namespace, name string) error {
-				watching, err := watch.Map(tx, namespace, name)
+				watching, err := l.watching(tx, watch, namespace, name)
 				keys = append(keys, watching...)
 				return err
 			}); err != nil {
@@ -310,6 +310,17 @@ func (l *Loop) watchingAtStart(tx *store.Tx) (keys []Key, err error) {
 		}
 	}
 	return keys, nil
+}
+
+// watching lists the objects that a watch queues. A damaged row must not end the loop, which would
+// end again at each start: only the objects that can't be found because of it are left out.
+func (l *Loop) watching(tx *store.Tx, watch Watch, namespace, name string) ([]Key, error) {
+	keys, err := watch.Map(tx, namespace, name)
+	if store.IsDamaged(err) {
+		l.logger.Warn("Objects were not queued after a change, because a row is damaged.", "error", err)
+		return keys, nil
+	}
+	return keys, err
 }
 
 // watch queues the objects of each change until the context ends. It also records the revisions of
@@ -351,7 +362,7 @@ func (l *Loop) enqueueChanges(changes []store.Change) error {
 			}
 			name := strings.TrimPrefix(name, watch.Prefix)
 			if err := l.db.View(func(tx *store.Tx) error {
-				watching, err := watch.Map(tx, namespace, name)
+				watching, err := l.watching(tx, watch, namespace, name)
 				keys = append(keys, watching...)
 				return err
 			}); err != nil {

@@ -157,6 +157,23 @@ func TestLoop_enqueueAllAtStart(t *testing.T) {
 	}
 }
 
+// A damaged row leaves out what can't be found because of it. The loop goes on.
+func TestLoop_damagedRowOfWatch(t *testing.T) {
+	s := newSite(t)
+	s.create(objects.ConfigMaps, "site")
+	s.create(objects.Secrets, "pull")
+	s.run(controller.Watch{Kind: objects.Secrets, EnqueueAll: true, Map: func(_ *store.Tx, namespace,
+		_ string) ([]controller.Key, error) {
+		found := []controller.Key{{Kind: objects.ConfigMaps, Namespace: namespace, Name: "found"}}
+		return found, fmt.Errorf("read another: %w", &store.DamagedError{Key: "other", Err: errors.New("cut")})
+	}})
+	require.Equal(t, 1, s.r.called("site"))
+	require.Equal(t, 1, s.r.called("found"))
+	s.create(objects.Secrets, "other")
+	s.waitIdle()
+	require.Equal(t, 2, s.r.called("found"))
+}
+
 func TestLoop_backoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t)

@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/big"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -24,6 +25,7 @@ import (
 	"github.com/jonboulle/clockwork"
 	"github.com/openshift/assisted-service/models"
 	"github.com/stretchr/testify/require"
+	bolt "go.etcd.io/bbolt"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
@@ -60,17 +62,39 @@ type Site struct {
 	Current func(context.Context) error
 
 	WithoutAgentImage bool // the engine reads the agent's image from the release
+
+	dir string // of the store
 }
 
 // New returns a site without an engine and a loop; [Site.Open] adds them.
 func New(t testing.TB) *Site {
 	t.Helper()
-	s := &Site{TB: t, Clock: clockwork.NewFakeClockAt(Morning), Objects: objects.New(nil, nil)}
-	var err error
-	s.DB, err = store.Open(t.Context(), t.TempDir(), store.Options{Clock: s.Clock, NoSync: true})
-	require.NoError(t, err)
+	s := &Site{TB: t, Clock: clockwork.NewFakeClockAt(Morning), Objects: objects.New(nil, nil), dir: t.TempDir()}
+	s.openStore()
 	t.Cleanup(func() { require.NoError(t, s.DB.Close()) })
 	return s
+}
+
+func (s *Site) openStore() {
+	s.Helper()
+	var err error
+	s.DB, err = store.Open(s.Context(), s.dir, store.Options{Clock: s.Clock, NoSync: true})
+	require.NoError(s, err)
+}
+
+// Damage makes the row of an object unreadable and opens the store again. The loop must not run.
+func (s *Site) Damage(kind objects.Kind, namespace, name string) {
+	s.Helper()
+	require.NoError(s, s.DB.Close())
+	db, err := bolt.Open(filepath.Join(s.dir, store.FileName), 0o600, &bolt.Options{Timeout: time.Second})
+	require.NoError(s, err)
+	require.NoError(s, db.Update(func(tx *bolt.Tx) error {
+		rows, key := tx.Bucket([]byte("data")), []byte("/kubernetes/"+kind.Key(namespace, name))
+		require.NotEmpty(s, rows.Get(key))
+		return rows.Put(key, []byte("cut"))
+	}))
+	require.NoError(s, db.Close())
+	s.openStore()
 }
 
 // Open creates an engine and a loop over the site's store, as the appliance does when it starts.

@@ -171,6 +171,7 @@ func (l *index) agentsWith(namespace, mac string) []ref {
 }
 
 // hostsOfAgent lists the hosts that an Agent belongs to, or belonged to before its change.
+// A damaged Agent still belongs to the same hosts.
 func (c *Controllers) hostsOfAgent(tx *store.Tx, namespace, name string) ([]controller.Key, error) {
 	if err := c.index.load(tx); err != nil {
 		return nil, err
@@ -183,7 +184,8 @@ func (c *Controllers) hostsOfAgent(tx *store.Tx, namespace, name string) ([]cont
 		return nil, nil
 	}
 	agent, err := objects.FindStored[agentInterfaces](tx, objects.Agents, namespace, name)
-	if err != nil {
+	damaged := store.IsDamaged(err)
+	if err != nil && !damaged {
 		return nil, err
 	}
 	l.mu.Lock()
@@ -191,7 +193,9 @@ func (c *Controllers) hostsOfAgent(tx *store.Tx, namespace, name string) ([]cont
 	for _, mac := range l.agents[at] {
 		macs[mac] = true
 	}
-	delete(l.agents, at)
+	if !damaged {
+		delete(l.agents, at)
+	}
 	if agent != nil {
 		l.agents[at] = agent.macs()
 		for _, mac := range l.agents[at] {
