@@ -60,8 +60,11 @@ func newService(t *testing.T, change func(*access.Service)) *service {
 	if change != nil {
 		change(s.Service)
 	}
-	guard := access.New(access.Options{Sessions: s.People, Tokens: s.Tokens, Clock: clock})
-	server := web.New(web.Options{Hosts: web.NewHosts(host), Wrap: guard.Wrap})
+	options := access.Options{Sessions: s.People, Tokens: s.Tokens, Clock: clock}
+	if s.OIDC != nil {
+		options.Bearers = access.NewBearers(s.OIDC, s.People)
+	}
+	server := web.New(web.Options{Hosts: web.NewHosts(host), Wrap: access.New(options).Wrap})
 	require.NoError(t, server.Register(append(s.Operations(), s.endless())...))
 	s.Server = httptest.NewTLSServer(server)
 	t.Cleanup(s.Close)
@@ -105,7 +108,8 @@ type answered struct {
 	body   []byte
 }
 
-func (b *browser) send(method, path string, body any) answered {
+// send sends a request with a header, which is a name and a value.
+func (b *browser) send(method, path string, body any, header ...string) answered {
 	b.t.Helper()
 	text, err := json.Marshal(body)
 	require.NoError(b.t, err)
@@ -115,6 +119,9 @@ func (b *browser) send(method, path string, body any) answered {
 	}
 	request, err := http.NewRequestWithContext(b.t.Context(), method, address, bytes.NewReader(text))
 	require.NoError(b.t, err)
+	if len(header) > 0 {
+		request.Header.Set(header[0], header[1])
+	}
 	response, err := b.Do(request)
 	require.NoError(b.t, err)
 	defer response.Body.Close()
