@@ -8,20 +8,26 @@ import (
 	"net/http"
 	"net/http/cookiejar"
 	"net/http/httptest"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/jonboulle/clockwork"
+	"github.com/labstack/echo/v4"
 	"github.com/stretchr/testify/require"
 
 	"landfall/appliance/access/limit"
 	"landfall/appliance/access/passkey"
 	"landfall/appliance/access/people"
 	"landfall/appliance/access/tokens"
+	"landfall/appliance/audittrail"
+	"landfall/appliance/sitekey"
 	"landfall/store"
 	"landfall/web"
 	"landfall/web/access"
+	"landfall/web/operation"
+	"landfall/web/recording"
 )
 
 const (
@@ -64,7 +70,16 @@ func newService(t *testing.T, change func(*access.Service)) *service {
 	if s.OIDC != nil {
 		options.Bearers = access.NewBearers(s.OIDC, s.People)
 	}
-	server := web.New(web.Options{Hosts: web.NewHosts(host), Wrap: access.New(options).Wrap})
+	key, err := sitekey.LoadOrCreate(dir)
+	require.NoError(t, err)
+	trail, err := audittrail.Open(audittrail.Options{Dir: filepath.Join(dir, audittrail.DirName), DB: db, Key: key})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, trail.Close()) })
+	guard, recorder := access.New(options), recording.New(trail)
+	server := web.New(web.Options{Hosts: web.NewHosts(host), Wrap: func(o operation.Operation) echo.HandlerFunc {
+		o.Handler = recorder.Wrap(o)
+		return guard.Wrap(o)
+	}})
 	require.NoError(t, server.Register(append(s.Operations(), s.endless())...))
 	s.Server = httptest.NewTLSServer(server)
 	t.Cleanup(s.Close)
