@@ -10,6 +10,7 @@ import (
 
 	"landfall/appliance/kube/kubetest"
 	"landfall/appliance/kube/objects"
+	"landfall/store"
 )
 
 func TestController_referencesInAnyOrder(t *testing.T) {
@@ -106,6 +107,38 @@ func TestController_singleNodeInstallation(t *testing.T) {
 	require.Equal(t, map[string]string{"username": "a3ViZWFkbWlu", "password": "YWFhYWEtYmJiYmItY2NjY2MtZGRkZGQ="},
 		data)
 	require.EqualValues(t, 100, aci.Status.Progress.TotalPercentage)
+}
+
+// TestController_leavesOtherSecretsAlone installs a cluster whose ClusterDeployment names Secrets of
+// others: who may write ClusterDeployments may not write those.
+func TestController_leavesOtherSecretsAlone(t *testing.T) {
+	b := newSite(t)
+	b.Apply(kubetest.PullSecretManifest, imageSetManifest, deploymentManifest, singleNodeManifest, infraEnvOfOne)
+	b.Update(func(tx *store.Tx) error {
+		return b.Objects.Update(tx, objects.ClusterDeployments, "site", "one", func(u *unstructured.Unstructured) error {
+			return unstructured.SetNestedMap(u.Object, map[string]any{"clusterID": "", "infraID": "",
+				"adminKubeconfigSecretRef": map[string]any{"name": "pull"}}, "spec", "clusterMetadata")
+		})
+	})
+	before := object[unstructured.Unstructured](b, objects.Secrets, "site", "pull").Object["data"]
+	machines := b.machines(1)
+	b.approve(machines...)
+	b.prepare(machines...)
+	b.finish(machines...)
+	require.Equal(t, "adding-hosts", *b.cluster().Status)
+	require.Equal(t, before, object[unstructured.Unstructured](b, objects.Secrets, "site", "pull").Object["data"])
+	var messages []string
+	require.NoError(t, b.DB.View(func(tx *store.Tx) error {
+		return objects.EachAs(b.Objects, tx, objects.Events, "site", func(e *corev1.Event) error {
+			if e.Reason == "SecretOfAnother" {
+				messages = append(messages, e.Message)
+			}
+			return nil
+		})
+	}))
+	require.Equal(t, []string{"The Secret pull for the cluster's kubeconfig is not written, because it exists " +
+		"already and does not belong to this ClusterDeployment. Delete it, or name another one in " +
+		"spec.clusterMetadata."}, messages)
 }
 
 // TestController_arm64Installation installs a release whose payload spells its architecture
