@@ -141,6 +141,17 @@ func TestController_leavesOtherSecretsAlone(t *testing.T) {
 		"spec.clusterMetadata."}, messages)
 }
 
+// TestController_labelsNoOtherSecrets names a Secret that is no pull secret.
+func TestController_labelsNoOtherSecrets(t *testing.T) {
+	b := newSite(t)
+	b.Apply("kind: Secret\nmetadata: {namespace: site, name: pull}\nstringData: {ignition-token: s3cret}",
+		imageSetManifest, deploymentManifest, threeNodesManifest)
+	require.Empty(t, object[unstructured.Unstructured](b, objects.Secrets, "site", "pull").GetLabels())
+	b.Apply(kubetest.PullSecretManifest)
+	require.Equal(t, "true", object[unstructured.Unstructured](b, objects.Secrets, "site", "pull").
+		GetLabels()[labelWatch])
+}
+
 // TestController_arm64Installation installs a release whose payload spells its architecture
 // aarch64, through an InfraEnv of each spelling.
 func TestController_arm64Installation(t *testing.T) {
