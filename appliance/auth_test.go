@@ -379,6 +379,9 @@ func TestAuth_strangersAddOnlyCountedRefusals(t *testing.T) {
 	s.config.Kubernetes.Enabled = true
 	a := startAuthenticated(t, s)
 	registry := "http://" + s.config.Registry.Listen
+	eventually(t, "the Kubernetes API runs", func() bool {
+		return a.call(a.admin, http.MethodGet, "/api/v1/namespaces", nil).status == http.StatusOK
+	})
 	const requests = 100
 	for _, flood := range []struct {
 		method, url string

@@ -20,7 +20,8 @@ func TestMirror_withinTheScope(t *testing.T) {
 		"spec: {imageDigestMirrors: [{source: quay.io/a, mirrors: [secret.site.test/a]}]}\n"
 	ofAll, ofCluster, ofEnv := url.Values{}, url.Values{"cluster_id": {g.cluster}}, url.Values{"infra_env_id": {g.env}}
 	for name, level := range map[string]url.Values{"all.yaml": ofAll, "cluster.yaml": ofCluster, "env.yaml": ofEnv} {
-		w := g.request(t, http.MethodPost, console.MirrorRoute+"?name="+name+"&"+level.Encode(), rules, g.callers["admin"])
+		w := g.request(t, http.MethodPost, console.MirrorRoute+"?name="+name+"&"+level.Encode(), rules,
+			g.callers["admin"])
 		require.Equal(t, http.StatusOK, w.Code, w.Body)
 	}
 	imports := func(caller string, level url.Values) (names []string, status int) {

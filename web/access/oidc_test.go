@@ -82,7 +82,8 @@ func (p *provider) client(t *testing.T, clock clockwork.Clock) *oidc.Provider {
 	return client
 }
 
-// TestBearer_isNobodyElse sends ID tokens with each request. Their names are chosen at the provider.
+// TestBearer_isNobodyElse sends ID tokens with each request. People choose their names at the
+// provider.
 func TestBearer_isNobodyElse(t *testing.T) {
 	p := newProvider(t)
 	s := newService(t, func(s *access.Service) { s.OIDC = p.client(t, clockwork.NewRealClock()) })

@@ -86,8 +86,8 @@ func (s *Service) sessionOperations() []operation.Operation {
 	}
 }
 
-// visible returns the sessions that the caller may see and end. A person without a session sees none:
-// the name need not be that of an account.
+// visible returns the sessions that the caller may see and end. A person without a session sees
+// none: the name need not be that of an account.
 func (s *Service) visible(caller access.Identity) []people.Session {
 	switch {
 	case caller.Role >= access.Administrator && !caller.Scope.Limited():

@@ -99,8 +99,8 @@ func level(c echo.Context) mirror.Level {
 	return mirror.Level{Cluster: c.QueryParam("cluster_id"), InfraEnv: c.QueryParam("infra_env_id")}
 }
 
-// show sends the rules of a level, with the imports in the caller's scope. The rules of the appliance
-// are the same for all.
+// show sends the rules of a level, with the imports in the caller's scope. The rules of the
+// appliance are the same for all.
 func (m mirrorRules) show(c echo.Context) error {
 	if err := m.checkScope(c); err != nil {
 		return err

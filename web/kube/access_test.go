@@ -186,7 +186,8 @@ func TestAccess_namespaceOfAdministrators(t *testing.T) {
 		require.Equal(t, cmp.Or(c.want, http.StatusOK),
 			statusOf(t, http.MethodDelete, operator.URL+namespaces+"/"+name, "", nil), name)
 		if c.want != 0 {
-			require.Equal(t, http.StatusOK, statusOf(t, http.MethodDelete, admin.URL+namespaces+"/"+name, "", nil), name)
+			require.Equal(t, http.StatusOK,
+				statusOf(t, http.MethodDelete, admin.URL+namespaces+"/"+name, "", nil), name)
 		}
 		s.gone(t, objects.Namespaces, "", name)
 	}

@@ -95,8 +95,8 @@ func (n namespaceRules) checkDeletion(namespace string) (refusal, err error) {
 					continue
 				}
 			}
-			refusal = fmt.Errorf("it holds %s %q, which only administrators may delete; ask one to delete the namespace",
-				at.kind.Resource, at.name)
+			refusal = fmt.Errorf("it holds %s %q, which only administrators may delete; ask one to delete the "+
+				"namespace", at.kind.Resource, at.name)
 			return store.ErrStop
 		}
 		return nil

@@ -100,8 +100,8 @@ func (r *Recorder) afterwards(o operation.Operation) echo.HandlerFunc {
 
 // admitted returns the handler of an operation that checks its clients itself. The handler calls
 // [Admit] when it has accepted a client. A request that fails before is recorded as refused, so
-// that a flood of such requests does not displace other records. Reads that return no secret are not
-// recorded.
+// that a flood of such requests does not displace other records. Reads that return no secret are
+// not recorded.
 func (r *Recorder) admitted(o operation.Operation) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		ctx := c.Request().Context()

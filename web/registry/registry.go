@@ -32,8 +32,8 @@ type Options struct {
 	// Login returns the identity of a name and a password, for clients that send them with each
 	// request. nil knows none.
 	Login func(ctx context.Context, from, name, password string) (access.Identity, error)
-	// Admit records that a client was accepted that changes something, with the client's identity in
-	// the context. After an error, nothing is changed. nil: nothing is recorded.
+	// Admit records that a client was accepted that changes something, with the client's identity
+	// in the context. After an error, nothing is changed. nil: nothing is recorded.
 	Admit func(ctx context.Context) error
 	// LeftOut is called when a client asks for an image whose architecture was not mirrored; it may
 	// be nil.

@@ -109,16 +109,17 @@ func TestController_singleNodeInstallation(t *testing.T) {
 	require.EqualValues(t, 100, aci.Status.Progress.TotalPercentage)
 }
 
-// TestController_leavesOtherSecretsAlone installs a cluster whose ClusterDeployment names Secrets of
-// others: who may write ClusterDeployments may not write those.
+// TestController_leavesOtherSecretsAlone installs a cluster whose ClusterDeployment names a Secret
+// of others. Operators may write ClusterDeployments, but no Secrets.
 func TestController_leavesOtherSecretsAlone(t *testing.T) {
 	b := newSite(t)
 	b.Apply(kubetest.PullSecretManifest, imageSetManifest, deploymentManifest, singleNodeManifest, infraEnvOfOne)
 	b.Update(func(tx *store.Tx) error {
-		return b.Objects.Update(tx, objects.ClusterDeployments, "site", "one", func(u *unstructured.Unstructured) error {
+		name := func(u *unstructured.Unstructured) error {
 			return unstructured.SetNestedMap(u.Object, map[string]any{"clusterID": "", "infraID": "",
 				"adminKubeconfigSecretRef": map[string]any{"name": "pull"}}, "spec", "clusterMetadata")
-		})
+		}
+		return b.Objects.Update(tx, objects.ClusterDeployments, "site", "one", name)
 	})
 	before := object[unstructured.Unstructured](b, objects.Secrets, "site", "pull").Object["data"]
 	machines := b.machines(1)

@@ -116,8 +116,9 @@ func (c Projector) writeSecret(tx *store.Tx, cd *hivev1.ClusterDeployment, name,
 	if !ownsSecret(cd, held, kind) {
 		return false, c.Objects.EventOnce(tx, objects.ClusterDeployments, cd.Namespace, cd.Name, objects.EventContent{
 			Component: objects.AgentController, Warning: true, Reason: "SecretOfAnother",
-			Message: fmt.Sprintf("The Secret %s for the cluster's %s is not written, because it exists already and does "+
-				"not belong to this ClusterDeployment. Delete it, or name another one in spec.clusterMetadata.", name, kind),
+			Message: fmt.Sprintf("The Secret %s for the cluster's %s is not written, because it exists already and "+
+				"does not belong to this ClusterDeployment. Delete it, or name another one in "+
+				"spec.clusterMetadata.", name, kind),
 		}, now)
 	}
 	return true, c.Objects.Update(tx, objects.Secrets, cd.Namespace, name, func(u *unstructured.Unstructured) error {

@@ -24,8 +24,8 @@ import (
 )
 
 // Admission rejects changes of immutable fields of InfraEnvs, Agents and AgentClassifications,
-// which their schemas can't reject (openshift/assisted-service, pkg/webhooks/agentinstall). It keeps
-// the ConfigMaps of an AgentServiceConfig to administrators, like the AgentServiceConfig.
+// which their schemas can't reject (openshift/assisted-service, pkg/webhooks/agentinstall). Only
+// administrators may write the ConfigMaps of an AgentServiceConfig, as they write that.
 type Admission struct{ *Controllers }
 
 var _ admission.ValidationInterface = Admission{}
@@ -35,8 +35,8 @@ func (Admission) Handles(operation admission.Operation) bool {
 	return operation != admission.Connect
 }
 
-// Validate implements admission.ValidationInterface. It rejects an object with the status 400, and a
-// ConfigMap of administrators with 403.
+// Validate implements admission.ValidationInterface. It rejects an object with the status 400, and
+// a ConfigMap of administrators with 403.
 func (a Admission) Validate(_ context.Context, request admission.Attributes, _ admission.ObjectInterfaces) error {
 	if request.GetSubresource() != "" {
 		return nil

@@ -128,9 +128,10 @@ func TestAdmission_configMapsOfTheSite(t *testing.T) {
 		}
 		rules := Admission{b.Controllers}
 		require.True(t, rules.Handles(operation))
-		err := rules.Validate(t.Context(), admission.NewAttributesRecord(fresh, held, schema.GroupVersionKind{}, namespace,
-			asked, schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, "", operation, nil, false,
-			&user.DefaultInfo{Groups: groups[caller]}), nil)
+		attributes := admission.NewAttributesRecord(fresh, held, schema.GroupVersionKind{}, namespace, asked,
+			schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, "", operation, nil, false,
+			&user.DefaultInfo{Groups: groups[caller]})
+		err := rules.Validate(t.Context(), attributes, nil)
 		require.True(t, err == nil || apierrors.IsForbidden(err), "%v", err)
 		return err == nil
 	}

@@ -210,9 +210,9 @@ func (r agents) readReferences(tx *store.Tx, s *agentSnapshot) (err error) {
 // its Secrets with tokens, which are in another namespace than the Agents.
 const labelWatch = "agent-install.openshift.io/watch"
 
-// checkForeignToken returns an error for a token in another namespace than its Agent, unless somebody
-// who may write the Secret has labelled it. Otherwise an operator could have any such Secret sent to a
-// host.
+// checkForeignToken returns an error for a token in another namespace than its Agent, unless
+// somebody who may write the Secret has labelled it. Otherwise an operator could have any such
+// Secret sent to a host.
 func (r agents) checkForeignToken(tx *store.Tx, ref *agentinstall.SecretReference) error {
 	secret, err := r.Objects.Metadata(tx, objects.Secrets, ref.Namespace, ref.Name)
 	if err != nil {

@@ -139,8 +139,8 @@ func (c *Controllers) writeFencingSecret(tx *store.Tx, s *pass) error {
 			if !slices.ContainsFunc(u.GetOwnerReferences(), func(o metav1.OwnerReference) bool {
 				return o.Kind == objects.BareMetalHosts.Kind && o.Name == host.Name
 			}) {
-				s.event(agentComponent, true, "FencingSecretNotWritten", fmt.Sprintf("The Secret %s/%s exists and does "+
-					"not belong to this host; delete it.", u.GetNamespace(), u.GetName()))
+				s.event(agentComponent, true, "FencingSecretNotWritten", fmt.Sprintf("The Secret %s/%s exists and "+
+					"does not belong to this host; delete it.", u.GetNamespace(), u.GetName()))
 				return nil
 			}
 			u.Object["data"] = wanted.Object["data"]
