@@ -6,7 +6,6 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	identity "landfall/appliance/access"
 	"landfall/appliance/access/certificate"
 	"landfall/appliance/access/ldap"
 	"landfall/appliance/access/limit"
@@ -85,7 +84,7 @@ func (a *Appliance) guard(linksOnly bool, refused func(echo.Context, operation.O
 		Relations: record.Relations{DB: a.db}, Open: a.open(), LinksOnly: linksOnly, Refused: refused, Clock: a.clock,
 	}
 	if a.clients.oidc != nil {
-		options.Bearers = bearers{a.clients.oidc}
+		options.Bearers = access.NewBearers(a.clients.oidc, a.clients.people)
 	}
 	if a.clients.certificates != nil {
 		options.Certificates = a.clients.certificates
@@ -104,15 +103,6 @@ func (a *Appliance) line(plain web.Plain, moved func(*http.Request) string) *web
 		line.Config, line.Machines = a.fleet.Accept(a.clients.certificates.Ask(line.Config)), access.IsTokenless
 	}
 	return line
-}
-
-// bearers implements access.Bearers with the ID tokens of an OpenID Connect provider.
-type bearers struct{ provider *oidc.Provider }
-
-// VerifyBearer implements access.Bearers.
-func (b bearers) VerifyBearer(r *http.Request, token string) (identity.Identity, bool) {
-	person, err := b.provider.VerifyBearer(r.Context(), token)
-	return person.Identity(), err == nil
 }
 
 // accessOperations returns the operations on accounts, sessions and tokens.

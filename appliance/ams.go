@@ -9,6 +9,7 @@ import (
 	"landfall/appliance/config"
 	"landfall/store"
 	"landfall/web/accounts"
+	"landfall/web/recording"
 )
 
 // newAMS returns the connection to AMS.
@@ -44,7 +45,7 @@ func capable(config config.Config, db *store.DB, logger *slog.Logger) func(capab
 
 // accounts returns the options of the part of AMS's API that the site serves itself.
 func (a *Appliance) accounts() accounts.Options {
-	options := accounts.Options{Subscriptions: a.ams, Site: a.ams.Site}
+	options := accounts.Options{Subscriptions: a.ams, Site: a.ams.Site, Admit: recording.Admit}
 	if file := a.config.Mirror.PullSecret; file != "" {
 		options.PullSecret = func() ([]byte, error) { return os.ReadFile(file) }
 	}

@@ -35,6 +35,7 @@ import (
 	"landfall/appliance/engine"
 	"landfall/appliance/engine/event"
 	"landfall/appliance/engine/presence"
+	"landfall/appliance/engine/record"
 	"landfall/appliance/fleet"
 	"landfall/appliance/fleet/diagnosis"
 	"landfall/appliance/fleet/membership"
@@ -469,7 +470,7 @@ func (a *Appliance) newServer() error {
 		console.OSImageOperations(a.images, int64(a.config.Limits.OSImageBytes)),
 		console.ReleaseOperations(a.allowed), console.SettingsOperations(a.setup),
 		console.NoticeOperations(a.notices),
-		console.MirrorOperations(a.mirror), console.MirrorProofOperations(a.proofs),
+		console.MirrorOperations(a.mirror, record.Relations{DB: a.db}), console.MirrorProofOperations(a.proofs),
 		console.AMSOperations(a.ams, !a.config.AMS.Enabled), console.AMSTokenOperations(a.ams.Site),
 		monitor, console.ABIOperations(a.abi), console.RehearsalOperations(a.rehearsals),
 		console.OverviewOperations(a.overview), console.ProgressOperations(a.progress),

@@ -24,6 +24,7 @@ import (
 	"landfall/appliance/config"
 	"landfall/appliance/simulate"
 	"landfall/web/access"
+	"landfall/web/accounts"
 	"landfall/web/console"
 )
 
@@ -368,4 +369,59 @@ func TestAuth_auditNamesThePerson(t *testing.T) {
 		}
 	}
 	require.Equal(t, []string{"ada logIn 200", " logIn 401", " v2RegisterCluster 401", "ada setUp 200"}, got)
+}
+
+// TestAuth_strangersAddOnlyCountedRefusals sends many requests without credentials to the APIs that
+// check their clients themselves. They must not push older records out of the audit trail.
+func TestAuth_strangersAddOnlyCountedRefusals(t *testing.T) {
+	s := newSite(t)
+	s.config.Registry.Listen, s.config.Registry.TLS = freeAddress(t), false
+	s.config.Kubernetes.Enabled = true
+	a := startAuthenticated(t, s)
+	registry := "http://" + s.config.Registry.Listen
+	eventually(t, "the Kubernetes API runs", func() bool {
+		return a.call(a.admin, http.MethodGet, "/api/v1/namespaces", nil).status == http.StatusOK
+	})
+	const requests = 100
+	for _, flood := range []struct {
+		method, url string
+		status      int
+	}{
+		{http.MethodPost, a.url + "/api/v1/namespaces/default/configmaps", http.StatusUnauthorized},
+		{http.MethodPost, a.url + "/apis/hive.openshift.io/v1/clusterimagesets", http.StatusUnauthorized},
+		{http.MethodGet, a.url + "/api/v1/secrets", http.StatusUnauthorized},
+		{http.MethodPost, registry + "/v2/site/app/blobs/uploads/", http.StatusUnauthorized},
+		{http.MethodPost, a.url + "/api/accounts_mgmt/v1/cluster_authorizations", http.StatusUnauthorized},
+		{http.MethodPost, a.url + accounts.TokenPath, http.StatusBadRequest},
+		{http.MethodPost, a.url + "/api/landfall/v1/logout", http.StatusNoContent},
+	} {
+		for range requests {
+			got := callWith(t, a.trusted, flood.method, flood.url, nil)
+			require.Equal(t, flood.status, got.status, "%s %s: %s", flood.method, flood.url, got.body)
+		}
+	}
+	pushed, err := http.NewRequestWithContext(t.Context(), http.MethodPost, registry+"/v2/site/app/blobs/uploads/", nil)
+	require.NoError(t, err)
+	pushed.SetBasicAuth("ada", password)
+	response, err := http.DefaultClient.Do(pushed)
+	require.NoError(t, err)
+	require.NoError(t, response.Body.Close())
+	require.Equal(t, http.StatusAccepted, response.StatusCode)
+	var session access.Login
+	a.call(a.trusted, http.MethodPost, "/api/landfall/v1/login", object{"name": "ada", "password": password,
+		"kind": "token"}).read(t, http.StatusOK, &session)
+	require.Equal(t, http.StatusNoContent,
+		a.call(a.with(session.Token), http.MethodPost, "/api/landfall/v1/logout", nil).status)
+
+	var page audittrail.Page
+	a.call(a.admin, http.MethodGet, "/api/landfall/v1/audit?limit=1000", nil).read(t, http.StatusOK, &page)
+	require.Less(t, len(page.Items), requests, "the refused requests are counted")
+	accepted := map[string]string{}
+	for _, item := range page.Items {
+		if item.Status < http.StatusBadRequest {
+			accepted[item.Operation] = item.Actor.Name
+		}
+	}
+	require.Equal(t, "ada", accepted["the registry"])
+	require.Equal(t, "ada", accepted["logOut"])
 }

@@ -14,6 +14,7 @@ import (
 	"landfall/appliance/registry/handover"
 	"landfall/appliance/registry/supply"
 	"landfall/web"
+	"landfall/web/recording"
 	webregistry "landfall/web/registry"
 )
 
@@ -41,7 +42,7 @@ func (a *Appliance) openRegistry(ctx context.Context) (*webregistry.Server, erro
 			PullPassword: password,
 			People:       a.clients.people, Tokens: a.clients.tokens, Limiter: a.clients.limiter, Clock: a.clock}),
 		Listen: settings.Listen, Name: settings.Name, URL: a.urls[0], Web: options,
-		Roots: a.transport.Roots(), HandedOver: handedOver,
+		Roots: a.transport.Roots(), HandedOver: handedOver, Admit: recording.Admit,
 		LeftOut: supply.NewLeftOut(a.db, func(ctx context.Context, e *models.Event) error {
 			return a.engine.ReportEvent(ctx, e)
 		}, a.log).Report,

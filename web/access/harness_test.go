@@ -8,20 +8,26 @@ import (
 	"net/http"
 	"net/http/cookiejar"
 	"net/http/httptest"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/jonboulle/clockwork"
+	"github.com/labstack/echo/v4"
 	"github.com/stretchr/testify/require"
 
 	"landfall/appliance/access/limit"
 	"landfall/appliance/access/passkey"
 	"landfall/appliance/access/people"
 	"landfall/appliance/access/tokens"
+	"landfall/appliance/audittrail"
+	"landfall/appliance/sitekey"
 	"landfall/store"
 	"landfall/web"
 	"landfall/web/access"
+	"landfall/web/operation"
+	"landfall/web/recording"
 )
 
 const (
@@ -60,8 +66,20 @@ func newService(t *testing.T, change func(*access.Service)) *service {
 	if change != nil {
 		change(s.Service)
 	}
-	guard := access.New(access.Options{Sessions: s.People, Tokens: s.Tokens, Clock: clock})
-	server := web.New(web.Options{Hosts: web.NewHosts(host), Wrap: guard.Wrap})
+	options := access.Options{Sessions: s.People, Tokens: s.Tokens, Clock: clock}
+	if s.OIDC != nil {
+		options.Bearers = access.NewBearers(s.OIDC, s.People)
+	}
+	key, err := sitekey.LoadOrCreate(dir)
+	require.NoError(t, err)
+	trail, err := audittrail.Open(audittrail.Options{Dir: filepath.Join(dir, audittrail.DirName), DB: db, Key: key})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, trail.Close()) })
+	guard, recorder := access.New(options), recording.New(trail)
+	server := web.New(web.Options{Hosts: web.NewHosts(host), Wrap: func(o operation.Operation) echo.HandlerFunc {
+		o.Handler = recorder.Wrap(o)
+		return guard.Wrap(o)
+	}})
 	require.NoError(t, server.Register(append(s.Operations(), s.endless())...))
 	s.Server = httptest.NewTLSServer(server)
 	t.Cleanup(s.Close)
@@ -105,7 +123,8 @@ type answered struct {
 	body   []byte
 }
 
-func (b *browser) send(method, path string, body any) answered {
+// send sends a request with a header, which is a name and a value.
+func (b *browser) send(method, path string, body any, header ...string) answered {
 	b.t.Helper()
 	text, err := json.Marshal(body)
 	require.NoError(b.t, err)
@@ -115,6 +134,9 @@ func (b *browser) send(method, path string, body any) answered {
 	}
 	request, err := http.NewRequestWithContext(b.t.Context(), method, address, bytes.NewReader(text))
 	require.NoError(b.t, err)
+	if len(header) > 0 {
+		request.Header.Set(header[0], header[1])
+	}
 	response, err := b.Do(request)
 	require.NoError(b.t, err)
 	defer response.Body.Close()

@@ -20,6 +20,7 @@ import (
 	"landfall/appliance/fault"
 	"landfall/web/operation"
 	"landfall/web/problem"
+	"landfall/web/recording"
 )
 
 // BasePath is the prefix of the paths of the operations.
@@ -105,8 +106,8 @@ func (s *Service) loginOperations() []operation.Operation {
 		{ID: "setUp", Method: http.MethodPost, Path: BasePath + "/setup", Access: operation.Public(), Handler: s.setUp,
 			Summary: "Create the first administrator with the setup code, and log in",
 			Body:    SetupRequest{}, Status: 200, Answer: Login{}, Errors: []int{400, 401, 409, 429}},
-		{ID: "logOut", Method: http.MethodPost, Path: BasePath + "/logout", Access: operation.Public(),
-			Handler: s.logOut,
+		{ID: "logOut", Method: http.MethodPost, Path: BasePath + "/logout",
+			Access: operation.Public().Admitting(), Handler: s.logOut,
 			Summary: "End the session of the request", Status: 204, NoContent: true},
 		{ID: "getAuthority", Method: http.MethodGet, Path: "/ca.crt", Head: true, Access: operation.Public(),
 			Handler: s.authority,
@@ -246,11 +247,14 @@ func (s *Service) session(c echo.Context, kind string, account people.Account) (
 }
 
 // logOut ends the session of the request. It is public, so that a browser can also delete the
-// cookie of a session that has ended.
+// cookie of a session that has ended. Only the end of a session is recorded.
 func (s *Service) logOut(c echo.Context) error {
 	r := c.Request()
 	c.SetCookie(newCookie(r, "", 0))
 	if identity := access.From(r.Context()); identity.Session != "" {
+		if err := recording.Admit(r.Context()); err != nil {
+			return err
+		}
 		if err := s.People.EndSession(r.Context(), identity.Session); err != nil {
 			return err
 		}

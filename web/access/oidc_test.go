@@ -17,10 +17,13 @@ import (
 
 	upstream "github.com/coreos/go-oidc/v3/oidc"
 	"github.com/coreos/go-oidc/v3/oidc/oidctest"
+	"github.com/jonboulle/clockwork"
 	"github.com/stretchr/testify/require"
 
+	identity "landfall/appliance/access"
 	"landfall/appliance/access/external"
 	"landfall/appliance/access/oidc"
+	"landfall/appliance/access/people"
 	"landfall/web/access"
 )
 
@@ -29,6 +32,7 @@ type provider struct {
 	*httptest.Server
 	clock interface{ Now() time.Time }
 	nonce string // of the last login
+	key   *ecdsa.PrivateKey
 }
 
 func newProvider(t *testing.T) *provider {
@@ -37,7 +41,7 @@ func newProvider(t *testing.T) *provider {
 	require.NoError(t, err)
 	described := &oidctest.Server{Algorithms: []string{upstream.ES256},
 		PublicKeys: []oidctest.PublicKey{{PublicKey: key.Public(), KeyID: "k", Algorithm: upstream.ES256}}}
-	p := &provider{}
+	p := &provider{key: key}
 	mux := http.NewServeMux()
 	mux.Handle("/", described)
 	mux.HandleFunc("/auth", func(w http.ResponseWriter, r *http.Request) {
@@ -46,12 +50,8 @@ func newProvider(t *testing.T) *provider {
 		http.Redirect(w, r, r.URL.Query().Get("redirect_uri")+"?"+back.Encode(), http.StatusFound)
 	})
 	mux.HandleFunc("/token", func(w http.ResponseWriter, _ *http.Request) {
-		claims := fmt.Sprintf(`{"iss":%q,"aud":"landfall","sub":"7","preferred_username":"olga",`+
-			`"groups":["operators"],"nonce":%q,"iat":%d,"exp":%d}`, p.URL, p.nonce, p.clock.Now().Unix(),
-			p.clock.Now().Add(time.Minute).Unix())
 		w.Header().Set("Content-Type", "application/json")
-		fmt.Fprintf(w, `{"access_token":"a","token_type":"Bearer","id_token":%q}`,
-			oidctest.SignIDToken(key, "k", upstream.ES256, claims))
+		fmt.Fprintf(w, `{"access_token":"a","token_type":"Bearer","id_token":%q}`, p.idToken("7", "olga"))
 	})
 	p.Server = httptest.NewTLSServer(mux)
 	t.Cleanup(p.Close)
@@ -59,19 +59,79 @@ func newProvider(t *testing.T) *provider {
 	return p
 }
 
-func TestLogin_openIDConnect(t *testing.T) {
-	p := newProvider(t)
+// idToken returns an ID token of a member of the group operators.
+func (p *provider) idToken(subject, name string) string {
+	now := p.clock.Now()
+	return oidctest.SignIDToken(p.key, "k", upstream.ES256, fmt.Sprintf(`{"iss":%q,"aud":"landfall","sub":%q,`+
+		`"preferred_username":%q,"groups":["operators"],"nonce":%q,"iat":%d,"exp":%d}`,
+		p.URL, subject, name, p.nonce, now.Unix(), now.Add(time.Minute).Unix()))
+}
+
+// client returns the appliance's side of the provider.
+func (p *provider) client(t *testing.T, clock clockwork.Clock) *oidc.Provider {
+	t.Helper()
+	p.clock = clock
 	ca := filepath.Join(t.TempDir(), "ca.pem")
 	require.NoError(t, os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE",
 		Bytes: p.Certificate().Raw}), 0o600))
-	s := newService(t, nil)
-	p.clock = s.clock
-	var err error
-	s.OIDC, err = oidc.New(oidc.Options{Issuer: p.URL, ClientID: "landfall", CABundle: ca, Clock: s.clock,
+	client, err := oidc.New(oidc.Options{Issuer: p.URL, ClientID: "landfall", CABundle: ca, Clock: clock,
 		NameClaim: "preferred_username", GroupsClaim: "groups",
 		Rules: external.Rules{Operators: []string{"operators"}}})
 	require.NoError(t, err)
-	t.Cleanup(s.OIDC.Close)
+	t.Cleanup(client.Close)
+	return client
+}
+
+// TestBearer_isNobodyElse sends ID tokens with each request. People choose their names at the
+// provider.
+func TestBearer_isNobodyElse(t *testing.T) {
+	p := newProvider(t)
+	s := newService(t, func(s *access.Service) { s.OIDC = p.client(t, clockwork.NewRealClock()) })
+	ctx := t.Context()
+	_, err := s.People.LogInExternal(ctx, people.External{Issuer: p.URL, Subject: "7"},
+		people.NewAccount{Name: "olga", Role: identity.Operator})
+	require.NoError(t, err)
+	call := func(token, method, path string, body any) answered {
+		return s.browser().send(method, path, body, "Authorization", "Bearer "+token)
+	}
+	name := func(token string) string {
+		var who access.Whoami
+		got := call(token, http.MethodGet, "/whoami", nil)
+		if got.status == http.StatusOK {
+			require.NoError(t, json.Unmarshal(got.body, &who))
+		}
+		return who.Name
+	}
+	for claimed, token := range map[string]string{
+		"the local administrator":       p.idToken("8", "ada"),
+		"another spelling of the name":  p.idToken("8", " ADA"),
+		"the account of another person": p.idToken("8", "olga"),
+	} {
+		require.Empty(t, name(token), claimed)
+		require.Equal(t, http.StatusUnauthorized, call(token, http.MethodGet, "/passkeys", nil).status, claimed)
+	}
+	require.Equal(t, "olga", name(p.idToken("7", "ada")), "the account's name, not the claimed one")
+	require.Equal(t, "paul", name(p.idToken("9", "paul")), "a person without an account")
+
+	// An account gets the name later, and the token that was accepted before is refused.
+	_, err = s.People.Create(ctx, people.NewAccount{Name: "paul", Password: password, Role: identity.Viewer})
+	require.NoError(t, err)
+	require.Empty(t, name(p.idToken("9", "paul")))
+
+	own := p.idToken("7", "olga")
+	require.Equal(t, http.StatusConflict, call(own, http.MethodGet, "/passkeys", nil).status)
+	require.Equal(t, http.StatusForbidden, call(own, http.MethodPut, "/users/olga/password",
+		access.PasswordChange{Old: password, New: password}).status)
+	disabled := true
+	_, err = s.People.Update(ctx, "olga", people.Change{Disabled: &disabled})
+	require.NoError(t, err)
+	require.Equal(t, http.StatusUnauthorized, call(own, http.MethodGet, "/whoami", nil).status)
+}
+
+func TestLogin_openIDConnect(t *testing.T) {
+	p := newProvider(t)
+	s := newService(t, nil)
+	s.OIDC = p.client(t, s.clock)
 
 	b := s.browser()
 	begun := b.send(http.MethodGet, "/login/oidc", nil)

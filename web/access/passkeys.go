@@ -185,11 +185,12 @@ func (s *Service) deletePasskey(c echo.Context) error {
 	return c.NoContent(http.StatusNoContent)
 }
 
-// holder returns the caller's account with its passkeys. Programs have no passkeys.
+// holder returns the caller's account with its passkeys. Programs have no passkeys, nor have people
+// without a session: their name is not the name of an account.
 func (s *Service) holder(c echo.Context) (passkey.Account, error) {
 	identity := access.From(c.Request().Context())
-	if identity.Kind != access.Person {
-		return passkey.Account{}, problem.Conflict("only people have passkeys; log in with an account")
+	if identity.Session == "" {
+		return passkey.Account{}, problem.Conflict("only people with a session have passkeys; log in with an account")
 	}
 	account, err := s.People.Account(identity.Name)
 	if err != nil {

@@ -86,12 +86,13 @@ func (s *Service) sessionOperations() []operation.Operation {
 	}
 }
 
-// visible returns the sessions that the caller may see and end.
+// visible returns the sessions that the caller may see and end. A person without a session sees
+// none: the name need not be that of an account.
 func (s *Service) visible(caller access.Identity) []people.Session {
 	switch {
 	case caller.Role >= access.Administrator && !caller.Scope.Limited():
 		return s.People.Sessions("")
-	case caller.Kind == access.Person:
+	case caller.Session != "":
 		return s.People.Sessions(caller.Name)
 	}
 	return nil

@@ -2,7 +2,6 @@ package access
 
 import (
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -151,8 +150,11 @@ func (s *Service) setPassword(c echo.Context) error {
 	}
 	ctx, name := c.Request().Context(), c.Param("name")
 	caller := access.From(ctx)
-	own := caller.Kind == access.Person && strings.EqualFold(caller.Name, name)
-	var err error
+	parsed, err := access.ParseName(name)
+	if err != nil {
+		return err
+	}
+	own := caller.Session != "" && caller.Name == parsed
 	switch {
 	case own:
 		err = s.limited(c, []string{limit.Account(name)}, func() error {

@@ -20,6 +20,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"landfall/appliance/access"
 	"landfall/appliance/ams"
 	"landfall/appliance/ams/local"
 	"landfall/web/operation"
@@ -49,9 +50,20 @@ type Options struct {
 	Site          *local.Site
 	// PullSecret returns the site's pull secret; nil if the site has none.
 	PullSecret func() ([]byte, error)
+	// Admit records that a client was accepted, with the client's identity in the context. After an
+	// error, nothing is changed. nil: nothing is recorded.
+	Admit func(ctx context.Context) error
 }
 
 type service struct{ Options }
+
+// admit records an accepted client.
+func (s *service) admit(ctx context.Context) error {
+	if s.Admit == nil {
+		return nil
+	}
+	return s.Admit(ctx)
+}
 
 // Operations returns the operations of the API.
 func Operations(options Options) []operation.Operation {
@@ -68,7 +80,7 @@ func Operations(options Options) []operation.Operation {
 func (s *service) guarded(prefix string, operations []operation.Operation) []operation.Operation {
 	guarded := operation.Below(prefix, operations)
 	for i := range guarded {
-		guarded[i].Access = operation.CheckedBy("the accounts API")
+		guarded[i].Access = operation.CheckedBy("the accounts API").Admitting()
 		guarded[i].Handler = asAMS(s.authenticated(guarded[i].Handler))
 	}
 	return guarded
@@ -176,6 +188,11 @@ func (s *service) authenticated(next echo.HandlerFunc) echo.HandlerFunc {
 			return err
 		}
 		c.Set(callerKey, caller)
+		ctx := c.Request().Context()
+		if err := s.admit(access.With(ctx, access.Identity{Kind: access.Program, Name: caller.Account.Username,
+			Address: access.From(ctx).Address})); err != nil {
+			return err
+		}
 		return next(c)
 	}
 }

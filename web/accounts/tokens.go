@@ -16,7 +16,8 @@ import (
 // tokenOperations returns the operation that issues tokens. It needs no token itself.
 func (s *service) tokenOperations() []operation.Operation {
 	return []operation.Operation{
-		{ID: "issueToken", Method: http.MethodPost, Path: TokenPath, Access: operation.CheckedBy("the accounts API"),
+		{ID: "issueToken", Method: http.MethodPost, Path: TokenPath,
+			Access:  operation.CheckedBy("the accounts API").Admitting(),
 			Handler: s.token,
 			Summary: "Exchange credentials for an access token (OAuth 2.0)", Status: http.StatusOK,
 			Answer: operation.AnyObject{}, Errors: []int{400}},
@@ -57,6 +58,9 @@ func (s *service) token(c echo.Context) error {
 		return refuse(http.StatusBadRequest, "invalid_grant", err.Error())
 	}
 	if err != nil {
+		return err
+	}
+	if err := s.admit(c.Request().Context()); err != nil {
 		return err
 	}
 	answer["access_token"] = access

@@ -46,20 +46,29 @@ type Mirror interface {
 	Explain(level mirror.Level, image string) (*mirror.Explanation, error)
 }
 
-type mirrorRules struct{ mirror Mirror }
+// MirrorScope knows the clusters of infra-envs, for callers with a limited scope.
+type MirrorScope interface {
+	// ClusterOf returns the ID of an infra-env's cluster, or "".
+	ClusterOf(infraEnvID string) (string, error)
+}
+
+type mirrorRules struct {
+	mirror Mirror
+	scope  MirrorScope
+}
 
 // MirrorOperations returns the operations on the rules of the mirror.
-func MirrorOperations(rules Mirror) []operation.Operation {
-	m := mirrorRules{rules}
+func MirrorOperations(rules Mirror, scope MirrorScope) []operation.Operation {
+	m := mirrorRules{rules, scope}
 	level := []operation.Parameter{
 		{Name: "cluster_id", Type: operation.UUID}, {Name: "infra_env_id", Type: operation.UUID},
 	}
 	return []operation.Operation{
-		{ID: "getMirror", Method: http.MethodGet, Path: MirrorRoute, Access: operation.For(access.Viewer).OfAll(),
+		{ID: "getMirror", Method: http.MethodGet, Path: MirrorRoute, Access: operation.For(access.Viewer).OfOwn(),
 			Handler:    m.show,
 			Summary:    "Show the mirror rules of the appliance, a cluster or an infra-env",
 			Parameters: level,
-			Status:     http.StatusOK, Answer: site.Model{}, Errors: []int{404}},
+			Status:     http.StatusOK, Answer: site.Model{}, Errors: []int{403, 404}},
 		{ID: "importMirror", Method: http.MethodPost, Path: MirrorRoute, Access: operation.For(access.Administrator),
 			Handler:    m.add,
 			BodyLimit:  mirrorUploadBytes,
@@ -74,10 +83,10 @@ func MirrorOperations(rules Mirror) []operation.Operation {
 			Parameters: level,
 			Status:     http.StatusNoContent, Errors: []int{404}},
 		{ID: "explainMirror", Method: http.MethodGet, Path: MirrorRoute + "/explain",
-			Access: operation.For(access.Viewer).OfAll(), Handler: m.explain,
+			Access: operation.For(access.Viewer).OfOwn(), Handler: m.explain,
 			Summary:    "Show the sources from which an image is pulled",
 			Parameters: append([]operation.Parameter{{Name: "image", Required: true}}, level...),
-			Status:     http.StatusOK, Answer: mirror.Explanation{}, Errors: []int{400, 404}},
+			Status:     http.StatusOK, Answer: mirror.Explanation{}, Errors: []int{400, 403, 404}},
 		{ID: "getMirrorLater", Method: http.MethodGet, Path: MirrorLaterRoute,
 			Access: operation.For(access.Viewer), Handler: m.later,
 			Summary: "Download the documents to apply to a running cluster",
@@ -90,9 +99,50 @@ func level(c echo.Context) mirror.Level {
 	return mirror.Level{Cluster: c.QueryParam("cluster_id"), InfraEnv: c.QueryParam("infra_env_id")}
 }
 
+// show sends the rules of a level, with the imports in the caller's scope. The rules of the
+// appliance are the same for all.
 func (m mirrorRules) show(c echo.Context) error {
+	if err := m.checkScope(c); err != nil {
+		return err
+	}
 	model, err := m.mirror.Model(level(c))
-	return answer(c, model, err)
+	if err != nil {
+		return err
+	}
+	imports := []site.Import{}
+	for _, imported := range model.Imports {
+		within, err := m.within(c, imported.Level)
+		if err != nil {
+			return err
+		}
+		if within {
+			imports = append(imports, imported)
+		}
+	}
+	model.Imports = imports
+	return answer(c, model, nil)
+}
+
+// checkScope returns an error for a level outside of the caller's scope.
+func (m mirrorRules) checkScope(c echo.Context) error {
+	within, err := m.within(c, level(c))
+	if err != nil || within {
+		return err
+	}
+	return problem.Forbidden("you may not see the mirror rules of %s; ask an administrator", level(c))
+}
+
+// within reports whether a level is in the caller's scope.
+func (m mirrorRules) within(c echo.Context, at mirror.Level) (bool, error) {
+	scope := access.From(c.Request().Context()).Scope
+	if at.Cluster != "" && !scope.Cluster(at.Cluster) {
+		return false, nil
+	}
+	if at.InfraEnv == "" || !scope.Limited() {
+		return true, nil
+	}
+	cluster, err := m.scope.ClusterOf(at.InfraEnv)
+	return scope.InfraEnv(at.InfraEnv, cluster), err
 }
 
 // add imports the body. It is a form with the files of a directory, each named by its path, or one
@@ -164,6 +214,9 @@ func (m mirrorRules) later(c echo.Context) error {
 }
 
 func (m mirrorRules) explain(c echo.Context) error {
+	if err := m.checkScope(c); err != nil {
+		return err
+	}
 	explained, err := m.mirror.Explain(level(c), c.QueryParam("image"))
 	return answer(c, explained, err)
 }

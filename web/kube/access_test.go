@@ -1,6 +1,7 @@
 package kube_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
@@ -12,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"landfall/appliance/access"
+	"landfall/appliance/kube/objects"
 	"landfall/web/kube"
 )
 
@@ -140,5 +142,53 @@ func TestAccessReview_agreesWithTheAPI(t *testing.T) {
 		if !c.want {
 			require.NotEmpty(t, review.Status.Reason)
 		}
+	}
+}
+
+// TestAccess_namespaceOfAdministrators deletes namespaces whose objects an operator may not delete.
+func TestAccess_namespaceOfAdministrators(t *testing.T) {
+	s := newSite(t, func(o *kube.Options) { o.Open = false })
+	operator, admin := asCaller(t, s, callers["operator"]), asCaller(t, s, callers["admin"])
+	const (
+		namespaces = "/api/v1/namespaces"
+		owner      = `[{"apiVersion":"v1","kind":"ConfigMap","name":"a","uid":"gone"}]`
+	)
+	post := func(server *httptest.Server, path, body string) int {
+		return statusOf(t, http.MethodPost, server.URL+path, body, nil)
+	}
+	secret := func(metadata string) string {
+		return `{"kind":"Secret","apiVersion":"v1","metadata":{"name":"pull"` + metadata + `}}`
+	}
+	for name, c := range map[string]struct {
+		path, body string
+		want       int
+	}{
+		"empty":     {},
+		"maps":      {"/configmaps", `{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a"}}`, 0},
+		"secrets":   {"/secrets", secret(""), http.StatusForbidden},
+		"generated": {"/secrets", secret(`,"labels":{"landfall.io/made-for-cluster":"true"}`), 0},
+		"kubeconfig": {"/secrets", secret(`,"ownerReferences":[{"apiVersion":"hive.openshift.io/v1",` +
+			`"kind":"ClusterDeployment","name":"a","uid":"1"}]`), 0},
+		"machines": {"", `{"kind":"BareMetalHost","apiVersion":"metal3.io/v1alpha1","metadata":{"name":"a"}}`,
+			http.StatusForbidden},
+	} {
+		require.Equal(t, http.StatusCreated, post(operator, namespaces,
+			`{"kind":"Namespace","apiVersion":"v1","metadata":{"name":"`+name+`"}}`), name)
+		switch at := namespaces + "/" + name + c.path; {
+		case c.path == "" && c.body != "":
+			at = "/apis/metal3.io/v1alpha1/namespaces/" + name + "/baremetalhosts"
+			fallthrough
+		case c.body != "":
+			require.Equal(t, http.StatusCreated, post(admin, at, c.body), name)
+		}
+		require.Equal(t, http.StatusForbidden, statusOf(t, http.MethodPatch, operator.URL+namespaces+"/"+name,
+			`{"metadata":{"ownerReferences":`+owner+`}}`, http.Header{"Content-Type": {"application/merge-patch+json"}}))
+		require.Equal(t, cmp.Or(c.want, http.StatusOK),
+			statusOf(t, http.MethodDelete, operator.URL+namespaces+"/"+name, "", nil), name)
+		if c.want != 0 {
+			require.Equal(t, http.StatusOK,
+				statusOf(t, http.MethodDelete, admin.URL+namespaces+"/"+name, "", nil), name)
+		}
+		s.gone(t, objects.Namespaces, "", name)
 	}
 }

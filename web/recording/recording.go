@@ -37,19 +37,22 @@ func New(trail *audittrail.Trail) *Recorder { return &Recorder{trail} }
 // Wrap returns the handler of an operation with the recording of its requests. The identity with
 // the client's address must be in the request's context.
 func (r *Recorder) Wrap(o operation.Operation) echo.HandlerFunc {
+	if o.Access.Admits {
+		return r.admitted(o)
+	}
 	if !mayRecord(o) {
 		return o.Handler
 	}
 	if o.Access.Public {
 		return r.afterwards(o)
 	}
-	if o.Access.Admits {
-		return r.admitted(o)
-	}
 	return func(c echo.Context) error {
 		secret, recorded := records(c, o)
 		if !recorded {
 			return o.Handler(c)
+		}
+		if o.Access.CheckedBy != "" && access.From(c.Request().Context()).Kind == access.Nobody {
+			return r.afterwards(o)(c)
 		}
 		begun := describe(c, o)
 		begun.Secret = secret
@@ -71,7 +74,8 @@ func (r *Recorder) Wrap(o operation.Operation) echo.HandlerFunc {
 	}
 }
 
-// afterwards returns the handler of an operation that everybody may call, such as a login. Its
+// afterwards returns the handler of an operation that everybody may call, such as a login, or of a
+// request without credentials for an API that checks its clients itself. Its
 // failures are recorded as refused requests, which are counted, so that a flood of them does not
 // displace other records. Its successes are recorded when the handler has ended, with the identity
 // that the handler put into the request's context.
@@ -96,17 +100,26 @@ func (r *Recorder) afterwards(o operation.Operation) echo.HandlerFunc {
 
 // admitted returns the handler of an operation that checks its clients itself. The handler calls
 // [Admit] when it has accepted a client. A request that fails before is recorded as refused, so
-// that a flood of such requests does not displace other records.
+// that a flood of such requests does not displace other records. Reads that return no secret are
+// not recorded.
 func (r *Recorder) admitted(o operation.Operation) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		ctx, entry := c.Request().Context(), describe(c, o)
-		entry.Secret = o.Access.Secret
+		ctx := c.Request().Context()
+		admitting := func(begin func(context.Context) error) {
+			c.SetRequest(c.Request().WithContext(context.WithValue(ctx, admitKey{}, begin)))
+		}
+		secret, recorded := records(c, o)
+		if !recorded {
+			admitting(func(context.Context) error { return nil })
+			return o.Handler(c)
+		}
+		entry := describe(c, o)
+		entry.Secret = secret
 		var end func(status int, created map[string]string)
-		begin := func(ctx context.Context) (err error) {
+		admitting(func(ctx context.Context) (err error) {
 			end, err = r.trail.Begin(ctx, entry)
 			return err
-		}
-		c.SetRequest(c.Request().WithContext(context.WithValue(ctx, admitKey{}, begin)))
+		})
 		status := http.StatusInternalServerError // of a panic
 		defer func() {
 			if end != nil {
@@ -117,7 +130,7 @@ func (r *Recorder) admitted(o operation.Operation) echo.HandlerFunc {
 		if status = c.Response().Status; err != nil && !c.Response().Committed {
 			status = problem.From(err).Status
 		}
-		if end == nil && err != nil {
+		if end == nil && status >= http.StatusBadRequest {
 			entry.Status = status
 			r.trail.Refuse(ctx, entry)
 		}

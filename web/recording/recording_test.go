@@ -124,6 +124,20 @@ func TestWrap_kubernetesAPI(t *testing.T) {
 	}
 }
 
+// TestWrap_strangersAtTheKubernetesAPI sends many requests without credentials. They are counted.
+func TestWrap_strangersAtTheKubernetesAPI(t *testing.T) {
+	s := newTestServer(t)
+	s.handle(t, operation.Operation{Method: operation.Any, Path: "/api/v1/*", Access: operation.CheckedBy("the API")},
+		func(c echo.Context) error { return c.NoContent(http.StatusUnauthorized) })
+	for range 300 {
+		s.call(t, access.Nobody, http.MethodGet, "/api/v1/secrets")
+		s.call(t, access.Nobody, http.MethodPost, "/api/v1/namespaces/a/things")
+	}
+	items := s.recorded(t)
+	require.Less(t, len(items), 20, "the refused requests are counted")
+	require.Equal(t, audittrail.Refused, items[0].Kind)
+}
+
 // TestWrap_admitting calls an operation that checks its clients itself. Many refused requests are
 // one record, and what a client does often is recorded only if the handler admits it.
 func TestWrap_admitting(t *testing.T) {
@@ -133,6 +147,8 @@ func TestWrap_admitting(t *testing.T) {
 		switch c.QueryParam("as") {
 		case "stranger":
 			return problem.Unauthorized("no")
+		case "answered":
+			return c.NoContent(http.StatusForbidden)
 		case "owner":
 			if err := Admit(c.Request().Context()); err != nil {
 				return err
@@ -143,6 +159,7 @@ func TestWrap_admitting(t *testing.T) {
 	require.Equal(t, http.StatusAccepted, s.call(t, access.Nobody, http.MethodPost, "/a?as=owner"))
 	for range 100 {
 		require.Equal(t, http.StatusUnauthorized, s.call(t, access.Nobody, http.MethodPost, "/a?as=stranger"))
+		require.Equal(t, http.StatusForbidden, s.call(t, access.Nobody, http.MethodPost, "/a?as=answered"))
 		require.Equal(t, http.StatusAccepted, s.call(t, access.Nobody, http.MethodPost, "/a?as=frequent"))
 	}
 	items := s.recorded(t)

@@ -32,6 +32,9 @@ type Options struct {
 	// Login returns the identity of a name and a password, for clients that send them with each
 	// request. nil knows none.
 	Login func(ctx context.Context, from, name, password string) (access.Identity, error)
+	// Admit records that a client was accepted that changes something, with the client's identity
+	// in the context. After an error, nothing is changed. nil: nothing is recorded.
+	Admit func(ctx context.Context) error
 	// LeftOut is called when a client asks for an image whose architecture was not mirrored; it may
 	// be nil.
 	LeftOut func(ctx context.Context, client string, image *registry.LeftOutError)
@@ -52,7 +55,7 @@ const maxUpload = 256 << 30
 // Operations returns the operations of the registry. Clients that it does not know may pull.
 func Operations(options Options) []operation.Operation {
 	h := &handler{options}
-	rule := operation.CheckedBy("the registry")
+	rule := operation.CheckedBy("the registry").Admitting()
 	operations := []operation.Operation{
 		{Method: http.MethodGet, Path: "/v2", Head: true, Access: rule, Quiet: true, FromCopy: true, Handler: h.base},
 		{Method: http.MethodGet, Path: "/v2/", Head: true, Access: rule, Quiet: true, FromCopy: true, Handler: h.base},
@@ -140,6 +143,9 @@ func parse(path string) (request, bool) {
 func (h *handler) serve(c echo.Context) error {
 	h.version(c)
 	err := h.admit(c)
+	if err == nil && h.Admit != nil && !isRead(c.Request().Method) {
+		err = h.Admit(c.Request().Context())
+	}
 	if err == nil {
 		err = h.dispatch(c)
 	}

@@ -33,6 +33,8 @@ type ServerOptions struct {
 	// Anonymous lets everybody pull.
 	Anonymous bool
 	Logins    *Logins
+	// Admit is that of [Options].
+	Admit func(ctx context.Context) error
 	// LeftOut is that of [Options].
 	LeftOut func(ctx context.Context, client string, image *registry.LeftOutError)
 	// HandedOver is the registry to which this one was handed over, or nil.
@@ -72,7 +74,8 @@ func Open(ctx context.Context, options ServerOptions) (_ *Server, err error) {
 	s.web = web.New(options.Web)
 	options.Web.Logger.Info("The registry is served.", "name", s.place.Host)
 	return s, s.web.Register(Operations(Options{Registry: s.Registry, Logger: options.Web.Logger,
-		Anonymous: options.Anonymous, Login: options.Logins.Check, LeftOut: options.LeftOut})...)
+		Anonymous: options.Anonymous, Login: options.Logins.Check, Admit: options.Admit,
+		LeftOut: options.LeftOut})...)
 }
 
 // hostOf returns the name and the port under which nodes reach the registry.

@@ -504,6 +504,19 @@ func (p *People) LogInExternal(ctx context.Context, person External, wanted NewA
 	return changed.public(), nil
 }
 
+// External returns the identity of a person who sends a token of an OIDC provider with each
+// request, and so has no session. given is the identity by the claims of the token. The person
+// needs no account here. ok is false if the person's account is disabled, or if the name is that of
+// somebody else's account.
+func (p *People) External(person External, given access.Identity) (identity access.Identity, ok bool) {
+	if held := p.findExternal(person); held != nil {
+		given.Name = held.Name
+		return given, !held.Disabled
+	}
+	_, err := p.find(given.Name)
+	return given, err != nil
+}
+
 func (p *People) findExternal(person External) *account {
 	p.mu.RLock()
 	defer p.mu.RUnlock()

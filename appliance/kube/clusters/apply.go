@@ -33,11 +33,16 @@ var openStatuses = []string{models.ClusterStatusPendingForInput, models.ClusterS
 // mirrorName is the name under which the mirror rules of spec.mirrorRegistryRef are stored.
 const mirrorName = "mirrorRegistryRef"
 
-// prepareObjects sets finalizers, owner references and labels before the objects are applied.
+// prepareObjects sets finalizers, owner references and labels before the objects are applied. It
+// does not label what can't be used: a user may name any Secret, and a label permits other uses of
+// it.
 func (c *Controller) prepareObjects(ctx context.Context, s *snapshot) error {
 	return c.update(ctx, func(tx *store.Tx) error {
 		if err := c.updateMetadata(tx, s, c.Clock.Now()); err != nil {
 			return err
+		}
+		if s.err != nil {
+			return nil // sync reports it
 		}
 		for _, ref := range s.secretRefs() {
 			if err := c.labelReferenced(tx, objects.Secrets, ref); err != nil {

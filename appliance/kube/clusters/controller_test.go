@@ -141,6 +141,50 @@ func TestController_singleNodeInstallation(t *testing.T) {
 	require.EqualValues(t, 100, aci.Status.Progress.TotalPercentage)
 }
 
+// TestController_leavesOtherSecretsAlone installs a cluster whose ClusterDeployment names a Secret
+// of others. Operators may write ClusterDeployments, but no Secrets.
+func TestController_leavesOtherSecretsAlone(t *testing.T) {
+	b := newSite(t)
+	b.Apply(kubetest.PullSecretManifest, imageSetManifest, deploymentManifest, singleNodeManifest, infraEnvOfOne)
+	b.Update(func(tx *store.Tx) error {
+		name := func(u *unstructured.Unstructured) error {
+			return unstructured.SetNestedMap(u.Object, map[string]any{"clusterID": "", "infraID": "",
+				"adminKubeconfigSecretRef": map[string]any{"name": "pull"}}, "spec", "clusterMetadata")
+		}
+		return b.Objects.Update(tx, objects.ClusterDeployments, "site", "one", name)
+	})
+	before := object[unstructured.Unstructured](b, objects.Secrets, "site", "pull").Object["data"]
+	machines := b.machines(1)
+	b.approve(machines...)
+	b.prepare(machines...)
+	b.finish(machines...)
+	require.Equal(t, "adding-hosts", *b.cluster().Status)
+	require.Equal(t, before, object[unstructured.Unstructured](b, objects.Secrets, "site", "pull").Object["data"])
+	var messages []string
+	require.NoError(t, b.DB.View(func(tx *store.Tx) error {
+		return objects.EachAs(b.Objects, tx, objects.Events, "site", func(e *corev1.Event) error {
+			if e.Reason == "SecretOfAnother" {
+				messages = append(messages, e.Message)
+			}
+			return nil
+		})
+	}))
+	require.Equal(t, []string{"The Secret pull for the cluster's kubeconfig is not written, because it exists " +
+		"already and does not belong to this ClusterDeployment. Delete it, or name another one in " +
+		"spec.clusterMetadata."}, messages)
+}
+
+// TestController_labelsNoOtherSecrets names a Secret that is no pull secret.
+func TestController_labelsNoOtherSecrets(t *testing.T) {
+	b := newSite(t)
+	b.Apply("kind: Secret\nmetadata: {namespace: site, name: pull}\nstringData: {ignition-token: s3cret}",
+		imageSetManifest, deploymentManifest, threeNodesManifest)
+	require.Empty(t, object[unstructured.Unstructured](b, objects.Secrets, "site", "pull").GetLabels())
+	b.Apply(kubetest.PullSecretManifest)
+	require.Equal(t, "true", object[unstructured.Unstructured](b, objects.Secrets, "site", "pull").
+		GetLabels()[labelWatch])
+}
+
 // TestController_arm64Installation installs a release whose payload spells its architecture
 // aarch64, through an InfraEnv of each spelling.
 func TestController_arm64Installation(t *testing.T) {

@@ -2,6 +2,9 @@ package clusters
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
+	"slices"
 	"time"
 
 	"github.com/openshift/assisted-service/models"
@@ -67,8 +70,9 @@ func (c Projector) writeSecrets(tx *store.Tx, rows view.Rows, s *snapshot,
 		ClusterID: s.view.OpenshiftClusterID.String(), InfraID: id,
 		AdminKubeconfigSecretRef: corev1.LocalObjectReference{Name: kubeconfigSecret(s.cd)},
 	}
-	if err := c.writeSecret(tx, s.cd, metadata.AdminKubeconfigSecretRef.Name, secretTypeKubeconfig,
-		map[string][]byte{secretKubeconfig: kubeconfig}, now); err != nil {
+	written, err := c.writeSecret(tx, s.cd, metadata.AdminKubeconfigSecretRef.Name, secretTypeKubeconfig,
+		map[string][]byte{secretKubeconfig: kubeconfig}, now)
+	if err != nil || !written {
 		return nil, err
 	}
 	if !ended {
@@ -78,14 +82,19 @@ func (c Projector) writeSecrets(tx *store.Tx, rows view.Rows, s *snapshot,
 	if err != nil {
 		return nil, err
 	}
-	metadata.AdminPasswordSecretRef = &corev1.LocalObjectReference{Name: passwordSecret(s.cd)}
-	return metadata, c.writeSecret(tx, s.cd, metadata.AdminPasswordSecretRef.Name, secretTypePassword,
+	written, err = c.writeSecret(tx, s.cd, passwordSecret(s.cd), secretTypePassword,
 		map[string][]byte{secretUsername: []byte("kubeadmin"), secretPassword: bytes.TrimSpace(password)}, now)
+	if written {
+		metadata.AdminPasswordSecretRef = &corev1.LocalObjectReference{Name: passwordSecret(s.cd)}
+	}
+	return metadata, err
 }
 
-// writeSecret writes a Secret that a ClusterDeployment owns.
+// writeSecret writes a Secret that a ClusterDeployment owns. Users choose its name, and those who
+// may not write Secrets may write ClusterDeployments. So it reports false, and writes an Event, if
+// the Secret exists and is not that of the ClusterDeployment.
 func (c Projector) writeSecret(tx *store.Tx, cd *hivev1.ClusterDeployment, name, kind string, data map[string][]byte,
-	now time.Time) error {
+	now time.Time) (written bool, err error) {
 	blocks := true
 	owner := metav1.OwnerReference{
 		APIVersion: objects.ClusterDeployments.APIVersion(), Kind: objects.ClusterDeployments.Kind, Name: cd.Name,
@@ -93,14 +102,26 @@ func (c Projector) writeSecret(tx *store.Tx, cd *hivev1.ClusterDeployment, name,
 	}
 	labels := map[string]string{labelDeploymentName: cd.Name, labelSecretType: kind, labelWatch: "true",
 		labelBackup: "true"}
-	if !c.Objects.Exists(tx, objects.Secrets, cd.Namespace, name) {
-		return c.Objects.Create(tx, objects.Secrets, &corev1.Secret{
+	held, err := c.Objects.Metadata(tx, objects.Secrets, cd.Namespace, name)
+	if errors.Is(err, store.ErrNotFound) {
+		return true, c.Objects.Create(tx, objects.Secrets, &corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Namespace: cd.Namespace, Name: name, Labels: labels,
 				OwnerReferences: []metav1.OwnerReference{owner}},
 			Type: corev1.SecretTypeOpaque, Data: data,
 		}, now)
 	}
-	return c.Objects.Update(tx, objects.Secrets, cd.Namespace, name, func(u *unstructured.Unstructured) error {
+	if err != nil {
+		return false, err
+	}
+	if !ownsSecret(cd, held, kind) {
+		return false, c.Objects.EventOnce(tx, objects.ClusterDeployments, cd.Namespace, cd.Name, objects.EventContent{
+			Component: objects.AgentController, Warning: true, Reason: "SecretOfAnother",
+			Message: fmt.Sprintf("The Secret %s for the cluster's %s is not written, because it exists already and "+
+				"does not belong to this ClusterDeployment. Delete it, or name another one in "+
+				"spec.clusterMetadata.", name, kind),
+		}, now)
+	}
+	return true, c.Objects.Update(tx, objects.Secrets, cd.Namespace, name, func(u *unstructured.Unstructured) error {
 		secret := &corev1.Secret{}
 		if err := objects.Into(u, secret); err != nil {
 			return err
@@ -118,6 +139,14 @@ func (c Projector) writeSecret(tx *store.Tx, cd *hivev1.ClusterDeployment, name,
 		u.SetLabels(all)
 		return nil
 	})
+}
+
+// ownsSecret reports whether the appliance made a Secret for a ClusterDeployment. After a restore
+// from a backup, only the labels tell.
+func ownsSecret(cd *hivev1.ClusterDeployment, secret *unstructured.Unstructured, kind string) bool {
+	labels := secret.GetLabels()
+	return labels[labelDeploymentName] == cd.Name && labels[labelSecretType] == kind ||
+		slices.ContainsFunc(secret.GetOwnerReferences(), func(o metav1.OwnerReference) bool { return o.UID == cd.UID })
 }
 
 // deleteSecrets deletes the Secrets of a ClusterDeployment itself, because the garbage collector

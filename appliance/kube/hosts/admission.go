@@ -2,6 +2,7 @@ package hosts
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,9 +11,12 @@ import (
 	"github.com/openshift/assisted-service/models"
 	hivev1 "github.com/openshift/hive/apis/hive/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/authentication/user"
 
 	"landfall/appliance/kube/objects"
 	"landfall/appliance/kube/objects/agentinstall"
@@ -20,20 +24,25 @@ import (
 )
 
 // Admission rejects changes of immutable fields of InfraEnvs, Agents and AgentClassifications,
-// which their schemas can't reject (openshift/assisted-service, pkg/webhooks/agentinstall).
+// which their schemas can't reject (openshift/assisted-service, pkg/webhooks/agentinstall). Only
+// administrators may write the ConfigMaps of an AgentServiceConfig, as they write that.
 type Admission struct{ *Controllers }
 
 var _ admission.ValidationInterface = Admission{}
 
 // Handles implements admission.Interface.
 func (Admission) Handles(operation admission.Operation) bool {
-	return operation == admission.Create || operation == admission.Update
+	return operation != admission.Connect
 }
 
-// Validate implements admission.ValidationInterface. It rejects an object with the status 400.
+// Validate implements admission.ValidationInterface. It rejects an object with the status 400, and
+// a ConfigMap of administrators with 403.
 func (a Admission) Validate(_ context.Context, request admission.Attributes, _ admission.ObjectInterfaces) error {
 	if request.GetSubresource() != "" {
 		return nil
+	}
+	if request.GetResource().GroupResource().String() == objects.ConfigMaps.String() {
+		return a.checkConfigMap(request)
 	}
 	fresh, ok := request.GetObject().(*unstructured.Unstructured)
 	if !ok {
@@ -53,6 +62,32 @@ func (a Admission) Validate(_ context.Context, request admission.Attributes, _ a
 		return apierrors.NewBadRequest(err.Error())
 	}
 	return nil
+}
+
+// checkConfigMap rejects the change of a ConfigMap that an AgentServiceConfig names, unless an
+// administrator makes it.
+func (a Admission) checkConfigMap(request admission.Attributes) error {
+	if caller := request.GetUserInfo(); caller != nil && slices.Contains(caller.GetGroups(),
+		user.SystemPrivilegedGroup) {
+		return nil
+	}
+	name := request.GetName()
+	for _, object := range []runtime.Object{request.GetObject(), request.GetOldObject()} {
+		if held, err := meta.Accessor(object); err == nil {
+			name = held.GetName() // it may have been generated, or be one of several
+		}
+	}
+	var decides bool
+	err := a.DB.View(func(tx *store.Tx) (err error) {
+		decides, err = a.decidesSettings(tx, request.GetNamespace(), name)
+		return err
+	})
+	if err != nil || !decides {
+		return err
+	}
+	return apierrors.NewForbidden(request.GetResource().GroupResource(), name, errors.New("the AgentServiceConfig "+
+		"refers to a ConfigMap of this name, so only administrators may write it; choose another name, or ask an "+
+		"administrator"))
 }
 
 // refusal is an error with the exact text of a hub's webhook, because users and scripts rely on it.

@@ -4,10 +4,14 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/authentication/user"
 	"sigs.k8s.io/yaml"
 
 	"landfall/appliance/kube/objects"
@@ -103,4 +107,47 @@ func TestAdmission_immutableFields(t *testing.T) {
 		require.ErrorContains(t, err, c.says, name)
 		require.True(t, apierrors.IsBadRequest(err), name)
 	}
+}
+
+// TestAdmission_configMapsOfTheSite writes ConfigMaps whose names an AgentServiceConfig has.
+func TestAdmission_configMapsOfTheSite(t *testing.T) {
+	b := newSite(t)
+	groups := map[string][]string{"operator": {"landfall:operator"}, "admin": {"landfall:admin", "system:masters"}}
+	write := func(caller string, operation admission.Operation, namespace, name string) bool {
+		object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+		held, asked := runtime.Object(object), name
+		switch operation {
+		case admission.Create:
+			held, asked = nil, "" // the name may be generated
+		case admission.Delete:
+			object, asked = nil, ""
+		}
+		var fresh runtime.Object
+		if object != nil {
+			fresh = object
+		}
+		rules := Admission{b.Controllers}
+		require.True(t, rules.Handles(operation))
+		attributes := admission.NewAttributesRecord(fresh, held, schema.GroupVersionKind{}, namespace, asked,
+			schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, "", operation, nil, false,
+			&user.DefaultInfo{Groups: groups[caller]})
+		err := rules.Validate(t.Context(), attributes, nil)
+		require.True(t, err == nil || apierrors.IsForbidden(err), "%v", err)
+		return err == nil
+	}
+	require.True(t, write("operator", admission.Create, "site", "mirrors"), "no AgentServiceConfig names it")
+	b.Apply(serviceConfigManifest + "  mirrorRegistryRef: {name: mirrors}\n  OSImageCACertRef: {name: ca}\n")
+	for _, operation := range []admission.Operation{admission.Create, admission.Update, admission.Delete} {
+		for _, name := range []string{"mirrors", "ca"} {
+			for _, namespace := range []string{"site", "multicluster-engine", "open-cluster-management"} {
+				require.False(t, write("operator", operation, namespace, name), "%s %s/%s", operation, namespace, name)
+				require.True(t, write("admin", operation, namespace, name))
+			}
+		}
+		require.True(t, write("operator", operation, "site", "others"))
+	}
+	b.Apply("kind: ConfigMap\nmetadata: {namespace: assisted-installer, name: mirrors}\ndata: {}")
+	require.False(t, write("operator", admission.Update, "assisted-installer", "mirrors"))
+	require.False(t, write("operator", admission.Create, "multicluster-engine", "mirrors"), "it would come first")
+	require.True(t, write("operator", admission.Create, "site", "mirrors"), "the one of the hub's operator comes first")
 }

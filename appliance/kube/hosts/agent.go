@@ -170,6 +170,11 @@ func (r agents) readReferences(tx *store.Tx, s *agentSnapshot) (err error) {
 		if err != nil {
 			return err
 		}
+		if ref.Namespace != s.object.Namespace {
+			if err := r.checkForeignToken(tx, ref); err != nil {
+				return err
+			}
+		}
 		token, ok := data[ignitionToken]
 		if !ok {
 			return invalid("secret %s did not contain key %s", ref.Name, ignitionToken)
@@ -198,6 +203,25 @@ func (r agents) readReferences(tx *store.Tx, s *agentSnapshot) (err error) {
 	}
 	sum := sha256.Sum256(text)
 	s.digest = hex.EncodeToString(sum[:])
+	return nil
+}
+
+// labelWatch marks a Secret for controllers of hosts. The Agent provider of Cluster API sets it on
+// its Secrets with tokens, which are in another namespace than the Agents.
+const labelWatch = "agent-install.openshift.io/watch"
+
+// checkForeignToken returns an error for a token in another namespace than its Agent, unless
+// somebody who may write the Secret has labelled it. Otherwise an operator could have any such
+// Secret sent to a host.
+func (r agents) checkForeignToken(tx *store.Tx, ref *agentinstall.SecretReference) error {
+	secret, err := r.Objects.Metadata(tx, objects.Secrets, ref.Namespace, ref.Name)
+	if err != nil {
+		return err
+	}
+	if secret.GetLabels()[labelWatch] != "true" {
+		return invalid("secret %s/%s is in another namespace than the Agent and has no label %s=true; set the label, "+
+			"or copy the Secret into the namespace of the Agent", ref.Namespace, ref.Name, labelWatch)
+	}
 	return nil
 }
 

@@ -105,6 +105,30 @@ func TestAgent_specIsApplied(t *testing.T) {
 	require.Equal(t, "rack7-1", host.RequestedHostname, "an omitted name stays")
 }
 
+// TestAgent_tokenOfAnotherNamespace refers to a Secret that its owner has labelled, or has not.
+func TestAgent_tokenOfAnotherNamespace(t *testing.T) {
+	b := newSite(t)
+	b.Apply(kubetest.InfraEnvManifest("pool"))
+	m := b.Boot("pool", 1)
+	secret := func(labels string) {
+		b.Apply("kind: Secret\nmetadata: {namespace: hosted, name: token, labels: {" + labels + "}}\n" +
+			"stringData: {ignition-token: s3cret}")
+	}
+	secret("")
+	b.EditAgent(m, func(spec *agentinstall.AgentSpec) {
+		spec.IgnitionEndpointTokenReference = &agentinstall.SecretReference{Namespace: "hosted", Name: "token"}
+	})
+	b.RequireCondition(m, conditionSpecSynced, corev1.ConditionFalse, "InputError")
+	require.Contains(t, agentConditionOf(b.Agent(m).Status.Conditions, conditionSpecSynced).Message,
+		"secret hosted/token is in another namespace than the Agent and has no label "+labelWatch+"=true")
+	require.False(t, m.Host().IgnitionEndpointTokenSet)
+
+	secret("agent-install.openshift.io/watch: 'true'")
+	b.reconcileAgain(agents{b.Controllers}, m.ID)
+	b.RequireCondition(m, conditionSpecSynced, corev1.ConditionTrue, "SyncOK")
+	require.True(t, m.Host().IgnitionEndpointTokenSet)
+}
+
 func TestAgent_specErrors(t *testing.T) {
 	b := newSite(t)
 	b.Apply(kubetest.InfraEnvManifest("pool"))

@@ -22,7 +22,7 @@ import (
 // its cluster, or in a namespace of its own. Its hosts get Agents.
 
 // labelGenerated marks objects that were created for an infra-env and are deleted with it.
-const labelGenerated = "landfall.io/made-for-infra-env"
+const labelGenerated = objects.MadeForInfraEnv
 
 // generateInfraEnv creates the InfraEnv of an infra-env, and the Agents of its hosts. It does
 // nothing while the cluster of the infra-env has no ClusterDeployment.

@@ -357,6 +357,36 @@ func (h *Controllers) serviceSettings(tx *store.Tx) (map[string]string, error) {
 	return settings.Data, err
 }
 
+// decidesSettings reports whether an AgentServiceConfig gets a setting of the whole site from a
+// ConfigMap, or would if the ConfigMap existed (see namespaceOf).
+func (h *Controllers) decidesSettings(tx *store.Tx, namespace, name string) (bool, error) {
+	config, err := objects.Find[agentinstall.AgentServiceConfig](h.Objects, tx, objects.AgentServiceConfigs, "",
+		serviceConfigName)
+	if err != nil || config == nil {
+		return false, err
+	}
+	if config.Annotations[annotationServiceSetting] != name && !names(name, config.Spec.MirrorRegistryRef,
+		config.Spec.OSImageCACertRef) {
+		return false, nil
+	}
+	for _, preferred := range operatorNamespaces {
+		if namespace == preferred {
+			return true, nil
+		}
+		if h.Objects.Exists(tx, objects.ConfigMaps, preferred, name) {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// names reports whether a reference has a name.
+func names(name string, references ...*corev1.LocalObjectReference) bool {
+	return slices.ContainsFunc(references, func(ref *corev1.LocalObjectReference) bool {
+		return ref != nil && ref.Name == name
+	})
+}
+
 // serviceConfigsReferringTo lists the AgentServiceConfig if it refers to a ConfigMap or Secret with
 // the name.
 func (h *Controllers) serviceConfigsReferringTo(tx *store.Tx, _, name string) ([]key, error) {
@@ -365,12 +395,8 @@ func (h *Controllers) serviceConfigsReferringTo(tx *store.Tx, _, name string) ([
 	if err != nil || config == nil {
 		return nil, err
 	}
-	named := slices.ContainsFunc([]*corev1.LocalObjectReference{config.Spec.MirrorRegistryRef,
-		config.Spec.OSImageCACertRef, config.Spec.OSImageAdditionalParamsRef},
-		func(ref *corev1.LocalObjectReference) bool {
-			return ref != nil && ref.Name == name
-		})
-	if !named {
+	if !names(name, config.Spec.MirrorRegistryRef, config.Spec.OSImageCACertRef,
+		config.Spec.OSImageAdditionalParamsRef) {
 		return nil, nil
 	}
 	return []key{{Kind: objects.AgentServiceConfigs, Name: serviceConfigName}}, nil

@@ -153,6 +153,22 @@ func TestFencingSecret(t *testing.T) {
 	require.Equal(t, "mine", s.agent().Spec.FencingCredentialsSecretRef)
 }
 
+// TestFencingSecret_ofAnother asks for a Secret whose name is taken.
+func TestFencingSecret_ofAnother(t *testing.T) {
+	s := newSite(t)
+	s.apply(objects.Secrets, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "site",
+		Name: "a0-fencing-credentials"}, Data: map[string][]byte{"key": []byte("mine")}})
+	s.apply(objects.Secrets, secretObject())
+	s.apply(objects.InfraEnvs, infraEnvObject())
+	s.apply(objects.Agents, agentObject())
+	s.apply(objects.BareMetalHosts, hostObject(func(host *metal3.BareMetalHost) {
+		host.Annotations = map[string]string{bmac + "create-fencing-credentials-secret": ""}
+	}))
+	require.Equal(t, map[string][]byte{"key": []byte("mine")},
+		find[corev1.Secret](s, objects.Secrets, "a0-fencing-credentials").Data)
+	require.Contains(t, s.events("node0")["FencingSecretNotWritten"], "does not belong to this host; delete it")
+}
+
 func TestHardwareDetails(t *testing.T) {
 	s := pairOf(t, nil)
 	host := s.host()

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 
 	metal3 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
@@ -106,9 +105,10 @@ func fencingSecret(host *metal3.BareMetalHost, agent *agentinstall.Agent) (name 
 }
 
 // writeFencingSecret writes the fencing Secret from the BMC's address and credentials, if the
-// annotation of the host requests it.
-func (c *Controllers) writeFencingSecret(tx *store.Tx, host *metal3.BareMetalHost, agent *agentinstall.Agent,
-	secret *corev1.Secret, now time.Time) error {
+// annotation of the host requests it. It leaves a Secret of this name alone that was not made for
+// the host, and reports it as an Event of the host.
+func (c *Controllers) writeFencingSecret(tx *store.Tx, s *pass) error {
+	host, agent, secret := s.host, s.agent, s.secret
 	if _, ok := host.Annotations[fencingCreateAnnotation]; !ok || secret == nil {
 		return nil
 	}
@@ -136,13 +136,20 @@ func (c *Controllers) writeFencingSecret(tx *store.Tx, host *metal3.BareMetalHos
 	}
 	err = c.Objects.Update(tx, objects.Secrets, wanted.GetNamespace(), wanted.GetName(),
 		func(u *unstructured.Unstructured) error {
+			if !slices.ContainsFunc(u.GetOwnerReferences(), func(o metav1.OwnerReference) bool {
+				return o.Kind == objects.BareMetalHosts.Kind && o.Name == host.Name
+			}) {
+				s.event(agentComponent, true, "FencingSecretNotWritten", fmt.Sprintf("The Secret %s/%s exists and "+
+					"does not belong to this host; delete it.", u.GetNamespace(), u.GetName()))
+				return nil
+			}
 			u.Object["data"] = wanted.Object["data"]
 			setLabel(u, watchLabel, "true")
 			setLabel(u, backupLabel, "true")
 			return nil
 		})
 	if errors.Is(err, store.ErrNotFound) {
-		return c.Objects.Create(tx, objects.Secrets, wanted, now)
+		return c.Objects.Create(tx, objects.Secrets, wanted, s.now)
 	}
 	return err
 }

@@ -196,7 +196,7 @@ func (c *Controllers) run(tx *store.Tx, u *unstructured.Unstructured, s *pass) e
 // writeAgent writes the values of a host's annotations into its Agent. It reports an error as an
 // Event of the host.
 func (c *Controllers) writeAgent(tx *store.Tx, s *pass) error {
-	if err := c.writeFencingSecret(tx, s.host, s.agent, s.secret, s.now); err != nil {
+	if err := c.writeFencingSecret(tx, s); err != nil {
 		return err
 	}
 	return objects.IgnoreNotFound(c.Objects.Update(tx, objects.Agents, s.agent.Namespace, s.agent.Name,

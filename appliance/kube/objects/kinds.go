@@ -53,6 +53,10 @@ var (
 // or in the browser.
 const MadeForCluster = "landfall.io/made-for-cluster"
 
+// MadeForInfraEnv is the label of the objects that were created for such an infra-env, and are
+// deleted with it.
+const MadeForInfraEnv = "landfall.io/made-for-infra-env"
+
 // Kinds lists all kinds, in the usual order of a site's manifests.
 func Kinds() []Kind {
 	return []Kind{
