@@ -111,6 +111,11 @@ func (e *Engine) finalizingLimit(row *record.Cluster) (time.Time, time.Duration)
 	return e.expires(limit), limit.For
 }
 
+// installationLimit returns the end of the time limit of a cluster's whole installation.
+func (e *Engine) installationLimit(row *record.Cluster) time.Time {
+	return e.expires(lifecycle.Limit{Began: row.API.InstallStartedAt, For: e.options.Timeouts.Installation})
+}
+
 func (c *change) setClusterDeadline(id string, row *record.Cluster) error {
 	return c.setDeadline(record.ClusterDeadline(id), c.e.nextForCluster(row))
 }
@@ -125,7 +130,7 @@ func (e *Engine) nextForCluster(row *record.Cluster) time.Time {
 	stage, _ := e.finalizingLimit(row)
 	next = earlier(next, stage)
 	if slices.Contains(lifecycle.ClusterInstallingStates, *row.API.Status) {
-		next = earlier(next, time.Time(row.API.InstallStartedAt).Add(e.options.Timeouts.Installation))
+		next = earlier(next, e.installationLimit(row))
 	}
 	return next
 }

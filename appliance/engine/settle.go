@@ -395,9 +395,7 @@ func (c *change) refreshState(m *clusterMembers) (bool, error) {
 	if at, limit := c.e.finalizingLimit(row); !at.IsZero() {
 		s.StageTimedOut, s.StageLimit = !c.now.Before(at), limit
 	}
-	if started := time.Time(row.API.InstallStartedAt); !started.IsZero() {
-		s.TotalTimedOut = c.now.Sub(started) >= c.e.options.Timeouts.Installation
-	}
+	s.TotalTimedOut = !c.now.Before(c.e.installationLimit(row))
 	return c.transitionCluster(row, lifecycle.OnRefresh, s)
 }
 

@@ -165,6 +165,24 @@ func clusterInstallationRows() []Row[ClusterSituation] {
 	tooManyFailed := func(s ClusterSituation) bool { return !s.EnoughLeft }
 	userAction := func(s ClusterSituation) bool { return s.PendingUserAction }
 	return []Row[ClusterSituation]{
+		// What the controller reported decides, even if a limit has passed meanwhile.
+		{On: OnRefresh, From: ClusterInstallingStates, When: ClusterSituation.completionFailed,
+			Because: "the controller reported a failure", To: ClusterFailed, Info: func(s ClusterSituation) string {
+				return "The installation failed: " + s.CompletionError
+			}},
+		{On: OnRefresh, From: states(ClusterFinalizing), When: ClusterSituation.complete,
+			Because: "all hosts are done, the ingress certificate is there, and all operators are available or the " +
+				"controller reported success", To: ClusterInstalled,
+			Info: func(s ClusterSituation) string {
+				if names := s.FailedOperators; len(names) > 0 {
+					return "The cluster is installed but degraded. Failed OLM operators: " + strings.Join(names, ", ") +
+						"."
+				}
+				if s.HostFailed != "" {
+					return "The cluster is installed, without " + s.HostFailed
+				}
+				return "The cluster is installed."
+			}},
 		{On: OnRefresh, From: ClusterInstallingStates, When: totalTimedOut,
 			Because: "the whole installation took too long",
 			To:      ClusterFailed,
@@ -187,10 +205,6 @@ func clusterInstallationRows() []Row[ClusterSituation] {
 				return fmt.Sprintf("The cluster is up; its stage %q takes longer than its limit of %s.",
 					s.FinalizingStage, s.StageLimit)
 			}},
-		{On: OnRefresh, From: ClusterInstallingStates, When: ClusterSituation.completionFailed,
-			Because: "the controller reported a failure", To: ClusterFailed, Info: func(s ClusterSituation) string {
-				return "The installation failed: " + s.CompletionError
-			}},
 		{On: OnRefresh, From: states(ClusterInstalling, ClusterPendingUserAction), When: tooManyFailed,
 			Because: "too many hosts failed",
 			To:      ClusterFailed, Info: func(s ClusterSituation) string {
@@ -206,19 +220,6 @@ func clusterInstallationRows() []Row[ClusterSituation] {
 			When:    func(s ClusterSituation) bool { return !s.PendingUserAction },
 			Because: "no host boots from the wrong device any more", To: ClusterInstalling,
 			Info: clusterInfo(infoInstalling)},
-		{On: OnRefresh, From: states(ClusterFinalizing), When: ClusterSituation.complete,
-			Because: "all hosts are done, the ingress certificate is there, and all operators are available or the " +
-				"controller reported success", To: ClusterInstalled,
-			Info: func(s ClusterSituation) string {
-				if names := s.FailedOperators; len(names) > 0 {
-					return "The cluster is installed but degraded. Failed OLM operators: " + strings.Join(names, ", ") +
-						"."
-				}
-				if s.HostFailed != "" {
-					return "The cluster is installed, without " + s.HostFailed
-				}
-				return "The cluster is installed."
-			}},
 		{On: OnRefresh, From: states(ClusterFailed, ClusterCancelled),
 			When: func(s ClusterSituation) bool { return s.TimedOut }, Because: "its logs did not arrive in time",
 			To:   Same,
