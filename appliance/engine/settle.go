@@ -175,7 +175,7 @@ func (c *change) refreshHosts(m *clusterMembers) (changed bool, err error) {
 		s := c.situation(h, &m.row.API, found)
 		// Only a host that waits too long for a user action is expendable.
 		s.Expendable = s.TimedOut && *h.API.Status == lifecycle.HostPendingUserAction &&
-			lifecycle.SufficientHosts(m.rolesAndStates, lifecycle.HostInstalled)
+			lifecycle.SufficientHosts(m.hosts, lifecycle.HostInstalled)
 		transitioned, err := c.transitionHost(h, lifecycle.OnRefresh, s)
 		if err != nil {
 			return changed, err
@@ -388,7 +388,7 @@ func (c *change) refreshState(m *clusterMembers) (bool, error) {
 		}
 		s.Readiness, s.Failing = found.Status, found.Failing
 	}
-	countHosts(&s, m)
+	s.CountHosts(m.hosts)
 	if limit, ok := c.e.clusterLimit(row); ok {
 		s.TimedOut = !c.now.Before(limit)
 	}
@@ -445,45 +445,6 @@ func clusterSituation(row *record.Cluster) lifecycle.ClusterSituation {
 		s.PlatformAvailable = operator.PlatformAvailable(&row.API)
 	}
 	return s
-}
-
-// countHosts adds the states of a cluster's hosts to the cluster's situation.
-func countHosts(s *lifecycle.ClusterSituation, m *clusterMembers) {
-	s.AllPrepared, s.AllDone = len(m.records) > 0, len(m.records) > 0
-	s.EnoughInstalled = lifecycle.SufficientHosts(m.rolesAndStates, lifecycle.HostInstalled)
-	s.EnoughLeft = lifecycle.SufficientHosts(m.rolesAndStates, lifecycle.HostPrepared, lifecycle.HostInstalling,
-		lifecycle.HostInstallingInProgress, lifecycle.HostPendingUserAction, lifecycle.HostInstalled)
-	for i, h := range m.records {
-		status := *h.API.Status
-		s.AllPrepared = s.AllPrepared && status == lifecycle.HostPrepared
-		s.AllDone = s.AllDone && (status == lifecycle.HostInstalled || status == lifecycle.HostFailed)
-		switch status {
-		case lifecycle.HostFailed, lifecycle.HostCancelled:
-			if s.HostFailed == "" {
-				s.HostFailed = "host " + m.hosts[i].Name() + ": " + *h.API.StatusInfo
-			}
-		case lifecycle.HostPendingUserAction:
-			s.PendingUserAction = true
-		case lifecycle.HostPreparingFailed:
-			if s.HostNotPreparable == "" {
-				s.HostNotPreparable = "host " + m.hosts[i].Name() + ": " + *h.API.StatusInfo
-			}
-		case lifecycle.HostKnown, lifecycle.HostPreparing, lifecycle.HostPrepared:
-		default:
-			if s.HostNotPrepared == "" {
-				s.HostNotPrepared = "host " + m.hosts[i].Name() + " is " + status + ": " + *h.API.StatusInfo
-			}
-		}
-	}
-}
-
-// rolesAndStates yields the role and the state of each host.
-func (m *clusterMembers) rolesAndStates(yield func(models.HostRole, string) bool) {
-	for _, h := range m.records {
-		if !yield(h.API.Role, *h.API.Status) {
-			return
-		}
-	}
 }
 
 func (c *change) triggerCluster(row *record.Cluster, on lifecycle.Trigger) error {

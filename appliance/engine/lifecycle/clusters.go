@@ -2,7 +2,6 @@ package lifecycle
 
 import (
 	"fmt"
-	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -225,27 +224,4 @@ func clusterInstallationRows() []Row[ClusterSituation] {
 			To:   Same,
 			Mark: MarkLogsTimedOut},
 	}
-}
-
-// SufficientHosts reports whether enough hosts of a cluster are in one of the states. It requires
-// the whole control plane. It also requires an arbiter if the cluster has one, and two workers if
-// the cluster has two or more.
-func SufficientHosts(hosts iter.Seq2[models.HostRole, string], states ...string) bool {
-	have, all := make(map[models.HostRole]int), make(map[models.HostRole]int)
-	for role, status := range hosts {
-		if role == models.HostRoleBootstrap {
-			role = models.HostRoleMaster
-		}
-		all[role]++
-		if slices.Contains(states, status) {
-			have[role]++
-		}
-	}
-	if all[models.HostRoleMaster] == 0 || have[models.HostRoleMaster] < all[models.HostRoleMaster] {
-		return false
-	}
-	if all[models.HostRoleArbiter] > 0 && have[models.HostRoleArbiter] == 0 {
-		return false
-	}
-	return all[models.HostRoleWorker] < 2 || have[models.HostRoleWorker] >= 2
 }
