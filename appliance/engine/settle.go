@@ -61,14 +61,15 @@ func (c *change) refreshCluster(id string) error {
 	return nil
 }
 
-// members returns a cluster and its hosts. A missing cluster is an error of kind NotFound.
+// members returns a cluster and its hosts. A missing cluster is an error of kind NotFound. Damaged
+// hosts are left out, so that they stop neither the other hosts nor the limits of the cluster.
 func (c *change) members(id string) (*clusterMembers, error) {
 	row, err := c.cluster(id)
 	if err != nil {
 		return nil, err
 	}
 	m := &clusterMembers{row: row}
-	if m.records, err = c.hostsOf(id); err != nil {
+	if m.records, m.damaged, err = c.readableHostsOf(id); err != nil {
 		return nil, err
 	}
 	for _, h := range m.records {
@@ -86,6 +87,7 @@ type clusterMembers struct {
 	row        *record.Cluster
 	records    []*record.Host
 	hosts      []*inventory.Host // same indexes as records
+	damaged    []string          // keys of the hosts whose rows are damaged
 	groups     *network.Groups
 	collisions map[string][]string
 	// digest of the validations' input, see [clusterMembers.digest]; valid for one round, until the
@@ -105,6 +107,10 @@ func (c *change) deriveClusterFields(m *clusterMembers) error {
 	if m.installing() {
 		return nil
 	}
+	if len(m.damaged) > 0 {
+		m.group() // the fields keep the values that follow from all hosts
+		return nil
+	}
 	roles := validation.SuggestRoles(api, m.hosts, c.e.options.Requirements(api.OpenshiftVersion))
 	for _, h := range m.records {
 		if role, ok := roles[*h.API.ID]; ok && replace(&h.API.SuggestedRole, role) {
@@ -120,8 +126,7 @@ func (c *change) deriveClusterFields(m *clusterMembers) error {
 		api.SchedulableMastersForcedTrue = &schedulable
 		c.saveCluster(m.row)
 	}
-	m.groups, m.collisions = network.MajorityGroups(m.hosts, validation.SmallestGroup(api, m.hosts)),
-		network.Collisions(m.hosts)
+	m.group()
 	groups, err := m.groups.JSON()
 	if err != nil {
 		return err
@@ -138,6 +143,12 @@ func (c *change) deriveClusterFields(m *clusterMembers) error {
 		c.saveCluster(m.row)
 	}
 	return nil
+}
+
+// group finds the groups of connected hosts and the addresses that several hosts have.
+func (m *clusterMembers) group() {
+	m.groups = network.MajorityGroups(m.hosts, validation.SmallestGroup(&m.row.API, m.hosts))
+	m.collisions = network.Collisions(m.hosts)
 }
 
 // followMachineNetwork sets the machine network of a cluster to the network of its VIPs or hosts,
@@ -380,7 +391,7 @@ func (c *change) refreshUnbound(key string) error {
 func (c *change) refreshState(m *clusterMembers) (bool, error) {
 	row := m.row
 	s := clusterSituation(row)
-	s.Readiness, s.WarnOnly = validation.Ready, c.e.WarnsOnly(&row.API)
+	s.Readiness, s.WarnOnly, s.Damaged = validation.Ready, c.e.WarnsOnly(&row.API), m.damaged
 	if slices.Contains(lifecycle.ClusterOpenStates, *row.API.Status) {
 		found, err := c.validateCluster(m)
 		if err != nil {

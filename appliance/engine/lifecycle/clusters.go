@@ -24,6 +24,7 @@ type ClusterSituation struct {
 	HostNotPreparable string // name of a host whose preparation failed, and the reason
 	HostFailed        string // name of a host that failed, and the reason
 	FailedOperators   []string
+	Damaged           []string // keys of the hosts whose rows are damaged
 
 	PreparationDone   bool // openshift-install generated the files
 	Completed         bool // the controller reported success

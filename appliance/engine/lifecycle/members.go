@@ -1,11 +1,15 @@
 package lifecycle
 
 import (
+	"cmp"
+	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/appliance/engine/inventory"
+	"landfall/appliance/engine/validation"
 )
 
 // CountHosts adds the states of the cluster's hosts to the situation.
@@ -36,6 +40,22 @@ func (s *ClusterSituation) CountHosts(hosts []*inventory.Host) {
 			}
 		}
 	}
+	if len(s.Damaged) > 0 {
+		s.addDamage()
+	}
+}
+
+// addDamage adds the damaged hosts, of which nobody knows whether they are prepared or have failed.
+// An installation goes on without them, but none begins.
+func (s *ClusterSituation) addDamage() {
+	ids := make([]string, len(s.Damaged))
+	for i, key := range s.Damaged {
+		_, ids[i], _ = strings.Cut(key, "/")
+	}
+	s.Failing = fmt.Sprintf("The stored data of these hosts is damaged: %s; landfall check describes the ways out.",
+		strings.Join(ids, ", "))
+	s.Readiness, s.HostNotPrepared = validation.Insufficient, cmp.Or(s.HostNotPrepared, s.Failing)
+	s.AllPrepared, s.EnoughLeft = false, s.EnoughLeft || s.HostFailed == ""
 }
 
 // SufficientHosts reports whether enough hosts of a cluster are in one of the states. It requires
