@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"landfall/appliance/engine/lifecycle"
+	"landfall/appliance/engine/record"
 	"landfall/store"
 )
 
@@ -118,4 +120,19 @@ func TestDamage_clockSetBack(t *testing.T) {
 			other.require(lifecycle.HostDisconnectedUnbound)
 		})
 	}
+}
+
+// TestDamage_joiningHost adds a damaged and a missing host to those that join a cluster.
+func TestDamage_joiningHost(t *testing.T) {
+	b := newFollowingHarness(t)
+	_, h := b.joining()
+	require.NoError(t, h.progress(models.HostStageRebooting, ""))
+	b.damage("hosts", h.env+"/0-damaged")
+	require.NoError(t, b.options.DB.Update(t.Context(), func(tx *store.Tx) error {
+		return errors.Join(record.JoiningHosts.Add(tx, h.env+"/0-damaged"),
+			record.JoiningHosts.Add(tx, h.env+"/1-missing"))
+	}))
+	awaited := b.awaited()
+	require.Len(t, awaited, 1)
+	require.Equal(t, h.env+"/"+h.id, awaited[0].Key)
 }
