@@ -1,8 +1,13 @@
 package engine
 
 import (
+	"bufio"
+	"context"
 	"errors"
+	"io"
+	"log/slog"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -135,4 +140,42 @@ func TestDamage_joiningHost(t *testing.T) {
 	awaited := b.awaited()
 	require.Len(t, awaited, 1)
 	require.Equal(t, h.env+"/"+h.id, awaited[0].Key)
+}
+
+// TestDamage_preparationOfOtherCluster damages a cluster that waits for its preparation. The other
+// cluster is prepared.
+func TestDamage_preparationOfOtherCluster(t *testing.T) {
+	b := newHarness(t)
+	cluster, _ := b.threeNodes(true)
+	b.damage("clusters", "0-damaged")
+	require.NoError(t, b.options.DB.Update(t.Context(), func(tx *store.Tx) error {
+		return record.PendingPreparations.Add(tx, "0-damaged")
+	}))
+	b.startInstallation(cluster)
+	b.run(func() {
+		require.Eventually(t, func() bool { return b.releases.made.Load() == 1 }, time.Minute, time.Millisecond)
+	})
+}
+
+// TestPreparation_pausesIfResultIsNotRecorded runs a preparation whose result can't be recorded.
+func TestPreparation_pausesIfResultIsNotRecorded(t *testing.T) {
+	b := newHarness(t)
+	b.damage("clusters", "0-damaged")
+	lines, logged := io.Pipe()
+	b.options.Logger = slog.New(slog.NewTextHandler(logged, nil))
+	failures := bufio.NewScanner(lines)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var run sync.WaitGroup
+	run.Go(func() { b.prepareUntilRecorded(ctx, "0-damaged", "any") })
+	for _, wait := range []time.Duration{1, 2, 4, 8, 16, 32, 60, 60} {
+		require.True(t, failures.Scan())
+		require.NoError(t, b.clock.BlockUntilContext(ctx, 1))
+		b.clock.Advance(wait*time.Second - time.Millisecond)
+		require.NoError(t, b.clock.BlockUntilContext(ctx, 1), "the preparation still waits")
+		b.clock.Advance(time.Millisecond)
+	}
+	require.True(t, failures.Scan())
+	cancel()
+	run.Wait()
 }
