@@ -27,8 +27,8 @@ func (b *harness) damage(bucket, key string) {
 	}))
 }
 
-// TestDamage_limitsOfOtherRowsPass damages one row of each kind. The hosts of another infra-env that
-// stop polling are disconnected.
+// TestDamage_limitsOfOtherRowsPass damages one row of each kind. The hosts of another infra-env
+// that stop polling are disconnected.
 func TestDamage_limitsOfOtherRowsPass(t *testing.T) {
 	for _, bucket := range []string{"hosts", "clusters", "infra-envs", "subscriptions"} {
 		t.Run(bucket, func(t *testing.T) {
