@@ -198,7 +198,7 @@ func (c *change) describeCluster(input *steps.Input, clusterID string) error {
 	if input.Host.Day2() {
 		input.Ignition = steps.MachineConfigServer(&row.API, input.Host)
 	}
-	records, err := c.hostsOf(clusterID)
+	records, _, err := c.readableHostsOf(clusterID)
 	if err != nil {
 		return err
 	}

@@ -139,20 +139,35 @@ func (c *change) settleCluster(id string) {
 	}
 }
 
+// hostsOf returns all hosts of a cluster. It fails if the row of one is damaged.
 func (c *change) hostsOf(clusterID string) ([]*record.Host, error) {
+	hosts, damaged, err := c.readableHostsOf(clusterID)
+	if err == nil && len(damaged) > 0 {
+		_, err = c.host(damaged[0])
+	}
+	return hosts, err
+}
+
+// readableHostsOf returns the hosts of a cluster without those whose rows are damaged, and the keys
+// of these.
+func (c *change) readableHostsOf(clusterID string) (hosts []*record.Host, damaged []string, err error) {
 	keys, err := record.ClusterHostKeys(c.tx, clusterID)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	hosts := make([]*record.Host, 0, len(keys))
+	hosts = make([]*record.Host, 0, len(keys))
 	for _, key := range keys {
 		h, err := c.host(key)
+		if store.IsDamaged(err) {
+			damaged = append(damaged, key)
+			continue
+		}
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		hosts = append(hosts, h)
 	}
-	return hosts, nil
+	return hosts, damaged, nil
 }
 
 // settle recomputes everything that depends on the changed records and writes all records.

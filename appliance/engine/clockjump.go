@@ -34,7 +34,8 @@ func (e *Engine) clockJumped(now time.Time, jump time.Duration) {
 	}
 }
 
-// recomputeDeadlines recomputes all deadlines after the clock was set back.
+// recomputeDeadlines recomputes all deadlines after the clock was set back, except those of damaged
+// rows.
 func (e *Engine) recomputeDeadlines(ctx context.Context) error {
 	if !e.clockSetBack.CompareAndSwap(true, false) {
 		return nil
@@ -43,7 +44,7 @@ func (e *Engine) recomputeDeadlines(ctx context.Context) error {
 		deadlines, err := record.StateDeadlines.Due(c.tx, c.now.AddDate(100, 0, 0), 0)
 		for _, deadline := range deadlines {
 			if err == nil {
-				err = c.recomputeDeadline(deadline)
+				err = store.SkipDamaged(c.recomputeDeadline(deadline))
 			}
 		}
 		return err

@@ -97,3 +97,18 @@ func TestInterruption_stageGetsItsTimeAgain(t *testing.T) {
 	b.pass(2*time.Minute, h)
 	h.require(lifecycle.HostFailed)
 }
+
+// TestSleep_installationGetsItsTimeAgain lets the machine sleep over a weekend while a cluster
+// finishes by itself.
+func TestSleep_installationGetsItsTimeAgain(t *testing.T) {
+	b := newHarness(t)
+	cluster, _ := b.finalizing()
+	b.clock.Advance(60 * time.Hour)
+	b.Stepper().Jumped(60 * time.Hour)
+	b.handle()
+	b.requireCluster(cluster, lifecycle.ClusterFinalizing)
+	require.NoError(t, b.UploadIngressCert(t.Context(), cluster, b.authority))
+	_, err := b.CompleteInstallation(t.Context(), cluster, true, "")
+	require.NoError(t, err)
+	b.requireCluster(cluster, lifecycle.ClusterInstalled)
+}

@@ -111,6 +111,11 @@ func (e *Engine) finalizingLimit(row *record.Cluster) (time.Time, time.Duration)
 	return e.expires(limit), limit.For
 }
 
+// installationLimit returns the end of the time limit of a cluster's whole installation.
+func (e *Engine) installationLimit(row *record.Cluster) time.Time {
+	return e.expires(lifecycle.Limit{Began: row.API.InstallStartedAt, For: e.options.Timeouts.Installation})
+}
+
 func (c *change) setClusterDeadline(id string, row *record.Cluster) error {
 	return c.setDeadline(record.ClusterDeadline(id), c.e.nextForCluster(row))
 }
@@ -125,7 +130,7 @@ func (e *Engine) nextForCluster(row *record.Cluster) time.Time {
 	stage, _ := e.finalizingLimit(row)
 	next = earlier(next, stage)
 	if slices.Contains(lifecycle.ClusterInstallingStates, *row.API.Status) {
-		next = earlier(next, time.Time(row.API.InstallStartedAt).Add(e.options.Timeouts.Installation))
+		next = earlier(next, e.installationLimit(row))
 	}
 	return next
 }
@@ -212,20 +217,54 @@ func (e *Engine) handleDue(ctx context.Context) (time.Duration, error) {
 	if err != nil || len(due) == 0 {
 		return wait, err
 	}
-	return 0, e.update(journal.WithOperation(ctx, journal.OperationTimer), func(c *change) error {
+	ctx = journal.WithOperation(ctx, journal.OperationTimer)
+	err = e.handleDeadlines(ctx, due, ahead[len(due):])
+	if err != nil && ctx.Err() == nil {
+		err = e.handleEach(ctx, due)
+	}
+	return 0, err
+}
+
+// handleDeadlines handles due deadlines and postpones those that are due soon, in one transaction.
+func (e *Engine) handleDeadlines(ctx context.Context, due, ahead []store.Deadline) error {
+	return e.update(ctx, func(c *change) error {
 		c.reported = true
 		for _, deadline := range due {
 			if err := c.handleDeadline(deadline); err != nil {
 				return err
 			}
 		}
-		for _, deadline := range ahead[len(due):] {
+		for _, deadline := range ahead {
 			if err := c.postpone(deadline); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
+}
+
+// handleEach handles each deadline in its own transaction, so that a damaged row affects only the
+// deadlines of its cluster. Those that fail are due again in a minute.
+func (e *Engine) handleEach(ctx context.Context, due []store.Deadline) error {
+	var failed []string
+	var last error
+	for _, deadline := range due {
+		err := e.handleDeadlines(ctx, []store.Deadline{deadline}, nil)
+		if err == nil {
+			continue
+		}
+		if failedAgain := e.update(ctx, func(c *change) error {
+			return c.setDeadline(deadline.Key, c.now.Add(time.Minute))
+		}); failedAgain != nil {
+			return failedAgain // the cause is not the row
+		}
+		failed, last = append(failed, deadline.Key), err
+	}
+	if last != nil {
+		e.options.Logger.Error("Some time limits could not be checked; the engine tries again in one minute.",
+			"of", failed, "error", last)
+	}
+	return nil
 }
 
 // postpone moves the deadline of a host that has contacted the engine since the deadline was set.
@@ -237,7 +276,7 @@ func (c *change) postpone(deadline store.Deadline) error {
 		return nil
 	}
 	h, err := c.host(key)
-	if fault.KindOf(err) == fault.NotFound {
+	if fault.KindOf(err) == fault.NotFound || store.IsDamaged(err) {
 		return nil
 	}
 	if err != nil {

@@ -241,12 +241,11 @@ func New(options Options) (*Engine, error) {
 func (e *Engine) Run(ctx context.Context) error {
 	var group sync.WaitGroup
 	defer group.Wait()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel() // runs before Wait, so that an error ends all goroutines
 	group.Go(func() { e.watchDeadlines(ctx) })
 	group.Go(func() { e.freezeRecipes(ctx) })
 	group.Go(func() { e.options.Pulse.Run(ctx, func() { e.checkClock() }) })
-	return e.runPreparations(ctx)
+	e.runPreparations(ctx)
+	return nil
 }
 
 // update runs a change in a transaction. After the commit, it notifies the waiting goroutines. The

@@ -6,6 +6,7 @@ import (
 	"landfall/appliance/engine/description"
 	"landfall/appliance/engine/record"
 	"landfall/appliance/fault"
+	"landfall/store"
 )
 
 // noteFeatures updates the list of features that a cluster uses. Features are derived from the
@@ -39,7 +40,7 @@ func (c *change) noteFeatures(m *clusterMembers) error {
 func (c *change) addInfraEnvUses(clusterID string, seen description.Uses) error {
 	return record.ClusterInfraEnvs.Keys(c.tx, clusterID+"/", func(key string) error {
 		env, err := c.infraEnv(strings.TrimPrefix(key, clusterID+"/"))
-		if fault.KindOf(err) == fault.NotFound {
+		if fault.KindOf(err) == fault.NotFound || store.IsDamaged(err) {
 			return nil
 		}
 		if err != nil {

@@ -193,7 +193,7 @@ func (c *change) enterClusterState(row *record.Cluster, from, to, info string) e
 // resumeStages restarts the time limits of hosts that could not continue while another host waited
 // for a user action.
 func (c *change) resumeStages(row *record.Cluster) error {
-	hosts, err := c.hostsOf(row.API.ID.String())
+	hosts, _, err := c.readableHostsOf(row.API.ID.String())
 	if err != nil {
 		return err
 	}

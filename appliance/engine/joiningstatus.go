@@ -41,13 +41,18 @@ type AwaitedHost struct {
 	Labels  map[string]string // requested labels of the host's node
 }
 
-// Awaited returns the awaited hosts, ordered by key.
+// Awaited returns the awaited hosts, ordered by key. It leaves out hosts whose rows are damaged or
+// missing, so that the others are followed.
 func (e *Engine) Awaited() ([]AwaitedHost, error) {
 	var awaited []AwaitedHost
 	err := e.options.DB.View(func(tx *store.Tx) error {
 		c := newReading(context.Background(), e, tx)
 		return record.JoiningHosts.Keys(tx, "", func(key string) error {
 			h, err := c.host(key)
+			if store.IsDamaged(err) || fault.KindOf(err) == fault.NotFound {
+				e.options.Logger.Debug("A joining host is not followed.", "host", key, "error", err)
+				return nil
+			}
 			if err != nil || !h.IsAwaited() {
 				return err
 			}

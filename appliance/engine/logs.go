@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/go-openapi/strfmt"
@@ -27,7 +28,7 @@ func (e *Engine) StoreHostLogs(ctx context.Context, clusterID, hostID string, co
 			return err
 		}
 		c.saveCluster(row) // its objects show the URL of the logs
-		hosts, err := c.hostsOf(clusterID)
+		hosts, damaged, err := c.readableHostsOf(clusterID)
 		if err != nil {
 			return err
 		}
@@ -42,6 +43,12 @@ func (e *Engine) StoreHostLogs(ctx context.Context, clusterID, hostID string, co
 				c.hostEvent(h, event.HostLogsUploaded, models.EventSeverityInfo, "Host %s: its logs were collected.",
 					c.hostName(h)),
 			)
+		}
+		for _, key := range damaged {
+			if strings.HasSuffix(key, "/"+hostID) {
+				_, err := c.host(key)
+				return err
+			}
 		}
 		return notFound("Cluster %s has no host %s.", clusterID, hostID)
 	})

@@ -19,7 +19,7 @@ import (
 
 // updateOutbox updates the cluster's outbox entry for AMS if its desired state changed. A new
 // installation replaces the ids and URLs of a failed or reset installation. Until then, the entry
-// keeps them.
+// keeps them. A damaged entry stays as it is until it is repaired.
 func (c *change) updateOutbox(row *record.Cluster) error {
 	if conv.Value(row.API.Imported) || *row.API.Kind == description.KindDisconnected {
 		return nil // the program that installs such a cluster reports it to AMS
@@ -29,7 +29,7 @@ func (c *change) updateOutbox(row *record.Cluster) error {
 	if errors.Is(err, store.ErrNotFound) {
 		held = &outbox.Desired{Phase: outbox.Reserved, CreatedAt: row.API.CreatedAt.UTC()}
 	} else if err != nil {
-		return err
+		return store.SkipDamaged(err)
 	}
 	next, changed := held.Next(desiredEntry(*held, row), c.now)
 	if !changed {

@@ -103,7 +103,7 @@ func (c *change) noteHostUsage(h *record.Host, name string, uses func(*record.Ho
 	if err != nil {
 		return err
 	}
-	hosts, err := c.hostsOf(id)
+	hosts, _, err := c.readableHostsOf(id)
 	if err != nil {
 		return err
 	}

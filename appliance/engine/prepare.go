@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/go-openapi/strfmt"
 	"github.com/openshift/assisted-service/models"
@@ -19,6 +20,7 @@ import (
 	"landfall/appliance/engine/inventory"
 	"landfall/appliance/engine/lifecycle"
 	"landfall/appliance/engine/record"
+	"landfall/appliance/fault"
 	"landfall/appliance/journal"
 	"landfall/appliance/mirror"
 	"landfall/appliance/release"
@@ -30,15 +32,22 @@ import (
 // progressStep is the interval between two progress updates of the extraction, in percent.
 const progressStep = 10
 
+// The pauses before a preparation runs again whose result could not be recorded.
+const (
+	preparationRetry    = time.Second
+	maxPreparationRetry = time.Minute
+)
+
 // preparationRun is a running preparation in this process.
 type preparationRun struct {
 	id     string // id of the preparation
 	cancel context.CancelFunc
 }
 
-// runPreparations runs every unfinished preparation in the store, including those that an earlier
-// process began. It cancels the run of a preparation that the store no longer contains.
-func (e *Engine) runPreparations(ctx context.Context) error {
+// runPreparations runs every unfinished preparation in the store until the context ends, including
+// those that an earlier process began. It cancels the run of a preparation that the store no longer
+// contains.
+func (e *Engine) runPreparations(ctx context.Context) {
 	var group sync.WaitGroup
 	defer group.Wait()
 	running := make(map[string]*preparationRun)
@@ -46,7 +55,11 @@ func (e *Engine) runPreparations(ctx context.Context) error {
 	for {
 		unfinished, err := e.unfinishedPreparations()
 		if err != nil {
-			return fmt.Errorf("read the clusters to prepare: %w", err)
+			e.options.Logger.Error("The clusters to prepare could not be read; the engine tries again.", "error", err)
+			if !e.pause(ctx, preparationRetry) {
+				return
+			}
+			continue
 		}
 		for id, run := range running {
 			if unfinished[id] != run.id {
@@ -62,7 +75,7 @@ func (e *Engine) runPreparations(ctx context.Context) error {
 			group.Go(func() {
 				defer cancel()
 				within, span := tracing.Start(runCtx, "prepare installation", attribute.String("landfall.cluster", id))
-				e.prepare(within, id, preparation)
+				e.prepareUntilRecorded(within, id, preparation)
 				span.End()
 				select {
 				case ended <- id:
@@ -72,7 +85,7 @@ func (e *Engine) runPreparations(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
-			return nil
+			return
 		case id := <-ended:
 			delete(running, id)
 		case <-e.preparationsChanged:
@@ -80,13 +93,27 @@ func (e *Engine) runPreparations(ctx context.Context) error {
 	}
 }
 
-// unfinishedPreparations returns the ids of the preparations to run, by cluster id.
+// pause waits for a time. It returns false when the context ends.
+func (e *Engine) pause(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-e.options.Clock.After(d):
+		return true
+	}
+}
+
+// unfinishedPreparations returns the ids of the preparations to run, by cluster id. It leaves out
+// damaged clusters.
 func (e *Engine) unfinishedPreparations() (map[string]string, error) {
 	unfinished := make(map[string]string)
 	err := e.options.DB.View(func(tx *store.Tx) error {
 		return record.PendingPreparations.Keys(tx, "", func(id string) error {
 			row, err := record.Clusters.Get(tx, id)
 			if errors.Is(err, store.ErrNotFound) {
+				return nil
+			}
+			if store.IsDamaged(err) {
 				return nil
 			}
 			if err == nil && row.Preparation != nil && !row.Preparation.Done && row.Preparation.Failed == "" {
@@ -98,12 +125,20 @@ func (e *Engine) unfinishedPreparations() (map[string]string, error) {
 	return unfinished, err
 }
 
+// prepareUntilRecorded runs a preparation again, with growing pauses, until its result is recorded.
+func (e *Engine) prepareUntilRecorded(ctx context.Context, id, preparation string) {
+	for wait := preparationRetry; !e.prepare(ctx, id, preparation) && e.pause(ctx, wait); {
+		wait = min(2*wait, maxPreparationRetry)
+	}
+}
+
 // prepare runs a preparation and records its failure. If the appliance stops during the run, it
-// records nothing, and the next process runs the preparation again.
-func (e *Engine) prepare(ctx context.Context, id, preparation string) {
+// records nothing, and the next process runs the preparation again. It returns false if the result
+// could not be recorded.
+func (e *Engine) prepare(ctx context.Context, id, preparation string) (recorded bool) {
 	err := e.prepareInstallation(ctx, id, preparation)
 	if err == nil || ctx.Err() != nil {
-		return
+		return true
 	}
 	recordErr := e.updatePreparation(ctx, id, preparation, func(c *change, row *record.Cluster) error {
 		row.Preparation.Failed = sentence.Ending(err)
@@ -114,10 +149,12 @@ func (e *Engine) prepare(ctx context.Context, id, preparation string) {
 				"Cluster %s: the installation could not be prepared: %s", row.API.Name, sentence.Ending(err)),
 		)
 	})
-	if recordErr != nil {
+	if recordErr != nil && !errors.Is(recordErr, errSuperseded) && fault.KindOf(recordErr) != fault.NotFound {
 		e.options.Logger.Error("The failure of a preparation could not be recorded.", "cluster", id, "failure",
 			err, "error", recordErr)
+		return false
 	}
+	return true
 }
 
 // errSuperseded ends a run after its cluster was cancelled, reset or deleted.

@@ -8,7 +8,7 @@ func (c *change) clusterProgress(id string) error {
 	if err != nil {
 		return err
 	}
-	hosts, err := c.hostsOf(id)
+	hosts, _, err := c.readableHostsOf(id)
 	if err != nil || len(hosts) == 0 {
 		return err
 	}

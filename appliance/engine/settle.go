@@ -61,14 +61,15 @@ func (c *change) refreshCluster(id string) error {
 	return nil
 }
 
-// members returns a cluster and its hosts. A missing cluster is an error of kind NotFound.
+// members returns a cluster and its hosts. A missing cluster is an error of kind NotFound. Damaged
+// hosts are left out, so that they stop neither the other hosts nor the limits of the cluster.
 func (c *change) members(id string) (*clusterMembers, error) {
 	row, err := c.cluster(id)
 	if err != nil {
 		return nil, err
 	}
 	m := &clusterMembers{row: row}
-	if m.records, err = c.hostsOf(id); err != nil {
+	if m.records, m.damaged, err = c.readableHostsOf(id); err != nil {
 		return nil, err
 	}
 	for _, h := range m.records {
@@ -86,6 +87,7 @@ type clusterMembers struct {
 	row        *record.Cluster
 	records    []*record.Host
 	hosts      []*inventory.Host // same indexes as records
+	damaged    []string          // keys of the hosts whose rows are damaged
 	groups     *network.Groups
 	collisions map[string][]string
 	// digest of the validations' input, see [clusterMembers.digest]; valid for one round, until the
@@ -105,6 +107,10 @@ func (c *change) deriveClusterFields(m *clusterMembers) error {
 	if m.installing() {
 		return nil
 	}
+	if len(m.damaged) > 0 {
+		m.group() // the fields keep the values that follow from all hosts
+		return nil
+	}
 	roles := validation.SuggestRoles(api, m.hosts, c.e.options.Requirements(api.OpenshiftVersion))
 	for _, h := range m.records {
 		if role, ok := roles[*h.API.ID]; ok && replace(&h.API.SuggestedRole, role) {
@@ -120,8 +126,7 @@ func (c *change) deriveClusterFields(m *clusterMembers) error {
 		api.SchedulableMastersForcedTrue = &schedulable
 		c.saveCluster(m.row)
 	}
-	m.groups, m.collisions = network.MajorityGroups(m.hosts, validation.SmallestGroup(api, m.hosts)),
-		network.Collisions(m.hosts)
+	m.group()
 	groups, err := m.groups.JSON()
 	if err != nil {
 		return err
@@ -138,6 +143,12 @@ func (c *change) deriveClusterFields(m *clusterMembers) error {
 		c.saveCluster(m.row)
 	}
 	return nil
+}
+
+// group finds the groups of connected hosts and the addresses that several hosts have.
+func (m *clusterMembers) group() {
+	m.groups = network.MajorityGroups(m.hosts, validation.SmallestGroup(&m.row.API, m.hosts))
+	m.collisions = network.Collisions(m.hosts)
 }
 
 // followMachineNetwork sets the machine network of a cluster to the network of its VIPs or hosts,
@@ -175,7 +186,7 @@ func (c *change) refreshHosts(m *clusterMembers) (changed bool, err error) {
 		s := c.situation(h, &m.row.API, found)
 		// Only a host that waits too long for a user action is expendable.
 		s.Expendable = s.TimedOut && *h.API.Status == lifecycle.HostPendingUserAction &&
-			lifecycle.SufficientHosts(m.rolesAndStates, lifecycle.HostInstalled)
+			lifecycle.SufficientHosts(m.hosts, lifecycle.HostInstalled)
 		transitioned, err := c.transitionHost(h, lifecycle.OnRefresh, s)
 		if err != nil {
 			return changed, err
@@ -380,7 +391,7 @@ func (c *change) refreshUnbound(key string) error {
 func (c *change) refreshState(m *clusterMembers) (bool, error) {
 	row := m.row
 	s := clusterSituation(row)
-	s.Readiness, s.WarnOnly = validation.Ready, c.e.WarnsOnly(&row.API)
+	s.Readiness, s.WarnOnly, s.Damaged = validation.Ready, c.e.WarnsOnly(&row.API), m.damaged
 	if slices.Contains(lifecycle.ClusterOpenStates, *row.API.Status) {
 		found, err := c.validateCluster(m)
 		if err != nil {
@@ -388,16 +399,14 @@ func (c *change) refreshState(m *clusterMembers) (bool, error) {
 		}
 		s.Readiness, s.Failing = found.Status, found.Failing
 	}
-	countHosts(&s, m)
+	s.CountHosts(m.hosts)
 	if limit, ok := c.e.clusterLimit(row); ok {
 		s.TimedOut = !c.now.Before(limit)
 	}
 	if at, limit := c.e.finalizingLimit(row); !at.IsZero() {
 		s.StageTimedOut, s.StageLimit = !c.now.Before(at), limit
 	}
-	if started := time.Time(row.API.InstallStartedAt); !started.IsZero() {
-		s.TotalTimedOut = c.now.Sub(started) >= c.e.options.Timeouts.Installation
-	}
+	s.TotalTimedOut = !c.now.Before(c.e.installationLimit(row))
 	return c.transitionCluster(row, lifecycle.OnRefresh, s)
 }
 
@@ -447,45 +456,6 @@ func clusterSituation(row *record.Cluster) lifecycle.ClusterSituation {
 		s.PlatformAvailable = operator.PlatformAvailable(&row.API)
 	}
 	return s
-}
-
-// countHosts adds the states of a cluster's hosts to the cluster's situation.
-func countHosts(s *lifecycle.ClusterSituation, m *clusterMembers) {
-	s.AllPrepared, s.AllDone = len(m.records) > 0, len(m.records) > 0
-	s.EnoughInstalled = lifecycle.SufficientHosts(m.rolesAndStates, lifecycle.HostInstalled)
-	s.EnoughLeft = lifecycle.SufficientHosts(m.rolesAndStates, lifecycle.HostPrepared, lifecycle.HostInstalling,
-		lifecycle.HostInstallingInProgress, lifecycle.HostPendingUserAction, lifecycle.HostInstalled)
-	for i, h := range m.records {
-		status := *h.API.Status
-		s.AllPrepared = s.AllPrepared && status == lifecycle.HostPrepared
-		s.AllDone = s.AllDone && (status == lifecycle.HostInstalled || status == lifecycle.HostFailed)
-		switch status {
-		case lifecycle.HostFailed, lifecycle.HostCancelled:
-			if s.HostFailed == "" {
-				s.HostFailed = "host " + m.hosts[i].Name() + ": " + *h.API.StatusInfo
-			}
-		case lifecycle.HostPendingUserAction:
-			s.PendingUserAction = true
-		case lifecycle.HostPreparingFailed:
-			if s.HostNotPreparable == "" {
-				s.HostNotPreparable = "host " + m.hosts[i].Name() + ": " + *h.API.StatusInfo
-			}
-		case lifecycle.HostKnown, lifecycle.HostPreparing, lifecycle.HostPrepared:
-		default:
-			if s.HostNotPrepared == "" {
-				s.HostNotPrepared = "host " + m.hosts[i].Name() + " is " + status + ": " + *h.API.StatusInfo
-			}
-		}
-	}
-}
-
-// rolesAndStates yields the role and the state of each host.
-func (m *clusterMembers) rolesAndStates(yield func(models.HostRole, string) bool) {
-	for _, h := range m.records {
-		if !yield(h.API.Role, *h.API.Status) {
-			return
-		}
-	}
 }
 
 func (c *change) triggerCluster(row *record.Cluster, on lifecycle.Trigger) error {

@@ -100,7 +100,7 @@ func hostStageLimit(stage models.HostStage) time.Duration {
 // ClusterExit returns the latest time at which a cluster leaves its state without outside events,
 // or the party that it waits for.
 func ClusterExit(s Site, c *models.Cluster) (by time.Time, waitsFor string) {
-	entered, started := s.since(c.StatusUpdatedAt), time.Time(c.InstallStartedAt)
+	entered, started := s.since(c.StatusUpdatedAt), s.since(c.InstallStartedAt)
 	switch *c.Status {
 	case lifecycle.ClusterPreparing:
 		return entered.Add(10 * time.Minute), ""

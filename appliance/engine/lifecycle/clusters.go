@@ -2,7 +2,6 @@ package lifecycle
 
 import (
 	"fmt"
-	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -25,6 +24,7 @@ type ClusterSituation struct {
 	HostNotPreparable string // name of a host whose preparation failed, and the reason
 	HostFailed        string // name of a host that failed, and the reason
 	FailedOperators   []string
+	Damaged           []string // keys of the hosts whose rows are damaged
 
 	PreparationDone   bool // openshift-install generated the files
 	Completed         bool // the controller reported success
@@ -165,6 +165,24 @@ func clusterInstallationRows() []Row[ClusterSituation] {
 	tooManyFailed := func(s ClusterSituation) bool { return !s.EnoughLeft }
 	userAction := func(s ClusterSituation) bool { return s.PendingUserAction }
 	return []Row[ClusterSituation]{
+		// What the controller reported decides, even if a limit has passed meanwhile.
+		{On: OnRefresh, From: ClusterInstallingStates, When: ClusterSituation.completionFailed,
+			Because: "the controller reported a failure", To: ClusterFailed, Info: func(s ClusterSituation) string {
+				return "The installation failed: " + s.CompletionError
+			}},
+		{On: OnRefresh, From: states(ClusterFinalizing), When: ClusterSituation.complete,
+			Because: "all hosts are done, the ingress certificate is there, and all operators are available or the " +
+				"controller reported success", To: ClusterInstalled,
+			Info: func(s ClusterSituation) string {
+				if names := s.FailedOperators; len(names) > 0 {
+					return "The cluster is installed but degraded. Failed OLM operators: " + strings.Join(names, ", ") +
+						"."
+				}
+				if s.HostFailed != "" {
+					return "The cluster is installed, without " + s.HostFailed
+				}
+				return "The cluster is installed."
+			}},
 		{On: OnRefresh, From: ClusterInstallingStates, When: totalTimedOut,
 			Because: "the whole installation took too long",
 			To:      ClusterFailed,
@@ -187,10 +205,6 @@ func clusterInstallationRows() []Row[ClusterSituation] {
 				return fmt.Sprintf("The cluster is up; its stage %q takes longer than its limit of %s.",
 					s.FinalizingStage, s.StageLimit)
 			}},
-		{On: OnRefresh, From: ClusterInstallingStates, When: ClusterSituation.completionFailed,
-			Because: "the controller reported a failure", To: ClusterFailed, Info: func(s ClusterSituation) string {
-				return "The installation failed: " + s.CompletionError
-			}},
 		{On: OnRefresh, From: states(ClusterInstalling, ClusterPendingUserAction), When: tooManyFailed,
 			Because: "too many hosts failed",
 			To:      ClusterFailed, Info: func(s ClusterSituation) string {
@@ -206,45 +220,9 @@ func clusterInstallationRows() []Row[ClusterSituation] {
 			When:    func(s ClusterSituation) bool { return !s.PendingUserAction },
 			Because: "no host boots from the wrong device any more", To: ClusterInstalling,
 			Info: clusterInfo(infoInstalling)},
-		{On: OnRefresh, From: states(ClusterFinalizing), When: ClusterSituation.complete,
-			Because: "all hosts are done, the ingress certificate is there, and all operators are available or the " +
-				"controller reported success", To: ClusterInstalled,
-			Info: func(s ClusterSituation) string {
-				if names := s.FailedOperators; len(names) > 0 {
-					return "The cluster is installed but degraded. Failed OLM operators: " + strings.Join(names, ", ") +
-						"."
-				}
-				if s.HostFailed != "" {
-					return "The cluster is installed, without " + s.HostFailed
-				}
-				return "The cluster is installed."
-			}},
 		{On: OnRefresh, From: states(ClusterFailed, ClusterCancelled),
 			When: func(s ClusterSituation) bool { return s.TimedOut }, Because: "its logs did not arrive in time",
 			To:   Same,
 			Mark: MarkLogsTimedOut},
 	}
-}
-
-// SufficientHosts reports whether enough hosts of a cluster are in one of the states. It requires
-// the whole control plane. It also requires an arbiter if the cluster has one, and two workers if
-// the cluster has two or more.
-func SufficientHosts(hosts iter.Seq2[models.HostRole, string], states ...string) bool {
-	have, all := make(map[models.HostRole]int), make(map[models.HostRole]int)
-	for role, status := range hosts {
-		if role == models.HostRoleBootstrap {
-			role = models.HostRoleMaster
-		}
-		all[role]++
-		if slices.Contains(states, status) {
-			have[role]++
-		}
-	}
-	if all[models.HostRoleMaster] == 0 || have[models.HostRoleMaster] < all[models.HostRoleMaster] {
-		return false
-	}
-	if all[models.HostRoleArbiter] > 0 && have[models.HostRoleArbiter] == 0 {
-		return false
-	}
-	return all[models.HostRoleWorker] < 2 || have[models.HostRoleWorker] >= 2
 }

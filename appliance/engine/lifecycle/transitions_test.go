@@ -218,3 +218,17 @@ func publishedEdges(t *testing.T, path string) []edge {
 	}
 	return edges
 }
+
+func TestClusterMachine_reportOfControllerPrecedesLimits(t *testing.T) {
+	complete := ClusterSituation{AllDone: true, IngressCA: true, OperatorsDone: true, Completed: true,
+		EnoughLeft: true, EnoughInstalled: true}
+	failed := ClusterSituation{CompletionFailed: true, PlatformAvailable: true, AllDone: true, IngressCA: true,
+		OperatorsDone: true, EnoughLeft: true, CompletionError: "etcd did not start"}
+	for _, s := range []*ClusterSituation{&complete, &failed} {
+		s.TotalTimedOut, s.TimedOut, s.StageTimedOut = true, true, true
+	}
+	require.Equal(t, ClusterInstalled, ClusterMachine().Next(OnRefresh, ClusterFinalizing, complete).To)
+	row := ClusterMachine().Next(OnRefresh, ClusterFinalizing, failed)
+	require.Equal(t, ClusterFailed, row.To)
+	require.Contains(t, row.Info(failed), "etcd did not start")
+}

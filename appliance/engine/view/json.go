@@ -215,7 +215,7 @@ func (r *Reader) renderCluster(tx *store.Tx, id string, revision uint64) (*rende
 	err = record.ClusterHosts.Keys(tx, id+"/", func(key string) error {
 		host, err := record.Hosts.Modified(tx, key[len(id)+1:])
 		made = append(made, host)
-		return err
+		return store.SkipDamaged(err)
 	})
 	if err != nil {
 		return nil, err

@@ -60,7 +60,8 @@ func (r *Reader) Cluster(id string) (*models.Cluster, error) {
 	return shown, err
 }
 
-// ShowCluster returns a cluster in the form of the API, from its row in a transaction.
+// ShowCluster returns a cluster in the form of the API, from its row in a transaction. A damaged
+// host is only counted.
 func (r *Reader) ShowCluster(tx *store.Tx, row *record.Cluster, withHosts bool) (*models.Cluster, error) {
 	shown := row.API
 	shown.Hosts = []*models.Host{}
@@ -75,12 +76,15 @@ func (r *Reader) ShowCluster(tx *store.Tx, row *record.Cluster, withHosts bool) 
 		return nil, err
 	}
 	for _, key := range keys {
+		shown.TotalHostCount++
+		shown.EnabledHostCount++
 		h, err := record.Hosts.Get(tx, key)
+		if store.IsDamaged(err) {
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}
-		shown.TotalHostCount++
-		shown.EnabledHostCount++
 		if *h.API.Status == lifecycle.HostKnown {
 			shown.ReadyHostCount++
 		}

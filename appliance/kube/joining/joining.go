@@ -83,17 +83,23 @@ func New(options Options) *Follower {
 	return &Follower{Options: options, following: map[string]bool{}}
 }
 
-// Run observes joining hosts until the context ends.
+// Run observes joining hosts until the context ends. It tries again if it can't read them.
 func (f *Follower) Run(ctx context.Context) error {
 	defer f.group.Wait()
+	backoff := newBackoff()
 	for {
+		var again <-chan time.Time
 		if err := f.start(ctx); err != nil {
-			return err
+			f.Logger.WarnContext(ctx, "The joining hosts could not be read.", "error", err)
+			again = f.Clock.After(backoff.Step())
+		} else {
+			backoff = newBackoff()
 		}
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-f.Engine.AwaitedChanged():
+		case <-again:
 		}
 	}
 }

@@ -2,6 +2,7 @@ package joining_test
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net/http"
 	"slices"
@@ -34,6 +35,7 @@ type site struct {
 	problems map[string][]string // reasons of problems by host, in order
 	access   joining.Cluster
 	missing  error
+	broken   error // why the hosts can't be read
 }
 
 func newSite(t *testing.T, names ...string) *site {
@@ -66,7 +68,7 @@ func (s *site) Awaited() (awaited []engine.AwaitedHost, err error) {
 			awaited = append(awaited, copied)
 		}
 	}
-	return awaited, nil
+	return awaited, s.broken
 }
 
 func (s *site) AwaitedChanged() <-chan struct{} { return s.changed }
@@ -214,6 +216,19 @@ func TestFollower_backoffUnreachableCluster(t *testing.T) {
 	<-requests
 	require.Equal(t, []string{spoke.ReasonRefused}, s.reasons("worker-1"))
 	require.Equal(t, models.HostStageRebooting, s.host("worker-1").Stage, "the host is still awaited")
+}
+
+func TestFollower_hostsCannotBeReadAtStart(t *testing.T) {
+	s := newSite(t, "worker-1")
+	s.broken = errors.New("the disk does not answer")
+	clock := clockwork.NewFakeClockAt(time.Now())
+	s.follow(clock, nil)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	require.NoError(t, clock.BlockUntilContext(ctx, 1), "the follower waits")
+	s.alter(func() { s.broken, s.missing = nil, &spoke.MissingError{Where: "there is no kubeconfig"} })
+	clock.Advance(5 * time.Second)
+	require.Eventually(t, func() bool { return len(s.reasons("worker-1")) == 1 }, time.Minute, time.Millisecond)
 }
 
 func TestFollower_kubeconfigErrors(t *testing.T) {
