@@ -542,6 +542,40 @@ func TestReplica_clockIsCorrected(t *testing.T) {
 	requireFiles(t, s, "first")
 }
 
+// TestReplica_clockIsSetBack sets a clock back between two states of the files. The newest snapshot
+// has an earlier time than the changes before, whose files it replaces.
+func TestReplica_clockIsSetBack(t *testing.T) {
+	data, dir := dirs(t)
+	clock := &stepped{Clock: clockwork.NewRealClock()}
+	r := run(t, data, func(o *replica.Options) {
+		to(dir)(o)
+		o.Clock, o.Settings.SnapshotInterval = clock, 20*time.Millisecond
+	})
+	step := func(ahead time.Duration) {
+		clock.ahead.Store(int64(ahead))
+		r.updates(1)
+		r.rounds()
+	}
+	require.Eventually(t, func() bool { return r.service.State().Ready }, time.Minute, time.Millisecond)
+	writeFiles(t, data, "first")
+	step(time.Hour)
+	step(time.Hour + 2*time.Minute)
+	writeFiles(t, data, "second")
+	step(0)
+	step(2 * time.Minute)
+	reader := replica.Reader{Directory: replica.Directory{Path: dir}}
+	require.Eventually(t, func() bool {
+		s, err := reader.Summary()
+		require.NoError(t, err)
+		return s.Newest.After(time.Now().Add(time.Minute)) && s.Newest.Before(time.Now().Add(time.Hour/2))
+	}, time.Minute, time.Millisecond)
+	r.stop()
+	s, err := restored(t, dir, time.Time{}, data)
+	require.NoError(t, err)
+	requireFiles(t, s, "second")
+	require.Equal(t, 4, s.check(t)[0])
+}
+
 // TestReplica_fileIsRemoved removes a file after changes of it, of which a restore skips the first.
 func TestReplica_fileIsRemoved(t *testing.T) {
 	data, dir := dirs(t)

@@ -108,7 +108,7 @@ func (g *generation) snapshots(ctx context.Context) error {
 			return ctx.Err()
 		case <-ticker.Chan():
 		}
-		if g.Clock.Since(g.copied) < g.Settings.SnapshotInterval {
+		if age := g.Clock.Since(g.copied); age >= 0 && age < g.Settings.SnapshotInterval {
 			continue
 		}
 		snapshot, err := g.DB.Snapshot()
