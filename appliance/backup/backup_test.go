@@ -3,6 +3,8 @@ package backup_test
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -288,6 +290,41 @@ func TestRepository_everyFlippedBitIsRefused(t *testing.T) {
 }
 
 // TestRepository_earlierBackup reads a backup whose manifest and list have no checksum.
+// TestRepository_damagedObjectIsReplaced damages the objects of a backup. The next one, which has
+// the same contents, is whole.
+func TestRepository_damagedObjectIsReplaced(t *testing.T) {
+	identity, err := age.GenerateX25519Identity()
+	require.NoError(t, err)
+	for name, recipients := range map[string][]age.Recipient{"in clear": nil, "encrypted": {identity.Recipient()}} {
+		t.Run(name, func(t *testing.T) {
+			s := newSource(t)
+			repository := &backup.Repository{Dir: t.TempDir(), Recipients: recipients}
+			stream := s.stream(t, true)
+			_, err := repository.Receive(bytes.NewReader(stream))
+			require.NoError(t, err)
+			objects, err := filepath.Glob(filepath.Join(repository.Dir, "objects", "*", "*"))
+			require.NoError(t, err)
+			require.NotEmpty(t, objects)
+			for _, path := range objects {
+				text, err := os.ReadFile(path)
+				require.NoError(t, err)
+				require.NoError(t, os.WriteFile(path, append(text, "damage"...), 0o600))
+			}
+			received, err := repository.Receive(bytes.NewReader(stream))
+			require.NoError(t, err)
+			require.NoError(t, repository.Stream(received.Name, io.Discard, identity))
+			for _, sum := range objects {
+				content, err := repository.Open(filepath.Base(sum), identity)
+				require.NoError(t, err)
+				hash := sha256.New()
+				_, err = io.Copy(hash, content)
+				require.NoError(t, errors.Join(err, content.Close()))
+				require.Equal(t, filepath.Base(sum), hex.EncodeToString(hash.Sum(nil)))
+			}
+		})
+	}
+}
+
 func TestRepository_earlierBackup(t *testing.T) {
 	s := newSource(t)
 	repository := &backup.Repository{Dir: filepath.Join(t.TempDir(), "backups")}

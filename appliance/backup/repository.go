@@ -145,7 +145,8 @@ func (r *Repository) object(sum string) string {
 	return filepath.Join(r.Dir, "objects", sum[:2], sum)
 }
 
-// put stores a content under its hash. What is new is read back.
+// put stores a content under its hash, and reads back what the repository then has. An encrypted
+// object of an earlier backup can't be compared with the content, so the new copy replaces it.
 func (r *Repository) put(content io.Reader) (sum string, added bool, err error) {
 	file, err := os.CreateTemp(filepath.Join(r.Dir, "objects"), ".new-*")
 	if err != nil {
@@ -168,10 +169,25 @@ func (r *Repository) put(content io.Reader) (sum string, added bool, err error) 
 		return "", false, err
 	}
 	sum = hex.EncodeToString(clear.Sum(nil))
-	if _, err := os.Stat(r.object(sum)); err == nil {
-		return sum, false, nil
+	known, err := r.Has(sum)
+	if err != nil || known && len(r.Recipients) == 0 && r.verify(sum) == nil {
+		return sum, false, err
 	}
-	return sum, true, r.publish(file.Name(), sum)
+	return sum, !known, r.publish(file.Name(), sum)
+}
+
+// verify reads an object that is not encrypted.
+func (r *Repository) verify(sum string) (err error) {
+	file, err := os.Open(r.object(sum))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	want, err := hex.DecodeString(sum)
+	if err != nil {
+		return err
+	}
+	return readBack(file, want)
 }
 
 // Has reports whether the repository has an object.
