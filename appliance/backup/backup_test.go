@@ -614,6 +614,35 @@ func TestRepository_pruneIgnoresTimesOfAWrongClock(t *testing.T) {
 }
 
 // TestRepository_oneWriter writes two backups into one directory at the same time.
+// TestRepository_lastIgnoresTimesOfAWrongClock chooses the backup to restore, among them one of a
+// clock that was ahead.
+func TestRepository_lastIgnoresTimesOfAWrongClock(t *testing.T) {
+	names := []string{"20260101T000000.000Z", "20260102T000000.000Z", "20360101T000000.000Z"}
+	repository := &backup.Repository{Dir: t.TempDir()}
+	last, _, err := repository.Last(time.Now())
+	require.NoError(t, err)
+	require.Empty(t, last)
+	for _, name := range names {
+		require.NoError(t, repository.Add(name, []byte("{}"), nil))
+	}
+	for name, c := range map[string]struct {
+		now   time.Time
+		last  string
+		later []string
+	}{
+		"right clock":  {time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC), names[1], names[2:]},
+		"same moment":  {time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC), names[1], names[2:]},
+		"reset clock":  {time.Date(1970, 1, 1, 0, 0, 0, 0, time.UTC), names[2], nil},
+		"years later":  {time.Date(2040, 1, 1, 0, 0, 0, 0, time.UTC), names[2], nil},
+		"clock behind": {time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC), names[0], names[1:]},
+	} {
+		last, later, err := repository.Last(c.now)
+		require.NoError(t, err)
+		require.Equal(t, c.last, last, name)
+		require.ElementsMatch(t, c.later, later, name)
+	}
+}
+
 func TestRepository_oneWriter(t *testing.T) {
 	s := newSource(t)
 	repository := &backup.Repository{Dir: filepath.Join(t.TempDir(), "backups")}

@@ -388,6 +388,21 @@ func (r *Repository) until(now time.Time) ([]string, error) {
 	return slices.DeleteFunc(names, func(name string) bool { return name > now.UTC().Format(timeFormat) }), err
 }
 
+// Last returns the name of the backup that a restore takes without a choice of a person, and the
+// names of the later ones: the newest one up to a time. If all are later, the clock is wrong, and it
+// is the newest one of all. The name is "" if there is no backup.
+func (r *Repository) Last(now time.Time) (name string, later []string, err error) {
+	names, err := r.Names()
+	if err != nil || len(names) == 0 {
+		return "", nil, err
+	}
+	count, _ := slices.BinarySearch(names, now.UTC().Add(time.Millisecond).Format(timeFormat))
+	if count == 0 {
+		count = len(names)
+	}
+	return names[count-1], names[count:], nil
+}
+
 // newest returns the time of the newest backup up to a time, or the zero time.
 func (r *Repository) newest(now time.Time) (time.Time, error) {
 	names, err := r.until(now)
