@@ -88,7 +88,7 @@ func (r *Repository) Receive(stream io.Reader) (_ *Received, err error) {
 	defer func() { err = ExplainMedium("backup", r.Dir, err) }()
 	result := new(Received)
 	for _, dir := range []string{"objects", "backups"} {
-		if err := os.MkdirAll(filepath.Join(r.Dir, dir), 0o700); err != nil {
+		if err := makeAll(filepath.Join(r.Dir, dir)); err != nil {
 			return nil, err
 		}
 	}
@@ -231,10 +231,25 @@ func (r *Repository) Put(sum string, stored io.Reader) (err error) {
 // makeBelow makes a directory in an existing one, unless it exists. The directory of a disk that
 // was unplugged must not be made again on another disk.
 func makeBelow(dir string) error {
-	if err := os.Mkdir(dir, 0o700); !errors.Is(err, fs.ErrExist) {
+	switch err := os.Mkdir(dir, 0o700); {
+	case errors.Is(err, fs.ErrExist):
+		return nil
+	case err != nil:
 		return err
 	}
-	return nil
+	return durable.SyncDir(filepath.Dir(dir))
+}
+
+// makeAll makes a directory with its missing parents.
+func makeAll(dir string) error {
+	_, err := os.Stat(dir)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := makeAll(filepath.Dir(dir)); err != nil {
+		return err
+	}
+	return makeBelow(dir)
 }
 
 // publish gives a complete object its name.
