@@ -404,8 +404,8 @@ func (r *Repository) until(now time.Time) ([]string, error) {
 }
 
 // Last returns the name of the backup that a restore takes without a choice of a person, and the
-// names of the later ones: the newest one up to a time. If all are later, the clock is wrong, and it
-// is the newest one of all. The name is "" if there is no backup.
+// names of the later ones: the newest one up to a time. If all are later, the clock is wrong, and
+// it is the newest one of all. The name is "" if there is no backup.
 func (r *Repository) Last(now time.Time) (name string, later []string, err error) {
 	names, err := r.Names()
 	if err != nil || len(names) == 0 {

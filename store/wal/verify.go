@@ -172,7 +172,7 @@ func Rebuild(path, aside string, growth int) (err error) {
 	if err := keepAside(path, aside); err != nil {
 		return err
 	}
-	// The file has its name at every moment: without it, the next start would make an empty database.
+	// The name always has a file: without one, the next start would make an empty database.
 	if err := os.Rename(temporary, path); err != nil {
 		return err
 	}

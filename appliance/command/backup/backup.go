@@ -325,8 +325,9 @@ func (r *restoring) fromDirectory(ctx context.Context, errOut io.Writer, from st
 			return nil, fmt.Errorf("the directory %s contains no backup", from)
 		}
 		if len(later) > 0 {
-			fmt.Fprintf(errOut, "The backup %s is the newest one up to now. These have a time in the future and are left "+
-				"out: %s. Give one with --backup if the clock of this machine is wrong.\n", last, strings.Join(later, ", "))
+			fmt.Fprintf(errOut, "The backup %s is the newest one up to now. These have a time in the future and are "+
+				"left out: %s. Give one with --backup if the clock of this machine is wrong.\n", last,
+				strings.Join(later, ", "))
 		}
 		name = last
 	}

@@ -32,8 +32,8 @@ func New() *cobra.Command {
 			}
 			_, err := fmt.Fprintln(cmd.OutOrStdout(), "Everything is sealed with a new data key.\n"+
 				"If a key file seals it (seal.with: file): copy seal.key to its other place again. Backups that were "+
-				"made before need the former one.\nIt stays beside the new one as seal.key.former-<time>: move it to the "+
-				"place of those backups' key.")
+				"made before need the former one.\nIt stays beside the new one as seal.key.former-<time>: move it to "+
+				"the place of those backups' key.")
 			return err
 		},
 	}
