@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"strings"
 
 	"landfall/store/blob"
 	"landfall/store/wal"
@@ -53,8 +54,12 @@ func (db *DB) Stage(ctx context.Context, r io.Reader) (*Staged, error) {
 }
 
 // CollectBlobs removes blobs that no file refers to, if they were staged longer than
-// Options.BlobGrace ago. It also removes files that an interrupted Stage left.
+// Options.BlobGrace ago. It also removes files that an interrupted Stage left. It removes nothing
+// if the index of the contents was damaged at the start, until Relink has derived it again.
 func (db *DB) CollectBlobs(ctx context.Context) error {
+	if db.unlinked.Load() {
+		return nil
+	}
 	removed, err := db.blobs.RemoveLeftovers()
 	if err != nil {
 		return fmt.Errorf("collect blobs: %w", err)
@@ -90,6 +95,66 @@ func (db *DB) CollectBlobs(ctx context.Context) error {
 	}
 	if removed > 0 {
 		db.logger.Info("Unreferenced blobs removed.", "removed", removed)
+	}
+	return nil
+}
+
+// Relink derives the index that protects contents from collection again, after it was damaged. all
+// are all files of the database: the content of a file that is not among them is collected.
+func (db *DB) Relink(ctx context.Context, all ...Files) error {
+	err := db.Update(ctx, func(tx *Tx) error {
+		for _, files := range all {
+			if err := files.relink(tx); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err == nil {
+		db.unlinked.Store(false)
+	}
+	return err
+}
+
+// relink corrects the index rows that protect the blobs of readable files. Those of other files
+// stay.
+func (f Files) relink(tx *Tx) error {
+	want, readable := map[string]bool{}, map[string]bool{}
+	err := f.Keys(tx, "", func(key string) error {
+		info, _, err := f.read(tx, key)
+		if err != nil {
+			return SkipDamaged(err)
+		}
+		readable[f.prefix+key] = true
+		if !inline(info) {
+			want[blobReference(info.SHA256, f.prefix+key)] = true
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	var wrong []string
+	err = tx.walk(wal.Index, blobReferences, func(reference string, _ []byte) error {
+		_, key, _ := strings.Cut(reference[len(blobReferences):], "/")
+		if !want[reference] && readable["/"+key] {
+			wrong = append(wrong, reference)
+		}
+		delete(want, reference)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for _, reference := range wrong {
+		if err := tx.remove(wal.Index, reference); err != nil {
+			return err
+		}
+	}
+	for reference := range want {
+		if err := tx.set(wal.Index, reference, []byte{}); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -229,8 +229,11 @@ func inline(info FileInfo) bool { return info.Size <= inlineLimit }
 
 // blobReference returns the key of the index row that protects the blob of a file from collection.
 func blobReference(sha256, key string) string {
-	return "blobs/" + sha256 + key
+	return blobReferences + sha256 + key
 }
+
+// blobReferences is the beginning of the keys of these rows.
+const blobReferences = "blobs/"
 
 // inlineFile reads content that was copied from the database.
 type inlineFile struct{ *bytes.Reader }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/jonboulle/clockwork"
 	"github.com/stretchr/testify/require"
+	bolt "go.etcd.io/bbolt"
 
 	"landfall/store"
 )
@@ -138,6 +139,39 @@ func TestCollectBlobs_unreferencedAfterGrace(t *testing.T) {
 	require.NoError(t, errors.Join(err, file.Close()))
 	require.True(t, bytes.Equal(big, content), "an open file stays readable")
 	require.Equal(t, []byte("small"), read(t, db, "b"))
+}
+
+// TestCollectBlobs_damagedIndex starts with an index of the contents of which rows are lost and
+// others are wrong, as after a damaged page. No content of a file is removed.
+func TestCollectBlobs_damagedIndex(t *testing.T) {
+	dir := t.TempDir()
+	clock := clockwork.NewFakeClockAt(now)
+	db := openWith(t, dir, store.Options{Clock: clock})
+	big := garbage(70 << 10)
+	keep(t, db, "a", big)
+	keep(t, db, "b", garbage(80<<10))
+	require.NoError(t, db.Close())
+	require.NoError(t, boltUpdate(filepath.Join(dir, store.FileName), func(tx *bolt.Tx) error {
+		index := tx.Bucket([]byte("index"))
+		key, _ := index.Cursor().First()
+		wrong := bytes.Clone(key)
+		wrong[10] ^= 1
+		return errors.Join(index.Delete(key), index.Put(wrong, []byte{}))
+	}))
+	clock.Advance(2 * time.Hour)
+	db = openWith(t, dir, store.Options{Clock: clock})
+	require.NoError(t, db.CollectBlobs(t.Context()))
+	require.Len(t, blobFiles(t, dir), 2, "nothing is removed before the index is derived again")
+	require.NoError(t, db.Relink(t.Context(), logs))
+	require.NoError(t, db.CollectBlobs(t.Context()))
+	require.Len(t, blobFiles(t, dir), 2)
+	require.True(t, bytes.Equal(big, read(t, db, "a")))
+	report, err := db.Check(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, report.Problems)
+	update(t, db, func(tx *store.Tx) error { return logs.Delete(tx, "a") })
+	require.NoError(t, db.CollectBlobs(t.Context()))
+	require.Len(t, blobFiles(t, dir), 1, "what no file refers to is removed again")
 }
 
 func TestStage_sameContentRenewsGrace(t *testing.T) {

@@ -101,6 +101,8 @@ func (db *DB) prepare(options Options) (was *found, err error) {
 		if sealed, err = db.probe(); err != nil {
 			return nil, err
 		}
+	} else if err := db.lostFile(); err != nil {
+		return nil, err
 	}
 	if options.Keys != nil {
 		if db.ring, err = options.Keys(sealed != nil); err != nil {

@@ -13,7 +13,9 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
+	"github.com/jonboulle/clockwork"
 	"github.com/stretchr/testify/require"
 	bolt "go.etcd.io/bbolt"
 
@@ -215,6 +217,30 @@ func TestOpen_interruptedCreationIsReplaced(t *testing.T) {
 	require.NoError(t, os.WriteFile(temporary, garbage(5000), 0o600))
 	require.Equal(t, []string{"a"}, keys(t, open(t, dir), ""))
 	require.NoFileExists(t, temporary)
+}
+
+// TestOpen_interruptedRepair starts as after a kill between the renames of a repair of an earlier
+// program. No empty database is made, and nothing is removed.
+func TestOpen_interruptedRepair(t *testing.T) {
+	dir := t.TempDir()
+	clock := clockwork.NewFakeClockAt(now)
+	db := openWith(t, dir, store.Options{Clock: clock})
+	keep(t, db, "a", garbage(70<<10))
+	require.NoError(t, db.Close())
+	path := filepath.Join(dir, store.FileName)
+	require.NoError(t, os.Link(path, path+".new"))
+	require.NoError(t, os.Rename(path, path+".damaged-20260101T000000Z"))
+	_, err := store.Open(t.Context(), dir, store.Options{Clock: clock})
+	require.ErrorAs(t, err, new(*store.CorruptError))
+	require.ErrorContains(t, err, "landfall.db.damaged-20260101T000000Z")
+	require.ErrorContains(t, err, "rename it")
+	require.NoFileExists(t, path)
+
+	require.NoError(t, os.Rename(path+".new", path))
+	clock.Advance(2 * time.Hour)
+	db = openWith(t, dir, store.Options{Clock: clock})
+	require.NoError(t, db.CollectBlobs(t.Context()))
+	require.Len(t, read(t, db, "a"), 70<<10)
 }
 
 func TestOpen_twiceInOneProcess(t *testing.T) {

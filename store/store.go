@@ -90,6 +90,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -171,10 +172,11 @@ type DB struct {
 	decoded   *decodedCache
 	damages   *damages
 	salvage   bool
-	shared    bool     // the database has a part in a shared log
-	follows   bool     // it is a follower of that log
-	stale     []string // indexes that were damaged at the start
-	history   *history // nil: no history
+	shared    bool        // the database has a part in a shared log
+	follows   bool        // it is a follower of that log
+	stale     []string    // indexes that were damaged at the start
+	unlinked  atomic.Bool // one of them protects contents, see CollectBlobs
+	history   *history    // nil: no history
 	// versioned is the key prefix of the versioned bucket; "": no bucket.
 	versioned string
 
@@ -235,6 +237,7 @@ func Open(ctx context.Context, dir string, options Options) (*DB, error) {
 	if db.stale, err = db.noteFound(ctx, was); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
+	db.unlinked.Store(slices.Contains(db.stale, blobReferences))
 	db.logger.Info("Database opened.", "path", db.path, "revision", revision, "took", db.clock.Since(start))
 	return db, nil
 }

@@ -63,6 +63,25 @@ func (db *DB) verifyFile() (*found, error) {
 	return f, err
 }
 
+// damagedSuffix and the time follow the name of the database in the name of a damaged file.
+const damagedSuffix = ".damaged-"
+
+// lostFile returns an error if the database is missing, although the directory had one: an empty
+// database would cost the files of the former one. An earlier program could be killed between the
+// two renames of a repair.
+func (db *DB) lostFile() error {
+	kept, err := filepath.Glob(db.path + damagedSuffix + "*")
+	if err != nil || len(kept) == 0 {
+		return err
+	}
+	reason := "it is missing, and " + filepath.Base(kept[len(kept)-1]) + " is a former one"
+	if _, err := os.Lstat(db.path + ".new"); err == nil {
+		reason += fmt.Sprintf("; if a repair was interrupted, %s.new has its readable rows: rename it to %s", FileName,
+			FileName)
+	}
+	return &CorruptError{Path: db.path, Err: errors.New(reason)}
+}
+
 // impossibleSchema is a number that no version of Landfall will write.
 const impossibleSchema = 1 << 16
 
@@ -95,7 +114,7 @@ func (db *DB) recoverFile(growth int) (*found, error) {
 			shorten(f.Problems[0].String()))}
 	}
 	if len(f.Problems) > 0 {
-		aside := db.path + ".damaged-" + db.clock.Now().UTC().Format("20060102T150405Z")
+		aside := db.path + damagedSuffix + db.clock.Now().UTC().Format("20060102T150405Z")
 		if err := wal.Rebuild(db.path, aside, growth); err != nil {
 			return nil, &WriteError{Path: db.path, Err: err}
 		}

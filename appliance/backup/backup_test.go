@@ -3,6 +3,8 @@ package backup_test
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -288,6 +290,41 @@ func TestRepository_everyFlippedBitIsRefused(t *testing.T) {
 }
 
 // TestRepository_earlierBackup reads a backup whose manifest and list have no checksum.
+// TestRepository_damagedObjectIsReplaced damages the objects of a backup. The next one, which has
+// the same contents, is whole.
+func TestRepository_damagedObjectIsReplaced(t *testing.T) {
+	identity, err := age.GenerateX25519Identity()
+	require.NoError(t, err)
+	for name, recipients := range map[string][]age.Recipient{"in clear": nil, "encrypted": {identity.Recipient()}} {
+		t.Run(name, func(t *testing.T) {
+			s := newSource(t)
+			repository := &backup.Repository{Dir: t.TempDir(), Recipients: recipients}
+			stream := s.stream(t, true)
+			_, err := repository.Receive(bytes.NewReader(stream))
+			require.NoError(t, err)
+			objects, err := filepath.Glob(filepath.Join(repository.Dir, "objects", "*", "*"))
+			require.NoError(t, err)
+			require.NotEmpty(t, objects)
+			for _, path := range objects {
+				text, err := os.ReadFile(path)
+				require.NoError(t, err)
+				require.NoError(t, os.WriteFile(path, append(text, "damage"...), 0o600))
+			}
+			received, err := repository.Receive(bytes.NewReader(stream))
+			require.NoError(t, err)
+			require.NoError(t, repository.Stream(received.Name, io.Discard, identity))
+			for _, sum := range objects {
+				content, err := repository.Open(filepath.Base(sum), identity)
+				require.NoError(t, err)
+				hash := sha256.New()
+				_, err = io.Copy(hash, content)
+				require.NoError(t, errors.Join(err, content.Close()))
+				require.Equal(t, filepath.Base(sum), hex.EncodeToString(hash.Sum(nil)))
+			}
+		})
+	}
+}
+
 func TestRepository_earlierBackup(t *testing.T) {
 	s := newSource(t)
 	repository := &backup.Repository{Dir: filepath.Join(t.TempDir(), "backups")}
@@ -577,6 +614,35 @@ func TestRepository_pruneIgnoresTimesOfAWrongClock(t *testing.T) {
 }
 
 // TestRepository_oneWriter writes two backups into one directory at the same time.
+// TestRepository_lastIgnoresTimesOfAWrongClock chooses the backup to restore, among them one of a
+// clock that was ahead.
+func TestRepository_lastIgnoresTimesOfAWrongClock(t *testing.T) {
+	names := []string{"20260101T000000.000Z", "20260102T000000.000Z", "20360101T000000.000Z"}
+	repository := &backup.Repository{Dir: t.TempDir()}
+	last, _, err := repository.Last(time.Now())
+	require.NoError(t, err)
+	require.Empty(t, last)
+	for _, name := range names {
+		require.NoError(t, repository.Add(name, []byte("{}"), nil))
+	}
+	for name, c := range map[string]struct {
+		now   time.Time
+		last  string
+		later []string
+	}{
+		"right clock":  {time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC), names[1], names[2:]},
+		"same moment":  {time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC), names[1], names[2:]},
+		"reset clock":  {time.Date(1970, 1, 1, 0, 0, 0, 0, time.UTC), names[2], nil},
+		"years later":  {time.Date(2040, 1, 1, 0, 0, 0, 0, time.UTC), names[2], nil},
+		"clock behind": {time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC), names[0], names[1:]},
+	} {
+		last, later, err := repository.Last(c.now)
+		require.NoError(t, err)
+		require.Equal(t, c.last, last, name)
+		require.ElementsMatch(t, c.later, later, name)
+	}
+}
+
 func TestRepository_oneWriter(t *testing.T) {
 	s := newSource(t)
 	repository := &backup.Repository{Dir: filepath.Join(t.TempDir(), "backups")}

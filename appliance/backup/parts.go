@@ -46,6 +46,7 @@ func parts() []part {
 		{pattern: "acme", kind: savedDir, key: true}, // the account: a CA may bind it only once
 		{pattern: "os-images", kind: savedDir},
 
+		{pattern: "seal.key.former-*", left: "it opens former backups, and must be kept apart from them"},
 		{pattern: "landfall.lock", left: "it names the running process"},
 		{pattern: "landfall.committed", left: "it belongs to the log of this database"},
 		{pattern: "landfall.db.*", left: "a repair has set it aside"},

@@ -88,7 +88,7 @@ func (r *Repository) Receive(stream io.Reader) (_ *Received, err error) {
 	defer func() { err = ExplainMedium("backup", r.Dir, err) }()
 	result := new(Received)
 	for _, dir := range []string{"objects", "backups"} {
-		if err := os.MkdirAll(filepath.Join(r.Dir, dir), 0o700); err != nil {
+		if err := makeAll(filepath.Join(r.Dir, dir)); err != nil {
 			return nil, err
 		}
 	}
@@ -145,7 +145,8 @@ func (r *Repository) object(sum string) string {
 	return filepath.Join(r.Dir, "objects", sum[:2], sum)
 }
 
-// put stores a content under its hash. What is new is read back.
+// put stores a content under its hash, and reads back what the repository then has. An encrypted
+// object of an earlier backup can't be compared with the content, so the new copy replaces it.
 func (r *Repository) put(content io.Reader) (sum string, added bool, err error) {
 	file, err := os.CreateTemp(filepath.Join(r.Dir, "objects"), ".new-*")
 	if err != nil {
@@ -168,10 +169,25 @@ func (r *Repository) put(content io.Reader) (sum string, added bool, err error) 
 		return "", false, err
 	}
 	sum = hex.EncodeToString(clear.Sum(nil))
-	if _, err := os.Stat(r.object(sum)); err == nil {
-		return sum, false, nil
+	known, err := r.Has(sum)
+	if err != nil || known && len(r.Recipients) == 0 && r.verify(sum) == nil {
+		return sum, false, err
 	}
-	return sum, true, r.publish(file.Name(), sum)
+	return sum, !known, r.publish(file.Name(), sum)
+}
+
+// verify reads an object that is not encrypted.
+func (r *Repository) verify(sum string) (err error) {
+	file, err := os.Open(r.object(sum))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	want, err := hex.DecodeString(sum)
+	if err != nil {
+		return err
+	}
+	return readBack(file, want)
 }
 
 // Has reports whether the repository has an object.
@@ -215,10 +231,25 @@ func (r *Repository) Put(sum string, stored io.Reader) (err error) {
 // makeBelow makes a directory in an existing one, unless it exists. The directory of a disk that
 // was unplugged must not be made again on another disk.
 func makeBelow(dir string) error {
-	if err := os.Mkdir(dir, 0o700); !errors.Is(err, fs.ErrExist) {
+	switch err := os.Mkdir(dir, 0o700); {
+	case errors.Is(err, fs.ErrExist):
+		return nil
+	case err != nil:
 		return err
 	}
-	return nil
+	return durable.SyncDir(filepath.Dir(dir))
+}
+
+// makeAll makes a directory with its missing parents.
+func makeAll(dir string) error {
+	_, err := os.Stat(dir)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := makeAll(filepath.Dir(dir)); err != nil {
+		return err
+	}
+	return makeBelow(dir)
 }
 
 // publish gives a complete object its name.
@@ -370,6 +401,21 @@ func (r *Repository) copyEntry(to *tar.Writer, entry Entry, identities []age.Ide
 func (r *Repository) until(now time.Time) ([]string, error) {
 	names, err := r.Names()
 	return slices.DeleteFunc(names, func(name string) bool { return name > now.UTC().Format(timeFormat) }), err
+}
+
+// Last returns the name of the backup that a restore takes without a choice of a person, and the
+// names of the later ones: the newest one up to a time. If all are later, the clock is wrong, and
+// it is the newest one of all. The name is "" if there is no backup.
+func (r *Repository) Last(now time.Time) (name string, later []string, err error) {
+	names, err := r.Names()
+	if err != nil || len(names) == 0 {
+		return "", nil, err
+	}
+	count, _ := slices.BinarySearch(names, now.UTC().Add(time.Millisecond).Format(timeFormat))
+	if count == 0 {
+		count = len(names)
+	}
+	return names[count-1], names[count:], nil
 }
 
 // newest returns the time of the newest backup up to a time, or the zero time.

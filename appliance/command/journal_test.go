@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"landfall/appliance/command/outcome"
+	"landfall/appliance/fleet"
 	"landfall/appliance/journal"
 	"landfall/appliance/sitekey"
 	"landfall/store"
@@ -60,6 +61,18 @@ func TestJournalReplay_printsAndVerifies(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(landfall(t, "journal", "replay", path, "-o", "json").out), &lines))
 	require.Len(t, lines, 4, "the beginning, two steps and the end")
 	require.Contains(t, lines[3], "end")
+}
+
+func TestJournalExport_stoppedMemberIsNotOpened(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	db, err := store.Open(t.Context(), dir, store.Options{})
+	require.NoError(t, err)
+	require.NoError(t, db.Close())
+	require.NoError(t, (&fleet.State{Fleet: "fleet", Member: "two"}).Write(dir))
+	got := landfall(t, "journal", "export", "--cluster", "demo", "--data-dir", dir)
+	require.NotZero(t, got.code)
+	require.Contains(t, got.errOut, "the member two of a fleet")
+	require.NoFileExists(t, filepath.Join(dir, "data.key"))
 }
 
 func TestJournalReplay_stopsAtStep(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"landfall/appliance/engine/record"
+	"landfall/appliance/registry"
 	"landfall/store"
 )
 
@@ -23,6 +24,10 @@ func Derive(ctx context.Context, db *store.DB, now time.Time) error {
 
 func derive(ctx context.Context, db *store.DB, now time.Time, stale []string) error {
 	var derived []string
+	// Without its index, the next collection removes the content of a file.
+	if err := db.Relink(ctx, record.InstallerFiles, record.Recipes, registry.IndexFiles); err != nil {
+		return fmt.Errorf("derive the damaged index of the contents: %w", err)
+	}
 	if err := db.Update(ctx, func(tx *store.Tx) (err error) {
 		derived, err = record.Derive(tx, now)
 		return err

@@ -26,6 +26,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"landfall/appliance/durable"
 	"landfall/store/seal"
@@ -53,7 +54,8 @@ type Options struct {
 	CredentialsDirectory string
 	// TPMDevice is the TPM's device, or the socket of an emulator. "": DefaultTPMDevice.
 	TPMDevice string
-	Logger    *slog.Logger // nil: silent
+	Logger    *slog.Logger     // nil: silent
+	Now       func() time.Time // nil: time.Now
 }
 
 // FromEnvironment returns options that keep the method of a data directory. They take
@@ -119,6 +121,9 @@ func New(dir string, options Options) *Keyring {
 	}
 	if options.TPMDevice == "" {
 		options.TPMDevice = DefaultTPMDevice
+	}
+	if options.Now == nil {
+		options.Now = time.Now
 	}
 	if options.Logger == nil {
 		options.Logger = slog.New(slog.DiscardHandler)
@@ -328,7 +333,8 @@ type Sealed interface {
 }
 
 // Rotate makes a new data key, seals everything again with it, and forgets the older keys. It also
-// makes a new key-encryption key. The data stays in use meanwhile. If Rotate is interrupted, Resume
+// makes a new key-encryption key; the former one of the method File stays in a file beside the key
+// file. The data stays in use meanwhile. If Rotate is interrupted, Resume
 // completes it.
 func (k *Keyring) Rotate(ctx context.Context, data ...Sealed) error {
 	k.rotating.Lock()

@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-tpm/tpm2"
 	"github.com/stretchr/testify/require"
 
+	"landfall/appliance/backup"
 	"landfall/appliance/keyring"
 	"landfall/store/seal"
 )
@@ -241,6 +242,35 @@ func TestRotate_forgetsTheOlderKey(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestRotate_formerKeyFileStays opens the data.key of a backup from before two rotations.
+func TestRotate_formerKeyFileStays(t *testing.T) {
+	p := newPlace(t)
+	k, _ := p.open(keyring.File)
+	var backups [][]byte
+	for range 2 {
+		content, err := k.Content()
+		require.NoError(t, err)
+		backups = append(backups, content)
+		require.NoError(t, k.Rotate(t.Context(), &data{}))
+	}
+	former, err := filepath.Glob(filepath.Join(p.dir, keyring.DefaultKeyFile+".former-*"))
+	require.NoError(t, err)
+	require.Len(t, former, 2)
+	for i, path := range former { // the oldest first
+		key, err := os.ReadFile(path)
+		require.NoError(t, err)
+		dir := t.TempDir()
+		for name, content := range map[string][]byte{keyring.FileName: backups[i], keyring.DefaultKeyFile: key} {
+			require.NoError(t, os.WriteFile(filepath.Join(dir, name), content, 0o600))
+		}
+		_, err = keyring.New(dir, keyring.Options{}).Open(true)
+		require.NoError(t, err)
+	}
+	unknown, err := backup.Unknown(p.dir)
+	require.NoError(t, err)
+	require.Empty(t, unknown)
 }
 
 func TestRotate_interruptedIsResumed(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/crypto/argon2"
 	"golang.org/x/term"
@@ -53,7 +54,7 @@ type method interface {
 func (k *Keyring) newMethod(name Method) (method, error) {
 	switch name {
 	case File:
-		return &keyFile{path: k.options.KeyFile}, nil
+		return &keyFile{path: k.options.KeyFile, now: k.options.Now}, nil
 	case Passphrase:
 		return &passphrase{file: k.options.PassphraseFile}, nil
 	case Credential:
@@ -67,7 +68,10 @@ func (k *Keyring) newMethod(name Method) (method, error) {
 
 // keyFile is the method File. The file has a key in each line, the newest first. It has several
 // keys only while data.key is replaced.
-type keyFile struct{ path string }
+type keyFile struct {
+	path string
+	now  func() time.Time
+}
 
 func (*keyFile) name() Method { return File }
 
@@ -132,7 +136,22 @@ func (f *keyFile) wrong() *Error {
 		"data directory; restore that file from a backup. Nothing was changed.", f.path, FileName)
 }
 
-func (f *keyFile) keepOnly(key []byte) error { return f.write(key) }
+// keepOnly removes the former keys from the file. They stay in a file of their own, because backups
+// that were made before need them.
+func (f *keyFile) keepOnly(key []byte) error {
+	former, err := f.read()
+	if err != nil {
+		return f.unreadable(err)
+	}
+	former = slices.DeleteFunc(former, func(each []byte) bool { return bytes.Equal(each, key) })
+	if len(former) > 0 {
+		aside := &keyFile{path: f.path + ".former-" + f.now().UTC().Format("20060102T150405.000Z")}
+		if err := aside.write(former...); err != nil {
+			return err
+		}
+	}
+	return f.write(key)
+}
 
 func (f *keyFile) remove() error { return os.Remove(f.path) }
 

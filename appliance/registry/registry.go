@@ -32,10 +32,10 @@ import (
 	"landfall/store"
 )
 
-// mediumRows stores the known media by their identity, and indexFiles their indexes.
+// mediumRows stores the known media by their identity, and IndexFiles their indexes.
 var (
 	mediumRows = store.NewBucket[mediumRow]("registry-media", 1)
-	indexFiles = store.NewFiles("registry-indexes")
+	IndexFiles = store.NewFiles("registry-indexes")
 )
 
 type mediumRow struct {
@@ -204,7 +204,7 @@ func (r *Registry) load() error {
 	}
 	r.mu.Unlock()
 	for identity, row := range rows {
-		file, _, err := indexFiles.Open(r.options.DB, identity)
+		file, _, err := IndexFiles.Open(r.options.DB, identity)
 		if errors.Is(err, store.ErrNotFound) || store.IsDamaged(err) {
 			continue // the medium is scanned again
 		}
@@ -273,13 +273,13 @@ func (r *Registry) remember(ctx context.Context, m *held, scanned bool, forgotte
 	}
 	if err := r.options.DB.Update(ctx, func(tx *store.Tx) error {
 		for _, identity := range forgotten {
-			if err := errors.Join(mediumRows.Delete(tx, identity), indexFiles.Delete(tx, identity),
+			if err := errors.Join(mediumRows.Delete(tx, identity), IndexFiles.Delete(tx, identity),
 				stageRows.Delete(tx, identity)); err != nil {
 				return err
 			}
 		}
 		if scanned {
-			if err := indexFiles.Put(tx, m.index.Identity, staged, r.options.Clock.Now().UTC()); err != nil {
+			if err := IndexFiles.Put(tx, m.index.Identity, staged, r.options.Clock.Now().UTC()); err != nil {
 				return err
 			}
 		}

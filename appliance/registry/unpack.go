@@ -388,7 +388,7 @@ func (r *Registry) forgetUnpacked(ctx context.Context, p *packed) error {
 	r.mu.Unlock()
 	if err := r.options.DB.Update(ctx, func(tx *store.Tx) error {
 		for _, identity := range identities {
-			if err := errors.Join(mediumRows.Delete(tx, identity), indexFiles.Delete(tx, identity)); err != nil {
+			if err := errors.Join(mediumRows.Delete(tx, identity), IndexFiles.Delete(tx, identity)); err != nil {
 				return err
 			}
 		}

@@ -316,10 +316,22 @@ type point struct {
 	Snapshot
 }
 
-// has reports whether the snapshot has everything of a frame with a last commit and a time. A frame
-// may have the last commit of the snapshot and later changes of files.
-func (s *Snapshot) has(last uint64, to time.Time) bool {
-	return last < s.Commit && s.Time.Sub(to) > fileMargin
+// covered returns the number of first frames that the snapshot has completely. A frame may have the
+// last commit of the snapshot and later changes of files. Where the clock was set back, no time
+// counts as passed, so that a frame with a later time than the snapshot is not taken for a later
+// one.
+func (s *Snapshot) covered(frames []head) int {
+	age, next := time.Duration(0), s.Time
+	for i, frame := range slices.Backward(frames) {
+		if frame.Last >= s.Commit {
+			continue
+		}
+		if age += max(next.Sub(frame.To), 0); age > fileMargin {
+			return i + 1
+		}
+		next = frame.To
+	}
+	return 0
 }
 
 // badPoint is a file that should name the backup of a snapshot, and is damaged.
@@ -543,20 +555,28 @@ func (s *directorySession) removeLogs(oldest point) (needed map[string]bool, err
 		if err != nil {
 			return nil, err
 		}
-		for _, path := range paths {
-			found := s.segments[path]
-			if found == nil { // the open file, and those that were begun meanwhile
-				if found, err = readSegment(path); err != nil {
+		found, heads := make([]*segment, len(paths)), make([]head, len(paths))
+		for i, path := range paths {
+			if found[i] = s.segments[path]; found[i] == nil { // the open file, and those that were begun meanwhile
+				if found[i], err = readSegment(path); err != nil {
 					return nil, err
 				}
-			} else if generation == oldest.generation && oldest.has(found.last, found.to) {
+			}
+			heads[i] = head{Last: found[i].last, To: found[i].to}
+		}
+		covered := 0
+		if generation == oldest.generation {
+			covered = oldest.covered(heads)
+		}
+		for i, path := range paths {
+			if i < covered && s.segments[path] != nil {
 				delete(s.segments, path)
 				if err := os.Remove(path); err != nil {
 					return nil, err
 				}
 				continue
 			}
-			for _, sum := range found.objects {
+			for _, sum := range found[i].objects {
 				needed[sum] = true
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -540,6 +541,84 @@ func TestReplica_clockIsCorrected(t *testing.T) {
 	s, err := restored(t, dir, time.Time{}, data)
 	require.NoError(t, err)
 	requireFiles(t, s, "first")
+}
+
+// TestReplica_clockIsSetBack sets a clock back between two states of the files. The newest snapshot
+// has an earlier time than the changes before, whose files it replaces.
+func TestReplica_clockIsSetBack(t *testing.T) {
+	data, dir := dirs(t)
+	clock := &stepped{Clock: clockwork.NewRealClock()}
+	r := run(t, data, func(o *replica.Options) {
+		to(dir)(o)
+		o.Clock, o.Settings.SnapshotInterval = clock, 20*time.Millisecond
+	})
+	step := func(ahead time.Duration) {
+		clock.ahead.Store(int64(ahead))
+		r.updates(1)
+		r.rounds()
+	}
+	require.Eventually(t, func() bool { return r.service.State().Ready }, time.Minute, time.Millisecond)
+	writeFiles(t, data, "first")
+	step(time.Hour)
+	step(time.Hour + 2*time.Minute)
+	writeFiles(t, data, "second")
+	step(0)
+	step(2 * time.Minute)
+	reader := replica.Reader{Directory: replica.Directory{Path: dir}}
+	require.Eventually(t, func() bool {
+		s, err := reader.Summary()
+		require.NoError(t, err)
+		return s.Newest.After(time.Now().Add(time.Minute)) && s.Newest.Before(time.Now().Add(time.Hour/2))
+	}, time.Minute, time.Millisecond)
+	r.stop()
+	s, err := restored(t, dir, time.Time{}, data)
+	require.NoError(t, err)
+	requireFiles(t, s, "second")
+	require.Equal(t, 4, s.check(t)[0])
+}
+
+// awayOnce is a target whose directory is away for one write of an object.
+type awayOnce struct {
+	replica.Target
+	armed *atomic.Bool
+}
+
+func (a awayOnce) Open(ctx context.Context, owner replica.Owner) (replica.Session, error) {
+	s, err := a.Target.Open(ctx, owner)
+	return awayOnceSession{s, a.armed}, err
+}
+
+type awayOnceSession struct {
+	replica.Session
+	armed *atomic.Bool
+}
+
+func (s awayOnceSession) Put(ctx context.Context, sum string, stored io.Reader) error {
+	if s.armed.CompareAndSwap(true, false) {
+		return &replica.AwayError{Place: "replica", Err: fs.ErrNotExist}
+	}
+	return s.Session.Put(ctx, sum, stored)
+}
+
+// TestReplica_awayDuringAContent loses the directory of the replica while a content is written, and
+// only then.
+func TestReplica_awayDuringAContent(t *testing.T) {
+	data, dir := dirs(t)
+	armed := new(atomic.Bool)
+	r := run(t, data, func(o *replica.Options) {
+		o.Settings.Target, o.Settings.SnapshotInterval = awayOnce{replica.Directory{Path: dir}, armed}, time.Hour
+	})
+	require.Eventually(t, func() bool { return r.service.State().Ready }, time.Minute, time.Millisecond)
+	r.updates(fileEvery - 1)
+	r.shipped()
+	armed.Store(true)
+	r.updates(1)
+	r.shipped()
+	require.False(t, armed.Load())
+	r.stop()
+	s, err := restored(t, dir, time.Time{}, data)
+	require.NoError(t, err)
+	require.Equal(t, fileEvery, s.check(t)[0])
 }
 
 // TestReplica_fileIsRemoved removes a file after changes of it, of which a restore skips the first.

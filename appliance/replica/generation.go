@@ -108,7 +108,7 @@ func (g *generation) snapshots(ctx context.Context) error {
 			return ctx.Err()
 		case <-ticker.Chan():
 		}
-		if g.Clock.Since(g.copied) < g.Settings.SnapshotInterval {
+		if age := g.Clock.Since(g.copied); age >= 0 && age < g.Settings.SnapshotInterval {
 			continue
 		}
 		snapshot, err := g.DB.Snapshot()
@@ -280,7 +280,7 @@ func (g *generation) append(ctx context.Context, count int, now time.Time) error
 		}
 		err := g.DB.ContentNames(each.Operations, func(name string) error {
 			sum, err := g.content(ctx, name)
-			if errors.Is(err, fs.ErrNotExist) {
+			if errors.Is(err, errNoContent) {
 				return nil // a later commit no longer refers to it, or it is damage
 			}
 			if err == nil {
@@ -350,9 +350,16 @@ func (g *generation) resume(ctx context.Context) error {
 	return nil
 }
 
-// content stores a content of the store.
+// errNoContent reports that the store does not have a content. A directory of the replica that went
+// away does not exist, either.
+var errNoContent = errors.New("the store does not have the content")
+
+// content stores a content of the store. Its error is errNoContent if the store does not have it.
 func (g *generation) content(ctx context.Context, name string) (sum string, err error) {
 	file, err := os.Open(filepath.Join(g.Dir, filepath.FromSlash(name)))
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", errNoContent
+	}
 	if err != nil {
 		return "", err
 	}

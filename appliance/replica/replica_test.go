@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -475,6 +476,73 @@ func TestReplica_hangingDiskDoesNotHoldTheStop(t *testing.T) {
 	}, time.Minute, time.Millisecond)
 	require.NoError(t, errors.Join(<-ended, service.Close(), s.db.Close()))
 	close(release)
+}
+
+// TestReplica_hangingDiskDoesNotHoldTheStart starts an appliance whose disk of the replica hangs,
+// and responds later.
+func TestReplica_hangingDiskDoesNotHoldTheStart(t *testing.T) {
+	for name, later := range map[string]error{
+		"follows":         nil,
+		"has a new owner": &replica.FencedError{Place: "replica", Owner: replica.Owner{ID: "other"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			data, dir := dirs(t)
+			s, err := openSite(data, clockwork.NewRealClock())
+			require.NoError(t, err)
+			release := make(chan struct{})
+			clock := clockwork.NewFakeClock()
+			opens := new(atomic.Int32)
+			target := failing{replica.Directory{Path: dir}, func() error {
+				<-release
+				return later
+			}}
+			started := make(chan *replica.Service, 1)
+			go func() {
+				service, err := replica.New(t.Context(), s.replicaOf(counted{target, opens}, clock))
+				if err != nil {
+					t.Error(err)
+				}
+				started <- service
+			}()
+			advance := func(until func() bool) {
+				t.Helper()
+				require.Eventually(t, func() bool {
+					clock.Advance(time.Second)
+					return until()
+				}, time.Minute, time.Millisecond)
+			}
+			advance(func() bool { return len(started) == 1 })
+			service := <-started
+			require.Contains(t, service.State().Failure, "does not respond")
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan error, 1)
+			go func() { ended <- service.Run(ctx) }()
+			close(release)
+			if later == nil {
+				advance(func() bool { return service.State().Ready })
+				require.Equal(t, int32(1), opens.Load(), "the late session is used")
+				cancel()
+				advance(func() bool { return len(ended) == 1 })
+				require.NoError(t, <-ended)
+			} else {
+				advance(func() bool { return len(ended) == 1 })
+				require.ErrorAs(t, <-ended, new(*replica.FencedError))
+			}
+			cancel()
+			require.NoError(t, errors.Join(service.Close(), s.db.Close()))
+		})
+	}
+}
+
+// counted counts the openings of a target.
+type counted struct {
+	replica.Target
+	opens *atomic.Int32
+}
+
+func (c counted) Open(ctx context.Context, owner replica.Owner) (replica.Session, error) {
+	c.opens.Add(1)
+	return c.Target.Open(ctx, owner)
 }
 
 // TestReplica_stopAtTheBeginning stops an appliance before its replica was written at all.

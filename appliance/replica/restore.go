@@ -233,8 +233,16 @@ func (r Reader) replay(ctx context.Context, p *plan, manifest *backup.Manifest, 
 	next := p.point.Commit + 1
 	until := p.point.Time
 	var waiting []wal.Commit
-	frames := p.frames
+	heads := make([]head, len(p.frames))
+	for i, frame := range p.frames {
+		heads[i] = frame.head
+	}
+	covered := p.point.covered(heads)
+	frames := p.frames[covered:]
 	previous := ""
+	if covered > 0 {
+		previous = p.frames[covered-1].sum
+	}
 	read := func() error {
 		for len(waiting) == 0 && len(frames) > 0 {
 			if err := ctx.Err(); err != nil {
@@ -244,9 +252,6 @@ func (r Reader) replay(ctx context.Context, p *plan, manifest *backup.Manifest, 
 			frames = frames[1:]
 			broken := previous != "" && at.Previous != previous
 			previous = at.sum
-			if p.point.has(at.Last, at.To) {
-				continue
-			}
 			if at.Last >= next && (at.First > next || broken) {
 				return &GapError{Path: at.path, Until: until,
 					Cause: fmt.Sprintf("the changes from commit %d to %d are missing", next, at.First-1)}

@@ -24,7 +24,8 @@ import (
 const (
 	shipInterval  = 500 * time.Millisecond
 	retryInterval = 5 * time.Second
-	// patience is the time that an orderly stop waits for a replica that does not respond.
+	// patience is the time that the start and an orderly stop wait for a replica that does not
+	// respond.
 	patience = 10 * time.Second
 	// behindAfter is the lag from which a person is needed.
 	behindAfter = time.Minute
@@ -79,6 +80,10 @@ type Service struct {
 	recipients []age.Recipient
 	owner      Owner
 
+	// opening gets the session of a Target.Open that has not returned; nil: none. New uses it, and
+	// then Run.
+	opening chan opening
+
 	mu      sync.Mutex
 	state   State
 	failure error
@@ -87,8 +92,15 @@ type Service struct {
 	hangs   bool        // the place of the replica does not respond, and current is in use
 }
 
+// opening is the result of Target.Open.
+type opening struct {
+	session Session
+	err     error
+}
+
 // New returns the replica of an appliance, or nil if the settings have none. Its error is
-// *FencedError if another appliance owns the replica. A replica that can't be reached is no error.
+// *FencedError if another appliance owns the replica. A replica that can't be reached, or does not
+// respond for patience, is no error: Run then opens it.
 func New(ctx context.Context, options Options) (*Service, error) {
 	if options.Settings.Target == nil {
 		return nil, nil
@@ -181,12 +193,32 @@ func (s *Service) await(ctx context.Context, fn func() error) error {
 	}
 }
 
-// open begins a generation.
+// open begins a generation. It does not wait long for a disk that hangs: the next call waits for
+// the same Target.Open. Nobody can end that one, and its session needs no end.
 func (s *Service) open(ctx context.Context) (*generation, error) {
-	session, err := s.Settings.Target.Open(ctx, s.owner)
-	if err != nil {
-		return nil, err
+	if s.opening == nil {
+		ended := make(chan opening, 1)
+		s.opening = ended
+		go func() {
+			session, err := s.Settings.Target.Open(ctx, s.owner)
+			ended <- opening{session, err}
+		}()
 	}
+	limit := s.Clock.NewTimer(patience)
+	defer limit.Stop()
+	var opened opening
+	select {
+	case opened = <-s.opening:
+		s.opening = nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-limit.Chan():
+		return nil, &AwayError{s.Settings.Target.String(), errors.New("it does not respond")}
+	}
+	if opened.err != nil {
+		return nil, opened.err
+	}
+	session := opened.session
 	g, err := s.begin(session)
 	if err != nil {
 		return nil, err

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -168,11 +169,33 @@ func Rebuild(path, aside string, growth int) (err error) {
 	if err := errors.Join(to.Sync(), to.Close()); err != nil {
 		return err
 	}
-	if err := os.Rename(path, aside); err != nil {
+	if err := keepAside(path, aside); err != nil {
 		return err
 	}
+	// The name always has a file: without one, the next start would make an empty database.
 	if err := os.Rename(temporary, path); err != nil {
 		return err
+	}
+	return SyncDirs(filepath.Dir(path))
+}
+
+// keepAside gives a file a second name. It copies the file where a file can't have two names.
+func keepAside(path, aside string) (err error) {
+	if os.Link(path, aside) == nil {
+		return SyncDirs(filepath.Dir(path))
+	}
+	from, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, from.Close()) }()
+	to, err := os.OpenFile(aside, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(to, from)
+	if err = errors.Join(err, to.Sync(), to.Close()); err != nil {
+		return errors.Join(err, os.Remove(aside))
 	}
 	return SyncDirs(filepath.Dir(path))
 }

@@ -211,7 +211,7 @@ func newRestore() *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&r.dir, "data-dir", "", "new data directory")
-	flags.StringVar(&r.name, "backup", "", "name of a backup in a directory; default: the newest")
+	flags.StringVar(&r.name, "backup", "", "name of a backup in a directory; default: the newest up to now")
 	flags.StringVar(&r.at, "at", "", "time of the state of a replica, such as 2026-03-01T12:00:00Z; "+
 		"default: the newest")
 	r.opening.AddFlags(flags)
@@ -265,7 +265,7 @@ func (r *restoring) run(cmd *cobra.Command, from string) error {
 			}
 			return nil
 		}}
-	manifest, err := r.restore(ctx, from, at, identities, target)
+	manifest, err := r.restore(ctx, errOut, from, at, identities, target)
 	meter.End()
 	if errors.Is(err, errDryRun) {
 		return nil
@@ -280,8 +280,8 @@ func (r *restoring) run(cmd *cobra.Command, from string) error {
 	return KeyNotice(out, manifest)
 }
 
-func (r *restoring) restore(ctx context.Context, from string, at time.Time, identities []age.Identity,
-	target backup.Target) (*backup.Manifest, error) {
+func (r *restoring) restore(ctx context.Context, errOut io.Writer, from string, at time.Time,
+	identities []age.Identity, target backup.Target) (*backup.Manifest, error) {
 	if replica.IsReplica(from) {
 		if r.name != "" {
 			return nil, outcome.Usagef("%s is a replica: give --at in place of --backup", from)
@@ -296,7 +296,7 @@ func (r *restoring) restore(ctx context.Context, from string, at time.Time, iden
 		return nil, fmt.Errorf("open the backup: %w", err)
 	}
 	if info.IsDir() {
-		return r.fromDirectory(ctx, from, identities, target)
+		return r.fromDirectory(ctx, errOut, from, identities, target)
 	}
 	file, err := os.Open(from)
 	if err != nil {
@@ -310,20 +310,26 @@ func (r *restoring) restore(ctx context.Context, from string, at time.Time, iden
 	return target.Restore(ctx, stream)
 }
 
-// fromDirectory restores the newest backup of a directory, or that of the flag --backup.
-func (r *restoring) fromDirectory(ctx context.Context, from string, identities []age.Identity,
+// fromDirectory restores the newest backup of a directory, or that of the flag --backup. A backup
+// with a time in the future is from a clock that was wrong; otherwise the clock is wrong now.
+func (r *restoring) fromDirectory(ctx context.Context, errOut io.Writer, from string, identities []age.Identity,
 	target backup.Target) (*backup.Manifest, error) {
 	repository := &backup.Repository{Dir: from}
 	name := r.name
 	if name == "" {
-		names, err := repository.Names()
+		last, later, err := repository.Last(time.Now())
 		if err != nil {
 			return nil, err
 		}
-		if len(names) == 0 {
+		if last == "" {
 			return nil, fmt.Errorf("the directory %s contains no backup", from)
 		}
-		name = names[len(names)-1]
+		if len(later) > 0 {
+			fmt.Fprintf(errOut, "The backup %s is the newest one up to now. These have a time in the future and are "+
+				"left out: %s. Give one with --backup if the clock of this machine is wrong.\n", last,
+				strings.Join(later, ", "))
+		}
+		name = last
 	}
 	return repository.Restore(ctx, name, &target, identities...)
 }

@@ -24,6 +24,7 @@ import (
 	"landfall/appliance/command/outcome"
 	"landfall/appliance/command/output"
 	"landfall/appliance/engine"
+	"landfall/appliance/fleet"
 	"landfall/appliance/journal"
 	"landfall/store"
 	"landfall/web/console"
@@ -91,6 +92,9 @@ func (o *journalExport) run(ctx context.Context, out, errOut io.Writer) error {
 	}
 	if o.dataDir == "" {
 		return o.fetch(ctx, errOut, save)
+	}
+	if err := fleet.CheckAlone(o.dataDir); err != nil { // the export opens the database
+		return err
 	}
 	err := journal.FromDirectory(ctx, o.dataDir, engine.JournalLayout(), o.cluster, o.version, save)
 	if held, ok := errors.AsType[*store.HeldError](err); ok {

@@ -24,6 +24,7 @@ import (
 	"landfall/appliance/command/outcome"
 	"landfall/appliance/command/remote"
 	"landfall/appliance/config"
+	"landfall/appliance/fleet"
 	"landfall/appliance/keyring"
 	"landfall/appliance/upgrade"
 	"landfall/store"
@@ -261,6 +262,9 @@ func (o *options) offline(ctx context.Context, settings config.Config, path stri
 	if _, err := os.Stat(filepath.Join(settings.DataDir, store.FileName)); err != nil {
 		return outcome.Usagef("%s contains no data of an appliance; name its data directory with --data-dir",
 			settings.DataDir)
+	}
+	if err := fleet.CheckAlone(settings.DataDir); err != nil {
+		return err
 	}
 	db, err := store.Open(ctx, settings.DataDir, store.Options{Keys: keys.Open})
 	if err != nil {

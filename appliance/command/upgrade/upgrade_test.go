@@ -1,0 +1,35 @@
+package upgrade
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"landfall/appliance/config"
+	"landfall/appliance/fleet"
+	"landfall/store"
+)
+
+// TestBackup_stoppedMemberIsNotOpened backs up a stopped appliance, and the same one as a member of
+// a fleet. An opened database has other logs.
+func TestBackup_stoppedMemberIsNotOpened(t *testing.T) {
+	o, settings := new(options), config.Config{DataDir: filepath.Join(t.TempDir(), "data")}
+	db, err := store.Open(t.Context(), settings.DataDir, store.Options{})
+	require.NoError(t, err)
+	require.NoError(t, db.Close())
+	path := filepath.Join(t.TempDir(), "backup")
+	require.NoError(t, (&fleet.State{Fleet: "fleet", Member: "two"}).Write(settings.DataDir))
+	before, err := os.ReadDir(settings.DataDir)
+	require.NoError(t, err)
+	require.ErrorContains(t, o.offline(t.Context(), settings, path), "the member two of a fleet")
+	after, err := os.ReadDir(settings.DataDir)
+	require.NoError(t, err)
+	require.Equal(t, len(before), len(after))
+	require.NoFileExists(t, path)
+
+	require.NoError(t, fleet.Detach(settings.DataDir))
+	require.NoError(t, o.offline(t.Context(), settings, path))
+	require.FileExists(t, path)
+}
