@@ -144,9 +144,17 @@ func (a KernelArgument) checkSyntax() error {
 // blanks. It may therefore contain several consecutive arguments.
 func edit(line string, args []KernelArgument) string {
 	line = " " + line + " "
+	// Both texts begin and end with a blank, which two matches may share. What was inserted is not
+	// searched, because new may contain old.
 	substitute := func(old, new string) {
-		for old != new && strings.Contains(line, old) { // two matches may share a blank
-			line = strings.ReplaceAll(line, old, new)
+		done, rest := "", line
+		for {
+			before, after, found := strings.Cut(rest, old)
+			if !found {
+				line = done + rest
+				return
+			}
+			done, rest = done+before+strings.TrimSuffix(new, " "), " "+after
 		}
 	}
 	each := func(op Operation, do func(value string)) {

@@ -52,6 +52,8 @@ func TestKernelArguments_editDefault(t *testing.T) {
 			"coreos.liveiso=" + skeleton.DefaultVolumeID + " ignition.platform.id=metal a=2 ignition.firstboot"},
 		"equal arguments": {plus(edits(isogen.Append, "a=1", "a=1", "a=1"),
 			edits(isogen.Replace, "a=1=2")), standard + " a=2 a=2 a=2"},
+		"the replacement has what it replaces": {plus(edits(isogen.Append, "k=o", "k=o"),
+			edits(isogen.Replace, "k=o=o x")), standard + " k=o x k=o x"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			line, err := base.KernelArguments(c.args...)
