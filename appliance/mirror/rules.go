@@ -158,8 +158,8 @@ func (r *Rules) Endpoints(ref name.Reference) []Endpoint {
 		if location != "" {
 			target = location + spelled[matched:]
 		}
-		if other, _ := r.find(target); other != nil && other.blocked && target != spelled {
-			return
+		if other, _ := r.find(target); other != nil && other.blocked {
+			return // also a mirror at the source itself: containers/image checks each place
 		}
 		if parsed, err := parseReference(target, e.Insecure); err == nil {
 			e.Ref = parsed

@@ -122,6 +122,19 @@ blocked = true`)
 	require.Equal(t, []string{"c.example/a/x:1", "a.example/x:1"}, endpoints(t, r, "a.example/x:1"))
 }
 
+// A mirror may be at the source itself. Podman and CRI-O check each place that they try.
+func TestEndpoints_mirrorAtBlockedSource(t *testing.T) {
+	r := conf(t, `
+[[registry]]
+location = "a.example"
+blocked = true
+[[registry.mirror]]
+location = "a.example"
+[[registry.mirror]]
+location = "c.example/a"`)
+	require.Equal(t, []string{"c.example/a/x:1"}, endpoints(t, r, "a.example/x:1"))
+}
+
 func TestEndpoints_firstOfEqualPrefixes(t *testing.T) {
 	wildcard := "[[registry]]\nprefix = \"*.a.example\"\nlocation = \"first.example\"\n"
 	exact := "[[registry]]\nprefix = \"b.a.example\"\nlocation = \"second.example\"\n"
