@@ -135,11 +135,14 @@ func (r *Relay) Edit(ctx context.Context, clusterID, by string, fields outbox.Fi
 
 // Reverify marks all subscriptions after the store was restored from a backup. Until a person
 // decides, Landfall neither recreates subscriptions that are missing in AMS nor overwrites values
-// that differ.
+// that differ. A subscription with a damaged row waits, so that the damage is reported for it.
 func (r *Relay) Reverify(ctx context.Context) error {
 	err := r.options.DB.Update(ctx, func(tx *store.Tx) error {
 		return outbox.DesiredRows.Each(tx, "", func(id string, d *outbox.Desired) error {
 			recorded, err := loadRecorded(tx, id)
+			if store.IsDamaged(err) {
+				return outbox.PutDesired(tx, id, d) // unchanged, but queued again
+			}
 			if err != nil || recorded.Closed != "" || !outbox.RecordedRows.Exists(tx, id) {
 				return err
 			}
