@@ -166,9 +166,6 @@ func (r *Relay) Accept(ctx context.Context) error {
 	r.mu.Unlock()
 	switch state {
 	case PausedIdentity:
-		if err := r.storeIdentity(ctx, Identity{}); err != nil {
-			return err
-		}
 		if err := r.resendAll(ctx); err != nil {
 			return err
 		}
@@ -187,9 +184,14 @@ func (r *Relay) Accept(ctx context.Context) error {
 	return nil
 }
 
-// resendAll sends every cluster again, to another organization.
+// resendAll removes the identity and sends every cluster again, to the organization of the next
+// session. It does so in one transaction: without its queued clusters, the new organization would
+// never get them.
 func (r *Relay) resendAll(ctx context.Context) error {
 	err := r.options.DB.Update(ctx, func(tx *store.Tx) error {
+		if err := identities.Put(tx, identityKey, &Identity{}); err != nil {
+			return err
+		}
 		return outbox.DesiredRows.Each(tx, "", func(id string, d *outbox.Desired) error {
 			if d.Phase == outbox.Absent {
 				return nil
@@ -200,6 +202,7 @@ func (r *Relay) resendAll(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	r.setIdentity(Identity{})
 	_, err = r.scan()
 	return err
 }
