@@ -228,8 +228,8 @@ func (c *Client) check(op string, got *answer) error {
 	return failure
 }
 
-// classOf returns the class of a failed call. own reports whether the body is an error object of the
-// called service. Gateways answer without a body, or with JSON of their own.
+// classOf returns the class of a failed call. own reports whether the body is an error object of
+// the called service. Gateways answer without a body, or with JSON of their own.
 func classOf(got *answer, own bool) Class {
 	switch {
 	case got.status < 400, got.status == http.StatusNetworkAuthenticationRequired,

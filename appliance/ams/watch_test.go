@@ -110,7 +110,8 @@ func TestOutbox_indexBesideDamagedRow(t *testing.T) {
 	}))
 }
 
-// A damaged row of one cluster stops neither the start after a restore nor the reports of the others.
+// A damaged row of one cluster stops neither the start after a restore nor the reports of the
+// others.
 func TestRelay_damagedRowOfOneCluster(t *testing.T) {
 	s := newSite(t)
 	damaged, healthy := s.reserved("damaged"), s.reserved("healthy")
