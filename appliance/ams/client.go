@@ -219,7 +219,7 @@ func (c *Client) check(op string, got *answer) error {
 			shape.Details[0].Kind == "ExcessResources"
 	}
 	failure.RetryAfter = retryAfter(got.header.Get("Retry-After"), c.clock.Now())
-	failure.Class = classOf(got)
+	failure.Class = classOf(got, shape.Kind == "Error" || failure.Quota)
 	failure.Banned = failure.Class == Forbidden && strings.HasSuffix(failure.Code, "-22")
 	failure.Text = describe(got.status, failure, shape.Reason)
 	if failure.Class == Unauthorized {
@@ -228,7 +228,9 @@ func (c *Client) check(op string, got *answer) error {
 	return failure
 }
 
-func classOf(got *answer) Class {
+// classOf returns the class of a failed call. own reports whether the body is an error object of
+// the called service. Gateways answer without a body, or with JSON of their own.
+func classOf(got *answer, own bool) Class {
 	switch {
 	case got.status < 400, got.status == http.StatusNetworkAuthenticationRequired,
 		got.status == http.StatusProxyAuthRequired:
@@ -239,19 +241,24 @@ func classOf(got *answer) Class {
 	case got.status == http.StatusTooManyRequests:
 		return Throttled
 	case !got.object && len(got.body) > 0:
-		return Intercepted // AMS's own errors are JSON or empty
+		return Intercepted
 	}
 	switch got.status {
 	case http.StatusUnauthorized:
 		return Unauthorized
+	case http.StatusMethodNotAllowed, http.StatusUnsupportedMediaType, http.StatusNotImplemented:
+		return Unsupported
+	}
+	if !own {
+		return Intercepted
+	}
+	switch got.status {
 	case http.StatusForbidden:
 		return Forbidden
 	case http.StatusNotFound, http.StatusGone:
 		return Missing
 	case http.StatusConflict:
 		return Conflict
-	case http.StatusMethodNotAllowed, http.StatusUnsupportedMediaType, http.StatusNotImplemented:
-		return Unsupported
 	}
 	return Refused
 }

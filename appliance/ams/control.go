@@ -135,11 +135,14 @@ func (r *Relay) Edit(ctx context.Context, clusterID, by string, fields outbox.Fi
 
 // Reverify marks all subscriptions after the store was restored from a backup. Until a person
 // decides, Landfall neither recreates subscriptions that are missing in AMS nor overwrites values
-// that differ.
+// that differ. A subscription with a damaged row waits, so that the damage is reported for it.
 func (r *Relay) Reverify(ctx context.Context) error {
 	err := r.options.DB.Update(ctx, func(tx *store.Tx) error {
 		return outbox.DesiredRows.Each(tx, "", func(id string, d *outbox.Desired) error {
 			recorded, err := loadRecorded(tx, id)
+			if store.IsDamaged(err) {
+				return outbox.PutDesired(tx, id, d) // unchanged, but queued again
+			}
 			if err != nil || recorded.Closed != "" || !outbox.RecordedRows.Exists(tx, id) {
 				return err
 			}
@@ -163,9 +166,6 @@ func (r *Relay) Accept(ctx context.Context) error {
 	r.mu.Unlock()
 	switch state {
 	case PausedIdentity:
-		if err := r.storeIdentity(ctx, Identity{}); err != nil {
-			return err
-		}
 		if err := r.resendAll(ctx); err != nil {
 			return err
 		}
@@ -184,9 +184,14 @@ func (r *Relay) Accept(ctx context.Context) error {
 	return nil
 }
 
-// resendAll sends every cluster again, to another organization.
+// resendAll removes the identity and sends every cluster again, to the organization of the next
+// session. It does so in one transaction: without its queued clusters, the new organization would
+// never get them.
 func (r *Relay) resendAll(ctx context.Context) error {
 	err := r.options.DB.Update(ctx, func(tx *store.Tx) error {
+		if err := identities.Put(tx, identityKey, &Identity{}); err != nil {
+			return err
+		}
 		return outbox.DesiredRows.Each(tx, "", func(id string, d *outbox.Desired) error {
 			if d.Phase == outbox.Absent {
 				return nil
@@ -197,6 +202,7 @@ func (r *Relay) resendAll(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	r.setIdentity(Identity{})
 	_, err = r.scan()
 	return err
 }

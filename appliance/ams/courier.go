@@ -54,7 +54,7 @@ func (r *Relay) export(ctx context.Context) ([]byte, string, error) {
 		return outbox.DesiredRows.Each(tx, "", func(clusterID string, d *outbox.Desired) error {
 			recorded, err := loadRecorded(tx, clusterID)
 			if err != nil || recorded.Closed != "" || recorded.Done(d) || recorded.Stopped(d, now) != nil {
-				return err
+				return store.SkipDamaged(err)
 			}
 			recorded.Lease = &outbox.Lease{Export: id, Generation: d.Generation, Until: now.Add(leaseFor)}
 			file.Entries = append(file.Entries, CourierEntry{ClusterID: clusterID, Desired: *d, Recorded: recorded})

@@ -1,11 +1,14 @@
 package ams
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"landfall/appliance/ams/outbox"
 )
 
 // The files in testdata were written by the first version of the courier format: an export of two
@@ -57,4 +60,35 @@ func TestCourierFormat_oldProgressContinues(t *testing.T) {
 		former += len(entry.Recorded.Former)
 	}
 	require.Equal(t, 1, former, "the ID of the subscription that the push found missing")
+}
+
+// An interruption may truncate the last line anywhere, the header too. Two further pushes then read
+// the complete lines and the updates between them.
+func TestCourierFormat_truncatedProgressContinues(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "progress")
+	content, err := os.ReadFile(oldProgress)
+	require.NoError(t, err)
+	file := readCourierFile(t, oldExport, Export)
+	cluster := file.Entries[0].ClusterID
+	for size := 0; size < len(content); size += 41 {
+		require.NoError(t, os.WriteFile(path, content[:size], 0o600))
+		for _, id := range []string{"first", "second"} {
+			progress, err := openProgress(path, file)
+			require.NoError(t, err, "%s push after %d bytes", id, size)
+			if id == "second" {
+				require.Equal(t, "first", progress.entries[cluster].Recorded.SubscriptionID)
+			}
+			require.NoError(t, progress.Modify(t.Context(), cluster, Note{},
+				func(_ *outbox.Desired, r *outbox.Recorded) error {
+					r.SubscriptionID = id
+					return nil
+				}))
+			require.NoError(t, progress.close())
+		}
+		written, err := os.ReadFile(path)
+		require.NoError(t, err)
+		whole := content[:bytes.LastIndexByte(content[:size], '\n')+1]
+		require.Equal(t, whole, written[:len(whole)], "complete lines are kept")
+		require.Contains(t, string(written), file.Header.Export)
+	}
 }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"slices"
 	"time"
@@ -118,48 +117,53 @@ func openProgress(path string, file *CourierFile) (*progressFile, error) {
 		entry.Recorded.Lease = nil
 		b.entries[entry.ClusterID] = &entry
 	}
-	if err := b.replay(path, file.Header.Export); err != nil {
-		return nil, err
-	}
 	var err error
-	if b.file, err = os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600); err != nil {
+	if b.file, err = os.OpenFile(path, os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600); err != nil {
 		return nil, fmt.Errorf("store the progress of the push: %w", err)
 	}
-	if info, err := b.file.Stat(); err == nil && info.Size() == 0 {
-		return b, b.write(map[string]string{"export_id": file.Header.Export})
+	if err := b.resume(path, file.Header.Export); err != nil {
+		return nil, errors.Join(err, b.file.Close())
 	}
 	return b, nil
 }
 
-// replay reads the updates of an earlier push of the same file. It ignores a truncated last line.
-func (b *progressFile) replay(path, export string) error {
-	text, err := os.Open(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
+// resume reads the updates of an earlier push of the same file, and prepares the file for more. It
+// removes a last line that an interruption truncated, so that the next update does not continue it.
+func (b *progressFile) resume(path, export string) error {
+	whole, err := b.replay(path, export)
 	if err != nil {
 		return fmt.Errorf("read the progress of the push: %w", err)
 	}
-	lines := bufio.NewReader(text)
+	if err := b.file.Truncate(whole); err != nil {
+		return fmt.Errorf("store the progress of the push: %w", err)
+	}
+	if whole == 0 {
+		return b.write(map[string]string{"export_id": export})
+	}
+	return nil
+}
+
+// replay reads the updates of an earlier push. It returns the number of bytes in complete lines.
+func (b *progressFile) replay(path, export string) (whole int64, err error) {
+	lines := bufio.NewReader(b.file)
 	var head struct {
 		Export string `json:"export_id"`
 	}
-	if err = readLine(lines, &head); err == nil && head.Export != export {
+	length, err := readLine(lines, &head)
+	if err == nil && head.Export != export {
 		err = fmt.Errorf("%s belongs to another courier file; name another file with --progress", path)
 	}
 	for err == nil {
+		whole += length
 		var line progressLine
-		if err = readLine(lines, &line); err == nil && b.entries[line.ClusterID] != nil {
+		if length, err = readLine(lines, &line); err == nil && b.entries[line.ClusterID] != nil {
 			b.entries[line.ClusterID].Recorded = line.Recorded
 		}
 	}
 	if errors.Is(err, io.EOF) {
 		err = nil
 	}
-	if err != nil {
-		err = fmt.Errorf("read the progress of the push: %w", err)
-	}
-	return errors.Join(err, text.Close())
+	return whole, err
 }
 
 func (b *progressFile) write(line any) error {
@@ -226,10 +230,12 @@ func (b *progressFile) receipt(was CourierEntry, outcome result) CourierEntry {
 	return receipt
 }
 
-func readLine(lines *bufio.Reader, into any) error {
+// readLine decodes a complete line and returns its length in bytes. The error is io.EOF if the file
+// ends before the line does.
+func readLine(lines *bufio.Reader, into any) (int64, error) {
 	line, err := lines.ReadBytes('\n')
 	if err != nil {
-		return err
+		return 0, err
 	}
-	return json.Unmarshal(line, into)
+	return int64(len(line)), json.Unmarshal(line, into)
 }

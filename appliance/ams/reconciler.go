@@ -470,6 +470,9 @@ func (v *attempt) failed(ctx context.Context, failure *CallError) (result, bool)
 	case failure.Class == Missing && failure.Op == "update":
 		v.observed = Observed{}
 		return result{}, false
+	case failure.Class == Missing: // of a path that AMS always has
+		failure.Class = Intercepted
+		return result{state: waiting, failure: failure}, true
 	case failure.Class == Conflict && failure.Op == "create":
 		stop.Reason = "According to AMS, the cluster belongs to another account: " + failure.Text
 	case failure.Class == Conflict && v.conflicts == 0:
@@ -481,7 +484,7 @@ func (v *attempt) failed(ctx context.Context, failure *CallError) (result, bool)
 	case failure.Class == Forbidden && failure.Quota:
 		stop.RetryAt = v.clock.Now().UTC().Add(quotaRetry)
 	case failure.Class == Forbidden:
-	case failure.Class == Refused, failure.Class == Unsupported, failure.Class == Conflict, failure.Class == Missing:
+	case failure.Class == Refused, failure.Class == Unsupported, failure.Class == Conflict:
 		stop.Kind = outbox.Dead
 		if failure.Class == Unsupported {
 			stop.Reason = fmt.Sprintf("AMS sent an unexpected answer (%d %s): %s", failure.HTTP,

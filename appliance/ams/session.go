@@ -164,8 +164,12 @@ func orNone(name, id string) string {
 
 // storeIdentity stores the account for which the site reports.
 func (r *Relay) storeIdentity(ctx context.Context, identity Identity) error {
+	err := r.options.DB.Update(ctx, func(tx *store.Tx) error { return identities.Put(tx, identityKey, &identity) })
+	if err != nil {
+		return err
+	}
 	r.setIdentity(identity)
-	return r.options.DB.Update(ctx, func(tx *store.Tx) error { return identities.Put(tx, identityKey, &identity) })
+	return nil
 }
 
 // setState changes the state of the relay and logs the change.

@@ -1,6 +1,7 @@
 package ams
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -213,4 +214,28 @@ func TestRelay_membersOfFleetTakeOver(t *testing.T) {
 		require.Equal(t, Online, s.state())
 		s.requireRow(id, "Reserved", map[string]any{"display_name": name})
 	}
+}
+
+// An interruption must not leave the site without an identity and with clusters that the new
+// organization never gets.
+func TestRelay_acceptIsOneTransaction(t *testing.T) {
+	s := newSite(t)
+	id := s.reserved("one")
+	s.secret.secret.OfflineToken = s.ams.AddAccount(theirs)
+	s.restart()
+	s.register("two")
+	s.settle(soon)
+	require.Equal(t, PausedIdentity, s.state())
+	former, revision := s.relay.identity, s.db.Revision()
+	ended, end := context.WithCancel(t.Context())
+	end()
+	require.ErrorIs(t, s.relay.Accept(ended), context.Canceled)
+	require.Equal(t, former, s.relay.identity, "the store keeps the identity, and so does the relay")
+	require.Equal(t, revision, s.db.Revision())
+
+	require.NoError(t, s.relay.Accept(t.Context()))
+	require.Equal(t, revision+1, s.db.Revision())
+	s.settle(soon)
+	require.Equal(t, theirs.Organization, s.relay.identity.OrganizationID)
+	require.Contains(t, s.recorded(id).API, theirs.Organization, "the new organization gets the cluster")
 }

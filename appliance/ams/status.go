@@ -113,7 +113,9 @@ func (r *Relay) Status(_ context.Context, of Selection) (*Status, error) {
 	err := r.options.DB.View(func(tx *store.Tx) error {
 		return each(tx, of.ClusterID, func(id string, d *outbox.Desired) error {
 			recorded, err := loadRecorded(tx, id)
-			if err != nil {
+			if store.IsDamaged(err) {
+				recorded.Stop = &outbox.Stop{Kind: outbox.Attention, At: d.ChangedAt, Reason: err.Error() + "."}
+			} else if err != nil {
 				return err
 			}
 			s.add(id, d, &recorded, jobs[id], r.options.Clock.Now())

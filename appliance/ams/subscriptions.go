@@ -72,10 +72,13 @@ func (r *Relay) Subscription(ctx context.Context, id string) (map[string]any, er
 	return nil, fmt.Errorf("%w: %s", ErrNoSubscription, id)
 }
 
-// each reads the desired state of all clusters, or of one.
+// each reads the desired state of all clusters, or of one. Of all clusters, it leaves out those for
+// which fn finds a damaged row.
 func each(tx *store.Tx, clusterID string, fn func(id string, d *outbox.Desired) error) error {
 	if clusterID == "" {
-		return outbox.DesiredRows.Each(tx, "", fn)
+		return outbox.DesiredRows.Each(tx, "", func(id string, d *outbox.Desired) error {
+			return store.SkipDamaged(fn(id, d))
+		})
 	}
 	d, err := outbox.DesiredRows.Get(tx, clusterID)
 	if errors.Is(err, store.ErrNotFound) {

@@ -147,11 +147,11 @@ func (t *tokens) request(ctx context.Context, secret Secret) (*answer, error) {
 		Error       string `json:"error"`
 		Description string `json:"error_description"`
 	}
-	failure := &CallError{Op: "token", HTTP: got.status, Class: classOf(got),
+	own := got.object && json.Unmarshal(got.body, &refusal) == nil && refusal.Error != ""
+	failure := &CallError{Op: "token", HTTP: got.status, Class: classOf(got, own),
 		RetryAfter: retryAfter(got.header.Get("Retry-After"), t.clock.Now())}
 	failure.Text = describe(got.status, failure, "")
-	if got.object && json.Unmarshal(got.body, &refusal) == nil && refusal.Error != "" && failure.Class != Failing &&
-		failure.Class != Throttled {
+	if own && failure.Class != Failing && failure.Class != Throttled {
 		failure.Class = Unauthorized
 		failure.Text = "AMS rejected the credentials (" + refusal.Error + "). " + t.source.Remedy()
 	}

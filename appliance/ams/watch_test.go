@@ -1,6 +1,7 @@
 package ams
 
 import (
+	"bytes"
 	"context"
 	"strings"
 	"sync"
@@ -105,6 +106,44 @@ func TestOutbox_indexBesideDamagedRow(t *testing.T) {
 		all, err := outbox.AllWaiting(tx)
 		require.Len(t, all, 1)
 		require.Equal(t, damaged, all[0].ClusterID)
+		return err
+	}))
+}
+
+// A damaged row of one cluster stops neither the start after a restore nor the reports of the
+// others.
+func TestRelay_damagedRowOfOneCluster(t *testing.T) {
+	s := newSite(t)
+	damaged, healthy := s.reserved("damaged"), s.reserved("healthy")
+	s.damage(outbox.RecordedRows.Prefix(), damaged)
+	s.rename(healthy, "renamed")
+
+	require.NoError(t, s.relay.Reverify(t.Context()))
+	require.True(t, s.recorded(healthy).Reverify)
+	status, err := s.relay.Status(t.Context(), Selection{})
+	require.NoError(t, err)
+	require.Len(t, status.Clusters, 2)
+	require.Equal(t, 1, status.Attention)
+	require.Equal(t, 1, status.Waiting)
+	s.requireStopped(damaged, outbox.Attention, outbox.RecordedRows.Prefix()+damaged+" in the database")
+	found, err := s.relay.Subscriptions(t.Context(), "")
+	require.NoError(t, err)
+	require.Len(t, found, 1)
+	require.Equal(t, healthy, found[0]["cluster_id"])
+	_, err = s.relay.Subscriptions(t.Context(), damaged)
+	require.True(t, store.IsDamaged(err), "a read of the one subscription reports the damage: %v", err)
+	plans, err := s.relay.Plan(t.Context(), "")
+	require.NoError(t, err)
+	require.Len(t, plans, 1)
+	file, err := ReadCourier(bytes.NewReader(s.export()), Export, nil)
+	require.NoError(t, err)
+	require.Len(t, file.Entries, 1)
+	require.Equal(t, healthy, file.Entries[0].ClusterID)
+	require.NoError(t, s.db.View(func(tx *store.Tx) error {
+		_, err := outbox.RecordedRows.Get(tx, damaged)
+		require.True(t, store.IsDamaged(err), "the damaged row is kept for the repair")
+		all, err := outbox.AllWaiting(tx)
+		require.Len(t, all, 2)
 		return err
 	}))
 }

@@ -69,6 +69,10 @@ func TestRelay_interceptedConnections(t *testing.T) {
 				amstest.Answer(200, "application/json", `[]`),
 				amstest.Answer(511, "text/html", "<html>"), amstest.Answer(403, "text/html",
 					"<html>forbidden by the proxy"),
+				amstest.Empty(404), amstest.Empty(403), amstest.Empty(409), amstest.Empty(400),
+				amstest.Answer(404, "application/json", `{"message": "no Route matched"}`),
+				amstest.Answer(403, "application/json", `{"message": "forbidden"}`),
+				amstest.Answer(422, "application/json", `{"kind": "Other"}`),
 			} {
 				s.ams.Break(amstest.Fault{Do: portal})
 				name := fmt.Sprintf("name%d", i)
@@ -88,6 +92,36 @@ func TestRelay_interceptedConnections(t *testing.T) {
 			s.settle(soon)
 			s.requireGone(id)
 			require.Zero(s, forwarded, "no other host saw a request")
+		}},
+		{57, "a gateway answers 404 to a deletion", func(s *site) {
+			for _, op := range []string{"get", "delete"} {
+				for _, gateway := range []func(http.ResponseWriter, *http.Request, func(http.ResponseWriter)){
+					amstest.Empty(404), amstest.Answer(404, "application/json", `{"message": "no Route matched"}`),
+				} {
+					id := s.reserved("one")
+					s.ams.Break(amstest.Fault{Op: op, Do: gateway})
+					s.delete(id)
+					s.settle(10 * time.Minute)
+					require.Equal(s, Offline, s.state())
+					s.requireRow(id, "Reserved", nil)
+					require.Empty(s, s.recorded(id).Closed)
+					s.ams.Heal()
+					s.settle(soon)
+					s.requireGone(id)
+				}
+			}
+		}},
+		{58, "404 to a search or a POST", func(s *site) {
+			for _, op := range []string{"search", "create"} {
+				s.ams.Break(amstest.Fault{Op: op, Do: amstest.Status(404, 7, "there is no such path")})
+				id := s.register(op)
+				s.settle(10 * time.Minute)
+				require.Equal(s, Offline, s.state())
+				require.Equal(s, ClusterWaiting, s.line(id).State)
+				s.ams.Heal()
+				s.settle(soon)
+				s.requireSent(id)
+			}
 		}},
 		{23, "unknown CA, and a proxy that requires a password", func(s *site) {
 			server := s.served(httptest.NewTLSServer)
