@@ -92,6 +92,8 @@ describe('servers with BMCs', { timeout: fileLimit }, () => {
     await dialog().getByRole('button', { name: 'Boot it' }).click();
     await row('server-2').getByRole('button', { name: 'More for server-2' }).click();
     await page.getByRole('menuitem', { name: 'Power off' }).click();
+    await dialog().getByText('Power off server-2?').waitFor();
+    await dialog().getByRole('button', { name: 'Power off' }).click();
     await row('server-1').filter({ hasText: 'Image of berlin' }).waitFor();
     await row('server-1').getByRole('link', { name: 'server-1' }).waitFor({ timeout: minute });
     await row('server-2').getByText('Off', { exact: true }).waitFor();

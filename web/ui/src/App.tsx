@@ -1,4 +1,4 @@
-import { Suspense, lazy, type ComponentType } from 'react';
+import { Suspense, type ComponentType, type ReactNode } from 'react';
 import { Bullseye, Page, SkipToContent, Spinner } from '@patternfly/react-core';
 import { BrowserRouter, Route, Routes, useLocation } from 'react-router-dom-v5-compat';
 import { AccessProvider } from './access/AccessProvider';
@@ -6,7 +6,9 @@ import { WholeSite } from './access/WholeSite';
 import { NeedsInternet } from './offline/NeedsInternet';
 import { UploadsProvider } from './osimages/UploadsProvider';
 import { Away } from './shell/Away';
+import { ErrorBoundary } from './shell/ErrorBoundary';
 import { Header } from './shell/Header';
+import { lazyAgain } from './shell/lazyAgain';
 import { NotFound } from './shell/NotFound';
 import { mainId, useFocusOnNavigation } from './shell/useFocusOnNavigation';
 import { LiveProvider } from './live/LiveProvider';
@@ -21,7 +23,7 @@ const pageAt = <T,>(path: RegExp, load: () => Promise<{ default: ComponentType<T
   if (path.test(window.location.pathname)) {
     load().catch(() => undefined); // showing the page loads it again and reports the error
   }
-  return lazy(load);
+  return lazyAgain(load);
 };
 
 const NewClusterPage = pageAt(/^\/assisted-installer\/clusters\/~new/, () => import('./clusters/NewClusterPage'));
@@ -63,98 +65,104 @@ export const App = () => (
           >
             <Navigation />
             <BrowserNotices />
-            <Suspense
-              fallback={
-                <Bullseye>
-                  <Spinner aria-label="Loading" />
-                </Bullseye>
-              }
-            >
-              <Routes>
-                <Route path="/" element={<HomePage />} />
-                <Route
-                  path="/setup"
-                  element={
-                    <WholeSite>
-                      <SetupPage />
-                    </WholeSite>
-                  }
-                />
-                <Route
-                  path="/settings"
-                  element={
-                    <WholeSite>
-                      <SettingsPage />
-                    </WholeSite>
-                  }
-                />
-                <Route path="/hosts" element={<HostsPage />} />
-                <Route path="/hosts/missing" element={<MissingPage />} />
-                <Route path="/hosts/:infraEnvId/:id" element={<HostPage />} />
-                <Route path="/os-images" element={<OsImagesPage />} />
-                <Route
-                  path="/doctor"
-                  element={
-                    <WholeSite>
-                      <DoctorPage />
-                    </WholeSite>
-                  }
-                />
-                <Route path="/networks" element={<NetworksPage />} />
-                <Route path="/mirror" element={<MirrorPage />} />
-                <Route
-                  path="/registry"
-                  element={
-                    <WholeSite>
-                      <RegistryPage />
-                    </WholeSite>
-                  }
-                />
-                <Route
-                  path="/site-services"
-                  element={
-                    <WholeSite>
-                      <SiteServicesPage />
-                    </WholeSite>
-                  }
-                />
-                <Route
-                  path="/servers"
-                  element={
-                    <WholeSite>
-                      <BmcPage />
-                    </WholeSite>
-                  }
-                />
-                <Route
-                  path="/hosted"
-                  element={
-                    <WholeSite>
-                      <HostedPage />
-                    </WholeSite>
-                  }
-                />
-                <Route
-                  path="/ams"
-                  element={
-                    <WholeSite>
-                      <AmsPage />
-                    </WholeSite>
-                  }
-                />
-                <Route path="/access" element={<AccessPage />} />
-                <Route path="/reference" element={<ReferencePage />} />
-                <Route path="/docs" element={<DocsPage />} />
-                <Route path="/docs/:topic" element={<DocsPage />} />
-                <Route path="*" element={<Others />} />
-              </Routes>
-            </Suspense>
+            <Boundary>
+              <Suspense
+                fallback={
+                  <Bullseye>
+                    <Spinner aria-label="Loading" />
+                  </Bullseye>
+                }
+              >
+                <Routes>
+                  <Route path="/" element={<HomePage />} />
+                  <Route
+                    path="/setup"
+                    element={
+                      <WholeSite>
+                        <SetupPage />
+                      </WholeSite>
+                    }
+                  />
+                  <Route
+                    path="/settings"
+                    element={
+                      <WholeSite>
+                        <SettingsPage />
+                      </WholeSite>
+                    }
+                  />
+                  <Route path="/hosts" element={<HostsPage />} />
+                  <Route path="/hosts/missing" element={<MissingPage />} />
+                  <Route path="/hosts/:infraEnvId/:id" element={<HostPage />} />
+                  <Route path="/os-images" element={<OsImagesPage />} />
+                  <Route
+                    path="/doctor"
+                    element={
+                      <WholeSite>
+                        <DoctorPage />
+                      </WholeSite>
+                    }
+                  />
+                  <Route path="/networks" element={<NetworksPage />} />
+                  <Route path="/mirror" element={<MirrorPage />} />
+                  <Route
+                    path="/registry"
+                    element={
+                      <WholeSite>
+                        <RegistryPage />
+                      </WholeSite>
+                    }
+                  />
+                  <Route
+                    path="/site-services"
+                    element={
+                      <WholeSite>
+                        <SiteServicesPage />
+                      </WholeSite>
+                    }
+                  />
+                  <Route
+                    path="/servers"
+                    element={
+                      <WholeSite>
+                        <BmcPage />
+                      </WholeSite>
+                    }
+                  />
+                  <Route
+                    path="/hosted"
+                    element={
+                      <WholeSite>
+                        <HostedPage />
+                      </WholeSite>
+                    }
+                  />
+                  <Route
+                    path="/ams"
+                    element={
+                      <WholeSite>
+                        <AmsPage />
+                      </WholeSite>
+                    }
+                  />
+                  <Route path="/access" element={<AccessPage />} />
+                  <Route path="/reference" element={<ReferencePage />} />
+                  <Route path="/docs" element={<DocsPage />} />
+                  <Route path="/docs/:topic" element={<DocsPage />} />
+                  <Route path="*" element={<Others />} />
+                </Routes>
+              </Suspense>
+            </Boundary>
             <NeedsInternet />
           </Page>
         </UploadsProvider>
       </LiveProvider>
     </AccessProvider>
   </BrowserRouter>
+);
+
+const Boundary = ({ children }: { children: ReactNode }) => (
+  <ErrorBoundary pathname={useLocation().pathname}>{children}</ErrorBoundary>
 );
 
 const Navigation = () => {

@@ -49,7 +49,7 @@ const AmsPage = () => {
           <StackItem>
             <Grid hasGutter>
               <GridItem lg={6}>
-                <Connection status={shown} act={act} />
+                <Connection status={shown} act={act} changed={refetch} />
               </GridItem>
               {administers && (
                 <GridItem lg={6}>
@@ -59,7 +59,7 @@ const AmsPage = () => {
             </Grid>
           </StackItem>
           <StackItem>
-            <ClusterTable status={shown} selection={selection} select={setSelection} act={act} />
+            <ClusterTable status={shown} selection={selection} select={setSelection} act={act} changed={refetch} />
           </StackItem>
           {administers && (
             <StackItem>

@@ -24,14 +24,20 @@ import { orderCluster, type AmsStatus, type ClusterLine, type LineState, type Or
 import { EditDialog } from './EditDialog';
 import { confirmedText, lineStates, pendingText, remedy } from './words';
 
-type Props = { status: AmsStatus; selection: Selection; select: (selection: Selection) => void; act: Act };
+type Props = {
+  status: AmsStatus;
+  selection: Selection;
+  select: (selection: Selection) => void;
+  act: Act;
+  changed: () => void;
+};
 
 const storageKey = 'landfall-name';
 
 /**
  * All clusters: AMS's data, pending changes with their reasons, and clusters that need attention.
  */
-export const ClusterTable = ({ status, selection, select, act }: Props) => {
+export const ClusterTable = ({ status, selection, select, act, changed }: Props) => {
   const [by, setBy] = useState(() => localStorage.getItem(storageKey) ?? '');
   const [edited, setEdited] = useState<ClusterLine>();
   const counts: [LineState | '', string][] = [
@@ -133,9 +139,9 @@ export const ClusterTable = ({ status, selection, select, act }: Props) => {
           <EditDialog
             line={edited}
             by={user}
-            act={act}
             onClose={() => {
               setEdited(undefined);
+              changed();
             }}
           />
         )}

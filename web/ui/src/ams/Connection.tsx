@@ -20,8 +20,10 @@ import { firstAction, relayStatus } from './words';
 
 const noticeable = 60;
 
+type Props = { status: AmsStatus; act: Act; changed: () => void };
+
 /** The connection of the site to AMS, with its actions. */
-export const Connection = ({ status, act }: { status: AmsStatus; act: Act }) => {
+export const Connection = ({ status, act, changed }: Props) => {
   const [login, setLogin] = useState(false);
   const { name, variant } = relayStatus(status);
   const facts: [string, string | undefined][] = [
@@ -93,9 +95,9 @@ export const Connection = ({ status, act }: { status: AmsStatus; act: Act }) => 
         )}
         {login && (
           <LoginDialog
-            act={act}
             onClose={() => {
               setLogin(false);
+              changed();
             }}
           />
         )}

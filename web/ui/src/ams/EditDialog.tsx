@@ -2,13 +2,12 @@ import { Content } from '@patternfly/react-core';
 import { useState } from 'react';
 import { FormDialog } from '../shell/FormDialog';
 import { TextField } from '../shell/TextField';
-import type { Act } from '../shell/useAct';
 import { editCluster, type ClusterLine } from './api';
 
-type Props = { line: ClusterLine; by: string; act: Act; onClose: () => void };
+type Props = { line: ClusterLine; by: string; onClose: () => void };
 
 /** Values that are sent to AMS instead of the cluster's own. */
-export const EditDialog = ({ line, by, act, onClose }: Props) => {
+export const EditDialog = ({ line, by, onClose }: Props) => {
   const [name, setName] = useState(line.edited.display_name ?? '');
   const [url, setURL] = useState(line.edited.console_url ?? '');
   const fields = {
@@ -19,7 +18,7 @@ export const EditDialog = ({ line, by, act, onClose }: Props) => {
     <FormDialog
       title={`Values for OpenShift Cluster Manager: ${line.name}`}
       action="Send"
-      onSend={() => act(() => editCluster(line.cluster_id, fields, by))}
+      onSend={() => editCluster(line.cluster_id, fields, by)}
       onClose={onClose}
     >
       <Content component="p">If a field is empty, the cluster&apos;s own value is sent.</Content>

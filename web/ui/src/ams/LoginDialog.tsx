@@ -2,11 +2,10 @@ import { FormGroup, Radio } from '@patternfly/react-core';
 import { useState } from 'react';
 import { FormDialog } from '../shell/FormDialog';
 import { TextField } from '../shell/TextField';
-import type { Act } from '../shell/useAct';
 import { logIn } from './api';
 
 /** The login dialog. The appliance stores the credentials encrypted and never shows them again. */
-export const LoginDialog = ({ act, onClose }: { act: Act; onClose: () => void }) => {
+export const LoginDialog = ({ onClose }: { onClose: () => void }) => {
   const [isServiceAccount, setServiceAccount] = useState(true);
   const [id, setId] = useState('');
   const [secret, setSecret] = useState('');
@@ -18,7 +17,7 @@ export const LoginDialog = ({ act, onClose }: { act: Act; onClose: () => void })
       title="Log in to OpenShift Cluster Manager"
       action="Save the credentials"
       isComplete={secret.trim() !== '' && (!isServiceAccount || id.trim() !== '')}
-      onSend={() => act(() => logIn(credentials))}
+      onSend={() => logIn(credentials)}
       onClose={onClose}
     >
       <FormGroup role="radiogroup" fieldId="ams-kind" label="By">

@@ -24,10 +24,11 @@ import { BootDialog } from './BootDialog';
 import { RequestLog } from './RequestLog';
 import { HostLink } from './HostLink';
 import { RemoveDialog } from './RemoveDialog';
+import { stopNames, StopDialog, type Stop } from './StopDialog';
 import { activityOf, factsOf, mediaOf, modelOf, powerOf, states } from './words';
 
 type Props = { servers: Server[]; infraEnvs: InfraEnv[]; act: Act };
-type Dialog = { kind: 'boot' | 'remove' | 'request-log'; server: Server };
+type Dialog = { kind: 'boot' | 'remove' | 'request-log' | Stop; server: Server };
 
 const pageSize = 50;
 
@@ -122,6 +123,9 @@ export const ServerTable = ({ servers, infraEnvs, act }: Props) => {
         {dialog?.kind === 'boot' && (
           <BootDialog server={dialog.server} infraEnvs={infraEnvs} act={act} onClose={close} />
         )}
+        {(dialog?.kind === 'soft' || dialog?.kind === 'off' || dialog?.kind === 'reset') && (
+          <StopDialog stop={dialog.kind} server={dialog.server} act={act} onClose={close} />
+        )}
         {dialog?.kind === 'remove' && <RemoveDialog server={dialog.server} act={act} onClose={close} />}
         {dialog?.kind === 'request-log' && <RequestLog server={dialog.server} onClose={close} />}
       </CardBody>
@@ -141,11 +145,18 @@ const Row = ({ server, infraEnvs, act, open }: RowProps) => {
     isDisabled,
     onClick: () => void act(work),
   });
+  const stop = (kind: Stop): IAction => ({
+    title: stopNames[kind],
+    isDisabled: server.power === 'off',
+    onClick: () => {
+      open({ kind, server });
+    },
+  });
   const actions: IAction[] = [
     order('Power on', () => switchPower(server.id, 'on'), server.power === 'on'),
-    order('Shut down', () => switchPower(server.id, 'soft'), server.power === 'off'),
-    order('Power off', () => switchPower(server.id, 'off'), server.power === 'off'),
-    order('Restart', () => switchPower(server.id, 'reset'), server.power === 'off'),
+    stop('soft'),
+    stop('off'),
+    stop('reset'),
     order('Eject the image', () => eject(server.id)),
     order('Query the BMC again', () => inspect(server.id)),
     ...(mayRemove

@@ -1,5 +1,6 @@
 import { Bullseye, PageSection, Spinner, Stack } from '@patternfly/react-core';
-import { lazy, useEffect, useRef, useState } from 'react';
+import { useEffect, useRef, useState } from 'react';
+import { lazyAgain } from '../shell/lazyAgain';
 import { NoCluster } from '../shell/NoCluster';
 import { PageStatus } from '../shell/PageStatus';
 import { ApplianceError } from '../shell/request';
@@ -11,7 +12,7 @@ import { ReviewShown } from './reviewShown';
 import { useProgress } from './useProgress';
 import { hasInstallation } from './words';
 
-const Installer = lazy(() => import('../Installer'));
+const Installer = lazyAgain(() => import('../Installer'));
 
 /** The status codes for an unknown cluster and for an invalid id. */
 const missing = [404, 422];

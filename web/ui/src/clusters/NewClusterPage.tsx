@@ -26,7 +26,7 @@ import { listClusters } from './list';
 import { NewClusterForm } from './NewClusterForm';
 import { readVersions } from './newCluster';
 
-const once = () => undefined;
+const wait = (answer: unknown) => (answer ? undefined : 3_000);
 
 const readSite = async (signal: AbortSignal) => {
   const [versions, status, clusters, settings] = await Promise.all([
@@ -56,7 +56,7 @@ const NewClusterPage = () => {
   usePageTitle('New cluster');
   const mayCreate = useMay('operator');
   const load = useCallback((signal: AbortSignal) => readSite(signal), []);
-  const { answer, error, refetch } = useAnswer(load, once);
+  const { answer, error, refetch } = useAnswer(load, wait);
   if (!mayCreate) {
     return <NotPermitted />;
   }

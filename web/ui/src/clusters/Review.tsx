@@ -17,6 +17,7 @@ import { hardwareOf } from '../hosts/HostTable';
 import { problemOf, stateOf } from '../hosts/table';
 import { Fact } from '../image/Copyable';
 import { asSentence } from '../shell/quantities';
+import { sentenceOf } from '../shell/request';
 import { useAnswer } from '../shell/useAnswer';
 import { listManifests, type Readiness } from './api';
 import { BlockerList, Warnings } from './BlockerList';
@@ -137,12 +138,19 @@ const Hosts = ({ readiness }: { readiness: Readiness }) => (
   </Table>
 );
 
-const once = () => undefined;
+const wait = (answer: unknown) => (answer ? undefined : 3_000);
 
 /** The manifests that the installation adds; nothing if there are none. */
-const Manifests = ({ id }: { id: string }) => {
+export const Manifests = ({ id }: { id: string }) => {
   const load = useCallback((signal: AbortSignal) => listManifests(id, signal), [id]);
-  const { answer = [] } = useAnswer(load, once);
+  const { answer = [], error } = useAnswer(load, wait);
+  if (error) {
+    return (
+      <Alert isInline variant="danger" title="The page could not read the custom manifests.">
+        {sentenceOf(error)}
+      </Alert>
+    );
+  }
   return (
     answer.length > 0 && (
       <Section title="Custom manifests">

@@ -3,13 +3,14 @@ import { Table, Tbody, Td, Th, Thead, Tr } from '@patternfly/react-table';
 import { useCallback, useState } from 'react';
 import { useMay } from '../access/AccessProvider';
 import { Copyable } from '../image/Copyable';
+import { Confirm } from '../shell/Confirm';
 import { save } from '../shell/download';
 import { moment } from '../shell/quantities';
 import { sentenceOf } from '../shell/request';
 import type { Act } from '../shell/useAct';
 import { useAnswer } from '../shell/useAnswer';
 import { readBundle, readDetail, requestKubeconfig, scale, type Cluster, type Detail, type NodePool } from './api';
-import { NodeCount } from './NodeCount';
+import { isNodeCount, NodeCount, type Count } from './NodeCount';
 import { StateLabel } from './StateLabel';
 
 const often = () => 5_000;
@@ -66,8 +67,14 @@ export const ClusterDetail = ({ cluster, act }: { cluster: Cluster; act: Act }) 
 };
 
 /** A node pool with its number of nodes, which can be changed. */
-const Pool = ({ cluster, pool, act }: { cluster: Cluster; pool: NodePool; act: Act }) => {
-  const [wanted, setWanted] = useState(pool.wanted);
+export const Pool = ({ cluster, pool, act }: { cluster: Cluster; pool: NodePool; act: Act }) => {
+  const [draft, setDraft] = useState<Count>();
+  const [isConfirming, setConfirming] = useState(false);
+  if (draft === pool.wanted) {
+    setDraft(undefined); // from now on, the field follows what others change
+  }
+  const wanted = draft ?? pool.wanted;
+  const send = () => void act(() => scale(cluster, pool.name, Number(wanted)));
   const mayScale = useMay('operator') && pool.most === undefined && cluster.state !== 'Deleting';
   return (
     <div data-testid={`pool-${pool.name}`}>
@@ -75,15 +82,33 @@ const Pool = ({ cluster, pool, act }: { cluster: Cluster; pool: NodePool; act: A
       {`${String(pool.ready)} of ${String(pool.wanted)} nodes of the profile ${pool.profile}. ${pool.reason ?? ''}`}
       {mayScale && (
         <div>
-          <NodeCount label={`Nodes of ${pool.name}`} value={wanted} onChange={setWanted} />{' '}
+          <NodeCount label={`Nodes of ${pool.name}`} value={wanted} onChange={setDraft} />{' '}
           <Button
             variant="secondary"
             size="sm"
-            isDisabled={wanted === pool.wanted}
-            onClick={() => void act(() => scale(cluster, pool.name, wanted))}
+            isDisabled={wanted === pool.wanted || !isNodeCount(wanted)}
+            onClick={() => {
+              if (Number(wanted) < pool.wanted) {
+                setConfirming(true);
+              } else {
+                send();
+              }
+            }}
           >
             Scale
           </Button>
+          {isConfirming && (
+            <Confirm
+              title={`Scale ${pool.name} down to ${String(wanted)}?`}
+              action="Scale down"
+              onConfirm={send}
+              onClose={() => {
+                setConfirming(false);
+              }}
+            >
+              The node pool of {cluster.name} shrinks from {pool.wanted} nodes to {wanted}.
+            </Confirm>
+          )}
         </div>
       )}
     </div>

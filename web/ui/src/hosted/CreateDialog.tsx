@@ -3,19 +3,19 @@ import { useState } from 'react';
 import { FormDialog } from '../shell/FormDialog';
 import { TextField } from '../shell/TextField';
 import { createCluster, type NewCluster, type Overview } from './api';
-import { NodeCount } from './NodeCount';
+import { isNodeCount, NodeCount, type Count } from './NodeCount';
 
 /** The dialog to create a hosted cluster: three fields, and the rest behind "More". */
 export const CreateDialog = ({ overview, onClose }: { overview: Overview; onClose: () => void }) => {
-  const [wanted, setWanted] = useState<NewCluster>({
+  const [wanted, setWanted] = useState<Omit<NewCluster, 'nodes'>>({
     name: '',
     version: overview.versions[0] ?? '',
     profile: overview.management_clusters.flatMap(({ profiles }) => profiles ?? [])[0] ?? '',
-    nodes: 2,
     group: '',
     location: '',
     prefix: '',
   });
+  const [nodes, setNodes] = useState<Count>(2);
   const set = (change: Partial<NewCluster>) => {
     setWanted({ ...wanted, ...change });
   };
@@ -35,8 +35,8 @@ export const CreateDialog = ({ overview, onClose }: { overview: Overview; onClos
     <FormDialog
       title="Create a hosted cluster"
       action="Create"
-      isComplete={wanted.name.trim() !== ''}
-      onSend={() => createCluster({ ...wanted, name: wanted.name.trim() })}
+      isComplete={wanted.name.trim() !== '' && isNodeCount(nodes)}
+      onSend={() => createCluster({ ...wanted, nodes: Number(nodes), name: wanted.name.trim() })}
       onClose={onClose}
     >
       {text('name', 'Name')}
@@ -54,14 +54,7 @@ export const CreateDialog = ({ overview, onClose }: { overview: Overview; onClos
         </FormSelect>
       </FormGroup>
       <FormGroup label="Nodes" fieldId="hosted-nodes">
-        <NodeCount
-          id="hosted-nodes"
-          label="Nodes"
-          value={wanted.nodes}
-          onChange={(nodes) => {
-            set({ nodes });
-          }}
-        />
+        <NodeCount id="hosted-nodes" label="Nodes" value={nodes} onChange={setNodes} />
       </FormGroup>
       <ExpandableSection toggleText="More">
         <FormSection>

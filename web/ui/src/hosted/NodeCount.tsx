@@ -2,7 +2,14 @@ import { NumberInput } from '@patternfly/react-core';
 
 const most = 500;
 
-type Props = { id?: string; label: string; value: number; onChange: (value: number) => void };
+/** A number of nodes; '' if the field is empty. */
+export type Count = number | '';
+
+/** Whether a node pool can have this number of nodes. */
+export const isNodeCount = (value: Count): value is number =>
+  value !== '' && Number.isInteger(value) && value >= 0 && value <= most;
+
+type Props = { id?: string; label: string; value: Count; onChange: (value: Count) => void };
 
 /** The number of nodes of a node pool. */
 export const NodeCount = ({ id, label, value, onChange }: Props) => (
@@ -15,13 +22,18 @@ export const NodeCount = ({ id, label, value, onChange }: Props) => (
     minusBtnAriaLabel="One node less"
     plusBtnAriaLabel="One node more"
     onMinus={() => {
-      onChange(value - 1);
+      onChange(Number(value) - 1);
     }}
     onPlus={() => {
-      onChange(value + 1);
+      onChange(Number(value) + 1);
     }}
     onChange={(event) => {
-      onChange(Number(event.currentTarget.value));
+      const input = event.currentTarget;
+      if (event.type === 'blur') {
+        input.value = String(value); // PatternFly has written 0 into an empty field
+        return;
+      }
+      onChange(input.value === '' ? '' : Number(input.value));
     }}
   />
 );

@@ -17,7 +17,7 @@ import {
 import { Table, Tbody, Td, Th, Thead, Tr } from '@patternfly/react-table';
 import { useCallback, useEffect, useState, type ReactNode } from 'react';
 import { Link, useParams } from 'react-router-dom-v5-compat';
-import { useIsLimited } from '../access/AccessProvider';
+import { Requires, useIsLimited } from '../access/AccessProvider';
 import { listServers, type Server } from '../bmc/api';
 import { RequestLog } from '../bmc/RequestLog';
 import { powerOf } from '../bmc/words';
@@ -83,13 +83,15 @@ const HostPage = () => {
         </Breadcrumb>
         <Content component="h1">{name}</Content>
         {row && (
-          <HostActions
-            hosts={[row]}
-            label={`Actions on ${name}`}
-            onDone={() => {
-              refetch();
-            }}
-          />
+          <Requires role="operator">
+            <HostActions
+              hosts={[row]}
+              label={`Actions on ${name}`}
+              onDone={() => {
+                refetch();
+              }}
+            />
+          </Requires>
         )}
       </PageSection>
       <PageSection hasBodyWrapper={false} isFilled>

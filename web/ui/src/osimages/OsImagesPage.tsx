@@ -20,9 +20,10 @@ import {
 import CubesIcon from '@patternfly/react-icons/dist/esm/icons/cubes-icon';
 import ExclamationCircleIcon from '@patternfly/react-icons/dist/esm/icons/exclamation-circle-icon';
 import UploadIcon from '@patternfly/react-icons/dist/esm/icons/upload-icon';
-import { Suspense, type DragEvent, lazy, useEffect, useState } from 'react';
+import { Suspense, type DragEvent, useEffect, useState } from 'react';
 import { Link } from 'react-router-dom-v5-compat';
 import { useMay } from '../access/AccessProvider';
+import { lazyAgain } from '../shell/lazyAgain';
 import { sentenceOf } from '../shell/request';
 import { useAnswer, type AnswerState } from '../shell/useAnswer';
 import { usePageTitle } from '../shell/usePageTitle';
@@ -34,7 +35,7 @@ import { UploadList } from './UploadList';
 import { useUploadViews } from './UploadsProvider';
 
 // The field for files is as large as the rest of the page.
-const UploadDialog = lazy(() => import('./UploadDialog'));
+const UploadDialog = lazyAgain(() => import('./UploadDialog'));
 
 const often = 1_000;
 const seldom = 5_000;

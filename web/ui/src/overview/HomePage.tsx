@@ -1,15 +1,15 @@
 import { Bullseye, Spinner } from '@patternfly/react-core';
-import { lazy } from 'react';
 import { Navigate } from 'react-router-dom-v5-compat';
 import { useIsLimited } from '../access/AccessProvider';
 import { useRefetchOn } from '../live/useRefetchOn';
+import { lazyAgain } from '../shell/lazyAgain';
 import { useAnswer } from '../shell/useAnswer';
 import { readOverview } from './api';
 import { Checklist } from './Checklist';
 import { useSetup } from './useSetup';
 import { hasInstalled } from './words';
 
-const OverviewPage = lazy(() => import('./OverviewPage'));
+const OverviewPage = lazyAgain(() => import('./OverviewPage'));
 
 // Percentages of installations and clocks change without notices.
 const wait = () => 30_000;

@@ -1,8 +1,9 @@
 import { Button, Modal, ModalBody, ModalHeader, Spinner } from '@patternfly/react-core';
 import QrcodeIcon from '@patternfly/react-icons/dist/esm/icons/qrcode-icon';
-import { Suspense, lazy, useState } from 'react';
+import { Suspense, useState } from 'react';
+import { lazyAgain } from './lazyAgain';
 
-const QRCode = lazy(() => import('./QRCode'));
+const QRCode = lazyAgain(() => import('./QRCode'));
 
 type Props = {
   /** What is at the URL. */

@@ -1,6 +1,7 @@
 import { Bullseye, Spinner } from '@patternfly/react-core';
 import type { CodeEditorProps } from '@patternfly/react-code-editor/dist/esm/components/CodeEditor/CodeEditor';
-import { Suspense, lazy } from 'react';
+import { Suspense } from 'react';
+import { lazyAgain } from '../shell/lazyAgain';
 import { useTheme } from '../shell/theme';
 
 export { CodeEditorControl } from '@patternfly/react-code-editor/dist/esm/components/CodeEditor/CodeEditorControl';
@@ -9,7 +10,7 @@ export type { CodeEditorProps };
 /** The languages of the editors in the library's screens. */
 export const Language = { yaml: 'yaml' } as const;
 
-const Editor = lazy(() => import('./monaco'));
+const Editor = lazyAgain(() => import('./monaco'));
 
 /** YAML files of the field are indented by two columns; the editor's own default is four. */
 const options = { tabSize: 2 };

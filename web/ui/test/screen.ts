@@ -1,0 +1,46 @@
+import type { ReactElement } from 'react';
+import { flushSync } from 'react-dom';
+import { createRoot } from 'react-dom/client';
+
+/** Shows an element in the document of jsdom. Returns what removes it. */
+export const show = (element: ReactElement): (() => void) => {
+  const place = document.body.appendChild(document.createElement('div'));
+  const root = createRoot(place);
+  flushSync(() => {
+    root.render(element);
+  });
+  return () => {
+    root.unmount();
+    place.remove();
+  };
+};
+
+/** The button with a name. */
+export const button = (name: string): HTMLButtonElement => {
+  const found = [...document.querySelectorAll('button')].find(
+    (one) => (one.ariaLabel ?? one.textContent.trim()) === name,
+  );
+  if (!found) {
+    throw new Error(`there is no button ${name}`);
+  }
+  return found;
+};
+
+export const press = (name: string) => {
+  flushSync(() => {
+    button(name).click();
+  });
+};
+
+/** Replaces the text of the input that a selector matches. */
+export const type = (selector: string, text: string) => {
+  const input = document.querySelector<HTMLInputElement>(selector);
+  if (!input) {
+    throw new Error(`there is no input ${selector}`);
+  }
+  // React overrides the property of the element itself, and would take the text for its own.
+  Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, 'value')?.set?.call(input, text);
+  flushSync(() => {
+    input.dispatchEvent(new Event('input', { bubbles: true }));
+  });
+};
