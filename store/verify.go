@@ -70,11 +70,20 @@ const damagedSuffix = ".damaged-"
 // database would cost the files of the former one. An earlier program could be killed between the
 // two renames of a repair.
 func (db *DB) lostFile() error {
-	kept, err := filepath.Glob(db.path + damagedSuffix + "*")
-	if err != nil || len(kept) == 0 {
-		return err
+	entries, err := os.ReadDir(filepath.Dir(db.path))
+	if err != nil {
+		return &DirError{Dir: filepath.Dir(db.path), Err: err}
 	}
-	reason := "it is missing, and " + filepath.Base(kept[len(kept)-1]) + " is a former one"
+	kept := ""
+	for _, entry := range entries { // ordered by name
+		if strings.HasPrefix(entry.Name(), filepath.Base(db.path)+damagedSuffix) {
+			kept = entry.Name()
+		}
+	}
+	if kept == "" {
+		return nil
+	}
+	reason := "it is missing, and " + kept + " is a former one"
 	if _, err := os.Lstat(db.path + ".new"); err == nil {
 		reason += fmt.Sprintf("; if a repair was interrupted, %s.new has its readable rows: rename it to %s", FileName,
 			FileName)
