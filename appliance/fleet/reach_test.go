@@ -11,19 +11,16 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"landfall/appliance/fleet"
+	"landfall/appliance/sitekey"
 )
 
-// TestReach_asksOnlyWithoutAnswers sends requests through a follower to a leader that is there, is
-// away, and is there again.
-func TestReach_asksOnlyWithoutAnswers(t *testing.T) {
-	t.Parallel()
-	key, clock := newKey(t), clockwork.NewFakeClock()
-	f := newFollower(t, key, time.Millisecond)
-	leader := newLeader(t, key, "one", describe)
-	front := leader.front
+// runReach runs the reach of a follower until the test ends. look makes it look once.
+func runReach(t *testing.T, key *sitekey.Key, f *follower) (reach *fleet.Reach, look func()) {
+	t.Helper()
 	peers := fleet.NewClient(credential(t, key, "follower"), clockwork.NewRealClock())
 	t.Cleanup(peers.Close)
-	reach := fleet.NewReach("follower", f.Forwarder, peers, clock)
+	clock := clockwork.NewFakeClock()
+	reach = fleet.NewReach("follower", f.Forwarder, peers, clock)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() {
@@ -34,10 +31,21 @@ func TestReach_asksOnlyWithoutAnswers(t *testing.T) {
 		cancel()
 		<-ended
 	})
-	look := func() {
+	return reach, func() {
 		require.NoError(t, clock.BlockUntilContext(ctx, 1))
 		clock.Advance(time.Second)
 	}
+}
+
+// TestReach_asksOnlyWithoutAnswers sends requests through a follower to a leader that is there, is
+// away, and is there again.
+func TestReach_asksOnlyWithoutAnswers(t *testing.T) {
+	t.Parallel()
+	key := newKey(t)
+	f := newFollower(t, key, time.Millisecond)
+	leader := newLeader(t, key, "one", describe)
+	front := leader.front
+	reach, look := runReach(t, key, f)
 	send := func() int {
 		status, _ := get(t, client(t), f.main.URL)
 		return status
@@ -94,30 +102,14 @@ func TestReach_asksOnlyWithoutAnswers(t *testing.T) {
 // TestReach_asksALeaderInDoubt lets a follower lose etcd, and then the leader.
 func TestReach_asksALeaderInDoubt(t *testing.T) {
 	t.Parallel()
-	key, clock := newKey(t), clockwork.NewFakeClock()
+	key := newKey(t)
 	f := newFollower(t, key, time.Minute)
 	var leads atomic.Bool
 	leads.Store(true)
 	leader := newFormerLeader(t, key, "one", leads.Load, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Landfall-Revision", "7")
 	})
-	peers := fleet.NewClient(credential(t, key, "follower"), clockwork.NewRealClock())
-	t.Cleanup(peers.Close)
-	reach := fleet.NewReach("follower", f.Forwarder, peers, clock)
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan struct{})
-	go func() {
-		reach.Run(ctx)
-		close(ended)
-	}()
-	t.Cleanup(func() {
-		cancel()
-		<-ended
-	})
-	look := func() {
-		require.NoError(t, clock.BlockUntilContext(ctx, 1))
-		clock.Advance(time.Second)
-	}
+	reach, look := runReach(t, key, f)
 	requireLed := func(led bool) {
 		t.Helper()
 		require.Eventually(t, func() bool {

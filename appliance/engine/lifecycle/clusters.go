@@ -165,7 +165,7 @@ func clusterInstallationRows() []Row[ClusterSituation] {
 	tooManyFailed := func(s ClusterSituation) bool { return !s.EnoughLeft }
 	userAction := func(s ClusterSituation) bool { return s.PendingUserAction }
 	return []Row[ClusterSituation]{
-		// What the controller reported decides, even if a limit has passed meanwhile.
+		// A report of the controller precedes the limits, which may have passed before it came.
 		{On: OnRefresh, From: ClusterInstallingStates, When: ClusterSituation.completionFailed,
 			Because: "the controller reported a failure", To: ClusterFailed, Info: func(s ClusterSituation) string {
 				return "The installation failed: " + s.CompletionError
