@@ -109,7 +109,7 @@ func (c Projector) labelReferenced(tx *store.Tx, kind objects.Kind, ref string) 
 	}
 	namespace, name, _ := strings.Cut(ref, "/")
 	return objects.IgnoreNotFound(c.Objects.Update(tx, kind, namespace, name, func(u *unstructured.Unstructured) error {
-		u.SetLabels(withLabel(withLabel(u.GetLabels(), labelWatch, "true"), labelBackup, "true"))
+		u.SetLabels(withLabel(withLabel(u.GetLabels(), objects.LabelWatch, "true"), labelBackup, "true"))
 		return nil
 	}))
 }
@@ -125,7 +125,7 @@ func (c Projector) hasLabels(tx *store.Tx, kind objects.Kind, ref string) (bool,
 	if err := json.Unmarshal(text, &labels); err != nil {
 		return false, fmt.Errorf("read the labels of %s %s: %w", kind, ref, err)
 	}
-	return labels[labelWatch] == "true" && labels[labelBackup] == "true", nil
+	return labels[objects.LabelWatch] == "true" && labels[labelBackup] == "true", nil
 }
 
 // allLabelled reports whether all referenced Secrets and ConfigMaps have the labels.

@@ -42,7 +42,6 @@ const (
 	annotationIgnoredHostValidations    = "agent-install.openshift.io/ignored-host-validations"
 	annotationReconcilePause            = "hive.openshift.io/reconcile-pause"
 
-	labelWatch             = "agent-install.openshift.io/watch"
 	labelBackup            = "cluster.open-cluster-management.io/backup"
 	labelClusterPlatform   = "hive.openshift.io/cluster-platform"
 	labelClusterVersion    = "hive.openshift.io/version"

@@ -46,7 +46,7 @@ func TestController_referencesInAnyOrder(t *testing.T) {
 			cluster.ID.String(), aci.Status.DebugInfo.EventsURL)
 		require.Equal(t, *cluster.Status, aci.Status.DebugInfo.State)
 		secret := object[unstructured.Unstructured](b, objects.Secrets, "site", "pull")
-		require.Equal(t, "true", secret.GetLabels()[labelWatch])
+		require.Equal(t, "true", secret.GetLabels()[objects.LabelWatch])
 		b.requireDeploymentCondition("Provisioned", "False", "Provisioning")
 	}
 }
@@ -182,7 +182,7 @@ func TestController_labelsNoOtherSecrets(t *testing.T) {
 	require.Empty(t, object[unstructured.Unstructured](b, objects.Secrets, "site", "pull").GetLabels())
 	b.Apply(kubetest.PullSecretManifest)
 	require.Equal(t, "true", object[unstructured.Unstructured](b, objects.Secrets, "site", "pull").
-		GetLabels()[labelWatch])
+		GetLabels()[objects.LabelWatch])
 }
 
 // TestController_arm64Installation installs a release whose payload spells its architecture

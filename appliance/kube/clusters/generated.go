@@ -118,8 +118,8 @@ func (c Projector) objectsFor(tx *store.Tx, rows view.Rows, view *view.Cluster, 
 		ref := pullSecretOf(name)
 		cd.Spec.PullSecretRef = &corev1.LocalObjectReference{Name: ref}
 		if err := c.Objects.Create(tx, objects.Secrets, &corev1.Secret{
-			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: ref, Labels: map[string]string{labelWatch: "true",
-				labelBackup: "true", labelGenerated: "true"}},
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: ref, Labels: map[string]string{
+				objects.LabelWatch: "true", labelBackup: "true", labelGenerated: "true"}},
 			Type: corev1.SecretTypeDockerConfigJson,
 			Data: map[string][]byte{corev1.DockerConfigJsonKey: []byte(secret)},
 		}, now); err != nil {

@@ -537,7 +537,7 @@ func TestManifests_configMaps(t *testing.T) {
 			func(aci *hiveext.AgentClusterInstall) { aci.Spec.ManifestsConfigMapRef = localReference("a") })
 		require.Equal(t, []string{"openshift/a.yaml"}, manifests(b))
 		require.Equal(t, "true", object[unstructured.Unstructured](b, objects.ConfigMaps, "site",
-			"a").GetLabels()[labelWatch])
+			"a").GetLabels()[objects.LabelWatch])
 	})
 }
 

@@ -100,7 +100,7 @@ func (c Projector) writeSecret(tx *store.Tx, cd *hivev1.ClusterDeployment, name,
 		APIVersion: objects.ClusterDeployments.APIVersion(), Kind: objects.ClusterDeployments.Kind, Name: cd.Name,
 		UID: cd.UID, BlockOwnerDeletion: &blocks,
 	}
-	labels := map[string]string{labelDeploymentName: cd.Name, labelSecretType: kind, labelWatch: "true",
+	labels := map[string]string{labelDeploymentName: cd.Name, labelSecretType: kind, objects.LabelWatch: "true",
 		labelBackup: "true"}
 	held, err := c.Objects.Metadata(tx, objects.Secrets, cd.Namespace, name)
 	if errors.Is(err, store.ErrNotFound) {

@@ -206,10 +206,6 @@ func (r agents) readReferences(tx *store.Tx, s *agentSnapshot) (err error) {
 	return nil
 }
 
-// labelWatch marks a Secret for controllers of hosts. The Agent provider of Cluster API sets it on
-// its Secrets with tokens, which are in another namespace than the Agents.
-const labelWatch = "agent-install.openshift.io/watch"
-
 // checkForeignToken returns an error for a token in another namespace than its Agent, unless
 // somebody who may write the Secret has labelled it. Otherwise an operator could have any such
 // Secret sent to a host.
@@ -218,9 +214,9 @@ func (r agents) checkForeignToken(tx *store.Tx, ref *agentinstall.SecretReferenc
 	if err != nil {
 		return err
 	}
-	if secret.GetLabels()[labelWatch] != "true" {
+	if secret.GetLabels()[objects.LabelWatch] != "true" {
 		return invalid("secret %s/%s is in another namespace than the Agent and has no label %s=true; set the label, "+
-			"or copy the Secret into the namespace of the Agent", ref.Namespace, ref.Name, labelWatch)
+			"or copy the Secret into the namespace of the Agent", ref.Namespace, ref.Name, objects.LabelWatch)
 	}
 	return nil
 }

@@ -120,7 +120,7 @@ func TestAgent_tokenOfAnotherNamespace(t *testing.T) {
 	})
 	b.RequireCondition(m, conditionSpecSynced, corev1.ConditionFalse, "InputError")
 	require.Contains(t, agentConditionOf(b.Agent(m).Status.Conditions, conditionSpecSynced).Message,
-		"secret hosted/token is in another namespace than the Agent and has no label "+labelWatch+"=true")
+		"secret hosted/token is in another namespace than the Agent and has no label "+objects.LabelWatch+"=true")
 	require.False(t, m.Host().IgnitionEndpointTokenSet)
 
 	secret("agent-install.openshift.io/watch: 'true'")

@@ -122,7 +122,7 @@ func (c *Controllers) writeFencingSecret(tx *store.Tx, s *pass) error {
 	wanted, err := objects.From(objects.Secrets, &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: agent.Namespace, Name: agent.Name + "-fencing-credentials",
-			Labels:          map[string]string{watchLabel: "true", backupLabel: "true"},
+			Labels:          map[string]string{objects.LabelWatch: "true", backupLabel: "true"},
 			OwnerReferences: []metav1.OwnerReference{ownedBy(host, false)},
 		},
 		Type: corev1.SecretTypeOpaque,
@@ -144,7 +144,7 @@ func (c *Controllers) writeFencingSecret(tx *store.Tx, s *pass) error {
 				return nil
 			}
 			u.Object["data"] = wanted.Object["data"]
-			setLabel(u, watchLabel, "true")
+			setLabel(u, objects.LabelWatch, "true")
 			setLabel(u, backupLabel, "true")
 			return nil
 		})

@@ -5,7 +5,6 @@ const (
 	infraEnvLabel    = "infraenvs.agent-install.openshift.io" // on hosts, images and Agents: name of the InfraEnv
 	agentHostLabel   = "agent-install.openshift.io/bmh"       // on an Agent: name of its BareMetalHost
 	backupLabel      = "cluster.open-cluster-management.io/backup"
-	watchLabel       = "agent-install.openshift.io/watch"
 	environmentLabel = "environment.metal3.io" // on the Secrets of BMCs
 	noBackupLabel    = "velero.io/exclude-from-backup"
 	environmentMetal = "baremetal"

@@ -57,6 +57,10 @@ const MadeForCluster = "landfall.io/made-for-cluster"
 // deleted with it.
 const MadeForInfraEnv = "landfall.io/made-for-infra-env"
 
+// LabelWatch marks a Secret for controllers of clusters and hosts. The Agent provider of Cluster
+// API sets it on its Secrets with tokens, which are in another namespace than the Agents.
+const LabelWatch = "agent-install.openshift.io/watch"
+
 // Kinds lists all kinds, in the usual order of a site's manifests.
 func Kinds() []Kind {
 	return []Kind{
