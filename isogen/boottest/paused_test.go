@@ -30,9 +30,10 @@ import (
 )
 
 // Times of the paused appliance: how long a host may be silent, and how long the machine is paused
-// while its own clocks go on.
+// while its own clocks go on. A host may be silent for longer than the tolerance of the clock, as
+// with the default, and than an emulated machine beside other work needs for a request.
 const (
-	silence = 3 * time.Second
+	silence = 6 * time.Second
 	pause   = 3 * silence
 )
 
