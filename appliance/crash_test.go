@@ -31,6 +31,7 @@ import (
 	"github.com/openshift/assisted-service/client/events"
 	"github.com/openshift/assisted-service/client/installer"
 	"github.com/openshift/assisted-service/models"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
 
@@ -386,22 +387,44 @@ func (in *crashTest) create(t *testing.T) {
 	}
 	in.phase.Store("discovery")
 	name := fmt.Sprintf("crash%d", in.number)
-	created, err := in.api.Installer.V2RegisterCluster(t.Context(),
-		&installer.V2RegisterClusterParams{NewClusterParams: &models.ClusterCreateParams{
-			Name: &name, BaseDNSDomain: "site.test", OpenshiftVersion: conv.Pointer(in.site.release.Version),
-			PullSecret:  conv.Pointer(pullSecret),
-			APIVips:     []*models.APIVip{{IP: "192.168.100.4"}},
-			IngressVips: []*models.IngressVip{{IP: "192.168.100.5"}},
-		}})
-	require.NoError(t, err)
-	in.clusterID = *created.Payload.ID
-	env, err := in.api.Installer.RegisterInfraEnv(t.Context(),
-		&installer.RegisterInfraEnvParams{InfraenvCreateParams: &models.InfraEnvCreateParams{
-			Name: conv.Pointer(name + "_infra-env"), ClusterID: &in.clusterID, PullSecret: conv.Pointer(pullSecret),
-			OpenshiftVersion: in.site.release.Version,
-		}})
-	require.NoError(t, err)
-	in.envID = *env.Payload.ID
+	in.insist(t, "create a cluster", func() error {
+		created, err := in.api.Installer.V2RegisterCluster(t.Context(),
+			&installer.V2RegisterClusterParams{NewClusterParams: &models.ClusterCreateParams{
+				Name: &name, BaseDNSDomain: "site.test", OpenshiftVersion: conv.Pointer(in.site.release.Version),
+				PullSecret:  conv.Pointer(pullSecret),
+				APIVips:     []*models.APIVip{{IP: "192.168.100.4"}},
+				IngressVips: []*models.IngressVip{{IP: "192.168.100.5"}},
+			}})
+		if err == nil {
+			in.clusterID = *created.Payload.ID
+		}
+		return err
+	})
+	in.insist(t, "create an infra-env", func() error {
+		created, err := in.api.Installer.RegisterInfraEnv(t.Context(),
+			&installer.RegisterInfraEnvParams{InfraenvCreateParams: &models.InfraEnvCreateParams{
+				Name: conv.Pointer(name + "_infra-env"), ClusterID: &in.clusterID, PullSecret: conv.Pointer(pullSecret),
+				OpenshiftVersion: in.site.release.Version,
+			}})
+		if err == nil {
+			in.envID = *created.Payload.ID
+		}
+		return err
+	})
+}
+
+// insist sends a request of the preparation. A member of a fleet may lose its leadership on a busy
+// machine: then insist repeats the request, which may be carried out twice.
+func (in *crashTest) insist(t *testing.T, what string, request func() error) {
+	t.Helper()
+	if !in.copies {
+		require.NoError(t, request(), what)
+		return
+	}
+	eventually(t, what, func() bool {
+		err := request()
+		return err == nil || !connectionLost(err) && assert.NoError(t, err, what)
+	})
 }
 
 // runOperator acts as the user: it presses Install when the cluster is ready, and checks the values

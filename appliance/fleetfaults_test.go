@@ -585,3 +585,63 @@ func (m *fleetMember) connect(t *testing.T) net.Conn {
 	t.Cleanup(func() { _ = conn.Close() })
 	return conn
 }
+
+// A follower shows a change before the leader learns that etcd has it. A client that has seen the
+// change there does not get an older value from the leader.
+func TestFleetFaults_lateAnswersOfEtcd(t *testing.T) {
+	t.Parallel()
+	f := newFleetTest(t, nil, same)
+	leader, followers := f.followers(t)
+	var env infraEnvAnswer
+	created := f.addInfraEnv(t, leader, "changed")
+	require.NoError(t, json.Unmarshal([]byte(created.body), &env))
+	users := &fleetUsers{http: &http.Client{}, refusals: make(map[string]int)}
+	seen := new(uint64)
+	read := func(through *fleetMember) (status int, value string) {
+		var got infraEnvAnswer
+		status, err := users.send(seen, http.MethodGet, through.address+infraEnvsPath+"/"+env.ID, nil, &got)
+		require.NoError(t, err)
+		return status, got.Value
+	}
+	for _, m := range f.members {
+		status, value := read(m)
+		require.Equal(t, http.StatusOK, status)
+		require.Empty(t, value)
+	}
+
+	// While another change of the leader has no answer, this one waits: then it is repeated.
+	changed := make(chan reply, 1)
+	value := ""
+	for attempt := 1; ; attempt++ {
+		require.Less(t, attempt, 20)
+		value = fmt.Sprintf("late-%d.test", attempt)
+		leader.line.Silence(false, true)
+		go func() {
+			changed <- ask(t, http.MethodPatch, leader.address+infraEnvsPath+"/"+env.ID,
+				map[string]string{"additional_ntp_sources": value})
+		}()
+		found := ""
+		for end := time.Now().Add(time.Second); found != value && time.Now().Before(end); {
+			_, found = read(followers[0])
+		}
+		if found == value {
+			break
+		}
+		leader.line.Mend()
+		require.Equal(t, http.StatusCreated, (<-changed).status)
+	}
+	answered := make(chan string, 1)
+	go func() {
+		_, found := read(leader)
+		answered <- found
+	}()
+	select {
+	case found := <-answered:
+		require.Equal(t, value, found, "the leader answers without the change")
+	case <-time.After(300 * time.Millisecond): // it waits
+		leader.line.Mend()
+		require.Equal(t, value, <-answered)
+	}
+	require.Equal(t, http.StatusCreated, (<-changed).status)
+	f.stop(t)
+}

@@ -15,6 +15,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -52,6 +53,7 @@ type fleetUsers struct {
 	refusals  map[string]int // by status and text
 	reads     int
 	wrong     error // of reads
+	wrongIn   *fleetHistory
 }
 
 // fleetHistory is what clients did with one infra-env. It is a register: its content is the value
@@ -59,6 +61,7 @@ type fleetUsers struct {
 type fleetHistory struct {
 	id         string
 	operations []porcupine.Operation
+	answers    []string // all, for the report of a failure
 }
 
 // newFleetUsers starts users, and returns when the first history has begun.
@@ -184,8 +187,12 @@ func (u *fleetUsers) use(ctx context.Context, client int, random *rand.Rand) {
 		url := u.addresses[random.IntN(len(u.addresses))] + infraEnvsPath + "/" + h.id
 		var answer infraEnvAnswer
 		if random.IntN(3) == 0 {
-			if status, err := u.send(seen, http.MethodGet, url, nil, &answer); err == nil && status == http.StatusOK {
-				u.note(known.read(client, answer.Value))
+			called, before := u.now(), *seen
+			status, err := u.send(seen, http.MethodGet, url, nil, &answer)
+			h.describe(u, "client %d: GET through %s with revision %d at %d to %d ms: status %d, revision %d, %q, %v",
+				client, url[:len(url)-len(h.id)], before, called/1e6, u.now()/1e6, status, *seen, answer.Value, err)
+			if err == nil && status == http.StatusOK {
+				u.note(h, known.read(client, answer.Value))
 			}
 			continue
 		}
@@ -194,9 +201,12 @@ func (u *fleetUsers) use(ctx context.Context, client int, random *rand.Rand) {
 			value := fmt.Sprintf("ntp-%d-%d.test", client, n)
 			o.Input, body["additional_ntp_sources"] = change(value), value
 		}
+		before := *seen
 		o.Call = u.now()
 		status, err := u.send(seen, http.MethodPatch, url, body, &answer)
 		o.Return = u.now()
+		h.describe(u, "client %d: PATCH %v through %s with revision %d at %d to %d ms: status %d, revision %d, %q, %v",
+			client, body, url[:len(url)-len(h.id)], before, o.Call/1e6, o.Return/1e6, status, *seen, answer.Value, err)
 		value, isChange := o.Input.(change)
 		answered := err == nil && status == http.StatusCreated
 		switch {
@@ -204,7 +214,7 @@ func (u *fleetUsers) use(ctx context.Context, client int, random *rand.Rand) {
 			continue
 		case !isChange:
 			o.Output = answer.Value
-			u.note(known.read(client, answer.Value))
+			u.note(h, known.read(client, answer.Value))
 		case answered:
 			known.wrote(string(value))
 		default:
@@ -240,11 +250,20 @@ func (k *knowledge) read(client int, value string) error {
 func (k *knowledge) wrote(value string) { k.past[k.present], k.present = true, value }
 
 // note notes an error of what clients saw.
-func (u *fleetUsers) note(err error) {
+func (u *fleetUsers) note(h *fleetHistory, err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.wrong = errors.Join(u.wrong, err)
 	u.reads++
+	if err != nil {
+		u.wrong, u.wrongIn = errors.Join(u.wrong, err), h
+	}
+}
+
+// describe notes an answer.
+func (h *fleetHistory) describe(u *fleetUsers, format string, arguments ...any) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	h.answers = append(h.answers, fmt.Sprintf(format, arguments...))
 }
 
 func (u *fleetUsers) now() int64 { return time.Since(u.began).Nanoseconds() }
@@ -287,14 +306,15 @@ func (u *fleetUsers) verifyCreations(t *testing.T, address string) {
 // client read an older value than it knew.
 func (u *fleetUsers) verifyHistories(t *testing.T, atLeast int) {
 	t.Helper()
+	if u.wrong != nil {
+		t.Log(strings.Join(u.wrongIn.answers, "\n"))
+	}
 	require.NoError(t, u.wrong)
 	require.GreaterOrEqual(t, len(u.histories), atLeast)
 	for i, h := range u.histories {
 		operations := h.relevant()
 		if result := porcupine.CheckOperationsTimeout(register, operations, time.Minute); result != porcupine.Ok {
-			for _, o := range operations {
-				t.Logf("client %d: %v at %d ms: %v at %d ms", o.ClientId, o.Input, o.Call/1e6, o.Output, o.Return/1e6)
-			}
+			t.Log(strings.Join(h.answers, "\n"))
 			t.Fatalf("history %d of infra-env %s: %s", i, h.id, result)
 		}
 	}

@@ -165,13 +165,14 @@ func (l *Leading) Accept(clients *tls.Config) *tls.Config {
 }
 
 // Before returns what precedes the handler of the main listener, or nil; see [Front.Wrap].
-func (l *Leading) Before(others func(Listener) http.Handler, snapshots Snapshots, contents Contents,
+func (l *Leading) Before(others func(Listener) http.Handler, snapshots Snapshots, db *store.DB,
 	hosts Contacts, remember func(netip.Addr)) func(http.Handler) http.Handler {
 	if l == nil {
 		return nil
 	}
 	return func(main http.Handler) http.Handler {
-		return l.Front.Wrap(main, others, snapshots, contents, hosts, remember)
+		current := Current(db, l.Front.Refuse, main)
+		return l.Front.Wrap(current, others, snapshots, db, hosts, remember)
 	}
 }
 

@@ -22,6 +22,43 @@ func Stamp(db *store.DB) func(http.Header) {
 	}
 }
 
+// Wanted returns the newest revision that a client has seen: that of an answer or, in a browser, of
+// the last event of the live feed. It is 0 if the client tells none.
+func Wanted(r *http.Request) uint64 {
+	event, err := strconv.ParseUint(r.Header.Get("Last-Event-ID"), 10, 64)
+	if err != nil {
+		event = 0
+	}
+	return max(RevisionOf(r.Header), event)
+}
+
+// Current precedes the handler of a leader. A follower may have applied a record, and shown it to
+// a client, before the leader learns that etcd has the record. A request of such a client waits
+// until the leader has it, too.
+func Current(db *store.DB, refuse Refuse, handler http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if Wanted(r) > db.Revision() {
+			// An update ends after the commits that it may have read.
+			if err := db.Update(r.Context(), func(*store.Tx) error { return nil }); err != nil {
+				refuseAsFollower(w, r, refuse) // it is about to end its leadership, or the client has gone
+				return
+			}
+		}
+		handler.ServeHTTP(w, r)
+	})
+}
+
+// Inform precedes the forwarder of a follower. It tells the leader the revision of the copy, which
+// this member may have shown to the client. Polls need no revision.
+func Inform(db *store.DB, forward http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if revision := db.Revision(); !isPoll(r) && revision > RevisionOf(r.Header) {
+			r.Header.Set(headerRevision, strconv.FormatUint(revision, 10))
+		}
+		forward.ServeHTTP(w, r)
+	})
+}
+
 // RevisionOf returns the revision in headers, or 0.
 func RevisionOf(header http.Header) uint64 {
 	revision, err := strconv.ParseUint(header.Get(headerRevision), 10, 64)

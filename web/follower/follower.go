@@ -308,6 +308,7 @@ func (r *Reader) ImageReads() (map[string][]progress.Report, error) {
 
 // Handler returns the handler of a listener. forward handles the requests that go to the leader.
 func (r *Reader) Handler(at fleet.Listener, forward http.Handler) http.Handler {
+	forward = fleet.Inform(r.DB, forward)
 	return r.metrics.Handler(at, http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		p := r.present.Load()
 		switch {

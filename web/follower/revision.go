@@ -2,7 +2,6 @@ package follower
 
 import (
 	"net/http"
-	"strconv"
 	"sync"
 	"time"
 
@@ -59,7 +58,7 @@ func (r *Reader) isFresh(request *http.Request) bool {
 	if !known && r.Leader.Led() {
 		return false
 	}
-	wanted := max(seen, fleet.RevisionOf(request.Header), lastEvent(request))
+	wanted := max(seen, fleet.Wanted(request))
 	limit := (<-chan time.Time)(nil)
 	for {
 		at, changed := r.revision.state()
@@ -77,14 +76,4 @@ func (r *Reader) isFresh(request *http.Request) bool {
 			return false
 		}
 	}
-}
-
-// lastEvent returns the revision of the last event of the live feed that a browser has received, or
-// 0.
-func lastEvent(request *http.Request) uint64 {
-	id, err := strconv.ParseUint(request.Header.Get("Last-Event-ID"), 10, 64)
-	if err != nil {
-		return 0
-	}
-	return id
 }
