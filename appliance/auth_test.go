@@ -23,6 +23,7 @@ import (
 	"landfall/appliance/audittrail"
 	"landfall/appliance/config"
 	"landfall/appliance/simulate"
+	"landfall/porttest"
 	"landfall/web/access"
 	"landfall/web/accounts"
 	"landfall/web/console"
@@ -375,7 +376,7 @@ func TestAuth_auditNamesThePerson(t *testing.T) {
 // check their clients themselves. They must not push older records out of the audit trail.
 func TestAuth_strangersAddOnlyCountedRefusals(t *testing.T) {
 	s := newSite(t)
-	s.config.Registry.Listen, s.config.Registry.TLS = freeAddress(t), false
+	s.config.Registry.Listen, s.config.Registry.TLS = porttest.Reserve(t), false
 	s.config.Kubernetes.Enabled = true
 	a := startAuthenticated(t, s)
 	registry := "http://" + s.config.Registry.Listen

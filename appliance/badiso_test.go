@@ -12,6 +12,7 @@ import (
 
 	"landfall/appliance/simulate"
 	"landfall/isogen/skeleton"
+	"landfall/porttest"
 )
 
 // imageOf creates an infra-env and returns the URL of its discovery image.
@@ -117,7 +118,7 @@ func TestLiveISO_missingVersionListsAvailable(t *testing.T) {
 
 func TestLiveISO_unreachableServerIsRetried(t *testing.T) {
 	s := newSite(t)
-	gone := "http://" + freeAddress(t) + "/live.iso"
+	gone := "http://" + porttest.Reserve(t) + "/live.iso"
 	s.config.OSImages[0].Path, s.config.OSImages[0].URL = "", gone
 	address, _ := s.start(t)
 	image := s.imageOf(t, address)

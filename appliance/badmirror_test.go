@@ -30,6 +30,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"landfall/appliance/simulate"
+	"landfall/porttest"
 )
 
 // registryProxy is a proxy in front of a site's registry. It can be stopped, use TLS, or respond in
@@ -57,7 +58,8 @@ func (s *site) throughProxy(t *testing.T) *registryProxy {
 	rules, err := os.ReadFile(s.config.Mirror.IDMSFiles[0])
 	require.NoError(t, err)
 	registry := regexp.MustCompile(`127\.0\.0\.1:\d+`).FindString(string(rules))
-	g := &registryProxy{address: freeAddress(t), registry: httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http",
+	address := porttest.Reserve(t)
+	g := &registryProxy{address: address, registry: httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http",
 		Host: registry})}
 	proxied := strings.ReplaceAll(string(rules), registry, g.address)
 	require.NoError(t, os.WriteFile(s.config.Mirror.IDMSFiles[0], []byte(proxied), 0o600))

@@ -13,13 +13,11 @@ import (
 	"log/slog"
 	"maps"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -42,6 +40,7 @@ import (
 	"landfall/appliance/keyring"
 	"landfall/appliance/process"
 	"landfall/appliance/simulate"
+	"landfall/porttest"
 	"landfall/randtest"
 	"landfall/store"
 )
@@ -117,7 +116,7 @@ type applianceProcess struct {
 
 func newApplianceProcess(t testing.TB, s *site) *applianceProcess {
 	t.Helper()
-	s.config.Listen = freeAddress(t)
+	s.config.Listen = porttest.Reserve(t)
 	text, err := json.Marshal(s.config)
 	require.NoError(t, err)
 	dir := t.TempDir()
@@ -130,21 +129,6 @@ func newApplianceProcess(t testing.TB, s *site) *applianceProcess {
 		}
 	})
 	return v
-}
-
-// freeAddress returns an address with a free port below the range of outgoing connections. Ports in
-// that range could be taken while the appliance is dead.
-func freeAddress(t testing.TB) string {
-	t.Helper()
-	for range 100 {
-		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(20000+rand.IntN(10000)))
-		if listener, err := net.Listen("tcp", address); err == nil {
-			require.NoError(t, listener.Close())
-			return address
-		}
-	}
-	t.Fatal("no free port was found")
-	return ""
 }
 
 // start starts the appliance and returns when it listens.

@@ -9,6 +9,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/openshift/assisted-service/models"
 	"github.com/stretchr/testify/require"
+
+	"landfall/porttest"
 )
 
 // waitUntil returns at the given time.
@@ -22,7 +24,7 @@ func waitUntil(t *testing.T, end time.Time) {
 
 func TestPreparation_expiredWhileStoppedIsRetried(t *testing.T) {
 	s, g := newProxiedSite(t)
-	s.config.Listen = freeAddress(t)
+	s.config.Listen = porttest.Reserve(t)
 	s.config.Timeouts.ClusterPreparing = 2 * time.Second
 	address, stop := s.start(t)
 	id := s.readyCluster(t, address, pullSecret, pullSecret)
@@ -58,7 +60,7 @@ func TestPreparation_expiredWhileStoppedIsRetried(t *testing.T) {
 
 func TestHostTimeouts_excludeDowntime(t *testing.T) {
 	s := newSite(t)
-	s.config.Listen = freeAddress(t)
+	s.config.Listen = porttest.Reserve(t)
 	address, stop := s.start(t)
 	infraEnv := create(t, address+apiPath+"/infra-envs", s.newInfraEnv("east"))
 	id := uuid.NewString()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"landfall/porttest"
 	"landfall/randtest"
 )
 
@@ -17,8 +18,8 @@ import (
 func TestFleetClients_getNothingOfMembers(t *testing.T) {
 	t.Parallel()
 	f := newFleetTest(t, randtest.New(t, 0), func(s *site) {
-		s.config.Registry.Listen, s.config.Registry.TLS = freeAddress(t), false
-		s.config.Kubernetes.Enabled, s.config.Kubernetes.Listen = true, freeAddress(t)
+		s.config.Registry.Listen, s.config.Registry.TLS = porttest.Reserve(t), false
+		s.config.Kubernetes.Enabled, s.config.Kubernetes.Listen = true, porttest.Reserve(t)
 	})
 	leader := f.leader(t)
 	paths := []string{"snapshot", "condition", "contacts", "reads", "polls", "content/a", "image/a", "blob/a",

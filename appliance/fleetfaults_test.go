@@ -24,6 +24,7 @@ import (
 
 	"landfall/appliance/fleet/etcdtest"
 	"landfall/appliance/fleet/membership"
+	"landfall/porttest"
 	"landfall/randtest"
 	"landfall/store"
 	"landfall/web/console"
@@ -355,7 +356,7 @@ func TestFleetFaults_certificateOfAnother(t *testing.T) {
 	s.config.TLS.Enabled = true
 	s.config.Fleet.Etcd, s.config.Fleet.Name = []string{server.URL()}, "one"
 	s.config.Fleet.CertFile, s.config.Fleet.KeyFile = authority.Issue(t, "member", later)
-	s.config.Fleet.CAFile, s.config.BootListen = another.CAFile, freeAddress(t)
+	s.config.Fleet.CAFile, s.config.BootListen = another.CAFile, porttest.Reserve(t)
 	m := &fleetMember{applianceProcess: newApplianceProcess(t, s), name: "one"}
 	require.Contains(t, m.startFails(t), "check fleet.ca_file, fleet.cert_file and fleet.key_file")
 	m.changeConfig(t, "CAFile", authority.CAFile)
@@ -453,7 +454,7 @@ func TestFleetFaults_twoFleetsOnOnePrefix(t *testing.T) {
 	t.Parallel()
 	f := newFleetTest(t, nil, same)
 	s := newSite(t)
-	s.config.TLS.Enabled, s.config.BootListen = true, freeAddress(t)
+	s.config.TLS.Enabled, s.config.BootListen = true, porttest.Reserve(t)
 	s.config.Fleet.Etcd, s.config.Fleet.Name = []string{f.server.URL()}, "other"
 	m := &fleetMember{applianceProcess: newApplianceProcess(t, s), name: "other"}
 	require.Contains(t, m.startFails(t), "or choose another fleet.prefix")

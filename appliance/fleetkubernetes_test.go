@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
+	"landfall/porttest"
 	"landfall/randtest"
 )
 
@@ -54,7 +55,7 @@ func testFleetKubernetes(t *testing.T, own bool) {
 	f := newFleetTest(t, randtest.New(t, 0), func(s *site) {
 		s.config.Kubernetes.Enabled = true
 		if own {
-			s.config.Kubernetes.Listen = freeAddress(t)
+			s.config.Kubernetes.Listen = porttest.Reserve(t)
 		}
 	})
 	leader := f.leader(t)

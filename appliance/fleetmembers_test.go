@@ -27,6 +27,7 @@ import (
 	"landfall/appliance/fleet"
 	"landfall/appliance/fleet/etcdtest"
 	"landfall/appliance/fleet/membership"
+	"landfall/porttest"
 	"landfall/web/console"
 )
 
@@ -95,12 +96,12 @@ func (f *fleetTest) add(t testing.TB, name string, fill func()) {
 	config := &f.site.config
 	config.Fleet.Etcd, config.Fleet.Name = []string{"http://" + address}, name
 	config.DataDir = filepath.Join(t.TempDir(), "data")
-	config.BootListen = freeAddress(t)
+	config.BootListen = porttest.Reserve(t)
 	if config.Registry.Listen != "" {
-		config.Registry.Listen = freeAddress(t)
+		config.Registry.Listen = porttest.Reserve(t)
 	}
 	if config.Kubernetes.Listen != "" {
-		config.Kubernetes.Listen = freeAddress(t)
+		config.Kubernetes.Listen = porttest.Reserve(t)
 	}
 	m := &fleetMember{newApplianceProcess(t, f.site), name, config.DataDir, line, config.BootListen,
 		config.Registry.Listen, config.Kubernetes.Listen}

@@ -27,6 +27,7 @@ import (
 	"landfall/appliance/fleet/membership"
 	"landfall/appliance/simulate"
 	"landfall/appliance/upgrade"
+	"landfall/porttest"
 	"landfall/randtest"
 )
 
@@ -56,7 +57,7 @@ func newFleetSite(t *testing.T, program string) *fleetSite {
 // machine returns another machine. It is not started.
 func (s *fleetSite) machine(t *testing.T, name string) *fleetMachine {
 	t.Helper()
-	s.config.Listen, s.config.BootListen = freeAddress(t), freeAddress(t)
+	s.config.Listen, s.config.BootListen = porttest.Reserve(t), porttest.Reserve(t)
 	s.config.DataDir = filepath.Join(t.TempDir(), name)
 	if len(s.config.URL) == 0 {
 		s.config.URL = []string{"https://" + s.config.Listen}

@@ -20,6 +20,7 @@ import (
 	"landfall/appliance/fleet/membership"
 	"landfall/appliance/registry/overlay"
 	"landfall/appliance/simulate/registry"
+	"landfall/porttest"
 	"landfall/randtest"
 )
 
@@ -102,7 +103,7 @@ func TestFleetRegistry(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, archive.WriteFile(filepath.Join(media, archiveName)))
 	f := newFleetTest(t, randtest.New(t, 0), func(s *site) {
-		s.config.Registry.Listen, s.config.Registry.TLS = freeAddress(t), false
+		s.config.Registry.Listen, s.config.Registry.TLS = porttest.Reserve(t), false
 		s.config.Registry.Media = []string{media}
 	})
 	leader := f.leader(t)

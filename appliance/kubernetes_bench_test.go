@@ -14,6 +14,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"sigs.k8s.io/yaml"
+
+	"landfall/porttest"
 )
 
 // BenchmarkKubernetes starts the program with the Kubernetes API and measures the time until
@@ -24,7 +26,7 @@ func BenchmarkKubernetes(b *testing.B) {
 	built, err := os.Stat(program)
 	require.NoError(b, err)
 	s := newSite(b)
-	s.config.Listen = freeAddress(b)
+	s.config.Listen = porttest.Reserve(b)
 	var first, again []time.Duration
 	for i := 0; i < 5; i++ {
 		s.config.DataDir = filepath.Join(b.TempDir(), fmt.Sprint(i))

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"landfall/porttest"
 )
 
 // BenchmarkKubernetesStart repeatedly starts the program with the Kubernetes API on a database of
@@ -14,7 +16,7 @@ import (
 func BenchmarkKubernetesStart(b *testing.B) {
 	program := buildProgram(b)
 	s := newSite(b)
-	s.config.Listen = freeAddress(b)
+	s.config.Listen = porttest.Reserve(b)
 	s.seed(b, 900, 2)
 	first := s.execKubernetes(b, program) // creates the objects
 	for last, quiet := first.cpu(b), 0; quiet < 3; {

@@ -17,6 +17,8 @@ import (
 	"github.com/openshift/assisted-service/models"
 	"github.com/stretchr/testify/require"
 	bolt "go.etcd.io/bbolt"
+
+	"landfall/porttest"
 )
 
 // BenchmarkScale runs the program as a process of its own with a site of hosts that behave like
@@ -40,7 +42,7 @@ const scaleMinutes = 6
 func measureScale(b *testing.B, clusters, hostsEach, factor int) {
 	s := newSite(b)
 	seeded := s.seed(b, clusters, hostsEach)
-	s.config.Listen = freeAddress(b)
+	s.config.Listen = porttest.Reserve(b)
 	program := buildProgram(b)
 	crowd := &crowd{seeded: seeded, hostsEach: hostsEach, factor: factor, address: "http://" + s.config.Listen,
 		memory: make([]int64, len(seeded.hosts)), took: make(map[string][]time.Duration)}

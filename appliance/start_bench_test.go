@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"landfall/appliance/config"
+	"landfall/porttest"
 )
 
 // settling is the time that the first start has for the checks of the database's content.
@@ -40,7 +41,7 @@ func BenchmarkStart(b *testing.B) {
 func measureStart(b *testing.B, s *site, hostsEach int) {
 	seeded := s.seed(b, 1000, hostsEach)
 	// the same for all starts: another address would change all discovery images
-	s.config.Listen = freeAddress(b)
+	s.config.Listen = porttest.Reserve(b)
 	program := buildProgram(b)
 	built, err := os.Stat(program)
 	require.NoError(b, err)

@@ -19,6 +19,7 @@ import (
 	"landfall/appliance/dataversion"
 	"landfall/appliance/simulate"
 	"landfall/appliance/upgrade"
+	"landfall/porttest"
 )
 
 // buildVersion builds the program with a version.
@@ -94,7 +95,7 @@ func TestUpgrade_installationGoesOn(t *testing.T) {
 		t.Skip("builds the program twice")
 	}
 	s := newSite(t)
-	s.config.Listen = freeAddress(t)
+	s.config.Listen = porttest.Reserve(t)
 	dir := t.TempDir()
 	program := buildVersion(t, filepath.Join(dir, "landfall"), "upgrade-1")
 	next := buildVersion(t, filepath.Join(dir, "landfall-2"), "upgrade-2")

@@ -24,6 +24,7 @@ import (
 	"landfall/appliance/access/ldap"
 	"landfall/appliance/access/people"
 	"landfall/appliance/fault"
+	"landfall/porttest"
 )
 
 const (
@@ -38,17 +39,9 @@ type slapd struct {
 	output               bytes.Buffer
 }
 
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer listener.Close()
-	return listener.Addr().String()
-}
-
 func startSlapd(t *testing.T) *slapd {
 	t.Helper()
-	s := &slapd{dir: t.TempDir(), address: freeAddress(t), secure: freeAddress(t)}
+	s := &slapd{dir: t.TempDir(), address: porttest.Reserve(t), secure: porttest.Reserve(t)}
 	require.NoError(t, os.Mkdir(s.path("db"), 0o700))
 	web := httptest.NewTLSServer(nil) // for its certificate of 127.0.0.1
 	web.Close()

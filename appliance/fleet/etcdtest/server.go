@@ -6,12 +6,9 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"math/rand/v2"
-	"net"
 	"net/http"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -20,6 +17,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"landfall/porttest"
 )
 
 // Options configures a server.
@@ -58,7 +57,7 @@ func Start(t testing.TB, options Options) *Server {
 
 func newServer(t testing.TB, name string, options Options) *Server {
 	t.Helper()
-	return &Server{Address: freeAddress(t), peer: freeAddress(t), DataDir: filepath.Join(t.TempDir(), name),
+	return &Server{Address: porttest.Reserve(t), peer: porttest.Reserve(t), DataDir: filepath.Join(t.TempDir(), name),
 		options: options, name: name}
 }
 
@@ -82,21 +81,6 @@ func StartCluster(t testing.TB, size int) []*Server {
 	return servers
 }
 
-// freeAddress returns an address at which a process can listen later, also after a restart. Its
-// port is none of those that Linux gives to connections: another process could get it meanwhile.
-func freeAddress(t testing.TB) string {
-	t.Helper()
-	for range 100 {
-		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(10000+rand.IntN(10000)))
-		if listener, err := net.Listen("tcp", address); err == nil {
-			require.NoError(t, listener.Close())
-			return address
-		}
-	}
-	require.Fail(t, "no free port was found")
-	return ""
-}
-
 // URL returns the address of the server as a URL.
 func (s *Server) URL() string { return s.scheme() + s.Address }
 
@@ -116,7 +100,7 @@ func (s *Server) Run(t testing.TB) {
 // start starts the process. It returns the address at which it says whether it is healthy.
 func (s *Server) start(t testing.TB) string {
 	t.Helper()
-	metrics := freeAddress(t)
+	metrics := porttest.Reserve(t)
 	arguments := []string{"--data-dir", s.DataDir, "--name", s.name, "--log-level", "error",
 		"--logger", "zap", "--log-outputs", "stderr",
 		"--listen-client-urls", s.URL(), "--advertise-client-urls", s.URL(),

@@ -27,6 +27,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/stretchr/testify/require"
+
+	"landfall/porttest"
 )
 
 // Credentials of all registries in the tests. The htpasswd entry uses bcrypt with the lowest cost,
@@ -55,7 +57,7 @@ type Options struct {
 // Start runs a registry until the test ends.
 func Start(t testing.TB, options Options) *Registry {
 	t.Helper()
-	r := &Registry{dir: t.TempDir(), Host: freeAddress(t)}
+	r := &Registry{dir: t.TempDir(), Host: porttest.Reserve(t)}
 	r.Serve(t, options)
 	return r
 }
@@ -143,15 +145,6 @@ func (r *Registry) Delete(t testing.TB, repository, what string) {
 func (r *Registry) PullSecret(password string) string {
 	return fmt.Sprintf(`{"auths":{%q:{"auth":%q}}}`, r.Host,
 		base64.StdEncoding.EncodeToString([]byte(User+":"+password)))
-}
-
-func freeAddress(t testing.TB) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	address := listener.Addr().String()
-	require.NoError(t, listener.Close())
-	return address
 }
 
 func authority(t testing.TB, until time.Time) (ca, certificate, key []byte) {
