@@ -71,7 +71,7 @@ type Membership struct {
 	ended    chan struct{} // closed when this machine has left, or the fleet has ended
 	leaving  atomic.Bool
 	alone    atomic.Bool
-	ending   sync.Mutex // held while state.Ending changes
+	ending   sync.Mutex // held while the state of a machine is written that is no longer a member
 
 	restoring atomic.Bool // this member waits for a snapshot
 	progress  progress
@@ -247,7 +247,6 @@ func (m *Membership) Run(ctx context.Context, network func() Network) error {
 		if err == nil && tick%registrationsInterval == 0 {
 			_, err = m.registrations(ctx)
 		}
-		err = errors.Join(err, m.settle(ctx))
 		m.progress.note(m.Clock.Now(), m.applied.Load())
 		switch problem := fmt.Sprint(err); {
 		case err == nil:
