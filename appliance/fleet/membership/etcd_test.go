@@ -3,6 +3,7 @@
 package membership_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"log/slog"
@@ -252,6 +253,8 @@ func TestEnd_onlyWhileItLeads(t *testing.T) {
 	t.Parallel()
 	server := etcdtest.Start(t, etcdtest.Options{})
 	first, second := two(t, server.URL(), 1, 1)
+	var log bytes.Buffer
+	second.Logger = slog.New(slog.NewTextHandler(&log, nil))
 	a, b := start(t, first), start(t, second)
 	leadership, err := b.Log().Campaign(t.Context())
 	require.NoError(t, err)
@@ -261,6 +264,8 @@ func TestEnd_onlyWhileItLeads(t *testing.T) {
 	<-b.Ended()
 	require.True(t, b.IsAlone(), "it may answer the request that ended the fleet")
 	_ = leadership.Resign(t.Context()) // the fleet has ended
+	b.stop()
+	require.NotContains(t, log.String(), "The other members still show this member")
 	require.ErrorContains(t, membership.Found(t.Context(), first), "is a member of a fleet already")
 	require.NoError(t, membership.Found(t.Context(), second), "a single machine can make a fleet again")
 }

@@ -275,7 +275,7 @@ func (m *Membership) forgetSelf(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), forgetTime)
 	defer cancel()
 	forgotten, err := m.sequence.Forget(ctx, m.state.Member)
-	if err != nil || !forgotten {
+	if (err != nil || !forgotten) && !m.alone.Load() { // the end of a fleet removes all registrations
 		m.Logger.WarnContext(ctx, "The other members still show this member, as one that is away. Remove it with "+
 			"landfall fleet forget.", "member", m.state.Member, "error", err)
 	}
