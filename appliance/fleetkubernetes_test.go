@@ -31,13 +31,17 @@ var (
 // objects returns a client of the Kubernetes API at a member.
 func (m *fleetMember) objects(t *testing.T) dynamic.Interface {
 	t.Helper()
-	address := m.address
-	if m.kubernetes != "" {
-		address = "http://" + m.kubernetes
-	}
-	client, err := dynamic.NewForConfig(&rest.Config{Host: address})
+	client, err := dynamic.NewForConfig(&rest.Config{Host: m.kubernetesURL()})
 	require.NoError(t, err)
 	return client
+}
+
+// kubernetesURL returns the URL of the Kubernetes API at a member.
+func (m *fleetMember) kubernetesURL() string {
+	if m.kubernetes != "" {
+		return "http://" + m.kubernetes
+	}
+	return m.address
 }
 
 // TestFleetKubernetes uses the Kubernetes API through members that do not lead. A watch that ended
@@ -118,11 +122,19 @@ func testFleetKubernetes(t *testing.T, own bool) {
 	label(leader.objects(t), "fourth")
 	awaitLabel(leader.objects(t), "fourth")
 
+	infraEnvs := "/apis/agent-install.openshift.io/v1beta1/infraenvs"
 	if own {
-		answer, err := http.Get(followers[0].address + "/apis/agent-install.openshift.io/v1beta1/infraenvs")
+		answer, err := http.Get(followers[0].address + infraEnvs)
 		require.NoError(t, err)
 		require.NoError(t, answer.Body.Close())
 		require.Equal(t, http.StatusNotFound, answer.StatusCode, "only its own listener has the API")
+	}
+	for _, m := range f.members {
+		answer, err := http.Get(m.kubernetesURL() + infraEnvs)
+		require.NoError(t, err)
+		require.NoError(t, answer.Body.Close())
+		require.Equal(t, http.StatusOK, answer.StatusCode)
+		require.NotEmpty(t, answer.Header.Get("Landfall-Revision"), "the next read at the member has the change")
 	}
 }
 

@@ -114,7 +114,7 @@ func (a *Appliance) newKubernetesServer() (*kubernetesServer, error) {
 	if k.listener != nil {
 		own = web.New(web.Options{Logger: a.log, ShutdownTimeout: a.config.Timeouts.Shutdown,
 			Connections: a.inbound, Hosts: a.clients.hosts, Wrap: a.wrap(false), Front: a.fleet.Guard(),
-			TLS: a.line(web.PlainFromMachine, nil)})
+			TLS: a.line(web.PlainFromMachine, nil), Stamp: a.fleet.Stamp(a.db)})
 		server = own
 	}
 	s := &kubernetesServer{

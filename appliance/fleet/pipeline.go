@@ -38,11 +38,12 @@ const (
 	largestPoll = 128 << 10
 )
 
-// notForwarded are headers about the connection of a client, and those by which a proxy describes
-// its client: the leader believes only members.
-var notForwarded = map[string]bool{"Connection": true, "Keep-Alive": true, "Proxy-Authorization": true,
-	"Proxy-Connection": true, "Te": true, "Trailer": true, "Forwarded": true, "X-Forwarded-For": true,
-	"X-Forwarded-Host": true, "X-Forwarded-Proto": true, headerNumber: true}
+// notForwarded are headers about the connection of a client, those by which a proxy describes its
+// client (the leader believes only members), and those about the host and the body: over HTTP/2,
+// these may be others than those of the request.
+var notForwarded = map[string]bool{"Host": true, "Content-Length": true, "Connection": true, "Keep-Alive": true,
+	"Proxy-Authorization": true, "Proxy-Connection": true, "Te": true, "Trailer": true, "Forwarded": true,
+	"X-Forwarded-For": true, "X-Forwarded-Host": true, "X-Forwarded-Proto": true, headerNumber: true}
 
 // isPoll reports whether a request asks for the instructions for a host, and nothing else.
 func isPoll(r *http.Request) bool {

@@ -112,6 +112,25 @@ func TestPolls_badQueryEndsNoOther(t *testing.T) {
 	require.Empty(t, begun, "it was sent once")
 }
 
+// HTTP/2 has the host and the end of a request in its frames. Clients may send these headers, too.
+// In the pipeline, they would contradict the poll, and end the connection of all polls.
+func TestPolls_headersOfHTTP2EndNoOther(t *testing.T) {
+	key := newKey(t)
+	to := newPollsLeader(t, key, "leader", func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprint(w, r.Host, r.Header["Host"], r.Header["Content-Length"])
+	})
+	f := newFollower(t, key, time.Second)
+	f.Lead(to.peer())
+	for name, value := range map[string]string{"Host": "other.test", "Content-Length": "5"} {
+		request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, pollPath, nil)
+		request.Header.Set(name, value)
+		answer := httptest.NewRecorder()
+		f.Handler(fleet.Main).ServeHTTP(answer, request)
+		require.Equal(t, "example.com[] []", answer.Body.String(), name)
+	}
+	require.EqualValues(t, 1, to.connections.Load())
+}
+
 func TestPolls_shareOneConnection(t *testing.T) {
 	const clients = 50
 	key := newKey(t)

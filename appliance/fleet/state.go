@@ -30,9 +30,6 @@ type State struct {
 	// Left reports that this member has left the fleet. The others go on with the data, so no
 	// appliance may start with this copy.
 	Left bool `json:"left,omitempty"`
-	// Ending reports that this member, the leader, began to end the fleet. If etcd has no fleet any
-	// more, the fleet has ended.
-	Ending bool `json:"ending,omitempty"`
 	// Ended reports that the fleet has ended and that this machine goes on with the data, whatever
 	// the configuration says.
 	Ended bool `json:"ended,omitempty"`

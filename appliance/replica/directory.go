@@ -319,11 +319,11 @@ type point struct {
 // covered returns the number of first frames that the snapshot has completely. A frame may have the
 // last commit of the snapshot and later changes of files. Where the clock was set back, no time
 // counts as passed, so that a frame with a later time than the snapshot is not taken for a later
-// one.
+// one. The head of a file without a readable frame is zero, and says nothing about the others.
 func (s *Snapshot) covered(frames []head) int {
 	age, next := time.Duration(0), s.Time
 	for i, frame := range slices.Backward(frames) {
-		if frame.Last >= s.Commit {
+		if frame.Last >= s.Commit || frame.To.IsZero() {
 			continue
 		}
 		if age += max(next.Sub(frame.To), 0); age > fileMargin {

@@ -706,3 +706,33 @@ func TestReplica_tornFirstFrameOfAFile(t *testing.T) {
 	r.stop()
 	require.Empty(t, verify(t, dir).Damage)
 }
+
+// TestPrune_emptyFileOfFramesCoversNothing loses the power when a file of frames begins, which is
+// empty then. The changes before it are newer than the snapshot, so they stay.
+func TestPrune_emptyFileOfFramesCoversNothing(t *testing.T) {
+	data, dir := dirs(t)
+	r := run(t, data, to(t.TempDir())) // so that the snapshot has a commit
+	r.updates(1)
+	r.stop()
+	r = run(t, data, to(dir))
+	r.shipped()
+	r.updates(10)
+	r.shipped()
+	r.stop()
+	log := filepath.Join(dir, "log", "0000000001")
+	require.NoError(t, os.WriteFile(filepath.Join(log, "00000000000fffff.frames"), nil, 0o600))
+	before, err := filepath.Glob(filepath.Join(log, "*.frames"))
+	require.NoError(t, err)
+	owner, err := replica.ReadOwner(dir)
+	require.NoError(t, err)
+	s, err := replica.Directory{Path: dir}.Open(t.Context(), replica.Owner{ID: owner.ID})
+	require.NoError(t, err)
+	_, err = s.Prune(t.Context(), replica.Retention{Now: time.Now(), Keep: time.Hour, Interval: time.Hour})
+	require.NoError(t, err)
+	after, err := filepath.Glob(filepath.Join(log, "*.frames"))
+	require.NoError(t, err)
+	require.Equal(t, before, after)
+	found, err := restored(t, dir, time.Time{}, data)
+	require.NoError(t, err)
+	require.Equal(t, r.serial, found.check(t)[0])
+}

@@ -49,11 +49,11 @@ func newStatus() *cobra.Command {
 			if err := a.Call(cmd.Context(), http.MethodGet, console.FleetRoute, nil, &status); err != nil {
 				return err
 			}
-			if err := a.NoteMembers(status.URLs()); err != nil {
-				return err
+			if err := a.Format.Document(cmd.OutOrStdout(), "fleet", status.Fleet, &status,
+				func(out io.Writer) error { return write(out, &status) }); err != nil || status.Problem != "" {
+				return err // without etcd, a member may not know all others
 			}
-			return a.Format.Document(cmd.OutOrStdout(), "fleet", status.Fleet, &status,
-				func(out io.Writer) error { return write(out, &status) })
+			return a.NoteMembers(status.URLs())
 		},
 	})
 	a.Format.AddJSONFlag(cmd)

@@ -90,7 +90,7 @@ func Run(ctx context.Context, options Options) (err error) {
 			Leaders: m.forwarder, Takeover: m.Config.Fleet.Takeover, Clock: m.clock, Logger: m.Logger,
 		}).Run(running)
 	})
-	return m.membership.AfterFailure(group.Wait())
+	return m.membership.AfterFailure(ctx, group.Wait())
 }
 
 // member is what the roles of a running member share.

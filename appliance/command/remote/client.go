@@ -412,6 +412,9 @@ func (c *connection) whyUnreachable(err error) error {
 	if cause, ok := errors.AsType[*url.Error](err); ok {
 		err = cause.Err
 	}
+	if at, ok := errors.AsType[*untrustedError](err); ok {
+		address = at.member
+	}
 	if untrusted(err) && c.ca != "" {
 		return fmt.Errorf("the certificate of %s is not signed by the authority in %s; compare it with the file %s of "+
 			"the appliance's data directory", address, c.ca, caFile)

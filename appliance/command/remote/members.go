@@ -61,7 +61,9 @@ func (m *members) RoundTrip(request *http.Request) (*http.Response, error) {
 		errs = append(errs, err)
 		reads := request.Method == http.MethodGet || request.Method == http.MethodHead
 		switch {
-		case untrusted(err), request.Context().Err() != nil:
+		case untrusted(err):
+			return nil, &untrustedError{m.urls[at].String(), err}
+		case request.Context().Err() != nil:
 			return nil, err
 		case sent && !reads:
 			return nil, &lostAnswerError{m.urls[at].String(), err}
@@ -82,6 +84,16 @@ func (e *lostAnswerError) Error() string {
 }
 
 func (e *lostAnswerError) Unwrap() error { return e.err }
+
+// untrustedError reports that the certificate of a member is not signed by a known authority.
+type untrustedError struct {
+	member string
+	err    error
+}
+
+func (e *untrustedError) Error() string { return e.member + ": " + e.err.Error() }
+
+func (e *untrustedError) Unwrap() error { return e.err }
 
 // try sends a request to a member. sent reports whether the member may have received it. The body
 // stays open, because nothing of it was read if the request was not sent.

@@ -108,6 +108,9 @@ func TestMembers_unknownCertificate(t *testing.T) {
 	require.ErrorContains(t, new(Client).Call(t.Context(), http.MethodGet, "/", nil, nil), "the certificate of "+
 		one.URL+" is not signed by a known authority")
 	require.Empty(t, two.received)
+	one.Close()
+	require.ErrorContains(t, new(Client).Call(t.Context(), http.MethodGet, "/", nil, nil), "the certificate of "+
+		two.URL+" is not signed by a known authority")
 }
 
 func TestContext_membersNeedTLS(t *testing.T) {

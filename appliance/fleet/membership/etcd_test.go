@@ -3,6 +3,7 @@
 package membership_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"log/slog"
@@ -189,50 +190,60 @@ func TestCampaign_olderProgramLeadsBeforeUpgrade(t *testing.T) {
 }
 
 // The end of a fleet is one transaction in etcd. A member that does not know its outcome asks etcd
-// later, also after a restart.
+// later, also after a restart. It goes on alone only if the transaction was its own: another member
+// may have ended the fleet meanwhile.
 func TestEnd_outcomeIsFoundLater(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		removed bool // etcd carried the transaction out
-		want    fleet.State
+		removed, byOther bool // etcd carried a transaction out
+		want             bool
 	}{
-		"it was carried out":     {true, fleet.State{Ended: true}},
-		"it was not carried out": {false, fleet.State{}},
+		"it was carried out":                  {removed: true, want: true},
+		"that of another one was carried out": {removed: true, byOther: true},
+		"it was not carried out":              {},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := etcdtest.Start(t, etcdtest.Options{})
-			first, _ := two(t, server.URL(), 1, 1)
-			a := start(t, first)
-			leadership, err := a.Log().Campaign(t.Context())
+			first, second := two(t, server.URL(), 1, 1)
+			a, b := start(t, first), start(t, second)
+			leads := a
+			if c.byOther {
+				leads = b
+				require.Error(t, a.End(t.Context()))
+			}
+			leadership, err := leads.Log().Campaign(t.Context())
 			require.NoError(t, err)
 			defer func() { _ = leadership.Resign(t.Context()) }() // the fleet may have ended
-			state, err := fleet.ReadState(first.Dir)
-			require.NoError(t, err)
-			a.stop()
 			if c.removed {
-				log, err := sequence.Open(sequence.Options{Endpoints: state.Etcd, Prefix: state.Prefix,
-					Fleet: state.Fleet, Clock: first.Clock, Data: 1})
+				state, err := fleet.ReadState(leads.options.Dir)
+				require.NoError(t, err)
+				log, err := sequence.Open(sequence.Options{Endpoints: state.Etcd, Prefix: state.Prefix, Fleet: state.Fleet,
+					Clock: first.Clock, Data: 1})
 				require.NoError(t, err)
 				require.NoError(t, log.Remove(t.Context(), state.ID))
 				require.NoError(t, log.Close())
 			}
-			state.Ending = true
-			require.NoError(t, state.Write(first.Dir))
-
-			a = start(t, first)
-			for state.Ending {
-				select {
-				case <-time.After(10 * time.Millisecond):
-				case <-t.Context().Done():
-					require.FailNow(t, "the member has not asked")
+			a.stop()
+			for _, later := range []string{"", "another fleet is there"} {
+				if later != "" && c.removed {
+					log, err := sequence.Open(sequence.Options{Endpoints: []string{server.URL()}, Clock: first.Clock})
+					require.NoError(t, err)
+					require.NoError(t, log.Create(t.Context(), "other", sequence.Position{}))
+					require.NoError(t, log.Close())
 				}
-				state, err = fleet.ReadState(first.Dir)
+				a = start(t, first)
+				_, failure := a.Log().Head(t.Context())
+				if !c.removed {
+					failure = errors.New("any")
+				}
+				require.Error(t, failure)
+				require.Equal(t, c.want, errors.Is(a.AfterFailure(t.Context(), failure), membership.ErrChanged), later)
+				a.stop()
+				state, err := fleet.ReadState(first.Dir)
 				require.NoError(t, err)
-			}
-			require.Equal(t, c.want.Ended, state.Ended)
-			if c.removed {
-				<-a.Ended()
-				require.ErrorIs(t, a.AfterFailure(errors.New("any")), membership.ErrChanged)
+				require.Equal(t, c.want, state.Ended, later)
+				state.Ended = false
+				require.NoError(t, state.Write(first.Dir))
 			}
 		})
 	}
@@ -242,6 +253,8 @@ func TestEnd_onlyWhileItLeads(t *testing.T) {
 	t.Parallel()
 	server := etcdtest.Start(t, etcdtest.Options{})
 	first, second := two(t, server.URL(), 1, 1)
+	var log bytes.Buffer
+	second.Logger = slog.New(slog.NewTextHandler(&log, nil))
 	a, b := start(t, first), start(t, second)
 	leadership, err := b.Log().Campaign(t.Context())
 	require.NoError(t, err)
@@ -251,6 +264,8 @@ func TestEnd_onlyWhileItLeads(t *testing.T) {
 	<-b.Ended()
 	require.True(t, b.IsAlone(), "it may answer the request that ended the fleet")
 	_ = leadership.Resign(t.Context()) // the fleet has ended
+	b.stop()
+	require.NotContains(t, log.String(), "The other members still show this member")
 	require.ErrorContains(t, membership.Found(t.Context(), first), "is a member of a fleet already")
 	require.NoError(t, membership.Found(t.Context(), second), "a single machine can make a fleet again")
 }

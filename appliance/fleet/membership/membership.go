@@ -71,7 +71,7 @@ type Membership struct {
 	ended    chan struct{} // closed when this machine has left, or the fleet has ended
 	leaving  atomic.Bool
 	alone    atomic.Bool
-	ending   sync.Mutex // held while state.Ending changes
+	ending   sync.Mutex // held while the state of a machine is written that is no longer a member
 
 	restoring atomic.Bool // this member waits for a snapshot
 	progress  progress
@@ -247,7 +247,6 @@ func (m *Membership) Run(ctx context.Context, network func() Network) error {
 		if err == nil && tick%registrationsInterval == 0 {
 			_, err = m.registrations(ctx)
 		}
-		err = errors.Join(err, m.settle(ctx))
 		m.progress.note(m.Clock.Now(), m.applied.Load())
 		switch problem := fmt.Sprint(err); {
 		case err == nil:
@@ -276,7 +275,7 @@ func (m *Membership) forgetSelf(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), forgetTime)
 	defer cancel()
 	forgotten, err := m.sequence.Forget(ctx, m.state.Member)
-	if err != nil || !forgotten {
+	if (err != nil || !forgotten) && !m.alone.Load() { // the end of a fleet removes all registrations
 		m.Logger.WarnContext(ctx, "The other members still show this member, as one that is away. Remove it with "+
 			"landfall fleet forget.", "member", m.state.Member, "error", err)
 	}

@@ -175,77 +175,45 @@ func (l *Leader) Forget(ctx context.Context, member string) error {
 // LeaveHere makes this member leave the fleet, as another member asks.
 func (m *Membership) LeaveHere() error { return m.leave() }
 
-func (m *Membership) leave() error {
+func (m *Membership) leave() error { return m.end(func(s *fleet.State) { s.Left = true }) }
+
+// end writes the state of a machine that is no longer a member.
+func (m *Membership) end(change func(*fleet.State)) error {
 	m.ending.Lock()
 	defer m.ending.Unlock()
-	return m.end(func(s *fleet.State) { s.Left = true })
-}
-
-// end writes the state of a machine that is no longer a member. The caller holds m.ending.
-func (m *Membership) end(change func(*fleet.State)) error {
-	if !m.leaving.CompareAndSwap(false, true) {
+	if m.leaving.Load() {
 		return nil // it has left
 	}
 	state := *m.state
 	change(&state)
 	if err := state.Write(m.Dir); err != nil {
-		m.leaving.Store(false)
 		return err
 	}
+	m.leaving.Store(true)
+	m.alone.Store(state.Ended)
 	close(m.ended)
 	return nil
 }
 
-// noteEnding notes in the data directory whether this member began to end the fleet. The caller
-// holds m.ending.
-func (m *Membership) noteEnding(is bool) error {
-	state := *m.state
-	state.Ending = is
-	if err := state.Write(m.Dir); err != nil {
-		return err
-	}
-	m.state.Ending = is
-	return nil
-}
-
-// finishEnding makes this machine a single one. etcd has no fleet any more.
-func (m *Membership) finishEnding() error {
-	err := m.end(func(s *fleet.State) { s.Ending, s.Ended = false, true })
-	m.alone.Store(err == nil)
-	return err
-}
+// finishEnding makes this machine a single one. This member has removed the fleet from etcd.
+func (m *Membership) finishEnding() error { return m.end(func(s *fleet.State) { s.Ended = true }) }
 
 // IsAlone reports whether the fleet has ended and this machine goes on with the data. It may then
 // answer from them, although it no longer leads.
 func (m *Membership) IsAlone() bool { return m.alone.Load() }
 
-// settle finishes what [Leader.End] began, if its outcome was not known or its process ended: the
-// fleet has ended if etcd has it no more.
-func (m *Membership) settle(ctx context.Context) error {
-	if !m.ending.TryLock() {
-		return nil // End has not returned yet
-	}
-	defer m.ending.Unlock()
-	if !m.state.Ending || m.leaving.Load() {
-		return nil
-	}
-	_, err := m.sequence.Fleet(ctx)
-	if _, none := errors.AsType[*sequence.NoFleetError](err); none {
-		return m.finishEnding()
-	}
-	if err != nil {
-		return err
-	}
-	return m.noteEnding(false)
-}
-
 // AfterFailure returns [ErrChanged] for the error of a role if this machine is no longer a member,
-// and otherwise the error.
-func (m *Membership) AfterFailure(err error) error {
-	m.ending.Lock()
-	defer m.ending.Unlock()
-	if _, none := errors.AsType[*sequence.NoFleetError](err); none && m.state.Ending {
-		err = errors.Join(err, m.finishEnding())
+// and otherwise the error. A member that has ended the fleet without learning of it becomes a
+// single machine here. If another member has ended the fleet, only that one goes on with the data.
+func (m *Membership) AfterFailure(ctx context.Context, err error) error {
+	_, none := errors.AsType[*sequence.NoFleetError](err)
+	_, other := errors.AsType[*sequence.OtherFleetError](err) // made after the end of this one
+	if none || other {
+		by, failure := m.sequence.EndedBy(ctx)
+		if failure == nil && by == m.state.ID {
+			failure = m.finishEnding()
+		}
+		err = errors.Join(err, failure)
 	}
 	select {
 	case <-m.ended:
@@ -256,16 +224,12 @@ func (m *Membership) AfterFailure(err error) error {
 }
 
 // End implements Service. The fleet ends when etcd removes it, in one transaction. If the outcome
-// of the transaction is not known, or this process ends, the member asks etcd later.
+// of the transaction is not known, or this process ends, the member asks etcd later: see
+// [Membership.AfterFailure].
 func (l *Leader) End(ctx context.Context) error {
 	if name := fleet.Through(ctx); name != "" {
 		return fault.New(fault.Conflict, "the member %s does not lead; send this to the leader, which goes on with "+
 			"the data", name)
-	}
-	l.ending.Lock()
-	defer l.ending.Unlock()
-	if err := l.noteEnding(true); err != nil {
-		return err
 	}
 	ctx = context.WithoutCancel(ctx) // the client may go
 	if err := l.sequence.Remove(ctx, l.state.ID); err != nil {

@@ -159,12 +159,16 @@ func TestFleet_isIdentified(t *testing.T) {
 	require.NoError(t, err)
 	defer leader.Close()
 	require.ErrorIs(t, s.Remove(ctx, "b"), errNotLeading, "another member leads")
+	by, err := s.EndedBy(ctx)
+	require.NoError(t, err)
+	require.Empty(t, by)
 	require.NoError(t, s.Remove(ctx, "a"))
 	_, err = s.Fleet(ctx)
 	require.ErrorAs(t, err, new(*NoFleetError))
-	left, err := s.client.Get(ctx, s.Prefix+"\x00")
+	left, err := s.client.Get(ctx, s.Prefix, clientv3.WithPrefix(), clientv3.WithKeysOnly())
 	require.NoError(t, err)
-	require.Empty(t, left.Kvs)
+	require.Len(t, left.Kvs, 1)
+	require.Equal(t, s.Prefix+"ended/fleet-1", string(left.Kvs[0].Key))
 }
 
 func TestMembers_disappearWhenSilent(t *testing.T) {

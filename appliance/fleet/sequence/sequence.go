@@ -117,6 +117,9 @@ func (s *Sequence) headKey() string     { return s.Prefix + "head" }
 func (s *Sequence) electionKey() string { return s.Prefix + "leader" }
 func (s *Sequence) membersKey() string  { return s.Prefix + "members/" }
 
+// endedKey is the key of a fleet that has ended. Its value is the ID of the member that ended it.
+func (s *Sequence) endedKey(fleet string) string { return s.Prefix + "ended/" + fleet }
+
 // registrationsKey is the prefix of what is known of members that may be away, by their names.
 func (s *Sequence) registrationsKey() string { return s.Prefix + "registrations/" }
 
@@ -186,7 +189,7 @@ func (s *Sequence) Create(ctx context.Context, id string, after Position) error 
 var errNotLeading = errors.New("this member does not lead any more")
 
 // Remove deletes a fleet with its log while the member with an ID leads it. Another member can then
-// no longer lead.
+// no longer lead. What stays says that this member did it: see EndedBy.
 func (s *Sequence) Remove(ctx context.Context, leader string) error {
 	fleet, err := s.Fleet(ctx)
 	if err != nil {
@@ -209,7 +212,8 @@ func (s *Sequence) Remove(ctx context.Context, leader string) error {
 	response, err := s.transaction(ctx, func(txn clientv3.Txn) clientv3.Txn {
 		return txn.If(clientv3.Compare(clientv3.ModRevision(s.fleetKey()), "=", fleet.revision),
 			clientv3.Compare(clientv3.CreateRevision(string(key.Key)), "=", key.CreateRevision)).
-			Then(clientv3.OpDelete(s.fleetKey()), clientv3.OpDelete(s.headKey()),
+			Then(clientv3.OpPut(s.endedKey(fleet.ID), leader),
+				clientv3.OpDelete(s.fleetKey()), clientv3.OpDelete(s.headKey()),
 				clientv3.OpDelete(s.electionKey()+"/", clientv3.WithPrefix()),
 				clientv3.OpDelete(s.membersKey(), clientv3.WithPrefix()),
 				clientv3.OpDelete(s.registrationsKey(), clientv3.WithPrefix()),
@@ -224,6 +228,15 @@ func (s *Sequence) Remove(ctx context.Context, leader string) error {
 		return cmp.Or(err, errNotLeading)
 	}
 	return nil
+}
+
+// EndedBy returns the ID of the member that has ended the fleet of the caller, or "" if none has.
+func (s *Sequence) EndedBy(ctx context.Context) (string, error) {
+	response, err := s.get(ctx, s.endedKey(s.Options.Fleet))
+	if err != nil || len(response.Kvs) == 0 {
+		return "", err
+	}
+	return string(response.Kvs[0].Value), nil
 }
 
 // Fleet returns the fleet at the prefix. It returns a *NoFleetError if there is none, an
