@@ -168,8 +168,8 @@ func (s *site) repairLost(id string) {
 	s.restart()
 }
 
-// AMS's search does not find a subscription for some minutes after its creation. If the row with its
-// ID is lost meanwhile, the relay must not create a second one.
+// AMS's search does not find a subscription for some minutes after its creation. If the row with
+// its ID is lost meanwhile, the relay must not create a second one.
 func TestRelay_lostRowOfNewSubscription(t *testing.T) {
 	s := newSite(t)
 	s.ams.SearchLag, s.ams.RepeatMakesAnother = 10*time.Minute, true

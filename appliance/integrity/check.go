@@ -55,7 +55,7 @@ var meanings = []struct{ prefix, meaning string }{
 	{"/files/", "a file of a cluster can't be downloaded, such as its kubeconfig or its logs"},
 	{"/recipes/", "the discovery image of an infra-env is made again from its description"},
 	{"/subscriptions/", "AMS is not told about changes of the cluster"},
-	{"/subscription-replies/", "it is not known what AMS was told about the cluster; after the repair, its subscription is searched for in AMS"},
+	{"/subscription-replies/", "it is not known what AMS was told about the cluster"},
 	{"/kubernetes/", "an object of the Kubernetes API is left out of lists; apply its manifest again"},
 	{"/accounts/", "the account can't log in"},
 	{"/tokens/", "the token is refused"},
