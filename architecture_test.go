@@ -39,6 +39,7 @@ var domainBase = []string{
 	"landfall/appliance/sandbox", "landfall/appliance/tracing", "landfall/appliance/roots",
 	"landfall/appliance/audittrail",
 	"landfall/appliance/egress", "landfall/appliance/archive", "landfall/appliance/durable",
+	"landfall/appliance/stall",
 	"landfall/appliance/authority",
 }
 

@@ -35,6 +35,7 @@ type site struct {
 	*testing.T
 	clock  *clockwork.FakeClock
 	ams    *amstest.Server
+	dir    string // of db
 	db     *store.DB
 	relay  *Relay
 	secret *memoryCredentials
@@ -87,18 +88,18 @@ func newSite(t *testing.T, alter ...func(*Options)) *site {
 			fn(o)
 		}
 	}
-	dir := t.TempDir()
-	s.openStore(dir)
+	s.dir = t.TempDir()
+	s.openStore()
 	var err error
-	s.key, err = sitekey.LoadOrCreate(dir)
+	s.key, err = sitekey.LoadOrCreate(s.dir)
 	require.NoError(t, err)
 	s.restart()
 	return s
 }
 
-func (s *site) openStore(dir string) {
+func (s *site) openStore() {
 	s.Helper()
-	db, err := store.Open(s.Context(), dir, store.Options{Clock: s.clock, NoSync: true})
+	db, err := store.Open(s.Context(), s.dir, store.Options{Clock: s.clock, NoSync: true})
 	require.NoError(s, err)
 	s.db = db
 	s.Cleanup(func() { require.NoError(s, db.Close()) })

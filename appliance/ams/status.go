@@ -92,7 +92,15 @@ const callsPerCluster = 3
 
 // Status returns the state of the connection and of the selected clusters. For a single cluster it
 // reads and counts only that cluster.
-func (r *Relay) Status(_ context.Context, of Selection) (*Status, error) {
+func (r *Relay) Status(_ context.Context, of Selection) (s *Status, err error) {
+	err = r.options.DB.View(func(tx *store.Tx) (err error) {
+		s, err = r.status(tx, of)
+		return err
+	})
+	return s, err
+}
+
+func (r *Relay) status(tx *store.Tx, of Selection) (*Status, error) {
 	r.mu.Lock()
 	s := &Status{
 		State: r.state, Since: r.since, Problem: r.problem, URL: r.options.URL, LastContact: r.contact,
@@ -110,17 +118,15 @@ func (r *Relay) Status(_ context.Context, of Selection) (*Status, error) {
 		jobs[id] = *j
 	}
 	r.mu.Unlock()
-	err := r.options.DB.View(func(tx *store.Tx) error {
-		return each(tx, of.ClusterID, func(id string, d *outbox.Desired) error {
-			recorded, err := loadRecorded(tx, id)
-			if store.IsDamaged(err) {
-				recorded.Stop = &outbox.Stop{Kind: outbox.Attention, At: d.ChangedAt, Reason: err.Error() + "."}
-			} else if err != nil {
-				return err
-			}
-			s.add(id, d, &recorded, jobs[id], r.options.Clock.Now())
-			return nil
-		})
+	err := each(tx, of.ClusterID, func(id string, d *outbox.Desired) error {
+		recorded, err := loadRecorded(tx, id)
+		if store.IsDamaged(err) {
+			recorded.Stop = &outbox.Stop{Kind: outbox.Attention, At: d.ChangedAt, Reason: err.Error() + "."}
+		} else if err != nil {
+			return err
+		}
+		s.add(id, d, &recorded, jobs[id], r.options.Clock.Now())
+		return nil
 	})
 	s.SecondsLeft = float64(s.Waiting*callsPerCluster) / float64(max(1, r.options.Client.limiter.Limit()))
 	s.choose(of)

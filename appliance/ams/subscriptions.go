@@ -25,17 +25,16 @@ var ErrNoSubscription = fault.Sentinel(fault.NotFound, "there is no such subscri
 // Subscriptions returns the subscriptions of this site's clusters as decoded JSON of AMS: the
 // recorded object of AMS, overlaid with the desired state. The member landfall of each contains the
 // confirmation. If clusterID is not empty, only that cluster is read.
-func (r *Relay) Subscriptions(ctx context.Context, clusterID string) ([]map[string]any, error) {
-	status, err := r.Status(ctx, Selection{ClusterID: clusterID})
-	if err != nil {
-		return nil, err
-	}
-	lines := make(map[string]*ClusterStatus, len(status.Clusters))
-	for i := range status.Clusters {
-		lines[status.Clusters[i].ClusterID] = &status.Clusters[i]
-	}
-	var found []map[string]any
+func (r *Relay) Subscriptions(_ context.Context, clusterID string) (found []map[string]any, err error) {
 	err = r.options.DB.View(func(tx *store.Tx) error {
+		status, err := r.status(tx, Selection{ClusterID: clusterID})
+		if err != nil {
+			return err
+		}
+		lines := make(map[string]*ClusterStatus, len(status.Clusters))
+		for i := range status.Clusters {
+			lines[status.Clusters[i].ClusterID] = &status.Clusters[i]
+		}
 		return each(tx, clusterID, func(id string, d *outbox.Desired) error {
 			recorded, err := loadRecorded(tx, id)
 			if err != nil || recorded.Closed == closedDeleted || recorded.Closed == closedNever ||

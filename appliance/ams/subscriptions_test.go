@@ -3,7 +3,9 @@ package ams
 import (
 	"encoding/json"
 	"testing"
+	"time"
 
+	"github.com/jonboulle/clockwork"
 	"github.com/stretchr/testify/require"
 
 	"landfall/appliance/ams/outbox"
@@ -57,4 +59,34 @@ func TestSubscriptions_existFromRegistration(t *testing.T) {
 	require.JSONEq(t, string(inAMS), string(here), "AMS's own object, including metrics and unknown fields")
 	_, err = s.relay.Subscription(t.Context(), "2GOuuT2l3odeHRdWqY57fviSE2K")
 	require.ErrorIs(t, err, ErrNoSubscription)
+}
+
+// readClock calls a function when it is read.
+type readClock struct {
+	clockwork.Clock
+	onRead func()
+}
+
+func (c *readClock) Now() time.Time {
+	c.onRead()
+	return c.Clock.Now()
+}
+
+func TestSubscriptions_clusterRegistersMeanwhile(t *testing.T) {
+	clock := &readClock{onRead: func() {}}
+	s := newSite(t, func(o *Options) {
+		clock.Clock = o.Clock
+		o.Clock = clock
+	})
+	s.offline()
+	s.register("one")
+	clock.onRead = func() { // the list has read the status of the first cluster
+		clock.onRead = func() {}
+		s.register("two")
+	}
+	for _, clusters := range []int{1, 2} {
+		shown, err := s.relay.Subscriptions(t.Context(), "")
+		require.NoError(t, err)
+		require.Len(t, shown, clusters)
+	}
 }

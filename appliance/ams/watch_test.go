@@ -3,6 +3,7 @@ package ams
 import (
 	"bytes"
 	"context"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -10,8 +11,10 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
+	bolt "go.etcd.io/bbolt"
 
 	"landfall/appliance/ams/outbox"
+	"landfall/appliance/integrity"
 	"landfall/store"
 )
 
@@ -146,4 +149,41 @@ func TestRelay_damagedRowOfOneCluster(t *testing.T) {
 		require.Len(t, all, 2)
 		return err
 	}))
+}
+
+// repairLost damages the file of the database in the recorded state of a cluster, and repairs it.
+func (s *site) repairLost(id string) {
+	s.Helper()
+	require.NoError(s, s.db.Close())
+	file, err := bolt.Open(filepath.Join(s.dir, store.FileName), 0o600, &bolt.Options{Timeout: time.Second})
+	require.NoError(s, err)
+	require.NoError(s, file.Update(func(tx *bolt.Tx) error {
+		key := []byte(outbox.RecordedRows.Prefix() + id)
+		require.NotEmpty(s, tx.Bucket([]byte("data")).Get(key))
+		return tx.Bucket([]byte("data")).Put(key, []byte("half"))
+	}))
+	require.NoError(s, file.Close())
+	s.openStore()
+	require.NoError(s, integrity.Repair(s.Context(), s.db, s.clock))
+	s.restart()
+}
+
+// AMS's search does not find a subscription for some minutes after its creation. If the row with
+// its ID is lost meanwhile, the relay must not create a second one.
+func TestRelay_lostRowOfNewSubscription(t *testing.T) {
+	s := newSite(t)
+	s.ams.SearchLag, s.ams.RepeatMakesAnother = 10*time.Minute, true
+	id := s.reserved("one")
+	subscription := s.recorded(id).SubscriptionID
+	s.repairLost(id)
+	s.rename(id, "two")
+	s.settle(soon)
+	s.requireRow(id, "Reserved", map[string]any{"display_name": "two"})
+	require.Equal(t, subscription, s.recorded(id).SubscriptionID)
+
+	// The subscription is gone, too: the relay creates another one after the quarantine.
+	s.ams.Remove(subscription)
+	s.repairLost(id)
+	s.settle(soon)
+	s.requireRow(id, "Reserved", map[string]any{"display_name": "two"})
 }

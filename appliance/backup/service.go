@@ -36,6 +36,7 @@ type Service struct {
 	mu      sync.Mutex
 	last    time.Time // of the last backup
 	failure error     // of the last attempt
+	kept    error     // why old backups could not be removed after the last backup
 }
 
 // Options configures NewService.
@@ -86,11 +87,15 @@ func (s *Service) Write(ctx context.Context, to io.Writer, withKey bool) error {
 	return s.source.Write(ctx, to, withKey)
 }
 
-// State returns the time of the last scheduled backup and the failure of the last attempt.
+// State returns the time of the last scheduled backup and the failure of the last attempt, or of the
+// removal of old backups after it.
 func (s *Service) State() (last time.Time, failure error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.last, s.failure
+	if s.failure != nil {
+		return s.last, s.failure
+	}
+	return s.last, s.kept
 }
 
 // Run writes scheduled backups until the context ends. A backup that is due waits until the
@@ -145,8 +150,21 @@ func (s *Service) backUp(ctx context.Context) (err error) {
 	s.note(received.Time)
 	s.Logger.InfoContext(ctx, "The appliance was backed up, and the backup was read back.", "directory", s.Schedule.Dir,
 		"backup", received.Name, "new_bytes", received.Added)
-	_, err = repository.Prune(s.Schedule.Keep, s.Clock.Now())
-	return err
+	s.prune(ctx, repository)
+	return nil
+}
+
+// prune removes old backups. A failure is shown until the removal after a later backup succeeds.
+func (s *Service) prune(ctx context.Context, repository *Repository) {
+	_, err := repository.Prune(s.Schedule.Keep, s.Clock.Now())
+	if err != nil {
+		err = fmt.Errorf("remove old backups: %w", err)
+		s.Logger.WarnContext(ctx, "Old backups could not be removed; it is tried again after the next backup.",
+			"directory", s.Schedule.Dir, "error", err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.kept = err
 }
 
 func (s *Service) note(at time.Time) {

@@ -17,6 +17,7 @@ import (
 	"github.com/jonboulle/clockwork"
 
 	"landfall/appliance/fault"
+	"landfall/appliance/stall"
 	"landfall/store/blob"
 )
 
@@ -305,7 +306,7 @@ func (c *Client) do(ctx context.Context, a asked) error {
 }
 
 // ask returns the content of an answer. The caller closes it. Unless the member may pause, reading
-// fails with a *StalledError if it does.
+// fails with a *stall.Error if it does.
 func (c *Client) ask(ctx context.Context, a asked) (io.ReadCloser, error) {
 	if a.pauses {
 		return c.send(ctx, a)
@@ -316,7 +317,8 @@ func (c *Client) ask(ctx context.Context, a asked) (io.ReadCloser, error) {
 		cancel(nil)
 		return nil, err
 	}
-	return newIncoming(ctx, cancel, content, a.of.Name, c.clock), nil
+	stalled := &stall.Error{From: "the member " + a.of.Name, Limit: stallLimit}
+	return stall.NewBody(ctx, cancel, content, stalled, c.clock), nil
 }
 
 func (c *Client) send(ctx context.Context, a asked) (io.ReadCloser, error) {

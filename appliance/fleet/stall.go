@@ -1,13 +1,9 @@
 package fleet
 
 import (
-	"context"
-	"fmt"
 	"io"
 	"net/http"
 	"time"
-
-	"github.com/jonboulle/clockwork"
 )
 
 const (
@@ -20,55 +16,10 @@ const (
 	sendPart  = 64 << 10
 )
 
-// StalledError reports that a member stopped in the middle of an answer.
-type StalledError struct{ Member string }
-
-// Error implements error.
-func (e *StalledError) Error() string {
-	return fmt.Sprintf("the member %s sent nothing for %s", e.Member, stallLimit)
-}
-
 // timeout is an error that may be that of a member that hangs. Those of the network implement it.
 type timeout interface {
 	error
 	Timeout() bool
-}
-
-// Timeout implements timeout.
-func (e *StalledError) Timeout() bool { return true }
-
-// incoming is the content of another member's answer. A read without a byte in time fails.
-type incoming struct {
-	io.ReadCloser
-	ctx    context.Context // of the request
-	cancel context.CancelCauseFunc
-	stall  clockwork.Timer
-}
-
-// newIncoming returns the content of an answer. cancel ends its request.
-func newIncoming(ctx context.Context, cancel context.CancelCauseFunc, content io.ReadCloser, of string,
-	clock clockwork.Clock) *incoming {
-	stall := clock.AfterFunc(stallLimit, func() { cancel(&StalledError{of}) })
-	stall.Stop() // the reader may be slow, too
-	return &incoming{content, ctx, cancel, stall}
-}
-
-// Read implements io.Reader.
-func (i *incoming) Read(p []byte) (int, error) {
-	i.stall.Reset(stallLimit)
-	n, err := i.ReadCloser.Read(p)
-	i.stall.Stop()
-	if stalled, ok := context.Cause(i.ctx).(*StalledError); ok && err != nil {
-		err = stalled
-	}
-	return n, err
-}
-
-// Close implements io.Closer.
-func (i *incoming) Close() error {
-	i.stall.Stop()
-	defer i.cancel(nil)
-	return i.ReadCloser.Close()
 }
 
 // outgoing is an answer that another member must take.

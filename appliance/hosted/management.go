@@ -101,20 +101,17 @@ func (s *Service) checkMirror(ctx context.Context, image string) (findings []rea
 // AgentManifests issues a certificate for the agent of a management cluster and returns the agent's
 // manifests. address is the host by which the client knows the appliance, and the port of the
 // broker. An agent that has no name of the broker yet gets it, or the host of the appliance's URL
-// instead of one that leads nowhere from other machines. An empty image is the one that was named
-// last.
+// instead of one that leads nowhere from other machines. The host of the appliance's URL corrects a
+// name that no agent has used. An empty image is the one that was named last.
 func (s *Service) AgentManifests(ctx context.Context, consumer, address, image string) ([]byte, error) {
 	if s.Broker == nil {
 		return nil, fault.New(fault.Conflict, "The broker needs TLS, which tls.enabled: false disables.")
 	}
-	if agent.IsLocal(address) && s.host != "" {
-		_, port, err := net.SplitHostPort(address)
-		if err != nil {
-			return nil, fmt.Errorf("read the address of the broker: %w", err)
-		}
-		address = net.JoinHostPort(s.host, port)
+	candidate, err := s.brokerName(address)
+	if err != nil {
+		return nil, err
 	}
-	name, used, err := s.Provider.AgentOf(ctx, consumer, address, image)
+	name, used, err := s.Provider.AgentOf(ctx, consumer, candidate, image)
 	if err != nil {
 		return nil, err
 	}
@@ -124,6 +121,18 @@ func (s *Service) AgentManifests(ctx context.Context, consumer, address, image s
 	}
 	return agent.Manifests(agent.Options{Consumer: consumer, Broker: name, Image: used, CA: s.Roots,
 		Certificate: issued.Certificate, Key: issued.Key})
+}
+
+// brokerName returns the name of the broker for a client that knows the appliance by an address.
+func (s *Service) brokerName(address string) (provider.Broker, error) {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return provider.Broker{}, fmt.Errorf("read the address of the broker: %w", err)
+	}
+	if s.host != "" && agent.IsLocal(address) {
+		host = s.host
+	}
+	return provider.Broker{Address: net.JoinHostPort(host, port), Configured: host == s.host}, nil
 }
 
 // ApplyAgent applies the agent's manifests to a management cluster that the appliance installed. It

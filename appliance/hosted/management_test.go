@@ -160,14 +160,14 @@ func TestApplyAgent_appliesManifestsToCluster(t *testing.T) {
 		require.Contains(t, secret["config.yaml"], "landfall.example.com:8883", "the broker's name never changes")
 	}
 	s.cluster.Answer(func(*http.Request) int { return http.StatusForbidden })
-	_, err = s.ApplyAgent(t.Context(), "mc1", "", "")
+	_, err = s.ApplyAgent(t.Context(), "mc1", "landfall.example.com:8883", "")
 	require.ErrorContains(t, err, "The Namespace maestro could not be applied")
 
 	foreign := hubCluster()
 	foreign.Consumer, foreign.ClusterID = "mc2", ""
 	_, err = s.Provider.AddManagement(t.Context(), foreign)
 	require.NoError(t, err)
-	_, err = s.ApplyAgent(t.Context(), "mc2", "", "")
+	_, err = s.ApplyAgent(t.Context(), "mc2", "landfall.example.com:8883", "")
 	require.Equal(t, fault.Conflict, fault.KindOf(err))
 }
 
@@ -183,6 +183,27 @@ func TestAgentManifests_nameHostThatOtherMachinesReach(t *testing.T) {
 		text, err := s.AgentManifests(t.Context(), m.Consumer, address, "")
 		require.NoError(t, err)
 		require.Contains(t, string(text), "brokerHost: landfall.example.com:8883", address)
+	}
+}
+
+// The appliance was first asked by a name that the management cluster does not know.
+func TestAgentManifests_correctWrongName(t *testing.T) {
+	s := newSite(t)
+	m := hubCluster()
+	m.Consumer, m.ClusterID = "mc1", ""
+	_, err := s.Provider.AddManagement(t.Context(), m)
+	require.NoError(t, err)
+	for _, c := range []struct{ configured, asked, named string }{
+		{"first.example.com", "tunnel.example.com:8883", "tunnel.example.com:8883"},
+		{"first.example.com", "other.example.com:8883", "tunnel.example.com:8883"},
+		{"right.example.com", "other.example.com:8883", "tunnel.example.com:8883"},
+		{"right.example.com", "127.0.0.1:8883", "right.example.com:8883"},
+		{"right.example.com", "tunnel.example.com:8883", "right.example.com:8883"},
+	} {
+		s.host = c.configured // the URL for hosts at a start of the appliance
+		text, err := s.AgentManifests(t.Context(), m.Consumer, c.asked, "")
+		require.NoError(t, err)
+		require.Contains(t, string(text), "brokerHost: "+c.named)
 	}
 }
 

@@ -2,10 +2,13 @@ package integrity
 
 import (
 	"context"
+	"fmt"
 	"strings"
+	"time"
 
 	"github.com/jonboulle/clockwork"
 
+	"landfall/appliance/ams/outbox"
 	"landfall/appliance/keyring"
 	"landfall/appliance/sitekey"
 	"landfall/store"
@@ -121,8 +124,36 @@ func (c *Checker) Repair(ctx context.Context) (*Report, error) {
 
 // Repair removes damaged rows of a store, and derives its indexes again.
 func Repair(ctx context.Context, db *store.DB, clock clockwork.Clock) error {
-	if _, err := db.Repair(ctx); err != nil {
+	removed, err := db.Repair(ctx)
+	if err != nil {
+		return err
+	}
+	if err := replaceReplies(ctx, db, clock.Now().UTC(), removed); err != nil {
 		return err
 	}
 	return derive(ctx, db, clock.Now(), nil)
+}
+
+// replaceReplies replaces removed rows with what AMS was told about clusters.
+func replaceReplies(ctx context.Context, db *store.DB, now time.Time, removed []string) error {
+	var clusters []string
+	for _, key := range removed {
+		if cluster, ok := strings.CutPrefix(key, outbox.RecordedRows.Prefix()); ok {
+			clusters = append(clusters, cluster)
+		}
+	}
+	if len(clusters) == 0 {
+		return nil
+	}
+	if err := db.Update(ctx, func(tx *store.Tx) error {
+		for _, cluster := range clusters {
+			if err := outbox.Lost(tx, cluster, now); err != nil {
+				return err
+			}
+		}
+		return nil
+	}); err != nil {
+		return fmt.Errorf("note that it is unknown what AMS was told: %w", err)
+	}
+	return nil
 }

@@ -15,9 +15,11 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/partial"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/jonboulle/clockwork"
 
 	"landfall/appliance/egress"
 	"landfall/appliance/roots"
+	"landfall/appliance/stall"
 	"landfall/appliance/tracing"
 )
 
@@ -26,9 +28,11 @@ type ClientOptions struct {
 	// DialTimeout limits the connection setup and, separately, the TLS handshake; 0 means 10
 	// seconds.
 	DialTimeout time.Duration
-	// HeaderTimeout limits the wait for response headers; 0 means 30 seconds. Only the context
-	// limits bodies.
+	// HeaderTimeout limits the wait for response headers; 0 means 30 seconds. A body may take as
+	// long as its bytes arrive: see stallLimit.
 	HeaderTimeout time.Duration
+	// Clock measures how long bodies stall; nil means the real clock.
+	Clock clockwork.Clock
 	// Proxy selects a proxy for a request, such as http.ProxyFromEnvironment. Nil uses no proxy
 	// even if the environment defines one, because mirrors are on site.
 	Proxy func(*http.Request) (*url.URL, error)
@@ -67,6 +71,9 @@ func NewClient(rules *Rules, options ClientOptions) *Client {
 	}
 	if options.HeaderTimeout == 0 {
 		options.HeaderTimeout = 30 * time.Second
+	}
+	if options.Clock == nil {
+		options.Clock = clockwork.NewRealClock()
 	}
 	if options.Backoff.Steps == 0 {
 		options.Backoff = remote.Backoff{Duration: time.Second, Factor: 3, Jitter: 0.1, Steps: 3}
@@ -230,9 +237,36 @@ func (c *Client) remoteOptions(ctx context.Context, e Endpoint, secret authn.Key
 func (c *Client) Transport(e Endpoint) http.RoundTripper {
 	now := c.current.Load()
 	if e.Insecure {
-		return &schemeGuard{next: tracing.Transport(now.lenient), plain: true}
+		return &schemeGuard{next: c.limited(now.lenient), plain: true}
 	}
-	return &schemeGuard{next: tracing.Transport(now.verified)}
+	return &schemeGuard{next: c.limited(now.verified)}
+}
+
+// stallLimit is how long a registry may send no byte of a body.
+const stallLimit = time.Minute
+
+// limited returns a transport whose bodies fail with a *stall.Error if the registry stops in the
+// middle of one.
+func (c *Client) limited(next http.RoundTripper) http.RoundTripper {
+	return &stallGuard{tracing.Transport(next), c.options.Clock}
+}
+
+type stallGuard struct {
+	next  http.RoundTripper
+	clock clockwork.Clock
+}
+
+// RoundTrip implements http.RoundTripper.
+func (g *stallGuard) RoundTrip(r *http.Request) (*http.Response, error) {
+	ctx, cancel := context.WithCancelCause(r.Context())
+	response, err := g.next.RoundTrip(r.WithContext(ctx))
+	if err != nil {
+		cancel(nil)
+		return nil, err
+	}
+	stalled := &stall.Error{From: "the registry", Limit: stallLimit}
+	response.Body = stall.NewBody(ctx, cancel, response.Body, stalled, g.clock)
+	return response, nil
 }
 
 // schemeGuard rejects plain HTTP to other machines unless the rule of the endpoint is insecure.

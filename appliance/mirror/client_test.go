@@ -7,11 +7,13 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"os"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -25,7 +27,10 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/random"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/jonboulle/clockwork"
 	"github.com/stretchr/testify/require"
+
+	"landfall/appliance/stall"
 )
 
 const wanted = "quay.io/openshift-release-dev/ocp-release"
@@ -355,4 +360,74 @@ func TestImageError_timeout(t *testing.T) {
 func TestClient_invalidPullSpec(t *testing.T) {
 	_, _, err := quick(t, nil).Get(t.Context(), "quay.io/UPPER CASE", nil)
 	require.ErrorContains(t, err, `"quay.io/UPPER CASE" is not a pull spec; it must look like`)
+}
+
+// TestClient_registryThatStalls pulls from a registry that stops in the middle of each answer.
+func TestClient_registryThatStalls(t *testing.T) {
+	for _, part := range []string{"manifests", "blobs"} {
+		t.Run(part, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			stalls := func(next http.Handler) http.Handler {
+				return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					if r.Method != http.MethodGet || !strings.Contains(r.URL.Path, "/"+part+"/") {
+						next.ServeHTTP(w, r)
+						return
+					}
+					recorded := httptest.NewRecorder()
+					next.ServeHTTP(recorded, r)
+					content := recorded.Body.Bytes()
+					maps.Copy(w.Header(), recorded.Header())
+					w.Header().Set("Content-Length", strconv.Itoa(len(content)))
+					_, _ = w.Write(content[:len(content)/2]) // the client sees a wrong answer if it fails
+					_ = http.NewResponseController(w).Flush()
+					<-r.Context().Done()
+				})
+			}
+			s := serve(t, func(h http.Handler) *httptest.Server { return httptest.NewServer(stalls(h)) }, nil)
+			clock := clockwork.NewFakeClock()
+			c := NewClient(s.rules, ClientOptions{Clock: clock, Backoff: remote.Backoff{Steps: 1}})
+			t.Cleanup(c.CloseIdleConnections)
+			pulled := make(chan error, 1)
+			go func() { pulled <- pullLayers(ctx, c, s.ref) }()
+			var err error
+			for waits := true; waits; {
+				select {
+				case err = <-pulled:
+					waits = false
+				default:
+					clock.Advance(stallLimit)
+				}
+			}
+			var stalled *stall.Error
+			require.ErrorAs(t, err, &stalled)
+			require.EqualError(t, stalled, "the registry sent nothing for 1m0s")
+			if part == "manifests" {
+				imageError(t, err, ReasonTimeout, "stopped in the middle of an answer", "check that "+s.host)
+			}
+		})
+	}
+}
+
+// pullLayers reads the layers of an image.
+func pullLayers(ctx context.Context, c *Client, ref string) error {
+	image, _, err := c.Image(ctx, ref, v1.Platform{OS: "linux", Architecture: "amd64"}, nil)
+	if err != nil {
+		return err
+	}
+	layers, err := image.Layers()
+	if err != nil {
+		return err
+	}
+	for _, layer := range layers {
+		content, err := layer.Compressed()
+		if err != nil {
+			return err
+		}
+		_, err = io.Copy(io.Discard, content)
+		if err = errors.Join(err, content.Close()); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
 
 	"landfall/appliance/egress"
+	"landfall/appliance/stall"
 )
 
 // Reason classifies the failure of an endpoint to provide an image.
@@ -159,9 +160,12 @@ func classify(err error) (Reason, string) {
 	var dns *net.DNSError
 	var netErr net.Error
 	var denied *egress.DeniedError
+	var stalled *stall.Error
 	switch {
 	case errors.As(err, &denied):
 		return ReasonDenied, "was not contacted: " + denied.Error()
+	case errors.As(err, &stalled):
+		return ReasonTimeout, fmt.Sprintf("stopped in the middle of an answer, and sent nothing for %s", stalled.Limit)
 	case errors.Is(err, context.Canceled):
 		return ReasonCanceled, "did not answer before the request was canceled"
 	case errors.As(err, &unknownCA):

@@ -96,9 +96,14 @@ func (l *Library) receiveURL(ctx context.Context, e *entry, part *partial, from 
 		return err
 	}
 	defer func() { err = errors.Join(err, response.Body.Close()) }()
+	continued := part.offset > 0
 	total, err := l.readHeader(e, part, response)
 	if err != nil || total == part.offset && total > 0 {
 		return err
+	}
+	startedOver := continued && part.offset == 0 && validatorOf(response) == from.validator
+	if startedOver {
+		l.noteStartedOver(ctx, e)
 	}
 	if total > 0 {
 		if err := part.reserve(total); err != nil {
@@ -106,14 +111,28 @@ func (l *Library) receiveURL(ctx context.Context, e *entry, part *partial, from 
 		}
 	}
 	buffer := make([]byte, copyBuffer)
-	if _, err := io.CopyBuffer(&progressWriter{l, e, part, alive}, response.Body, buffer); err != nil {
-		return err
-	}
-	if total > 0 && part.offset != total {
-		return fmt.Errorf("the server closed the connection after %d of %d bytes: %w", part.offset,
+	_, err = io.CopyBuffer(&progressWriter{l, e, part, alive}, response.Body, buffer)
+	if err == nil && total > 0 && part.offset != total {
+		err = fmt.Errorf("the server closed the connection after %d of %d bytes: %w", part.offset,
 			total, io.ErrUnexpectedEOF)
 	}
-	return nil
+	if err != nil && startedOver {
+		err = fmt.Errorf("%w; %s, and the next attempt starts over again: upload the image, or use a server that "+
+			"supports range requests", err, noRanges)
+	}
+	return err
+}
+
+// noRanges says that an interrupted download could not continue.
+const noRanges = "the server does not support range requests, so the download started over"
+
+// noteStartedOver shows that a download starts over although the file is the same.
+func (l *Library) noteStartedOver(ctx context.Context, e *entry) {
+	l.log.WarnContext(ctx, "A download of an OS image started over, because the server does not support range "+
+		"requests.", "id", e.id)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e.message = noRanges
 }
 
 // readHeader reads the header of a response: the offset of its body, to which it sets part, and the
@@ -143,14 +162,19 @@ func (l *Library) readHeader(e *entry, part *partial, response *http.Response) (
 	default:
 		return 0, fmt.Errorf("the server answered %s", response.Status)
 	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e.record.Validator, e.record.TotalBytes, e.total = validatorOf(response), total, total
+	return total, nil
+}
+
+// validatorOf returns by what later requests recognize the same content of the file, or "".
+func validatorOf(response *http.Response) string {
 	validator := response.Header.Get("ETag")
 	if validator == "" || strings.HasPrefix(validator, "W/") { // weak tags do not support ranges (RFC 9110, 13.1.5)
 		validator = response.Header.Get("Last-Modified")
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	e.record.Validator, e.record.TotalBytes, e.total = validator, total, total
-	return total, nil
+	return validator
 }
 
 // progressWriter writes to a partial and reports the progress.

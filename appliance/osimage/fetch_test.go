@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -108,6 +109,52 @@ func TestDownload_resumesAfterRestart(t *testing.T) {
 	l, _ = s.run(t)
 	require.Equal(t, sumOf(content), waitForState(t, l, onlyImage(t, l).ID, StateReady).SHA256)
 	require.EqualValues(t, 1, from.ranges.Load())
+}
+
+// TestDownload_serverWithoutRanges downloads from a server that answers each request with the whole
+// file, over a line that breaks.
+func TestDownload_serverWithoutRanges(t *testing.T) {
+	content := isoContent(t, iso)
+	goOn := make(chan struct{})
+	var requests atomic.Int32
+	from := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Length", strconv.Itoa(len(content)))
+		_, err := w.Write(content[:len(content)/2])
+		if requests.Add(1) == 1 || err != nil {
+			panic(http.ErrAbortHandler)
+		}
+		err = http.NewResponseController(w).Flush()
+		select {
+		case <-goOn:
+		case <-r.Context().Done():
+		}
+		if requests.Load() == 2 || err != nil {
+			panic(http.ErrAbortHandler)
+		}
+		_, _ = w.Write(content[len(content)/2:]) // the test sees that the image is not complete
+	}))
+	t.Cleanup(from.Close)
+	s := newSite(t, Configured{URL: from.URL + "/live.iso"})
+	l, _ := s.run(t)
+	id := onlyImage(t, l).ID
+	awaitMessage := func(state State, part string) {
+		require.Eventually(t, func() bool {
+			image := onlyImage(t, l)
+			return image.State == state && strings.Contains(image.Message, part)
+		}, waitLimit, tick)
+	}
+	awaitMessage(StateWaiting, "unexpected EOF")
+	require.NotContains(t, onlyImage(t, l).Message, "range requests", "nothing has started over")
+	require.NoError(t, s.clock.BlockUntilContext(t.Context(), 1))
+	s.clock.Advance(firstRetry)
+	awaitMessage(StateDownloading, "the server does not support range requests, so the download started over")
+	require.Regexp(t, `^downloading \(\d+% of \d+ MB; the server does not support`, onlyImage(t, l).Progress())
+	goOn <- struct{}{}
+	awaitMessage(StateWaiting, "the next attempt starts over again: upload the image")
+	require.NoError(t, s.clock.BlockUntilContext(t.Context(), 1))
+	s.clock.Advance(2 * firstRetry)
+	close(goOn)
+	require.Empty(t, waitForState(t, l, id, StateReady).Message)
 }
 
 func TestDownload_replacedFileStartsAgain(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -128,13 +129,17 @@ func (e *entry) fits(version, arch string) bool {
 
 // Progress describes the progress of an incomplete image.
 func (i Image) Progress() string {
-	switch {
-	case i.Message != "":
-		return string(i.State) + " (" + i.Message + ")"
-	case i.State == StateDownloading && i.TotalBytes > 0:
-		return fmt.Sprintf("%s (%d%% of %d MB)", i.State, i.DoneBytes*100/i.TotalBytes, i.TotalBytes/1_000_000)
+	var details []string
+	if i.State == StateDownloading && i.TotalBytes > 0 {
+		details = append(details, fmt.Sprintf("%d%% of %d MB", i.DoneBytes*100/i.TotalBytes, i.TotalBytes/1_000_000))
 	}
-	return string(i.State)
+	if i.Message != "" {
+		details = append(details, i.Message)
+	}
+	if len(details) == 0 {
+		return string(i.State)
+	}
+	return string(i.State) + " (" + strings.Join(details, "; ") + ")"
 }
 
 // List describes all images.

@@ -62,6 +62,20 @@ func note(tx *store.Tx, clusterID string, since time.Time, waits bool) error {
 	return waiting.Set(tx, clusterID, since)
 }
 
+// Lost replaces a lost recorded state. What was sent is unknown, so the row says that a request to
+// create the subscription may have had no answer: the sender creates one only when a search is
+// certain to find an existing one.
+func Lost(tx *store.Tx, clusterID string, now time.Time) error {
+	d, err := DesiredRows.Get(tx, clusterID)
+	if errors.Is(err, store.ErrNotFound) || store.IsDamaged(err) || RecordedRows.Exists(tx, clusterID) {
+		return nil // nothing is to be sent, or the state is known again
+	}
+	if err != nil {
+		return err
+	}
+	return PutRecorded(tx, clusterID, d, &Recorded{Mark: &Mark{At: now, Tries: 1}})
+}
+
 // Remove removes all rows of a cluster.
 func Remove(tx *store.Tx, clusterID string) error {
 	var ids []string

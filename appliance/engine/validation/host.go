@@ -254,6 +254,16 @@ func truncation(c *hostContext, kind, format string) (Status, string) {
 // Hypervisors and firmware use some memory.
 const memoryTolerance = 100 << 20
 
+// sufficient reports whether a host has an amount of memory in bytes, with the tolerance. A host
+// without SMBIOS reports only the memory that the kernel can use; the firmware may use 2 % more.
+func sufficient(memory *models.Memory, need int64) bool {
+	tolerance := int64(memoryTolerance)
+	if memory.PhysicalBytesMethod == models.MemoryMethodMeminfo {
+		tolerance += need / 50
+	}
+	return memory.PhysicalBytes >= need-tolerance
+}
+
 func cores(n int64) string {
 	if n == 1 {
 		return "1 CPU core"
@@ -278,14 +288,11 @@ func hasMinMemory(c *hostContext) (Status, string) {
 		return Pending, waitInventory
 	}
 	_, mib := c.Requirements.minimum(c.Cluster)
-	need, tolerance := mib<<20, int64(memoryTolerance)
-	if c.Host.Inventory.Memory.PhysicalBytesMethod == models.MemoryMethodMeminfo {
-		tolerance += need / 50 // only the usable memory is reported; the firmware may use 2 %
-	}
-	if have := c.Host.Inventory.Memory.PhysicalBytes; have < need-tolerance {
+	need := mib << 20
+	if memory := c.Host.Inventory.Memory; !sufficient(memory, need) {
 		return Failure,
 			fmt.Sprintf("The host has %s of memory and every role needs at least %s; add memory or use another host.",
-				inventory.Memory(have), inventory.Memory(need))
+				inventory.Memory(memory.PhysicalBytes), inventory.Memory(need))
 	}
 	return Success, fmt.Sprintf("The host has the %s of memory that every role needs.", inventory.Memory(need))
 }
@@ -329,10 +336,10 @@ func hasMemoryForRole(c *hostContext) (Status, string) {
 		return Pending, waitInventory
 	}
 	need := c.needs.RAMMib << 20
-	if have := c.Host.Inventory.Memory.PhysicalBytes; have < need-memoryTolerance {
+	if memory := c.Host.Inventory.Memory; !sufficient(memory, need) {
 		return Failure,
 			fmt.Sprintf("The host has %s of memory and role %s needs %s; add memory or choose another role.",
-				inventory.Memory(have), c.Host.Role(), inventory.Memory(need))
+				inventory.Memory(memory.PhysicalBytes), c.Host.Role(), inventory.Memory(need))
 	}
 	return Success, fmt.Sprintf("The host has the %s of memory that role %s needs.", inventory.Memory(need),
 		c.Host.Role())

@@ -128,6 +128,16 @@ func hostFaults() []fault[HostInput] {
 			}},
 		{"too little memory for the role", HasMemoryForRole, Failure, Insufficient, "16 GiB",
 			func(n *threeNodes, _ *HostInput) { inv(n).Memory.PhysicalBytes = 12 << 30 }},
+		{"usable memory is slightly less than the role needs", HasMemoryForRole, Success, Ready, "",
+			func(n *threeNodes, _ *HostInput) {
+				inv(n).Memory.PhysicalBytes, inv(n).Memory.PhysicalBytesMethod = 16<<30-400<<20,
+					models.MemoryMethodMeminfo
+			}},
+		{"physical memory is less than the role needs", HasMemoryForRole, Failure, Insufficient, "16 GiB",
+			func(n *threeNodes, _ *HostInput) {
+				inv(n).Memory.PhysicalBytes, inv(n).Memory.PhysicalBytesMethod = 16<<30-400<<20,
+					models.MemoryMethodDmidecode
+			}},
 		{"no disk", HasMinValidDisks, Failure, Insufficient, "no disks", func(n *threeNodes,
 			_ *HostInput) {
 			inv(n).Disks = nil

@@ -81,5 +81,5 @@ func fits(h *inventory.Host, c *models.Cluster, requirements Requirements, role 
 	record.Role = role
 	as := &inventory.Host{Record: &record, Facts: h.Facts}
 	need := requirements.ForHost(as, c)
-	return h.Inventory.CPU.Count >= need.CPUCores && h.Inventory.Memory.PhysicalBytes >= need.RAMMib<<20-memoryTolerance
+	return h.Inventory.CPU.Count >= need.CPUCores && sufficient(h.Inventory.Memory, need.RAMMib<<20)
 }

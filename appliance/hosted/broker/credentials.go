@@ -77,23 +77,37 @@ func (c *Credentials) Issue(ctx context.Context, consumer string) (*Issued, erro
 func (c *Credentials) Revoke(ctx context.Context, consumer, serial string, others bool) error {
 	now := c.clock.Now().UTC()
 	return c.db.Update(ctx, func(tx *store.Tx) error {
-		found := others
-		err := credentials.Each(tx, consumer+"/", func(key string, held *Credential) error {
-			if (held.Serial == serial) == others {
-				return nil
-			}
-			found = true
-			if !held.Revoked.IsZero() {
-				return nil
-			}
-			held.Revoked = now
-			return credentials.Put(tx, key, held)
+		found, err := revoke(tx, consumer, now, func(held *Credential) bool {
+			return (held.Serial == serial) != others
 		})
-		if err == nil && !found {
+		if err == nil && !found && !others {
 			return fault.New(fault.NotFound, "The consumer %s has no certificate %s.", consumer, serial)
 		}
 		return err
 	})
+}
+
+// RevokeAll makes the broker refuse all certificates of a consumer.
+func RevokeAll(tx *store.Tx, consumer string, now time.Time) error {
+	_, err := revoke(tx, consumer, now, func(*Credential) bool { return true })
+	return err
+}
+
+// revoke makes the broker refuse the wanted certificates of a consumer. It reports whether there
+// are any.
+func revoke(tx *store.Tx, consumer string, now time.Time, wanted func(*Credential) bool) (found bool, err error) {
+	err = credentials.Each(tx, consumer+"/", func(key string, held *Credential) error {
+		if !wanted(held) {
+			return nil
+		}
+		found = true
+		if !held.Revoked.IsZero() {
+			return nil
+		}
+		held.Revoked = now
+		return credentials.Put(tx, key, held)
+	})
+	return found, err
 }
 
 // ListCredentials returns the certificates of a consumer, in the order of their serial numbers.

@@ -128,10 +128,21 @@ func checkManagementForm(m *record.Management) error {
 	return nil
 }
 
+// Broker is a name of the broker: a host and a port.
+type Broker struct {
+	Address string
+	// Configured is set if the host is that of the appliance's URL.
+	Configured bool
+}
+
 // AgentOf returns the name by which the agent of a management cluster knows the broker, which the
-// first call decides, and the agent's image. A name that leads nowhere from other machines is
-// replaced while no agent has used it. An empty image is the one of the last call.
-func (s *Service) AgentOf(ctx context.Context, consumer, candidate, image string) (name, used string, err error) {
+// first call decides, and the agent's image. An empty image is the one of the last call.
+//
+// While no agent has used the name, the configured one replaces it, and so does any name if it
+// leads nowhere from other machines. The certificates that were issued with the former name are
+// revoked, so that no agent uses it later: it must never change for an agent.
+func (s *Service) AgentOf(ctx context.Context, consumer string, candidate Broker, image string) (name, used string,
+	err error) {
 	err = s.DB.Update(ctx, func(tx *store.Tx) error {
 		m, err := record.GetManagement(tx, consumer)
 		if err != nil {
@@ -144,20 +155,27 @@ func (s *Service) AgentOf(ctx context.Context, consumer, candidate, image string
 		if err := agent.CheckImage(m.AgentImage); err != nil {
 			return err
 		}
-		if agent.IsLocal(m.Broker) {
-			used, err := broker.WasUsed(tx, consumer)
-			if err != nil {
+		if m.Broker != "" && m.Broker != candidate.Address && (candidate.Configured || agent.IsLocal(m.Broker)) {
+			if err := s.forgetBroker(tx, m); err != nil {
 				return err
 			}
-			if !used {
-				m.Broker = ""
-			}
 		}
-		m.Broker = cmp.Or(m.Broker, candidate)
+		m.Broker = cmp.Or(m.Broker, candidate.Address)
 		name, used = m.Broker, m.AgentImage
 		return record.PutManagement(tx, m)
 	})
 	return name, used, err
+}
+
+// forgetBroker removes the name of the broker from a management cluster whose agent has not used
+// it.
+func (s *Service) forgetBroker(tx *store.Tx, m *record.Management) error {
+	used, err := broker.WasUsed(tx, m.Consumer)
+	if err != nil || used {
+		return err
+	}
+	m.Broker = ""
+	return broker.RevokeAll(tx, m.Consumer, s.now())
 }
 
 // Managements returns the management clusters.

@@ -250,7 +250,7 @@ func TestCredential_ofClientsKeyHasNoPrivateKey(t *testing.T) {
 
 func TestManagement_keepsImageAndBrokerOfAgent(t *testing.T) {
 	s := withManagement(t)
-	_, _, err := s.AgentOf(t.Context(), "mc1", "a.example.com:8883", "")
+	_, _, err := s.AgentOf(t.Context(), "mc1", Broker{Address: "a.example.com:8883"}, "")
 	contains(t, err.Error(), "The image of the agent is not known.")
 	for _, c := range []struct{ address, image, used string }{
 		{"b.example.com:8883", "registry.example.com/maestro:v1", "registry.example.com/maestro:v1"},
@@ -258,23 +258,23 @@ func TestManagement_keepsImageAndBrokerOfAgent(t *testing.T) {
 		{"d.example.com:8883", "registry.example.com/maestro:v2", "registry.example.com/maestro:v2"},
 		{"d.example.com:8883", "", "registry.example.com/maestro:v2"},
 	} {
-		address, image, err := s.AgentOf(t.Context(), "mc1", c.address, c.image)
+		address, image, err := s.AgentOf(t.Context(), "mc1", Broker{Address: c.address}, c.image)
 		require.NoError(t, err)
 		require.Equal(t, []string{"b.example.com:8883", c.used}, []string{address, image})
 	}
-	_, _, err = s.AgentOf(t.Context(), "mc1", "e.example.com:8883", "registry.example.com/maestro")
+	_, _, err = s.AgentOf(t.Context(), "mc1", Broker{Address: "e.example.com:8883"}, "registry.example.com/maestro")
 	contains(t, err.Error(), "can change unnoticed")
-	_, image, err := s.AgentOf(t.Context(), "mc1", "e.example.com:8883", "")
+	_, image, err := s.AgentOf(t.Context(), "mc1", Broker{Address: "e.example.com:8883"}, "")
 	require.NoError(t, err)
 	require.Equal(t, "registry.example.com/maestro:v2", image, "a refused image is not kept")
-	_, _, err = s.AgentOf(t.Context(), "mc2", "e.example.com:8883", "registry.example.com/maestro:v2")
+	_, _, err = s.AgentOf(t.Context(), "mc2", Broker{Address: "e.example.com:8883"}, "registry.example.com/maestro:v2")
 	require.Equal(t, fault.NotFound, fault.KindOf(err))
 }
 
-// An agent elsewhere can't have used such a name.
-func TestManagement_replacesLoopbackOfAgent(t *testing.T) {
+// TestManagement_correctsBrokerOfAgent replaces a name that an agent elsewhere can't have used.
+func TestManagement_correctsBrokerOfAgent(t *testing.T) {
 	s := withManagement(t)
-	agentOf := func(candidate string) (name string) {
+	agentOf := func(candidate Broker) (name string) {
 		name, _, err := s.AgentOf(t.Context(), "mc1", candidate, "registry.example.com/maestro:v1")
 		require.NoError(t, err)
 		return name
@@ -285,16 +285,39 @@ func TestManagement_replacesLoopbackOfAgent(t *testing.T) {
 			return store.NewBucket[broker.Credential]("hosted-credentials", 1).Put(tx, "mc1/1", &issued)
 		}))
 	}
+	revoked := func() bool {
+		var all []broker.Credential
+		require.NoError(t, s.DB.View(func(tx *store.Tx) (err error) {
+			all, err = broker.ListCredentials(tx, "mc1")
+			return err
+		}))
+		return !all[0].Revoked.IsZero()
+	}
+	local, other := Broker{Address: "127.0.0.1:8883"}, Broker{Address: "a.example.com:8883"}
+	right, later := Broker{"right.example.com:8883", true}, Broker{"later.example.com:8883", true}
 	note()
-	require.Equal(t, "127.0.0.1:8883", agentOf("127.0.0.1:8883"))
-	require.Equal(t, "localhost:8883", agentOf("localhost:8883"))
+	require.Equal(t, "127.0.0.1:8883", agentOf(local))
+	require.False(t, revoked())
+	require.Equal(t, "localhost:8883", agentOf(Broker{Address: "localhost:8883"}))
 	issued.Used = start
 	note()
-	require.Equal(t, "localhost:8883", agentOf("a.example.com:8883"), "an agent on this machine uses it")
+	require.Equal(t, "localhost:8883", agentOf(other), "an agent on this machine uses it")
+	require.Equal(t, "localhost:8883", agentOf(right))
+	require.False(t, revoked())
 	issued.Used = time.Time{}
 	note()
-	require.Equal(t, "a.example.com:8883", agentOf("a.example.com:8883"))
-	require.Equal(t, "a.example.com:8883", agentOf("127.0.0.1:8883"))
+	require.Equal(t, "a.example.com:8883", agentOf(other))
+	require.Equal(t, "a.example.com:8883", agentOf(local))
+	note()
+	require.Equal(t, "right.example.com:8883", agentOf(right))
+	require.True(t, revoked(), "an agent could connect later by the former name")
+	require.Equal(t, "right.example.com:8883", agentOf(other))
+	note()
+	require.Equal(t, "right.example.com:8883", agentOf(right))
+	require.False(t, revoked(), "the name is the same")
+	issued.Used = start
+	note()
+	require.Equal(t, "right.example.com:8883", agentOf(later), "an agent uses it")
 }
 
 func TestManagement_isNotRemovedWithClusters(t *testing.T) {
