@@ -167,6 +167,10 @@ func TestFencingSecret_ofAnother(t *testing.T) {
 	require.Equal(t, map[string][]byte{"key": []byte("mine")},
 		find[corev1.Secret](s, objects.Secrets, "a0-fencing-credentials").Data)
 	require.Contains(t, s.events("node0")["FencingSecretNotWritten"], "does not belong to this host; delete it")
+	for range 2 {
+		s.delete(objects.Secrets, "a0-fencing-credentials")
+		require.Equal(t, []byte("root"), find[corev1.Secret](s, objects.Secrets, "a0-fencing-credentials").Data["username"])
+	}
 }
 
 func TestHardwareDetails(t *testing.T) {
