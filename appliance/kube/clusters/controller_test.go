@@ -174,8 +174,8 @@ func TestController_leavesOtherSecretsAlone(t *testing.T) {
 		"spec.clusterMetadata."}, messages)
 }
 
-// TestController_writesSecretsAgain deletes the Secret of others that has the name of the kubeconfig,
-// as the Event about it advises.
+// TestController_writesSecretsAgain deletes the Secret of others that has the name of the
+// kubeconfig, as the Event about it advises.
 func TestController_writesSecretsAgain(t *testing.T) {
 	b := newSite(t)
 	b.Apply(kubetest.PullSecretManifest, imageSetManifest, deploymentManifest, singleNodeManifest, infraEnvOfOne,
@@ -195,7 +195,8 @@ func TestController_writesSecretsAgain(t *testing.T) {
 		require.Equal(t, "one", secret.GetLabels()[labelDeploymentName])
 	}
 	remove("one-admin-password")
-	require.NotEmpty(t, object[unstructured.Unstructured](b, objects.Secrets, "site", "one-admin-password").Object["data"])
+	password := object[unstructured.Unstructured](b, objects.Secrets, "site", "one-admin-password")
+	require.NotEmpty(t, password.Object["data"])
 }
 
 // TestController_labelsNoOtherSecrets names a Secret that is no pull secret.

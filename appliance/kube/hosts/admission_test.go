@@ -163,8 +163,9 @@ func TestAdmission_namespaceOfTheSite(t *testing.T) {
 	remove := func(namespace string, groups ...string) error {
 		held := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
 		return Admission{b.Controllers}.Validate(t.Context(), admission.NewAttributesRecord(nil, held,
-			schema.GroupVersionKind{}, namespace, "", schema.GroupVersionResource{Version: "v1", Resource: "namespaces"},
-			"", admission.Delete, nil, false, &user.DefaultInfo{Groups: groups}), nil)
+			schema.GroupVersionKind{}, namespace, "",
+			schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}, "", admission.Delete, nil, false,
+			&user.DefaultInfo{Groups: groups}), nil)
 	}
 	for namespace, name := range map[string]string{"assisted-installer": "mirrors", "other": "ca"} {
 		err := remove(namespace, "landfall:operator")

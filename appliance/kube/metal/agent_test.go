@@ -169,7 +169,9 @@ func TestFencingSecret_ofAnother(t *testing.T) {
 	require.Contains(t, s.events("node0")["FencingSecretNotWritten"], "does not belong to this host; delete it")
 	for range 2 {
 		s.delete(objects.Secrets, "a0-fencing-credentials")
-		require.Equal(t, []byte("root"), find[corev1.Secret](s, objects.Secrets, "a0-fencing-credentials").Data["username"])
+		secret := find[corev1.Secret](s, objects.Secrets, "a0-fencing-credentials")
+		require.NotNil(t, secret)
+		require.Equal(t, []byte("root"), secret.Data["username"])
 	}
 }
 

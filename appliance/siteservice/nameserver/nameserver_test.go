@@ -282,8 +282,8 @@ func TestCompare_sameRecords(t *testing.T) {
 		Compare(t.Context(), []netip.AddrPort{startDNS(t, berlin())}, []Zone{berlin(), unknown}))
 }
 
-// TestCompare_truncatedAnswer holds that an answer that is too long for UDP, from a server that does
-// not answer by TCP, is no other record: the appliance goes on serving the zone.
+// TestCompare_truncatedAnswer holds that an answer that is too long for UDP, from a server that
+// does not answer by TCP, is no other record: the appliance goes on serving the zone.
 func TestCompare_truncatedAnswer(t *testing.T) {
 	long := Zone{Name: "long.site.example"}
 	long.Add("api.long.site.example", false, address("192.0.2.8"), address("192.0.2.9"))
