@@ -92,3 +92,18 @@ func TestCourierFormat_truncatedProgressContinues(t *testing.T) {
 		require.Contains(t, string(written), file.Header.Export)
 	}
 }
+
+// A file without a line is not the progress of a push unless it is the beginning of its first line.
+// It is not overwritten.
+func TestCourierFormat_otherFileIsNotProgress(t *testing.T) {
+	file := readCourierFile(t, oldExport, Export)
+	for _, content := range []string{"a token in one line", `{"export_id":"` + file.Header.Export + `", "more": 1}`} {
+		path := filepath.Join(t.TempDir(), "token")
+		require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
+		_, err := openProgress(path, file)
+		require.ErrorContains(t, err, "--progress")
+		held, err := os.ReadFile(path)
+		require.NoError(t, err)
+		require.Equal(t, content, string(held))
+	}
+}

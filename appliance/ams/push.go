@@ -2,6 +2,7 @@ package ams
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -134,11 +135,24 @@ func (b *progressFile) resume(path, export string) error {
 	if err != nil {
 		return fmt.Errorf("read the progress of the push: %w", err)
 	}
+	head, err := json.Marshal(map[string]string{"export_id": export})
+	if err != nil {
+		return err
+	}
+	if whole == 0 {
+		begun, err := io.ReadAll(io.NewSectionReader(b.file, 0, int64(len(head))+1))
+		if err != nil {
+			return fmt.Errorf("read the progress of the push: %w", err)
+		}
+		if !bytes.HasPrefix(head, begun) { // another file, which must not be overwritten
+			return fmt.Errorf("%s is not the progress of this push; name another file with --progress", path)
+		}
+	}
 	if err := b.file.Truncate(whole); err != nil {
 		return fmt.Errorf("store the progress of the push: %w", err)
 	}
 	if whole == 0 {
-		return b.write(map[string]string{"export_id": export})
+		return b.write(json.RawMessage(head))
 	}
 	return nil
 }

@@ -54,3 +54,22 @@ func TestWorker_clockSetBack(t *testing.T) {
 		})
 	}
 }
+
+// The clock is set back by a day after a boot. The host that registers then is the one that booted.
+func TestWorker_clockSetBackDuringBoot(t *testing.T) {
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	tomorrow := now.Add(24 * time.Hour)
+	s := newIdleSite(t)
+	s.manager.clock = clockwork.NewFakeClockAt(now)
+	r := row{Server: Server{ID: "n1", System: &System{}, CredentialsGood: true, State: Provisioned,
+		Booted: &BootStatus{At: tomorrow}}}
+	r.Operations.Provision = OperationMetric{Start: tomorrow.Add(-time.Minute), End: tomorrow}
+	require.NoError(t, s.db.Update(t.Context(), func(tx *store.Tx) error { return serverRows.Put(tx, r.ID, &r) }))
+	w := &worker{m: s.manager, id: r.ID, lastSession: tomorrow}
+	w.runNext(t.Context())
+	require.NoError(t, s.manager.updateServerOf(t.Context(), r.ID,
+		Host{HostRef: HostRef{infraEnv, "h"}, Registered: now.Add(time.Minute)}))
+	stored, err := s.manager.load(r.ID)
+	require.NoError(t, err)
+	require.Equal(t, &HostRef{infraEnv, "h"}, stored.Booted.Host)
+}

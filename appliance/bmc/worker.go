@@ -234,7 +234,8 @@ func (r *row) nextJob(lastSession time.Time) (job, time.Time) {
 }
 
 // limitTimes limits the times of the row to the longest waits from now, and reports whether one was
-// later: the work of the server would wait for the old time after the clock was set back.
+// later: the work of the server would wait for the old time after the clock was set back. A host
+// that registers would count as one that registered before the boot.
 func (r *row) limitTimes(now time.Time) (changed bool) {
 	limit := func(at *time.Time, wait time.Duration) {
 		if latest := now.Add(wait); at.After(latest) {
@@ -248,6 +249,7 @@ func (r *row) limitTimes(now time.Time) (changed bool) {
 	if r.Booted != nil {
 		limit(&r.Booted.At, 0)
 	}
+	limit(&r.Operations.Provision.Start, 0)
 	return changed
 }
 

@@ -70,6 +70,9 @@ func (s *Service) evidence(clusterID string) (Evidence, error) {
 		}
 		for _, key := range keys {
 			host, err := record.Hosts.Get(tx, key)
+			if store.IsDamaged(err) {
+				continue // the installation goes on without it
+			}
 			if err != nil {
 				return err
 			}
@@ -98,7 +101,7 @@ func (s *Service) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		from := s.DB.Revision()
 		if err := s.recordAll(ctx); err != nil {
-			return err
+			s.Logger.Warn("The durations of some installations could not be recorded.", "error", err)
 		}
 		watcher := s.DB.Watch(ctx, from, prefix)
 		for changes := range watcher.C() {

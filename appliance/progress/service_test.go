@@ -2,6 +2,7 @@ package progress
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"path/filepath"
 	"strconv"
@@ -73,6 +74,41 @@ func TestRun_recordsFinishedInstallations(t *testing.T) {
 	stop = run(t, s)
 	stop()
 	require.Equal(t, []string{"1m0s", "1h0m0s"}, recorded(t, s), "an installation is recorded once")
+}
+
+// TestRun_damagedHost starts with an installation that ended without a damaged host.
+func TestRun_damagedHost(t *testing.T) {
+	s := newService(t)
+	put(t, s, "whole", time.Minute)
+	put(t, s, "damaged", time.Hour)
+	require.NoError(t, s.DB.Update(t.Context(), func(tx *store.Tx) error {
+		return errors.Join(store.NewBucket[string]("hosts", 1).Put(tx, "env/host", new("damaged")),
+			record.ClusterHosts.Add(tx, "damaged/env/host"))
+	}))
+	shown, err := s.Progress("damaged")
+	require.NoError(t, err)
+	require.Equal(t, lifecycle.ClusterInstalled, shown.Status)
+	stop := run(t, s)
+	require.Eventually(t, func() bool { return len(recorded(t, s)) == 2 }, time.Minute, time.Millisecond)
+	stop()
+}
+
+// TestRun_goesOnAfterErrors holds that an installation whose events can't be read ends neither the
+// service nor the appliance.
+func TestRun_goesOnAfterErrors(t *testing.T) {
+	s := newService(t)
+	put(t, s, "before", time.Minute)
+	whole := s.Events
+	s.Events = func(of event.Filter) (*event.Page, error) {
+		if of.ClusterID == "before" {
+			return nil, errors.New("the events can't be read")
+		}
+		return whole(of)
+	}
+	stop := run(t, s)
+	put(t, s, "during", time.Hour)
+	require.Eventually(t, func() bool { return len(recorded(t, s)) == 1 }, time.Minute, time.Millisecond)
+	stop()
 }
 
 func TestRun_keepsTheNewestRecords(t *testing.T) {

@@ -2,6 +2,7 @@ package registry
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -25,15 +26,29 @@ func (i Image) String() string {
 	return i.Repository + ":" + i.Tag
 }
 
+// unread returns an error while a path is read for the first time, or because an administrator asked
+// for it, also if it hangs.
+func (r *Registry) unread() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, path := range slices.Sorted(maps.Keys(r.reading)) {
+		if r.hangs(path) {
+			return &UnavailableError{RetryAfter: retryAfter, Reason: fmt.Sprintf("%s does not answer, so it is not known "+
+				"what lies there; connect it again, or restart the appliance without it", path)}
+		}
+	}
+	if len(r.reading) > 0 {
+		return &UnavailableError{Reason: "the media are being read", RetryAfter: retryAfter}
+	}
+	return nil
+}
+
 // Images returns what the registry serves, sorted: each tag, and each manifest without a tag. A
 // pushed tag hides the same tag on media, as in answers to clients. While a path is read for the
 // first time, the answer is not known yet.
 func (r *Registry) Images() ([]Image, error) {
-	r.mu.Lock()
-	unread := len(r.reading) > 0 // also a path that hangs
-	r.mu.Unlock()
-	if unread {
-		return nil, &UnavailableError{Reason: "the media are being read", RetryAfter: retryAfter}
+	if err := r.unread(); err != nil {
+		return nil, err
 	}
 	type place struct{ repository, reference string }
 	found := map[place]string{}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/openshift/assisted-service/models"
@@ -117,6 +118,18 @@ func (r Rows) ClusterHosts(id string) ([]*Host, error) {
 		return nil, err
 	}
 	return r.hostsAt(keys)
+}
+
+// ReadableClusterHosts does the same as ClusterHosts, without damaged hosts.
+func (r Rows) ReadableClusterHosts(id string) ([]*Host, error) {
+	keys, err := record.ClusterHostKeys(r.tx, id)
+	if err != nil {
+		return nil, err
+	}
+	return r.hostsAt(slices.DeleteFunc(keys, func(key string) bool {
+		_, err := record.Hosts.Get(r.tx, key)
+		return store.IsDamaged(err)
+	}))
 }
 
 // InfraEnvHosts returns the hosts of an infra-env without the reports of their agents.

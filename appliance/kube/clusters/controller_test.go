@@ -174,6 +174,31 @@ func TestController_leavesOtherSecretsAlone(t *testing.T) {
 		"spec.clusterMetadata."}, messages)
 }
 
+// TestController_writesSecretsAgain deletes the Secret of others that has the name of the
+// kubeconfig, as the Event about it advises.
+func TestController_writesSecretsAgain(t *testing.T) {
+	b := newSite(t)
+	b.Apply(kubetest.PullSecretManifest, imageSetManifest, deploymentManifest, singleNodeManifest, infraEnvOfOne,
+		"kind: Secret\nmetadata: {namespace: site, name: one-admin-kubeconfig}\nstringData: {kubeconfig: other}")
+	machines := b.machines(1)
+	b.approve(machines...)
+	b.prepare(machines...)
+	b.finish(machines...)
+	remove := func(name string) {
+		t.Helper()
+		b.Update(func(tx *store.Tx) error { return b.Objects.Delete(tx, objects.Secrets, "site", name, b.Clock.Now()) })
+		b.WaitIdle()
+	}
+	for range 2 {
+		remove("one-admin-kubeconfig")
+		secret := object[unstructured.Unstructured](b, objects.Secrets, "site", "one-admin-kubeconfig")
+		require.Equal(t, "one", secret.GetLabels()[labelDeploymentName])
+	}
+	remove("one-admin-password")
+	password := object[unstructured.Unstructured](b, objects.Secrets, "site", "one-admin-password")
+	require.NotEmpty(t, password.Object["data"])
+}
+
 // TestController_labelsNoOtherSecrets names a Secret that is no pull secret.
 func TestController_labelsNoOtherSecrets(t *testing.T) {
 	b := newSite(t)

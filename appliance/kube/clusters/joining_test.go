@@ -71,6 +71,25 @@ func TestJoiningHost_agentStatus(t *testing.T) {
 	require.Equal(t, []string{"site/one node-4"}, spokes.Removed())
 }
 
+// TestJoiningHost_besideDamagedHost damages a node of a cluster. Other hosts still join it.
+func TestJoiningHost_besideDamagedHost(t *testing.T) {
+	b := newSite(t)
+	b.applyInstall(threeNodesManifest, nil)
+	b.Apply(infraEnvOfOne)
+	machines := b.machines(3)
+	b.approve(machines...)
+	b.prepare(machines...)
+	b.finish(machines...)
+	b.Update(func(tx *store.Tx) error {
+		return store.NewBucket[string]("hosts", 1).Put(tx, machines[0].InfraEnv+"/"+machines[0].ID, new("damaged"))
+	})
+	late := b.Machine(b.InfraEnvID("one"), 4)
+	late.Register()
+	b.report(late)
+	b.approve(late)
+	require.Equal(t, models.HostStatusInstalling, *late.Host().Status)
+}
+
 func agentCondition(conditions []agentinstall.Condition, name string) agentinstall.Condition {
 	for _, c := range conditions {
 		if c.Type == name {

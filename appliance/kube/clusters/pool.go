@@ -67,7 +67,7 @@ func (c *Controller) pausePool(key, cluster string) error {
 func (c *Controller) poolUse(cluster string) (relevant, inProgress bool, err error) {
 	var hosts []*view.Host
 	if err := c.DB.View(func(tx *store.Tx) (err error) {
-		hosts, err = c.Engine.Rows(tx).ClusterHosts(cluster)
+		hosts, err = c.Engine.Rows(tx).ReadableClusterHosts(cluster)
 		return err
 	}); err != nil {
 		return false, false, err

@@ -301,7 +301,7 @@ func agentPending(agent *agentinstall.Agent, host *view.Host) bool {
 // approved hosts to which their Agents are not applied yet.
 func (c Projector) approvedHosts(tx *store.Tx, rows view.Rows,
 	view *view.Cluster) (approved []*view.Host, behind int, err error) {
-	hosts, err := rows.ClusterHosts(view.ID.String())
+	hosts, err := rows.ReadableClusterHosts(view.ID.String())
 	if err != nil {
 		return nil, 0, err
 	}

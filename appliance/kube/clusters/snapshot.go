@@ -390,10 +390,11 @@ func (c *Controller) updateReferences(s *snapshot) (changed bool) {
 	return c.references.Set(deploymentKey(s.namespace, s.name), now)
 }
 
-// referencedKeys lists the Secrets and ConfigMaps that the objects refer to, by namespace/name.
+// referencedKeys lists the Secrets and ConfigMaps that the objects refer to, by namespace/name. It
+// also lists the Secrets of the installed cluster, which are written again when they are gone.
 func (s *snapshot) referencedKeys() []string {
-	secrets, configs := s.secretRefs(), s.configRefs()
-	return append(secrets, configs...)
+	return slices.Concat(s.secretRefs(), s.configRefs(),
+		[]string{s.namespace + "/" + kubeconfigSecret(s.cd), s.namespace + "/" + passwordSecret(s.cd)})
 }
 
 func (s *snapshot) secretRefs() []string {

@@ -41,8 +41,11 @@ func (a Admission) Validate(_ context.Context, request admission.Attributes, _ a
 	if request.GetSubresource() != "" {
 		return nil
 	}
-	if request.GetResource().GroupResource().String() == objects.ConfigMaps.String() {
+	switch request.GetResource().GroupResource().String() {
+	case objects.ConfigMaps.String():
 		return a.checkConfigMap(request)
+	case objects.Namespaces.String():
+		return a.checkNamespace(request)
 	}
 	fresh, ok := request.GetObject().(*unstructured.Unstructured)
 	if !ok {
@@ -67,16 +70,10 @@ func (a Admission) Validate(_ context.Context, request admission.Attributes, _ a
 // checkConfigMap rejects the change of a ConfigMap that an AgentServiceConfig names, unless an
 // administrator makes it.
 func (a Admission) checkConfigMap(request admission.Attributes) error {
-	if caller := request.GetUserInfo(); caller != nil && slices.Contains(caller.GetGroups(),
-		user.SystemPrivilegedGroup) {
+	if fromAdministrator(request) {
 		return nil
 	}
-	name := request.GetName()
-	for _, object := range []runtime.Object{request.GetObject(), request.GetOldObject()} {
-		if held, err := meta.Accessor(object); err == nil {
-			name = held.GetName() // it may have been generated, or be one of several
-		}
-	}
+	name := nameOf(request)
 	var decides bool
 	err := a.DB.View(func(tx *store.Tx) (err error) {
 		decides, err = a.decidesSettings(tx, request.GetNamespace(), name)
@@ -88,6 +85,53 @@ func (a Admission) checkConfigMap(request admission.Attributes) error {
 	return apierrors.NewForbidden(request.GetResource().GroupResource(), name, errors.New("the AgentServiceConfig "+
 		"refers to a ConfigMap of this name, so only administrators may write it; choose another name, or ask an "+
 		"administrator"))
+}
+
+// checkNamespace rejects the deletion of a namespace with a ConfigMap that an AgentServiceConfig
+// names, unless an administrator makes it: the ConfigMap is deleted with the namespace.
+func (a Admission) checkNamespace(request admission.Attributes) error {
+	if request.GetOperation() != admission.Delete || fromAdministrator(request) {
+		return nil
+	}
+	namespace, found := nameOf(request), ""
+	if err := a.DB.View(func(tx *store.Tx) error {
+		config, err := a.serviceConfig(tx)
+		if err != nil {
+			return err
+		}
+		for _, name := range settingsOf(config) {
+			if !a.Objects.Exists(tx, objects.ConfigMaps, namespace, name) {
+				continue
+			}
+			if decides, err := a.decidesSettings(tx, namespace, name); err != nil {
+				return err
+			} else if decides {
+				found = name
+			}
+		}
+		return nil
+	}); err != nil || found == "" {
+		return err
+	}
+	return apierrors.NewForbidden(request.GetResource().GroupResource(), namespace, fmt.Errorf("the AgentServiceConfig "+
+		"refers to its ConfigMap %q, which only administrators may delete; ask one to delete the namespace", found))
+}
+
+func fromAdministrator(request admission.Attributes) bool {
+	caller := request.GetUserInfo()
+	return caller != nil && slices.Contains(caller.GetGroups(), user.SystemPrivilegedGroup)
+}
+
+// nameOf returns the name of the object of a request. It may have been generated, and a request for
+// several objects names none.
+func nameOf(request admission.Attributes) string {
+	name := request.GetName()
+	for _, object := range []runtime.Object{request.GetObject(), request.GetOldObject()} {
+		if held, err := meta.Accessor(object); err == nil {
+			name = held.GetName()
+		}
+	}
+	return name
 }
 
 // refusal is an error with the exact text of a hub's webhook, because users and scripts rely on it.

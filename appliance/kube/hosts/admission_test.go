@@ -151,3 +151,28 @@ func TestAdmission_configMapsOfTheSite(t *testing.T) {
 	require.False(t, write("operator", admission.Create, "multicluster-engine", "mirrors"), "it would come first")
 	require.True(t, write("operator", admission.Create, "site", "mirrors"), "the one of the hub's operator comes first")
 }
+
+// TestAdmission_namespaceOfTheSite deletes namespaces with ConfigMaps that an AgentServiceConfig
+// names. A deleted namespace takes its ConfigMaps with it.
+func TestAdmission_namespaceOfTheSite(t *testing.T) {
+	b := newSite(t)
+	b.Apply(serviceConfigManifest + "  mirrorRegistryRef: {name: mirrors}\n  OSImageCACertRef: {name: ca}\n---\n" +
+		"kind: ConfigMap\nmetadata: {namespace: assisted-installer, name: mirrors}\n---\n" +
+		"kind: ConfigMap\nmetadata: {namespace: site, name: mirrors}\n---\n" +
+		"kind: ConfigMap\nmetadata: {namespace: other, name: ca}")
+	remove := func(namespace string, groups ...string) error {
+		held := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
+		return Admission{b.Controllers}.Validate(t.Context(), admission.NewAttributesRecord(nil, held,
+			schema.GroupVersionKind{}, namespace, "",
+			schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}, "", admission.Delete, nil, false,
+			&user.DefaultInfo{Groups: groups}), nil)
+	}
+	for namespace, name := range map[string]string{"assisted-installer": "mirrors", "other": "ca"} {
+		err := remove(namespace, "landfall:operator")
+		require.True(t, apierrors.IsForbidden(err), "%s: %v", namespace, err)
+		require.ErrorContains(t, err, name)
+		require.NoError(t, remove(namespace, "landfall:admin", user.SystemPrivilegedGroup))
+	}
+	require.NoError(t, remove("site", "landfall:operator"), "the one of the hub's operator comes first")
+	require.NoError(t, remove("empty", "landfall:operator"))
+}

@@ -342,8 +342,7 @@ func (r serviceConfigs) reportName(ctx context.Context, name string) error {
 // serviceSettings returns the environment variables of the Assisted Installer's service that the
 // AgentServiceConfig overrides.
 func (h *Controllers) serviceSettings(tx *store.Tx) (map[string]string, error) {
-	config, err := objects.Find[agentinstall.AgentServiceConfig](h.Objects, tx, objects.AgentServiceConfigs, "",
-		serviceConfigName)
+	config, err := h.serviceConfig(tx)
 	if err != nil || config == nil || config.Annotations[annotationServiceSetting] == "" {
 		return nil, err
 	}
@@ -360,14 +359,9 @@ func (h *Controllers) serviceSettings(tx *store.Tx) (map[string]string, error) {
 // decidesSettings reports whether an AgentServiceConfig gets a setting of the whole site from a
 // ConfigMap, or would if the ConfigMap existed (see namespaceOf).
 func (h *Controllers) decidesSettings(tx *store.Tx, namespace, name string) (bool, error) {
-	config, err := objects.Find[agentinstall.AgentServiceConfig](h.Objects, tx, objects.AgentServiceConfigs, "",
-		serviceConfigName)
-	if err != nil || config == nil {
+	config, err := h.serviceConfig(tx)
+	if err != nil || !slices.Contains(settingsOf(config), name) {
 		return false, err
-	}
-	if config.Annotations[annotationServiceSetting] != name && !names(name, config.Spec.MirrorRegistryRef,
-		config.Spec.OSImageCACertRef) {
-		return false, nil
 	}
 	for _, preferred := range operatorNamespaces {
 		if namespace == preferred {
@@ -380,23 +374,35 @@ func (h *Controllers) decidesSettings(tx *store.Tx, namespace, name string) (boo
 	return true, nil
 }
 
-// names reports whether a reference has a name.
-func names(name string, references ...*corev1.LocalObjectReference) bool {
-	return slices.ContainsFunc(references, func(ref *corev1.LocalObjectReference) bool {
-		return ref != nil && ref.Name == name
-	})
+// serviceConfig returns the AgentServiceConfig that has an effect, or nil.
+func (h *Controllers) serviceConfig(tx *store.Tx) (*agentinstall.AgentServiceConfig, error) {
+	return objects.Find[agentinstall.AgentServiceConfig](h.Objects, tx, objects.AgentServiceConfigs, "",
+		serviceConfigName)
+}
+
+// settingsOf returns the names of the ConfigMaps with settings of the whole site.
+func settingsOf(config *agentinstall.AgentServiceConfig) []string {
+	if config == nil {
+		return nil
+	}
+	all := []string{config.Annotations[annotationServiceSetting]}
+	for _, ref := range []*corev1.LocalObjectReference{config.Spec.MirrorRegistryRef, config.Spec.OSImageCACertRef} {
+		if ref != nil {
+			all = append(all, ref.Name)
+		}
+	}
+	return slices.DeleteFunc(all, func(name string) bool { return name == "" })
 }
 
 // serviceConfigsReferringTo lists the AgentServiceConfig if it refers to a ConfigMap or Secret with
 // the name.
 func (h *Controllers) serviceConfigsReferringTo(tx *store.Tx, _, name string) ([]key, error) {
-	config, err := objects.Find[agentinstall.AgentServiceConfig](h.Objects, tx, objects.AgentServiceConfigs, "",
-		serviceConfigName)
+	config, err := h.serviceConfig(tx)
 	if err != nil || config == nil {
 		return nil, err
 	}
-	if !names(name, config.Spec.MirrorRegistryRef, config.Spec.OSImageCACertRef,
-		config.Spec.OSImageAdditionalParamsRef) {
+	params := config.Spec.OSImageAdditionalParamsRef
+	if !slices.Contains(settingsOf(config), name) && (params == nil || params.Name != name) {
 		return nil, nil
 	}
 	return []key{{Kind: objects.AgentServiceConfigs, Name: serviceConfigName}}, nil

@@ -167,6 +167,12 @@ func TestFencingSecret_ofAnother(t *testing.T) {
 	require.Equal(t, map[string][]byte{"key": []byte("mine")},
 		find[corev1.Secret](s, objects.Secrets, "a0-fencing-credentials").Data)
 	require.Contains(t, s.events("node0")["FencingSecretNotWritten"], "does not belong to this host; delete it")
+	for range 2 {
+		s.delete(objects.Secrets, "a0-fencing-credentials")
+		secret := find[corev1.Secret](s, objects.Secrets, "a0-fencing-credentials")
+		require.NotNil(t, secret)
+		require.Equal(t, []byte("root"), secret.Data["username"])
+	}
 }
 
 func TestHardwareDetails(t *testing.T) {

@@ -99,7 +99,7 @@ func fencingSecret(host *metal3.BareMetalHost, agent *agentinstall.Agent) (name 
 		return name, true
 	}
 	if _, ok := host.Annotations[fencingCreateAnnotation]; ok {
-		return agent.Name + "-fencing-credentials", true
+		return agent.Name + fencingSuffix, true
 	}
 	return "", false
 }
@@ -121,7 +121,7 @@ func (c *Controllers) writeFencingSecret(tx *store.Tx, s *pass) error {
 	}
 	wanted, err := objects.From(objects.Secrets, &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: agent.Namespace, Name: agent.Name + "-fencing-credentials",
+			Namespace: agent.Namespace, Name: agent.Name + fencingSuffix,
 			Labels:          map[string]string{objects.LabelWatch: "true", backupLabel: "true"},
 			OwnerReferences: []metav1.OwnerReference{ownedBy(host, false)},
 		},

@@ -213,11 +213,19 @@ func (c *Controllers) hostsOfInfraEnv(tx *store.Tx, namespace, name string) ([]c
 	return c.index.hostsWith(namespace, func(host hostIndex) bool { return host.infraEnv == name }), nil
 }
 
+// hostsOfSecret lists the hosts with the Secret of their BMC, or with a fencing Secret, which is
+// written again when it is gone.
 func (c *Controllers) hostsOfSecret(tx *store.Tx, namespace, name string) ([]controller.Key, error) {
 	if err := c.index.load(tx); err != nil {
 		return nil, err
 	}
-	return c.index.hostsWith(namespace, func(host hostIndex) bool { return host.secret == name }), nil
+	keys := c.index.hostsWith(namespace, func(host hostIndex) bool { return host.secret == name })
+	agent, ok := strings.CutSuffix(name, fencingSuffix)
+	if !ok {
+		return keys, nil
+	}
+	fenced, err := c.hostsOfAgent(tx, namespace, agent)
+	return append(keys, fenced...), err
 }
 
 func (c *Controllers) hostOfImage(_ *store.Tx, namespace, name string) ([]controller.Key, error) {

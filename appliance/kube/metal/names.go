@@ -8,6 +8,7 @@ const (
 	environmentLabel = "environment.metal3.io" // on the Secrets of BMCs
 	noBackupLabel    = "velero.io/exclude-from-backup"
 	environmentMetal = "baremetal"
+	fencingSuffix    = "-fencing-credentials" // after the name of an Agent: its Secret
 
 	roleAnnotation              = "bmac.agent-install.openshift.io/role"
 	hostnameAnnotation          = "bmac.agent-install.openshift.io/hostname"

@@ -3,6 +3,7 @@ package nameserver
 import (
 	"cmp"
 	"context"
+	"errors"
 	"maps"
 	"net/netip"
 	"slices"
@@ -92,12 +93,17 @@ func (k nameAndType) compare(other nameAndType) int {
 	return cmp.Or(cmp.Compare(k.name, other.name), cmp.Compare(k.kind, other.kind))
 }
 
+var errTruncated = errors.New("the DNS server sends only a truncated answer")
+
 func lookUp(ctx context.Context, server netip.AddrPort, wanted nameAndType) ([]string, error) {
 	request := new(dns.Msg).SetQuestion(dns.Fqdn(wanted.name), dns.StringToType[wanted.kind])
 	request.SetEdns0(payload, false)
 	answer, err := ask(ctx, server, request, forwardTimeout)
 	if err != nil {
 		return nil, err
+	}
+	if answer.Truncated {
+		return nil, errTruncated // the addresses that are missing are no difference
 	}
 	var found []string
 	for _, record := range answer.Answer {

@@ -127,7 +127,7 @@ func newServer(forward ...netip.AddrPort) *Server {
 }
 
 // startDNS serves the records of a zone by UDP, as the site's own DNS. It does not answer for names
-// that begin with "slow.".
+// that begin with "slow.", and truncates answers in a zone whose name begins with "long.".
 func startDNS(t *testing.T, zone Zone) netip.AddrPort {
 	t.Helper()
 	table := NewTable([]Zone{zone}, nil, 1)
@@ -142,6 +142,9 @@ func startDNS(t *testing.T, zone Zone) netip.AddrPort {
 			answer, ok := table.Answer(request, nil)
 			if !ok {
 				answer = new(dns.Msg).SetRcode(request, dns.RcodeNameError)
+			}
+			if strings.HasPrefix(zone.Name, "long.") && len(answer.Answer) > 1 {
+				answer.Truncated, answer.Answer = true, answer.Answer[:1]
 			}
 			if err := w.WriteMsg(answer); err != nil {
 				t.Error(err)
@@ -277,6 +280,19 @@ func TestCompare_sameRecords(t *testing.T) {
 	unknown.Add("api.unknown.site.example", false, address("192.0.2.7"))
 	require.Equal(t, map[string]Comparison{"berlin.site.example": {Served: true}, "unknown.site.example": {}},
 		Compare(t.Context(), []netip.AddrPort{startDNS(t, berlin())}, []Zone{berlin(), unknown}))
+}
+
+// TestCompare_truncatedAnswer holds that an answer that is too long for UDP, from a server that
+// does not answer by TCP, is no other record: the appliance goes on serving the zone.
+func TestCompare_truncatedAnswer(t *testing.T) {
+	long := Zone{Name: "long.site.example"}
+	long.Add("api.long.site.example", false, address("192.0.2.8"), address("192.0.2.9"))
+	server := startDNS(t, long)
+	require.Equal(t, map[string]Comparison{long.Name: {}}, Compare(t.Context(), []netip.AddrPort{server}, []Zone{long}))
+	answer := newServer(server).Answer(t.Context(), link.Link{Prefixes: []netip.Prefix{
+		netip.MustParsePrefix("192.0.2.1/24")}}, address("192.0.2.77"), question("api.long.site.example", dns.TypeA))
+	require.Len(t, answer.Answer, 1)
+	require.True(t, answer.Truncated)
 }
 
 // TestCompare_silentServer holds that a silent DNS server is asked once, not once for each cluster:
