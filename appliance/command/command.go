@@ -130,6 +130,7 @@ func newRoot() (*cobra.Command, *bool) {
 	group(root, machines, images)
 	groupAll(root)
 	completeNames(root)
+	explainArguments(root)
 	return root, started
 }
 
