@@ -243,6 +243,14 @@ func TestServe_interruptedDuringStart(t *testing.T) {
 	require.Zero(t, landfallUntil(ctx, "serve", "--listen", "127.0.0.1:0", "--data-dir", t.TempDir()).code)
 }
 
+func TestExecute_interruptedRequest(t *testing.T) {
+	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
+	ctx, interrupt := context.WithCancel(t.Context())
+	interrupt()
+	got := landfallUntil(ctx, "status", "--url", "http://127.0.0.1:1")
+	require.Equal(t, result{code: outcome.Interrupted, errOut: "landfall: interrupted\n"}, got)
+}
+
 func TestDemo_interruptedDuringInstallation(t *testing.T) {
 	got := interruptAt(t, "page ", "demo", "--listen", "127.0.0.1:0", "--hosts", "1")
 	require.Zero(t, got.code, got.errOut)
