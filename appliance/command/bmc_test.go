@@ -114,7 +114,7 @@ func TestBMCCommands_errors(t *testing.T) {
 			"The password for the BMC of n1 is missing."},
 		{[]string{"add", "n1", "redfish://192.0.2.7", "--password-file", "/none"}, outcome.Failure,
 			"read --password-file: open /none: no such file or directory"},
-		{[]string{"add", "n1"}, outcome.Usage, "accepts 2 arg(s), received 1"},
+		{[]string{"add", "n1"}, outcome.Usage, "ADDRESS is missing"},
 		{[]string{"power", "explode", "n1"}, outcome.Usage,
 			"expected on, off, soft (the operating system shuts down) or reset"},
 		{[]string{"import", "/none.csv"}, outcome.Failure, "read the table: open /none.csv"},

@@ -83,6 +83,9 @@ func execute(ctx context.Context, root *cobra.Command, started *bool, arguments 
 	code, printed := outcome.Of(err)
 	switch {
 	case err == nil:
+	case ctx.Err() != nil && errors.Is(err, context.Canceled):
+		code = outcome.Interrupted
+		fmt.Fprintln(errOut, "landfall: interrupted")
 	case !*started || code == outcome.Usage:
 		code = outcome.Usage
 		fmt.Fprintf(errOut, "landfall: %s; see %s --help\n", outcome.Line(err), called.CommandPath())
@@ -130,6 +133,7 @@ func newRoot() (*cobra.Command, *bool) {
 	group(root, machines, images)
 	groupAll(root)
 	completeNames(root)
+	explainArguments(root)
 	return root, started
 }
 

@@ -107,8 +107,13 @@ func TestUsage_wrongArguments(t *testing.T) {
 			`log.level is "loud"; expected one of debug, info, warn, error; see landfall serve --help`},
 		"configuration file without its flag": {[]string{"serve", "config.yaml"},
 			`landfall serve --config config.yaml; see landfall serve --help`},
-		"additional argument": {[]string{"version", "please"}, `see landfall version --help`},
-		"missing flag":        {[]string{"simulate", "hosts"}, `landfall: --infra-env is missing; `},
+		"additional argument": {[]string{"version", "please"},
+			`landfall: unexpected argument "please"; see landfall version --help`},
+		"name without its flag": {[]string{"image", "download", "east"},
+			`landfall: unexpected argument "east" (did you mean --infra-env east?); see landfall image download --help`},
+		"file without its flag": {[]string{"apply", "site.yaml"}, `(did you mean -f site.yaml?)`},
+		"missing argument":      {[]string{"cluster", "show"}, `landfall: NAME is missing; see landfall cluster show`},
+		"missing flag":          {[]string{"simulate", "hosts"}, `landfall: --infra-env is missing; `},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := landfall(t, wrong.arguments...)
@@ -126,6 +131,29 @@ func TestUsage_commandGroup(t *testing.T) {
 		require.Zero(t, got.code)
 		require.Contains(t, got.out, "Available Commands")
 	}
+}
+
+// A person who forgets an argument, or gives one too many, reads which.
+func TestUsage_eachCommandNamesArguments(t *testing.T) {
+	root, _ := newRoot()
+	require.Greater(t, checkArgumentErrors(t, root), 200, "the commands were found")
+}
+
+// checkArgumentErrors checks the errors of all commands below a command, and returns their number.
+func checkArgumentErrors(t *testing.T, parent *cobra.Command) (checked int) {
+	for _, cmd := range parent.Commands() {
+		checked += checkArgumentErrors(t, cmd)
+		if cmd.HasSubCommands() || cmd.Args == nil {
+			continue
+		}
+		checked++
+		for _, arguments := range [][]string{{}, {"a", "b", "c", "d", "e"}} {
+			if err := cmd.Args(cmd, arguments); err != nil {
+				require.NotRegexp(t, `arg\(s\)|unknown command`, err.Error(), cmd.CommandPath())
+			}
+		}
+	}
+	return checked
 }
 
 func TestVersion(t *testing.T) {
@@ -213,6 +241,14 @@ func TestServe_interruptedDuringStart(t *testing.T) {
 	ctx, interrupt := context.WithCancel(t.Context())
 	interrupt()
 	require.Zero(t, landfallUntil(ctx, "serve", "--listen", "127.0.0.1:0", "--data-dir", t.TempDir()).code)
+}
+
+func TestExecute_interruptedRequest(t *testing.T) {
+	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
+	ctx, interrupt := context.WithCancel(t.Context())
+	interrupt()
+	got := landfallUntil(ctx, "status", "--url", "http://127.0.0.1:1")
+	require.Equal(t, result{code: outcome.Interrupted, errOut: "landfall: interrupted\n"}, got)
 }
 
 func TestDemo_interruptedDuringInstallation(t *testing.T) {

@@ -93,10 +93,10 @@ func TestDocuments_wrongCommandsAreFound(t *testing.T) {
 	for line, want := range map[string]string{
 		"host approve": "", "host list --infra-env ID": "", "serve --listen": "", "fleet status [--json]": "",
 		"audit verify FILE > out": "", "simulate run SCENARIO --seed N": "", `user create "a b" --role viewer`: "",
-		"fleet status FILE":    "unknown command",
+		"fleet status FILE":    `unexpected argument "FILE"`,
 		"host aprove NAME":     "unknown command",
 		"fleet status --jsn":   "unknown flag: --jsn",
-		"host approve ONE TWO": "accepts 1 arg(s), received 2",
+		"host approve ONE TWO": `unexpected argument "TWO"`,
 	} {
 		err := checkCommand(line)
 		if want == "" {

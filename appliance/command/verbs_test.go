@@ -73,6 +73,13 @@ cluster reset east --yes => fails .
 cluster install-config west => "apiVersion": "v1"
 cluster create -f two.yaml => Its infra-env first was created\.\nIts infra-env second was created\.\nIts manifest 50-a.yaml was added\.\nNot registered yet: master-0\.
 cluster export two => infra_envs:
+cluster create bare --version 4.20 --base-domain example.com --control-planes 1 => The cluster bare was created
+infra-env create bare --cluster bare => The infra-env bare was created
+simulate hosts --infra-env bare --first 7 --count 1 --faults no-image => 1 simulated host is registered
+cluster wait bare --for ready --timeout 1m => The cluster bare is ready
+cluster install bare --wait => fails the installation of the cluster bare could not be prepared: .* can't pull
+cluster wait bare --timeout 1m => fails the installation of the cluster bare could not be prepared
+cluster delete bare --yes => The cluster bare was removed
 logs --cluster demo -o logs.tar => logs.tar: 
 api GET clusters -o jsonpath={[*].name} => two
 api PATCH clusters/none tags=a => fails .

@@ -102,6 +102,14 @@ func TestNames_eachResolver(t *testing.T) {
 	}
 }
 
+// Without virtual addresses, nobody knows the address yet.
+func TestNames_missingNameWithoutAddress(t *testing.T) {
+	report := Doctor{}.Diagnose(t.Context(), &Site{Cluster: "lab", BaseDomain: "site.test", NamesNeeded: true,
+		Resolvers: []string{startDNS(t)}})
+	require.Equal(t, "Add a DNS record for api.lab.site.test with its address.",
+		find(t, report, "api.lab.site.test").Advice)
+}
+
 func TestNames_silentResolverIsReportedOnce(t *testing.T) {
 	silent, err := net.ListenPacket("udp", "127.0.0.1:0")
 	require.NoError(t, err)

@@ -98,17 +98,17 @@ func (d *diagnosis) checkRecord(ctx context.Context, resolver, name string, expe
 	}
 	target := "its address"
 	if len(expected) > 0 {
-		target = list(expected)
+		target = "the address " + list(expected)
 	}
 	finding.Result = list(addresses)
 	switch {
 	case len(addresses) == 0:
 		finding.Status, finding.Result = statusIfWrong, "the name does not exist"
-		finding.Advice = fmt.Sprintf("Add a DNS record for %s with the address %s.%s", recordName(name), target, note)
+		finding.Advice = fmt.Sprintf("Add a DNS record for %s with %s.%s", recordName(name), target, note)
 	case len(expected) > 0 && !sameAddresses(addresses, expected):
 		finding.Status = statusIfWrong
 		finding.Advice = fmt.Sprintf("Change the address in the DNS record of %s to %s.%s", recordName(name),
-			target, note)
+			list(expected), note)
 	}
 	return finding, nil
 }

@@ -191,5 +191,8 @@ func writeReport(out io.Writer, report *audittrail.Report, compare bool) {
 	if compare {
 		fmt.Fprintln(out, "note: compare the fingerprint with the one that the site publishes, or give --trust")
 	}
+	if report.Intact() {
+		fmt.Fprintln(out, "intact: the trail was neither altered nor shortened")
+	}
 	fmt.Fprintf(out, "%d records\nhead %s\n", report.Records, report.Last)
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -138,12 +139,15 @@ func (s *saving) run(ctx context.Context, out, errOut io.Writer) error {
 	}
 	manifest, err := backup.WriteFile(s.to, stream, recipients...)
 	end()
+	if failed, ok := errors.AsType[*fs.PathError](err); ok { // of a temporary file beside it
+		return fmt.Errorf("write the backup %s: %w; choose another place with -o", s.to, failed.Err)
+	}
 	if err != nil {
 		return err
 	}
 	fmt.Fprintf(out, "The backup is complete and was read back: %s, revision %d, %d bytes of data.\n", s.to,
 		manifest.Revision, manifest.Bytes())
-	return KeyNotice(out, manifest)
+	return keyNotice(out, manifest)
 }
 
 func (s *saving) toDirectory(out io.Writer, stream io.Reader, end func(), recipients []age.Recipient) error {
@@ -162,11 +166,11 @@ func (s *saving) toDirectory(out io.Writer, stream io.Reader, end func(), recipi
 	if removed > 0 {
 		fmt.Fprintf(out, "%d older backups were removed.\n", removed)
 	}
-	return KeyNotice(out, received.Manifest)
+	return keyNotice(out, received.Manifest)
 }
 
-// KeyNotice says what is needed to restore a backup without its key.
-func KeyNotice(out io.Writer, m *backup.Manifest) error {
+// keyNotice says what is needed to restore a backup without its key.
+func keyNotice(out io.Writer, m *backup.Manifest) error {
 	if m.Key {
 		return nil
 	}
@@ -276,8 +280,25 @@ func (r *restoring) run(cmd *cobra.Command, from string) error {
 	if !r.format.Tabular() {
 		return nil
 	}
-	fmt.Fprintf(out, "The data directory %s is restored. Start it with landfall serve --data-dir %s.\n", r.dir, r.dir)
-	return KeyNotice(out, manifest)
+	fmt.Fprintf(out, "The data directory %s is restored.\n", r.dir)
+	return StartNotice(out, manifest, r.dir)
+}
+
+// StartNotice says how to start a restored data directory, and first what the start needs that is
+// not in the backup.
+func StartNotice(out io.Writer, m *backup.Manifest, dir string) error {
+	need := map[string]string{
+		"file": fmt.Sprintf("the key of the seal. Copy seal.key of the former appliance to %s, or name the file with "+
+			"--seal-key-file", filepath.Join(dir, "seal.key")),
+		"passphrase": "the passphrase of the data key",
+		"credential": "the credential of systemd with which the data key is sealed",
+		"tpm":        "the TPM of the former appliance's machine",
+	}[m.SealedWith]
+	if !m.Key {
+		fmt.Fprintf(out, "Its start needs %s.\n", need)
+	}
+	_, err := fmt.Fprintf(out, "Start it with landfall serve --data-dir %s.\n", dir)
+	return err
 }
 
 func (r *restoring) restore(ctx context.Context, errOut io.Writer, from string, at time.Time,

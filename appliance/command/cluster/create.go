@@ -31,7 +31,8 @@ type properties struct {
 func (p *properties) addFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&p.domain, "base-domain", "", "domain of the cluster: its API is api.NAME.DOMAIN")
-	flags.IntVar(&p.controlPlanes, "control-planes", 0, "number of control-plane hosts: 1 (single node), or 3 to 5")
+	flags.IntVar(&p.controlPlanes, "control-planes", 0, "number of control-plane hosts: 1 (single node), "+
+		"2 (with an arbiter or with fencing), or 3 to 5")
 	flags.StringVar(&p.pullSecretFile, "pull-secret-file", "", "file with the pull secret")
 	flags.StringVar(&p.sshKeyFile, "ssh-key-file", "", "file with the public SSH key for the nodes")
 	flags.StringSliceVar(&p.apiVIPs, "api-vip", nil, "virtual IP address of the API; one for each address family")

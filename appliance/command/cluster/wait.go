@@ -17,6 +17,7 @@ import (
 	"landfall/appliance/command/outcome"
 	"landfall/appliance/command/output"
 	"landfall/appliance/command/remote"
+	"landfall/appliance/sentence"
 )
 
 // Conditions of wait that are no states of a cluster.
@@ -41,7 +42,7 @@ func newWait() *cobra.Command {
 		Short: "Wait until a cluster is ready, installed or in another state",
 		Long: "Wait until a cluster is in a state: " + strings.Join(conditions(), ", ") + ".\n\n" +
 			"The exit code is 0 if the cluster reached the state, 1 if it cannot reach it any more because the " +
-			"installation failed or was\ncancelled, and 3 if the time was over.",
+			"installation could not be\nprepared, failed or was cancelled, and 3 if the time was over.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, arguments []string) error {
 			if !slices.Contains(conditions(), condition) {
@@ -128,7 +129,20 @@ func reached(cluster *models.Cluster, condition string) (bool, error) {
 		return false, fmt.Errorf("the cluster %s is in the state %s: %s", cluster.Name, status,
 			conv.Value(cluster.StatusInfo))
 	}
+	if preparationFailed(cluster, status) && slices.Contains([]string{models.ClusterStatusInstalling,
+		models.ClusterStatusFinalizing, installed}, condition) {
+		return false, fmt.Errorf("the installation of the cluster %s could not be prepared: %s", cluster.Name,
+			cluster.LastInstallationPreparation.Reason)
+	}
 	return false, nil
+}
+
+// preparationFailed reports whether a cluster waits for another try after a failed preparation. The
+// start of an installation resets the result of the former preparation.
+func preparationFailed(cluster *models.Cluster, status string) bool {
+	return cluster.LastInstallationPreparation.Status == models.LastInstallationPreparationStatusFailed &&
+		slices.Contains([]string{models.ClusterStatusReady, models.ClusterStatusInsufficient,
+			models.ClusterStatusPendingForInput}, status)
 }
 
 // overdue says what a cluster waits for.
@@ -136,10 +150,13 @@ func overdue(cluster *models.Cluster, condition string, timeout time.Duration) e
 	if cluster.Status == nil {
 		return fmt.Errorf("the appliance did not answer within %s", timeout)
 	}
+	info := conv.Value(cluster.StatusInfo)
 	text := fmt.Sprintf("the cluster %s is not %s after %s but %s: %s", cluster.Name, condition, timeout,
-		conv.Value(cluster.Status), conv.Value(cluster.StatusInfo))
+		conv.Value(cluster.Status), sentence.Clause(info))
 	for _, failure := range failing(cluster) {
-		text += fmt.Sprintf("\n%s: %s", failure.of, failure.text)
+		if !strings.Contains(info, failure.text) {
+			text += fmt.Sprintf("\n%s: %s", failure.of, sentence.Clause(failure.text))
+		}
 	}
 	return errors.New(text)
 }

@@ -27,7 +27,7 @@ set.
 
 **Exit codes.** 0: it was done. 1: it failed. 2: wrong arguments, nothing was done. 3: what was waited
 for has not happened yet. 4: something needs a person (landfall ams status, landfall audit verify). 130:
-interrupted twice.
+interrupted.
 
 **Changes.** --dry-run shows the request and changes nothing. The appliance checks the request, except
 where the output says that it did not. A command that removes something asks for the name; --yes answers

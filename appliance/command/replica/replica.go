@@ -358,7 +358,7 @@ func (p *promotion) run(cmd *cobra.Command, from string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "The data directory %s has the state of %s, and owns the replica. Start it with landfall serve "+
-		"--data-dir %[1]s.\n", p.dir, manifest.Time.Format(time.RFC3339))
-	return commandbackup.KeyNotice(out, manifest)
+	fmt.Fprintf(out, "The data directory %s has the state of %s, and owns the replica.\n", p.dir,
+		manifest.Time.Format(time.RFC3339))
+	return commandbackup.StartNotice(out, manifest, p.dir)
 }
