@@ -1,5 +1,6 @@
 import { Alert, Button, Form, Modal, ModalBody, ModalFooter, ModalHeader } from '@patternfly/react-core';
-import { useId, useState, type ReactNode } from 'react';
+import { useEffect, useId, useRef, useState, type ReactNode } from 'react';
+import { reportLateFailure } from './lateFailure';
 import { sentenceOf } from './request';
 import { useAction } from './useAction';
 
@@ -15,26 +16,45 @@ type Props = {
   /** Whether the action cannot be undone. */
   isDanger?: boolean;
   onSend: () => Promise<unknown>;
+  /** Called when the input has been sent, unless a person has closed the dialog before. */
+  onSent?: () => void;
   onClose: () => void;
   /** The fields. */
   children: ReactNode;
 };
 
-/** A dialog with a form. It closes when the input has been sent, or shows why it was not sent. */
+/**
+ * A dialog with a form. It closes when the input has been sent, or shows why it was not sent. If a
+ * person closes it before, the request goes on. Its end then closes nothing, because another dialog
+ * may be open, and the page shows its error.
+ */
 export const FormDialog = (props: Props) => {
   const { title, about, action, variant = 'small', isComplete = true, isDanger = false } = props;
-  const { onSend, onClose, children } = props;
+  const { onSend, onSent, onClose, children } = props;
   const id = useId();
   const [failure, setFailure] = useState('');
   const { isRunning, run } = useAction();
+  const isOpen = useRef(false);
+  useEffect(() => {
+    isOpen.current = true;
+    return () => {
+      isOpen.current = false;
+    };
+  }, []);
   const canSend = isComplete && !isRunning;
   const send = async () => {
     setFailure('');
     try {
       await onSend();
-      onClose();
+      if (isOpen.current) {
+        onSent?.();
+        onClose();
+      }
     } catch (error) {
       setFailure(sentenceOf(error));
+      if (!isOpen.current) {
+        reportLateFailure({ dialog: title, sentence: sentenceOf(error) });
+      }
     }
   };
   return (
