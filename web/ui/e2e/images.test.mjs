@@ -134,13 +134,13 @@ describe('images from a live ISO', { timeout: fileLimit }, () => {
     const text = join(directory, 'readme.txt');
     await writeFile(text, 'This is not an ISO.');
     await button('Upload an ISO').click();
-    await page.locator('#upload-iso input[type=file]').setInputFiles(text);
+    await page.locator('[role=dialog] input[type=file]').setInputFiles(text);
     await page.getByText('readme.txt is not an ISO.').waitFor();
     assert.ok(await button('Upload').isDisabled());
   });
 
   step('shows the progress of an upload', async () => {
-    await page.locator('#upload-iso input[type=file]').setInputFiles(iso);
+    await page.locator('[role=dialog] input[type=file]').setInputFiles(iso);
     await page.getByRole('dialog').getByText(volumeId).waitFor();
     await page.getByLabel('OpenShift version').fill(version);
     await button('Compare its SHA-256').click();

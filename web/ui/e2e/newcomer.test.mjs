@@ -86,7 +86,7 @@ describe("a newcomer's walk", { timeout: fileLimit }, () => {
 
   step('uploads the live ISO', async () => {
     await button('Upload an ISO').click();
-    await page.locator('#upload-iso input[type=file]').setInputFiles(site.around.iso);
+    await page.locator('[role=dialog] input[type=file]').setInputFiles(site.around.iso);
     const version = page.locator('#upload-iso-version');
     if (await version.isEnabled()) {
       await version.fill(site.around.version.split('.').slice(0, 2).join('.'));

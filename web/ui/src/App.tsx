@@ -8,6 +8,7 @@ import { UploadsProvider } from './osimages/UploadsProvider';
 import { Away } from './shell/Away';
 import { ErrorBoundary } from './shell/ErrorBoundary';
 import { Header } from './shell/Header';
+import { LateFailures } from './shell/LateFailures';
 import { lazyAgain } from './shell/lazyAgain';
 import { NotFound } from './shell/NotFound';
 import { mainId, useFocusOnNavigation } from './shell/useFocusOnNavigation';
@@ -154,6 +155,7 @@ export const App = () => (
               </Suspense>
             </Boundary>
             <NeedsInternet />
+            <LateFailures />
           </Page>
         </UploadsProvider>
       </LiveProvider>

@@ -32,14 +32,15 @@ export const press = (name: string) => {
   });
 };
 
-/** Replaces the text of the input that a selector matches. */
+/** Replaces the text of the field that a selector matches. */
 export const type = (selector: string, text: string) => {
-  const input = document.querySelector<HTMLInputElement>(selector);
+  const input = document.querySelector<HTMLInputElement | HTMLTextAreaElement>(selector);
   if (!input) {
     throw new Error(`there is no input ${selector}`);
   }
   // React overrides the property of the element itself, and would take the text for its own.
-  Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, 'value')?.set?.call(input, text);
+  const { prototype } = input instanceof HTMLInputElement ? HTMLInputElement : HTMLTextAreaElement;
+  Object.getOwnPropertyDescriptor(prototype, 'value')?.set?.call(input, text);
   flushSync(() => {
     input.dispatchEvent(new Event('input', { bubbles: true }));
   });

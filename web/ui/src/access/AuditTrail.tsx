@@ -17,6 +17,7 @@ import {
 import { Table, Tbody, Td, Th, Thead, Tr } from '@patternfly/react-table';
 import { useCallback, useState } from 'react';
 import { readFleet } from '../fleet/api';
+import { ActionButton } from '../shell/ActionButton';
 import { PageStatus } from '../shell/PageStatus';
 import { useAct } from '../shell/useAct';
 import { useAnswer } from '../shell/useAnswer';
@@ -77,16 +78,16 @@ export const AuditTrail = () => {
             </FlexItem>
           ))}
           <FlexItem align={{ default: 'alignRight' }}>
-            <Button
+            <ActionButton
               variant="secondary"
-              onClick={() =>
-                void act(async () => {
+              onAct={() =>
+                act(async () => {
                   setReport(await verifyAudit(filter.member));
                 })
               }
             >
               Verify
-            </Button>{' '}
+            </ActionButton>{' '}
             <Button variant="secondary" component="a" href={exportURL(filter.member)} download>
               Export
             </Button>

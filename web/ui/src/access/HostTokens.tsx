@@ -10,6 +10,7 @@ import {
 } from '@patternfly/react-core';
 import { Table, Tbody, Td, Th, Thead, Tr } from '@patternfly/react-table';
 import { useState } from 'react';
+import { ActionButton } from '../shell/ActionButton';
 import { Confirm } from '../shell/Confirm';
 import { moment } from '../shell/quantities';
 import { sentenceOf } from '../shell/request';
@@ -78,31 +79,29 @@ export const HostTokens = ({ act }: { act: Act }) => {
                   </List>
                   {tokens.tokenless_until && `Accepted until ${moment(tokens.tokenless_until)}. `}
                   {administers && (tokens.tokenless_hosts ?? []).length > 0 && !tokens.tokenless_until && (
-                    <Button
+                    <ActionButton
                       variant="link"
                       isInline
-                      onClick={() =>
-                        void change('The hosts are accepted for an hour.', () =>
-                          acceptTokenless(tokens.infra_env_id, hour),
-                        )
+                      onAct={() =>
+                        change('The hosts are accepted for an hour.', () => acceptTokenless(tokens.infra_env_id, hour))
                       }
                     >
                       Accept for an hour
-                    </Button>
+                    </ActionButton>
                   )}
                 </Td>
                 <Td isActionCell modifier="nowrap">
-                  <Button
+                  <ActionButton
                     variant="link"
                     isInline
-                    onClick={() =>
-                      void change('The token was renewed. The previous one is valid for a day.', () =>
+                    onAct={() =>
+                      change('The token was renewed. The previous one is valid for a day.', () =>
                         renewTokens(tokens.infra_env_id),
                       )
                     }
                   >
                     Renew
-                  </Button>{' '}
+                  </ActionButton>{' '}
                   <Button
                     variant="link"
                     isInline

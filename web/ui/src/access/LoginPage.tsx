@@ -16,6 +16,7 @@ import { useState, type FormEvent } from 'react';
 import { Authority } from '../shell/Authority';
 import { Mark } from '../shell/Mark';
 import { sentenceOf } from '../shell/request';
+import { useAction } from '../shell/useAction';
 import { usePageTitle } from '../shell/usePageTitle';
 import { rememberPlace } from './returning';
 import { logIn, setUp, type Caller, type LoginMethods } from './api';
@@ -35,15 +36,12 @@ export const LoginForm = ({ methods, entered, name: known = '', notice = '' }: F
   const [name, setName] = useState(known);
   const [password, setPassword] = useState('');
   const [failure, setFailure] = useState('');
-  const [busy, setBusy] = useState(false);
+  const { isRunning, run } = useAction();
   const submit = async () => {
-    setBusy(true);
     try {
       entered(await (setup ? setUp(code.trim(), name.trim(), password) : logIn(name.trim(), password)));
     } catch (error) {
       setFailure(sentenceOf(error));
-    } finally {
-      setBusy(false);
     }
   };
   const isComplete = name.trim() !== '' && password !== '' && (!setup || code.trim() !== '');
@@ -61,7 +59,7 @@ export const LoginForm = ({ methods, entered, name: known = '', notice = '' }: F
       <Form
         onSubmit={(event: FormEvent) => {
           event.preventDefault();
-          void submit();
+          void run(submit);
         }}
       >
         {failure !== '' && <Alert isInline variant="danger" title={failure} data-testid="login-failure" />}
@@ -113,7 +111,7 @@ export const LoginForm = ({ methods, entered, name: known = '', notice = '' }: F
             </FormHelperText>
           )}
         </FormGroup>
-        <Button type="submit" isBlock isDisabled={!isComplete || busy} isLoading={busy}>
+        <Button type="submit" isBlock isDisabled={!isComplete || isRunning} isLoading={isRunning}>
           {setup ? 'Create the account' : 'Log in'}
         </Button>
         {oidc && !setup && (

@@ -1,5 +1,4 @@
 import {
-  Button,
   Card,
   CardBody,
   CardTitle,
@@ -11,6 +10,7 @@ import {
   TextInput,
 } from '@patternfly/react-core';
 import { useState } from 'react';
+import { ActionButton } from '../shell/ActionButton';
 import { moment } from '../shell/quantities';
 import type { Act } from '../shell/useAct';
 import { useAnswer } from '../shell/useAnswer';
@@ -36,9 +36,9 @@ export const Passkeys = ({ act }: { act: Act }) => {
           {passkeys.map((passkey) => (
             <ListItem key={passkey.id}>
               {passkey.label || 'passkey'} for {passkey.host}, made {moment(passkey.registered)}{' '}
-              <Button variant="link" isInline isDanger onClick={() => void change(() => deletePasskey(passkey.id))}>
+              <ActionButton variant="link" isInline isDanger onAct={() => change(() => deletePasskey(passkey.id))}>
                 Delete
-              </Button>
+              </ActionButton>
             </ListItem>
           ))}
         </List>
@@ -55,9 +55,9 @@ export const Passkeys = ({ act }: { act: Act }) => {
               />
             </FlexItem>
             <FlexItem>
-              <Button variant="secondary" onClick={() => void change(() => registerPasskey(label))}>
+              <ActionButton variant="secondary" onAct={() => change(() => registerPasskey(label))}>
                 Add a passkey
-              </Button>
+              </ActionButton>
             </FlexItem>
           </Flex>
         )}

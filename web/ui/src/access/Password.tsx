@@ -1,6 +1,7 @@
 import { Button, Card, CardBody, CardTitle, Flex, FlexItem, TextInput } from '@patternfly/react-core';
 import { useState } from 'react';
 import type { Act } from '../shell/useAct';
+import { useAction } from '../shell/useAction';
 import { useAccess } from './AccessProvider';
 import { setPassword } from './api';
 
@@ -9,6 +10,7 @@ export const Password = ({ act }: { act: Act }) => {
   const { caller } = useAccess();
   const [old, setOld] = useState('');
   const [next, setNext] = useState('');
+  const { isRunning, run } = useAction();
   return (
     <Card>
       <CardTitle>My password</CardTitle>
@@ -16,7 +18,7 @@ export const Password = ({ act }: { act: Act }) => {
         <form
           onSubmit={(event) => {
             event.preventDefault();
-            void act(() => setPassword(caller.name, next, old));
+            void run(() => act(() => setPassword(caller.name, next, old)));
           }}
         >
           {/* Password managers store the password for this name. */}
@@ -51,6 +53,8 @@ export const Password = ({ act }: { act: Act }) => {
                 variant="secondary"
                 type="submit"
                 isDisabled={old === '' || next === ''}
+                isAriaDisabled={isRunning}
+                isLoading={isRunning}
               >
                 Change the password
               </Button>

@@ -1,4 +1,5 @@
-import { Button, Card, CardBody, CardTitle, List, ListItem } from '@patternfly/react-core';
+import { Card, CardBody, CardTitle, List, ListItem } from '@patternfly/react-core';
+import { ActionButton } from '../shell/ActionButton';
 import { moment } from '../shell/quantities';
 import type { Act } from '../shell/useAct';
 import { endSession, type Session } from './api';
@@ -13,9 +14,9 @@ export const Sessions = ({ sessions, act }: { sessions: Session[]; act: Act }) =
           <ListItem key={session.id}>
             {session.name} from {session.address}
             {session.current && ' (this one)'}, last used {moment(session.last_use)}{' '}
-            <Button variant="link" isInline onClick={() => void act(() => endSession(session.id))}>
+            <ActionButton variant="link" isInline onAct={() => act(() => endSession(session.id))}>
               End
-            </Button>
+            </ActionButton>
           </ListItem>
         ))}
       </List>

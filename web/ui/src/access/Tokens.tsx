@@ -14,6 +14,7 @@ import {
 } from '@patternfly/react-core';
 import { Table, Tbody, Td, Th, Thead, Tr } from '@patternfly/react-table';
 import { useState } from 'react';
+import { ActionButton } from '../shell/ActionButton';
 import { Confirm } from '../shell/Confirm';
 import { moment } from '../shell/quantities';
 import type { Act } from '../shell/useAct';
@@ -138,9 +139,9 @@ export const Tokens = ({ act }: { act: Act }) => {
             </FormSelect>
           </FlexItem>
           <FlexItem>
-            <Button variant="secondary" isDisabled={name === ''} onClick={() => void make()}>
+            <ActionButton variant="secondary" isDisabled={name === ''} onAct={make}>
               Create a token
-            </Button>
+            </ActionButton>
           </FlexItem>
         </Flex>
       </CardBody>

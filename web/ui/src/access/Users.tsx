@@ -1,9 +1,11 @@
 import { Button, Card, CardBody, CardTitle, Flex, FlexItem, TextInput } from '@patternfly/react-core';
 import { Table, Tbody, Td, Th, Thead, Tr } from '@patternfly/react-table';
 import { useState } from 'react';
+import { ActionButton } from '../shell/ActionButton';
 import { Confirm } from '../shell/Confirm';
 import { moment } from '../shell/quantities';
 import type { Act } from '../shell/useAct';
+import { useAction } from '../shell/useAction';
 import { useAnswer } from '../shell/useAnswer';
 import { useAccess } from './AccessProvider';
 import { createUser, deleteUser, listUsers, updateUser, type Role } from './api';
@@ -20,6 +22,7 @@ export const Users = ({ act }: { act: Act }) => {
   const [password, setPassword] = useState('');
   const [role, setRole] = useState<Role>('operator');
   const [deleting, setDeleting] = useState<string>();
+  const { isRunning, run } = useAction();
   const change = (work: () => Promise<unknown>) => act(work).finally(refetch);
   const add = async () => {
     if (await change(() => createUser({ name, password, role }))) {
@@ -65,13 +68,13 @@ export const Users = ({ act }: { act: Act }) => {
                 <Td isActionCell modifier="nowrap">
                   {user.name !== caller.name && (
                     <>
-                      <Button
+                      <ActionButton
                         variant="link"
                         isInline
-                        onClick={() => void change(() => updateUser(user.name, { disabled: !user.disabled }))}
+                        onAct={() => change(() => updateUser(user.name, { disabled: !user.disabled }))}
                       >
                         {user.disabled ? 'Enable' : 'Disable'}
-                      </Button>{' '}
+                      </ActionButton>{' '}
                       <Button
                         variant="link"
                         isInline
@@ -92,7 +95,7 @@ export const Users = ({ act }: { act: Act }) => {
         <form
           onSubmit={(event) => {
             event.preventDefault();
-            void add();
+            void run(add);
           }}
         >
           <Flex className="landfall-row">
@@ -123,7 +126,13 @@ export const Users = ({ act }: { act: Act }) => {
               <RoleSelect label="Role of the new account" value={role} onChange={setRole} />
             </FlexItem>
             <FlexItem>
-              <Button variant="secondary" type="submit" isDisabled={name === '' || password === ''}>
+              <Button
+                variant="secondary"
+                type="submit"
+                isDisabled={name === '' || password === ''}
+                isAriaDisabled={isRunning}
+                isLoading={isRunning}
+              >
                 Create an account
               </Button>
             </FlexItem>

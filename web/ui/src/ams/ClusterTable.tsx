@@ -18,6 +18,7 @@ import { Table, Tbody, Td, Th, Thead, Tr } from '@patternfly/react-table';
 import { useState } from 'react';
 import { Link } from 'react-router-dom-v5-compat';
 import { Requires, useMay } from '../access/AccessProvider';
+import { ActionButton } from '../shell/ActionButton';
 import { moment } from '../shell/quantities';
 import type { Act } from '../shell/useAct';
 import { orderCluster, type AmsStatus, type ClusterLine, type LineState, type Order, type Selection } from './api';
@@ -126,7 +127,7 @@ export const ClusterTable = ({ status, selection, select, act, changed }: Props)
                   key={line.cluster_id}
                   line={line}
                   off={status.state === 'off'}
-                  order={(order) => void act(() => orderCluster(line.cluster_id, order, user))}
+                  order={(order) => act(() => orderCluster(line.cluster_id, order, user))}
                   edit={() => {
                     setEdited(line);
                   }}
@@ -150,7 +151,7 @@ export const ClusterTable = ({ status, selection, select, act, changed }: Props)
   );
 };
 
-type RowProps = { line: ClusterLine; off: boolean; order: (order: Order) => void; edit: () => void };
+type RowProps = { line: ClusterLine; off: boolean; order: (order: Order) => Promise<unknown>; edit: () => void };
 
 const Row = ({ line, off, order, edit }: RowProps) => {
   const { name, color } = lineStates[line.state];
@@ -182,26 +183,14 @@ const Row = ({ line, off, order, edit }: RowProps) => {
         {!off && line.state !== 'left' && (
           <Flex gap={{ default: 'gapSm' }} flexWrap={{ default: 'nowrap' }}>
             {mayRetry && (stuck || line.state === 'waiting') && (
-              <Button
-                variant="secondary"
-                size="sm"
-                onClick={() => {
-                  order('retry');
-                }}
-              >
+              <ActionButton variant="secondary" size="sm" onAct={() => order('retry')}>
                 Try again
-              </Button>
+              </ActionButton>
             )}
             {administers && stuck && line.kind === 'attention' && (
-              <Button
-                variant="secondary"
-                size="sm"
-                onClick={() => {
-                  order('create-again');
-                }}
-              >
+              <ActionButton variant="secondary" size="sm" onAct={() => order('create-again')}>
                 Create again
-              </Button>
+              </ActionButton>
             )}
             {administers && (
               <Button variant="link" size="sm" onClick={edit}>
@@ -209,16 +198,9 @@ const Row = ({ line, off, order, edit }: RowProps) => {
               </Button>
             )}
             {administers && line.state !== 'sent' && (
-              <Button
-                variant="link"
-                size="sm"
-                isDanger
-                onClick={() => {
-                  order('leave');
-                }}
-              >
+              <ActionButton variant="link" size="sm" isDanger onAct={() => order('leave')}>
                 Drop
-              </Button>
+              </ActionButton>
             )}
           </Flex>
         )}

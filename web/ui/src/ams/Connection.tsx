@@ -12,6 +12,7 @@ import {
 } from '@patternfly/react-core';
 import { useState } from 'react';
 import { useMay } from '../access/AccessProvider';
+import { ActionButton } from '../shell/ActionButton';
 import { duration, moment } from '../shell/quantities';
 import type { Act } from '../shell/useAct';
 import { acceptIdentity, connectFor, logOut, type AmsStatus } from './api';
@@ -67,16 +68,16 @@ export const Connection = ({ status, act, changed }: Props) => {
         </DescriptionList>
         {!off && administers && (
           <Flex gap={{ default: 'gapSm' }}>
-            <Button
+            <ActionButton
               variant={first === 'connect' ? 'primary' : 'secondary'}
-              onClick={() => void act(() => connectFor(10))}
+              onAct={() => act(() => connectFor(10))}
             >
               Connect for ten minutes
-            </Button>
+            </ActionButton>
             {first === 'accept' && (
-              <Button variant="primary" onClick={() => void act(acceptIdentity)}>
+              <ActionButton variant="primary" onAct={() => act(acceptIdentity)}>
                 Send from this site
-              </Button>
+              </ActionButton>
             )}
             <Button
               variant={first === 'login' ? 'primary' : 'secondary'}
@@ -87,9 +88,9 @@ export const Connection = ({ status, act, changed }: Props) => {
               Log in
             </Button>
             {status.state !== 'no-credentials' && (
-              <Button variant="link" onClick={() => void act(logOut)}>
+              <ActionButton variant="link" onAct={() => act(logOut)}>
                 Log out
-              </Button>
+              </ActionButton>
             )}
           </Flex>
         )}

@@ -1,9 +1,11 @@
 import { Alert, Button, Card, CardBody, CardTitle, Content, Flex, List, ListItem } from '@patternfly/react-core';
 import { useRef, useState } from 'react';
+import { ActionButton } from '../shell/ActionButton';
 import { save } from '../shell/download';
 import { moment } from '../shell/quantities';
 import { sentenceOf } from '../shell/request';
 import type { Act } from '../shell/useAct';
+import { useAction } from '../shell/useAction';
 import { exportCourier, importReceipts, revokeCourier, type AmsStatus, type Imported } from './api';
 import { fingerprintIn } from './words';
 
@@ -14,6 +16,7 @@ export const Couriers = ({ status, act, failed, changed }: Props) => {
   const input = useRef<HTMLInputElement>(null);
   const [imported, setImported] = useState<Imported>();
   const [untrusted, setUntrusted] = useState<{ file: File; key: string }>();
+  const { isRunning, run } = useAction();
   const importFile = async (file: File, trust = '') => {
     try {
       setImported(await importReceipts(file, trust));
@@ -36,19 +39,19 @@ export const Couriers = ({ status, act, failed, changed }: Props) => {
           ams push FILE), and import the receipts. The file contains no token and no pull secret.
         </Content>
         <Flex gap={{ default: 'gapSm' }}>
-          <Button
+          <ActionButton
             variant="secondary"
             isDisabled={off || status.waiting === 0}
-            onClick={() =>
-              void act(async () => {
+            onAct={() =>
+              act(async () => {
                 const { name, file } = await exportCourier();
                 save(name, file);
               })
             }
           >
             Export for a courier
-          </Button>
-          <Button variant="secondary" isDisabled={off} onClick={() => input.current?.click()}>
+          </ActionButton>
+          <Button variant="secondary" isDisabled={off || isRunning} onClick={() => input.current?.click()}>
             Import receipts
           </Button>
           <input
@@ -59,7 +62,7 @@ export const Couriers = ({ status, act, failed, changed }: Props) => {
             onChange={(event) => {
               const file = event.target.files?.[0];
               if (file) {
-                void importFile(file);
+                void run(() => importFile(file));
               }
               event.target.value = '';
             }}
@@ -71,9 +74,9 @@ export const Couriers = ({ status, act, failed, changed }: Props) => {
             variant="warning"
             title="These receipts come from an unknown machine."
             actionLinks={
-              <Button variant="link" isInline onClick={() => void importFile(untrusted.file, untrusted.key)}>
+              <ActionButton variant="link" isInline onAct={() => run(() => importFile(untrusted.file, untrusted.key))}>
                 Trust the machine and import
-              </Button>
+              </ActionButton>
             }
           >
             The key of the machine is {untrusted.key}. Compare the key with the output of landfall ams push.
@@ -91,9 +94,9 @@ export const Couriers = ({ status, act, failed, changed }: Props) => {
               <ListItem key={id}>
                 The export {id} with {clusters} {clusters === 1 ? 'cluster' : 'clusters'} is pending; receipts are
                 expected by {moment(until)}{' '}
-                <Button variant="link" isInline onClick={() => void act(() => revokeCourier(id))}>
+                <ActionButton variant="link" isInline onAct={() => act(() => revokeCourier(id))}>
                   Report as lost
-                </Button>
+                </ActionButton>
               </ListItem>
             ))}
           </List>

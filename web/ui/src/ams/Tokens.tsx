@@ -1,6 +1,5 @@
 import {
   Alert,
-  Button,
   Card,
   CardBody,
   CardTitle,
@@ -10,6 +9,7 @@ import {
   ListItem,
 } from '@patternfly/react-core';
 import { useState } from 'react';
+import { ActionButton } from '../shell/ActionButton';
 import { moment } from '../shell/quantities';
 import { useAnswer } from '../shell/useAnswer';
 import type { Act } from '../shell/useAct';
@@ -46,15 +46,15 @@ export const Tokens = ({ act }: { act: Act }) => {
             <ListItem key={id}>
               {id}: {kind}, {username}
               {readOnly && ', read-only'}, made {moment(at)}, valid {until ? `until ${moment(until)}` : 'forever'}{' '}
-              <Button variant="link" isInline onClick={() => void act(() => revokeToken(id)).then(refetch)}>
+              <ActionButton variant="link" isInline onAct={() => act(() => revokeToken(id)).then(refetch)}>
                 Revoke
-              </Button>
+              </ActionButton>
             </ListItem>
           ))}
         </List>
-        <Button variant="secondary" onClick={() => void make()}>
+        <ActionButton variant="secondary" onAct={make}>
           Create a token
-        </Button>
+        </ActionButton>
       </CardBody>
     </Card>
   );

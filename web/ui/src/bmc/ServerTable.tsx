@@ -20,6 +20,7 @@ import { useMay } from '../access/AccessProvider';
 import { asSentence, moment } from '../shell/quantities';
 import { eject, inspect, switchPower, type InfraEnv, type Server } from './api';
 import type { Act } from '../shell/useAct';
+import { useAction } from '../shell/useAction';
 import { BootDialog } from './BootDialog';
 import { RequestLog } from './RequestLog';
 import { HostLink } from './HostLink';
@@ -121,12 +122,12 @@ export const ServerTable = ({ servers, infraEnvs, act }: Props) => {
           </Tbody>
         </Table>
         {dialog?.kind === 'boot' && (
-          <BootDialog server={dialog.server} infraEnvs={infraEnvs} act={act} onClose={close} />
+          <BootDialog server={dialog.server} infraEnvs={infraEnvs} onClose={close} />
         )}
         {(dialog?.kind === 'soft' || dialog?.kind === 'off' || dialog?.kind === 'reset') && (
           <StopDialog stop={dialog.kind} server={dialog.server} act={act} onClose={close} />
         )}
-        {dialog?.kind === 'remove' && <RemoveDialog server={dialog.server} act={act} onClose={close} />}
+        {dialog?.kind === 'remove' && <RemoveDialog server={dialog.server} onClose={close} />}
         {dialog?.kind === 'request-log' && <RequestLog server={dialog.server} onClose={close} />}
       </CardBody>
     </Card>
@@ -137,13 +138,14 @@ type RowProps = { server: Server; infraEnvs: InfraEnv[]; act: Act; open: (dialog
 
 const Row = ({ server, infraEnvs, act, open }: RowProps) => {
   const { name, color } = states[server.state];
+  const { isRunning, run } = useAction();
   const mayBoot = useMay('operator');
   const mayRemove = useMay('admin');
   const { error, owner, detached, system, booted, last_seen: seen } = server;
   const order = (title: string, work: () => Promise<unknown>, isDisabled = false): IAction => ({
     title,
-    isDisabled,
-    onClick: () => void act(work),
+    isDisabled: isDisabled || isRunning,
+    onClick: () => void run(() => act(work)),
   });
   const stop = (kind: Stop): IAction => ({
     title: stopNames[kind],

@@ -1,18 +1,7 @@
-import {
-  Alert,
-  Button,
-  Content,
-  Form,
-  FormGroup,
-  List,
-  ListItem,
-  Modal,
-  ModalBody,
-  ModalFooter,
-  ModalHeader,
-  TextArea,
-} from '@patternfly/react-core';
+import { Alert, Content, FormGroup, List, ListItem, TextArea } from '@patternfly/react-core';
 import { useState } from 'react';
+import { ActionButton } from '../shell/ActionButton';
+import { FormDialog } from '../shell/FormDialog';
 import { sentenceOf } from '../shell/request';
 import { importTable, type Imported } from './api';
 import { columns } from './words';
@@ -20,70 +9,74 @@ import { columns } from './words';
 /** Imports a table of servers, as pasted from a spreadsheet, and reports the result of each row. */
 export const TableDialog = ({ onClose }: { onClose: () => void }) => {
   const [table, setTable] = useState('');
-  const [checked, setChecked] = useState<{ dry: boolean; outcome: Imported }>();
+  const [outcome, setOutcome] = useState<{ isCheck: boolean; imported: Imported }>();
   const [failure, setFailure] = useState('');
-  const send = async (dry: boolean) => {
+  const isComplete = table.trim() !== '';
+  const check = async () => {
+    setOutcome(undefined);
+    setFailure('');
     try {
-      const outcome = await importTable(table, dry);
-      setFailure('');
-      if (!dry && outcome.failed === 0) {
-        onClose();
-        return;
-      }
-      setChecked({ dry, outcome });
+      setOutcome({ isCheck: true, imported: await importTable(table, true) });
     } catch (thrown) {
-      setChecked(undefined);
       setFailure(sentenceOf(thrown));
     }
   };
-  const empty = table.trim() === '';
+  const send = async () => {
+    setOutcome(undefined);
+    setFailure('');
+    const imported = await importTable(table, false);
+    if (imported.failed > 0) {
+      setOutcome({ isCheck: false, imported });
+      throw new Error('Some servers were not added.');
+    }
+  };
   return (
-    <Modal isOpen variant="large" onClose={onClose} aria-label="Paste a table of servers">
-      <ModalHeader title="Paste a table of servers" />
-      <ModalBody>
-        <Content component="p">
-          One row for each server, with commas, semicolons or tabs between the columns. With a header row, the columns
-          may be in any order; without it they are {columns}.
-        </Content>
-        <Form>
-          <FormGroup label="Table" fieldId="bmc-table">
-            <TextArea
-              id="bmc-table"
-              className="landfall-yaml"
-              rows={10}
-              resizeOrientation="vertical"
-              placeholder={`${columns}\nnode-1,192.0.2.7,root,secret,52:54:00:00:00:01,site,yes`}
-              value={table}
-              onChange={(_event, value) => {
-                setTable(value);
-                setChecked(undefined);
-              }}
-            />
-          </FormGroup>
-          {failure !== '' && <Alert isInline variant="danger" title={failure} />}
-          {checked && <Outcome {...checked} />}
-        </Form>
-      </ModalBody>
-      <ModalFooter>
-        <Button isDisabled={empty} onClick={() => void send(false)}>
-          Add the servers
-        </Button>
-        <Button variant="secondary" isDisabled={empty} onClick={() => void send(true)}>
-          Check
-        </Button>
-        <Button variant="link" onClick={onClose}>
-          Close
-        </Button>
-      </ModalFooter>
-    </Modal>
+    <FormDialog
+      title="Paste a table of servers"
+      action="Add the servers"
+      variant="large"
+      isComplete={isComplete}
+      onSend={send}
+      onClose={onClose}
+    >
+      <Content component="p">
+        One row for each server, with commas, semicolons or tabs between the columns. With a header row, the columns may
+        be in any order; without it they are {columns}.
+      </Content>
+      <FormGroup label="Table" fieldId="bmc-table">
+        <TextArea
+          id="bmc-table"
+          className="landfall-yaml"
+          rows={10}
+          resizeOrientation="vertical"
+          placeholder={`${columns}\nnode-1,192.0.2.7,root,secret,52:54:00:00:00:01,site,yes`}
+          value={table}
+          onChange={(_event, value) => {
+            setTable(value);
+            setOutcome(undefined);
+          }}
+        />
+      </FormGroup>
+      <ActionButton variant="secondary" isDisabled={!isComplete} onAct={check}>
+        Check
+      </ActionButton>
+      {failure !== '' && <Alert isInline variant="danger" title={failure} />}
+      {outcome && <Outcome {...outcome} />}
+    </FormDialog>
   );
 };
 
-const Outcome = ({ dry, outcome: { added, failed, rows } }: { dry: boolean; outcome: Imported }) => (
+const Outcome = ({
+  isCheck,
+  imported: { added, failed, rows },
+}: {
+  isCheck: boolean;
+  imported: Imported;
+}) => (
   <Alert
     isInline
     variant={failed > 0 ? 'warning' : 'success'}
-    title={`${String(added)} ${dry ? 'can be added' : 'were added'}, ${String(failed)} not.`}
+    title={`${String(added)} ${isCheck ? 'can be added' : 'were added'}, ${String(failed)} not.`}
     data-testid="bmc-rows"
   >
     <List isPlain>

@@ -108,10 +108,7 @@ export const ClusterTable = ({ rows, refetch }: Props) => {
       {deleted && (
         <DeleteDialog
           cluster={deleted}
-          onDone={() => {
-            setDeleted(undefined);
-            refetch();
-          }}
+          onDone={refetch}
           onClose={() => {
             setDeleted(undefined);
           }}

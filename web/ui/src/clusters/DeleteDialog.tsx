@@ -20,10 +20,8 @@ export const DeleteDialog = ({ cluster: { id, name, status }, onDone, onClose }:
       action="Delete cluster"
       isComplete={typed === name}
       isDanger
-      onSend={async () => {
-        await remove(id);
-        onDone();
-      }}
+      onSend={() => remove(id)}
+      onSent={onDone}
       onClose={onClose}
     >
       <div>

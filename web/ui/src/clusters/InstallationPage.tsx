@@ -14,6 +14,7 @@ import { useCallback, useState } from 'react';
 import { Link, useNavigate } from 'react-router-dom-v5-compat';
 import { Requires } from '../access/AccessProvider';
 import { stateOf } from '../overview/words';
+import { ActionButton } from '../shell/ActionButton';
 import { Confirm } from '../shell/Confirm';
 import { asSentence, moment } from '../shell/quantities';
 import { useAct } from '../shell/useAct';
@@ -149,9 +150,9 @@ const Actions = ({ progress: { cluster_id: id, name, status, failure }, act }: A
       {!failure && <LogsButton clusterId={id} />}
       <Requires role="operator">
         {status === 'installed' && (
-          <Button variant="secondary" onClick={() => void act(() => allowAddHosts(id))}>
+          <ActionButton variant="secondary" onAct={() => act(() => allowAddHosts(id))}>
             Add hosts
-          </Button>
+          </ActionButton>
         )}
         {isInstalling(status) ? (
           <Button

@@ -1,5 +1,5 @@
-import { Button } from '@patternfly/react-core';
 import { useState } from 'react';
+import { ActionButton } from '../shell/ActionButton';
 import { download } from '../shell/download';
 import { request, sentenceOf } from '../shell/request';
 import { logsUrl } from './api';
@@ -7,9 +7,7 @@ import { logsUrl } from './api';
 /** Downloads the logs of a cluster and its hosts; says why if there are none. */
 export const LogsButton = ({ clusterId }: { clusterId: string }) => {
   const [failure, setFailure] = useState('');
-  const [isAsking, setAsking] = useState(false);
   const ask = async () => {
-    setAsking(true);
     setFailure('');
     const asked = new AbortController();
     try {
@@ -20,13 +18,12 @@ export const LogsButton = ({ clusterId }: { clusterId: string }) => {
     } catch (error) {
       setFailure(sentenceOf(error));
     }
-    setAsking(false);
   };
   return (
     <>
-      <Button variant="secondary" isDisabled={isAsking} onClick={() => void ask()}>
+      <ActionButton variant="secondary" onAct={ask}>
         Download logs
-      </Button>
+      </ActionButton>
       <span role="status">{failure}</span>
     </>
   );

@@ -15,6 +15,7 @@ import { useCallback, useEffect, useRef, useState, type FormEvent, type ReactNod
 import { useNavigate } from 'react-router-dom-v5-compat';
 import { LinkButton } from '../shell/LinkButton';
 import { sentenceOf } from '../shell/request';
+import { useAction } from '../shell/useAction';
 import { useAnswer } from '../shell/useAnswer';
 import { EncryptionFields } from './EncryptionFields';
 import { Hint } from './Hint';
@@ -55,7 +56,7 @@ const initial = (versions: Record<string, Version>, hasPullSecret: boolean): New
 export const NewClusterForm = ({ versions, clusters, hasPullSecret }: Props) => {
   const [entered, setEntered] = useState(() => initial(versions, hasPullSecret));
   const [left, setLeft] = useState<string[]>([]);
-  const [isSending, setSending] = useState(false);
+  const { isRunning: isSending, run } = useAction();
   const [failure, setFailure] = useState('');
   const navigate = useNavigate();
   const form = useRef<HTMLFormElement>(null);
@@ -88,7 +89,6 @@ export const NewClusterForm = ({ versions, clusters, hasPullSecret }: Props) => 
   };
   const problemOf = (field: string) => (left.includes(field) ? (problems[field] ?? '') : '');
   const send = async () => {
-    setSending(true);
     setFailure('');
     try {
       // The next steps are loaded meanwhile. Showing them loads them again and reports an error.
@@ -100,7 +100,6 @@ export const NewClusterForm = ({ versions, clusters, hasPullSecret }: Props) => 
       }
     } catch (thrown) {
       setFailure(sentenceOf(thrown));
-      setSending(false);
     }
   };
   const submit = (event: FormEvent) => {
@@ -109,8 +108,8 @@ export const NewClusterForm = ({ versions, clusters, hasPullSecret }: Props) => 
     setLeft(wrong);
     if (wrong.length > 0) {
       form.current?.querySelector<HTMLElement>(`#new-${wrong[0] ?? ''}`)?.focus();
-    } else if (!isSending) {
-      void send();
+    } else {
+      void run(send);
     }
   };
   const text = (field: 'name' | 'domain', name: string, hint: ReactNode) => (

@@ -2,6 +2,7 @@ import { Button, Flex, FlexItem, Spinner } from '@patternfly/react-core';
 import { useState } from 'react';
 import { Fact } from '../image/Copyable';
 import { sentenceOf } from '../shell/request';
+import { useAction } from '../shell/useAction';
 
 type Props = {
   term: string;
@@ -16,17 +17,17 @@ type Props = {
 /** A secret of a description list. It is requested when a person wants to see or copy it. */
 export const Secret = ({ term, noun, read, file, isLong = false }: Props) => {
   const [secret, setSecret] = useState<string>();
-  const [state, setState] = useState<'idle' | 'reading' | 'copied'>('idle');
+  const [state, setState] = useState<'idle' | 'copied'>('idle');
   const [failure, setFailure] = useState('');
+  const { isRunning, run } = useAction();
   const act = async (work: (text: string) => Promise<void> | void, next: 'idle' | 'copied') => {
-    setState('reading');
+    setState('idle');
     try {
       await work(secret ?? (await read()));
       setFailure('');
       setState(next);
     } catch (error) {
       setFailure(sentenceOf(error));
-      setState('idle');
     }
   };
   const isShown = secret !== undefined;
@@ -45,7 +46,7 @@ export const Secret = ({ term, noun, read, file, isLong = false }: Props) => {
             if (isShown) {
               setSecret(undefined);
             } else {
-              void act(setSecret, 'idle');
+              void run(() => act(setSecret, 'idle'));
             }
           }}
         >
@@ -55,7 +56,7 @@ export const Secret = ({ term, noun, read, file, isLong = false }: Props) => {
           variant="secondary"
           size="sm"
           aria-label={`Copy ${noun}`}
-          onClick={() => void act((text) => navigator.clipboard.writeText(text), 'copied')}
+          onClick={() => void run(() => act((text) => navigator.clipboard.writeText(text), 'copied'))}
         >
           Copy
         </Button>
@@ -65,7 +66,7 @@ export const Secret = ({ term, noun, read, file, isLong = false }: Props) => {
           </Button>
         )}
         <span role="status">
-          {state === 'reading' && <Spinner size="sm" aria-label={`Reading ${noun}`} />}
+          {isRunning && <Spinner size="sm" aria-label={`Reading ${noun}`} />}
           {state === 'copied' && 'Copied'}
           {failure}
         </span>

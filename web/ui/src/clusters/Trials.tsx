@@ -6,6 +6,7 @@ import { diagnose } from '../doctor/api';
 import { summary } from '../doctor/findings';
 import { asSentence } from '../shell/quantities';
 import { sentenceOf } from '../shell/request';
+import { useAction } from '../shell/useAction';
 import { useRehearsal } from './useRehearsal';
 
 /** Ways to try an installation. With `isAutomatic`, the doctor checks the site without a click. */
@@ -67,10 +68,17 @@ const Doctor = ({ id, isAutomatic }: { id: string; isAutomatic: boolean }) => {
 /** Rehearses the installation with simulated hosts, and shows the result. */
 const Rehearse = ({ id }: { id: string }) => {
   const { rehearsal, runs, failure, start } = useRehearsal(id);
+  const { isRunning, run } = useAction();
   const failed = rehearsal?.steps.filter(({ verdict }) => verdict === 'failed') ?? [];
   return (
     <span>
-      <Button variant="secondary" size="sm" isLoading={runs} isDisabled={runs} onClick={() => void start()}>
+      <Button
+        variant="secondary"
+        size="sm"
+        isLoading={runs || isRunning}
+        isDisabled={runs || isRunning}
+        onClick={() => void run(start)}
+      >
         Rehearse
       </Button>{' '}
       <span role="status" data-testid="rehearsal">

@@ -3,11 +3,13 @@ import { Table, Tbody, Td, Th, Thead, Tr } from '@patternfly/react-table';
 import { useCallback, useState } from 'react';
 import { useMay } from '../access/AccessProvider';
 import { Copyable } from '../image/Copyable';
+import { ActionButton } from '../shell/ActionButton';
 import { Confirm } from '../shell/Confirm';
 import { save } from '../shell/download';
 import { moment } from '../shell/quantities';
 import { sentenceOf } from '../shell/request';
 import type { Act } from '../shell/useAct';
+import { useAction } from '../shell/useAction';
 import { useAnswer } from '../shell/useAnswer';
 import { readBundle, readDetail, requestKubeconfig, scale, type Cluster, type Detail, type NodePool } from './api';
 import { isNodeCount, NodeCount, type Count } from './NodeCount';
@@ -74,7 +76,8 @@ export const Pool = ({ cluster, pool, act }: { cluster: Cluster; pool: NodePool;
     setDraft(undefined); // from now on, the field follows what others change
   }
   const wanted = draft ?? pool.wanted;
-  const send = () => void act(() => scale(cluster, pool.name, Number(wanted)));
+  const { isRunning, run } = useAction();
+  const send = () => void run(() => act(() => scale(cluster, pool.name, Number(wanted))));
   const mayScale = useMay('operator') && pool.most === undefined && cluster.state !== 'Deleting';
   return (
     <div data-testid={`pool-${pool.name}`}>
@@ -87,6 +90,7 @@ export const Pool = ({ cluster, pool, act }: { cluster: Cluster; pool: NodePool;
             variant="secondary"
             size="sm"
             isDisabled={wanted === pool.wanted || !isNodeCount(wanted)}
+            isAriaDisabled={isRunning}
             onClick={() => {
               if (Number(wanted) < pool.wanted) {
                 setConfirming(true);
@@ -117,13 +121,11 @@ export const Pool = ({ cluster, pool, act }: { cluster: Cluster; pool: NodePool;
 
 /** The button that requests a kubeconfig and downloads it. */
 const Kubeconfig = ({ cluster }: { cluster: Cluster }) => {
-  const [waiting, setWaiting] = useState(false);
   const [failure, setFailure] = useState('');
   if (!useMay('admin') || cluster.state === 'Deleting') {
     return null;
   }
   const download = async () => {
-    setWaiting(true);
     setFailure('');
     try {
       const text = await requestKubeconfig(cluster.cid, AbortSignal.timeout(120_000));
@@ -135,13 +137,12 @@ const Kubeconfig = ({ cluster }: { cluster: Cluster }) => {
           : sentenceOf(thrown),
       );
     }
-    setWaiting(false);
   };
   return (
     <>
-      <Button variant="secondary" isLoading={waiting} isDisabled={waiting} onClick={() => void download()}>
+      <ActionButton variant="secondary" onAct={download}>
         Download a kubeconfig
-      </Button>
+      </ActionButton>
       {failure !== '' && <Alert isInline variant="danger" title={failure} />}
     </>
   );

@@ -6,6 +6,7 @@ import { FormDialog } from '../shell/FormDialog';
 import { sentenceOf } from '../shell/request';
 import { TextField } from '../shell/TextField';
 import { useAct } from '../shell/useAct';
+import { useAction } from '../shell/useAction';
 import { useAnswer } from '../shell/useAnswer';
 import {
   decide,
@@ -30,6 +31,7 @@ export const HeldCluster = ({ consumer }: { consumer: string }) => {
   const load = useCallback((signal: AbortSignal) => readConnection(consumer, signal), [consumer]);
   const { answer, error, refetch } = useAnswer<Connection>(load, often);
   const { act, failure } = useAct(refetch);
+  const { isRunning, run } = useAction();
   const [removed, setRemoved] = useState<Finding>();
   const [releasing, setReleasing] = useState(false);
   const mayDecide = useMay('admin');
@@ -58,11 +60,12 @@ export const HeldCluster = ({ consumer }: { consumer: string }) => {
                       key={decision}
                       size="sm"
                       variant={decision === 'delete' ? 'danger' : 'secondary'}
+                      isAriaDisabled={isRunning}
                       onClick={() => {
                         if (decision === 'delete') {
                           setRemoved(finding);
                         } else {
-                          void act(() => decide(consumer, finding, decision));
+                          void run(() => act(() => decide(consumer, finding, decision)));
                         }
                       }}
                     >

@@ -6,11 +6,13 @@ import { Confirm } from '../shell/Confirm';
 import { save } from '../shell/download';
 import { moment } from '../shell/quantities';
 import type { Act } from '../shell/useAct';
+import { useAction } from '../shell/useAction';
 import { applyAgent, issueAgent, removeManagement, type ManagementCluster } from './api';
 
 /** The management clusters, and when each was seen last. */
 export const ManagementTable = ({ clusters, act }: { clusters: ManagementCluster[]; act: Act }) => {
   const [removed, setRemoved] = useState<string>();
+  const { isRunning, run } = useAction();
   const mayChange = useMay('admin');
   if (clusters.length === 0) {
     return (
@@ -54,16 +56,20 @@ export const ManagementTable = ({ clusters, act }: { clusters: ManagementCluster
                           ? [
                               {
                                 title: 'Apply the manifests of its agent',
-                                onClick: () => void act(() => applyAgent(cluster.consumer)),
+                                isDisabled: isRunning,
+                                onClick: () => void run(() => act(() => applyAgent(cluster.consumer))),
                               },
                             ]
                           : []),
                         {
                           title: 'Download the manifests of its agent',
+                          isDisabled: isRunning,
                           onClick: () =>
-                            void act(async () => {
-                              save(`agent-${cluster.consumer}.yaml`, await issueAgent(cluster.consumer));
-                            }),
+                            void run(() =>
+                              act(async () => {
+                                save(`agent-${cluster.consumer}.yaml`, await issueAgent(cluster.consumer));
+                              }),
+                            ),
                         },
                         {
                           title: 'Stop using it',

@@ -15,6 +15,7 @@ import {
 } from '@patternfly/react-core';
 import { useState, type ReactNode } from 'react';
 import { sentenceOf } from '../shell/request';
+import { useAction } from '../shell/useAction';
 import { useAnswer } from '../shell/useAnswer';
 import { approve, bind, boot, listClusters, remove, rename, setRole, unbind, type HostRow, type Role } from './api';
 import { count, forEachHost, keyOf, roleName, summaryOf, waitsForApproval, type Result } from './table';
@@ -34,11 +35,14 @@ export const HostActions = ({ hosts, label, onDone }: Props) => {
   const [dialog, setDialog] = useState<{ kind: Kind; hosts: HostRow[] }>();
   const [outcome, setOutcome] = useState<{ summary: string; results: Result[] }>();
   const failed = outcome?.results.filter(({ error }) => error !== undefined) ?? [];
-  const run = async (done: string, chosen: HostRow[], act: (host: HostRow) => Promise<unknown>, isRemoval = false) => {
+  const { isRunning, run: runOnce } = useAction();
+  const run = (done: string, chosen: HostRow[], act: (host: HostRow) => Promise<unknown>, isRemoval = false) => {
     setDialog(undefined);
-    const results = await forEachHost(chosen, act, sentenceOf);
-    setOutcome({ summary: summaryOf(done, results), results });
-    onDone(isRemoval ? results.filter(({ error }) => error === undefined).map(({ host }) => host) : []);
+    return runOnce(async () => {
+      const results = await forEachHost(chosen, act, sentenceOf);
+      setOutcome({ summary: summaryOf(done, results), results });
+      onDone(isRemoval ? results.filter(({ error }) => error === undefined).map(({ host }) => host) : []);
+    });
   };
   const button = (kind: Kind, name: string, fits: (host: HostRow) => boolean, isDanger = false) => {
     const fitting = hosts.filter(fits);
@@ -46,6 +50,7 @@ export const HostActions = ({ hosts, label, onDone }: Props) => {
       <Button
         size="sm"
         variant={isDanger ? 'danger' : 'secondary'}
+        isAriaDisabled={isRunning}
         isDisabled={fitting.length === 0 || (kind === 'rename' && hosts.length !== 1)}
         onClick={() => {
           setDialog({ kind, hosts: fitting });

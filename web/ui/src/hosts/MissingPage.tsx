@@ -1,10 +1,11 @@
-import { Alert, Breadcrumb, BreadcrumbItem, Button, Card, CardBody, CardTitle, Content, PageSection, Stack, StackItem }
+import { Alert, Breadcrumb, BreadcrumbItem, Card, CardBody, CardTitle, Content, PageSection, Stack, StackItem }
   from '@patternfly/react-core';
 import { useState } from 'react';
 import { Link } from 'react-router-dom-v5-compat';
 import { useIsLimited } from '../access/AccessProvider';
 import { diagnose, type Finding as DoctorFinding } from '../doctor/api';
 import { Copyable } from '../image/Copyable';
+import { ActionButton } from '../shell/ActionButton';
 import { asSentence, moment } from '../shell/quantities';
 import { PageStatus } from '../shell/PageStatus';
 import { sentenceOf } from '../shell/request';
@@ -132,9 +133,9 @@ const OneFinding = ({ finding }: { finding: Finding }) => (
 /** The offers of DHCP servers. A person requests them, because all machines receive a packet. */
 const Offers = () => {
   const isLimited = useIsLimited();
-  const [state, setState] = useState<{ running?: boolean; failure?: string; findings?: DoctorFinding[] }>({});
+  const [state, setState] = useState<{ failure?: string; findings?: DoctorFinding[] }>({});
   const check = async () => {
-    setState({ running: true });
+    setState({});
     try {
       const report = await diagnose('', true);
       setState({ findings: report.findings.filter(({ area }) => area === 'offers') });
@@ -154,14 +155,9 @@ const Offers = () => {
             A machine without an address can&apos;t read an image over the network. The appliance asks the DHCP servers
             of its own networks for an offer, which reserves no address.
           </Content>
-          <Button
-            variant="secondary"
-            isLoading={state.running === true}
-            isDisabled={state.running === true}
-            onClick={() => void check()}
-          >
+          <ActionButton variant="secondary" onAct={check}>
             Check DHCP
-          </Button>
+          </ActionButton>
           <div role="status" data-testid="dhcp-offers">
             {state.failure && <Alert isInline variant="danger" title={state.failure} />}
             {state.findings?.map((found) => (

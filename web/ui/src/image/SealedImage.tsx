@@ -15,6 +15,7 @@ import {
 import { Table, Tbody, Td, Th, Thead, Tr } from '@patternfly/react-table';
 import { useState } from 'react';
 import { Requires } from '../access/AccessProvider';
+import { ActionButton } from '../shell/ActionButton';
 import { Confirm } from '../shell/Confirm';
 import { moment } from '../shell/quantities';
 import { useAct } from '../shell/useAct';
@@ -77,9 +78,9 @@ export const SealedImage = ({ infraEnvId, state: { answer: seal, error, refetch 
             {seal.sealed ? 'Open again' : 'Seal the image'}
           </Button>
           {seal.open && (
-            <Button variant="link" isInline onClick={() => void act(() => closeSealedImage(infraEnvId))}>
+            <ActionButton variant="link" isInline onAct={() => act(() => closeSealedImage(infraEnvId))}>
               Close now
-            </Button>
+            </ActionButton>
           )}
           {seal.sealed && (
             <Button

@@ -1,19 +1,15 @@
 import {
-  Alert,
   Button,
+  Content,
   Flex,
   FormGroup,
   FormSelect,
   FormSelectOption,
-  Modal,
-  ModalBody,
-  ModalFooter,
-  ModalHeader,
 } from '@patternfly/react-core';
 import { useState } from 'react';
 import { useMay } from '../access/AccessProvider';
+import { FormDialog } from '../shell/FormDialog';
 import { moment } from '../shell/quantities';
-import { sentenceOf } from '../shell/request';
 import { renewShortURL, revokeShortURL, type ImageFacts } from './api';
 import { Copyable } from './Copyable';
 
@@ -94,83 +90,46 @@ type DialogProps = { infraEnvId: string; onClose: () => void; onDone: () => void
 
 const Renew = ({ infraEnvId, isFirst, onClose, onDone }: DialogProps & { isFirst: boolean }) => {
   const [seconds, setSeconds] = useState('');
-  const { act, isActing, refusal } = useAct(
-    () => renewShortURL(infraEnvId, seconds === '' ? undefined : Number(seconds)),
-    () => {
-      onDone();
-      onClose();
-    },
-  );
   return (
-    <Modal isOpen onClose={onClose} variant="small" aria-label="Renew the short address">
-      <ModalHeader title={isFirst ? 'Create a new short address?' : 'Renew the short address?'} />
-      <ModalBody>
-        {!isFirst && <p>The old address becomes invalid immediately, even for machines that are booting from it.</p>}
-        <FormGroup label="Valid for" fieldId="short-url-validity" className="pf-v6-u-mt-md">
-          <FormSelect
-            id="short-url-validity"
-            value={seconds}
-            onChange={(_, chosen) => {
-              setSeconds(chosen);
-            }}
-          >
-            {validities.map((one) => (
-              <FormSelectOption key={one.seconds} value={one.seconds} label={one.label} />
-            ))}
-          </FormSelect>
-        </FormGroup>
-        {refusal && <Alert isInline variant="danger" title={refusal} className="pf-v6-u-mt-md" />}
-      </ModalBody>
-      <ModalFooter>
-        <Button onClick={act} isLoading={isActing} isDisabled={isActing}>
-          {isFirst ? 'Create' : 'Renew'}
-        </Button>
-        <Button variant="link" onClick={onClose}>
-          Cancel
-        </Button>
-      </ModalFooter>
-    </Modal>
+    <FormDialog
+      title={isFirst ? 'Create a new short address?' : 'Renew the short address?'}
+      action={isFirst ? 'Create' : 'Renew'}
+      onSend={() => renewShortURL(infraEnvId, seconds === '' ? undefined : Number(seconds)).then(onDone)}
+      onClose={onClose}
+    >
+      {!isFirst && (
+        <Content component="p">
+          The old address becomes invalid immediately, even for machines that are booting from it.
+        </Content>
+      )}
+      <FormGroup label="Valid for" fieldId="short-url-validity">
+        <FormSelect
+          id="short-url-validity"
+          value={seconds}
+          onChange={(_, chosen) => {
+            setSeconds(chosen);
+          }}
+        >
+          {validities.map((one) => (
+            <FormSelectOption key={one.seconds} value={one.seconds} label={one.label} />
+          ))}
+        </FormSelect>
+      </FormGroup>
+    </FormDialog>
   );
 };
 
-const Revoke = ({ infraEnvId, onClose, onDone }: DialogProps) => {
-  const { act, isActing, refusal } = useAct(
-    () => revokeShortURL(infraEnvId),
-    () => {
-      onDone();
-      onClose();
-    },
-  );
-  return (
-    <Modal isOpen onClose={onClose} variant="small" aria-label="Revoke the short address">
-      <ModalHeader title="Revoke the short address?" titleIconVariant="warning" />
-      <ModalBody>
-        The address becomes invalid immediately, even for machines that are booting from it. The other addresses stay
-        valid.
-        {refusal && <Alert isInline variant="danger" title={refusal} className="pf-v6-u-mt-md" />}
-      </ModalBody>
-      <ModalFooter>
-        <Button variant="danger" onClick={act} isLoading={isActing} isDisabled={isActing}>
-          Revoke
-        </Button>
-        <Button variant="link" onClick={onClose}>
-          Cancel
-        </Button>
-      </ModalFooter>
-    </Modal>
-  );
-};
-
-const useAct = (what: () => Promise<void>, done: () => void) => {
-  const [isActing, setActing] = useState(false);
-  const [refusal, setRefusal] = useState('');
-  const act = () => {
-    setActing(true);
-    setRefusal('');
-    what().then(done, (error: unknown) => {
-      setRefusal(sentenceOf(error));
-      setActing(false);
-    });
-  };
-  return { act, isActing, refusal };
-};
+const Revoke = ({ infraEnvId, onClose, onDone }: DialogProps) => (
+  <FormDialog
+    title="Revoke the short address?"
+    action="Revoke"
+    isDanger
+    onSend={() => revokeShortURL(infraEnvId).then(onDone)}
+    onClose={onClose}
+  >
+    <Content component="p">
+      The address becomes invalid immediately, even for machines that are booting from it. The other addresses stay
+      valid.
+    </Content>
+  </FormDialog>
+);

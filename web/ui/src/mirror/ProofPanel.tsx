@@ -1,6 +1,5 @@
 import {
   Alert,
-  Button,
   Card,
   CardBody,
   CardTitle,
@@ -17,6 +16,7 @@ import {
 import { useCallback, useState } from 'react';
 import { Link } from 'react-router-dom-v5-compat';
 import { Requires } from '../access/AccessProvider';
+import { ActionButton } from '../shell/ActionButton';
 import { sentenceOf } from '../shell/request';
 import { useAnswer } from '../shell/useAnswer';
 import { listReleases, listURL, shownProof, startProof, type Proof, type Shown } from './api';
@@ -79,12 +79,12 @@ export const ProofPanel = ({ cluster }: { cluster: string | undefined }) => {
               </FlexItem>
             )}
             <Requires role="operator">
-              <Button
+              <ActionButton
                 isDisabled={(!cluster && release === '') || proof?.state === 'running'}
-                onClick={() => void prove()}
+                onAct={prove}
               >
                 Check the mirror
-              </Button>
+              </ActionButton>
             </Requires>
           </Flex>
           {failure !== '' && <Alert isInline variant="danger" title={failure} />}

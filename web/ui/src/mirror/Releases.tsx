@@ -1,6 +1,5 @@
 import {
   Alert,
-  Button,
   Card,
   CardBody,
   CardTitle,
@@ -13,6 +12,7 @@ import {
 } from '@patternfly/react-core';
 import { useState } from 'react';
 import { useMay } from '../access/AccessProvider';
+import { ActionButton } from '../shell/ActionButton';
 import { moment } from '../shell/quantities';
 import { sentenceOf } from '../shell/request';
 import type { Act } from '../shell/useAct';
@@ -46,9 +46,9 @@ export const Releases = ({ act }: { act: Act }) => {
               {source === 'configured' && 'configured '}
               {key && `signed by ${key.owner} `}
               {administers && source === 'administrator' && (
-                <Button variant="link" isInline onClick={() => void change(() => forgetRelease(digest))}>
+                <ActionButton variant="link" isInline onAct={() => change(() => forgetRelease(digest))}>
                   Forget
-                </Button>
+                </ActionButton>
               )}
             </ListItem>
           ))}
@@ -73,11 +73,11 @@ export const Releases = ({ act }: { act: Act }) => {
               />
             </FlexItem>
             <FlexItem>
-              <Button
+              <ActionButton
                 variant="secondary"
                 isDisabled={release.trim() === ''}
-                onClick={() =>
-                  void change(() => allowRelease(release.trim())).then((done) => {
+                onAct={() =>
+                  change(() => allowRelease(release.trim())).then((done) => {
                     if (done) {
                       setRelease('');
                     }
@@ -85,7 +85,7 @@ export const Releases = ({ act }: { act: Act }) => {
                 }
               >
                 Allow
-              </Button>
+              </ActionButton>
             </FlexItem>
           </Flex>
         )}

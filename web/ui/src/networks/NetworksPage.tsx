@@ -15,6 +15,7 @@ import {
 import { useCallback, useEffect, useState } from 'react';
 import { Link, useSearchParams } from 'react-router-dom-v5-compat';
 import { useMay } from '../access/AccessProvider';
+import { ActionButton } from '../shell/ActionButton';
 import { Help } from '../shell/Help';
 import { sentenceOf } from '../shell/request';
 import { useAnswer } from '../shell/useAnswer';
@@ -130,7 +131,6 @@ const Hosts = ({ infraEnvId, saved, onSaved }: HostsProps) => {
   const [isUnsaved, setUnsaved] = useState(() => readDraft(infraEnvId) !== undefined);
   const [open, setOpen] = useState<number | undefined>(saved.length === 1 ? 0 : undefined);
   const [outcome, setOutcome] = useState<Outcome>();
-  const [isSaving, setSaving] = useState(false);
   const mayEdit = useMay('operator');
   const settled = useSettled(hosts);
   const load = useCallback(
@@ -151,26 +151,19 @@ const Hosts = ({ infraEnvId, saved, onSaved }: HostsProps) => {
     setUnsaved(false);
     forgetDraft(infraEnvId);
   };
-  const save = () => {
-    setSaving(true);
-    saveHosts(infraEnvId, hosts.map(toConfig))
-      .then(
-        () => {
-          setOutcome({ text: 'Saved. New downloads of the image contain the networks.', isWrong: false });
-          // A draft that changed meanwhile is not saved.
-          if (readDraft(infraEnvId) === hosts) {
-            setUnsaved(false);
-            forgetDraft(infraEnvId);
-          }
-          onSaved();
-        },
-        (thrown: unknown) => {
-          setOutcome({ text: sentenceOf(thrown), isWrong: true });
-        },
-      )
-      .finally(() => {
-        setSaving(false);
-      });
+  const save = async () => {
+    try {
+      await saveHosts(infraEnvId, hosts.map(toConfig));
+      setOutcome({ text: 'Saved. New downloads of the image contain the networks.', isWrong: false });
+      // A draft that changed meanwhile is not saved.
+      if (readDraft(infraEnvId) === hosts) {
+        setUnsaved(false);
+        forgetDraft(infraEnvId);
+      }
+      onSaved();
+    } catch (thrown) {
+      setOutcome({ text: sentenceOf(thrown), isWrong: true });
+    }
   };
   return (
     <Stack hasGutter>
@@ -247,9 +240,7 @@ const Hosts = ({ infraEnvId, saved, onSaved }: HostsProps) => {
       )}
       {mayEdit && (
         <StackItem>
-          <Button isDisabled={isSaving} isLoading={isSaving} onClick={save}>
-            Save
-          </Button>
+          <ActionButton onAct={save}>Save</ActionButton>
         </StackItem>
       )}
     </Stack>

@@ -5,6 +5,7 @@ import { useMay } from '../access/AccessProvider';
 import { Copyable } from '../image/Copyable';
 import { useRefetchOn } from '../live/useRefetchOn';
 import { Setting } from '../settings/Setting';
+import { ActionButton } from '../shell/ActionButton';
 import { Confirm } from '../shell/Confirm';
 import { FormDialog } from '../shell/FormDialog';
 import { sentenceOf } from '../shell/request';
@@ -27,11 +28,9 @@ export const Notifications = () => {
   const [removed, setRemoved] = useState('');
   const mayChange = useMay('admin');
   const problem = failure === '' ? (error ? sentenceOf(error) : '') : failure;
-  const test = (name: string) => {
+  const test = async (name: string) => {
     setTested('');
-    void act(() => testWebhook(name)).then((done) => {
-      setTested(done ? name : '');
-    });
+    setTested((await act(() => testWebhook(name))) ? name : '');
   };
   return (
     <Setting
@@ -110,7 +109,7 @@ export const Notifications = () => {
 type TableProps = {
   webhooks: Webhook[];
   mayChange: boolean;
-  onTest: (name: string) => void;
+  onTest: (name: string) => Promise<void>;
   onRemove: (name: string) => void;
 };
 
@@ -136,16 +135,14 @@ const WebhookTable = ({ webhooks, mayChange, onTest, onRemove }: TableProps) => 
           </Td>
           {mayChange && (
             <Td isActionCell>
-              <Button
+              <ActionButton
                 variant="link"
                 isInline
                 aria-label={`Test the webhook ${webhook.name}`}
-                onClick={() => {
-                  onTest(webhook.name);
-                }}
+                onAct={() => onTest(webhook.name)}
               >
                 Test
-              </Button>{' '}
+              </ActionButton>{' '}
               <Button
                 variant="link"
                 isInline

@@ -1,24 +1,17 @@
 import {
-  Alert,
-  Button,
-  Form,
   FormGroup,
   FormHelperText,
   FormSelect,
   FormSelectOption,
   HelperText,
   HelperTextItem,
-  Modal,
-  ModalBody,
-  ModalFooter,
-  ModalHeader,
   Radio,
   TextArea,
   TextInput,
 } from '@patternfly/react-core';
-import { useState, type FormEvent, type ReactNode } from 'react';
+import { useState, type ReactNode } from 'react';
 import { getStatus } from '../shell/appliance';
-import { sentenceOf } from '../shell/request';
+import { FormDialog } from '../shell/FormDialog';
 import { useAnswer } from '../shell/useAnswer';
 import { fetchOsImage, type FetchRequest } from './api';
 import { isDigest, isVersion } from './volume';
@@ -36,8 +29,6 @@ export const FetchDialog = ({ onClose }: { onClose: () => void }) => {
   const [release, setRelease] = useState('');
   const [architecture, setArchitecture] = useState(architectures[0] ?? '');
   const [pullSecret, setPullSecret] = useState('');
-  const [isSubmitting, setSubmitting] = useState(false);
-  const [refusal, setRefusal] = useState('');
   const versionIsWrong = version !== '' && !isVersion(version);
   const digestIsWrong = digest !== '' && !isDigest(digest);
   const isComplete = from === 'url' ? url !== '' && !versionIsWrong && !digestIsWrong : release !== '';
@@ -46,130 +37,111 @@ export const FetchDialog = ({ onClose }: { onClose: () => void }) => {
     from === 'url'
       ? { url, openshift_version: version, sha256: digest.toLowerCase() }
       : { release, cpu_architecture: architecture, pull_secret: pullSecret };
-  const submit = (event: FormEvent) => {
-    event.preventDefault();
-    setSubmitting(true);
-    setRefusal('');
-    fetchOsImage(request()).then(onClose, (error: unknown) => {
-      setRefusal(sentenceOf(error));
-      setSubmitting(false);
-    });
-  };
 
   return (
-    <Modal isOpen onClose={onClose} variant="small" aria-label="Fetch an ISO">
-      <ModalHeader
-        title="Fetch an ISO"
-        description="The appliance fetches the ISO in the background and resumes after a restart."
-      />
-      <ModalBody>
-        <Form id="fetch-iso" onSubmit={submit}>
-          <FormGroup role="radiogroup" label="From" isInline fieldId="fetch-iso-from">
-            {(['url', 'release'] as const).map((one) => (
-              <Radio
-                key={one}
-                id={`fetch-iso-from-${one}`}
-                name="fetch-iso-from"
-                label={one === 'url' ? 'a URL' : 'a release in the mirror'}
-                isChecked={from === one}
-                onChange={() => {
-                  setFrom(one);
-                }}
-              />
-            ))}
+    <FormDialog
+      title="Fetch an ISO"
+      about="The appliance fetches the ISO in the background and resumes after a restart."
+      action="Fetch"
+      isComplete={isComplete}
+      onSend={() => fetchOsImage(request())}
+      onClose={onClose}
+    >
+      <FormGroup role="radiogroup" label="From" isInline fieldId="fetch-iso-from">
+        {(['url', 'release'] as const).map((one) => (
+          <Radio
+            key={one}
+            id={`fetch-iso-from-${one}`}
+            name="fetch-iso-from"
+            label={one === 'url' ? 'a URL' : 'a release in the mirror'}
+            isChecked={from === one}
+            onChange={() => {
+              setFrom(one);
+            }}
+          />
+        ))}
+      </FormGroup>
+      {from === 'url' ? (
+        <>
+          <Field id="url" label="URL" isRequired hint="http:// or https://">
+            <TextInput
+              id="fetch-iso-url"
+              value={url}
+              isRequired
+              onChange={(_, text) => {
+                setURL(text.trim());
+              }}
+            />
+          </Field>
+          <Field
+            id="version"
+            label="OpenShift version"
+            isWrong={versionIsWrong}
+            hint={
+              versionIsWrong
+                ? 'A version has the form 4.20 or 4.20.8.'
+                : 'ISOs of 4.19 and later do not contain their version.'
+            }
+          >
+            <TextInput
+              id="fetch-iso-version"
+              value={version}
+              placeholder="4.20"
+              validated={versionIsWrong ? 'error' : 'default'}
+              onChange={(_, text) => {
+                setVersion(text.trim());
+              }}
+            />
+          </Field>
+          <Field
+            id="sha256"
+            label="SHA-256"
+            isWrong={digestIsWrong}
+            hint={
+              digestIsWrong
+                ? 'A SHA-256 has 64 digits and letters from a to f.'
+                : 'Optional: the appliance compares the ISO with this digest.'
+            }
+          >
+            <TextInput
+              id="fetch-iso-sha256"
+              value={digest}
+              validated={digestIsWrong ? 'error' : 'default'}
+              onChange={(_, text) => {
+                setDigest(text.trim());
+              }}
+            />
+          </Field>
+        </>
+      ) : (
+        <>
+          <Release value={release} onChange={setRelease} />
+          <FormGroup label="Architecture" fieldId="fetch-iso-architecture">
+            <FormSelect
+              id="fetch-iso-architecture"
+              value={architecture}
+              onChange={(_, chosen) => {
+                setArchitecture(chosen);
+              }}
+            >
+              {architectures.map((one) => (
+                <FormSelectOption key={one} value={one} label={one} />
+              ))}
+            </FormSelect>
           </FormGroup>
-          {from === 'url' ? (
-            <>
-              <Field id="url" label="URL" isRequired hint="http:// or https://">
-                <TextInput
-                  id="fetch-iso-url"
-                  value={url}
-                  isRequired
-                  onChange={(_, text) => {
-                    setURL(text.trim());
-                  }}
-                />
-              </Field>
-              <Field
-                id="version"
-                label="OpenShift version"
-                isWrong={versionIsWrong}
-                hint={
-                  versionIsWrong
-                    ? 'A version has the form 4.20 or 4.20.8.'
-                    : 'ISOs of 4.19 and later do not contain their version.'
-                }
-              >
-                <TextInput
-                  id="fetch-iso-version"
-                  value={version}
-                  placeholder="4.20"
-                  validated={versionIsWrong ? 'error' : 'default'}
-                  onChange={(_, text) => {
-                    setVersion(text.trim());
-                  }}
-                />
-              </Field>
-              <Field
-                id="sha256"
-                label="SHA-256"
-                isWrong={digestIsWrong}
-                hint={
-                  digestIsWrong
-                    ? 'A SHA-256 has 64 digits and letters from a to f.'
-                    : 'Optional: the appliance compares the ISO with this digest.'
-                }
-              >
-                <TextInput
-                  id="fetch-iso-sha256"
-                  value={digest}
-                  validated={digestIsWrong ? 'error' : 'default'}
-                  onChange={(_, text) => {
-                    setDigest(text.trim());
-                  }}
-                />
-              </Field>
-            </>
-          ) : (
-            <>
-              <Release value={release} onChange={setRelease} />
-              <FormGroup label="Architecture" fieldId="fetch-iso-architecture">
-                <FormSelect
-                  id="fetch-iso-architecture"
-                  value={architecture}
-                  onChange={(_, chosen) => {
-                    setArchitecture(chosen);
-                  }}
-                >
-                  {architectures.map((one) => (
-                    <FormSelectOption key={one} value={one} label={one} />
-                  ))}
-                </FormSelect>
-              </FormGroup>
-              <Field id="pull-secret" label="Pull secret" hint="If the mirror requires one.">
-                <TextArea
-                  id="fetch-iso-pull-secret"
-                  value={pullSecret}
-                  resizeOrientation="vertical"
-                  onChange={(_, text) => {
-                    setPullSecret(text);
-                  }}
-                />
-              </Field>
-            </>
-          )}
-          {refusal && <Alert isInline variant="danger" title={refusal} />}
-        </Form>
-      </ModalBody>
-      <ModalFooter>
-        <Button type="submit" form="fetch-iso" isDisabled={!isComplete || isSubmitting} isLoading={isSubmitting}>
-          Fetch
-        </Button>
-        <Button variant="link" onClick={onClose}>
-          Cancel
-        </Button>
-      </ModalFooter>
-    </Modal>
+          <Field id="pull-secret" label="Pull secret" hint="If the mirror requires one.">
+            <TextArea
+              id="fetch-iso-pull-secret"
+              value={pullSecret}
+              resizeOrientation="vertical"
+              onChange={(_, text) => {
+                setPullSecret(text);
+              }}
+            />
+          </Field>
+        </>
+      )}
+    </FormDialog>
   );
 };
 

@@ -8,10 +8,6 @@ import {
   EmptyStateActions,
   EmptyStateBody,
   EmptyStateFooter,
-  Modal,
-  ModalBody,
-  ModalFooter,
-  ModalHeader,
   PageSection,
   Spinner,
   Stack,
@@ -23,6 +19,7 @@ import UploadIcon from '@patternfly/react-icons/dist/esm/icons/upload-icon';
 import { Suspense, type DragEvent, useEffect, useState } from 'react';
 import { Link } from 'react-router-dom-v5-compat';
 import { useMay } from '../access/AccessProvider';
+import { FormDialog } from '../shell/FormDialog';
 import { lazyAgain } from '../shell/lazyAgain';
 import { sentenceOf } from '../shell/request';
 import { useAnswer, type AnswerState } from '../shell/useAnswer';
@@ -226,34 +223,16 @@ const None = ({ onUpload, onFetch }: Pick<ListProps, 'onUpload' | 'onFetch'>) =>
   );
 };
 
-const RemoveDialog = ({ image, onClose }: { image: OsImage; onClose: () => void }) => {
-  const [isRemoving, setRemoving] = useState(false);
-  const [refusal, setRefusal] = useState('');
-  const remove = async () => {
-    setRemoving(true);
-    try {
-      await removeOsImage(image.id);
-      onClose();
-    } catch (error) {
-      setRefusal(sentenceOf(error));
-      setRemoving(false);
-    }
-  };
-  return (
-    <Modal isOpen onClose={onClose} variant="small" aria-label="Remove the OS image">
-      <ModalHeader title={`Remove ${nameOf(image)}?`} titleIconVariant="warning" />
-      <ModalBody>
-        <p>The appliance deletes the file. Discovery images can no longer be generated from it.</p>
-        {refusal && <Alert isInline variant="danger" title={refusal} />}
-      </ModalBody>
-      <ModalFooter>
-        <Button variant="danger" isLoading={isRemoving} isDisabled={isRemoving} onClick={() => void remove()}>
-          Remove
-        </Button>
-        <Button variant="link" onClick={onClose}>
-          Cancel
-        </Button>
-      </ModalFooter>
-    </Modal>
-  );
-};
+const RemoveDialog = ({ image, onClose }: { image: OsImage; onClose: () => void }) => (
+  <FormDialog
+    title={`Remove ${nameOf(image)}?`}
+    action="Remove"
+    isDanger
+    onSend={() => removeOsImage(image.id)}
+    onClose={onClose}
+  >
+    <Content component="p">
+      The appliance deletes the file. Discovery images can no longer be generated from it.
+    </Content>
+  </FormDialog>
+);

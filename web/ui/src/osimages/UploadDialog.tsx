@@ -1,21 +1,15 @@
 import {
-  Alert,
-  Button,
   ExpandableSection,
   FileUpload,
-  Form,
   FormGroup,
   FormHelperText,
   HelperText,
   HelperTextItem,
-  Modal,
-  ModalBody,
-  ModalFooter,
-  ModalHeader,
   TextInput,
 } from '@patternfly/react-core';
-import { useEffect, useState, type FormEvent } from 'react';
+import { useEffect, useState } from 'react';
 import { getStatus } from '../shell/appliance';
+import { FormDialog } from '../shell/FormDialog';
 import { bytes } from '../shell/quantities';
 import { sentenceOf } from '../shell/request';
 import { useAnswer } from '../shell/useAnswer';
@@ -34,129 +28,101 @@ const UploadDialog = ({ dropped, onClose }: Props) => {
   const [file, setFile] = useState(dropped);
   const [version, setVersion] = useState('');
   const [digest, setDigest] = useState('');
-  const [isSubmitting, setSubmitting] = useState(false);
-  const [refusal, setRefusal] = useState('');
   const check = useFileCheck(file);
   const digestIsWrong = digest !== '' && !isDigest(digest);
   const versionOfFile = versionOf(check?.volumeId ?? '');
   const shownVersion = versionOfFile ?? version;
   const versionIsWrong = shownVersion !== '' && !isVersion(shownVersion);
   const versions = useKnownVersions();
-  const canUpload =
-    file !== undefined && check?.isFine === true && isVersion(shownVersion) && !digestIsWrong && !isSubmitting;
-
   const upload = async () => {
-    if (!file || !canUpload) {
-      return;
-    }
-    setSubmitting(true);
-    setRefusal('');
-    try {
+    if (file) {
       await uploads.add(file, {
         ...(versionOfFile ? {} : { openshift_version: version }),
         ...(digest ? { sha256: digest.toLowerCase() } : {}),
       });
-      onClose();
-    } catch (error) {
-      setRefusal(sentenceOf(error));
-      setSubmitting(false);
     }
-  };
-  const submit = (event: FormEvent) => {
-    event.preventDefault();
-    void upload();
   };
 
   return (
-    <Modal isOpen onClose={onClose} variant="small" aria-label="Upload an ISO">
-      <ModalHeader
-        title="Upload an ISO"
-        description="The live ISO of RHEL CoreOS, as Red Hat publishes it for an OpenShift version."
-      />
-      <ModalBody>
-        <Form id="upload-iso" onSubmit={submit}>
-          <FormGroup label="File" fieldId="upload-iso-file" isRequired>
-            <FileUpload
-              id="upload-iso-file"
-              hideDefaultPreview
-              filename={file?.name ?? ''}
-              filenamePlaceholder="Drag an ISO here or choose one"
-              browseButtonText="Choose"
-              clearButtonText="Clear"
-              onFileInputChange={(_, chosen) => {
-                setFile(chosen);
-              }}
-              onClearClick={() => {
-                setFile(undefined);
-              }}
-              validated={check && !check.isFine ? 'error' : 'default'}
-            />
-            {check && (
-              <FormHelperText>
-                <HelperText isLiveRegion>
-                  <HelperTextItem variant={check.isFine ? 'default' : 'error'}>{check.sentence}</HelperTextItem>
-                </HelperText>
-              </FormHelperText>
-            )}
-          </FormGroup>
-          <FormGroup label="OpenShift version" fieldId="upload-iso-version" isRequired>
-            <TextInput
-              id="upload-iso-version"
-              value={shownVersion}
-              placeholder="4.20"
-              isDisabled={versionOfFile !== undefined}
-              validated={versionIsWrong ? 'error' : 'default'}
-              list="upload-iso-versions"
-              onChange={(_, text) => {
-                setVersion(text.trim());
-              }}
-            />
-            <datalist id="upload-iso-versions">
-              {versions.map((one) => (
-                <option key={one} value={one} />
-              ))}
-            </datalist>
-            <FormHelperText>
-              <HelperText isLiveRegion>
-                <HelperTextItem variant={versionIsWrong ? 'error' : 'default'}>
-                  {versionHint(versionOfFile, versionIsWrong)}
-                </HelperTextItem>
-              </HelperText>
-            </FormHelperText>
-          </FormGroup>
-          <ExpandableSection toggleText="Compare its SHA-256">
-            <FormGroup label="SHA-256" fieldId="upload-iso-sha256">
-              <TextInput
-                id="upload-iso-sha256"
-                value={digest}
-                validated={digestIsWrong ? 'error' : 'default'}
-                onChange={(_, text) => {
-                  setDigest(text.trim());
-                }}
-              />
-              <FormHelperText>
-                <HelperText isLiveRegion>
-                  <HelperTextItem variant={digestIsWrong ? 'error' : 'default'}>
-                    {digestIsWrong
-                      ? 'A SHA-256 has 64 digits and letters from a to f.'
-                      : 'From the publisher: the appliance compares the ISO with this digest.'}
-                  </HelperTextItem>
-                </HelperText>
-              </FormHelperText>
-            </FormGroup>
-          </ExpandableSection>
-          {refusal && <Alert isInline variant="danger" title={refusal} />}
-        </Form>
-      </ModalBody>
-      <ModalFooter>
-        <Button type="submit" form="upload-iso" isDisabled={!canUpload} isLoading={isSubmitting}>
-          Upload
-        </Button>
-        <Button variant="link" onClick={onClose}>
-          Cancel
-        </Button>
-      </ModalFooter>
-    </Modal>
+    <FormDialog
+      title="Upload an ISO"
+      about="The live ISO of RHEL CoreOS, as Red Hat publishes it for an OpenShift version."
+      action="Upload"
+      isComplete={check?.isFine === true && isVersion(shownVersion) && !digestIsWrong}
+      onSend={upload}
+      onClose={onClose}
+    >
+      <FormGroup label="File" fieldId="upload-iso-file" isRequired>
+        <FileUpload
+          id="upload-iso-file"
+          hideDefaultPreview
+          filename={file?.name ?? ''}
+          filenamePlaceholder="Drag an ISO here or choose one"
+          browseButtonText="Choose"
+          clearButtonText="Clear"
+          onFileInputChange={(_, chosen) => {
+            setFile(chosen);
+          }}
+          onClearClick={() => {
+            setFile(undefined);
+          }}
+          validated={check && !check.isFine ? 'error' : 'default'}
+        />
+        {check && (
+          <FormHelperText>
+            <HelperText isLiveRegion>
+              <HelperTextItem variant={check.isFine ? 'default' : 'error'}>{check.sentence}</HelperTextItem>
+            </HelperText>
+          </FormHelperText>
+        )}
+      </FormGroup>
+      <FormGroup label="OpenShift version" fieldId="upload-iso-version" isRequired>
+        <TextInput
+          id="upload-iso-version"
+          value={shownVersion}
+          placeholder="4.20"
+          isDisabled={versionOfFile !== undefined}
+          validated={versionIsWrong ? 'error' : 'default'}
+          list="upload-iso-versions"
+          onChange={(_, text) => {
+            setVersion(text.trim());
+          }}
+        />
+        <datalist id="upload-iso-versions">
+          {versions.map((one) => (
+            <option key={one} value={one} />
+          ))}
+        </datalist>
+        <FormHelperText>
+          <HelperText isLiveRegion>
+            <HelperTextItem variant={versionIsWrong ? 'error' : 'default'}>
+              {versionHint(versionOfFile, versionIsWrong)}
+            </HelperTextItem>
+          </HelperText>
+        </FormHelperText>
+      </FormGroup>
+      <ExpandableSection toggleText="Compare its SHA-256">
+        <FormGroup label="SHA-256" fieldId="upload-iso-sha256">
+          <TextInput
+            id="upload-iso-sha256"
+            value={digest}
+            validated={digestIsWrong ? 'error' : 'default'}
+            onChange={(_, text) => {
+              setDigest(text.trim());
+            }}
+          />
+          <FormHelperText>
+            <HelperText isLiveRegion>
+              <HelperTextItem variant={digestIsWrong ? 'error' : 'default'}>
+                {digestIsWrong
+                  ? 'A SHA-256 has 64 digits and letters from a to f.'
+                  : 'From the publisher: the appliance compares the ISO with this digest.'}
+              </HelperTextItem>
+            </HelperText>
+          </FormHelperText>
+        </FormGroup>
+      </ExpandableSection>
+    </FormDialog>
   );
 };
 

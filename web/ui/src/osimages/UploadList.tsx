@@ -9,6 +9,7 @@ import {
   ProgressVariant,
 } from '@patternfly/react-core';
 import { useRef, type ChangeEvent } from 'react';
+import { ActionButton } from '../shell/ActionButton';
 import { percentOf } from '../shell/quantities';
 import { describeUpload } from './describe';
 import type { UploadView } from './upload';
@@ -104,14 +105,9 @@ const Actions = ({ view: { key, name, state } }: { view: UploadView }) => {
         </Button>
       )}
       {state === 'unfinished' && <ChooseAgain name={name} onChoose={upload.resume} />}
-      <Button
-        variant="link"
-        isDanger
-        onClick={() => void upload.cancel()}
-        aria-label={`Cancel the upload of ${name}`}
-      >
+      <ActionButton variant="link" isDanger onAct={upload.cancel} aria-label={`Cancel the upload of ${name}`}>
         Cancel
-      </Button>
+      </ActionButton>
     </Flex>
   );
 };

@@ -1,9 +1,10 @@
-import { Button, Content } from '@patternfly/react-core';
+import { Content } from '@patternfly/react-core';
 import { Table, Tbody, Td, Th, Thead, Tr } from '@patternfly/react-table';
 import { Link } from 'react-router-dom-v5-compat';
 import { useMay } from '../access/AccessProvider';
 import { listProofs, startProof, type Proof } from '../mirror/api';
 import { stateOf } from '../overview/words';
+import { ActionButton } from '../shell/ActionButton';
 import { SectionCard } from '../shell/SectionCard';
 import { Toned } from '../shell/Toned';
 import type { Act } from '../shell/useAct';
@@ -58,14 +59,14 @@ const Dependents = ({ dependents, act }: Props) => {
               <Td dataLabel="Images">{proofs && <Completeness {...completenessOf(id, proofs)} />}</Td>
               <Td isActionCell>
                 {mayCheck && (
-                  <Button
+                  <ActionButton
                     variant="link"
                     isInline
                     aria-label={`Check its images: ${name}`}
-                    onClick={() => void act(() => startProof({ cluster_id: id })).finally(refetch)}
+                    onAct={() => act(() => startProof({ cluster_id: id })).finally(refetch)}
                   >
                     Check its images
-                  </Button>
+                  </ActionButton>
                 )}
               </Td>
             </Tr>

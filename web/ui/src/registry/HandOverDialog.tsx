@@ -1,5 +1,6 @@
-import { Alert, Button, Checkbox, FormGroup, Radio, TextArea } from '@patternfly/react-core';
+import { Alert, Checkbox, FormGroup, Radio, TextArea } from '@patternfly/react-core';
 import { useState } from 'react';
+import { ActionButton } from '../shell/ActionButton';
 import { FormDialog } from '../shell/FormDialog';
 import { sentenceOf } from '../shell/request';
 import { TextField } from '../shell/TextField';
@@ -117,9 +118,9 @@ export const HandOverDialog = ({ before, onClose }: { before: HandOver | null; o
           setNeededOnly(checked);
         }}
       />
-      <Button variant="secondary" isDisabled={!isComplete} onClick={() => void show()}>
+      <ActionButton variant="secondary" isDisabled={!isComplete} onAct={show}>
         Show what is copied
-      </Button>
+      </ActionButton>
       {failure && <Alert isInline variant="danger" title={failure} />}
       {plan && (
         <Alert isInline variant="info" title={handOverPlanText(plan)} data-testid="hand-over-plan">

@@ -1,7 +1,8 @@
-import { Alert, Button, DescriptionList, Progress, Stack, StackItem } from '@patternfly/react-core';
+import { Alert, DescriptionList, Progress, Stack, StackItem } from '@patternfly/react-core';
 import { useState } from 'react';
 import { Requires } from '../access/AccessProvider';
 import { Fact } from '../image/Copyable';
+import { ActionButton } from '../shell/ActionButton';
 import { bytes } from '../shell/quantities';
 import { SectionCard } from '../shell/SectionCard';
 import type { Act } from '../shell/useAct';
@@ -14,16 +15,13 @@ type Props = { registry: Registry; act: Act };
 export const StorageCard = ({ registry, act }: Props) => {
   const { pushed_bytes: pushed, staged_bytes: copied, limit_bytes: limit, room_bytes: room } = registry;
   const [removed, setRemoved] = useState('');
-  const [isCollecting, setCollecting] = useState(false);
   const used = pushed + copied;
   const clean = async () => {
-    setCollecting(true);
     setRemoved('');
     await act(async () => {
       const { files, bytes: size } = await collect();
       setRemoved(files === 0 ? 'There was nothing to remove.' : `Removed ${counted(files, 'file')}, ${bytes(size)}.`);
     });
-    setCollecting(false);
   };
   return (
     <SectionCard id="registry-storage" title="Storage">
@@ -54,14 +52,9 @@ export const StorageCard = ({ registry, act }: Props) => {
         </StackItem>
         <Requires role="admin">
           <StackItem>
-            <Button
-              variant="secondary"
-              isLoading={isCollecting}
-              isDisabled={isCollecting}
-              onClick={() => void clean()}
-            >
+            <ActionButton variant="secondary" onAct={clean}>
               Clean up
-            </Button>
+            </ActionButton>
             <div className="landfall-subtle pf-v6-u-mt-xs">
               Removes pushed blobs that no image needs, uploads that nobody continued for a day, and copies that were
               given up. Media are never changed.

@@ -1,5 +1,6 @@
-import { Alert, Button, Content, List, ListItem, Progress, Stack, StackItem } from '@patternfly/react-core';
+import { Alert, Content, List, ListItem, Progress, Stack, StackItem } from '@patternfly/react-core';
 import { Requires } from '../access/AccessProvider';
+import { ActionButton } from '../shell/ActionButton';
 import { bytes } from '../shell/quantities';
 import { SectionCard } from '../shell/SectionCard';
 import type { Act } from '../shell/useAct';
@@ -19,9 +20,9 @@ export const VerifyCard = ({ verify, act }: { verify: Verify; act: Act }) => (
       <StackItem>{verify.running ? <Running verify={verify} /> : <Verdict verify={verify} />}</StackItem>
       <Requires role="operator">
         <StackItem>
-          <Button variant="secondary" isDisabled={verify.running} onClick={() => void act(startVerify)}>
+          <ActionButton variant="secondary" isDisabled={verify.running} onAct={() => act(startVerify)}>
             Verify all blobs
-          </Button>
+          </ActionButton>
         </StackItem>
       </Requires>
     </Stack>

@@ -7,7 +7,8 @@ import {
   HelperText,
   HelperTextItem,
 } from '@patternfly/react-core';
-import { useState, type FormEvent, type ReactNode } from 'react';
+import type { FormEvent, ReactNode } from 'react';
+import { useAction } from '../shell/useAction';
 
 type Props = {
   id: string;
@@ -26,15 +27,12 @@ type Props = {
 
 /** The form of a setting with one field and its button. */
 export const Field = ({ id, label, hint, problem, isChanged, action = 'Save', others, onSave, children }: Props) => {
-  const [isSaving, setSaving] = useState(false);
-  const canSave = isChanged && problem === '' && !isSaving;
+  const { isRunning, run } = useAction();
+  const canSave = isChanged && problem === '' && !isRunning;
   const save = (event: FormEvent) => {
     event.preventDefault();
     if (canSave) {
-      setSaving(true);
-      void onSave().finally(() => {
-        setSaving(false);
-      });
+      void run(onSave);
     }
   };
   const isWrong = isChanged && problem !== '';
@@ -49,7 +47,7 @@ export const Field = ({ id, label, hint, problem, isChanged, action = 'Save', ot
         </FormHelperText>
       </FormGroup>
       <ActionGroup>
-        <Button type="submit" isDisabled={!canSave} isLoading={isSaving}>
+        <Button type="submit" isDisabled={!canSave} isLoading={isRunning}>
           {action}
         </Button>
         {others}

@@ -1,48 +1,72 @@
 import { Alert, Button, Form, Modal, ModalBody, ModalFooter, ModalHeader } from '@patternfly/react-core';
-import { useId, useState, type ReactNode } from 'react';
+import { useEffect, useId, useRef, useState, type ReactNode } from 'react';
+import { reportLateFailure } from './lateFailure';
 import { sentenceOf } from './request';
+import { useAction } from './useAction';
 
 type Props = {
   title: string;
+  /** What the dialog is for, below the title. */
+  about?: string;
   /** The text of the button. */
   action: string;
+  variant?: 'small' | 'large';
   /** Whether the input can be sent. */
   isComplete?: boolean;
   /** Whether the action cannot be undone. */
   isDanger?: boolean;
   onSend: () => Promise<unknown>;
+  /** Called when the input has been sent, unless a person has closed the dialog before. */
+  onSent?: () => void;
   onClose: () => void;
   /** The fields. */
   children: ReactNode;
 };
 
-/** A dialog with a form. It closes when the input has been sent, or shows why it was not sent. */
+/**
+ * A dialog with a form. It closes when the input has been sent, or shows why it was not sent. If a
+ * person closes it before, the request goes on. Its end then closes nothing, because another dialog
+ * may be open, and the page shows its error.
+ */
 export const FormDialog = (props: Props) => {
-  const { title, action, isComplete = true, isDanger = false, onSend, onClose, children } = props;
+  const { title, about, action, variant = 'small', isComplete = true, isDanger = false } = props;
+  const { onSend, onSent, onClose, children } = props;
   const id = useId();
   const [failure, setFailure] = useState('');
-  const [isSending, setSending] = useState(false);
-  const canSend = isComplete && !isSending;
+  const { isRunning, run } = useAction();
+  const isOpen = useRef(false);
+  useEffect(() => {
+    isOpen.current = true;
+    return () => {
+      isOpen.current = false;
+    };
+  }, []);
+  const canSend = isComplete && !isRunning;
   const send = async () => {
-    setSending(true);
+    setFailure('');
     try {
       await onSend();
-      onClose();
+      if (isOpen.current) {
+        onSent?.();
+        onClose();
+      }
     } catch (error) {
       setFailure(sentenceOf(error));
-      setSending(false);
+      if (!isOpen.current) {
+        reportLateFailure({ dialog: title, sentence: sentenceOf(error) });
+      }
     }
   };
   return (
-    <Modal isOpen variant="small" aria-label={title} elementToFocus={firstFocus(id)} onClose={onClose}>
-      <ModalHeader title={title} {...(isDanger && { titleIconVariant: 'warning' })} />
+    <Modal isOpen variant={variant} aria-label={title} elementToFocus={firstFocus(id)} onClose={onClose}>
+      <ModalHeader title={title} description={about} {...(isDanger && { titleIconVariant: 'warning' })} />
       <ModalBody>
         <Form
           id={id}
           onSubmit={(event) => {
             event.preventDefault();
             if (canSend) {
-              void send();
+              void run(send);
             }
           }}
         >
@@ -56,7 +80,7 @@ export const FormDialog = (props: Props) => {
           form={id}
           variant={isDanger ? 'danger' : 'primary'}
           isDisabled={!canSend}
-          isLoading={isSending}
+          isLoading={isRunning}
         >
           {action}
         </Button>

@@ -1,5 +1,4 @@
 import {
-  Button,
   Card,
   CardBody,
   CardFooter,
@@ -11,7 +10,7 @@ import {
   StackItem,
 } from '@patternfly/react-core';
 import type { Cluster } from '@openshift-assisted/types/assisted-installer-service';
-import { useContext, useState } from 'react';
+import { useContext } from 'react';
 import { getApiErrorMessage } from 'ui-lib/common/api/utils';
 import { AddHostsContext } from 'ui-lib/common/components/AddHosts/AddHostsContext';
 import { useAlerts } from 'ui-lib/common/components/AlertsContextProvider';
@@ -24,6 +23,7 @@ import { onFetchEvents } from 'ui-lib/ocm/components/fetching/fetchEvents';
 import HostsService from 'ui-lib/ocm/services/HostsService';
 import { Requires } from '../access/AccessProvider';
 import { AccessCard } from '../clusters/AccessCard';
+import { ActionButton } from '../shell/ActionButton';
 
 /**
  * The page to add hosts to a cluster. The library's page does not show the cluster's name, has no
@@ -37,10 +37,8 @@ export const AddHosts = () => {
 const Page = ({ cluster }: { cluster: Cluster }) => {
   const { resetCluster } = useContext(AddHostsContext);
   const { addAlert, clearAlerts } = useAlerts();
-  const [isStarting, setStarting] = useState(false);
   const ready = (cluster.hosts ?? []).filter((host) => canInstallHost(cluster, host.status));
   const install = async () => {
-    setStarting(true);
     clearAlerts();
     try {
       await HostsService.installAll(ready);
@@ -48,7 +46,6 @@ const Page = ({ cluster }: { cluster: Cluster }) => {
       addAlert({ title: 'Not all hosts could be installed', message: getApiErrorMessage(error) });
     }
     await resetCluster?.();
-    setStarting(false);
   };
   return (
     <>
@@ -75,9 +72,9 @@ const Page = ({ cluster }: { cluster: Cluster }) => {
             <Alerts />
             <Flex>
               <Requires role="operator">
-                <Button isDisabled={isStarting || ready.length === 0} onClick={() => void install()}>
+                <ActionButton isDisabled={ready.length === 0} onAct={install}>
                   Install ready hosts
-                </Button>
+                </ActionButton>
               </Requires>
               <ViewClusterEventsButton cluster={cluster} onFetchEvents={onFetchEvents} />
             </Flex>

@@ -1,6 +1,6 @@
 import { ActionListItem, Bullseye, Button, Content, Flex, Spinner } from '@patternfly/react-core';
 import type { Cluster } from '@openshift-assisted/types/assisted-installer-service';
-import { useEffect, useState } from 'react';
+import { useEffect } from 'react';
 import { useDispatch } from 'react-redux';
 import { useAlerts } from 'ui-lib/common/components/AlertsContextProvider';
 import { ClusterWizardStep } from 'ui-lib/common/components/clusterWizard/ClusterWizardStep';
@@ -19,6 +19,7 @@ import { useReviewShown } from '../clusters/reviewShown';
 import { Trials } from '../clusters/Trials';
 import { useReadiness } from '../clusters/useReadiness';
 import { sentenceOf } from '../shell/request';
+import { useAction } from '../shell/useAction';
 
 /**
  * The wizard's last step. The library's step shows names of checks instead of what to do, and has
@@ -116,7 +117,7 @@ const useInstallation = (cluster: Cluster) => {
   const { uiSettings, updateUISettings } = useClusterWizardContext();
   const { addAlert, clearAlerts } = useAlerts();
   const dispatch = useDispatch();
-  const [isStarting, setStarting] = useState(false);
+  const { isRunning, run } = useAction();
   const preparation = cluster['last-installation-preparation'];
   const hasFailed = preparation?.status === 'failed' && preparation.reason?.includes('manifest') === true;
   const updated = uiSettings?.customManifestsUpdated;
@@ -127,7 +128,6 @@ const useInstallation = (cluster: Cluster) => {
   }, [hasFailed, updated, updateUISettings]);
   const start = async () => {
     clearAlerts();
-    setStarting(true);
     try {
       await install(cluster.id);
       dispatch(forceReload());
@@ -137,7 +137,6 @@ const useInstallation = (cluster: Cluster) => {
     } catch (error) {
       addAlert({ title: 'The installation was not started', message: sentenceOf(error) });
     }
-    setStarting(false);
   };
-  return { isStarting, needsManifests: hasFailed && !updated, start };
+  return { isStarting: isRunning, needsManifests: hasFailed && !updated, start: () => run(start) };
 };
