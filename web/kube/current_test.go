@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -48,6 +49,5 @@ func TestCurrent_beforeEachRequestForObjects(t *testing.T) {
 	require.Equal(t, []int64{1, 0}, []int64{watches.Load(), ended.Load()})
 	cancel()
 	require.NoError(t, response.Body.Close())
-	s.stop(t)
-	require.EqualValues(t, 1, ended.Load())
+	require.Eventually(t, func() bool { return ended.Load() == 1 }, time.Minute, time.Millisecond)
 }
