@@ -181,19 +181,19 @@ func copyDatabase(ctx context.Context, from, to string) (last time.Time, err err
 	}
 	var names []string
 	for _, p := range parts() {
-		found, err := filepath.Glob(filepath.Join(from, p.pattern))
+		found, err := fs.Glob(os.DirFS(from), p.pattern)
 		if err != nil {
 			return last, err
 		}
-		for _, file := range found {
-			info, err := os.Stat(file)
+		for _, name := range found {
+			info, err := os.Stat(filepath.Join(from, name))
 			if err != nil {
 				return last, err
 			}
-			if p.kind != savedRows && filepath.Base(file) != "landfall.committed" || !info.Mode().IsRegular() {
+			if p.kind != savedRows && name != "landfall.committed" || !info.Mode().IsRegular() {
 				continue
 			}
-			names = append(names, filepath.Base(file))
+			names = append(names, name)
 			if info.ModTime().After(last) {
 				last = info.ModTime()
 			}

@@ -137,7 +137,7 @@ func TestCompare_withReality(t *testing.T) {
 	require.NoError(t, err)
 	describe(t, stream, func(content *backup.Content, _ string) { check(content, there) })
 
-	old := filepath.Join(t.TempDir(), "old")
+	old := filepath.Join(t.TempDir(), "old [1") // no pattern
 	require.NoError(t, os.CopyFS(old, os.DirFS(s.dir)))
 	for _, damage := range []func() error{
 		func() error { return nil },

@@ -310,12 +310,12 @@ func MakeBackupDir(dataDir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("make the directory of automatic backups: %w", err)
 	}
-	incomplete, err := filepath.Glob(filepath.Join(dir, ".before-*")) // of backup.WriteFile
+	incomplete, err := fs.Glob(os.DirFS(dir), ".before-*") // of backup.WriteFile
 	if err != nil {
 		return err
 	}
-	for _, path := range incomplete {
-		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	for _, name := range incomplete {
+		if err := os.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("remove an incomplete backup: %w", err)
 		}
 	}

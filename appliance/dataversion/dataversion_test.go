@@ -345,3 +345,12 @@ func TestOpen_survivesKills(t *testing.T) {
 		requireBackup(t, dir, requireState(t, dir, 3))
 	}
 }
+
+func TestMakeBackupDir_directoryWithSpecialCharacters(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "site [1")
+	require.NoError(t, dataversion.MakeBackupDir(dir))
+	incomplete := filepath.Join(dir, dataversion.BackupDir, ".before-1")
+	require.NoError(t, os.WriteFile(incomplete, nil, 0o600))
+	require.NoError(t, dataversion.MakeBackupDir(dir))
+	require.NoFileExists(t, incomplete)
+}

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"net/http"
+	"net/netip"
 	"strings"
 
 	"landfall/appliance/fault"
@@ -19,6 +20,13 @@ func isOfPeer(r *http.Request) bool {
 	return !forwarded && isPeerPath(r.URL.Path) && sender(r) != ""
 }
 
+// rememberPeer makes the address of a member known, whose own request this is.
+func rememberPeer(r *http.Request, remember func(netip.Addr)) {
+	if at, err := netip.ParseAddrPort(r.RemoteAddr); err == nil && remember != nil {
+		remember(at.Addr().Unmap().WithZone(""))
+	}
+}
+
 // errNoPath is the answer to a client that uses the path of a member.
 var errNoPath = fault.New(fault.NotFound, "only members of the fleet may use the paths below %s", peerPath)
 
@@ -33,6 +41,8 @@ type Behind struct {
 	// Copy returns the handler of a listener that answers reads from this member's copy of the
 	// database, and gives other requests to forward. nil: all go to the leader.
 	Copy func(at Listener, forward http.Handler) http.Handler
+	// Remember is that of [Front.Wrap]; nil: there are no limits.
+	Remember func(netip.Addr)
 }
 
 // Handler returns the handler of a listener.
@@ -44,6 +54,7 @@ func (b *Behind) Handler(at Listener) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case isOfPeer(r) && r.URL.Path != pollsPath:
+			rememberPeer(r, b.Remember)
 			b.Peers.ServeHTTP(w, r)
 		case sender(r) != "": // that member takes this one for the leader
 			refuseAsFollower(w, r, b.Forwarder.refuse)

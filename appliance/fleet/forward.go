@@ -338,7 +338,7 @@ type Front struct {
 // Wrap returns the handler of the main listener. It gives each request that a member has forwarded
 // to the handler of the listener at which it arrived. others returns those of other listeners than
 // the main one, or nil. remember makes the address of a member known to the limits of connections,
-// so that a flood by strangers does not keep out the followers.
+// so that a flood by strangers does not keep out the members.
 func (f *Front) Wrap(main http.Handler, others func(Listener) http.Handler, snapshots Snapshots, contents Contents,
 	hosts Contacts, remember func(netip.Addr)) http.Handler {
 	peers := f.Peers
@@ -347,8 +347,8 @@ func (f *Front) Wrap(main http.Handler, others func(Listener) http.Handler, snap
 	all = func(w http.ResponseWriter, r *http.Request) {
 		f.requests.Add(1)
 		from, ofPeer := sender(r), isOfPeer(r)
-		if at, err := netip.ParseAddrPort(r.RemoteAddr); err == nil && ofPeer {
-			remember(at.Addr().Unmap().WithZone(""))
+		if ofPeer {
+			rememberPeer(r, remember)
 		}
 		if ofPeer && r.URL.Path != pollsPath {
 			peers.ServeHTTP(w, r)

@@ -154,23 +154,32 @@ func TestForward_leaderAdmitsClients(t *testing.T) {
 	require.False(t, asks("secret"), "a leader that does not answer admits nobody")
 }
 
-// The leader knows the addresses of members by their own requests, not by those of their clients.
+// A member knows the addresses of the others by their own requests, not by those of their clients.
 func TestForward_membersAreKnown(t *testing.T) {
 	key := newKey(t)
 	var known []netip.Addr
-	front := &fleet.Front{Leads: func() bool { return true }, Refuse: refuse, Peers: fleet.Peers{Refuse: refuse,
-		Condition: func([]string) fleet.Condition { return fleet.Condition{} }, Logger: quiet()}}
-	to := serve(t, credential(t, key, "leader"), front.Wrap(http.HandlerFunc(describe), nil, nil, nil, nil,
-		func(at netip.Addr) { known = append(known, at) }))
+	remember := func(at netip.Addr) { known = append(known, at) }
+	peers := fleet.Peers{Refuse: refuse, Condition: func([]string) fleet.Condition { return fleet.Condition{} },
+		Logger: quiet()}
+	front := &fleet.Front{Leads: func() bool { return true }, Refuse: refuse, Peers: peers}
+	leader := serve(t, credential(t, key, "leader"),
+		front.Wrap(http.HandlerFunc(describe), nil, nil, nil, nil, remember))
 	f := newFollower(t, key, time.Minute)
-	f.Lead(fleet.Peer{Name: "leader", URL: to.URL})
-	get(t, client(t), f.main.URL)
-	get(t, client(t), to.URL+"/fleet/condition")
-	require.Empty(t, known)
-	_, err := fleet.NewClient(credential(t, key, "other"), clockwork.NewRealClock()).Condition(t.Context(),
-		fleet.Peer{Name: "leader", URL: to.URL})
-	require.NoError(t, err)
-	require.Equal(t, []netip.Addr{netip.MustParseAddr("127.0.0.1")}, known)
+	f.Lead(fleet.Peer{Name: "leader", URL: leader.URL})
+	behind := &fleet.Behind{Forwarder: f.Forwarder, Peers: &peers, Remember: remember,
+		Own: func(http.ResponseWriter, *http.Request) bool { return false }}
+	follower := serve(t, credential(t, key, "follower"), behind.Handler(fleet.Main))
+	other := fleet.NewClient(credential(t, key, "other"), clockwork.NewRealClock())
+	t.Cleanup(other.Close)
+	for name, at := range map[string]string{"leader": leader.URL, "follower": follower.URL} {
+		known = nil
+		get(t, client(t), follower.URL)
+		get(t, client(t), at+"/fleet/condition")
+		require.Empty(t, known, name)
+		_, err := other.Condition(t.Context(), fleet.Peer{Name: name, URL: at})
+		require.NoError(t, err)
+		require.Equal(t, []netip.Addr{netip.MustParseAddr("127.0.0.1")}, known, name)
+	}
 }
 
 func TestForward_countsChangesOfTheLeader(t *testing.T) {

@@ -59,6 +59,22 @@ func TestReplica_orderlyStopLosesNothing(t *testing.T) {
 	require.True(t, found.Heartbeat.Stopped)
 }
 
+func TestReplica_directoryWithSpecialCharacters(t *testing.T) {
+	_, dir := dirs(t)
+	data := filepath.Join(t.TempDir(), "site [1")
+	left := filepath.Join(data, ".replica-1")
+	require.NoError(t, os.Mkdir(data, 0o700))
+	require.NoError(t, os.WriteFile(left, []byte("of a killed process"), 0o600))
+	r := run(t, data, to(dir))
+	require.NoFileExists(t, left)
+	r.updates(1)
+	r.shipped()
+	r.stop()
+	s, err := restored(t, dir, time.Time{}, data)
+	require.NoError(t, err)
+	require.Equal(t, 1, s.check(t)[0])
+}
+
 // TestReplica_everyMoment restores the state after each of many updates, by the time between it and
 // the next one.
 func TestReplica_everyMoment(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -117,12 +118,12 @@ func New(ctx context.Context, options Options) (*Service, error) {
 		}
 		s.recipients = []age.Recipient{recipient}
 	}
-	left, err := filepath.Glob(filepath.Join(options.Dir, spoolPattern)) // of a killed process
+	left, err := fs.Glob(os.DirFS(options.Dir), spoolPattern) // of a killed process
 	if err != nil {
 		return nil, err
 	}
-	for _, path := range left {
-		if err := os.Remove(path); err != nil {
+	for _, name := range left {
+		if err := os.Remove(filepath.Join(options.Dir, name)); err != nil {
 			return nil, err
 		}
 	}

@@ -238,13 +238,13 @@ func give(path, like string) error {
 
 // prune removes all but the newest backups before upgrades.
 func prune(dir string) error {
-	paths, err := filepath.Glob(filepath.Join(dir, "before-"+event+"-*.backup"))
+	names, err := fs.Glob(os.DirFS(dir), "before-"+event+"-*.backup")
 	if err != nil {
 		return err
 	}
-	slices.Sort(paths)
-	for _, path := range paths[:max(0, len(paths)-KeptBackups)] {
-		if err := os.Remove(path); err != nil {
+	slices.Sort(names)
+	for _, name := range names[:max(0, len(names)-KeptBackups)] {
+		if err := os.Remove(filepath.Join(dir, name)); err != nil {
 			return fmt.Errorf("remove an old backup: %w", err)
 		}
 	}

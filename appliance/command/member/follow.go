@@ -106,7 +106,7 @@ func (m *member) serve(ctx context.Context, of fleet.Copy) error {
 func (m *member) serveRequests(ctx context.Context, peers http.Handler,
 	reads func(fleet.Listener, http.Handler) http.Handler) (ended <-chan struct{}, err error) {
 	servers, err := m.sockets.serve(ctx, m, &fleet.Behind{Forwarder: m.forwarder, Peers: peers, Own: m.own,
-		Copy: reads})
+		Copy: reads, Remember: m.sockets.inbound.Remember})
 	if err != nil {
 		return nil, err
 	}

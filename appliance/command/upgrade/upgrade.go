@@ -24,6 +24,7 @@ import (
 	"landfall/appliance/command/outcome"
 	"landfall/appliance/command/remote"
 	"landfall/appliance/config"
+	"landfall/appliance/fault"
 	"landfall/appliance/fleet"
 	"landfall/appliance/keyring"
 	"landfall/appliance/upgrade"
@@ -263,7 +264,12 @@ func (o *options) offline(ctx context.Context, settings config.Config, path stri
 		return outcome.Usagef("%s contains no data of an appliance; name its data directory with --data-dir",
 			settings.DataDir)
 	}
-	if err := fleet.CheckAlone(settings.DataDir); err != nil {
+	switch err := fleet.CheckAlone(settings.DataDir); {
+	case fault.KindOf(err) == fault.Conflict:
+		return outcome.Usagef("%s is the data directory of a stopped member of a fleet, and a backup would write into "+
+			"it; give --no-backup, because the other members have the data, or start the member first",
+			settings.DataDir)
+	case err != nil:
 		return err
 	}
 	db, err := store.Open(ctx, settings.DataDir, store.Options{Keys: keys.Open})

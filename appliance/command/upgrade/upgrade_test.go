@@ -23,7 +23,7 @@ func TestBackup_stoppedMemberIsNotOpened(t *testing.T) {
 	require.NoError(t, (&fleet.State{Fleet: "fleet", Member: "two"}).Write(settings.DataDir))
 	before, err := os.ReadDir(settings.DataDir)
 	require.NoError(t, err)
-	require.ErrorContains(t, o.offline(t.Context(), settings, path), "the member two of a fleet")
+	require.ErrorContains(t, o.offline(t.Context(), settings, path), "give --no-backup, because the other members")
 	after, err := os.ReadDir(settings.DataDir)
 	require.NoError(t, err)
 	require.Equal(t, len(before), len(after))

@@ -217,8 +217,8 @@ func TestEnd_outcomeIsFoundLater(t *testing.T) {
 			if c.removed {
 				state, err := fleet.ReadState(leads.options.Dir)
 				require.NoError(t, err)
-				log, err := sequence.Open(sequence.Options{Endpoints: state.Etcd, Prefix: state.Prefix, Fleet: state.Fleet,
-					Clock: first.Clock, Data: 1})
+				log, err := sequence.Open(sequence.Options{Endpoints: state.Etcd, Prefix: state.Prefix,
+					Fleet: state.Fleet, Clock: first.Clock, Data: 1})
 				require.NoError(t, err)
 				require.NoError(t, log.Remove(t.Context(), state.ID))
 				require.NoError(t, log.Close())

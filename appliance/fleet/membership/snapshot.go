@@ -75,22 +75,22 @@ func Replace(ctx context.Context, snapshot io.Reader, dir string, damaged bool) 
 
 // removeOld removes the log of the old database, or moves both away.
 func removeOld(dir string, keep bool) error {
-	old, err := filepath.Glob(filepath.Join(dir, "landfall-[12].wal"))
+	old, err := fs.Glob(os.DirFS(dir), "landfall-[12].wal")
 	if err != nil {
 		return err
 	}
-	old = append(old, filepath.Join(dir, "landfall.committed"), filepath.Join(dir, store.DamageFileName))
+	old = append(old, "landfall.committed", store.DamageFileName)
 	remove := os.Remove
 	if keep {
 		kept := filepath.Join(dir, DamagedDir)
 		if err := errors.Join(os.RemoveAll(kept), os.Mkdir(kept, 0o700)); err != nil {
 			return err
 		}
-		old = append(old, filepath.Join(dir, store.FileName))
+		old = append(old, store.FileName)
 		remove = func(path string) error { return os.Rename(path, filepath.Join(kept, filepath.Base(path))) }
 	}
-	for _, path := range old {
-		if err := remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	for _, name := range old {
+		if err := remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}

@@ -108,6 +108,21 @@ func TestReplace_keepsDamagedDatabase(t *testing.T) {
 	}
 }
 
+// The name of a data directory may look like a pattern, which another directory matches.
+func TestReplace_directoryWithSpecialCharacters(t *testing.T) {
+	from, dir := t.TempDir(), filepath.Join(t.TempDir(), "site [1]")
+	require.NoError(t, membership.Unpack(t.Context(), write(t, from, "older", true), dir, new(fleet.State)))
+	other := filepath.Join(filepath.Dir(dir), "site 1", "landfall-1.wal")
+	require.NoError(t, os.Mkdir(filepath.Dir(other), 0o700))
+	require.NoError(t, os.WriteFile(other, []byte("changes"), 0o600))
+	own := filepath.Join(dir, "landfall-1.wal")
+	require.NoError(t, os.WriteFile(own, []byte("of the old database"), 0o600))
+	require.NoError(t, membership.Replace(t.Context(), write(t, from, "newer", true), dir, false))
+	require.FileExists(t, other)
+	require.NoFileExists(t, own)
+	require.Equal(t, "newer", read(t, dir))
+}
+
 func TestReplace_damagedSnapshotChangesNothing(t *testing.T) {
 	from, dir := t.TempDir(), filepath.Join(t.TempDir(), "data")
 	require.NoError(t, membership.Unpack(t.Context(), write(t, from, "older", true), dir, new(fleet.State)))
