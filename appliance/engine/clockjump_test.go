@@ -113,8 +113,8 @@ func TestSleep_installationGetsItsTimeAgain(t *testing.T) {
 	b.requireCluster(cluster, lifecycle.ClusterInstalled)
 }
 
-// TestSleep_installationEndsInTime lets the machine sleep at night while an installation hangs whose
-// other limits only warn. Its certificates expire in the morning.
+// TestSleep_installationEndsInTime lets the machine sleep at night while an installation hangs
+// whose other limits only warn. Its certificates expire in the morning.
 func TestSleep_installationEndsInTime(t *testing.T) {
 	b := newHarness(t)
 	b.Engine.options.Timeouts.WarnOnly = true
