@@ -111,21 +111,10 @@ func (e *Engine) finalizingLimit(row *record.Cluster) (time.Time, time.Duration)
 	return e.expires(limit), limit.For
 }
 
-// installationLimit returns the end of the time limit of a cluster's whole installation. After a
-// downtime of the appliance, the controller in the cluster has the time of the state finalizing for
-// its report. The limit does not start again, because the certificates of the installation expire
-// meanwhile, and an appliance that stops every day would wait for ever.
+// installationLimit returns the end of the time limit of a cluster's whole installation.
 func (e *Engine) installationLimit(row *record.Cluster) time.Time {
-	began, limits := time.Time(row.API.InstallStartedAt), e.options.Timeouts
-	since := e.since(row.API.InstallStartedAt)
-	end := since.Add(limits.Installation)
-	if since.After(began) {
-		end = began.Add(limits.Installation)
-		if late := since.Add(min(limits.Installation, limits.Finalizing)); late.After(end) {
-			end = late
-		}
-	}
-	return end
+	began := row.API.InstallStartedAt
+	return e.options.Timeouts.WholeInstallation(time.Time(began), e.since(began))
 }
 
 func (c *change) setClusterDeadline(id string, row *record.Cluster) error {
