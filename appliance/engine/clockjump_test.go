@@ -112,3 +112,18 @@ func TestSleep_installationGetsItsTimeAgain(t *testing.T) {
 	require.NoError(t, err)
 	b.requireCluster(cluster, lifecycle.ClusterInstalled)
 }
+
+// TestSleep_installationEndsInTime lets the machine sleep at night while an installation hangs
+// whose other limits only warn. Its certificates expire in the morning.
+func TestSleep_installationEndsInTime(t *testing.T) {
+	b := newHarness(t)
+	b.Engine.options.Timeouts.WarnOnly = true
+	cluster, _ := b.finalizing()
+	b.pass(8 * time.Hour)
+	b.clock.Advance(16 * time.Hour)
+	b.Stepper().Jumped(16 * time.Hour)
+	b.pass(4 * time.Hour)
+	b.requireCluster(cluster, lifecycle.ClusterFinalizing)
+	b.pass(4 * time.Hour)
+	b.requireCluster(cluster, lifecycle.ClusterFailed)
+}

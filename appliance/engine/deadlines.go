@@ -113,7 +113,8 @@ func (e *Engine) finalizingLimit(row *record.Cluster) (time.Time, time.Duration)
 
 // installationLimit returns the end of the time limit of a cluster's whole installation.
 func (e *Engine) installationLimit(row *record.Cluster) time.Time {
-	return e.expires(lifecycle.Limit{Began: row.API.InstallStartedAt, For: e.options.Timeouts.Installation})
+	began := row.API.InstallStartedAt
+	return e.options.Timeouts.WholeInstallation(time.Time(began), e.since(began))
 }
 
 func (c *change) setClusterDeadline(id string, row *record.Cluster) error {

@@ -26,15 +26,15 @@ func (i Image) String() string {
 	return i.Repository + ":" + i.Tag
 }
 
-// unread returns an error while a path is read for the first time, or because an administrator asked
-// for it, also if it hangs.
+// unread returns an error while a path is read for the first time, or because an administrator
+// asked for it, also if it hangs.
 func (r *Registry) unread() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, path := range slices.Sorted(maps.Keys(r.reading)) {
 		if r.hangs(path) {
-			return &UnavailableError{RetryAfter: retryAfter, Reason: fmt.Sprintf("%s does not answer, so it is not known "+
-				"what lies there; connect it again, or restart the appliance without it", path)}
+			return &UnavailableError{RetryAfter: retryAfter, Reason: fmt.Sprintf("%s does not answer, so it is not "+
+				"known what lies there; connect it again, or restart the appliance without it", path)}
 		}
 	}
 	if len(r.reading) > 0 {

@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"slices"
 	"time"
 
 	"github.com/go-openapi/strfmt"
@@ -56,6 +57,19 @@ func (t *Timeouts) Cluster(cluster *models.Cluster) Limit {
 			cluster.ControllerLogsCollectedAt, t.ClusterLogsPending, t.ClusterLogs, t.ClusterLogs)
 	}
 	return Limit{}
+}
+
+// WholeInstallation returns the end of the limit of a whole installation. since is its beginning,
+// or the later time since which the appliance runs again. After a downtime, the controller in the
+// cluster has the time of the state finalizing for its report. The limit does not start again then,
+// because the certificates of the installation expire meanwhile, and an appliance that stops every
+// day would wait for ever.
+func (t *Timeouts) WholeInstallation(began, since time.Time) time.Time {
+	if !since.After(began) {
+		return since.Add(t.Installation)
+	}
+	return slices.MaxFunc([]time.Time{began.Add(t.Installation), since.Add(min(t.Installation, t.Finalizing))},
+		time.Time.Compare)
 }
 
 // CurrentFinalizingStage returns the limit of the stage that the controller in a cluster reported.

@@ -186,7 +186,9 @@ func stageLimits(key string, limits reflect.Value) map[string]time.Duration {
 
 func writeLimits(b *strings.Builder, t Timeouts) {
 	fmt.Fprint(b, "## Limits\n\nAll limits can be set under `timeouts` in the configuration. Time in which the "+
-		"appliance or its machine was stopped does not count.\n\n| subject | limit |\n|---|---|\n")
+		"appliance or its machine was stopped does not count. Only for the whole installation it counts, because "+
+		"the certificates expire meanwhile. The cluster then still has the time of finalizing to report its end."+
+		"\n\n| subject | limit |\n|---|---|\n")
 	row := func(subject string, limit time.Duration) {
 		fmt.Fprintf(b, "| %s | %s |\n", subject, formatLimit(limit))
 	}
