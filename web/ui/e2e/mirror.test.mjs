@@ -109,6 +109,7 @@ describe('the mirror', { timeout: fileLimit }, () => {
     await page.getByText('the image is referenced by tag').waitFor();
     await browser.screenshot('rules-dropped-onto-the-page');
     await page.getByRole('button', { name: 'Remove', exact: true }).click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Remove', exact: true }).click();
     await page.getByTestId('rule').filter({ hasText: 'quay.io/team' }).waitFor({ state: 'detached' });
   });
 

@@ -232,6 +232,8 @@ describe('people with different roles', { timeout: fileLimit }, () => {
     await anna.goto(`${site.url}/access?tab=people`);
     await row.getByText('cluster guarded').waitFor();
     await row.getByRole('combobox', { name: 'Role of lena' }).selectOption('viewer');
+    await anna.getByRole('dialog').getByText('Make lena a viewer?').waitFor();
+    await button('Change the role', anna.getByRole('dialog')).click();
     await browser.screenshot('people');
     await button('Disable', row).click();
     await row.getByText('lena (disabled)').waitFor();

@@ -3,7 +3,7 @@ import { expect, it } from 'vitest';
 import { forgetDraft, keepDraft, readDraft } from '../src/networks/drafts';
 import { newHost } from '../src/networks/hosts';
 
-const draft = [{ host: newHost(), yaml: '802.1x: {private-key-password: secret}' }];
+const draft = { hosts: [{ host: newHost(), yaml: '802.1x: {private-key-password: secret}' }], base: [] };
 
 it('unsaved networks are kept for their infra-env until they are forgotten', () => {
   keepDraft('a', draft);

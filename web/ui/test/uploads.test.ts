@@ -6,10 +6,25 @@ import { Uploads } from '../src/osimages/uploads';
 const settle = () => new Promise((done) => setTimeout(done, 5));
 const file = new File(['contents'], 'live.iso', { lastModified: 1 });
 
-const surroundings = (transport: Partial<Transport> = {}, stored?: string) => {
-  const storage = new Map(stored === undefined ? [] : [['landfall-uploads', stored]]);
+const storageWith = (stored: Record<string, string> = {}) => {
+  const texts = new Map(Object.entries(stored));
   return {
-    stored: () => storage.get('landfall-uploads'),
+    get length() {
+      return texts.size;
+    },
+    key: (place: number) => [...texts.keys()][place] ?? null,
+    getItem: (key: string) => texts.get(key) ?? null,
+    setItem: (key: string, value: string) => {
+      texts.set(key, value);
+    },
+    removeItem: (key: string) => {
+      texts.delete(key);
+    },
+  };
+};
+
+const surroundings = (transport: Partial<Transport> = {}, storage = storageWith()) => {
+  return {
     transport: {
       announce: vi.fn(() => Promise.resolve({ id: 'id-1', offset_bytes: 0 })),
       offset: vi.fn(() => Promise.resolve(0)),
@@ -18,18 +33,14 @@ const surroundings = (transport: Partial<Transport> = {}, stored?: string) => {
       abandon: vi.fn(() => Promise.resolve()),
       ...transport,
     },
-    storage: {
-      getItem: (key: string) => storage.get(key) ?? null,
-      setItem: (key: string, value: string) => {
-        storage.set(key, value);
-      },
-    },
+    storage,
     now: () => 0,
     wait: () => new Promise<void>(() => undefined),
     untilSession: () => new Promise<void>(() => undefined),
   };
 };
 
+const announced = (id: string) => Promise.resolve({ id, offset_bytes: 0 });
 const unanswered = () => new Promise<never>(() => undefined);
 
 describe('Uploads', () => {
@@ -50,7 +61,7 @@ describe('Uploads', () => {
     const uploads = new Uploads(around);
     await expect(uploads.add(file, {})).rejects.toThrow('The disk is full.');
     expect(uploads.views()).toEqual([]);
-    expect(around.stored()).toBe('[]');
+    expect(around.storage).toHaveLength(0);
   });
 
   it('resume after a reload with the same file', async () => {
@@ -58,14 +69,14 @@ describe('Uploads', () => {
     await new Uploads(before).add(file, { openshift_version: '4.20' });
     await settle();
 
-    const after = surroundings({}, before.stored());
+    const after = surroundings({}, before.storage);
     const uploads = new Uploads(after);
     expect(uploads.views()).toMatchObject([{ name: 'live.iso', state: 'unfinished' }]);
     await uploads.add(file, {});
     await settle();
     expect(after.transport.announce).not.toHaveBeenCalled();
     expect(uploads.views()).toMatchObject([{ state: 'done' }]);
-    expect(after.stored()).toBe('[]');
+    expect(after.storage).toHaveLength(0);
   });
 
   it('not listed after cancellation', async () => {
@@ -75,7 +86,7 @@ describe('Uploads', () => {
     await uploads.of(uploads.views()[0]?.key ?? '')?.cancel();
     expect(around.transport.abandon).toHaveBeenCalledWith('id-1');
     expect(uploads.views()).toEqual([]);
-    expect(around.stored()).toBe('[]');
+    expect(around.storage).toHaveLength(0);
   });
 
   it('same file twice', async () => {
@@ -88,7 +99,37 @@ describe('Uploads', () => {
     expect(around.transport.announce).toHaveBeenCalledTimes(2);
   });
 
-  it.each(['no JSON', '{}', '[null,{"id":7}]'])('empty if the storage contains %s', (stored) => {
-    expect(new Uploads(surroundings({}, stored)).views()).toEqual([]);
+  it('of one browser tab stay stored when another tab stores its own', async () => {
+    const storage = storageWith();
+    const another = new File(['contents'], 'another.iso', { lastModified: 1 });
+    const second = surroundings({ append: unanswered, announce: () => announced('id-2') }, storage);
+    const secondTab = new Uploads(second);
+    await new Uploads(surroundings({ append: unanswered }, storage)).add(file, {});
+    await secondTab.add(another, {});
+    await settle();
+    const names = () =>
+      new Uploads(surroundings({}, storage))
+        .views()
+        .map(({ name }) => name);
+    expect(names()).toEqual(['live.iso', 'another.iso']);
+    await secondTab.of(secondTab.views()[0]?.key ?? '')?.cancel();
+    expect(names()).toEqual(['live.iso']);
+  });
+
+  it('stored under the new id after the appliance has forgotten the former one', async () => {
+    const around = surroundings({
+      append: vi.fn(unanswered).mockRejectedValueOnce(new ApplianceError(404, 'There is no such upload.')),
+      announce: vi.fn(() => announced('id-2')).mockReturnValueOnce(announced('id-1')),
+    });
+    const twoParts = new File([new Uint8Array(300 * 1024)], 'live.iso', { lastModified: 1 });
+    await new Uploads({ ...around, wait: () => Promise.resolve() }).add(twoParts, {});
+    await settle();
+    expect(around.storage).toHaveLength(1);
+    expect(around.storage.getItem('landfall-upload/id-2')).toContain('live.iso');
+  });
+
+  it.each(['no JSON', '{}', 'null', '{"id":7}'])('empty if the storage contains %s', (stored) => {
+    const storage = storageWith({ 'landfall-upload/id-1': stored });
+    expect(new Uploads(surroundings({}, storage)).views()).toEqual([]);
   });
 });

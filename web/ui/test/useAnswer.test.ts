@@ -3,6 +3,7 @@ import { createElement } from 'react';
 import { flushSync } from 'react-dom';
 import { createRoot } from 'react-dom/client';
 import { afterEach, expect, it, vi } from 'vitest';
+import { limitMilliseconds } from '../src/shell/patience';
 import { useAnswer, type AnswerState } from '../src/shell/useAnswer';
 
 afterEach(() => {
@@ -48,6 +49,50 @@ it('an answer arrives although changes are more frequent than answers', async ()
   });
   expect(load).toHaveBeenCalledTimes(2);
   state?.refetch();
+  expect(load).toHaveBeenCalledTimes(3);
+  root.unmount();
+});
+
+it('a request that hangs is given up and sent again, with a longer limit', async () => {
+  vi.useFakeTimers();
+  const signals: AbortSignal[] = [];
+  const answers: ((text: string) => void)[] = [];
+  const load = vi.fn((signal: AbortSignal) => {
+    signals.push(signal);
+    return new Promise<string>((resolve) => {
+      answers.push(resolve);
+    });
+  });
+  const once = () => undefined;
+  let state: AnswerState<string> | undefined;
+  const Page = () => {
+    state = useAnswer(load, once);
+    return null;
+  };
+  const root = createRoot(document.createElement('div'));
+  flushSync(() => {
+    root.render(createElement(Page));
+  });
+  await vi.advanceTimersByTimeAsync(10);
+  answers[0]?.('before');
+  await vi.advanceTimersByTimeAsync(10);
+  state?.refetch();
+  state?.refetch();
+  await vi.advanceTimersByTimeAsync(limitMilliseconds - 1);
+  expect(load).toHaveBeenCalledTimes(2);
+  await vi.advanceTimersByTimeAsync(10);
+  expect(signals[1]?.aborted).toBe(true);
+  await vi.waitFor(() => {
+    expect(state).toMatchObject({ answer: 'before', error: { message: 'The appliance does not respond.' } });
+  });
+  expect(load).toHaveBeenCalledTimes(3);
+  await vi.advanceTimersByTimeAsync(1.5 * limitMilliseconds);
+  expect(signals[2]?.aborted).toBe(false);
+  answers[2]?.('after');
+  await vi.waitFor(() => {
+    expect(state).toMatchObject({ answer: 'after', error: undefined });
+  });
+  await vi.advanceTimersByTimeAsync(2 * limitMilliseconds);
   expect(load).toHaveBeenCalledTimes(3);
   root.unmount();
 });

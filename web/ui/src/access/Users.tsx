@@ -13,6 +13,7 @@ import { RoleSelect } from './RoleSelect';
 import { Scope } from './Scope';
 
 const seldom = () => 30_000;
+const nouns: Record<Role, string> = { viewer: 'a viewer', operator: 'an operator', admin: 'an administrator' };
 
 /** The accounts of people. */
 export const Users = ({ act }: { act: Act }) => {
@@ -22,6 +23,7 @@ export const Users = ({ act }: { act: Act }) => {
   const [password, setPassword] = useState('');
   const [role, setRole] = useState<Role>('operator');
   const [deleting, setDeleting] = useState<string>();
+  const [assigned, setAssigned] = useState<{ name: string; role: Role }>();
   const { isRunning, run } = useAction();
   const change = (work: () => Promise<unknown>) => act(work).finally(refetch);
   const add = async () => {
@@ -53,12 +55,13 @@ export const Users = ({ act }: { act: Act }) => {
                   {user.issuer && ` (${user.issuer})`}
                 </Td>
                 <Td dataLabel="Role">
-                  {/* A change of the role ends the person's sessions. */}
                   <RoleSelect
                     label={`Role of ${user.name}`}
                     value={user.role}
                     isDisabled={user.name === caller.name}
-                    onChange={(chosen) => void change(() => updateUser(user.name, { role: chosen }))}
+                    onChange={(chosen) => {
+                      setAssigned({ name: user.name, role: chosen });
+                    }}
                   />
                 </Td>
                 <Td dataLabel="May use">
@@ -139,6 +142,18 @@ export const Users = ({ act }: { act: Act }) => {
           </Flex>
         </form>
       </CardBody>
+      {assigned && (
+        <Confirm
+          title={`Make ${assigned.name} ${nouns[assigned.role]}?`}
+          action="Change the role"
+          onClose={() => {
+            setAssigned(undefined);
+          }}
+          onConfirm={() => void change(() => updateUser(assigned.name, { role: assigned.role }))}
+        >
+          The sessions of the account end, and the person logs in again with the new role.
+        </Confirm>
+      )}
       {deleting !== undefined && (
         <Confirm
           title={`Delete the account ${deleting}?`}

@@ -13,6 +13,7 @@ import {
 import { useState } from 'react';
 import { useMay } from '../access/AccessProvider';
 import { ActionButton } from '../shell/ActionButton';
+import { Confirm } from '../shell/Confirm';
 import { duration, moment } from '../shell/quantities';
 import type { Act } from '../shell/useAct';
 import { acceptIdentity, connectFor, logOut, type AmsStatus } from './api';
@@ -26,6 +27,7 @@ type Props = { status: AmsStatus; act: Act; changed: () => void };
 /** The connection of the site to AMS, with its actions. */
 export const Connection = ({ status, act, changed }: Props) => {
   const [login, setLogin] = useState(false);
+  const [isLeaving, setLeaving] = useState(false);
   const { name, variant } = relayStatus(status);
   const facts: [string, string | undefined][] = [
     ['API', status.api_url],
@@ -88,11 +90,28 @@ export const Connection = ({ status, act, changed }: Props) => {
               Log in
             </Button>
             {status.state !== 'no-credentials' && (
-              <ActionButton variant="link" onAct={() => act(logOut)}>
+              <Button
+                variant="link"
+                onClick={() => {
+                  setLeaving(true);
+                }}
+              >
                 Log out
-              </ActionButton>
+              </Button>
             )}
           </Flex>
+        )}
+        {isLeaving && (
+          <Confirm
+            title="Log out of OpenShift Cluster Manager?"
+            action="Log out"
+            onConfirm={() => void act(logOut)}
+            onClose={() => {
+              setLeaving(false);
+            }}
+          >
+            The appliance deletes the credentials. Changes of clusters wait until an administrator logs in again.
+          </Confirm>
         )}
         {login && (
           <LoginDialog

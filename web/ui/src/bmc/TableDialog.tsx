@@ -57,9 +57,11 @@ export const TableDialog = ({ onClose }: { onClose: () => void }) => {
           }}
         />
       </FormGroup>
-      <ActionButton variant="secondary" isDisabled={!isComplete} onAct={check}>
-        Check
-      </ActionButton>
+      <div>
+        <ActionButton variant="secondary" isDisabled={!isComplete} onAct={check}>
+          Check
+        </ActionButton>
+      </div>
       {failure !== '' && <Alert isInline variant="danger" title={failure} />}
       {outcome && <Outcome {...outcome} />}
     </FormDialog>

@@ -26,6 +26,8 @@ import { inOrder, summary, titleOf } from './findings';
 const clusterListEvery = 10_000;
 const everyTime = () => clusterListEvery;
 const once = () => undefined;
+/** The checks of the mirror alone may take a minute. */
+const limit = 5 * 60_000;
 
 /** The page of the doctor: findings about the site that may prevent an installation. */
 const DoctorPage = () => {
@@ -34,7 +36,7 @@ const DoctorPage = () => {
   const [withPassed, setWithPassed] = useState(false);
   const [dhcp, setDHCP] = useState(false);
   const load = useCallback((signal: AbortSignal) => diagnose(cluster, dhcp, signal), [cluster, dhcp]);
-  const { answer, error, refetch } = useAnswer(load, once);
+  const { answer, error, refetch } = useAnswer(load, once, limit);
   usePageTitle('Doctor');
   return (
     <>

@@ -1,4 +1,5 @@
 import { Store } from '@openshift-assisted/ui-lib/ocm';
+import ClustersAPI from 'ui-lib/common/api/assisted-service/ClustersAPI';
 import { ResourceUIState } from 'ui-lib/common/types/resource-ui-state';
 import { fetchClusterAsync, forceReload } from 'ui-lib/ocm/store/slices/current-cluster/slice';
 import type { Notice } from './feed';
@@ -26,8 +27,12 @@ const loading = new Set([ResourceUIState.LOADING, ResourceUIState.RELOADING]);
  * them.
  */
 export class StoreRefresher {
-  readonly #cluster = new Refresh(reloadCluster, () =>
-    loading.has(state().currentCluster.uiState),
+  readonly #cluster = new Refresh(
+    reloadCluster,
+    () => loading.has(state().currentCluster.uiState),
+    () => {
+      ClustersAPI.abortLastGetRequest();
+    },
   );
 
   /** Handles a notice of the feed. Notices that do not concern the page are ignored. */

@@ -2,6 +2,7 @@ import { useCallback, useEffect, useRef, useState } from 'react';
 import type { Change } from './feed';
 import { useLive } from './LiveProvider';
 import { Refresh } from './refresh';
+import { Patience } from '../shell/patience';
 import { mergeRows } from '../shell/rows';
 
 /** With more changed objects, the whole list is requested. */
@@ -36,6 +37,7 @@ export const useRows = <T extends { id: string }>(source: Source<T>): Rows<T> =>
     const left = new AbortController();
     const changed = new Set<string>();
     let all = true;
+    const patience = new Patience();
     let running = false;
     const load = async () => {
       const ids = all || changed.size > maxChanged ? [] : [...changed];
@@ -43,7 +45,7 @@ export const useRows = <T extends { id: string }>(source: Source<T>): Rows<T> =>
       changed.clear();
       running = true;
       try {
-        const fresh = await source.list(ids, left.signal);
+        const fresh = await patience.send((signal) => source.list(ids, signal), left.signal);
         setRows((former) => (ids.length > 0 && former ? mergeRows(former, ids, fresh, source.keyOf) : fresh));
         setError(undefined);
       } catch (thrown) {

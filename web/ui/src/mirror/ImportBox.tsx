@@ -1,6 +1,7 @@
 import { Button, Card, CardBody, CardTitle, Content, List, ListItem } from '@patternfly/react-core';
-import { useRef } from 'react';
+import { useRef, useState } from 'react';
 import { useMay } from '../access/AccessProvider';
+import { Confirm } from '../shell/Confirm';
 import { sentenceOf } from '../shell/request';
 import { removeImport, sameLevel, type Import, type MirrorModel, type Place } from './api';
 import type { Dropped } from './drop';
@@ -17,6 +18,8 @@ type Props = {
 export const ImportBox = ({ imports, places, take, changed, failed }: Props) => {
   const mayImport = useMay('admin');
   const input = useRef<HTMLInputElement>(null);
+  const [removed, setRemoved] = useState<Import>();
+  const placeOf = (one: Import) => places.find(({ level }) => sameLevel(level, one))?.label ?? 'a deleted object';
   const remove = async (gone: Import) => {
     try {
       await removeImport(gone, gone.name);
@@ -40,11 +43,16 @@ export const ImportBox = ({ imports, places, take, changed, failed }: Props) => 
         <List isPlain aria-label="Imports">
           {imports.map((one) => (
             <ListItem key={[one.cluster_id, one.infra_env_id, one.name].join('/')} data-testid="import">
-              {one.name}, for {places.find(({ level }) => sameLevel(level, one))?.label ?? 'a deleted object'},{' '}
-              {new Date(one.imported).toLocaleString()}: {one.files.length} files
+              {one.name}, for {placeOf(one)}, {new Date(one.imported).toLocaleString()}: {one.files.length} files
               {one.ignored.length > 0 && `, ${String(one.ignored.length)} ignored`}{' '}
               {mayImport && (
-                <Button variant="link" isInline onClick={() => void remove(one)}>
+                <Button
+                  variant="link"
+                  isInline
+                  onClick={() => {
+                    setRemoved(one);
+                  }}
+                >
                   Remove
                 </Button>
               )}
@@ -72,6 +80,19 @@ export const ImportBox = ({ imports, places, take, changed, failed }: Props) => 
           </>
         )}
       </CardBody>
+      {removed && (
+        <Confirm
+          title={`Remove the import ${removed.name}?`}
+          action="Remove"
+          onConfirm={() => void remove(removed)}
+          onClose={() => {
+            setRemoved(undefined);
+          }}
+        >
+          Its rules no longer apply to {placeOf(removed)}, and its certificates are no longer trusted. To use them
+          again, import the files again.
+        </Confirm>
+      )}
     </Card>
   );
 };

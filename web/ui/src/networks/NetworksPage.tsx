@@ -20,7 +20,7 @@ import { Help } from '../shell/Help';
 import { sentenceOf } from '../shell/request';
 import { useAnswer } from '../shell/useAnswer';
 import { usePageTitle } from '../shell/usePageTitle';
-import { listInfraEnvs, previewHosts, readHosts, saveHosts, type HostConfig, type Preview } from './api';
+import { areSame, listInfraEnvs, previewHosts, readHosts, saveHosts, type HostConfig, type Preview } from './api';
 import { fromConfig, newHost, toConfig, type Described } from './hosts';
 import { forgetDraft, keepDraft, readDraft } from './drafts';
 import { HostCard } from './HostCard';
@@ -102,7 +102,7 @@ const Saved = ({ infraEnvId }: { infraEnvId: string }) => {
     );
   }
   return answer ? (
-    <Hosts infraEnvId={infraEnvId} saved={answer} onSaved={refetch} />
+    <Hosts infraEnvId={infraEnvId} saved={answer} />
   ) : (
     <Spinner aria-label="Reading the networks" />
   );
@@ -124,10 +124,14 @@ const useSettled = <T,>(value: T): T => {
 
 type Outcome = { text: string; isWrong: boolean };
 
-type HostsProps = { infraEnvId: string; saved: HostConfig[]; onSaved: () => void };
+type HostsProps = { infraEnvId: string; saved: HostConfig[] };
 
-const Hosts = ({ infraEnvId, saved, onSaved }: HostsProps) => {
-  const [hosts, setHosts] = useState<Described[]>(() => readDraft(infraEnvId) ?? saved.map(fromConfig));
+const Hosts = ({ infraEnvId, saved }: HostsProps) => {
+  const [hosts, setHosts] = useState<Described[]>(() => readDraft(infraEnvId)?.hosts ?? saved.map(fromConfig));
+  // The saved networks that the changes began with, and the newest ones that the page knows.
+  const [base, setBase] = useState(() => readDraft(infraEnvId)?.base ?? saved);
+  const [newest, setNewest] = useState(saved);
+  const [isConflict, setConflict] = useState(false);
   const [isUnsaved, setUnsaved] = useState(() => readDraft(infraEnvId) !== undefined);
   const [open, setOpen] = useState<number | undefined>(saved.length === 1 ? 0 : undefined);
   const [outcome, setOutcome] = useState<Outcome>();
@@ -143,24 +147,38 @@ const Hosts = ({ infraEnvId, saved, onSaved }: HostsProps) => {
     setHosts(altered);
     setOutcome(undefined);
     setUnsaved(true);
-    keepDraft(infraEnvId, altered);
+    keepDraft(infraEnvId, { hosts: altered, base });
   };
   const discard = () => {
-    setHosts(saved.map(fromConfig));
+    setHosts(newest.map(fromConfig));
+    setBase(newest);
+    setConflict(false);
     setOutcome(undefined);
     setUnsaved(false);
     forgetDraft(infraEnvId);
   };
-  const save = async () => {
+  // Infra-envs have no revision that the request could name, so the page compares.
+  const save = async (replaced: HostConfig[]) => {
+    setOutcome(undefined);
+    setConflict(false);
     try {
-      await saveHosts(infraEnvId, hosts.map(toConfig));
+      const present = await readHosts(infraEnvId);
+      setNewest(present);
+      if (!areSame(present, replaced)) {
+        setConflict(true);
+        return;
+      }
+      const stored = await saveHosts(infraEnvId, hosts.map(toConfig));
+      setBase(stored);
+      setNewest(stored);
       setOutcome({ text: 'Saved. New downloads of the image contain the networks.', isWrong: false });
-      // A draft that changed meanwhile is not saved.
-      if (readDraft(infraEnvId) === hosts) {
+      const draft = readDraft(infraEnvId);
+      if (draft && draft.hosts !== hosts) {
+        keepDraft(infraEnvId, { ...draft, base: stored }); // it changed meanwhile, and is not saved
+      } else {
         setUnsaved(false);
         forgetDraft(infraEnvId);
       }
-      onSaved();
     } catch (thrown) {
       setOutcome({ text: sentenceOf(thrown), isWrong: true });
     }
@@ -238,9 +256,29 @@ const Hosts = ({ infraEnvId, saved, onSaved }: HostsProps) => {
           />
         </StackItem>
       )}
+      {isConflict && (
+        <StackItem>
+          <Alert
+            isInline
+            variant="warning"
+            title="Not saved: somebody else has changed these networks meanwhile."
+            actionLinks={
+              <>
+                <ActionButton variant="link" isInline onAct={() => save(newest)}>
+                  Replace them with mine
+                </ActionButton>
+                <Button variant="link" isInline onClick={discard}>
+                  Discard my changes and show them
+                </Button>
+              </>
+            }
+            data-testid="networks-conflict"
+          />
+        </StackItem>
+      )}
       {mayEdit && (
         <StackItem>
-          <ActionButton onAct={save}>Save</ActionButton>
+          <ActionButton onAct={() => save(base)}>Save</ActionButton>
         </StackItem>
       )}
     </Stack>

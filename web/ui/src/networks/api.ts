@@ -24,14 +24,20 @@ const root = '/api/assisted-install/v2/infra-envs';
 
 export const listInfraEnvs = (signal?: AbortSignal): Promise<InfraEnv[]> => getJSON(root, signal);
 
-export const readHosts = async (id: string, signal?: AbortSignal): Promise<HostConfig[]> => {
-  const { static_network_config: text } = await getJSON<InfraEnv>(`${root}/${id}`, signal);
-  return text ? (JSON.parse(text) as HostConfig[]) : [];
+const hostsOf = ({ static_network_config: text }: InfraEnv): HostConfig[] =>
+  text ? (JSON.parse(text) as HostConfig[]) : [];
+
+export const readHosts = async (id: string, signal?: AbortSignal): Promise<HostConfig[]> =>
+  hostsOf(await getJSON<InfraEnv>(`${root}/${id}`, signal));
+
+/** Saves the networks, and returns them as the appliance has stored them. */
+export const saveHosts = async (id: string, hosts: HostConfig[]): Promise<HostConfig[]> => {
+  const response = await request('PATCH', `${root}/${id}`, { json: { static_network_config: hosts } });
+  return hostsOf((await response.json()) as InfraEnv);
 };
 
-export const saveHosts = async (id: string, hosts: HostConfig[]): Promise<void> => {
-  await request('PATCH', `${root}/${id}`, { json: { static_network_config: hosts } });
-};
+/** Whether two lists that the appliance has sent are the same. */
+export const areSame = (a: HostConfig[], b: HostConfig[]): boolean => JSON.stringify(a) === JSON.stringify(b);
 
 /** The settings that each host would get; nothing is stored. */
 export const previewHosts = async (id: string, hosts: HostConfig[], signal?: AbortSignal): Promise<Preview> =>

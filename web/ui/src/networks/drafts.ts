@@ -1,16 +1,23 @@
+import type { HostConfig } from './api';
 import type { Described } from './hosts';
+
+export type Draft = {
+  hosts: Described[];
+  /** The saved networks that the draft began with. */
+  base: HostConfig[];
+};
 
 /**
  * The unsaved networks of each infra-env. They are only in memory, because a description may hold
  * secrets, such as the password of a key for 802.1X: a logout or a new load of the page forgets
  * them, and nothing remains in the browser's storage.
  */
-const drafts = new Map<string, Described[]>();
+const drafts = new Map<string, Draft>();
 
-export const readDraft = (infraEnvId: string): Described[] | undefined => drafts.get(infraEnvId);
+export const readDraft = (infraEnvId: string): Draft | undefined => drafts.get(infraEnvId);
 
 /** Keeps unsaved networks until they are saved or discarded, also when another page is opened. */
-export const keepDraft = (infraEnvId: string, draft: Described[]): void => {
+export const keepDraft = (infraEnvId: string, draft: Draft): void => {
   drafts.set(infraEnvId, draft);
 };
 

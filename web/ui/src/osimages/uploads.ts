@@ -1,9 +1,12 @@
 import { Upload, type Announcement, type StoredUpload, type Surroundings, type UploadView } from './upload';
 
-const storageKey = 'landfall-uploads';
+/**
+ * Each upload has a key of its own: browser tabs with other uploads write to the same storage.
+ */
+const keyPrefix = 'landfall-upload/';
 
 export type UploadsSurroundings = Pick<Surroundings, 'transport' | 'now' | 'wait' | 'untilSession'> & {
-  storage: Pick<Storage, 'getItem' | 'setItem'>;
+  storage: Pick<Storage, 'length' | 'key' | 'getItem' | 'setItem' | 'removeItem'>;
 };
 
 /**
@@ -13,7 +16,8 @@ export type UploadsSurroundings = Pick<Surroundings, 'transport' | 'now' | 'wait
 export class Uploads {
   readonly #around: UploadsSurroundings;
   readonly #uploads = new Map<string, Upload>();
-  readonly #stored = new Map<string, StoredUpload>();
+  /** The appliance's ids under which the uploads are stored. */
+  readonly #storedIds = new Map<string, string>();
   readonly #watchers = new Set<() => void>();
   #views: readonly UploadView[] = [];
   #count = 0;
@@ -24,7 +28,7 @@ export class Uploads {
       const key = this.#nextKey();
       const upload = Upload.restore(key, stored, this.#surroundings());
       this.#uploads.set(key, upload);
-      this.#stored.set(key, stored);
+      this.#storedIds.set(key, stored.id);
     }
     this.#notify();
   }
@@ -69,8 +73,7 @@ export class Uploads {
   remove = (key: string): void => {
     this.#uploads.get(key)?.leave();
     this.#uploads.delete(key);
-    this.#stored.delete(key);
-    this.#store();
+    this.#store(key, undefined);
     this.#notify();
   };
 
@@ -91,19 +94,23 @@ export class Uploads {
           this.remove(view.key);
           return;
         }
-        if (stored) {
-          this.#stored.set(view.key, stored);
-        } else {
-          this.#stored.delete(view.key);
-        }
-        this.#store();
+        this.#store(view.key, stored);
         this.#notify();
       },
     };
   }
 
-  #store(): void {
-    this.#around.storage.setItem(storageKey, JSON.stringify([...this.#stored.values()]));
+  #store(key: string, stored: StoredUpload | undefined): void {
+    const { storage } = this.#around;
+    const former = this.#storedIds.get(key);
+    if (former !== undefined && former !== stored?.id) {
+      storage.removeItem(keyPrefix + former);
+      this.#storedIds.delete(key);
+    }
+    if (stored) {
+      storage.setItem(keyPrefix + stored.id, JSON.stringify(stored));
+      this.#storedIds.set(key, stored.id);
+    }
   }
 
   #notify(): void {
@@ -114,12 +121,18 @@ export class Uploads {
   }
 }
 
-const readStored = (storage: UploadsSurroundings['storage']): StoredUpload[] => {
+const readStored = (storage: UploadsSurroundings['storage']): StoredUpload[] =>
+  Array.from({ length: storage.length }, (_, place) => storage.key(place) ?? '')
+    .filter((key) => key.startsWith(keyPrefix))
+    .sort()
+    .map((key) => parse(storage.getItem(key) ?? ''))
+    .filter(isStoredUpload);
+
+const parse = (text: string): unknown => {
   try {
-    const kept: unknown = JSON.parse(storage.getItem(storageKey) ?? '[]');
-    return Array.isArray(kept) ? kept.filter(isStoredUpload) : [];
+    return JSON.parse(text);
   } catch {
-    return [];
+    return undefined;
   }
 };
 

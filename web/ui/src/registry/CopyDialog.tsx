@@ -7,11 +7,13 @@ import { planCopy, startCopy } from './api';
 import { planText } from './words';
 
 const once = () => undefined;
+/** The appliance reads the index of a slow medium first. */
+const limit = 5 * 60_000;
 
 /** Says how much space the copy of a medium needs, before it starts. */
 export const CopyDialog = ({ medium, onClose }: { medium: string; onClose: () => void }) => {
   const read = useCallback(() => planCopy(medium), [medium]);
-  const { answer: plan, error } = useAnswer(read, once);
+  const { answer: plan, error } = useAnswer(read, once, limit);
   return (
     <FormDialog
       title={medium === 'all' ? 'Copy all media to the disk' : `Copy ${medium} to the disk`}

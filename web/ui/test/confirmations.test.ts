@@ -1,0 +1,108 @@
+// @vitest-environment jsdom
+import { createElement, type ReactElement } from 'react';
+import { flushSync } from 'react-dom';
+import { afterEach, beforeEach, expect, it, vi } from 'vitest';
+import { Users } from '../src/access/Users';
+import type { AmsStatus } from '../src/ams/api';
+import { Connection } from '../src/ams/Connection';
+import { ImportBox } from '../src/mirror/ImportBox';
+import type { Act } from '../src/shell/useAct';
+import { press, show } from './screen';
+
+vi.mock('../src/access/AccessProvider', () => ({
+  useMay: () => true,
+  useAccess: () => ({ caller: { name: 'anna', role: 'admin' } }),
+}));
+
+let changes: string[];
+let close: () => void;
+
+beforeEach(() => {
+  changes = [];
+  vi.stubGlobal('fetch', (path: string, { method, body }: RequestInit) => {
+    if (method === 'GET') {
+      return Promise.resolve(Response.json([{ name: 'vera', role: 'viewer' }]));
+    }
+    changes.push([method, path, body].filter((part) => typeof part === 'string').join(' '));
+    return Promise.resolve(new Response(null, { status: 204 }));
+  });
+});
+afterEach(() => {
+  close();
+  vi.unstubAllGlobals();
+});
+
+const act: Act = async (work) => {
+  await work();
+  return true;
+};
+const nothing = () => undefined;
+const status = { state: 'online', api_url: '', waiting: 0, clock_skew_seconds: 0 } as unknown as AmsStatus;
+const imported = { name: 'site.tar', imported: '2026-01-01T00:00:00Z', files: [], ignored: [], cluster_id: 'c' };
+
+const choose = (label: string, value: string) => {
+  const select = document.querySelector<HTMLSelectElement>(`select[aria-label="${label}"]`);
+  if (!select) {
+    throw new Error(`there is no ${label}`);
+  }
+  select.value = value;
+  flushSync(() => {
+    select.dispatchEvent(new Event('change', { bubbles: true }));
+  });
+};
+
+type Case = { what: string; element: () => ReactElement; begin: () => void; question: string; action: string };
+
+it.each<Case & { change: string }>([
+  {
+    what: 'a change of a role',
+    element: () => createElement(Users, { act }),
+    begin: () => {
+      choose('Role of vera', 'admin');
+    },
+    question: 'Make vera an administrator?',
+    action: 'Change the role',
+    change: 'PATCH /api/landfall/v1/users/vera {"role":"admin"}',
+  },
+  {
+    what: 'a logout from OpenShift Cluster Manager',
+    element: () => createElement(Connection, { status, act, changed: nothing }),
+    begin: () => {
+      press('Log out');
+    },
+    question: 'Log out of OpenShift Cluster Manager?',
+    action: 'Log out',
+    change: 'DELETE /api/landfall/v1/ams/credentials',
+  },
+  {
+    what: 'the removal of an import',
+    element: () =>
+      createElement(ImportBox, {
+        imports: [imported],
+        places: [{ level: { cluster_id: 'c' }, label: 'cluster east' }],
+        take: () => Promise.resolve(),
+        changed: nothing,
+        failed: nothing,
+      }),
+    begin: () => {
+      press('Remove');
+    },
+    question: 'Remove the import site.tar?',
+    action: 'Remove',
+    change: 'DELETE /api/landfall/v1/mirror/imports/site.tar?cluster_id=c',
+  },
+])('$what waits for a confirmation', async ({ element, begin, question, action, change }) => {
+  close = show(element());
+  await vi.waitFor(begin);
+  const dialog = await vi.waitFor(() => {
+    const found = document.querySelector('[role=dialog]');
+    expect(found?.textContent).toContain(question);
+    return found;
+  });
+  expect(changes).toEqual([]);
+  const confirm = [...(dialog?.querySelectorAll('button') ?? [])].find((one) => one.textContent.trim() === action);
+  confirm?.click();
+  await vi.waitFor(() => {
+    expect(changes).toEqual([change]);
+  });
+});

@@ -1,0 +1,106 @@
+// @vitest-environment jsdom
+import { createElement } from 'react';
+import { MemoryRouter } from 'react-router-dom-v5-compat';
+import { afterEach, beforeEach, expect, it, vi } from 'vitest';
+import type { HostConfig } from '../src/networks/api';
+import { forgetDraft } from '../src/networks/drafts';
+import { newHost, toConfig } from '../src/networks/hosts';
+import NetworksPage from '../src/networks/NetworksPage';
+import { press, show, type } from './screen';
+
+vi.mock('../src/access/AccessProvider', () => ({
+  useMay: () => true,
+  Requires: ({ children }: { children: unknown }) => children,
+}));
+
+const configOf = (mac: string): HostConfig => toConfig({ host: { ...newHost(), nics: [{ mac, name: 'eth0' }] } });
+const macsOf = (hosts: HostConfig[]) =>
+  hosts.flatMap(({ mac_interface_map: nics }) => nics.map((nic) => nic.mac_address));
+
+/** The networks that the appliance has stored. */
+let stored: HostConfig[];
+let close: () => void;
+
+beforeEach(() => {
+  stored = [configOf('52:54:00:00:00:01')];
+  const infraEnv = () => ({ id: 'i', name: 'berlin', static_network_config: JSON.stringify(stored) });
+  vi.stubGlobal('fetch', (path: string, { method, body }: RequestInit) => {
+    if (path.endsWith('/preview')) {
+      return Promise.resolve(Response.json({ way: 'keyfiles', hosts: [] }));
+    }
+    if (path.endsWith('/infra-envs')) {
+      return Promise.resolve(Response.json([infraEnv()]));
+    }
+    if (method === 'PATCH') {
+      stored = (JSON.parse(body as string) as { static_network_config: HostConfig[] }).static_network_config;
+    }
+    return Promise.resolve(Response.json(infraEnv()));
+  });
+});
+afterEach(() => {
+  close();
+  forgetDraft('i');
+  vi.unstubAllGlobals();
+});
+
+const mine = '52:54:00:00:00:0a';
+const theirs = '52:54:00:00:00:0b';
+const macField = '[aria-label="MAC address 1"]';
+
+const openPage = () => {
+  close = show(createElement(MemoryRouter, null, createElement(NetworksPage)));
+};
+const changeMine = async () => {
+  await vi.waitFor(() => {
+    type(macField, mine);
+  });
+};
+const conflictShown = () =>
+  vi.waitFor(() => {
+    expect(document.querySelector('[data-testid=networks-conflict]')).not.toBeNull();
+  });
+
+it('networks that nobody else has changed are saved, also twice', async () => {
+  openPage();
+  await changeMine();
+  press('Save');
+  await vi.waitFor(() => {
+    expect(macsOf(stored)).toEqual([mine]);
+    expect(document.body.textContent).toContain('Saved.');
+  });
+  type(macField, '52:54:00:00:00:0c');
+  press('Save');
+  await vi.waitFor(() => {
+    expect(macsOf(stored)).toEqual(['52:54:00:00:00:0c']);
+  });
+});
+
+it('a change that somebody else saved meanwhile is not overwritten', async () => {
+  openPage();
+  await changeMine();
+  stored = [configOf(theirs)];
+  press('Save');
+  await conflictShown();
+  expect(macsOf(stored)).toEqual([theirs]);
+  press('Discard my changes and show them');
+  await vi.waitFor(() => {
+    expect(document.querySelector<HTMLInputElement>(macField)?.value).toBe(theirs);
+  });
+});
+
+it('also not by changes that were kept while another page was open', async () => {
+  openPage();
+  await changeMine();
+  close();
+  stored = [configOf(theirs)];
+  openPage();
+  await vi.waitFor(() => {
+    press('Save');
+  });
+  await conflictShown();
+  expect(macsOf(stored)).toEqual([theirs]);
+  press('Replace them with mine');
+  await vi.waitFor(() => {
+    expect(macsOf(stored)).toEqual([mine]);
+  });
+});
