@@ -84,7 +84,7 @@ func (a *Appliance) guard(linksOnly bool, refused func(echo.Context, operation.O
 		Relations: record.Relations{DB: a.db}, Open: a.open(), LinksOnly: linksOnly, Refused: refused, Clock: a.clock,
 	}
 	if a.clients.oidc != nil {
-		options.Bearers = access.NewBearers(a.clients.oidc, a.clients.people)
+		options.Bearers = access.NewBearers(a.clients.oidc, a.clients.people, a.clock, a.log)
 	}
 	if a.clients.certificates != nil {
 		options.Certificates = a.clients.certificates

@@ -35,7 +35,6 @@ type site struct {
 	*testing.T
 	clock  *clockwork.FakeClock
 	ams    *amstest.Server
-	dir    string // of db
 	db     *store.DB
 	relay  *Relay
 	secret *memoryCredentials
@@ -88,18 +87,18 @@ func newSite(t *testing.T, alter ...func(*Options)) *site {
 			fn(o)
 		}
 	}
-	s.dir = t.TempDir()
-	s.openStore()
+	dir := t.TempDir()
+	s.openStore(dir)
 	var err error
-	s.key, err = sitekey.LoadOrCreate(s.dir)
+	s.key, err = sitekey.LoadOrCreate(dir)
 	require.NoError(t, err)
 	s.restart()
 	return s
 }
 
-func (s *site) openStore() {
+func (s *site) openStore(dir string) {
 	s.Helper()
-	db, err := store.Open(s.Context(), s.dir, store.Options{Clock: s.clock, NoSync: true})
+	db, err := store.Open(s.Context(), dir, store.Options{Clock: s.clock, NoSync: true})
 	require.NoError(s, err)
 	s.db = db
 	s.Cleanup(func() { require.NoError(s, db.Close()) })

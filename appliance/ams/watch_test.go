@@ -3,7 +3,7 @@ package ams
 import (
 	"bytes"
 	"context"
-	"path/filepath"
+	"errors"
 	"strings"
 	"sync"
 	"testing"
@@ -11,10 +11,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
-	bolt "go.etcd.io/bbolt"
 
 	"landfall/appliance/ams/outbox"
-	"landfall/appliance/integrity"
 	"landfall/store"
 )
 
@@ -151,20 +149,12 @@ func TestRelay_damagedRowOfOneCluster(t *testing.T) {
 	}))
 }
 
-// repairLost damages the file of the database in the recorded state of a cluster, and repairs it.
-func (s *site) repairLost(id string) {
+// lose replaces the recorded state of a cluster, as the repair of a damaged row does.
+func (s *site) lose(id string) {
 	s.Helper()
-	require.NoError(s, s.db.Close())
-	file, err := bolt.Open(filepath.Join(s.dir, store.FileName), 0o600, &bolt.Options{Timeout: time.Second})
-	require.NoError(s, err)
-	require.NoError(s, file.Update(func(tx *bolt.Tx) error {
-		key := []byte(outbox.RecordedRows.Prefix() + id)
-		require.NotEmpty(s, tx.Bucket([]byte("data")).Get(key))
-		return tx.Bucket([]byte("data")).Put(key, []byte("half"))
+	require.NoError(s, s.db.Update(s.Context(), func(tx *store.Tx) error {
+		return errors.Join(outbox.RecordedRows.Delete(tx, id), outbox.Lost(tx, id, s.clock.Now().UTC()))
 	}))
-	require.NoError(s, file.Close())
-	s.openStore()
-	require.NoError(s, integrity.Repair(s.Context(), s.db, s.clock))
 	s.restart()
 }
 
@@ -175,7 +165,7 @@ func TestRelay_lostRowOfNewSubscription(t *testing.T) {
 	s.ams.SearchLag, s.ams.RepeatMakesAnother = 10*time.Minute, true
 	id := s.reserved("one")
 	subscription := s.recorded(id).SubscriptionID
-	s.repairLost(id)
+	s.lose(id)
 	s.rename(id, "two")
 	s.settle(soon)
 	s.requireRow(id, "Reserved", map[string]any{"display_name": "two"})
@@ -183,7 +173,7 @@ func TestRelay_lostRowOfNewSubscription(t *testing.T) {
 
 	// The subscription is gone, too: the relay creates another one after the quarantine.
 	s.ams.Remove(subscription)
-	s.repairLost(id)
+	s.lose(id)
 	s.settle(soon)
 	s.requireRow(id, "Reserved", map[string]any{"display_name": "two"})
 }

@@ -87,8 +87,8 @@ func (s *Service) Write(ctx context.Context, to io.Writer, withKey bool) error {
 	return s.source.Write(ctx, to, withKey)
 }
 
-// State returns the time of the last scheduled backup and the failure of the last attempt, or of the
-// removal of old backups after it.
+// State returns the time of the last scheduled backup and the failure of the last attempt, or of
+// the removal of old backups after it.
 func (s *Service) State() (last time.Time, failure error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

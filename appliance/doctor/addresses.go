@@ -61,16 +61,47 @@ func prefixes(networks []netip.Prefix) string {
 const (
 	// neighbourTimeout is the time after which the kernel gives up on an IPv4 neighbour: three
 	// requests, one second each.
-	neighbourTimeout      = 3200 * time.Millisecond
+	neighbourTimeout = 3200 * time.Millisecond
+	// renewalTimeout is the same for one that it knew earlier: it first hopes for 5 seconds that
+	// the machine sends something.
+	renewalTimeout        = 5*time.Second + 2*neighbourTimeout
 	neighbourPollInterval = 50 * time.Millisecond
 	// discardPort is the port of the discard service, which ignores datagrams (RFC 863).
 	discardPort = "9"
 )
 
-// FindNeighbour returns the hardware address of an IP address. It needs no privileges: it sends a
-// datagram to the address and reads the result of the kernel's address resolution from the
-// neighbour table.
+// FindNeighbour returns the hardware address of an IP address, or "". The machine may have left
+// some minutes ago: see [findHolder]. It needs no privileges: it sends a datagram to the address
+// and reads the result of the kernel's address resolution from the neighbour table.
 func FindNeighbour(ctx context.Context, address netip.Addr) (string, error) {
+	return resolve(ctx, address, neighbourTimeout, func() (string, bool, error) {
+		table, err := os.ReadFile("/proc/net/arp")
+		mac := arpEntry(string(table), address)
+		return mac, mac != "", err
+	})
+}
+
+// findHolder returns the hardware address of a machine that answers for an IP address now, or "".
+// If the kernel knew one earlier, it waits until the kernel has asked that one again, and then
+// makes it ask all machines.
+func findHolder(ctx context.Context, address netip.Addr) (string, error) {
+	earlier := false
+	look := func() (string, bool, error) {
+		mac, known, err := neighbourNow(address)
+		earlier = earlier || !known && mac != ""
+		return mac, known, err
+	}
+	mac, err := resolve(ctx, address, renewalTimeout, look)
+	if err == nil && mac == "" && earlier {
+		return resolve(ctx, address, renewalTimeout, look)
+	}
+	return mac, err
+}
+
+// resolve makes the kernel ask for the hardware address of an IP address, and returns what look
+// finds in the time. The result of look is final if known is true.
+func resolve(ctx context.Context, address netip.Addr, limit time.Duration,
+	look func() (mac string, known bool, err error)) (string, error) {
 	own, near, err := ownAddress(address)
 	switch {
 	case err != nil:
@@ -92,18 +123,18 @@ func FindNeighbour(ctx context.Context, address netip.Addr) (string, error) {
 	}
 	ticks := time.NewTicker(neighbourPollInterval)
 	defer ticks.Stop()
-	ctx, cancel := context.WithTimeout(ctx, neighbourTimeout)
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	for {
-		table, err := os.ReadFile("/proc/net/arp")
-		if err != nil {
-			return "", err
-		}
-		if mac := arpEntry(string(table), address); mac != "" {
-			return mac, nil
+		mac, known, err := look()
+		if err != nil || known {
+			return mac, err
 		}
 		select {
 		case <-ctx.Done():
+			if mac != "" {
+				return "", fmt.Errorf("the machine with %s had the address, and the kernel has not asked it again", mac)
+			}
 			return "", nil
 		case <-ticks.C:
 		}

@@ -196,7 +196,7 @@ func (d Doctor) start(site *Site) *diagnosis {
 		d.Timeout = defaultTimeout
 	}
 	if d.FindNeighbour == nil {
-		d.FindNeighbour = FindNeighbour
+		d.FindNeighbour = findHolder
 	}
 	if d.OpenPath == nil {
 		d.OpenPath = openPath

@@ -1,6 +1,7 @@
 package integrity_test
 
 import (
+	"bytes"
 	"errors"
 	"path/filepath"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	bolt "go.etcd.io/bbolt"
 
+	"landfall/appliance/ams/outbox"
 	"landfall/appliance/integrity"
 	"landfall/appliance/keyring"
 	"landfall/store"
@@ -37,5 +39,57 @@ func TestDerive_contents(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, report.Problems)
 	require.Equal(t, 3, report.Files)
+	require.NoError(t, db.Close())
+}
+
+// What AMS was told about a cluster is unknown after the repair of its row. A missing row would
+// mean that AMS was told nothing.
+func TestRepair_lostReplies(t *testing.T) {
+	s := newScrubbed(t)
+	clusters := []string{"damaged", "whole", "gone"}
+	require.NoError(t, s.db.Update(t.Context(), func(tx *store.Tx) error {
+		for _, id := range clusters {
+			desired := &outbox.Desired{Generation: 1, Phase: outbox.Reserved}
+			told := &outbox.Recorded{SubscriptionID: "s-" + id, Generation: 1}
+			if err := errors.Join(outbox.PutDesired(tx, id, desired), outbox.PutRecorded(tx, id, desired,
+				told)); err != nil {
+				return err
+			}
+		}
+		return outbox.DesiredRows.Delete(tx, "gone")
+	}))
+	require.NoError(t, s.db.Close())
+	file, err := bolt.Open(filepath.Join(s.dir, store.FileName), 0o600, &bolt.Options{Timeout: time.Second})
+	require.NoError(t, err)
+	require.NoError(t, file.Update(func(tx *bolt.Tx) error {
+		rows := tx.Bucket([]byte("data"))
+		for _, id := range []string{"damaged", "gone"} {
+			key := []byte(outbox.RecordedRows.Prefix() + id)
+			row := bytes.Clone(rows.Get(key))
+			row[len(row)-1] ^= 1
+			if err := rows.Put(key, row); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+	require.NoError(t, file.Close())
+	db, err := store.Open(t.Context(), s.dir, store.Options{Keys: keyring.New(s.dir, keyring.Options{}).Open,
+		NoSync: true, Clock: s.clock})
+	require.NoError(t, err)
+	require.NoError(t, integrity.Repair(t.Context(), db, s.clock))
+	require.NoError(t, db.View(func(tx *store.Tx) error {
+		told, err := outbox.RecordedRows.Get(tx, "damaged")
+		require.NoError(t, err)
+		require.Equal(t, &outbox.Recorded{Mark: &outbox.Mark{At: s.clock.Now().UTC(), Tries: 1}}, told)
+		told, err = outbox.RecordedRows.Get(tx, "whole")
+		require.NoError(t, err)
+		require.Equal(t, "s-whole", told.SubscriptionID)
+		require.False(t, outbox.RecordedRows.Exists(tx, "gone"))
+		waiting, err := outbox.AllWaiting(tx)
+		require.Len(t, waiting, 1)
+		require.Equal(t, "damaged", waiting[0].ClusterID, "its subscription is searched for")
+		return err
+	}))
 	require.NoError(t, db.Close())
 }

@@ -14,6 +14,7 @@ package access
 import (
 	"context"
 	"crypto/x509"
+	"errors"
 	"net"
 	"net/http"
 	"net/url"
@@ -45,8 +46,13 @@ type Tokens interface {
 
 // Bearers verifies other bearer tokens, such as ID tokens of an OpenID provider.
 type Bearers interface {
-	VerifyBearer(r *http.Request, token string) (access.Identity, bool)
+	// VerifyBearer returns the identity of a token. The error says why the token is refused. It is
+	// ErrOtherToken for a token of another kind.
+	VerifyBearer(r *http.Request, token string) (access.Identity, error)
 }
+
+// ErrOtherToken is returned by [Bearers] for a token that they do not know.
+var ErrOtherToken = errors.New("the token is of another kind")
 
 // Certificates finds the program of a client certificate. Package certificate implements it.
 type Certificates interface {
@@ -136,7 +142,11 @@ func (g *Guard) refuse(c echo.Context, o operation.Operation, identity access.Id
 	}
 	if g.options.Refused != nil && status < http.StatusInternalServerError {
 		r := c.Request()
-		c.SetRequest(r.WithContext(access.With(r.Context(), identity)))
+		ctx := access.With(r.Context(), identity)
+		if _, ok := bearer(r); ok && status == http.StatusUnauthorized {
+			ctx = access.WithFailure(ctx, err)
+		}
+		c.SetRequest(r.WithContext(ctx))
 		g.options.Refused(c, o, status)
 	}
 	return err
@@ -267,8 +277,13 @@ func (g *Guard) bearerIdentity(r *http.Request, token string, isUse bool) (acces
 		return identity, nil
 	}
 	if g.options.Bearers != nil {
-		if identity, ok := g.options.Bearers.VerifyBearer(r, token); ok {
+		identity, err := g.options.Bearers.VerifyBearer(r, token)
+		if err == nil {
 			return identity, nil
+		}
+		if !errors.Is(err, ErrOtherToken) {
+			return access.Identity{}, problem.Unauthorized("the ID token in the header Authorization was refused: %v",
+				err)
 		}
 	}
 	return access.Identity{}, problem.Unauthorized("the token in the header Authorization is unknown, has expired or " +

@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -41,6 +42,26 @@ type service struct {
 	*access.Service
 	t     *testing.T
 	clock *clockwork.FakeClock
+	log   text
+	trail *audittrail.Trail
+}
+
+// text is what was written.
+type text struct {
+	mu      sync.Mutex
+	written strings.Builder
+}
+
+func (x *text) Write(p []byte) (int, error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.written.Write(p)
+}
+
+func (x *text) String() string {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.written.String()
 }
 
 // newService starts a server with the administrator ada.
@@ -68,13 +89,15 @@ func newService(t *testing.T, change func(*access.Service)) *service {
 	}
 	options := access.Options{Sessions: s.People, Tokens: s.Tokens, Clock: clock}
 	if s.OIDC != nil {
-		options.Bearers = access.NewBearers(s.OIDC, s.People)
+		options.Bearers = access.NewBearers(s.OIDC, s.People, clock, slog.New(slog.NewTextHandler(&s.log, nil)))
 	}
 	key, err := sitekey.LoadOrCreate(dir)
 	require.NoError(t, err)
 	trail, err := audittrail.Open(audittrail.Options{Dir: filepath.Join(dir, audittrail.DirName), DB: db, Key: key})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, trail.Close()) })
+	options.Refused = recording.New(trail).Refused
+	s.trail = trail
 	guard, recorder := access.New(options), recording.New(trail)
 	server := web.New(web.Options{Hosts: web.NewHosts(host), Wrap: func(o operation.Operation) echo.HandlerFunc {
 		o.Handler = recorder.Wrap(o)

@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -24,6 +25,7 @@ import (
 	"landfall/appliance/access/external"
 	"landfall/appliance/access/oidc"
 	"landfall/appliance/access/people"
+	"landfall/appliance/audittrail"
 	"landfall/web/access"
 )
 
@@ -126,6 +128,51 @@ func TestBearer_isNobodyElse(t *testing.T) {
 	_, err = s.People.Update(ctx, "olga", people.Change{Disabled: &disabled})
 	require.NoError(t, err)
 	require.Equal(t, http.StatusUnauthorized, call(own, http.MethodGet, "/whoami", nil).status)
+}
+
+// TestBearer_saysWhyItIsRefused sends ID tokens that are refused. The answer, the log and the audit
+// trail say why, without the token.
+func TestBearer_saysWhyItIsRefused(t *testing.T) {
+	p := newProvider(t)
+	clock := clockwork.NewFakeClockAt(time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC))
+	s := newService(t, func(s *access.Service) { s.OIDC = p.client(t, clock) })
+	signed := func(audience, issuer string, end time.Time) string {
+		return oidctest.SignIDToken(p.key, "k", upstream.ES256, fmt.Sprintf(`{"iss":%q,"aud":%q,"sub":"7",`+
+			`"preferred_username":"olga","groups":["operators"],"iat":%d,"exp":%d}`, issuer, audience,
+			end.Add(-time.Minute).Unix(), end.Unix()))
+	}
+	soon := clock.Now().Add(time.Minute)
+	for _, c := range []struct{ name, token, reason string }{
+		{"audience", signed("builder", p.URL, soon), "expected audience"},
+		{"issuer", signed("landfall", "https://other.example.com", soon), "the token is not an ID token of " + p.URL},
+		{"expired", signed("landfall", p.URL, soon.Add(-time.Hour)), "the token expired at 2026-01-01T11:01:00Z"},
+		{"signature", signed("landfall", p.URL, soon) + "A", "the token is not valid for this appliance"},
+		{"name", p.idToken("8", "ada"), "another person's account has this name"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got := s.browser().send(http.MethodPost, "/tokens", nil, "Authorization", "Bearer "+c.token)
+			require.Equal(t, http.StatusUnauthorized, got.status)
+			require.Contains(t, string(got.body), "the ID token in the header Authorization was refused")
+			page, err := s.trail.List(t.Context(), audittrail.Filter{})
+			require.NoError(t, err)
+			trail, err := json.Marshal(page)
+			require.NoError(t, err)
+			for place, text := range map[string]string{"answer": string(got.body), "log": s.log.String()} {
+				require.Contains(t, text, c.reason, place)
+				require.NotContains(t, text, c.token, place)
+			}
+			require.Contains(t, string(trail), "was refused: ")
+			require.NotContains(t, string(trail), c.token)
+		})
+	}
+	for range 100 {
+		s.browser().send(http.MethodGet, "/tokens", nil, "Authorization", "Bearer "+signed("builder", p.URL, soon))
+	}
+	require.LessOrEqual(t, strings.Count(s.log.String(), "An ID token was refused"), 10)
+
+	got := s.browser().send(http.MethodGet, "/tokens", nil, "Authorization", "Bearer lf_unknown")
+	require.Equal(t, http.StatusUnauthorized, got.status)
+	require.Contains(t, string(got.body), "is unknown, has expired or was revoked")
 }
 
 func TestLogin_openIDConnect(t *testing.T) {

@@ -151,8 +151,9 @@ func Admit(ctx context.Context) error {
 	return begin(ctx)
 }
 
-// Refused records a request that the client was not permitted to make. Reads without credentials
-// are not recorded, unless they are for a secret: the page, for example, asks who is logged in.
+// Refused records a request that the client was not permitted to make, with the reason if its token
+// was refused. Reads without credentials are not recorded, unless they are for a secret: the page,
+// for example, asks who is logged in.
 func (r *Recorder) Refused(c echo.Context, o operation.Operation, status int) {
 	request := c.Request()
 	if access.From(request.Context()).Kind == access.Nobody && safe(request.Method) && !o.Access.Secret {
@@ -160,6 +161,9 @@ func (r *Recorder) Refused(c echo.Context, o operation.Operation, status int) {
 	}
 	refused := describe(c, o)
 	refused.Status = status
+	if failure := access.Failure(request.Context()); failure != nil {
+		refused.Text = failure.Error()
+	}
 	r.trail.Refuse(request.Context(), refused)
 }
 

@@ -292,17 +292,24 @@ func (p *Provider) userInfo(ctx context.Context, d *discovered, tokens *oauth2.T
 	return nil
 }
 
+// ErrOtherToken is returned for a bearer token that is no ID token of any provider.
+var ErrOtherToken = fault.Sentinel(fault.Forbidden, "the token is not an ID token")
+
 // VerifyBearer verifies an ID token that a program sends as its bearer token. Its audience must be
-// the appliance's client ID. If the person is known but has no role, the error has the kind
-// Forbidden and the person is returned with it.
+// the appliance's client ID. The error says why the token is refused, without the token. If the
+// person is known but has no role, the error has the kind Forbidden and the person is returned with
+// it.
 func (p *Provider) VerifyBearer(ctx context.Context, raw string) (external.Person, error) {
 	ctx, cancel := p.context(ctx)
 	defer cancel()
 	if len(raw) > maxToken {
 		return external.Person{}, fault.New(fault.Forbidden, "the token is too long")
 	}
-	// A token of another issuer costs no request to the provider.
-	if issuer, ok := issuerOf(raw); !ok || issuer != p.options.Issuer {
+	issuer, ok := issuerOf(raw)
+	if !ok {
+		return external.Person{}, ErrOtherToken
+	}
+	if issuer != p.options.Issuer { // a token of another issuer costs no request to the provider
 		return external.Person{}, fault.New(fault.Forbidden, "the token is not an ID token of %s", p.options.Issuer)
 	}
 	d, err := p.discover(ctx)

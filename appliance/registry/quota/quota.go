@@ -36,6 +36,7 @@ type Quota struct {
 
 	mu   sync.Mutex
 	used int64
+	left int64 // bytes that the disk had room for at the last look, less those taken since
 }
 
 // New returns the quota of a directory. limit is the largest number of bytes, or 0 for none. free
@@ -44,15 +45,34 @@ func New(dir string, limit int64, free func(dir string) (int64, error)) *Quota {
 	return &Quota{dir: dir, limit: limit, free: free}
 }
 
-// Take counts bytes that are about to be written. It reports whether the limit permits them.
+// Take counts bytes that are about to be written. It reports whether the limit and the disk permit
+// them. It does not look at the disk each time, but counts what all writers have taken since the
+// last look.
 func (q *Quota) Take(n int64) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.limit > 0 && q.used+n > q.limit {
 		return false
 	}
-	q.used += n
+	if q.left < n {
+		if _, err := q.look(); err != nil || q.left < n {
+			return false
+		}
+	}
+	q.used, q.left = q.used+n, q.left-n
 	return true
+}
+
+// look returns the free bytes of the disk. The caller holds the mutex.
+func (q *Quota) look() (free int64, err error) {
+	if free, err = q.free(q.dir); err != nil {
+		return 0, fmt.Errorf("determine the free space of %s: %w", q.dir, err)
+	}
+	q.left = free
+	if free < math.MaxInt64 {
+		q.left = max(0, free-reserve)
+	}
+	return free, nil
 }
 
 // Count counts bytes that lie on the disk already.
@@ -68,20 +88,20 @@ func (q *Quota) Release(n int64) { q.Count(-n) }
 // Limit returns the limit, or 0 for none.
 func (q *Quota) Limit() int64 { return q.limit }
 
-// Room returns how many bytes the registry may still write, and what limits them, for people.
+// Room looks at the disk. It returns how many bytes the registry may still write, and what limits
+// them, for people.
 func (q *Quota) Room() (room int64, limitedBy string, err error) {
-	free, err := q.free(q.dir)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	free, err := q.look()
 	if err != nil {
-		return 0, "", fmt.Errorf("determine the free space of %s: %w", q.dir, err)
+		return 0, "", err
 	}
-	room, limitedBy = math.MaxInt64, "nothing"
+	room, limitedBy = q.left, "nothing"
 	if free < math.MaxInt64 {
-		room = max(0, free-reserve)
 		limitedBy = fmt.Sprintf("the disk of %s, of which %.1f GB are free and 2 GiB must stay free", q.dir,
 			float64(free)/1e9)
 	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
 	if left := q.limit - q.used; q.limit > 0 && left < room {
 		room = max(0, left)
 		limitedBy = fmt.Sprintf("registry.bytes, %.1f GB, of which %.1f GB are used", float64(q.limit)/1e9,
