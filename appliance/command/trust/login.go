@@ -96,6 +96,11 @@ func (l *login) run(ctx context.Context, out io.Writer) error {
 	if authority != "" {
 		client = remote.Trusting(address, authority, l.ca)
 	}
+	if l.setupCode == "" {
+		if err := requireAccount(ctx, client, address); err != nil {
+			return err
+		}
+	}
 	path, body, err := l.request()
 	if err != nil {
 		return err
@@ -119,6 +124,21 @@ func (l *login) run(ctx context.Context, out io.Writer) error {
 	}
 	fmt.Fprintf(out, "Logged in to %s as %s (%s) until %s.\n", address, received.Name, received.Role,
 		formatTime(received.ExpiresAt))
+	return nil
+}
+
+// requireAccount returns an error if nobody can log in yet, before it asks for a password.
+func requireAccount(ctx context.Context, client *remote.Client, address string) error {
+	var methods struct {
+		Setup bool `json:"setup"`
+	}
+	if err := client.Anonymous().Call(ctx, http.MethodGet, api.BasePath+"/login", nil, &methods); err != nil {
+		return err
+	}
+	if methods.Setup {
+		return fmt.Errorf("%s has no account yet; make the first administrator with --setup-code FILE, the file "+
+			"setup-code of the appliance's data directory", address)
+	}
 	return nil
 }
 
@@ -151,7 +171,8 @@ func (l *login) readSetupCode() (string, error) {
 	code, err := os.ReadFile(l.setupCode)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", fmt.Errorf("the file %s does not exist; if the appliance has an account already, log in without "+
-			"--setup-code, otherwise name the file setup-code of its data directory", l.setupCode)
+			"--setup-code, otherwise name the file setup-code of its data directory, or a file with the printed code",
+			l.setupCode)
 	}
 	if err != nil {
 		return "", fmt.Errorf("read the setup code: %w; --setup-code names the file of the data directory", err)
