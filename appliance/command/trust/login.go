@@ -154,13 +154,12 @@ func (l *login) request() (path string, body any, err error) {
 			return "", nil, fmt.Errorf("--user is missing: %w", err)
 		}
 	}
-	if sent.Password, err = l.terminal.password(l.passwordFile, "Password: "); err != nil {
-		return "", nil, err
-	}
 	if code != "" {
-		return api.BasePath + "/setup", api.SetupRequest{Code: code, LoginRequest: sent}, nil
+		sent.Password, err = l.terminal.newPassword(l.passwordFile)
+		return api.BasePath + "/setup", api.SetupRequest{Code: code, LoginRequest: sent}, err
 	}
-	return api.BasePath + "/login", sent, nil
+	sent.Password, err = l.terminal.password(l.passwordFile, "Password: ")
+	return api.BasePath + "/login", sent, err
 }
 
 // readSetupCode returns the setup code, or "" without --setup-code.

@@ -201,7 +201,7 @@ func TestCommands_wrongArguments(t *testing.T) {
 		"no user":          {[]string{"login", url}, "--user is missing"},
 		"two URLs":         {[]string{"login", "bastion", "--url", "bastion"}, "give the URL once"},
 		"no password":      {[]string{"login", url, "--user", "ana"}, "--password-file is missing"},
-		"no account":       {[]string{"login", unused}, "has no account yet; make the first administrator with --setup-code"},
+		"no account":       {[]string{"login", unused}, "has no account yet; make the first administrator with"},
 		"no setup code":    {[]string{"login", "--setup-code", "/none"}, "log in without --setup-code"},
 		"no change":        {[]string{"user", "set", "ana"}, "nothing to change"},
 		"contradiction":    {[]string{"user", "set", "ana", "--enable", "--disable"}, "contradict"},
