@@ -2,6 +2,7 @@
 package main
 
 import (
+	"embed"
 	"io"
 	"os"
 
@@ -10,9 +11,12 @@ import (
 	"landfall/appliance/command"
 )
 
+//go:embed README.md config.example.yaml
+var top embed.FS
+
 func main() {
 	// gRPC, by which the program talks to etcd, would write lost connections to the standard error.
 	// The requests return these errors, too.
 	grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, io.Discard))
-	os.Exit(command.Execute(os.Args[1:]))
+	os.Exit(command.Execute(os.Args[1:], top))
 }

@@ -140,7 +140,7 @@ func TestSettings_refusals(t *testing.T) {
 		"URL of the configuration": {fixedAddress, http.MethodPatch, "", object{"url": ""},
 			http.StatusConflict, []string{"key url"}},
 		"release without a registry": {freeAddress, http.MethodPost, "/releases", object{"release": "4.20.8"},
-			http.StatusBadRequest, []string{"not the pull spec"}},
+			http.StatusBadRequest, []string{"not the pull spec", "digest, such as"}},
 		"release that no registry has": {freeAddress, http.MethodPost, "/releases", object{
 			"release": "quay.io/openshift-release-dev/ocp-release:4.99.0-x86_64"},
 			http.StatusServiceUnavailable, []string{"4.99.0-x86_64 can't be read", "pull secret"}},

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 
@@ -63,16 +64,14 @@ import (
 // of the process; see package outcome. If the process was started as the
 // openshift-install of a simulated release payload, Execute runs the stand-in (see
 // installer.Main) and does not return.
-func Execute(arguments []string) int {
+//
+// top has README.md and config.example.yaml, which the program shows.
+func Execute(arguments []string, top fs.FS) int {
 	installer.Main()
 	ctx, release := interrupt.Context(context.Background(), func() { os.Exit(outcome.Interrupted) })
 	defer release()
-	return run(ctx, arguments, os.Stdout, os.Stderr)
-}
-
-func run(ctx context.Context, arguments []string, out, errOut io.Writer) int {
-	root, started := newRoot()
-	return execute(ctx, root, started, arguments, out, errOut)
+	root, started := newRoot(top)
+	return execute(ctx, root, started, arguments, os.Stdout, os.Stderr)
 }
 
 func execute(ctx context.Context, root *cobra.Command, started *bool, arguments []string, out, errOut io.Writer) int {
@@ -99,7 +98,7 @@ func usage(format string, arguments ...any) error { return outcome.Usagef(format
 
 // newRoot returns the root command. The returned flag becomes true when a command with valid
 // arguments starts.
-func newRoot() (*cobra.Command, *bool) {
+func newRoot(top fs.FS) (*cobra.Command, *bool) {
 	started := new(bool)
 	root := &cobra.Command{
 		Use:               "landfall",
@@ -122,7 +121,7 @@ func newRoot() (*cobra.Command, *bool) {
 	group(root, api.New(), state.NewOverview(), cluster.New(), host.New(), infraenv.New(), image.New(), events.New(),
 		events.NewLogs(), manifest.New(), network.New(), operator.New(), registry.New(), site.New(), manual.New(),
 		renamed(cluster.NewFormerList(), "landfall cluster list"))
-	group(root, check.New(), service.New(), upgrade.New(Version()), documents.New())
+	group(root, check.New(), service.New(), upgrade.New(Version()), documents.New(top))
 	group(root, append(backup.Commands(), replica.New(), replica.NewPromote(), fleet.New())...)
 	group(root, trust.Commands(group)...)
 	group(root, settings.Commands(group)...)

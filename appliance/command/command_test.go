@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -26,7 +28,7 @@ import (
 func TestMain(m *testing.M) {
 	installer.Main() // this program is also the openshift-install of the demo's payload
 	if os.Getenv(registeredVariable) != "" {
-		os.Exit(Execute(os.Args[1:])) // simulated hosts in the background
+		os.Exit(Execute(os.Args[1:], topFiles())) // simulated hosts in the background
 	}
 	os.Exit(m.Run())
 }
@@ -46,6 +48,14 @@ func landfallUntil(ctx context.Context, arguments ...string) result {
 	code := run(ctx, arguments, &out, &errOut)
 	return result{code, out.String(), errOut.String()}
 }
+
+func run(ctx context.Context, arguments []string, out, errOut io.Writer) int {
+	root, started := newRoot(topFiles())
+	return execute(ctx, root, started, arguments, out, errOut)
+}
+
+// topFiles returns the files at the top of the repository.
+func topFiles() fs.FS { return os.DirFS(filepath.Join("..", "..")) }
 
 // terminal is a buffer for the output of a command. It allows concurrent writes, because a command
 // logs and prints at the same time.
@@ -135,7 +145,7 @@ func TestUsage_commandGroup(t *testing.T) {
 
 // A person who forgets an argument, or gives one too many, reads which.
 func TestUsage_eachCommandNamesArguments(t *testing.T) {
-	root, _ := newRoot()
+	root, _ := newRoot(topFiles())
 	require.Greater(t, checkArgumentErrors(t, root), 200, "the commands were found")
 }
 
@@ -456,6 +466,6 @@ func TestFormerFlag_hasItsNewName(t *testing.T) {
 			look(child)
 		}
 	}
-	root, _ := newRoot()
+	root, _ := newRoot(topFiles())
 	look(root)
 }

@@ -49,7 +49,7 @@ func wordsOf(line string) (words []string) {
 // checkCommand reports what is wrong with a command line of a document. A sentence may name a
 // command without its arguments, or a flag without its value.
 func checkCommand(line string) error {
-	root, _ := newRoot()
+	root, _ := newRoot(topFiles())
 	root.InitDefaultCompletionCmd()
 	cmd, rest, err := root.Find(wordsOf(line))
 	if err != nil {

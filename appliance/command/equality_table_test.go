@@ -446,7 +446,6 @@ var equalityReasons = map[string]string{
 	"command getHostedKubeconfig":                 "`hcp kubeconfig` calls it once the request is answered",
 	"command v2GetHost":                           "`host show` reads it from the list of hosts",
 	"command listAllHosts":                        "`host list` shows the same facts with the fields of the API",
-	"command getLoginMethods":                     "`login` takes a password; tokens replace the other methods",
 	"command finishPasskeyLogin":                  browserOnly,
 	"command listPasskeys":                        browserOnly,
 	"command registerPasskey":                     browserOnly,

@@ -98,7 +98,7 @@ func runnable(parent *cobra.Command, fn func(path string)) {
 // commandOf returns the command that a line calls.
 func commandOf(t *testing.T, line string) string {
 	t.Helper()
-	root, _ := newRoot()
+	root, _ := newRoot(topFiles())
 	cmd, _, err := root.Find(strings.Fields(line))
 	require.NoError(t, err, line)
 	return strings.TrimPrefix(cmd.CommandPath(), "landfall ")
@@ -303,7 +303,7 @@ func checkLines(t *testing.T) {
 	for line := range strings.Lines(strings.TrimSpace(equalityLines)) {
 		listed[commandOf(t, line)] = true
 	}
-	root, _ := newRoot()
+	root, _ := newRoot(topFiles())
 	runnable(root, func(path string) {
 		if listed[path] == (localCommands[path] != "") {
 			t.Errorf("landfall %s: add a line to equalityLines, or a reason to localCommands", path)

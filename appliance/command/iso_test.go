@@ -36,7 +36,7 @@ func fileOf(t *testing.T, name, content string) string {
 func landfallReading(t *testing.T, in io.Reader, arguments ...string) result {
 	t.Helper()
 	var out, errOut bytes.Buffer
-	root, started := newRoot()
+	root, started := newRoot(topFiles())
 	root.SetIn(in)
 	code := execute(t.Context(), root, started, arguments, &out, &errOut)
 	return result{code, out.String(), errOut.String()}

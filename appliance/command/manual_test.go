@@ -20,7 +20,7 @@ const cliDocument = "../../docs/cli.md"
 // The defaults of some flags depend on the version and the environment of this process.
 func TestManual_documentIsCurrent(t *testing.T) {
 	t.Setenv("LANDFALL_CONFIG", "")
-	root, _ := newRoot()
+	root, _ := newRoot(topFiles())
 	text := manual.Markdown(root)
 	if *update {
 		require.NoError(t, os.WriteFile(cliDocument, []byte(text), 0o644))
@@ -33,7 +33,7 @@ func TestManual_documentIsCurrent(t *testing.T) {
 // A command can have flags of its own and subcommands, such as landfall audit.
 func TestManual_documentHasEachFlag(t *testing.T) {
 	t.Setenv("LANDFALL_CONFIG", "")
-	root, _ := newRoot()
+	root, _ := newRoot(topFiles())
 	text := manual.Markdown(root) + "\n#"
 	flags := 0
 	runnable(root, func(path string) {

@@ -144,7 +144,7 @@ func (o *operated) run(line string) {
 // checkFlags requires that a command and its flags exist.
 func checkFlags(t *testing.T, line string) {
 	t.Helper()
-	root, _ := newRoot()
+	root, _ := newRoot(topFiles())
 	cmd, rest, err := root.Find(strings.Fields(line)[1:])
 	require.NoError(t, err, line)
 	require.NoError(t, cmd.ParseFlags(rest), line)

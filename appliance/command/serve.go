@@ -37,8 +37,8 @@ func newServe() *cobra.Command {
 		Use:   "serve",
 		Short: "Run the appliance",
 		Long: "Run the appliance until it is interrupted. It serves the page and the APIs, and installs clusters.\n\n" +
-			"Every key of the configuration file (see config.example.yaml) is also available as a flag and as an " +
-			"environment variable. SIGINT and SIGTERM stop the appliance; SIGHUP has no effect.\n" +
+			"Every key of the configuration file (landfall docs config prints it) is also available as a flag and as " +
+			"an environment variable. SIGINT and SIGTERM stop the appliance; SIGHUP has no effect.\n" +
 			"While clusters pull from the appliance's registry, SIGINT on a terminal asks first.",
 		Args: func(_ *cobra.Command, arguments []string) error {
 			if len(arguments) > 0 {

@@ -367,8 +367,8 @@ func (s *Service) read(ctx context.Context, pullSpec string) (*release.Payload, 
 	ref, err := name.ParseReference(pullSpec, name.StrictValidation)
 	if err != nil {
 		return nil, fault.New(fault.Invalid, "%q is not the pull spec of a release image. Give registry, "+
-			"repository and "+
-			"tag or digest, such as quay.io/openshift-release-dev/ocp-release:4.20.8-x86_64.", pullSpec)
+			"repository and digest, such as quay.io/openshift-release-dev/ocp-release@sha256:…; oc-mirror and oc adm "+
+			"release info print it.", pullSpec)
 	}
 	secret, err := s.Site.Offered().Keychain("")
 	if err != nil {
@@ -392,9 +392,12 @@ func (s *Service) read(ctx context.Context, pullSpec string) (*release.Payload, 
 func (s *Service) unreadable(pullSpec string, err error) error {
 	advice := "Check that the registry answers and holds the release, and that the site's pull secret has an entry " +
 		"for it."
-	if s.Rules(mirror.Level{}).Empty() {
+	switch {
+	case s.Rules(mirror.Level{}).Empty():
 		advice += " The site has no mirror rules: if the release is in a mirror, import its rules first."
-	} else {
+	case !strings.Contains(pullSpec, "@"):
+		advice += " If only mirror rules for digests lead to the mirror, name the release by its digest (@sha256:…)."
+	default:
 		advice += " If the mirror has another repository of the release, import its mirror rules."
 	}
 	kind := fault.Unavailable

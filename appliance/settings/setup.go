@@ -133,7 +133,7 @@ func releaseLine(releases []Release) Line {
 
 func (s *Service) imageLine(releases []Release) Line {
 	line := Line{ID: "os-image", State: StateMissing, Advice: "Upload the live ISO of the release, give its URL, " +
-		"or take it out of the release payload: on the page under OS images, or with landfall iso."}
+		"or take it out of the release payload: on the page under OS images, or with landfall iso import."}
 	if len(releases) == 0 {
 		line.Result = "Without a release, no live ISO is needed yet."
 		line.Advice = "Add a release first."
@@ -162,7 +162,8 @@ func (s *Service) mirrorLine(releases State) Line {
 	if rules.Empty() {
 		line.State = StateOptional
 		line.Result = "The site has no mirror rules: images come from the registries that the releases name."
-		line.Advice = "If the site has a mirror registry, import its rules and its CA."
+		line.Advice = "If the site has a mirror registry, import its rules and its CA: on the page under Mirror, or " +
+			"with landfall mirror import PATH."
 		if releases == StateFailed {
 			line.State = StateMissing
 		}

@@ -115,17 +115,19 @@ func TestSetup_eachLineInEachState(t *testing.T) {
 			s.CheckImage = func(string, string) error { return failing }
 		}, want: Line{ID: "os-image", State: StateMissing, Result: "No usable live ISO for 4.20.8 (x86_64).",
 			Advice: "Upload the live ISO of the release, give its URL, or take it out of the release payload: on the " +
-				"page under OS images, or with landfall iso."}},
+				"page under OS images, or with landfall iso import."}},
 		"live ISO is there": {fixed: fixedRelease, want: Line{ID: "os-image", State: StateDone,
 			Result: "There is a live ISO for 4.20.8 (x86_64)."}},
 		"no mirror": {fixed: fixedRelease, want: Line{ID: "mirror", State: StateOptional,
 			Result: "The site has no mirror rules: images come from the registries that the releases name.",
-			Advice: "If the site has a mirror registry, import its rules and its CA."}},
+			Advice: "If the site has a mirror registry, import its rules and its CA: on the page under Mirror, or " +
+				"with landfall mirror import PATH."}},
 		"no mirror, but the release is not elsewhere": {fixed: fixedRelease, change: func(s *Service) {
 			s.Digest = func(context.Context, string, authn.Keychain) (string, error) { return "", failing }
 		}, want: Line{ID: "mirror", State: StateMissing,
 			Result: "The site has no mirror rules: images come from the registries that the releases name.",
-			Advice: "If the site has a mirror registry, import its rules and its CA."}},
+			Advice: "If the site has a mirror registry, import its rules and its CA: on the page under Mirror, or " +
+				"with landfall mirror import PATH."}},
 		"time servers": {fixed: Fixed{NTPSources: []string{"192.0.2.1", "192.0.2.2"}}, want: Line{ID: "time",
 			State: StateDone, Result: "Hosts take the time from 192.0.2.1, 192.0.2.2."}},
 		"doctor did not look": {want: Line{ID: "doctor", State: StateMissing,

@@ -15,8 +15,18 @@ import (
 	"landfall/docs"
 )
 
-// New returns landfall docs.
-func New() *cobra.Command {
+// library has the documents: those of package docs, and two files at the top of the repository.
+type library struct{ top fs.FS }
+
+// Topics whose files are at the top of the repository.
+const (
+	readme  = "readme"
+	example = "config" // the configuration file, which is printed as it is
+)
+
+// New returns landfall docs. top has README.md and config.example.yaml.
+func New(top fs.FS) *cobra.Command {
+	l := library{top}
 	var search string
 	cmd := &cobra.Command{
 		Use:   "docs [TOPIC [SECTION]]",
@@ -24,7 +34,8 @@ func New() *cobra.Command {
 		Long: "Show the documentation that this program contains. Without a topic, the command lists the topics. A " +
 			"section is a\nheading of the topic or its beginning. --search finds sections that contain all words.\n\n" +
 			"The commands describe themselves: landfall COMMAND --help, or manual pages by landfall man.",
-		Example: "  landfall docs\n  landfall docs operations backups\n  landfall docs --search \"disk full\"",
+		Example: "  landfall docs\n  landfall docs readme\n  landfall docs config > config.yaml\n" +
+			"  landfall docs operations backups\n  landfall docs --search \"disk full\"",
 		Args: func(_ *cobra.Command, arguments []string) error {
 			if search != "" && len(arguments) > 1 {
 				return errors.New("--search takes at most one TOPIC, to search only there")
@@ -39,34 +50,44 @@ func New() *cobra.Command {
 			if err != nil {
 				return nil, cobra.ShellCompDirectiveError
 			}
-			return names, cobra.ShellCompDirectiveNoFileComp
+			return append(names, example), cobra.ShellCompDirectiveNoFileComp
 		},
 		RunE: func(cmd *cobra.Command, arguments []string) error {
 			out := cmd.OutOrStdout()
 			switch {
 			case search != "":
-				return find(out, search, arguments)
+				return l.find(out, search, arguments)
 			case len(arguments) == 0:
-				return index(out)
+				return l.index(out)
 			}
-			return show(out, arguments[0], strings.Join(arguments[1:], " "))
+			return l.show(out, arguments[0], strings.Join(arguments[1:], " "))
 		},
 	}
 	cmd.Flags().StringVar(&search, "search", "", "find the sections that contain all these words")
 	return cmd
 }
 
-// topics returns the names of the documents.
+// topics returns the names of the documents, the README first.
 func topics() ([]string, error) {
 	paths, err := fs.Glob(docs.Files(), "*.md")
-	for i, path := range paths {
-		paths[i] = strings.TrimSuffix(path, ".md")
+	names := []string{readme}
+	for _, path := range paths {
+		names = append(names, strings.TrimSuffix(path, ".md"))
 	}
-	return paths, err
+	return names, err
 }
 
-func read(topic string) (string, error) {
-	text, err := fs.ReadFile(docs.Files(), topic+".md")
+func (l library) read(topic string) (string, error) {
+	var text []byte
+	var err error
+	switch topic {
+	case readme:
+		text, err = fs.ReadFile(l.top, "README.md")
+	case example:
+		text, err = fs.ReadFile(l.top, "config.example.yaml")
+	default:
+		text, err = fs.ReadFile(docs.Files(), topic+".md")
+	}
 	if err == nil {
 		return string(text), nil
 	}
@@ -74,7 +95,7 @@ func read(topic string) (string, error) {
 	if listErr != nil {
 		return "", listErr
 	}
-	return "", fmt.Errorf("there is no topic %q; the topics are %s", topic, strings.Join(names, ", "))
+	return "", fmt.Errorf("there is no topic %q; the topics are %s", topic, strings.Join(append(names, example), ", "))
 }
 
 // section is a part of a document from one heading to the next one of its level.
@@ -106,19 +127,20 @@ func sections(topic, text string) (title string, all []section) {
 	return title, append(all, current)
 }
 
-func index(out io.Writer) error {
+func (l library) index(out io.Writer) error {
 	names, err := topics()
 	if err != nil {
 		return err
 	}
 	for _, name := range names {
-		text, err := read(name)
+		text, err := l.read(name)
 		if err != nil {
 			return err
 		}
 		title, _ := sections(name, text)
 		fmt.Fprintf(out, "%-20s %s\n", name, title)
 	}
+	fmt.Fprintf(out, "%-20s %s\n", example, "The configuration file with all keys and their defaults")
 	fmt.Fprintf(out, "\nlandfall docs TOPIC shows a topic, landfall docs --search WORDS searches all.\n")
 	return nil
 }
@@ -130,12 +152,16 @@ func anchor(heading string) string {
 	return strings.ReplaceAll(notInAnchor.ReplaceAllString(strings.ToLower(heading), ""), " ", "-")
 }
 
-func show(out io.Writer, topic, wanted string) error {
-	text, err := read(topic)
+func (l library) show(out io.Writer, topic, wanted string) error {
+	text, err := l.read(topic)
 	if err != nil {
 		return err
 	}
-	if wanted == "" {
+	switch {
+	case topic == example:
+		_, err := io.WriteString(out, text)
+		return err
+	case wanted == "":
 		_, err := io.WriteString(out, render(text))
 		return err
 	}
@@ -171,7 +197,7 @@ type match struct {
 	line  string // the first with a word
 }
 
-func find(out io.Writer, search string, only []string) error {
+func (l library) find(out io.Writer, search string, only []string) error {
 	names, err := topics()
 	if err != nil {
 		return err
@@ -185,7 +211,7 @@ func find(out io.Writer, search string, only []string) error {
 	}
 	var found []match
 	for _, name := range names {
-		text, err := read(name)
+		text, err := l.read(name)
 		if err != nil {
 			return err
 		}

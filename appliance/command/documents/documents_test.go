@@ -11,9 +11,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+var top = os.DirFS(filepath.Join("..", "..", ".."))
+
 func run(t *testing.T, arguments ...string) (string, error) {
 	t.Helper()
-	cmd := New()
+	cmd := New(top)
 	var out bytes.Buffer
 	cmd.SetOut(&out)
 	cmd.SetErr(&out)
@@ -34,11 +36,11 @@ func TestDocs_everyDocumentIsEmbeddedOrNotForUsers(t *testing.T) {
 	for _, path := range paths {
 		existing = append(existing, strings.TrimSuffix(filepath.Base(path), ".md"))
 	}
-	require.ElementsMatch(t, existing, append(embedded, developers...))
-	for _, topic := range embedded {
+	require.ElementsMatch(t, append(existing, readme), append(embedded, developers...))
+	for _, topic := range embedded[1:] {
 		want, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", topic+".md"))
 		require.NoError(t, err)
-		got, err := read(topic)
+		got, err := library{top}.read(topic)
 		require.NoError(t, err)
 		require.Equal(t, string(want), got)
 	}
@@ -75,13 +77,29 @@ func TestDocs_sections(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, text, "\nChecks\n", "with the sections below")
 	for arguments, want := range map[string]string{
-		"nothing":             `there is no topic "nothing"; the topics are abi, `,
+		"nothing":             `there is no topic "nothing"; the topics are readme, abi, `,
 		"operations nowhere":  `operations has no section "nowhere"; its sections are: Operations; Watch; Checks;`,
 		"operations --search": "flag needs an argument",
 	} {
 		_, err := run(t, strings.Fields(arguments)...)
 		require.ErrorContains(t, err, want)
 	}
+}
+
+// A person who has only the program reads how to set up a site, and makes a configuration file.
+func TestDocs_programIsEnough(t *testing.T) {
+	text, err := run(t, "readme", "set up a real site")
+	require.NoError(t, err)
+	require.Contains(t, text, "    bin/landfall setup ")
+	text, err = run(t, "readme", "hosted control planes")
+	require.NoError(t, err)
+	require.Contains(t, text, "docs/hosted.md (landfall docs hosted)")
+	require.Contains(t, text, "explains the terms")
+	text, err = run(t, "config")
+	require.NoError(t, err)
+	want, err := os.ReadFile(filepath.Join("..", "..", "..", "config.example.yaml"))
+	require.NoError(t, err)
+	require.Equal(t, string(want), text)
 }
 
 func TestDocs_search(t *testing.T) {

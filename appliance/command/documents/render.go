@@ -1,9 +1,13 @@
 package documents
 
 import (
+	"io/fs"
+	"path"
 	"regexp"
 	"strings"
 	"unicode/utf8"
+
+	"landfall/docs"
 )
 
 // columns is the width of the output.
@@ -22,7 +26,10 @@ func plain(text string) string {
 		parts := link.FindStringSubmatch(found)
 		label, target := parts[1], parts[2]
 		page, section, _ := strings.Cut(target, "#")
-		topic, document := strings.CutSuffix(page, ".md")
+		topic, document := strings.CutSuffix(path.Base(page), ".md") // the README names the directory
+		if _, err := fs.Stat(docs.Files(), topic+".md"); err != nil {
+			document = false // a document for developers, which is not embedded
+		}
 		switch {
 		case strings.HasPrefix(found, "!"):
 			return "(picture: " + label + ")"

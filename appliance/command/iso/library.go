@@ -174,7 +174,8 @@ func (l *library) follow(ctx context.Context, image osimage.Image, activity stri
 		meter.Set(image.DoneBytes, image.TotalBytes)
 		if image.Message != printed && image.Message != "" && pending(image.State) {
 			printed = image.Message
-			fmt.Fprintf(errOut, "landfall: %s\n", image.Progress())
+			fmt.Fprintf(errOut, "landfall: %s; the appliance tries again until landfall iso remove %s\n",
+				image.Progress(), image.ID)
 		}
 	}
 	return image, nil

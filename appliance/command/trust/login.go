@@ -96,6 +96,11 @@ func (l *login) run(ctx context.Context, out io.Writer) error {
 	if authority != "" {
 		client = remote.Trusting(address, authority, l.ca)
 	}
+	if l.setupCode == "" {
+		if err := requireAccount(ctx, client, address); err != nil {
+			return err
+		}
+	}
 	path, body, err := l.request()
 	if err != nil {
 		return err
@@ -122,6 +127,21 @@ func (l *login) run(ctx context.Context, out io.Writer) error {
 	return nil
 }
 
+// requireAccount returns an error if nobody can log in yet, before it asks for a password.
+func requireAccount(ctx context.Context, client *remote.Client, address string) error {
+	var methods struct {
+		Setup bool `json:"setup"`
+	}
+	if err := client.Anonymous().Call(ctx, http.MethodGet, api.BasePath+"/login", nil, &methods); err != nil {
+		return err
+	}
+	if methods.Setup {
+		return fmt.Errorf("%s has no account yet; make the first administrator with --setup-code FILE, the file "+
+			"setup-code of the appliance's data directory", address)
+	}
+	return nil
+}
+
 // request returns the path and the body of the request, and asks for what the flags do not name.
 func (l *login) request() (path string, body any, err error) {
 	code, err := l.readSetupCode()
@@ -134,13 +154,12 @@ func (l *login) request() (path string, body any, err error) {
 			return "", nil, fmt.Errorf("--user is missing: %w", err)
 		}
 	}
-	if sent.Password, err = l.terminal.password(l.passwordFile, "Password: "); err != nil {
-		return "", nil, err
-	}
 	if code != "" {
-		return api.BasePath + "/setup", api.SetupRequest{Code: code, LoginRequest: sent}, nil
+		sent.Password, err = l.terminal.newPassword(l.passwordFile)
+		return api.BasePath + "/setup", api.SetupRequest{Code: code, LoginRequest: sent}, err
 	}
-	return api.BasePath + "/login", sent, nil
+	sent.Password, err = l.terminal.password(l.passwordFile, "Password: ")
+	return api.BasePath + "/login", sent, err
 }
 
 // readSetupCode returns the setup code, or "" without --setup-code.
@@ -151,7 +170,8 @@ func (l *login) readSetupCode() (string, error) {
 	code, err := os.ReadFile(l.setupCode)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", fmt.Errorf("the file %s does not exist; if the appliance has an account already, log in without "+
-			"--setup-code, otherwise name the file setup-code of its data directory", l.setupCode)
+			"--setup-code, otherwise name the file setup-code of its data directory, or a file with the printed code",
+			l.setupCode)
 	}
 	if err != nil {
 		return "", fmt.Errorf("read the setup code: %w; --setup-code names the file of the data directory", err)

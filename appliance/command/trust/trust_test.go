@@ -189,6 +189,8 @@ func TestToken_createPrintsTokenAlone(t *testing.T) {
 
 func TestCommands_wrongArguments(t *testing.T) {
 	home(t)
+	url, _ := serve(t, map[string]any{"auth": "local"})
+	unused, _ := serve(t, map[string]any{"auth": "local", "setup": true})
 	cases := map[string]struct {
 		arguments []string
 		want      string
@@ -196,9 +198,10 @@ func TestCommands_wrongArguments(t *testing.T) {
 		"no role":          {[]string{"token", "create", "x"}, `--role is missing; choose viewer`},
 		"unknown role":     {[]string{"token", "create", "x", "--role", "root"}, "the roles are viewer"},
 		"validity":         {[]string{"token", "create", "x", "--role", "admin", "--expires", "soon"}, "such as 30d"},
-		"no user":          {[]string{"login"}, "--user is missing"},
+		"no user":          {[]string{"login", url}, "--user is missing"},
 		"two URLs":         {[]string{"login", "bastion", "--url", "bastion"}, "give the URL once"},
-		"no password":      {[]string{"login", "--user", "ana"}, "--password-file is missing"},
+		"no password":      {[]string{"login", url, "--user", "ana"}, "--password-file is missing"},
+		"no account":       {[]string{"login", unused}, "has no account yet; make the first administrator with"},
 		"no setup code":    {[]string{"login", "--setup-code", "/none"}, "log in without --setup-code"},
 		"no change":        {[]string{"user", "set", "ana"}, "nothing to change"},
 		"contradiction":    {[]string{"user", "set", "ana", "--enable", "--disable"}, "contradict"},
