@@ -286,7 +286,10 @@ func (e *Engine) interpretReply(ctx context.Context, key string,
 			situation.Cluster, version = &row.API, row.API.OpenshiftVersion
 		}
 		requirements := e.options.Requirements(version)
-		situation.Disks = requirements.DiskRules(host, situation.Cluster, env)
+		situation.DiskRules = func(reported *models.Inventory) inventory.DiskRules {
+			return requirements.DiskRules(inventory.NewHost(host.Record, &inventory.Facts{Inventory: reported}),
+				situation.Cluster, env)
+		}
 		needs := requirements.ForHost(host, situation.Cluster)
 		situation.DiskSpeedLimit = needs.InstallationDiskSpeedThresholdMs
 		if effect, err = steps.Apply(reply, situation); err != nil {

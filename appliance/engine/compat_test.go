@@ -209,6 +209,20 @@ func TestUpdateHost_roleIsValidatedImmediately(t *testing.T) {
 		`"sufficient-masters-count","status":"failure"`)
 }
 
+// A data processing unit has a small disk. Its first report already says what the machine is.
+func TestEligibleDisks_smallDiskOfDataProcessingUnit(t *testing.T) {
+	b := newHarness(t)
+	h := b.newHost(b.infraEnvOf(b.clusterOfThree().ID), 1)
+	h.alter = func(inventory *models.Inventory) {
+		inventory.CPU.Architecture, inventory.SystemVendor.ProductName = "aarch64", "BlueField SoC"
+		inventory.Disks = inventory.Disks[:1]
+		inventory.Disks[0].SizeBytes = 16 << 30
+	}
+	require.NoError(t, h.register())
+	h.reportOnce()
+	require.Contains(t, h.require("").ValidationsInfo, `"has-min-valid-disks","status":"success"`)
+}
+
 // The ids of some agents' disks are not paths, and some agents send no path.
 func TestInstallationDisk_withoutPathIsItsDevice(t *testing.T) {
 	b := newHarness(t)

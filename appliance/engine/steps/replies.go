@@ -24,8 +24,9 @@ type Situation struct {
 	Host *inventory.Host
 	// Cluster is nil for an unbound host.
 	Cluster *models.Cluster
-	// Disks holds the requirements for the disks of a new inventory.
-	Disks inventory.DiskRules
+	// DiskRules returns the requirements for the disks of a reported inventory. They depend on the
+	// hardware: a data processing unit needs a smaller disk.
+	DiskRules func(*models.Inventory) inventory.DiskRules
 	// DiskSpeedLimit is the limit for the 99th percentile of disk syncs in ms. Slower disks count
 	// as slow. Zero means no limit.
 	DiskSpeedLimit int64
@@ -251,7 +252,7 @@ func readInventory(e *Effect, output string, s Situation) error {
 	if err != nil {
 		return err
 	}
-	inventory.ValidateDisks(inv, s.Disks)
+	inventory.ValidateDisks(inv, s.DiskRules(inv))
 	if e.Reports.Inventory, err = inventory.Encode(inv, truncation); err != nil {
 		return err
 	}

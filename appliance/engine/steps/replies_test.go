@@ -13,8 +13,9 @@ import (
 
 func replySituation() Situation {
 	in := situation()
-	return Situation{Host: in.Host, Cluster: in.Cluster, Disks: inventory.DiskRules{MinGB: 100,
-		OpenshiftVersion: "4.18.3"}, DiskSpeedLimit: 10}
+	rules := inventory.DiskRules{MinGB: 100, OpenshiftVersion: "4.18.3"}
+	return Situation{Host: in.Host, Cluster: in.Cluster, DiskSpeedLimit: 10,
+		DiskRules: func(*models.Inventory) inventory.DiskRules { return rules }}
 }
 
 const smallInventory = `{"hostname":"node-1","cpu":{"count":8,"architecture":"x86_64"},"memory":{"physical_bytes":34359738368},"unknown":"x",
