@@ -202,13 +202,6 @@ func (r *Rules) tableHoles(t *table, add func(HoleKind, string, bool, string, ..
 		add(HoleEqualPrefix, t.prefix, false, "Both %s and %s have a table for %s. Only the table in %s applies.",
 			replaced, t.origin, t.prefix, t.origin)
 	}
-	if strings.Contains(t.origin, " and ") {
-		tried := "Their mirrors are tried one after the other, in this order: " + locations(t.mirrors)
-		if len(t.mirrors) == 1 {
-			tried = "All of them name the same mirror: " + locations(t.mirrors)
-		}
-		add(HoleEqualPrefix, t.prefix, false, "There are several rules for %s: %s. %s.", t.prefix, t.origin, tried)
-	}
 	digests, tags := 0, 0
 	for _, m := range t.mirrors {
 		if m.use.allows(true) {
@@ -217,6 +210,16 @@ func (r *Rules) tableHoles(t *table, add func(HoleKind, string, bool, string, ..
 		if m.use.allows(false) {
 			tags++
 		}
+	}
+	// A mirror for digests and one for tags, as oc-mirror makes them, do not compete.
+	if strings.Contains(t.origin, " and ") && (len(t.mirrors) == 1 || max(digests, tags) > 1) {
+		tried := "Their mirrors are tried one after the other, in this order: " + locations(t.mirrors)
+		if len(t.mirrors) == 1 {
+			tried = "All of them name the same mirror: " + locations(t.mirrors)
+		}
+		add(HoleEqualPrefix, t.prefix, false, "There are several rules for %s: %s. %s.", t.prefix, t.origin, tried)
+	}
+	for _, m := range t.mirrors {
 		if other, _ := r.find(m.location); other != nil && other.blocked {
 			add(HoleBlocked, t.prefix, true,
 				"The mirror %s of %s is never contacted: the rule for %s (%s) forbids it.", m.location,

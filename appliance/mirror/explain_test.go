@@ -98,6 +98,11 @@ func TestHoles(t *testing.T) {
 				"\"b.example.com/team\"\npull-from-mirror = \"digest-only\"\n",
 				digestSet("t", "quay.io/team", "", "b.example.com/team")),
 			map[HoleKind]string{HoleEqualPrefix: "All of them name the same mirror: b.example.com/team."}},
+		{"a mirror for digests and one for tags",
+			rulesOf(t, "", digestSet("d", "quay.io/team", "", "m.example.com/team"),
+				"apiVersion: config.openshift.io/v1\nkind: ImageTagMirrorSet\nmetadata: {name: "+
+					"t}\nspec:\n  imageTagMirrors:\n  - source: quay.io/team\n    mirrors: [m.example.com/team]\n"),
+			map[HoleKind]string{}},
 		{"a mirror that is forbidden", rulesOf(t, "", digestSet("t", "quay.io/team", "NeverContactSource",
 			"b.example.com/team"), digestSet("b", "b.example.com", "NeverContactSource")),
 			map[HoleKind]string{HoleBlocked: "never contacted: the rule for b.example.com",

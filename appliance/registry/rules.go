@@ -86,7 +86,7 @@ func (c *content) mappings(host string) (digests, tags []mapping) {
 			add(source, kept)
 			tags = append(tags, mapping{source, host + "/" + kept})
 		case c.repositories[repository] != nil && nested:
-			// Digests and tags have the same source, because nodes use only the rule with the longest.
+			// Digests and tags have one source: nodes use only the rule with the longest source.
 			add(registry+"/"+namespace, namespace)
 			tags = append(tags, mapping{registry + "/" + namespace, host + "/" + namespace})
 		case c.repositories[repository] != nil:
