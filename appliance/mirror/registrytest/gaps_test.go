@@ -11,6 +11,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"github.com/google/go-containerregistry/pkg/v1/remote"
@@ -245,7 +246,7 @@ func TestCourier_closesAllGaps(t *testing.T) {
 		s.Upstream))
 	run := func(code int, arguments ...string) {
 		t.Helper()
-		require.Equal(t, code, command.Execute(arguments), "landfall %s", strings.Join(arguments, " "))
+		require.Equal(t, code, command.Execute(arguments, fstest.MapFS{}), "landfall %s", strings.Join(arguments, " "))
 	}
 	fill := func() {
 		run(0, "courier", "fill", list, "-o", carried, "--registries-conf", upstream, "--part-size", "64KiB")
