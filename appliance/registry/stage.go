@@ -155,8 +155,8 @@ func (r *Registry) Stage(ctx context.Context, media string) (StagePlan, error) {
 		return plan, err
 	}
 	if !plan.Fits {
-		return plan, fault.New(fault.NoSpace, "The copy of %s needs %.1f GB, and there is room for %.1f GB: it is "+
-			"limited by %s.", strings.Join(plan.Media, ", "), float64(plan.Needed)/1e9, float64(plan.Room)/1e9,
+		return plan, fault.New(fault.NoSpace, "The copy of %s needs %.1f GiB, and there is room for %.1f GiB: it is "+
+			"limited by %s.", strings.Join(plan.Media, ", "), float64(plan.Needed)/(1<<30), float64(plan.Room)/(1<<30),
 			plan.LimitedBy)
 	}
 	if err := r.options.DB.Update(ctx, func(tx *store.Tx) error {

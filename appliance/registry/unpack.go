@@ -184,7 +184,7 @@ func (r *Registry) packedStatus(p *packed) *MediumStatus {
 		Damaged: []string{}, Problems: []string{}}
 	if !row.Wanted {
 		s.Problems = append(s.Problems, fmt.Sprintf("the archive is compressed, so it can't be served where it lies. "+
-			"Copy it to the disk, which unpacks it and takes at least %.1f GB", float64(row.AtLeast)/1e9))
+			"Copy it to the disk, which unpacks it and takes at least %.1f GiB", float64(row.AtLeast)/(1<<30)))
 		return s
 	}
 	s.Staging = Staging{State: cmp.Or(state, StageCopying), Done: p.read.Load(), Total: row.Size, Message: message}

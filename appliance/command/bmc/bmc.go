@@ -381,7 +381,8 @@ func (c *call) await(cmd *cobra.Command, ordered *bmc.Server, answer json.RawMes
 		current, err := c.Fetch(ctx, path(ordered.ID))
 		switch {
 		case errors.Is(ctx.Err(), context.DeadlineExceeded):
-			return bootError(server, fmt.Sprintf("The server was not booted within %s", timeout))
+			return &outcome.CodeError{Code: outcome.Waiting,
+				Cause: bootError(server, fmt.Sprintf("The server was not booted within %s", timeout))}
 		case err != nil:
 			return err
 		}

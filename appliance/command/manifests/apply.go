@@ -175,18 +175,26 @@ func (m *manifests) apply(ctx context.Context, list []*apply.Object, wait bool) 
 	if !wait || m.options.DryRun {
 		return nil
 	}
-	ctx, cancel := m.limited(ctx)
-	defer cancel()
-	return apply.Follow(ctx, m.server, clockwork.NewRealClock(), list, m.options, func(s apply.State) {
-		fmt.Fprintf(m.out, "%3d%% %s\n", s.Percent, s.Text)
+	return m.within(ctx, func(ctx context.Context) error {
+		return apply.Follow(ctx, m.server, clockwork.NewRealClock(), list, m.options, func(s apply.State) {
+			fmt.Fprintf(m.out, "%3d%% %s\n", s.Percent, s.Text)
+		})
 	})
 }
 
-func (m *manifests) limited(ctx context.Context) (context.Context, context.CancelFunc) {
+// within waits within the time limit of --wait. Its error then has the exit code for what has not
+// happened yet.
+func (m *manifests) within(ctx context.Context, wait func(context.Context) error) error {
 	if m.timeout == 0 {
-		return context.WithCancel(ctx)
+		return wait(ctx)
 	}
-	return context.WithTimeout(ctx, m.timeout)
+	ctx, cancel := context.WithTimeout(ctx, m.timeout)
+	defer cancel()
+	err := wait(ctx)
+	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return &outcome.CodeError{Code: outcome.Waiting, Cause: err}
+	}
+	return err
 }
 
 // missing prints and counts the missing prerequisites of an installation.
@@ -317,7 +325,7 @@ func (m *manifests) delete(ctx context.Context, list []*apply.Object, wait bool)
 	if !wait || m.options.DryRun {
 		return nil
 	}
-	ctx, cancel := m.limited(ctx)
-	defer cancel()
-	return apply.AwaitGone(ctx, m.server, clockwork.NewRealClock(), list, m.options)
+	return m.within(ctx, func(ctx context.Context) error {
+		return apply.AwaitGone(ctx, m.server, clockwork.NewRealClock(), list, m.options)
+	})
 }

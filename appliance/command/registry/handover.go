@@ -156,7 +156,7 @@ func (h *handOver) start(cmd *cobra.Command, to string) error {
 }
 
 func writePlan(out io.Writer, planned *handover.Status) error {
-	fmt.Fprintf(out, "%d images with %s are copied to %s\n", planned.Images, gigabytes(planned.Bytes), planned.To)
+	fmt.Fprintf(out, "%d images with %s are copied to %s\n", planned.Images, output.Size(planned.Bytes), planned.To)
 	for _, image := range planned.Incomplete {
 		fmt.Fprintf(out, "%s is left out, because parts of it are on no medium\n", image)
 	}
@@ -217,7 +217,7 @@ func writeHandOver(out io.Writer, status *handover.Status) error {
 		status.Started.Local().Format(time.DateTime))
 	fmt.Fprintf(out, "%s since %s: %s\n", status.State, status.Changed.Local().Format(time.DateTime), status.Message)
 	fmt.Fprintf(out, "copied %d of %d images, %s of %s\n", status.ImagesDone, status.Images,
-		gigabytes(status.BytesDone), gigabytes(status.Bytes))
+		output.Size(status.BytesDone), output.Size(status.Bytes))
 	for _, note := range status.Notes {
 		fmt.Fprintln(out, note)
 	}

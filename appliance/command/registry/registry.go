@@ -94,7 +94,7 @@ func write(out io.Writer, status *registry.Status) error {
 		if m.Staging.State != "" {
 			state += ", " + copyState(m.Staging)
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%s\t%s\n", m.Label, m.Form, state, m.Images, gigabytes(m.Bytes), m.Path)
+		fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%s\t%s\n", m.Label, m.Form, state, m.Images, output.Size(m.Bytes), m.Path)
 	}
 	if err := table.Flush(); err != nil {
 		return err
@@ -106,8 +106,8 @@ func write(out io.Writer, status *registry.Status) error {
 		fmt.Fprintf(out, "release %s (%s) %s\n", release.Version, release.Architecture, release.Digest)
 	}
 	fmt.Fprintf(out, "pushed %s, copied %s, together at most %s; there is room for %s more\n",
-		gigabytes(status.PushedBytes), gigabytes(status.StagedBytes), gigabytes(status.LimitBytes),
-		gigabytes(status.RoomBytes))
+		output.Size(status.PushedBytes), output.Size(status.StagedBytes), output.Size(status.LimitBytes),
+		output.Size(status.RoomBytes))
 	for _, d := range status.Dependents {
 		fmt.Fprintf(out, "%s (%s) pulls from this registry\n", registry.NamesOf([]registry.Dependent{d})[0], d.Status)
 	}
@@ -148,18 +148,11 @@ func writeClients(out io.Writer, status *registry.Status) error {
 			fmt.Fprintf(table, "and %d more; -o json has all\n", len(status.Clients)-i)
 			break
 		}
-		fmt.Fprintf(table, "%s\t%s\t%d\t%.1f MB/s\t%s\t%s\n", c.Address, cmp.Or(c.Host, "-"), c.Pulls,
-			float64(c.Rate)/1e6, gigabytes(c.Bytes), c.Last.Local().Format(time.DateTime))
+		fmt.Fprintf(table, "%s\t%s\t%d\t%s/s\t%s\t%s\n", c.Address, cmp.Or(c.Host, "-"), c.Pulls,
+			output.Size(c.Rate), output.Size(c.Bytes), c.Last.Local().Format(time.DateTime))
 	}
-	fmt.Fprintf(table, "all\t\t\t\t%s\n\n", gigabytes(status.SentBytes))
+	fmt.Fprintf(table, "all\t\t\t\t%s\n\n", output.Size(status.SentBytes))
 	return table.Flush()
-}
-
-func gigabytes(n int64) string {
-	if n < 1e9 {
-		return fmt.Sprintf("%.1f MB", float64(n)/1e6)
-	}
-	return fmt.Sprintf("%.1f GB", float64(n)/1e9)
 }
 
 func newAdd() *cobra.Command {
@@ -291,7 +284,7 @@ func verify(ctx context.Context, appliance *remote.Client, out, errOut io.Writer
 	case len(status.Verify.Damaged) > 0:
 		return fmt.Errorf("%d blobs are damaged; copy damaged media again", len(status.Verify.Damaged))
 	}
-	fmt.Fprintf(out, "%s are sound\n", gigabytes(status.Verify.Done))
+	fmt.Fprintf(out, "%s are sound\n", output.Size(status.Verify.Done))
 	return nil
 }
 
@@ -310,7 +303,7 @@ func newGC() *cobra.Command {
 			if err := metered(cmd, appliance, "gc", onDisk, call); err != nil {
 				return err
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "removed %d files, %s\n", done.Files, gigabytes(done.Bytes))
+			fmt.Fprintf(cmd.OutOrStdout(), "removed %d files, %s\n", done.Files, output.Size(done.Bytes))
 			return nil
 		},
 	}

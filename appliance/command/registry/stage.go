@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"landfall/appliance/command/output"
 	"landfall/appliance/command/remote"
 	"landfall/appliance/registry"
 	"landfall/web/console"
@@ -43,12 +44,12 @@ func newStage() *cobra.Command {
 			if err := appliance.Call(ctx, http.MethodPost, console.RegistryStageRoute, wanted, needs); err != nil {
 				return err
 			}
-			needed := gigabytes(needs.Needed)
+			needed := output.Size(needs.Needed)
 			if needs.AtLeast {
 				needed = "at least " + needed
 			}
 			fmt.Fprintf(out, "the copy of %s needs %s; there is room for %s, limited by %s\n",
-				strings.Join(needs.Media, ", "), needed, gigabytes(needs.Room), needs.LimitedBy)
+				strings.Join(needs.Media, ", "), needed, output.Size(needs.Room), needs.LimitedBy)
 			if plan {
 				return nil
 			}

@@ -46,7 +46,7 @@ func TestGC_showsProgressOnTerminal(t *testing.T) {
 	cmd.SetErr(terminal)
 	cmd.SetArgs([]string{"gc"})
 	require.NoError(t, cmd.ExecuteContext(t.Context()))
-	require.Contains(t, out.String(), "removed 2 files, 3.0 MB")
+	require.Contains(t, out.String(), "removed 2 files, 2.9 MiB")
 	shown := make([]byte, 4096)
 	n, err := control.Read(shown)
 	require.NoError(t, err)

@@ -99,13 +99,13 @@ func (q *Quota) Room() (room int64, limitedBy string, err error) {
 	}
 	room, limitedBy = q.left, "nothing"
 	if free < math.MaxInt64 {
-		limitedBy = fmt.Sprintf("the disk of %s, of which %.1f GB are free and 2 GiB must stay free", q.dir,
-			float64(free)/1e9)
+		limitedBy = fmt.Sprintf("the disk of %s, of which %.1f GiB are free and 2 GiB must stay free", q.dir,
+			float64(free)/(1<<30))
 	}
 	if left := q.limit - q.used; q.limit > 0 && left < room {
 		room = max(0, left)
-		limitedBy = fmt.Sprintf("registry.bytes, %.1f GB, of which %.1f GB are used", float64(q.limit)/1e9,
-			float64(q.used)/1e9)
+		limitedBy = fmt.Sprintf("registry.bytes, %.1f GiB, of which %.1f GiB are used", float64(q.limit)/(1<<30),
+			float64(q.used)/(1<<30))
 	}
 	return room, limitedBy, nil
 }
