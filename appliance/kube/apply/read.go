@@ -174,7 +174,7 @@ func (r *reader) objects(file string, data []byte) []*Object {
 	for _, part := range split(file, data) {
 		value, err := decode(part.data)
 		if err != nil {
-			r.problem(part.yamlPlace(err), "%s", yamlReason(err))
+			r.problem(part.yamlPlace(err), "%s", yamlReason(err, part.data))
 			continue
 		}
 		if value != nil {
@@ -352,7 +352,13 @@ func (p part) yamlPlace(err error) Source {
 	return Source{p.source.File, p.source.Line + line - 1}
 }
 
-func yamlReason(err error) string {
+// tabbed finds a tab at the beginning of a line.
+var tabbed = regexp.MustCompile(`(?m)^ *\t`)
+
+func yamlReason(err error, data []byte) string {
+	if strings.Contains(err.Error(), "cannot start any token") && tabbed.Match(data) {
+		return "invalid YAML: the line begins with a tab; YAML is indented with blanks"
+	}
 	text := strings.Join(strings.Fields(err.Error()), " ")
 	text = strings.TrimPrefix(strings.TrimPrefix(text, "error converting YAML to JSON: "), "yaml: ")
 	text = strings.TrimPrefix(text, "unmarshal errors: ")

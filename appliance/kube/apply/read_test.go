@@ -130,6 +130,8 @@ func TestRead_errorsNameFileAndLine(t *testing.T) {
 		"duplicate key": {"apiVersion: v1\nkind: Secret\nkind: Secret\nmetadata: {name: a}\n",
 			`in.yaml:3: invalid YAML`},
 		"a tab": {"a:\n\tb: 1\n",
+			"in.yaml:2: invalid YAML: the line begins with a tab; YAML is indented with blanks"},
+		"a forbidden character": {"a:\n  b: @1\n",
 			"in.yaml:2: invalid YAML: found character that cannot start any token"},
 		"a list": {"# list\n- a\n",
 			"in.yaml:1: this document is not an object; expected apiVersion, kind and metadata"},
