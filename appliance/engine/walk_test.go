@@ -31,10 +31,6 @@ const parallelWalks = 4
 // walkSteps is the number of steps in a walk.
 const walkSteps = 10
 
-// walksOfStore is the number of walks in one store. The memtable keeps the places of rows that were
-// rolled back until it is checkpointed, which costs time in each search.
-const walksOfStore = 100
-
 // errWalkOver rolls back the writes of a walk, so that each walk begins with an empty store.
 var errWalkOver = errors.New("the walk is over")
 
@@ -50,48 +46,38 @@ const enoughWalks, mostWalks = 10_000, 40_000
 // every transition of both tables.
 func TestRandomWalks(t *testing.T) {
 	seen := newCoverage()
+	var next atomic.Int64
 	var workers sync.WaitGroup
 	for range parallelWalks {
 		workers.Go(func() {
-			for seen.wantsMore(seen.began.Load()+1) && !t.Failed() {
-				walkInStore(t, seen)
+			clock := clockwork.NewFakeClockAt(noon)
+			db, err := store.Open(t.Context(), t.TempDir(), store.Options{Clock: clock, NoSync: true})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			e, err := New(Options{DB: db, Releases: &testReleases{}, Mirror: &mirror.Rules{}, Clock: clock,
+				URL: "http://appliance.site.test:8090"})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			seen.watch(e)
+			more := func(n int64) bool {
+				return n <= int64(*walks) || *walks >= enoughWalks && n <= mostWalks && len(seen.missing()) > 0
+			}
+			for n := next.Add(1); more(n) && !t.Failed(); n = next.Add(1) {
+				walk(t, e, clock, seen, uint64(n))
+			}
+			if err := db.Close(); err != nil {
+				t.Error(err)
 			}
 		})
 	}
 	workers.Wait()
-	t.Log(seen.summary())
+	t.Log(seen.summary(int(next.Load()) - parallelWalks))
 	if *walks >= enoughWalks && !t.Failed() {
 		require.Empty(t, seen.missing())
-	}
-}
-
-// walkInStore opens a store and runs walks in it.
-func walkInStore(t *testing.T, seen *coverage) {
-	clock := clockwork.NewFakeClockAt(noon)
-	db, err := store.Open(t.Context(), t.TempDir(), store.Options{Clock: clock, NoSync: true})
-	if err != nil {
-		t.Error(err)
-		return
-	}
-	defer func() {
-		if err := db.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
-	e, err := New(Options{DB: db, Releases: &testReleases{}, Mirror: &mirror.Rules{}, Clock: clock,
-		URL: "http://appliance.site.test:8090"})
-	if err != nil {
-		t.Error(err)
-		return
-	}
-	seen.watch(e)
-	for range walksOfStore {
-		n := seen.began.Add(1)
-		if !seen.wantsMore(n) || t.Failed() {
-			return
-		}
-		walk(t, e, clock, seen, uint64(n))
-		seen.ended.Add(1)
 	}
 }
 
@@ -135,7 +121,6 @@ type coverage struct {
 	hosts, clusters map[taken]*atomic.Int64
 	states          map[string]*atomic.Int64 // key: "host known"
 	aims            []aim
-	began, ended    atomic.Int64 // walks
 }
 
 type taken struct {
@@ -171,15 +156,10 @@ func (c *coverage) watch(e *Engine) {
 	e.clusters = e.clusters.Observed(func(row int, from string) { c.clusters[taken{row, from}].Add(1) })
 }
 
-// wantsMore reports whether the walk with a number is wanted.
-func (c *coverage) wantsMore(n int64) bool {
-	return n <= int64(*walks) || *walks >= enoughWalks && n <= mostWalks && len(c.missing()) > 0
-}
-
-func (c *coverage) summary() string {
+func (c *coverage) summary(walks int) string {
 	return fmt.Sprintf("%d walks: %s transitions of hosts, %s of clusters, %s states; the rarest transition was "+
 		"taken %d times, the middle one %d times",
-		c.ended.Load(), share(c.hosts), share(c.clusters), share(c.states), min(rarest(c.hosts), rarest(c.clusters)),
+		walks, share(c.hosts), share(c.clusters), share(c.states), min(rarest(c.hosts), rarest(c.clusters)),
 		middle(c.hosts))
 }
 

@@ -1,6 +1,7 @@
 package wal
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -10,10 +11,13 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"weak"
 
 	"github.com/stretchr/testify/require"
+
+	"landfall/randtest"
 )
 
 // requireRows requires that a transaction contains the rows of a model, read forward, backward and
@@ -114,5 +118,57 @@ func TestReleaseMemory_memtableIsFreed(t *testing.T) {
 	require.NoError(t, db.ReleaseMemory())
 	require.False(t, held())
 	view(t, db, func(tx *Tx) { requireRows(t, tx, map[string]string{"a": "b"}) })
+	require.NoError(t, db.Close())
+}
+
+// Updates that fail insert rows between those that others read at the same time.
+func TestRollback_leavesNoRows(t *testing.T) {
+	db := openDB(t, t.TempDir())
+	failure := errors.New("the update fails")
+	fails := func(keys ...string) {
+		t.Helper()
+		err := db.Update(t.Context(), updateFunc(func(tx *Tx) error {
+			for _, key := range keys {
+				if err := tx.Put(Data, []byte(key), []byte("not committed")); err != nil {
+					return err
+				}
+			}
+			return failure
+		}))
+		require.ErrorIs(t, err, failure)
+	}
+	fails("a", "b", "a")
+	require.True(t, db.memtables.Load().active.empty())
+
+	model := make(map[string]string)
+	require.NoError(t, db.Update(t.Context(), updateFunc(func(tx *Tx) error {
+		for i := range 50 {
+			key := fmt.Sprintf("%03d", 2*i)
+			model[key] = "committed"
+			if err := tx.Put(Data, []byte(key), []byte("committed")); err != nil {
+				return err
+			}
+		}
+		return nil
+	})))
+	var readers sync.WaitGroup
+	ctx, stop := context.WithCancel(t.Context())
+	for range 3 {
+		readers.Go(func() {
+			for ctx.Err() == nil {
+				view(t, db, func(tx *Tx) { requireRows(t, tx, model) })
+			}
+		})
+	}
+	random := randtest.New(t, 0)
+	for range 2000 {
+		var keys []string
+		for range 1 + random.IntN(8) {
+			keys = append(keys, fmt.Sprintf("%03d", random.IntN(110)))
+		}
+		fails(keys...)
+	}
+	stop()
+	readers.Wait()
 	require.NoError(t, db.Close())
 }

@@ -12,9 +12,8 @@ import (
 // without a lock: a reader at a commit skips the versions of later commits.
 //
 // The rows of each bucket are a skip list (William Pugh, "Skip Lists: A Probabilistic Alternative
-// to Balanced Trees", 1990). Readers of a skip list need no lock, and a commit copies nothing. Rows
-// are never removed: a deleted row has a version that marks the deletion, and a row without
-// versions was rolled back.
+// to Balanced Trees", 1990). Readers of a skip list need no lock, and a commit copies nothing. A
+// deleted row has a version that marks the deletion. Only a rollback removes a row.
 type memtable struct {
 	lists      [bucketCount]skipList
 	lastCommit uint64 // newest commit; set when the memtable becomes immutable
@@ -104,6 +103,16 @@ func (l *skipList) insert(key []byte) *node {
 		places[level].Store(n)
 	}
 	return n
+}
+
+// remove removes a node without versions. A reader at the node goes on by its pointers: it sees no
+// later commit, so it misses no row that is inserted beside the node afterwards.
+func (l *skipList) remove(n *node) {
+	var places [maxHeight]*atomic.Pointer[node]
+	l.find(n.key, &places)
+	for level := range n.next {
+		places[level].Store(n.next[level].Load())
+	}
 }
 
 // randomHeight returns the number of chains that a new node joins. Each chain has about a fourth of

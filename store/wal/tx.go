@@ -157,7 +157,11 @@ func (tx *Tx) dirty() bool { return len(tx.undo) > 0 }
 // rollback undoes all writes except the first kept ones, the newest first.
 func (tx *Tx) rollback(kept int) {
 	for i := len(tx.undo) - 1; i >= kept; i-- {
-		tx.undo[i].row.newest.Store(tx.undo[i].newest)
+		u := tx.undo[i]
+		u.row.newest.Store(u.newest)
+		if u.newest == nil {
+			tx.memtables[0].lists[u.bucket].remove(u.row)
+		}
 		tx.writes++
 	}
 	clear(tx.undo[kept:])
