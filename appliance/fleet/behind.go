@@ -20,7 +20,7 @@ func isOfPeer(r *http.Request) bool {
 	return !forwarded && isPeerPath(r.URL.Path) && sender(r) != ""
 }
 
-// rememberPeer makes the address of a member known, whose own request this is.
+// rememberPeer gives remember the address of a member that sends a request of its own.
 func rememberPeer(r *http.Request, remember func(netip.Addr)) {
 	if at, err := netip.ParseAddrPort(r.RemoteAddr); err == nil && remember != nil {
 		remember(at.Addr().Unmap().WithZone(""))

@@ -23,7 +23,7 @@ func Stamp(db *store.DB) func(http.Header) {
 }
 
 // Wanted returns the newest revision that a client has seen: that of an answer or, in a browser, of
-// the last event of the live feed. It is 0 if the client tells none.
+// the last event of the live feed. It is 0 without one.
 func Wanted(r *http.Request) uint64 {
 	event, err := strconv.ParseUint(r.Header.Get("Last-Event-ID"), 10, 64)
 	if err != nil {

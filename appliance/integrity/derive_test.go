@@ -42,8 +42,8 @@ func TestDerive_contents(t *testing.T) {
 	require.NoError(t, db.Close())
 }
 
-// What AMS was told about a cluster is unknown after the repair of its row. A missing row would
-// mean that AMS was told nothing.
+// After the repair of a row, nobody knows whether AMS has the cluster. A missing row would mean
+// that AMS does not have it.
 func TestRepair_lostReplies(t *testing.T) {
 	s := newScrubbed(t)
 	clusters := []string{"damaged", "whole", "gone"}

@@ -39,10 +39,7 @@ func NewBearers(provider *oidc.Provider, holders *people.People, clock clockwork
 // VerifyBearer implements Bearers.
 func (t idTokens) VerifyBearer(r *http.Request, token string) (access.Identity, error) {
 	identity, err := t.verify(r, token)
-	switch {
-	case errors.Is(err, oidc.ErrOtherToken):
-		return access.Identity{}, ErrOtherToken
-	case err != nil && t.logged.AllowN(t.clock.Now(), 1):
+	if err != nil && !errors.Is(err, oidc.ErrOtherToken) && t.logged.AllowN(t.clock.Now(), 1) {
 		t.logger.WarnContext(r.Context(), "An ID token was refused.", "address", clientAddress(r), "reason", err)
 	}
 	return identity, err

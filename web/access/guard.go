@@ -24,6 +24,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"landfall/appliance/access"
+	"landfall/appliance/access/oidc"
 	"landfall/appliance/agents"
 	"landfall/web/operation"
 	"landfall/web/problem"
@@ -47,12 +48,9 @@ type Tokens interface {
 // Bearers verifies other bearer tokens, such as ID tokens of an OpenID provider.
 type Bearers interface {
 	// VerifyBearer returns the identity of a token. The error says why the token is refused. It is
-	// ErrOtherToken for a token of another kind.
+	// [oidc.ErrOtherToken] for a token of another kind.
 	VerifyBearer(r *http.Request, token string) (access.Identity, error)
 }
-
-// ErrOtherToken is returned by [Bearers] for a token that they do not know.
-var ErrOtherToken = errors.New("the token is of another kind")
 
 // Certificates finds the program of a client certificate. Package certificate implements it.
 type Certificates interface {
@@ -281,7 +279,7 @@ func (g *Guard) bearerIdentity(r *http.Request, token string, isUse bool) (acces
 		if err == nil {
 			return identity, nil
 		}
-		if !errors.Is(err, ErrOtherToken) {
+		if !errors.Is(err, oidc.ErrOtherToken) {
 			return access.Identity{}, problem.Unauthorized("the ID token in the header Authorization was refused: %v",
 				err)
 		}

@@ -189,7 +189,7 @@ func (s *Sequence) Create(ctx context.Context, id string, after Position) error 
 var errNotLeading = errors.New("this member does not lead any more")
 
 // Remove deletes a fleet with its log while the member with an ID leads it. Another member can then
-// no longer lead. What stays says that this member did it: see EndedBy.
+// no longer lead. A key stays with the ID of this member: see EndedBy.
 func (s *Sequence) Remove(ctx context.Context, leader string) error {
 	fleet, err := s.Fleet(ctx)
 	if err != nil {

@@ -340,6 +340,18 @@ func (b *testSite) prepare(machines ...*kubetest.Machine) {
 	b.report(machines...)
 }
 
+// installThreeNodes installs a cluster of three nodes.
+func (b *testSite) installThreeNodes() []*kubetest.Machine {
+	b.Helper()
+	b.applyInstall(threeNodesManifest, nil)
+	b.Apply(infraEnvOfOne)
+	machines := b.machines(3)
+	b.approve(machines...)
+	b.prepare(machines...)
+	b.finish(machines...)
+	return machines
+}
+
 // finish reports all stages of the machines, and the end of the installation as the controller in
 // the cluster does.
 func (b *testSite) finish(machines ...*kubetest.Machine) {

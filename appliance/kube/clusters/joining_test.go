@@ -24,12 +24,7 @@ func TestJoiningHost_agentStatus(t *testing.T) {
 	})
 	spokes := kubetest.NewSpokes()
 	b.hosts.Spokes = spokes
-	b.applyInstall(threeNodesManifest, nil)
-	b.Apply(infraEnvOfOne)
-	machines := b.machines(3)
-	b.approve(machines...)
-	b.prepare(machines...)
-	b.finish(machines...)
+	b.installThreeNodes()
 	late := b.Machine(b.InfraEnvID("one"), 4)
 	late.Register()
 	b.report(late)
@@ -74,12 +69,7 @@ func TestJoiningHost_agentStatus(t *testing.T) {
 // TestJoiningHost_besideDamagedHost damages a node of a cluster. Other hosts still join it.
 func TestJoiningHost_besideDamagedHost(t *testing.T) {
 	b := newSite(t)
-	b.applyInstall(threeNodesManifest, nil)
-	b.Apply(infraEnvOfOne)
-	machines := b.machines(3)
-	b.approve(machines...)
-	b.prepare(machines...)
-	b.finish(machines...)
+	machines := b.installThreeNodes()
 	b.Update(func(tx *store.Tx) error {
 		return store.NewBucket[string]("hosts", 1).Put(tx, machines[0].InfraEnv+"/"+machines[0].ID, new("damaged"))
 	})

@@ -670,12 +670,7 @@ func TestInstallation_waits(t *testing.T) {
 
 func TestInstallation_threeNodesAndWorker(t *testing.T) {
 	b := newSite(t)
-	b.applyInstall(threeNodesManifest, nil)
-	b.Apply(infraEnvOfOne)
-	machines := b.machines(3)
-	b.approve(machines...)
-	b.prepare(machines...)
-	b.finish(machines...)
+	b.installThreeNodes()
 	require.Equal(t, models.ClusterStatusAddingHosts, *b.cluster().Status)
 	b.requireCondition(hiveext.ClusterCompletedCondition, "True", "InstallationCompleted", "Cluster is installed")
 
