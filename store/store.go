@@ -303,5 +303,18 @@ func (db *DB) Update(ctx context.Context, fn func(*Tx) error) error {
 	if IsDryRun(ctx) {
 		fn = rolledBack(fn)
 	}
+	if await, ok := ctx.Value(afterKey{}).(func() error); ok {
+		return db.rows.Update(ctx, &lateUpdate{fn, await})
+	}
 	return db.rows.Update(ctx, update(fn))
+}
+
+type afterKey struct{}
+
+// After returns a context whose updates become durable only after ready has returned nil. Other
+// updates run meanwhile. If ready returns an error, the update is rolled back, and so are others
+// that would be committed together with it; Update returns that error. ready may be called several
+// times, and must return in bounded time, because no update becomes durable meanwhile.
+func After(ctx context.Context, ready func() error) context.Context {
+	return context.WithValue(ctx, afterKey{}, ready)
 }

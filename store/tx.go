@@ -134,6 +134,18 @@ type update func(*Tx) error
 // Run implements wal.Updater.
 func (fn update) Run(state wal.GroupState) error { return fn((*Tx)(state.(*groupState))) }
 
+// Await implements wal.Updater.
+func (update) Await() error { return nil }
+
+// lateUpdate is an update with a context of After.
+type lateUpdate struct {
+	update
+	await func() error
+}
+
+// Await implements wal.Updater.
+func (u *lateUpdate) Await() error { return u.await() }
+
 // Revision returns the revision of the newest change that the transaction contains, including its
 // own changes.
 func (tx *Tx) Revision() uint64 {

@@ -44,6 +44,9 @@ const (
 	shareDelay = 20 * time.Millisecond
 	// maxQueue limits the records that wait for the disk without a waiting caller.
 	maxQueue = 4096
+	// defaultPatience limits how long a caller of Start waits for the disk, because other changes
+	// may have to wait for the caller. A write that takes a twentieth of it is late.
+	defaultPatience = 2 * time.Second
 )
 
 // Options configures a trail.
@@ -61,7 +64,8 @@ type Options struct {
 	// Syslog receives each record; the zero value means none.
 	Syslog Syslog
 
-	create func(path string) (file, error) // nil: a real file
+	create   func(path string) (file, error) // nil: a real file
+	patience time.Duration                   // 0: defaultPatience
 }
 
 // Head is the end of a trail: the number of its newest record and the hash of that record's line.
@@ -84,6 +88,7 @@ type Trail struct {
 	delayed bool // whether the time runs after which records without a waiting caller are written
 	closed  bool
 	failing error         // of the last write; nil after a success
+	writing time.Time     // begin of the present write; zero if none runs
 	head    Head          // of the durable records
 	tail    source        // the file that ends with the head
 	grown   chan struct{} // closed when the head advances
@@ -107,6 +112,7 @@ func Open(options Options) (_ *Trail, err error) {
 	options.Clock = cmp.Or[clockwork.Clock](options.Clock, clockwork.NewRealClock())
 	options.Logger = cmp.Or(options.Logger, slog.New(slog.DiscardHandler))
 	options.Bytes = cmp.Or(options.Bytes, DefaultBytes)
+	options.patience = cmp.Or(options.patience, defaultPatience)
 	if err := os.MkdirAll(options.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("open the audit trail: %w", err)
 	}
@@ -208,18 +214,69 @@ func (t *Trail) Head() Head {
 // the process ends before the record is written, at most shareDelay later, the trail contains only
 // the begin, and the outcome counts as unknown.
 func (t *Trail) Begin(ctx context.Context, begun Entry) (end func(status int, created map[string]string), err error) {
-	actor, begun := actorOf(ctx), begun.clipped()
-	begun.Status, begun.Text = 0, ""
-	begin := &entry{record: Record{Kind: Begin, Time: t.now(), Actor: actor, Entry: begun}}
+	begin := t.beginning(ctx, begun)
 	if err := t.wait(begin); err != nil {
 		return nil, err
 	}
+	return t.ending(begin), nil
+}
+
+// Start does the same as Begin without waiting for the disk. The caller must not change anything
+// before written has returned nil. After an error of written, which waits for two seconds at most,
+// end has no effect. While the disk is full, fails or is late, Start waits like Begin.
+func (t *Trail) Start(ctx context.Context, begun Entry) (written func() error,
+	end func(status int, created map[string]string), err error) {
+	begin := t.beginning(ctx, begun)
+	if t.late() {
+		if err := t.wait(begin); err != nil {
+			return nil, nil, err
+		}
+		return func() error { return nil }, t.ending(begin), nil
+	}
+	begin.done = make(chan error, 1)
+	if !t.add(begin) {
+		return nil, nil, ErrClosed
+	}
+	written = sync.OnceValue(func() error {
+		select {
+		case err := <-begin.done:
+			return err
+		case <-time.After(t.options.patience): // a disk does not follow the clock of tests
+			return writeFailure(t.options.Dir, errSlow)
+		}
+	})
+	return written, func(status int, created map[string]string) {
+		if written() == nil {
+			t.ending(begin)(status, created)
+		}
+	}, nil
+}
+
+// errSlow is the error of a record that is not on the disk in time.
+var errSlow = errors.New("the disk does not answer")
+
+// late reports whether the last write failed, or one runs for a long time.
+func (t *Trail) late() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.failing != nil || !t.writing.IsZero() && time.Since(t.writing) > t.options.patience/20
+}
+
+// beginning returns the record of the begin of an operation.
+func (t *Trail) beginning(ctx context.Context, begun Entry) *entry {
+	begun = begun.clipped()
+	begun.Status, begun.Text = 0, ""
+	return &entry{record: Record{Kind: Begin, Time: t.now(), Actor: actorOf(ctx), Entry: begun}}
+}
+
+// ending returns what records the end of an operation whose begin is on the disk.
+func (t *Trail) ending(begin *entry) func(status int, created map[string]string) {
 	return func(status int, created map[string]string) {
-		ended := begun.with(created)
+		ended := begin.record.Entry.with(created)
 		ended.Status = status
 		t.add(&entry{record: Record{
-			Kind: End, Time: t.now(), Began: begin.record.Sequence, Actor: actor, Entry: ended}})
-	}, nil
+			Kind: End, Time: t.now(), Began: begin.record.Sequence, Actor: begin.record.Actor, Entry: ended}})
+	}
 }
 
 // Record records an event, and returns when the record is on the disk.
@@ -290,11 +347,15 @@ func (t *Trail) write() {
 		t.mu.Lock()
 		group := t.queue
 		t.queue = nil
+		records := slices.DeleteFunc(slices.Clone(group), isMark)
+		if len(records) > 0 {
+			t.writing = time.Now()
+		}
 		t.mu.Unlock()
 		if len(group) == 0 {
 			continue
 		}
-		if records := slices.DeleteFunc(slices.Clone(group), isMark); len(records) > 0 {
+		if len(records) > 0 {
 			t.report(records, t.files.write(records))
 		}
 		for _, one := range group {
@@ -312,6 +373,7 @@ func (t *Trail) write() {
 // to the queue.
 func (t *Trail) report(group []*entry, err error) {
 	t.mu.Lock()
+	t.writing = time.Time{}
 	recovered := t.failing != nil && err == nil
 	if err != nil {
 		if t.failing == nil {

@@ -130,6 +130,87 @@ func TestTrail_operationWithoutEndIsUnknown(t *testing.T) {
 	})
 }
 
+func TestStart_writesBeginWhileHandlerRuns(t *testing.T) {
+	a := newAppliance(t)
+	disk := a.slow()
+	a.run(t, func(trail *Trail) {
+		<-disk.begun
+		written, end, err := trail.Start(ana(t), Entry{Operation: "install"})
+		require.NoError(t, err)
+		<-disk.begun // the disk writes the begin
+		close(disk.sync)
+		require.NoError(t, written())
+		require.NoError(t, written(), "each update of the handler asks")
+		require.Equal(t, Running, list(t, trail, Filter{Operation: "install"})[0].Outcome)
+		end(202, map[string]string{"cluster_id": "c1"})
+		require.NoError(t, trail.Record(ana(t), Entry{Operation: "marker"}))
+		item := list(t, trail, Filter{Cluster: "c1"})[0]
+		require.Equal(t, 202, item.Status)
+		require.Empty(t, item.Outcome)
+	})
+}
+
+// While a change waits for its begin, no other change is saved, so it does not wait for long. The
+// later ones wait before they begin.
+func TestStart_hungDiskHoldsUpOthersOnce(t *testing.T) {
+	a := newAppliance(t)
+	disk := a.slow()
+	a.options.patience = time.Millisecond
+	a.run(t, func(trail *Trail) {
+		<-disk.begun
+		written, end, err := trail.Start(ana(t), Entry{Operation: "first"})
+		require.NoError(t, err)
+		<-disk.begun
+		err = written()
+		require.Equal(t, fault.Unavailable, fault.KindOf(err))
+		require.ErrorContains(t, err, "the disk does not answer")
+		end(503, nil)
+		started := make(chan error, 1)
+		go func() {
+			_, _, err := trail.Start(ana(t), Entry{Operation: "second"})
+			started <- err
+		}()
+		require.Eventually(t, func() bool {
+			trail.mu.Lock()
+			defer trail.mu.Unlock()
+			return len(trail.queue) == 1
+		}, time.Minute, time.Millisecond)
+		require.Empty(t, started)
+		close(disk.sync)
+		require.NoError(t, <-started)
+		require.Equal(t, Running, list(t, trail, Filter{Operation: "first"})[0].Outcome,
+			"nobody was told how the operation ended")
+	})
+}
+
+func TestStart_fullDisk(t *testing.T) {
+	a := newAppliance(t)
+	var full atomic.Int32
+	a.options.create = func(path string) (file, error) {
+		real, err := createFile(path)
+		return &faultyFile{real, &full}, err
+	}
+	a.run(t, func(trail *Trail) {
+		full.Store(partialWrite)
+		written, end, err := trail.Start(ana(t), Entry{Operation: "first"})
+		require.NoError(t, err)
+		require.Equal(t, fault.NoSpace, fault.KindOf(written()))
+		end(507, nil)
+		_, _, err = trail.Start(ana(t), Entry{Operation: "second"})
+		require.Equal(t, fault.NoSpace, fault.KindOf(err), "the next change does not begin")
+		full.Store(0)
+		written, end, err = trail.Start(ana(t), Entry{Operation: "third"})
+		require.NoError(t, err)
+		require.NoError(t, written())
+		end(200, nil)
+		require.NoError(t, trail.Record(ana(t), Entry{Operation: "marker"}))
+		require.Empty(t, list(t, trail, Filter{Operation: "first"}))
+		require.Empty(t, list(t, trail, Filter{Operation: "second"}))
+		require.Equal(t, 200, list(t, trail, Filter{Operation: "third"})[0].Status)
+		intact(t, trail)
+	})
+}
+
 // The ID of a created object is known at the end of the operation only.
 func TestList_findsCreatedObject(t *testing.T) {
 	newAppliance(t).run(t, func(trail *Trail) {
@@ -174,6 +255,8 @@ func TestTrail_closedTrailRejectsRecords(t *testing.T) {
 	a.run(t, func(trail *Trail) { closed = trail })
 	_, err := closed.Begin(ana(t), Entry{})
 	require.ErrorIs(t, err, ErrClosed)
+	_, _, err = closed.Start(ana(t), Entry{})
+	require.ErrorIs(t, err, ErrClosed)
 	require.ErrorIs(t, closed.Record(ana(t), Entry{}), ErrClosed)
 	require.NoError(t, closed.Close())
 }
@@ -197,12 +280,7 @@ func TestTrail_textsAreLimited(t *testing.T) {
 // Each write contains all records that arrived during the previous one.
 func TestTrail_groupsConcurrentRecords(t *testing.T) {
 	a := newAppliance(t)
-	disk := &slowFile{sync: make(chan struct{}, 1), begun: make(chan struct{}, 1000)}
-	a.options.create = func(path string) (_ file, err error) {
-		disk.file, err = createFile(path)
-		return disk, err
-	}
-	disk.sync <- struct{}{} // the record of the start
+	disk := a.slow()
 	a.run(t, func(trail *Trail) {
 		<-disk.begun
 		const clients = 32
@@ -229,12 +307,8 @@ func TestTrail_groupsConcurrentRecords(t *testing.T) {
 // One client that changes something again and again waits for one sync per change.
 func TestTrail_endSharesTheSyncOfTheNextBegin(t *testing.T) {
 	a := newAppliance(t)
-	disk := &slowFile{sync: make(chan struct{}), begun: make(chan struct{}, 1000)}
+	disk := a.slow()
 	close(disk.sync)
-	a.options.create = func(path string) (_ file, err error) {
-		disk.file, err = createFile(path)
-		return disk, err
-	}
 	a.run(t, func(trail *Trail) {
 		started := disk.syncs.Load()
 		changes(t, trail, 10)
@@ -252,6 +326,18 @@ type slowFile struct {
 	begun chan struct{} // a sync has begun
 	sync  chan struct{} // a sync may end
 	syncs atomic.Int64
+}
+
+// slow has the trail written to a disk that syncs on command, but for the record of the start.
+func (a *appliance) slow() *slowFile {
+	disk := &slowFile{sync: make(chan struct{}, 1), begun: make(chan struct{}, 1000)}
+	a.options.create = func(path string) (file, error) {
+		var err error
+		disk.file, err = createFile(path)
+		return disk, err
+	}
+	disk.sync <- struct{}{}
+	return disk
 }
 
 func (f *slowFile) Sync() error {

@@ -17,6 +17,10 @@ import (
 // being written. If that record fails, both groups are rolled back, and all their updates return
 // the error. The process never reuses the revisions of a failed group. So a cache entry for such a
 // revision cannot match another change.
+//
+// An update may have a condition (Updater.Await), for example that a record of it is on another
+// disk. The writer of the group's record waits for the conditions first. The next updates run
+// meanwhile, as during a sync.
 
 // group is a commit group: the updates that share one log record.
 type group struct {
@@ -28,6 +32,7 @@ type group struct {
 	written  chan struct{} // closed when the record is synced or has failed (err)
 	err      error         // reason why the group was rolled back
 	done     chan struct{} // closed when the updates are committed or rolled back
+	updates  []Updater     // that wrote rows
 
 	// The fields below are used with a shared log only.
 	position Position // of the group's record in the shared log
@@ -102,6 +107,9 @@ func (db *DB) run(update Updater) (outcome *group, err error) {
 	returned = true
 	if err == nil && g.tx.dirty() {
 		outcome = g
+		if len(g.tx.undo) > before {
+			g.updates = append(g.updates, update)
+		}
 	}
 	return outcome, err
 }
@@ -219,13 +227,7 @@ func (db *DB) commit() {
 	db.logFull = db.log.end+int64(len(record)) >= db.checkpointAt
 	err = errors.Join(err, g.tx.End())
 	db.unlockUpdates()
-	began := db.clock.Now()
-	if err == nil {
-		err = db.append(g, record)
-	}
-	db.activity.committed(db.clock.Since(began), err)
-	if err != nil {
-		g.err = db.discardRecord(err)
+	if g.err = db.writeRecord(g, record, err); g.err != nil {
 		db.logger.Error("Commit failed.", "path", db.path, "error", g.err)
 		close(g.written)
 		db.updateLock <- struct{}{}
@@ -241,6 +243,25 @@ func (db *DB) commit() {
 		close(g.done)
 	}
 	<-db.logLock
+}
+
+// writeRecord makes the record of a closed group durable when its updates may become durable.
+// failed is the error of the record's composition.
+func (db *DB) writeRecord(g *group, record []byte, failed error) error {
+	for _, update := range g.updates {
+		if err := update.Await(); err != nil {
+			return err
+		}
+	}
+	began := db.clock.Now()
+	if failed == nil {
+		failed = db.append(g, record)
+	}
+	db.activity.committed(db.clock.Since(began), failed)
+	if failed != nil {
+		return db.discardRecord(failed)
+	}
+	return nil
 }
 
 // composeRecord returns the record of a group.
@@ -287,13 +308,22 @@ func (db *DB) rollback(g *group) {
 		db.open = nil
 		later.tx.rollback(0)
 		later.state.Rollback()
-		later.err = errors.Join(&WriteError{Path: db.path, Err: fmt.Errorf("an earlier change was rolled back: %w",
-			errors.Unwrap(g.err)), Shared: isShared(g.err)}, later.tx.End())
+		later.err = errors.Join(laterError(g.err), later.tx.End())
 		close(later.done)
 	}
 	g.tx.rollback(0)
 	g.state.Rollback()
 	close(g.done)
+}
+
+// laterError returns the error of updates that may have read rows of a group with an error.
+func laterError(earlier error) error {
+	failure, ok := errors.AsType[*WriteError](earlier)
+	if !ok {
+		return earlier
+	}
+	return &WriteError{Path: failure.Path, Shared: failure.Shared,
+		Err: fmt.Errorf("an earlier change was rolled back: %w", failure.Err)}
 }
 
 // quiesce commits the open group and acquires both locks: no update and no commit runs until

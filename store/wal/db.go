@@ -61,6 +61,9 @@ type GroupState interface {
 type Updater interface {
 	// Run runs the update in the transaction of the given group.
 	Run(GroupState) error
+	// Await returns when the writes of the update may become durable. It is called after Run,
+	// without a lock of the updates. After an error, the whole group is rolled back.
+	Await() error
 }
 
 // DB is an open database: a bbolt file, with newer rows in memory and in the log. Its methods are

@@ -127,12 +127,6 @@ func (e *WriteError) Error() string {
 
 func (e *WriteError) Unwrap() error { return e.Err }
 
-// isShared reports whether an error is that of the shared log.
-func isShared(err error) bool {
-	failure, ok := errors.AsType[*WriteError](err)
-	return ok && failure.Shared
-}
-
 // NoSpace reports whether the cause is a full file system, a quota or a file size limit.
 func (e *WriteError) NoSpace() bool {
 	for _, errno := range []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG} {

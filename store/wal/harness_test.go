@@ -25,6 +25,8 @@ func (*plainGroup) Rollback()                      {}
 // updateFunc is an update function that works on rows.
 type updateFunc func(*Tx) error
 
+func (updateFunc) Await() error { return nil }
+
 func (fn updateFunc) Run(state GroupState) error { return fn(&state.(*plainGroup).tx) }
 
 // openDB opens the database in a directory and creates it if it is missing. Its log files are

@@ -301,6 +301,9 @@ type application struct {
 	position Position // after the last record
 }
 
+// Await implements Updater.
+func (*application) Await() error { return nil }
+
 // Run implements Updater.
 func (a *application) Run(state GroupState) error {
 	g := a.db.open

@@ -45,7 +45,8 @@ type Operation struct {
 	// responses do. An endless response ends when the credentials of its request become invalid.
 	Endless func(r *http.Request) bool
 	// DryRun marks an operation that can be tried: its handler checks everything until the end of
-	// its first update of the store, and has no other effects before. See store.DryRun.
+	// its first update of the store, and has no other effects before. See store.DryRun. Package
+	// recording lets such a handler run before its record in the audit trail is on the disk.
 	DryRun bool
 	// FromCopy marks an operation that a follower of a fleet may answer from its copy of the
 	// database: it only reads rows, and its answer is the same on each member.

@@ -1,6 +1,6 @@
 // Package recording records the requests of operations in the audit trail: changes, and readings of
-// secrets. The record is on the disk before the handler runs. If it cannot be written, the handler
-// does not run.
+// secrets. The record is on the disk before the handler has an effect. If it cannot be written, the
+// operation fails, and nothing changes.
 //
 // Design: docs/design.md#an-audit-trail-of-chained-records.
 package recording
@@ -58,7 +58,7 @@ func (r *Recorder) Wrap(o operation.Operation) echo.HandlerFunc {
 		begun.Secret = secret
 		created := new(objects)
 		ctx := c.Request().Context()
-		end, err := r.trail.Begin(ctx, begun)
+		ctx, end, err := r.begin(ctx, o, begun)
 		if err != nil {
 			return err
 		}
@@ -72,6 +72,19 @@ func (r *Recorder) Wrap(o operation.Operation) echo.HandlerFunc {
 		}
 		return err
 	}
+}
+
+// begin records the begin of an operation. It returns when the record is on the disk. An operation
+// with dry runs has no effect before its first update, so begin returns at once, and the updates
+// with the returned context are saved when the record is on the disk.
+func (r *Recorder) begin(ctx context.Context, o operation.Operation, begun audittrail.Entry) (context.Context,
+	func(int, map[string]string), error) {
+	if !o.DryRun || begun.Secret {
+		end, err := r.trail.Begin(ctx, begun)
+		return ctx, end, err
+	}
+	written, end, err := r.trail.Start(ctx, begun)
+	return store.After(ctx, written), end, err
 }
 
 // afterwards returns the handler of an operation that everybody may call, such as a login, or of a

@@ -1,6 +1,7 @@
 package recording
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -100,6 +101,35 @@ func TestWrap_recordsChangesAndSecrets(t *testing.T) {
 			require.Equal(t, c.kind, items[0].Actor.Kind)
 		})
 	}
+}
+
+// The handler runs while the disk writes the begin, but what it changes is saved afterwards.
+func TestWrap_changeIsSavedAfterItsBegin(t *testing.T) {
+	s, rows := newTestServer(t), store.NewBucket[string]("rows", 1)
+	db, err := store.Open(t.Context(), t.TempDir(), store.Options{NoSync: true})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, db.Close()) })
+	var recorded uint64 // number of the newest record when the change was saved
+	s.handle(t, operation.Operation{ID: "x", Method: http.MethodPost, Path: "/a", DryRun: true,
+		Access: operation.For(access.Operator)}, func(c echo.Context) error {
+		value := fmt.Sprint(recorded)
+		if err := db.Update(c.Request().Context(), func(tx *store.Tx) error {
+			return rows.Put(tx, "a", &value)
+		}); err != nil {
+			return err
+		}
+		recorded = s.trail.Head().Sequence
+		return c.NoContent(http.StatusAccepted)
+	})
+	for range 20 {
+		before := s.trail.Head().Sequence
+		require.Equal(t, http.StatusAccepted, s.call(t, access.Person, http.MethodPost, "/a"))
+		require.Greater(t, recorded, before)
+		require.Equal(t, http.StatusAccepted, s.recorded(t)[0].Status)
+	}
+	require.NoError(t, s.trail.Close())
+	require.Equal(t, http.StatusServiceUnavailable, s.call(t, access.Person, http.MethodPost, "/a"))
+	require.EqualValues(t, 20, db.Revision(), "nothing changes without a trail")
 }
 
 func TestWrap_kubernetesAPI(t *testing.T) {
