@@ -74,17 +74,24 @@ func (r *Recorder) Wrap(o operation.Operation) echo.HandlerFunc {
 	}
 }
 
-// begin records the begin of an operation. It returns when the record is on the disk. An operation
-// with dry runs has no effect before its first update, so begin returns at once, and the updates
-// with the returned context are saved when the record is on the disk.
+// begin records the begin of an operation. It returns when the record is on the disk. If the first
+// effect of the operation is an update, begin returns at once, and the updates with the returned
+// context are saved when the record is on the disk.
 func (r *Recorder) begin(ctx context.Context, o operation.Operation, begun audittrail.Entry) (context.Context,
 	func(int, map[string]string), error) {
-	if !o.DryRun || begun.Secret {
+	if begun.Secret || !updatesFirst(o, begun.Path) {
 		end, err := r.trail.Begin(ctx, begun)
 		return ctx, end, err
 	}
 	written, end, err := r.trail.Start(ctx, begun)
 	return store.After(ctx, written), end, err
+}
+
+// updatesFirst reports whether an operation neither changes anything nor shows a secret before the
+// end of its first update. This is so for operations with dry runs, and for the Kubernetes API,
+// except that each request for a Secret may show it.
+func updatesFirst(o operation.Operation, path string) bool {
+	return o.DryRun || o.Method == operation.Any && !kubernetesSecret(path)
 }
 
 // afterwards returns the handler of an operation that everybody may call, such as a login, or of a
