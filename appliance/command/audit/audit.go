@@ -128,8 +128,8 @@ func newRecords(ofFleet bool) *output.Kind[record] {
 		column("TIME", func(item *record) string { return item.Time.Format(time.RFC3339) }),
 		column("ACTOR", actor),
 		column("ADDRESS", func(item *record) string { return cmp.Or(item.Actor.Address, "-") }),
-		column("OPERATION", operation),
 		column("OUTCOME", result),
+		column("OPERATION", operation), // the longest text is at the end, where no other column moves
 	}
 	name := number
 	if ofFleet {
