@@ -196,11 +196,14 @@ func TestEnd_outcomeIsFoundLater(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		removed, byOther bool // etcd carried a transaction out
+		another          bool // another fleet was made then
 		want             bool
 	}{
-		"it was carried out":                  {removed: true, want: true},
-		"that of another one was carried out": {removed: true, byOther: true},
-		"it was not carried out":              {},
+		"it was carried out":                              {removed: true, want: true},
+		"it was carried out and another fleet made":       {removed: true, another: true, want: true},
+		"that of another one was carried out":             {removed: true, byOther: true},
+		"that of another one was, and another fleet made": {removed: true, byOther: true, another: true},
+		"it was not carried out":                          {},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := etcdtest.Start(t, etcdtest.Options{})
@@ -224,29 +227,45 @@ func TestEnd_outcomeIsFoundLater(t *testing.T) {
 				require.NoError(t, log.Close())
 			}
 			a.stop()
-			for _, later := range []string{"", "another fleet is there"} {
-				if later != "" && c.removed {
-					log, err := sequence.Open(sequence.Options{Endpoints: []string{server.URL()}, Clock: first.Clock})
-					require.NoError(t, err)
-					require.NoError(t, log.Create(t.Context(), "other", sequence.Position{}))
-					require.NoError(t, log.Close())
-				}
-				a = start(t, first)
-				_, failure := a.Log().Head(t.Context())
-				if !c.removed {
-					failure = errors.New("any")
-				}
-				require.Error(t, failure)
-				require.Equal(t, c.want, errors.Is(a.AfterFailure(t.Context(), failure), membership.ErrChanged), later)
-				a.stop()
-				state, err := fleet.ReadState(first.Dir)
+			if c.another {
+				log, err := sequence.Open(sequence.Options{Endpoints: []string{server.URL()}, Clock: first.Clock})
 				require.NoError(t, err)
-				require.Equal(t, c.want, state.Ended, later)
-				state.Ended = false
-				require.NoError(t, state.Write(first.Dir))
+				require.NoError(t, log.Create(t.Context(), "other", sequence.Position{}))
+				require.NoError(t, log.Close())
 			}
+			a = start(t, first)
+			_, failure := a.Log().Head(t.Context())
+			if !c.removed {
+				failure = errors.New("any")
+			}
+			require.Error(t, failure)
+			require.Equal(t, c.want, errors.Is(a.AfterFailure(t.Context(), failure), membership.ErrChanged))
+			state, err := fleet.ReadState(first.Dir)
+			require.NoError(t, err)
+			require.Equal(t, c.want, state.Ended)
 		})
 	}
+}
+
+// A copy of the leader's data directory from before the end belongs to no fleet.
+func TestEnd_copyOfItsDirectoryIsNotAlone(t *testing.T) {
+	t.Parallel()
+	server := etcdtest.Start(t, etcdtest.Options{})
+	first, _ := two(t, server.URL(), 1, 1)
+	before, err := fleet.ReadState(first.Dir)
+	require.NoError(t, err)
+	a := start(t, first)
+	leadership, err := a.Log().Campaign(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, a.End(t.Context()))
+	_ = leadership.Resign(t.Context()) // the fleet has ended
+	a.stop()
+	require.NoError(t, before.Write(first.Dir))
+	a = start(t, first)
+	_, failure := a.Log().Head(t.Context())
+	require.ErrorAs(t, failure, new(*sequence.NoFleetError))
+	require.NotErrorIs(t, a.AfterFailure(t.Context(), failure), membership.ErrChanged)
+	require.False(t, a.IsAlone())
 }
 
 func TestEnd_onlyWhileItLeads(t *testing.T) {

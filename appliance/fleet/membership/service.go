@@ -175,10 +175,13 @@ func (l *Leader) Forget(ctx context.Context, member string) error {
 // LeaveHere makes this member leave the fleet, as another member asks.
 func (m *Membership) LeaveHere() error { return m.leave() }
 
-func (m *Membership) leave() error { return m.end(func(s *fleet.State) { s.Left = true }) }
+func (m *Membership) leave() error {
+	return m.end(func(s *fleet.State) { s.Left = true }, func() {})
+}
 
-// end writes the state of a machine that is no longer a member.
-func (m *Membership) end(change func(*fleet.State)) error {
+// end writes the state of a machine that is no longer a member. written is called before anybody
+// learns of it.
+func (m *Membership) end(change func(*fleet.State), written func()) error {
 	m.ending.Lock()
 	defer m.ending.Unlock()
 	if m.leaving.Load() {
@@ -191,12 +194,24 @@ func (m *Membership) end(change func(*fleet.State)) error {
 	}
 	m.leaving.Store(true)
 	m.alone.Store(state.Ended)
+	written()
 	close(m.ended)
 	return nil
 }
 
-// finishEnding makes this machine a single one. This member has removed the fleet from etcd.
-func (m *Membership) finishEnding() error { return m.end(func(s *fleet.State) { s.Ended = true }) }
+// finishEnding makes this machine a single one. This member has removed the fleet from etcd. Then
+// etcd need not know it any longer: a copy of the data directory from before the end would become a
+// single machine, too.
+func (m *Membership) finishEnding(ctx context.Context) error {
+	return m.end(func(s *fleet.State) { s.Ended = true }, func() {
+		ctx, cancel := context.WithTimeout(ctx, forgetTime)
+		defer cancel()
+		if err := m.sequence.ForgetEnd(ctx); err != nil {
+			m.Logger.WarnContext(ctx, "etcd still has the note that this member has ended the fleet. Do not start a "+
+				"copy of the data directory from before the end.", "error", err)
+		}
+	})
+}
 
 // IsAlone reports whether the fleet has ended and this machine goes on with the data. It may then
 // answer from them, although it no longer leads.
@@ -211,7 +226,7 @@ func (m *Membership) AfterFailure(ctx context.Context, err error) error {
 	if none || other {
 		by, failure := m.sequence.EndedBy(ctx)
 		if failure == nil && by == m.state.ID {
-			failure = m.finishEnding()
+			failure = m.finishEnding(ctx)
 		}
 		err = errors.Join(err, failure)
 	}
@@ -236,5 +251,5 @@ func (l *Leader) End(ctx context.Context) error {
 		return fault.New(fault.Unavailable, "etcd has not confirmed the end of the fleet: %v; see landfall fleet "+
 			"status, and repeat the command if the fleet is still there", err)
 	}
-	return l.finishEnding()
+	return l.finishEnding(ctx)
 }

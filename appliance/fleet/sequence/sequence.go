@@ -189,7 +189,7 @@ func (s *Sequence) Create(ctx context.Context, id string, after Position) error 
 var errNotLeading = errors.New("this member does not lead any more")
 
 // Remove deletes a fleet with its log while the member with an ID leads it. Another member can then
-// no longer lead. A key stays with the ID of this member: see EndedBy.
+// no longer lead. A key stays with the ID of this member: see EndedBy and ForgetEnd.
 func (s *Sequence) Remove(ctx context.Context, leader string) error {
 	fleet, err := s.Fleet(ctx)
 	if err != nil {
@@ -237,6 +237,14 @@ func (s *Sequence) EndedBy(ctx context.Context) (string, error) {
 		return "", err
 	}
 	return string(response.Kvs[0].Value), nil
+}
+
+// ForgetEnd deletes what EndedBy reads.
+func (s *Sequence) ForgetEnd(ctx context.Context) error {
+	_, err := s.transaction(ctx, func(txn clientv3.Txn) clientv3.Txn {
+		return txn.Then(clientv3.OpDelete(s.endedKey(s.Options.Fleet)))
+	})
+	return err
 }
 
 // Fleet returns the fleet at the prefix. It returns a *NoFleetError if there is none, an
