@@ -189,6 +189,18 @@ func TestCampaign_olderProgramLeadsBeforeUpgrade(t *testing.T) {
 	require.NoFileExists(t, filepath.Join(first.Dir, "landfall.db"), "nothing was applied")
 }
 
+// remove removes the fleet from etcd like a member that does not get the answer.
+func remove(t *testing.T, by membership.Options) {
+	t.Helper()
+	state, err := fleet.ReadState(by.Dir)
+	require.NoError(t, err)
+	log, err := sequence.Open(sequence.Options{Endpoints: state.Etcd, Prefix: state.Prefix, Fleet: state.Fleet,
+		Clock: by.Clock, Data: 1})
+	require.NoError(t, err)
+	require.NoError(t, log.Remove(t.Context(), state.ID))
+	require.NoError(t, log.Close())
+}
+
 // The end of a fleet is one transaction in etcd. A member that does not know its outcome asks etcd
 // later, also after a restart. It goes on alone only if the transaction was its own: another member
 // may have ended the fleet meanwhile.
@@ -218,13 +230,7 @@ func TestEnd_outcomeIsFoundLater(t *testing.T) {
 			require.NoError(t, err)
 			defer func() { _ = leadership.Resign(t.Context()) }() // the fleet may have ended
 			if c.removed {
-				state, err := fleet.ReadState(leads.options.Dir)
-				require.NoError(t, err)
-				log, err := sequence.Open(sequence.Options{Endpoints: state.Etcd, Prefix: state.Prefix,
-					Fleet: state.Fleet, Clock: first.Clock, Data: 1})
-				require.NoError(t, err)
-				require.NoError(t, log.Remove(t.Context(), state.ID))
-				require.NoError(t, log.Close())
+				remove(t, leads.options)
 			}
 			a.stop()
 			if c.another {
@@ -245,6 +251,22 @@ func TestEnd_outcomeIsFoundLater(t *testing.T) {
 			require.Equal(t, c.want, state.Ended)
 		})
 	}
+}
+
+func TestEnd_canBeRepeatedAfterALostAnswer(t *testing.T) {
+	t.Parallel()
+	server := etcdtest.Start(t, etcdtest.Options{})
+	first, second := two(t, server.URL(), 1, 1)
+	a, b := start(t, first), start(t, second)
+	leadership, err := a.Log().Campaign(t.Context())
+	require.NoError(t, err)
+	remove(t, first)
+	require.ErrorContains(t, b.End(t.Context()), "etcd has not confirmed the end", "another member has ended it")
+	require.False(t, b.IsAlone())
+	require.NoError(t, a.End(t.Context()))
+	<-a.Ended()
+	require.True(t, a.IsAlone())
+	_ = leadership.Resign(t.Context()) // the fleet has ended
 }
 
 // A copy of the leader's data directory from before the end belongs to no fleet.

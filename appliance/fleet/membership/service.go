@@ -224,10 +224,7 @@ func (m *Membership) AfterFailure(ctx context.Context, err error) error {
 	_, none := errors.AsType[*sequence.NoFleetError](err)
 	_, other := errors.AsType[*sequence.OtherFleetError](err) // made after the end of this one
 	if none || other {
-		by, failure := m.sequence.EndedBy(ctx)
-		if failure == nil && by == m.state.ID {
-			failure = m.finishEnding(ctx)
-		}
+		_, failure := m.endAsAsked(ctx)
 		err = errors.Join(err, failure)
 	}
 	select {
@@ -236,6 +233,16 @@ func (m *Membership) AfterFailure(ctx context.Context, err error) error {
 	default:
 		return err
 	}
+}
+
+// endAsAsked makes this machine a single one if etcd has carried out its request to end the fleet. It
+// reports whether it has.
+func (m *Membership) endAsAsked(ctx context.Context) (bool, error) {
+	by, err := m.sequence.EndedBy(ctx)
+	if err != nil || by != m.state.ID {
+		return false, err
+	}
+	return true, m.finishEnding(ctx)
 }
 
 // End implements Service. The fleet ends when etcd removes it, in one transaction. If the outcome
@@ -248,6 +255,10 @@ func (l *Leader) End(ctx context.Context) error {
 	}
 	ctx = context.WithoutCancel(ctx) // the client may go
 	if err := l.sequence.Remove(ctx, l.state.ID); err != nil {
+		// The answer to this request or to an earlier one may have been lost.
+		if ended, failure := l.endAsAsked(ctx); ended {
+			return failure
+		}
 		return fault.New(fault.Unavailable, "etcd has not confirmed the end of the fleet: %v; see landfall fleet "+
 			"status, and repeat the command if the fleet is still there", err)
 	}
