@@ -218,10 +218,12 @@ func TestEnd_outcomeIsFoundLater(t *testing.T) {
 		"it was not carried out":                          {},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			server := etcdtest.Start(t, etcdtest.Options{})
 			first, second := two(t, server.URL(), 1, 1)
 			a, b := start(t, first), start(t, second)
 			leads := a
+			require.NoError(t, a.CheckFleet(t.Context()))
 			if c.byOther {
 				leads = b
 				require.Error(t, a.End(t.Context()))
@@ -240,11 +242,14 @@ func TestEnd_outcomeIsFoundLater(t *testing.T) {
 				require.NoError(t, log.Close())
 			}
 			a = start(t, first)
-			_, failure := a.Log().Head(t.Context())
-			if !c.removed {
-				failure = errors.New("any")
+			failure := errors.New("any")
+			if c.removed {
+				failure = a.Log().Follow(t.Context(), empty{}, func() {})
+				require.ErrorAs(t, failure, new(*fleet.UnusableError))
+				require.Equal(t, failure, a.CheckFleet(t.Context()), "it would wait for a snapshot in vain")
+				b.stop()
+				server.Kill() // etcd can't be asked again
 			}
-			require.Error(t, failure)
 			require.Equal(t, c.want, errors.Is(a.AfterFailure(t.Context(), failure), membership.ErrChanged))
 			state, err := fleet.ReadState(first.Dir)
 			require.NoError(t, err)
@@ -284,7 +289,7 @@ func TestEnd_copyOfItsDirectoryIsNotAlone(t *testing.T) {
 	a.stop()
 	require.NoError(t, before.Write(first.Dir))
 	a = start(t, first)
-	_, failure := a.Log().Head(t.Context())
+	failure := a.CheckFleet(t.Context())
 	require.ErrorAs(t, failure, new(*sequence.NoFleetError))
 	require.NotErrorIs(t, a.AfterFailure(t.Context(), failure), membership.ErrChanged)
 	require.False(t, a.IsAlone())

@@ -221,11 +221,8 @@ func (m *Membership) IsAlone() bool { return m.alone.Load() }
 // and otherwise the error. A member that has ended the fleet without learning of it becomes a
 // single machine here. If another member has ended the fleet, only that one goes on with the data.
 func (m *Membership) AfterFailure(ctx context.Context, err error) error {
-	_, none := errors.AsType[*sequence.NoFleetError](err)
-	_, other := errors.AsType[*sequence.OtherFleetError](err) // made after the end of this one
-	if none || other {
-		_, failure := m.endAsAsked(ctx)
-		err = errors.Join(err, failure)
+	if m.hasEnded(err) {
+		err = errors.Join(err, m.finishEnding(ctx))
 	}
 	select {
 	case <-m.ended:
@@ -235,14 +232,10 @@ func (m *Membership) AfterFailure(ctx context.Context, err error) error {
 	}
 }
 
-// endAsAsked makes this machine a single one if etcd has carried out its request to end the fleet. It
-// reports whether it has.
-func (m *Membership) endAsAsked(ctx context.Context) (bool, error) {
-	by, err := m.sequence.EndedBy(ctx)
-	if err != nil || by != m.state.ID {
-		return false, err
-	}
-	return true, m.finishEnding(ctx)
+// hasEnded reports whether an error of etcd says that this member has ended the fleet.
+func (m *Membership) hasEnded(err error) bool {
+	by := sequence.EndedBy(err)
+	return by != "" && by == m.state.ID
 }
 
 // End implements Service. The fleet ends when etcd removes it, in one transaction. If the outcome
@@ -256,8 +249,8 @@ func (l *Leader) End(ctx context.Context) error {
 	ctx = context.WithoutCancel(ctx) // the client may go
 	if err := l.sequence.Remove(ctx, l.state.ID); err != nil {
 		// The answer to this request or to an earlier one may have been lost.
-		if ended, failure := l.endAsAsked(ctx); ended {
-			return failure
+		if _, found := l.sequence.Fleet(ctx); l.hasEnded(found) {
+			return l.finishEnding(ctx)
 		}
 		return fault.New(fault.Unavailable, "etcd has not confirmed the end of the fleet: %v; see landfall fleet "+
 			"status, and repeat the command if the fleet is still there", err)
