@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -219,6 +220,31 @@ func TestLeader_refusesAClientThatHasSeenMoreThanItKnows(t *testing.T) {
 	got := c.read(t, "main listener", "Landfall-Revision", "2")
 	require.Equal(t, http.StatusServiceUnavailable, got.Code)
 	require.Equal(t, "true", got.Header().Get("Landfall-Fleet-Not-Leader"), "a follower then asks the next leader")
+}
+
+// failing is a context that makes an update fail after something has happened.
+type failing struct {
+	context.Context
+	first func()
+}
+
+func (c failing) Err() error {
+	c.first()
+	return errors.New("etcd has no space left")
+}
+
+// The update of the leader may fail with a later change than that which the client has seen.
+func TestLeader_answersIfItHasWhatTheClientHasSeen(t *testing.T) {
+	c := newRevised(t, waltest.None)
+	ended := make(chan error, 1)
+	go func() { ended <- c.put(t, "new") }()
+	<-c.wrote
+	got := c.readWithin(failing{t.Context(), sync.OnceFunc(func() {
+		c.answer()
+		require.NoError(t, <-ended)
+	})}, "main listener", "Landfall-Revision", "2")
+	require.Equal(t, http.StatusOK, got.Code)
+	require.Equal(t, "new", got.Body.String())
 }
 
 func TestLeader_hasNoSuchListener(t *testing.T) {
