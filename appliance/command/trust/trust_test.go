@@ -18,6 +18,7 @@ import (
 	"landfall/appliance/access"
 	"landfall/appliance/access/people"
 	"landfall/appliance/audittrail"
+	"landfall/appliance/command/outcome"
 	"landfall/appliance/command/remote"
 	"landfall/appliance/fleet/membership"
 	"landfall/appliance/keyring"
@@ -169,6 +170,23 @@ func TestLogin_storesMembersOfFleet(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, contexts.All, 1)
 		require.Equal(t, c.want, contexts.All[0].Members, c.name)
+	}
+}
+
+// Nothing is sent: the URL has no appliance.
+func TestArguments_wrongOnesHaveTheirExitCode(t *testing.T) {
+	home(t)
+	for want, arguments := range map[string][]string{
+		"--role is missing":               {"user", "create", "ana"},
+		"--role: ":                        {"user", "create", "ana", "--role", "typo"},
+		"nothing to change":               {"user", "set", "ana"},
+		"--everything or a scope":         {"user", "set", "ana", "--disable", "--enable"},
+		"--expires is \"soon\"; expected": {"token", "create", "ci", "--role", "viewer", "--expires", "soon"},
+	} {
+		_, _, err := run(t, append(arguments, "--url", "https://192.0.2.1:1")...)
+		require.ErrorContains(t, err, want)
+		code, _ := outcome.Of(err)
+		require.Equal(t, outcome.Usage, code, want)
 	}
 }
 
