@@ -438,7 +438,7 @@ func (a *Appliance) newServer() error {
 		a.log.Info("Images and boot files are also served on the boot listener in plain HTTP.", "port", a.boot.Port())
 		a.bootServer = web.New(web.Options{Logger: a.log, ShutdownTimeout: a.config.Timeouts.Shutdown,
 			Connections: a.inbound, Hosts: a.clients.hosts, Wrap: a.wrap(true),
-			TLS: a.line(web.PlainForAll, a.towardsMain)})
+			TLS: a.line(web.PlainForAll, a.towardsMain), Front: a.fleet.Count()})
 		if err := a.bootServer.Register(a.downloads.Operations()...); err != nil {
 			return err
 		}

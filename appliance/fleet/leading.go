@@ -190,6 +190,15 @@ func (l *Leading) Guard(db *store.DB) func(http.Handler) http.Handler {
 	return func(handler http.Handler) http.Handler { return l.Front.Guard(Current(db, l.Front.Refuse, handler)) }
 }
 
+// Count returns what counts the requests to the handler of a listener that needs no guard, or nil on
+// a single machine.
+func (l *Leading) Count() func(http.Handler) http.Handler {
+	if l == nil {
+		return nil
+	}
+	return l.Front.Count
+}
+
 // Stamp returns what puts the revision of a database into answers, or nil on a single machine.
 func (l *Leading) Stamp(db *store.DB) func(http.Header) {
 	if l == nil {
