@@ -377,9 +377,9 @@ func open(ctx context.Context, config config.Config, logger *slog.Logger, versio
 	}
 	a.integrity = integrity.New(a.db, a.engine, logger)
 	a.protection = &doctor.Protections{Data: a.integrity.Finding, Replica: a.replica.Finding,
-		Backups: a.backups.Finding, TLS: a.transport != nil, Sandbox: box,
-		Listener: doctor.Listener{Address: a.address, Authenticates: !a.open()}, Keys: a.keys, Certificates: a.transport.Certificates(), Clients: a.clients.certificates, Trail: a.trail,
-		Storage: a.usage, Clock: clock, Logger: logger,
+		Listener: doctor.Listener{Address: a.address, Authenticates: !a.open()}, TLS: a.transport != nil, Sandbox: box,
+		Keys: a.keys, Certificates: a.transport.Certificates(), Clients: a.clients.certificates, Trail: a.trail,
+		Backups: a.backups.Finding, Storage: a.usage, Clock: clock, Logger: logger,
 	}
 	a.membership, a.single = membership.Of(among.takes,
 		config.Fleet.Options(config, a.urls[0], version, clock, logger))

@@ -154,7 +154,8 @@ func TestService_failureIsShown(t *testing.T) {
 	service, _ := newService(t, stick)
 	require.Empty(t, service.State().Problem())
 	require.Error(t, service.Look(t.Context()))
-	require.Contains(t, service.State().Problem(), "The last attempt failed, and no backup was written since the start. ")
+	require.Contains(t, service.State().Problem(),
+		"The last attempt failed, and no backup was written since the start. ")
 	require.Equal(t, doctor.Amber, service.Finding().Status)
 	require.NoError(t, os.Remove(filepath.Join(stick, "objects")))
 	require.NoError(t, service.Look(t.Context()))

@@ -190,8 +190,8 @@ func (l *Leading) Guard(db *store.DB) func(http.Handler) http.Handler {
 	return func(handler http.Handler) http.Handler { return l.Front.Guard(Current(db, l.Front.Refuse, handler)) }
 }
 
-// Count returns what counts the requests to the handler of a listener that needs no guard, or nil on
-// a single machine.
+// Count returns what counts the requests to the handler of a listener that needs no guard, or nil
+// on a single machine.
 func (l *Leading) Count() func(http.Handler) http.Handler {
 	if l == nil {
 		return nil

@@ -142,8 +142,8 @@ func newRevised(t *testing.T, fault waltest.Fault) *revised {
 // asMember makes a request one that a member has forwarded from one of its listeners.
 func asMember(r *http.Request, name string, at fleet.Listener) {
 	own := &x509.Certificate{Subject: pkix.Name{CommonName: name}}
-	r.TLS = &tls.ConnectionState{ServerName: "member.fleet.landfall.internal", PeerCertificates: []*x509.Certificate{own},
-		VerifiedChains: [][]*x509.Certificate{{own}}}
+	r.TLS = &tls.ConnectionState{ServerName: "member.fleet.landfall.internal",
+		PeerCertificates: []*x509.Certificate{own}, VerifiedChains: [][]*x509.Certificate{{own}}}
 	r.Header.Set("Landfall-Fleet-Client", "192.0.2.1:50000")
 	r.Header.Set("Landfall-Fleet-Listener", string(at))
 }
