@@ -379,7 +379,7 @@ func open(ctx context.Context, config config.Config, logger *slog.Logger, versio
 	a.protection = &doctor.Protections{Data: a.integrity.Finding, Replica: a.replica.Finding,
 		Listener: doctor.Listener{Address: a.address, Authenticates: !a.open()}, TLS: a.transport != nil, Sandbox: box,
 		Keys: a.keys, Certificates: a.transport.Certificates(), Clients: a.clients.certificates, Trail: a.trail,
-		Storage: a.usage, Clock: clock, Logger: logger,
+		Backups: a.backups.Finding, Storage: a.usage, Clock: clock, Logger: logger,
 	}
 	a.membership, a.single = membership.Of(among.takes,
 		config.Fleet.Options(config, a.urls[0], version, clock, logger))
@@ -438,7 +438,7 @@ func (a *Appliance) newServer() error {
 		a.log.Info("Images and boot files are also served on the boot listener in plain HTTP.", "port", a.boot.Port())
 		a.bootServer = web.New(web.Options{Logger: a.log, ShutdownTimeout: a.config.Timeouts.Shutdown,
 			Connections: a.inbound, Hosts: a.clients.hosts, Wrap: a.wrap(true),
-			TLS: a.line(web.PlainForAll, a.towardsMain)})
+			TLS: a.line(web.PlainForAll, a.towardsMain), Front: a.fleet.Count()})
 		if err := a.bootServer.Register(a.downloads.Operations()...); err != nil {
 			return err
 		}

@@ -22,6 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"landfall/appliance/fleet"
 	"landfall/appliance/fleet/etcdtest"
 	"landfall/appliance/fleet/membership"
 	"landfall/porttest"
@@ -491,6 +492,25 @@ func TestFleetFaults_damagedDatabase(t *testing.T) {
 	}
 	f.requireInfraEnvs(t, "before", "z cut off", "z missing", "z not bbolt", "z zeros")
 	f.stop(t)
+}
+
+// TestFleetFaults_damagedAfterTheEnd damages the database of a leader that has ended the fleet and
+// was killed before it got the answer of etcd. No other member has a snapshot for it.
+func TestFleetFaults_damagedAfterTheEnd(t *testing.T) {
+	t.Parallel()
+	f := newFleetTest(t, nil, same)
+	leader := f.leader(t)
+	f.stop(t)
+	state, err := fleet.ReadState(leader.dir)
+	require.NoError(t, err)
+	_, err = f.etcd.Txn(t.Context()).Then(clientv3.OpDelete("/landfall/fleet"),
+		clientv3.OpPut("/landfall/ended/"+state.Fleet, state.ID)).Commit()
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(leader.dir, store.FileName), make([]byte, 1<<20), 0o600))
+	require.Contains(t, leader.startFails(t), membership.ErrChanged.Error())
+	state, err = fleet.ReadState(leader.dir)
+	require.NoError(t, err)
+	require.True(t, state.Ended)
 }
 
 // TestFleetFaults_diskOfLeaderIsFull fills the disk of the leader. Another member takes over.

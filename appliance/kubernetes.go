@@ -113,7 +113,7 @@ func (a *Appliance) newKubernetesServer() (*kubernetesServer, error) {
 	server, own := a.server, (*web.Server)(nil)
 	if k.listener != nil {
 		own = web.New(web.Options{Logger: a.log, ShutdownTimeout: a.config.Timeouts.Shutdown,
-			Connections: a.inbound, Hosts: a.clients.hosts, Wrap: a.wrap(false), Front: a.fleet.Guard(),
+			Connections: a.inbound, Hosts: a.clients.hosts, Wrap: a.wrap(false), Front: a.fleet.Guard(a.db),
 			TLS: a.line(web.PlainFromMachine, nil), Stamp: a.fleet.Stamp(a.db)})
 		server = own
 	}

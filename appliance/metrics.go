@@ -17,11 +17,11 @@ import (
 
 // monitorOperations creates the monitor and returns its operations.
 func (a *Appliance) monitorOperations() ([]operation.Operation, error) {
-	a.overview = overview.NewReader(a.db, a.bmcs.Servers, a.usage, a.replica.State, a.clock)
+	a.overview = overview.NewReader(a.db, a.bmcs.Servers, a.usage, a.replica.State, a.backups.State, a.clock)
 	options := monitoring.Options{Pulse: a.pulse, Draining: a.server.Draining(), Parts: monitoring.Parts{
 		Version: a.version, Store: a.db, Usage: a.usage, Overview: a.overview,
 		Certificates: a.transport.Certificates(), Clock: a.clock, Others: append(append(process.MetricCollectors(),
-			a.ams, a.meter, a.registry.Metrics(), a.replica, a.tracing), a.fleet.Metrics()...),
+			a.ams, a.meter, a.registry.Metrics(), a.replica, a.backups, a.tracing), a.fleet.Metrics()...),
 	}}
 	if a.kubernetes != nil {
 		options.Kubernetes = func() <-chan struct{} { return a.kubeServer.api.Ready() }

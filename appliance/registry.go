@@ -25,7 +25,7 @@ func (a *Appliance) openRegistry(ctx context.Context) (*webregistry.Server, erro
 		return nil, err
 	}
 	options := web.Options{Logger: a.log, ShutdownTimeout: a.config.Timeouts.Shutdown, Connections: a.inbound,
-		Wrap: a.wrap(false), Stamp: a.fleet.Stamp(a.db)}
+		Wrap: a.wrap(false), Stamp: a.fleet.Stamp(a.db), Front: a.fleet.Count()}
 	if settings.TLS {
 		options.TLS = a.line(web.PlainFromMachine, nil)
 	}

@@ -41,11 +41,11 @@ func (o Options) BeforeViews(fn func()) Options {
 }
 
 // RemoveDamaged removes a row, if it is still damaged.
-func (db *DB) RemoveDamaged(ctx context.Context, key string) (bool, error) {
-	return db.removeDamaged(ctx, key)
+func (db *DB) RemoveDamaged(ctx context.Context, key string, removed func(*Tx, string) error) error {
+	return db.removeDamaged(ctx, key, removed)
 }
 
 // RemoveFile removes a file, if it still has a content.
-func (db *DB) RemoveFile(ctx context.Context, key, content string) (bool, error) {
-	return db.removeFile(ctx, key, content)
+func (db *DB) RemoveFile(ctx context.Context, key, content string, removed func(*Tx, string) error) error {
+	return db.removeFile(ctx, key, content, removed)
 }

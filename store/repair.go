@@ -17,50 +17,46 @@ const damagedDir = "damaged"
 // Repair removes what can't be read: damaged rows become Asides, damaged contents are kept in
 // damagedDir, and references to missing files are dropped. What was written again since the check
 // stays. Repair forgets the damage that earlier starts found; its list is kept under another name.
-// It returns the keys of the removed rows.
+// It calls removed for each row that it removes, in the transaction that removes the row.
 //
 // With a shared log, no row is removed, because other machines have the same rows in good state.
 // Repair moves damaged contents away, which are then missing. Its error is a *DamagedCopyError if
 // anything else is damaged.
-func (db *DB) Repair(ctx context.Context) (removed []string, err error) {
+func (db *DB) Repair(ctx context.Context, removed func(tx *Tx, key string) error) error {
 	report, err := db.Check(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	dropLog := false
 	for _, problem := range report.Problems {
-		gone := false
 		if db.shared {
 			if err := db.discardCopy(problem); err != nil {
-				return nil, err
+				return err
 			}
 			continue
 		}
 		switch problem.Kind {
 		case ProblemRow:
 			if strings.HasPrefix(problem.Where, "/") && !strings.HasSuffix(problem.Where, "/") {
-				gone, err = db.removeDamaged(ctx, problem.Where)
+				err = db.removeDamaged(ctx, problem.Where, removed)
 			} else {
 				dropLog = true
 			}
 		case ProblemFile:
-			gone, err = db.removeFile(ctx, problem.Where, problem.content)
+			err = db.removeFile(ctx, problem.Where, problem.content, removed)
 		case ProblemReference:
 			err = db.Update(ctx, func(tx *Tx) error { return tx.remove(wal.Index, problem.Where) })
 		}
 		if err != nil {
-			return nil, err
-		}
-		if gone {
-			removed = append(removed, problem.Where)
+			return err
 		}
 	}
 	if dropLog {
 		if err := db.dropLog(ctx); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return removed, db.forgetRecorded()
+	return db.forgetRecorded()
 }
 
 // discardCopy moves a damaged content away, so that it is copied from another machine. The error is
@@ -73,37 +69,36 @@ func (db *DB) discardCopy(problem Problem) error {
 }
 
 // removeDamaged removes a row, if it is still damaged.
-func (db *DB) removeDamaged(ctx context.Context, key string) (removed bool, err error) {
-	err = db.Update(ctx, func(tx *Tx) error {
+func (db *DB) removeDamaged(ctx context.Context, key string, removed func(*Tx, string) error) error {
+	return db.Update(ctx, func(tx *Tx) error {
 		row := tx.rows.Get(wal.Data, tx.join(key, ""))
 		if row == nil {
 			return nil
 		}
-		_, err := tx.parse(key, row)
-		if removed = IsDamaged(err); !removed {
+		if _, err := tx.parse(key, row); !IsDamaged(err) {
 			return err
 		}
-		return tx.delete(key)
+		return errors.Join(tx.delete(key), removed(tx, key))
 	})
-	return removed && err == nil, err
 }
 
 // removeFile removes a file with a damaged or missing content, if the file still has that content.
-func (db *DB) removeFile(ctx context.Context, key, content string) (removed bool, err error) {
+func (db *DB) removeFile(ctx context.Context, key, content string, removed func(*Tx, string) error) error {
 	if content == "" {
-		return false, nil
+		return nil
 	}
-	err = db.Update(ctx, func(tx *Tx) error {
+	found := false
+	err := db.Update(ctx, func(tx *Tx) error {
 		reference := blobReference(content, key)
-		if removed = tx.rows.Get(wal.Index, []byte(reference)) != nil; !removed {
+		if found = tx.rows.Get(wal.Index, []byte(reference)) != nil; !found {
 			return nil
 		}
-		return errors.Join(tx.delete(key), tx.remove(wal.Index, reference))
+		return errors.Join(tx.delete(key), tx.remove(wal.Index, reference), removed(tx, key))
 	})
-	if err != nil || !removed {
-		return false, err
+	if err != nil || !found {
+		return err
 	}
-	return true, db.keepContent(content)
+	return db.keepContent(content)
 }
 
 // keepContent moves a damaged content to damagedDir, so that it is not collected.

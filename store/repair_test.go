@@ -50,8 +50,8 @@ func TestRepair_removesDamagedContentAndKeepsIt(t *testing.T) {
 	report, err := db.Check(t.Context())
 	require.NoError(t, err)
 	require.Len(t, report.Problems, 2, "each file with the content")
-	removed, err := db.Repair(t.Context())
-	require.NoError(t, err)
+	var removed []string
+	require.NoError(t, db.Repair(t.Context(), collect(&removed)))
 	require.Equal(t, []string{"/sealed/first", "/sealed/second"}, removed)
 	require.NoFileExists(t, path)
 	require.FileExists(t, filepath.Join(dir, "damaged", sum+".sealed"))
@@ -60,29 +60,54 @@ func TestRepair_removesDamagedContentAndKeepsIt(t *testing.T) {
 	require.Empty(t, report.Problems)
 }
 
-func TestRepair_keepsWhatWasWrittenSinceTheCheck(t *testing.T) {
-	damaged := damagedDB(t)
-	removed, err := damaged.RemoveDamaged(t.Context(), "/clusters/two")
-	require.NoError(t, err)
-	require.True(t, removed)
+// collect appends the keys of removed rows.
+func collect(to *[]string) func(*store.Tx, string) error {
+	return func(_ *store.Tx, key string) error {
+		*to = append(*to, key)
+		return nil
+	}
+}
 
+func TestRepair_keepsWhatWasWrittenSinceTheCheck(t *testing.T) {
+	var removed []string
+	damaged := damagedDB(t)
+	require.NoError(t, damaged.RemoveDamaged(t.Context(), "/clusters/two", collect(&removed)))
+	require.Equal(t, []string{"/clusters/two"}, removed)
+
+	removed = nil
 	db := damagedDB(t)
 	update(t, db, put("two", cluster{Name: "again"}))
-	removed, err = db.RemoveDamaged(t.Context(), "/clusters/two")
-	require.NoError(t, err)
-	require.False(t, removed)
+	require.NoError(t, db.RemoveDamaged(t.Context(), "/clusters/two", collect(&removed)))
+	require.Empty(t, removed)
 	require.Equal(t, []string{"one", "three", "two"}, keys(t, db, ""))
 
 	sum := putLarge(t, db, "file")
 	staged, err := db.Stage(t.Context(), strings.NewReader(strings.Repeat("other", 8000)))
 	require.NoError(t, err)
 	update(t, db, func(tx *store.Tx) error { return sealedFiles.Put(tx, "file", staged, now) })
-	removed, err = db.RemoveFile(t.Context(), "/sealed/file", sum)
-	require.NoError(t, err)
-	require.False(t, removed)
+	require.NoError(t, db.RemoveFile(t.Context(), "/sealed/file", sum, collect(&removed)))
+	require.Empty(t, removed)
 	file, _, err := sealedFiles.Open(db, "file")
 	require.NoError(t, err)
 	require.NoError(t, file.Close())
+}
+
+func TestRepair_tellsOfARowInItsTransaction(t *testing.T) {
+	db := damagedDB(t)
+	fail := errors.New("another row can't be written")
+	require.ErrorIs(t, db.Repair(t.Context(), func(tx *store.Tx, key string) error {
+		return errors.Join(put("instead", cluster{Name: key})(tx), fail)
+	}), fail)
+	view(t, db, func(tx *store.Tx) error {
+		_, err := clusters.Get(tx, "two")
+		require.True(t, store.IsDamaged(err), "the row stays")
+		require.False(t, clusters.Exists(tx, "instead"))
+		return nil
+	})
+	require.NoError(t, db.Repair(t.Context(), func(tx *store.Tx, key string) error {
+		return put("instead of "+key[len("/"):][:1], cluster{Name: key})(tx)
+	}))
+	require.Equal(t, []string{"instead of c", "instead of o", "one", "three"}, keys(t, db, ""))
 }
 
 func TestSnapshot_leavesMissingContentOut(t *testing.T) {

@@ -429,10 +429,10 @@ func (r *Repository) newest(now time.Time) (time.Time, error) {
 
 // Prune removes all but the newest backups, and the objects that only removed backups have. It
 // neither counts nor removes backups with a time after now, so that a clock that was wrong does not
-// cost the backups of right times.
+// cost the backups of right times. A repetition after an error removes the objects that stayed.
 func (r *Repository) Prune(keep int, now time.Time) (removed int, err error) {
 	names, err := r.until(now)
-	if err != nil || keep <= 0 || len(names) <= keep {
+	if err != nil || keep <= 0 {
 		return 0, err
 	}
 	unlock, err := r.Lock()
@@ -440,7 +440,7 @@ func (r *Repository) Prune(keep int, now time.Time) (removed int, err error) {
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, unlock()) }()
-	return r.remove(names[:len(names)-keep], nil)
+	return r.remove(names[:max(len(names)-keep, 0)], nil)
 }
 
 // Remove removes backups, and the objects that neither another backup nor needed has. No other

@@ -36,7 +36,7 @@ type Service struct {
 	mu      sync.Mutex
 	last    time.Time // of the last backup
 	failure error     // of the last attempt
-	kept    error     // why old backups could not be removed after the last backup
+	kept    error     // why old backups could not be removed at the last attempt
 }
 
 // Options configures NewService.
@@ -87,17 +87,6 @@ func (s *Service) Write(ctx context.Context, to io.Writer, withKey bool) error {
 	return s.source.Write(ctx, to, withKey)
 }
 
-// State returns the time of the last scheduled backup and the failure of the last attempt, or of
-// the removal of old backups after it.
-func (s *Service) State() (last time.Time, failure error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.failure != nil {
-		return s.last, s.failure
-	}
-	return s.last, s.kept
-}
-
 // Run writes scheduled backups until the context ends. A backup that is due waits until the
 // directory exists.
 func (s *Service) Run(ctx context.Context) error {
@@ -134,6 +123,9 @@ func (s *Service) backUp(ctx context.Context) (err error) {
 		return err
 	}
 	repository := &Repository{Dir: s.Schedule.Dir, Recipients: recipients}
+	if s.kept != nil { // also before a backup, for which there may be no space otherwise
+		s.prune(ctx, repository)
+	}
 	now := s.Clock.Now()
 	last, err := repository.newest(now)
 	if err != nil {
@@ -154,13 +146,16 @@ func (s *Service) backUp(ctx context.Context) (err error) {
 	return nil
 }
 
-// prune removes old backups. A failure is shown until the removal after a later backup succeeds.
+// prune removes old backups. A failure is shown until a removal succeeds. It may pass soon: another
+// process may have had the lock.
 func (s *Service) prune(ctx context.Context, repository *Repository) {
 	_, err := repository.Prune(s.Schedule.Keep, s.Clock.Now())
 	if err != nil {
 		err = fmt.Errorf("remove old backups: %w", err)
-		s.Logger.WarnContext(ctx, "Old backups could not be removed; it is tried again after the next backup.",
-			"directory", s.Schedule.Dir, "error", err)
+	}
+	if err != nil && (s.kept == nil || s.kept.Error() != err.Error()) {
+		s.Logger.WarnContext(ctx, "Old backups could not be removed; it is tried again each minute.", "directory",
+			s.Schedule.Dir, "error", err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -5,13 +5,18 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/jonboulle/clockwork"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
 
 	"landfall/appliance/backup"
+	"landfall/appliance/doctor"
 	"landfall/appliance/keyring"
 	"landfall/store"
 )
@@ -51,9 +56,9 @@ func TestService_waitsForTheMedium(t *testing.T) {
 	for _, want := range []int{1, 2, 2} {
 		require.Eventually(t, func() bool {
 			clock.Advance(time.Minute)
-			at, failure := service.State()
-			require.NoError(t, failure)
-			return len(names()) == want && !at.IsZero()
+			state := service.State()
+			require.Empty(t, state.Problem())
+			return len(names()) == want && !state.Last.IsZero()
 		}, time.Minute, time.Millisecond)
 		clock.Advance(time.Hour)
 	}
@@ -61,47 +66,107 @@ func TestService_waitsForTheMedium(t *testing.T) {
 	require.NoError(t, <-ended)
 }
 
-// A failed removal of old backups is shown until a removal succeeds.
+// A failed removal of old backups is shown until a removal succeeds, which is tried at each look.
 func TestService_oldBackupsStay(t *testing.T) {
 	stick := t.TempDir()
 	service, clock := newService(t, stick)
+	look := func(after time.Duration) *backup.State {
+		t.Helper()
+		clock.Advance(after)
+		require.NoError(t, service.Look(t.Context()))
+		return service.State()
+	}
+	look(0)
+	require.Empty(t, look(time.Hour).Problem())
+	finding := service.Finding()
+	require.Equal(t, doctor.Green, finding.Status)
+	require.Contains(t, finding.Result, stick+": the newest backup is of ")
 	repository := &backup.Repository{Dir: stick}
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- service.Run(ctx) }()
-	await := func(what string, is func(last time.Time, failure error) bool) {
-		t.Helper()
-		require.Eventually(t, func() bool {
-			clock.Advance(time.Minute)
-			return is(service.State())
-		}, time.Minute, time.Millisecond, what)
-	}
-	backups := func(count int) {
-		t.Helper()
-		await("the next backup", func(time.Time, error) bool {
-			names, err := repository.Names()
-			require.NoError(t, err)
-			return len(names) == count
-		})
-	}
-	backups(1)
-	backups(2)
 	names, err := repository.Names()
 	require.NoError(t, err)
+	require.Len(t, names, 2)
 	list := filepath.Join(stick, "backups", names[1]+".objects")
 	whole, err := os.ReadFile(list)
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(list, []byte("damaged"), 0o600))
-	await("the removal fails", func(_ time.Time, failure error) bool { return failure != nil })
-	shown, failure := service.State()
-	require.ErrorContains(t, failure, "remove old backups: no object is removed")
+	third := look(time.Hour)
+	require.Contains(t, third.PruneFailure, "Remove old backups: no object is removed")
+	require.Empty(t, third.Failure)
+	finding = service.Finding()
+	require.Equal(t, doctor.Amber, finding.Status)
+	require.Equal(t, "Old backups stay, so the directory fills up. "+third.PruneFailure, finding.Advice)
+	require.Equal(t, 1.0, testutil.ToFloat64(only{service, "landfall_backup_failing"}))
+
+	require.Equal(t, third, look(time.Minute), "it fails again")
 	require.NoError(t, os.WriteFile(list, whole, 0o600))
-	await("the removal succeeds", func(last time.Time, failure error) bool {
-		require.True(t, failure != nil || last.After(shown), "the failure disappeared without a removal")
-		return failure == nil
-	})
-	cancel()
-	require.NoError(t, <-ended)
+	again := look(time.Minute)
+	require.Empty(t, again.Problem())
+	require.Equal(t, third.Last, again.Last, "no later backup was needed")
+	require.Zero(t, testutil.ToFloat64(only{service, "landfall_backup_failing"}))
+	require.Equal(t, float64(third.Last.Unix()),
+		testutil.ToFloat64(only{service, "landfall_backup_last_timestamp_seconds"}))
+}
+
+// While a person reads the backups, none is removed.
+func TestService_shortLockIsNotShownForLong(t *testing.T) {
+	stick := t.TempDir()
+	service, clock := newService(t, stick)
+	for range 3 {
+		clock.Advance(time.Hour)
+		require.NoError(t, service.Look(t.Context()))
+	}
+	repository := &backup.Repository{Dir: stick}
+	service.Keep(1)
+	unlock := repository.LockForReading()
+	service.Prune(t.Context(), repository)
+	require.Contains(t, service.State().PruneFailure, "another backup is being written")
+	require.NoError(t, unlock())
+	require.NoError(t, service.Look(t.Context()))
+	require.Empty(t, service.State().Problem())
+	names, err := repository.Names()
+	require.NoError(t, err)
+	require.Len(t, names, 1)
+}
+
+// only is a collector of one metric of a service.
+type only struct {
+	*backup.Service
+	name string
+}
+
+func (o only) Describe(chan<- *prometheus.Desc) {}
+
+func (o only) Collect(to chan<- prometheus.Metric) {
+	all := make(chan prometheus.Metric, 10)
+	o.Service.Collect(all)
+	close(all)
+	for one := range all {
+		if strings.Contains(one.Desc().String(), strconv.Quote(o.name)) {
+			to <- one
+		}
+	}
+}
+
+// A file has the place of a directory, so no backup can be written.
+func TestService_failureIsShown(t *testing.T) {
+	stick := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(stick, "objects"), nil, 0o600))
+	service, _ := newService(t, stick)
+	require.Empty(t, service.State().Problem())
+	require.Error(t, service.Look(t.Context()))
+	require.Contains(t, service.State().Problem(),
+		"The last attempt failed, and no backup was written since the start. ")
+	require.Equal(t, doctor.Amber, service.Finding().Status)
+	require.NoError(t, os.Remove(filepath.Join(stick, "objects")))
+	require.NoError(t, service.Look(t.Context()))
+	require.Empty(t, service.State().Problem())
+}
+
+func TestService_noScheduleHasNoState(t *testing.T) {
+	service, _ := newService(t, "")
+	require.Nil(t, service.State())
+	require.Nil(t, service.Finding())
+	require.Zero(t, testutil.CollectAndCount(service))
 }
 
 func TestService_recipientIsChecked(t *testing.T) {

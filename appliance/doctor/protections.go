@@ -41,6 +41,7 @@ type Protections struct {
 	Trail        *audittrail.Trail
 	Data         func() Finding  // whether stored data is damaged; nil: not checked
 	Replica      func() *Finding // the state of the replica; nil: there is none
+	Backups      func() *Finding // the state of the scheduled backups; nil: there are none
 	Storage      *storage.Usage
 	Clock        clockwork.Clock
 	Logger       *slog.Logger
@@ -54,8 +55,11 @@ func (p *Protections) Findings() []Finding {
 	if p.Data != nil {
 		findings = append(findings, p.Data())
 	}
-	if p.Replica != nil {
-		if finding := p.Replica(); finding != nil {
+	for _, find := range []func() *Finding{p.Replica, p.Backups} {
+		if find == nil {
+			continue
+		}
+		if finding := find(); finding != nil {
 			findings = append(findings, *finding)
 		}
 	}

@@ -402,6 +402,14 @@ func (f *Front) Guard(handler http.Handler) http.Handler {
 	})
 }
 
+// Count returns the handler of another listener that this member serves in each role.
+func (f *Front) Count(handler http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		f.requests.Add(1)
+		handler.ServeHTTP(w, r)
+	})
+}
+
 // Requests returns the number of requests of clients and members that have come.
 func (f *Front) Requests() uint64 { return f.requests.Load() }
 

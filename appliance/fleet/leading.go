@@ -170,18 +170,33 @@ func (l *Leading) Before(others func(Listener) http.Handler, snapshots Snapshots
 	if l == nil {
 		return nil
 	}
+	current := func(at Listener) http.Handler {
+		handler := others(at)
+		if handler == nil {
+			return nil
+		}
+		return Current(db, l.Front.Refuse, handler)
+	}
 	return func(main http.Handler) http.Handler {
-		current := Current(db, l.Front.Refuse, main)
-		return l.Front.Wrap(current, others, snapshots, db, hosts, remember)
+		return l.Front.Wrap(Current(db, l.Front.Refuse, main), current, snapshots, db, hosts, remember)
 	}
 }
 
 // Guard returns what precedes the handler of another listener, or nil on a single machine.
-func (l *Leading) Guard() func(http.Handler) http.Handler {
+func (l *Leading) Guard(db *store.DB) func(http.Handler) http.Handler {
 	if l == nil {
 		return nil
 	}
-	return l.Front.Guard
+	return func(handler http.Handler) http.Handler { return l.Front.Guard(Current(db, l.Front.Refuse, handler)) }
+}
+
+// Count returns what counts the requests to the handler of a listener that needs no guard, or nil
+// on a single machine.
+func (l *Leading) Count() func(http.Handler) http.Handler {
+	if l == nil {
+		return nil
+	}
+	return l.Front.Count
 }
 
 // Stamp returns what puts the revision of a database into answers, or nil on a single machine.

@@ -105,7 +105,8 @@ type Roles struct {
 	// used any longer.
 	Lead func(ctx context.Context, leadership Leadership) error
 	// Restore replaces the data by a snapshot of another member, for a database that the log does
-	// not reach. It serves clients meanwhile.
+	// not reach. It serves clients meanwhile. Its error is an *UnusableError if there is nothing to
+	// wait for.
 	Restore func(ctx context.Context) error
 }
 
@@ -153,8 +154,8 @@ func (e *BehindError) Error() string {
 // Unwrap returns the error of the log.
 func (e *BehindError) Unwrap() error { return e.Err }
 
-// UnusableError reports that a database can't follow the log: it is that of another fleet, or etcd
-// was restored from an older snapshot. Nothing was applied.
+// UnusableError reports that a database can't follow the log: it is that of another fleet or of one
+// that has ended, or etcd was restored from an older snapshot. Nothing was applied.
 type UnusableError struct{ Err error }
 
 // Error implements error.
@@ -223,7 +224,11 @@ func (m *Member) takeTurns(ctx context.Context) error {
 			return nil
 		case errors.As(err, &behind):
 			m.Logger.WarnContext(ctx, "This member takes a snapshot of another member.", "reason", behind.Err)
-			if err := m.Roles.Restore(ctx); err != nil {
+			err := m.Roles.Restore(ctx)
+			if unusable := new(UnusableError); errors.As(err, &unusable) {
+				return unusable
+			}
+			if err != nil {
 				m.Logger.ErrorContext(ctx, "The snapshot could not be taken; it is tried again.", "error", err)
 				m.sleep(ctx)
 			}

@@ -28,6 +28,7 @@ type machine struct {
 	leads     chan struct{} // gets an item at each begin of a leadership
 	failure   error         // of the next role of the leader
 	disk      func(context.Context) error
+	restored  func() error // nil: restore succeeds
 	doubted   []fleet.Peer
 }
 
@@ -143,6 +144,9 @@ func (m *machine) lead(ctx context.Context, leads fleet.Leadership) error {
 
 // restore takes all rows of the log, as from another member.
 func (m *machine) restore(context.Context) error {
+	if m.restored != nil {
+		return m.restored()
+	}
 	m.log.mu.Lock()
 	defer m.log.mu.Unlock()
 	m.mu.Lock()
@@ -267,6 +271,25 @@ func TestMember_fallenBehindTakesSnapshot(t *testing.T) {
 	one.start(t, clockwork.NewRealClock())
 	<-one.leads
 	require.Equal(t, []string{"a", "b", "c", "one"}, one.all())
+}
+
+func TestMember_endsIfThereIsNothingToRestore(t *testing.T) {
+	log := newLog()
+	log.append("a", "b", "c")
+	log.compacted = 2
+	one := newMachine("one", log)
+	attempts, ended := 0, &fleet.UnusableError{Err: errors.New("the fleet has ended")}
+	one.restored = func() error {
+		if attempts++; attempts == 1 {
+			return errors.New("a socket can't be opened")
+		}
+		return ended
+	}
+	clock := clockwork.NewFakeClock()
+	passTime(t, clock)
+	_, wait := one.start(t, clock)
+	require.Equal(t, ended, wait())
+	require.Equal(t, 2, attempts)
 }
 
 func TestMember_waitsWhileLogIsAway(t *testing.T) {

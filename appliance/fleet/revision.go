@@ -38,8 +38,10 @@ func Wanted(r *http.Request) uint64 {
 func Current(db *store.DB, refuse Refuse, handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if Wanted(r) > db.Revision() {
-			// An update ends after the commits that it may have read.
-			if err := db.Update(r.Context(), func(*store.Tx) error { return nil }); err != nil {
+			// An update ends after the commits that it may have read. It fails with the last of
+			// them, which may be a later one than that of the client: etcd refuses it if full.
+			err := db.Update(r.Context(), func(*store.Tx) error { return nil })
+			if err != nil && Wanted(r) > db.Revision() {
 				refuseAsFollower(w, r, refuse) // it is about to end its leadership, or the client has gone
 				return
 			}

@@ -1,11 +1,17 @@
 package fleet_test
 
 import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -82,17 +88,20 @@ func TestStamp_keepsNewerRevision(t *testing.T) {
 
 // revised is a database of a leader whose shared log answers later than the followers get a record.
 type revised struct {
-	db              *store.DB
-	wrote, answered chan struct{}
-	fault           waltest.Fault
-	handler         http.Handler // of the leader: it answers with the value
+	db     *store.DB
+	wrote  chan struct{}
+	answer func() // lets the log answer
+	fault  waltest.Fault
+	// handlers are those of the leader, by the way to them. They answer with the value.
+	handlers map[string]http.Handler
 }
 
 var revisedRows = store.NewBucket[string]("tests", 1)
 
 func newRevised(t *testing.T, fault waltest.Fault) *revised {
 	t.Helper()
-	c := &revised{wrote: make(chan struct{}), answered: make(chan struct{}), fault: fault}
+	answered := make(chan struct{})
+	c := &revised{wrote: make(chan struct{}), answer: sync.OnceFunc(func() { close(answered) }), fault: fault}
 	first := true
 	log := &waltest.Log{Next: func() waltest.Fault {
 		if first {
@@ -105,23 +114,45 @@ func newRevised(t *testing.T, fault waltest.Fault) *revised {
 			return
 		}
 		c.wrote <- struct{}{}
-		<-c.answered
+		<-answered
 	}}
 	var err error
 	c.db, err = store.Open(t.Context(), t.TempDir(), store.Options{NoSync: true, Shared: log})
 	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, c.db.Close()) })
+	t.Cleanup(func() {
+		c.answer() // also if the test fails
+		require.NoError(t, c.db.Close())
+	})
 	require.NoError(t, c.put(t, "old"))
 	leading := &fleet.Leading{Front: &fleet.Front{Leads: func() bool { return true }, Refuse: refuse}}
-	c.handler = leading.Before(nil, nil, c.db, nil, func(netip.Addr) {})(http.HandlerFunc(c.answer))
+	read := http.HandlerFunc(c.serve)
+	others := func(fleet.Listener) http.Handler { return read }
+	main := leading.Before(others, nil, c.db, nil, func(netip.Addr) {})(read)
+	c.handlers = map[string]http.Handler{
+		"main listener":  main,
+		"other listener": leading.Guard(c.db)(read),
+		"other listener of a member": http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			asMember(r, "b", fleet.Kubernetes)
+			main.ServeHTTP(w, r)
+		}),
+	}
 	return c
+}
+
+// asMember makes a request one that a member has forwarded from one of its listeners.
+func asMember(r *http.Request, name string, at fleet.Listener) {
+	own := &x509.Certificate{Subject: pkix.Name{CommonName: name}}
+	r.TLS = &tls.ConnectionState{ServerName: "member.fleet.landfall.internal",
+		PeerCertificates: []*x509.Certificate{own}, VerifiedChains: [][]*x509.Certificate{{own}}}
+	r.Header.Set("Landfall-Fleet-Client", "192.0.2.1:50000")
+	r.Header.Set("Landfall-Fleet-Listener", string(at))
 }
 
 func (c *revised) put(t *testing.T, value string) error {
 	return c.db.Update(t.Context(), func(tx *store.Tx) error { return revisedRows.Put(tx, "a", &value) })
 }
 
-func (c *revised) answer(w http.ResponseWriter, _ *http.Request) {
+func (c *revised) serve(w http.ResponseWriter, _ *http.Request) {
 	fleet.Stamp(c.db)(w.Header())
 	_ = c.db.View(func(tx *store.Tx) error {
 		value, err := revisedRows.Get(tx, "a")
@@ -133,35 +164,48 @@ func (c *revised) answer(w http.ResponseWriter, _ *http.Request) {
 }
 
 // read asks the leader as a client that has seen a revision.
-func (c *revised) read(t *testing.T, header, revision string) *httptest.ResponseRecorder {
+func (c *revised) read(t *testing.T, by, header, revision string) *httptest.ResponseRecorder {
 	t.Helper()
-	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", http.NoBody)
+	return c.readWithin(t.Context(), by, header, revision)
+}
+
+func (c *revised) readWithin(ctx context.Context, by, header, revision string) *httptest.ResponseRecorder {
+	r := httptest.NewRequestWithContext(ctx, http.MethodGet, "/", http.NoBody)
 	r.Header.Set(header, revision)
 	w := httptest.NewRecorder()
-	c.handler.ServeHTTP(w, r)
+	c.handlers[by].ServeHTTP(w, r)
 	return w
 }
 
 // A follower has applied a record, and shown it to a client, before the leader learns that etcd has
 // it.
 func TestLeader_waitsForTheRevisionOfTheClient(t *testing.T) {
-	for _, header := range []string{"Landfall-Revision", "Last-Event-ID"} {
-		t.Run(header, func(t *testing.T) {
+	for _, one := range []struct{ by, header string }{
+		{"main listener", "Landfall-Revision"},
+		{"main listener", "Last-Event-ID"},
+		{"other listener", "Landfall-Revision"},
+		{"other listener of a member", "Landfall-Revision"},
+	} {
+		t.Run(one.by+" "+one.header, func(t *testing.T) {
 			c := newRevised(t, waltest.None)
 			ended := make(chan error, 1)
 			go func() { ended <- c.put(t, "new") }()
 			<-c.wrote
-			got := c.read(t, header, "1")
+			got := c.read(t, one.by, one.header, "1")
 			require.Equal(t, "old", got.Body.String(), "a client that has not seen the change does not wait")
 			require.Equal(t, "1", got.Header().Get("Landfall-Revision"))
+			gone, cancel := context.WithCancel(t.Context())
+			cancel()
+			got = c.readWithin(gone, one.by, one.header, "2")
+			require.Equal(t, http.StatusServiceUnavailable, got.Code, "a client that has seen the change waits")
 			answer := make(chan *httptest.ResponseRecorder, 1)
-			go func() { answer <- c.read(t, header, "2") }()
-			close(c.answered)
+			go func() { answer <- c.read(t, one.by, one.header, "2") }()
+			c.answer()
 			got = <-answer
 			require.Equal(t, "new", got.Body.String())
 			require.Equal(t, "2", got.Header().Get("Landfall-Revision"))
 			require.NoError(t, <-ended)
-			require.Equal(t, "new", c.read(t, header, "99").Body.String(), "no change is being written")
+			require.Equal(t, "new", c.read(t, one.by, one.header, "99").Body.String(), "no change is being written")
 		})
 	}
 }
@@ -171,11 +215,47 @@ func TestLeader_refusesAClientThatHasSeenMoreThanItKnows(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- c.put(t, "new") }()
 	<-c.wrote
-	close(c.answered)
+	c.answer()
 	require.Error(t, <-ended)
-	got := c.read(t, "Landfall-Revision", "2")
+	got := c.read(t, "main listener", "Landfall-Revision", "2")
 	require.Equal(t, http.StatusServiceUnavailable, got.Code)
 	require.Equal(t, "true", got.Header().Get("Landfall-Fleet-Not-Leader"), "a follower then asks the next leader")
+}
+
+// failing is a context that makes an update fail after something has happened.
+type failing struct {
+	context.Context
+	first func()
+}
+
+func (c failing) Err() error {
+	c.first()
+	return errors.New("etcd has no space left")
+}
+
+// The update of the leader may fail with a later change than that which the client has seen.
+func TestLeader_answersIfItHasWhatTheClientHasSeen(t *testing.T) {
+	c := newRevised(t, waltest.None)
+	ended := make(chan error, 1)
+	go func() { ended <- c.put(t, "new") }()
+	<-c.wrote
+	got := c.readWithin(failing{t.Context(), sync.OnceFunc(func() {
+		c.answer()
+		require.NoError(t, <-ended)
+	})}, "main listener", "Landfall-Revision", "2")
+	require.Equal(t, http.StatusOK, got.Code)
+	require.Equal(t, "new", got.Body.String())
+}
+
+func TestLeader_hasNoSuchListener(t *testing.T) {
+	leading := &fleet.Leading{Front: &fleet.Front{Leads: func() bool { return true }, Refuse: refuse}}
+	none := func(fleet.Listener) http.Handler { return nil }
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", http.NoBody)
+	asMember(r, "b", fleet.Boot)
+	w := httptest.NewRecorder()
+	leading.Before(none, nil, nil, nil, func(netip.Addr) {})(http.NotFoundHandler()).ServeHTTP(w, r)
+	require.Equal(t, http.StatusNotFound, w.Code)
+	require.Contains(t, w.Body.String(), `the leader has no listener "boot"`)
 }
 
 func TestForward_tellsTheRevisionOfTheCopy(t *testing.T) {

@@ -124,36 +124,24 @@ func (c *Checker) Repair(ctx context.Context) (*Report, error) {
 
 // Repair removes damaged rows of a store, and derives its indexes again.
 func Repair(ctx context.Context, db *store.DB, clock clockwork.Clock) error {
-	removed, err := db.Repair(ctx)
-	if err != nil {
+	now := clock.Now()
+	if err := db.Repair(ctx, func(tx *store.Tx, key string) error {
+		return replaceReply(tx, key, now.UTC())
+	}); err != nil {
 		return err
 	}
-	if err := replaceReplies(ctx, db, clock.Now().UTC(), removed); err != nil {
-		return err
-	}
-	return derive(ctx, db, clock.Now(), nil)
+	return derive(ctx, db, now, nil)
 }
 
-// replaceReplies replaces removed rows with what AMS was told about clusters.
-func replaceReplies(ctx context.Context, db *store.DB, now time.Time, removed []string) error {
-	var clusters []string
-	for _, key := range removed {
-		if cluster, ok := strings.CutPrefix(key, outbox.RecordedRows.Prefix()); ok {
-			clusters = append(clusters, cluster)
-		}
-	}
-	if len(clusters) == 0 {
+// replaceReply replaces a removed row with what AMS was told about a cluster. Without a row, the
+// relay would create a second subscription.
+func replaceReply(tx *store.Tx, removed string, now time.Time) error {
+	cluster, ok := strings.CutPrefix(removed, outbox.RecordedRows.Prefix())
+	if !ok {
 		return nil
 	}
-	if err := db.Update(ctx, func(tx *store.Tx) error {
-		for _, cluster := range clusters {
-			if err := outbox.Lost(tx, cluster, now); err != nil {
-				return err
-			}
-		}
-		return nil
-	}); err != nil {
-		return fmt.Errorf("note that it is unknown what AMS was told: %w", err)
+	if err := outbox.Lost(tx, cluster, now); err != nil {
+		return fmt.Errorf("note that it is unknown what AMS was told about the cluster %s: %w", cluster, err)
 	}
 	return nil
 }

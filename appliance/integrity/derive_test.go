@@ -3,6 +3,7 @@ package integrity_test
 import (
 	"bytes"
 	"errors"
+	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -42,9 +43,10 @@ func TestDerive_contents(t *testing.T) {
 	require.NoError(t, db.Close())
 }
 
-// After the repair of a row, nobody knows whether AMS has the cluster. A missing row would mean
-// that AMS does not have it.
-func TestRepair_lostReplies(t *testing.T) {
+// newLostReplies returns a store with clusters whose replies of AMS are damaged, except the one
+// named whole. The cluster gone has no desired state.
+func newLostReplies(t *testing.T) *scrubbed {
+	t.Helper()
 	s := newScrubbed(t)
 	clusters := []string{"damaged", "whole", "gone"}
 	require.NoError(t, s.db.Update(t.Context(), func(tx *store.Tx) error {
@@ -74,15 +76,31 @@ func TestRepair_lostReplies(t *testing.T) {
 		return nil
 	}))
 	require.NoError(t, file.Close())
-	db, err := store.Open(t.Context(), s.dir, store.Options{Keys: keyring.New(s.dir, keyring.Options{}).Open,
+	s.db, err = store.Open(t.Context(), s.dir, store.Options{Keys: keyring.New(s.dir, keyring.Options{}).Open,
 		NoSync: true, Clock: s.clock})
 	require.NoError(t, err)
-	require.NoError(t, integrity.Repair(t.Context(), db, s.clock))
-	require.NoError(t, db.View(func(tx *store.Tx) error {
+	return s
+}
+
+// requireLost requires that the reply about the cluster damaged is noted as unknown.
+func (s *scrubbed) requireLost() {
+	s.t.Helper()
+	require.NoError(s.t, s.db.View(func(tx *store.Tx) error {
 		told, err := outbox.RecordedRows.Get(tx, "damaged")
-		require.NoError(t, err)
-		require.Equal(t, &outbox.Recorded{Mark: &outbox.Mark{At: s.clock.Now().UTC(), Tries: 1}}, told)
-		told, err = outbox.RecordedRows.Get(tx, "whole")
+		require.NoError(s.t, err)
+		require.Equal(s.t, &outbox.Recorded{Mark: &outbox.Mark{At: s.clock.Now().UTC(), Tries: 1}}, told)
+		return nil
+	}))
+}
+
+// After the repair of a row, nobody knows whether AMS has the cluster. A missing row would mean
+// that AMS does not have it.
+func TestRepair_lostReplies(t *testing.T) {
+	s := newLostReplies(t)
+	require.NoError(t, integrity.Repair(t.Context(), s.db, s.clock))
+	s.requireLost()
+	require.NoError(t, s.db.View(func(tx *store.Tx) error {
+		told, err := outbox.RecordedRows.Get(tx, "whole")
 		require.NoError(t, err)
 		require.Equal(t, "s-whole", told.SubscriptionID)
 		require.False(t, outbox.RecordedRows.Exists(tx, "gone"))
@@ -91,5 +109,14 @@ func TestRepair_lostReplies(t *testing.T) {
 		require.Equal(t, "damaged", waiting[0].ClusterID, "its subscription is searched for")
 		return err
 	}))
-	require.NoError(t, db.Close())
+}
+
+// The repair ends with an error, because the list of known damage can't be renamed.
+func TestRepair_lostRepliesBeforeAFailure(t *testing.T) {
+	s := newLostReplies(t)
+	s.db.NoteDamage("/clusters/other", "it was damaged at an earlier start")
+	kept := filepath.Join(s.dir, store.DamageFileName+"."+s.clock.Now().UTC().Format("20060102T150405Z"))
+	require.NoError(t, os.Mkdir(kept, 0o700))
+	require.Error(t, integrity.Repair(t.Context(), s.db, s.clock))
+	s.requireLost()
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/go-openapi/swag/conv"
 	"github.com/jonboulle/clockwork"
 
+	"landfall/appliance/backup"
 	"landfall/appliance/bmc"
 	"landfall/appliance/engine/lifecycle"
 	"landfall/appliance/engine/record"
@@ -59,9 +60,10 @@ type Installation struct {
 	Started time.Time `json:"started_at,omitzero"`
 }
 
-// Item is a cluster, host, server, management cluster or replica that needs a person.
+// Item is a cluster, host, server, management cluster, replica or directory of backups that needs a
+// person.
 type Item struct {
-	Kind    string `json:"kind"` // cluster, host, server, management-cluster or replica
+	Kind    string `json:"kind"` // cluster, host, server, management-cluster, replica or backups
 	ID      string `json:"id"`
 	Name    string `json:"name"`
 	Cluster string `json:"cluster_id,omitempty"` // of a host
@@ -75,14 +77,15 @@ type Reader struct {
 	servers func() ([]*bmc.Server, error)
 	usage   *storage.Usage
 	replica func() *replica.State
+	backups func() *backup.State
 	clock   clockwork.Clock
 }
 
 // NewReader returns a reader for a store, a list of servers, the usage of a data directory and the
-// state of its replica.
+// states of its replica and of its scheduled backups.
 func NewReader(db *store.DB, servers func() ([]*bmc.Server, error), usage *storage.Usage,
-	replica func() *replica.State, clock clockwork.Clock) *Reader {
-	return &Reader{db: db, servers: servers, usage: usage, replica: replica, clock: clock}
+	replica func() *replica.State, backups func() *backup.State, clock clockwork.Clock) *Reader {
+	return &Reader{db: db, servers: servers, usage: usage, replica: replica, backups: backups, clock: clock}
 }
 
 // Overview returns the current overview.
@@ -103,6 +106,7 @@ func (r *Reader) Overview() (*Overview, error) {
 		return nil, err
 	}
 	shown.addReplica(r.replica())
+	shown.addBackups(r.backups())
 	slices.SortFunc(shown.Installations, func(a, b Installation) int {
 		return cmp.Or(a.Started.Compare(b.Started), cmp.Compare(a.Name, b.Name))
 	})
@@ -184,6 +188,17 @@ func (o *Overview) addReplica(state *replica.State) {
 			sentence.Capitalize(sentence.Close(state.Failure)))})
 }
 
+// failing is the status of backups that can't be written, or of which old ones can't be removed.
+const failing = "failing"
+
+func (o *Overview) addBackups(state *backup.State) {
+	if state == nil || state.Problem() == "" {
+		return
+	}
+	o.Attention = append(o.Attention, Item{Kind: "backups", ID: state.Dir, Name: state.Dir, Status: failing,
+		Info: state.Problem()})
+}
+
 // held is the status of a management cluster to which nothing is sent until a person has decided.
 const held = "held"
 
@@ -213,7 +228,7 @@ func urgency(status string) int {
 	switch status {
 	case lifecycle.ClusterFailed:
 		return 1
-	case lifecycle.ClusterPendingUserAction, held, behind, stalled:
+	case lifecycle.ClusterPendingUserAction, held, behind, failing, stalled:
 		return 2
 	case lifecycle.HostDisconnected, lifecycle.HostDisconnectedUnbound:
 		return 4

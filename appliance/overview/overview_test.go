@@ -13,6 +13,7 @@ import (
 	"github.com/openshift/assisted-service/models"
 	"github.com/stretchr/testify/require"
 
+	"landfall/appliance/backup"
 	"landfall/appliance/bmc"
 	"landfall/appliance/engine/record"
 	"landfall/appliance/hosted/bundle"
@@ -36,6 +37,8 @@ type site struct {
 	hosts int
 	// replica is the state of the replica; nil: there is none
 	replica *replica.State
+	// backups is the state of the scheduled backups; nil: there are none
+	backups *backup.State
 }
 
 func newSite(t *testing.T, servers ...*bmc.Server) *site {
@@ -45,7 +48,8 @@ func newSite(t *testing.T, servers ...*bmc.Server) *site {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, s.db.Close()) })
 	s.Reader = NewReader(s.db, func() ([]*bmc.Server, error) { return servers, nil },
-		storage.NewUsage(s.dir, s.clock), func() *replica.State { return s.replica }, s.clock)
+		storage.NewUsage(s.dir, s.clock), func() *replica.State { return s.replica },
+		func() *backup.State { return s.backups }, s.clock)
 	return s
 }
 
@@ -204,6 +208,19 @@ func TestOverview_replicaBehindNeedsAPerson(t *testing.T) {
 		Info: "It may lack all changes since 2023-11-14T22:13:20Z. It is full."}}, shown.Attention)
 }
 
+func TestOverview_failingBackupsNeedAPerson(t *testing.T) {
+	s := newSite(t)
+	s.backups = &backup.State{Dir: "/stick", Last: time.Unix(1_700_000_000, 0).UTC()}
+	require.Empty(t, s.overview().Attention)
+	s.backups.PruneFailure = "Remove old backups: a list is damaged."
+	item := Item{Kind: "backups", ID: "/stick", Name: "/stick", Status: "failing",
+		Info: "Old backups stay, so the directory fills up. Remove old backups: a list is damaged."}
+	require.Equal(t, []Item{item}, s.overview().Attention)
+	s.backups.Failure = "No space is left."
+	item.Info = "The last attempt failed, and the newest backup is of 2023-11-14T22:13:20Z. No space is left."
+	require.Equal(t, []Item{item}, s.overview().Attention)
+}
+
 // A held management cluster is listed once, also if its workers are not followed because of it.
 func TestOverview_showsWorkersThatAreNotFollowed(t *testing.T) {
 	s := newSite(t)
@@ -246,7 +263,8 @@ func TestOverview_saysWhetherTheMachineIsInAFleet(t *testing.T) {
 	t.Cleanup(func() { require.NoError(t, leader.Close()) })
 	s.db = leader
 	s.Reader = NewReader(s.db, func() ([]*bmc.Server, error) { return nil, nil },
-		storage.NewUsage(s.dir, s.clock), func() *replica.State { return nil }, s.clock)
+		storage.NewUsage(s.dir, s.clock), func() *replica.State { return nil }, func() *backup.State { return nil },
+		s.clock)
 	s.addCluster("a", "one", models.ClusterStatusReady)
 	member, err := s.Overview()
 	require.NoError(t, err)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"landfall/appliance/backup"
 	"landfall/appliance/fault"
 	"landfall/appliance/fleet"
 	"landfall/appliance/monitoring"
@@ -101,7 +102,8 @@ func (m *Metrics) Handler(at fleet.Listener, others http.Handler) http.Handler {
 func (r *Reader) newMetrics() (*Metrics, error) {
 	of := r.Observed
 	of.Store = r.DB
-	of.Overview = overview.NewReader(r.DB, r.servers().Servers, of.Usage, func() *replica.State { return nil }, r.Clock)
+	of.Overview = overview.NewReader(r.DB, r.servers().Servers, of.Usage, func() *replica.State { return nil },
+		func() *backup.State { return nil }, r.Clock)
 	if r.registry != nil {
 		of.Others = append(slices.Clone(of.Others), traffic.Collector(r.registry.Traffic))
 	}

@@ -139,7 +139,7 @@ func (r *Reader) consoleOperations(e *engine.Engine) ([]operation.Operation, err
 	return slices.Concat(
 		console.FeedOperations(console.Feed{Changes: r.DB, ClusterOf: e.OwningCluster, Draining: r.ended,
 			Clock: r.Clock, Logger: r.Logger}),
-		console.OverviewOperations(overview.NewReader(r.DB, nil, nil, nil, r.Clock)),
+		console.OverviewOperations(overview.NewReader(r.DB, nil, nil, nil, nil, r.Clock)),
 		console.ProgressOperations(progress.NewService(progress.Options{DB: r.DB, Events: e.Events, Clock: r.Clock,
 			Logger: r.Logger})),
 		console.HostOperations(e, r.servers(), approvals), console.FleetOperations(r.Fleet),

@@ -17,7 +17,7 @@ const snapshotPause = time.Second
 
 // restore replaces the data by a snapshot of another member. Until it has one, the member serves as
 // a follower without a database: it forwards requests to the leader, except for those for its
-// metrics.
+// metrics. If the fleet has ended, restore returns a *fleet.UnusableError.
 func (m *member) restore(ctx context.Context) error {
 	m.membership.Restoring(true)
 	defer m.membership.Restoring(false)
@@ -37,6 +37,9 @@ func (m *member) restore(ctx context.Context) error {
 		return err
 	}
 	for told := ""; ; {
+		if err := m.membership.CheckFleet(ctx); err != nil {
+			return err
+		}
 		err := m.takeAnySnapshot(ctx)
 		if err == nil || ctx.Err() != nil {
 			return err

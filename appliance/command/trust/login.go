@@ -114,12 +114,11 @@ func (l *login) run(ctx context.Context, out io.Writer) error {
 	}
 	stored := remote.Context{URL: address, CA: authority, User: received.Name, Role: received.Role.String(),
 		Token: received.Token, ExpiresAt: received.ExpiresAt}
-	// An account of some clusters may not see the members. Its commands use this one only.
 	var fleet membership.Status
-	if client.As(received.Token).Call(ctx, http.MethodGet, console.FleetRoute, nil, &fleet) == nil {
-		stored.SetMembers(fleet.URLs())
-	}
-	if err := l.store(stored); err != nil {
+	err = client.As(received.Token).Call(ctx, http.MethodGet, console.FleetRoute, nil, &fleet)
+	stored.SetMembers(fleet.URLs())
+	// Without etcd, a member may not know all others.
+	if err := l.store(stored, fleet.Problem == "" && (err == nil || isRefused(err))); err != nil {
 		return err
 	}
 	fmt.Fprintf(out, "Logged in to %s as %s (%s) until %s.\n", address, received.Name, received.Role,
@@ -179,14 +178,25 @@ func (l *login) readSetupCode() (string, error) {
 	return strings.TrimSpace(string(code)), nil
 }
 
-// store stores the login as a context. It replaces an earlier context of the appliance.
-func (l *login) store(stored remote.Context) error {
+// isRefused reports whether an account may not see the members, such as one of some clusters. Its
+// commands use the member of the login only.
+func isRefused(err error) bool {
+	refused, ok := errors.AsType[*remote.RefusedError](err)
+	return ok && refused.Status < http.StatusInternalServerError
+}
+
+// store stores the login as a context. It replaces an earlier context of the appliance. The earlier
+// members stay if it is not certain that the new ones are all.
+func (l *login) store(stored remote.Context, all bool) error {
 	contexts, err := remote.LoadContexts()
 	if err != nil {
 		return err
 	}
 	if previous := contexts.ForURL(stored.URL); previous != nil {
 		stored.Name, stored.CA = previous.Name, cmp.Or(stored.CA, previous.CA)
+		if !all && len(previous.Members) > 0 {
+			stored.SetMembers(append([]string{previous.URL}, previous.Members...))
+		}
 	}
 	if stored.Name = cmp.Or(l.context, stored.Name); stored.Name == "" {
 		stored.Name = hostOf(stored.URL)

@@ -1,7 +1,6 @@
 package trust
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -13,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"landfall/appliance/access"
+	"landfall/appliance/command/outcome"
 	"landfall/appliance/command/output"
 	"landfall/appliance/command/remote"
 	api "landfall/web/access"
@@ -69,11 +69,11 @@ func newTokenCreate() *cobra.Command {
 // parseRole returns the role of the flag --role.
 func parseRole(name string) (access.Role, error) {
 	if name == "" {
-		return access.None, errors.New("--role is missing; choose viewer, operator or admin")
+		return access.None, outcome.Usagef("--role is missing; choose viewer, operator or admin")
 	}
 	role, err := access.ParseRole(name)
 	if err != nil {
-		return access.None, fmt.Errorf("--role: %w", err)
+		return access.None, outcome.Usagef("--role: %w", err)
 	}
 	return role, nil
 }
@@ -88,7 +88,7 @@ func parseLife(text string) (time.Duration, error) {
 	if life, err := time.ParseDuration(text); err == nil && life > 0 {
 		return life, nil
 	}
-	return 0, fmt.Errorf("--expires is %q; expected a time such as 30d or 12h", text)
+	return 0, outcome.Usagef("--expires is %q; expected a time such as 30d or 12h", text)
 }
 
 func newTokenList() *cobra.Command {

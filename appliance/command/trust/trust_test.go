@@ -18,6 +18,7 @@ import (
 	"landfall/appliance/access"
 	"landfall/appliance/access/people"
 	"landfall/appliance/audittrail"
+	"landfall/appliance/command/outcome"
 	"landfall/appliance/command/remote"
 	"landfall/appliance/fleet/membership"
 	"landfall/appliance/keyring"
@@ -126,15 +127,18 @@ func TestLogin_storesContextForLaterCommands(t *testing.T) {
 	require.ErrorContains(t, err, "you are not logged in")
 }
 
-// The login at a member of a fleet has the addresses of the others. They come with the token.
+// The login at a member of a fleet has the addresses of the others. They come with the token. While
+// they may be incomplete, those of the earlier login stay.
 func TestLogin_storesMembersOfFleet(t *testing.T) {
+	const two, three = "https://192.0.2.2:8090", "https://192.0.2.3:8090"
 	home(t)
+	status, code := membership.Status{}, http.StatusOK
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var answer any = loggedIn("s3cret")
 		if r.URL.Path == console.FleetRoute {
 			require.Equal(t, "Bearer s3cret", r.Header.Get("Authorization"))
-			answer = membership.Status{Fleet: "f1", Members: []membership.Member{{URL: "https://192.0.2.2:8090"},
-				{URL: "https://192.0.2.3:8090"}}}
+			answer = status
+			w.WriteHeader(code)
 		}
 		if err := json.NewEncoder(w).Encode(answer); err != nil {
 			t.Error(err)
@@ -142,11 +146,48 @@ func TestLogin_storesMembersOfFleet(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	ca := writeFile(t, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})))
-	_, _, err := run(t, "login", server.URL, "--ca", ca, "--user", "ana", "--password-file", writeFile(t, "x"))
-	require.NoError(t, err)
-	contexts, err := remote.LoadContexts()
-	require.NoError(t, err)
-	require.Equal(t, []string{"https://192.0.2.2:8090", "https://192.0.2.3:8090"}, contexts.All[0].Members)
+	for _, c := range []struct {
+		name    string
+		code    int
+		problem string
+		members []string
+		want    []string
+	}{
+		{"first login without etcd", http.StatusOK, "etcd does not answer", []string{two}, []string{two}},
+		{"all", http.StatusOK, "", []string{two, three}, []string{two, three}},
+		{"without etcd", http.StatusOK, "etcd does not answer", []string{two}, []string{two, three}},
+		{"without a leader", http.StatusServiceUnavailable, "", nil, []string{two, three}},
+		{"one has left", http.StatusOK, "", []string{three}, []string{three}},
+		{"an account of some clusters", http.StatusForbidden, "", nil, nil},
+	} {
+		status, code = membership.Status{Fleet: "f1", Problem: c.problem}, c.code
+		for _, url := range c.members {
+			status.Members = append(status.Members, membership.Member{URL: url})
+		}
+		_, _, err := run(t, "login", server.URL, "--ca", ca, "--user", "ana", "--password-file", writeFile(t, "x"))
+		require.NoError(t, err)
+		contexts, err := remote.LoadContexts()
+		require.NoError(t, err)
+		require.Len(t, contexts.All, 1)
+		require.Equal(t, c.want, contexts.All[0].Members, c.name)
+	}
+}
+
+// Nothing is sent: the URL has no appliance.
+func TestArguments_wrongOnesHaveTheirExitCode(t *testing.T) {
+	home(t)
+	for want, arguments := range map[string][]string{
+		"--role is missing":               {"user", "create", "ana"},
+		"--role: ":                        {"user", "create", "ana", "--role", "typo"},
+		"nothing to change":               {"user", "set", "ana"},
+		"--everything or a scope":         {"user", "set", "ana", "--disable", "--enable"},
+		"--expires is \"soon\"; expected": {"token", "create", "ci", "--role", "viewer", "--expires", "soon"},
+	} {
+		_, _, err := run(t, append(arguments, "--url", "https://192.0.2.1:1")...)
+		require.ErrorContains(t, err, want)
+		code, _ := outcome.Of(err)
+		require.Equal(t, outcome.Usage, code, want)
+	}
 }
 
 func TestContext_useAndRemove(t *testing.T) {

@@ -20,6 +20,7 @@ import (
 	"landfall/appliance/access"
 	"landfall/appliance/access/people"
 	"landfall/appliance/audittrail"
+	"landfall/appliance/command/outcome"
 	"landfall/appliance/command/remote"
 	"landfall/appliance/config"
 	"landfall/appliance/dataversion"
@@ -101,8 +102,8 @@ func newUserSet() *cobra.Command {
 			limited := len(clusters)+len(infraEnvs) > 0
 			switch {
 			case disable && enable || everything && limited:
-				return errors.New("the flags contradict each other; give --disable or --enable, and --everything or " +
-					"a scope")
+				return outcome.Usagef("the flags contradict each other; give --disable or --enable, and --everything " +
+					"or a scope")
 			case everything || limited:
 				change.Clusters, change.InfraEnvs = notNull(clusters), notNull(infraEnvs)
 			}
@@ -110,8 +111,8 @@ func newUserSet() *cobra.Command {
 				change.Disabled = &disable
 			}
 			if change == (api.UserChange{}) {
-				return errors.New("nothing to change; give --role, --cluster, --infra-env, --everything, --disable " +
-					"or --enable")
+				return outcome.Usagef("nothing to change; give --role, --cluster, --infra-env, --everything, " +
+					"--disable or --enable")
 			}
 			return client.Call(cmd.Context(), http.MethodPatch, usersPath+"/"+url.PathEscape(arguments[0]), change, nil)
 		},

@@ -189,6 +189,18 @@ func TestCampaign_olderProgramLeadsBeforeUpgrade(t *testing.T) {
 	require.NoFileExists(t, filepath.Join(first.Dir, "landfall.db"), "nothing was applied")
 }
 
+// remove removes the fleet from etcd like a member that does not get the answer.
+func remove(t *testing.T, by membership.Options) {
+	t.Helper()
+	state, err := fleet.ReadState(by.Dir)
+	require.NoError(t, err)
+	log, err := sequence.Open(sequence.Options{Endpoints: state.Etcd, Prefix: state.Prefix, Fleet: state.Fleet,
+		Clock: by.Clock, Data: 1})
+	require.NoError(t, err)
+	require.NoError(t, log.Remove(t.Context(), state.ID))
+	require.NoError(t, log.Close())
+}
+
 // The end of a fleet is one transaction in etcd. A member that does not know its outcome asks etcd
 // later, also after a restart. It goes on alone only if the transaction was its own: another member
 // may have ended the fleet meanwhile.
@@ -196,17 +208,22 @@ func TestEnd_outcomeIsFoundLater(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		removed, byOther bool // etcd carried a transaction out
+		another          bool // another fleet was made then
 		want             bool
 	}{
-		"it was carried out":                  {removed: true, want: true},
-		"that of another one was carried out": {removed: true, byOther: true},
-		"it was not carried out":              {},
+		"it was carried out":                              {removed: true, want: true},
+		"it was carried out and another fleet made":       {removed: true, another: true, want: true},
+		"that of another one was carried out":             {removed: true, byOther: true},
+		"that of another one was, and another fleet made": {removed: true, byOther: true, another: true},
+		"it was not carried out":                          {},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			server := etcdtest.Start(t, etcdtest.Options{})
 			first, second := two(t, server.URL(), 1, 1)
 			a, b := start(t, first), start(t, second)
 			leads := a
+			require.NoError(t, a.CheckFleet(t.Context()))
 			if c.byOther {
 				leads = b
 				require.Error(t, a.End(t.Context()))
@@ -215,38 +232,67 @@ func TestEnd_outcomeIsFoundLater(t *testing.T) {
 			require.NoError(t, err)
 			defer func() { _ = leadership.Resign(t.Context()) }() // the fleet may have ended
 			if c.removed {
-				state, err := fleet.ReadState(leads.options.Dir)
-				require.NoError(t, err)
-				log, err := sequence.Open(sequence.Options{Endpoints: state.Etcd, Prefix: state.Prefix,
-					Fleet: state.Fleet, Clock: first.Clock, Data: 1})
-				require.NoError(t, err)
-				require.NoError(t, log.Remove(t.Context(), state.ID))
-				require.NoError(t, log.Close())
+				remove(t, leads.options)
 			}
 			a.stop()
-			for _, later := range []string{"", "another fleet is there"} {
-				if later != "" && c.removed {
-					log, err := sequence.Open(sequence.Options{Endpoints: []string{server.URL()}, Clock: first.Clock})
-					require.NoError(t, err)
-					require.NoError(t, log.Create(t.Context(), "other", sequence.Position{}))
-					require.NoError(t, log.Close())
-				}
-				a = start(t, first)
-				_, failure := a.Log().Head(t.Context())
-				if !c.removed {
-					failure = errors.New("any")
-				}
-				require.Error(t, failure)
-				require.Equal(t, c.want, errors.Is(a.AfterFailure(t.Context(), failure), membership.ErrChanged), later)
-				a.stop()
-				state, err := fleet.ReadState(first.Dir)
+			if c.another {
+				log, err := sequence.Open(sequence.Options{Endpoints: []string{server.URL()}, Clock: first.Clock})
 				require.NoError(t, err)
-				require.Equal(t, c.want, state.Ended, later)
-				state.Ended = false
-				require.NoError(t, state.Write(first.Dir))
+				require.NoError(t, log.Create(t.Context(), "other", sequence.Position{}))
+				require.NoError(t, log.Close())
 			}
+			a = start(t, first)
+			failure := errors.New("any")
+			if c.removed {
+				failure = a.Log().Follow(t.Context(), empty{}, func() {})
+				require.ErrorAs(t, failure, new(*fleet.UnusableError))
+				require.Equal(t, failure, a.CheckFleet(t.Context()), "it would wait for a snapshot in vain")
+				b.stop()
+				server.Kill() // etcd can't be asked again
+			}
+			require.Equal(t, c.want, errors.Is(a.AfterFailure(t.Context(), failure), membership.ErrChanged))
+			state, err := fleet.ReadState(first.Dir)
+			require.NoError(t, err)
+			require.Equal(t, c.want, state.Ended)
 		})
 	}
+}
+
+func TestEnd_canBeRepeatedAfterALostAnswer(t *testing.T) {
+	t.Parallel()
+	server := etcdtest.Start(t, etcdtest.Options{})
+	first, second := two(t, server.URL(), 1, 1)
+	a, b := start(t, first), start(t, second)
+	leadership, err := a.Log().Campaign(t.Context())
+	require.NoError(t, err)
+	remove(t, first)
+	require.ErrorContains(t, b.End(t.Context()), "etcd has not confirmed the end", "another member has ended it")
+	require.False(t, b.IsAlone())
+	require.NoError(t, a.End(t.Context()))
+	<-a.Ended()
+	require.True(t, a.IsAlone())
+	_ = leadership.Resign(t.Context()) // the fleet has ended
+}
+
+// A copy of the leader's data directory from before the end belongs to no fleet.
+func TestEnd_copyOfItsDirectoryIsNotAlone(t *testing.T) {
+	t.Parallel()
+	server := etcdtest.Start(t, etcdtest.Options{})
+	first, _ := two(t, server.URL(), 1, 1)
+	before, err := fleet.ReadState(first.Dir)
+	require.NoError(t, err)
+	a := start(t, first)
+	leadership, err := a.Log().Campaign(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, a.End(t.Context()))
+	_ = leadership.Resign(t.Context()) // the fleet has ended
+	a.stop()
+	require.NoError(t, before.Write(first.Dir))
+	a = start(t, first)
+	failure := a.CheckFleet(t.Context())
+	require.ErrorAs(t, failure, new(*sequence.NoFleetError))
+	require.NotErrorIs(t, a.AfterFailure(t.Context(), failure), membership.ErrChanged)
+	require.False(t, a.IsAlone())
 }
 
 func TestEnd_onlyWhileItLeads(t *testing.T) {

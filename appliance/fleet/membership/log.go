@@ -33,14 +33,28 @@ func classified(err error) error {
 	}
 	_, older := errors.AsType[*sequence.OlderError](err)
 	_, diverged := errors.AsType[*sequence.DivergedError](err)
-	_, other := errors.AsType[*sequence.OtherFleetError](err)
-	_, none := errors.AsType[*sequence.NoFleetError](err)
 	_, newer := errors.AsType[*sequence.FormatError](err)
 	_, data := errors.AsType[*sequence.DataError](err)
-	if older || diverged || other || none || newer || data || errors.Is(err, wal.ErrDiverged) {
+	if older || diverged || isGone(err) || newer || data || errors.Is(err, wal.ErrDiverged) {
 		return &fleet.UnusableError{Err: err}
 	}
 	return err
+}
+
+// isGone reports whether an error of etcd says that the fleet of this member is no longer there.
+func isGone(err error) bool {
+	_, none := errors.AsType[*sequence.NoFleetError](err)
+	_, other := errors.AsType[*sequence.OtherFleetError](err) // made after the end of this one
+	return none || other
+}
+
+// CheckFleet returns a *fleet.UnusableError if etcd says that the fleet of this member is no longer
+// there.
+func (m *Membership) CheckFleet(ctx context.Context) error {
+	if _, err := m.sequence.Fleet(ctx); isGone(err) {
+		return &fleet.UnusableError{Err: err}
+	}
+	return nil
 }
 
 // Head implements fleet.Log.

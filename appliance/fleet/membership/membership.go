@@ -52,7 +52,7 @@ const (
 	// registrationsInterval is the number of updates of the own row between two looks at all
 	// members, for a time in which etcd does not answer.
 	registrationsInterval = 10
-	// forgetTime limits how long a member that leaves waits for etcd.
+	// forgetTime limits how long a member that leaves or ends the fleet waits for etcd.
 	forgetTime = 3 * time.Second
 	// leastBytes is the size of the records that stay in the log for members that are away, and
 	// mostBytes limits what stays for a member that is connected. etcd has 2 GiB by default.

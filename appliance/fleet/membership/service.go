@@ -175,10 +175,13 @@ func (l *Leader) Forget(ctx context.Context, member string) error {
 // LeaveHere makes this member leave the fleet, as another member asks.
 func (m *Membership) LeaveHere() error { return m.leave() }
 
-func (m *Membership) leave() error { return m.end(func(s *fleet.State) { s.Left = true }) }
+func (m *Membership) leave() error {
+	return m.end(func(s *fleet.State) { s.Left = true }, func() {})
+}
 
-// end writes the state of a machine that is no longer a member.
-func (m *Membership) end(change func(*fleet.State)) error {
+// end writes the state of a machine that is no longer a member. written is called before anybody
+// learns of it.
+func (m *Membership) end(change func(*fleet.State), written func()) error {
 	m.ending.Lock()
 	defer m.ending.Unlock()
 	if m.leaving.Load() {
@@ -191,12 +194,24 @@ func (m *Membership) end(change func(*fleet.State)) error {
 	}
 	m.leaving.Store(true)
 	m.alone.Store(state.Ended)
+	written()
 	close(m.ended)
 	return nil
 }
 
-// finishEnding makes this machine a single one. This member has removed the fleet from etcd.
-func (m *Membership) finishEnding() error { return m.end(func(s *fleet.State) { s.Ended = true }) }
+// finishEnding makes this machine a single one. This member has removed the fleet from etcd. Then
+// etcd need not know it any longer: a copy of the data directory from before the end would become a
+// single machine, too.
+func (m *Membership) finishEnding(ctx context.Context) error {
+	return m.end(func(s *fleet.State) { s.Ended = true }, func() {
+		ctx, cancel := context.WithTimeout(ctx, forgetTime)
+		defer cancel()
+		if err := m.sequence.ForgetEnd(ctx); err != nil {
+			m.Logger.WarnContext(ctx, "etcd still has the note that this member has ended the fleet. Do not start a "+
+				"copy of the data directory from before the end.", "error", err)
+		}
+	})
+}
 
 // IsAlone reports whether the fleet has ended and this machine goes on with the data. It may then
 // answer from them, although it no longer leads.
@@ -206,14 +221,8 @@ func (m *Membership) IsAlone() bool { return m.alone.Load() }
 // and otherwise the error. A member that has ended the fleet without learning of it becomes a
 // single machine here. If another member has ended the fleet, only that one goes on with the data.
 func (m *Membership) AfterFailure(ctx context.Context, err error) error {
-	_, none := errors.AsType[*sequence.NoFleetError](err)
-	_, other := errors.AsType[*sequence.OtherFleetError](err) // made after the end of this one
-	if none || other {
-		by, failure := m.sequence.EndedBy(ctx)
-		if failure == nil && by == m.state.ID {
-			failure = m.finishEnding()
-		}
-		err = errors.Join(err, failure)
+	if m.hasEnded(err) {
+		err = errors.Join(err, m.finishEnding(ctx))
 	}
 	select {
 	case <-m.ended:
@@ -221,6 +230,12 @@ func (m *Membership) AfterFailure(ctx context.Context, err error) error {
 	default:
 		return err
 	}
+}
+
+// hasEnded reports whether an error of etcd says that this member has ended the fleet.
+func (m *Membership) hasEnded(err error) bool {
+	by := sequence.EndedBy(err)
+	return by != "" && by == m.state.ID
 }
 
 // End implements Service. The fleet ends when etcd removes it, in one transaction. If the outcome
@@ -233,8 +248,12 @@ func (l *Leader) End(ctx context.Context) error {
 	}
 	ctx = context.WithoutCancel(ctx) // the client may go
 	if err := l.sequence.Remove(ctx, l.state.ID); err != nil {
+		// The answer to this request or to an earlier one may have been lost.
+		if _, found := l.sequence.Fleet(ctx); l.hasEnded(found) {
+			return l.finishEnding(ctx)
+		}
 		return fault.New(fault.Unavailable, "etcd has not confirmed the end of the fleet: %v; see landfall fleet "+
 			"status, and repeat the command if the fleet is still there", err)
 	}
-	return l.finishEnding()
+	return l.finishEnding(ctx)
 }

@@ -161,7 +161,7 @@ func (l *Leadership) prevented(ctx context.Context, record Position) error {
 		case newest != l.head:
 			cause = &DivergedError{Number: l.head.Number}
 		}
-		if _, err := s.fleetOf(response.Responses[3].GetResponseRange().Kvs); err != nil {
+		if _, err := s.fleetOf(response.Responses[3].GetResponseRange().Kvs, nil); err != nil {
 			cause = err
 		}
 	}

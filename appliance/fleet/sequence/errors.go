@@ -11,7 +11,10 @@ import (
 )
 
 // NoFleetError reports that the prefix has no fleet.
-type NoFleetError struct{ Prefix, Expected string }
+type NoFleetError struct {
+	Prefix, Expected string
+	EndedBy          string // see [EndedBy]
+}
 
 func (e *NoFleetError) Error() string {
 	if e.Expected != "" {
@@ -30,11 +33,26 @@ func (e *ExistsError) Error() string {
 }
 
 // OtherFleetError reports that the fleet at the prefix is not the caller's.
-type OtherFleetError struct{ Prefix, Found, Expected string }
+type OtherFleetError struct {
+	Prefix, Found, Expected string
+	EndedBy                 string // see [EndedBy]
+}
 
 func (e *OtherFleetError) Error() string {
 	return fmt.Sprintf("etcd has fleet %s at %s, but this machine belongs to fleet %s: correct fleet.etcd or "+
 		"fleet.prefix", e.Found, e.Prefix, e.Expected)
+}
+
+// EndedBy returns the ID of the member that has ended the fleet of the caller, if an error of
+// [Sequence.Fleet] or [Sequence.Follow] says so. Otherwise it returns "".
+func EndedBy(err error) string {
+	if none, ok := errors.AsType[*NoFleetError](err); ok {
+		return none.EndedBy
+	}
+	if other, ok := errors.AsType[*OtherFleetError](err); ok {
+		return other.EndedBy
+	}
+	return ""
 }
 
 // FormatError reports that a newer program wrote the fleet.

@@ -167,7 +167,7 @@ func (l *Leadership) renew(ctx context.Context) error {
 	if own := kvs(0); len(own) == 0 || own[0].CreateRevision != l.revision {
 		return &LostError{Err: errRemoved}
 	}
-	fleet, err := s.fleetOf(kvs(1))
+	fleet, err := s.fleetOf(kvs(1), nil)
 	if err != nil {
 		return &LostError{Err: err}
 	}

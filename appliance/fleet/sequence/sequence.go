@@ -168,7 +168,7 @@ func (s *Sequence) Create(ctx context.Context, id string, after Position) error 
 	if response.Succeeded {
 		return nil
 	}
-	found, err := s.fleetOf(response.Responses[0].GetResponseRange().Kvs)
+	found, err := s.fleetOf(response.Responses[0].GetResponseRange().Kvs, nil)
 	if other, ok := errors.AsType[*OtherFleetError](err); ok {
 		return &ExistsError{Prefix: s.Prefix, ID: other.Found}
 	}
@@ -189,7 +189,7 @@ func (s *Sequence) Create(ctx context.Context, id string, after Position) error 
 var errNotLeading = errors.New("this member does not lead any more")
 
 // Remove deletes a fleet with its log while the member with an ID leads it. Another member can then
-// no longer lead. A key stays with the ID of this member: see EndedBy.
+// no longer lead. A key stays with the ID of this member: see EndedBy and ForgetEnd.
 func (s *Sequence) Remove(ctx context.Context, leader string) error {
 	fleet, err := s.Fleet(ctx)
 	if err != nil {
@@ -230,29 +230,35 @@ func (s *Sequence) Remove(ctx context.Context, leader string) error {
 	return nil
 }
 
-// EndedBy returns the ID of the member that has ended the fleet of the caller, or "" if none has.
-func (s *Sequence) EndedBy(ctx context.Context) (string, error) {
-	response, err := s.get(ctx, s.endedKey(s.Options.Fleet))
-	if err != nil || len(response.Kvs) == 0 {
-		return "", err
-	}
-	return string(response.Kvs[0].Value), nil
+// ForgetEnd deletes what EndedBy reads.
+func (s *Sequence) ForgetEnd(ctx context.Context) error {
+	_, err := s.transaction(ctx, func(txn clientv3.Txn) clientv3.Txn {
+		return txn.Then(clientv3.OpDelete(s.endedKey(s.Options.Fleet)))
+	})
+	return err
 }
 
 // Fleet returns the fleet at the prefix. It returns a *NoFleetError if there is none, an
 // *OtherFleetError if it is not Options.Fleet, and a *FormatError or a *DataError if it is of a
-// newer version.
+// newer version. The first two say who has ended Options.Fleet: see [EndedBy].
 func (s *Sequence) Fleet(ctx context.Context) (Fleet, error) {
-	response, err := s.get(ctx, s.fleetKey())
+	response, err := s.transaction(ctx, func(txn clientv3.Txn) clientv3.Txn {
+		return txn.Then(clientv3.OpGet(s.fleetKey()), clientv3.OpGet(s.endedKey(s.Options.Fleet)))
+	})
 	if err != nil {
 		return Fleet{}, err
 	}
-	return s.fleetOf(response.Kvs)
+	return s.fleetOf(response.Responses[0].GetResponseRange().Kvs, response.Responses[1].GetResponseRange().Kvs)
 }
 
-func (s *Sequence) fleetOf(kvs []*mvccpb.KeyValue) (Fleet, error) {
+// fleetOf reads the key of the fleet. ended is the key of the end of Options.Fleet; nil: unknown.
+func (s *Sequence) fleetOf(kvs, ended []*mvccpb.KeyValue) (Fleet, error) {
+	by := ""
+	if len(ended) > 0 {
+		by = string(ended[0].Value)
+	}
 	if len(kvs) == 0 {
-		return Fleet{}, &NoFleetError{Prefix: s.Prefix, Expected: s.Options.Fleet}
+		return Fleet{}, &NoFleetError{Prefix: s.Prefix, Expected: s.Options.Fleet, EndedBy: by}
 	}
 	fleet := Fleet{revision: kvs[0].ModRevision}
 	if err := json.Unmarshal(kvs[0].Value, &fleet); err != nil {
@@ -262,7 +268,8 @@ func (s *Sequence) fleetOf(kvs []*mvccpb.KeyValue) (Fleet, error) {
 	case fleet.Format > Format:
 		return Fleet{}, &FormatError{Found: fleet.Format, Known: Format}
 	case s.Options.Fleet != "" && fleet.ID != s.Options.Fleet:
-		return Fleet{}, &OtherFleetError{Prefix: s.Prefix, Found: fleet.ID, Expected: s.Options.Fleet}
+		return Fleet{}, &OtherFleetError{Prefix: s.Prefix, Found: fleet.ID, Expected: s.Options.Fleet,
+			EndedBy: by}
 	case s.Options.Data != 0 && fleet.Data > s.Options.Data:
 		return Fleet{}, &DataError{Found: fleet.Data, Known: s.Options.Data}
 	}
@@ -285,12 +292,13 @@ type state struct {
 // read reads the fleet and the head, linearizably.
 func (s *Sequence) read(ctx context.Context) (state, error) {
 	response, err := s.transaction(ctx, func(txn clientv3.Txn) clientv3.Txn {
-		return txn.Then(clientv3.OpGet(s.fleetKey()), clientv3.OpGet(s.headKey()))
+		return txn.Then(clientv3.OpGet(s.fleetKey()), clientv3.OpGet(s.headKey()),
+			clientv3.OpGet(s.endedKey(s.Options.Fleet)))
 	})
 	if err != nil {
 		return state{}, err
 	}
-	fleet, err := s.fleetOf(response.Responses[0].GetResponseRange().Kvs)
+	fleet, err := s.fleetOf(response.Responses[0].GetResponseRange().Kvs, response.Responses[2].GetResponseRange().Kvs)
 	if err != nil {
 		return state{}, err
 	}

@@ -93,6 +93,8 @@ describe('states', () => {
       '/hosted',
       'Workers not followed',
     ],
+    ['a replica', item({ kind: 'replica', status: 'behind' }), '/doctor', 'Behind'],
+    ['backups', item({ kind: 'backups', status: 'failing' }), '/doctor', 'Failing'],
   ])('leads to %s', (_, of, path, word) => {
     expect([pathOf(of), wordOf(of).text]).toEqual([path, word]);
   });

@@ -11,6 +11,7 @@ const nouns = {
   server: 'Server',
   'management-cluster': 'Management cluster',
   replica: 'Replica in',
+  backups: 'Backups in',
 } as const;
 
 /** What needs a person now, the most urgent first. */

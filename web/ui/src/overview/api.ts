@@ -12,7 +12,7 @@ export type Installation = {
 
 /** A cluster, host or server that needs a person. */
 export type Item = {
-  kind: 'cluster' | 'host' | 'server' | 'management-cluster' | 'replica';
+  kind: 'cluster' | 'host' | 'server' | 'management-cluster' | 'replica' | 'backups';
   id: string;
   name: string;
   cluster_id?: string;

@@ -79,6 +79,9 @@ export const wordOf = ({ kind, status }: Item): { text: string; tone: Tone } => 
   if (kind === 'replica') {
     return { text: 'Behind', tone: 'warning' };
   }
+  if (kind === 'backups') {
+    return { text: 'Failing', tone: 'warning' };
+  }
   return stateOf(status);
 };
 
@@ -98,6 +101,7 @@ export const pathOf = ({ kind, id, cluster_id: cluster }: Item): string => {
     case 'management-cluster':
       return '/hosted';
     case 'replica':
+    case 'backups':
       return '/doctor';
     case 'host':
       return cluster ? `/assisted-installer/clusters/${cluster}` : '/networks';
