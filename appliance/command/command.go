@@ -80,10 +80,13 @@ func execute(ctx context.Context, root *cobra.Command, started *bool, arguments 
 	root.SetErr(errOut)
 	called, err := root.ExecuteContextC(ctx)
 	code, printed := outcome.Of(err)
+	interrupted := *started && ctx.Err() != nil && code == outcome.Failure
+	if interrupted {
+		code = outcome.Interrupted
+	}
 	switch {
 	case err == nil:
-	case ctx.Err() != nil && errors.Is(err, context.Canceled):
-		code = outcome.Interrupted
+	case interrupted && outcome.IsCancellation(err):
 		fmt.Fprintln(errOut, "landfall: interrupted")
 	case !*started || code == outcome.Usage:
 		code = outcome.Usage
