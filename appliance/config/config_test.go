@@ -285,7 +285,7 @@ func TestLoad_invalidFlag(t *testing.T) {
 
 func TestLoad_unreadableFile(t *testing.T) {
 	_, err := Load(filepath.Join(t.TempDir(), "none.yaml"), nil, nil)
-	require.ErrorContains(t, err, "none.yaml: the file does not exist; landfall docs config prints an example")
+	require.ErrorContains(t, err, "none.yaml: the file does not exist; write it (landfall docs config prints an example), or omit --config")
 	_, err = Load(t.TempDir(), nil, nil)
 	require.ErrorContains(t, err, "cannot be read (is a directory)")
 }

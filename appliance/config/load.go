@@ -217,7 +217,7 @@ func readFile(file string) (map[string]any, error) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, &ConfigError{Source: file,
-			Problem: "the file does not exist; landfall docs config prints an example, or omit --config"}
+			Problem: "the file does not exist; write it (landfall docs config prints an example), or omit --config"}
 	case err != nil:
 		return nil, &ConfigError{Source: file,
 			Problem: fmt.Sprintf("cannot be read (%v); give the appliance's user the right to read it",
