@@ -75,6 +75,9 @@ func Execute(arguments []string, top fs.FS) int {
 }
 
 func execute(ctx context.Context, root *cobra.Command, started *bool, arguments []string, out, errOut io.Writer) int {
+	if len(arguments) > 0 && arguments[0] == "serve" {
+		arguments = config.JoinBooleans(arguments)
+	}
 	root.SetArgs(arguments)
 	root.SetOut(out)
 	root.SetErr(errOut)

@@ -255,6 +255,14 @@ func TestServe_interruptedDuringStart(t *testing.T) {
 	require.Zero(t, landfallUntil(ctx, "serve", "--listen", "127.0.0.1:0", "--data-dir", t.TempDir()).code)
 }
 
+func TestServe_booleanFlags(t *testing.T) {
+	ctx, interrupt := context.WithCancel(t.Context())
+	interrupt()
+	got := landfallUntil(ctx, "serve", "--tls-enabled", "false", "--kubernetes-enabled", "--listen", "127.0.0.1:0",
+		"--data-dir", t.TempDir())
+	require.Zero(t, got.code, got.errOut)
+}
+
 func TestExecute_interruptedRequest(t *testing.T) {
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
 	ctx, interrupt := context.WithCancel(t.Context())
