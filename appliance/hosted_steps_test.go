@@ -223,8 +223,8 @@ func TestHosted_agentGetsHostOfURL(t *testing.T) {
 	require.Contains(t, string(body), "brokerHost: landfall.example.com:")
 }
 
-// Without a configured URL, the appliance's URL is that of an address of its machine, which management
-// clusters may not reach.
+// Without a configured URL, the appliance's URL is that of an address of its machine, which
+// management clusters may not reach.
 func TestHosted_onlyConfiguredURLReplacesBrokerName(t *testing.T) {
 	for name, c := range map[string]struct {
 		urls  []string

@@ -96,8 +96,8 @@ func AddFlags(flags *pflag.FlagSet) {
 	}
 }
 
-// JoinBooleans writes "--tls-enabled false" as "--tls-enabled=false". Such a flag needs no value, and
-// services were installed when it needed one.
+// JoinBooleans writes "--tls-enabled false" as "--tls-enabled=false". Such a flag needs no value,
+// and services were installed when it needed one.
 func JoinBooleans(arguments []string) (joined []string) {
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
 	AddFlags(flags)

@@ -22,8 +22,8 @@ func neighbourNow(address netip.Addr) (mac string, known bool, err error) {
 	return mac, known, nil
 }
 
-// entryOf returns the entry of an IP address on an interface. An entry on another interface stays as
-// it is, because the kernel does not ask there.
+// entryOf returns the entry of an IP address on an interface. An entry on another interface stays
+// as it is, because the kernel does not ask there.
 func entryOf(table []netlink.Neigh, link int, address netip.Addr) (mac string, known bool) {
 	for _, entry := range table {
 		if of, ok := netip.AddrFromSlice(entry.IP); !ok || of.Unmap() != address || entry.LinkIndex != link {

@@ -58,8 +58,8 @@ type Options struct {
 	Connect func(clusterID string) (*spoke.Client, error)
 	Prove   func(context.Context, engine.InstallSource) (engine.MirrorProof, error)
 	// Engine has the hosts that become workers. Approved returns which of them may be installed.
-	// URL is the base URL of the appliance's API. Configured is set if a person chose it; otherwise it
-	// is that of an address of this machine.
+	// URL is the base URL of the appliance's API. Configured is set if a person chose it; otherwise
+	// it is that of an address of this machine.
 	Engine     *engine.Engine
 	Interval   time.Duration // between reads of management clusters that have such hosts; 0: 10 seconds
 	Approved   func() (map[string]bool, error)

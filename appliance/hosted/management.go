@@ -101,8 +101,8 @@ func (s *Service) checkMirror(ctx context.Context, image string) (findings []rea
 // AgentManifests issues a certificate for the agent of a management cluster and returns the agent's
 // manifests. address is the host by which the client knows the appliance, and the port of the
 // broker. An agent that has no name of the broker yet gets it, or the host of the appliance's URL
-// instead of one that leads nowhere from other machines. The host of a configured URL corrects a name
-// that no agent has used. An empty image is the one that was named last.
+// instead of one that leads nowhere from other machines. The host of a configured URL corrects a
+// name that no agent has used. An empty image is the one that was named last.
 func (s *Service) AgentManifests(ctx context.Context, consumer, address, image string) ([]byte, error) {
 	if s.Broker == nil {
 		return nil, fault.New(fault.Conflict, "The broker needs TLS, which tls.enabled: false disables.")

@@ -80,7 +80,8 @@ func (v *verification) copied(out io.Writer, path string, expect audittrail.Expe
 	var open []string
 	ended := slices.Contains(expect.Heads, report.Last)
 	if info.IsDir() && !ended {
-		open = append(open, "a directory has no signed head; a missing end is found only with --head and the newest head")
+		open = append(open, "a directory has no signed head; a missing end is found only with --head and the newest "+
+			"head")
 	}
 	if len(v.trusted) == 0 {
 		open = append(open, "compare the fingerprint with the one that the site publishes, or give --trust")
@@ -189,8 +190,8 @@ func (v *verification) write(out io.Writer, report *audittrail.Report, complete 
 	return nil
 }
 
-// writeReport writes a report. complete is set if the verification finds every change; open says what
-// it does not find.
+// writeReport writes a report. complete is set if the verification finds every change; open says
+// what it does not find.
 func writeReport(out io.Writer, report *audittrail.Report, complete bool, open []string) {
 	for _, problem := range report.Problems {
 		fmt.Fprintf(out, "problem: %s\n", problem)

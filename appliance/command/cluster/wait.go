@@ -42,9 +42,9 @@ func newWait() *cobra.Command {
 		Short: "Wait until a cluster is ready, installed or in another state",
 		Long: "Wait until a cluster is in a state: " + strings.Join(conditions(), ", ") + ".\n\n" +
 			"The exit code is 0 if the cluster reached the state, 1 if it cannot reach it any more because the " +
-			"installation could not be\nprepared, failed or was cancelled, and 3 if the time was over. A failed preparation does not end " +
-			"the wait for a cluster of\nthe Kubernetes API, because its AgentClusterInstall starts the installation " +
-			"again.",
+			"installation could not be\nprepared, failed or was cancelled, and 3 if the time was over. A failed " +
+			"preparation does not end the wait for a cluster of\nthe Kubernetes API, because its " +
+			"AgentClusterInstall starts the installation again.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, arguments []string) error {
 			if !slices.Contains(conditions(), condition) {

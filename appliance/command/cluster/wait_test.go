@@ -21,18 +21,20 @@ func TestAwait_failedPreparation(t *testing.T) {
 	const deployments = `{"items":[{"metadata":{"namespace":"site"},"spec":{"clusterName":"other"}},
 		{"metadata":{"namespace":"site"},"spec":{"clusterName":"east","clusterInstallRef":{"name":"east"}}}]}`
 	const failure = "the installation of the cluster east could not be prepared: no such image"
+	installedBy := func(spec string) map[string]string {
+		return map[string]string{"hive.openshift.io/v1/clusterdeployments": deployments,
+			"extensions.hive.openshift.io/v1beta1/namespaces/site/agentclusterinstalls/east": `{
+				"metadata":{"name":"east"},"spec":` + spec + `}`}
+	}
 	for name, c := range map[string]struct {
 		answers map[string]string // of the Kubernetes API
 		says    string
 		fails   bool
 	}{
 		"no Kubernetes API": {nil, "", true},
-		"on hold": {map[string]string{"hive.openshift.io/v1/clusterdeployments": deployments,
-			"extensions.hive.openshift.io/v1beta1/namespaces/site/agentclusterinstalls/east": `{"metadata":{"name":"east"},
-				"spec":{"holdInstallation":true}}`}, "", true},
-		"installed by its AgentClusterInstall": {map[string]string{"hive.openshift.io/v1/clusterdeployments": deployments,
-			"extensions.hive.openshift.io/v1beta1/namespaces/site/agentclusterinstalls/east": `{"metadata":{"name":"east"},
-				"spec":{}}`}, "landfall: " + failure + "; the installation starts again by itself\n", false},
+		"on hold":           {installedBy(`{"holdInstallation":true}`), "", true},
+		"by its AgentClusterInstall": {installedBy(`{}`),
+			"landfall: " + failure + "; the installation starts again by itself\n", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			reads, changes := 0, make(chan int, 3)

@@ -132,8 +132,8 @@ var (
 	signs  = regexp.MustCompile(`(?m)^ *# ?`)
 )
 
-// settings returns the sections of the configuration file, one for each paragraph, without the signs
-// of its comments. The title is the key at the top level to which the paragraph belongs.
+// settings returns the sections of the configuration file, one for each paragraph, without the
+// signs of its comments. The title is the key at the top level to which the paragraph belongs.
 func settings(text string) (all []section) {
 	title := "the configuration file"
 	for paragraph := range strings.SplitSeq(text, "\n\n") {

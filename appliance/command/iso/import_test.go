@@ -109,6 +109,6 @@ func TestFollow_saysThatApplianceTriesAgainAfterFailure(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, errOut.String(), "landfall: waiting (it is copied from another member of the fleet)\n"+
 		"landfall: downloading (the download started over)\n"+
-		"landfall: waiting (the last attempt failed: the server is busy); the appliance tries again until landfall iso "+
-		"remove a1\n")
+		"landfall: waiting (the last attempt failed: the server is busy); the appliance tries again until landfall "+
+		"iso remove a1\n")
 }

@@ -307,8 +307,8 @@ func (c *comparison) run(ctx context.Context) (problem string, err error) {
 	}
 	for _, id := range slices.Sorted(maps.Keys(ids)) {
 		if c.damaged[id] {
-			c.problems[id] = "The stored data of the host is damaged. The host and its Agent stay untouched; landfall " +
-				"check describes the ways out."
+			c.problems[id] = "The stored data of the host is damaged. The host and its Agent stay untouched; " +
+				"landfall check describes the ways out."
 			continue
 		}
 		err := c.compare(ctx, id, found[id])

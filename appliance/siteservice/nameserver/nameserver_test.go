@@ -307,7 +307,8 @@ func TestCompare_namesAfterTruncatedAnswer(t *testing.T) {
 	next.Add("api-int.long.site.example", false, address("192.0.2.8"))
 	server := startDNS(t, theirs)
 	compared := Compare(t.Context(), []netip.AddrPort{server}, []Zone{ours, next})
-	for name, zone := range map[string]string{"z.long.site.example": ours.Name, "api-int.long.site.example": next.Name} {
+	for name, zone := range map[string]string{"z.long.site.example": ours.Name,
+		"api-int.long.site.example": next.Name} {
 		require.Equal(t, Comparison{Differences: []Difference{{Name: name, Type: TypeA, Server: server.String(),
 			Ours: []string{"192.0.2.8"}, Site: []string{"192.0.2.99"}}}}, compared[zone])
 	}
