@@ -3,6 +3,7 @@ package appliance
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"landfall/appliance/hosted"
 	"landfall/web"
@@ -23,7 +24,9 @@ func (a *Appliance) openHosted(ctx context.Context) (*hostedClusters, error) {
 	}
 	service, err := hosted.Open(ctx, hosted.Options{DB: a.db, Settings: a.settings, Rules: a.rules, Key: a.siteKey,
 		Connect: a.spokes.Open, Prove: a.proofs.ProveImages, Clock: a.clock, Logger: a.log, Engine: a.engine,
-		Approved: a.approvals().Approved, URL: a.urls[0], Transport: hosted.Transport{Dir: a.config.DataDir,
+		Approved: a.approvals().Approved, URL: a.urls[0],
+		Configured: slices.Contains(append([]string{a.settings.URL()}, a.config.URL...), a.urls[0]),
+		Transport: hosted.Transport{Dir: a.config.DataDir,
 			Main: a.address.String(), Address: a.config.Hosted.BrokerListen, Listen: a.inbound.Listen,
 			Certificates: a.transport.Certificates()}, Interval: a.config.Joining.Interval})
 	if err != nil {

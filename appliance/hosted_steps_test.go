@@ -223,6 +223,37 @@ func TestHosted_agentGetsHostOfURL(t *testing.T) {
 	require.Contains(t, string(body), "brokerHost: landfall.example.com:")
 }
 
+// Without a configured URL, the appliance's URL is that of an address of its machine, which
+// management clusters may not reach.
+func TestHosted_onlyConfiguredURLReplacesBrokerName(t *testing.T) {
+	for name, c := range map[string]struct {
+		urls  []string
+		named string
+	}{
+		"derived":    {nil, "appliance"},
+		"configured": {[]string{"https://landfall.example.com:8090"}, "landfall.example.com"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newHostedSite(t, c.urls...)
+			const clusters = "/api/landfall/v1/hosted/management-clusters"
+			status, _, body := s.call("POST", clusters, `{"consumer":"mc1","base_domain":"hosted.example.com",
+				"address":"192.0.2.10","agent_image":"registry.example.com/maestro:v1"}`)
+			require.Equal(t, http.StatusCreated, status, "%s", body)
+			request, err := http.NewRequestWithContext(t.Context(), "GET", s.address+clusters+"/mc1/agent", nil)
+			require.NoError(t, err)
+			request.Host = "appliance"
+			response, err := http.DefaultClient.Do(request)
+			require.NoError(t, err)
+			defer response.Body.Close()
+			body, err = io.ReadAll(response.Body)
+			require.NoError(t, err)
+			require.Contains(t, string(body), "brokerHost: appliance:")
+			_, _, body = s.call("GET", clusters+"/mc1/agent", "")
+			require.Contains(t, string(body), "brokerHost: "+c.named+":")
+		})
+	}
+}
+
 // The list of management clusters says what is wrong with a connection.
 func TestHosted_showsRefusedConnection(t *testing.T) {
 	s := newHostedSite(t)

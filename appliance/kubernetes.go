@@ -159,7 +159,7 @@ func (k *kubernetesObjects) close() error {
 func (a *Appliance) kubernetesURL(under *url.URL) (string, error) {
 	if a.kubernetes == nil {
 		return "", errors.New("the Kubernetes API of this appliance is disabled: start the appliance with " +
-			"kubernetes.enabled: true in its configuration, or --kubernetes-enabled=true")
+			"kubernetes.enabled: true in its configuration, or --kubernetes-enabled")
 	}
 	scheme := under.Scheme
 	if a.transport != nil {

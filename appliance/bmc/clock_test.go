@@ -72,4 +72,5 @@ func TestWorker_clockSetBackDuringBoot(t *testing.T) {
 	stored, err := s.manager.load(r.ID)
 	require.NoError(t, err)
 	require.Equal(t, &HostRef{infraEnv, "h"}, stored.Booted.Host)
+	require.Equal(t, OperationMetric{Start: now, End: now}, stored.Operations.Provision, "its length is not a day")
 }

@@ -250,6 +250,7 @@ func (r *row) limitTimes(now time.Time) (changed bool) {
 		limit(&r.Booted.At, 0)
 	}
 	limit(&r.Operations.Provision.Start, 0)
+	limit(&r.Operations.Provision.End, 0)
 	return changed
 }
 

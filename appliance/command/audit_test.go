@@ -38,12 +38,30 @@ func TestAudit_listsVerifiesAndExports(t *testing.T) {
 	requireDone(t, landfall(t, "audit", "export", "--url", url, "-o", file))
 	offline := requireDone(t, landfall(t, "audit", "verify", file, "--head", head))
 	require.Contains(t, offline, "compare the fingerprint")
+	require.Contains(t, offline, "no problem was found; see the notes")
+	require.NotContains(t, offline, "intact")
 	_, key, _ := strings.Cut(offline, "signed with ")
 	key, _, _ = strings.Cut(key, "\n")
-	requireDone(t, landfall(t, "audit", "verify", file, "--trust", key))
+	const intact = "intact: the trail was neither altered nor shortened"
+	require.Contains(t, verified, intact)
+	require.Contains(t, requireDone(t, landfall(t, "audit", "verify", file, "--trust", key)), intact)
 
 	content, err := os.ReadFile(file)
 	require.NoError(t, err)
+	dir := t.TempDir()
+	exported := bytes.SplitAfter(content, []byte("\n")) // the last line is the signed head
+	records := filepath.Join(dir, "00000000000000000001.jsonl")
+	require.NoError(t, os.WriteFile(records, bytes.Join(exported[:len(exported)-2], nil), 0o600))
+	_, newest, _ := strings.Cut(offline, "head ")
+	newest = strings.TrimSpace(newest)
+	for _, path := range []string{records, dir} { // neither has a signed head
+		copied := requireDone(t, landfall(t, "audit", "verify", path, "--trust", key))
+		require.Contains(t, copied, "has no signed head")
+		require.Contains(t, copied, "no problem was found; see the notes")
+		require.NotContains(t, copied, intact)
+		copied = requireDone(t, landfall(t, "audit", "verify", path, "--trust", key, "--head", newest))
+		require.Contains(t, copied, intact)
+	}
 	require.NoError(t, os.WriteFile(file, bytes.Replace(content, []byte("issueAMS"), []byte("listAMS"), 1), 0o600))
 	altered := landfall(t, "audit", "verify", file)
 	require.Equal(t, outcome.Failure, altered.code)

@@ -75,15 +75,21 @@ func Execute(arguments []string, top fs.FS) int {
 }
 
 func execute(ctx context.Context, root *cobra.Command, started *bool, arguments []string, out, errOut io.Writer) int {
+	if len(arguments) > 0 && arguments[0] == "serve" {
+		arguments = config.JoinBooleans(arguments)
+	}
 	root.SetArgs(arguments)
 	root.SetOut(out)
 	root.SetErr(errOut)
 	called, err := root.ExecuteContextC(ctx)
 	code, printed := outcome.Of(err)
+	interrupted := *started && ctx.Err() != nil && code == outcome.Failure
+	if interrupted {
+		code = outcome.Interrupted
+	}
 	switch {
 	case err == nil:
-	case ctx.Err() != nil && errors.Is(err, context.Canceled):
-		code = outcome.Interrupted
+	case interrupted && outcome.IsCancellation(err):
 		fmt.Fprintln(errOut, "landfall: interrupted")
 	case !*started || code == outcome.Usage:
 		code = outcome.Usage

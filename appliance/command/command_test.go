@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"net"
@@ -253,12 +255,50 @@ func TestServe_interruptedDuringStart(t *testing.T) {
 	require.Zero(t, landfallUntil(ctx, "serve", "--listen", "127.0.0.1:0", "--data-dir", t.TempDir()).code)
 }
 
+func TestServe_booleanFlags(t *testing.T) {
+	ctx, interrupt := context.WithCancel(t.Context())
+	interrupt()
+	got := landfallUntil(ctx, "serve", "--tls-enabled", "false", "--kubernetes-enabled", "--listen", "127.0.0.1:0",
+		"--data-dir", t.TempDir())
+	require.Zero(t, got.code, got.errOut)
+}
+
 func TestExecute_interruptedRequest(t *testing.T) {
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
 	ctx, interrupt := context.WithCancel(t.Context())
 	interrupt()
 	got := landfallUntil(ctx, "status", "--url", "http://127.0.0.1:1")
 	require.Equal(t, result{code: outcome.Interrupted, errOut: "landfall: interrupted\n"}, got)
+}
+
+func TestExecute_interruptedCommandSaysWhatItLeaves(t *testing.T) {
+	canceled := fmt.Errorf("download the image: %w", context.Canceled)
+	for name, c := range map[string]struct {
+		failure error
+		code    int
+		errOut  string
+	}{
+		"only canceled": {errors.Join(canceled, nil), outcome.Interrupted, "landfall: interrupted\n"},
+		"with its state": {errors.New("not finished: east: installing"), outcome.Interrupted,
+			"landfall: not finished: east: installing\n"},
+		"and another failure": {errors.Join(canceled, errors.New("remove a.iso.part: no such file")),
+			outcome.Interrupted, "landfall: download the image: context canceled; remove a.iso.part: no such file\n"},
+		"after the time": {&outcome.CodeError{Code: outcome.Waiting, Cause: errors.New("not booted")},
+			outcome.Waiting, "landfall: not booted\n"},
+		"done": {nil, 0, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, interrupt := context.WithCancel(t.Context())
+			root, started := newRoot(topFiles())
+			root.AddCommand(&cobra.Command{Use: "fail", RunE: func(*cobra.Command, []string) error {
+				interrupt()
+				return c.failure
+			}})
+			var out, errOut bytes.Buffer
+			require.Equal(t, c.code, execute(ctx, root, started, []string{"fail"}, &out, &errOut))
+			require.Equal(t, c.errOut, errOut.String())
+		})
+	}
 }
 
 func TestDemo_interruptedDuringInstallation(t *testing.T) {

@@ -1,8 +1,6 @@
 package command
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -41,9 +39,6 @@ func newSimulateRun() *cobra.Command {
 			options.Progress = bar.show
 			report, err := scenario.Run(cmd.Context(), chosen, options)
 			bar.end()
-			if err != nil && cmd.Context().Err() != nil && errors.Is(err, context.Canceled) {
-				return errors.New("the simulation was interrupted")
-			}
 			if err != nil {
 				return err
 			}

@@ -64,9 +64,9 @@ func TestSimulateRun_interrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	var out, errOut bytes.Buffer
-	require.Equal(t, outcome.Failure, run(ctx, []string{"simulate", "run", "--example", "week", "--dir", t.TempDir()},
-		&out, &errOut))
-	require.Equal(t, "landfall: the simulation was interrupted\n", errOut.String())
+	require.Equal(t, outcome.Interrupted, run(ctx, []string{"simulate", "run", "--example", "week", "--dir",
+		t.TempDir()}, &out, &errOut))
+	require.Equal(t, "landfall: interrupted\n", errOut.String())
 }
 
 func TestSimulateExample(t *testing.T) {

@@ -40,7 +40,7 @@ func flagSet(t *testing.T, arguments ...string) *pflag.FlagSet {
 	t.Helper()
 	flags := pflag.NewFlagSet("landfall", pflag.ContinueOnError)
 	AddFlags(flags)
-	require.NoError(t, flags.Parse(arguments))
+	require.NoError(t, flags.Parse(JoinBooleans(arguments)))
 	return flags
 }
 
@@ -285,7 +285,8 @@ func TestLoad_invalidFlag(t *testing.T) {
 
 func TestLoad_unreadableFile(t *testing.T) {
 	_, err := Load(filepath.Join(t.TempDir(), "none.yaml"), nil, nil)
-	require.ErrorContains(t, err, "none.yaml: the file does not exist; landfall docs config prints an example")
+	require.ErrorContains(t, err, "none.yaml: the file does not exist; write it (landfall docs config prints an "+
+		"example), or omit --config")
 	_, err = Load(t.TempDir(), nil, nil)
 	require.ErrorContains(t, err, "cannot be read (is a directory)")
 }
@@ -480,5 +481,27 @@ func TestReplica_check(t *testing.T) {
 		} else {
 			require.ErrorContains(t, err, want)
 		}
+	}
+}
+
+func TestAddFlags_booleanNeedsNoValue(t *testing.T) {
+	for name, c := range map[string]struct {
+		arguments       []string
+		kubernetes, tls bool
+	}{
+		"without a value":       {[]string{"--kubernetes-enabled", "--tls-enabled"}, true, true},
+		"with an equals sign":   {[]string{"--kubernetes-enabled=true", "--tls-enabled=false"}, true, false},
+		"as the next argument":  {[]string{"--tls-enabled", "false", "--kubernetes-enabled", "true"}, true, false},
+		"the value of another":  {[]string{"--registry-name", "true", "--tls-enabled=false"}, false, false},
+		"after a written value": {[]string{"--kubernetes-enabled=false", "--tls-enabled", "true"}, false, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			flags := flagSet(t, c.arguments...)
+			require.Empty(t, flags.Args())
+			loaded, err := Load("", nil, flags)
+			require.NoError(t, err)
+			require.Equal(t, c.kubernetes, loaded.Kubernetes.Enabled)
+			require.Equal(t, c.tls, loaded.TLS.Enabled)
+		})
 	}
 }

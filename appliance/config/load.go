@@ -88,8 +88,30 @@ func keyOf(field reflect.StructField) string { return field.Tag.Get("mapstructur
 func AddFlags(flags *pflag.FlagSet) {
 	defaults := reflect.ValueOf(Default())
 	for _, s := range settings() {
-		flags.Var(&flagValue{setting: s, text: valueText(defaults.FieldByIndex(s.index))}, s.flag(), helpOf(s.key))
+		flag := flags.VarPF(&flagValue{setting: s, text: valueText(defaults.FieldByIndex(s.index))}, s.flag(), "",
+			helpOf(s.key))
+		if s.field.Type.Kind() == reflect.Bool {
+			flag.NoOptDefVal = "true"
+		}
 	}
+}
+
+// JoinBooleans writes "--tls-enabled false" as "--tls-enabled=false". Such a flag needs no value,
+// and services were installed when it needed one.
+func JoinBooleans(arguments []string) (joined []string) {
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+	AddFlags(flags)
+	for _, argument := range arguments {
+		if last := len(joined) - 1; last >= 0 && (argument == "true" || argument == "false") {
+			name, ok := strings.CutPrefix(joined[last], "--")
+			if flag := flags.Lookup(name); ok && flag != nil && flag.NoOptDefVal != "" {
+				joined[last] += "=" + argument
+				continue
+			}
+		}
+		joined = append(joined, argument)
+	}
+	return joined
 }
 
 // valueText returns a setting's value in the notation of the configuration file.
@@ -125,8 +147,11 @@ func (f *flagValue) Type() string {
 	case reflect.TypeFor[[]string]():
 		return "list"
 	}
-	if f.setting.field.Type.Kind() == reflect.Slice {
+	switch f.setting.field.Type.Kind() {
+	case reflect.Slice:
 		return "yaml"
+	case reflect.Bool:
+		return "bool"
 	}
 	return "string"
 }
@@ -217,7 +242,7 @@ func readFile(file string) (map[string]any, error) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, &ConfigError{Source: file,
-			Problem: "the file does not exist; landfall docs config prints an example, or omit --config"}
+			Problem: "the file does not exist; write it (landfall docs config prints an example), or omit --config"}
 	case err != nil:
 		return nil, &ConfigError{Source: file,
 			Problem: fmt.Sprintf("cannot be read (%v); give the appliance's user the right to read it",

@@ -217,7 +217,8 @@ func (d Doctor) CheckRegistries(ctx context.Context, site *Site) []Finding {
 }
 
 // Diagnose checks a site. It always returns a report: a check that cannot run results in a finding
-// with the status Unknown. Diagnose takes at most a few times the timeout.
+// with the status Unknown. Diagnose takes at most a few times the timeout, and some
+// 25 s if a machine had a reserved address earlier (see [findHolder]).
 func (d Doctor) Diagnose(ctx context.Context, site *Site) *Report {
 	run := d.start(site)
 	checks := run.nameChecks()

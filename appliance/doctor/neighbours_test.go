@@ -17,7 +17,11 @@ func TestAddresses_staleNeighbours(t *testing.T) {
 	hardware, err := net.ParseMAC(mac)
 	require.NoError(t, err)
 	entry := func(ip string, state int, hardware net.HardwareAddr) netlink.Neigh {
-		return netlink.Neigh{IP: net.ParseIP(ip), State: state, HardwareAddr: hardware}
+		return netlink.Neigh{LinkIndex: 2, IP: net.ParseIP(ip), State: state, HardwareAddr: hardware}
+	}
+	elsewhere := func(e netlink.Neigh) netlink.Neigh {
+		e.LinkIndex = 3
+		return e
 	}
 	for name, c := range map[string]struct {
 		table []netlink.Neigh
@@ -34,13 +38,13 @@ func TestAddresses_staleNeighbours(t *testing.T) {
 		"asked again": {[]netlink.Neigh{entry(address, netlink.NUD_PROBE, hardware)}, mac, false},
 		"it has left": {[]netlink.Neigh{entry(address, netlink.NUD_FAILED, hardware)}, "", true},
 		"another's":   {[]netlink.Neigh{entry("10.0.0.5", netlink.NUD_REACHABLE, hardware)}, "", false},
-		"two interfaces": {[]netlink.Neigh{entry(address, netlink.NUD_FAILED, nil),
-			entry(address, netlink.NUD_STALE, hardware)}, mac, false},
-		"answer on one": {[]netlink.Neigh{entry(address, netlink.NUD_STALE, nil),
-			entry(address, netlink.NUD_REACHABLE, hardware)}, mac, true},
+		"stale on another interface": {[]netlink.Neigh{elsewhere(entry(address, netlink.NUD_STALE, hardware)),
+			entry(address, netlink.NUD_FAILED, nil)}, "", true},
+		"answer on another interface": {[]netlink.Neigh{elsewhere(entry(address, netlink.NUD_REACHABLE, hardware)),
+			entry(address, netlink.NUD_INCOMPLETE, nil)}, "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			mac, known := freshest(c.table, netip.MustParseAddr(address))
+			mac, known := entryOf(c.table, 2, netip.MustParseAddr(address))
 			require.Equal(t, c.mac, mac)
 			require.Equal(t, c.known, known)
 		})

@@ -104,9 +104,7 @@ func (e *Engine) newCluster(params *models.ClusterCreateParams) (*record.Cluster
 	api.OrgSoftTimeoutsEnabled = e.softTimeouts()
 	api.Progress = &models.ClusterProgressInfo{}
 	api.Hosts, api.HostNetworks = []*models.Host{}, []*models.HostNetwork{}
-	api.LastInstallationPreparation = models.LastInstallationPreparation{
-		Status: models.LastInstallationPreparationStatusNotStarted,
-		Reason: "The installation has not been started yet."}
+	api.LastInstallationPreparation = description.NotPrepared()
 	for _, name := range builtinOperators {
 		api.MonitoredOperators = append(api.MonitoredOperators, builtinOperator(api, name))
 	}

@@ -212,6 +212,18 @@ func TestInstall_cancelAndResetInEachState(t *testing.T) {
 	}
 }
 
+func TestInstall_resetClearsResultOfPreparation(t *testing.T) {
+	b := newHarness(t)
+	cluster, _ := b.threeNodes(true)
+	before := b.requireCluster(cluster, lifecycle.ClusterReady).LastInstallationPreparation
+	_, err := b.InstallCluster(t.Context(), cluster)
+	require.NoError(t, err)
+	b.requireCluster(cluster, lifecycle.ClusterPreparing)
+	_, err = b.ResetCluster(t.Context(), cluster)
+	require.NoError(t, err)
+	require.Equal(t, before, b.requireCluster(cluster, lifecycle.ClusterReady).LastInstallationPreparation)
+}
+
 func TestInstall_cancelAndResetNeedAnInstallation(t *testing.T) {
 	b := newHarness(t)
 	cluster, _ := b.threeNodes(true)

@@ -107,7 +107,7 @@ func (c *change) clearInstallation(row *record.Cluster, hosts []*record.Host) er
 	row.Preparation, row.Completion, row.IngressCA, row.InfraID = nil, nil, false, ""
 	row.API.OpenshiftClusterID = ""
 	row.API.InstallStartedAt, row.API.InstallCompletedAt = strfmt.DateTime{}, strfmt.DateTime{}
-	row.API.Progress = &models.ClusterProgressInfo{}
+	row.API.Progress, row.API.LastInstallationPreparation = &models.ClusterProgressInfo{}, description.NotPrepared()
 	for _, operator := range row.API.MonitoredOperators {
 		operator.Status, operator.StatusInfo, operator.Version = "", "", ""
 	}

@@ -58,11 +58,13 @@ type Options struct {
 	Connect func(clusterID string) (*spoke.Client, error)
 	Prove   func(context.Context, engine.InstallSource) (engine.MirrorProof, error)
 	// Engine has the hosts that become workers. Approved returns which of them may be installed.
-	// URL is the base URL of the appliance's API.
-	Engine   *engine.Engine
-	Interval time.Duration // between reads of management clusters that have such hosts; 0: 10 seconds
-	Approved func() (map[string]bool, error)
-	URL      string
+	// URL is the base URL of the appliance's API. Configured is set if a person chose it; otherwise
+	// it is that of an address of this machine.
+	Engine     *engine.Engine
+	Interval   time.Duration // between reads of management clusters that have such hosts; 0: 10 seconds
+	Approved   func() (map[string]bool, error)
+	URL        string
+	Configured bool
 	// Transport configures the connection to management clusters.
 	Transport Transport
 }
@@ -76,9 +78,10 @@ type Service struct {
 	Broker      *broker.Broker // nil without TLS
 	Roots       []byte         // PEM: the certificates with which agents verify the broker
 
-	host    string // of the appliance's URL
-	connect func(clusterID string) (*spoke.Client, error)
-	prove   func(context.Context, engine.InstallSource) (engine.MirrorProof, error)
+	host       string // of the appliance's URL
+	configured bool   // a person chose the appliance's URL
+	connect    func(clusterID string) (*spoke.Client, error)
+	prove      func(context.Context, engine.InstallSource) (engine.MirrorProof, error)
 }
 
 // Open returns the part for hosted clusters.
@@ -91,7 +94,8 @@ func Open(ctx context.Context, options Options) (*Service, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the URL of the appliance: %w", err)
 	}
-	s := &Service{host: address.Hostname(), connect: options.Connect, prove: options.Prove}
+	s := &Service{host: address.Hostname(), configured: options.Configured, connect: options.Connect,
+		prove: options.Prove}
 	s.Workers = workers.New(workers.Options{DB: options.DB, Engine: options.Engine, Connect: options.Connect,
 		Approved: options.Approved, URL: options.URL, Interval: options.Interval, Clock: options.Clock,
 		Logger: options.Logger})

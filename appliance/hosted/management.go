@@ -101,7 +101,7 @@ func (s *Service) checkMirror(ctx context.Context, image string) (findings []rea
 // AgentManifests issues a certificate for the agent of a management cluster and returns the agent's
 // manifests. address is the host by which the client knows the appliance, and the port of the
 // broker. An agent that has no name of the broker yet gets it, or the host of the appliance's URL
-// instead of one that leads nowhere from other machines. The host of the appliance's URL corrects a
+// instead of one that leads nowhere from other machines. The host of a configured URL corrects a
 // name that no agent has used. An empty image is the one that was named last.
 func (s *Service) AgentManifests(ctx context.Context, consumer, address, image string) ([]byte, error) {
 	if s.Broker == nil {
@@ -132,7 +132,8 @@ func (s *Service) brokerName(address string) (provider.Broker, error) {
 	if s.host != "" && agent.IsLocal(address) {
 		host = s.host
 	}
-	return provider.Broker{Address: net.JoinHostPort(host, port), Configured: host == s.host}, nil
+	name := net.JoinHostPort(host, port)
+	return provider.Broker{Address: name, Configured: s.configured && host == s.host && !agent.IsLocal(name)}, nil
 }
 
 // ApplyAgent applies the agent's manifests to a management cluster that the appliance installed. It

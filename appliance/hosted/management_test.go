@@ -193,14 +193,21 @@ func TestAgentManifests_correctWrongName(t *testing.T) {
 	m.Consumer, m.ClusterID = "mc1", ""
 	_, err := s.Provider.AddManagement(t.Context(), m)
 	require.NoError(t, err)
-	for _, c := range []struct{ configured, asked, named string }{
-		{"first.example.com", "tunnel.example.com:8883", "tunnel.example.com:8883"},
-		{"first.example.com", "other.example.com:8883", "tunnel.example.com:8883"},
-		{"right.example.com", "other.example.com:8883", "tunnel.example.com:8883"},
-		{"right.example.com", "127.0.0.1:8883", "right.example.com:8883"},
-		{"right.example.com", "tunnel.example.com:8883", "right.example.com:8883"},
+	for _, c := range []struct {
+		host         string // of the URL for hosts at a start of the appliance
+		configured   bool
+		asked, named string
+	}{
+		{"192.0.2.1", false, "tunnel.example.com:8883", "tunnel.example.com:8883"},
+		{"192.0.2.1", false, "127.0.0.1:8883", "tunnel.example.com:8883"},
+		{"192.0.2.1", false, "192.0.2.1:8883", "tunnel.example.com:8883"},
+		{"127.0.0.1", true, "127.0.0.1:8883", "tunnel.example.com:8883"},
+		{"first.example.com", true, "other.example.com:8883", "tunnel.example.com:8883"},
+		{"right.example.com", true, "other.example.com:8883", "tunnel.example.com:8883"},
+		{"right.example.com", true, "127.0.0.1:8883", "right.example.com:8883"},
+		{"right.example.com", true, "tunnel.example.com:8883", "right.example.com:8883"},
 	} {
-		s.host = c.configured // the URL for hosts at a start of the appliance
+		s.host, s.configured = c.host, c.configured
 		text, err := s.AgentManifests(t.Context(), m.Consumer, c.asked, "")
 		require.NoError(t, err)
 		require.Contains(t, string(text), "brokerHost: "+c.named)

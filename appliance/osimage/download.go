@@ -28,7 +28,7 @@ func (l *Library) download(ctx context.Context, e *entry, part *partial) error {
 	defer cancel(nil)
 	stall := l.options.Clock.AfterFunc(stallLimit, func() { cancel(errStalled) })
 	defer stall.Stop()
-	err := l.receiveURL(ctx, e, part, source{from, validator, added}, func() { stall.Reset(stallLimit) })
+	brokeAgain, err := l.receiveURL(ctx, e, part, source{from, validator, added}, func() { stall.Reset(stallLimit) })
 	if err == nil {
 		return nil
 	}
@@ -37,6 +37,10 @@ func (l *Library) download(ctx context.Context, e *entry, part *partial) error {
 	}
 	if failed, ok := errors.AsType[*url.Error](err); ok {
 		err = failed.Err // without the URL, because the message below contains it
+	}
+	if brokeAgain {
+		err = fmt.Errorf("%w; %s, and the next attempt starts over again: upload the image, or use a server that "+
+			"supports range requests", err, noRanges)
 	}
 	return fmt.Errorf("downloading %s: %w", redacted(from), err)
 }
@@ -78,10 +82,13 @@ func (s source) request(ctx context.Context) (*http.Request, error) {
 	return request, nil
 }
 
-func (l *Library) receiveURL(ctx context.Context, e *entry, part *partial, from source, alive func()) (err error) {
+// receiveURL appends what a server sends. brokeAgain reports whether the download started over,
+// because the server does not support range requests, and the server has not sent all of it again.
+func (l *Library) receiveURL(ctx context.Context, e *entry, part *partial, from source,
+	alive func()) (brokeAgain bool, err error) {
 	request, err := from.request(ctx)
 	if err != nil {
-		return &ContentError{Problem: err.Error()}
+		return false, &ContentError{Problem: err.Error()}
 	}
 	if part.offset > 0 {
 		request.Header.Set("Range", fmt.Sprintf("bytes=%d-", part.offset))
@@ -93,13 +100,13 @@ func (l *Library) receiveURL(ctx context.Context, e *entry, part *partial, from 
 	client := &http.Client{Transport: l.options.Transport}
 	response, err := client.Do(request)
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer func() { err = errors.Join(err, response.Body.Close()) }()
 	continued := part.offset > 0
 	total, err := l.readHeader(e, part, response)
 	if err != nil || total == part.offset && total > 0 {
-		return err
+		return false, err
 	}
 	startedOver := continued && part.offset == 0 && validatorOf(response) == from.validator
 	if startedOver {
@@ -107,20 +114,17 @@ func (l *Library) receiveURL(ctx context.Context, e *entry, part *partial, from 
 	}
 	if total > 0 {
 		if err := part.reserve(total); err != nil {
-			return err
+			return false, err
 		}
 	}
 	buffer := make([]byte, copyBuffer)
-	_, err = io.CopyBuffer(&progressWriter{l, e, part, alive}, response.Body, buffer)
+	writer := &progressWriter{library: l, entry: e, part: part, alive: alive}
+	_, err = io.CopyBuffer(writer, response.Body, buffer)
 	if err == nil && total > 0 && part.offset != total {
 		err = fmt.Errorf("the server closed the connection after %d of %d bytes: %w", part.offset,
 			total, io.ErrUnexpectedEOF)
 	}
-	if err != nil && startedOver {
-		err = fmt.Errorf("%w; %s, and the next attempt starts over again: upload the image, or use a server that "+
-			"supports range requests", err, noRanges)
-	}
-	return err
+	return err != nil && startedOver && !writer.failed, err
 }
 
 // noRanges says that an interrupted download could not continue.
@@ -183,6 +187,7 @@ type progressWriter struct {
 	entry   *entry
 	part    *partial
 	alive   func() // called for received bytes
+	failed  bool   // the bytes could not be written
 }
 
 func (n *progressWriter) Write(b []byte) (int, error) {
@@ -191,6 +196,7 @@ func (n *progressWriter) Write(b []byte) (int, error) {
 	n.library.mu.Lock()
 	n.entry.done = n.part.offset
 	n.library.mu.Unlock()
+	n.failed = n.failed || err != nil
 	return written, err
 }
 
@@ -225,7 +231,7 @@ func (l *Library) downloadFromRelease(ctx context.Context, e *entry, part *parti
 			e.record.OpenshiftVersion = Minor(version)
 		}
 		l.mu.Unlock()
-		return &progressWriter{l, e, part, func() {}}, part.reserve(size)
+		return &progressWriter{library: l, entry: e, part: part, alive: func() {}}, part.reserve(size)
 	})
 	if err != nil {
 		return err

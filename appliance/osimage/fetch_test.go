@@ -8,6 +8,8 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -155,6 +157,75 @@ func TestDownload_serverWithoutRanges(t *testing.T) {
 	s.clock.Advance(2 * firstRetry)
 	close(goOn)
 	require.Empty(t, waitForState(t, l, id, StateReady).Message)
+}
+
+// rangesAdvice is the end of an error after which the next attempt starts over again.
+const rangesAdvice = "starts over again: upload the image, or use a server that supports range requests"
+
+func TestDownload_stalledServerWithoutRanges(t *testing.T) {
+	content := isoContent(t, iso)
+	ended := make(chan struct{})
+	var requests atomic.Int32
+	from := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Length", strconv.Itoa(len(content)))
+		if requests.Add(1) == 1 {
+			_, _ = w.Write(content[:len(content)/2]) // the client sees the end of the connection
+			panic(http.ErrAbortHandler)
+		}
+		_ = http.NewResponseController(w).Flush()
+		select {
+		case <-ended:
+		case <-r.Context().Done():
+		}
+	}))
+	t.Cleanup(from.Close)
+	t.Cleanup(func() { close(ended) })
+	s := newSite(t, Configured{URL: from.URL + "/live.iso"})
+	l, _ := s.run(t)
+	await := func(state State, part string) {
+		require.Eventually(t, func() bool {
+			image := onlyImage(t, l)
+			return image.State == state && strings.Contains(image.Message, part)
+		}, waitLimit, tick)
+	}
+	await(StateWaiting, "unexpected EOF")
+	require.NoError(t, s.clock.BlockUntilContext(t.Context(), 1))
+	s.clock.Advance(firstRetry)
+	await(StateDownloading, "the download started over")
+	s.clock.Advance(stallLimit)
+	await(StateWaiting, "the server sent nothing for 1m0s")
+	require.Contains(t, onlyImage(t, l).Message, rangesAdvice)
+}
+
+// roundTripper answers requests without a server.
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// reader calls a function for each read.
+type reader func([]byte) (int, error)
+
+func (f reader) Read(b []byte) (int, error) { return f(b) }
+
+// Another server does not help if the file can't be written.
+func TestDownload_failedWriteWithoutRanges(t *testing.T) {
+	s := newSite(t)
+	l, _ := s.run(t)
+	file := filepath.Join(t.TempDir(), "live.iso.part")
+	part, err := openPartial(file, 0, nil, func(int64, []byte) error { return nil })
+	require.NoError(t, err)
+	_, err = part.Write([]byte("half"))
+	require.NoError(t, err)
+	l.options.Transport = roundTripper(func(r *http.Request) (*http.Response, error) {
+		require.Equal(t, "bytes=4-", r.Header.Get("Range"))
+		return &http.Response{StatusCode: http.StatusOK, ContentLength: 8, Header: http.Header{},
+			Body: io.NopCloser(reader(func(b []byte) (int, error) {
+				return copy(b, "all"), part.file.Close()
+			}))}, nil
+	})
+	err = l.download(t.Context(), &entry{record: record{URL: "http://mirror.example.com/live.iso"}}, part)
+	require.ErrorIs(t, err, os.ErrClosed)
+	require.NotContains(t, err.Error(), rangesAdvice)
 }
 
 func TestDownload_replacedFileStartsAgain(t *testing.T) {

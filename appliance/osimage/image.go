@@ -41,6 +41,14 @@ func (i Image) Usable() bool { return i.State == StateReady || i.State == StateV
 // Pending reports whether the image is being transferred or waits for the transfer.
 func (i Image) Pending() bool { return i.State == StateWaiting || i.State == StateDownloading }
 
+// attemptFailed begins the reason in the message of an image that waits after a failed transfer.
+const attemptFailed = "the last attempt failed: "
+
+// TriesAgain reports whether the image waits for another attempt after a failed transfer.
+func (i Image) TriesAgain() bool {
+	return i.State == StateWaiting && strings.Contains(i.Message, attemptFailed)
+}
+
 // Image describes an OS image in the API.
 type Image struct {
 	ID               string    `json:"id"`

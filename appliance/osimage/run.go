@@ -216,7 +216,7 @@ func (l *Library) fetch(ctx context.Context, e *entry) error {
 func (l *Library) recordFailure(e *entry, permanent bool, err error) {
 	text := strings.Join(strings.Split(err.Error(), "\n"), "; ")
 	l.mu.Lock()
-	e.state, e.message = StateWaiting, "the last attempt failed: "+text
+	e.state, e.message = StateWaiting, attemptFailed+text
 	if permanent {
 		e.state, e.message, e.record.Problem = StateBad, text, text
 	}

@@ -135,7 +135,7 @@ func (l *Library) copyWithRetry(ctx context.Context, e *entry) {
 			l.open(e)
 		}
 		if err != nil {
-			e.state, e.message = StateWaiting, copying+"; the last attempt failed: "+err.Error()
+			e.state, e.message = StateWaiting, copying+"; "+attemptFailed+err.Error()
 		}
 		again := errors.Is(err, fs.ErrNotExist) && r.Source != SourceImport
 		if again {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -33,7 +34,8 @@ func newVerify() *cobra.Command {
 			"altered or shortened, and 4 if a member\nis away and the other trails are intact.\nWith a file of " +
 			"landfall audit export, or a copy of the directory audit of a data directory, no appliance is " +
 			"needed;\n--trust names the fingerprint of the site's key, which the appliance logs at its " +
-			"start.\n\nThe last line of the output is the head. Note it down elsewhere; a later verification " +
+			"start. A copy is reported as intact\nonly with --trust, and if a signed head or --head shows where " +
+			"it ends.\n\nThe last line of the output is the head. Note it down elsewhere; a later verification " +
 			"with --head finds out\nwhether the records up to it were replaced. The head of a member needs " +
 			"--member.",
 		Args: cobra.MaximumNArgs(1),
@@ -75,7 +77,17 @@ func (v *verification) copied(out io.Writer, path string, expect audittrail.Expe
 	if err != nil {
 		return err
 	}
-	return v.write(out, report, len(v.trusted) == 0)
+	var open []string
+	ended := slices.Contains(expect.Heads, report.Last)
+	if info.IsDir() && !ended {
+		open = append(open, "a directory has no signed head; a missing end is found only with --head and the newest "+
+			"head")
+	}
+	if len(v.trusted) == 0 {
+		open = append(open, "compare the fingerprint with the one that the site publishes, or give --trust")
+	}
+	// A note of a file can mean that its end is not known.
+	return v.write(out, report, len(open) == 0 && (ended || len(report.Notes) == 0), open)
 }
 
 func verifyFile(path string, expect audittrail.Expect) (*audittrail.Report, error) {
@@ -98,7 +110,7 @@ func (v *verification) running(ctx context.Context, out io.Writer, expect auditt
 		if err != nil {
 			return err
 		}
-		return v.write(out, report, false)
+		return v.write(out, report, true, nil)
 	}
 	if len(expect.Heads) > 0 && v.trails.only == "" {
 		return outcome.Usagef("a head is that of one trail; name the member with --member: %s",
@@ -161,14 +173,14 @@ func (r memberReport) write(out io.Writer) {
 	case r.Report.Last.Sequence == 0 && r.Report.Intact():
 		fmt.Fprintln(out, "no records: it has not led yet")
 	default:
-		writeReport(out, r.Report, false)
+		writeReport(out, r.Report, true, nil)
 	}
 }
 
-// write writes the report on one trail. compare asks the reader to compare the fingerprint.
-func (v *verification) write(out io.Writer, report *audittrail.Report, compare bool) error {
+// write writes the report on one trail, as writeReport does.
+func (v *verification) write(out io.Writer, report *audittrail.Report, complete bool, open []string) error {
 	if !v.asJSON {
-		writeReport(out, report, compare)
+		writeReport(out, report, complete, open)
 	} else if err := remote.WriteJSON(out, report); err != nil {
 		return err
 	}
@@ -178,7 +190,9 @@ func (v *verification) write(out io.Writer, report *audittrail.Report, compare b
 	return nil
 }
 
-func writeReport(out io.Writer, report *audittrail.Report, compare bool) {
+// writeReport writes a report. complete is set if the verification finds every change; open says
+// what it does not find.
+func writeReport(out io.Writer, report *audittrail.Report, complete bool, open []string) {
 	for _, problem := range report.Problems {
 		fmt.Fprintf(out, "problem: %s\n", problem)
 	}
@@ -188,11 +202,15 @@ func writeReport(out io.Writer, report *audittrail.Report, compare bool) {
 	for _, key := range report.Keys {
 		fmt.Fprintf(out, "signed with %s\n", key)
 	}
-	if compare {
-		fmt.Fprintln(out, "note: compare the fingerprint with the one that the site publishes, or give --trust")
+	for _, note := range open {
+		fmt.Fprintf(out, "note: %s\n", note)
 	}
-	if report.Intact() {
+	switch {
+	case !report.Intact():
+	case complete:
 		fmt.Fprintln(out, "intact: the trail was neither altered nor shortened")
+	default:
+		fmt.Fprintln(out, "no problem was found; see the notes")
 	}
 	fmt.Fprintf(out, "%d records\nhead %s\n", report.Records, report.Last)
 }

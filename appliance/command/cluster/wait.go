@@ -42,7 +42,9 @@ func newWait() *cobra.Command {
 		Short: "Wait until a cluster is ready, installed or in another state",
 		Long: "Wait until a cluster is in a state: " + strings.Join(conditions(), ", ") + ".\n\n" +
 			"The exit code is 0 if the cluster reached the state, 1 if it cannot reach it any more because the " +
-			"installation could not be\nprepared, failed or was cancelled, and 3 if the time was over.",
+			"installation could not be\nprepared, failed or was cancelled, and 3 if the time was over. A failed " +
+			"preparation does not end the wait for a cluster of\nthe Kubernetes API, because its " +
+			"AgentClusterInstall starts the installation again.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, arguments []string) error {
 			if !slices.Contains(conditions(), condition) {
@@ -82,7 +84,7 @@ func await(cmd *cobra.Command, a *action.Action, id, condition string, timeout t
 	changes := a.Follow(ctx, "clusters", "hosts")
 	defer changes.Close()
 	started := a.Now()
-	last := new(models.Cluster)
+	last, retries := new(models.Cluster), &retries{Action: a, out: cmd.ErrOrStderr()}
 	for {
 		text, err := a.Fetch(ctx, remote.ClusterPath(id))
 		if gone, ok := errors.AsType[*remote.RefusedError](err); ok && gone.Status == 404 && condition == deleted {
@@ -97,7 +99,12 @@ func await(cmd *cobra.Command, a *action.Action, id, condition string, timeout t
 				return fmt.Errorf("the response does not match the API: %w", err)
 			}
 			line.Show(last)
-			if done, err := reached(last, condition); done || err != nil {
+			done, err := reached(last, condition)
+			if failed, ok := errors.AsType[*preparationError](err); ok {
+				line.End()
+				err = retries.pass(ctx, last.Name, failed)
+			}
+			if done || err != nil {
 				line.End()
 				if err == nil {
 					fmt.Fprintf(cmd.OutOrStdout(), "The cluster %s is %s after %s.\n", last.Name,
@@ -131,11 +138,14 @@ func reached(cluster *models.Cluster, condition string) (bool, error) {
 	}
 	if preparationFailed(cluster, status) && slices.Contains([]string{models.ClusterStatusInstalling,
 		models.ClusterStatusFinalizing, installed}, condition) {
-		return false, fmt.Errorf("the installation of the cluster %s could not be prepared: %s", cluster.Name,
-			cluster.LastInstallationPreparation.Reason)
+		return false, &preparationError{fmt.Errorf("the installation of the cluster %s could not be prepared: %s",
+			cluster.Name, cluster.LastInstallationPreparation.Reason)}
 	}
 	return false, nil
 }
+
+// preparationError is the error of a cluster whose installation could not be prepared.
+type preparationError struct{ error }
 
 // preparationFailed reports whether a cluster waits for another try after a failed preparation. The
 // start of an installation resets the result of the former preparation.

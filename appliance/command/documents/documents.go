@@ -127,6 +127,24 @@ func sections(topic, text string) (title string, all []section) {
 	return title, append(all, current)
 }
 
+var (
+	topKey = regexp.MustCompile(`(?m)^([a-z_]+):`)
+	signs  = regexp.MustCompile(`(?m)^ *# ?`)
+)
+
+// settings returns the sections of the configuration file, one for each paragraph, without the
+// signs of its comments. The title is the key at the top level to which the paragraph belongs.
+func settings(text string) (all []section) {
+	title := "the configuration file"
+	for paragraph := range strings.SplitSeq(text, "\n\n") {
+		if key := topKey.FindStringSubmatch(paragraph); key != nil {
+			title = key[1]
+		}
+		all = append(all, section{example, title, signs.ReplaceAllString(paragraph, "")})
+	}
+	return all
+}
+
 func (l library) index(out io.Writer) error {
 	names, err := topics()
 	if err != nil {
@@ -202,6 +220,7 @@ func (l library) find(out io.Writer, search string, only []string) error {
 	if err != nil {
 		return err
 	}
+	names = append(names, example)
 	if len(only) > 0 {
 		names = only
 	}
@@ -216,6 +235,9 @@ func (l library) find(out io.Writer, search string, only []string) error {
 			return err
 		}
 		_, all := sections(name, text)
+		if name == example {
+			all = settings(text)
+		}
 		for _, s := range all {
 			if m, ok := matches(s, words); ok {
 				found = append(found, m)
@@ -232,7 +254,11 @@ func (l library) find(out io.Writer, search string, only []string) error {
 		wrappedLine := new(strings.Builder)
 		wrapped(wrappedLine, m.line, "    ")
 		fmt.Fprint(out, wrappedLine.String())
-		fmt.Fprintf(out, "    landfall docs %s %s\n", m.topic, anchor(m.title))
+		command := "landfall docs " + m.topic
+		if m.topic != example { // which is shown as a whole
+			command += " " + anchor(m.title)
+		}
+		fmt.Fprintf(out, "    %s\n", command)
 	}
 	if len(found) > shown {
 		fmt.Fprintf(out, "%d more sections; add a word\n", len(found)-shown)

@@ -113,6 +113,13 @@ func TestDocs_search(t *testing.T) {
 		require.LessOrEqual(t, utf8.RuneCountInString(strings.TrimSuffix(line, "\n")), columns)
 		require.False(t, strings.HasPrefix(line, "operations"), "only the topic is searched")
 	}
+	for _, arguments := range [][]string{{"--search", "boot_listen plain HTTP"},
+		{"config", "--search", "boot_listen plain HTTP"}} {
+		text, err = run(t, arguments...)
+		require.NoError(t, err)
+		require.Contains(t, text, "config: boot_listen\n")
+		require.Contains(t, text, "\n    landfall docs config\n")
+	}
 	_, err = run(t, "--search", "zzzzz")
 	require.EqualError(t, err,
 		`no section contains "zzzzz"; try fewer or shorter words, or landfall docs for the topics`)

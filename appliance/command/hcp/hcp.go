@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"landfall/appliance/command/action"
+	"landfall/appliance/command/outcome"
 	"landfall/appliance/command/output"
 	"landfall/appliance/hosted/arm"
 	"landfall/appliance/hosted/record"
@@ -346,20 +347,21 @@ func waitForKubeconfig(ctx context.Context, a *action.Action, name string) (stri
 	defer ticker.Stop()
 	for {
 		var now hosted.Kubeconfig
-		if err := a.Call(ctx, http.MethodGet, path(name)+"/kubeconfigs/"+asked.Operation, nil, &now); err != nil {
-			return "", err
-		}
+		err := a.Call(ctx, http.MethodGet, path(name)+"/kubeconfigs/"+asked.Operation, nil, &now)
 		switch {
+		case err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded):
+			return "", &outcome.CodeError{Code: outcome.Waiting, Cause: errors.New("the management cluster has not " +
+				"signed the certificate yet; the request stays: ask again with a longer --timeout when the " +
+				"management cluster is connected")}
+		case err != nil:
+			return "", err
 		case now.Kubeconfig != "":
 			return now.Kubeconfig, nil
 		case record.IsTerminal(now.Status):
 			return "", fmt.Errorf("the kubeconfig was not issued: %s", now.Error)
 		}
 		select {
-		case <-ctx.Done():
-			return "", fmt.Errorf("the management cluster has not signed the certificate yet; the request stays: ask " +
-				"again " +
-				"with a longer --timeout when the management cluster is connected")
+		case <-ctx.Done(): // the next call fails
 		case <-ticker.C:
 		}
 	}

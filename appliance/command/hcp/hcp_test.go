@@ -1,11 +1,16 @@
 package hcp
 
 import (
+	"context"
+	"fmt"
+	"net/http"
 	"net/http/httptest"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"landfall/appliance/command/action"
+	"landfall/appliance/command/outcome"
 	"landfall/web"
 	"landfall/web/hosted"
 )
@@ -33,5 +38,46 @@ func TestList_disabledHostedClusters(t *testing.T) {
 		cmd.SetArgs(arguments)
 		cmd.SilenceErrors, cmd.SilenceUsage = true, true
 		require.ErrorContains(t, cmd.ExecuteContext(t.Context()), "set hosted.enabled to true and restart", arguments)
+	}
+}
+
+// overdue is a context whose time is over when it is canceled.
+type overdue struct{ context.Context }
+
+func (o overdue) Err() error {
+	if o.Context.Err() != nil {
+		return context.DeadlineExceeded
+	}
+	return nil
+}
+
+func TestKubeconfig_saysWhyTheWaitEnded(t *testing.T) {
+	for name, c := range map[string]struct {
+		limit func(context.Context) context.Context
+		code  int
+		says  string
+	}{
+		"the time is over": {func(ctx context.Context) context.Context { return overdue{ctx} }, outcome.Waiting,
+			"the management cluster has not signed the certificate yet"},
+		"it was interrupted": {func(ctx context.Context) context.Context { return ctx }, outcome.Failure,
+			"context canceled"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			appliance := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Content-Type", "application/json")
+				fmt.Fprint(w, `{"operation":"1","status":"Accepted"}`)
+				if r.Method == http.MethodGet {
+					cancel()
+				}
+			}))
+			defer appliance.Close()
+			t.Setenv("LANDFALL_URL", appliance.URL)
+			_, err := waitForKubeconfig(c.limit(ctx), action.New(), "shop")
+			require.ErrorContains(t, err, c.says)
+			code, _ := outcome.Of(err)
+			require.Equal(t, c.code, code)
+			require.Equal(t, c.code != outcome.Waiting, outcome.IsCancellation(err))
+		})
 	}
 }

@@ -2,6 +2,7 @@ package iso
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
@@ -16,6 +17,7 @@ import (
 
 	"landfall/appliance/command/action"
 	"landfall/appliance/command/commandtest"
+	"landfall/appliance/osimage"
 )
 
 // newLibrary returns the library of an appliance, as a command with --url has it.
@@ -85,4 +87,28 @@ func TestImport_retriesBrokenConnections(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, commandtest.DigestOf(t, file), image.SHA256)
 	require.Contains(t, errOut.String(), "trying again in 1ms")
+}
+
+func TestFollow_saysThatApplianceTriesAgainAfterFailure(t *testing.T) {
+	states := []osimage.Image{
+		{State: osimage.StateWaiting, Message: "it is copied from another member of the fleet"},
+		{State: osimage.StateDownloading, Message: "the download started over"},
+		{State: osimage.StateWaiting, Message: "the last attempt failed: the server is busy"},
+		{State: osimage.StateReady},
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		image := states[0]
+		states, image.ID = states[1:], "a1"
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(map[string]any{"os_images": []osimage.Image{image}})
+	}))
+	defer server.Close()
+	var errOut bytes.Buffer
+	_, err := newLibrary(t, server.URL).follow(t.Context(), osimage.Image{ID: "a1", State: osimage.StateWaiting},
+		"fetching live.iso", &errOut, func(state osimage.State) bool { return state != osimage.StateReady })
+	require.NoError(t, err)
+	require.Contains(t, errOut.String(), "landfall: waiting (it is copied from another member of the fleet)\n"+
+		"landfall: downloading (the download started over)\n"+
+		"landfall: waiting (the last attempt failed: the server is busy); the appliance tries again until landfall "+
+		"iso remove a1\n")
 }

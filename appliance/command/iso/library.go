@@ -174,8 +174,11 @@ func (l *library) follow(ctx context.Context, image osimage.Image, activity stri
 		meter.Set(image.DoneBytes, image.TotalBytes)
 		if image.Message != printed && image.Message != "" && pending(image.State) {
 			printed = image.Message
-			fmt.Fprintf(errOut, "landfall: %s; the appliance tries again until landfall iso remove %s\n",
-				image.Progress(), image.ID)
+			next := ""
+			if image.TriesAgain() {
+				next = "; the appliance tries again until landfall iso remove " + image.ID
+			}
+			fmt.Fprintf(errOut, "landfall: %s%s\n", image.Progress(), next)
 		}
 	}
 	return image, nil

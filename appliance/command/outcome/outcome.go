@@ -2,6 +2,7 @@
 package outcome
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -56,6 +57,23 @@ func Of(err error) (code int, print bool) {
 		return Usage, true
 	}
 	return Failure, true
+}
+
+// IsCancellation reports whether an error is nothing but the end of a context: each of its joined
+// errors wraps context.Canceled.
+func IsCancellation(err error) bool {
+	switch wrapper := err.(type) {
+	case interface{ Unwrap() []error }:
+		for _, part := range wrapper.Unwrap() {
+			if !IsCancellation(part) {
+				return false
+			}
+		}
+		return len(wrapper.Unwrap()) > 0
+	case interface{ Unwrap() error }:
+		return IsCancellation(wrapper.Unwrap())
+	}
+	return err == context.Canceled
 }
 
 // Line returns the text of an error in one line; joined errors are separated by semicolons.

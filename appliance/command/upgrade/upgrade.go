@@ -266,9 +266,7 @@ func (o *options) offline(ctx context.Context, settings config.Config, path stri
 	}
 	switch err := fleet.CheckAlone(settings.DataDir); {
 	case fault.KindOf(err) == fault.Conflict:
-		return outcome.Usagef("%s is the data directory of a stopped member of a fleet, and a backup would write into "+
-			"it; give --no-backup, because the other members have the data, or start the member first",
-			settings.DataDir)
+		return outcome.Usagef("%w", err) // the upgrade adds that it is possible without a backup
 	case err != nil:
 		return err
 	}

@@ -64,10 +64,14 @@ func KnownCluster(id strfmt.UUID, name, kind, status, info string) models.Cluste
 		Hosts:              []*models.Host{}, HostNetworks: []*models.HostNetwork{},
 		Progress:     &models.ClusterProgressInfo{},
 		FeatureUsage: "{}", UserName: "admin",
-		LastInstallationPreparation: models.LastInstallationPreparation{
-			Status: models.LastInstallationPreparationStatusNotStarted,
-			Reason: "The installation has not been started yet."},
+		LastInstallationPreparation: NotPrepared(),
 	}
+}
+
+// NotPrepared returns the result of the preparation before an installation has started.
+func NotPrepared() models.LastInstallationPreparation {
+	return models.LastInstallationPreparation{Status: models.LastInstallationPreparationStatusNotStarted,
+		Reason: "The installation has not been started yet."}
 }
 
 // APIAddress returns the address of a cluster's API for joining hosts: its VIP, or else its name.

@@ -131,7 +131,8 @@ func checkManagementForm(m *record.Management) error {
 // Broker is a name of the broker: a host and a port.
 type Broker struct {
 	Address string
-	// Configured is set if the host is that of the appliance's URL.
+	// Configured is set if the host is that of a URL which a person chose for the appliance, and
+	// other machines can reach it.
 	Configured bool
 }
 

@@ -169,6 +169,9 @@ func (s *Service) Overview(consumer string) (*Overview, error) {
 				continue
 			}
 			host, err := rows.Host(key)
+			if store.IsDamaged(err) {
+				continue // its problem says so
+			}
 			if err != nil {
 				return err
 			}

@@ -18,6 +18,7 @@ import (
 	core "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"landfall/appliance/engine/view"
 	"landfall/appliance/fault"
 	"landfall/appliance/hosted/controlplane"
 	"landfall/appliance/hosted/record"
@@ -36,7 +37,7 @@ func (c *comparison) readHosts(tx *store.Tx) error {
 			return err
 		}
 		for _, id := range ids {
-			if c.hosts[id], err = rows.Host(source.InfraEnvID + "/" + id); err != nil {
+			if err := c.addHost(rows, source.InfraEnvID+"/"+id); err != nil {
 				return err
 			}
 		}
@@ -62,11 +63,26 @@ func (c *comparison) readHosts(tx *store.Tx) error {
 	for _, key := range keys {
 		_, id, _ := strings.Cut(key, "/")
 		if elsewhere[id] {
-			if c.hosts[id], err = rows.Host(key); err != nil {
+			if err := c.addHost(rows, key); err != nil {
 				return err
 			}
 		}
 	}
+	return nil
+}
+
+// addHost reads a host by its key. A damaged one is no missing one, whose Agent would be removed.
+func (c *comparison) addHost(rows view.Rows, key string) (err error) {
+	_, id, _ := strings.Cut(key, "/")
+	host, err := rows.Host(key)
+	switch {
+	case store.IsDamaged(err):
+		c.damaged[id] = true
+		return nil
+	case err != nil:
+		return err
+	}
+	c.hosts[id] = host
 	return nil
 }
 
@@ -469,6 +485,9 @@ func (c *comparison) removeClusters(ctx context.Context) error {
 		if err := c.DB.View(func(tx *store.Tx) error {
 			hosts, err := c.Engine.Rows(tx).ClusterHosts(id)
 			left = len(hosts)
+			if store.IsDamaged(err) {
+				left, err = 1, nil
+			}
 			return err
 		}); err != nil {
 			return err

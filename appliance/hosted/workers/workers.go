@@ -187,6 +187,7 @@ type comparison struct {
 	owner    string // names this appliance in its Agents
 	offers   map[string]*Offered
 	hosts    map[string]*view.Host
+	damaged  map[string]bool   // hosts whose rows can't be read
 	profiles map[string]string // of the offered infra-envs by ID
 	approved map[string]bool
 	hosted   map[string]*record.Cluster // by the namespace of the control plane
@@ -251,7 +252,7 @@ func (s *Service) read(consumer string) (c *comparison, err error) {
 	}
 	c = &comparison{Service: s, approved: approved, offers: map[string]*Offered{}, hosts: map[string]*view.Host{},
 		profiles: map[string]string{}, hosted: map[string]*record.Cluster{}, joined: map[string]string{},
-		problems: map[string]string{}}
+		problems: map[string]string{}, damaged: map[string]bool{}}
 	err = s.DB.View(func(tx *store.Tx) (err error) {
 		if c.m, err = record.GetManagement(tx, consumer); err != nil || c.m == nil {
 			return err
@@ -298,10 +299,18 @@ func (c *comparison) run(ctx context.Context) (problem string, err error) {
 	for id := range c.hosts {
 		ids[id] = true
 	}
+	for id := range c.damaged {
+		ids[id] = true
+	}
 	for id := range c.offers {
 		ids[id] = true
 	}
 	for _, id := range slices.Sorted(maps.Keys(ids)) {
+		if c.damaged[id] {
+			c.problems[id] = "The stored data of the host is damaged. The host and its Agent stay untouched; " +
+				"landfall check describes the ways out."
+			continue
+		}
 		err := c.compare(ctx, id, found[id])
 		if reason, refused := refusal(err); refused {
 			if err = nil; reason != "" {

@@ -468,3 +468,26 @@ func TestRun_followsWhatIsChosen(t *testing.T) {
 		return err
 	}))
 }
+
+// The Agent of a host whose row can't be read stays as it is, and the other hosts are offered.
+func TestWorkers_damagedHost(t *testing.T) {
+	s := newSite(t, false)
+	damaged := s.boot(1)
+	s.sync()
+	before := s.agent(damaged)
+	require.NotNil(t, before)
+	s.stop()
+	s.DamageRow("/hosts/" + s.env + "/" + damaged.ID)
+	s.start()
+	whole := s.boot(2)
+	s.sync()
+	require.NotNil(t, s.agent(whole), "it is offered")
+	require.Equal(t, before, s.agent(damaged))
+	s.requireProblem(damaged, "landfall check")
+	s.requireProblemOfAll("")
+
+	require.NoError(t, s.Set(s.Context(), "mc1", nil))
+	s.sync()
+	require.Nil(t, s.agent(whole))
+	require.Equal(t, before, s.agent(damaged), "it may be a node")
+}

@@ -80,7 +80,7 @@ func (r *reader) built(source *kustomizeFiles, file string, made *kresource.Reso
 	}
 	value, err := decode([]byte(text))
 	if err != nil {
-		r.problem(at, "%s", yamlReason(err, []byte(text)))
+		r.problem(at, "%s", part{at, []byte(text)}.yamlReason(err))
 		return nil, nil
 	}
 	if origin != nil && origin.ConfiguredIn != "" && hashed.MatchString(made.GetName()) {
@@ -122,7 +122,7 @@ func (f *kustomizeFiles) ReadFile(path string) ([]byte, error) {
 	var root yaml.Node
 	if err := yaml.Unmarshal(data, &root); err != nil {
 		whole := part{Source{f.name(path), 1}, data}
-		return nil, f.refuse(whole.yamlPlace(err), yamlReason(err, data))
+		return nil, f.refuse(whole.yamlPlace(err), whole.yamlReason(err))
 	}
 	if len(root.Content) == 0 || root.Content[0].Kind != yaml.MappingNode {
 		return nil, f.refuse(Source{f.name(path), 1}, "this kustomization is empty; expected at least resources")

@@ -174,7 +174,7 @@ func (r *reader) objects(file string, data []byte) []*Object {
 	for _, part := range split(file, data) {
 		value, err := decode(part.data)
 		if err != nil {
-			r.problem(part.yamlPlace(err), "%s", yamlReason(err, part.data))
+			r.problem(part.yamlPlace(err), "%s", part.yamlReason(err))
 			continue
 		}
 		if value != nil {
@@ -352,11 +352,13 @@ func (p part) yamlPlace(err error) Source {
 	return Source{p.source.File, p.source.Line + line - 1}
 }
 
-// tabbed finds a tab at the beginning of a line.
-var tabbed = regexp.MustCompile(`(?m)^ *\t`)
+// tabbed matches a line that begins with a tab.
+var tabbed = regexp.MustCompile(`^ *\t`)
 
-func yamlReason(err error, data []byte) string {
-	if strings.Contains(err.Error(), "cannot start any token") && tabbed.Match(data) {
+func (p part) yamlReason(err error) string {
+	lines := bytes.Split(p.data, []byte("\n"))
+	line := lines[min(p.yamlPlace(err).Line-p.source.Line, len(lines)-1)]
+	if strings.Contains(err.Error(), "cannot start any token") && tabbed.Match(line) {
 		return "invalid YAML: the line begins with a tab; YAML is indented with blanks"
 	}
 	text := strings.Join(strings.Fields(err.Error()), " ")

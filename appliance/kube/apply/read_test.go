@@ -133,6 +133,8 @@ func TestRead_errorsNameFileAndLine(t *testing.T) {
 			"in.yaml:2: invalid YAML: the line begins with a tab; YAML is indented with blanks"},
 		"a forbidden character": {"a:\n  b: @1\n",
 			"in.yaml:2: invalid YAML: found character that cannot start any token"},
+		"a forbidden character before a text with tabs": {"a:\n  b: @1\nc: |\n  x\n  \ty\n",
+			"in.yaml:2: invalid YAML: found character that cannot start any token"},
 		"a list": {"# list\n- a\n",
 			"in.yaml:1: this document is not an object; expected apiVersion, kind and metadata"},
 		"values for Helm": {"image: x\n", "in.yaml:1: this document has no apiVersion and kind"},

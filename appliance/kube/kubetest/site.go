@@ -85,11 +85,17 @@ func (s *Site) openStore() {
 // Damage makes the row of an object unreadable and opens the store again. The loop must not run.
 func (s *Site) Damage(kind objects.Kind, namespace, name string) {
 	s.Helper()
+	s.DamageRow("/kubernetes/" + kind.Key(namespace, name))
+}
+
+// DamageRow is Damage for the row with a key in the store.
+func (s *Site) DamageRow(row string) {
+	s.Helper()
 	require.NoError(s, s.DB.Close())
 	db, err := bolt.Open(filepath.Join(s.dir, store.FileName), 0o600, &bolt.Options{Timeout: time.Second})
 	require.NoError(s, err)
 	require.NoError(s, db.Update(func(tx *bolt.Tx) error {
-		rows, key := tx.Bucket([]byte("data")), []byte("/kubernetes/"+kind.Key(namespace, name))
+		rows, key := tx.Bucket([]byte("data")), []byte(row)
 		require.NotEmpty(s, rows.Get(key))
 		return rows.Put(key, []byte("cut"))
 	}))

@@ -70,11 +70,11 @@ func compare(ctx context.Context, server netip.AddrPort, zone Zone) (Comparison,
 	result := Comparison{Served: len(ours) > 0}
 	for _, key := range slices.SortedFunc(maps.Keys(ours), nameAndType.compare) {
 		found, err := lookUp(ctx, server, key)
-		if err != nil {
+		if err != nil && !errors.Is(err, errTruncated) {
 			result.Served = false
 			return result, err
 		}
-		if len(found) == 0 {
+		if len(found) == 0 { // also after a truncated answer
 			result.Served = false
 			continue
 		}

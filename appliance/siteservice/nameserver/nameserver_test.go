@@ -295,6 +295,25 @@ func TestCompare_truncatedAnswer(t *testing.T) {
 	require.True(t, answer.Truncated)
 }
 
+func TestCompare_namesAfterTruncatedAnswer(t *testing.T) {
+	theirs := Zone{Name: "long.site.example"}
+	theirs.Add("api.long.site.example", false, address("192.0.2.8"), address("192.0.2.9"))
+	theirs.Add("api-int.long.site.example", false, address("192.0.2.99"))
+	theirs.Add("z.long.site.example", false, address("192.0.2.99"))
+	ours := Zone{Name: theirs.Name}
+	ours.Add("api.long.site.example", false, address("192.0.2.8"), address("192.0.2.9"))
+	ours.Add("z.long.site.example", false, address("192.0.2.8"))
+	next := Zone{Name: "next.site.example"}
+	next.Add("api-int.long.site.example", false, address("192.0.2.8"))
+	server := startDNS(t, theirs)
+	compared := Compare(t.Context(), []netip.AddrPort{server}, []Zone{ours, next})
+	for name, zone := range map[string]string{"z.long.site.example": ours.Name,
+		"api-int.long.site.example": next.Name} {
+		require.Equal(t, Comparison{Differences: []Difference{{Name: name, Type: TypeA, Server: server.String(),
+			Ours: []string{"192.0.2.8"}, Site: []string{"192.0.2.99"}}}}, compared[zone])
+	}
+}
+
 // TestCompare_silentServer holds that a silent DNS server is asked once, not once for each cluster:
 // its time-outs would delay the names of new clusters.
 func TestCompare_silentServer(t *testing.T) {

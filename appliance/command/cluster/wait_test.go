@@ -1,0 +1,87 @@
+package cluster
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/go-openapi/swag/conv"
+	"github.com/openshift/assisted-service/models"
+	"github.com/spf13/cobra"
+	"github.com/stretchr/testify/require"
+
+	"landfall/appliance/command/action"
+	"landfall/web/console"
+)
+
+// The controller of an AgentClusterInstall repeats a failed preparation.
+func TestAwait_failedPreparation(t *testing.T) {
+	const deployments = `{"items":[{"metadata":{"namespace":"site"},"spec":{"clusterName":"other"}},
+		{"metadata":{"namespace":"site"},"spec":{"clusterName":"east","clusterInstallRef":{"name":"east"}}}]}`
+	const failure = "the installation of the cluster east could not be prepared: no such image"
+	installedBy := func(spec string) map[string]string {
+		return map[string]string{"hive.openshift.io/v1/clusterdeployments": deployments,
+			"extensions.hive.openshift.io/v1beta1/namespaces/site/agentclusterinstalls/east": `{
+				"metadata":{"name":"east"},"spec":` + spec + `}`}
+	}
+	for name, c := range map[string]struct {
+		answers map[string]string // of the Kubernetes API
+		says    string
+		fails   bool
+	}{
+		"no Kubernetes API": {nil, "", true},
+		"on hold":           {installedBy(`{"holdInstallation":true}`), "", true},
+		"by its AgentClusterInstall": {installedBy(`{}`),
+			"landfall: " + failure + "; the installation starts again by itself\n", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			reads, changes := 0, make(chan int, 3)
+			mux := http.NewServeMux()
+			mux.HandleFunc("GET /api/assisted-install/v2/clusters/{id}", func(w http.ResponseWriter, _ *http.Request) {
+				cluster := models.Cluster{Name: "east", Status: conv.Pointer(models.ClusterStatusReady)}
+				cluster.LastInstallationPreparation = models.LastInstallationPreparation{
+					Status: models.LastInstallationPreparationStatusFailed, Reason: "no such image"}
+				reads++
+				if changes <- reads; reads == 3 {
+					cluster.Status = conv.Pointer(models.ClusterStatusInstalled)
+				}
+				w.Header().Set("Content-Type", "application/json")
+				_ = json.NewEncoder(w).Encode(cluster)
+			})
+			mux.HandleFunc("GET "+console.FeedRoute, func(w http.ResponseWriter, r *http.Request) {
+				for {
+					_ = http.NewResponseController(w).Flush()
+					select {
+					case <-r.Context().Done():
+						return
+					case <-changes:
+						_, _ = w.Write([]byte("data: {\"kind\":\"clusters\"}\n\n"))
+					}
+				}
+			})
+			for path, answer := range c.answers {
+				mux.HandleFunc("GET /apis/"+path, func(w http.ResponseWriter, _ *http.Request) {
+					w.Header().Set("Content-Type", "application/json")
+					_, _ = w.Write([]byte(answer))
+				})
+			}
+			server := httptest.NewServer(mux)
+			t.Cleanup(server.Close)
+			t.Setenv("LANDFALL_URL", server.URL)
+			var errOut bytes.Buffer
+			cmd := &cobra.Command{}
+			cmd.SetErr(&errOut)
+			cmd.SetOut(&errOut)
+			cmd.SetContext(t.Context())
+			err := await(cmd, action.New(), "1", installed, 0)
+			if c.fails {
+				require.EqualError(t, err, failure)
+				return
+			}
+			require.NoError(t, err)
+			require.Contains(t, errOut.String(), c.says)
+		})
+	}
+}
