@@ -19,10 +19,13 @@ const macsOf = (hosts: HostConfig[]) =>
 
 /** The networks that the appliance has stored. */
 let stored: HostConfig[];
+/** When and whether the page gets the answer of a save. */
+let answerOfSave: (answer: Response) => Promise<Response>;
 let close: () => void;
 
 beforeEach(() => {
   stored = [configOf('52:54:00:00:00:01')];
+  answerOfSave = (answer) => Promise.resolve(answer);
   const infraEnv = () => ({ id: 'i', name: 'berlin', static_network_config: JSON.stringify(stored) });
   vi.stubGlobal('fetch', (path: string, { method, body }: RequestInit) => {
     if (path.endsWith('/preview')) {
@@ -33,6 +36,7 @@ beforeEach(() => {
     }
     if (method === 'PATCH') {
       stored = (JSON.parse(body as string) as { static_network_config: HostConfig[] }).static_network_config;
+      return answerOfSave(Response.json(infraEnv()));
     }
     return Promise.resolve(Response.json(infraEnv()));
   });
@@ -55,6 +59,10 @@ const changeMine = async () => {
     type(macField, mine);
   });
 };
+const saved = () =>
+  vi.waitFor(() => {
+    expect(document.body.textContent).toContain('Saved.');
+  });
 const conflictShown = () =>
   vi.waitFor(() => {
     expect(document.querySelector('[data-testid=networks-conflict]')).not.toBeNull();
@@ -103,4 +111,52 @@ it('also not by changes that were kept while another page was open', async () =>
   await vi.waitFor(() => {
     expect(macsOf(stored)).toEqual([mine]);
   });
+});
+
+it.each([
+  ['the same networks', mine],
+  ['further changes', '52:54:00:00:00:0c'],
+])('one’s own save whose answer was lost is no conflict with %s', async (_case, next) => {
+  answerOfSave = () => Promise.reject(new TypeError('Failed to fetch'));
+  openPage();
+  await changeMine();
+  press('Save');
+  await vi.waitFor(() => {
+    expect(document.body.textContent).toContain('The appliance does not respond.');
+  });
+  expect(macsOf(stored)).toEqual([mine]);
+  answerOfSave = (answer) => Promise.resolve(answer);
+  type(macField, next);
+  press('Save');
+  await saved();
+  expect(macsOf(stored)).toEqual([next]);
+});
+
+it.each([
+  ['the same networks', mine],
+  ['further changes', '52:54:00:00:00:0c'],
+])('one’s own save that ends on another page is no conflict with %s', async (_case, next) => {
+  let end = (): void => undefined;
+  answerOfSave = (answer) =>
+    new Promise((resolve) => {
+      end = () => {
+        resolve(answer);
+      };
+    });
+  openPage();
+  await changeMine();
+  press('Save');
+  await vi.waitFor(() => {
+    expect(macsOf(stored)).toEqual([mine]);
+  });
+  close();
+  openPage();
+  await vi.waitFor(() => {
+    type(macField, next);
+  });
+  end();
+  answerOfSave = (answer) => Promise.resolve(answer);
+  press('Save');
+  await saved();
+  expect(macsOf(stored)).toEqual([next]);
 });

@@ -22,7 +22,7 @@ import { useAnswer } from '../shell/useAnswer';
 import { usePageTitle } from '../shell/usePageTitle';
 import { areSame, listInfraEnvs, previewHosts, readHosts, saveHosts, type HostConfig, type Preview } from './api';
 import { fromConfig, newHost, toConfig, type Described } from './hosts';
-import { forgetDraft, keepDraft, readDraft } from './drafts';
+import { forgetDraft, keepDraft, keepSent, readDraft, readSent } from './drafts';
 import { HostCard } from './HostCard';
 
 const everyTime = () => 10_000;
@@ -162,13 +162,16 @@ const Hosts = ({ infraEnvId, saved }: HostsProps) => {
     setOutcome(undefined);
     setConflict(false);
     try {
+      const mine = hosts.map(toConfig);
       const present = await readHosts(infraEnvId);
       setNewest(present);
-      if (!areSame(present, replaced)) {
+      if (![replaced, mine, readSent(infraEnvId) ?? mine].some((known) => areSame(present, known))) {
         setConflict(true);
         return;
       }
-      const stored = await saveHosts(infraEnvId, hosts.map(toConfig));
+      keepSent(infraEnvId, mine);
+      const stored = await saveHosts(infraEnvId, mine);
+      keepSent(infraEnvId, stored);
       setBase(stored);
       setNewest(stored);
       setOutcome({ text: 'Saved. New downloads of the image contain the networks.', isWrong: false });
