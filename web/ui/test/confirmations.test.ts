@@ -5,6 +5,7 @@ import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { Users } from '../src/access/Users';
 import type { AmsStatus } from '../src/ams/api';
 import { Connection } from '../src/ams/Connection';
+import type { Place } from '../src/mirror/api';
 import { ImportBox } from '../src/mirror/ImportBox';
 import type { Act } from '../src/shell/useAct';
 import { press, show } from './screen';
@@ -39,6 +40,15 @@ const act: Act = async (work) => {
 const nothing = () => undefined;
 const status = { state: 'online', api_url: '', waiting: 0, clock_skew_seconds: 0 } as unknown as AmsStatus;
 const imported = { name: 'site.tar', imported: '2026-01-01T00:00:00Z', files: [], ignored: [], cluster_id: 'c' };
+
+const imports = (places: Place[]) =>
+  createElement(ImportBox, {
+    imports: [imported],
+    places,
+    take: () => Promise.resolve(),
+    changed: nothing,
+    failed: nothing,
+  });
 
 const choose = (label: string, value: string) => {
   const select = document.querySelector<HTMLSelectElement>(`select[aria-label="${label}"]`);
@@ -76,14 +86,7 @@ it.each<Case & { change: string }>([
   },
   {
     what: 'the removal of an import',
-    element: () =>
-      createElement(ImportBox, {
-        imports: [imported],
-        places: [{ level: { cluster_id: 'c' }, label: 'cluster east' }],
-        take: () => Promise.resolve(),
-        changed: nothing,
-        failed: nothing,
-      }),
+    element: () => imports([{ level: { cluster_id: 'c' }, label: 'cluster east' }]),
     begin: () => {
       press('Remove');
     },
@@ -104,5 +107,16 @@ it.each<Case & { change: string }>([
   confirm?.click();
   await vi.waitFor(() => {
     expect(changes).toEqual([change]);
+  });
+});
+
+it.each([
+  ['of a cluster', [{ level: { cluster_id: 'c' }, label: 'cluster east' }], 'no longer apply to cluster east.'],
+  ['of a deleted object', [], 'Its cluster or infra-env was deleted, so its rules apply to nothing.'],
+])('the removal of an import %s says what its rules applied to', async (_case, places, want) => {
+  close = show(imports(places));
+  press('Remove');
+  await vi.waitFor(() => {
+    expect(document.querySelector('[role=dialog]')?.textContent).toContain(want);
   });
 });
