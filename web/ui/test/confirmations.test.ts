@@ -1,10 +1,15 @@
 // @vitest-environment jsdom
 import { createElement, type ReactElement } from 'react';
 import { flushSync } from 'react-dom';
+import { MemoryRouter } from 'react-router-dom-v5-compat';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
+import { Passkeys } from '../src/access/Passkeys';
 import { Users } from '../src/access/Users';
 import type { AmsStatus } from '../src/ams/api';
+import { ClusterTable } from '../src/ams/ClusterTable';
 import { Connection } from '../src/ams/Connection';
+import { Couriers } from '../src/ams/Couriers';
+import { Tokens } from '../src/ams/Tokens';
 import type { Place } from '../src/mirror/api';
 import { ImportBox } from '../src/mirror/ImportBox';
 import type { Act } from '../src/shell/useAct';
@@ -13,6 +18,7 @@ import { press, show } from './screen';
 vi.mock('../src/access/AccessProvider', () => ({
   useMay: () => true,
   useAccess: () => ({ caller: { name: 'anna', role: 'admin' } }),
+  Requires: ({ children }: { children: unknown }) => children,
 }));
 
 let changes: string[];
@@ -22,7 +28,7 @@ beforeEach(() => {
   changes = [];
   vi.stubGlobal('fetch', (path: string, { method, body }: RequestInit) => {
     if (method === 'GET') {
-      return Promise.resolve(Response.json([{ name: 'vera', role: 'viewer' }]));
+      return Promise.resolve(Response.json([listed]));
     }
     changes.push([method, path, body].filter((part) => typeof part === 'string').join(' '));
     return Promise.resolve(new Response(null, { status: 204 }));
@@ -38,7 +44,17 @@ const act: Act = async (work) => {
   return true;
 };
 const nothing = () => undefined;
-const status = { state: 'online', api_url: '', waiting: 0, clock_skew_seconds: 0 } as unknown as AmsStatus;
+const status = {
+  state: 'online',
+  api_url: '',
+  waiting: 1,
+  clock_skew_seconds: 0,
+  couriers: [{ export_id: '7', until: '2026-01-01T00:00:00Z', clusters: 1 }],
+  clusters: [{ cluster_id: 'c', name: 'harbor', state: 'waiting', told: {}, to_tell: {}, edited: {} }],
+} as unknown as AmsStatus;
+const selection = { state: '', name: '', offset: 0, limit: 50 } as const;
+/** An object of every list. */
+const listed = { id: 'i', name: 'vera', role: 'viewer', label: 'office key', host: 'landfall.site' };
 const imported = { name: 'site.tar', imported: '2026-01-01T00:00:00Z', files: [], ignored: [], cluster_id: 'c' };
 
 const imports = (places: Place[]) =>
@@ -73,6 +89,61 @@ it.each<Case & { change: string }>([
     question: 'Make vera an administrator?',
     action: 'Change the role',
     change: 'PATCH /api/landfall/v1/users/vera {"role":"admin"}',
+  },
+  {
+    what: 'the end of access of an account',
+    element: () => createElement(Users, { act }),
+    begin: () => {
+      press('Disable');
+    },
+    question: 'Disable the account vera?',
+    action: 'Disable',
+    change: 'PATCH /api/landfall/v1/users/vera {"disabled":true}',
+  },
+  {
+    what: 'the deletion of a passkey',
+    element: () => createElement(Passkeys, { act }),
+    begin: () => {
+      press('Delete');
+    },
+    question: 'Delete office key for landfall.site?',
+    action: 'Delete',
+    change: 'DELETE /api/landfall/v1/passkeys/i',
+  },
+  {
+    what: 'the end of a token for the ocm command',
+    element: () => createElement(Tokens, { act }),
+    begin: () => {
+      press('Revoke');
+    },
+    question: 'Revoke the token i?',
+    action: 'Revoke',
+    change: 'DELETE /api/landfall/v1/ams/tokens/i',
+  },
+  {
+    what: 'the report of a lost export',
+    element: () => createElement(Couriers, { status, act, failed: nothing, changed: nothing }),
+    begin: () => {
+      press('Report as lost');
+    },
+    question: 'Report the export 7 as lost?',
+    action: 'Report as lost',
+    change: 'DELETE /api/landfall/v1/ams/exports/7',
+  },
+  {
+    what: 'the end of the changes of a cluster',
+    element: () =>
+      createElement(
+        MemoryRouter,
+        null,
+        createElement(ClusterTable, { status, selection, select: nothing, act, changed: nothing }),
+      ),
+    begin: () => {
+      press('Drop');
+    },
+    question: 'Drop the changes of harbor?',
+    action: 'Drop',
+    change: 'POST /api/landfall/v1/ams/clusters/c/leave {"by":"A user of the page"}',
   },
   {
     what: 'a logout from OpenShift Cluster Manager',
