@@ -12,6 +12,7 @@ import { Couriers } from '../src/ams/Couriers';
 import { Tokens } from '../src/ams/Tokens';
 import type { Place } from '../src/mirror/api';
 import { ImportBox } from '../src/mirror/ImportBox';
+import { UploadList } from '../src/osimages/UploadList';
 import type { Act } from '../src/shell/useAct';
 import { press, show } from './screen';
 
@@ -19,6 +20,17 @@ vi.mock('../src/access/AccessProvider', () => ({
   useMay: () => true,
   useAccess: () => ({ caller: { name: 'anna', role: 'admin' } }),
   Requires: ({ children }: { children: unknown }) => children,
+}));
+vi.mock('../src/osimages/UploadsProvider', () => ({
+  useUploadViews: () => [{ key: 'u', name: 'live.iso', size: 8, sent: 4, state: 'paused' }],
+  useUploads: () => ({
+    of: () => ({
+      cancel: () => {
+        changes.push('the upload is cancelled');
+        return Promise.resolve();
+      },
+    }),
+  }),
 }));
 
 let changes: string[];
@@ -144,6 +156,16 @@ it.each<Case & { change: string }>([
     question: 'Drop the changes of harbor?',
     action: 'Drop',
     change: 'POST /api/landfall/v1/ams/clusters/c/leave {"by":"A user of the page"}',
+  },
+  {
+    what: 'the end of an upload',
+    element: () => createElement(UploadList),
+    begin: () => {
+      press('Cancel the upload of live.iso');
+    },
+    question: 'Cancel the upload of live.iso?',
+    action: 'Cancel the upload',
+    change: 'the upload is cancelled',
   },
   {
     what: 'a logout from OpenShift Cluster Manager',
