@@ -80,6 +80,7 @@ describe('OpenShift Cluster Manager', { timeout: fileLimit }, () => {
     await row('harbor').getByText('The cluster is in the courier file').waitFor();
     await screenshot('a-courier-is-out', 'harbor');
     await button('Report as lost').click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Report as lost' }).click();
     await page.getByText('with 1 cluster is pending').waitFor({ state: 'detached' });
   });
 

@@ -149,6 +149,29 @@ describe('failures, and a single node', { timeout: fileLimit }, () => {
     await page.getByTestId('time-left').getByText('The cluster is installed.').waitFor();
   });
 
+  step('sends the request for a cluster again when the first one hangs', async () => {
+    const { pathname } = new URL(page.url());
+    const other = await (await browser.another()).newPage();
+    await other.clock.install();
+    let requests = 0;
+    await other.route(
+      (url) => url.pathname.endsWith(`/v2/clusters/${pathname.split('/')[3]}`),
+      async (route) => {
+        requests += 1;
+        if (requests > 1) {
+          await route.continue();
+        }
+      },
+    );
+    await other.goto(site.url + pathname);
+    await until('the page sends the request', () => requests === 1);
+    await other.clock.runFor(minute / 2 + 1_000);
+    await until('the page sends the request again', () => requests > 1);
+    await other.clock.runFor(1_000);
+    await other.getByRole('heading', { name: 'Installation progress' }).waitFor();
+    await other.context().close();
+  });
+
   step('adds hosts to the cluster, with its kubeconfig', async () => {
     await button('Add hosts').click();
     await heading('Host discovery').waitFor();

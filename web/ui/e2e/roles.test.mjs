@@ -236,6 +236,7 @@ describe('people with different roles', { timeout: fileLimit }, () => {
     await button('Change the role', anna.getByRole('dialog')).click();
     await browser.screenshot('people');
     await button('Disable', row).click();
+    await button('Disable', anna.getByRole('dialog')).click();
     await row.getByText('lena (disabled)').waitFor();
     await button('Delete', row).click();
     await button('Delete', anna.getByRole('dialog')).click();

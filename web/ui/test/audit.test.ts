@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { actorOf, exportURL, outcomeOf, queryOf, subjectOf, type Item } from '../src/access/audit';
+import { actorOf, exportURL, outcomeOf, queryOf, reasonOf, subjectOf, type Item } from '../src/access/audit';
 
 const item = (part: Partial<Item>): Item => ({ seq: 1, time: '2026-03-01T12:00:00Z', kind: 'end', ...part });
 
@@ -41,5 +41,19 @@ describe('a record', () => {
     expect(subjectOf(record)).toBe('createUser');
     expect(actorOf(item({ kind: 'opened' }))).toBe('the appliance');
     expect(subjectOf(item({ kind: 'opened' }))).toBe('The appliance started');
+  });
+
+  it.each([
+    ['a refused operation', { operation: 'listHosts', method: 'GET', path: '/x' }, 'listHosts', 'It has expired.'],
+    ['another refused request', { method: 'GET', path: '/x' }, 'GET /x', 'It has expired.'],
+    ['an event', {}, 'it has expired', ''],
+  ])('shows the reason of %s beside its subject', (_case, part, subject, reason) => {
+    const record = item({ kind: 'refused', status: 401, text: 'it has expired', ...part });
+    expect(subjectOf(record)).toBe(subject);
+    expect(reasonOf(record)).toBe(reason);
+  });
+
+  it('has no reason without a text', () => {
+    expect(reasonOf(item({ operation: 'createUser' }))).toBe('');
   });
 });

@@ -19,10 +19,15 @@ const macsOf = (hosts: HostConfig[]) =>
 
 /** The networks that the appliance has stored. */
 let stored: HostConfig[];
+let saves: number;
+/** When and whether the page gets the answer of a save. */
+let answerOfSave: (answer: Response) => Promise<Response>;
 let close: () => void;
 
 beforeEach(() => {
   stored = [configOf('52:54:00:00:00:01')];
+  saves = 0;
+  answerOfSave = (answer) => Promise.resolve(answer);
   const infraEnv = () => ({ id: 'i', name: 'berlin', static_network_config: JSON.stringify(stored) });
   vi.stubGlobal('fetch', (path: string, { method, body }: RequestInit) => {
     if (path.endsWith('/preview')) {
@@ -32,7 +37,9 @@ beforeEach(() => {
       return Promise.resolve(Response.json([infraEnv()]));
     }
     if (method === 'PATCH') {
+      saves += 1;
       stored = (JSON.parse(body as string) as { static_network_config: HostConfig[] }).static_network_config;
+      return answerOfSave(Response.json(infraEnv()));
     }
     return Promise.resolve(Response.json(infraEnv()));
   });
@@ -55,6 +62,10 @@ const changeMine = async () => {
     type(macField, mine);
   });
 };
+const saved = () =>
+  vi.waitFor(() => {
+    expect(document.body.textContent).toContain('Saved.');
+  });
 const conflictShown = () =>
   vi.waitFor(() => {
     expect(document.querySelector('[data-testid=networks-conflict]')).not.toBeNull();
@@ -103,4 +114,93 @@ it('also not by changes that were kept while another page was open', async () =>
   await vi.waitFor(() => {
     expect(macsOf(stored)).toEqual([mine]);
   });
+});
+
+it.each([
+  ['the same networks', mine],
+  ['further changes', '52:54:00:00:00:0c'],
+])('one’s own save whose answer was lost is no conflict with %s', async (_case, next) => {
+  answerOfSave = () => Promise.reject(new TypeError('Failed to fetch'));
+  openPage();
+  await changeMine();
+  press('Save');
+  await vi.waitFor(() => {
+    expect(document.body.textContent).toContain('The appliance does not respond.');
+  });
+  expect(macsOf(stored)).toEqual([mine]);
+  answerOfSave = (answer) => Promise.resolve(answer);
+  type(macField, next);
+  press('Save');
+  await saved();
+  expect(macsOf(stored)).toEqual([next]);
+});
+
+it.each([
+  ['the same networks', mine],
+  ['further changes', '52:54:00:00:00:0c'],
+])('one’s own save that ends on another page is no conflict with %s', async (_case, next) => {
+  let end = (): void => undefined;
+  answerOfSave = (answer) =>
+    new Promise((resolve) => {
+      end = () => {
+        resolve(answer);
+      };
+    });
+  openPage();
+  await changeMine();
+  press('Save');
+  await vi.waitFor(() => {
+    expect(macsOf(stored)).toEqual([mine]);
+  });
+  close();
+  openPage();
+  await vi.waitFor(() => {
+    type(macField, next);
+  });
+  end();
+  answerOfSave = (answer) => Promise.resolve(answer);
+  press('Save');
+  await saved();
+  expect(macsOf(stored)).toEqual([next]);
+});
+
+it('a conflict ends with the save of one’s own networks, which runs once', async () => {
+  openPage();
+  await changeMine();
+  stored = [configOf(theirs)];
+  press('Save');
+  await conflictShown();
+  const ends: (() => void)[] = [];
+  answerOfSave = (answer) =>
+    new Promise((resolve) => {
+      ends.push(() => {
+        resolve(answer);
+      });
+    });
+  for (const name of ['Replace them with mine', 'Save', 'Discard the changes', 'Discard my changes and show them']) {
+    press(name);
+  }
+  await vi.waitFor(() => {
+    expect(ends).toHaveLength(1);
+  });
+  expect(document.querySelector('[data-testid=networks-conflict]')).not.toBeNull();
+  expect(document.querySelector<HTMLInputElement>(macField)?.value).toBe(mine);
+  ends[0]?.();
+  await saved();
+  expect(document.querySelector('[data-testid=networks-conflict]')).toBeNull();
+  expect(saves).toBe(1);
+});
+
+it('a conflict stays while the appliance does not respond', async () => {
+  openPage();
+  await changeMine();
+  stored = [configOf(theirs)];
+  press('Save');
+  await conflictShown();
+  answerOfSave = () => Promise.reject(new TypeError('Failed to fetch'));
+  press('Replace them with mine');
+  await vi.waitFor(() => {
+    expect(document.body.textContent).toContain('The appliance does not respond.');
+  });
+  expect(document.querySelector('[data-testid=networks-conflict]')).not.toBeNull();
 });

@@ -23,6 +23,10 @@ const storageWith = (stored: Record<string, string> = {}) => {
   };
 };
 
+/** The start of each upload is a second after that of the upload before. */
+const date = () => (seconds += 1_000);
+let seconds = 0;
+
 const surroundings = (transport: Partial<Transport> = {}, storage = storageWith()) => {
   return {
     transport: {
@@ -35,6 +39,7 @@ const surroundings = (transport: Partial<Transport> = {}, storage = storageWith(
     },
     storage,
     now: () => 0,
+    date,
     wait: () => new Promise<void>(() => undefined),
     untilSession: () => new Promise<void>(() => undefined),
   };
@@ -42,6 +47,10 @@ const surroundings = (transport: Partial<Transport> = {}, storage = storageWith(
 
 const announced = (id: string) => Promise.resolve({ id, offset_bytes: 0 });
 const unanswered = () => new Promise<never>(() => undefined);
+
+/** The names of the uploads that the page shows after a reload. */
+const namesAfterReload = (storage: ReturnType<typeof storageWith>) =>
+  new Uploads(surroundings({}, storage)).views().map(({ name }) => name);
 
 describe('Uploads', () => {
   it('shown until dismissed', async () => {
@@ -107,13 +116,52 @@ describe('Uploads', () => {
     await new Uploads(surroundings({ append: unanswered }, storage)).add(file, {});
     await secondTab.add(another, {});
     await settle();
-    const names = () =>
-      new Uploads(surroundings({}, storage))
-        .views()
-        .map(({ name }) => name);
-    expect(names()).toEqual(['live.iso', 'another.iso']);
+    expect(namesAfterReload(storage)).toEqual(['live.iso', 'another.iso']);
     await secondTab.of(secondTab.views()[0]?.key ?? '')?.cancel();
-    expect(names()).toEqual(['live.iso']);
+    expect(namesAfterReload(storage)).toEqual(['live.iso']);
+  });
+
+  it('in the order of their start after a reload', async () => {
+    const ids = ['id-2', 'id-3', 'id-1'];
+    const around = surroundings({ append: unanswered, announce: () => announced(ids.shift() ?? '') });
+    const uploads = new Uploads(around);
+    for (const name of ['first.iso', 'second.iso', 'third.iso']) {
+      await uploads.add(new File(['contents'], name), {});
+    }
+    expect(namesAfterReload(around.storage)).toEqual(['first.iso', 'second.iso', 'third.iso']);
+  });
+
+  it('of a former release get keys of their own', async () => {
+    const former = ['id-2', 'id-1'].map((id) => ({
+      id,
+      announcement: { name: `${id}.iso`, size_bytes: 8 },
+      modified: 1,
+      sent: 4,
+    }));
+    const storage = storageWith({ 'landfall-uploads': JSON.stringify([...former, { id: 7 }]) });
+    const around = surroundings({}, storage);
+    const uploads = new Uploads(around);
+    expect(uploads.views()).toMatchObject([
+      { name: 'id-2.iso', sent: 4 },
+      { name: 'id-1.iso', sent: 4 },
+    ]);
+    expect(storage.getItem('landfall-uploads')).toBeNull();
+    await uploads.of(uploads.views()[0]?.key ?? '')?.cancel();
+    expect(around.transport.abandon).toHaveBeenCalledWith('id-2');
+    expect(namesAfterReload(storage)).toEqual(['id-1.iso']);
+  });
+
+  it('of another browser tab disappear when they end there', async () => {
+    const storage = storageWith();
+    const first = new Uploads(surroundings({ append: unanswered }, storage));
+    await first.add(file, {});
+    const second = new Uploads(surroundings({}, storage));
+    first.endedElsewhere('landfall-upload/id-1');
+    second.endedElsewhere('landfall-upload/id-2');
+    expect(first.views()).toMatchObject([{ state: 'checking' }]);
+    expect(second.views()).toMatchObject([{ state: 'unfinished' }]);
+    second.endedElsewhere('landfall-upload/id-1');
+    expect(second.views()).toEqual([]);
   });
 
   it('stored under the new id after the appliance has forgotten the former one', async () => {

@@ -21,7 +21,17 @@ import { ActionButton } from '../shell/ActionButton';
 import { PageStatus } from '../shell/PageStatus';
 import { useAct } from '../shell/useAct';
 import { useAnswer } from '../shell/useAnswer';
-import { actorOf, exportURL, listAudit, outcomeOf, subjectOf, verifyAudit, type Filter, type Report } from './audit';
+import {
+  actorOf,
+  exportURL,
+  listAudit,
+  outcomeOf,
+  reasonOf,
+  subjectOf,
+  verifyAudit,
+  type Filter,
+  type Report,
+} from './audit';
 
 const pageSize = 50;
 const all: Filter = { member: '', person: '', operation: '', since: '', until: '' };
@@ -113,6 +123,7 @@ export const AuditTrail = () => {
           <Tbody>
             {answer?.items.map((item) => {
               const { text, isBad } = outcomeOf(item);
+              const reason = reasonOf(item);
               return (
                 <Tr key={item.seq} data-testid="audit-item">
                   <Td dataLabel="Time" modifier="nowrap">
@@ -131,6 +142,7 @@ export const AuditTrail = () => {
                       </Label>
                     )}
                     {item.path && <div className="landfall-subtle">{item.path}</div>}
+                    {reason !== '' && <div>{reason}</div>}
                   </Td>
                   <Td dataLabel="Outcome">{isBad ? <Label color="red">{text}</Label> : text}</Td>
                 </Tr>

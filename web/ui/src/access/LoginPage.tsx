@@ -4,6 +4,7 @@ import {
   Button,
   Card,
   CardBody,
+  Checkbox,
   Content,
   Form,
   FormGroup,
@@ -35,6 +36,8 @@ export const LoginForm = ({ methods, entered, name: known = '', notice = '' }: F
   const [code, setCode] = useState('');
   const [name, setName] = useState(known);
   const [password, setPassword] = useState('');
+  // A mistake in the first password would lock the administrator out, so it can be read.
+  const [isShown, setShown] = useState(false);
   const [failure, setFailure] = useState('');
   const { isRunning, run } = useAction();
   const submit = async () => {
@@ -95,7 +98,7 @@ export const LoginForm = ({ methods, entered, name: known = '', notice = '' }: F
         <FormGroup label="Password" fieldId="password">
           <TextInput
             id="password"
-            type="password"
+            type={isShown ? 'text' : 'password'}
             value={password}
             autoComplete={setup ? 'new-password' : 'current-password'}
             autoFocus={!setup && known !== ''}
@@ -104,11 +107,21 @@ export const LoginForm = ({ methods, entered, name: known = '', notice = '' }: F
             }}
           />
           {setup && (
-            <FormHelperText>
-              <HelperText>
-                <HelperTextItem>At least 8 characters.</HelperTextItem>
-              </HelperText>
-            </FormHelperText>
+            <>
+              <FormHelperText>
+                <HelperText>
+                  <HelperTextItem>At least 8 characters.</HelperTextItem>
+                </HelperText>
+              </FormHelperText>
+              <Checkbox
+                id="show-password"
+                label="Show the password"
+                isChecked={isShown}
+                onChange={(_event, checked) => {
+                  setShown(checked);
+                }}
+              />
+            </>
           )}
         </FormGroup>
         <Button type="submit" isBlock isDisabled={!isComplete || isRunning} isLoading={isRunning}>

@@ -1,4 +1,5 @@
 import {
+  Button,
   Card,
   CardBody,
   CardTitle,
@@ -11,17 +12,20 @@ import {
 } from '@patternfly/react-core';
 import { useState } from 'react';
 import { ActionButton } from '../shell/ActionButton';
+import { Confirm } from '../shell/Confirm';
 import { moment } from '../shell/quantities';
 import type { Act } from '../shell/useAct';
 import { useAnswer } from '../shell/useAnswer';
-import { canUsePasskeys, deletePasskey, listPasskeys, registerPasskey } from './passkey';
+import { canUsePasskeys, deletePasskey, listPasskeys, registerPasskey, type Passkey } from './passkey';
 
 const seldom = () => 30_000;
+const nameOf = ({ label, host }: Passkey) => `${label || 'passkey'} for ${host}`;
 
 /** The passkeys of the person at the page: a second factor after the password. */
 export const Passkeys = ({ act }: { act: Act }) => {
   const { answer: passkeys = [], refetch } = useAnswer(listPasskeys, seldom);
   const [label, setLabel] = useState('');
+  const [deleting, setDeleting] = useState<Passkey>();
   const change = (work: () => Promise<unknown>) => act(work).finally(refetch);
   return (
     <Card>
@@ -35,10 +39,17 @@ export const Passkeys = ({ act }: { act: Act }) => {
         <List isPlain aria-label="Passkeys">
           {passkeys.map((passkey) => (
             <ListItem key={passkey.id}>
-              {passkey.label || 'passkey'} for {passkey.host}, made {moment(passkey.registered)}{' '}
-              <ActionButton variant="link" isInline isDanger onAct={() => change(() => deletePasskey(passkey.id))}>
+              {nameOf(passkey)}, made {moment(passkey.registered)}{' '}
+              <Button
+                variant="link"
+                isInline
+                isDanger
+                onClick={() => {
+                  setDeleting(passkey);
+                }}
+              >
                 Delete
-              </ActionButton>
+              </Button>
             </ListItem>
           ))}
         </List>
@@ -62,6 +73,18 @@ export const Passkeys = ({ act }: { act: Act }) => {
           </Flex>
         )}
       </CardBody>
+      {deleting && (
+        <Confirm
+          title={`Delete ${nameOf(deleting)}?`}
+          action="Delete"
+          onClose={() => {
+            setDeleting(undefined);
+          }}
+          onConfirm={() => void change(() => deletePasskey(deleting.id))}
+        >
+          Logins no longer need its device or security key. To use that again, add a passkey with it.
+        </Confirm>
+      )}
     </Card>
   );
 };

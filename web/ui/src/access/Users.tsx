@@ -22,6 +22,7 @@ export const Users = ({ act }: { act: Act }) => {
   const [name, setName] = useState('');
   const [password, setPassword] = useState('');
   const [role, setRole] = useState<Role>('operator');
+  const [disabling, setDisabling] = useState<string>();
   const [deleting, setDeleting] = useState<string>();
   const [assigned, setAssigned] = useState<{ name: string; role: Role }>();
   const { isRunning, run } = useAction();
@@ -71,13 +72,25 @@ export const Users = ({ act }: { act: Act }) => {
                 <Td isActionCell modifier="nowrap">
                   {user.name !== caller.name && (
                     <>
-                      <ActionButton
-                        variant="link"
-                        isInline
-                        onAct={() => change(() => updateUser(user.name, { disabled: !user.disabled }))}
-                      >
-                        {user.disabled ? 'Enable' : 'Disable'}
-                      </ActionButton>{' '}
+                      {user.disabled ? (
+                        <ActionButton
+                          variant="link"
+                          isInline
+                          onAct={() => change(() => updateUser(user.name, { disabled: false }))}
+                        >
+                          Enable
+                        </ActionButton>
+                      ) : (
+                        <Button
+                          variant="link"
+                          isInline
+                          onClick={() => {
+                            setDisabling(user.name);
+                          }}
+                        >
+                          Disable
+                        </Button>
+                      )}{' '}
                       <Button
                         variant="link"
                         isInline
@@ -152,6 +165,18 @@ export const Users = ({ act }: { act: Act }) => {
           onConfirm={() => void change(() => updateUser(assigned.name, { role: assigned.role }))}
         >
           The sessions of the account end, and the person logs in again with the new role.
+        </Confirm>
+      )}
+      {disabling !== undefined && (
+        <Confirm
+          title={`Disable the account ${disabling}?`}
+          action="Disable"
+          onClose={() => {
+            setDisabling(undefined);
+          }}
+          onConfirm={() => void change(() => updateUser(disabling, { disabled: true }))}
+        >
+          The sessions of the account end, and the person cannot log in until the account is enabled again.
         </Confirm>
       )}
       {deleting !== undefined && (

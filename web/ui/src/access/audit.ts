@@ -1,3 +1,4 @@
+import { asSentence } from '../shell/quantities';
 import { getJSON } from '../shell/request';
 
 /** One record of the audit trail. */
@@ -70,9 +71,13 @@ const kinds: Record<string, string> = {
   shortened: 'Newer records are missing',
 };
 
-/** What a record is about. */
+/** What a record is about: an operation, another request, or an event of the trail. */
 export const subjectOf = ({ kind, operation, method, path, text }: Item): string =>
-  text ?? operation ?? (method ? `${method} ${path ?? ''}` : (kinds[kind] ?? kind));
+  operation ?? (method ? `${method} ${path ?? ''}` : (text ?? kinds[kind] ?? kind));
+
+/** Why the request of a record was refused; '' if the record does not say it. */
+export const reasonOf = ({ operation, method, text = '' }: Item): string =>
+  operation !== undefined || method ? asSentence(text) : '';
 
 /** The name of the person or program, or the kind of a caller without a name. */
 export const actorOf = ({ actor, operation }: Item): string =>

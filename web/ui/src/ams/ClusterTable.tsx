@@ -19,6 +19,7 @@ import { useState } from 'react';
 import { Link } from 'react-router-dom-v5-compat';
 import { Requires, useMay } from '../access/AccessProvider';
 import { ActionButton } from '../shell/ActionButton';
+import { Confirm } from '../shell/Confirm';
 import { moment } from '../shell/quantities';
 import type { Act } from '../shell/useAct';
 import { orderCluster, type AmsStatus, type ClusterLine, type LineState, type Order, type Selection } from './api';
@@ -41,6 +42,7 @@ const storageKey = 'landfall-name';
 export const ClusterTable = ({ status, selection, select, act, changed }: Props) => {
   const [by, setBy] = useState(() => localStorage.getItem(storageKey) ?? '');
   const [edited, setEdited] = useState<ClusterLine>();
+  const [dropped, setDropped] = useState<ClusterLine>();
   const counts: [LineState | '', string][] = [
     ['', 'All'],
     ['attention', `${lineStates.attention.name} (${String(status.attention)})`],
@@ -131,10 +133,26 @@ export const ClusterTable = ({ status, selection, select, act, changed }: Props)
                   edit={() => {
                     setEdited(line);
                   }}
+                  drop={() => {
+                    setDropped(line);
+                  }}
                 />
               ))}
             </Tbody>
           </Table>
+        )}
+        {dropped && (
+          <Confirm
+            title={`Drop the changes of ${dropped.name}?`}
+            action="Drop"
+            onClose={() => {
+              setDropped(undefined);
+            }}
+            onConfirm={() => void act(() => orderCluster(dropped.cluster_id, 'leave', user))}
+          >
+            The pending changes and the edited values are not sent. OpenShift Cluster Manager keeps its state of the
+            cluster until the cluster changes again.
+          </Confirm>
         )}
         {edited && (
           <EditDialog
@@ -151,9 +169,15 @@ export const ClusterTable = ({ status, selection, select, act, changed }: Props)
   );
 };
 
-type RowProps = { line: ClusterLine; off: boolean; order: (order: Order) => Promise<unknown>; edit: () => void };
+type RowProps = {
+  line: ClusterLine;
+  off: boolean;
+  order: (order: Order) => Promise<unknown>;
+  edit: () => void;
+  drop: () => void;
+};
 
-const Row = ({ line, off, order, edit }: RowProps) => {
+const Row = ({ line, off, order, edit, drop }: RowProps) => {
   const { name, color } = lineStates[line.state];
   const todo = remedy(line);
   const stuck = line.state === 'attention';
@@ -198,9 +222,9 @@ const Row = ({ line, off, order, edit }: RowProps) => {
               </Button>
             )}
             {administers && line.state !== 'sent' && (
-              <ActionButton variant="link" size="sm" isDanger onAct={() => order('leave')}>
+              <Button variant="link" size="sm" isDanger onClick={drop}>
                 Drop
-              </ActionButton>
+              </Button>
             )}
           </Flex>
         )}

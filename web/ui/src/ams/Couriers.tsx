@@ -1,6 +1,7 @@
 import { Alert, Button, Card, CardBody, CardTitle, Content, Flex, List, ListItem } from '@patternfly/react-core';
 import { useRef, useState } from 'react';
 import { ActionButton } from '../shell/ActionButton';
+import { Confirm } from '../shell/Confirm';
 import { save } from '../shell/download';
 import { moment } from '../shell/quantities';
 import { sentenceOf } from '../shell/request';
@@ -16,6 +17,7 @@ export const Couriers = ({ status, act, failed, changed }: Props) => {
   const input = useRef<HTMLInputElement>(null);
   const [imported, setImported] = useState<Imported>();
   const [untrusted, setUntrusted] = useState<{ file: File; key: string }>();
+  const [lost, setLost] = useState<string>();
   const { isRunning, run } = useAction();
   const importFile = async (file: File, trust = '') => {
     try {
@@ -94,14 +96,33 @@ export const Couriers = ({ status, act, failed, changed }: Props) => {
               <ListItem key={id}>
                 The export {id} with {clusters} {clusters === 1 ? 'cluster' : 'clusters'} is pending; receipts are
                 expected by {moment(until)}{' '}
-                <ActionButton variant="link" isInline onAct={() => act(() => revokeCourier(id))}>
+                <Button
+                  variant="link"
+                  isInline
+                  onClick={() => {
+                    setLost(id);
+                  }}
+                >
                   Report as lost
-                </ActionButton>
+                </Button>
               </ListItem>
             ))}
           </List>
         )}
       </CardBody>
+      {lost !== undefined && (
+        <Confirm
+          title={`Report the export ${lost} as lost?`}
+          action="Report as lost"
+          onClose={() => {
+            setLost(undefined);
+          }}
+          onConfirm={() => void act(() => revokeCourier(lost))}
+        >
+          The appliance sends or exports the changes again. If a courier also sends the file, OpenShift Cluster Manager
+          may get a cluster twice.
+        </Confirm>
+      )}
     </Card>
   );
 };

@@ -1,5 +1,6 @@
 import {
   Alert,
+  Button,
   Card,
   CardBody,
   CardTitle,
@@ -10,6 +11,7 @@ import {
 } from '@patternfly/react-core';
 import { useState } from 'react';
 import { ActionButton } from '../shell/ActionButton';
+import { Confirm } from '../shell/Confirm';
 import { moment } from '../shell/quantities';
 import { useAnswer } from '../shell/useAnswer';
 import type { Act } from '../shell/useAct';
@@ -22,6 +24,7 @@ const year = 365;
 export const Tokens = ({ act }: { act: Act }) => {
   const { answer: tokens = [], refetch } = useAnswer(listTokens, seldom);
   const [made, setMade] = useState('');
+  const [revoking, setRevoking] = useState<string>();
   const make = async () => {
     await act(async () => {
       setMade((await createToken(year)).token);
@@ -46,9 +49,16 @@ export const Tokens = ({ act }: { act: Act }) => {
             <ListItem key={id}>
               {id}: {kind}, {username}
               {readOnly && ', read-only'}, made {moment(at)}, valid {until ? `until ${moment(until)}` : 'forever'}{' '}
-              <ActionButton variant="link" isInline onAct={() => act(() => revokeToken(id)).then(refetch)}>
+              <Button
+                variant="link"
+                isInline
+                isDanger
+                onClick={() => {
+                  setRevoking(id);
+                }}
+              >
                 Revoke
-              </ActionButton>
+              </Button>
             </ListItem>
           ))}
         </List>
@@ -56,6 +66,18 @@ export const Tokens = ({ act }: { act: Act }) => {
           Create a token
         </ActionButton>
       </CardBody>
+      {revoking !== undefined && (
+        <Confirm
+          title={`Revoke the token ${revoking}?`}
+          action="Revoke"
+          onClose={() => {
+            setRevoking(undefined);
+          }}
+          onConfirm={() => void act(() => revokeToken(revoking)).then(refetch)}
+        >
+          Programs that use the token are refused at once.
+        </Confirm>
+      )}
     </Card>
   );
 };

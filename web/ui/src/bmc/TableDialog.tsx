@@ -1,5 +1,5 @@
 import { Alert, Content, FormGroup, List, ListItem, TextArea } from '@patternfly/react-core';
-import { useState } from 'react';
+import { useRef, useState } from 'react';
 import { ActionButton } from '../shell/ActionButton';
 import { FormDialog } from '../shell/FormDialog';
 import { sentenceOf } from '../shell/request';
@@ -11,23 +11,40 @@ export const TableDialog = ({ onClose }: { onClose: () => void }) => {
   const [table, setTable] = useState('');
   const [outcome, setOutcome] = useState<{ isCheck: boolean; imported: Imported }>();
   const [failure, setFailure] = useState('');
+  const [isAdding, setAdding] = useState(false);
+  // Counts what makes the answer of an earlier check out of date: a changed table, and an addition.
+  const latest = useRef(0);
   const isComplete = table.trim() !== '';
-  const check = async () => {
+  const clear = (): number => {
     setOutcome(undefined);
     setFailure('');
+    latest.current += 1;
+    return latest.current;
+  };
+  const check = async () => {
+    const began = clear();
     try {
-      setOutcome({ isCheck: true, imported: await importTable(table, true) });
+      const imported = await importTable(table, true);
+      if (latest.current === began) {
+        setOutcome({ isCheck: true, imported });
+      }
     } catch (thrown) {
-      setFailure(sentenceOf(thrown));
+      if (latest.current === began) {
+        setFailure(sentenceOf(thrown));
+      }
     }
   };
   const send = async () => {
-    setOutcome(undefined);
-    setFailure('');
-    const imported = await importTable(table, false);
-    if (imported.failed > 0) {
-      setOutcome({ isCheck: false, imported });
-      throw new Error('Some servers were not added.');
+    clear();
+    setAdding(true);
+    try {
+      const imported = await importTable(table, false);
+      if (imported.failed > 0) {
+        setOutcome({ isCheck: false, imported });
+        throw new Error('Some servers were not added.');
+      }
+    } finally {
+      setAdding(false);
     }
   };
   return (
@@ -53,12 +70,12 @@ export const TableDialog = ({ onClose }: { onClose: () => void }) => {
           value={table}
           onChange={(_event, value) => {
             setTable(value);
-            setOutcome(undefined);
+            clear();
           }}
         />
       </FormGroup>
       <div>
-        <ActionButton variant="secondary" isDisabled={!isComplete} onAct={check}>
+        <ActionButton variant="secondary" isDisabled={!isComplete || isAdding} onAct={check}>
           Check
         </ActionButton>
       </div>

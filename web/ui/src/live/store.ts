@@ -3,6 +3,7 @@ import ClustersAPI from 'ui-lib/common/api/assisted-service/ClustersAPI';
 import { ResourceUIState } from 'ui-lib/common/types/resource-ui-state';
 import { fetchClusterAsync, forceReload } from 'ui-lib/ocm/store/slices/current-cluster/slice';
 import type { Notice } from './feed';
+import { Overdue } from './overdue';
 import { shownPage } from './page';
 import { Refresh } from './refresh';
 
@@ -24,16 +25,21 @@ const loading = new Set([ResourceUIState.LOADING, ResourceUIState.RELOADING]);
 
 /**
  * Makes the library's store fetch the objects on the page again when the feed reports a change of
- * them.
+ * them, and when a request takes too long.
  */
 export class StoreRefresher {
-  readonly #cluster = new Refresh(
-    reloadCluster,
-    () => loading.has(state().currentCluster.uiState),
-    () => {
-      ClustersAPI.abortLastGetRequest();
-    },
-  );
+  readonly #cluster = new Refresh(reloadCluster, () => loading.has(state().currentCluster.uiState));
+  readonly #overdue = new Overdue(() => {
+    ClustersAPI.abortLastGetRequest();
+    this.#cluster.changed();
+  });
+  readonly #unsubscribe = store.subscribe(() => {
+    this.#follow();
+  });
+
+  constructor() {
+    this.#follow();
+  }
 
   /** Handles a notice of the feed. Notices that do not concern the page are ignored. */
   changed(notice: Notice): void {
@@ -45,9 +51,21 @@ export class StoreRefresher {
 
   /** Cancels pending refreshes. */
   stop(): void {
+    this.#unsubscribe();
+    this.#overdue.stop();
     this.#cluster.stop();
   }
+
+  #follow(): void {
+    this.#overdue.follow(loadingCluster());
+  }
 }
+
+/** The id of the page's cluster while the store fetches it. */
+const loadingCluster = (): string | undefined => {
+  const page = shownPage(window.location.pathname);
+  return page.name === 'cluster' && loading.has(state().currentCluster.uiState) ? page.clusterId : undefined;
+};
 
 const concerns = (notice: Notice, clusterId: string): boolean =>
   notice === 'everything' ||

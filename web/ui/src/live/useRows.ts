@@ -2,7 +2,7 @@ import { useCallback, useEffect, useRef, useState } from 'react';
 import type { Change } from './feed';
 import { useLive } from './LiveProvider';
 import { Refresh } from './refresh';
-import { Patience } from '../shell/patience';
+import { GivenUp, Patience } from '../shell/patience';
 import { mergeRows } from '../shell/rows';
 
 /** With more changed objects, the whole list is requested. */
@@ -52,6 +52,9 @@ export const useRows = <T extends { id: string }>(source: Source<T>): Rows<T> =>
         if (!left.signal.aborted) {
           all = true;
           setError(thrown instanceof Error ? thrown : new Error(String(thrown)));
+          if (thrown instanceof GivenUp) {
+            refresh.changed();
+          }
         }
       }
       running = false;

@@ -19,7 +19,8 @@ export const ImportBox = ({ imports, places, take, changed, failed }: Props) => 
   const mayImport = useMay('admin');
   const input = useRef<HTMLInputElement>(null);
   const [removed, setRemoved] = useState<Import>();
-  const placeOf = (one: Import) => places.find(({ level }) => sameLevel(level, one))?.label ?? 'a deleted object';
+  const placeOf = (one: Import) => places.find(({ level }) => sameLevel(level, one))?.label;
+  const formerPlace = removed && placeOf(removed);
   const remove = async (gone: Import) => {
     try {
       await removeImport(gone, gone.name);
@@ -43,7 +44,8 @@ export const ImportBox = ({ imports, places, take, changed, failed }: Props) => 
         <List isPlain aria-label="Imports">
           {imports.map((one) => (
             <ListItem key={[one.cluster_id, one.infra_env_id, one.name].join('/')} data-testid="import">
-              {one.name}, for {placeOf(one)}, {new Date(one.imported).toLocaleString()}: {one.files.length} files
+              {one.name}, for {placeOf(one) ?? 'a deleted object'}, {new Date(one.imported).toLocaleString()}:{' '}
+              {one.files.length} files
               {one.ignored.length > 0 && `, ${String(one.ignored.length)} ignored`}{' '}
               {mayImport && (
                 <Button
@@ -89,8 +91,10 @@ export const ImportBox = ({ imports, places, take, changed, failed }: Props) => 
             setRemoved(undefined);
           }}
         >
-          Its rules no longer apply to {placeOf(removed)}, and its certificates are no longer trusted. To use them
-          again, import the files again.
+          {formerPlace
+            ? `Its rules no longer apply to ${formerPlace}.`
+            : 'Its cluster or infra-env was deleted, so its rules apply to nothing.'}{' '}
+          Without the import, its certificates are no longer trusted. To use them again, import the files again.
         </Confirm>
       )}
     </Card>

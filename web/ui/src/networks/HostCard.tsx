@@ -69,7 +69,7 @@ export const HostCard = ({ number, described, preview, isOpen, onToggle, onChang
           {isOpen && (
             <Grid hasGutter>
               <GridItem lg={7}>
-                <fieldset disabled={!mayEdit}>
+                <fieldset className="landfall-fields" disabled={!mayEdit}>
                   <HostForm id={id} described={described} onChange={onChange} />
                 </fieldset>
               </GridItem>

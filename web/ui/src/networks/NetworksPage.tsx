@@ -15,14 +15,14 @@ import {
 import { useCallback, useEffect, useState } from 'react';
 import { Link, useSearchParams } from 'react-router-dom-v5-compat';
 import { useMay } from '../access/AccessProvider';
-import { ActionButton } from '../shell/ActionButton';
 import { Help } from '../shell/Help';
 import { sentenceOf } from '../shell/request';
+import { useAction } from '../shell/useAction';
 import { useAnswer } from '../shell/useAnswer';
 import { usePageTitle } from '../shell/usePageTitle';
 import { areSame, listInfraEnvs, previewHosts, readHosts, saveHosts, type HostConfig, type Preview } from './api';
 import { fromConfig, newHost, toConfig, type Described } from './hosts';
-import { forgetDraft, keepDraft, readDraft } from './drafts';
+import { forgetDraft, keepDraft, keepSent, readDraft, readSent } from './drafts';
 import { HostCard } from './HostCard';
 
 const everyTime = () => 10_000;
@@ -136,6 +136,8 @@ const Hosts = ({ infraEnvId, saved }: HostsProps) => {
   const [open, setOpen] = useState<number | undefined>(saved.length === 1 ? 0 : undefined);
   const [outcome, setOutcome] = useState<Outcome>();
   const mayEdit = useMay('operator');
+  // One for all buttons: networks that are being saved can neither be saved again nor discarded.
+  const { isRunning, run } = useAction();
   const settled = useSettled(hosts);
   const load = useCallback(
     (signal: AbortSignal) =>
@@ -160,17 +162,20 @@ const Hosts = ({ infraEnvId, saved }: HostsProps) => {
   // Infra-envs have no revision that the request could name, so the page compares.
   const save = async (replaced: HostConfig[]) => {
     setOutcome(undefined);
-    setConflict(false);
     try {
+      const mine = hosts.map(toConfig);
       const present = await readHosts(infraEnvId);
       setNewest(present);
-      if (!areSame(present, replaced)) {
+      if (![replaced, mine, readSent(infraEnvId) ?? mine].some((known) => areSame(present, known))) {
         setConflict(true);
         return;
       }
-      const stored = await saveHosts(infraEnvId, hosts.map(toConfig));
+      keepSent(infraEnvId, mine);
+      const stored = await saveHosts(infraEnvId, mine);
+      keepSent(infraEnvId, stored);
       setBase(stored);
       setNewest(stored);
+      setConflict(false);
       setOutcome({ text: 'Saved. New downloads of the image contain the networks.', isWrong: false });
       const draft = readDraft(infraEnvId);
       if (draft && draft.hosts !== hosts) {
@@ -192,7 +197,7 @@ const Hosts = ({ infraEnvId, saved }: HostsProps) => {
             variant="warning"
             title="These changes are not saved."
             actionLinks={
-              <Button variant="link" isInline onClick={discard}>
+              <Button variant="link" isInline isAriaDisabled={isRunning} onClick={discard}>
                 Discard the changes
               </Button>
             }
@@ -264,10 +269,10 @@ const Hosts = ({ infraEnvId, saved }: HostsProps) => {
             title="Not saved: somebody else has changed these networks meanwhile."
             actionLinks={
               <>
-                <ActionButton variant="link" isInline onAct={() => save(newest)}>
+                <Button variant="link" isInline isAriaDisabled={isRunning} onClick={() => void run(() => save(newest))}>
                   Replace them with mine
-                </ActionButton>
-                <Button variant="link" isInline onClick={discard}>
+                </Button>
+                <Button variant="link" isInline isAriaDisabled={isRunning} onClick={discard}>
                   Discard my changes and show them
                 </Button>
               </>
@@ -278,7 +283,9 @@ const Hosts = ({ infraEnvId, saved }: HostsProps) => {
       )}
       {mayEdit && (
         <StackItem>
-          <ActionButton onAct={() => save(base)}>Save</ActionButton>
+          <Button isAriaDisabled={isRunning} isLoading={isRunning} onClick={() => void run(() => save(base))}>
+            Save
+          </Button>
         </StackItem>
       )}
     </Stack>

@@ -36,8 +36,16 @@ export const saveHosts = async (id: string, hosts: HostConfig[]): Promise<HostCo
   return hostsOf((await response.json()) as InfraEnv);
 };
 
-/** Whether two lists that the appliance has sent are the same. */
-export const areSame = (a: HostConfig[], b: HostConfig[]): boolean => JSON.stringify(a) === JSON.stringify(b);
+/** Whether two lists describe the same networks. The order of the keys differs between senders. */
+export const areSame = (a: HostConfig[], b: HostConfig[]): boolean => textOf(a) === textOf(b);
+
+const textOf = (hosts: HostConfig[]): string =>
+  JSON.stringify(
+    hosts.map(({ network_yaml: yaml, mac_interface_map: nics }) => [
+      yaml,
+      nics.map(({ mac_address: mac, logical_nic_name: name }) => [mac, name]),
+    ]),
+  );
 
 /** The settings that each host would get; nothing is stored. */
 export const previewHosts = async (id: string, hosts: HostConfig[], signal?: AbortSignal): Promise<Preview> =>

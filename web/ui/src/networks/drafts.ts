@@ -24,3 +24,15 @@ export const keepDraft = (infraEnvId: string, draft: Draft): void => {
 export const forgetDraft = (infraEnvId: string): void => {
   drafts.delete(infraEnvId);
 };
+
+/**
+ * The networks that this page has sent last, also if the answer was lost or another page was open
+ * when it came: they are nobody else's change.
+ */
+const sent = new Map<string, HostConfig[]>();
+
+export const readSent = (infraEnvId: string): HostConfig[] | undefined => sent.get(infraEnvId);
+
+export const keepSent = (infraEnvId: string, hosts: HostConfig[]): void => {
+  sent.set(infraEnvId, hosts);
+};

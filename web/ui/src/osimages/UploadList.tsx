@@ -8,8 +8,8 @@ import {
   ProgressMeasureLocation,
   ProgressVariant,
 } from '@patternfly/react-core';
-import { useRef, type ChangeEvent } from 'react';
-import { ActionButton } from '../shell/ActionButton';
+import { useRef, useState, type ChangeEvent } from 'react';
+import { Confirm } from '../shell/Confirm';
 import { percentOf } from '../shell/quantities';
 import { describeUpload } from './describe';
 import type { UploadView } from './upload';
@@ -69,6 +69,7 @@ const variantOf = ({ state }: UploadView): { variant?: ProgressVariant } => {
 
 const Actions = ({ view: { key, name, state } }: { view: UploadView }) => {
   const uploads = useUploads();
+  const [isCancelling, setCancelling] = useState(false);
   const upload = uploads.of(key);
   if (!upload) {
     return null;
@@ -105,9 +106,29 @@ const Actions = ({ view: { key, name, state } }: { view: UploadView }) => {
         </Button>
       )}
       {state === 'unfinished' && <ChooseAgain name={name} onChoose={upload.resume} />}
-      <ActionButton variant="link" isDanger onAct={upload.cancel} aria-label={`Cancel the upload of ${name}`}>
+      <Button
+        variant="link"
+        isDanger
+        onClick={() => {
+          setCancelling(true);
+        }}
+        aria-label={`Cancel the upload of ${name}`}
+      >
         Cancel
-      </ActionButton>
+      </Button>
+      {isCancelling && (
+        <Confirm
+          title={`Cancel the upload of ${name}?`}
+          action="Cancel the upload"
+          dismiss="Keep the upload"
+          onConfirm={() => void upload.cancel()}
+          onClose={() => {
+            setCancelling(false);
+          }}
+        >
+          The appliance deletes the part of the file that it has received.
+        </Confirm>
+      )}
     </Flex>
   );
 };

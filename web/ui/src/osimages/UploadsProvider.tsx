@@ -1,4 +1,4 @@
-import { createContext, useContext, useState, useSyncExternalStore, type ReactNode } from 'react';
+import { createContext, useContext, useEffect, useState, useSyncExternalStore, type ReactNode } from 'react';
 import { untilSession } from '../access/ending';
 import { transport } from './api';
 import type { UploadView } from './upload';
@@ -14,6 +14,7 @@ export const UploadsProvider = ({ children }: { children: ReactNode }) => {
         transport,
         storage: localStorage,
         now: () => performance.now(),
+        date: () => Date.now(),
         untilSession,
         wait: (milliseconds, signal) =>
           new Promise((over) => {
@@ -25,6 +26,17 @@ export const UploadsProvider = ({ children }: { children: ReactNode }) => {
           }),
       }),
   );
+  useEffect(() => {
+    const follow = ({ key, newValue }: StorageEvent) => {
+      if (key !== null && newValue === null) {
+        uploads.endedElsewhere(key);
+      }
+    };
+    window.addEventListener('storage', follow);
+    return () => {
+      window.removeEventListener('storage', follow);
+    };
+  }, [uploads]);
   return <UploadsContext.Provider value={uploads}>{children}</UploadsContext.Provider>;
 };
 

@@ -4,8 +4,15 @@ import { Upload, type Announcement, type StoredUpload, type Surroundings, type U
  * Each upload has a key of its own: browser tabs with other uploads write to the same storage.
  */
 const keyPrefix = 'landfall-upload/';
+/** The key of all uploads in former releases. */
+const formerKey = 'landfall-uploads';
+
+/** An upload in the storage; the start is in milliseconds since 1970. */
+type Stored = StoredUpload & { started: number };
 
 export type UploadsSurroundings = Pick<Surroundings, 'transport' | 'now' | 'wait' | 'untilSession'> & {
+  /** Milliseconds since 1970. */
+  date: () => number;
   storage: Pick<Storage, 'length' | 'key' | 'getItem' | 'setItem' | 'removeItem'>;
 };
 
@@ -18,17 +25,20 @@ export class Uploads {
   readonly #uploads = new Map<string, Upload>();
   /** The appliance's ids under which the uploads are stored. */
   readonly #storedIds = new Map<string, string>();
+  readonly #starts = new Map<string, number>();
   readonly #watchers = new Set<() => void>();
   #views: readonly UploadView[] = [];
   #count = 0;
 
   constructor(around: UploadsSurroundings) {
     this.#around = around;
+    convert(around.storage);
     for (const stored of readStored(around.storage)) {
       const key = this.#nextKey();
       const upload = Upload.restore(key, stored, this.#surroundings());
       this.#uploads.set(key, upload);
       this.#storedIds.set(key, stored.id);
+      this.#starts.set(key, stored.started);
     }
     this.#notify();
   }
@@ -59,6 +69,7 @@ export class Uploads {
     const key = this.#nextKey();
     const upload = Upload.of(key, file, facts, this.#surroundings());
     this.#uploads.set(key, upload);
+    this.#starts.set(key, this.#around.date());
     try {
       await upload.start();
     } catch (error) {
@@ -74,7 +85,17 @@ export class Uploads {
     this.#uploads.get(key)?.leave();
     this.#uploads.delete(key);
     this.#store(key, undefined);
+    this.#starts.delete(key);
     this.#notify();
+  };
+
+  /** Removes the upload of a key that another browser tab has removed from the storage. */
+  endedElsewhere = (storageKey: string): void => {
+    for (const [key, id] of this.#storedIds) {
+      if (storageKey === keyPrefix + id && this.#uploads.get(key)?.view.state === 'unfinished') {
+        this.remove(key);
+      }
+    }
   };
 
   #nextKey(): string {
@@ -108,7 +129,7 @@ export class Uploads {
       this.#storedIds.delete(key);
     }
     if (stored) {
-      storage.setItem(keyPrefix + stored.id, JSON.stringify(stored));
+      write(storage, { ...stored, started: this.#starts.get(key) ?? 0 });
       this.#storedIds.set(key, stored.id);
     }
   }
@@ -121,12 +142,36 @@ export class Uploads {
   }
 }
 
-const readStored = (storage: UploadsSurroundings['storage']): StoredUpload[] =>
+type StorageOfUploads = UploadsSurroundings['storage'];
+
+const readStored = (storage: StorageOfUploads): Stored[] =>
   Array.from({ length: storage.length }, (_, place) => storage.key(place) ?? '')
     .filter((key) => key.startsWith(keyPrefix))
-    .sort()
-    .map((key) => parse(storage.getItem(key) ?? ''))
-    .filter(isStoredUpload);
+    .map((key) => withStart(0, parse(storage.getItem(key) ?? '')))
+    .filter(isStored)
+    .sort((a, b) => a.started - b.started);
+
+/** Former releases did not store the start. */
+const withStart = (started: number, stored: unknown): unknown =>
+  typeof stored === 'object' ? { started, ...stored } : stored;
+
+const write = (storage: StorageOfUploads, stored: Stored): void => {
+  storage.setItem(keyPrefix + stored.id, JSON.stringify(stored));
+};
+
+/** Gives each upload of a former release its own key, in the same order. */
+const convert = (storage: StorageOfUploads): void => {
+  const former = parse(storage.getItem(formerKey) ?? '');
+  if (Array.isArray(former)) {
+    former
+      .map((upload, place) => withStart(place, upload))
+      .filter(isStored)
+      .forEach((upload) => {
+        write(storage, upload);
+      });
+  }
+  storage.removeItem(formerKey);
+};
 
 const parse = (text: string): unknown => {
   try {
@@ -136,13 +181,14 @@ const parse = (text: string): unknown => {
   }
 };
 
-const isStoredUpload = (value: unknown): value is StoredUpload => {
+const isStored = (value: unknown): value is Stored => {
   if (typeof value !== 'object' || value === null) {
     return false;
   }
-  const { id, modified, sent, announcement } = value as Partial<StoredUpload>;
+  const { id, started, modified, sent, announcement } = value as Partial<Stored>;
   return (
     typeof id === 'string' &&
+    typeof started === 'number' &&
     typeof modified === 'number' &&
     typeof sent === 'number' &&
     typeof announcement?.name === 'string' &&

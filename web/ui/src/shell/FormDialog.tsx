@@ -63,6 +63,9 @@ export const FormDialog = (props: Props) => {
       <ModalBody>
         <Form
           id={id}
+          onChange={() => {
+            setFailure(''); // it is about the former input
+          }}
           onSubmit={(event) => {
             event.preventDefault();
             if (canSend) {

@@ -12,21 +12,52 @@ export class GivenUp extends ApplianceError {
 }
 
 /**
+ * The limit for the answer of a request that is repeated. Each request that was given up doubles
+ * it, so that the answer arrives at last on a slow link. An answer within the first limit restores
+ * that limit: the connection was broken, not slow.
+ */
+export class Limit {
+  readonly #first: number;
+  #now: number;
+
+  constructor(first = limitMilliseconds) {
+    this.#first = first;
+    this.#now = first;
+  }
+
+  get milliseconds(): number {
+    return this.#now;
+  }
+
+  /** Records that a request was given up. */
+  exceeded(): void {
+    this.#now *= 2;
+  }
+
+  /** Records the milliseconds until an answer. */
+  answered(after: number): void {
+    if (after < this.#first) {
+      this.#now = this.#first;
+    }
+  }
+}
+
+/**
  * Gives a request up when it takes too long: a proxy or a switch can forget a connection, and the
- * browser then waits for ever. Each request that was given up doubles the limit, so that the answer
- * arrives at last on a slow link.
+ * browser then waits for ever.
  */
 export class Patience {
-  #limit: number;
+  readonly #limit: Limit;
 
-  constructor(limit = limitMilliseconds) {
-    this.#limit = limit;
+  constructor(first = limitMilliseconds) {
+    this.#limit = new Limit(first);
   }
 
   /** Sends a request until `left` aborts. It throws `GivenUp` after the limit. */
   send<T>(load: (signal: AbortSignal) => Promise<T>, left: AbortSignal): Promise<T> {
     return new Promise((resolve, reject) => {
       const attempt = new AbortController();
+      const began = Date.now();
       const end = (error: Error) => {
         attempt.abort(error);
         reject(error);
@@ -35,12 +66,15 @@ export class Patience {
         end(left.reason as Error);
       };
       const timer = setTimeout(() => {
-        this.#limit *= 2;
+        this.#limit.exceeded();
         end(new GivenUp());
-      }, this.#limit);
+      }, this.#limit.milliseconds);
       left.addEventListener('abort', leave);
       load(attempt.signal)
-        .then(resolve, reject)
+        .then((answer) => {
+          this.#limit.answered(Date.now() - began);
+          resolve(answer);
+        }, reject)
         .finally(() => {
           clearTimeout(timer);
           left.removeEventListener('abort', leave);
