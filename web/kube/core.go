@@ -107,8 +107,9 @@ func pathSegment(name string, prefix bool) []string {
 	return content.IsPathSegmentName(name)
 }
 
-// moveStringData moves the stringData of a Secret to its data. It runs when a request is decoded, so
-// that a field manager owns the data: nothing else can be compared with the data of a later apply.
+// moveStringData moves the stringData of a Secret to its data. It runs when a request is decoded,
+// so that a field manager owns the data: nothing else can be compared with the data of a later
+// apply.
 func moveStringData(secret *corev1.Secret) {
 	if len(secret.StringData) == 0 {
 		return

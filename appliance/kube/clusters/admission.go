@@ -129,7 +129,7 @@ func checkClusterInstall(fresh, held *unstructured.Unstructured) error {
 		return conflicting("UserManagedNetworking must be set to true with SNO")
 	}
 	if err := checkPlatform(is); err != nil {
-		return conflicting(err.Error())
+		return conflicting(objects.InManifest(err.Error()))
 	}
 	if was == nil || !installStarted(is) {
 		return nil

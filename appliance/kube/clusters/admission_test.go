@@ -55,7 +55,9 @@ func TestAdmission_agentClusterInstall(t *testing.T) {
 			"", http.StatusConflict, "UserManagedNetworking must be set to true with SNO"},
 		{"platform with user-managed networking",
 			install("platformType: BareMetal, provisionRequirements: {controlPlaneAgents: 3}, networking: "+
-				"{userManagedNetworking: true}", ""), "", http.StatusConflict, "etworking"},
+				"{userManagedNetworking: true}", ""), "", http.StatusConflict,
+			`Platform "baremetal" has cluster-managed networking; set spec.networking.userManagedNetworking to false or ` +
+				"choose spec.platformType None."},
 		{"image set changed", install("imageSetRef: {name: b}, provisionRequirements: {controlPlaneAgents: 3}", ""),
 			install("imageSetRef: {name: a}, provisionRequirements: {controlPlaneAgents: 3}", ""),
 			http.StatusBadRequest, "Attempted to change AgentClusterInstall.ImageSetRef which is immutable"},
