@@ -91,7 +91,7 @@ func unrecognized(kind hivev1.ClusterInstallConditionType, status string) instal
 }
 
 func validated(s clusterState) installCondition {
-	kind, failing := hiveext.ClusterValidatedCondition, strings.Join(s.failing, ",")
+	kind, failing := hiveext.ClusterValidatedCondition, strings.Join(s.failing, " ")
 	switch status := *s.cluster.Status; {
 	case status == models.ClusterStatusInsufficient:
 		return is(kind, false, hiveext.ClusterValidationsFailingReason, hiveext.ClusterValidationsFailingMsg+
