@@ -90,7 +90,7 @@ func newDemo() *cobra.Command {
 	flags.IntVar(&d.hosts, "hosts", 3,
 		"number of hosts: three control-plane hosts and workers, or 1 for a single node")
 	flags.IntVar(&d.bmcs, "bmcs", 3,
-		"number of additional simulated servers with BMCs, powered off; none with --exit")
+		"number of additional simulated servers with BMCs, which nobody has booted; none with --exit")
 	flags.Float64Var(&d.speed, "speed", watchedSpeed,
 		fmt.Sprintf("speed factor of the hosts compared to real ones; default with --exit: %d", unwatchedSpeed))
 	flags.StringVar(&d.faults, "faults", "",

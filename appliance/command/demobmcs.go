@@ -27,7 +27,8 @@ const (
 // Profiles of the simulated servers' BMCs, in rotation.
 var demoProfiles = []string{"dell-idrac9", "hpe-ilo6", "supermicro-x12", "lenovo-xcc", "ami-megarac"}
 
-// demoServers are simulated servers with BMCs. They are powered off until a user boots them.
+// demoServers are simulated servers with BMCs. They have power, and nothing runs on them until a
+// user boots them.
 type demoServers struct {
 	machines *simulate.Servers
 	bmcs     []*redfish.BMC

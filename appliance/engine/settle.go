@@ -251,13 +251,14 @@ func (c *change) situation(h *record.Host, cluster *models.Cluster,
 	return s
 }
 
-// messages joins the messages of failing validations.
+// messages joins the messages of failing validations. Validations that wait for the same data have
+// the same message, which occurs once.
 func messages(results []validation.Result) string {
 	texts := make([]string, 0, len(results))
 	for _, result := range results {
 		texts = append(texts, result.Message)
 	}
-	return strings.Join(texts, " ")
+	return strings.Join(slices.Compact(texts), " ")
 }
 
 // triggerHost runs a trigger other than refresh on a host and reports whether the host's state

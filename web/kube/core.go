@@ -58,7 +58,7 @@ func resources(eventSeconds uint64) []resource {
 	return append([]resource{
 		{
 			kind: core.WithKind("Secret"), plural: "secrets", singular: "secret", namespaced: true,
-			prepare: prepareSecret, validate: validateSecret, columns: secretColumns(),
+			validate: validateSecret, columns: secretColumns(),
 			fields: func(object runtime.Object) fields.Set {
 				return fields.Set{"type": string(object.(*corev1.Secret).Type)}
 			},
@@ -107,8 +107,10 @@ func pathSegment(name string, prefix bool) []string {
 	return content.IsPathSegmentName(name)
 }
 
-func prepareSecret(object, _ runtime.Object) {
-	secret := object.(*corev1.Secret)
+// moveStringData moves the stringData of a Secret to its data. It runs when a request is decoded,
+// so that a field manager owns the data: nothing else can be compared with the data of a later
+// apply.
+func moveStringData(secret *corev1.Secret) {
 	if len(secret.StringData) == 0 {
 		return
 	}

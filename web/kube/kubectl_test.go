@@ -90,7 +90,7 @@ func TestKubectl(t *testing.T) {
 		k.run(t, clusterManifest, "apply", "-f", "-"))
 	require.Contains(t, k.run(t, clusterManifest, "apply", "-f", "-"),
 		"clusterdeployment.hive.openshift.io/one unchanged")
-	require.Contains(t, k.run(t, clusterManifest, "apply", "--server-side", "--force-conflicts", "-f", "-"),
+	require.Contains(t, k.run(t, clusterManifest, "apply", "--server-side", "-f", "-"),
 		"serverside-applied")
 	require.Contains(t, k.run(t, strings.ReplaceAll(clusterManifest, "example.com", "example.org"), "apply", "-f", "-"),
 		"one configured")

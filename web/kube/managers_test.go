@@ -84,3 +84,30 @@ func TestManagedFields_controllers(t *testing.T) {
 	require.Len(t, s.get(t, objects.ClusterDeployments, "default", "one").GetManagedFields(), managed,
 		"status fields have no manager")
 }
+
+// A Secret keeps no stringData. If a manager owned it, each other manager that applies the same
+// manifest would get a conflict.
+func TestManagedFields_ofStringData(t *testing.T) {
+	s := newSite(t)
+	created := s.create(t, objects.Secrets, "default", "one", `"stringData":{"password":"word"}`)
+	for manager, fields := range owned(created) {
+		require.Contains(t, fields, `"f:data":{".":{},"f:password":{}}`, manager)
+		require.NotContains(t, fields, "stringData", manager)
+	}
+	apply := func(manager, password string) error {
+		_, err := s.of(objects.Secrets, "default").Patch(t.Context(), "one", types.ApplyPatchType,
+			[]byte(`{"apiVersion":"v1","kind":"Secret","metadata":{"name":"one"},"stringData":{"password":"`+
+				password+`"}}`), metav1.PatchOptions{FieldManager: manager})
+		return err
+	}
+	require.NoError(t, apply("person", "word"))
+	require.NoError(t, apply("person", "other"))
+	secret := s.get(t, objects.Secrets, "default", "one")
+	require.Equal(t, map[string]any{"password": "b3RoZXI="}, secret.Object["data"])
+	require.NotContains(t, secret.Object, "stringData")
+
+	_, err := s.of(objects.Secrets, "default").Patch(t.Context(), "one", types.MergePatchType,
+		[]byte(`{"stringData":{"password":"third"}}`), metav1.PatchOptions{})
+	require.NoError(t, err)
+	require.Equal(t, map[string]any{"password": "dGhpcmQ="}, s.get(t, objects.Secrets, "default", "one").Object["data"])
+}

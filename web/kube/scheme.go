@@ -76,6 +76,7 @@ func newScheme() (*runtime.Scheme, error) {
 		if secret := object.(*corev1.Secret); secret.Type == "" {
 			secret.Type = corev1.SecretTypeOpaque
 		}
+		moveStringData(object.(*corev1.Secret))
 	})
 	selectable := map[string][]string{
 		"Secret":    {"type"},

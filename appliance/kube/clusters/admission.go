@@ -129,7 +129,11 @@ func checkClusterInstall(fresh, held *unstructured.Unstructured) error {
 		return conflicting("UserManagedNetworking must be set to true with SNO")
 	}
 	if err := checkPlatform(is); err != nil {
-		return conflicting(err.Error())
+		if need := is.Spec.ProvisionRequirements; need.ControlPlaneAgents == 1 && need.WorkerAgents > 0 {
+			return conflicting("A cluster with one control-plane agent is installed without workers; set " +
+				"spec.provisionRequirements.workerAgents to 0, and add workers after the installation.")
+		}
+		return conflicting(objects.InManifest(err.Error()))
 	}
 	if was == nil || !installStarted(is) {
 		return nil

@@ -55,7 +55,13 @@ func TestAdmission_agentClusterInstall(t *testing.T) {
 			"", http.StatusConflict, "UserManagedNetworking must be set to true with SNO"},
 		{"platform with user-managed networking",
 			install("platformType: BareMetal, provisionRequirements: {controlPlaneAgents: 3}, networking: "+
-				"{userManagedNetworking: true}", ""), "", http.StatusConflict, "etworking"},
+				"{userManagedNetworking: true}", ""), "", http.StatusConflict,
+			`Platform "baremetal" has cluster-managed networking; set spec.networking.userManagedNetworking to false or ` +
+				"choose spec.platformType None."},
+		{"single node with a worker", install("provisionRequirements: {controlPlaneAgents: 1, workerAgents: 1}, "+
+			"networking: {userManagedNetworking: false}", ""), "", http.StatusConflict,
+			"A cluster with one control-plane agent is installed without workers; set " +
+				"spec.provisionRequirements.workerAgents to 0, and add workers after the installation."},
 		{"image set changed", install("imageSetRef: {name: b}, provisionRequirements: {controlPlaneAgents: 3}", ""),
 			install("imageSetRef: {name: a}, provisionRequirements: {controlPlaneAgents: 3}", ""),
 			http.StatusBadRequest, "Attempted to change AgentClusterInstall.ImageSetRef which is immutable"},

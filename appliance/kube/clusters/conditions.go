@@ -12,6 +12,8 @@ import (
 	hivev1 "github.com/openshift/hive/apis/hive/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"landfall/appliance/kube/objects"
 )
 
 // The conditions of an AgentClusterInstall have the types, reasons and messages of the Assisted
@@ -89,7 +91,7 @@ func unrecognized(kind hivev1.ClusterInstallConditionType, status string) instal
 }
 
 func validated(s clusterState) installCondition {
-	kind, failing := hiveext.ClusterValidatedCondition, strings.Join(s.failing, ",")
+	kind, failing := hiveext.ClusterValidatedCondition, strings.Join(s.failing, " ")
 	switch status := *s.cluster.Status; {
 	case status == models.ClusterStatusInsufficient:
 		return is(kind, false, hiveext.ClusterValidationsFailingReason, hiveext.ClusterValidationsFailingMsg+
@@ -239,7 +241,8 @@ func clusterSynced(failure error) installCondition {
 	case failure == nil:
 		return is(kind, true, hiveext.ClusterSyncedOkReason, hiveext.ClusterSyncedOkMsg)
 	case isInput(failure):
-		return is(kind, false, hiveext.ClusterInputErrorReason, hiveext.ClusterInputErrorMsg+" "+failure.Error())
+		return is(kind, false, hiveext.ClusterInputErrorReason, hiveext.ClusterInputErrorMsg+" "+
+			objects.InManifest(failure.Error()))
 	}
 	return is(kind, false, hiveext.ClusterBackendErrorReason, hiveext.ClusterBackendErrorMsg+" "+failure.Error())
 }

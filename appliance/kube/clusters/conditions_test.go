@@ -110,6 +110,6 @@ func TestConditions_importedCluster(t *testing.T) {
 	require.Equal(t, "The installation is in progress: Writing the image. Cluster version status: progressing, "+
 		"message: 80% complete", completed(clusterState{cluster: finalizing}).message)
 	failing := clusterIn("insufficient")
-	require.Equal(t, "The cluster's validations are failing: one,two",
-		validated(clusterState{cluster: failing, failing: []string{"one", "two"}}).message)
+	require.Equal(t, "The cluster's validations are failing: One fails. Two fails.",
+		validated(clusterState{cluster: failing, failing: []string{"One fails.", "Two fails."}}).message)
 }

@@ -188,7 +188,8 @@ func TestNetworks(t *testing.T) {
 			}},
 		{"user-managed networking with virtual addresses", func(aci *hiveext.AgentClusterInstall) {
 			aci.Spec.Networking.UserManagedNetworking = conv.Pointer(true)
-		}, "API VIPs cannot be set with User Managed Networking", nil},
+		}, "API VIPs cannot be set with User Managed Networking; leave spec.apiVIPs and spec.ingressVIPs out, or set " +
+			"spec.networking.userManagedNetworking to false.", nil},
 		{"deprecated single addresses", func(aci *hiveext.AgentClusterInstall) {
 			aci.Spec.APIVIP, aci.Spec.APIVIPs, aci.Spec.IngressVIP, aci.Spec.IngressVIPs = "192.168.10.6", nil,
 				"192.168.10.7", nil

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authentication/user"
 
+	"landfall/appliance/architecture"
 	"landfall/appliance/kube/objects"
 	"landfall/appliance/kube/objects/agentinstall"
 	"landfall/store"
@@ -147,7 +148,7 @@ func (a Admission) checkInfraEnv(fresh, held *unstructured.Unstructured) error {
 	case was == nil && is.Spec.ClusterRef != nil && is.Spec.OSImageVersion != "":
 		return refusal("Either Spec.ClusterRef or Spec.OSImageVersion should be specified (not both).")
 	case was == nil:
-		return nil
+		return checkArchitecture(is.Spec.CPUArchitecture)
 	case referenceKey(is.Spec.ClusterRef) != referenceKey(was.Spec.ClusterRef):
 		return refusal("Attempted to change Spec.ClusterRef which is immutable after InfraEnv creation.")
 	case architectureOf(is) != architectureOf(was):
@@ -158,6 +159,16 @@ func (a Admission) checkInfraEnv(fresh, held *unstructured.Unstructured) error {
 			"cluster is not installed yet.")
 	}
 	return nil
+}
+
+// checkArchitecture rejects an architecture that the engine does not have, because the field can't
+// be corrected later.
+func checkArchitecture(name string) error {
+	if a, ok := architecture.Parse(name); name == "" ||
+		ok && a != architecture.Multi && (name == a.API() || name == a.RPM()) {
+		return nil
+	}
+	return fmt.Errorf("spec.cpuArchitecture is %q; use x86_64, aarch64, arm64, ppc64le or s390x", name)
 }
 
 func architectureOf(env *agentinstall.InfraEnv) string {

@@ -183,17 +183,17 @@ func agentValidated(status string, groups agentinstall.ValidationsInfo) agentins
 }
 
 // failingValidations joins the messages of the validations that failed or are pending, ordered by
-// group.
+// group. Validations that wait for the same data have the same message, which occurs once.
 func failingValidations(groups agentinstall.ValidationsInfo) string {
 	var messages []string
 	for _, group := range slices.Sorted(maps.Keys(groups)) {
 		for _, v := range groups[group] {
-			if v.Status != "success" && v.Status != "disabled" {
+			if v.Status != "success" && v.Status != "disabled" && !slices.Contains(messages, v.Message) {
 				messages = append(messages, v.Message)
 			}
 		}
 	}
-	return strings.Join(messages, ",")
+	return strings.Join(messages, " ")
 }
 
 func parseValidations(text string) (agentinstall.ValidationsInfo, error) {

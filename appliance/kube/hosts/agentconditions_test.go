@@ -11,7 +11,7 @@ import (
 
 // TestAgentConditions checks the table in upstream's docs/hive-integration/kube-api-conditions.md.
 func TestAgentConditions(t *testing.T) {
-	const failing = `{"network":[{"id":"b","status":"failure","message":"no route"},{"id":"c","status":"disabled","message":"off"}],"hardware":[{"id":"a","status":"pending","message":"no disk"}]}`
+	const failing = `{"network":[{"id":"b","status":"failure","message":"No route."},{"id":"d","status":"pending","message":"No route."},{"id":"c","status":"disabled","message":"off"}],"hardware":[{"id":"a","status":"pending","message":"No disk."}]}`
 	const passing = `{"hardware":[{"id":"a","status":"success","message":"fine"}]}`
 	undecided, notStarted := "False AgentNotReady", "False InstallationNotStarted"
 	conditions := func(host *models.Host, approved bool) []agentinstall.Condition {
@@ -63,7 +63,7 @@ func TestAgentConditions(t *testing.T) {
 	}
 	status, info := models.HostStatusInsufficient, ""
 	host := &models.Host{Status: &status, StatusInfo: &info, ValidationsInfo: failing}
-	require.Equal(t, "The agent's validations are failing: no disk,no route", conditions(host, false)[2].Message)
+	require.Equal(t, "The agent's validations are failing: No disk. No route.", conditions(host, false)[2].Message)
 	host.ValidationsInfo, *host.Status = "", models.HostStatusDiscovering
 	require.Equal(t, "ValidationsUnknown", conditions(host, false)[2].Reason)
 	*host.Status = models.HostStatusKnown

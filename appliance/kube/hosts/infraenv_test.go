@@ -188,6 +188,8 @@ func TestInfraEnv_errorsAndCorrections(t *testing.T) {
 		"architecture differs from the cluster's": {[]string{"cpuArchitecture: arm64",
 			"clusterRef: {namespace: site, name: one}"},
 			"Failed to create image: Specified CPU architecture (arm64) doesn't match the cluster (x86_64)"},
+		"invalid item of noProxy": {[]string{"proxy: {httpProxy: 'http://192.0.2.1:3128', noProxy: 'a b'}"},
+			`Failed to create image: spec.proxy.noProxy has "a b"`},
 		"invalid selector": {
 			[]string{"nmStateConfigLabelSelector: {matchExpressions: [{key: a, operator: Near, values: [b]}]}"},
 			"nmStateConfigLabelSelector"},

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"landfall/appliance/engine/view"
+	"landfall/appliance/kube/objects"
 	"landfall/appliance/kube/objects/agentinstall"
 )
 
@@ -43,7 +44,7 @@ func imageFault(failure error, input bool) agentinstall.Condition {
 	c := agentinstall.Condition{Type: conditionImageCreated, Status: corev1.ConditionFalse, Reason: reasonImageError,
 		Message: "Failed to create image due to an internal error: " + failure.Error()}
 	if input {
-		c.Message = "Failed to create image: " + failure.Error()
+		c.Message = "Failed to create image: " + objects.InManifest(failure.Error())
 	}
 	return c
 }

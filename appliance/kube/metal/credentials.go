@@ -13,7 +13,6 @@ import (
 
 	"landfall/appliance/kube/objects/agentinstall"
 
-	"landfall/appliance/kube/controller"
 	"landfall/appliance/kube/objects"
 	"landfall/store"
 )
@@ -56,20 +55,38 @@ func (c *Controllers) claimSecret(tx *store.Tx, host *metal3.BareMetalHost) erro
 		}))
 }
 
-// releaseSecret removes the finalizer of a BMC's Secret unless another host uses the Secret.
-func (c *Controllers) releaseSecret(tx *store.Tx, host *metal3.BareMetalHost) error {
-	name := host.Spec.BMC.CredentialsName
-	others := slices.DeleteFunc(c.index.hostsWith(host.Namespace,
-		func(other hostIndex) bool { return other.secret == name }),
-		func(key controller.Key) bool { return key.Name == host.Name })
-	if name == "" || len(others) > 0 {
+// releaseSecret removes the finalizer of a BMC's Secret unless another host uses the Secret. The
+// index may still contain hosts that were released before, so the other hosts are read.
+func (c *Controllers) releaseSecret(tx *store.Tx, host *metal3.BareMetalHost, name string) error {
+	if name == "" {
 		return nil
+	}
+	for _, key := range c.index.hostsWith(host.Namespace, func(other hostIndex) bool { return other.secret == name }) {
+		if key.Name == host.Name {
+			continue
+		}
+		other, err := objects.Find[metal3.BareMetalHost](c.Objects, tx, objects.BareMetalHosts, key.Namespace, key.Name)
+		if err != nil {
+			return err
+		}
+		if other != nil && other.Spec.BMC.CredentialsName == name &&
+			(other.DeletionTimestamp == nil || hasFinalizer(other, hostFinalizer)) {
+			return nil
+		}
 	}
 	return objects.IgnoreNotFound(c.Objects.Update(tx, objects.Secrets, host.Namespace, name,
 		func(u *unstructured.Unstructured) error {
 			objects.RemoveFinalizer(u, secretFinalizer)
 			return nil
 		}))
+}
+
+// releaseFormerSecret releases the Secret that a host named before its credentialsName was changed.
+func (c *Controllers) releaseFormerSecret(tx *store.Tx, host *metal3.BareMetalHost) error {
+	if former := c.index.secretOf(ref{host.Namespace, host.Name}); former != host.Spec.BMC.CredentialsName {
+		return c.releaseSecret(tx, host, former)
+	}
+	return nil
 }
 
 func ownedBy(host *metal3.BareMetalHost, controller bool) metav1.OwnerReference {

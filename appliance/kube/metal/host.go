@@ -156,9 +156,12 @@ func (c *Controllers) run(tx *store.Tx, u *unstructured.Unstructured, s *pass) e
 		s.annotateHardware()
 	}
 	s.runOperator()
+	if err := c.releaseFormerSecret(tx, s.host); err != nil {
+		return err
+	}
 	if s.released {
 		s.host.Finalizers = without(s.host.Finalizers, hostFinalizer)
-		if err := c.releaseSecret(tx, s.host); err != nil {
+		if err := c.releaseSecret(tx, s.host, s.host.Spec.BMC.CredentialsName); err != nil {
 			return err
 		}
 	} else if s.host.DeletionTimestamp == nil && s.host.Spec.BMC.CredentialsName != "" {

@@ -112,6 +112,13 @@ func (l *index) setHost(at ref, host *metal3.BareMetalHost) {
 	l.hosts[at] = hostIndexOf(host)
 }
 
+// secretOf returns the Secret that a host named in its last pass; "" if there was none.
+func (l *index) secretOf(at ref) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.hosts[at].secret
+}
+
 func (l *index) setImage(at ref, image *metal3.PreprovisioningImage) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

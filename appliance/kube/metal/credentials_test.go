@@ -1,0 +1,119 @@
+package metal
+
+import (
+	"log/slog"
+	"testing"
+
+	"github.com/jonboulle/clockwork"
+	metal3 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"landfall/appliance/kube/controller"
+	"landfall/appliance/kube/objects"
+	"landfall/store"
+)
+
+// sharedSecret is a store with two hosts, node0 and node1, and the Secrets bmc and other. Both
+// hosts name the Secret bmc. The test calls each reconcile, so it sets their order.
+type sharedSecret struct {
+	*testing.T
+	db *store.DB
+	o  *objects.Objects
+	c  *Controllers
+}
+
+func newSharedSecret(t *testing.T) *sharedSecret {
+	t.Helper()
+	db, err := store.Open(t.Context(), t.TempDir(), store.Options{NoSync: true})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, db.Close()) })
+	clock := clockwork.NewFakeClock()
+	s := &sharedSecret{T: t, db: db, o: objects.New(nil, nil)}
+	s.c = New(Options{DB: db, Objects: s.o, Servers: &refusingServers{reason: "No server."}, Clock: clock,
+		Loop: controller.New(db, clock, slog.New(slog.DiscardHandler))})
+	s.update(func(tx *store.Tx) error {
+		for _, name := range []string{"bmc", "other"} {
+			if err := s.o.Create(tx, objects.Secrets, &corev1.Secret{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "site", Name: name},
+				Data:       map[string][]byte{"username": []byte("admin"), "password": []byte("secret")},
+			}, clock.Now()); err != nil {
+				return err
+			}
+		}
+		for _, name := range []string{"node0", "node1"} {
+			host := &metal3.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Namespace: "site", Name: name}}
+			host.Spec.BMC = metal3.BMCDetails{Address: "redfish-virtualmedia://192.0.2.1", CredentialsName: "bmc"}
+			if err := s.o.Create(tx, objects.BareMetalHosts, host, clock.Now()); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	s.reconcile("node0", "node1")
+	require.Equal(t, []string{secretFinalizer}, s.finalizers("bmc"))
+	return s
+}
+
+func (s *sharedSecret) update(fn func(tx *store.Tx) error) {
+	s.Helper()
+	require.NoError(s, s.db.Update(s.Context(), fn))
+}
+
+func (s *sharedSecret) reconcile(names ...string) {
+	s.Helper()
+	for _, name := range names {
+		_, err := hosts{s.c}.Reconcile(s.Context(), "site", name)
+		require.NoError(s, err)
+	}
+}
+
+func (s *sharedSecret) deleteHosts(names ...string) {
+	s.Helper()
+	s.update(func(tx *store.Tx) error {
+		for _, name := range names {
+			if err := s.o.Delete(tx, objects.BareMetalHosts, "site", name, s.c.now()); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func (s *sharedSecret) finalizers(secret string) (finalizers []string) {
+	s.Helper()
+	require.NoError(s, s.db.View(func(tx *store.Tx) error {
+		u := &unstructured.Unstructured{}
+		err := s.o.Get(tx, objects.Secrets, "site", secret, u)
+		finalizers = u.GetFinalizers()
+		return err
+	}))
+	return finalizers
+}
+
+// The deletion of a namespace deletes all hosts at once. A finalizer that stays on their Secret
+// would block the namespace for ever.
+func TestBMCSecret_releasedWithTheLastOfTwoHosts(t *testing.T) {
+	s := newSharedSecret(t)
+	s.deleteHosts("node0", "node1")
+	s.reconcile("node0", "node1", "node0")
+	require.Equal(t, []string{secretFinalizer}, s.finalizers("bmc"), "node1 is not released yet")
+	s.reconcile("node1")
+	require.Empty(t, s.finalizers("bmc"))
+}
+
+func TestBMCSecret_releasedWhenNoHostNamesIt(t *testing.T) {
+	s := newSharedSecret(t)
+	s.deleteHosts("node1")
+	s.reconcile("node1", "node1")
+	s.update(func(tx *store.Tx) error {
+		return s.o.Update(tx, objects.BareMetalHosts, "site", "node0", func(u *unstructured.Unstructured) error {
+			return unstructured.SetNestedField(u.Object, "other", "spec", "bmc", "credentialsName")
+		})
+	})
+	s.reconcile("node0")
+	require.Empty(t, s.finalizers("bmc"))
+	require.Equal(t, []string{secretFinalizer}, s.finalizers("other"))
+}
