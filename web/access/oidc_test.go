@@ -201,4 +201,14 @@ func TestLogin_openIDConnect(t *testing.T) {
 	require.NoError(t, json.Unmarshal(b.send(http.MethodGet, "/whoami", nil).body, &who))
 	require.Equal(t, "operator", who.Role.String())
 	require.NotEqual(t, http.StatusOK, b.send(http.MethodGet, back, nil).status, "an answer is valid once")
+
+	page, err := s.trail.List(t.Context(), audittrail.Filter{Operation: "finishOIDCLogin"})
+	require.NoError(t, err)
+	var kinds []audittrail.Kind
+	for _, item := range page.Items {
+		kinds = append(kinds, item.Kind)
+	}
+	require.Equal(t, []audittrail.Kind{audittrail.Refused, audittrail.Event, audittrail.Refused}, kinds)
+	require.Equal(t, "olga", page.Items[1].Actor.Name)
+	require.Equal(t, "operator", page.Items[1].Actor.Role)
 }

@@ -75,6 +75,7 @@ func TestWrap_recordsChangesAndSecrets(t *testing.T) {
 		"change":                 {admin, "x", "PATCH", "/a", access.Person, true, false},
 		"deletion":               {admin, "x", "DELETE", "/a", access.Program, true, false},
 		"change by anybody":      {operation.Public(), "x", "POST", "/a", access.Nobody, true, false},
+		"login at a provider":    {operation.Public(), oidcLogin, "GET", "/a", access.Nobody, true, false},
 		"read":                   {admin, "x", "GET", "/a", access.Person, false, false},
 		"read of a secret":       {admin.WithSecret(), "x", "GET", "/a", access.Person, true, true},
 		"read of logs":           {logs, "x", "GET", "/a?q=logs", access.Person, false, false},
