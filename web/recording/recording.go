@@ -118,7 +118,7 @@ func (r *Recorder) afterwards(o operation.Operation) echo.HandlerFunc {
 			r.trail.Refuse(ctx, ended)
 			return err
 		}
-		return errors.Join(err, r.trail.Record(ctx, ended))
+		return errors.Join(err, r.trail.RecordPast(ctx, ended))
 	}
 }
 
