@@ -122,7 +122,8 @@ func Open(options Options) (_ *Trail, err error) {
 	}
 	t := &Trail{options: options, wake: make(chan struct{}, 1), grown: make(chan struct{})}
 	kept, err := readHead(options.DB, options.Member)
-	if err != nil {
+	damaged := store.IsDamaged(err)
+	if err != nil && !damaged {
 		return nil, fmt.Errorf("open the audit trail: %w", err)
 	}
 	t.files = &segments{dir: options.Dir, bytes: options.Bytes, key: options.Key, create: options.create}
@@ -133,6 +134,12 @@ func Open(options Options) (_ *Trail, err error) {
 	t.files.head = found
 	public := options.Key.Public()
 	start := []*entry{{record: Record{Kind: Opened, Key: &public, Time: t.now()}}}
+	if damaged {
+		const text = "the head of the audit trail in the database is damaged, so this start did not check whether " +
+			"records are missing at the end"
+		options.Logger.Warn("The head of the audit trail cannot be read.", "finding", text, "error", err)
+		start = append(start, &entry{record: Record{Kind: Event, Time: t.now(), Entry: Entry{Text: text}}})
+	}
 	missing, err := t.missing(kept.Head, found)
 	if err != nil {
 		return nil, fmt.Errorf("open the audit trail: %w", err)
