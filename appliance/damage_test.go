@@ -71,7 +71,7 @@ func TestDamage_eachRowAffectsOnlyItself(t *testing.T) {
 	stop()
 	whole := s.config.DataDir
 	for _, prefix := range []string{"/clusters/", "/infra-envs/", "/validations/", "/events/", "/recipes/",
-		"/subscriptions/", "/kubernetes/", "/shown/", "/settings/site", "/settings/doctor",
+		"/subscriptions/", "/kubernetes/", "/shown/", "/kubernetes-seeded/", "/settings/site", "/settings/doctor",
 		"/audit-trail/head"} {
 		t.Run(prefix, func(t *testing.T) {
 			s.config.DataDir = filepath.Join(t.TempDir(), "data")
