@@ -175,6 +175,17 @@ func TestBearer_saysWhyItIsRefused(t *testing.T) {
 	require.Contains(t, string(got.body), "is unknown, has expired or was revoked")
 }
 
+// Nobody knows whether the token is valid.
+func TestBearer_unreachableProvider(t *testing.T) {
+	p := newProvider(t)
+	s := newService(t, func(s *access.Service) { s.OIDC = p.client(t, clockwork.NewRealClock()) })
+	token := p.idToken("7", "olga")
+	p.Close()
+	got := s.browser().send(http.MethodGet, "/passkeys", nil, "Authorization", "Bearer "+token)
+	require.Equal(t, http.StatusServiceUnavailable, got.status)
+	require.Contains(t, string(got.body), "the identity provider "+p.URL+" cannot be used at the moment")
+}
+
 func TestLogin_openIDConnect(t *testing.T) {
 	p := newProvider(t)
 	s := newService(t, nil)
