@@ -65,10 +65,14 @@ func TestDamage_eachRowAffectsOnlyItself(t *testing.T) {
 		require.Equal(t, http.StatusOK, call(t, http.MethodGet, config, nil).status)
 	}
 	awaitKubernetes(t, address) // it writes rows of its own
+	changed := call(t, http.MethodPatch, address+settingsPath, object{"ssh_public_key": siteKeyLine})
+	require.Equal(t, http.StatusOK, changed.status)
+	require.Equal(t, http.StatusOK, call(t, http.MethodGet, address+console.DoctorRoute, nil).status)
 	stop()
 	whole := s.config.DataDir
 	for _, prefix := range []string{"/clusters/", "/infra-envs/", "/validations/", "/events/", "/recipes/",
-		"/subscriptions/", "/kubernetes/", "/shown/"} {
+		"/subscriptions/", "/kubernetes/", "/shown/", "/kubernetes-seeded/", "/settings/site", "/settings/doctor",
+		"/audit-trail/head"} {
 		t.Run(prefix, func(t *testing.T) {
 			s.config.DataDir = filepath.Join(t.TempDir(), "data")
 			require.NoError(t, os.CopyFS(s.config.DataDir, os.DirFS(whole)))
@@ -93,7 +97,9 @@ func TestDamage_eachRowAffectsOnlyItself(t *testing.T) {
 				listed = shown
 			}
 			awaitKubernetes(t, address)
-			require.Equal(t, http.StatusOK, call(t, http.MethodGet, address+console.HostsRoute, nil).status)
+			for _, path := range []string{console.HostsRoute, settingsPath, setupPath} {
+				require.Equal(t, http.StatusOK, call(t, http.MethodGet, address+path, nil).status, path)
+			}
 			eventually(t, "the DNS service has the zones of the other clusters", func() bool {
 				var shown siteservice.Overview
 				call(t, http.MethodGet, address+console.SiteServicesRoute, nil).read(t, http.StatusOK, &shown)
@@ -114,6 +120,9 @@ func TestDamage_eachRowAffectsOnlyItself(t *testing.T) {
 				})
 				got := call(t, http.MethodGet, address+apiPath+prefix+id, nil)
 				requireRefusal(t, got, http.StatusInternalServerError, damaged, "landfall check")
+			case "/audit-trail/head":
+				trail := call(t, http.MethodGet, address+console.AuditRoute, nil)
+				require.Contains(t, string(trail.body), "this start did not check whether records are missing")
 			}
 		})
 	}

@@ -1,6 +1,8 @@
 package web
 
 import (
+	"crypto/tls"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -144,19 +146,29 @@ func TestServer_remembersAuthenticatedClients(t *testing.T) {
 }
 
 // Connections keep the methods by which net/http sends files without copying them.
+// net/http asks a connection for this method, by which the kernel copies files.
 func TestConnections_keepSendfile(t *testing.T) {
-	listener, err := NewConnections(1024).Listen(t.Context(), "127.0.0.1:0")
-	require.NoError(t, err)
-	defer listener.Close()
-	go func() {
-		if conn, err := net.Dial("tcp", listener.Addr().String()); err == nil {
-			_ = conn.Close()
+	for _, sniffing := range []bool{false, true} {
+		limited, err := NewConnections(1024).Listen(t.Context(), "127.0.0.1:0")
+		require.NoError(t, err)
+		listener := limited
+		if sniffing {
+			listener = newSniffer(limited, &tls.Config{}, time.Second)
 		}
-	}()
-	conn, err := listener.Accept()
-	require.NoError(t, err)
-	require.Implements(t, (*io.ReaderFrom)(nil), conn)
-	require.True(t, strings.HasPrefix(conn.RemoteAddr().String(), "127.0.0.1:"))
-	require.NoError(t, conn.Close())
-	require.Error(t, conn.Close(), "closed twice, counted once")
+		client, err := net.Dial("tcp", limited.Addr().String())
+		require.NoError(t, err)
+		_, err = client.Write([]byte("G"))
+		require.NoError(t, err)
+		conn, err := listener.Accept()
+		require.NoError(t, err)
+		require.Implements(t, (*io.ReaderFrom)(nil), conn)
+		require.True(t, strings.HasPrefix(conn.RemoteAddr().String(), "127.0.0.1:"))
+		var first [1]byte
+		_, err = conn.Read(first[:])
+		require.NoError(t, err)
+		require.Equal(t, "G", string(first[:]))
+		require.NoError(t, errors.Join(client.Close(), conn.Close()))
+		require.Error(t, conn.Close(), "closed twice, counted once")
+		require.NoError(t, listener.Close())
+	}
 }

@@ -195,8 +195,8 @@ func (s *Server) limitBody(next echo.HandlerFunc) echo.HandlerFunc {
 			return problem.TooLarge(limit)
 		}
 		r.Body = limited
+		defer limited.end() // a handler may panic
 		err := next(c)
-		limited.end()
 		if failure := limited.failure.Load(); failure != nil && !c.Response().Committed {
 			return answerOf(failure, err, c)
 		}

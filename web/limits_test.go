@@ -200,6 +200,25 @@ func TestBudget_shareOfEachClient(t *testing.T) {
 	require.Empty(t, b.clients)
 }
 
+func TestBody_panicReleasesItsMemory(t *testing.T) {
+	server := New(Options{BodyMemory: 1 << 10})
+	for path, cause := range map[string]any{"/fails": "x", "/aborts": http.ErrAbortHandler} {
+		require.NoError(t, server.Register(operation.Operation{Method: http.MethodPost, Path: path,
+			Access: operation.Public(), Handler: func(c echo.Context) error {
+				_, err := io.ReadAll(c.Request().Body)
+				require.NoError(t, err)
+				panic(cause)
+			}}))
+		func() {
+			defer func() { _ = recover() }() // like net/http
+			server.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, path,
+				strings.NewReader("a body")))
+		}()
+		require.Zero(t, server.memory.used, path)
+		require.Empty(t, server.memory.clients, path)
+	}
+}
+
 func TestBody_streamsNeedNoMemory(t *testing.T) {
 	server := New(Options{BodyMemory: 1 << 10})
 	require.NoError(t, server.Register(operation.Operation{Method: http.MethodPost, Path: "/stream",

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/netip"
@@ -217,8 +218,8 @@ func (s *sniffer) sniff(conn net.Conn) {
 		return
 	}
 	var through net.Conn = &sniffed{Conn: conn, first: first[:]}
-	if tcp, ok := conn.(*net.TCPConn); ok {
-		through = &sniffedTCP{TCPConn: tcp, first: first[:]}
+	if tcp, ok := conn.(tcpConn); ok {
+		through = &sniffedTCP{tcpConn: tcp, first: first[:]}
 	}
 	if first[0] == handshakeByte {
 		through = tls.Server(through, s.config)
@@ -240,10 +241,17 @@ func (s *sniffer) Accept() (net.Conn, error) {
 	}
 }
 
-// sniffedTCP is a connection whose first byte was read already. It keeps the methods of a TCP
-// connection with which the kernel copies files.
+// tcpConn is a TCP connection, counted or not. It has the methods that net/http uses: ReadFrom lets
+// the kernel copy files.
+type tcpConn interface {
+	net.Conn
+	io.ReaderFrom
+	CloseWrite() error
+}
+
+// sniffedTCP is a TCP connection whose first byte was read already.
 type sniffedTCP struct {
-	*net.TCPConn
+	tcpConn
 	first []byte
 }
 
@@ -253,7 +261,7 @@ func (c *sniffedTCP) Read(p []byte) (int, error) {
 		c.first = c.first[n:]
 		return n, nil
 	}
-	return c.TCPConn.Read(p)
+	return c.tcpConn.Read(p)
 }
 
 // sniffed is a connection of another kind whose first byte was read already.

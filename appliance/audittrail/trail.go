@@ -122,7 +122,8 @@ func Open(options Options) (_ *Trail, err error) {
 	}
 	t := &Trail{options: options, wake: make(chan struct{}, 1), grown: make(chan struct{})}
 	kept, err := readHead(options.DB, options.Member)
-	if err != nil {
+	damaged := store.IsDamaged(err)
+	if err != nil && !damaged {
 		return nil, fmt.Errorf("open the audit trail: %w", err)
 	}
 	t.files = &segments{dir: options.Dir, bytes: options.Bytes, key: options.Key, create: options.create}
@@ -133,6 +134,12 @@ func Open(options Options) (_ *Trail, err error) {
 	t.files.head = found
 	public := options.Key.Public()
 	start := []*entry{{record: Record{Kind: Opened, Key: &public, Time: t.now()}}}
+	if damaged {
+		const text = "the head of the audit trail in the database is damaged, so this start did not check whether " +
+			"records are missing at the end"
+		options.Logger.Warn("The head of the audit trail cannot be read.", "finding", text, "error", err)
+		start = append(start, &entry{record: Record{Kind: Event, Time: t.now(), Entry: Entry{Text: text}}})
+	}
 	missing, err := t.missing(kept.Head, found)
 	if err != nil {
 		return nil, fmt.Errorf("open the audit trail: %w", err)
@@ -284,6 +291,18 @@ func (t *Trail) Record(ctx context.Context, event Entry) error {
 	return t.wait(&entry{record: Record{Kind: Event, Time: t.now(), Actor: actorOf(ctx), Entry: event.clipped()}})
 }
 
+// RecordPast does the same as Record for an event that the client already knows of, such as a
+// login. If the disk is full or fails, it returns nil, and the record is written when that is over.
+// It returns an error if too many records wait for that.
+func (t *Trail) RecordPast(ctx context.Context, event Entry) error {
+	past := &entry{record: Record{Kind: Event, Time: t.now(), Actor: actorOf(ctx), Entry: event.clipped()}}
+	err := t.wait(past)
+	if err != nil && t.add(&entry{record: past.record}) {
+		return nil
+	}
+	return err
+}
+
 // Refuse records a request that the caller was not permitted to make. It does not wait for the
 // disk. Anyone can cause such records, so equal ones are counted: see [refusals].
 func (t *Trail) Refuse(ctx context.Context, refused Entry) {
@@ -311,7 +330,8 @@ func (t *Trail) flush() { _ = t.wait(new(entry)) }
 func (t *Trail) add(added *entry) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.closed || added.record.Kind == Refused && len(t.queue) >= maxQueue {
+	limited := added.record.Kind == Refused || added.record.Kind == Event && added.done == nil
+	if t.closed || limited && len(t.queue) >= maxQueue {
 		return false
 	}
 	t.queue = append(t.queue, added)

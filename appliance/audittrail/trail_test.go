@@ -405,6 +405,28 @@ func TestTrail_fullDiskRefusesChanges(t *testing.T) {
 	}
 }
 
+func TestTrail_pastEventsWaitForAFullDisk(t *testing.T) {
+	a := newAppliance(t)
+	var full atomic.Int32
+	a.options.create = func(path string) (file, error) {
+		real, err := createFile(path)
+		return &faultyFile{real, &full}, err
+	}
+	a.run(t, func(trail *Trail) {
+		full.Store(partialWrite)
+		login := Entry{Operation: "login", Status: 200}
+		require.NoError(t, trail.RecordPast(ana(t), login))
+		for range maxQueue - 1 {
+			require.True(t, trail.add(&entry{record: Record{Kind: Event, Entry: Entry{Operation: "other"}}}))
+		}
+		require.ErrorContains(t, trail.RecordPast(ana(t), login), "no space is left", "the queue is full")
+		full.Store(0)
+		require.NoError(t, trail.RecordPast(ana(t), login))
+		require.Len(t, list(t, trail, Filter{Operation: "login"}), 2)
+		intact(t, trail)
+	})
+}
+
 func TestTrail_failedWriteIsTriedAgain(t *testing.T) {
 	a := newAppliance(t)
 	var full atomic.Int32

@@ -33,6 +33,8 @@ type Service struct {
 	source *Source
 	Options
 
+	missing time.Time // the first of the last looks for the directory that all failed; zero if it is there
+
 	mu      sync.Mutex
 	last    time.Time // of the last backup
 	failure error     // of the last attempt
@@ -95,11 +97,17 @@ func (s *Service) Run(ctx context.Context) error {
 	}
 	ticker := s.Clock.NewTicker(lookInterval)
 	defer ticker.Stop()
+	logged := ""
 	for {
-		if err := s.backUp(ctx); err != nil && ctx.Err() == nil {
-			s.Logger.WarnContext(ctx, "The scheduled backup failed; it is repeated.", "directory", s.Schedule.Dir,
-				"error", err)
+		text := ""
+		if err := s.backUp(ctx); err != nil {
+			text = err.Error()
 		}
+		if text != "" && text != logged && ctx.Err() == nil {
+			s.Logger.WarnContext(ctx, "The scheduled backup failed; it is repeated.", "directory", s.Schedule.Dir,
+				"error", text)
+		}
+		logged = text
 		select {
 		case <-ctx.Done():
 			return nil
@@ -116,8 +124,9 @@ func (s *Service) backUp(ctx context.Context) (err error) {
 		s.failure = err
 	}()
 	if info, err := os.Stat(s.Schedule.Dir); err != nil || !info.IsDir() {
-		return nil // the medium is not there
+		return s.waitForMedium()
 	}
+	s.missing = time.Time{}
 	recipients, err := s.recipients()
 	if err != nil {
 		return err
@@ -144,6 +153,20 @@ func (s *Service) backUp(ctx context.Context) (err error) {
 		"backup", received.Name, "new_bytes", received.Added)
 	s.prune(ctx, repository)
 	return nil
+}
+
+// waitForMedium returns an error if the directory has been missing for an interval. Before, its
+// medium may just not be there.
+func (s *Service) waitForMedium() error {
+	now := s.Clock.Now()
+	if s.missing.IsZero() {
+		s.missing = now
+	}
+	if now.Sub(s.missing) < s.Schedule.Interval {
+		return nil
+	}
+	return fmt.Errorf("the directory %s has been missing since %s, so no backup was written; insert or mount its "+
+		"medium, or correct backup.directory", s.Schedule.Dir, s.missing.UTC().Format(time.RFC3339))
 }
 
 // prune removes old backups. A failure is shown until a removal succeeds. It may pass soon: another

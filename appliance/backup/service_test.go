@@ -66,6 +66,34 @@ func TestService_waitsForTheMedium(t *testing.T) {
 	require.NoError(t, <-ended)
 }
 
+// A directory with a wrong name is not told apart from a medium that is away. It fails after an
+// interval.
+func TestService_missingDirectoryFails(t *testing.T) {
+	stick := filepath.Join(t.TempDir(), "stick")
+	service, clock := newService(t, stick)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- service.Run(ctx) }()
+	begun := clock.Now()
+	await := func(what string, is func(failure string) bool) {
+		t.Helper()
+		require.Eventually(t, func() bool {
+			clock.Advance(time.Minute)
+			failure := service.State().Failure
+			require.True(t, failure == "" || clock.Since(begun) >= time.Hour)
+			return is(failure)
+		}, time.Minute, time.Millisecond, what)
+	}
+	await("the failure", func(failure string) bool { return failure != "" })
+	failure := service.State().Failure
+	require.Contains(t, failure, "directory "+stick+" has been missing since ")
+	require.Contains(t, failure, "correct backup.directory")
+	require.NoError(t, os.Mkdir(stick, 0o700))
+	await("the end of the failure", func(failure string) bool { return failure == "" })
+	cancel()
+	require.NoError(t, <-ended)
+}
+
 // A failed removal of old backups is shown until a removal succeeds, which is tried at each look.
 func TestService_oldBackupsStay(t *testing.T) {
 	stick := t.TempDir()

@@ -102,6 +102,16 @@ log: {format: json}
 	require.Equal(t, want, config)
 }
 
+func TestLoad_pathsAreRelativeToTheFile(t *testing.T) {
+	file := writeFile(t, "data_dir: data\nbackup: {directory: backups}\nreplica: {to: replica}\n")
+	config, err := Load(file, nil, nil)
+	require.NoError(t, err)
+	for name, path := range map[string]string{"data": config.DataDir, "backups": config.Backup.Directory,
+		"replica": config.Replica.To} {
+		require.Equal(t, filepath.Join(filepath.Dir(file), name), path)
+	}
+}
+
 func TestLoad_precedenceOfSources(t *testing.T) {
 	file := writeFile(t, "listen: 127.0.0.1:1\ndata_dir: file\nlog: {level: warn, format: json}\ntimeouts: "+
 		"{installer: "+

@@ -41,7 +41,8 @@ type Scrub struct {
 }
 
 // Scrubber reads all data of a running appliance from time to time, so that damage of what nobody
-// reads is noticed while a backup without it still exists. It waits while hosts install.
+// reads is noticed while a backup without it still exists. It waits while hosts install, but at
+// most an interval: an installation may wait for a person who never comes.
 type Scrubber struct {
 	DB       *store.DB
 	Dir      string        // the data directory
@@ -82,16 +83,20 @@ func (s *Scrubber) scrub(ctx context.Context) error {
 	if last.Ended.IsZero() { // the start has read the database
 		return s.save(Scrub{Ended: now.UTC()})
 	}
-	if last.Ended.After(now) { // the clock was wrong
-		last.Ended = now.Add(-s.Interval)
+	if last.Ended.After(now) || last.Ended.Equal(lost) { // the clock was wrong, or the file is damaged
+		last.Ended = now.Add(-s.Interval).UTC()
+		if err := s.save(last); err != nil {
+			return err
+		}
 	}
 	if now.Sub(last.Ended) < s.Interval {
 		return nil
 	}
-	if busy, err := s.installing(); err != nil || busy {
+	latest := last.Ended.Add(2 * s.Interval)
+	if wait, err := s.mustWait(latest); err != nil || wait {
 		return err
 	}
-	report, err := s.DB.CheckSlowly(ctx, s.rest)
+	report, err := s.DB.CheckSlowly(ctx, func(ctx context.Context) error { return s.rest(ctx, latest) })
 	if err != nil {
 		return err
 	}
@@ -114,13 +119,13 @@ func (s *Scrubber) note(report *store.Report) {
 }
 
 // rest returns when the scrub may go on.
-func (s *Scrubber) rest(ctx context.Context) error {
+func (s *Scrubber) rest(ctx context.Context, latest time.Time) error {
 	wait := scrubRest
 	for {
 		if err := s.pause(ctx, wait); err != nil {
 			return err
 		}
-		if busy, err := s.installing(); err != nil || !busy {
+		if mustWait, err := s.mustWait(latest); err != nil || !mustWait {
 			return err
 		}
 		wait = scrubLook
@@ -137,6 +142,15 @@ func (s *Scrubber) pause(ctx context.Context, wait time.Duration) error {
 	case <-s.Clock.After(wait):
 		return nil
 	}
+}
+
+// mustWait reports whether something is being installed. From the latest time on, nothing waits for
+// that.
+func (s *Scrubber) mustWait(latest time.Time) (bool, error) {
+	if !s.Clock.Now().Before(latest) {
+		return false, nil
+	}
+	return s.installing()
 }
 
 // installing reports whether a host or a cluster is being installed.
@@ -173,6 +187,9 @@ func status(s *string) string {
 	return *s
 }
 
+// lost is the time of a scrub whose time is not known.
+var lost = time.Unix(0, 0)
+
 // Last returns the last scrub, or the zero value.
 func (s *Scrubber) Last() (last Scrub, err error) {
 	path := filepath.Join(s.Dir, ScrubFile)
@@ -186,7 +203,7 @@ func (s *Scrubber) Last() (last Scrub, err error) {
 	if err := json.Unmarshal(text, &last); err != nil {
 		s.Logger.Warn("The time of the last reading of all data is lost; the data is read again.", "path", path,
 			"error", err)
-		return Scrub{Ended: time.Unix(0, 0)}, nil
+		return Scrub{Ended: lost}, nil
 	}
 	return last, nil
 }

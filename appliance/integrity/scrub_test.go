@@ -151,6 +151,28 @@ func TestScrub_waitsForInstallations(t *testing.T) {
 	require.Len(t, s.db.Damage(), 1)
 }
 
+// Nobody acts in an installation that waits for a person.
+func TestScrub_waitsAnIntervalAtMost(t *testing.T) {
+	s := newScrubbed(t)
+	s.look(0)
+	first := s.last().Ended
+	s.setStatus(models.ClusterStatusInstallingPendingUserAction)
+	s.look(week)
+	s.look(week - time.Second)
+	require.Equal(t, first, s.last().Ended)
+	s.look(time.Second)
+	require.Equal(t, s.clock.Now().UTC(), s.last().Ended)
+	require.Equal(t, []time.Duration{rest, rest, rest}, s.pauses)
+
+	// The time of the last scrub is lost.
+	require.NoError(t, os.WriteFile(filepath.Join(s.dir, integrity.ScrubFile), []byte("damaged"), 0o600))
+	s.look(look)
+	s.look(week - look)
+	require.Len(t, s.pauses, 3)
+	s.look(look)
+	require.Len(t, s.pauses, 6)
+}
+
 func TestScrub_endsWithItsContext(t *testing.T) {
 	s := newScrubbed(t)
 	s.run.Interval = 0

@@ -132,6 +132,9 @@ func begin(tx *store.Tx, source Source, c Condition, now time.Time) (due bool, e
 		before, after = *row, *row
 		after.Ended = time.Time{}
 	}
+	if after.Since.After(now) { // the clock was set back
+		after.Since = now
+	}
 	due = !after.Reported && now.Sub(after.Since) >= source.Patience
 	after.Reported = after.Reported || due
 	if after == before {
@@ -158,8 +161,9 @@ func endOthers(tx *store.Tx, source Source, found []Condition, now time.Time) er
 	}
 	for key, row := range rows {
 		var err error
+		setBack := row.Ended.After(now) // the clock was
 		switch {
-		case !row.Reported, !row.Ended.IsZero() && now.Sub(row.Ended) >= calm:
+		case !row.Reported, !row.Ended.IsZero() && now.Sub(row.Ended) >= calm, setBack:
 			err = conditions.Delete(tx, key)
 		case row.Ended.IsZero():
 			row.Ended = now

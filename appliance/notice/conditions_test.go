@@ -80,6 +80,20 @@ func TestCondition_returnIsReportedAfterAnHour(t *testing.T) {
 	require.Len(t, s.messages(v, 102*time.Minute), 2)
 }
 
+func TestCondition_clockIsSetBack(t *testing.T) {
+	s, v := newSite(t), &servers{failed: []string{"a"}}
+	const years = 20 * 365 * 24 * time.Hour
+	require.Empty(t, s.messages(v, 0))
+	require.Empty(t, s.messages(v, time.Minute-years))
+	require.Len(t, s.messages(v, 3*time.Minute-years), 1)
+	v.failed = nil
+	s.messages(v, 4*time.Minute-years)
+	s.messages(v, -2*years)
+	v.failed = []string{"a"}
+	s.messages(v, time.Minute-2*years)
+	require.Len(t, s.messages(v, 3*time.Minute-2*years), 2, "its end is long ago")
+}
+
 func TestCondition_lastsWhileItIsUnknown(t *testing.T) {
 	s, v := newSite(t), &servers{failed: []string{"a"}}
 	s.messages(v, 0)

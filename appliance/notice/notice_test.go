@@ -207,6 +207,30 @@ func TestWebhook_droppedAfterAWeek(t *testing.T) {
 	require.Contains(t, s.log.String(), "is dropped")
 }
 
+// After an attempt, the clock is set to the time that it has without a battery, and back.
+func TestWebhook_clockIsSet(t *testing.T) {
+	s, r := newSite(t), newReceiver(t, 500)
+	_, err := s.Add(t.Context(), NewWebhook{Name: "chat", URL: r.URL, Secret: secret})
+	require.NoError(t, err)
+	s.cluster(lifecycle.ClusterInstalled)
+	_, err = s.collect(t.Context(), "")
+	require.NoError(t, err)
+	for attempts, set := range []time.Duration{0, -20 * 365 * 24 * time.Hour, 20 * 365 * 24 * time.Hour} {
+		s.clock.Advance(set)
+		_, err := s.sendDue(t.Context())
+		require.NoError(t, err)
+		require.Len(t, r.all(), attempts+1)
+		require.Equal(t, 1, s.webhook().Pending, set)
+	}
+	for range tries {
+		s.clock.Advance(time.Hour)
+		_, err := s.sendDue(t.Context())
+		require.NoError(t, err)
+	}
+	require.Zero(t, s.webhook().Pending)
+	require.Len(t, r.all(), tries)
+}
+
 func TestWebhook_removedWithItsDeliveries(t *testing.T) {
 	s := newSite(t)
 	_, err := s.Add(t.Context(), NewWebhook{Name: "chat", URL: "http://" + port(t), Secret: secret})

@@ -249,8 +249,12 @@ func prune(tx *store.Tx) error {
 var pauses = [...]time.Duration{5 * time.Second, 30 * time.Second, 2 * time.Minute, 10 * time.Minute, 30 * time.Minute,
 	time.Hour}
 
-// giveUp is the age at which a notification is not sent any more.
-const giveUp = 7 * 24 * time.Hour
+// A notification is not sent any more at the age giveUp, after the number tries of attempts. These
+// take some 8 hours. Without them, a clock that is set forward would drop all notifications.
+const (
+	giveUp = 7 * 24 * time.Hour
+	tries  = 12
+)
 
 func pauseAfter(attempts int) time.Duration { return pauses[min(attempts, len(pauses))-1] }
 
@@ -320,7 +324,8 @@ func (s *Service) sendDue(ctx context.Context) (next time.Time, err error) {
 			case missing[name], receivers[name] == nil && now.Sub(d.First) >= giveUp:
 				lost = append(lost, key)
 			case receivers[name] == nil:
-			case d.Next.After(now):
+			// A longer wait than any pause began before the clock was set back.
+			case d.Next.After(now) && d.Next.Sub(now) <= pauses[len(pauses)-1]:
 				next = earlier(next, d.Next)
 			default:
 				due[name] = append(due[name], &item{name, id, *d})
@@ -382,7 +387,11 @@ func (s *Service) sendTo(ctx context.Context, receiver *webhook, items []*item) 
 	slices.SortFunc(items, func(a, b *item) int { return cmp.Compare(a.id, b.id) })
 	var silent error
 	var again time.Time // next attempt of a silent receiver
+	attempts := 0       // number of attempts of the last delivery that was tried
 	for _, i := range items {
+		if now := s.Clock.Now(); i.First.After(now) { // the clock was set back
+			i.First = now.UTC()
+		}
 		failure := silent
 		if failure == nil {
 			failure = s.send(ctx, receiver, i.id, i.Body)
@@ -390,7 +399,9 @@ func (s *Service) sendTo(ctx context.Context, receiver *webhook, items []*item) 
 				return time.Time{}, nil // the next start sends it again
 			}
 			i.Attempts++
+			attempts = i.Attempts
 		}
+		gaveUp := failure != nil && attempts >= tries && s.Clock.Now().Sub(i.First) >= giveUp
 		if failure != nil {
 			if silent == nil {
 				again = s.Clock.Now().Add(pauseAfter(i.Attempts))
@@ -399,11 +410,11 @@ func (s *Service) sendTo(ctx context.Context, receiver *webhook, items []*item) 
 				silent = failure
 			}
 			i.Next = again
-			if s.Clock.Now().Sub(i.First) < giveUp {
+			if !gaveUp {
 				next = earlier(next, i.Next)
 			}
 		}
-		if err := s.note(ctx, i, failure); err != nil {
+		if err := s.note(ctx, i, failure, gaveUp); err != nil {
 			return time.Time{}, err
 		}
 	}
@@ -411,9 +422,8 @@ func (s *Service) sendTo(ctx context.Context, receiver *webhook, items []*item) 
 }
 
 // note records the result of an attempt.
-func (s *Service) note(ctx context.Context, i *item, failure error) error {
+func (s *Service) note(ctx context.Context, i *item, failure error, gaveUp bool) error {
 	now := s.Clock.Now().UTC()
-	gaveUp := failure != nil && now.Sub(i.First) >= giveUp
 	err := s.DB.Update(ctx, func(tx *store.Tx) error {
 		row, err := webhooks.Get(tx, i.webhook)
 		if errors.Is(err, store.ErrNotFound) {

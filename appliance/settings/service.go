@@ -553,11 +553,12 @@ func (s *Service) NoteDiagnosis(ctx context.Context, report *doctor.Report) erro
 	return nil
 }
 
-// diagnosis returns the last report of the doctor about the site, or nil.
+// diagnosis returns the last report of the doctor about the site, or nil if there is none or its
+// row is damaged.
 func (s *Service) diagnosis() (report *doctor.Report, err error) {
 	err = s.Site.options.DB.View(func(tx *store.Tx) error {
 		report, err = diagnoses.Get(tx, diagnosisKey)
-		return ignoreNotFound(err)
+		return store.SkipDamaged(ignoreNotFound(err))
 	})
 	return report, err
 }

@@ -7,9 +7,11 @@
 package settings
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"slices"
 	"strings"
@@ -85,7 +87,8 @@ type Options struct {
 	DB      *store.DB
 	Secrets *sitekey.Box // seals the pull secret
 	Fixed   Fixed
-	Carried *Carried // nil without a registry
+	Carried *Carried     // nil without a registry
+	Logger  *slog.Logger // nil: silent
 }
 
 // Site holds the settings. Its methods are safe for concurrent use.
@@ -101,8 +104,9 @@ type values struct {
 	releases []engine.ReleaseImage
 }
 
-// Open reads the settings.
+// Open reads the settings. If their row is damaged, nothing is set.
 func Open(options Options) (*Site, error) {
+	options.Logger = cmp.Or(options.Logger, slog.New(slog.DiscardHandler))
 	s := &Site{options: options}
 	var stored row
 	if err := options.DB.View(func(tx *store.Tx) error {
@@ -111,7 +115,9 @@ func Open(options Options) (*Site, error) {
 			stored = *found
 		}
 		return ignoreNotFound(err)
-	}); err != nil {
+	}); store.IsDamaged(err) {
+		options.Logger.Warn("The settings of the site cannot be read. The appliance starts without them.", "error", err)
+	} else if err != nil {
 		return nil, fmt.Errorf("read the settings of the site: %w", err)
 	}
 	s.keep(stored)

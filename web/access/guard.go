@@ -26,6 +26,7 @@ import (
 	"landfall/appliance/access"
 	"landfall/appliance/access/oidc"
 	"landfall/appliance/agents"
+	"landfall/appliance/fault"
 	"landfall/web/operation"
 	"landfall/web/problem"
 )
@@ -278,6 +279,9 @@ func (g *Guard) bearerIdentity(r *http.Request, token string, isUse bool) (acces
 		identity, err := g.options.Bearers.VerifyBearer(r, token)
 		if err == nil {
 			return identity, nil
+		}
+		if fault.KindOf(err) == fault.Unavailable { // the token may be valid
+			return access.Identity{}, err
 		}
 		if !errors.Is(err, oidc.ErrOtherToken) {
 			return access.Identity{}, problem.Unauthorized("the ID token in the header Authorization was refused: %v",

@@ -175,6 +175,17 @@ func TestBearer_saysWhyItIsRefused(t *testing.T) {
 	require.Contains(t, string(got.body), "is unknown, has expired or was revoked")
 }
 
+// Nobody knows whether the token is valid.
+func TestBearer_unreachableProvider(t *testing.T) {
+	p := newProvider(t)
+	s := newService(t, func(s *access.Service) { s.OIDC = p.client(t, clockwork.NewRealClock()) })
+	token := p.idToken("7", "olga")
+	p.Close()
+	got := s.browser().send(http.MethodGet, "/passkeys", nil, "Authorization", "Bearer "+token)
+	require.Equal(t, http.StatusServiceUnavailable, got.status)
+	require.Contains(t, string(got.body), "the identity provider "+p.URL+" cannot be used at the moment")
+}
+
 func TestLogin_openIDConnect(t *testing.T) {
 	p := newProvider(t)
 	s := newService(t, nil)
@@ -201,4 +212,14 @@ func TestLogin_openIDConnect(t *testing.T) {
 	require.NoError(t, json.Unmarshal(b.send(http.MethodGet, "/whoami", nil).body, &who))
 	require.Equal(t, "operator", who.Role.String())
 	require.NotEqual(t, http.StatusOK, b.send(http.MethodGet, back, nil).status, "an answer is valid once")
+
+	page, err := s.trail.List(t.Context(), audittrail.Filter{Operation: "finishOIDCLogin"})
+	require.NoError(t, err)
+	var kinds []audittrail.Kind
+	for _, item := range page.Items {
+		kinds = append(kinds, item.Kind)
+	}
+	require.Equal(t, []audittrail.Kind{audittrail.Refused, audittrail.Event, audittrail.Refused}, kinds)
+	require.Equal(t, "olga", page.Items[1].Actor.Name)
+	require.Equal(t, "operator", page.Items[1].Actor.Role)
 }

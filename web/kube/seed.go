@@ -31,7 +31,7 @@ func (s *Server) seed(ctx context.Context) error {
 	current := false
 	err := s.options.DB.View(func(tx *store.Tx) error {
 		have, err := seeded.Get(tx, definitionsKey)
-		if errors.Is(err, store.ErrNotFound) {
+		if errors.Is(err, store.ErrNotFound) || store.IsDamaged(err) {
 			return nil
 		}
 		current = err == nil && *have == digest

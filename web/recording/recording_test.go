@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/labstack/echo/v4"
@@ -23,6 +25,7 @@ import (
 type testServer struct {
 	*web.Server
 	trail *audittrail.Trail
+	dir   string // of the trail
 }
 
 func newTestServer(t *testing.T) *testServer {
@@ -33,10 +36,11 @@ func newTestServer(t *testing.T) *testServer {
 	t.Cleanup(func() { require.NoError(t, db.Close()) })
 	key, err := sitekey.LoadOrCreate(dir)
 	require.NoError(t, err)
-	trail, err := audittrail.Open(audittrail.Options{Dir: filepath.Join(dir, audittrail.DirName), DB: db, Key: key})
+	dir = filepath.Join(dir, audittrail.DirName)
+	trail, err := audittrail.Open(audittrail.Options{Dir: dir, DB: db, Key: key, Bytes: 1 << 20})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, trail.Close()) })
-	return &testServer{web.New(web.Options{Wrap: New(trail).Wrap}), trail}
+	return &testServer{web.New(web.Options{Wrap: New(trail).Wrap}), trail, dir}
 }
 
 func (s *testServer) handle(t *testing.T, o operation.Operation, handler echo.HandlerFunc) {
@@ -75,6 +79,7 @@ func TestWrap_recordsChangesAndSecrets(t *testing.T) {
 		"change":                 {admin, "x", "PATCH", "/a", access.Person, true, false},
 		"deletion":               {admin, "x", "DELETE", "/a", access.Program, true, false},
 		"change by anybody":      {operation.Public(), "x", "POST", "/a", access.Nobody, true, false},
+		"login at a provider":    {operation.Public(), oidcLogin, "GET", "/a", access.Nobody, true, false},
 		"read":                   {admin, "x", "GET", "/a", access.Person, false, false},
 		"read of a secret":       {admin.WithSecret(), "x", "GET", "/a", access.Person, true, true},
 		"read of logs":           {logs, "x", "GET", "/a?q=logs", access.Person, false, false},
@@ -238,6 +243,21 @@ func TestWrap_withoutRecordNothingRuns(t *testing.T) {
 	require.NoError(t, s.trail.Close())
 	require.Equal(t, http.StatusServiceUnavailable, s.call(t, access.Person, http.MethodPost, "/a"))
 	require.False(t, ran)
+}
+
+// The client has the answer of its login before the trail turns out to be unwritable.
+func TestWrap_loginWithoutSpaceIsRecordedLater(t *testing.T) {
+	s := newTestServer(t)
+	s.handle(t, operation.Operation{ID: "logIn", Method: http.MethodPost, Path: "/a", Access: operation.Public()},
+		func(c echo.Context) error { return c.NoContent(http.StatusOK) })
+	away := s.dir + ".away"
+	require.NoError(t, os.Rename(s.dir, away)) // the next file of the trail cannot be created
+	for written := error(nil); written == nil; {
+		written = s.trail.Record(t.Context(), audittrail.Entry{Path: strings.Repeat("a", 1000)})
+	}
+	require.Equal(t, http.StatusOK, s.call(t, access.Nobody, http.MethodPost, "/a"))
+	require.NoError(t, os.Rename(away, s.dir))
+	require.Equal(t, "logIn", s.recorded(t)[0].Operation)
 }
 
 func TestRefused_isRecorded(t *testing.T) {

@@ -26,8 +26,9 @@ type keySet struct {
 	algorithms []string
 	clock      clockwork.Clock
 
-	reading sync.Mutex // guards tried, and the request
+	reading sync.Mutex // guards tried and failure, and the request
 	tried   time.Time
+	failure error      // of the last request
 	lock    sync.Mutex // guards keys
 	keys    []jose.JSONWebKey
 }
@@ -81,18 +82,20 @@ func (k *keySet) verify(ctx context.Context, token string, pause time.Duration) 
 	return nil, errSignature
 }
 
-// renew reads the keys again, unless that was tried less than pause ago.
+// renew reads the keys again. If that was tried less than pause ago, it returns the result of then.
 func (k *keySet) renew(ctx context.Context, pause time.Duration) error {
 	k.reading.Lock()
 	defer k.reading.Unlock()
 	if !k.tried.IsZero() && k.clock.Since(k.tried) < pause {
-		return nil
+		return k.failure
 	}
 	k.tried = k.clock.Now()
 	keys, err := k.read(ctx)
 	if err != nil {
-		return &keysError{err}
+		k.failure = &keysError{err}
+		return k.failure
 	}
+	k.failure = nil
 	k.lock.Lock()
 	defer k.lock.Unlock()
 	k.keys = keys

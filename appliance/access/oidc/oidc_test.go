@@ -327,6 +327,22 @@ func TestKeys_wrongTokensDoNotFloodTheProvider(t *testing.T) {
 	require.Equal(t, before+1, p.requests["/keys"])
 }
 
+func TestKeys_unreadableKeysRefuseNoToken(t *testing.T) {
+	p := newTestProvider(t)
+	p.answer["/keys"] = func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }
+	subject := p.new(t)
+	for range 2 { // the second one within the pause
+		_, err := subject.VerifyBearer(t.Context(), p.signed(p.idToken()))
+		require.Equal(t, fault.Unavailable, fault.KindOf(err))
+		require.ErrorContains(t, err, "status 502")
+	}
+	require.Equal(t, 1, p.requests["/keys"])
+	delete(p.answer, "/keys")
+	p.clock.Advance(10 * time.Second)
+	_, err := subject.VerifyBearer(t.Context(), p.signed(p.idToken()))
+	require.NoError(t, err)
+}
+
 func TestBearer_whichTokensAreAccepted(t *testing.T) {
 	for name, test := range map[string]struct {
 		change func(*testing.T, *testProvider)

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"landfall/appliance/fleet"
+	"landfall/appliance/integrity"
 	"landfall/store"
 )
 
@@ -61,8 +62,19 @@ func (m *member) awaitDamage(ctx context.Context, db *store.DB) error {
 func (m *member) serveUndamaged(ctx context.Context, of fleet.Copy) error {
 	group, working := errgroup.WithContext(ctx)
 	group.Go(func() error { return m.serve(working, of) })
+	group.Go(func() error { return m.scrub(working, of.(*store.DB)) })
+	return group.Wait()
+}
+
+// scrub reads the copy of a follower from time to time, and waits like awaitDamage. Its error is a
+// *fleet.BehindError.
+func (m *member) scrub(ctx context.Context, db *store.DB) error {
+	scrubber := integrity.Scrubber{DB: db, Dir: m.Config.DataDir, Interval: m.Config.Scrub.Interval, Clock: m.clock,
+		Logger: m.Logger}
+	group, working := errgroup.WithContext(ctx)
+	group.Go(func() error { return scrubber.Run(working) })
 	group.Go(func() error {
-		if err := m.awaitDamage(working, of.(*store.DB)); err != nil {
+		if err := m.awaitDamage(working, db); err != nil {
 			return &fleet.BehindError{Err: err}
 		}
 		return nil

@@ -5,12 +5,17 @@ package member
 import (
 	"context"
 	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/jonboulle/clockwork"
 	"github.com/stretchr/testify/require"
 
 	"landfall/appliance/config"
+	"landfall/appliance/engine/record"
 	"landfall/appliance/fleet"
 	"landfall/appliance/fleet/etcdtest"
 	"landfall/appliance/fleet/membership"
@@ -107,4 +112,38 @@ func TestResignIfDamaged_onlyWhenAnotherMemberCanLead(t *testing.T) {
 	look()
 	cancel()
 	require.NoError(t, <-stopped, "a replaced database is not replaced again")
+}
+
+// A follower reads what nobody asks it for.
+func TestScrub_followerFindsDamage(t *testing.T) {
+	t.Parallel()
+	first, second, dir := memberships(t)
+	ctx := t.Context()
+	clock := clockwork.NewFakeClock()
+	db, err := store.Open(ctx, dir, store.Options{Clock: clock})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, db.Close()) }()
+	file, err := db.Stage(ctx, strings.NewReader(strings.Repeat("a", 100_000)))
+	require.NoError(t, err)
+	require.NoError(t, db.Update(ctx, func(tx *store.Tx) error {
+		return record.InstallerFiles.Put(tx, "cluster/a", file, clock.Now())
+	}))
+	paths, err := filepath.Glob(filepath.Join(dir, "blobs", "??", "*"))
+	require.NoError(t, err)
+	require.Len(t, paths, 1)
+	require.NoError(t, os.WriteFile(paths[0], []byte("damaged"), 0o600))
+	m := &member{Options: Options{Config: config.Config{DataDir: dir, Scrub: config.Scrub{Interval: time.Hour}},
+		Logger: slog.New(slog.DiscardHandler)}, clock: clock, membership: first}
+	connected, disconnect := context.WithCancel(ctx)
+	left, ended := make(chan error), make(chan error, 1)
+	go func() { left <- second.Run(connected, reached) }()
+	go func() { ended <- m.scrub(ctx, db) }()
+	require.Eventually(t, func() bool {
+		clock.Advance(time.Minute)
+		return len(ended) > 0
+	}, time.Minute, time.Millisecond)
+	require.ErrorAs(t, <-ended, new(*fleet.BehindError), "a snapshot replaces the database")
+	require.Contains(t, db.Damage()[0].Reason, "its content can't be read")
+	disconnect()
+	require.NoError(t, <-left)
 }
