@@ -2,7 +2,6 @@ package bmc
 
 import (
 	"os/signal"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -48,7 +47,7 @@ func TestWorker_fullDisk(t *testing.T) {
 	require.NoError(t, err)
 	require.Nil(t, server.Pending)
 	require.Nil(t, server.Error)
-	require.Equal(t, 1, strings.Count(strings.Join(b.Requests(), "\n"), "ComputerSystem.Reset"))
+	require.Equal(t, 1, powerChanges(b))
 }
 
 // The outcome of a job is not stored if the desired state has changed since.

@@ -508,13 +508,9 @@ func (w *worker) inspectMedia(ctx context.Context, s *session, result *jobResult
 	return nil
 }
 
-// boot determines the image and runs the boot sequence. It saves each step before running it.
+// boot determines the image and runs the boot sequence. It saves each step before running it. Each
+// attempt that powers the server off checks its host again.
 func (w *worker) boot(ctx context.Context, s *session, r *row, result *jobResult) error {
-	if r.Step == "" && (r.Pending == nil || !r.Pending.Force) {
-		if err := w.m.checkRunningHost(r); err != nil {
-			return &Error{Type: ProvisioningError, Err: err, Message: err.Error()}
-		}
-	}
 	image := r.ImageURL
 	if image == "" {
 		reader := s.address.URL
@@ -535,7 +531,14 @@ func (w *worker) boot(ctx context.Context, s *session, r *row, result *jobResult
 	if r.Image != image {
 		from = ""
 	}
+	begun := r.Step != ""
 	media, err := s.boot(ctx, r.BootMode, from, func(next step) error {
+		if next == stepOff && (!begun || s.lastPower() != PowerOff) && (r.Pending == nil || !r.Pending.Force) {
+			if err := w.m.checkRunningHost(r); err != nil {
+				return &Error{Type: ProvisioningError, Err: err, Message: err.Error()}
+			}
+		}
+		begun = true
 		return w.updateRow(ctx, r.Generation, func(r *row, now time.Time) {
 			if r.Step == "" || r.State != Provisioning {
 				r.Operations.Provision = OperationMetric{Start: now}
