@@ -47,6 +47,24 @@ func TestZones_clusterWithVIPs(t *testing.T) {
 		zones[1].Missing)
 }
 
+// An imported cluster has the name of the cluster that hosts join, which may be one of this
+// appliance.
+func TestZones_importedCluster(t *testing.T) {
+	b := newBench(t)
+	opened := berlin()
+	opened.Kind = conv.Pointer(models.ClusterKindAddHostsCluster)
+	own := b.addCluster(t, opened)
+	for _, name := range []string{"berlin", "paris"} {
+		b.addCluster(t, models.Cluster{Name: name, BaseDNSDomain: "site.example", Imported: conv.Pointer(true),
+			Kind: conv.Pointer(models.ClusterKindAddHostsCluster)})
+	}
+	overview, err := b.manager(t, Configured{}).Overview()
+	require.NoError(t, err)
+	require.Len(t, overview.DNS.Zones, 1)
+	require.Equal(t, own, overview.DNS.Zones[0].ClusterID)
+	require.True(t, overview.DNS.Zones[0].Answered)
+}
+
 // TestZones_namesOfHosts holds that a host gets a record by its short name, and that no host can
 // add addresses to the names of the cluster or lines to a zone file.
 func TestZones_namesOfHosts(t *testing.T) {

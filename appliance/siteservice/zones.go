@@ -17,12 +17,14 @@ import (
 	"landfall/store"
 )
 
-// readZones returns the DNS zones of all clusters. A damaged row costs only its own records.
+// readZones returns the DNS zones of the clusters that this appliance installs. The site's own DNS
+// has the names of an imported cluster, and only it knows their addresses. A damaged row costs only
+// its own records.
 func readZones(db *store.DB, site Site) ([]nameserver.Zone, error) {
 	zones := []nameserver.Zone{}
 	err := db.View(func(tx *store.Tx) error {
 		return record.Clusters.Each(tx, "", func(id string, row *record.Cluster) error {
-			if row.API.Name == "" || row.API.BaseDNSDomain == "" {
+			if row.API.Name == "" || row.API.BaseDNSDomain == "" || conv.Value(row.API.Imported) {
 				return nil
 			}
 			hosts, err := hostsOf(tx, site.Rows(tx), id)
