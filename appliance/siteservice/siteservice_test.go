@@ -91,6 +91,30 @@ func TestZones_namesOfHosts(t *testing.T) {
 	}, records)
 }
 
+// Only the node of a single node serves the API, whichever hosts join the cluster.
+func TestZones_singleNode(t *testing.T) {
+	host := func(address, kind, status string) *inventory.Host {
+		nic := &models.Interface{IPV4Addresses: []string{address + "/24"}}
+		return inventory.NewHost(&models.Host{Kind: &kind, Status: &status}, &inventory.Facts{
+			Inventory: &models.Inventory{Interfaces: []*models.Interface{nic}}})
+	}
+	joining := host("192.0.2.51", models.HostKindAddToExistingClusterHost, models.HostStatusKnown)
+	unused := host("192.0.2.52", models.HostKindHost, models.HostStatusDisabled)
+	node := host("192.0.2.53", models.HostKindHost, models.HostStatusInstalled)
+	id := strfmt.UUID(uuid.NewString())
+	cluster := &models.Cluster{ID: &id, Name: "edge", BaseDNSDomain: "site.example", ControlPlaneCount: 1}
+	addresses := map[string]string{}
+	for _, record := range zoneOf(cluster, []*inventory.Host{joining, unused, node}).Records {
+		addresses[record.Name] = record.Value
+	}
+	require.Equal(t, map[string]string{"api.edge.site.example": "192.0.2.53", "api-int.edge.site.example": "192.0.2.53",
+		"*.apps.edge.site.example": "192.0.2.53", "53.2.0.192.in-addr.arpa": "api.edge.site.example"}, addresses)
+	without := zoneOf(cluster, []*inventory.Host{joining, unused})
+	require.Empty(t, without.Records)
+	require.Equal(t, []string{"api.edge.site.example", "api-int.edge.site.example", "*.apps.edge.site.example"},
+		without.Missing)
+}
+
 // TestZones_damagedRows holds that a damaged row costs only its own records.
 func TestZones_damagedRows(t *testing.T) {
 	b := newBench(t)

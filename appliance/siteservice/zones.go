@@ -73,8 +73,10 @@ func zoneOf(cluster *models.Cluster, hosts []*inventory.Host) nameserver.Zone {
 	for _, vip := range cluster.IngressVips {
 		ingress = appendAddress(ingress, string(vip.IP))
 	}
-	if validation.SingleNode(cluster) && len(hosts) > 0 && len(api) == 0 {
-		api = addressesOf(cluster, hosts[0])
+	// A host that joins the cluster does not serve its API.
+	node := slices.IndexFunc(hosts, func(host *inventory.Host) bool { return !host.Day2() && !disabled(host) })
+	if validation.SingleNode(cluster) && node >= 0 && len(api) == 0 {
+		api = addressesOf(cluster, hosts[node])
 		ingress = api
 	}
 	zone.Add("api."+domain, true, api...)
@@ -91,13 +93,16 @@ func zoneOf(cluster *models.Cluster, hosts []*inventory.Host) nameserver.Zone {
 		short, _, _ := strings.Cut(name, ".")
 		// Any machine can report any name. It must not add addresses to the names of the cluster,
 		// or lines to the zone file.
-		if network.CheckHostname(name) != "" || slices.Contains(clusterNames(), short) ||
-			conv.Value(host.Record.Status) == models.HostStatusDisabled {
+		if network.CheckHostname(name) != "" || slices.Contains(clusterNames(), short) || disabled(host) {
 			continue
 		}
 		zone.Add(short+"."+domain, true, addressesOf(cluster, host)...)
 	}
 	return zone
+}
+
+func disabled(host *inventory.Host) bool {
+	return conv.Value(host.Record.Status) == models.HostStatusDisabled
 }
 
 // clusterNames returns the names in a zone that are not those of hosts.
