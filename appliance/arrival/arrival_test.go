@@ -86,6 +86,9 @@ func TestFindings_nameTheCauseAndTheRemedy(t *testing.T) {
 		{"server without power", server(func(s *bmc.Server) { s.Power = bmc.PowerOff }), KindServer, Warning,
 			"power is off"},
 		{"server without image", server(func(s *bmc.Server) { s.Media = nil }), KindServer, Warning, "virtual drive"},
+		{"server that has booted by HTTP", server(func(s *bmc.Server) {
+			s.Media, s.Address = nil, "redfish-uefihttp://192.0.2.9"
+		}), KindServer, Info, "boot order"},
 		{"BMC with an error", server(func(s *bmc.Server) { s.Error = &bmc.ErrorStatus{Message: "No route."} }),
 			KindServer, Danger, "No route."},
 	} {

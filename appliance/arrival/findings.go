@@ -152,7 +152,7 @@ func serverFinding(s *bmc.Server) (Finding, bool) {
 		finding.Severity = Warning
 		finding.Sentence = fmt.Sprintf("The server %s was booted from the image, but its power is off now.", s.Name)
 		finding.Advice = "Boot the server again."
-	case s.Media == nil || !s.Media.Inserted:
+	case (s.Media == nil || !s.Media.Inserted) && !bootsByHTTP(s):
 		finding.Severity = Warning
 		finding.Sentence = fmt.Sprintf("The server %s was booted, but its virtual drive no longer has the image. No "+
 			"host has registered from it.", s.Name)
@@ -164,6 +164,12 @@ func serverFinding(s *bmc.Server) (Finding, bool) {
 			"server: check its boot order and its network."
 	}
 	return finding, true
+}
+
+// bootsByHTTP reports whether the firmware of a server fetches the image, without a virtual drive.
+func bootsByHTTP(s *bmc.Server) bool {
+	address, err := bmc.ParseAddress(s.Address)
+	return err == nil && address.HTTPBoot
 }
 
 // findings returns the findings about the reads of an infra-env's image.
