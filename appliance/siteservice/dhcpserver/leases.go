@@ -188,6 +188,13 @@ func (l *Leases) has(mac net.HardwareAddr, address netip.Addr) bool {
 	return l.byMAC[mac.String()] == address
 }
 
+// holds reports whether an address was given to a machine, or is kept for it.
+func (l *Leases) holds(mac net.HardwareAddr, address netip.Addr) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.byMAC[mac.String()] == address || l.byAddress[address].mac == mac.String()
+}
+
 // knows reports whether a machine has or had an address.
 func (l *Leases) knows(mac net.HardwareAddr) bool {
 	l.mu.Lock()
