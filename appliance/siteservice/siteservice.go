@@ -331,6 +331,18 @@ func (m *Manager) OwnTimeServers() []string {
 	return servers
 }
 
+// DHCPServers returns the addresses of the appliance by the interfaces on which it gives addresses
+// to machines.
+func (m *Manager) DHCPServers() map[string][]string {
+	servers := map[string][]string{}
+	for _, status := range m.Statuses() {
+		if status.Service == DHCP && status.State == StateServing && status.Mode != dhcpserver.Proxy {
+			servers[status.Interface] = status.Addresses
+		}
+	}
+	return servers
+}
+
 // Overview describes all services.
 func (m *Manager) Overview() (*Overview, error) {
 	described, err := m.names.describe()

@@ -17,6 +17,7 @@ import (
 
 	"landfall/appliance/engine/inventory"
 	"landfall/appliance/fault"
+	"landfall/appliance/siteservice/dhcpserver"
 	"landfall/appliance/siteservice/link"
 	"landfall/appliance/siteservice/nameserver"
 	"landfall/store"
@@ -204,6 +205,22 @@ func TestManager_switchesSurviveRestart(t *testing.T) {
 		statuses[0].Switch)
 	require.NoError(t, restarted.Disable(t.Context(), NTP, "eth1"))
 	require.Empty(t, b.manager(t, Configured{}).Statuses())
+}
+
+func TestManager_ownDHCPServers(t *testing.T) {
+	m := newBench(t).manager(t, Configured{Switches: []Switch{
+		{Service: DHCP, Interface: "eth1", Mode: dhcpserver.Reservations},
+		{Service: DHCP, Interface: "eth2", Mode: dhcpserver.Proxy},
+		{Service: DHCP, Interface: "eth3", Mode: dhcpserver.Reservations},
+		{Service: NTP, Interface: "eth1"}}})
+	for _, status := range m.Statuses() {
+		status.State, status.Addresses = StateServing, []string{"192.0.2.10"}
+		if status.Interface == "eth3" {
+			status.State = StateYielded
+		}
+		m.note(status)
+	}
+	require.Equal(t, map[string][]string{"eth1": {"192.0.2.10"}}, m.DHCPServers())
 }
 
 func TestManager_wrongSwitches(t *testing.T) {
