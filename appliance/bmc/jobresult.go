@@ -259,10 +259,10 @@ func (w *worker) saveRequestLog(ctx context.Context, s *session, j job, err erro
 		}
 		if n := len(keys); n > 0 && log.Error != "" {
 			newest, err := requestLogRows.Get(tx, keys[n-1])
-			if err != nil {
+			if store.SkipDamaged(err) != nil {
 				return err
 			}
-			if newest.Job == log.Job && newest.Error == log.Error {
+			if err == nil && newest.Job == log.Job && newest.Error == log.Error {
 				log.Repeated = newest.Repeated + 1
 				if err := requestLogRows.Delete(tx, keys[n-1]); err != nil {
 					return err
