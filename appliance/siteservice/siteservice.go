@@ -382,7 +382,10 @@ func (m *Manager) departure() ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the DHCP leases: %w", err)
 	}
-	finite := slices.DeleteFunc(leases, func(l dhcpserver.Lease) bool { return l.Duration >= dhcpserver.Infinite })
+	now := m.Clock.Now()
+	finite := slices.DeleteFunc(leases, func(l dhcpserver.Lease) bool {
+		return l.Duration >= dhcpserver.Infinite || !now.Before(l.Until)
+	})
 	if len(finite) > 0 {
 		departure = append(departure, fmt.Sprintf("Machines with an address from this machine (%d) lose it "+
 			"when their lease ends: give them static addresses, or make the leases infinite "+

@@ -223,6 +223,24 @@ func TestManager_ownDHCPServers(t *testing.T) {
 	require.Equal(t, map[string][]string{"eth1": {"192.0.2.10"}}, m.DHCPServers())
 }
 
+// A machine whose lease has ended loses nothing when the appliance leaves the site.
+func TestManager_departureWithoutEndedLeases(t *testing.T) {
+	b := newBench(t)
+	require.NoError(t, b.db.Update(t.Context(), func(tx *store.Tx) error {
+		return store.NewBucket[dhcpserver.Lease]("dhcp-leases", 1).Put(tx, "52:54:00:00:00:01", &dhcpserver.Lease{
+			Address: "192.0.2.100", MAC: "52:54:00:00:00:01", Duration: time.Hour, Granted: b.clock.Now()})
+	}))
+	m := b.manager(t, Configured{})
+	departure := func() []string {
+		overview, err := m.Overview()
+		require.NoError(t, err)
+		return overview.Departure
+	}
+	require.Len(t, departure(), 1)
+	b.clock.Advance(time.Hour)
+	require.Empty(t, departure())
+}
+
 func TestManager_wrongSwitches(t *testing.T) {
 	b := newBench(t)
 	m := b.manager(t, Configured{Switches: []Switch{{Service: DNS, Interface: "eth1"}}})

@@ -152,6 +152,23 @@ func TestFault42_restart(t *testing.T) {
 	}
 }
 
+// A restart gives each lease its whole time again.
+func TestLeases_until(t *testing.T) {
+	s := newSite(t)
+	s.lease(t, 1)
+	until := func() time.Time {
+		leases, err := s.Leases.List()
+		require.NoError(t, err)
+		return leases[0].Until
+	}
+	granted := s.clock.Now()
+	require.WithinDuration(t, granted.Add(time.Hour), until(), 0)
+	s.clock.Advance(time.Minute)
+	require.WithinDuration(t, granted.Add(time.Hour), until(), 0)
+	s.restart(t)
+	require.WithinDuration(t, granted.Add(time.Hour+time.Minute), until(), 0)
+}
+
 // TestLeases_endedLease holds that an address which another machine got after the end of a lease is
 // the other machine's: whatever the first machine does, and after a restart.
 func TestLeases_endedLease(t *testing.T) {

@@ -34,6 +34,8 @@ type Lease struct {
 	Interface string        `json:"interface"`
 	Duration  time.Duration `json:"duration"` // in nanoseconds
 	Granted   time.Time     `json:"granted"`
+	// Until is the end of the lease; a restart of the appliance prolongs it. It is not stored.
+	Until time.Time `json:"until,omitzero"`
 }
 
 // Reservation is the address that a machine gets.
@@ -304,12 +306,23 @@ func (l *Leases) List() ([]Lease, error) {
 	leases := []Lease{}
 	err := l.db.View(func(tx *store.Tx) error {
 		return leaseRows.Each(tx, "", func(_ string, lease *Lease) error {
+			lease.Until = l.until(lease)
 			leases = append(leases, *lease)
 			return nil
 		})
 	})
 	slices.SortFunc(leases, func(a, b Lease) int { return compareAddresses(a.Address, b.Address) })
 	return leases, err
+}
+
+// until returns the end of a lease.
+func (l *Leases) until(lease *Lease) time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if address, err := netip.ParseAddr(lease.Address); err == nil && l.byAddress[address].mac == lease.MAC {
+		return l.byAddress[address].until.UTC()
+	}
+	return lease.Granted.Add(lease.Duration)
 }
 
 // ListReservations returns the reservations, ordered by address.
