@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	bolt "go.etcd.io/bbolt"
 
+	"landfall/appliance/bmc"
 	"landfall/appliance/engine/event"
 	"landfall/appliance/integrity"
 	"landfall/appliance/keyring"
@@ -63,6 +64,7 @@ func TestDamage_eachRowAffectsOnlyItself(t *testing.T) {
 		// the first reader of a recipe stores it
 		config := address + apiPath + "/infra-envs/" + infraEnv + "/downloads/files?file_name=discovery.ign"
 		require.Equal(t, http.StatusOK, call(t, http.MethodGet, config, nil).status)
+		require.Equal(t, http.StatusCreated, addBMC(t, address, name).status)
 	}
 	awaitKubernetes(t, address) // it writes rows of its own
 	changed := call(t, http.MethodPatch, address+settingsPath, object{"ssh_public_key": siteKeyLine})
@@ -72,7 +74,7 @@ func TestDamage_eachRowAffectsOnlyItself(t *testing.T) {
 	whole := s.config.DataDir
 	for _, prefix := range []string{"/clusters/", "/infra-envs/", "/validations/", "/events/", "/recipes/",
 		"/subscriptions/", "/kubernetes/", "/shown/", "/kubernetes-seeded/", "/settings/site", "/settings/doctor",
-		"/audit-trail/head"} {
+		"/audit-trail/head", "/bmcs/"} {
 		t.Run(prefix, func(t *testing.T) {
 			s.config.DataDir = filepath.Join(t.TempDir(), "data")
 			require.NoError(t, os.CopyFS(s.config.DataDir, os.DirFS(whole)))
@@ -105,6 +107,13 @@ func TestDamage_eachRowAffectsOnlyItself(t *testing.T) {
 				call(t, http.MethodGet, address+console.SiteServicesRoute, nil).read(t, http.StatusOK, &shown)
 				return len(shown.DNS.Zones) == len(listed)
 			})
+			servers := listBMCs(t, address)
+			if prefix == "/bmcs/" {
+				require.Len(t, servers, 1)
+				requireFreeName(t, address, servers[0].Name)
+				return
+			}
+			require.Len(t, servers, 2)
 			switch prefix {
 			case "/clusters/", "/infra-envs/":
 				eventually(t, "the damage is on the overview", func() bool {
@@ -126,6 +135,31 @@ func TestDamage_eachRowAffectsOnlyItself(t *testing.T) {
 			}
 		})
 	}
+}
+
+// addBMC adds a server whose BMC does not respond.
+func addBMC(t *testing.T, address, name string) answer {
+	t.Helper()
+	return call(t, http.MethodPost, address+console.BMCsRoute, &console.BMCCreate{Name: name, Username: "root",
+		Address: "redfish-virtualmedia+http://127.0.0.1:1/redfish/v1/Systems/" + name, Password: "secret"})
+}
+
+func listBMCs(t *testing.T, address string) []*bmc.Server {
+	t.Helper()
+	var list struct{ BMCs []*bmc.Server }
+	call(t, http.MethodGet, address+console.BMCsRoute, nil).read(t, http.StatusOK, &list)
+	return list.BMCs
+}
+
+// requireFreeName repairs the database. The name of the damaged server, "a" or "b", is then free.
+func requireFreeName(t *testing.T, address, other string) {
+	t.Helper()
+	name := map[string]string{"a": "b", "b": "a"}[other]
+	require.Equal(t, http.StatusConflict, addBMC(t, address, name).status)
+	repaired := call(t, http.MethodPost, address+console.IntegrityRoute+"/repairs", nil)
+	require.Equal(t, http.StatusOK, repaired.status)
+	require.Equal(t, http.StatusCreated, addBMC(t, address, name).status)
+	require.Len(t, listBMCs(t, address), 2)
 }
 
 // TestDamage_objectWithPendingEvents damages an object, as if the appliance had ended before it

@@ -5,9 +5,13 @@ import (
 	"net/http"
 	"testing"
 
+	"github.com/go-openapi/swag/conv"
 	"github.com/google/uuid"
+	"github.com/openshift/assisted-service/models"
 	"github.com/stretchr/testify/require"
 
+	"landfall/appliance/engine/record"
+	"landfall/store"
 	"landfall/web/console"
 )
 
@@ -78,4 +82,18 @@ func TestMissingHosts_explainsRefusals(t *testing.T) {
 
 	require.Equal(t, http.StatusCreated, g.register(t, g.env, id, "agent"))
 	require.Len(t, g.missingHosts(t, "viewer").Findings, 1, "the host is not missing any more")
+}
+
+func TestMissingHosts_refusedByInstalledCluster(t *testing.T) {
+	g := newGuarded(t)
+	require.NoError(t, g.db.Update(t.Context(), func(tx *store.Tx) error {
+		row, err := record.Clusters.Get(tx, g.cluster)
+		if err != nil {
+			return err
+		}
+		row.API.Status = conv.Pointer(models.ClusterStatusInstalled)
+		return record.Clusters.Put(tx, g.cluster, row)
+	}))
+	require.Equal(t, http.StatusServiceUnavailable, g.register(t, g.env, uuid.NewString(), "agent"))
+	require.Contains(t, g.missingHosts(t, "viewer").Findings[0].Advice, "landfall cluster add-hosts own.")
 }

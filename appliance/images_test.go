@@ -10,13 +10,17 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/openshift/assisted-service/client/installer"
 	"github.com/openshift/assisted-service/models"
 	"github.com/stretchr/testify/require"
 
 	"landfall/appliance/discovery"
+	"landfall/appliance/engine/record"
+	"landfall/appliance/keyring"
 	"landfall/isogen"
+	"landfall/store"
 	"landfall/web/console"
 	"landfall/web/image/progress"
 )
@@ -137,6 +141,35 @@ func TestShortURL(t *testing.T) {
 	response, guessed := fetch(t, guess, "guesser", "")
 	require.Equal(t, http.StatusNotFound, response.StatusCode)
 	require.Equal(t, body, guessed, "unknown and revoked codes have the same response")
+}
+
+// An expired short URL is not offered.
+func TestShortURL_expired(t *testing.T) {
+	s := newSite(t)
+	address, stop := s.start(t)
+	id := create(t, address+apiPath+"/infra-envs", s.newInfraEnv("a"))
+	shortURL := func() string {
+		var image discovery.Description
+		call(t, http.MethodGet, address+console.BasePath+"/infra-envs/"+id+"/image", nil).read(t, http.StatusOK, &image)
+		require.Empty(t, image.ShortExpires)
+		return image.ShortURL
+	}
+	require.NotEmpty(t, shortURL())
+	stop()
+	db, err := store.Open(t.Context(), s.config.DataDir,
+		store.Options{NoSync: true, Keys: keyring.New(s.config.DataDir, keyring.Options{}).Open})
+	require.NoError(t, err)
+	require.NoError(t, db.Update(t.Context(), func(tx *store.Tx) error {
+		row, err := record.InfraEnvs.Get(tx, id)
+		if err != nil {
+			return err
+		}
+		row.Code.Expires = time.Now().Add(-time.Second)
+		return record.InfraEnvs.Put(tx, id, row)
+	}))
+	require.NoError(t, db.Close())
+	address, _ = s.start(t)
+	require.Empty(t, shortURL())
 }
 
 func TestImageReads_showProgress(t *testing.T) {

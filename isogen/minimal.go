@@ -162,15 +162,29 @@ func writeFile(path string, data []byte) (err error) {
 	return os.Rename(f.Name(), path)
 }
 
-// minimalISO returns the minimal ISO of the base, or the error of the first attempt to index it.
+// minimalISO returns the minimal ISO of the base, or the error of the first attempt to index it. It
+// tries again after a failed read, because a medium may fail for a while.
 func (b *Base) minimalISO() (*minimal, error) {
 	b.minimal.Lock()
 	defer b.minimal.Unlock()
 	if !b.minimal.done {
 		b.minimal.found, b.minimal.err = b.findMinimal()
-		b.minimal.done = true
+		b.minimal.done = !isReadFailure(b.minimal.err)
 	}
 	return b.minimal.found, b.minimal.err
+}
+
+// unreadTableError reports a table that could not be read.
+type unreadTableError struct{ *NoMinimalError }
+
+// Unwrap returns the error for callers.
+func (e unreadTableError) Unwrap() error { return e.NoMinimalError }
+
+// isReadFailure reports whether an error is one of the disk.
+func isReadFailure(err error) bool {
+	var base *BaseError
+	var table unreadTableError
+	return errors.As(err, &base) || errors.As(err, &table)
 }
 
 // cannotMinimal returns the reason why the base has no minimal image, or "".
@@ -212,7 +226,10 @@ func (b *Base) findMinimal() (*minimal, error) {
 	if m.iso, err = b.indexMinimal(t.size, r); err == nil {
 		m.description, err = shortenedDefault(r, m.iso.volume)
 	}
-	if err = errors.Join(err, r.Close()); err != nil {
+	if err = errors.Join(err, r.Close()); isReadFailure(err) {
+		return nil, err
+	}
+	if err != nil {
 		return nil, &NoMinimalError{(&TableError{where, "the result is not a live ISO: " + err.Error()}).Error(),
 			"download the base ISO again"}
 	}
@@ -237,14 +254,19 @@ func (b *Base) findTable() (t *table, where string, err error) {
 	}
 	where = TablePath(b.path)
 	t, err = b.tableBeside(where)
+	if err == nil || isReadFailure(err) {
+		return t, where, err
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, "", &NoMinimalError{inside.Error(),
 			"import the base ISO with a table made for it, or use a full image"}
 	}
-	if err != nil {
-		return nil, "", &NoMinimalError{err.Error(), "remove that file and generate the table again"}
+	damaged := &NoMinimalError{err.Error(), "remove that file and generate the table again"}
+	var unread *fs.PathError
+	if errors.As(err, &unread) {
+		return nil, "", unreadTableError{damaged}
 	}
-	return t, where, nil
+	return nil, "", damaged
 }
 
 // tableBeside reads a table that MakeTable wrote. It returns an error if the table belongs to

@@ -59,6 +59,9 @@ func TestFindings_nameTheCauseAndTheRemedy(t *testing.T) {
 		return Evidence{Refusals: []Refusal{{Address: "192.0.2.7", Status: status, Reason: "there is no infra-env e",
 			Count: 3, First: start}}}
 	}
+	further := refusal(http.StatusServiceUnavailable)
+	further.InfraEnvs = []InfraEnv{{ID: "e", Hosts: 1, InstalledCluster: "berlin"}}
+	further.Refusals[0].InfraEnvID = "e"
 	for _, test := range []struct {
 		name     string
 		evidence Evidence
@@ -75,7 +78,8 @@ func TestFindings_nameTheCauseAndTheRemedy(t *testing.T) {
 		{"registered", read(Read{Finished: true, Registered: true}), "", "", ""},
 		{"unknown infra-env", refusal(http.StatusNotFound), KindRefusal, Danger, "an old image"},
 		{"no token", refusal(http.StatusForbidden), KindRefusal, Danger, "no valid token"},
-		{"cluster is being installed", refusal(http.StatusServiceUnavailable), KindRefusal, Danger, "tries again"},
+		{"cluster is being installed", refusal(http.StatusServiceUnavailable), KindRefusal, Danger, "Wait until"},
+		{"cluster is installed", further, KindRefusal, Danger, "landfall cluster add-hosts berlin"},
 		{"invalid", refusal(http.StatusBadRequest), KindRefusal, Danger, "3 times and was refused: There is no"},
 		{"server without a host", server(func(*bmc.Server) {}), KindServer, Info, "boot order"},
 		{"server with a host", server(func(s *bmc.Server) { s.Booted.Host = &bmc.HostRef{} }), "", "", ""},
@@ -86,6 +90,9 @@ func TestFindings_nameTheCauseAndTheRemedy(t *testing.T) {
 		{"server without power", server(func(s *bmc.Server) { s.Power = bmc.PowerOff }), KindServer, Warning,
 			"power is off"},
 		{"server without image", server(func(s *bmc.Server) { s.Media = nil }), KindServer, Warning, "virtual drive"},
+		{"server that has booted by HTTP", server(func(s *bmc.Server) {
+			s.Media, s.Address = nil, "redfish-uefihttp://192.0.2.9"
+		}), KindServer, Info, "boot order"},
 		{"BMC with an error", server(func(s *bmc.Server) { s.Error = &bmc.ErrorStatus{Message: "No route."} }),
 			KindServer, Danger, "No route."},
 	} {

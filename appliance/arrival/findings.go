@@ -54,6 +54,8 @@ type InfraEnv struct {
 	ID, Name string
 	Reads    []Read
 	Hosts    int // that have registered
+	// InstalledCluster is the name of its cluster, if that is installed and accepts no new hosts.
+	InstalledCluster string
 }
 
 // Read is the read of an infra-env's image by a client from which no host has registered since.
@@ -78,16 +80,16 @@ type Evidence struct {
 // Findings returns the findings, the most severe first, then the latest first.
 func (e Evidence) Findings() []Finding {
 	findings := []Finding{}
-	names := make(map[string]string)
+	infraEnvs := make(map[string]InfraEnv)
 	for _, env := range e.InfraEnvs {
-		names[env.ID] = env.Name
+		infraEnvs[env.ID] = env
 	}
 	for _, refusal := range e.Refusals {
-		findings = append(findings, refusal.finding(names[refusal.InfraEnvID]))
+		findings = append(findings, refusal.finding(infraEnvs[refusal.InfraEnvID]))
 	}
 	for _, server := range e.Servers {
 		if finding, ok := serverFinding(server); ok {
-			finding.InfraEnvName = names[finding.InfraEnvID]
+			finding.InfraEnvName = infraEnvs[finding.InfraEnvID].Name
 			findings = append(findings, finding)
 		}
 	}
@@ -100,25 +102,33 @@ func (e Evidence) Findings() []Finding {
 	return findings
 }
 
-func (r Refusal) finding(infraEnvName string) Finding {
+// Temporary reports whether the cluster of the machine accepts no hosts at present.
+func (r Refusal) Temporary() bool {
+	return r.Status == http.StatusServiceUnavailable || r.Status == http.StatusConflict
+}
+
+func (r Refusal) finding(infraEnv InfraEnv) Finding {
 	times := "once"
 	if r.Count > 1 {
 		times = fmt.Sprintf("%d times", r.Count)
 	}
 	finding := Finding{
-		Kind: KindRefusal, Severity: Danger, Subject: r.Address, InfraEnvID: r.InfraEnvID, InfraEnvName: infraEnvName,
+		Kind: KindRefusal, Severity: Danger, Subject: r.Address, InfraEnvID: r.InfraEnvID, InfraEnvName: infraEnv.Name,
 		Since: r.First,
 		Sentence: fmt.Sprintf("The machine %s tried to register %s and was refused: %s", r.Address, times,
 			sentence.Capitalize(strings.TrimRight(r.Reason, ".")+".")),
 	}
-	switch r.Status {
-	case http.StatusNotFound:
+	switch {
+	case r.Status == http.StatusNotFound:
 		finding.Advice = "The machine booted an old image, or the image of another appliance. Download the current " +
 			"image of an infra-env of this site, and boot the machine from it."
-	case http.StatusUnauthorized, http.StatusForbidden:
+	case r.Status == http.StatusUnauthorized || r.Status == http.StatusForbidden:
 		finding.Advice = "The machine's image has no valid token. Download the current image of the infra-env, and " +
 			"boot the machine from it."
-	case http.StatusServiceUnavailable, http.StatusConflict:
+	case r.Temporary() && infraEnv.InstalledCluster != "":
+		finding.Advice = fmt.Sprintf("The cluster %[1]s is installed. Let the machine join it with landfall cluster "+
+			"add-hosts %[1]s. The agent of the machine tries again.", infraEnv.InstalledCluster)
+	case r.Temporary():
 		finding.Advice = "The agent of the machine tries again. Wait until the installation has ended, or reset the " +
 			"cluster."
 	default:
@@ -152,7 +162,7 @@ func serverFinding(s *bmc.Server) (Finding, bool) {
 		finding.Severity = Warning
 		finding.Sentence = fmt.Sprintf("The server %s was booted from the image, but its power is off now.", s.Name)
 		finding.Advice = "Boot the server again."
-	case s.Media == nil || !s.Media.Inserted:
+	case (s.Media == nil || !s.Media.Inserted) && !bootsByHTTP(s):
 		finding.Severity = Warning
 		finding.Sentence = fmt.Sprintf("The server %s was booted, but its virtual drive no longer has the image. No "+
 			"host has registered from it.", s.Name)
@@ -164,6 +174,12 @@ func serverFinding(s *bmc.Server) (Finding, bool) {
 			"server: check its boot order and its network."
 	}
 	return finding, true
+}
+
+// bootsByHTTP reports whether the firmware of a server fetches the image, without a virtual drive.
+func bootsByHTTP(s *bmc.Server) bool {
+	address, err := bmc.ParseAddress(s.Address)
+	return err == nil && address.HTTPBoot
 }
 
 // findings returns the findings about the reads of an infra-env's image.

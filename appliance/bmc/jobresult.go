@@ -50,7 +50,7 @@ func (w *worker) saveFailure(ctx context.Context, r *row, j job, err error, resu
 		bmcErr = &Error{Type: RegistrationError, Message: err.Error()}
 	}
 	message := redact(bmcErr.Message, "")
-	return errors.Join(err, w.updateRow(ctx, r.Generation, func(r *row, now time.Time) {
+	change := func(r *row, now time.Time) {
 		r.applyResult(result, now, w.m.lastContact(w.id))
 		status := &ErrorStatus{Type: bmcErr.Type, Message: message, Code: bmcErr.Code, Count: 1, Since: now}
 		if before := r.Error; before != nil && before.Type == bmcErr.Type {
@@ -62,7 +62,16 @@ func (w *worker) saveFailure(ctx context.Context, r *row, j job, err error, resu
 			r.Operations.Register.Start = later(r.Operations.Register.Start, now)
 		}
 		r.addEvent(now, true, strings.ReplaceAll(titleCase(string(bmcErr.Type)), " ", ""), "%s", message)
-	}))
+	}
+	return errors.Join(err, w.save(func() error { return w.updateRow(ctx, r.Generation, change) }))
+}
+
+// setOverdue sets the error that no agent has registered since the boot.
+func (r *row) setOverdue(now time.Time) {
+	r.Error = &ErrorStatus{Type: ProvisioningError, Count: 1, Since: now, Message: fmt.Sprintf(
+		"The server %s was powered on with the image %s ago, but no agent has registered; check at its "+
+			"console whether it booted the image, and whether it reaches the appliance.", r.Name, agentTimeout)}
+	r.addEvent(now, true, "ProvisioningError", "%s", r.Error.Message)
 }
 
 // titleCase capitalizes each word and joins the words: "power management error" becomes
@@ -186,8 +195,9 @@ func (m *Manager) lastContact(id string) time.Time {
 	return m.contacts[id]
 }
 
-// remove deletes a server, its name and its request logs.
-func (w *worker) remove(ctx context.Context) error {
+// remove deletes a server, its name and its request logs. It does nothing if the row's generation
+// has changed.
+func (w *worker) remove(ctx context.Context, generation uint64) error {
 	return w.m.options.DB.Update(context.WithoutCancel(ctx), func(tx *store.Tx) error {
 		r, err := serverRows.Get(tx, w.id)
 		if errors.Is(err, store.ErrNotFound) {
@@ -195,6 +205,9 @@ func (w *worker) remove(ctx context.Context) error {
 		}
 		if err != nil {
 			return err
+		}
+		if r.Generation != generation {
+			return errSuperseded
 		}
 		return errors.Join(
 			serverRows.Delete(tx, w.id),
@@ -246,10 +259,10 @@ func (w *worker) saveRequestLog(ctx context.Context, s *session, j job, err erro
 		}
 		if n := len(keys); n > 0 && log.Error != "" {
 			newest, err := requestLogRows.Get(tx, keys[n-1])
-			if err != nil {
+			if store.SkipDamaged(err) != nil {
 				return err
 			}
-			if newest.Job == log.Job && newest.Error == log.Error {
+			if err == nil && newest.Job == log.Job && newest.Error == log.Error {
 				log.Repeated = newest.Repeated + 1
 				if err := requestLogRows.Delete(tx, keys[n-1]); err != nil {
 					return err

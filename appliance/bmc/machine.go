@@ -103,8 +103,8 @@ func (m *Manager) sharing(tx *store.Tx, id string, wanted machine) ([]*row, erro
 			continue
 		}
 		r, err := serverRows.Get(tx, other)
-		if errors.Is(err, store.ErrNotFound) {
-			continue // deleted, or never committed
+		if errors.Is(err, store.ErrNotFound) || store.IsDamaged(err) {
+			continue // deleted, never committed, or damaged
 		}
 		if err != nil {
 			return nil, err

@@ -128,3 +128,22 @@ func TestMachine_controller(t *testing.T) {
 	older.Operations.Provision.Start, younger.Created = at.Add(2), at
 	require.True(t, younger.precedes(older))
 }
+
+// A repair removes the damaged row of a server, but not its name.
+func TestServers_nameWithoutRow(t *testing.T) {
+	s := newIdleSite(t)
+	d := Desired{Name: "n1", Address: "redfish://192.0.2.7", Username: operator, Password: secret}
+	_, err := s.manager.Ensure(bg, "a", d)
+	require.NoError(t, err)
+	require.NoError(t, s.db.Update(bg, func(tx *store.Tx) error { return serverRows.Delete(tx, "a") }))
+	servers, err := s.manager.Servers()
+	require.NoError(t, err)
+	require.Empty(t, servers)
+	_, err = s.manager.Find("n1")
+	require.ErrorAs(t, err, new(*NotFoundError))
+	_, err = s.manager.Ensure(bg, "b", d)
+	require.NoError(t, err)
+	found, err := s.manager.Find("n1")
+	require.NoError(t, err)
+	require.Equal(t, "b", found.ID)
+}

@@ -221,7 +221,7 @@ func (r *row) requirePassword(before Desired, now time.Time) {
 func checkName(tx *store.Tx, name, id string) error {
 	owner := ""
 	if err := serverNames.Keys(tx, name+"\x00", func(key string) error {
-		if _, other, _ := strings.Cut(key, "\x00"); other != id {
+		if _, other, _ := strings.Cut(key, "\x00"); other != id && serverRows.Exists(tx, other) {
 			owner = other
 		}
 		return nil
@@ -268,7 +268,11 @@ func (m *Manager) Find(idOrName string) (*Server, error) {
 	id := idOrName
 	if err := m.options.DB.View(func(tx *store.Tx) error {
 		return serverNames.Keys(tx, idOrName+"\x00", func(key string) error {
-			_, id, _ = strings.Cut(key, "\x00")
+			_, named, _ := strings.Cut(key, "\x00")
+			if !serverRows.Exists(tx, named) {
+				return nil
+			}
+			id = named
 			return store.ErrStop
 		})
 	}); err != nil {
@@ -277,15 +281,18 @@ func (m *Manager) Find(idOrName string) (*Server, error) {
 	return m.Server(id)
 }
 
-// Servers returns all servers, sorted by name.
+// Servers returns all servers, sorted by name. It leaves out a server with a damaged row.
 func (m *Manager) Servers() ([]*Server, error) {
 	servers := []*Server{}
 	err := m.options.DB.View(func(tx *store.Tx) error {
 		return serverNames.Keys(tx, "", func(key string) error {
 			_, id, _ := strings.Cut(key, "\x00")
 			r, err := serverRows.Get(tx, id)
+			if errors.Is(err, store.ErrNotFound) {
+				return nil // a repair removed the damaged row
+			}
 			if err != nil {
-				return err
+				return store.SkipDamaged(err)
 			}
 			servers = append(servers, m.withLastContact(r.server(m.now())))
 			return nil

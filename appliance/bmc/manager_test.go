@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -15,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"landfall/appliance/simulate/redfish"
+	"landfall/store"
 )
 
 var bg = context.Background()
@@ -374,6 +376,22 @@ func TestRequestLogs_limits(t *testing.T) {
 	require.NoError(t, err)
 	require.Less(t, len(text), maxRequestLogBytes+64<<10)
 	require.Greater(t, len(logs), 1)
+}
+
+// A damaged log is no reason to keep no further ones.
+func TestRequestLogs_afterDamagedOne(t *testing.T) {
+	s := newIdleSite(t)
+	b := s.startBMC("generic")
+	s.ensure(b, nil)
+	w := &worker{m: s.manager, id: "n1"}
+	session := &session{recorder: newRecorder(nil, s.clock, secret, "boot", s.clock.Now())}
+	require.NoError(t, s.db.Update(bg, func(tx *store.Tx) error {
+		return store.NewBucket[string]("bmc-conversations", 1).Put(tx, "n1/"+requestLogID(1), new("damaged"))
+	}))
+	require.NoError(t, w.saveRequestLog(bg, session, jobBoot, errors.New("no answer")))
+	logs, err := s.manager.RequestLogs("n1")
+	require.NoError(t, err)
+	require.Len(t, logs, 1)
 }
 
 func TestRequestLogs_orderWithoutClock(t *testing.T) {

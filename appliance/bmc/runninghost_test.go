@@ -1,6 +1,7 @@
 package bmc
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -85,4 +86,57 @@ func TestRunningHost_bootOfOwner(t *testing.T) {
 	s.await("n1", provisioned)
 	require.Eventually(t, func() bool { return len(b.Boots()) > 0 }, time.Minute, time.Millisecond)
 	require.Equal(t, redfish.Started{From: "cd", Image: s.image}, b.Boots()[0])
+}
+
+// The host may start its installation after the first attempt of a boot has failed.
+func TestRunningHost_secondAttempt(t *testing.T) {
+	for name, c := range map[string]struct {
+		fault   redfish.Fault
+		force   bool
+		began   step // the step of the first attempt that failed
+		refused bool
+	}{
+		"the server is still on":    {fault: redfish.PowerStuck, began: stepOff, refused: true},
+		"the boot is forced":        {fault: redfish.PowerStuck, began: stepOff, force: true},
+		"the server is off already": {fault: redfish.Insert500, began: stepInsert},
+		"the power-on is repeated":  {fault: redfish.NoRanges, began: stepOn},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newIdleSite(t)
+			s.image = newTestSite(t).image
+			b := s.startBMC("generic", c.fault)
+			s.ensure(b, nil)
+			w := &worker{m: s.manager, id: "n1"}
+			w.runNext(t.Context())
+			ordered, err := s.manager.Boot(bg, "n1", "", c.force)
+			require.NoError(t, err)
+			w.runNext(t.Context())
+			r, err := s.manager.load("n1")
+			require.NoError(t, err)
+			require.NoError(t, w.updateRow(bg, r.Generation, func(r *row, now time.Time) {
+				if r.Error == nil { // as if the appliance had ended in the last step
+					r.Step, r.Image, r.Booted, r.Pending = stepOn, s.image, nil, ordered.Pending
+				} else {
+					r.Error.RetryAt = now
+				}
+				require.Equal(t, c.began, r.Step)
+			}))
+			s.setHost(Host{HostRef: HostRef{infraEnv, "h1"}, Name: "edge-0", MACs: []string{"52:54:00:00:00:07"},
+				Status: models.HostStatusInstallingInProgress})
+			power := powerChanges(b)
+			w.runNext(t.Context())
+			server, err := s.manager.Server("n1")
+			require.NoError(t, err)
+			refused := server.Error != nil && strings.Contains(server.Error.Message, "which is being installed")
+			require.Equal(t, c.refused, refused, "%v", server.Error)
+			if c.refused {
+				require.Equal(t, power, powerChanges(b))
+			}
+		})
+	}
+}
+
+// powerChanges returns the number of changes of the power that a BMC was asked for.
+func powerChanges(b *redfish.BMC) int {
+	return strings.Count(strings.Join(b.Requests(), "\n"), "ComputerSystem.Reset")
 }

@@ -35,6 +35,9 @@ type worker struct {
 	id          string
 	wake        chan struct{}
 	lastSession time.Time // end of the last session
+	// unsaved stores the outcome of the last job. It is set if the store failed, because the job
+	// must not change the server a second time.
+	unsaved func() error
 
 	mu         sync.Mutex
 	cancel     context.CancelCauseFunc // cancels the current job
@@ -107,6 +110,11 @@ func (w *worker) runNext(ctx context.Context) (wait time.Duration, gone bool) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	w.use(0, cancel)
+	if w.unsaved != nil {
+		if err := w.save(w.unsaved); w.unsaved != nil {
+			return w.saveLater(err), false
+		}
+	}
 	r, first, err := w.m.loadWithController(w.id)
 	if err == nil {
 		w.use(r.Generation, cancel)
@@ -141,11 +149,32 @@ func (w *worker) runNext(ctx context.Context) (wait time.Duration, gone bool) {
 		span.SetStatus(codes.Error, redact(done.Error(), ""))
 	}
 	span.End()
+	if w.unsaved != nil {
+		return w.saveLater(done), false
+	}
 	if done != nil && ctx.Err() == nil && !errors.Is(done, errSuperseded) {
 		w.m.log.Warn("A job on a server failed.", "server", r.Name, "job", string(j), "error",
 			redact(done.Error(), ""))
 	}
 	return 0, false
+}
+
+// save stores the outcome of a job. If the store fails, it keeps the outcome in unsaved.
+func (w *worker) save(write func() error) error {
+	w.unsaved = nil
+	err := write()
+	if err != nil && !errors.Is(err, errSuperseded) {
+		w.unsaved = write
+	}
+	return err
+}
+
+// saveLater logs that the outcome of a job is not stored. It returns the wait before the next
+// attempt.
+func (w *worker) saveLater(err error) time.Duration {
+	w.m.log.Error("The outcome of a job on a server could not be stored. Landfall tries again.", "server", w.id,
+		"error", redact(err.Error(), ""), "wait", minBackoff)
+	return minBackoff
 }
 
 // yield leaves the machine of a server to the server that controls it, or notes that the server
@@ -161,7 +190,7 @@ func (w *worker) yield(ctx context.Context, r, first *row) (time.Duration, error
 			r.addEvent(now, false, "MachineControlled", "The server controls its machine again.")
 		})
 	case r.State == Deleting:
-		return 0, w.remove(ctx) // neither its image nor its power belongs to this server
+		return 0, w.remove(ctx, r.Generation) // neither its image nor its power belongs to this server
 	case r.DuplicateOf == first.Name:
 		return pollInterval, nil
 	}
@@ -324,21 +353,15 @@ func (w *worker) updateRow(ctx context.Context, generation uint64, change func(*
 // runJob runs a job in one session and saves the result.
 func (w *worker) runJob(ctx context.Context, r *row, j job) error {
 	if j == jobOverdue {
-		return w.updateRow(ctx, r.Generation, func(r *row, now time.Time) {
-			r.Error = &ErrorStatus{Type: ProvisioningError, Count: 1, Since: now, Message: fmt.Sprintf(
-				"The server %s was powered on with the image %s ago, but no agent has registered; check at its "+
-					"console whether it booted the image, and whether it reaches the appliance.", r.Name,
-				agentTimeout)}
-			r.addEvent(now, true, "ProvisioningError", "%s", r.Error.Message)
-		})
+		return w.save(func() error { return w.updateRow(ctx, r.Generation, (*row).setOverdue) })
 	}
 	if j == jobRemove && (r.Detached || r.System == nil || r.Error != nil && r.Error.Count > removeAttempts) {
-		return w.remove(ctx)
+		return w.save(func() error { return w.remove(ctx, r.Generation) })
 	}
 	defer func() { w.lastSession = w.m.now() }()
 	release, err := w.m.acquire(ctx, r.Address)
 	if err != nil {
-		return err
+		return w.saveFailure(ctx, r, j, err, nil)
 	}
 	defer release()
 	s, err := w.newSession(r, j)
@@ -354,10 +377,12 @@ func (w *worker) runJob(ctx context.Context, r *row, j job) error {
 	if err != nil {
 		return w.saveFailure(ctx, r, j, err, result)
 	}
-	if j == jobRemove {
-		return w.remove(ctx)
-	}
-	return w.saveSuccess(ctx, r, j, result)
+	return w.save(func() error {
+		if j == jobRemove {
+			return w.remove(ctx, r.Generation)
+		}
+		return w.saveSuccess(ctx, r, j, result)
+	})
 }
 
 // jobResult holds the results of a session.
@@ -484,13 +509,9 @@ func (w *worker) inspectMedia(ctx context.Context, s *session, result *jobResult
 	return nil
 }
 
-// boot determines the image and runs the boot sequence. It saves each step before running it.
+// boot determines the image and runs the boot sequence. It saves each step before running it. Each
+// attempt that powers the server off checks its host again.
 func (w *worker) boot(ctx context.Context, s *session, r *row, result *jobResult) error {
-	if r.Step == "" && (r.Pending == nil || !r.Pending.Force) {
-		if err := w.m.checkRunningHost(r); err != nil {
-			return &Error{Type: ProvisioningError, Err: err, Message: err.Error()}
-		}
-	}
 	image := r.ImageURL
 	if image == "" {
 		reader := s.address.URL
@@ -511,7 +532,14 @@ func (w *worker) boot(ctx context.Context, s *session, r *row, result *jobResult
 	if r.Image != image {
 		from = ""
 	}
+	begun := r.Step != ""
 	media, err := s.boot(ctx, r.BootMode, from, func(next step) error {
+		if next == stepOff && (!begun || s.lastPower() != PowerOff) && (r.Pending == nil || !r.Pending.Force) {
+			if err := w.m.checkRunningHost(r); err != nil {
+				return &Error{Type: ProvisioningError, Err: err, Message: err.Error()}
+			}
+		}
+		begun = true
 		return w.updateRow(ctx, r.Generation, func(r *row, now time.Time) {
 			if r.Step == "" || r.State != Provisioning {
 				r.Operations.Provision = OperationMetric{Start: now}

@@ -23,7 +23,7 @@ type Description struct {
 	Modified       time.Time       `json:"modified"`
 	Full           KindDescription `json:"full"`
 	Minimal        KindDescription `json:"minimal"`
-	ShortURL       string          `json:"short_url"` // for virtual media; empty after a revocation
+	ShortURL       string          `json:"short_url"` // for virtual media; empty after its revocation or expiry
 	ShortExpires   *time.Time      `json:"short_url_expires"`
 	URLs           []NetworkURLs   `json:"urls"` // the preferred network first
 	NetworkBoot    BootURLs        `json:"network_boot"`
@@ -91,7 +91,7 @@ func (i *Images) Describe(ctx context.Context, infraEnvID string) (*Description,
 		Revision: recipe.Digest, Modified: recipe.Modified, Full: full, Minimal: minimal,
 		ConfigImageURL: preferred.URL + "/config/" + infraEnvID + ".iso",
 	}
-	code, expires, err := i.engine.CodeOfImage(infraEnvID)
+	code, expires, err := i.validCode(ctx, infraEnvID)
 	if err != nil {
 		return nil, err
 	}
@@ -167,7 +167,8 @@ func (i *Images) describeNetworkBoot(ctx context.Context, recipe *recipe.Recipe,
 		return described
 	}
 	if code == "" {
-		return BootURLs{Reason: "The short URL was revoked, which machines need for network boot; renew it."}
+		return BootURLs{Reason: "The short URL was revoked or has expired, which machines need for network boot; " +
+			"renew it."}
 	}
 	described.IPXEURL, described.GRUBURL = network.codeURL(code, ".ipxe"), network.codeURL(code, "/grub.cfg")
 	described.HTTPBootURL = network.ShortURL(code)

@@ -62,21 +62,25 @@ func (d *diagnosis) checkDHCP(ctx context.Context, iface net.Interface) []Findin
 			"from another machine of that network."
 	case err != nil:
 		finding.Result = "cannot be determined from this machine: " + reason(err)
+	case len(offers) == 0 && len(d.site.OwnDHCP[iface.Name]) > 0:
+		// the appliance does not receive its own broadcast
+		finding.Status, finding.Result = Green, "only this appliance offers addresses"
 	case len(offers) == 0:
 		finding.Status, finding.Result = Amber, "no DHCP server offers an address"
 		finding.Advice = "Nothing, if the hosts have static addresses. Otherwise, make sure that a DHCP server or " +
 			"relay serves this network."
 	default:
-		return d.rateOffers(finding, offers)
+		return d.rateOffers(finding, offers, d.site.OwnDHCP[iface.Name])
 	}
 	return []Finding{finding}
 }
 
-// rateOffers rates the offers of DHCP servers. Offers from more than one server are an error.
-func (d *diagnosis) rateOffers(finding Finding, offers []*dhcpv4.DHCPv4) []Finding {
-	var servers []string
+// rateOffers rates the offers of DHCP servers. Offers from more than one server are an error. own
+// are the addresses of the appliance if it is one of the servers.
+func (d *diagnosis) rateOffers(finding Finding, offers []*dhcpv4.DHCPv4, own []string) []Finding {
+	servers := slices.Clone(own[:min(len(own), 1)])
 	for _, offer := range offers {
-		if server := serverOf(offer); !slices.Contains(servers, server) {
+		if server := serverOf(offer); !slices.Contains(servers, server) && !slices.Contains(own, server) {
 			servers = append(servers, server)
 		}
 	}

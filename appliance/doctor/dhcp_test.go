@@ -97,19 +97,26 @@ func TestDHCP_requestedCheck(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		servers [][]dhcpv4.Modifier
+		own     string // address of the appliance if it is a DHCP server
 		status  Status
 		result  string
 		advice  string
 	}{
-		"one server": {[][]dhcpv4.Modifier{full}, Green,
+		"one server": {[][]dhcpv4.Modifier{full}, "", Green,
 			"10.0.0.2 offers 10.0.0.50; router 10.0.0.1; DNS 10.0.0.3; NTP 10.0.0.4; MTU 1500", ""},
-		"no server": {nil, Amber, "no DHCP server offers an address", "Nothing, if the hosts have static addresses"},
-		"two servers": {[][]dhcpv4.Modifier{full, lease("192.168.1.1", "192.168.1.7", router)}, Red,
+		"no server": {nil, "", Amber, "no DHCP server offers an address",
+			"Nothing, if the hosts have static addresses"},
+		"two servers": {[][]dhcpv4.Modifier{full, lease("192.168.1.1", "192.168.1.7", router)}, "", Red,
 			"2 servers offer addresses: ", "Keep the intended server"},
-		"offer from another network": {[][]dhcpv4.Modifier{lease("192.168.1.1", "192.168.1.7", router)},
+		"offer from another network": {[][]dhcpv4.Modifier{lease("192.168.1.1", "192.168.1.7", router)}, "",
 			Amber, "192.168.1.1 offers 192.168.1.7; router 10.0.0.1", "in none of the machine networks 10.0.0.0/24"},
-		"no default route": {[][]dhcpv4.Modifier{lease("10.0.0.2", "10.0.0.50")}, Amber,
+		"no default route": {[][]dhcpv4.Modifier{lease("10.0.0.2", "10.0.0.50")}, "", Amber,
 			"10.0.0.2 offers 10.0.0.50", "Configure a router in the DHCP server"},
+		"this appliance": {nil, "10.0.0.9", Green, "only this appliance offers addresses", ""},
+		"this appliance and another server": {[][]dhcpv4.Modifier{full}, "10.0.0.9", Red,
+			"2 servers offer addresses: 10.0.0.9, 10.0.0.2", "Keep the intended server"},
+		"this appliance, whose offer arrives": {[][]dhcpv4.Modifier{full}, "10.0.0.2", Green,
+			"10.0.0.2 offers 10.0.0.50", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var servers []net.Addr
@@ -123,7 +130,11 @@ func TestDHCP_requestedCheck(t *testing.T) {
 					conn, err := net.ListenPacket("udp", "127.0.0.1:0")
 					return segment{conn, servers}, err
 				}}
-			finding := find(t, d.Diagnose(t.Context(), &Site{CheckDHCP: true,
+			own := map[string][]string{}
+			if c.own != "" {
+				own["eth0"] = []string{c.own}
+			}
+			finding := find(t, d.Diagnose(t.Context(), &Site{CheckDHCP: true, OwnDHCP: own,
 				MachineNetworks: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/24")}}), "DHCP on eth0")
 			require.Equal(t, c.status, finding.Status, finding)
 			require.Contains(t, finding.Result, c.result)

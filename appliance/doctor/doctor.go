@@ -132,6 +132,8 @@ type Site struct {
 	// CheckDHCP enables the check of DHCP servers. The check sends broadcasts in this machine's
 	// networks.
 	CheckDHCP bool
+	// OwnDHCP holds the addresses of the appliance by the interfaces on which it is a DHCP server.
+	OwnDHCP map[string][]string
 	// ClockLags maps a host's name to the time by which its clock is behind this machine's clock.
 	// The time is negative if the host's clock is ahead.
 	ClockLags map[string]time.Duration

@@ -72,6 +72,9 @@ type SiteServices interface {
 	NameServers() []string
 	// OwnTimeServers returns the addresses at which the appliance serves the time.
 	OwnTimeServers() []string
+	// DHCPServers returns the addresses of the appliance by the interfaces on which it gives
+	// addresses to machines.
+	DHCPServers() map[string][]string
 }
 
 // Service checks the site of an appliance.
@@ -98,6 +101,7 @@ func (s *Service) Diagnose(ctx context.Context, wanted Request) (*Report, error)
 	if s.SiteServices != nil {
 		site.Resolvers = appendNew(site.Resolvers, s.SiteServices.NameServers())
 		site.NTPSources = appendNew(site.NTPSources, s.SiteServices.OwnTimeServers())
+		site.OwnDHCP = s.SiteServices.DHCPServers()
 	}
 	if clusterID == "" {
 		tokens, err := s.tokenFindings()

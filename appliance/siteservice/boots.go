@@ -1,6 +1,7 @@
 package siteservice
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -20,6 +21,8 @@ import (
 
 	"landfall/appliance/discovery"
 	"landfall/appliance/engine/inventory"
+	"landfall/appliance/engine/lifecycle"
+	"landfall/appliance/engine/record"
 	"landfall/appliance/engine/view"
 	"landfall/appliance/fault"
 	"landfall/appliance/sentence"
@@ -56,19 +59,25 @@ type boots struct {
 	m *Manager
 
 	mu       sync.Mutex
-	machines map[string]string // infra-envs by MAC address
+	machines map[string]knownMachine // by MAC address
 	read     time.Time
 }
 
-// known returns the infra-envs of the machines that the site knows, by MAC address: servers with a
-// BMC, hosts with a static network, and machines that have registered.
-func (b *boots) known() (map[string]string, error) {
+// knownMachine is a machine that the site knows by one of its MAC addresses.
+type knownMachine struct {
+	infraEnv string   // its ID; "" if only the damaged row of a host is known
+	hosts    []string // the keys of the hosts that have registered from it
+}
+
+// known returns the machines that the site knows, by MAC address: servers with a BMC, hosts with a
+// static network, and machines that have registered.
+func (b *boots) known() (map[string]knownMachine, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.machines != nil && b.m.Clock.Since(b.read) < machinesLifetime {
 		return b.machines, nil
 	}
-	machines := map[string]string{}
+	machines := map[string]knownMachine{}
 	err := b.m.DB.View(func(tx *store.Tx) error {
 		rows := b.m.Site.Rows(tx)
 		ids, err := rows.InfraEnvIDs()
@@ -84,10 +93,10 @@ func (b *boots) known() (map[string]string, error) {
 				return err
 			}
 			for _, mac := range staticMACs(env.InfraEnv) {
-				machines[mac] = id
+				machines[mac] = knownMachine{infraEnv: id}
 			}
 		}
-		return addHosts(rows, machines)
+		return addHosts(tx, rows, machines)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("read the machines of the site: %w", err)
@@ -98,7 +107,7 @@ func (b *boots) known() (map[string]string, error) {
 	}
 	for _, server := range servers {
 		if mac, err := net.ParseMAC(server.BootMAC); err == nil && server.InfraEnvID != "" {
-			machines[mac.String()] = server.InfraEnvID
+			machines[mac.String()] = knownMachine{server.InfraEnvID, machines[mac.String()].hosts}
 		}
 	}
 	b.machines, b.read = machines, b.m.Clock.Now()
@@ -121,30 +130,69 @@ func staticMACs(env *models.InfraEnv) []string {
 	return macs
 }
 
-func addHosts(rows view.Rows, machines map[string]string) error {
+func addHosts(tx *store.Tx, rows view.Rows, machines map[string]knownMachine) error {
 	keys, err := rows.HostKeys()
 	if err != nil {
 		return err
 	}
 	for _, key := range keys {
+		infraEnvID := ""
+		facts := &inventory.Facts{}
 		host, err := rows.Host(key)
-		if store.IsDamaged(err) {
-			continue
-		}
-		if err != nil {
+		switch {
+		case store.IsDamaged(err):
+			facts, err = record.LoadFacts(tx, key)
+		case err == nil:
+			infraEnvID = host.InfraEnvID.String()
+			facts.Inventory, _, err = inventory.ParseInventory(host.Inventory)
+		default:
 			return err
 		}
-		facts, _, err := inventory.ParseInventory(host.Inventory)
-		if err != nil {
-			continue // the host has not reported its interfaces yet
+		if err != nil || facts.Inventory == nil {
+			continue // the interfaces of the host are unknown
 		}
-		for _, nic := range facts.Interfaces {
+		for _, nic := range facts.Inventory.Interfaces {
 			if mac, err := net.ParseMAC(nic.MacAddress); err == nil {
-				machines[mac.String()] = host.InfraEnvID.String()
+				before := machines[mac.String()]
+				machines[mac.String()] = knownMachine{cmp.Or(infraEnvID, before.infraEnv), append(before.hosts, key)}
 			}
 		}
 	}
 	return nil
+}
+
+// check returns an error of kind NotFound for a machine that boots from its disk, because the
+// latest host that registered from it is installed. The host may be one of another infra-env than
+// the machine would boot. A damaged host may be a node of a running cluster.
+func (b *boots) check(mac net.HardwareAddr) error {
+	machines, err := b.known()
+	if err != nil {
+		return err
+	}
+	return b.m.DB.View(func(tx *store.Tx) error {
+		var latest *models.Host
+		for _, key := range machines[mac.String()].hosts {
+			row, err := record.Hosts.Get(tx, key)
+			switch {
+			case errors.Is(err, store.ErrNotFound):
+				continue
+			case store.IsDamaged(err):
+				return fault.New(fault.NotFound,
+					"Host %s (MAC address %s) boots from its disk, because its stored data is damaged.",
+					path.Base(key), mac)
+			case err != nil:
+				return err
+			}
+			if latest == nil || time.Time(row.API.RegisteredAt).After(time.Time(latest.RegisteredAt)) {
+				latest = &row.API
+			}
+		}
+		if latest == nil || !lifecycle.StartsFromDisk(latest) {
+			return nil
+		}
+		return fault.New(fault.NotFound, "Host %s (MAC address %s) boots from its disk, because its state is %s.",
+			latest.ID, mac, conv.Value(latest.Status))
+	})
 }
 
 func (b *boots) knows(mac net.HardwareAddr) bool {
@@ -152,7 +200,7 @@ func (b *boots) knows(mac net.HardwareAddr) bool {
 		return true
 	}
 	machines, err := b.known()
-	return err == nil && machines[mac.String()] != ""
+	return err == nil && machines[mac.String()].infraEnv != ""
 }
 
 // infraEnvOf returns the infra-env of a machine: its own, the one in the configuration, or the only
@@ -163,7 +211,7 @@ func (b *boots) infraEnvOf(mac net.HardwareAddr, arch dhcpserver.Architecture) (
 	if err != nil {
 		return "", err
 	}
-	if id := machines[mac.String()]; id != "" {
+	if id := machines[mac.String()].infraEnv; id != "" {
 		return id, nil
 	}
 	var fits, all []string
@@ -216,7 +264,10 @@ func (b *boots) boot(ctx context.Context, machine dhcpserver.Machine) (dhcpserve
 	if err != nil {
 		return dhcpserver.Boot{}, err
 	}
-	if err := b.m.CheckNetworkBoot(id, machine.MAC.String()); err != nil {
+	if err = b.check(machine.MAC); err == nil {
+		err = b.m.CheckNetworkBoot(id, machine.MAC.String())
+	}
+	if err != nil {
 		return dhcpserver.Boot{}, fmt.Errorf("%w: %w", dhcpserver.ErrFromDisk, err)
 	}
 	urls, err := b.m.Images.NetworkBoot(ctx, id, machine.Appliance)
@@ -270,7 +321,11 @@ func (b *boots) open(ctx context.Context, on link.Link, client netip.Addr, name 
 	}
 	if isMenu {
 		own, _ := on.IPv4()
-		menu, err := b.m.Images.BootMenu(ctx, id, mac.String(), own.Addr())
+		var menu []byte
+		err := b.check(mac)
+		if err == nil {
+			menu, err = b.m.Images.BootMenu(ctx, id, mac.String(), own.Addr())
+		}
 		if fault.KindOf(err) == fault.NotFound {
 			return []byte(diskMenu), nil
 		}

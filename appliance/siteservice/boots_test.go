@@ -3,12 +3,14 @@ package siteservice
 import (
 	"cmp"
 	"context"
+	"errors"
 	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-openapi/strfmt"
 	"github.com/google/uuid"
@@ -138,4 +140,50 @@ func TestInfraEnvOf_damagedRows(t *testing.T) {
 	found, err = infraEnvOf(stranger)
 	require.NoError(t, err)
 	require.Equal(t, id, found)
+}
+
+// TestBoot_installedHostOfAnotherInfraEnv holds that an installed machine boots from its disk,
+// whichever infra-env is chosen for it since, until a later host registers from it.
+func TestBoot_installedHostOfAnotherInfraEnv(t *testing.T) {
+	const mac = "52:54:00:00:00:07"
+	parsed, err := net.ParseMAC(mac)
+	require.NoError(t, err)
+	menus := []string{"grub.cfg", "ID/52-54-00-00-00-07/grub.cfg"}
+	for name, c := range map[string]struct {
+		statuses []string // of the hosts, in the order of their registration
+		damaged  bool
+		fromDisk bool
+	}{
+		"installed":                 {statuses: []string{"installed"}, fromDisk: true},
+		"discovered":                {statuses: []string{"known"}},
+		"discovered again":          {statuses: []string{"installed", "known"}},
+		"installed again":           {statuses: []string{"error", "installed"}, fromDisk: true},
+		"damaged":                   {statuses: []string{"known"}, damaged: true, fromDisk: true},
+		"without a registered host": {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b, id := newBoots(t, DHCPSettings{})
+			b.m.CheckNetworkBoot = func(string, string) error { return nil }
+			site := &bench{db: b.m.DB}
+			for i, status := range c.statuses {
+				key := site.addHost(t, uuid.NewString(), uuid.NewString(), "node", mac, "192.0.2.50/24")
+				require.NoError(t, site.db.Update(t.Context(), func(tx *store.Tx) error {
+					host, err := record.Hosts.Get(tx, key)
+					host.API.Status, host.API.RegisteredAt = &status, strfmt.DateTime(time.Unix(int64(i), 0))
+					return errors.Join(err, record.Hosts.Put(tx, key, host))
+				}))
+				if c.damaged {
+					damage(t, site.db, "hosts", key)
+				}
+			}
+			_, err := b.boot(t.Context(), dhcpserver.Machine{MAC: parsed, Architecture: dhcpserver.X86})
+			require.Equal(t, c.fromDisk, errors.Is(err, dhcpserver.ErrFromDisk), "%v", err)
+			for _, menu := range menus {
+				content, err := b.open(t.Context(), eth1("192.0.2.10/24"), netip.MustParseAddr("192.0.2.50"),
+					strings.ReplaceAll(menu, "ID", id))
+				require.NoError(t, err)
+				require.Equal(t, c.fromDisk, string(content) == diskMenu, "%s", content)
+			}
+		})
+	}
 }

@@ -210,8 +210,9 @@ func (n *names) compare(ctx context.Context) {
 	for _, status := range n.zones {
 		zones = append(zones, status.Zone)
 	}
+	former := n.comparisons
 	n.mu.Unlock()
-	compared := nameserver.Compare(ctx, servers, zones)
+	compared := nameserver.Compare(ctx, servers, zones, former)
 	if ctx.Err() != nil {
 		return
 	}

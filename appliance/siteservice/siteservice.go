@@ -331,6 +331,18 @@ func (m *Manager) OwnTimeServers() []string {
 	return servers
 }
 
+// DHCPServers returns the addresses of the appliance by the interfaces on which it gives addresses
+// to machines.
+func (m *Manager) DHCPServers() map[string][]string {
+	servers := map[string][]string{}
+	for _, status := range m.Statuses() {
+		if status.Service == DHCP && status.State == StateServing && status.Mode != dhcpserver.Proxy {
+			servers[status.Interface] = status.Addresses
+		}
+	}
+	return servers
+}
+
 // Overview describes all services.
 func (m *Manager) Overview() (*Overview, error) {
 	described, err := m.names.describe()
@@ -370,7 +382,10 @@ func (m *Manager) departure() ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the DHCP leases: %w", err)
 	}
-	finite := slices.DeleteFunc(leases, func(l dhcpserver.Lease) bool { return l.Duration >= dhcpserver.Infinite })
+	now := m.Clock.Now()
+	finite := slices.DeleteFunc(leases, func(l dhcpserver.Lease) bool {
+		return l.Duration >= dhcpserver.Infinite || !now.Before(l.Until)
+	})
 	if len(finite) > 0 {
 		departure = append(departure, fmt.Sprintf("Machines with an address from this machine (%d) lose it "+
 			"when their lease ends: give them static addresses, or make the leases infinite "+

@@ -17,6 +17,7 @@ import (
 
 	"landfall/appliance/engine/inventory"
 	"landfall/appliance/fault"
+	"landfall/appliance/siteservice/dhcpserver"
 	"landfall/appliance/siteservice/link"
 	"landfall/appliance/siteservice/nameserver"
 	"landfall/store"
@@ -47,6 +48,24 @@ func TestZones_clusterWithVIPs(t *testing.T) {
 		zones[1].Missing)
 }
 
+// An imported cluster has the name of the cluster that hosts join, which may be one of this
+// appliance.
+func TestZones_importedCluster(t *testing.T) {
+	b := newBench(t)
+	opened := berlin()
+	opened.Kind = conv.Pointer(models.ClusterKindAddHostsCluster)
+	own := b.addCluster(t, opened)
+	for _, name := range []string{"berlin", "paris"} {
+		b.addCluster(t, models.Cluster{Name: name, BaseDNSDomain: "site.example", Imported: conv.Pointer(true),
+			Kind: conv.Pointer(models.ClusterKindAddHostsCluster)})
+	}
+	overview, err := b.manager(t, Configured{}).Overview()
+	require.NoError(t, err)
+	require.Len(t, overview.DNS.Zones, 1)
+	require.Equal(t, own, overview.DNS.Zones[0].ClusterID)
+	require.True(t, overview.DNS.Zones[0].Answered)
+}
+
 // TestZones_namesOfHosts holds that a host gets a record by its short name, and that no host can
 // add addresses to the names of the cluster or lines to a zone file.
 func TestZones_namesOfHosts(t *testing.T) {
@@ -71,6 +90,30 @@ func TestZones_namesOfHosts(t *testing.T) {
 		{Name: "node-1.berlin.site.example", Type: "A", Value: "192.0.2.50"},
 		{Name: "50.2.0.192.in-addr.arpa", Type: "PTR", Value: "node-1.berlin.site.example"},
 	}, records)
+}
+
+// Only the node of a single node serves the API, whichever hosts join the cluster.
+func TestZones_singleNode(t *testing.T) {
+	host := func(address, kind, status string) *inventory.Host {
+		nic := &models.Interface{IPV4Addresses: []string{address + "/24"}}
+		return inventory.NewHost(&models.Host{Kind: &kind, Status: &status}, &inventory.Facts{
+			Inventory: &models.Inventory{Interfaces: []*models.Interface{nic}}})
+	}
+	joining := host("192.0.2.51", models.HostKindAddToExistingClusterHost, models.HostStatusKnown)
+	unused := host("192.0.2.52", models.HostKindHost, models.HostStatusDisabled)
+	node := host("192.0.2.53", models.HostKindHost, models.HostStatusInstalled)
+	id := strfmt.UUID(uuid.NewString())
+	cluster := &models.Cluster{ID: &id, Name: "edge", BaseDNSDomain: "site.example", ControlPlaneCount: 1}
+	addresses := map[string]string{}
+	for _, record := range zoneOf(cluster, []*inventory.Host{joining, unused, node}).Records {
+		addresses[record.Name] = record.Value
+	}
+	require.Equal(t, map[string]string{"api.edge.site.example": "192.0.2.53", "api-int.edge.site.example": "192.0.2.53",
+		"*.apps.edge.site.example": "192.0.2.53", "53.2.0.192.in-addr.arpa": "api.edge.site.example"}, addresses)
+	without := zoneOf(cluster, []*inventory.Host{joining, unused})
+	require.Empty(t, without.Records)
+	require.Equal(t, []string{"api.edge.site.example", "api-int.edge.site.example", "*.apps.edge.site.example"},
+		without.Missing)
 }
 
 // TestZones_damagedRows holds that a damaged row costs only its own records.
@@ -162,6 +205,40 @@ func TestManager_switchesSurviveRestart(t *testing.T) {
 		statuses[0].Switch)
 	require.NoError(t, restarted.Disable(t.Context(), NTP, "eth1"))
 	require.Empty(t, b.manager(t, Configured{}).Statuses())
+}
+
+func TestManager_ownDHCPServers(t *testing.T) {
+	m := newBench(t).manager(t, Configured{Switches: []Switch{
+		{Service: DHCP, Interface: "eth1", Mode: dhcpserver.Reservations},
+		{Service: DHCP, Interface: "eth2", Mode: dhcpserver.Proxy},
+		{Service: DHCP, Interface: "eth3", Mode: dhcpserver.Reservations},
+		{Service: NTP, Interface: "eth1"}}})
+	for _, status := range m.Statuses() {
+		status.State, status.Addresses = StateServing, []string{"192.0.2.10"}
+		if status.Interface == "eth3" {
+			status.State = StateYielded
+		}
+		m.note(status)
+	}
+	require.Equal(t, map[string][]string{"eth1": {"192.0.2.10"}}, m.DHCPServers())
+}
+
+// A machine whose lease has ended loses nothing when the appliance leaves the site.
+func TestManager_departureWithoutEndedLeases(t *testing.T) {
+	b := newBench(t)
+	require.NoError(t, b.db.Update(t.Context(), func(tx *store.Tx) error {
+		return store.NewBucket[dhcpserver.Lease]("dhcp-leases", 1).Put(tx, "52:54:00:00:00:01", &dhcpserver.Lease{
+			Address: "192.0.2.100", MAC: "52:54:00:00:00:01", Duration: time.Hour, Granted: b.clock.Now()})
+	}))
+	m := b.manager(t, Configured{})
+	departure := func() []string {
+		overview, err := m.Overview()
+		require.NoError(t, err)
+		return overview.Departure
+	}
+	require.Len(t, departure(), 1)
+	b.clock.Advance(time.Hour)
+	require.Empty(t, departure())
 }
 
 func TestManager_wrongSwitches(t *testing.T) {

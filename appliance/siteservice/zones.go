@@ -17,12 +17,14 @@ import (
 	"landfall/store"
 )
 
-// readZones returns the DNS zones of all clusters. A damaged row costs only its own records.
+// readZones returns the DNS zones of the clusters that this appliance installs. The site's own DNS
+// has the names of an imported cluster, and only it knows their addresses. A damaged row costs only
+// its own records.
 func readZones(db *store.DB, site Site) ([]nameserver.Zone, error) {
 	zones := []nameserver.Zone{}
 	err := db.View(func(tx *store.Tx) error {
 		return record.Clusters.Each(tx, "", func(id string, row *record.Cluster) error {
-			if row.API.Name == "" || row.API.BaseDNSDomain == "" {
+			if row.API.Name == "" || row.API.BaseDNSDomain == "" || conv.Value(row.API.Imported) {
 				return nil
 			}
 			hosts, err := hostsOf(tx, site.Rows(tx), id)
@@ -71,8 +73,10 @@ func zoneOf(cluster *models.Cluster, hosts []*inventory.Host) nameserver.Zone {
 	for _, vip := range cluster.IngressVips {
 		ingress = appendAddress(ingress, string(vip.IP))
 	}
-	if validation.SingleNode(cluster) && len(hosts) > 0 && len(api) == 0 {
-		api = addressesOf(cluster, hosts[0])
+	// A host that joins the cluster does not serve its API.
+	node := slices.IndexFunc(hosts, func(host *inventory.Host) bool { return !host.Day2() && !disabled(host) })
+	if validation.SingleNode(cluster) && node >= 0 && len(api) == 0 {
+		api = addressesOf(cluster, hosts[node])
 		ingress = api
 	}
 	zone.Add("api."+domain, true, api...)
@@ -89,13 +93,16 @@ func zoneOf(cluster *models.Cluster, hosts []*inventory.Host) nameserver.Zone {
 		short, _, _ := strings.Cut(name, ".")
 		// Any machine can report any name. It must not add addresses to the names of the cluster,
 		// or lines to the zone file.
-		if network.CheckHostname(name) != "" || slices.Contains(clusterNames(), short) ||
-			conv.Value(host.Record.Status) == models.HostStatusDisabled {
+		if network.CheckHostname(name) != "" || slices.Contains(clusterNames(), short) || disabled(host) {
 			continue
 		}
 		zone.Add(short+"."+domain, true, addressesOf(cluster, host)...)
 	}
 	return zone
+}
+
+func disabled(host *inventory.Host) bool {
+	return conv.Value(host.Record.Status) == models.HostStatusDisabled
 }
 
 // clusterNames returns the names in a zone that are not those of hosts.

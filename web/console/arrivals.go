@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/go-openapi/swag/conv"
 	"github.com/labstack/echo/v4"
 	"github.com/openshift/assisted-service/models"
 
@@ -29,6 +30,7 @@ type ArrivalOptions struct {
 	Table     HostTable
 	Servers   ServerList
 	InfraEnvs func(clusterID string) ([]*models.InfraEnv, error) // with "": all
+	Cluster   func(id string) (*models.Cluster, error)
 	// Reads reports the reads of an infra-env's images.
 	Reads    func(ctx context.Context, infraEnvID string) ([]progress.Report, error)
 	Refusals *arrival.Refusals
@@ -77,7 +79,10 @@ func (o ArrivalOptions) evidence(ctx context.Context) (arrival.Evidence, error) 
 	for _, host := range hosts {
 		registered[host.InfraEnvID]++
 	}
-	known := make(map[string]bool)
+	known, refused := make(map[string]bool), make(map[string]bool)
+	for _, refusal := range o.Refusals.List() {
+		refused[refusal.InfraEnvID] = refused[refusal.InfraEnvID] || refusal.Temporary()
+	}
 	for _, infraEnv := range infraEnvs {
 		id := infraEnv.ID.String()
 		if !mayKnow(scope, id, infraEnv.ClusterID.String()) {
@@ -93,6 +98,12 @@ func (o ArrivalOptions) evidence(ctx context.Context) (arrival.Evidence, error) 
 			shown.Reads = append(shown.Reads, arrival.Read{Client: r.Client, First: r.FirstRead, Last: r.LastRead,
 				Reading: r.State == progress.Reading, Finished: r.State == progress.Finished,
 				Registered: r.Registered, Sentence: r.Sentence})
+		}
+		if refused[id] && infraEnv.ClusterID != "" {
+			cluster, err := o.Cluster(infraEnv.ClusterID.String())
+			if err == nil && conv.Value(cluster.Status) == models.ClusterStatusInstalled {
+				shown.InstalledCluster = cluster.Name
+			}
 		}
 		evidence.InfraEnvs = append(evidence.InfraEnvs, shown)
 	}

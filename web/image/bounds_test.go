@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -54,6 +55,23 @@ func TestReaders_bounded(t *testing.T) {
 		"the client with the longest idle time is dropped")
 	require.NotNil(t, s.pick(readerKey{client: "100", path: "/x.iso"}, rangeOf("bmc")))
 	require.Len(t, s.byTag, 1)
+}
+
+// Anybody can send a request with long texts for an image that he may read.
+func TestReaders_boundedKeys(t *testing.T) {
+	s := &Service{options: Options{Networks: discovery.Networks{{}}}}
+	key := func(path, agent string) readerKey {
+		r := httptest.NewRequest(http.MethodGet, path, nil)
+		r.Header.Set("User-Agent", agent)
+		return s.key(r)
+	}
+	long := strings.Repeat("x", 60_000)
+	require.Less(t, len(key("/byid/e/"+long+"/x86_64/full.iso?arch="+long, long).path), 300)
+	require.Less(t, len(key("/x.iso", long).agent), 300)
+	require.Equal(t, key("/x.iso", "bmc"), key("/x.iso?unknown="+long, "bmc"))
+	require.NotEqual(t, key("/x?type=full-iso", "bmc"), key("/x?type=minimal-iso", "bmc"))
+	require.NotEqual(t, key("/"+long, "bmc"), key("/"+long+"?version=4.20", "bmc"))
+	require.NotEqual(t, key("/x.iso", "bmc"), key("/x.iso", "curl"))
 }
 
 func TestRevisions_boundedByMemory(t *testing.T) {

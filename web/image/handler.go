@@ -2,6 +2,7 @@ package image
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -138,13 +139,27 @@ func (s *Service) pick(c echo.Context, k readerKey, find find) (*download, error
 	return image, nil
 }
 
+// maxKeyText is the length in bytes of the longest User-Agent and of the longest path in a key.
+const maxKeyText = 256
+
+// key returns the key of a client. It keeps only bounded copies of what the client sent, because
+// anybody can send many long texts.
 func (s *Service) key(r *http.Request) readerKey {
-	k := readerKey{client: clientOf(r), path: r.URL.Path, network: s.options.Networks.Index(r.Host)}
+	k := readerKey{client: clientOf(r), path: strings.Clone(r.URL.Path), network: s.options.Networks.Index(r.Host)}
 	if agent := r.Header["User-Agent"]; len(agent) > 0 {
-		k.agent = agent[0]
+		k.agent = strings.Clone(agent[0][:min(len(agent[0]), maxKeyText)])
 	}
 	if r.URL.RawQuery != "" {
-		k.path += "?" + r.URL.RawQuery
+		sent := r.URL.Query()
+		for _, name := range []string{"type", "version", "arch"} { // those that select an image
+			if sent.Has(name) {
+				k.path += "&" + name + "=" + sent.Get(name)
+			}
+		}
+	}
+	if len(k.path) > maxKeyText {
+		digest := sha256.Sum256([]byte(k.path))
+		k.path = string(digest[:])
 	}
 	return k
 }

@@ -61,7 +61,7 @@ func leases() *output.Kind[dhcpserver.Lease] {
 				if l.Duration >= dhcpserver.Infinite {
 					return "for ever"
 				}
-				return l.Granted.Add(l.Duration).Local().Format(time.DateTime)
+				return l.Until.Local().Format(time.DateTime)
 			}},
 		},
 	}

@@ -236,6 +236,9 @@ func (x *exchange) acknowledge(ctx context.Context) *dhcpv4.DHCPv4 {
 		}
 		return x.refuse()
 	}
+	if !named && !x.Leases.holds(x.mac(), address) && x.used(ctx, address) {
+		return x.refuse() // a client that starts again with an address that it got elsewhere
+	}
 	lease := Lease{Address: address.String(), MAC: x.mac().String(), Hostname: printable(x.request.HostName()),
 		Interface: x.on.Name, Duration: x.Settings(x.on).Lease, Granted: x.Clock.Now().UTC()}
 	if err := x.Leases.grant(ctx, lease); err != nil {

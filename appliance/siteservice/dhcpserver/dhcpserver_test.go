@@ -98,6 +98,31 @@ func TestFault40_addressInUse(t *testing.T) {
 	require.NotNil(t, s.discover(t, 2))
 }
 
+// TestRequest_addressInUse holds that a client without a lease, which starts again with an address
+// of its choice, does not get the address of another machine (RFC 2131, 4.3.2).
+func TestRequest_addressInUse(t *testing.T) {
+	s := newSite(t)
+	again := func(machine byte, wanted netip.Addr) dhcpv4.MessageType {
+		request, err := dhcpv4.New(dhcpv4.WithHwAddr(mac(machine)), dhcpv4.WithMessageType(dhcpv4.MessageTypeRequest),
+			dhcpv4.WithOption(dhcpv4.OptRequestedIPAddress(wanted.AsSlice())))
+		require.NoError(t, err)
+		return s.Answer(t.Context(), eth1(), request).MessageType()
+	}
+	wanted := s.Range.First
+	s.neighbours[wanted] = "52:54:00:00:00:99"
+	require.Equal(t, dhcpv4.MessageTypeNak, again(1, wanted))
+	require.Equal(t, []Kind{KindConflict}, s.kinds())
+	leases, err := s.Leases.List()
+	require.NoError(t, err)
+	require.Empty(t, leases)
+
+	delete(s.neighbours, wanted)
+	s.clock.Advance(conflictLifetime)
+	require.Equal(t, dhcpv4.MessageTypeAck, again(1, wanted))
+	s.neighbours[wanted] = "52:54:00:00:00:99"
+	require.Equal(t, dhcpv4.MessageTypeAck, again(1, wanted), "a machine keeps its lease")
+}
+
 // TestOffer_reservedAddressInUse holds that the event of a machine whose reserved address another
 // machine has names the address.
 func TestOffer_reservedAddressInUse(t *testing.T) {
@@ -125,6 +150,23 @@ func TestFault42_restart(t *testing.T) {
 	for address, machine := range given {
 		require.Equal(t, address, s.lease(t, machine))
 	}
+}
+
+// A restart gives each lease its whole time again.
+func TestLeases_until(t *testing.T) {
+	s := newSite(t)
+	s.lease(t, 1)
+	until := func() time.Time {
+		leases, err := s.Leases.List()
+		require.NoError(t, err)
+		return leases[0].Until
+	}
+	granted := s.clock.Now()
+	require.WithinDuration(t, granted.Add(time.Hour), until(), 0)
+	s.clock.Advance(time.Minute)
+	require.WithinDuration(t, granted.Add(time.Hour), until(), 0)
+	s.restart(t)
+	require.WithinDuration(t, granted.Add(time.Hour+time.Minute), until(), 0)
 }
 
 // TestLeases_endedLease holds that an address which another machine got after the end of a lease is

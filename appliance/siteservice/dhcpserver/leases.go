@@ -34,6 +34,8 @@ type Lease struct {
 	Interface string        `json:"interface"`
 	Duration  time.Duration `json:"duration"` // in nanoseconds
 	Granted   time.Time     `json:"granted"`
+	// Until is the end of the lease; a restart of the appliance prolongs it. It is not stored.
+	Until time.Time `json:"until,omitzero"`
 }
 
 // Reservation is the address that a machine gets.
@@ -188,6 +190,13 @@ func (l *Leases) has(mac net.HardwareAddr, address netip.Addr) bool {
 	return l.byMAC[mac.String()] == address
 }
 
+// holds reports whether an address was given to a machine, or is kept for it.
+func (l *Leases) holds(mac net.HardwareAddr, address netip.Addr) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.byMAC[mac.String()] == address || l.byAddress[address].mac == mac.String()
+}
+
 // knows reports whether a machine has or had an address.
 func (l *Leases) knows(mac net.HardwareAddr) bool {
 	l.mu.Lock()
@@ -297,12 +306,23 @@ func (l *Leases) List() ([]Lease, error) {
 	leases := []Lease{}
 	err := l.db.View(func(tx *store.Tx) error {
 		return leaseRows.Each(tx, "", func(_ string, lease *Lease) error {
+			lease.Until = l.until(lease)
 			leases = append(leases, *lease)
 			return nil
 		})
 	})
 	slices.SortFunc(leases, func(a, b Lease) int { return compareAddresses(a.Address, b.Address) })
 	return leases, err
+}
+
+// until returns the end of a lease.
+func (l *Leases) until(lease *Lease) time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if address, err := netip.ParseAddr(lease.Address); err == nil && l.byAddress[address].mac == lease.MAC {
+		return l.byAddress[address].until.UTC()
+	}
+	return lease.Granted.Add(lease.Duration)
 }
 
 // ListReservations returns the reservations, ordered by address.

@@ -36,26 +36,46 @@ const appSample = "console-openshift-console"
 type nameAndType struct{ name, kind string }
 
 // Compare asks DNS servers of the site for the addresses of the zones' names. It returns results by
-// the names of the zones. A server that does not answer is not asked again, so that silent servers
-// delay the result by one time-out each. Names that a server does not have are left out.
-func Compare(ctx context.Context, servers []netip.AddrPort, zones []Zone) map[string]Comparison {
+// the names of the zones. A server that does not answer twice is not asked again, so that silent
+// servers delay the result by two time-outs each. What it had of the names in the former results is
+// kept. Names that a server does not have are left out.
+func Compare(ctx context.Context, servers []netip.AddrPort, zones []Zone,
+	former map[string]Comparison) map[string]Comparison {
 	results := map[string]Comparison{}
 	for _, zone := range zones {
 		results[zone.Name] = Comparison{}
 	}
 	for _, server := range servers {
+		silent := false
 		for _, zone := range zones {
-			found, err := compare(ctx, server, zone)
+			var found Comparison
+			if !silent {
+				var err error
+				found, err = compare(ctx, server, zone)
+				silent = err != nil
+			}
+			if silent {
+				found.keep(former[zone.Name], server)
+			}
 			result := results[zone.Name]
 			result.Served = result.Served || found.Served
 			result.Differences = append(result.Differences, found.Differences...)
 			results[zone.Name] = result
-			if err != nil {
-				break
-			}
 		}
 	}
 	return results
+}
+
+// keep adds the differences from a server that an earlier comparison found. The appliance must not
+// answer for a zone because one packet was lost.
+func (c *Comparison) keep(former Comparison, server netip.AddrPort) {
+	for _, known := range former.Differences {
+		if known.Server == server.String() && !slices.ContainsFunc(c.Differences, func(d Difference) bool {
+			return d.Name == known.Name && d.Type == known.Type
+		}) {
+			c.Differences = append(c.Differences, known)
+		}
+	}
 }
 
 // compare compares a zone with one server, up to the first question that is not answered.
@@ -99,6 +119,9 @@ func lookUp(ctx context.Context, server netip.AddrPort, wanted nameAndType) ([]s
 	request := new(dns.Msg).SetQuestion(dns.Fqdn(wanted.name), dns.StringToType[wanted.kind])
 	request.SetEdns0(payload, false)
 	answer, err := ask(ctx, server, request, forwardTimeout)
+	if err != nil {
+		answer, err = ask(ctx, server, request, forwardTimeout)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -269,7 +269,7 @@ func TestFault49_otherRecords(t *testing.T) {
 	theirs.Add("api.berlin.site.example", false, address("192.0.2.99"))
 	theirs.Add("*.apps.berlin.site.example", false, address("192.0.2.6"), address("2001:db8::6"))
 	server := startDNS(t, theirs)
-	compared := Compare(t.Context(), []netip.AddrPort{server}, []Zone{berlin()})["berlin.site.example"]
+	compared := Compare(t.Context(), []netip.AddrPort{server}, []Zone{berlin()}, nil)["berlin.site.example"]
 	require.False(t, compared.Served)
 	require.Equal(t, []Difference{{Name: "api.berlin.site.example", Type: TypeA, Server: server.String(),
 		Ours: []string{"192.0.2.5"}, Site: []string{"192.0.2.99"}}}, compared.Differences)
@@ -279,7 +279,7 @@ func TestCompare_sameRecords(t *testing.T) {
 	unknown := Zone{Name: "unknown.site.example"}
 	unknown.Add("api.unknown.site.example", false, address("192.0.2.7"))
 	require.Equal(t, map[string]Comparison{"berlin.site.example": {Served: true}, "unknown.site.example": {}},
-		Compare(t.Context(), []netip.AddrPort{startDNS(t, berlin())}, []Zone{berlin(), unknown}))
+		Compare(t.Context(), []netip.AddrPort{startDNS(t, berlin())}, []Zone{berlin(), unknown}, nil))
 }
 
 // TestCompare_truncatedAnswer holds that an answer that is too long for UDP, from a server that
@@ -288,7 +288,8 @@ func TestCompare_truncatedAnswer(t *testing.T) {
 	long := Zone{Name: "long.site.example"}
 	long.Add("api.long.site.example", false, address("192.0.2.8"), address("192.0.2.9"))
 	server := startDNS(t, long)
-	require.Equal(t, map[string]Comparison{long.Name: {}}, Compare(t.Context(), []netip.AddrPort{server}, []Zone{long}))
+	require.Equal(t, map[string]Comparison{long.Name: {}},
+		Compare(t.Context(), []netip.AddrPort{server}, []Zone{long}, nil))
 	answer := newServer(server).Answer(t.Context(), link.Link{Prefixes: []netip.Prefix{
 		netip.MustParsePrefix("192.0.2.1/24")}}, address("192.0.2.77"), question("api.long.site.example", dns.TypeA))
 	require.Len(t, answer.Answer, 1)
@@ -306,7 +307,7 @@ func TestCompare_namesAfterTruncatedAnswer(t *testing.T) {
 	next := Zone{Name: "next.site.example"}
 	next.Add("api-int.long.site.example", false, address("192.0.2.8"))
 	server := startDNS(t, theirs)
-	compared := Compare(t.Context(), []netip.AddrPort{server}, []Zone{ours, next})
+	compared := Compare(t.Context(), []netip.AddrPort{server}, []Zone{ours, next}, nil)
 	for name, zone := range map[string]string{"z.long.site.example": ours.Name,
 		"api-int.long.site.example": next.Name} {
 		require.Equal(t, Comparison{Differences: []Difference{{Name: name, Type: TypeA, Server: server.String(),
@@ -314,7 +315,7 @@ func TestCompare_namesAfterTruncatedAnswer(t *testing.T) {
 	}
 }
 
-// TestCompare_silentServer holds that a silent DNS server is asked once, not once for each cluster:
+// TestCompare_silentServer holds that a silent DNS server is asked twice, not for each cluster:
 // its time-outs would delay the names of new clusters.
 func TestCompare_silentServer(t *testing.T) {
 	silent, err := net.ListenPacket("udp", "127.0.0.1:0")
@@ -332,10 +333,45 @@ func TestCompare_silentServer(t *testing.T) {
 	zones := []Zone{berlin(), {Name: "paris.site.example"}}
 	zones[1].Add("api.paris.site.example", false, address("192.0.2.8"))
 	servers := []netip.AddrPort{netip.MustParseAddrPort(silent.LocalAddr().String()), startDNS(t, berlin())}
-	compared := Compare(t.Context(), servers, zones)
+	compared := Compare(t.Context(), servers, zones, nil)
 	require.True(t, compared["berlin.site.example"].Served)
 	require.NoError(t, silent.Close())
-	require.Equal(t, 1, <-asked)
+	require.Equal(t, 2, <-asked)
+}
+
+// TestCompare_lostPackets holds that a lost packet, and then a DNS server that has stopped, are no
+// reason to serve a zone of which the site has other records.
+func TestCompare_lostPackets(t *testing.T) {
+	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
+	require.NoError(t, err)
+	server := netip.MustParseAddrPort(conn.LocalAddr().String())
+	var received atomic.Int32
+	stopped := make(chan error, 1)
+	theirs := Zone{Name: "berlin.site.example"}
+	theirs.Add("api.berlin.site.example", false, address("192.0.2.99"))
+	table := NewTable([]Zone{theirs}, nil, 1)
+	site := &dns.Server{PacketConn: conn, Handler: dns.HandlerFunc(func(w dns.ResponseWriter, request *dns.Msg) {
+		if received.Add(1) == 1 {
+			return // the packet is lost
+		}
+		answer, _ := table.Answer(request, nil)
+		if err := w.WriteMsg(answer); err != nil {
+			t.Error(err)
+		}
+	})}
+	go func() { stopped <- site.ActivateAndServe() }()
+	other := Zone{Name: "a.site.example"}
+	other.Add("api.a.site.example", false, address("192.0.2.7"))
+	compare := func(zones []Zone, former map[string]Comparison) map[string]Comparison {
+		return Compare(t.Context(), []netip.AddrPort{server}, zones, former)
+	}
+	found := compare([]Zone{berlin()}, nil)
+	require.Len(t, found["berlin.site.example"].Differences, 1, "the question is repeated")
+	require.NoError(t, conn.Close())
+	<-stopped
+	require.Equal(t, found["berlin.site.example"], compare([]Zone{other, berlin()}, found)["berlin.site.example"])
+	require.Empty(t, Compare(t.Context(), nil, []Zone{berlin()}, found)["berlin.site.example"].Differences,
+		"the server is no longer one of the site")
 }
 
 // TestServer_answersByUDPAndTCP also holds that the connections by TCP count in the limit.

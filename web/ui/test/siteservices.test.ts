@@ -129,8 +129,9 @@ it('says when a lease ends', () => {
     interface: 'eth1',
     duration: 3_600e9,
     granted: '2026-11-01T10:00:00Z',
+    until: '2027-11-01T10:00:00Z',
   };
-  expect(endOf(lease)).toMatch(/2026/);
+  expect(endOf(lease)).toMatch(/2027/);
   expect(endOf({ ...lease, duration: 0xffffffff * 1e9 })).toBe('never');
 });
 

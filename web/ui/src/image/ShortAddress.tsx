@@ -36,7 +36,7 @@ export const ShortAddress = ({ infraEnvId, facts, url, onChange }: Props) => {
           <Copyable label="Short address">{shown}</Copyable>
         </div>
       ) : (
-        <p data-testid="short-url-none">The short address was revoked; no machine can boot from it.</p>
+        <p data-testid="short-url-none">The short address was revoked or has expired; no machine can boot from it.</p>
       )}
       <Flex gap={{ default: 'gapMd' }} className="pf-v6-u-mt-xs" alignItems={{ default: 'alignItemsCenter' }}>
         {shown && (

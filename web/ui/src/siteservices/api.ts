@@ -75,6 +75,8 @@ export type Lease = {
   /** In nanoseconds. */
   duration: number;
   granted: string;
+  /** When the lease ends. A restart of the appliance prolongs it. */
+  until: string;
 };
 
 export type Reservation = { mac: string; address: string; hostname?: string };

@@ -136,13 +136,8 @@ export const zoneFileOf = (records: readonly DNSRecord[]): string => `${records.
 const infiniteSeconds = 0xffffffff;
 
 /** When a lease ends. */
-export const endOf = ({ duration, granted }: Lease): string => {
-  const seconds = duration / 1e9;
-  if (seconds >= infiniteSeconds) {
-    return 'never';
-  }
-  return moment(new Date(new Date(granted).getTime() + seconds * 1000).toISOString());
-};
+export const endOf = ({ duration, until }: Lease): string =>
+  duration / 1e9 >= infiniteSeconds ? 'never' : moment(until);
 
 const kinds: Record<string, { tone: Tone; text: string }> = {
   boot: { tone: 'success', text: 'Booted' },
