@@ -287,6 +287,13 @@ func (i *Installation) install() error {
 
 // copyProgram copies a program to a new file, which replaces that of an interrupted upgrade.
 func copyProgram(path, to string) (_ *Program, err error) {
+	from, err := os.Stat(path)
+	if err != nil {
+		return nil, fmt.Errorf("read the program: %w", err)
+	}
+	if rest, err := os.Stat(to); err == nil && os.SameFile(from, rest) {
+		return nil, fmt.Errorf("%s has the name under which the upgrade copies a program; give it another name", path)
+	}
 	if err := os.Remove(to); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("remove the copy of an interrupted upgrade: %w", err)
 	}

@@ -335,6 +335,14 @@ func TestUpgrade_runsOnlyACopyThatPassesTheProof(t *testing.T) {
 	require.NoFileExists(t, s.program()+".new")
 }
 
+func TestUpgrade_fileWithTheNameOfTheCopyStays(t *testing.T) {
+	s := newSite(t, trailer{Version: "1.0", Data: 1})
+	next := write(t, s.program()+".new", trailer{Version: "1.1", Data: 1})
+	require.ErrorContains(t, s.upgrade(t, next), "give it another name")
+	require.Equal(t, "1.1", trailerOf(next).Version)
+	s.requireInstalled(t, "1.0", "")
+}
+
 func TestPlatform(t *testing.T) {
 	elf := func(machine byte) []byte {
 		return append([]byte("\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00"), machine, 0)
