@@ -380,15 +380,19 @@ func (i *Installation) running(program *Program) error {
 	return nil
 }
 
+// readyLimit limits the time of one request whether the appliance is ready.
+const readyLimit = 5 * time.Second
+
 // ReadyAt returns a function that asks an appliance at a URL whether it is ready.
-func ReadyAt(url string) func(context.Context) error {
-	client := &http.Client{Timeout: 5 * time.Second,
-		Transport: &http.Transport{DisableKeepAlives: true}} // another process answers after a restart
+func ReadyAt(url string, client *http.Client) func(context.Context) error {
 	return func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, readyLimit)
+		defer cancel()
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimRight(url, "/")+"/readyz", nil)
 		if err != nil {
 			return err
 		}
+		request.Close = true // another process answers after a restart
 		response, err := client.Do(request)
 		if err != nil {
 			return err
