@@ -17,6 +17,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"filippo.io/age"
@@ -210,6 +211,29 @@ func TestRestore_neverOverwrites(t *testing.T) {
 	_, err := target(dir).Restore(t.Context(), bytes.NewReader(s.stream(t, true)))
 	require.ErrorAs(t, err, new(*backup.NotEmptyError))
 	require.FileExists(t, filepath.Join(dir, "mine"))
+}
+
+// A restore renames its result to the directory at the end, which is not possible at a mount point.
+func TestRestore_refusesAMountPointFirst(t *testing.T) {
+	_, err := target("/dev").Restore(t.Context(), iotest.ErrReader(errors.New("the backup was read")))
+	require.EqualError(t, err, "/dev is a mount point, which a restore can't replace; name a new directory in it, "+
+		"such as /dev/data")
+}
+
+func TestRestore_symbolicLinkNamesTheDirectory(t *testing.T) {
+	s := newSource(t)
+	disk, link := filepath.Join(t.TempDir(), "disk"), filepath.Join(t.TempDir(), "link")
+	require.NoError(t, os.Symlink(disk, link))
+	stream := s.stream(t, true)
+	_, err := target(link).Restore(t.Context(), bytes.NewReader(stream))
+	require.ErrorContains(t, err, "is a symbolic link to a directory that does not exist")
+	require.NoError(t, os.Mkdir(disk, 0o700))
+	_, err = target(link).Restore(t.Context(), bytes.NewReader(stream))
+	require.NoError(t, err)
+	to, err := os.Readlink(link)
+	require.NoError(t, err)
+	require.Equal(t, disk, to)
+	requireWhole(t, disk, s.content)
 }
 
 func TestRestore_damagedBackupIsRefused(t *testing.T) {
