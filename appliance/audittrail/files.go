@@ -25,8 +25,10 @@ const (
 	nameDigits = 20
 	// fileShare is the share of one file in the space of the trail. Files are removed as a whole.
 	fileShare = 16
-	// minFile is the smallest size at which a new file begins, blockSize the space of a small file.
+	// minFile and maxFile are the smallest and the largest size at which a new file begins. A
+	// backup copies each file as a whole. blockSize is the space of a small file.
 	minFile   = 64 << 10
+	maxFile   = 32 << 20
 	blockSize = 4 << 10
 	maxLine   = 1 << 20 // bytes; records are much shorter
 )
@@ -65,11 +67,14 @@ type segments struct {
 
 // write appends records and syncs them. After an error, none of them counts as written.
 func (s *segments) write(group []*entry) error {
-	if s.open != nil && s.size < max(s.bytes/fileShare, minFile) {
+	if s.open != nil && s.size < s.fileSize() {
 		return s.append(group)
 	}
 	return s.begin(group)
 }
+
+// fileSize returns the size at which a new file begins.
+func (s *segments) fileSize() int64 { return min(max(s.bytes/fileShare, minFile), maxFile) }
 
 // begin writes records to a new file. The file begins with the public key, and with the removal of
 // the oldest files if the space is used up.
@@ -170,7 +175,7 @@ func (s *segments) surplus() (paths []string, last Head, err error) {
 	if err != nil {
 		return nil, Head{}, err
 	}
-	sizes, total := make([]int64, len(all)), max(s.bytes/fileShare, minFile)
+	sizes, total := make([]int64, len(all)), s.fileSize()
 	for i, path := range all {
 		info, err := os.Stat(path)
 		if err != nil {

@@ -394,6 +394,12 @@ func TestTrail_removesOldestFiles(t *testing.T) {
 	})
 }
 
+func TestSegments_fileSizeHasLimits(t *testing.T) {
+	for bytes, want := range map[int64]int64{1 << 20: 64 << 10, 256 << 20: 16 << 20, 1 << 40: 32 << 20} {
+		require.Equal(t, want, (&segments{bytes: bytes}).fileSize(), "%d", bytes)
+	}
+}
+
 func TestTrail_countsRepeatedRefusals(t *testing.T) {
 	a := newAppliance(t)
 	a.run(t, func(trail *Trail) {

@@ -191,6 +191,21 @@ func TestBackup_everyFile(t *testing.T) {
 	require.Equal(t, []string{"new.key"}, unknown)
 }
 
+// Live ISOs can be imported again. Nothing can make the records of the audit trail again.
+func TestFileNames_largeFilesOfTheAuditTrail(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"audit/1.jsonl", "os-images/1.iso"} {
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.Mkdir(filepath.Dir(path), 0o700))
+		require.NoError(t, os.WriteFile(path, nil, 0o600))
+		require.NoError(t, os.Truncate(path, 65<<20))
+	}
+	names, err := (&backup.Source{Dir: dir}).FileNames()
+	require.NoError(t, err)
+	require.Contains(t, names, "audit/1.jsonl")
+	require.NotContains(t, names, "os-images/1.iso")
+}
+
 func TestBackup_withoutKeyNeedsTheKeyOfTheSite(t *testing.T) {
 	s := newSource(t)
 	dir := filepath.Join(t.TempDir(), "restored")
