@@ -241,7 +241,7 @@ func (t *Trail) Verify(ctx context.Context, expect Expect) (*Report, error) {
 		return nil, fmt.Errorf("verify the audit trail: %w", err)
 	}
 	expect.Heads = append(slices.Clone(expect.Heads), kept.Head, t.Head())
-	return verifyContents(ctx, t.contents, expect, t.options.Key)
+	return verifyContents(ctx, t.options.Dir, t.contents, expect, t.options.Key)
 }
 
 // Kept returns the head that the store keeps of the trail of a member; see [Options].
@@ -253,23 +253,35 @@ func (t *Trail) Kept(member string) (Head, error) {
 	return kept.Head, nil
 }
 
-// verifyContents checks the contents of a trail of the site with a key.
-func verifyContents(ctx context.Context, read readContents, expect Expect, key *sitekey.Key) (*Report, error) {
+// verifyContents checks the contents of the site's trail in a directory, with a key.
+func verifyContents(ctx context.Context, dir string, read readContents, expect Expect, key *sitekey.Key) (*Report,
+	error) {
 	expect.Trusted = append(slices.Clone(expect.Trusted), key.Public().Fingerprint())
 	for {
+		begun := oldest(dir)
 		all, err := read(0)
 		if err != nil {
 			return nil, fmt.Errorf("verify the audit trail: %w", err)
 		}
 		report, err := all.verify(ctx, expect)
 		switch {
-		case err == nil:
+		case err == nil && (report.Intact() || oldest(dir) == begun):
 			return report, nil
-		case !errors.Is(err, fs.ErrNotExist):
+		case err != nil && !errors.Is(err, fs.ErrNotExist):
 			return nil, fmt.Errorf("verify the audit trail: %w", err)
 		}
-		// A file was removed meanwhile because of the limit of space. A newer record says so.
+		// A file was removed meanwhile because of the limit of space. A newer record says so, which
+		// may be in a file that began meanwhile.
 	}
+}
+
+// oldest returns the path of the oldest file, or "".
+func oldest(dir string) string {
+	paths, err := segmentPaths(dir)
+	if err != nil || len(paths) == 0 {
+		return ""
+	}
+	return paths[0]
 }
 
 // verify checks the records. Its error is fs.ErrNotExist if a file was removed meanwhile because of
