@@ -100,7 +100,7 @@ func (m *fleetMachine) start(t *testing.T) {
 
 func (m *fleetMachine) awaitReady(t *testing.T) {
 	t.Helper()
-	ready := upgrade.ReadyAt(m.address)
+	ready := upgrade.ReadyAt(m.address, http.DefaultClient)
 	soon(t, m.name+" is ready", func() bool { return ready(t.Context()) == nil })
 }
 

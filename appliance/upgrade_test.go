@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -102,7 +103,7 @@ func TestUpgrade_installationGoesOn(t *testing.T) {
 	config := programConfig(t, s, nil)
 	supervise(t, program, config)
 	address := "http://" + s.config.Listen
-	ready := upgrade.ReadyAt(address)
+	ready := upgrade.ReadyAt(address, http.DefaultClient)
 	require.Eventually(t, func() bool { return ready(t.Context()) == nil }, time.Minute, 50*time.Millisecond)
 
 	run := func(arguments ...string) (string, error) {

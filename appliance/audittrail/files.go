@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"landfall/appliance/durable"
 	"landfall/appliance/sitekey"
@@ -25,8 +26,10 @@ const (
 	nameDigits = 20
 	// fileShare is the share of one file in the space of the trail. Files are removed as a whole.
 	fileShare = 16
-	// minFile is the smallest size at which a new file begins, blockSize the space of a small file.
+	// minFile and maxFile are the smallest and the largest size at which a new file begins. A
+	// backup copies each file as a whole. blockSize is the space of a small file.
 	minFile   = 64 << 10
+	maxFile   = 32 << 20
 	blockSize = 4 << 10
 	maxLine   = 1 << 20 // bytes; records are much shorter
 )
@@ -65,11 +68,14 @@ type segments struct {
 
 // write appends records and syncs them. After an error, none of them counts as written.
 func (s *segments) write(group []*entry) error {
-	if s.open != nil && s.size < max(s.bytes/fileShare, minFile) {
+	if s.open != nil && s.size < s.fileSize() {
 		return s.append(group)
 	}
 	return s.begin(group)
 }
+
+// fileSize returns the size at which a new file begins.
+func (s *segments) fileSize() int64 { return min(max(s.bytes/fileShare, minFile), maxFile) }
 
 // begin writes records to a new file. The file begins with the public key, and with the removal of
 // the oldest files if the space is used up.
@@ -170,7 +176,7 @@ func (s *segments) surplus() (paths []string, last Head, err error) {
 	if err != nil {
 		return nil, Head{}, err
 	}
-	sizes, total := make([]int64, len(all)), max(s.bytes/fileShare, minFile)
+	sizes, total := make([]int64, len(all)), s.fileSize()
 	for i, path := range all {
 		info, err := os.Stat(path)
 		if err != nil {
@@ -185,30 +191,76 @@ func (s *segments) surplus() (paths []string, last Head, err error) {
 	}
 	for i := len(paths) - 1; i >= 0 && last == (Head{}); i-- {
 		if last, _, err = lastSigned(paths[i]); err != nil {
-			return nil, Head{}, err
+			// The file is removed, and must not stop the trail before.
+			return paths, before(all[len(paths)]), nil
 		}
 	}
 	return paths, last, nil
 }
 
+// before returns the head before the first record of a file, or the zero value if that can't be
+// read.
+func before(path string) (head Head) {
+	_ = eachLine(source{path, maxLine}, func(line []byte) error {
+		var first Record
+		if json.Unmarshal(line, &first) == nil && first.Sequence == firstOf(path) {
+			head = Head{first.Sequence - 1, first.Previous}
+		}
+		return errStop
+	})
+	return head
+}
+
 // newest returns the head of the records in the files of a directory, and the file that ends with
 // it. Both are zero if there are no records.
 func newest(dir string) (Head, source, error) {
+	head, found, unread, err := newestReadable(dir)
+	if err == nil && unread != nil {
+		err = unread
+	}
+	return head, found, err
+}
+
+// unreadError reports that a file of the trail is damaged.
+type unreadError struct {
+	path string
+	err  error
+}
+
+// Error implements error.
+func (e *unreadError) Error() string {
+	return fmt.Sprintf("the file %s can't be read: %v", e.path, e.err)
+}
+
+// Unwrap returns the cause.
+func (e *unreadError) Unwrap() error { return e.err }
+
+// damages reports whether the error of a read remains until someone replaces the medium or the
+// file.
+func damages(err error) bool {
+	return errors.Is(err, syscall.EIO) || errors.Is(err, syscall.EBADMSG) || errors.Is(err, bufio.ErrTooLong)
+}
+
+// newestReadable does the same as newest, but looks into an older file if one is damaged. unread
+// then names the newest damaged file.
+func newestReadable(dir string) (_ Head, _ source, unread *unreadError, err error) {
 	all, err := segmentPaths(dir)
 	if err != nil {
-		return Head{}, source{}, err
+		return Head{}, source{}, nil, err
 	}
 	for _, path := range slices.Backward(all) {
 		head, size, err := lastSigned(path)
 		switch {
 		case errors.Is(err, fs.ErrNotExist): // a file that could not be begun was removed
+		case damages(err):
+			unread = cmp.Or(unread, &unreadError{path, err})
 		case err != nil:
-			return Head{}, source{}, err
+			return Head{}, source{}, nil, err
 		case size > 0:
-			return head, source{path, size}, nil
+			return head, source{path, size}, unread, nil
 		}
 	}
-	return Head{}, source{}, nil
+	return Head{}, source{}, unread, nil
 }
 
 // hashAt returns the hash of the record with a number, or "" if the files lack it. It reports
@@ -223,16 +275,18 @@ func (s *segments) hashAt(sequence uint64) (hash string, removed bool, err error
 			continue
 		}
 		_, size, err := lastSigned(path)
-		if err != nil {
-			return "", false, err
+		if err == nil {
+			err = eachLine(source{path, size}, func(line []byte) error {
+				if sequenceOf(line) == sequence {
+					hash = hashOf(line)
+					return errStop
+				}
+				return nil
+			})
 		}
-		err = eachLine(source{path, size}, func(line []byte) error {
-			if sequenceOf(line) == sequence {
-				hash = hashOf(line)
-				return errStop
-			}
-			return nil
-		})
+		if damages(err) {
+			err = &unreadError{path, err}
+		}
 		return hash, false, err
 	}
 	return "", true, nil
@@ -370,7 +424,7 @@ func eachLineBackward(content io.ReaderAt, size int64, fn func(line []byte, end 
 			read = read[:begin]
 		}
 		if rest = read; len(rest) > maxLine {
-			return fmt.Errorf("a line is longer than %d bytes", maxLine)
+			return fmt.Errorf("a line is longer than %d bytes: %w", maxLine, bufio.ErrTooLong)
 		}
 	}
 	return nil

@@ -249,7 +249,7 @@ func contentsUntil(dir string, head Head, tail source, after uint64) (contents, 
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
-		if err != nil {
+		if err != nil && !damages(err) { // a verification finds the records of a damaged file missing
 			return contents{}, err
 		}
 		found.sources = append(found.sources, source{path, size})

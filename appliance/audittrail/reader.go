@@ -29,7 +29,7 @@ func (r Reader) List(ctx context.Context, filter Filter) (*Page, error) {
 // Verify does the same as [Trail.Verify], except that it knows no head of the store: the caller
 // gives it as one of those that are expected.
 func (r Reader) Verify(ctx context.Context, expect Expect) (*Report, error) {
-	return verifyContents(ctx, r.contents, expect, r.Key)
+	return verifyContents(ctx, r.Dir, r.contents, expect, r.Key)
 }
 
 // Export does the same as [Trail.Export].

@@ -122,31 +122,37 @@ func Open(options Options) (_ *Trail, err error) {
 	}
 	t := &Trail{options: options, wake: make(chan struct{}, 1), grown: make(chan struct{})}
 	kept, err := readHead(options.DB, options.Member)
-	damaged := store.IsDamaged(err)
-	if err != nil && !damaged {
+	var damage error // of the head
+	if store.IsDamaged(err) {
+		damage = err
+	} else if err != nil {
 		return nil, fmt.Errorf("open the audit trail: %w", err)
 	}
 	t.files = &segments{dir: options.Dir, bytes: options.Bytes, key: options.Key, create: options.create}
-	found, _, err := newest(options.Dir)
+	found, _, unread, err := newestReadable(options.Dir)
 	if err != nil {
 		return nil, fmt.Errorf("open the audit trail: %w", err)
 	}
 	t.files.head = found
 	public := options.Key.Public()
 	start := []*entry{{record: Record{Kind: Opened, Key: &public, Time: t.now()}}}
-	if damaged {
+	if damage != nil {
 		const text = "the head of the audit trail in the database is damaged, so this start did not check whether " +
 			"records are missing at the end"
-		options.Logger.Warn("The head of the audit trail cannot be read.", "finding", text, "error", err)
+		options.Logger.Warn("The head of the audit trail cannot be read.", "finding", text, "error", damage)
 		start = append(start, &entry{record: Record{Kind: Event, Time: t.now(), Entry: Entry{Text: text}}})
 	}
-	missing, err := t.missing(kept.Head, found)
+	missing, err := t.missing(kept.Head, found, unread)
 	if err != nil {
 		return nil, fmt.Errorf("open the audit trail: %w", err)
 	}
 	if missing != "" {
-		options.Logger.Error("The audit trail was altered while the appliance was stopped.", "finding", missing)
+		options.Logger.Error("The audit trail was altered or damaged while the appliance was stopped.", "finding",
+			missing)
 		t.files.head.Sequence = max(found.Sequence, kept.Sequence)
+		if unread != nil { // its name is taken
+			t.files.head.Sequence = max(t.files.head.Sequence, firstOf(unread.path))
+		}
 		start = append(start, &entry{record: Record{
 			Kind: Shortened, Time: t.now(), Through: kept.Sequence, Hash: kept.Hash, Entry: Entry{Text: missing}}})
 	}
@@ -162,17 +168,22 @@ func Open(options Options) (_ *Trail, err error) {
 	return t, nil
 }
 
-// missing compares the head in the store with the files. It returns a sentence if records are
-// missing or altered, or "".
-func (t *Trail) missing(kept, found Head) (string, error) {
-	if kept.Sequence == 0 {
+// missing compares the head in the store with the files, the newest of which may be damaged. It
+// returns a sentence if records are missing or altered, or "".
+func (t *Trail) missing(kept, found Head, unread *unreadError) (string, error) {
+	switch {
+	case unread != nil:
+		return unread.Error(), nil
+	case kept.Sequence == 0:
 		return "", nil
-	}
-	if kept.Sequence > found.Sequence {
+	case kept.Sequence > found.Sequence:
 		return fmt.Sprintf("the newest record was %d, but the files end at record %d", kept.Sequence,
 			found.Sequence), nil
 	}
 	hash, removed, err := t.files.hashAt(kept.Sequence)
+	if unread, ok := errors.AsType[*unreadError](err); ok {
+		return unread.Error(), nil
+	}
 	switch {
 	case err != nil || removed:
 		return "", err

@@ -502,6 +502,62 @@ func TestTrail_removesOldestFiles(t *testing.T) {
 	})
 }
 
+// damage replaces a file by bytes that can't be read as lines, as after damage of the disk.
+func damage(t *testing.T, path string) {
+	t.Helper()
+	require.NoError(t, os.WriteFile(path, make([]byte, 2*maxLine), 0o600))
+}
+
+func TestTrail_damagedOldFileDoesNotBlockChanges(t *testing.T) {
+	a := newAppliance(t)
+	a.options.Bytes = 4 * minFile
+	a.run(t, func(trail *Trail) { changes(t, trail, 10) })
+	a.run(t, func(trail *Trail) {
+		damage(t, a.files(t)[0])
+		changes(t, trail, 200)
+		require.NoError(t, trail.Record(ana(t), Entry{Operation: "marker"}))
+		report := intact(t, trail)
+		require.Greater(t, report.First, uint64(1))
+		require.Contains(t, report.Notes[0], "were removed")
+	})
+}
+
+func TestTrail_damagedNewestFileIsReported(t *testing.T) {
+	for _, count := range []int{1, 3} {
+		a := newAppliance(t)
+		for range count {
+			a.run(t, func(trail *Trail) { changes(t, trail, 3) })
+		}
+		damaged := a.files(t)[count-1]
+		damage(t, damaged)
+		a.run(t, func(trail *Trail) {
+			require.Greater(t, trail.Head().Sequence, uint64(count*8), "no number is used again")
+			records, err := os.ReadFile(a.files(t)[count])
+			require.NoError(t, err)
+			require.Contains(t, string(records), `"shortened"`)
+			require.Contains(t, string(records), "the file "+damaged+" can't be read")
+		})
+		a.run(t, func(trail *Trail) {
+			change(t, trail, "later", "c1", 200)
+			require.Len(t, list(t, trail, Filter{Operation: "later"}), 1)
+			report, err := trail.Verify(t.Context(), Expect{})
+			require.NoError(t, err)
+			require.Contains(t, strings.Join(report.Problems, "\n"), "are missing")
+		})
+	}
+}
+
+func TestDamages_notEachError(t *testing.T) {
+	require.True(t, damages(&os.PathError{Op: "read", Path: "1.jsonl", Err: syscall.EIO}))
+	require.False(t, damages(&os.PathError{Op: "open", Path: "1.jsonl", Err: syscall.EACCES}))
+}
+
+func TestSegments_fileSizeHasLimits(t *testing.T) {
+	for bytes, want := range map[int64]int64{1 << 20: 64 << 10, 256 << 20: 16 << 20, 1 << 40: 32 << 20} {
+		require.Equal(t, want, (&segments{bytes: bytes}).fileSize(), "%d", bytes)
+	}
+}
+
 func TestTrail_countsRepeatedRefusals(t *testing.T) {
 	a := newAppliance(t)
 	a.run(t, func(trail *Trail) {

@@ -2,6 +2,7 @@ package audittrail
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -240,7 +241,7 @@ func (t *Trail) Verify(ctx context.Context, expect Expect) (*Report, error) {
 		return nil, fmt.Errorf("verify the audit trail: %w", err)
 	}
 	expect.Heads = append(slices.Clone(expect.Heads), kept.Head, t.Head())
-	return verifyContents(ctx, t.contents, expect, t.options.Key)
+	return verifyContents(ctx, t.options.Dir, t.contents, expect, t.options.Key)
 }
 
 // Kept returns the head that the store keeps of the trail of a member; see [Options].
@@ -252,23 +253,35 @@ func (t *Trail) Kept(member string) (Head, error) {
 	return kept.Head, nil
 }
 
-// verifyContents checks the contents of a trail of the site with a key.
-func verifyContents(ctx context.Context, read readContents, expect Expect, key *sitekey.Key) (*Report, error) {
+// verifyContents checks the contents of the site's trail in a directory, with a key.
+func verifyContents(ctx context.Context, dir string, read readContents, expect Expect, key *sitekey.Key) (*Report,
+	error) {
 	expect.Trusted = append(slices.Clone(expect.Trusted), key.Public().Fingerprint())
 	for {
+		begun := oldest(dir)
 		all, err := read(0)
 		if err != nil {
 			return nil, fmt.Errorf("verify the audit trail: %w", err)
 		}
 		report, err := all.verify(ctx, expect)
 		switch {
-		case err == nil:
+		case err == nil && (report.Intact() || oldest(dir) == begun):
 			return report, nil
-		case !errors.Is(err, fs.ErrNotExist):
+		case err != nil && !errors.Is(err, fs.ErrNotExist):
 			return nil, fmt.Errorf("verify the audit trail: %w", err)
 		}
-		// A file was removed meanwhile because of the limit of space. A newer record says so.
+		// A file was removed meanwhile because of the limit of space. A newer record says so, which
+		// may be in a file that began meanwhile.
 	}
+}
+
+// oldest returns the path of the oldest file, or "".
+func oldest(dir string) string {
+	paths, err := segmentPaths(dir)
+	if err != nil || len(paths) == 0 {
+		return ""
+	}
+	return paths[0]
 }
 
 // verify checks the records. Its error is fs.ErrNotExist if a file was removed meanwhile because of
@@ -292,13 +305,45 @@ func (c contents) verify(ctx context.Context, expect Expect) (*Report, error) {
 // VerifyExport checks an exported trail, or any copied file of one.
 func VerifyExport(content io.Reader, expect Expect) (*Report, error) {
 	v := newVerifier(expect)
-	if err := lines(content, v.line); err != nil {
+	ended := &endReader{Reader: content}
+	var last []byte
+	check := func(line []byte) error {
+		if last != nil {
+			v.line(last)
+		}
+		last = append(last[:0], line...)
+		return nil
+	}
+	if err := lines(ended, check); err != nil {
 		return nil, fmt.Errorf("read the audit trail: %w", err)
+	}
+	switch {
+	case last == nil:
+	case ended.last == '\n' || json.Valid(last) || bytes.HasPrefix(last, headMark):
+		v.line(last)
+	default:
+		v.note("the file ends within the line after record %d, from a write that was not completed; the line does not "+
+			"count", v.last.Sequence)
+		v.endOfFile("the file")
 	}
 	if !v.exported {
 		v.note("the file has no signed head, so a missing end is found only if a later record is known")
 	}
 	return v.finish(), nil
+}
+
+// endReader notes the last byte that was read.
+type endReader struct {
+	io.Reader
+	last byte
+}
+
+// Read implements io.Reader.
+func (r *endReader) Read(p []byte) (n int, err error) {
+	if n, err = r.Reader.Read(p); n > 0 {
+		r.last = p[n-1]
+	}
+	return n, err
 }
 
 // VerifyDir checks a copy of a trail's directory.
@@ -313,14 +358,18 @@ func VerifyDir(dir string, expect Expect) (*Report, error) {
 	}
 	v := newVerifier(expect)
 	for _, path := range paths {
-		info, err := os.Stat(path)
+		_, size, err := lastSigned(path)
 		if err == nil {
-			err = eachLine(source{path, info.Size()}, v.line)
+			err = eachLine(source{path, size}, v.line)
 		}
-		if err != nil {
+		info, statErr := os.Stat(path)
+		if err := cmp.Or(err, statErr); err != nil {
 			return nil, fmt.Errorf("read the audit trail: %w", err)
 		}
-		v.endOfFile(path)
+		if rest := info.Size() - size; rest > 0 {
+			v.note("%s ends with %d bytes after record %d, from a write that was not completed; they do not count",
+				path, rest, v.last.Sequence)
+		}
 	}
 	return v.finish(), nil
 }

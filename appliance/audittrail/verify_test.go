@@ -227,6 +227,38 @@ func TestVerifyDir_readsCopy(t *testing.T) {
 	require.ErrorContains(t, err, "contains no files of an audit trail")
 }
 
+// A machine that loses its power in the middle of a write leaves a part of the write, with or
+// without whole records.
+func TestVerify_copyAfterPowerCut(t *testing.T) {
+	a := newAppliance(t)
+	a.run(t, func(trail *Trail) { changes(t, trail, 3) })
+	expect := Expect{Trusted: []string{a.options.Key.Public().Fingerprint()}}
+	path := a.files(t)[0]
+	content, err := os.ReadFile(path)
+	require.NoError(t, err)
+	lines := bytes.SplitAfter(content, []byte("\n"))
+	last := lines[len(lines)-2]
+	head, _, err := lastSigned(path)
+	require.NoError(t, err)
+	unsigned, err := encode(&Record{Sequence: head.Sequence + 1, Previous: head.Hash, Kind: Event})
+	require.NoError(t, err)
+	for _, rest := range [][]byte{last[:50], append(append(unsigned, '\n'), last[:50]...)} {
+		torn := append(bytes.Clone(content), rest...)
+		require.NoError(t, os.WriteFile(path, torn, 0o600))
+		report, err := VerifyDir(a.options.Dir, expect)
+		require.NoError(t, err)
+		require.Empty(t, report.Problems)
+		require.Equal(t, head, report.Last)
+		require.Contains(t, report.Notes[0], "from a write that was not completed")
+
+		report, err = VerifyExport(bytes.NewReader(torn), expect)
+		require.NoError(t, err)
+		require.Empty(t, report.Problems)
+		require.Equal(t, head, report.Last)
+		require.Contains(t, report.Notes[0], "the file ends within the line")
+	}
+}
+
 func TestVerify_stopsWithContext(t *testing.T) {
 	newAppliance(t).run(t, func(trail *Trail) {
 		ctx, cancel := context.WithCancel(t.Context())

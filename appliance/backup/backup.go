@@ -225,7 +225,7 @@ func fileNames(dir string, wants func(part) bool) ([]string, error) {
 	var names []string
 	for _, p := range parts() {
 		switch {
-		case !wants(p) || p.kind != savedFile && p.kind != savedDir:
+		case !wants(p) || p.kind == notSaved || p.kind == savedRows:
 			continue
 		case p.kind == savedFile:
 			names = append(names, p.pattern)
@@ -236,7 +236,8 @@ func fileNames(dir string, wants func(part) bool) ([]string, error) {
 			return nil, err
 		}
 		for _, entry := range entries {
-			if info, err := entry.Info(); err == nil && info.Mode().IsRegular() && info.Size() <= smallFile &&
+			if info, err := entry.Info(); err == nil && info.Mode().IsRegular() &&
+				(p.kind == savedWhole || info.Size() <= smallFile) &&
 				!strings.HasSuffix(entry.Name(), ".part") && !temporary.MatchString(entry.Name()) {
 				names = append(names, path.Join(p.pattern, entry.Name()))
 			}

@@ -17,6 +17,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"filippo.io/age"
@@ -190,6 +191,21 @@ func TestBackup_everyFile(t *testing.T) {
 	require.Equal(t, []string{"new.key"}, unknown)
 }
 
+// Live ISOs can be imported again. Nothing can make the records of the audit trail again.
+func TestFileNames_largeFilesOfTheAuditTrail(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"audit/1.jsonl", "os-images/1.iso"} {
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.Mkdir(filepath.Dir(path), 0o700))
+		require.NoError(t, os.WriteFile(path, nil, 0o600))
+		require.NoError(t, os.Truncate(path, 65<<20))
+	}
+	names, err := (&backup.Source{Dir: dir}).FileNames()
+	require.NoError(t, err)
+	require.Contains(t, names, "audit/1.jsonl")
+	require.NotContains(t, names, "os-images/1.iso")
+}
+
 func TestBackup_withoutKeyNeedsTheKeyOfTheSite(t *testing.T) {
 	s := newSource(t)
 	dir := filepath.Join(t.TempDir(), "restored")
@@ -210,6 +226,29 @@ func TestRestore_neverOverwrites(t *testing.T) {
 	_, err := target(dir).Restore(t.Context(), bytes.NewReader(s.stream(t, true)))
 	require.ErrorAs(t, err, new(*backup.NotEmptyError))
 	require.FileExists(t, filepath.Join(dir, "mine"))
+}
+
+// A restore renames its result to the directory at the end, which is not possible at a mount point.
+func TestRestore_refusesAMountPointFirst(t *testing.T) {
+	_, err := target("/dev").Restore(t.Context(), iotest.ErrReader(errors.New("the backup was read")))
+	require.EqualError(t, err, "/dev is a mount point, which a restore can't replace; name a new directory in it, "+
+		"such as /dev/data")
+}
+
+func TestRestore_symbolicLinkNamesTheDirectory(t *testing.T) {
+	s := newSource(t)
+	disk, link := filepath.Join(t.TempDir(), "disk"), filepath.Join(t.TempDir(), "link")
+	require.NoError(t, os.Symlink(disk, link))
+	stream := s.stream(t, true)
+	_, err := target(link).Restore(t.Context(), bytes.NewReader(stream))
+	require.ErrorContains(t, err, "is a symbolic link to a directory that does not exist")
+	require.NoError(t, os.Mkdir(disk, 0o700))
+	_, err = target(link).Restore(t.Context(), bytes.NewReader(stream))
+	require.NoError(t, err)
+	to, err := os.Readlink(link)
+	require.NoError(t, err)
+	require.Equal(t, disk, to)
+	requireWhole(t, disk, s.content)
 }
 
 func TestRestore_damagedBackupIsRefused(t *testing.T) {

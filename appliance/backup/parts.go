@@ -21,10 +21,11 @@ type part struct {
 type kind int
 
 const (
-	notSaved  kind = iota
-	savedFile      // the file
-	savedDir       // its small files
-	savedRows      // the database, its contents and its keys, in their own form
+	notSaved   kind = iota
+	savedFile       // the file
+	savedDir        // its small files
+	savedWhole      // its files of any size
+	savedRows       // the database, its contents and its keys, in their own form
 )
 
 // parts returns everything that a data directory may contain. What can't be derived is saved.
@@ -42,7 +43,7 @@ func parts() []part {
 		{pattern: "clients-ca.crt", kind: savedFile, key: true},
 		{pattern: "clients-ca.key", kind: savedFile, key: true},
 		{pattern: "ams.key", kind: savedFile, key: true},
-		{pattern: "audit", kind: savedDir},
+		{pattern: "audit", kind: savedWhole},
 		{pattern: "acme", kind: savedDir, key: true}, // the account: a CA may bind it only once
 		{pattern: "os-images", kind: savedDir},
 

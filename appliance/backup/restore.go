@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"landfall/appliance/checksum"
@@ -57,12 +58,9 @@ func (e *NotEmptyError) Error() string {
 // Restore makes a data directory from the backup in a stream. It is made under another name and
 // renamed at the end, so an interrupted restore leaves no data directory.
 func (t *Target) Restore(ctx context.Context, stream io.Reader) (_ *Manifest, err error) {
-	dir := filepath.Clean(t.Dir)
-	switch entries, err := os.ReadDir(dir); {
-	case err == nil && len(entries) > 0:
-		return nil, &NotEmptyError{dir}
-	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		return nil, fmt.Errorf("the directory of the restore can't be read: %w", err)
+	dir, err := resolve(t.Dir)
+	if err != nil {
+		return nil, err
 	}
 	if err := os.MkdirAll(filepath.Dir(dir), 0o700); err != nil {
 		return nil, err
@@ -95,6 +93,52 @@ func (t *Target) Restore(ctx context.Context, stream io.Reader) (_ *Manifest, er
 		return nil, err
 	}
 	return manifest, durable.SyncDir(filepath.Dir(dir))
+}
+
+// resolve returns the directory that a restore makes or replaces, without symbolic links. A rename
+// can replace an empty directory, but not a mount point.
+func resolve(dir string) (string, error) {
+	absolute, err := filepath.Abs(dir)
+	if err != nil {
+		return "", err
+	}
+	resolved, err := filepath.EvalSymlinks(absolute)
+	if errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Lstat(absolute); err == nil {
+			return "", fmt.Errorf("%s is a symbolic link to a directory that does not exist; make that directory, or "+
+				"name another one", dir)
+		}
+		return absolute, nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("the directory of the restore can't be read: %w", err)
+	}
+	mounted, err := isMountPoint(resolved)
+	if err != nil {
+		return "", fmt.Errorf("the directory of the restore can't be read: %w", err)
+	}
+	if mounted {
+		return "", fmt.Errorf("%s is a mount point, which a restore can't replace; name a new directory in it, such "+
+			"as %s", dir, filepath.Join(dir, "data"))
+	}
+	entries, err := os.ReadDir(resolved)
+	if err != nil {
+		return "", fmt.Errorf("the directory of the restore can't be read: %w", err)
+	}
+	if len(entries) > 0 {
+		return "", &NotEmptyError{filepath.Clean(dir)}
+	}
+	return resolved, nil
+}
+
+// isMountPoint reports whether a directory is the root of a file system or of a bind mount.
+func isMountPoint(dir string) (bool, error) {
+	if root, known := isMountRoot(dir); known {
+		return root, nil
+	}
+	var own, parent syscall.Stat_t
+	err := errors.Join(syscall.Stat(dir, &own), syscall.Stat(filepath.Dir(dir), &parent))
+	return own.Dev != parent.Dev, err
 }
 
 // rowsName is the name of the file with all rows while a restore runs.

@@ -383,6 +383,17 @@ func Read(dir string) (State, error) {
 	return state, nil
 }
 
+// NoteProgram writes the version of a program that opens a data directory without Open into the
+// file. A directory that needs a newer program stays as it is, because the file names that program.
+func NoteProgram(dir, program string) error {
+	state, err := Read(dir)
+	if err != nil || state.Needed() > Supported() || state.Program == program {
+		return err
+	}
+	state.Program = program
+	return (&Directory{Dir: dir}).note(state)
+}
+
 // Check returns a *NewerError if a data directory needs a newer program than this one. Commands
 // that change a directory without an appliance call it first.
 func Check(dir string) error {

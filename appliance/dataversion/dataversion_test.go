@@ -354,3 +354,24 @@ func TestMakeBackupDir_directoryWithSpecialCharacters(t *testing.T) {
 	require.NoError(t, dataversion.MakeBackupDir(dir))
 	require.NoFileExists(t, incomplete)
 }
+
+func TestNoteProgram_keepsTheVersionOfTheData(t *testing.T) {
+	dir := t.TempDir()
+	for name, c := range map[string]struct{ before, after string }{
+		"no file":      {"", `{"version":0,"target":0,"program":"1.1"}`},
+		"same version": {`{"version":1,"target":1,"program":"1.0"}`, `{"version":1,"target":1,"program":"1.1"}`},
+		"newer data":   {`{"version":1,"target":9,"program":"9.0"}`, `{"version":1,"target":9,"program":"9.0"}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(dir, dataversion.FileName)
+			if c.before != "" {
+				require.NoError(t, os.WriteFile(path, []byte(c.before), 0o600))
+			}
+			require.NoError(t, dataversion.NoteProgram(dir, "1.1"))
+			after, err := os.ReadFile(path)
+			require.NoError(t, err)
+			require.Equal(t, c.after, strings.TrimSpace(string(after)))
+			require.NoError(t, os.Remove(path))
+		})
+	}
+}

@@ -651,6 +651,35 @@ func TestReplica_fileIsRemoved(t *testing.T) {
 	require.NoFileExists(t, filepath.Join(s.dir, "audit", "old"))
 }
 
+// TestReplica_restOfAFailedWriteIsReplaced replaces the end of a file of the audit trail by a
+// longer one, as after a write to a full disk.
+func TestReplica_restOfAFailedWriteIsReplaced(t *testing.T) {
+	for name, begin := range map[string]string{"short": "", "long": strings.Repeat("a record\n", 20_000)} {
+		t.Run(name, func(t *testing.T) {
+			data, dir := dirs(t)
+			r := run(t, data, to(dir))
+			r.updates(1)
+			r.rounds()
+			path := filepath.Join(data, "audit", "full")
+			for _, end := range []string{"a record", "a record\nthe rest of a failed write",
+				"a record\nanother record, which was written afterwards\n"} {
+				require.NoError(t, os.WriteFile(path, []byte(begin+end), 0o600))
+				r.rounds()
+			}
+			r.updates(1)
+			r.shipped()
+			r.stop()
+			s, err := restored(t, dir, time.Time{}, data)
+			require.NoError(t, err)
+			got, err := os.ReadFile(filepath.Join(s.dir, "audit", "full"))
+			require.NoError(t, err)
+			want, err := os.ReadFile(path)
+			require.NoError(t, err)
+			require.Equal(t, string(want), string(got))
+		})
+	}
+}
+
 // tearing is a target that tears a frame when a function says so, and then has no space.
 type tearing struct {
 	replica.Directory

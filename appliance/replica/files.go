@@ -26,8 +26,11 @@ const (
 	inlineLimit = 64 << 10
 	// memoryLimit is the largest content that is held in memory while it is hashed, in bytes.
 	memoryLimit = 4 << 20
-	// growing is the beginning of the names of files that are only appended to.
+	// growing is the beginning of the names of files that are only appended to, except that the
+	// rest of a failed write is cut off.
 	growing = "audit/"
+	// tailSize is the size of the end of a growing file that shows whether it was only appended to.
+	tailSize = 64 << 10
 	// spoolPattern is the pattern of the names of temporary files in the data directory.
 	spoolPattern = ".replica-*"
 )
@@ -36,6 +39,22 @@ const (
 type known struct {
 	size     int64
 	modified time.Time
+	tail     [sha256.Size]byte // SHA-256 of the last bytes up to size; of a growing file only
+}
+
+// tail keeps the last bytes that are written to it.
+type tail []byte
+
+// Write implements io.Writer.
+func (t *tail) Write(p []byte) (int, error) {
+	*t = append(*t, p...)
+	*t = slices.Delete(*t, 0, max(0, len(*t)-tailSize))
+	return len(p), nil
+}
+
+// readTail returns the last bytes up to a size.
+func readTail(file io.ReaderAt, size int64) (tail, error) {
+	return io.ReadAll(io.NewSectionReader(file, max(0, size-tailSize), min(size, tailSize)))
 }
 
 // files finds the changes of the files beside the store.
@@ -50,8 +69,34 @@ type files struct {
 func newFiles(source *backup.Source, withKey bool) (*files, error) {
 	f := &files{source: source, withKey: withKey}
 	var err error
-	f.known, err = f.look()
-	return f, err
+	if f.known, err = f.look(); err != nil {
+		return nil, err
+	}
+	for name, seen := range f.known {
+		if strings.HasPrefix(name, growing) {
+			if seen.tail, err = f.sumOfTail(name, seen.size); err != nil {
+				return nil, err
+			}
+			f.known[name] = seen
+		}
+	}
+	return f, nil
+}
+
+func (f *files) open(name string) (*os.File, error) {
+	return os.Open(filepath.Join(f.source.Dir, filepath.FromSlash(name)))
+}
+
+func (f *files) sumOfTail(name string, size int64) (sum [sha256.Size]byte, err error) {
+	file, err := f.open(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return sum, nil // the next call of changes notices the removal
+	}
+	if err != nil {
+		return sum, err
+	}
+	end, err := readTail(file, size)
+	return sha256.Sum256(end), errors.Join(err, file.Close())
 }
 
 // look returns the present files.
@@ -69,7 +114,7 @@ func (f *files) look() (map[string]known, error) {
 		if err != nil {
 			return nil, err
 		}
-		seen[name] = known{info.Size(), info.ModTime()}
+		seen[name] = known{size: info.Size(), modified: info.ModTime()}
 	}
 	return seen, nil
 }
@@ -88,10 +133,12 @@ func (f *files) changes(put func(io.Reader) (sum string, err error)) ([]fileChan
 	}
 	for _, name := range slices.Sorted(maps.Keys(seen)) {
 		before, ok := f.known[name]
-		if ok && before == seen[name] {
+		now := seen[name]
+		if ok && before.size == now.size && before.modified.Equal(now.modified) {
+			seen[name] = before
 			continue
 		}
-		changed, err := f.change(name, before.size, seen[name].size, put)
+		changed, err := f.change(name, before, &now, put)
 		if errors.Is(err, fs.ErrNotExist) {
 			delete(seen, name) // the next call notices the removal
 			continue
@@ -99,14 +146,16 @@ func (f *files) changes(put func(io.Reader) (sum string, err error)) ([]fileChan
 		if err != nil {
 			return nil, err
 		}
+		seen[name] = now
 		all = append(all, changed...)
 	}
 	f.known = seen
 	return all, nil
 }
 
-// change returns the change of a file, or of the keys.
-func (f *files) change(name string, before, now int64, put func(io.Reader) (string, error)) ([]fileChange, error) {
+// change returns the change of a file, or of the keys. It sets the tail in now.
+func (f *files) change(name string, before known, now *known, put func(io.Reader) (string, error)) (_ []fileChange,
+	err error) {
 	if name == keyring.FileName {
 		keys, err := f.source.Keys(f.withKey)
 		if err != nil {
@@ -118,21 +167,35 @@ func (f *files) change(name string, before, now int64, put func(io.Reader) (stri
 		}
 		return all, nil
 	}
-	file, err := os.Open(filepath.Join(f.source.Dir, filepath.FromSlash(name)))
+	file, err := f.open(name)
 	if err != nil {
 		return nil, err
 	}
+	defer func() { err = errors.Join(err, file.Close()) }()
 	change := fileChange{Name: name}
-	if strings.HasPrefix(name, growing) && now > before {
-		change.Offset = before
+	grows := strings.HasPrefix(name, growing)
+	var end tail
+	if grows && now.size > before.size {
+		shipped, err := readTail(file, before.size)
+		if err != nil {
+			return nil, err
+		}
+		if sha256.Sum256(shipped) == before.tail {
+			change.Offset, end = before.size, shipped
+		}
 	}
-	content := io.NewSectionReader(file, change.Offset, now-change.Offset)
-	if content.Size() > inlineLimit {
+	rest := io.NewSectionReader(file, change.Offset, now.size-change.Offset)
+	content := io.Reader(rest)
+	if grows {
+		content = io.TeeReader(rest, &end)
+	}
+	if rest.Size() > inlineLimit {
 		change.Object, err = put(content)
 	} else {
 		change.inline, err = io.ReadAll(content)
 	}
-	return []fileChange{change}, errors.Join(err, file.Close())
+	now.tail = sha256.Sum256(end)
+	return []fileChange{change}, err
 }
 
 // objects stores contents in a session under their SHA-256.

@@ -32,6 +32,15 @@ const askLimit = 30 * time.Second
 
 // Inspect reads a program and asks it for its version. The file must be for this platform.
 func Inspect(ctx context.Context, path string) (*Program, error) {
+	program, err := read(path, io.Discard)
+	if err != nil {
+		return nil, err
+	}
+	return program, program.ask(ctx, program.Path)
+}
+
+// read reads a program without running it, and copies it. The file must be for this platform.
+func read(path string, to io.Writer) (*Program, error) {
 	absolute, err := filepath.Abs(path)
 	if err != nil {
 		return nil, err
@@ -53,12 +62,10 @@ func Inspect(ctx context.Context, path string) (*Program, error) {
 		return nil, err
 	}
 	hash := sha256.New()
-	hash.Write(begin[:n]) // never fails
-	if _, err := io.Copy(hash, file); err != nil {
-		return nil, fmt.Errorf("read %s: %w", path, err)
+	if _, err := io.Copy(io.MultiWriter(to, hash), io.MultiReader(bytes.NewReader(begin[:n]), file)); err != nil {
+		return nil, fmt.Errorf("copy %s: %w", path, err)
 	}
-	program := &Program{Path: absolute, SHA256: hex.EncodeToString(hash.Sum(nil))}
-	return program, program.ask(ctx)
+	return &Program{Path: absolute, SHA256: hex.EncodeToString(hash.Sum(nil))}, nil
 }
 
 // checkPlatform compares the header of a program with this platform.
@@ -96,17 +103,17 @@ func platform(begin []byte) string {
 	return ""
 }
 
-// ask runs the program and reads its version. A program that says no version of its data is older
-// than these versions, and writes version 1.
-func (p *Program) ask(ctx context.Context) error {
+// ask runs the program, or a copy of it, and reads its version. A program that says no version of
+// its data is older than these versions, and writes version 1.
+func (p *Program) ask(ctx context.Context, path string) error {
 	ctx, cancel := context.WithTimeout(ctx, askLimit)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, p.Path, "version", "--json")
+	cmd := exec.CommandContext(ctx, path, "version", "--json")
 	cmd.Env, cmd.Dir = []string{}, os.TempDir()
 	text, err := cmd.Output()
 	if errors.Is(err, os.ErrPermission) {
 		return fmt.Errorf("%s may not be run: make it executable (chmod +x), or copy it to a directory without noexec",
-			p.Path)
+			path)
 	}
 	notLandfall := fmt.Errorf("%s is not Landfall: %q did not write its version", p.Path, p.Path+" version --json")
 	if err != nil {

@@ -11,8 +11,6 @@ package upgrade
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -106,14 +104,16 @@ func (i *Installation) check(program *Program) error {
 
 // Upgrade installs a program, restarts the appliance and waits until it is ready. If it does not
 // get ready, Upgrade puts back the former program.
-func (i *Installation) Upgrade(ctx context.Context, file string, proof Proof) error {
-	next, err := Inspect(ctx, file)
+func (i *Installation) Upgrade(ctx context.Context, file string, proof Proof) (err error) {
+	next, err := i.prepare(ctx, file, proof)
 	if err != nil {
 		return err
 	}
-	if err := proof.Check(next); err != nil {
-		return err
-	}
+	defer func() {
+		if rest := os.Remove(i.Program + newSuffix); rest != nil && !errors.Is(rest, fs.ErrNotExist) {
+			err = errors.Join(err, rest)
+		}
+	}()
 	former, err := Inspect(ctx, i.Program)
 	if err != nil {
 		return fmt.Errorf("the installed program: %w", err)
@@ -128,7 +128,7 @@ func (i *Installation) Upgrade(ctx context.Context, file string, proof Proof) er
 	if err := i.backUp(ctx); err != nil {
 		return err
 	}
-	if err := i.install(next); err != nil {
+	if err := i.install(); err != nil {
 		return fmt.Errorf("install %s: %w; %s is as it was", i.Program, err, former)
 	}
 	i.say("%s is installed as %s; the former one (%s) is %s.", next, i.Program, former.Version, i.previous())
@@ -251,14 +251,28 @@ func prune(dir string) error {
 	return nil
 }
 
-// install replaces the installed program, and keeps the former one.
-func (i *Installation) install(next *Program) error {
-	if err := copyProgram(next, i.Program+newSuffix); err != nil {
-		return err
+// prepare copies a program beside the installed one. It runs only the copy, and only if that passes
+// the proof: nobody who may change the file can have another program run.
+func (i *Installation) prepare(ctx context.Context, file string, proof Proof) (*Program, error) {
+	program, err := copyProgram(file, i.Program+newSuffix)
+	if err != nil {
+		return nil, err
 	}
-	if err := i.step("copied"); err != nil {
-		return err
+	err = proof.Check(program)
+	if err == nil {
+		err = program.ask(ctx, i.Program+newSuffix)
 	}
+	if err == nil {
+		err = i.step("copied")
+	}
+	if err != nil {
+		return nil, errors.Join(err, os.Remove(i.Program+newSuffix))
+	}
+	return program, nil
+}
+
+// install replaces the installed program by the copied one, and keeps the former one.
+func (i *Installation) install() error {
 	if err := replaceLink(i.Program, i.previous()); err != nil {
 		return err
 	}
@@ -271,34 +285,29 @@ func (i *Installation) install(next *Program) error {
 	return durable.SyncDir(filepath.Dir(i.Program))
 }
 
-// copyProgram copies a program and checks that the copy is what was inspected.
-func copyProgram(program *Program, to string) (err error) {
-	from, err := os.Open(program.Path)
+// copyProgram copies a program to a new file, which replaces that of an interrupted upgrade.
+func copyProgram(path, to string) (_ *Program, err error) {
+	from, err := os.Stat(path)
 	if err != nil {
-		return err
+		return nil, fmt.Errorf("read the program: %w", err)
 	}
-	defer from.Close()
-	file, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o755)
+	if rest, err := os.Stat(to); err == nil && os.SameFile(from, rest) {
+		return nil, fmt.Errorf("%s has the name under which the upgrade copies a program; give it another name", path)
+	}
+	if err := os.Remove(to); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("remove the copy of an interrupted upgrade: %w", err)
+	}
+	file, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o755)
 	if err != nil {
-		return err
+		return nil, fmt.Errorf("copy %s: %w", path, err)
 	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, os.Remove(to))
 		}
 	}()
-	hash := sha256.New()
-	_, err = io.Copy(io.MultiWriter(file, hash), from)
-	if err = cmp.Or(err, file.Chmod(0o755), file.Sync()); err != nil {
-		return errors.Join(err, file.Close())
-	}
-	if err := file.Close(); err != nil {
-		return err
-	}
-	if sum := hex.EncodeToString(hash.Sum(nil)); sum != program.SHA256 {
-		return fmt.Errorf("%s has changed since it was checked", program.Path)
-	}
-	return nil
+	program, err := read(path, file)
+	return program, errors.Join(cmp.Or(err, file.Chmod(0o755), file.Sync()), file.Close())
 }
 
 // replaceLink makes to a second name of a file. At any moment, to is complete.
@@ -371,15 +380,19 @@ func (i *Installation) running(program *Program) error {
 	return nil
 }
 
+// readyLimit limits the time of one request whether the appliance is ready.
+const readyLimit = 5 * time.Second
+
 // ReadyAt returns a function that asks an appliance at a URL whether it is ready.
-func ReadyAt(url string) func(context.Context) error {
-	client := &http.Client{Timeout: 5 * time.Second,
-		Transport: &http.Transport{DisableKeepAlives: true}} // another process answers after a restart
+func ReadyAt(url string, client *http.Client) func(context.Context) error {
 	return func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, readyLimit)
+		defer cancel()
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimRight(url, "/")+"/readyz", nil)
 		if err != nil {
 			return err
 		}
+		request.Close = true // another process answers after a restart
 		response, err := client.Do(request)
 		if err != nil {
 			return err

@@ -306,7 +306,6 @@ func TestUpgrade_refusedFiles(t *testing.T) {
 		"empty":            {file("empty", nil, 0o700), "is no program"},
 		"other platform":   {file("other", other, 0o700), "this machine needs one for " + runtime.GOOS},
 		"other program":    {file("own", content, 0o700), "is not Landfall"},
-		"not executable":   {file("mode", content, 0o600), "make it executable"},
 		"cut off":          {file("cut", content[:4096], 0o700), "is not Landfall"},
 		"nothing runnable": {file("header", content[:64], 0o700), "is not Landfall"},
 	} {
@@ -314,6 +313,34 @@ func TestUpgrade_refusedFiles(t *testing.T) {
 	}
 	s.requireInstalled(t, "1.0", "")
 	require.Empty(t, s.restarts)
+}
+
+// Whoever can change the file, or the line to its source, could have a program run otherwise.
+func TestUpgrade_runsOnlyACopyThatPassesTheProof(t *testing.T) {
+	s := newSite(t, trailer{Version: "1.0", Data: 1})
+	installation := s.installation(clockwork.NewFakeClock())
+	content, err := program()
+	require.NoError(t, err)
+	forged := filepath.Join(s.dir, "forged")
+	require.NoError(t, os.WriteFile(forged, content, 0o700))
+	require.ErrorContains(t, installation.Upgrade(t.Context(), forged, upgrade.Proof{}), "is not Landfall", "it is run")
+	require.ErrorContains(t, installation.Upgrade(t.Context(), forged, upgrade.Proof{SHA256: strings.Repeat("1", 64)}),
+		"copy it again", "it is not run")
+	require.NoFileExists(t, s.program()+".new")
+
+	next := write(t, filepath.Join(s.dir, "next"), trailer{Version: "1.1", Data: 1})
+	require.NoError(t, os.Chmod(next, 0o400))
+	require.NoError(t, s.upgrade(t, next), "only the copy is run")
+	s.requireInstalled(t, "1.1", "1.0")
+	require.NoFileExists(t, s.program()+".new")
+}
+
+func TestUpgrade_fileWithTheNameOfTheCopyStays(t *testing.T) {
+	s := newSite(t, trailer{Version: "1.0", Data: 1})
+	next := write(t, s.program()+".new", trailer{Version: "1.1", Data: 1})
+	require.ErrorContains(t, s.upgrade(t, next), "give it another name")
+	require.Equal(t, "1.1", trailerOf(next).Version)
+	s.requireInstalled(t, "1.0", "")
 }
 
 func TestPlatform(t *testing.T) {

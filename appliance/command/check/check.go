@@ -7,10 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"net/http"
-	"os"
-	"path/filepath"
 
 	"github.com/jonboulle/clockwork"
 	"github.com/spf13/cobra"
@@ -122,34 +119,6 @@ func repair(ctx context.Context, dir string, salvaging bool) error {
 		return err
 	}
 	return errors.Join(integrity.Repair(ctx, db, clockwork.NewRealClock()), db.Close())
-}
-
-// salvage copies a data directory and repairs the copy. The report lists what is damaged in the
-// original.
-func salvage(ctx context.Context, from, to string) (*integrity.Report, error) {
-	if entries, err := os.ReadDir(to); err == nil && len(entries) > 0 || err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%s is not an empty directory; name a new one, so that nothing is overwritten", to)
-	}
-	report, err := offline(ctx, from)
-	if err != nil {
-		return nil, err
-	}
-	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
-		return nil, fmt.Errorf("copy the data directory: %w", err)
-	}
-	if err := filepath.WalkDir(to, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		mode := fs.FileMode(0o600)
-		if entry.IsDir() {
-			mode = 0o700
-		}
-		return os.Chmod(path, mode)
-	}); err != nil {
-		return nil, fmt.Errorf("protect the copy: %w", err)
-	}
-	return report, repair(ctx, to, true)
 }
 
 func (c *check) write(out io.Writer, report *integrity.Report) error {

@@ -27,6 +27,7 @@ import (
 
 	"landfall/appliance"
 	"landfall/appliance/config"
+	"landfall/appliance/dataversion"
 	"landfall/appliance/fleet"
 	"landfall/appliance/fleet/membership"
 	"landfall/appliance/fleet/metrics"
@@ -143,6 +144,11 @@ func (m *member) open(ctx context.Context) (err error) {
 	}
 	if err := m.join(ctx); err != nil {
 		return err
+	}
+	// landfall upgrade reads there which program has started. Only a leader opens the data as
+	// dataversion.Directory.
+	if err := dataversion.NoteProgram(m.Config.DataDir, m.Version); err != nil {
+		m.Logger.WarnContext(ctx, "The version of this program could not be noted in the data directory.", "error", err)
 	}
 	self := m.membership.Peer()
 	if m.transport, err = transport.Open(transport.Options{TLS: m.Config.TLS, Dir: m.Config.DataDir, Key: m.key,

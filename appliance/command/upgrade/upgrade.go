@@ -138,8 +138,14 @@ func (o *options) installation(ctx context.Context, named bool) (*upgrade.Instal
 	if err != nil {
 		return nil, err
 	}
-	installed := &upgrade.Installation{Program: path, DataDir: settings.DataDir, Ready: upgrade.ReadyAt(ready),
-		Limit: o.limit, Clock: clockwork.NewRealClock(), Out: o.out}
+	client := &http.Client{Transport: &http.Transport{}} // without a proxy, because the URL is of this machine
+	if named {
+		if client, err = o.appliance.HTTP(); err != nil {
+			return nil, err
+		}
+	}
+	installed := &upgrade.Installation{Program: path, DataDir: settings.DataDir, Limit: o.limit,
+		Ready: upgrade.ReadyAt(ready, client), Clock: clockwork.NewRealClock(), Out: o.out}
 	process := holder(settings.DataDir)
 	if !o.noBackup {
 		installed.Backup = o.backup(ready, settings, process > 0, named)

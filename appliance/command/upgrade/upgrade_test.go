@@ -1,10 +1,14 @@
 package upgrade
 
 import (
+	"encoding/pem"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"testing"
 
+	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 
 	"landfall/appliance/config"
@@ -33,4 +37,27 @@ func TestBackup_stoppedMemberIsNotOpened(t *testing.T) {
 	require.NoError(t, fleet.Detach(settings.DataDir))
 	require.NoError(t, o.offline(t.Context(), settings, path))
 	require.FileExists(t, path)
+}
+
+// TestReady_trustsTheNamedAuthority asks an appliance at --url with the authority of --ca, which is
+// that of the appliance.
+func TestReady_trustsTheNamedAuthority(t *testing.T) {
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/readyz" {
+			w.WriteHeader(http.StatusNotFound)
+		}
+	}))
+	defer server.Close()
+	authority := filepath.Join(t.TempDir(), "ca.crt")
+	require.NoError(t, os.WriteFile(authority, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE",
+		Bytes: server.Certificate().Raw}), 0o600))
+	program, err := os.Executable()
+	require.NoError(t, err)
+	o := &options{program: program, dir: t.TempDir()}
+	flags := pflag.NewFlagSet("upgrade", pflag.ContinueOnError)
+	o.appliance.AddFlags(flags)
+	require.NoError(t, flags.Parse([]string{"--url", server.URL, "--ca", authority}))
+	installed, err := o.installation(t.Context(), true)
+	require.NoError(t, err)
+	require.NoError(t, installed.Ready(t.Context()))
 }

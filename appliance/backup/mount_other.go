@@ -1,0 +1,5 @@
+//go:build !linux
+
+package backup
+
+func isMountRoot(string) (root, known bool) { return false, false }
