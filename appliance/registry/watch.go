@@ -264,7 +264,8 @@ func (r *Registry) attach(ctx context.Context, path string, location medium.Loca
 // place adds a medium that is present. It replaces a missing one with the same content, and that
 // which was present at its location until now: a file that is still being copied would otherwise
 // leave a medium behind at each look. A missing one with other content stays: it is another stick.
-// place returns the identities that no medium has any more.
+// One whose copy was ordered stays too, because its blobs are on the disk. place returns the
+// identities that no medium has any more.
 func (r *Registry) place(m *held) (forgotten []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -273,9 +274,14 @@ func (r *Registry) place(m *held) (forgotten []string) {
 	kept := []*held{m}
 	for _, other := range r.media {
 		same := other.index.Identity == m.index.Identity
+		_, ordered := r.orders[other.index.Identity]
 		switch {
 		case other.location == m.location && other.detach(now):
-			if !same {
+			switch {
+			case same:
+			case ordered:
+				kept = append(kept, other)
+			default:
 				forgotten = append(forgotten, other.index.Identity)
 			}
 		case same && !replaced && other.missing():
