@@ -87,6 +87,15 @@ func (r *Registry) Named() (map[string]NamedRelease, error) {
 	return named, err
 }
 
+// Forget removes a release from those that an administrator named with their medium. It reports
+// whether it was one.
+func (r *Registry) Forget(tx *store.Tx, digest string) (found bool, err error) {
+	if !namedRows.Exists(tx, digest) {
+		return false, nil
+	}
+	return true, namedRows.Delete(tx, digest)
+}
+
 // nameFirst records the releases of the first media at a path of the configuration: an
 // administrator named them with the path. What is plugged in there later needs a signature or
 // another word. Media that are being copied to the path are the first ones until they are whole.
