@@ -51,8 +51,10 @@ type Source interface {
 
 // Store has the copies. Its methods may be called concurrently.
 type Store struct {
-	dir   string
-	quota *quota.Quota
+	dir      string
+	quota    *quota.Quota
+	syncFile func(*os.File) error
+	syncDir  func(dir string) error
 
 	background context.Context // ends with Close
 	stop       context.CancelFunc
@@ -111,8 +113,8 @@ func Open(dir string, q *quota.Quota) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the directory with copies of media: %w", err)
 	}
-	s := &Store{dir: dir, quota: q, changed: make(chan struct{}), blobs: map[string]int64{}, parts: map[string]*part{},
-		copies: map[string]*blobCopy{}}
+	s := &Store{dir: dir, quota: q, syncFile: (*os.File).Sync, syncDir: durable.SyncDir, changed: make(chan struct{}),
+		blobs: map[string]int64{}, parts: map[string]*part{}, copies: map[string]*blobCopy{}}
 	for _, entry := range entries {
 		info, err := entry.Info()
 		if err != nil || !info.Mode().IsRegular() {
@@ -326,15 +328,19 @@ func (c *blobCopy) run(ctx context.Context) error {
 	}
 	c.endReading()
 	if "sha256:"+hex.EncodeToString(c.sum.Sum(nil)) != c.digest {
-		return &changedError{c.source.Changed(offset == 0)}
+		return &uselessError{c.source.Changed(offset == 0)}
 	}
 	c.advance(func() { c.sound = true })
-	if err := c.file.Sync(); err != nil {
-		return writeError(err)
-	}
 	path := c.store.path(c.digest)
-	if err := errors.Join(os.Rename(path+partSuffix, path), durable.SyncDir(c.store.dir)); err != nil {
-		return writeError(err)
+	err := c.store.syncFile(c.file)
+	if err == nil {
+		err = os.Rename(path+partSuffix, path)
+	}
+	if err == nil {
+		err = c.store.syncDir(c.store.dir)
+	}
+	if err != nil { // the kernel reports lost bytes once, so a later success would say nothing
+		return &uselessError{writeError(err)}
 	}
 	return nil
 }
@@ -352,11 +358,12 @@ func (c *blobCopy) endReading() {
 	c.ended = true
 }
 
-// changedError reports bytes that do not have the digest.
-type changedError struct{ err error }
+// uselessError is the error of a copy that can't be continued: its bytes do not have the digest, or
+// may not be on the disk.
+type uselessError struct{ err error }
 
-func (e *changedError) Error() string { return e.err.Error() }
-func (e *changedError) Unwrap() error { return e.err }
+func (e *uselessError) Error() string { return e.err.Error() }
+func (e *uselessError) Unwrap() error { return e.err }
 
 // open opens the file of the copy, and hashes what an earlier process has written.
 func (c *blobCopy) open() error {
@@ -364,6 +371,14 @@ func (c *blobCopy) open() error {
 	file, err := os.OpenFile(c.store.path(c.digest)+partSuffix, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return writeError(err)
+	}
+	info, err := file.Stat()
+	if err != nil {
+		return errors.Join(writeError(err), file.Close())
+	}
+	if info.Size() < had.size { // somebody removed or shortened it
+		c.store.release(had.size)
+		had.size, had.sum = 0, sha256.New()
 	}
 	if had.sum == nil {
 		had.sum = sha256.New()
@@ -450,14 +465,16 @@ func (w writer) yield() error {
 
 func writeError(err error) error { return quota.WriteError("store the copy of a blob", err) }
 
-// end ends a copy. What it has written is kept, unless the bytes are wrong.
+// end ends a copy. What it has written is kept, unless it is of no use.
 func (c *blobCopy) end(err error) {
 	s := c.store
-	changed, isChanged := errors.AsType[*changedError](err)
-	if isChanged {
-		err = changed.err
-		if failed := os.Remove(s.path(c.digest) + partSuffix); failed != nil && !errors.Is(failed, fs.ErrNotExist) {
-			err = errors.Join(err, failed)
+	useless, isUseless := errors.AsType[*uselessError](err)
+	if isUseless {
+		err = useless.err
+		for _, path := range []string{s.path(c.digest) + partSuffix, s.path(c.digest)} {
+			if failed := os.Remove(path); failed != nil && !errors.Is(failed, fs.ErrNotExist) {
+				err = errors.Join(err, failed)
+			}
 		}
 	}
 	s.mu.Lock()
@@ -466,7 +483,7 @@ func (c *blobCopy) end(err error) {
 	switch {
 	case err == nil:
 		s.blobs[c.digest] = c.size
-	case isChanged:
+	case isUseless:
 		s.count(-c.written)
 	case c.opened && c.written > 0:
 		s.parts[c.digest] = &part{c.written, c.sum}
