@@ -93,6 +93,8 @@ type Request struct {
 	OpenshiftVersion string `json:"openshift_version"`
 	CPUArchitecture  string `json:"cpu_architecture"`
 	SHA256           string `json:"sha256"`
+	// Unattended is set if no person asks. An image that was rejected is not fetched again then.
+	Unattended bool `json:"-"`
 }
 
 // Fetch starts the download of an image and returns the image's current state. The download
@@ -130,7 +132,7 @@ func (l *Library) Fetch(r Request) (Image, error) {
 		}
 	}
 	e := &entry{id: newID(), state: StateWaiting, record: rec}
-	if err := l.rejectDuplicateFetch(e); err != nil {
+	if err := l.rejectDuplicateFetch(e, r.Unattended); err != nil {
 		return Image{}, err
 	}
 	if err := l.save(e); err != nil {
@@ -141,13 +143,13 @@ func (l *Library) Fetch(r Request) (Image, error) {
 	return l.Image(e.id)
 }
 
-func (l *Library) rejectDuplicateFetch(e *entry) error {
+func (l *Library) rejectDuplicateFetch(e *entry, unattended bool) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	same := slices.IndexFunc(l.entries, func(other *entry) bool {
 		a, b := e.record, other.record
-		return other.state != StateBad && a.Source == b.Source && a.URL == b.URL && a.Release == b.Release &&
-			a.CPUArchitecture == b.CPUArchitecture
+		return (unattended || other.state != StateBad) && a.Source == b.Source && a.URL == b.URL &&
+			a.Release == b.Release && a.CPUArchitecture == b.CPUArchitecture
 	})
 	if same < 0 {
 		return nil

@@ -75,7 +75,7 @@ func TakeLiveISOs(releases []engine.ReleaseImage, images Images, log *slog.Logge
 			arch = architecture.X86.API()
 		}
 		_, err := images.Fetch(osimage.Request{Release: release.URL, OpenshiftVersion: release.OpenshiftVersion,
-			CPUArchitecture: arch})
+			CPUArchitecture: arch, Unattended: true})
 		if _, exists := errors.AsType[*osimage.ContentError](err); err != nil && !exists {
 			log.Error("The live ISO of a release on a medium can't be taken.", "release", release.OpenshiftVersion,
 				"error", err)

@@ -29,6 +29,6 @@ func TestTakeLiveISOs_architectures(t *testing.T) {
 		TakeLiveISOs([]engine.ReleaseImage{{OpenshiftVersion: "4.20.8", CPUArchitecture: of, URL: "quay.io/release"}},
 			images, logtest.New(t, slog.LevelInfo))
 		require.Equal(t, []osimage.Request{{Release: "quay.io/release", OpenshiftVersion: "4.20.8",
-			CPUArchitecture: want}}, images.fetched, of)
+			CPUArchitecture: want, Unattended: true}}, images.fetched, of)
 	}
 }
