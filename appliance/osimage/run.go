@@ -5,11 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/url"
+	"os"
 	"path"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"landfall/appliance/architecture"
@@ -274,7 +277,7 @@ func (l *Library) verifyFile(ctx context.Context, e *entry) {
 	}
 	e.state, e.done, e.total = StateVerifying, 0, base.Size()
 	l.mu.Unlock()
-	sum, info, err := hashFile(ctx, path, func(done int64) {
+	sum, info, err := l.hash(ctx, path, func(done int64) {
 		l.mu.Lock()
 		e.done = done
 		l.mu.Unlock()
@@ -287,6 +290,14 @@ func (l *Library) verifyFile(ctx context.Context, e *entry) {
 	}
 	e.endVerification()
 	switch {
+	case errors.Is(err, syscall.EIO), errors.Is(err, syscall.EBADMSG), errors.Is(err, io.ErrUnexpectedEOF):
+		e.fail(fmt.Errorf("%s can't be read (%w): the disk has damaged the file; replace the file, or remove the "+
+			"image and import it again", path, err))
+		if now, failed := os.Stat(path); failed == nil {
+			e.wrong = now
+		}
+		l.closeBase(e)
+		l.log.Error("An OS image can't be read.", "path", path, "error", err)
 	case err != nil:
 		l.log.Error("The digest of an OS image could not be computed.", "path", path, "error", err)
 		l.reopen(e)
