@@ -199,7 +199,7 @@ func (d *blobDownload) attempt(ctx context.Context, clock clockwork.Clock, file 
 	defer resp.Body.Close()
 	if resp.StatusCode == http.StatusOK && have > 0 {
 		// The registry does not support ranges: skip the part that is present.
-		if _, err := io.CopyN(io.Discard, resp.Body, have); err != nil {
+		if _, err := io.CopyN(skipper{stall}, resp.Body, have); err != nil {
 			return have, err
 		}
 	}
@@ -213,6 +213,15 @@ func (d *blobDownload) attempt(ctx context.Context, clock clockwork.Clock, file 
 		err = errStalled
 	}
 	return sink.have, err
+}
+
+// skipper drops bytes. Each of its writes shows that the registry sends something.
+type skipper struct{ stall clockwork.Timer }
+
+// Write implements io.Writer.
+func (s skipper) Write(p []byte) (int, error) {
+	s.stall.Reset(stallLimit)
+	return len(p), nil
 }
 
 func (d *blobDownload) request(ctx context.Context, from int64) (*http.Response, error) {
