@@ -104,7 +104,8 @@ type blobDownload struct {
 }
 
 func (d *blobDownload) into(ctx context.Context, path string, l *Library) (err error) {
-	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	sum := sha256.New()
+	file, have, err := d.open(path, sum)
 	if err != nil {
 		return diskError(err)
 	}
@@ -120,11 +121,6 @@ func (d *blobDownload) into(ctx context.Context, path string, l *Library) (err e
 			err = errors.Join(err, os.Remove(path))
 		}
 	}()
-	sum := sha256.New()
-	have, err := d.existing(file, sum)
-	if err != nil {
-		return err
-	}
 	d.resumed = have > 0
 	for fruitless := 0; have < d.blob.Size; {
 		d.progress(have)
@@ -162,6 +158,24 @@ func (d *blobDownload) into(ctx context.Context, path string, l *Library) (err e
 		return &DigestError{Blob: d.blob.Digest.String(), From: d.served.Ref.Name(), Got: "sha256:" + got}
 	}
 	return nil
+}
+
+// open opens the file of the download and hashes what it has. If the file can't be read, because
+// the disk has a damaged sector, it begins a new one.
+func (d *blobDownload) open(path string, sum hash.Hash) (_ *os.File, have int64, err error) {
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, 0, err
+	}
+	if have, err = d.existing(file, sum); err == nil {
+		return file, have, nil
+	}
+	if err := errors.Join(file.Close(), os.Remove(path)); err != nil {
+		return nil, 0, err
+	}
+	sum.Reset()
+	file, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	return file, 0, err
 }
 
 // existing hashes the data of an earlier attempt in the file.

@@ -55,6 +55,7 @@ type Store struct {
 	quota    *quota.Quota
 	syncFile func(*os.File) error
 	syncDir  func(dir string) error
+	hash     func(sum io.Writer, part *os.File, size int64) error
 
 	background context.Context // ends with Close
 	stop       context.CancelFunc
@@ -113,8 +114,9 @@ func Open(dir string, q *quota.Quota) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the directory with copies of media: %w", err)
 	}
-	s := &Store{dir: dir, quota: q, syncFile: (*os.File).Sync, syncDir: durable.SyncDir, changed: make(chan struct{}),
-		blobs: map[string]int64{}, parts: map[string]*part{}, copies: map[string]*blobCopy{}}
+	s := &Store{dir: dir, quota: q, syncFile: (*os.File).Sync, syncDir: durable.SyncDir, hash: hashPart,
+		changed: make(chan struct{}), blobs: map[string]int64{}, parts: map[string]*part{},
+		copies: map[string]*blobCopy{}}
 	for _, entry := range entries {
 		info, err := entry.Info()
 		if err != nil || !info.Mode().IsRegular() {
@@ -386,8 +388,15 @@ func (c *blobCopy) open() error {
 			c.store.release(had.size)
 			had.size = 0
 		}
-		if _, err := io.Copy(had.sum, io.NewSectionReader(file, 0, had.size)); err != nil {
-			return errors.Join(fmt.Errorf("read the copy of a blob: %w", err), file.Close())
+		if c.store.hash(had.sum, file, had.size) != nil { // a damaged sector of the disk does not heal
+			if err := errors.Join(file.Close(), os.Remove(file.Name())); err != nil {
+				return fmt.Errorf("remove the copy of a blob that can't be read: %w", err)
+			}
+			c.store.release(had.size)
+			had.size, had.sum = 0, sha256.New()
+			if file, err = os.OpenFile(file.Name(), os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600); err != nil {
+				return writeError(err)
+			}
 		}
 	}
 	if err := file.Truncate(had.size); err != nil {
@@ -396,6 +405,11 @@ func (c *blobCopy) open() error {
 	c.sum = had.sum
 	c.advance(func() { c.file, c.opened, c.written = file, true, had.size })
 	return nil
+}
+
+func hashPart(sum io.Writer, part *os.File, size int64) error {
+	_, err := io.Copy(sum, io.NewSectionReader(part, 0, size))
+	return err
 }
 
 func (s *Store) release(n int64) {

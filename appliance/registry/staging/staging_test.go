@@ -175,6 +175,19 @@ func TestStage_failedSync(t *testing.T) {
 	}
 }
 
+// A part with a damaged sector is made again.
+func TestStage_unreadablePart(t *testing.T) {
+	dir := t.TempDir()
+	digest, data := content()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, digest[len("sha256:"):]+partSuffix), data[:1<<20], 0o600))
+	s := open(t, dir)
+	s.hash = func(io.Writer, *os.File, int64) error { return errors.New("input/output error") }
+	from := &source{data: data, from: -1}
+	require.NoError(t, s.Stage(t.Context(), digest, int64(len(data)), from))
+	require.Zero(t, from.from)
+	requireWhole(t, s, digest, data)
+}
+
 // A part that somebody removed is not continued behind zeros.
 func TestStage_removedPart(t *testing.T) {
 	dir := t.TempDir()
