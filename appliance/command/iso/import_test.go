@@ -86,3 +86,27 @@ func TestImport_retriesBrokenConnections(t *testing.T) {
 	require.Equal(t, commandtest.DigestOf(t, file), image.SHA256)
 	require.Contains(t, errOut.String(), "trying again in 1ms")
 }
+
+// forgetful forwards requests to an appliance. It loses the answer to the first PATCH request.
+type forgetful struct {
+	next http.Handler
+	lost atomic.Bool
+}
+
+func (f *forgetful) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method == http.MethodPatch && !f.lost.Swap(true) {
+		f.next.ServeHTTP(httptest.NewRecorder(), r)
+		panic(http.ErrAbortHandler)
+	}
+	f.next.ServeHTTP(w, r)
+}
+
+func TestImport_lastAnswerIsLost(t *testing.T) {
+	server := httptest.NewServer(&forgetful{next: forward(commandtest.StartAppliance(t))})
+	defer server.Close()
+	file := commandtest.LiveISO(t)
+	o := &importer{errOut: t.Output(), retryAfter: time.Millisecond, library: newLibrary(t, server.URL)}
+	image, err := o.run(t.Context(), []string{file}, nil)
+	require.NoError(t, err)
+	require.Equal(t, commandtest.DigestOf(t, file), image.SHA256)
+}
