@@ -419,6 +419,28 @@ func TestHandOver_mirrorsChangedBack(t *testing.T) {
 	s.await(handover.Done)
 }
 
+// A mirror set that came after the second mirror gets it before it loses the first.
+func TestHandOver_mirrorSetComesLater(t *testing.T) {
+	s := newSite(t)
+	s.start()
+	s.setMirrors()
+	s.begin(handover.Request{Way: handover.AddMirror, To: s.to.host()})
+	s.until("the change is awaited", func(now *handover.Status) bool {
+		return len(now.Clusters) == 1 && now.Clusters[0].State == handover.RollingIn
+	})
+	s.rolledOut(2)
+	s.await(handover.Asking)
+	s.putMirrors(ownName + "/openshift/release-images")
+	_, err := s.service.Confirm(t.Context(), nil)
+	require.NoError(t, err)
+	s.until("the removal is awaited", func(now *handover.Status) bool {
+		return now.Clusters[0].State == handover.RollingOut
+	})
+	require.Equal(t, []string{s.to.host() + "/openshift/release-images"}, s.mirrors())
+	s.rolledOut(3)
+	s.await(handover.Done)
+}
+
 // A cancellation withdraws the word to remove the first mirror. A hand-over to yet another registry
 // knows the clusters that do not depend on the appliance.
 func TestHandOver_cancelledAndStartedAgain(t *testing.T) {
