@@ -1,12 +1,17 @@
 package handover_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -386,6 +391,37 @@ type rangeWriter struct{ http.ResponseWriter }
 func (w rangeWriter) WriteHeader(status int) {
 	w.Header().Set("Range", "0-0")
 	w.ResponseWriter.WriteHeader(status)
+}
+
+// A damaged blob that is sent in parts is compared once, and left out then.
+func TestHandOver_damagedBlobInParts(t *testing.T) {
+	s := newSite(t)
+	layer := make([]byte, 100<<10)
+	for i := range layer {
+		layer[i] = byte(i >> 8)
+	}
+	digest, err := s.archive.AddBlob(t.Context(), "team/image", "v1", layer)
+	require.NoError(t, err)
+	var archive bytes.Buffer
+	require.NoError(t, s.archive.Write(&archive))
+	archive.Bytes()[bytes.Index(archive.Bytes(), layer)] ^= 1
+	require.NoError(t, os.MkdirAll(filepath.Join(s.dir, "stick"), 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(s.dir, "stick", "mirror_000001.tar"), archive.Bytes(), 0o600))
+	s.start()
+	s.setMirrors()
+	s.to.intercept(func(_ http.ResponseWriter, r *http.Request) bool {
+		if r.Method != http.MethodPatch || r.ContentLength != int64(len(layer)) {
+			return false
+		}
+		half := r.Clone(r.Context())
+		half.Body, half.ContentLength = io.NopCloser(io.LimitReader(r.Body, 50<<10)), 50<<10
+		s.to.handler.ServeHTTP(httptest.NewRecorder(), half)
+		panic(http.ErrAbortHandler)
+	})
+	s.begin(handover.Request{Way: handover.AddMirror, To: s.to.host()})
+	s.until("the damage is shown", func(now *handover.Status) bool {
+		return strings.Contains(now.Message, digest) && strings.Contains(now.Message, "is damaged")
+	})
 }
 
 // A GitOps controller that changes the mirror sets back keeps the cluster dependent.
