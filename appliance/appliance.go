@@ -263,7 +263,7 @@ func open(ctx context.Context, config config.Config, logger *slog.Logger, versio
 	}); err != nil {
 		return nil, err
 	}
-	if a.policy, err = newReleasePolicy(config, a.rules, a.db, a.registry.Carried); err != nil {
+	if a.policy, err = newReleasePolicy(config, a.rules, a.db, a.registry); err != nil {
 		return nil, err
 	}
 	cache := filepath.Join(config.DataDir, "installers")

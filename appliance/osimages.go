@@ -53,14 +53,14 @@ func infraEnvUsers(db *store.DB) func() ([]osimage.User, error) {
 }
 
 // newReleasePolicy returns the policy that decides which releases may be used.
-func newReleasePolicy(config config.Config, rules *site.Rules, db *store.DB,
-	carried func() (map[string]string, error)) (*trust.Policy, error) {
+func newReleasePolicy(config config.Config, rules *site.Rules, db *store.DB, media trust.Media) (*trust.Policy,
+	error) {
 	keys, err := trust.ReadKeys(config.Releases.SigningKeys)
 	if err != nil {
 		return nil, err
 	}
 	options := trust.Options{DB: db, Keys: keys, Signatures: rules.SignaturesOf, Signed: rules.Signed,
-		Sigstore: rules.Sigstore, Resolve: rules.Digest, Carried: carried}
+		Sigstore: rules.Sigstore, Resolve: rules.Digest, Media: media}
 	for _, image := range config.ReleaseImages {
 		options.Configured = append(options.Configured, image.URL)
 	}

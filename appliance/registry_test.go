@@ -13,6 +13,7 @@ import (
 	"landfall/appliance/doctor"
 	mirrorsite "landfall/appliance/mirror/site"
 	ownregistry "landfall/appliance/registry"
+	"landfall/appliance/release/trust"
 	"landfall/appliance/settings"
 	"landfall/appliance/simulate/registry"
 	"landfall/web/console"
@@ -164,4 +165,29 @@ func TestRegistry_mediumReturnsDuringInstallation(t *testing.T) {
 	require.True(t, proveRelease(t, address, b.release.Version).Complete)
 	pressInstall(t, address, id)
 	requireStatus(t, address, id, models.ClusterStatusInstalled)
+}
+
+// TestRegistry_releaseOfMediumIsForgotten removes the permission of a release that the
+// configuration named with its medium.
+func TestRegistry_releaseOfMediumIsForgotten(t *testing.T) {
+	b := newBareSite(t)
+	address, _ := b.start(t)
+	requireServed(t, address)
+	listed := func() (releases []trust.Release) {
+		var list trust.List
+		call(t, http.MethodGet, address+console.ReleasesRoute, nil).read(t, http.StatusOK, &list)
+		return list.Releases
+	}
+	before := listed()
+	require.Len(t, before, 1)
+	require.Equal(t, trust.SourceMedium, before[0].Source)
+	require.Equal(t, b.folder, before[0].Path)
+	require.Equal(t, "the configuration", before[0].By)
+	require.False(t, before[0].At.IsZero())
+	one := address + console.ReleasesRoute + "/" + b.release.Digest
+	require.Equal(t, http.StatusNoContent, call(t, http.MethodDelete, one, nil).status)
+	require.Empty(t, listed())
+	require.Equal(t, http.StatusNotFound, call(t, http.MethodDelete, one, nil).status)
+	call(t, http.MethodPost, address+console.RegistryRoute+"/media", object{"path": b.folder})
+	require.Len(t, listed(), 1, "named again")
 }

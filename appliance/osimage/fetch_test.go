@@ -401,6 +401,10 @@ func TestDownload_fromRelease(t *testing.T) {
 	requireSentence(t, image.Message, "in release 4.18.30 has sha256 "+sumOf(content),
 		"copy the release to the mirror again")
 	require.Equal(t, Release{Name: "4.18.30", Architecture: "x86_64", PullSecret: "{}"}, requested)
+	_, err = l.Fetch(Request{Release: "4.18.30", Unattended: true})
+	rejected := new(ContentError)
+	require.ErrorAs(t, err, &rejected, "nobody asked for another attempt")
+	require.Equal(t, image.ID, rejected.Existing)
 	sum = sumOf(content)
 	_, err = l.Verify(image.ID) // the verification retries the download
 	require.NoError(t, err)

@@ -84,6 +84,7 @@ type Options struct {
 type Library struct {
 	options Options
 	log     *slog.Logger
+	hash    func(ctx context.Context, path string, progress func(done int64)) (string, os.FileInfo, error)
 
 	wake chan struct{} // signals work to Run
 
@@ -121,7 +122,7 @@ func New(options Options) (*Library, error) {
 	if options.Users == nil {
 		options.Users = func() ([]User, error) { return nil, nil }
 	}
-	l := &Library{options: options, log: options.Logger, wake: make(chan struct{}, 1)}
+	l := &Library{options: options, log: options.Logger, hash: hashFile, wake: make(chan struct{}, 1)}
 	if err := os.MkdirAll(options.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("create the directory of OS images: %w", err)
 	}

@@ -2,12 +2,14 @@ package osimage
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -276,6 +278,22 @@ func TestLibrary_verifyFindsDamage(t *testing.T) {
 
 	_, err = l.Verify("none")
 	require.ErrorContains(t, err, "the OS image none does not exist")
+}
+
+func TestLibrary_verifyFailsWithoutReading(t *testing.T) {
+	path := isoFile(t, isoContent(t, iso))
+	s := newSite(t, Configured{Path: path})
+	l, _ := s.open(t)
+	e := l.entries[0]
+	_, err := l.Verify(e.id)
+	require.NoError(t, err)
+	l.hash = func(context.Context, string, func(int64)) (string, os.FileInfo, error) {
+		return "", nil, &os.PathError{Op: "read", Path: path, Err: syscall.EIO}
+	}
+	l.verifyFile(t.Context(), e)
+	image := onlyImage(t, l)
+	require.Equal(t, StateBad, image.State)
+	requireSentence(t, image.Message, "input/output error", "replace the file, or remove the image")
 }
 
 func TestLibrary_remove(t *testing.T) {

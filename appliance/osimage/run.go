@@ -5,11 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/url"
+	"os"
 	"path"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"landfall/appliance/architecture"
@@ -93,6 +96,8 @@ type Request struct {
 	OpenshiftVersion string `json:"openshift_version"`
 	CPUArchitecture  string `json:"cpu_architecture"`
 	SHA256           string `json:"sha256"`
+	// Unattended is set if no person asks. An image that was rejected is not fetched again then.
+	Unattended bool `json:"-"`
 }
 
 // Fetch starts the download of an image and returns the image's current state. The download
@@ -130,7 +135,7 @@ func (l *Library) Fetch(r Request) (Image, error) {
 		}
 	}
 	e := &entry{id: newID(), state: StateWaiting, record: rec}
-	if err := l.rejectDuplicateFetch(e); err != nil {
+	if err := l.rejectDuplicateFetch(e, r.Unattended); err != nil {
 		return Image{}, err
 	}
 	if err := l.save(e); err != nil {
@@ -141,13 +146,13 @@ func (l *Library) Fetch(r Request) (Image, error) {
 	return l.Image(e.id)
 }
 
-func (l *Library) rejectDuplicateFetch(e *entry) error {
+func (l *Library) rejectDuplicateFetch(e *entry, unattended bool) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	same := slices.IndexFunc(l.entries, func(other *entry) bool {
 		a, b := e.record, other.record
-		return other.state != StateBad && a.Source == b.Source && a.URL == b.URL && a.Release == b.Release &&
-			a.CPUArchitecture == b.CPUArchitecture
+		return (unattended || other.state != StateBad) && a.Source == b.Source && a.URL == b.URL &&
+			a.Release == b.Release && a.CPUArchitecture == b.CPUArchitecture
 	})
 	if same < 0 {
 		return nil
@@ -272,7 +277,7 @@ func (l *Library) verifyFile(ctx context.Context, e *entry) {
 	}
 	e.state, e.done, e.total = StateVerifying, 0, base.Size()
 	l.mu.Unlock()
-	sum, info, err := hashFile(ctx, path, func(done int64) {
+	sum, info, err := l.hash(ctx, path, func(done int64) {
 		l.mu.Lock()
 		e.done = done
 		l.mu.Unlock()
@@ -285,6 +290,14 @@ func (l *Library) verifyFile(ctx context.Context, e *entry) {
 	}
 	e.endVerification()
 	switch {
+	case errors.Is(err, syscall.EIO), errors.Is(err, syscall.EBADMSG), errors.Is(err, io.ErrUnexpectedEOF):
+		e.fail(fmt.Errorf("%s can't be read (%w): the disk has damaged the file; replace the file, or remove the "+
+			"image and import it again", path, err))
+		if now, failed := os.Stat(path); failed == nil {
+			e.wrong = now
+		}
+		l.closeBase(e)
+		l.log.Error("An OS image can't be read.", "path", path, "error", err)
 	case err != nil:
 		l.log.Error("The digest of an OS image could not be computed.", "path", path, "error", err)
 		l.reopen(e)

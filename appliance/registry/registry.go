@@ -102,6 +102,8 @@ type held struct {
 	location medium.Location
 	index    *medium.Index
 	stamp    string        // of the file when it was read; see stampOf
+	modified time.Time     // of the file when it was read
+	written  bool          // the file got other content since; guarded by Registry.mu
 	starts   chan struct{} // limits the clients that read at the same time
 
 	mu      sync.Mutex

@@ -3,7 +3,6 @@ package registry
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"path"
 	"regexp"
@@ -88,16 +87,36 @@ func (r *Registry) Named() (map[string]NamedRelease, error) {
 	return named, err
 }
 
+// Forget removes a release from those that an administrator named with their medium. It reports
+// whether it was one.
+func (r *Registry) Forget(tx *store.Tx, digest string) (found bool, err error) {
+	if !namedRows.Exists(tx, digest) {
+		return false, nil
+	}
+	return true, namedRows.Delete(tx, digest)
+}
+
 // nameFirst records the releases of the first media at a path of the configuration: an
 // administrator named them with the path. What is plugged in there later needs a signature or
-// another word.
-func (r *Registry) nameFirst(ctx context.Context, at string) error {
-	return r.options.DB.Update(ctx, func(tx *store.Tx) error {
-		if pathRows.Exists(tx, at) || !slices.Contains(r.options.Media, at) {
-			return nil
-		}
+// another word. Media that are being copied to the path are the first ones until they are whole.
+// nameFirst reports whether it recorded something.
+func (r *Registry) nameFirst(ctx context.Context, at string, whole, changed bool) (recorded bool, err error) {
+	if !slices.Contains(r.options.Media, at) || !whole && !changed {
+		return false, nil
+	}
+	before := false
+	if err := r.options.DB.View(func(tx *store.Tx) error {
+		before = pathRows.Exists(tx, at)
+		return nil
+	}); err != nil || before {
+		return false, err
+	}
+	return true, r.options.DB.Update(ctx, func(tx *store.Tx) error {
 		now := r.options.Clock.Now().UTC()
-		return errors.Join(r.name(tx, at, byConfiguration, now), pathRows.Put(tx, at, &now))
+		if err := r.name(tx, at, byConfiguration, now); err != nil || !whole {
+			return err
+		}
+		return pathRows.Put(tx, at, &now)
 	})
 }
 

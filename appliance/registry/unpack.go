@@ -100,7 +100,7 @@ func (r *Registry) replacePacked(path string, found []medium.Location) (plain []
 
 // notePacked notes a compressed archive. It reports whether it is new or was missing.
 func (r *Registry) notePacked(path string, location medium.Location) (key string, added bool, err error) {
-	stamp, err := stampOf(location)
+	stamp, _, err := stampOf(location)
 	if err != nil {
 		return "", false, err
 	}

@@ -119,12 +119,12 @@ func (r *Registry) look(ctx context.Context, path string) {
 	}
 	found, unreadable, changed := r.replacePacked(path, found)
 	problems = append(problems, unreadable...)
-	came := false
+	came, whole := false, true
 	present := map[*held]bool{}
 	still := map[medium.Location]refusal{}
 	for _, location := range found {
 		r.progress(path)
-		m, added, refused, err := r.attach(ctx, path, location, refused[location])
+		m, added, refused, err := r.attach(ctx, path, location, refused[location], asked != nil)
 		switch {
 		case refused.reason != nil:
 			still[location] = refused
@@ -134,16 +134,22 @@ func (r *Registry) look(ctx context.Context, path string) {
 		case m != nil:
 			present[m] = true
 			came = came || added
+			whole = whole && !m.index.Cut() && !r.isRecent(location, m.modified)
+		}
+		if _, ok := errors.AsType[*writtenError](err); ok {
+			whole = false
 		}
 	}
 	if ctx.Err() == nil {
 		came = r.detachOthers(path, present) || came
 	}
 	changed = changed || came
-	if len(present) > 0 && (changed || asked != nil) && !r.follows() {
-		if err := r.nameFirst(ctx, path); err != nil && ctx.Err() == nil {
+	if len(present) > 0 && !r.follows() {
+		recorded, err := r.nameFirst(ctx, path, whole, changed || asked != nil)
+		if err != nil && ctx.Err() == nil {
 			r.log.Error("The releases of a medium can't be recorded.", "path", path, "error", err)
 		}
+		changed = changed || recorded
 	}
 	r.mu.Lock()
 	r.problems[path], r.refused[path] = problems, still
@@ -191,30 +197,63 @@ func (r *Registry) detachOthers(path string, present map[*held]bool) (changed bo
 	return changed
 }
 
-// stampOf returns a text that changes with the file or folder at a location.
-func stampOf(location medium.Location) (string, error) {
+// stampOf returns a text that changes with the file or folder at a location, and when that changed
+// last.
+func stampOf(location medium.Location) (stamp string, modified time.Time, err error) {
 	info, err := os.Stat(location.Path)
 	if err != nil {
-		return "", err
+		return "", time.Time{}, err
 	}
-	stamp := fmt.Sprintf("%s\n%d\n%d", location.Path, info.Size(), info.ModTime().UnixNano())
+	stamp, modified = fmt.Sprintf("%s\n%d\n%d", location.Path, info.Size(), info.ModTime().UnixNano()), info.ModTime()
 	if location.Container != medium.Folder {
-		return stamp, nil
+		return stamp, modified, nil
 	}
 	for _, name := range []string{"index.json", "bundle.json", "blobs", "blobs/sha256", "v2",
 		"docker/registry/v2/repositories", "docker/registry/v2/blobs/sha256"} {
 		if info, err := os.Stat(filepath.Join(location.Path, filepath.FromSlash(name))); err == nil {
 			stamp += fmt.Sprintf("\n%s %d", name, info.ModTime().UnixNano())
+			if info.ModTime().After(modified) {
+				modified = info.ModTime()
+			}
 		}
 	}
-	return stamp, nil
+	return stamp, modified, nil
+}
+
+// settleTime is how long a file or folder must be unchanged before it counts as whole: a program
+// may still be writing it.
+const settleTime = 5 * time.Second
+
+// isRecent reports whether the file or folder at a location, which changed at a time, may still be
+// written. A time after now is from another clock, and says nothing. Unpacked archives are whole.
+func (r *Registry) isRecent(location medium.Location, modified time.Time) bool {
+	_, unpacked := r.unpacked.KeyOf(location.Path)
+	age := r.options.Clock.Since(modified)
+	return !unpacked && age >= 0 && age < settleTime
+}
+
+// writtenError reports a medium that is being written. Its text is a clause.
+type writtenError struct{ path string }
+
+func (e *writtenError) Error() string {
+	return fmt.Sprintf("%s is being written; it is served when it has been unchanged for %s", e.path, settleTime)
+}
+
+// setWritten notes that the file of the medium at a location gets other content.
+func (r *Registry) setWritten(location medium.Location) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, m := range r.media {
+		m.written = m.written || m.location == location && !m.missing()
+	}
 }
 
 // attach makes the medium at a location readable. A medium that is known by its fingerprint is not
-// scanned again, and a file that was refused is not either while it is unchanged.
-func (r *Registry) attach(ctx context.Context, path string, location medium.Location, before refusal) (_ *held,
-	changed bool, _ refusal, err error) {
-	stamp, err := stampOf(location)
+// scanned again, and a file that was refused is not either while it is unchanged. A file that may
+// still be written is read only if somebody asked for it.
+func (r *Registry) attach(ctx context.Context, path string, location medium.Location, before refusal, asked bool) (
+	_ *held, changed bool, _ refusal, err error) {
+	stamp, modified, err := stampOf(location)
 	if err != nil {
 		return nil, false, refusal{}, err
 	}
@@ -223,6 +262,10 @@ func (r *Registry) attach(ctx context.Context, path string, location medium.Loca
 	}
 	if before.reason != nil && before.stamp == stamp {
 		return nil, false, before, nil
+	}
+	if !asked && r.isRecent(location, modified) {
+		r.setWritten(location)
+		return nil, false, refusal{}, &writtenError{location.Path}
 	}
 	fingerprint, err := medium.Fingerprint(location, r.options.Open)
 	if err != nil {
@@ -241,7 +284,7 @@ func (r *Registry) attach(ctx context.Context, path string, location medium.Loca
 		}
 	}
 	m := newHeld(path, location, index, r.options.Clock.Now())
-	m.stamp = stamp
+	m.stamp, m.modified = stamp, modified
 	if m.reader, err = medium.NewReader(medium.ReaderOptions{Location: location, Index: index, Open: r.options.Open,
 		Deadline: r.options.ReadDeadline}); err != nil {
 		return nil, false, refusal{}, err
@@ -262,9 +305,10 @@ func (r *Registry) attach(ctx context.Context, path string, location medium.Loca
 }
 
 // place adds a medium that is present. It replaces a missing one with the same content, and that
-// which was present at its location until now: a file that is still being copied would otherwise
-// leave a medium behind at each look. A missing one with other content stays: it is another stick.
-// place returns the identities that no medium has any more.
+// which was at its location until the file was written again: a file that is being copied would
+// otherwise leave media behind. A missing one with other content stays: it is another stick.
+// One whose copy was ordered stays too, because its blobs are on the disk. place returns the
+// identities that no medium has any more.
 func (r *Registry) place(m *held) (forgotten []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -273,9 +317,14 @@ func (r *Registry) place(m *held) (forgotten []string) {
 	kept := []*held{m}
 	for _, other := range r.media {
 		same := other.index.Identity == m.index.Identity
+		_, ordered := r.orders[other.index.Identity]
 		switch {
-		case other.location == m.location && other.detach(now):
-			if !same {
+		case other.location == m.location && (other.detach(now) || other.written):
+			switch {
+			case same:
+			case ordered:
+				kept = append(kept, other)
+			default:
 				forgotten = append(forgotten, other.index.Identity)
 			}
 		case same && !replaced && other.missing():

@@ -104,7 +104,8 @@ type blobDownload struct {
 }
 
 func (d *blobDownload) into(ctx context.Context, path string, l *Library) (err error) {
-	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	sum := sha256.New()
+	file, have, err := d.open(path, sum)
 	if err != nil {
 		return diskError(err)
 	}
@@ -120,11 +121,6 @@ func (d *blobDownload) into(ctx context.Context, path string, l *Library) (err e
 			err = errors.Join(err, os.Remove(path))
 		}
 	}()
-	sum := sha256.New()
-	have, err := d.existing(file, sum)
-	if err != nil {
-		return err
-	}
 	d.resumed = have > 0
 	for fruitless := 0; have < d.blob.Size; {
 		d.progress(have)
@@ -164,6 +160,24 @@ func (d *blobDownload) into(ctx context.Context, path string, l *Library) (err e
 	return nil
 }
 
+// open opens the file of the download and hashes what it has. If the file can't be read, because
+// the disk has a damaged sector, it begins a new one.
+func (d *blobDownload) open(path string, sum hash.Hash) (_ *os.File, have int64, err error) {
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, 0, err
+	}
+	if have, err = d.existing(file, sum); err == nil {
+		return file, have, nil
+	}
+	if err := errors.Join(file.Close(), os.Remove(path)); err != nil {
+		return nil, 0, err
+	}
+	sum.Reset()
+	file, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	return file, 0, err
+}
+
 // existing hashes the data of an earlier attempt in the file.
 func (d *blobDownload) existing(file *os.File, sum hash.Hash) (int64, error) {
 	info, err := file.Stat()
@@ -199,7 +213,7 @@ func (d *blobDownload) attempt(ctx context.Context, clock clockwork.Clock, file 
 	defer resp.Body.Close()
 	if resp.StatusCode == http.StatusOK && have > 0 {
 		// The registry does not support ranges: skip the part that is present.
-		if _, err := io.CopyN(io.Discard, resp.Body, have); err != nil {
+		if _, err := io.CopyN(skipper{stall}, resp.Body, have); err != nil {
 			return have, err
 		}
 	}
@@ -213,6 +227,15 @@ func (d *blobDownload) attempt(ctx context.Context, clock clockwork.Clock, file 
 		err = errStalled
 	}
 	return sink.have, err
+}
+
+// skipper drops bytes. Each of its writes shows that the registry sends something.
+type skipper struct{ stall clockwork.Timer }
+
+// Write implements io.Writer.
+func (s skipper) Write(p []byte) (int, error) {
+	s.stall.Reset(stallLimit)
+	return len(p), nil
 }
 
 func (d *blobDownload) request(ctx context.Context, from int64) (*http.Response, error) {

@@ -80,16 +80,13 @@ func (l *Library) cached(key string) (*Installer, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	if err != nil {
-		return nil, err
-	}
 	inst := &Installer{Path: filepath.Join(dir, installerFile), SHA256: strings.TrimSpace(string(want))}
-	got, err := sumOf(inst.Path)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
+	got := ""
+	if err == nil {
+		got, err = sumOf(inst.Path)
 	}
-	if got != inst.SHA256 {
-		l.log.Warn("The cached openshift-install was damaged and is extracted again.", "path", inst.Path)
+	if err != nil || got != inst.SHA256 { // a sector that can't be read does not heal
+		l.log.Warn("The cached openshift-install was damaged and is extracted again.", "path", inst.Path, "error", err)
 		return nil, os.RemoveAll(dir)
 	}
 	now := l.clock.Now()

@@ -3,6 +3,7 @@ package release
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -260,10 +261,16 @@ func TestInstaller_resumesDownloadOfAnEarlierProcess(t *testing.T) {
 		"damaged first half": {bytes.Repeat([]byte{7}, 100_000), 2, "bytes=100000-" + strconv.Itoa(len(whole)-1)},
 		"damaged whole blob": {bytes.Repeat([]byte{7}, len(whole)), 1, ""},
 		"too much data":      {append(bytes.Clone(whole), 1, 2, 3), 1, ""},
+		"unreadable":         {nil, 1, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := s.library()
-			require.NoError(t, os.WriteFile(filepath.Join(l.partialDir(), digestOf(t, blob).Hex), c.left, 0o600))
+			path := filepath.Join(l.partialDir(), digestOf(t, blob).Hex)
+			if c.left == nil {
+				require.NoError(t, os.Symlink(unreadable, path))
+			} else {
+				require.NoError(t, os.WriteFile(path, c.left, 0o600))
+			}
 			var requestedRanges []string
 			s.serve(func(next http.Handler, w http.ResponseWriter, r *http.Request) {
 				if strings.HasSuffix(r.URL.Path, "/blobs/"+digestOf(t, blob).String()) {
@@ -523,6 +530,9 @@ func TestInstaller_damagedInTheCache(t *testing.T) {
 	for name, spoil := range map[string]func() error{
 		"changed": func() error { return os.WriteFile(inst.Path, []byte("wrong"), 0o700) },
 		"gone":    func() error { return os.Remove(inst.Path) },
+		"unreadable": func() error {
+			return errors.Join(os.Remove(inst.Path), os.Symlink(unreadable, inst.Path))
+		},
 	} {
 		require.NoError(t, spoil(), name)
 		again, release, err := l.Installer(context.Background(), p, nil, nil)
@@ -530,8 +540,11 @@ func TestInstaller_damagedInTheCache(t *testing.T) {
 		release()
 		require.Equal(t, "right", installed(t, again), name)
 	}
-	require.Equal(t, 3, s.fetched(digestOf(t, blob)))
+	require.Equal(t, 4, s.fetched(digestOf(t, blob)))
 }
+
+// unreadable is a file whose first byte can't be read, as that of a damaged sector.
+const unreadable = "/proc/self/mem"
 
 func TestInstaller_evictsLeastRecentlyUsed(t *testing.T) {
 	s := newSite(t)

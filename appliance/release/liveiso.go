@@ -182,7 +182,7 @@ func (s *blobStream) open() error {
 	s.body = response.Body
 	if response.StatusCode == http.StatusOK && s.have > 0 {
 		// The registry does not support ranges: skip the part that was read before.
-		if _, err := io.CopyN(io.Discard, s.body, s.have); err != nil {
+		if _, err := io.CopyN(skipper{s.stall}, s.body, s.have); err != nil {
 			return err
 		}
 	}

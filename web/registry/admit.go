@@ -22,9 +22,18 @@ func (h *handler) admit(c echo.Context) error {
 	r := c.Request()
 	base := r.URL.Path == "/v2" || r.URL.Path == "/v2/"
 	pulls := isRead(r.Method) && !strings.Contains(r.URL.Path, "/blobs/uploads/")
-	if pulls && !base && h.Anonymous {
+	switch {
+	case pulls && !base && h.Anonymous:
 		return nil
+	case pulls:
+		return h.authorize(c, access.Viewer, base)
 	}
+	return h.authorize(c, access.Operator, base)
+}
+
+// authorize checks whether a client has the rights of a role.
+func (h *handler) authorize(c echo.Context, needed access.Role, base bool) error {
+	r := c.Request()
 	identity := access.From(r.Context())
 	name, password, ok := r.BasicAuth()
 	// Clients of containers/image send empty ones if they have none.
@@ -44,10 +53,6 @@ func (h *handler) admit(c echo.Context) error {
 		c.SetRequest(r.WithContext(access.With(r.Context(), identity)))
 	} else if access.Failure(r.Context()) != nil {
 		return unauthorized("the token is unknown, has expired or was revoked")
-	}
-	needed := access.Operator
-	if pulls {
-		needed = access.Viewer
 	}
 	switch {
 	case base && h.Anonymous && identity.Role == access.None:

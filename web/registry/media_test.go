@@ -211,6 +211,89 @@ func TestReleases_trust(t *testing.T) {
 	require.NotContains(t, named(), otherDigest)
 }
 
+// settled is the age of a file that nobody writes any more.
+const settled = 5 * time.Second
+
+// writePart writes the first bytes of an archive, as a program that copies it does, at an age.
+func (s *site) writePart(name string, data []byte, age time.Duration) {
+	s.Helper()
+	require.NoError(s, os.WriteFile(s.path(name), data, 0o600))
+	modified := s.clock.Now().Add(-age)
+	require.NoError(s, os.Chtimes(s.path(name), modified, modified))
+}
+
+// bytesOf returns the bytes of an archive.
+func bytesOf(t *testing.T, a *simulated.Archive) []byte {
+	t.Helper()
+	var data bytes.Buffer
+	require.NoError(t, a.Write(&data))
+	return data.Bytes()
+}
+
+// TestReleases_archiveIsBeingCopied has an archive that is copied to a watched folder, with and
+// without a pause of the copy. It is the first medium there when it is whole.
+func TestReleases_archiveIsBeingCopied(t *testing.T) {
+	for name, age := range map[string]time.Duration{"without a pause": time.Second, "with a pause": settled} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t)
+			s.start()
+			first, digest := archiveOf(t, "4.20.8")
+			later, _ := archiveOf(t, "4.20.9")
+			other, _ := bigArchive(t)
+			whole := bytesOf(t, first)
+			s.writePart(archive1, whole[:len(whole)/2], age)
+			s.write("other.tar", other)
+			s.look()
+			s.writePart(archive1, whole, settled)
+			s.look()
+			s.write("later.tar", later)
+			s.look()
+			named, err := s.registry.Named()
+			require.NoError(t, err)
+			require.Equal(t, []string{digest}, slices.Collect(maps.Keys(named)))
+		})
+	}
+}
+
+// TestReleases_copiedJustBeforeTheStart has a medium that may still be written when the registry
+// starts. It is served at once, and is the first medium when it has been unchanged.
+func TestReleases_copiedJustBeforeTheStart(t *testing.T) {
+	s := newSite(t)
+	first, digest := archiveOf(t, "4.20.8")
+	s.writePart(archive1, bytesOf(t, first), time.Second)
+	s.start()
+	require.Equal(t, http.StatusOK, s.get("/v2/openshift/release-images/manifests/"+digest).StatusCode)
+	changed := s.registry.Changed()
+	s.clock.Advance(settled)
+	s.await(changed)
+	named, err := s.registry.Named()
+	require.NoError(t, err)
+	require.Equal(t, []string{digest}, slices.Collect(maps.Keys(named)))
+}
+
+// TestMedia_writtenAgainInItsPlace has an archive that another one overwrites. It is missing until
+// the other one is whole.
+func TestMedia_writtenAgainInItsPlace(t *testing.T) {
+	s := newSite(t)
+	first, digest := archiveOf(t, "4.20.8")
+	s.write(archive1, first)
+	s.start()
+	other, otherDigest := archiveOf(t, "4.20.9")
+	whole := bytesOf(t, other)
+	s.writePart(archive1, whole[:len(whole)/2], time.Second)
+	s.look()
+	status := s.registry.Status()
+	require.Len(t, status.Media, 1)
+	require.False(t, status.Media[0].Present)
+	require.Contains(t, status.Unusable[0].Problem, "is being written")
+	require.Equal(t, http.StatusServiceUnavailable,
+		s.get("/v2/openshift/release-images/manifests/"+digest).StatusCode)
+	s.writePart(archive1, whole, settled)
+	s.look()
+	require.Len(t, s.registry.Status().Media, 1)
+	require.Equal(t, http.StatusOK, s.get("/v2/openshift/release-images/manifests/"+otherDigest).StatusCode)
+}
+
 // TestReleases_sameTagOnTwoMedia has another release under the tag of a first one: it must not hide
 // it.
 func TestReleases_sameTagOnTwoMedia(t *testing.T) {

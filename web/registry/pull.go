@@ -14,6 +14,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"landfall/appliance/access"
 	"landfall/appliance/registry"
 	"landfall/appliance/registry/medium"
 	"landfall/appliance/registry/traffic"
@@ -91,6 +92,15 @@ func unchanged(c echo.Context, digest string) bool {
 	return false
 }
 
+// unlessPushed returns the error for a blob that can't be read now. A client that pushes asks first
+// whether the registry has the blob, and gives up if it hears of a medium. It can send the blob.
+func (h *handler) unlessPushed(c echo.Context, err error) error {
+	if c.Request().Method == http.MethodHead && h.authorize(c, access.Operator, false) == nil {
+		return registry.ErrBlobUnknown
+	}
+	return err
+}
+
 // blob serves a blob or a range of it. Nodes continue an interrupted pull with a range.
 func (h *handler) blob(c echo.Context, asked request) error {
 	if !medium.ValidDigest(asked.name) {
@@ -98,7 +108,7 @@ func (h *handler) blob(c echo.Context, asked request) error {
 	}
 	blob, err := h.Registry.Blob(asked.name)
 	if err != nil {
-		return err
+		return h.unlessPushed(c, err)
 	}
 	header := c.Response().Header()
 	if unchanged(c, blob.Digest) {

@@ -7,9 +7,11 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -171,6 +173,36 @@ func TestFault16_layerOnMissingMedium(t *testing.T) {
 	require.Equal(t, http.StatusOK, s.get("/v2/team/image/manifests/1").StatusCode)
 	s.remove(archive1)
 	require.Equal(t, http.StatusServiceUnavailable, s.get("/v2/team/image/manifests/1").StatusCode)
+}
+
+// A client that may push sends the layer of a missing medium, or a damaged one, again.
+func TestPush_layerThatMediumCannotSupply(t *testing.T) {
+	for _, name := range []string{"missing", "damaged"} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t)
+			a, layers := layered(t, 1, 1<<20)
+			digest := slices.Collect(maps.Keys(layers))[0]
+			s.write(archive1, a)
+			data, err := os.ReadFile(s.path(archive1))
+			require.NoError(t, err)
+			if name == "damaged" {
+				data[bytes.Index(data, layers[digest])] ^= 1
+				require.NoError(t, os.WriteFile(s.path(archive1), data, 0o600))
+			}
+			s.start()
+			path := "/v2/team/image/blobs/" + digest
+			if name == "damaged" {
+				s.get(path) // finds the damage
+			} else {
+				s.remove(archive1)
+			}
+			pulled := s.send(http.MethodHead, path, nil).StatusCode
+			require.GreaterOrEqual(t, pulled, http.StatusInternalServerError, "clients that pull hear of the medium")
+			require.Equal(t, http.StatusNotFound, s.push(http.MethodHead, path, nil).StatusCode)
+			s.pushBlob(layers[digest])
+			require.Equal(t, layers[digest], s.get(path).body)
+		})
+	}
 }
 
 // Case 30: a collection does not remove the blobs of a manifest that is being stored.

@@ -17,6 +17,8 @@ import (
 	"landfall/appliance/mirror"
 	"landfall/appliance/registry"
 	"landfall/appliance/registry/traffic"
+	"landfall/appliance/release/trust"
+	"landfall/store"
 	"landfall/web"
 )
 
@@ -157,17 +159,27 @@ func (s *Server) Local(name string) string {
 	return s.address.String()
 }
 
-// Carried returns the releases on the media that an administrator named, as pull specs by digest.
-func (s *Server) Carried() (map[string]string, error) {
+// Carried returns the releases on the media that an administrator named, by digest.
+func (s *Server) Carried() (map[string]trust.Carried, error) {
 	if s == nil {
 		return nil, nil
 	}
 	named, err := s.Named()
-	carried := make(map[string]string, len(named))
+	carried := make(map[string]trust.Carried, len(named))
 	for digest, release := range named {
-		carried[digest] = release.PullSpec
+		carried[digest] = trust.Carried{Path: release.Path, Allowed: trust.Allowed{Digest: digest,
+			PullSpec: release.PullSpec, By: release.By, At: release.At}}
 	}
 	return carried, err
+}
+
+// Forget removes the permission of a release that an administrator named with its medium. It
+// reports whether there was one.
+func (s *Server) Forget(tx *store.Tx, digest string) (found bool, err error) {
+	if s == nil {
+		return false, nil
+	}
+	return s.Registry.Forget(tx, digest)
 }
 
 // Addr returns the address of the listener, or nil without a registry.

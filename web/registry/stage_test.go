@@ -204,6 +204,34 @@ func TestStage_servedWithoutTheMedium(t *testing.T) {
 	requireAll()
 }
 
+// Another archive replaces a copied one between two looks. The copy is served on.
+func TestStage_fileIsReplacedByAnother(t *testing.T) {
+	s := newSite(t)
+	a, pushed := newArchive(t)
+	s.write(archive1, a)
+	s.start()
+	s.stage()
+	s.awaitCopy(registry.StageWhole)
+	other, digest := bigArchive(t)
+	s.write("other", other)
+	require.NoError(t, os.Rename(s.path("other"), s.path(archive1)))
+	s.look()
+	require.Equal(t, http.StatusOK, s.get("/v2/team/big/blobs/"+digest).StatusCode)
+	requireCopy := func() {
+		for _, layer := range a.Layers(pushed.Digest) {
+			require.Equal(t, layer, digestOf(s.get("/v2/openshift/release-images/blobs/"+layer).body))
+		}
+		require.Equal(t, http.StatusOK, s.get("/v2/openshift/release-images/manifests/"+pushed.Digest).StatusCode)
+	}
+	requireCopy()
+	_, err := s.registry.Collect(t.Context())
+	require.NoError(t, err)
+	requireCopy()
+	s.stop()
+	s.start()
+	requireCopy()
+}
+
 // The files of a copied medium are closed, so that its file system can be unmounted.
 func TestStage_closesTheMedium(t *testing.T) {
 	s := newSite(t)

@@ -15,6 +15,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -268,10 +269,27 @@ func (o *importer) sendPiece(ctx context.Context, id string, offset, total int64
 		case <-time.After(wait):
 		}
 		wait *= 2
-		if up, err := o.ask(ctx, id); err == nil && up.Offset >= start && up.Offset <= start+int64(len(piece)) {
+		up, err := o.ask(ctx, id)
+		switch {
+		case err == nil && up.Offset >= start && up.Offset <= start+int64(len(piece)):
 			offset = up.Offset
+		case err != nil:
+			if image := o.imported(ctx, id); image != nil {
+				bar.Set(start+int64(len(piece)), o.announced.SizeBytes)
+				return image, nil
+			}
 		}
 	}
+}
+
+// imported returns the image that an upload has become, although the answer was lost, or nil.
+func (o *importer) imported(ctx context.Context, id string) *osimage.Image {
+	images, err := o.osImages(ctx)
+	at := slices.IndexFunc(images, func(image osimage.Image) bool { return image.ID == id && image.Usable() })
+	if err != nil || at < 0 {
+		return nil
+	}
+	return &images[at]
 }
 
 // brokenError is the error of a request that may succeed at the next attempt.

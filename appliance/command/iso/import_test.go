@@ -112,3 +112,27 @@ func TestFollow_saysThatApplianceTriesAgainAfterFailure(t *testing.T) {
 		"landfall: waiting (the last attempt failed: the server is busy); the appliance tries again until landfall "+
 		"iso remove a1\n")
 }
+
+// forgetful forwards requests to an appliance. It loses the answer to the first PATCH request.
+type forgetful struct {
+	next http.Handler
+	lost atomic.Bool
+}
+
+func (f *forgetful) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method == http.MethodPatch && !f.lost.Swap(true) {
+		f.next.ServeHTTP(httptest.NewRecorder(), r)
+		panic(http.ErrAbortHandler)
+	}
+	f.next.ServeHTTP(w, r)
+}
+
+func TestImport_lastAnswerIsLost(t *testing.T) {
+	server := httptest.NewServer(&forgetful{next: forward(commandtest.StartAppliance(t))})
+	defer server.Close()
+	file := commandtest.LiveISO(t)
+	o := &importer{errOut: t.Output(), retryAfter: time.Millisecond, library: newLibrary(t, server.URL)}
+	image, err := o.run(t.Context(), []string{file}, nil)
+	require.NoError(t, err)
+	require.Equal(t, commandtest.DigestOf(t, file), image.SHA256)
+}

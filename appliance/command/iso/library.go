@@ -144,12 +144,18 @@ func (l *library) named(ctx context.Context, ids []string) ([]osimage.Image, err
 
 // verify starts the verification of an image and waits for the result.
 func (l *library) verify(ctx context.Context, image osimage.Image, errOut io.Writer) (osimage.Image, error) {
-	if err := l.Call(ctx, http.MethodPost, osImagesPath+"/"+url.PathEscape(image.ID)+"/verify", nil,
-		&image); err != nil {
+	before := image.VerifiedAt
+	err := l.Call(ctx, http.MethodPost, osImagesPath+"/"+url.PathEscape(image.ID)+"/verify", nil, &image)
+	if err != nil {
 		return image, err
 	}
-	return l.follow(ctx, image, "verifying "+image.Name, errOut,
+	image, err = l.follow(ctx, image, "verifying "+image.Name, errOut,
 		func(state osimage.State) bool { return state == osimage.StateVerifying })
+	if err == nil && image.State == osimage.StateReady && image.VerifiedAt.Equal(before) {
+		err = fmt.Errorf("the verification of %s was interrupted, for example by a restart of the appliance; run "+
+			"landfall iso verify %s again", image.Name, image.ID)
+	}
+	return image, err
 }
 
 // follow shows the progress of an image while pending reports true for its state.

@@ -259,12 +259,13 @@ func verify(ctx context.Context, appliance *remote.Client, out, errOut io.Writer
 	}
 	meter := output.NewMeter(errOut, "verify", 0)
 	defer meter.End()
-	for {
+	interrupted := false
+	for done := int64(0); ; done = status.Verify.Done {
 		*status = registry.Status{}
 		if err := appliance.Call(ctx, http.MethodGet, console.RegistryRoute, nil, status); err != nil {
 			return err
 		}
-		if !status.Verify.Running {
+		if interrupted = status.Verify.Done < done; interrupted || !status.Verify.Running {
 			break
 		}
 		meter.Set(status.Verify.Done, status.Verify.Total)
@@ -275,6 +276,10 @@ func verify(ctx context.Context, appliance *remote.Client, out, errOut io.Writer
 		}
 	}
 	meter.End()
+	if interrupted || !status.Verify.Running && status.Verify.Total == 0 && status.Verify.Message == "" {
+		return errors.New("the comparison ended without a result, because the registry has no content, or because " +
+			"the appliance restarted or another member leads the fleet now; run landfall registry verify again")
+	}
 	for _, place := range status.Verify.Damaged {
 		fmt.Fprintf(out, "damaged: %s\n", place)
 	}

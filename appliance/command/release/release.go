@@ -52,6 +52,8 @@ func write(cmd *cobra.Command, list *trust.List) error {
 		switch {
 		case release.Source == trust.SourceAdministrator:
 			by, since = release.By, release.At.Format(time.RFC3339)
+		case release.Source == trust.SourceMedium:
+			by, since = fmt.Sprintf("%s with %s", release.By, release.Path), release.At.Format(time.RFC3339)
 		case release.Source == trust.SourceSigned:
 			by = "signature of " + release.SignedBy.Owner
 		}
@@ -123,7 +125,7 @@ func newForget() *cobra.Command {
 	appliance := new(remote.Client)
 	cmd := &cobra.Command{
 		Use:   "forget DIGEST",
-		Short: "Remove the permission of landfall release allow",
+		Short: "Remove the permission of landfall release allow, or of a medium of the registry",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, arguments []string) error {
 			if err := appliance.Call(cmd.Context(), http.MethodDelete,

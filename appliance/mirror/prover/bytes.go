@@ -19,7 +19,7 @@ const resumptions = 5
 const byteReaders = 4
 
 // readAll reads every blob of the complete images and verifies its digest. It skips blobs that an
-// earlier proof has read.
+// earlier proof has read, unless the results are to be fresh.
 func (s *session) readAll(ctx context.Context, results []Result) error {
 	type job struct {
 		r      *repository
@@ -34,7 +34,7 @@ func (s *session) readAll(ctx context.Context, results []Result) error {
 		r.mu.Lock()
 		for digest, check := range r.blobs {
 			key := r.name() + "@" + digest
-			if !check.held || seen[key] || proven != nil && proven.Has(key) {
+			if !check.held || seen[key] || proven != nil && !s.request.Fresh && proven.Has(key) {
 				continue
 			}
 			seen[key] = true

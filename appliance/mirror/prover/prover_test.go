@@ -402,6 +402,10 @@ func TestProof_bytesResume(t *testing.T) {
 	report = prove(t, p, request)
 	require.Equal(t, prover.Held, report.Results[0].Status)
 	require.Zero(t, report.ReadBytes, "complete blobs are not read again")
+
+	request.Fresh = true
+	report = prove(t, p, request)
+	require.Equal(t, report.Bytes, report.ReadBytes, "unless the results are to be fresh")
 }
 
 func TestProof_nextMirrorIfTheFirstIsDown(t *testing.T) {

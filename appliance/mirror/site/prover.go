@@ -335,12 +335,19 @@ type provenBlobs struct {
 
 func blobKey(key string) string { return strings.ReplaceAll(key, "/", "|") }
 
+// isCurrent reports whether a proof counts. One of the future was made before the clock was
+// corrected, so its age is unknown.
+func isCurrent(now, at time.Time) bool {
+	age := now.Sub(at)
+	return age >= 0 && age < blobProofLifetime
+}
+
 // Has reports whether a blob was read completely within blobProofLifetime.
 func (b *provenBlobs) Has(key string) bool {
 	known := false
 	if err := b.db.View(func(tx *store.Tx) error {
 		at, err := blobProofs.Get(tx, blobKey(key))
-		known = err == nil && b.clock.Since(*at) < blobProofLifetime
+		known = err == nil && isCurrent(b.clock.Now(), *at)
 		return nil
 	}); err != nil {
 		return false // the blob is read again
@@ -372,7 +379,7 @@ func (b *provenBlobs) Mark(ctx context.Context, key string) error {
 func deleteOldProofs(tx *store.Tx, now time.Time) error {
 	var old []string
 	if err := blobProofs.Each(tx, "", func(key string, at *time.Time) error {
-		if now.Sub(*at) >= blobProofLifetime {
+		if !isCurrent(now, *at) {
 			old = append(old, key)
 		}
 		return nil

@@ -18,6 +18,9 @@ func TestProvenBlobs_expire(t *testing.T) {
 	blobs := &provenBlobs{db: db, clock: clock}
 	require.NoError(t, blobs.Mark(t.Context(), "registry/a@sha256:1"))
 	require.True(t, blobs.Has("registry/a@sha256:1"))
+	blobs.clock = clockwork.NewFakeClockAt(clock.Now().Add(-time.Hour))
+	require.False(t, blobs.Has("registry/a@sha256:1"), "the clock was corrected")
+	blobs.clock = clock
 	clock.Advance(blobProofLifetime)
 	require.False(t, blobs.Has("registry/a@sha256:1"))
 	require.NoError(t, blobs.Mark(t.Context(), "registry/a@sha256:2"))

@@ -1,12 +1,17 @@
 package handover_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -388,6 +393,37 @@ func (w rangeWriter) WriteHeader(status int) {
 	w.ResponseWriter.WriteHeader(status)
 }
 
+// A damaged blob that is sent in parts is compared once, and left out then.
+func TestHandOver_damagedBlobInParts(t *testing.T) {
+	s := newSite(t)
+	layer := make([]byte, 100<<10)
+	for i := range layer {
+		layer[i] = byte(i >> 8)
+	}
+	digest, err := s.archive.AddBlob(t.Context(), "team/image", "v1", layer)
+	require.NoError(t, err)
+	var archive bytes.Buffer
+	require.NoError(t, s.archive.Write(&archive))
+	archive.Bytes()[bytes.Index(archive.Bytes(), layer)] ^= 1
+	require.NoError(t, os.MkdirAll(filepath.Join(s.dir, "stick"), 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(s.dir, "stick", "mirror_000001.tar"), archive.Bytes(), 0o600))
+	s.start()
+	s.setMirrors()
+	s.to.intercept(func(_ http.ResponseWriter, r *http.Request) bool {
+		if r.Method != http.MethodPatch || r.ContentLength != int64(len(layer)) {
+			return false
+		}
+		half := r.Clone(r.Context())
+		half.Body, half.ContentLength = io.NopCloser(io.LimitReader(r.Body, 50<<10)), 50<<10
+		s.to.handler.ServeHTTP(httptest.NewRecorder(), half)
+		panic(http.ErrAbortHandler)
+	})
+	s.begin(handover.Request{Way: handover.AddMirror, To: s.to.host()})
+	s.until("the damage is shown", func(now *handover.Status) bool {
+		return strings.Contains(now.Message, digest) && strings.Contains(now.Message, "is damaged")
+	})
+}
+
 // A GitOps controller that changes the mirror sets back keeps the cluster dependent.
 func TestHandOver_mirrorsChangedBack(t *testing.T) {
 	s := newSite(t)
@@ -416,6 +452,28 @@ func TestHandOver_mirrorsChangedBack(t *testing.T) {
 	_, err = s.service.Confirm(t.Context(), []string{clusterName})
 	require.NoError(t, err)
 	changedBack(handover.RollingOut)
+	s.await(handover.Done)
+}
+
+// A mirror set that came after the second mirror gets it before it loses the first.
+func TestHandOver_mirrorSetComesLater(t *testing.T) {
+	s := newSite(t)
+	s.start()
+	s.setMirrors()
+	s.begin(handover.Request{Way: handover.AddMirror, To: s.to.host()})
+	s.until("the change is awaited", func(now *handover.Status) bool {
+		return len(now.Clusters) == 1 && now.Clusters[0].State == handover.RollingIn
+	})
+	s.rolledOut(2)
+	s.await(handover.Asking)
+	s.putMirrors(ownName + "/openshift/release-images")
+	_, err := s.service.Confirm(t.Context(), nil)
+	require.NoError(t, err)
+	s.until("the removal is awaited", func(now *handover.Status) bool {
+		return now.Clusters[0].State == handover.RollingOut
+	})
+	require.Equal(t, []string{s.to.host() + "/openshift/release-images"}, s.mirrors())
+	s.rolledOut(3)
 	s.await(handover.Done)
 }
 

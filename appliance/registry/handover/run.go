@@ -513,7 +513,8 @@ func (s *Service) removeMirror(ctx context.Context, of *row, in api, cluster *Cl
 		return err
 	}
 	return s.changeMirrors(ctx, of, in, cluster, RollingOut, func(mirrors []string) []string {
-		return withoutFirst(mirrors, of.Name, of.To)
+		// A mirror set that came after the second mirror has only the first.
+		return withoutFirst(withSecond(mirrors, of.Name, of.To), of.Name, of.To)
 	})
 }
 

@@ -2,6 +2,8 @@ package handover
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -238,9 +240,26 @@ func (u *upload) finish(ctx context.Context, location string) error {
 		query: url.Values{"digest": {u.digest}}, header: http.Header{"Content-Type": {"application/octet-stream"}},
 		want: []int{http.StatusCreated, http.StatusNoContent, http.StatusAccepted}})
 	if codeOf(err, transport.DigestInvalidErrorCode) {
+		if own := u.compare(ctx); own != nil {
+			return &readError{own}
+		}
 		return fmt.Errorf("%s received %s damaged; it is sent again", u.target.host, u.digest)
 	}
 	return err
+}
+
+// compare reads the whole blob and compares it with its digest. A blob that is sent in parts is not
+// compared otherwise. The registry marks a damaged one when it is read as a whole.
+func (u *upload) compare(ctx context.Context) error {
+	sum := sha256.New()
+	if err := u.write(ctx, struct{ io.Writer }{sum}, 0, u.size); err != nil {
+		return err
+	}
+	if "sha256:"+hex.EncodeToString(sum.Sum(nil)) != u.digest {
+		return fmt.Errorf("this appliance has %s damaged; compare all blobs with landfall registry verify, and then "+
+			"copy the medium or push the image again", u.digest)
+	}
+	return nil
 }
 
 // cancelUpload removes an upload that was only begun. Registries that can't do so remove it later.

@@ -42,11 +42,19 @@ type Manifest struct {
 
 // Problem is something about a medium that a person should know. Its text is a sentence without a
 // period at its end.
-type Problem struct{ Text string }
+type Problem struct {
+	Text string
+	Cut  bool // the end of the file is missing, as while it is being copied
+}
 
 // Version is that of the indexes of this program. It changes with what a scan finds, so that known
 // media are scanned again.
 const Version = 1
+
+// Cut reports whether the end of the medium is missing.
+func (i *Index) Cut() bool {
+	return slices.ContainsFunc(i.Problems, func(p Problem) bool { return p.Cut })
+}
 
 // Index is the content of a medium. It does not change after the scan.
 type Index struct {
@@ -133,8 +141,8 @@ func (l *listing) index(ctx context.Context, location Location) (*Index, error) 
 		return nil, err
 	}
 	if r.leftOut > 0 {
-		r.index.Problems = append(r.index.Problems, Problem{fmt.Sprintf("%s has more than %d MiB of manifests and "+
-			"signatures, and %d of them were left out. Put the images on several media",
+		r.index.Problems = append(r.index.Problems, Problem{Text: fmt.Sprintf("%s has more than %d MiB of manifests "+
+			"and signatures, and %d of them were left out. Put the images on several media",
 			path.Base(location.Path), maxKept>>20, r.leftOut)})
 	}
 	slices.Sort(r.index.Sources)
@@ -350,7 +358,7 @@ func (r *reader) blob(digest string, parts ...entry) {
 func (r *reader) problem(format string, args ...any) {
 	const enough = 100
 	if len(r.index.Problems) < enough {
-		r.index.Problems = append(r.index.Problems, Problem{fmt.Sprintf(format, args...)})
+		r.index.Problems = append(r.index.Problems, Problem{Text: fmt.Sprintf(format, args...)})
 	}
 }
 

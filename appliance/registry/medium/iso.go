@@ -40,9 +40,9 @@ func listISO(ctx context.Context, location Location, open Opener) (*listing, err
 		fmt.Fprintf(headers, "%s\n%d\n%d\n", name, file.Size, file.Offset)
 		if end := file.Offset + file.Size; end > info.Size() {
 			if len(l.problems) == 0 {
-				l.problems = append(l.problems, Problem{Text: fmt.Sprintf("%s is cut off at byte %d, before the end "+
-					"of %s. Copy it again; the files before it are served", path.Base(location.Path), info.Size(),
-					name)})
+				l.problems = append(l.problems, Problem{Cut: true, Text: fmt.Sprintf("%s is cut off at byte %d, "+
+					"before the end of %s. Copy it again; the files before it are served", path.Base(location.Path),
+					info.Size(), name)})
 			}
 			continue
 		}

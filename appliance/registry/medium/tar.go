@@ -71,14 +71,14 @@ func tarProblem(location Location, in *window, err error, entries *[]entry) Prob
 	if n := len(*entries); n > 0 {
 		if last := (*entries)[n-1]; last.extent.Offset+last.extent.Size > in.size {
 			*entries = slices.Clip((*entries)[:n-1])
-			return Problem{Text: fmt.Sprintf("%s is cut off at byte %d, in %s, which needs %d bytes more. Copy it "+
-				"again; the entries before it are served", path.Base(location.Path), in.size, last.name,
+			return Problem{Cut: true, Text: fmt.Sprintf("%s is cut off at byte %d, in %s, which needs %d bytes more. "+
+				"Copy it again; the entries before it are served", path.Base(location.Path), in.size, last.name,
 				last.extent.Offset+last.extent.Size-in.size)}
 		}
 	}
 	if errors.Is(err, io.ErrUnexpectedEOF) {
-		return Problem{Text: fmt.Sprintf("%s is cut off at byte %d. Copy it again; the entries before it are served",
-			path.Base(location.Path), in.size)}
+		return Problem{Cut: true, Text: fmt.Sprintf("%s is cut off at byte %d. Copy it again; the entries before it "+
+			"are served", path.Base(location.Path), in.size)}
 	}
 	return Problem{Text: fmt.Sprintf("%s is damaged near byte %d (%s). Copy it again; the entries before it are served",
 		path.Base(location.Path), in.at, strings.TrimPrefix(err.Error(), "archive/tar: "))}

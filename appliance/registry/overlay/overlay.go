@@ -26,6 +26,7 @@ import (
 
 	"github.com/jonboulle/clockwork"
 
+	"landfall/appliance/durable"
 	"landfall/appliance/fault"
 	"landfall/appliance/registry/medium"
 	"landfall/appliance/registry/quota"
@@ -80,7 +81,9 @@ type Options struct {
 
 // Overlay holds pushed images. Its methods may be called concurrently.
 type Overlay struct {
-	options Options
+	options  Options
+	syncFile func(*os.File) error
+	syncDir  func(dir string) error
 
 	// removing is held for writing while blobs are removed, and for reading from the check that the
 	// blobs of a manifest exist until the manifest is stored.
@@ -106,8 +109,8 @@ type upload struct {
 
 // Open opens the overlay. Uploads that a crash interrupted can be continued.
 func Open(options Options) (*Overlay, error) {
-	o := &Overlay{options: options, uploads: map[string]*upload{}, lacking: map[string]int64{},
-		wake: make(chan struct{}, 1)}
+	o := &Overlay{options: options, syncFile: (*os.File).Sync, syncDir: durable.SyncDir,
+		uploads: map[string]*upload{}, lacking: map[string]int64{}, wake: make(chan struct{}, 1)}
 	if options.Shared == nil { // a member that has left its fleet may have unfinished copies
 		if err := os.RemoveAll(o.dir(copies)); err != nil {
 			return nil, fmt.Errorf("remove unfinished copies of the registry: %w", err)
@@ -358,10 +361,14 @@ func (o *Overlay) finish(id, digest string) error {
 	if err != nil {
 		return writeError(err)
 	}
-	if err := errors.Join(file.Sync(), file.Close()); err != nil {
-		return writeError(err)
+	if err := errors.Join(o.syncFile(file), file.Close()); err != nil {
+		// The kernel reports lost bytes once, so a later success would say nothing.
+		return errors.Join(writeError(err), o.drop(id, up))
 	}
 	if err := o.keep(up.path, digest); err != nil {
+		if _, lost := os.Lstat(up.path); errors.Is(lost, fs.ErrNotExist) {
+			o.end(id, up, up.size)
+		}
 		return err
 	}
 	o.end(id, up, 0)

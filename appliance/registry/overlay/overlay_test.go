@@ -3,7 +3,9 @@ package overlay
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"io"
+	"os"
 	"strings"
 	"testing"
 
@@ -51,4 +53,29 @@ func TestAppend_leavesRoomOnTheDisk(t *testing.T) {
 	require.NoError(t, err, "the upload continues when there is room")
 	sum := sha256.Sum256([]byte(content))
 	require.NoError(t, o.Finish(t.Context(), id, "sha256:"+hex.EncodeToString(sum[:])))
+}
+
+// A blob whose bytes or name may not be on the disk is sent again.
+func TestFinish_failedSync(t *testing.T) {
+	failed := errors.New("input/output error")
+	for name, fail := range map[string]func(o *Overlay){
+		"of the file":      func(o *Overlay) { o.syncFile = func(*os.File) error { return failed } },
+		"of the directory": func(o *Overlay) { o.syncDir = func(string) error { return failed } },
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := newFleet(t).open(t, t.TempDir(), true, 0)
+			fail(o.Overlay)
+			id, err := o.Start()
+			require.NoError(t, err)
+			_, err = o.Append(id, 0, strings.NewReader("content"))
+			require.NoError(t, err)
+			sum := sha256.Sum256([]byte("content"))
+			digest := "sha256:" + hex.EncodeToString(sum[:])
+			require.ErrorIs(t, o.Finish(t.Context(), id, digest), failed)
+			require.ErrorIs(t, o.Finish(t.Context(), id, digest), ErrUploadUnknown)
+			_, err = o.Stat(digest)
+			require.ErrorIs(t, err, ErrUnknown)
+			require.Zero(t, o.Used())
+		})
+	}
 }

@@ -13,7 +13,6 @@ import (
 	"strings"
 	"time"
 
-	"landfall/appliance/durable"
 	"landfall/appliance/fleet/filecopy"
 	"landfall/appliance/registry/medium"
 	"landfall/appliance/registry/quota"
@@ -271,6 +270,7 @@ func (o *Overlay) copyBlob(ctx context.Context, digest string, size int64) error
 			return quota.WriteError("copy a pushed blob", err)
 		}
 		if err := o.keep(path, digest); err != nil {
+			o.release(size - sizeOf(path))
 			return err
 		}
 	} else if err != nil {
@@ -283,7 +283,7 @@ func (o *Overlay) copyBlob(ctx context.Context, digest string, size int64) error
 }
 
 // keep makes a synced file the blob with a digest. It replaces one that was pushed before: its
-// bytes may be damaged.
+// bytes may be damaged. If the name can't be synced, the file is removed.
 func (o *Overlay) keep(path, digest string) error {
 	o.removing.RLock()
 	defer o.removing.RUnlock()
@@ -292,11 +292,13 @@ func (o *Overlay) keep(path, digest string) error {
 		return err
 	}
 	now := o.options.Clock.Now() // Collect measures its grace from this time
-	if err := errors.Join(os.Chtimes(path, now, now), os.Rename(path, o.path(digest)),
-		durable.SyncDir(o.dir(blobs))); err != nil {
+	if err := errors.Join(os.Chtimes(path, now, now), os.Rename(path, o.path(digest))); err != nil {
 		return writeError(err)
 	}
 	o.release(replaced)
+	if err := o.syncDir(o.dir(blobs)); err != nil { // a power failure may remove the name
+		return errors.Join(writeError(err), os.Remove(o.path(digest)))
+	}
 	return nil
 }
 

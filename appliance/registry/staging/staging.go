@@ -51,8 +51,11 @@ type Source interface {
 
 // Store has the copies. Its methods may be called concurrently.
 type Store struct {
-	dir   string
-	quota *quota.Quota
+	dir      string
+	quota    *quota.Quota
+	syncFile func(*os.File) error
+	syncDir  func(dir string) error
+	hash     func(sum io.Writer, part *os.File, size int64) error
 
 	background context.Context // ends with Close
 	stop       context.CancelFunc
@@ -111,7 +114,8 @@ func Open(dir string, q *quota.Quota) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the directory with copies of media: %w", err)
 	}
-	s := &Store{dir: dir, quota: q, changed: make(chan struct{}), blobs: map[string]int64{}, parts: map[string]*part{},
+	s := &Store{dir: dir, quota: q, syncFile: (*os.File).Sync, syncDir: durable.SyncDir, hash: hashPart,
+		changed: make(chan struct{}), blobs: map[string]int64{}, parts: map[string]*part{},
 		copies: map[string]*blobCopy{}}
 	for _, entry := range entries {
 		info, err := entry.Info()
@@ -326,15 +330,19 @@ func (c *blobCopy) run(ctx context.Context) error {
 	}
 	c.endReading()
 	if "sha256:"+hex.EncodeToString(c.sum.Sum(nil)) != c.digest {
-		return &changedError{c.source.Changed(offset == 0)}
+		return &uselessError{c.source.Changed(offset == 0)}
 	}
 	c.advance(func() { c.sound = true })
-	if err := c.file.Sync(); err != nil {
-		return writeError(err)
-	}
 	path := c.store.path(c.digest)
-	if err := errors.Join(os.Rename(path+partSuffix, path), durable.SyncDir(c.store.dir)); err != nil {
-		return writeError(err)
+	err := c.store.syncFile(c.file)
+	if err == nil {
+		err = os.Rename(path+partSuffix, path)
+	}
+	if err == nil {
+		err = c.store.syncDir(c.store.dir)
+	}
+	if err != nil { // the kernel reports lost bytes once, so a later success would say nothing
+		return &uselessError{writeError(err)}
 	}
 	return nil
 }
@@ -352,11 +360,12 @@ func (c *blobCopy) endReading() {
 	c.ended = true
 }
 
-// changedError reports bytes that do not have the digest.
-type changedError struct{ err error }
+// uselessError is the error of a copy that can't be continued: its bytes do not have the digest, or
+// may not be on the disk.
+type uselessError struct{ err error }
 
-func (e *changedError) Error() string { return e.err.Error() }
-func (e *changedError) Unwrap() error { return e.err }
+func (e *uselessError) Error() string { return e.err.Error() }
+func (e *uselessError) Unwrap() error { return e.err }
 
 // open opens the file of the copy, and hashes what an earlier process has written.
 func (c *blobCopy) open() error {
@@ -365,14 +374,29 @@ func (c *blobCopy) open() error {
 	if err != nil {
 		return writeError(err)
 	}
+	info, err := file.Stat()
+	if err != nil {
+		return errors.Join(writeError(err), file.Close())
+	}
+	if info.Size() < had.size { // somebody removed or shortened it
+		c.store.release(had.size)
+		had.size, had.sum = 0, sha256.New()
+	}
 	if had.sum == nil {
 		had.sum = sha256.New()
 		if had.size > c.size { // of a damaged copy of the medium
 			c.store.release(had.size)
 			had.size = 0
 		}
-		if _, err := io.Copy(had.sum, io.NewSectionReader(file, 0, had.size)); err != nil {
-			return errors.Join(fmt.Errorf("read the copy of a blob: %w", err), file.Close())
+		if c.store.hash(had.sum, file, had.size) != nil { // a damaged sector of the disk does not heal
+			if err := errors.Join(file.Close(), os.Remove(file.Name())); err != nil {
+				return fmt.Errorf("remove the copy of a blob that can't be read: %w", err)
+			}
+			c.store.release(had.size)
+			had.size, had.sum = 0, sha256.New()
+			if file, err = os.OpenFile(file.Name(), os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600); err != nil {
+				return writeError(err)
+			}
 		}
 	}
 	if err := file.Truncate(had.size); err != nil {
@@ -381,6 +405,11 @@ func (c *blobCopy) open() error {
 	c.sum = had.sum
 	c.advance(func() { c.file, c.opened, c.written = file, true, had.size })
 	return nil
+}
+
+func hashPart(sum io.Writer, part *os.File, size int64) error {
+	_, err := io.Copy(sum, io.NewSectionReader(part, 0, size))
+	return err
 }
 
 func (s *Store) release(n int64) {
@@ -450,14 +479,16 @@ func (w writer) yield() error {
 
 func writeError(err error) error { return quota.WriteError("store the copy of a blob", err) }
 
-// end ends a copy. What it has written is kept, unless the bytes are wrong.
+// end ends a copy. What it has written is kept, unless it is of no use.
 func (c *blobCopy) end(err error) {
 	s := c.store
-	changed, isChanged := errors.AsType[*changedError](err)
-	if isChanged {
-		err = changed.err
-		if failed := os.Remove(s.path(c.digest) + partSuffix); failed != nil && !errors.Is(failed, fs.ErrNotExist) {
-			err = errors.Join(err, failed)
+	useless, isUseless := errors.AsType[*uselessError](err)
+	if isUseless {
+		err = useless.err
+		for _, path := range []string{s.path(c.digest) + partSuffix, s.path(c.digest)} {
+			if failed := os.Remove(path); failed != nil && !errors.Is(failed, fs.ErrNotExist) {
+				err = errors.Join(err, failed)
+			}
 		}
 	}
 	s.mu.Lock()
@@ -466,7 +497,7 @@ func (c *blobCopy) end(err error) {
 	switch {
 	case err == nil:
 		s.blobs[c.digest] = c.size
-	case isChanged:
+	case isUseless:
 		s.count(-c.written)
 	case c.opened && c.written > 0:
 		s.parts[c.digest] = &part{c.written, c.sum}

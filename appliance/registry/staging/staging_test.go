@@ -17,6 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"landfall/appliance/durable"
 	"landfall/appliance/registry/quota"
 )
 
@@ -141,6 +142,60 @@ func TestStage_wrongPartIsDropped(t *testing.T) {
 	from := &source{data: data}
 	require.NoError(t, s.Stage(t.Context(), digest, int64(len(data)), from))
 	require.Zero(t, from.from)
+	requireWhole(t, s, digest, data)
+}
+
+// A copy whose bytes may not be on the disk is made again, although the next sync succeeds.
+func TestStage_failedSync(t *testing.T) {
+	failed := errors.New("input/output error")
+	for name, fail := range map[string]func(s *Store) (restore func()){
+		"of the file": func(s *Store) func() {
+			s.syncFile = func(*os.File) error { return failed }
+			return func() { s.syncFile = (*os.File).Sync }
+		},
+		"of the directory": func(s *Store) func() {
+			s.syncDir = func(string) error { return failed }
+			return func() { s.syncDir = durable.SyncDir }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := open(t, t.TempDir())
+			digest, data := content()
+			restore := fail(s)
+			require.ErrorIs(t, s.Stage(t.Context(), digest, int64(len(data)), &source{data: data}), failed)
+			require.Zero(t, s.Used())
+			_, ok := s.Size(digest)
+			require.False(t, ok)
+			restore()
+			from := &source{data: data, from: -1}
+			require.NoError(t, s.Stage(t.Context(), digest, int64(len(data)), from))
+			require.Zero(t, from.from, "read again from its beginning")
+			requireWhole(t, s, digest, data)
+		})
+	}
+}
+
+// A part with a damaged sector is made again.
+func TestStage_unreadablePart(t *testing.T) {
+	dir := t.TempDir()
+	digest, data := content()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, digest[len("sha256:"):]+partSuffix), data[:1<<20], 0o600))
+	s := open(t, dir)
+	s.hash = func(io.Writer, *os.File, int64) error { return errors.New("input/output error") }
+	from := &source{data: data, from: -1}
+	require.NoError(t, s.Stage(t.Context(), digest, int64(len(data)), from))
+	require.Zero(t, from.from)
+	requireWhole(t, s, digest, data)
+}
+
+// A part that somebody removed is not continued behind zeros.
+func TestStage_removedPart(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	digest, data := content()
+	require.ErrorIs(t, s.Stage(t.Context(), digest, int64(len(data)), &source{data: data, limit: 1 << 20}), errGone)
+	require.NoError(t, os.Remove(s.path(digest)+partSuffix))
+	require.NoError(t, s.Stage(t.Context(), digest, int64(len(data)), &source{data: data}))
 	requireWhole(t, s, digest, data)
 }
 

@@ -3,7 +3,6 @@
 package supply
 
 import (
-	"cmp"
 	"encoding/base64"
 	"errors"
 	"log/slog"
@@ -71,8 +70,12 @@ func TakeLiveISOs(releases []engine.ReleaseImage, images Images, log *slog.Logge
 		if images.CheckRelease(release.OpenshiftVersion, release.CPUArchitecture) == nil {
 			continue
 		}
+		arch := release.CPUArchitecture
+		if arch == "" || arch == architecture.Multi.API() { // one live ISO is of one architecture
+			arch = architecture.X86.API()
+		}
 		_, err := images.Fetch(osimage.Request{Release: release.URL, OpenshiftVersion: release.OpenshiftVersion,
-			CPUArchitecture: cmp.Or(release.CPUArchitecture, "x86_64")})
+			CPUArchitecture: arch, Unattended: true})
 		if _, exists := errors.AsType[*osimage.ContentError](err); err != nil && !exists {
 			log.Error("The live ISO of a release on a medium can't be taken.", "release", release.OpenshiftVersion,
 				"error", err)

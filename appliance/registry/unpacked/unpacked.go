@@ -35,8 +35,9 @@ func (e *InputError) Unwrap() error { return e.Err }
 // Store has the unpacked archives, each in a folder with a key as its name. Its methods may be
 // called concurrently, except for one archive.
 type Store struct {
-	dir   string
-	quota *quota.Quota
+	dir      string
+	quota    *quota.Quota
+	syncFile func(*os.File) error
 
 	mu   sync.Mutex
 	used int64
@@ -51,7 +52,7 @@ func Open(dir string, q *quota.Quota, wanted func(key string) bool) (*Store, err
 	if err != nil {
 		return nil, fmt.Errorf("read the directory with unpacked archives: %w", err)
 	}
-	s := &Store{dir: dir, quota: q}
+	s := &Store{dir: dir, quota: q, syncFile: (*os.File).Sync}
 	for _, entry := range entries {
 		if !wanted(entry.Name()) {
 			if err := os.RemoveAll(filepath.Join(dir, entry.Name())); err != nil {
@@ -153,11 +154,19 @@ func (s *Store) Write(key, name string, in io.Reader) error {
 		w := &writer{store: s, file: file, had: info.Size(), unlooked: checkInterval}
 		err = w.copy(in)
 	}
-	if err = errors.Join(err, file.Close()); err != nil {
-		return err
+	if err != nil {
+		return errors.Join(err, file.Close())
 	}
-	if err := errors.Join(os.Rename(path+partSuffix, path), durable.SyncDir(filepath.Dir(path))); err != nil {
-		return writeError(err)
+	err = errors.Join(s.syncFile(file), file.Close())
+	if err == nil {
+		err = os.Rename(path+partSuffix, path)
+	}
+	if err == nil {
+		err = durable.SyncDir(filepath.Dir(path))
+	}
+	if err != nil { // the kernel reports lost bytes once, so a later success would say nothing
+		_, removed := s.Remove(key)
+		return errors.Join(writeError(err), removed)
 	}
 	return nil
 }
@@ -185,13 +194,7 @@ func (w *writer) copy(in io.Reader) error {
 			return &InputError{err}
 		}
 	}
-	if err := w.cut(); err != nil {
-		return err
-	}
-	if err := w.file.Sync(); err != nil {
-		return writeError(err)
-	}
-	return nil
+	return w.cut()
 }
 
 // write writes bytes, or compares them with those that the file had.

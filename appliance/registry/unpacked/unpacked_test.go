@@ -77,6 +77,18 @@ func TestWrite_failures(t *testing.T) {
 	require.EqualValues(t, 100, s.Used())
 }
 
+// An archive whose bytes may not be on the disk is written again.
+func TestWrite_failedSync(t *testing.T) {
+	s := open(t, t.TempDir(), 0)
+	failed := errors.New("input/output error")
+	s.syncFile = func(*os.File) error { return failed }
+	require.ErrorIs(t, s.Write(key, name, strings.NewReader("0123456789")), failed)
+	written, whole := s.Written(key, name)
+	require.Zero(t, written)
+	require.False(t, whole)
+	require.Zero(t, s.Used())
+}
+
 // The files of an archive that nobody wants any more are removed at the start.
 func TestOpen_removesUnwanted(t *testing.T) {
 	dir := t.TempDir()

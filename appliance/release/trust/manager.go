@@ -2,7 +2,6 @@ package trust
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"maps"
 	"regexp"
@@ -31,6 +30,7 @@ const (
 type Release struct {
 	Allowed
 	Source   string `json:"source"`
+	Path     string `json:"path,omitempty"`      // of the medium that an administrator named
 	SignedBy *Key   `json:"signed_by,omitempty"` // nil if no known signature is valid
 }
 
@@ -91,17 +91,17 @@ func (m *Manager) List() (*List, error) {
 
 // addCarried adds the releases on media.
 func (m *Manager) addCarried(list *List) error {
-	if m.policy.Carried == nil {
+	if m.policy.Media == nil {
 		return nil
 	}
-	carried, err := m.policy.Carried()
+	carried, err := m.policy.Media.Carried()
 	if err != nil {
 		return err
 	}
 	for _, digest := range slices.Sorted(maps.Keys(carried)) {
 		if !slices.ContainsFunc(list.Releases, func(r Release) bool { return r.Digest == digest }) {
-			list.Releases = append(list.Releases, Release{Allowed: Allowed{Digest: digest, PullSpec: carried[digest]},
-				Source: SourceMedium})
+			list.Releases = append(list.Releases, Release{Allowed: carried[digest].Allowed, Source: SourceMedium,
+				Path: carried[digest].Path})
 		}
 	}
 	return nil
@@ -190,24 +190,30 @@ func (m *Manager) digest(ctx context.Context, ref name.Reference, release string
 	return digest, nil
 }
 
-// Forget removes the permission that an administrator gave to a release.
+// Forget removes the permission that an administrator gave to a release, also by naming its medium.
 func (m *Manager) Forget(ctx context.Context, digest string) error {
 	if spec := m.policy.digests[digest]; spec != "" {
 		return fault.New(fault.Conflict, "Release %s is in release_images; remove it there, and restart the "+
 			"appliance.", spec)
 	}
-	err := m.policy.DB.Update(ctx, func(tx *store.Tx) error {
-		if _, err := allowedRows.Get(tx, digest); err != nil {
+	found := false
+	err := m.policy.DB.Update(ctx, func(tx *store.Tx) (err error) {
+		if found = allowedRows.Exists(tx, digest); found {
+			err = allowedRows.Delete(tx, digest)
+		}
+		if err != nil || m.policy.Media == nil {
 			return err
 		}
-		return allowedRows.Delete(tx, digest)
+		carried, err := m.policy.Media.Forget(tx, digest)
+		found = found || carried
+		return err
 	})
-	if errors.Is(err, store.ErrNotFound) {
-		return fault.New(fault.NotFound, "No administrator allowed release %s; landfall release list shows the "+
-			"allowed releases.", digest)
-	}
 	if err != nil {
 		return err
+	}
+	if !found {
+		return fault.New(fault.NotFound, "No administrator allowed release %s; landfall release list shows the "+
+			"allowed releases.", digest)
 	}
 	by := access.From(ctx).String()
 	m.log.Info("Release no longer allowed.", "digest", digest, "by", by)

@@ -58,9 +58,22 @@ type Options struct {
 	// Sigstore reads the Sigstore signatures of an image (repository@digest) from its registries.
 	Sigstore func(ctx context.Context, image string, secret authn.Keychain) ([]mirror.SigstoreSignature, error)
 	Resolve  Resolve
-	// Carried returns the releases on media that an administrator named, as pull specs by digest.
-	Carried func() (map[string]string, error)
-	Clock   clockwork.Clock // nil for the real clock
+	Media    Media           // nil without a registry of the appliance
+	Clock    clockwork.Clock // nil for the real clock
+}
+
+// Media has the permissions of the releases on media that administrators named.
+type Media interface {
+	// Carried returns the releases by digest.
+	Carried() (map[string]Carried, error)
+	// Forget removes the permission of a release. It reports whether there was one.
+	Forget(tx *store.Tx, digest string) (found bool, err error)
+}
+
+// Carried is a release on a medium that an administrator named.
+type Carried struct {
+	Allowed
+	Path string // of the medium
 }
 
 // Policy decides which releases may be used. Its methods are safe for concurrent use.
@@ -160,8 +173,9 @@ func (p *Policy) Known(digest string) (bool, error) {
 	if err != nil || allowed != nil {
 		return allowed != nil, err
 	}
-	if p.Carried != nil {
-		if carried, err := p.Carried(); err != nil || carried[digest] != "" {
+	if p.Media != nil {
+		carried, err := p.Media.Carried()
+		if _, ok := carried[digest]; err != nil || ok {
 			return err == nil, err
 		}
 	}

@@ -39,13 +39,15 @@ export const Releases = ({ act }: { act: Act }) => {
         </Content>
         {error && <Alert isInline variant="danger" title={sentenceOf(error)} />}
         <List isPlain aria-label="Allowed releases">
-          {list?.releases?.map(({ digest, pull_spec: pullSpec, source, by, at, signed_by: key }) => (
+          {list?.releases?.map(({ digest, pull_spec: pullSpec, source, by, at, path, signed_by: key }) => (
             <ListItem key={`${digest}${pullSpec ?? ''}`} className="landfall-address">
               {pullSpec ?? digest}:{' '}
               {source === 'administrator' && `allowed by ${by ?? 'an administrator'} ${moment(at ?? '')} `}
+              {source === 'medium' &&
+                `on ${path ?? 'a medium'}, named by ${by ?? 'an administrator'} ${moment(at ?? '')} `}
               {source === 'configured' && 'configured '}
               {key && `signed by ${key.owner} `}
-              {administers && source === 'administrator' && (
+              {administers && ['administrator', 'medium'].includes(source) && (
                 <ActionButton variant="link" isInline onAct={() => change(() => forgetRelease(digest))}>
                   Forget
                 </ActionButton>

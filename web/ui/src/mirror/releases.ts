@@ -6,10 +6,12 @@ export type SigningKey = { file: string; fingerprint: string; owner: string };
 export type Release = {
   digest: string;
   pull_spec?: string;
-  /** `configured`, `signed`, or `administrator` with who allowed it and when. */
+  /** `configured`, `signed`, or with who allowed it and when: `administrator`, `medium`. */
   source: string;
   by?: string;
   at?: string;
+  /** Of the medium. */
+  path?: string;
   signed_by?: SigningKey;
 };
 
