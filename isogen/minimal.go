@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"time"
 
 	"landfall/isogen/iso9660"
 )
@@ -56,6 +57,7 @@ type minimal struct {
 type minimalOnce struct {
 	sync.Mutex
 	done  bool
+	again time.Time // before this time, a failed read is not repeated
 	found *minimal
 	err   error
 }
@@ -138,7 +140,7 @@ func (b *Base) MakeTable(ctx context.Context) error {
 		return fmt.Errorf("cannot write the table for the minimal ISO next to the base ISO: %w", err)
 	}
 	b.minimal.Lock()
-	b.minimal.done = false
+	b.minimal.done, b.minimal.again = false, time.Time{}
 	b.minimal.Unlock()
 	_, err = b.minimalISO()
 	return err
@@ -163,13 +165,16 @@ func writeFile(path string, data []byte) (err error) {
 }
 
 // minimalISO returns the minimal ISO of the base, or the error of the first attempt to index it. It
-// tries again after a failed read, because a medium may fail for a while.
+// tries again a minute after a failed read, because a medium may fail for a while. Each read of a
+// damaged sector takes long, and lists of images wait for it.
 func (b *Base) minimalISO() (*minimal, error) {
 	b.minimal.Lock()
 	defer b.minimal.Unlock()
-	if !b.minimal.done {
+	if !b.minimal.done && !time.Now().Before(b.minimal.again) {
 		b.minimal.found, b.minimal.err = b.findMinimal()
-		b.minimal.done = !isReadFailure(b.minimal.err)
+		if b.minimal.done = !isReadFailure(b.minimal.err); !b.minimal.done {
+			b.minimal.again = time.Now().Add(time.Minute)
+		}
 	}
 	return b.minimal.found, b.minimal.err
 }

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -43,6 +44,9 @@ func TestMinimal_afterFailedRead(t *testing.T) {
 				require.NoError(t, os.Remove(table))
 				require.NoError(t, os.Rename(table+".kept", table))
 				_, err = b.minimalISO()
+				require.ErrorAs(t, err, new(*NoMinimalError), "lists do not read the disk again at once")
+				b.minimal.again = time.Time{}
+				_, err = b.minimalISO()
 				require.NoError(t, err)
 				b.minimal.done = false
 			}
@@ -54,6 +58,7 @@ func TestMinimal_afterFailedRead(t *testing.T) {
 			require.ErrorAs(t, err, new(*BaseError))
 			require.NotEmpty(t, b.cannotMinimal())
 			b.file = file
+			b.minimal.again = time.Time{}
 			_, err = b.minimalISO()
 			require.NoError(t, err)
 			require.NoError(t, b.Close())

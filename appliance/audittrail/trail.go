@@ -4,7 +4,8 @@
 // The trail is a sequence of JSON lines in files of the directory audit. Each record contains the
 // hash of the previous one, and the last record of each write is signed with the site's key. The
 // newest number and hash (the head) are also kept in the store. [Trail.Begin] returns when its
-// record is on the disk, so no operation that needs a record runs without one.
+// record is on the disk, and [Trail.Start] says when it is, so no operation that needs a record has
+// an effect without one.
 //
 // Design: docs/design.md#an-audit-trail-of-chained-records.
 package audittrail
@@ -240,8 +241,9 @@ func (t *Trail) Begin(ctx context.Context, begun Entry) (end func(status int, cr
 }
 
 // Start does the same as Begin without waiting for the disk. The caller must not change anything
-// before written has returned nil. After an error of written, which waits for two seconds at most,
-// end has no effect. While the disk is full, fails or is late, Start waits like Begin.
+// before written has returned nil. written waits until two seconds after Start at most, because
+// others may have to wait for the caller. While the disk is full, fails or is late, Start waits like
+// Begin.
 func (t *Trail) Start(ctx context.Context, begun Entry) (written func() error,
 	end func(status int, created map[string]string), err error) {
 	begin := t.beginning(ctx, begun)
@@ -255,23 +257,51 @@ func (t *Trail) Start(ctx context.Context, begun Entry) (written func() error,
 	if !t.add(begin) {
 		return nil, nil, ErrClosed
 	}
+	limit := time.Now().Add(t.options.patience) // a disk does not follow the clock of tests
 	written = sync.OnceValue(func() error {
 		select {
 		case err := <-begin.done:
 			return err
-		case <-time.After(t.options.patience): // a disk does not follow the clock of tests
-			return writeFailure(t.options.Dir, errSlow)
+		default:
+		}
+		select {
+		case err := <-begin.done:
+			return err
+		case <-time.After(time.Until(limit)):
+			return slowFailure(t.options.Dir)
 		}
 	})
 	return written, func(status int, created map[string]string) {
-		if written() == nil {
+		if err := written(); err == nil {
 			t.ending(begin)(status, created)
+		} else if errors.Is(err, errSlow) {
+			t.endLater(begin, status)
 		}
 	}, nil
 }
 
+// endLater records that an operation had no effect, because its begin was late. It does so when the
+// begin is on the disk.
+func (t *Trail) endLater(begin *entry, status int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed {
+		return
+	}
+	t.work.Go(func() {
+		if <-begin.done == nil {
+			t.ending(begin)(status, nil)
+		}
+	})
+}
+
 // errSlow is the error of a record that is not on the disk in time.
-var errSlow = errors.New("the disk does not answer")
+var errSlow = errors.New("the disk did not answer in time")
+
+func slowFailure(dir string) error {
+	return &fault.Error{Kind: fault.Unavailable, Err: errSlow, Reason: fmt.Sprintf("the disk with the audit trail in "+
+		"%s did not answer in time, so nothing was changed; try again, and check the disk if this happens often", dir)}
+}
 
 // late reports whether the last write failed, or one runs for a long time.
 func (t *Trail) late() bool {

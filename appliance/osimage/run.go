@@ -291,8 +291,8 @@ func (l *Library) verifyFile(ctx context.Context, e *entry) {
 	e.endVerification()
 	switch {
 	case errors.Is(err, syscall.EIO), errors.Is(err, syscall.EBADMSG), errors.Is(err, io.ErrUnexpectedEOF):
-		e.fail(fmt.Errorf("%s can't be read (%w): the disk has damaged the file; replace the file, or remove the "+
-			"image and import it again", path, err))
+		e.fail(fmt.Errorf("%s can't be read (%w): the disk may have damaged the file; run landfall iso verify, and if "+
+			"it fails again, replace the file, or remove the image and import it again", path, err))
 		if now, failed := os.Stat(path); failed == nil {
 			e.wrong = now
 		}

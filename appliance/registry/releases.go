@@ -3,6 +3,7 @@ package registry
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"path"
 	"regexp"
@@ -88,12 +89,20 @@ func (r *Registry) Named() (map[string]NamedRelease, error) {
 }
 
 // Forget removes a release from those that an administrator named with their medium. It reports
-// whether it was one.
+// whether it was one. The media at the path are then no longer the first ones, which would be named
+// again.
 func (r *Registry) Forget(tx *store.Tx, digest string) (found bool, err error) {
-	if !namedRows.Exists(tx, digest) {
+	row, err := namedRows.Get(tx, digest)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
 		return false, nil
+	case store.IsDamaged(err):
+		return true, namedRows.Delete(tx, digest)
+	case err != nil:
+		return false, err
 	}
-	return true, namedRows.Delete(tx, digest)
+	now := r.options.Clock.Now().UTC()
+	return true, errors.Join(namedRows.Delete(tx, digest), pathRows.Put(tx, row.Path, &now))
 }
 
 // nameFirst records the releases of the first media at a path of the configuration: an
@@ -111,13 +120,14 @@ func (r *Registry) nameFirst(ctx context.Context, at string, whole, changed bool
 	}); err != nil || before {
 		return false, err
 	}
-	return true, r.options.DB.Update(ctx, func(tx *store.Tx) error {
+	err = r.options.DB.Update(ctx, func(tx *store.Tx) error {
 		now := r.options.Clock.Now().UTC()
 		if err := r.name(tx, at, byConfiguration, now); err != nil || !whole {
 			return err
 		}
 		return pathRows.Put(tx, at, &now)
 	})
+	return err == nil, err
 }
 
 // nameMedia records the releases of the present media at a path as named by the caller.

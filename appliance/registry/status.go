@@ -101,11 +101,12 @@ type Gap struct {
 
 // Verify is the state of the last comparison of all blobs with their digests.
 type Verify struct {
-	Running bool     `json:"running"`
-	Done    int64    `json:"done_bytes"`
-	Total   int64    `json:"total_bytes"`
-	Damaged []string `json:"damaged"` // places
-	Message string   `json:"message,omitempty"`
+	Running  bool     `json:"running"`
+	Finished bool     `json:"finished"` // since the start of the process
+	Done     int64    `json:"done_bytes"`
+	Total    int64    `json:"total_bytes"`
+	Damaged  []string `json:"damaged"` // places
+	Message  string   `json:"message,omitempty"`
 }
 
 // Status returns the state of the registry.

@@ -44,7 +44,7 @@ func (r *Registry) verifyAll(ctx context.Context) {
 			failures = append(failures, err.Error())
 		}
 		r.mu.Lock()
-		r.verify.Running = false
+		r.verify.Running, r.verify.Finished = false, ctx.Err() == nil
 		r.verify.Message = summary(failures)
 		r.mu.Unlock()
 	}

@@ -138,6 +138,9 @@ func (r *Registry) look(ctx context.Context, path string) {
 		}
 		if _, ok := errors.AsType[*writtenError](err); ok {
 			whole = false
+			if m != nil { // a folder, which is served on
+				present[m] = true
+			}
 		}
 	}
 	if ctx.Err() == nil {
@@ -147,7 +150,7 @@ func (r *Registry) look(ctx context.Context, path string) {
 	if len(present) > 0 && !r.follows() {
 		recorded, err := r.nameFirst(ctx, path, whole, changed || asked != nil)
 		if err != nil && ctx.Err() == nil {
-			r.log.Error("The releases of a medium can't be recorded.", "path", path, "error", err)
+			problems = append(problems, "its releases can't be recorded: "+sentence.Clause(err.Error()))
 		}
 		changed = changed || recorded
 	}
@@ -248,6 +251,18 @@ func (r *Registry) setWritten(location medium.Location) {
 	}
 }
 
+// presentIn returns the medium that is present at a location, or nil.
+func (r *Registry) presentIn(location medium.Location) *held {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, m := range r.media {
+		if m.location == location && !m.missing() {
+			return m
+		}
+	}
+	return nil
+}
+
 // attach makes the medium at a location readable. A medium that is known by its fingerprint is not
 // scanned again, and a file that was refused is not either while it is unchanged. A file that may
 // still be written is read only if somebody asked for it.
@@ -265,7 +280,11 @@ func (r *Registry) attach(ctx context.Context, path string, location medium.Loca
 	}
 	if !asked && r.isRecent(location, modified) {
 		r.setWritten(location)
-		return nil, false, refusal{}, &writtenError{location.Path}
+		var before *held
+		if location.Container == medium.Folder { // what it had is still there
+			before = r.presentIn(location)
+		}
+		return before, false, refusal{}, &writtenError{location.Path}
 	}
 	fingerprint, err := medium.Fingerprint(location, r.options.Open)
 	if err != nil {
@@ -307,8 +326,8 @@ func (r *Registry) attach(ctx context.Context, path string, location medium.Loca
 // place adds a medium that is present. It replaces a missing one with the same content, and that
 // which was at its location until the file was written again: a file that is being copied would
 // otherwise leave media behind. A missing one with other content stays: it is another stick.
-// One whose copy was ordered stays too, because its blobs are on the disk. place returns the
-// identities that no medium has any more.
+// One whose copy on the disk is complete stays too. place returns the identities that no medium has
+// any more.
 func (r *Registry) place(m *held) (forgotten []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -322,7 +341,7 @@ func (r *Registry) place(m *held) (forgotten []string) {
 		case other.location == m.location && (other.detach(now) || other.written):
 			switch {
 			case same:
-			case ordered:
+			case ordered && r.wholeOf(other):
 				kept = append(kept, other)
 			default:
 				forgotten = append(forgotten, other.index.Identity)

@@ -78,9 +78,9 @@ func (r *Recorder) Wrap(o operation.Operation) echo.HandlerFunc {
 	}
 }
 
-// begin records the begin of an operation. It returns when the record is on the disk. If the first
-// effect of the operation is an update, begin returns at once, and the updates with the returned
-// context are saved when the record is on the disk.
+// begin records the begin of an operation. If the first effect of the operation is an update, begin
+// returns at once, and the updates with the returned context are saved when the record is on the
+// disk. Otherwise begin returns when it is.
 func (r *Recorder) begin(ctx context.Context, o operation.Operation, begun audittrail.Entry) (context.Context,
 	func(int, map[string]string), error) {
 	if begun.Secret || !updatesFirst(o, begun.Path) {

@@ -38,6 +38,7 @@ type site struct {
 	bytes    int64 // limit of the registry
 	deadline time.Duration
 	leftOut  func(client string, image *registry.LeftOutError)
+	db       *store.DB
 	registry *registry.Registry
 	server   *httptest.Server
 	stop     func()
@@ -70,6 +71,7 @@ func (s *site) run() (changed <-chan struct{}) {
 	logger := logtest.New(s, slog.LevelInfo)
 	db, err := store.Open(s.Context(), s.data, store.Options{NoSync: true})
 	require.NoError(s, err)
+	s.db = db
 	s.registry, err = registry.Open(s.Context(), registry.Options{DB: db, Media: []string{s.dir}, Open: s.open,
 		Dir: filepath.Join(s.data, "registry"), Free: s.free, Bytes: s.bytes,
 		ReadDeadline: s.deadline, Clock: s.clock, Logger: logger})

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"io/fs"
 	"maps"
 	"net/http"
 	"os"
@@ -18,6 +19,7 @@ import (
 
 	"landfall/appliance/registry/medium"
 	simulated "landfall/appliance/simulate/registry"
+	"landfall/store"
 )
 
 // lookNow makes the registry look at its folder, and waits until the look has ended.
@@ -223,7 +225,7 @@ func (s *site) writePart(name string, data []byte, age time.Duration) {
 }
 
 // bytesOf returns the bytes of an archive.
-func bytesOf(t *testing.T, a *simulated.Archive) []byte {
+func bytesOf(t testing.TB, a *simulated.Archive) []byte {
 	t.Helper()
 	var data bytes.Buffer
 	require.NoError(t, a.Write(&data))
@@ -334,4 +336,79 @@ func TestStatus_clients(t *testing.T) {
 	require.Equal(t, client.Bytes, status.SentBytes)
 	require.Equal(t, client.Bytes/10, client.Rate)
 	require.Zero(t, client.Pulls)
+}
+
+// unpack unpacks an archive into a folder whose files have an age.
+func (s *site) unpack(name string, a *simulated.Archive, age time.Duration) {
+	s.Helper()
+	require.NoError(s, os.MkdirAll(s.path(name), 0o700))
+	root, err := os.OpenRoot(s.path(name))
+	require.NoError(s, err)
+	defer func() { require.NoError(s, root.Close()) }()
+	for in := tar.NewReader(bytes.NewReader(bytesOf(s, a))); ; {
+		header, err := in.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		require.NoError(s, err)
+		if header.Typeflag != tar.TypeReg {
+			continue
+		}
+		content, err := io.ReadAll(in)
+		require.NoError(s, err)
+		require.NoError(s, root.MkdirAll(filepath.Dir(header.Name), 0o700))
+		require.NoError(s, root.WriteFile(header.Name, content, 0o600))
+	}
+	modified := s.clock.Now().Add(-age)
+	require.NoError(s, filepath.WalkDir(s.path(name), func(path string, _ fs.DirEntry, err error) error {
+		return errors.Join(err, os.Chtimes(path, modified, modified))
+	}))
+}
+
+// TestMedia_folderIsExtended has a folder to which somebody copies more. What it had is served on.
+func TestMedia_folderIsExtended(t *testing.T) {
+	s := newSite(t)
+	first, digest := archiveOf(t, "4.20.8")
+	s.unpack("folder", first, settled)
+	s.start()
+	manifest := "/v2/openshift/release-images/manifests/"
+	require.Equal(t, http.StatusOK, s.get(manifest+digest).StatusCode)
+	more, moreDigest := archiveOf(t, "4.20.9")
+	s.unpack("folder", more, time.Second)
+	s.registry.Look()
+	require.Eventually(t, func() bool { return len(s.registry.Status().Unusable) > 0 }, time.Minute, time.Millisecond)
+	require.Equal(t, http.StatusOK, s.get(manifest+digest).StatusCode)
+	require.Equal(t, http.StatusNotFound, s.get(manifest+moreDigest).StatusCode)
+	require.Contains(t, s.registry.Status().Unusable[0].Problem, "is being written")
+	changed := s.registry.Changed()
+	s.clock.Advance(settled)
+	s.await(changed)
+	require.Len(t, s.registry.Status().Media, 1)
+	require.Equal(t, http.StatusOK, s.get(manifest+digest).StatusCode)
+	require.Equal(t, http.StatusOK, s.get(manifest+moreDigest).StatusCode)
+}
+
+// TestReleases_forgottenStaysForgotten forgets the release of an archive that is cut off, so that
+// its path still waits for the first medium.
+func TestReleases_forgottenStaysForgotten(t *testing.T) {
+	s := newSite(t)
+	first, digest := archiveOf(t, "4.20.8")
+	other, _ := bigArchive(t)
+	cut := bytesOf(t, other)
+	s.write(archive1, first)
+	s.writePart("other.tar", cut[:len(cut)/2], settled)
+	s.start()
+	named, err := s.registry.Named()
+	require.NoError(t, err)
+	require.Contains(t, named, digest)
+	require.NoError(t, s.db.Update(t.Context(), func(tx *store.Tx) error {
+		found, err := s.registry.Forget(tx, digest)
+		require.True(t, found)
+		return err
+	}))
+	s.stop()
+	s.start()
+	named, err = s.registry.Named()
+	require.NoError(t, err)
+	require.Empty(t, named)
 }

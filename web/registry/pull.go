@@ -95,7 +95,8 @@ func unchanged(c echo.Context, digest string) bool {
 // unlessPushed returns the error for a blob that can't be read now. A client that pushes asks first
 // whether the registry has the blob, and gives up if it hears of a medium. It can send the blob.
 func (h *handler) unlessPushed(c echo.Context, err error) error {
-	if c.Request().Method == http.MethodHead && h.authorize(c, access.Operator, false) == nil {
+	if c.Request().Method == http.MethodHead && !errors.Is(err, registry.ErrBlobUnknown) &&
+		h.authorize(c, access.Operator, false) == nil {
 		return registry.ErrBlobUnknown
 	}
 	return err

@@ -536,3 +536,22 @@ func TestFault22_tooManyColdBlobs(t *testing.T) {
 	s.awaitCopy(registry.StageWhole)
 	s.pullAll(2, layers)
 }
+
+// Another archive replaces one whose copy is not complete. Nobody can plug in the rest any more.
+func TestStage_unfinishedCopyOfReplacedFile(t *testing.T) {
+	s, stick := newSite(t), newStick()
+	s.open = stick.open
+	a, _ := layered(t, 3, 1<<20)
+	s.write(archive1, a)
+	s.start()
+	stick.hold(true)
+	s.stage()
+	stick.awaitReads(1)
+	other, digest := bigArchive(t)
+	s.write("other", other)
+	require.NoError(t, os.Rename(s.path("other"), s.path(archive1)))
+	stick.hold(false)
+	s.look()
+	require.Equal(t, http.StatusOK, s.get("/v2/team/big/blobs/"+digest).StatusCode)
+	require.Len(t, s.registry.Status().Media, 1)
+}

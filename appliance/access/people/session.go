@@ -155,7 +155,9 @@ func (p *People) StartSession(ctx context.Context, holder Account, from Client) 
 		}
 		return p.elapsed.Save(tx)
 	})
-	if _, failed := errors.AsType[*store.WriteError](err); failed {
+	_, failed := errors.AsType[*store.WriteError](err)
+	kind := fault.KindOf(err) // of the audit trail, whose record of another change is saved together
+	if failed || kind == fault.Unavailable || kind == fault.NoSpace {
 		p.options.Logger.Warn("A session could not be stored. It ends when the appliance stops.",
 			"account", held.Name, "error", err)
 		started.stored = false

@@ -276,9 +276,9 @@ func verify(ctx context.Context, appliance *remote.Client, out, errOut io.Writer
 		}
 	}
 	meter.End()
-	if interrupted || !status.Verify.Running && status.Verify.Total == 0 && status.Verify.Message == "" {
-		return errors.New("the comparison ended without a result, because the registry has no content, or because " +
-			"the appliance restarted or another member leads the fleet now; run landfall registry verify again")
+	if interrupted || status.Verify.Total == 0 && !status.Verify.Finished {
+		return errors.New("the comparison was interrupted, because the appliance restarted or another member leads the " +
+			"fleet now; run landfall registry verify again")
 	}
 	for _, place := range status.Verify.Damaged {
 		fmt.Fprintf(out, "damaged: %s\n", place)

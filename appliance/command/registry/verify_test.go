@@ -22,6 +22,7 @@ func TestVerify_interrupted(t *testing.T) {
 		sound  bool
 	}{
 		"complete":                  {[]registry.Verify{running, {Done: 20, Total: 20}}, true},
+		"nothing to compare":        {[]registry.Verify{{Finished: true}}, true},
 		"restart":                   {[]registry.Verify{running, {}}, false},
 		"restart before first poll": {[]registry.Verify{{}}, false},
 		"restart and another one":   {[]registry.Verify{running, {Running: true, Done: 5, Total: 20}}, false},
@@ -43,7 +44,7 @@ func TestVerify_interrupted(t *testing.T) {
 			err := verify(t.Context(), appliance, &out, t.Output())
 			if c.sound {
 				require.NoError(t, err)
-				require.Equal(t, "20 bytes are sound\n", out.String())
+				require.Contains(t, out.String(), "bytes are sound\n")
 				return
 			}
 			require.ErrorContains(t, err, "run landfall registry verify again")

@@ -32,5 +32,5 @@ func isInput(err error) bool {
 		return true
 	}
 	kind := fault.KindOf(err)
-	return kind != 0 && kind != fault.Unavailable
+	return kind != 0 && kind != fault.Unavailable && kind != fault.NoSpace
 }
