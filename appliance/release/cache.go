@@ -85,6 +85,9 @@ func (l *Library) cached(key string) (*Installer, error) {
 	if err == nil {
 		got, err = sumOf(inst.Path)
 	}
+	if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
+		return nil, err // it says nothing about the file
+	}
 	if err != nil || got != inst.SHA256 { // a sector that can't be read does not heal
 		l.log.Warn("The cached openshift-install was damaged and is extracted again.", "path", inst.Path, "error", err)
 		return nil, os.RemoveAll(dir)

@@ -296,8 +296,11 @@ func (o *Overlay) keep(path, digest string) error {
 		return writeError(err)
 	}
 	o.release(replaced)
-	if err := o.syncDir(o.dir(blobs)); err != nil { // a power failure may remove the name
-		return errors.Join(writeError(err), os.Remove(o.path(digest)))
+	if err := o.syncDir(o.dir(blobs)); err != nil {
+		if replaced > 0 { // both files have the same bytes
+			return writeError(err)
+		}
+		return errors.Join(writeError(err), os.Remove(o.path(digest))) // a power failure may remove the name
 	}
 	return nil
 }

@@ -369,7 +369,16 @@ func (e *uselessError) Unwrap() error { return e.err }
 
 // open opens the file of the copy, and hashes what an earlier process has written.
 func (c *blobCopy) open() error {
-	had := c.had
+	had := *c.had // another goroutine may read the part meanwhile
+	c.mu.Lock()
+	c.had = &had
+	c.mu.Unlock()
+	restart := func() {
+		c.store.release(had.size)
+		c.mu.Lock()
+		had.size, had.sum = 0, sha256.New()
+		c.mu.Unlock()
+	}
 	file, err := os.OpenFile(c.store.path(c.digest)+partSuffix, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return writeError(err)
@@ -379,21 +388,18 @@ func (c *blobCopy) open() error {
 		return errors.Join(writeError(err), file.Close())
 	}
 	if info.Size() < had.size { // somebody removed or shortened it
-		c.store.release(had.size)
-		had.size, had.sum = 0, sha256.New()
+		restart()
 	}
 	if had.sum == nil {
 		had.sum = sha256.New()
 		if had.size > c.size { // of a damaged copy of the medium
-			c.store.release(had.size)
-			had.size = 0
+			restart()
 		}
 		if c.store.hash(had.sum, file, had.size) != nil { // a damaged sector of the disk does not heal
 			if err := errors.Join(file.Close(), os.Remove(file.Name())); err != nil {
 				return fmt.Errorf("remove the copy of a blob that can't be read: %w", err)
 			}
-			c.store.release(had.size)
-			had.size, had.sum = 0, sha256.New()
+			restart()
 			if file, err = os.OpenFile(file.Name(), os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600); err != nil {
 				return writeError(err)
 			}
