@@ -502,6 +502,9 @@ func TestAddFlags_booleanNeedsNoValue(t *testing.T) {
 		"without a value":       {[]string{"--kubernetes-enabled", "--tls-enabled"}, true, true},
 		"with an equals sign":   {[]string{"--kubernetes-enabled=true", "--tls-enabled=false"}, true, false},
 		"as the next argument":  {[]string{"--tls-enabled", "false", "--kubernetes-enabled", "true"}, true, false},
+		"in capital letters":    {[]string{"--tls-enabled", "False", "--kubernetes-enabled", "TRUE"}, true, false},
+		"as a digit":            {[]string{"--tls-enabled", "0", "--kubernetes-enabled", "1"}, true, false},
+		"a digit of another":    {[]string{"--backup-keep", "1", "--tls-enabled"}, false, true},
 		"the value of another":  {[]string{"--registry-name", "true", "--tls-enabled=false"}, false, false},
 		"after a written value": {[]string{"--kubernetes-enabled=false", "--tls-enabled", "true"}, false, true},
 	} {
