@@ -317,10 +317,15 @@ func (i *inspector) elsewhere(sum string) bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
+// MayPass reports whether a later check may read the content, such as after too many open files.
+func (p Problem) MayPass() bool {
+	return p.Kind == ProblemFile && strings.HasPrefix(p.Where, "/") && p.content == ""
+}
+
 // certain returns the hash of a content if the error says that the content itself is missing or
 // damaged. Other errors of the system, such as too many open files, may pass.
 func certain(sum string, err error) string {
-	if cause, ok := errors.AsType[syscall.Errno](err); ok && cause != syscall.ENOENT {
+	if cause, ok := errors.AsType[syscall.Errno](err); ok && cause != syscall.ENOENT && cause != syscall.EIO {
 		return ""
 	}
 	return sum

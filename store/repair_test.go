@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -58,6 +59,15 @@ func TestRepair_removesDamagedContentAndKeepsIt(t *testing.T) {
 	report, err = db.Check(t.Context())
 	require.NoError(t, err)
 	require.Empty(t, report.Problems)
+}
+
+func TestProblem_mayPassUnlessTheContentIsDamaged(t *testing.T) {
+	for cause, may := range map[error]bool{syscall.EMFILE: true, syscall.EACCES: true, syscall.EIO: false,
+		syscall.ENOENT: false, io.ErrUnexpectedEOF: false} {
+		require.Equal(t, may, store.MayPass(&os.PathError{Op: "read", Path: "1", Err: cause}), cause.Error())
+	}
+	require.False(t, store.Problem{Kind: store.ProblemRow, Where: "/logs/a"}.MayPass())
+	require.False(t, store.Problem{Kind: store.ProblemFile, Where: "data.key"}.MayPass())
 }
 
 // collect appends the keys of removed rows.

@@ -190,9 +190,12 @@ func (s *segments) surplus() (paths []string, last Head, err error) {
 		total -= sizes[i]
 	}
 	for i := len(paths) - 1; i >= 0 && last == (Head{}); i-- {
-		if last, _, err = lastSigned(paths[i]); err != nil {
-			// The file is removed, and must not stop the trail before.
+		last, _, err = lastSigned(paths[i])
+		switch {
+		case damages(err): // the file is removed, and must not stop the trail before
 			return paths, before(all[len(paths)]), nil
+		case err != nil: // it may pass; a removal now would lack its record
+			return nil, Head{}, err
 		}
 	}
 	return paths, last, nil

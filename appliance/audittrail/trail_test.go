@@ -554,6 +554,30 @@ func TestDamages_notEachError(t *testing.T) {
 	require.False(t, damages(&os.PathError{Op: "open", Path: "1.jsonl", Err: syscall.EACCES}))
 }
 
+func TestSegments_errorThatMayPassRemovesNoFiles(t *testing.T) {
+	a := newAppliance(t)
+	for range 3 {
+		a.run(t, func(trail *Trail) { changes(t, trail, 3) })
+	}
+	files := a.files(t)
+	s := &segments{dir: a.options.Dir}
+	surplus, last, err := s.surplus()
+	require.NoError(t, err)
+	require.Equal(t, files[:2], surplus)
+
+	require.NoError(t, os.Rename(files[1], files[1]+".away"))
+	require.NoError(t, os.Mkdir(files[1], 0o700)) // its error EISDIR is like EMFILE no damage of a medium
+	_, _, err = s.surplus()
+	require.ErrorIs(t, err, syscall.EISDIR)
+
+	require.NoError(t, os.Remove(files[1]))
+	damage(t, files[1])
+	surplus, before, err := s.surplus()
+	require.NoError(t, err)
+	require.Equal(t, files[:2], surplus)
+	require.Equal(t, last, before, "the next file names it")
+}
+
 func TestSegments_fileSizeHasLimits(t *testing.T) {
 	for bytes, want := range map[int64]int64{1 << 20: 64 << 10, 256 << 20: 16 << 20, 1 << 40: 32 << 20} {
 		require.Equal(t, want, (&segments{bytes: bytes}).fileSize(), "%d", bytes)

@@ -24,6 +24,7 @@ type Report struct {
 	Keys     []string `json:"keys"`               // fingerprints of the keys that signed the records
 	Notes    []string `json:"notes,omitempty"`    // harmless findings
 	Problems []string `json:"problems,omitempty"` // the trail was altered or shortened
+	Exported bool     `json:"-"`                  // the signed head of an export was found
 }
 
 // Intact reports whether the trail has no problems.
@@ -207,7 +208,7 @@ func (v *verifier) endOfFile(path string) {
 }
 
 func (v *verifier) finish() *Report {
-	v.report.Last = v.last
+	v.report.Last, v.report.Exported = v.last, v.exported
 	if v.report.First > 1 {
 		if v.removed {
 			v.note("the records before %d were removed, because the space for the trail was used up", v.report.First)

@@ -285,6 +285,11 @@ func (r reader) checked(text, check string) (any, error) {
 			return r.checked(text, "url")
 		}
 		return r.checked(text, "path")
+	case "path-or-none":
+		if text == "" {
+			return text, nil
+		}
+		return r.resolve(text), nil
 	case "path":
 		if text == "" {
 			return nil, errInvalid
@@ -392,15 +397,16 @@ func expected(field reflect.StructField) string {
 		"interface": "the name of a network interface, such as eth1",
 		"dhcp": "an interface and a mode, such as eth1=proxy, eth1=reservations or " +
 			"eth1=192.0.2.100-192.0.2.199",
-		"lease":      "a duration of at least a minute, such as 12h, or infinite",
-		"ipv4":       "an IPv4 address, such as 192.0.2.1",
-		"network":    "an IPv4 network, such as 198.51.100.0/24",
-		"range":      "a range of IPv4 addresses, such as 192.0.2.100-192.0.2.199",
-		"resolver":   "the IP address of a DNS server, such as 192.0.2.53",
-		"path":       "a path",
-		"place":      "a path, or the https:// URL of a second appliance",
-		"validation": "the ID of an optional host validation, such as mtu-valid",
-		"file":       "the path of a file",
+		"lease":        "a duration of at least a minute, such as 12h, or infinite",
+		"ipv4":         "an IPv4 address, such as 192.0.2.1",
+		"network":      "an IPv4 network, such as 198.51.100.0/24",
+		"range":        "a range of IPv4 addresses, such as 192.0.2.100-192.0.2.199",
+		"resolver":     "the IP address of a DNS server, such as 192.0.2.53",
+		"path":         "a path",
+		"path-or-none": "a path",
+		"place":        "a path, or the https:// URL of a second appliance",
+		"validation":   "the ID of an optional host validation, such as mtu-valid",
+		"file":         "the path of a file",
 	}[field.Tag.Get("check")]; ok {
 		return form
 	}

@@ -250,7 +250,7 @@ func (a Audit) Receiver() (audittrail.Syslog, error) {
 
 // Backup configures the scheduled backups.
 type Backup struct {
-	Directory string        `mapstructure:"directory" check:"path"`
+	Directory string        `mapstructure:"directory" check:"path-or-none"`
 	Interval  time.Duration `mapstructure:"interval"`
 	Keep      int           `mapstructure:"keep"`
 	Recipient string        `mapstructure:"recipient"`

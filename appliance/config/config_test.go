@@ -112,6 +112,15 @@ func TestLoad_pathsAreRelativeToTheFile(t *testing.T) {
 	}
 }
 
+func TestLoad_emptyDirectoryMeansNoBackups(t *testing.T) {
+	config, err := Load(writeFile(t, "backup: {directory: ''}\n"), nil, nil)
+	require.NoError(t, err)
+	require.Empty(t, config.Backup.Directory)
+	config, err = Load(writeFile(t, "backup: {directory: backups}\n"), nil, flagSet(t, "--backup-directory", ""))
+	require.NoError(t, err)
+	require.Empty(t, config.Backup.Directory)
+}
+
 func TestLoad_precedenceOfSources(t *testing.T) {
 	file := writeFile(t, "listen: 127.0.0.1:1\ndata_dir: file\nlog: {level: warn, format: json}\ntimeouts: "+
 		"{installer: "+
@@ -153,8 +162,9 @@ func sample(t *testing.T, s setting, directory string) string {
 	value, ok := map[string]string{
 		"address": "127.0.0.1:77", "address-or-none": "127.0.0.1:78",
 		"url": "http://192.0.2.7", "place": "https://second.example.com:8090", "path": filepath.Join(directory, "data"),
-		"file":     filepath.Join(directory, "ca.pem"),
-		"pullspec": "registry.example.com/agent:v7", "host": "ntp.example.com", "validation": "mtu-valid",
+		"path-or-none": filepath.Join(directory, "backups"),
+		"file":         filepath.Join(directory, "ca.pem"),
+		"pullspec":     "registry.example.com/agent:v7", "host": "ntp.example.com", "validation": "mtu-valid",
 		"egress": "192.0.2.0/24", "interface": "eth1", "resolver": "192.0.2.53",
 		"dhcp": "eth1=192.0.2.100-192.0.2.199", "lease": "infinite", "ipv4": "192.0.2.1",
 		"syslog": "unix:///dev/log", "issuer": "https://sso.example.com/", "": "somebody",
@@ -502,6 +512,9 @@ func TestAddFlags_booleanNeedsNoValue(t *testing.T) {
 		"without a value":       {[]string{"--kubernetes-enabled", "--tls-enabled"}, true, true},
 		"with an equals sign":   {[]string{"--kubernetes-enabled=true", "--tls-enabled=false"}, true, false},
 		"as the next argument":  {[]string{"--tls-enabled", "false", "--kubernetes-enabled", "true"}, true, false},
+		"in capital letters":    {[]string{"--tls-enabled", "False", "--kubernetes-enabled", "TRUE"}, true, false},
+		"as a digit":            {[]string{"--tls-enabled", "0", "--kubernetes-enabled", "1"}, true, false},
+		"a digit of another":    {[]string{"--backup-keep", "1", "--tls-enabled"}, false, true},
 		"the value of another":  {[]string{"--registry-name", "true", "--tls-enabled=false"}, false, false},
 		"after a written value": {[]string{"--kubernetes-enabled=false", "--tls-enabled", "true"}, false, true},
 	} {

@@ -96,13 +96,14 @@ func AddFlags(flags *pflag.FlagSet) {
 	}
 }
 
-// JoinBooleans writes "--tls-enabled false" as "--tls-enabled=false". Such a flag needs no value,
-// and services were installed when it needed one.
+// JoinBooleans writes "--tls-enabled false" as "--tls-enabled=false", for each way to write a
+// boolean. Such a flag needs no value, and services were installed when it needed one.
 func JoinBooleans(arguments []string) (joined []string) {
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
 	AddFlags(flags)
 	for _, argument := range arguments {
-		if last := len(joined) - 1; last >= 0 && (argument == "true" || argument == "false") {
+		_, invalid := strconv.ParseBool(argument)
+		if last := len(joined) - 1; last >= 0 && invalid == nil {
 			name, ok := strings.CutPrefix(joined[last], "--")
 			if flag := flags.Lookup(name); ok && flag != nil && flag.NoOptDefVal != "" {
 				joined[last] += "=" + argument

@@ -108,10 +108,16 @@ func (s *Scrubber) scrub(ctx context.Context) error {
 	return s.save(result)
 }
 
-// note notes the problems that are not known yet, so that they are shown like other damage.
+// note notes the problems that are not known yet, so that they are shown like other damage. A member
+// replaces its database because of them, so it leaves out a problem that may pass.
 func (s *Scrubber) note(report *store.Report) {
 	known := s.DB.Damage()
 	for _, problem := range report.Problems {
+		if problem.MayPass() {
+			s.Logger.Warn("A content could not be read. The next reading of all data tries again.", "key",
+				problem.Where, "reason", problem.Reason)
+			continue
+		}
 		if !slices.ContainsFunc(known, func(d store.Damage) bool { return d.Key == problem.Where }) {
 			s.DB.NoteDamage(problem.Where, problem.Reason)
 		}

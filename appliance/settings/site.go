@@ -20,10 +20,12 @@ import (
 	"time"
 
 	"github.com/go-openapi/swag/conv"
+	"github.com/jonboulle/clockwork"
 	"github.com/openshift/assisted-service/models"
 	"golang.org/x/mod/semver"
 
 	"landfall/appliance/engine"
+	"landfall/appliance/fault"
 	"landfall/appliance/release"
 	"landfall/appliance/sitekey"
 	"landfall/store"
@@ -87,8 +89,9 @@ type Options struct {
 	DB      *store.DB
 	Secrets *sitekey.Box // seals the pull secret
 	Fixed   Fixed
-	Carried *Carried     // nil without a registry
-	Logger  *slog.Logger // nil: silent
+	Carried *Carried        // nil without a registry
+	Clock   clockwork.Clock // nil: the time of the machine
+	Logger  *slog.Logger    // nil: silent
 }
 
 // Site holds the settings. Its methods are safe for concurrent use.
@@ -96,7 +99,13 @@ type Site struct {
 	options Options
 	writing sync.Mutex // makes the values in memory those of the last commit
 	values  atomic.Pointer[values]
+	lost    time.Time // when the settings were found damaged; zero: they were not
 }
+
+// handover is the time in which a leader with damaged data hands over the lead. A change of the
+// settings before would replace those of all members. If no member can take over, changes are
+// possible later.
+const handover = time.Minute
 
 // values are the settings in memory.
 type values struct {
@@ -107,6 +116,9 @@ type values struct {
 // Open reads the settings. If their row is damaged, nothing is set.
 func Open(options Options) (*Site, error) {
 	options.Logger = cmp.Or(options.Logger, slog.New(slog.DiscardHandler))
+	if options.Clock == nil {
+		options.Clock = clockwork.NewRealClock()
+	}
 	s := &Site{options: options}
 	var stored row
 	if err := options.DB.View(func(tx *store.Tx) error {
@@ -116,6 +128,7 @@ func Open(options Options) (*Site, error) {
 		}
 		return ignoreNotFound(err)
 	}); store.IsDamaged(err) {
+		s.lost = options.Clock.Now()
 		options.Logger.Warn("The settings of the site cannot be read. The appliance starts without them.", "error", err)
 	} else if err != nil {
 		return nil, fmt.Errorf("read the settings of the site: %w", err)
@@ -149,6 +162,11 @@ func (s *Site) change(ctx context.Context, fn func(*row) error) error {
 func (s *Site) changeIn(ctx context.Context, fn func(*store.Tx, *row) error) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
+	inFleet := s.options.DB.Sequence() > 0
+	if inFleet && !s.lost.IsZero() && s.options.Clock.Since(s.lost) < handover {
+		return fault.New(fault.Unavailable, "the settings of the site are damaged on this member, which hands over the "+
+			"lead if another member has all data; try again in a minute")
+	}
 	changed := s.values.Load().row
 	changed.Releases, changed.NTPSources = slices.Clone(changed.Releases), slices.Clone(changed.NTPSources)
 	var refused error

@@ -86,8 +86,7 @@ func (v *verification) copied(out io.Writer, path string, expect audittrail.Expe
 	if len(v.trusted) == 0 {
 		open = append(open, "compare the fingerprint with the one that the site publishes, or give --trust")
 	}
-	// A note of a file can mean that its end is not known.
-	return v.write(out, report, len(open) == 0 && (ended || len(report.Notes) == 0), open)
+	return v.write(out, report, len(open) == 0 && (ended || report.Exported), open)
 }
 
 func verifyFile(path string, expect audittrail.Expect) (*audittrail.Report, error) {

@@ -70,9 +70,9 @@ func copyReadable(ctx context.Context, from fs.FS, to string) (unread []integrit
 			return nil
 		case isDatabase(name):
 			meaning = "the copy has zeros in place of the bytes that can't be read"
-			failure, err = copyFile(from, name, path)
+			failure, err = copyFile(ctx, from, name, path)
 		default:
-			if failure, err = copyFile(from, name, path); err == nil && failure != nil {
+			if failure, err = copyFile(ctx, from, name, path); err == nil && failure != nil {
 				err = os.RemoveAll(path)
 			}
 		}
@@ -92,9 +92,9 @@ func isDatabase(name string) bool { return name == store.FileName || strings.Has
 // unreadBlock is the space that is left out after a read error, in bytes.
 const unreadBlock = 4 << 10
 
-// copyFile copies a file. It leaves zeros in place of bytes that can't be read, and returns the
-// first failure as unread.
-func copyFile(from fs.FS, name, path string) (unread, err error) {
+// copyFile copies a file, and returns the first failure of a read as unread. In the database and
+// logs, it leaves zeros in place of bytes that can't be read. The copy of another file ends there.
+func copyFile(ctx context.Context, from fs.FS, name, path string) (unread, err error) {
 	source, err := from.Open(name)
 	if err != nil {
 		return err, nil
@@ -109,9 +109,14 @@ func copyFile(from fs.FS, name, path string) (unread, err error) {
 		return nil, err
 	}
 	content, part := source.(io.ReaderAt), make([]byte, 1<<20)
-	for at := int64(0); at < info.Size() && err == nil; {
+	for at := int64(0); at < info.Size() && (unread == nil || isDatabase(name)); {
+		if err = ctx.Err(); err != nil {
+			break
+		}
 		n, failure := content.ReadAt(part[:min(int64(len(part)), info.Size()-at)], at)
-		_, err = file.WriteAt(part[:n], at)
+		if _, err = file.WriteAt(part[:n], at); err != nil {
+			break
+		}
 		if at += int64(n); failure != nil {
 			if unread == nil {
 				unread = failure

@@ -2,6 +2,7 @@ package check
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -80,22 +81,30 @@ func TestSalvage_failureLeavesNothing(t *testing.T) {
 type badSectors struct {
 	fs.FS
 	at map[string]int64
+
+	read func(name string) // called before each read of such a file; nil: nothing
 }
 
 func (b badSectors) Open(name string) (fs.File, error) {
 	file, err := b.FS.Open(name)
 	if at, ok := b.at[name]; ok && err == nil {
-		return badFile{file, at}, nil
+		return badFile{file, at, func() {
+			if b.read != nil {
+				b.read(name)
+			}
+		}}, nil
 	}
 	return file, err
 }
 
 type badFile struct {
 	fs.File
-	at int64
+	at   int64
+	read func()
 }
 
 func (f badFile) ReadAt(p []byte, off int64) (int, error) {
+	f.read()
 	if off <= f.at && f.at < off+int64(len(p)) {
 		n, err := f.File.(io.ReaderAt).ReadAt(p[:f.at-off], off)
 		return n, errors.Join(err, &fs.PathError{Op: "read", Path: "file", Err: syscall.EIO})
@@ -110,8 +119,8 @@ func TestCopyReadable_goesOnAfterBadSectors(t *testing.T) {
 		files[name] = &fstest.MapFile{Data: content}
 	}
 	to := filepath.Join(t.TempDir(), "new")
-	unread, err := copyReadable(t.Context(), badSectors{files, map[string]int64{"landfall.db": unreadBlock,
-		"landfall-1.wal": unreadBlock + 7, "os-images/1.iso": 0}}, to)
+	unread, err := copyReadable(t.Context(), badSectors{FS: files, at: map[string]int64{
+		"landfall.db": unreadBlock, "landfall-1.wal": unreadBlock + 7, "os-images/1.iso": 0}}, to)
 	require.NoError(t, err)
 	var told []string
 	for _, problem := range unread {
@@ -132,4 +141,28 @@ func TestCopyReadable_goesOnAfterBadSectors(t *testing.T) {
 		}
 		require.Equal(t, want, string(copied), name)
 	}
+}
+
+func TestCopyReadable_endsAnImageAtItsFirstBadSector(t *testing.T) {
+	reads := map[string]int{}
+	content := &fstest.MapFile{Data: make([]byte, 8*unreadBlock)}
+	unread, err := copyReadable(t.Context(), badSectors{FS: fstest.MapFS{"landfall.db": content, "1.iso": content},
+		at:   map[string]int64{"landfall.db": 0, "1.iso": 0},
+		read: func(name string) { reads[name]++ }}, filepath.Join(t.TempDir(), "new"))
+	require.NoError(t, err)
+	require.Len(t, unread, 2)
+	require.Equal(t, map[string]int{"landfall.db": 2, "1.iso": 1}, reads)
+}
+
+func TestCopyReadable_endsWithinAFileAfterCancellation(t *testing.T) {
+	reads := 0
+	ctx, cancel := context.WithCancel(t.Context())
+	_, err := copyReadable(ctx, badSectors{FS: fstest.MapFS{"landfall.db": {Data: make([]byte, 8*unreadBlock)}},
+		at: map[string]int64{"landfall.db": 0},
+		read: func(string) {
+			reads++
+			cancel()
+		}}, filepath.Join(t.TempDir(), "new"))
+	require.ErrorIs(t, err, context.Canceled)
+	require.Equal(t, 1, reads)
 }
