@@ -3,6 +3,7 @@ package arrival
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"testing"
 	"time"
 
@@ -62,6 +63,9 @@ func TestFindings_nameTheCauseAndTheRemedy(t *testing.T) {
 	further := refusal(http.StatusServiceUnavailable)
 	further.InfraEnvs = []InfraEnv{{ID: "e", Hosts: 1, InstalledCluster: "berlin"}}
 	further.Refusals[0].InfraEnvID = "e"
+	full := further
+	full.Refusals = slices.Clone(further.Refusals)
+	further.Refusals[0].Reason = "Cluster berlin is installed and accepts no new hosts now."
 	for _, test := range []struct {
 		name     string
 		evidence Evidence
@@ -80,6 +84,7 @@ func TestFindings_nameTheCauseAndTheRemedy(t *testing.T) {
 		{"no token", refusal(http.StatusForbidden), KindRefusal, Danger, "no valid token"},
 		{"cluster is being installed", refusal(http.StatusServiceUnavailable), KindRefusal, Danger, "Wait until"},
 		{"cluster is installed", further, KindRefusal, Danger, "landfall cluster add-hosts berlin"},
+		{"another refusal, cluster is installed", full, KindRefusal, Danger, "Wait until"},
 		{"invalid", refusal(http.StatusBadRequest), KindRefusal, Danger, "3 times and was refused: There is no"},
 		{"server without a host", server(func(*bmc.Server) {}), KindServer, Info, "boot order"},
 		{"server with a host", server(func(s *bmc.Server) { s.Booted.Host = &bmc.HostRef{} }), "", "", ""},

@@ -125,7 +125,8 @@ func (r Refusal) finding(infraEnv InfraEnv) Finding {
 	case r.Status == http.StatusUnauthorized || r.Status == http.StatusForbidden:
 		finding.Advice = "The machine's image has no valid token. Download the current image of the infra-env, and " +
 			"boot the machine from it."
-	case r.Temporary() && infraEnv.InstalledCluster != "":
+	case r.Status == http.StatusServiceUnavailable && strings.Contains(r.Reason, "accepts no new hosts") &&
+		infraEnv.InstalledCluster != "":
 		finding.Advice = fmt.Sprintf("The cluster %[1]s is installed. Let the machine join it with landfall cluster "+
 			"add-hosts %[1]s. The agent of the machine tries again.", infraEnv.InstalledCluster)
 	case r.Temporary():

@@ -273,12 +273,17 @@ func TestExecute_interruptedRequest(t *testing.T) {
 
 func TestExecute_interruptedCommandSaysWhatItLeaves(t *testing.T) {
 	canceled := fmt.Errorf("download the image: %w", context.Canceled)
+	ended, end := context.WithCancel(t.Context())
+	end()
+	_, dialed := new(net.Dialer).DialContext(ended, "tcp", "127.0.0.1:1")
+	require.ErrorContains(t, dialed, "operation was canceled")
 	for name, c := range map[string]struct {
 		failure error
 		code    int
 		errOut  string
 	}{
 		"only canceled": {errors.Join(canceled, nil), outcome.Interrupted, "landfall: interrupted\n"},
+		"canceled by package net": {dialed, outcome.Interrupted, "landfall: interrupted\n"},
 		"with its state": {errors.New("not finished: east: installing"), outcome.Interrupted,
 			"landfall: not finished: east: installing\n"},
 		"and another failure": {errors.Join(canceled, errors.New("remove a.iso.part: no such file")),

@@ -187,7 +187,8 @@ func (n *names) apply(zones []nameserver.Zone) {
 				"rename one."
 		case len(status.Differences) > 0:
 			status.Message = "The site's DNS has other records, so the appliance does not answer for this zone. " +
-				"Correct them there, or remove them."
+				"Correct them there, or remove them. A server that does not answer counts with its last records; if " +
+				"it no longer exists, remove it from the DNS servers of this machine."
 		default:
 			status.Answered = true
 			answered = append(answered, zone)

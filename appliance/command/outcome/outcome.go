@@ -73,7 +73,7 @@ func IsCancellation(err error) bool {
 	case interface{ Unwrap() error }:
 		return IsCancellation(wrapper.Unwrap())
 	}
-	return err == context.Canceled
+	return err != nil && errors.Is(err, context.Canceled) // also an error that only has a method Is, as of package net
 }
 
 // Line returns the text of an error in one line; joined errors are separated by semicolons.

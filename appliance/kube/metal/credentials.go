@@ -82,11 +82,24 @@ func (c *Controllers) releaseSecret(tx *store.Tx, host *metal3.BareMetalHost, na
 }
 
 // releaseFormerSecret releases the Secret that a host named before its credentialsName was changed.
+// The host owns it no longer, so that the Secret is not deleted with the host.
 func (c *Controllers) releaseFormerSecret(tx *store.Tx, host *metal3.BareMetalHost) error {
-	if former := c.index.secretOf(ref{host.Namespace, host.Name}); former != host.Spec.BMC.CredentialsName {
-		return c.releaseSecret(tx, host, former)
+	former := c.index.secretOf(ref{host.Namespace, host.Name})
+	if former == "" || former == host.Spec.BMC.CredentialsName {
+		return nil
 	}
-	return nil
+	if err := objects.IgnoreNotFound(c.Objects.Update(tx, objects.Secrets, host.Namespace, former,
+		func(u *unstructured.Unstructured) error {
+			left := slices.DeleteFunc(u.GetOwnerReferences(), func(o metav1.OwnerReference) bool { return o.UID == host.UID })
+			if len(left) == 0 {
+				left = nil
+			}
+			u.SetOwnerReferences(left)
+			return nil
+		})); err != nil {
+		return err
+	}
+	return c.releaseSecret(tx, host, former)
 }
 
 func ownedBy(host *metal3.BareMetalHost, controller bool) metav1.OwnerReference {

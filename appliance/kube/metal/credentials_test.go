@@ -82,15 +82,37 @@ func (s *sharedSecret) deleteHosts(names ...string) {
 	})
 }
 
-func (s *sharedSecret) finalizers(secret string) (finalizers []string) {
+func (s *sharedSecret) finalizers(secret string) []string {
 	s.Helper()
+	return s.read(secret).GetFinalizers()
+}
+
+// owners returns the names of the hosts that own a Secret.
+func (s *sharedSecret) owners(secret string) (names []string) {
+	s.Helper()
+	for _, owner := range s.read(secret).GetOwnerReferences() {
+		names = append(names, owner.Name)
+	}
+	return names
+}
+
+func (s *sharedSecret) read(secret string) *unstructured.Unstructured {
+	s.Helper()
+	u := &unstructured.Unstructured{}
 	require.NoError(s, s.db.View(func(tx *store.Tx) error {
-		u := &unstructured.Unstructured{}
-		err := s.o.Get(tx, objects.Secrets, "site", secret, u)
-		finalizers = u.GetFinalizers()
-		return err
+		return s.o.Get(tx, objects.Secrets, "site", secret, u)
 	}))
-	return finalizers
+	return u
+}
+
+// rename changes the Secret that a host names.
+func (s *sharedSecret) rename(host, secret string) {
+	s.Helper()
+	s.update(func(tx *store.Tx) error {
+		return s.o.Update(tx, objects.BareMetalHosts, "site", host, func(u *unstructured.Unstructured) error {
+			return unstructured.SetNestedField(u.Object, secret, "spec", "bmc", "credentialsName")
+		})
+	})
 }
 
 // The deletion of a namespace deletes all hosts at once. A finalizer that stays on their Secret
@@ -108,12 +130,23 @@ func TestBMCSecret_releasedWhenNoHostNamesIt(t *testing.T) {
 	s := newSharedSecret(t)
 	s.deleteHosts("node1")
 	s.reconcile("node1", "node1")
-	s.update(func(tx *store.Tx) error {
-		return s.o.Update(tx, objects.BareMetalHosts, "site", "node0", func(u *unstructured.Unstructured) error {
-			return unstructured.SetNestedField(u.Object, "other", "spec", "bmc", "credentialsName")
-		})
-	})
+	s.rename("node0", "other")
 	s.reconcile("node0")
 	require.Empty(t, s.finalizers("bmc"))
 	require.Equal(t, []string{secretFinalizer}, s.finalizers("other"))
+}
+
+// A host must not own a Secret that it no longer names: the Secret would be deleted with the host.
+func TestBMCSecret_isNotOwnedByAFormerHost(t *testing.T) {
+	s := newSharedSecret(t)
+	require.Equal(t, []string{"node0", "node1"}, s.owners("bmc"))
+	s.rename("node0", "other")
+	s.reconcile("node0")
+	require.Equal(t, []string{"node1"}, s.owners("bmc"))
+	require.Equal(t, []string{secretFinalizer}, s.finalizers("bmc"), "node1 names it")
+	require.Equal(t, []string{"node0"}, s.owners("other"))
+	s.rename("node1", "other")
+	s.reconcile("node1")
+	require.Empty(t, s.owners("bmc"))
+	require.Empty(t, s.finalizers("bmc"))
 }

@@ -236,8 +236,10 @@ func (x *exchange) acknowledge(ctx context.Context) *dhcpv4.DHCPv4 {
 		}
 		return x.refuse()
 	}
-	if !named && !x.Leases.holds(x.mac(), address) && x.used(ctx, address) {
-		return x.refuse() // a client that starts again with an address that it got elsewhere
+	// Another machine may have the address with which a client starts again. A client that renews its
+	// lease uses the address, and the probe may find it by another MAC address, such as of a bond.
+	if !named && x.request.ClientIPAddr.IsUnspecified() && !x.Leases.holds(x.mac(), address) && x.used(ctx, address) {
+		return x.refuse()
 	}
 	lease := Lease{Address: address.String(), MAC: x.mac().String(), Hostname: printable(x.request.HostName()),
 		Interface: x.on.Name, Duration: x.Settings(x.on).Lease, Granted: x.Clock.Now().UTC()}

@@ -123,6 +123,19 @@ func TestRequest_addressInUse(t *testing.T) {
 	require.Equal(t, dhcpv4.MessageTypeAck, again(1, wanted), "a machine keeps its lease")
 }
 
+// TestRequest_renewalIsNotProbed holds that a client that renews a lease which this server does not
+// know any more, and so uses the address, keeps it.
+func TestRequest_renewalIsNotProbed(t *testing.T) {
+	s := newSite(t)
+	used := s.Range.First
+	s.neighbours[used] = "52:54:00:00:00:99"
+	request, err := dhcpv4.New(dhcpv4.WithHwAddr(mac(1)), dhcpv4.WithMessageType(dhcpv4.MessageTypeRequest),
+		dhcpv4.WithClientIP(used.AsSlice()))
+	require.NoError(t, err)
+	require.Equal(t, dhcpv4.MessageTypeAck, s.Answer(t.Context(), eth1(), request).MessageType())
+	require.Empty(t, s.kinds())
+}
+
 // TestOffer_reservedAddressInUse holds that the event of a machine whose reserved address another
 // machine has names the address.
 func TestOffer_reservedAddressInUse(t *testing.T) {

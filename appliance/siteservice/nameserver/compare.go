@@ -37,8 +37,8 @@ type nameAndType struct{ name, kind string }
 
 // Compare asks DNS servers of the site for the addresses of the zones' names. It returns results by
 // the names of the zones. A server that does not answer twice is not asked again, so that silent
-// servers delay the result by two time-outs each. What it had of the names in the former results is
-// kept. Names that a server does not have are left out.
+// servers delay the result by two time-outs each. The records that it had in the former results
+// count for the names that it did not answer. Names that a server does not have are left out.
 func Compare(ctx context.Context, servers []netip.AddrPort, zones []Zone,
 	former map[string]Comparison) map[string]Comparison {
 	results := map[string]Comparison{}
@@ -49,14 +49,7 @@ func Compare(ctx context.Context, servers []netip.AddrPort, zones []Zone,
 		silent := false
 		for _, zone := range zones {
 			var found Comparison
-			if !silent {
-				var err error
-				found, err = compare(ctx, server, zone)
-				silent = err != nil
-			}
-			if silent {
-				found.keep(former[zone.Name], server)
-			}
+			found, silent = compare(ctx, server, zone, former[zone.Name], silent)
 			result := results[zone.Name]
 			result.Served = result.Served || found.Served
 			result.Differences = append(result.Differences, found.Differences...)
@@ -66,20 +59,12 @@ func Compare(ctx context.Context, servers []netip.AddrPort, zones []Zone,
 	return results
 }
 
-// keep adds the differences from a server that an earlier comparison found. The appliance must not
-// answer for a zone because one packet was lost.
-func (c *Comparison) keep(former Comparison, server netip.AddrPort) {
-	for _, known := range former.Differences {
-		if known.Server == server.String() && !slices.ContainsFunc(c.Differences, func(d Difference) bool {
-			return d.Name == known.Name && d.Type == known.Type
-		}) {
-			c.Differences = append(c.Differences, known)
-		}
-	}
-}
-
-// compare compares a zone with one server, up to the first question that is not answered.
-func compare(ctx context.Context, server netip.AddrPort, zone Zone) (Comparison, error) {
+// compare compares a zone with one server, up to the first question that is not answered, and
+// reports whether the server is silent. It does not ask a server that is silent already. For the
+// names without an answer, the server counts with its records in the former result: the appliance
+// must not answer for a zone because one packet was lost.
+func compare(ctx context.Context, server netip.AddrPort, zone Zone, former Comparison,
+	silent bool) (Comparison, bool) {
 	ours := map[nameAndType][]string{}
 	for _, record := range zone.Records {
 		if record.Type != TypePTR {
@@ -88,11 +73,24 @@ func compare(ctx context.Context, server netip.AddrPort, zone Zone) (Comparison,
 		}
 	}
 	result := Comparison{Served: len(ours) > 0}
-	for _, key := range slices.SortedFunc(maps.Keys(ours), nameAndType.compare) {
-		found, err := lookUp(ctx, server, key)
+	keys := slices.SortedFunc(maps.Keys(ours), nameAndType.compare)
+	for i, key := range keys {
+		found, err := []string(nil), errSilent
+		if !silent {
+			found, err = lookUp(ctx, server, key)
+		}
 		if err != nil && !errors.Is(err, errTruncated) {
 			result.Served = false
-			return result, err
+			for _, known := range former.Differences {
+				at := nameAndType{known.Name, known.Type}
+				slices.Sort(ours[at])
+				if known.Server == server.String() && slices.Contains(keys[i:], at) &&
+					!slices.Equal(known.Site, ours[at]) {
+					known.Ours = ours[at]
+					result.Differences = append(result.Differences, known)
+				}
+			}
+			return result, true
 		}
 		if len(found) == 0 { // also after a truncated answer
 			result.Served = false
@@ -106,14 +104,17 @@ func compare(ctx context.Context, server netip.AddrPort, zone Zone) (Comparison,
 				Server: server.String(), Ours: ours[key], Site: found})
 		}
 	}
-	return result, nil
+	return result, silent
 }
 
 func (k nameAndType) compare(other nameAndType) int {
 	return cmp.Or(cmp.Compare(k.name, other.name), cmp.Compare(k.kind, other.kind))
 }
 
-var errTruncated = errors.New("the DNS server sends only a truncated answer")
+var (
+	errTruncated = errors.New("the DNS server sends only a truncated answer")
+	errSilent    = errors.New("the DNS server does not answer")
+)
 
 func lookUp(ctx context.Context, server netip.AddrPort, wanted nameAndType) ([]string, error) {
 	request := new(dns.Msg).SetQuestion(dns.Fqdn(wanted.name), dns.StringToType[wanted.kind])

@@ -139,6 +139,12 @@ func startDNS(t *testing.T, zone Zone) netip.AddrPort {
 			if strings.HasPrefix(request.Question[0].Name, "slow.") {
 				return
 			}
+			if strings.HasPrefix(request.Question[0].Name, "broken.") {
+				if _, err := w.Write([]byte("short")); err != nil {
+					t.Error(err)
+				}
+				return
+			}
 			answer, ok := table.Answer(request, nil)
 			if !ok {
 				answer = new(dns.Msg).SetRcode(request, dns.RcodeNameError)
@@ -372,6 +378,34 @@ func TestCompare_lostPackets(t *testing.T) {
 	require.Equal(t, found["berlin.site.example"], compare([]Zone{other, berlin()}, found)["berlin.site.example"])
 	require.Empty(t, Compare(t.Context(), nil, []Zone{berlin()}, found)["berlin.site.example"].Differences,
 		"the server is no longer one of the site")
+}
+
+// TestCompare_namesAnsweredBeforeSilence holds that a former difference counts only for names that
+// were not answered in this comparison, and against the present records of the appliance.
+func TestCompare_namesAnsweredBeforeSilence(t *testing.T) {
+	theirs := Zone{Name: "site.example"}
+	theirs.Add("a.site.example", false, address("192.0.2.5"))
+	server := startDNS(t, theirs)
+	ours := Zone{Name: theirs.Name}
+	ours.Add("a.site.example", false, address("192.0.2.5"))
+	ours.Add("broken.site.example", false, address("192.0.2.6"))
+	ours.Add("z.site.example", false, address("192.0.2.7"))
+	gone := Zone{Name: "gone.site.example"}
+	gone.Add("gone.site.example", false, address("192.0.2.8"))
+	differing := func(name, ours string) Difference {
+		return Difference{Name: name, Type: TypeA, Server: server.String(), Ours: []string{ours},
+			Site: []string{"192.0.2.99"}}
+	}
+	equalNow := differing("gone.site.example", "192.0.2.1")
+	equalNow.Site = []string{"192.0.2.8"}
+	former := map[string]Comparison{
+		ours.Name: {Differences: []Difference{differing("a.site.example", "192.0.2.5"),
+			differing("removed.site.example", "192.0.2.4"), differing("z.site.example", "192.0.2.1")}},
+		gone.Name: {Differences: []Difference{equalNow}},
+	}
+	require.Equal(t, map[string]Comparison{
+		ours.Name: {Differences: []Difference{differing("z.site.example", "192.0.2.7")}}, gone.Name: {},
+	}, Compare(t.Context(), []netip.AddrPort{server}, []Zone{ours, gone}, former))
 }
 
 // TestServer_answersByUDPAndTCP also holds that the connections by TCP count in the limit.
