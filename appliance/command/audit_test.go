@@ -20,7 +20,7 @@ func TestAudit_listsVerifiesAndExports(t *testing.T) {
 	require.Zero(t, created.code, created.errOut)
 
 	listed := requireDone(t, landfall(t, "audit", "--url", url, "--operation", "issueAMSToken"))
-	require.Contains(t, listed, "issueAMSToken /api/landfall/v1/ams/tokens  201")
+	require.Contains(t, listed, "201      issueAMSToken /api/landfall/v1/ams/tokens")
 	require.NotContains(t, listed, strings.TrimSpace(created.out), "the token is a secret")
 	require.Contains(t, requireDone(t, landfall(t, "audit", "--url", url, "--json")), `"operation":"issueAMSToken"`)
 	require.Contains(t, requireDone(t, landfall(t, "audit", "--url", url, "--operation", "issueAMSToken", "-o",
