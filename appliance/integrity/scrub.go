@@ -108,8 +108,8 @@ func (s *Scrubber) scrub(ctx context.Context) error {
 	return s.save(result)
 }
 
-// note notes the problems that are not known yet, so that they are shown like other damage. A member
-// replaces its database because of them, so it leaves out a problem that may pass.
+// note notes the problems that are not known yet, so that they are shown like other damage. A
+// member replaces its database because of them, so it leaves out a problem that may pass.
 func (s *Scrubber) note(report *store.Report) {
 	known := s.DB.Damage()
 	for _, problem := range report.Problems {

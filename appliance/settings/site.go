@@ -164,8 +164,8 @@ func (s *Site) changeIn(ctx context.Context, fn func(*store.Tx, *row) error) err
 	defer s.writing.Unlock()
 	inFleet := s.options.DB.Sequence() > 0
 	if inFleet && !s.lost.IsZero() && s.options.Clock.Since(s.lost) < handover {
-		return fault.New(fault.Unavailable, "the settings of the site are damaged on this member, which hands over the "+
-			"lead if another member has all data; try again in a minute")
+		return fault.New(fault.Unavailable, "the settings of the site are damaged on this member, which hands over "+
+			"the lead if another member has all data; try again in a minute")
 	}
 	changed := s.values.Load().row
 	changed.Releases, changed.NTPSources = slices.Clone(changed.Releases), slices.Clone(changed.NTPSources)
