@@ -256,9 +256,11 @@ func (c *change) situation(h *record.Host, cluster *models.Cluster,
 func messages(results []validation.Result) string {
 	texts := make([]string, 0, len(results))
 	for _, result := range results {
-		texts = append(texts, result.Message)
+		if !slices.Contains(texts, result.Message) {
+			texts = append(texts, result.Message)
+		}
 	}
-	return strings.Join(slices.Compact(texts), " ")
+	return strings.Join(texts, " ")
 }
 
 // triggerHost runs a trigger other than refresh on a host and reports whether the host's state
@@ -303,8 +305,7 @@ func (c *change) transitionHost(h *record.Host, on lifecycle.Trigger, s lifecycl
 	if to == from {
 		if marked && row.Event != "" {
 			return false, c.hostEventOf(h, event.Props{"stage": s.Stage, "minutes": int64(s.Limit.Minutes())},
-				row.Event,
-				models.EventSeverityWarning, "Host %s: %s", name, info)
+				row.Event, models.EventSeverityWarning, "Host %s: %s", name, info)
 		}
 		return false, nil
 	}

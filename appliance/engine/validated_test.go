@@ -246,5 +246,5 @@ func otherValues(field reflect.Value) []reflect.Value {
 func TestMessages_sameMessageOnce(t *testing.T) {
 	require.Equal(t, "Waiting for the host. No disk.", messages([]validation.Result{
 		{ID: "connected", Message: "Waiting for the host."}, {ID: "mtu-valid", Message: "Waiting for the host."},
-		{ID: "has-min-valid-disks", Message: "No disk."}}))
+		{ID: "has-min-valid-disks", Message: "No disk."}, {ID: "ntp-synced", Message: "Waiting for the host."}}))
 }

@@ -22,8 +22,8 @@ type retries struct {
 
 // pass returns the failure of a cluster's preparation, or another error. It prints the failure and
 // returns nil if the installation starts again by itself, or if the context has ended.
-func (r *retries) pass(ctx context.Context, name string, failed *preparationError) error {
-	again, err := r.startsAgain(ctx, name)
+func (r *retries) pass(ctx context.Context, id, name string, failed *preparationError) error {
+	again, err := r.startsAgain(ctx, id, name)
 	switch {
 	case ctx.Err() != nil:
 		return nil
@@ -39,7 +39,7 @@ func (r *retries) pass(ctx context.Context, name string, failed *preparationErro
 }
 
 // startsAgain reports whether a cluster has an AgentClusterInstall that is not on hold.
-func (r *retries) startsAgain(ctx context.Context, name string) (bool, error) {
+func (r *retries) startsAgain(ctx context.Context, id, name string) (bool, error) {
 	var deployments struct {
 		Items []struct {
 			Metadata struct{ Namespace string }
@@ -59,16 +59,30 @@ func (r *retries) startsAgain(ctx context.Context, name string) (bool, error) {
 		var install struct {
 			Metadata struct{ Name string }
 			Spec     struct{ HoldInstallation bool }
+			Status   struct{ DebugInfo struct{ EventsURL string } }
 		}
 		if err := r.get(ctx, objects.AgentClusterInstalls, d.Metadata.Namespace, d.Spec.ClusterInstallRef.Name,
 			&install); err != nil {
 			return false, err
 		}
-		if install.Metadata.Name != "" && !install.Spec.HoldInstallation {
+		if install.Metadata.Name != "" && !install.Spec.HoldInstallation &&
+			mayDescribe(install.Status.DebugInfo.EventsURL, id) {
 			return true, nil
 		}
 	}
 	return false, nil
+}
+
+// mayDescribe reports whether the URL of the events in an AgentClusterInstall's status may be that of
+// a cluster. Clusters of other objects can have the same name. The URL is "" if the controller has
+// not written it yet.
+func mayDescribe(eventsURL, id string) bool {
+	parsed, err := url.Parse(eventsURL)
+	if err != nil {
+		return false
+	}
+	cluster := parsed.Query().Get("cluster_id")
+	return cluster == "" || cluster == id
 }
 
 // get reads an object of the Kubernetes API, or the list of a kind. It leaves into unchanged if the

@@ -44,7 +44,8 @@ func newWait() *cobra.Command {
 			"The exit code is 0 if the cluster reached the state, 1 if it cannot reach it any more because the " +
 			"installation could not be\nprepared, failed or was cancelled, and 3 if the time was over. A failed " +
 			"preparation does not end the wait for a cluster of\nthe Kubernetes API, because its " +
-			"AgentClusterInstall starts the installation again.",
+			"AgentClusterInstall starts the installation again. For that, the command must be able to read\nthe " +
+			"Kubernetes API at the appliance's URL.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, arguments []string) error {
 			if !slices.Contains(conditions(), condition) {
@@ -102,7 +103,7 @@ func await(cmd *cobra.Command, a *action.Action, id, condition string, timeout t
 			done, err := reached(last, condition)
 			if failed, ok := errors.AsType[*preparationError](err); ok {
 				line.End()
-				err = retries.pass(ctx, last.Name, failed)
+				err = retries.pass(ctx, id, last.Name, failed)
 			}
 			if done || err != nil {
 				line.End()

@@ -21,10 +21,11 @@ func TestAwait_failedPreparation(t *testing.T) {
 	const deployments = `{"items":[{"metadata":{"namespace":"site"},"spec":{"clusterName":"other"}},
 		{"metadata":{"namespace":"site"},"spec":{"clusterName":"east","clusterInstallRef":{"name":"east"}}}]}`
 	const failure = "the installation of the cluster east could not be prepared: no such image"
-	installedBy := func(spec string) map[string]string {
+	const events = `{"debugInfo":{"eventsURL":"http://192.0.2.1:8090/api/assisted-install/v2/events?cluster_id=`
+	installedBy := func(spec, status string) map[string]string {
 		return map[string]string{"hive.openshift.io/v1/clusterdeployments": deployments,
 			"extensions.hive.openshift.io/v1beta1/namespaces/site/agentclusterinstalls/east": `{
-				"metadata":{"name":"east"},"spec":` + spec + `}`}
+				"metadata":{"name":"east"},"spec":` + spec + `,"status":` + status + `}`}
 	}
 	for name, c := range map[string]struct {
 		answers map[string]string // of the Kubernetes API
@@ -32,9 +33,12 @@ func TestAwait_failedPreparation(t *testing.T) {
 		fails   bool
 	}{
 		"no Kubernetes API": {nil, "", true},
-		"on hold":           {installedBy(`{"holdInstallation":true}`), "", true},
-		"by its AgentClusterInstall": {installedBy(`{}`),
+		"on hold":           {installedBy(`{"holdInstallation":true}`, `{}`), "", true},
+		"by its AgentClusterInstall": {installedBy(`{}`, events+`1"}}`),
 			"landfall: " + failure + "; the installation starts again by itself\n", false},
+		"by an AgentClusterInstall without a status": {installedBy(`{}`, `{}`),
+			"landfall: " + failure + "; the installation starts again by itself\n", false},
+		"AgentClusterInstall of another cluster": {installedBy(`{}`, events+`2"}}`), "", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			reads, changes := 0, make(chan int, 3)

@@ -128,8 +128,9 @@ func checkClusterInstall(fresh, held *unstructured.Unstructured) error {
 	if asked := is.Spec.Networking.UserManagedNetworking; singleNode(is) && asked != nil && !*asked {
 		return conflicting("UserManagedNetworking must be set to true with SNO")
 	}
-	if err := checkPlatform(is); err != nil {
-		if need := is.Spec.ProvisionRequirements; need.ControlPlaneAgents == 1 && need.WorkerAgents > 0 {
+	need := is.Spec.ProvisionRequirements
+	if err := checkPlatform(is, need.ControlPlaneAgents); err != nil {
+		if need.ControlPlaneAgents == 1 && need.WorkerAgents > 0 && checkPlatform(is, 3) == nil {
 			return conflicting("A cluster with one control-plane agent is installed without workers; set " +
 				"spec.provisionRequirements.workerAgents to 0, and add workers after the installation.")
 		}
@@ -157,13 +158,15 @@ func imageSetName(aci *hiveext.AgentClusterInstall) string {
 	return aci.Spec.ImageSetRef.Name
 }
 
-func checkPlatform(aci *hiveext.AgentClusterInstall) error {
+// checkPlatform checks the platform and the networking of a cluster with a number of control-plane
+// nodes.
+func checkPlatform(aci *hiveext.AgentClusterInstall, controlPlanes int) error {
 	platform, err := platformOf(aci.Spec)
 	if err != nil {
 		return nil // the condition SpecSynced reports the error, as on a hub
 	}
 	_, err = description.UserManagesNetworking(platform, aci.Spec.Networking.UserManagedNetworking,
-		int64(aci.Spec.ProvisionRequirements.ControlPlaneAgents))
+		int64(controlPlanes))
 	return err
 }
 

@@ -62,6 +62,11 @@ func TestAdmission_agentClusterInstall(t *testing.T) {
 			"networking: {userManagedNetworking: false}", ""), "", http.StatusConflict,
 			"A cluster with one control-plane agent is installed without workers; set " +
 				"spec.provisionRequirements.workerAgents to 0, and add workers after the installation."},
+		{"single node with a worker and a wrong platform",
+			install("platformType: BareMetal, provisionRequirements: {controlPlaneAgents: 1, workerAgents: 1}, "+
+				"networking: {userManagedNetworking: true}", ""), "", http.StatusConflict,
+			`Platform "baremetal" has cluster-managed networking; set spec.networking.userManagedNetworking to false or ` +
+				"choose spec.platformType None."},
 		{"image set changed", install("imageSetRef: {name: b}, provisionRequirements: {controlPlaneAgents: 3}", ""),
 			install("imageSetRef: {name: a}, provisionRequirements: {controlPlaneAgents: 3}", ""),
 			http.StatusBadRequest, "Attempted to change AgentClusterInstall.ImageSetRef which is immutable"},
