@@ -13,8 +13,8 @@ import (
 	"landfall/store"
 )
 
-// TestShortURL_scriptsWithoutAValidCode holds that no URL of a script has a code that was revoked or
-// has expired: a machine would get nothing there.
+// TestShortURL_scriptsWithoutAValidCode holds that no URL of a script has a code that was revoked
+// or has expired: a machine would get nothing there.
 func TestShortURL_scriptsWithoutAValidCode(t *testing.T) {
 	g := newGuardedAmong(t, clockwork.NewRealClock(), surroundings{}, func(settings *config.Config) {
 		settings.BootListen = "127.0.0.1:0"

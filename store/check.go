@@ -38,6 +38,7 @@ type Problem struct {
 
 	// content is the SHA-256 of a content that is missing or damaged for certain; else "".
 	content string
+	mayPass bool // see MayPass
 }
 
 // Report is the result of a check.
@@ -298,7 +299,7 @@ func (i *inspector) finish(ctx context.Context) error {
 			}
 			for _, key := range keys {
 				i.report.addProblem(Problem{ProblemFile, key, fmt.Sprintf("its content can't be read: %v", err),
-					certain(sum, err)})
+					certain(sum, err), mayPass(err)})
 			}
 		}
 	}
@@ -318,14 +319,16 @@ func (i *inspector) elsewhere(sum string) bool {
 }
 
 // MayPass reports whether a later check may read the content, such as after too many open files.
-func (p Problem) MayPass() bool {
-	return p.Kind == ProblemFile && strings.HasPrefix(p.Where, "/") && p.content == ""
-}
+func (p Problem) MayPass() bool { return p.mayPass }
+
+// mayPass reports whether an error says nothing about a content. A damaged sector may be read
+// later, too, but it is damage.
+func mayPass(err error) bool { return certain("a hash", err) == "" && !errors.Is(err, syscall.EIO) }
 
 // certain returns the hash of a content if the error says that the content itself is missing or
 // damaged. Other errors of the system, such as too many open files, may pass.
 func certain(sum string, err error) string {
-	if cause, ok := errors.AsType[syscall.Errno](err); ok && cause != syscall.ENOENT && cause != syscall.EIO {
+	if cause, ok := errors.AsType[syscall.Errno](err); ok && cause != syscall.ENOENT {
 		return ""
 	}
 	return sum

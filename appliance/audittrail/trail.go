@@ -242,8 +242,8 @@ func (t *Trail) Begin(ctx context.Context, begun Entry) (end func(status int, cr
 
 // Start does the same as Begin without waiting for the disk. The caller must not change anything
 // before written has returned nil. written waits until two seconds after Start at most, because
-// others may have to wait for the caller. While the disk is full, fails or is late, Start waits like
-// Begin.
+// others may have to wait for the caller. While the disk is full, fails or is late, Start waits as
+// Begin does.
 func (t *Trail) Start(ctx context.Context, begun Entry) (written func() error,
 	end func(status int, created map[string]string), err error) {
 	begin := t.beginning(ctx, begun)

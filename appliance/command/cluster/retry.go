@@ -73,9 +73,9 @@ func (r *retries) startsAgain(ctx context.Context, id, name string) (bool, error
 	return false, nil
 }
 
-// mayDescribe reports whether the URL of the events in an AgentClusterInstall's status may be that of
-// a cluster. Clusters of other objects can have the same name. The URL is "" if the controller has
-// not written it yet.
+// mayDescribe reports whether the URL of the events in the status of an AgentClusterInstall may be
+// that of a cluster. Clusters of other objects can have the same name. The URL is "" if the
+// controller has not written it yet.
 func mayDescribe(eventsURL, id string) bool {
 	parsed, err := url.Parse(eventsURL)
 	if err != nil {

@@ -277,8 +277,8 @@ func verify(ctx context.Context, appliance *remote.Client, out, errOut io.Writer
 	}
 	meter.End()
 	if interrupted || status.Verify.Total == 0 && !status.Verify.Finished {
-		return errors.New("the comparison was interrupted, because the appliance restarted or another member leads the " +
-			"fleet now; run landfall registry verify again")
+		return errors.New("the comparison was interrupted, because the appliance restarted or another member leads " +
+			"the fleet now; run landfall registry verify again")
 	}
 	for _, place := range status.Verify.Damaged {
 		fmt.Fprintf(out, "damaged: %s\n", place)

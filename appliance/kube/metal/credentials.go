@@ -90,7 +90,9 @@ func (c *Controllers) releaseFormerSecret(tx *store.Tx, host *metal3.BareMetalHo
 	}
 	if err := objects.IgnoreNotFound(c.Objects.Update(tx, objects.Secrets, host.Namespace, former,
 		func(u *unstructured.Unstructured) error {
-			left := slices.DeleteFunc(u.GetOwnerReferences(), func(o metav1.OwnerReference) bool { return o.UID == host.UID })
+			left := slices.DeleteFunc(u.GetOwnerReferences(), func(o metav1.OwnerReference) bool {
+				return o.UID == host.UID
+			})
 			if len(left) == 0 {
 				left = nil
 			}

@@ -236,8 +236,9 @@ func (x *exchange) acknowledge(ctx context.Context) *dhcpv4.DHCPv4 {
 		}
 		return x.refuse()
 	}
-	// Another machine may have the address with which a client starts again. A client that renews its
-	// lease uses the address, and the probe may find it by another MAC address, such as of a bond.
+	// Another machine may have the address with which a client starts again. A client that renews
+	// its lease uses the address, and the probe may find it by another MAC address, such as of a
+	// bond.
 	if !named && x.request.ClientIPAddr.IsUnspecified() && !x.Leases.holds(x.mac(), address) && x.used(ctx, address) {
 		return x.refuse()
 	}
