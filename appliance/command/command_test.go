@@ -282,7 +282,7 @@ func TestExecute_interruptedCommandSaysWhatItLeaves(t *testing.T) {
 		code    int
 		errOut  string
 	}{
-		"only canceled": {errors.Join(canceled, nil), outcome.Interrupted, "landfall: interrupted\n"},
+		"only canceled":           {errors.Join(canceled, nil), outcome.Interrupted, "landfall: interrupted\n"},
 		"canceled by package net": {dialed, outcome.Interrupted, "landfall: interrupted\n"},
 		"with its state": {errors.New("not finished: east: installing"), outcome.Interrupted,
 			"landfall: not finished: east: installing\n"},
