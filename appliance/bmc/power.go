@@ -62,18 +62,23 @@ func (s *session) lastPower() Power {
 	return s.assumed
 }
 
-// awaitPower waits for a power state. If the BMC does not report the power state, it assumes
-// success after unknownPowerTimeout.
+// awaitPower waits for a power state. If the BMC has not reported the power state for
+// unknownPowerTimeout, however few answers a slow BMC gave, awaitPower assumes success.
 func (s *session) awaitPower(ctx context.Context, wanted Power, timeout time.Duration) (bool, error) {
 	now := PowerUnknown
-	silent := 0
+	var silent time.Time // since when the BMC has not reported the power state; zero: it has
 	done, err := s.poll(ctx, powerPollInterval, timeout, func() (bool, error) {
 		var err error
 		now, err = s.power(ctx)
-		if now == PowerUnknown {
-			silent++
+		switch {
+		case now != PowerUnknown:
+			silent = time.Time{}
+		case silent.IsZero():
+			silent = s.clock.Now()
+		default:
+			return s.clock.Since(silent) >= unknownPowerTimeout, err
 		}
-		return now == wanted || time.Duration(silent)*powerPollInterval >= unknownPowerTimeout, err
+		return now == wanted, err
 	})
 	if err == nil && done && now != wanted {
 		s.assumed = wanted
