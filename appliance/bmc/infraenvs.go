@@ -33,11 +33,11 @@ func NewInfraEnvs(e *engine.Engine, images *discovery.Images, networks discovery
 // ImageURL implements Site. It uses the network through which this machine reaches the BMC, or the
 // preferred network if bmcURL is empty.
 func (s *InfraEnvs) ImageURL(ctx context.Context, infraEnvID, bmcURL string) (string, error) {
-	code, expires, err := s.engine.CodeOfImage(infraEnvID)
+	code, _, err := s.engine.CodeOfImage(infraEnvID)
 	if err != nil {
 		return "", err
 	}
-	if code == "" || !expires.IsZero() && time.Now().After(expires) {
+	if code == "" {
 		return "", fmt.Errorf("the short URL of its infra-env %s was revoked or has expired; renew it", infraEnvID)
 	}
 	if _, err := s.images.Image(ctx, infraEnvID, "", s.networks[0]); err != nil {

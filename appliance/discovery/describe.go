@@ -91,7 +91,7 @@ func (i *Images) Describe(ctx context.Context, infraEnvID string) (*Description,
 		Revision: recipe.Digest, Modified: recipe.Modified, Full: full, Minimal: minimal,
 		ConfigImageURL: preferred.URL + "/config/" + infraEnvID + ".iso",
 	}
-	code, expires, err := i.validCode(ctx, infraEnvID)
+	code, expires, err := i.engine.CodeOfImage(infraEnvID)
 	if err != nil {
 		return nil, err
 	}

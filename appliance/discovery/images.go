@@ -146,18 +146,6 @@ func (i *Images) ResolveCode(ctx context.Context, code string) (infraEnvID strin
 	return infraEnvID, expires, err
 }
 
-// validCode returns the code of an infra-env's short URL, and the time at which it expires; zero
-// means never. The code is "" if it was revoked or has expired.
-func (i *Images) validCode(ctx context.Context, infraEnvID string) (code string, expires time.Time, err error) {
-	if code, expires, err = i.engine.CodeOfImage(infraEnvID); err != nil || code == "" {
-		return "", time.Time{}, err
-	}
-	if _, err = i.engine.ImageCode(ctx, code); fault.KindOf(err) == fault.NotFound {
-		return "", time.Time{}, nil
-	}
-	return code, expires, err
-}
-
 // Ready returns nil if at least one base ISO is ready.
 func (i *Images) Ready() error {
 	bases, err := i.bases.List()

@@ -25,7 +25,7 @@ func (i *Images) NetworkBoot(ctx context.Context, infraEnvID string, at netip.Ad
 	if err != nil {
 		return BootURLs{}, err
 	}
-	code, _, err := i.validCode(ctx, infraEnvID)
+	code, _, err := i.engine.CodeOfImage(infraEnvID)
 	if err != nil {
 		return BootURLs{}, err
 	}

@@ -22,6 +22,16 @@ func newImageCode() string {
 	return strings.ToLower(rand.Text()[:imageCodeLength])
 }
 
+// CodeOfImage returns the code of an infra-env's short image URL and its expiry. The code is "" if
+// it was revoked or has expired. An expiry of zero means that the code does not expire.
+func (e *Engine) CodeOfImage(infraEnvID string) (code string, expires time.Time, err error) {
+	row, err := record.ReadInfraEnv(e.options.DB, infraEnvID)
+	if err != nil || row.Code.IsExpired(e.options.Clock.Now()) {
+		return "", time.Time{}, err
+	}
+	return row.Code.Code, row.Code.Expires, nil
+}
+
 // ImageCode returns the infra-env of the code in a short image URL. Upper and lower case are
 // equivalent. A revoked, expired or unknown code is an error of kind NotFound.
 func (e *Engine) ImageCode(_ context.Context, code string) (infraEnvID string, err error) {
@@ -42,19 +52,13 @@ func (e *Engine) ImageCode(_ context.Context, code string) (infraEnvID string, e
 			return missing
 		}
 		row, err := record.InfraEnvs.Get(tx, infraEnvID)
-		if err != nil {
-			return err
-		}
-		if row.Code.IsExpired(e.options.Clock.Now()) {
-			return notFound("The image address of infra-env %s expired at %s; renew its short URL.", *row.API.Name,
+		if err == nil && row.Code.IsExpired(e.options.Clock.Now()) {
+			err = notFound("The image address of infra-env %s expired at %s; renew its short URL.", *row.API.Name,
 				row.Code.Expires.Format(time.RFC3339))
 		}
-		return nil
+		return err
 	})
-	if err != nil {
-		return "", err
-	}
-	return infraEnvID, nil
+	return infraEnvID, err
 }
 
 // RenewImageCode replaces the code of an infra-env's short image URL. The new code is valid for the

@@ -4,7 +4,6 @@ import (
 	"archive/tar"
 	"bytes"
 	"cmp"
-	"context"
 	"io/fs"
 	"net"
 	"net/http"
@@ -19,7 +18,6 @@ import (
 	"landfall/appliance/engine/description"
 	"landfall/appliance/engine/recipe"
 	"landfall/appliance/engine/view"
-	"landfall/appliance/fault"
 	"landfall/ignition"
 	"landfall/isogen"
 	"landfall/web/operation"
@@ -114,7 +112,7 @@ func (s *Service) infraEnvFileURL(c echo.Context) error {
 	if _, err := s.Engine.InfraEnv(infraEnvID(c)); err != nil {
 		return err
 	}
-	address, err := s.fileURL(c.Request().Context(), infraEnvID(c), name, script)
+	address, err := s.fileURL(infraEnvID(c), name, script)
 	if err != nil {
 		return err
 	}
@@ -169,7 +167,7 @@ func (s *Service) downloadIPXEScript(c echo.Context, kind string) error {
 	var script string
 	switch {
 	case mac == "" && kind == bootOrderControl:
-		address, urlErr := s.fileURL(c.Request().Context(), recipe.InfraEnvID, fileIPXE, "")
+		address, urlErr := s.fileURL(recipe.InfraEnvID, fileIPXE, "")
 		if urlErr != nil {
 			return urlErr
 		}
@@ -213,7 +211,7 @@ func (s *Service) bootURL() string { return cmp.Or(s.BootURL, s.Engine.URL()) }
 
 // fileURL returns the URL of a small file of an infra-env. Boot loaders get scripts from the boot
 // listener.
-func (s *Service) fileURL(ctx context.Context, infraEnvID, name, script string) (string, error) {
+func (s *Service) fileURL(infraEnvID, name, script string) (string, error) {
 	token, err := s.Engine.ImageToken(infraEnvID)
 	if err != nil {
 		return "", err
@@ -221,8 +219,12 @@ func (s *Service) fileURL(ctx context.Context, infraEnvID, name, script string) 
 	if name == fileIPXE && s.bootURL() != s.Engine.URL() {
 		code := ""
 		if token != "" {
-			if code, err = s.validCode(ctx, infraEnvID); err != nil {
+			if code, _, err = s.Engine.CodeOfImage(infraEnvID); err != nil {
 				return "", err
+			}
+			if code == "" {
+				return "", problem.NotFound("the short URL of infra-env %s was revoked or has expired; renew it",
+					infraEnvID)
 			}
 		}
 		return s.bootURL() + view.ScriptPath(infraEnvID, code, script), nil
@@ -235,21 +237,6 @@ func (s *Service) fileURL(ctx context.Context, infraEnvID, name, script string) 
 		query.Set("api_key", token)
 	}
 	return s.Engine.URL() + BasePath + "/v2/infra-envs/" + infraEnvID + "/downloads/files?" + query.Encode(), nil
-}
-
-// validCode returns the code of an infra-env's short URL.
-func (s *Service) validCode(ctx context.Context, infraEnvID string) (string, error) {
-	code, _, err := s.Engine.CodeOfImage(infraEnvID)
-	if err != nil {
-		return "", err
-	}
-	if code != "" {
-		_, err = s.Engine.ImageCode(ctx, code)
-	}
-	if code == "" || fault.KindOf(err) == fault.NotFound {
-		return "", problem.NotFound("the short URL of infra-env %s was revoked or has expired; renew it", infraEnvID)
-	}
-	return code, err
 }
 
 // downloadStaticNetwork returns a tar archive of the hosts' network files, or an empty body if all

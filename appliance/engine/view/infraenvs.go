@@ -2,7 +2,6 @@ package view
 
 import (
 	"net/url"
-	"time"
 
 	"github.com/openshift/assisted-service/models"
 
@@ -102,16 +101,6 @@ func ScriptPath(infraEnvID, code, script string) string {
 
 // ScriptPath returns the path of the iPXE script, with a code if machines are authenticated.
 func (e *InfraEnv) ScriptPath(script string) string { return ScriptPath(e.ID.String(), e.code, script) }
-
-// CodeOfImage returns the code of an infra-env's short image URL and its expiry. The code is "" if
-// it was revoked. An expiry of zero means that the code does not expire.
-func (r *Reader) CodeOfImage(infraEnvID string) (code string, expires time.Time, err error) {
-	row, err := record.ReadInfraEnv(r.db, infraEnvID)
-	if err != nil {
-		return "", time.Time{}, err
-	}
-	return row.Code.Code, row.Code.Expires, nil
-}
 
 // RecipeDigest returns the digest of an infra-env's recipe, or "" if the recipe is not frozen. It
 // is cheap enough for a call at each request.
