@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"landfall/appliance/bmc"
+	"landfall/appliance/engine/lifecycle"
 	"landfall/appliance/sentence"
 	"landfall/ignition"
 )
@@ -125,7 +126,7 @@ func (r Refusal) finding(infraEnv InfraEnv) Finding {
 	case r.Status == http.StatusUnauthorized || r.Status == http.StatusForbidden:
 		finding.Advice = "The machine's image has no valid token. Download the current image of the infra-env, and " +
 			"boot the machine from it."
-	case r.Status == http.StatusServiceUnavailable && strings.Contains(r.Reason, "accepts no new hosts") &&
+	case r.Status == http.StatusServiceUnavailable && strings.Contains(r.Reason, lifecycle.NoNewHosts) &&
 		infraEnv.InstalledCluster != "":
 		finding.Advice = fmt.Sprintf("The cluster %[1]s is installed. Let the machine join it with landfall cluster "+
 			"add-hosts %[1]s. The agent of the machine tries again.", infraEnv.InstalledCluster)

@@ -42,12 +42,12 @@ func (s *State) Problem() string {
 	return ""
 }
 
-// newest says of when the newest backup is.
+// newest says when the newest backup was written. It is a clause.
 func (s *State) newest() string {
 	if s.Last.IsZero() {
 		return "no backup was written since the start"
 	}
-	return "the newest backup is of " + s.Last.Format(time.RFC3339)
+	return "the newest backup was written at " + s.Last.Format(time.RFC3339)
 }
 
 // Finding states whether scheduled backups are written, or returns nil if there are none.

@@ -108,7 +108,7 @@ func TestService_oldBackupsStay(t *testing.T) {
 	require.Empty(t, look(time.Hour).Problem())
 	finding := service.Finding()
 	require.Equal(t, doctor.Green, finding.Status)
-	require.Contains(t, finding.Result, stick+": the newest backup is of ")
+	require.Contains(t, finding.Result, stick+": the newest backup was written at ")
 	repository := &backup.Repository{Dir: stick}
 	names, err := repository.Names()
 	require.NoError(t, err)

@@ -101,7 +101,7 @@ func (c *change) addHost(env *record.InfraEnv, id strfmt.UUID, agentVersion stri
 			lifecycle.ClusterPendingUserAction, lifecycle.ClusterFinalizing,
 			lifecycle.ClusterInstalled, lifecycle.ClusterFailed, lifecycle.ClusterCancelled}, *cluster.API.Status) {
 			return nil, &fault.Error{Kind: fault.Unavailable, Reason: "Cluster " + cluster.API.Name + " is " +
-				*cluster.API.Status + " and accepts no new hosts now."}
+				*cluster.API.Status + " and " + lifecycle.NoNewHosts + "."}
 		}
 		h.API.ClusterID = &clusterID
 		h.JoinCluster(&cluster.API)

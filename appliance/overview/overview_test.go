@@ -217,7 +217,7 @@ func TestOverview_failingBackupsNeedAPerson(t *testing.T) {
 		Info: "Old backups stay, so the directory fills up. Remove old backups: a list is damaged."}
 	require.Equal(t, []Item{item}, s.overview().Attention)
 	s.backups.Failure = "No space is left."
-	item.Info = "The last attempt failed, and the newest backup is of 2023-11-14T22:13:20Z. No space is left."
+	item.Info = "The last attempt failed, and the newest backup was written at 2023-11-14T22:13:20Z. No space is left."
 	require.Equal(t, []Item{item}, s.overview().Attention)
 }
 

@@ -6,6 +6,10 @@ import (
 	"github.com/openshift/assisted-service/models"
 )
 
+// NoNewHosts is in the sentence with which a cluster refuses hosts during its installation and
+// afterwards.
+const NoNewHosts = "accepts no new hosts now"
+
 // hostStateWords say what a host in a state does. The sentence of its event needs them if the
 // explanation of the state is not about the host itself.
 var hostStateWords = map[string]string{
