@@ -8,10 +8,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
+	"slices"
 
 	"landfall/appliance/integrity"
 	"landfall/store"
+	"landfall/store/wal"
 )
 
 // salvage copies what can be read of a data directory and repairs the copy. The report lists what
@@ -87,7 +88,9 @@ func copyReadable(ctx context.Context, from fs.FS, to string) (unread []integrit
 
 // isDatabase reports whether the store reads a file in blocks with checksums, which tell zeros from
 // data.
-func isDatabase(name string) bool { return name == store.FileName || strings.HasSuffix(name, ".wal") }
+func isDatabase(name string) bool {
+	return name == store.FileName || slices.Contains(wal.FileNames[:], name)
+}
 
 // unreadBlock is the space that is left out after a read error, in bytes.
 const unreadBlock = 4 << 10
