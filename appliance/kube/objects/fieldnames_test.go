@@ -1,6 +1,8 @@
 package objects_test
 
 import (
+	"os"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -22,5 +24,18 @@ func TestInManifest(t *testing.T) {
 		"The API VIP is not an IP address.":            "The API VIP is not an IP address.",
 	} {
 		require.Equal(t, want, objects.InManifest(text))
+	}
+}
+
+// The engine may change its sentences. Then the names here must change as well.
+func TestInManifest_namesOccurInSentences(t *testing.T) {
+	catalogue, err := os.ReadFile("../../../docs/sentences/program.pot")
+	require.NoError(t, err)
+	for i := 0; i < len(objects.ManifestNames); i += 2 {
+		text := objects.ManifestNames[i]
+		if strings.HasPrefix(text, "platform ") {
+			text = "latform %q"
+		}
+		require.Contains(t, string(catalogue), text)
 	}
 }
