@@ -202,7 +202,7 @@ func (s *segments) surplus() (paths []string, last Head, err error) {
 }
 
 // before returns the head before the first record of a file, or the zero value if that can't be
-// read.
+// read. Then the removal of the older files is not recorded, and a verification finds them missing.
 func before(path string) (head Head) {
 	_ = eachLine(source{path, maxLine}, func(line []byte) error {
 		var first Record

@@ -187,11 +187,7 @@ func TestStart_hungDiskHoldsUpOthersOnce(t *testing.T) {
 
 func TestStart_fullDisk(t *testing.T) {
 	a := newAppliance(t)
-	var full atomic.Int32
-	a.options.create = func(path string) (file, error) {
-		real, err := createFile(path)
-		return &faultyFile{real, &full}, err
-	}
+	full := a.faulty()
 	a.run(t, func(trail *Trail) {
 		full.Store(partialWrite)
 		written, end, err := trail.Start(ana(t), Entry{Operation: "first"})
@@ -355,6 +351,16 @@ type faultyFile struct {
 	full *atomic.Int32
 }
 
+// faulty has the trail written to a disk that can be full.
+func (a *appliance) faulty() (full *atomic.Int32) {
+	full = new(atomic.Int32)
+	a.options.create = func(path string) (file, error) {
+		real, err := createFile(path)
+		return &faultyFile{real, full}, err
+	}
+	return full
+}
+
 // The faults of a faultyFile.
 const (
 	partialWrite = iota + 1
@@ -382,11 +388,7 @@ func (f *faultyFile) Sync() error {
 func TestTrail_fullDiskRefusesChanges(t *testing.T) {
 	for fails, kind := range map[int32]fault.Kind{partialWrite: fault.NoSpace, failedSync: fault.Unavailable} {
 		a := newAppliance(t)
-		var full atomic.Int32
-		a.options.create = func(path string) (file, error) {
-			real, err := createFile(path)
-			return &faultyFile{real, &full}, err
-		}
+		full := a.faulty()
 		a.run(t, func(trail *Trail) {
 			end, err := trail.Begin(ana(t), Entry{Operation: "before"})
 			require.NoError(t, err)
@@ -409,11 +411,7 @@ func TestTrail_fullDiskRefusesChanges(t *testing.T) {
 
 func TestTrail_pastEventsWaitForAFullDisk(t *testing.T) {
 	a := newAppliance(t)
-	var full atomic.Int32
-	a.options.create = func(path string) (file, error) {
-		real, err := createFile(path)
-		return &faultyFile{real, &full}, err
-	}
+	full := a.faulty()
 	a.run(t, func(trail *Trail) {
 		full.Store(partialWrite)
 		login := Entry{Operation: "login", Status: 200}
@@ -431,11 +429,7 @@ func TestTrail_pastEventsWaitForAFullDisk(t *testing.T) {
 
 func TestTrail_failedWriteIsTriedAgain(t *testing.T) {
 	a := newAppliance(t)
-	var full atomic.Int32
-	a.options.create = func(path string) (file, error) {
-		real, err := createFile(path)
-		return &faultyFile{real, &full}, err
-	}
+	full := a.faulty()
 	a.run(t, func(trail *Trail) {
 		end, err := trail.Begin(ana(t), Entry{Operation: "before"})
 		require.NoError(t, err)

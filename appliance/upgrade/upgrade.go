@@ -252,7 +252,7 @@ func prune(dir string) error {
 }
 
 // prepare copies a program beside the installed one. It runs only the copy, and only if that passes
-// the proof: nobody who may change the file can have another program run.
+// the proof: the file may change between the check and the run.
 func (i *Installation) prepare(ctx context.Context, file string, proof Proof) (*Program, error) {
 	program, err := copyProgram(file, i.Program+newSuffix)
 	if err != nil {

@@ -315,7 +315,7 @@ func TestUpgrade_refusedFiles(t *testing.T) {
 	require.Empty(t, s.restarts)
 }
 
-// Whoever can change the file, or the line to its source, could have a program run otherwise.
+// A person who can change the file, or the way to its source, must not have a program run.
 func TestUpgrade_runsOnlyACopyThatPassesTheProof(t *testing.T) {
 	s := newSite(t, trailer{Version: "1.0", Data: 1})
 	installation := s.installation(clockwork.NewFakeClock())

@@ -200,8 +200,8 @@ func (m *Membership) end(change func(*fleet.State), written func()) error {
 }
 
 // finishEnding makes this machine a single one. This member has removed the fleet from etcd. Then
-// etcd need not know it any longer: a copy of the data directory from before the end would become a
-// single machine, too.
+// it removes the note about that: because of the note, a copy of the data directory from before the
+// end would become a single machine, too.
 func (m *Membership) finishEnding(ctx context.Context) error {
 	return m.end(func(s *fleet.State) { s.Ended = true }, func() {
 		ctx, cancel := context.WithTimeout(ctx, forgetTime)

@@ -71,7 +71,8 @@ func (c *comparison) readHosts(tx *store.Tx) error {
 	return nil
 }
 
-// addHost reads a host by its key. A damaged one is no missing one, whose Agent would be removed.
+// addHost reads a host by its key. A damaged host is noted, so that its Agent stays: that of a
+// missing host would be removed.
 func (c *comparison) addHost(rows view.Rows, key string) (err error) {
 	_, id, _ := strings.Cut(key, "/")
 	host, err := rows.Host(key)

@@ -455,10 +455,9 @@ func TestHandOver_mirrorsChangedBack(t *testing.T) {
 	s.await(handover.Done)
 }
 
-// A mirror set that came after the second mirror gets it before it loses the first.
-func TestHandOver_mirrorSetComesLater(t *testing.T) {
-	s := newSite(t)
-	s.start()
+// addMirror hands over until the cluster has both mirrors.
+func (s *site) addMirror() {
+	s.Helper()
 	s.setMirrors()
 	s.begin(handover.Request{Way: handover.AddMirror, To: s.to.host()})
 	s.until("the change is awaited", func(now *handover.Status) bool {
@@ -466,6 +465,13 @@ func TestHandOver_mirrorSetComesLater(t *testing.T) {
 	})
 	s.rolledOut(2)
 	s.await(handover.Asking)
+}
+
+// A mirror set that came after the second mirror gets it before it loses the first.
+func TestHandOver_mirrorSetComesLater(t *testing.T) {
+	s := newSite(t)
+	s.start()
+	s.addMirror()
 	s.putMirrors(ownName + "/openshift/release-images")
 	_, err := s.service.Confirm(t.Context(), nil)
 	require.NoError(t, err)
@@ -482,13 +488,7 @@ func TestHandOver_mirrorSetComesLater(t *testing.T) {
 func TestHandOver_cancelledAndStartedAgain(t *testing.T) {
 	s := newSite(t)
 	s.start()
-	s.setMirrors()
-	s.begin(handover.Request{Way: handover.AddMirror, To: s.to.host()})
-	s.until("the change is awaited", func(now *handover.Status) bool {
-		return len(now.Clusters) == 1 && now.Clusters[0].State == handover.RollingIn
-	})
-	s.rolledOut(2)
-	s.await(handover.Asking)
+	s.addMirror()
 	s.cluster.Answer(func(*http.Request) int { return http.StatusServiceUnavailable })
 	_, err := s.service.Confirm(t.Context(), nil)
 	require.NoError(t, err)
