@@ -329,7 +329,7 @@ func (r *row) applyHost(host Host, now time.Time) bool {
 	}
 	changed := false
 	if r.Booted.Host == nil {
-		if host.Registered.Before(r.Operations.Provision.Start) {
+		if host.Registered.Before(r.Operations.Provision.Start) || slices.Contains(r.Former, registrationOf(host)) {
 			return false // the host registered before this boot
 		}
 		changed = true

@@ -540,13 +540,20 @@ func (w *worker) boot(ctx context.Context, s *session, r *row, result *jobResult
 			}
 		}
 		begun = true
+		var former []registration
+		if next == stepOn {
+			var err error
+			if former, err = w.m.registrationsOf(r); err != nil {
+				return &Error{Type: ProvisioningError, Err: err, Message: err.Error()}
+			}
+		}
 		return w.updateRow(ctx, r.Generation, func(r *row, now time.Time) {
 			if r.Step == "" || r.State != Provisioning {
 				r.Operations.Provision = OperationMetric{Start: now}
 				r.addEvent(now, false, "ProvisioningStarted", "Image provisioning started for %s", redact(image, ""))
 			}
 			r.Step, r.Image, r.State = next, image, Provisioning
-			r.Booted, r.EjectAt, r.Repair = nil, time.Time{}, false
+			r.Booted, r.Former, r.EjectAt, r.Repair = nil, former, time.Time{}, false
 		})
 	})
 	result.power, result.media = s.lastPower(), media
