@@ -99,7 +99,7 @@ func (m *Manager) queueAction(ctx context.Context, id string, action Action,
 			r.addEvent(now, true, "ProvisioningBroken", "The boot from the image was canceled by the action %q.", kind)
 		}
 		action.At = now
-		r.Pending = &action
+		r.Pending, r.Restarting = &action, false
 		if r.Error != nil {
 			r.Error.RetryAt = now
 		}

@@ -52,6 +52,9 @@ func (w *worker) saveFailure(ctx context.Context, r *row, j job, err error, resu
 	message := redact(bmcErr.Message, "")
 	change := func(r *row, now time.Time) {
 		r.applyResult(result, now, w.m.lastContact(w.id))
+		if result != nil {
+			r.Restarting = result.restarting
+		}
 		status := &ErrorStatus{Type: bmcErr.Type, Message: message, Code: bmcErr.Code, Count: 1, Since: now}
 		if before := r.Error; before != nil && before.Type == bmcErr.Type {
 			status.Count, status.Since = before.Count+1, before.Since
@@ -115,9 +118,12 @@ func (w *worker) saveSuccess(ctx context.Context, r *row, j job, result *jobResu
 		case jobBoot:
 			r.setBooted(now, result.image)
 		case jobPower:
-			r.Pending = nil
-		case jobEject, jobRepair:
-			r.setEjected(now, j == jobRepair)
+			r.Pending, r.Restarting = nil, false
+		case jobEject:
+			r.setEjected(now)
+			r.addEvent(now, false, "MediaEjected", "The image was ejected.")
+		case jobRepair:
+			r.setRepaired(now, !result.uncertain)
 		case jobDeprovision:
 			r.State, r.Booted, r.Step, r.Image, r.EjectAt, r.Pending = Available, nil, "", "", time.Time{}, nil
 			r.Operations.Deprovision.End = now
@@ -168,25 +174,27 @@ func (r *row) setBooted(now time.Time, image string) {
 	r.addEvent(now, false, "ProvisioningComplete", "Image provisioning completed for %s", redact(image, ""))
 }
 
-func (r *row) setEjected(now time.Time, restarted bool) {
-	r.EjectAt, r.EjectReason = time.Time{}, ""
+func (r *row) setEjected(now time.Time) {
+	r.EjectAt, r.EjectReason, r.Repair = time.Time{}, "", false
 	if r.pending(ActionEject) {
 		r.Pending = nil
 	}
 	if r.Booted != nil {
 		r.Booted.Ejected = now
-		if restarted {
-			r.Booted.Repaired = now
-		}
 	}
-	r.Repair = false
+}
+
+func (r *row) setRepaired(now time.Time, restarted bool) {
+	r.setEjected(now)
+	r.Restarting = false
+	if r.Booted != nil {
+		r.Booted.Repaired = now
+	}
 	if restarted {
 		r.addEvent(now, true, "WrongBootOrder",
 			"The server booted the image again instead of its disk; the image was ejected and the server "+
 				"restarted from its disk.")
-		return
 	}
-	r.addEvent(now, false, "MediaEjected", "The image was ejected.")
 }
 
 func (m *Manager) lastContact(id string) time.Time {

@@ -192,7 +192,7 @@ func (r *row) setDesired(desired, before Desired, now time.Time) {
 		desired.SkipVerify != before.SkipVerify || desired.CA != before.CA {
 		r.CredentialsGood = false
 		if desired.Address != before.Address {
-			r.System, r.Media, r.Power = nil, nil, PowerUnknown
+			r.System, r.Media, r.Power, r.Restarting = nil, nil, PowerUnknown, false
 		}
 		if r.System == nil {
 			r.State = Registering

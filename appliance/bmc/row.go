@@ -38,8 +38,10 @@ type row struct {
 	EjectAt     time.Time      `json:"eject_at,omitzero"`
 	EjectReason string         `json:"eject_why,omitempty"`
 	// the server booted the image again and must be restarted from its disk
-	Repair   bool `json:"repair,omitempty"`
-	PowerOff bool `json:"power_off,omitempty"` // power the server off before it is removed
+	Repair bool `json:"repair,omitempty"`
+	// A BMC was about to be asked to restart the server. The outcome is not stored.
+	Restarting bool `json:"restarting,omitempty"`
+	PowerOff   bool `json:"power_off,omitempty"` // power the server off before it is removed
 }
 
 // registration is a registration of a host.

@@ -370,6 +370,7 @@ func (w *worker) runJob(ctx context.Context, r *row, j job) error {
 	}
 	result := &jobResult{}
 	err = w.runSession(ctx, s, r, j, result)
+	result.restarting, result.uncertain = s.restarting, s.uncertain
 	s.logout(ctx)
 	if saveErr := w.saveRequestLog(ctx, s, j, err); saveErr != nil {
 		w.m.log.Error("The request log of a BMC could not be saved.", "server", r.Name, "error", saveErr)
@@ -392,6 +393,8 @@ type jobResult struct {
 	media  *Media // content of the virtual media devices; nil if not read
 	image  string
 	events []Event
+	// See session.
+	restarting, uncertain bool
 }
 
 // newSession prepares a session.
@@ -431,6 +434,16 @@ func (w *worker) runSession(ctx context.Context, s *session, r *row, j job, resu
 		result.events = append(result.events, Event{At: w.m.now(), Reason: reason,
 			Message: fmt.Sprintf(format, args...),
 			Warning: warning})
+	}
+	s.restarting = r.Restarting
+	s.noteRestart = func() error {
+		err := w.updateRow(ctx, r.Generation, func(r *row, _ time.Time) { r.Restarting = true })
+		if err != nil {
+			err = &Error{Type: PowerManagementError, Err: err,
+				Message: fmt.Sprintf("The server %s was not restarted, because Landfall could not note the restart first: %s.", r.Name,
+					err)}
+		}
+		return err
 	}
 	kind := RegistrationError
 	if r.Booted != nil {
@@ -553,7 +566,7 @@ func (w *worker) boot(ctx context.Context, s *session, r *row, result *jobResult
 				r.addEvent(now, false, "ProvisioningStarted", "Image provisioning started for %s", redact(image, ""))
 			}
 			r.Step, r.Image, r.State = next, image, Provisioning
-			r.Booted, r.Former, r.EjectAt, r.Repair = nil, former, time.Time{}, false
+			r.Booted, r.Former, r.EjectAt, r.Repair, r.Restarting = nil, former, time.Time{}, false, false
 		})
 	})
 	result.power, result.media = s.lastPower(), media
@@ -587,7 +600,9 @@ func (w *worker) switchPower(ctx context.Context, s *session, r *row, result *jo
 	case ActionPowerOn:
 		s.addEvent(false, "PowerOn", "Host powered on")
 	case ActionReset:
-		s.addEvent(false, "PowerReset", "Host restarted")
+		if !s.uncertain {
+			s.addEvent(false, "PowerReset", "Host restarted")
+		}
 	default:
 		s.addEvent(false, "PowerOff", "Host powered off")
 	}
