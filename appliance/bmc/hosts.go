@@ -83,6 +83,8 @@ func (m *Manager) startWorker(ctx context.Context, id string, workers *sync.Wait
 	r, err := m.load(id)
 	if err != nil {
 		r = nil
+	} else {
+		m.machines.add(id, r.machine())
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
