@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net/http"
 	"strconv"
 	"strings"
 	"time"
@@ -60,6 +61,12 @@ func (w *worker) saveFailure(ctx context.Context, r *row, j job, err error, resu
 			status.Count, status.Since = before.Count+1, before.Since
 		}
 		status.RetryAt = now.Add(backoff(status.Count))
+		if loginRejected(err) && j != jobRemove {
+			status.RetryAt = now.Add(rejectedDelays[min(r.Rejections, len(rejectedDelays)-1)])
+			r.Rejections++
+		} else {
+			r.Rejections = 0
+		}
 		r.Error = status
 		if j == jobRegister && r.System == nil {
 			r.Operations.Register.Start = later(r.Operations.Register.Start, now)
@@ -96,6 +103,16 @@ func backoff(count int) time.Duration {
 	return b.Step()
 }
 
+// rejectedDelays are the delays while a BMC rejects the credentials. Many BMCs lock an account, for
+// everybody, after three or five attempts.
+var rejectedDelays = []time.Duration{time.Minute, 15 * time.Minute, maxRejectedDelay}
+
+// loginRejected reports whether a BMC rejected the credentials.
+func loginRejected(err error) bool {
+	f, ok := asFailure(err)
+	return ok && f.status == http.StatusUnauthorized
+}
+
 // newBackoff returns delays that start with first and double up to limit.
 func newBackoff(first, limit time.Duration) wait.Backoff {
 	return wait.Backoff{Duration: first, Factor: 2, Cap: limit, Steps: math.MaxInt}
@@ -109,6 +126,7 @@ func (w *worker) saveSuccess(ctx context.Context, r *row, j job, result *jobResu
 	}
 	return w.updateRow(ctx, r.Generation, func(r *row, now time.Time) {
 		r.applyResult(result, now, w.m.lastContact(w.id))
+		r.Rejections = 0
 		if j != jobPoll || r.Error != nil && r.Error.Type != ProvisioningError {
 			r.Error = nil
 		}

@@ -190,7 +190,7 @@ func (r *row) setDesired(desired, before Desired, now time.Time) {
 	if desired.Address != before.Address || desired.Username != before.Username ||
 		desired.Password != before.Password ||
 		desired.SkipVerify != before.SkipVerify || desired.CA != before.CA {
-		r.CredentialsGood = false
+		r.CredentialsGood, r.Rejections = false, 0
 		if desired.Address != before.Address {
 			r.System, r.Media, r.Power, r.Restarting = nil, nil, PowerUnknown, false
 		}

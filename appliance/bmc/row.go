@@ -41,7 +41,8 @@ type row struct {
 	Repair bool `json:"repair,omitempty"`
 	// A BMC was about to be asked to restart the server. The outcome is not stored.
 	Restarting bool `json:"restarting,omitempty"`
-	PowerOff   bool `json:"power_off,omitempty"` // power the server off before it is removed
+	Rejections int  `json:"rejections,omitempty"` // how often in succession the BMC rejected the credentials
+	PowerOff   bool `json:"power_off,omitempty"`  // power the server off before it is removed
 }
 
 // registration is a registration of a host.

@@ -20,6 +20,7 @@ const (
 	detachedPollInterval = 10 * time.Minute
 	minBackoff           = 10 * time.Second
 	maxBackoff           = 5 * time.Minute
+	maxRejectedDelay     = time.Hour // see rejectedDelays
 	// agentTimeout limits the time from the power-on of a server to the registration of its agent.
 	// When it expires, the server gets an error.
 	agentTimeout = 30 * time.Minute
@@ -273,7 +274,11 @@ func (r *row) limitTimes(now time.Time) (changed bool) {
 	}
 	limit(&r.EjectAt, failedEjectDelay)
 	if r.Error != nil {
-		limit(&r.Error.RetryAt, maxBackoff)
+		longest := maxBackoff
+		if r.Rejections > 0 {
+			longest = maxRejectedDelay
+		}
+		limit(&r.Error.RetryAt, longest)
 	}
 	if r.Booted != nil {
 		limit(&r.Booted.At, 0)
