@@ -42,7 +42,8 @@ func (m *Manager) Boot(ctx context.Context, id, infraEnvID string, force bool) (
 
 // RequestAction queues a one-time action on a server: a change of its power, an eject, or an
 // inspection of its BMC. It returns a *ConflictError if the action contradicts the desired state of
-// the server's owner. A new action replaces a pending action.
+// the server's owner. A new action replaces a pending action. An inspection does not: it waits for the
+// job that runs, and comes before the pending action.
 func (m *Manager) RequestAction(ctx context.Context, id string, kind ActionKind) (*Server, error) {
 	switch kind {
 	case ActionBoot:
@@ -62,6 +63,11 @@ func (m *Manager) RequestAction(ctx context.Context, id string, kind ActionKind)
 		}
 		return nil
 	})
+}
+
+// busy reports whether a server has an action or a boot to complete.
+func (r *row) busy() bool {
+	return r.Pending != nil && r.Pending.Kind != ActionInspect || r.State == Provisioning || r.State == Deprovisioning
 }
 
 func (m *Manager) queueAction(ctx context.Context, id string, action Action,
@@ -98,12 +104,16 @@ func (m *Manager) queueAction(ctx context.Context, id string, action Action,
 			r.State = Available
 			r.addEvent(now, true, "ProvisioningBroken", "The boot from the image was canceled by the action %q.", kind)
 		}
-		action.At = now
-		r.Pending, r.Restarting = &action, false
 		if r.Error != nil {
 			r.Error.RetryAt = now
 		}
-		r.Generation++
+		if kind == ActionInspect && r.busy() {
+			r.Inspect = true
+		} else {
+			action.At = now
+			r.Pending, r.Restarting = &action, false
+			r.Generation++
+		}
 		generation = r.Generation
 		server = m.withLastContact(r.server(now))
 		return serverRows.Put(tx, id, r)

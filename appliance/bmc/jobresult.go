@@ -166,7 +166,7 @@ func (r *row) setRegistered(now time.Time) {
 		r.addEvent(now, false, "BMCAccessValidated", "Verified access to BMC")
 		r.addEvent(now, false, "Registered", "Registered new host: %s", r.System.Title())
 	}
-	r.CredentialsGood = true
+	r.CredentialsGood, r.Inspect = true, false
 	if r.State == Registering {
 		r.State = Available
 		if r.Booted != nil {

@@ -38,7 +38,8 @@ type row struct {
 	EjectAt     time.Time      `json:"eject_at,omitzero"`
 	EjectReason string         `json:"eject_why,omitempty"`
 	// the server booted the image again and must be restarted from its disk
-	Repair bool `json:"repair,omitempty"`
+	Repair  bool `json:"repair,omitempty"`
+	Inspect bool `json:"inspect,omitempty"` // inspect the BMC before the pending action
 	// A BMC was about to be asked to restart the server. The outcome is not stored.
 	Restarting bool `json:"restarting,omitempty"`
 	Rejections int  `json:"rejections,omitempty"` // how often in succession the BMC rejected the credentials

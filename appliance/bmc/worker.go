@@ -232,7 +232,7 @@ func (r *row) nextJob(lastSession time.Time) (job, time.Time) {
 		return jobRemove, retry
 	case r.PasswordRemoved:
 		return jobRegister, never()
-	case r.System == nil, !r.CredentialsGood, r.pending(ActionInspect):
+	case r.System == nil, !r.CredentialsGood, r.Inspect, r.pending(ActionInspect):
 		return jobRegister, retry
 	case r.Detached:
 		return jobPoll, later(retry, lastSession.Add(detachedPollInterval))
