@@ -42,8 +42,8 @@ func (m *Manager) Boot(ctx context.Context, id, infraEnvID string, force bool) (
 
 // RequestAction queues a one-time action on a server: a change of its power, an eject, or an
 // inspection of its BMC. It returns a *ConflictError if the action contradicts the desired state of
-// the server's owner. A new action replaces a pending action. An inspection does not: it waits for the
-// job that runs, and comes before the pending action.
+// the server's owner. A new action replaces a pending action. An inspection does not: it waits for
+// the job that runs, and comes before the pending action.
 func (m *Manager) RequestAction(ctx context.Context, id string, kind ActionKind) (*Server, error) {
 	switch kind {
 	case ActionBoot:

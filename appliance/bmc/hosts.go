@@ -157,8 +157,15 @@ func (e hostMatcher) matches(host Host) bool {
 	if e.host != nil {
 		return *e.host == host.HostRef
 	}
-	return e.serial != "" && e.serial == strings.ToLower(host.SerialNumber) ||
-		slices.ContainsFunc(e.macs, func(mac string) bool { return slices.Contains(host.MACs, mac) })
+	return e.matchesSerial(host) || e.matchesMAC(host)
+}
+
+func (e hostMatcher) matchesSerial(host Host) bool {
+	return e.serial != "" && e.serial == strings.ToLower(host.SerialNumber)
+}
+
+func (e hostMatcher) matchesMAC(host Host) bool {
+	return slices.ContainsFunc(e.macs, func(mac string) bool { return slices.Contains(host.MACs, mac) })
 }
 
 // mayMatch reports whether a host may belong to a server. It avoids reading the hosts that do not.
@@ -292,7 +299,11 @@ func (m *Manager) updateServerOf(ctx context.Context, id string, host Host) erro
 		if err != nil {
 			return err
 		}
-		if !r.applyHost(host, m.now()) {
+		other, err := r.otherMachine(tx, host)
+		if err != nil {
+			return err
+		}
+		if other || !r.applyHost(host, m.now()) {
 			return errUnchanged
 		}
 		return serverRows.Put(tx, id, r)
@@ -304,6 +315,24 @@ func (m *Manager) updateServerOf(ctx context.Context, id string, host Host) erro
 		m.wakeWorker(id)
 	}
 	return err
+}
+
+// otherMachine reports whether a host that has only the serial number of a server may run on another
+// server: boards without their own serial number have the same one.
+func (r *row) otherMachine(tx *store.Tx, host Host) (bool, error) {
+	if r.Booted == nil || r.Booted.Host != nil || r.matcher().matchesMAC(host) {
+		return false, nil
+	}
+	other := false
+	err := serverRows.Each(tx, "", func(id string, o *row) error {
+		matcher := o.matcher()
+		if id != r.ID && o.DuplicateOf == "" && (matcher.matchesSerial(host) || matcher.matchesMAC(host)) {
+			other = true
+			return store.ErrStop
+		}
+		return nil
+	})
+	return other, err
 }
 
 func (m *Manager) wakeWorker(id string) {

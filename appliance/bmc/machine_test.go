@@ -129,8 +129,8 @@ func TestMachine_controller(t *testing.T) {
 	require.True(t, younger.precedes(older))
 }
 
-// Of two servers of one machine, the row of the one in control is damaged. The other takes over, and
-// waits again when the row is readable again.
+// Of two servers of one machine, the row of the one in control is damaged. The other takes over,
+// and waits again when the row is readable again.
 func TestMachine_damagedController(t *testing.T) {
 	dir := t.TempDir()
 	s := &testSite{t: t, clock: redfish.Accelerated(clockSpeed), hosts: map[HostRef]Host{}}

@@ -217,8 +217,8 @@ func (r *row) requirePassword(before Desired, now time.Time) {
 	r.Error = &ErrorStatus{Type: RegistrationError, Message: message, Count: 1, Since: now}
 }
 
-// checkName returns a *ConflictError if another server has the name, or an error about the damage of
-// that server.
+// checkName returns a *ConflictError if another server has the name, or an error about the damage
+// of that server.
 func checkName(tx *store.Tx, name, id string) error {
 	owner := ""
 	if err := serverNames.Keys(tx, name+"\x00", func(key string) error {

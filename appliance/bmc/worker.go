@@ -445,8 +445,8 @@ func (w *worker) runSession(ctx context.Context, s *session, r *row, j job, resu
 		err := w.updateRow(ctx, r.Generation, func(r *row, _ time.Time) { r.Restarting = true })
 		if err != nil {
 			err = &Error{Type: PowerManagementError, Err: err,
-				Message: fmt.Sprintf("The server %s was not restarted, because Landfall could not note the restart first: %s.", r.Name,
-					err)}
+				Message: fmt.Sprintf("The server %s was not restarted, because Landfall could not note the restart "+
+					"first: %s.", r.Name, err)}
 		}
 		return err
 	}

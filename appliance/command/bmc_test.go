@@ -213,8 +213,8 @@ func TestBMCBoot_waitForCanceledBoot(t *testing.T) {
 			code, _, errOut := landfall("boot", "n1", "--wait", "1m")
 			canceled.Wait()
 			require.Equal(t, outcome.Failure, code)
-			require.Contains(t, errOut, "The boot of n1 was canceled by another action; landfall bmc show n1 shows the "+
-				"server's history.")
+			require.Contains(t, errOut, "The boot of n1 was canceled by another action; landfall bmc show n1 shows "+
+				"the server's history.")
 		})
 	}
 }

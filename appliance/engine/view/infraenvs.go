@@ -100,8 +100,8 @@ func ScriptPath(infraEnvID, code, script string) string {
 	return path
 }
 
-// ScriptPath returns the path of the iPXE script, with a code if machines are authenticated. The path
-// is "" if they are, but the code was revoked or has expired.
+// ScriptPath returns the path of the iPXE script, with a code if machines are authenticated. The
+// path is "" if they are, but the code was revoked or has expired.
 func (e *InfraEnv) ScriptPath(script string, now time.Time) string {
 	if e.Token != "" && (e.code.Code == "" || e.code.IsExpired(now)) {
 		return ""
@@ -109,8 +109,8 @@ func (e *InfraEnv) ScriptPath(script string, now time.Time) string {
 	return ScriptPath(e.ID.String(), e.code.Code, script)
 }
 
-// UntilExpiry returns the time until the code in ScriptPath expires. It returns 0 if the path has no
-// code that will expire.
+// UntilExpiry returns the time until the code in ScriptPath expires. It returns 0 if the path has
+// no code that will expire.
 func (e *InfraEnv) UntilExpiry(now time.Time) time.Duration {
 	if e.code.Code == "" || e.code.Expires.IsZero() {
 		return 0
