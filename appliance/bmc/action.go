@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"landfall/store"
 )
@@ -63,6 +64,31 @@ func (m *Manager) RequestAction(ctx context.Context, id string, kind ActionKind)
 		}
 		return nil
 	})
+}
+
+// actionExpired reports whether dropAction changes the row.
+func (r *row) actionExpired(now time.Time) bool {
+	if r.Pending == nil || now.Sub(r.Pending.At) < actionTimeout {
+		return false
+	}
+	switch r.Pending.Kind {
+	case ActionBoot:
+		return r.Pending.Force
+	case ActionPowerOn, ActionPowerOff, ActionShutdown, ActionReset:
+		return true
+	}
+	return false
+}
+
+// dropAction drops a power action that was not possible in time, or the force of a boot.
+func (r *row) dropAction(now time.Time) {
+	if r.Pending.Kind == ActionBoot {
+		r.Pending.Force = false
+		return
+	}
+	r.addEvent(now, true, "ActionExpired", "The action %q was not possible within %s and is not tried again; repeat "+
+		"it if it is still necessary.", r.Pending.Kind, actionTimeout)
+	r.Pending, r.Restarting = nil, false
 }
 
 // busy reports whether a server has an action or a boot to complete.

@@ -26,7 +26,7 @@ func TestWorker_clockSetBack(t *testing.T) {
 		"the next attempt": {row: row{Server: Server{Power: PowerOff, Desired: Desired{Online: new(true)},
 			Error: &ErrorStatus{RetryAt: tomorrow}}}, job: jobPower, wait: maxBackoff},
 		"the next login": {row: row{Rejections: 1, Server: Server{Error: &ErrorStatus{RetryAt: tomorrow},
-			Pending: &Action{Kind: ActionPowerOn}}}, job: jobPower, wait: maxRejectedDelay},
+			Pending: &Action{Kind: ActionPowerOn, At: tomorrow}}}, job: jobPower, wait: maxRejectedDelay},
 		"the eject after a failure": {row: row{EjectAt: tomorrow, Server: Server{Error: &ErrorStatus{
 			RetryAt: now.Add(time.Hour)}}}, lastSession: tomorrow, job: jobPoll, wait: maxBackoff},
 		"the registration of the agent": {row: row{Server: Server{Booted: &BootStatus{At: tomorrow}}},

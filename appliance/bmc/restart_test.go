@@ -39,9 +39,9 @@ func (s *testSite) afterRestart(b *redfish.BMC, respond func(http.ResponseWriter
 
 // A server is restarted once, also if the outcome of the restart is lost.
 func TestRestart_outcomeLost(t *testing.T) {
-	jobs := map[string]func(*row){
-		"reset":  func(r *row) { r.Pending = &Action{Kind: ActionReset} },
-		"repair": func(r *row) { r.Repair, r.Booted = true, &BootStatus{Host: &HostRef{infraEnv, "h1"}} },
+	jobs := map[string]func(*row, time.Time){
+		"reset":  func(r *row, now time.Time) { r.Pending = &Action{Kind: ActionReset, At: now} },
+		"repair": func(r *row, _ time.Time) { r.Repair, r.Booted = true, &BootStatus{Host: &HostRef{infraEnv, "h1"}} },
 	}
 	for name, lose := range map[string]func(t *testing.T, cancel func()){
 		"the disk becomes full, and the appliance ends": func(t *testing.T, _ func()) { t.Cleanup(fullDisk(t)) },
@@ -62,10 +62,10 @@ func TestRestart_outcomeLost(t *testing.T) {
 				s.ensure(b, func(d *Desired) { d.Address = addressOf(proxy) })
 				w := &worker{m: s.manager, id: "n1"}
 				w.runNext(ctx)
-				change := func(change func(*row)) {
+				change := func(change func(*row, time.Time)) {
 					r, err := s.manager.load("n1")
 					require.NoError(t, err)
-					require.NoError(t, w.updateRow(bg, r.Generation, func(r *row, _ time.Time) { change(r) }))
+					require.NoError(t, w.updateRow(bg, r.Generation, change))
 				}
 				change(order)
 				t.Run("first process", func(t *testing.T) {
@@ -75,7 +75,7 @@ func TestRestart_outcomeLost(t *testing.T) {
 				require.Equal(t, 1, powerChanges(b))
 
 				w = &worker{m: s.manager, id: "n1"}
-				change(func(r *row) {
+				change(func(r *row, _ time.Time) {
 					if r.Error != nil {
 						r.Error.RetryAt = time.Time{}
 					}

@@ -24,6 +24,10 @@ const (
 	// agentTimeout limits the time from the power-on of a server to the registration of its agent.
 	// When it expires, the server gets an error.
 	agentTimeout = 30 * time.Minute
+	// actionTimeout limits the time from the order of a power action to its last attempt: a server
+	// may have another use when its BMC can be reached again days later. A boot is a part of the
+	// desired state and has no limit, but is no longer forced then.
+	actionTimeout = time.Hour
 	// maxClockSkew is the deviation of a BMC's clock above which an event is added.
 	maxClockSkew = 24 * time.Hour
 	// removeAttempts limits the attempts to remove a server whose BMC does not respond.
@@ -127,6 +131,11 @@ func (w *worker) runNext(ctx context.Context) (wait time.Duration, gone bool) {
 	if err == nil && r.limitTimes(w.m.now()) {
 		err = w.updateRow(ctx, r.Generation, func(r *row, now time.Time) { r.limitTimes(now) })
 		if errors.Is(err, errSuperseded) {
+			return 0, false
+		}
+	}
+	if err == nil && r.actionExpired(w.m.now()) {
+		if err = w.updateRow(ctx, r.Generation, (*row).dropAction); err == nil || errors.Is(err, errSuperseded) {
 			return 0, false
 		}
 	}
@@ -279,6 +288,9 @@ func (r *row) limitTimes(now time.Time) (changed bool) {
 			longest = maxRejectedDelay
 		}
 		limit(&r.Error.RetryAt, longest)
+	}
+	if r.Pending != nil {
+		limit(&r.Pending.At, 0)
 	}
 	if r.Booted != nil {
 		limit(&r.Booted.At, 0)
