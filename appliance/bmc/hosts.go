@@ -317,8 +317,8 @@ func (m *Manager) updateServerOf(ctx context.Context, id string, host Host) erro
 	return err
 }
 
-// otherMachine reports whether a host that has only the serial number of a server may run on another
-// server: boards without their own serial number have the same one.
+// otherMachine reports whether a host that has only the serial number of a server may run on
+// another server: boards without their own serial number have the same one.
 func (r *row) otherMachine(tx *store.Tx, host Host) (bool, error) {
 	if r.Booted == nil || r.Booted.Host != nil || r.matcher().matchesMAC(host) {
 		return false, nil
