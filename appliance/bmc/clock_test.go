@@ -8,7 +8,6 @@ import (
 	"github.com/openshift/assisted-service/models"
 	"github.com/stretchr/testify/require"
 
-	"landfall/appliance/simulate/redfish"
 	"landfall/store"
 )
 
@@ -94,7 +93,7 @@ func TestBoot_hostRegisteredByALaterClock(t *testing.T) {
 	_, err := s.manager.Boot(bg, "n1", "", false)
 	require.NoError(t, err)
 	w.runNext(t.Context())
-	require.Equal(t, []redfish.Started{{From: "cd", Image: s.image}}, b.Boots())
+	require.Equal(t, s.image, b.Inserted())
 	require.NoError(t, s.manager.updateServerOf(bg, "n1", former))
 	server, err := s.manager.Server("n1")
 	require.NoError(t, err)
