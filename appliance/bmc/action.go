@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"landfall/store"
 )
@@ -42,7 +43,8 @@ func (m *Manager) Boot(ctx context.Context, id, infraEnvID string, force bool) (
 
 // RequestAction queues a one-time action on a server: a change of its power, an eject, or an
 // inspection of its BMC. It returns a *ConflictError if the action contradicts the desired state of
-// the server's owner. A new action replaces a pending action.
+// the server's owner. A new action replaces a pending action. An inspection does not: it waits for
+// the job that runs, and comes before the pending action.
 func (m *Manager) RequestAction(ctx context.Context, id string, kind ActionKind) (*Server, error) {
 	switch kind {
 	case ActionBoot:
@@ -62,6 +64,36 @@ func (m *Manager) RequestAction(ctx context.Context, id string, kind ActionKind)
 		}
 		return nil
 	})
+}
+
+// actionExpired reports whether dropAction changes the row.
+func (r *row) actionExpired(now time.Time) bool {
+	if r.Pending == nil || now.Sub(r.Pending.At) < actionTimeout {
+		return false
+	}
+	switch r.Pending.Kind {
+	case ActionBoot:
+		return r.Pending.Force
+	case ActionPowerOn, ActionPowerOff, ActionShutdown, ActionReset:
+		return true
+	}
+	return false
+}
+
+// dropAction drops a power action that was not possible in time, or the force of a boot.
+func (r *row) dropAction(now time.Time) {
+	if r.Pending.Kind == ActionBoot {
+		r.Pending.Force = false
+		return
+	}
+	r.addEvent(now, true, "ActionExpired", "The action %q was not possible within %s and is not tried again; repeat "+
+		"it if it is still necessary.", r.Pending.Kind, actionTimeout)
+	r.Pending, r.Restarting = nil, false
+}
+
+// busy reports whether a server has an action or a boot to complete.
+func (r *row) busy() bool {
+	return r.Pending != nil && r.Pending.Kind != ActionInspect || r.State == Provisioning || r.State == Deprovisioning
 }
 
 func (m *Manager) queueAction(ctx context.Context, id string, action Action,
@@ -98,12 +130,16 @@ func (m *Manager) queueAction(ctx context.Context, id string, action Action,
 			r.State = Available
 			r.addEvent(now, true, "ProvisioningBroken", "The boot from the image was canceled by the action %q.", kind)
 		}
-		action.At = now
-		r.Pending = &action
 		if r.Error != nil {
 			r.Error.RetryAt = now
 		}
-		r.Generation++
+		if kind == ActionInspect && r.busy() {
+			r.Inspect = true
+		} else {
+			action.At = now
+			r.Pending, r.Restarting = &action, false
+			r.Generation++
+		}
 		generation = r.Generation
 		server = m.withLastContact(r.server(now))
 		return serverRows.Put(tx, id, r)

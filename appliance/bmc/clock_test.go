@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/jonboulle/clockwork"
+	"github.com/openshift/assisted-service/models"
 	"github.com/stretchr/testify/require"
 
 	"landfall/store"
@@ -23,6 +24,8 @@ func TestWorker_clockSetBack(t *testing.T) {
 		"a poll": {lastSession: tomorrow, job: jobPoll, wait: pollInterval},
 		"the next attempt": {row: row{Server: Server{Power: PowerOff, Desired: Desired{Online: new(true)},
 			Error: &ErrorStatus{RetryAt: tomorrow}}}, job: jobPower, wait: maxBackoff},
+		"the next login": {row: row{Rejections: 1, Server: Server{Error: &ErrorStatus{RetryAt: tomorrow},
+			Pending: &Action{Kind: ActionPowerOn, At: tomorrow}}}, job: jobPower, wait: maxRejectedDelay},
 		"the eject after a failure": {row: row{EjectAt: tomorrow, Server: Server{Error: &ErrorStatus{
 			RetryAt: now.Add(time.Hour)}}}, lastSession: tomorrow, job: jobPoll, wait: maxBackoff},
 		"the registration of the agent": {row: row{Server: Server{Booted: &BootStatus{At: tomorrow}}},
@@ -73,4 +76,32 @@ func TestWorker_clockSetBackDuringBoot(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, &HostRef{infraEnv, "h"}, stored.Booted.Host)
 	require.Equal(t, OperationMetric{Start: now, End: now}, stored.Operations.Provision, "its length is not a day")
+}
+
+// The clock of the appliance was ahead when the host registered, and was set back since. The host
+// has not registered again after the boot.
+func TestBoot_hostRegisteredByALaterClock(t *testing.T) {
+	s := newIdleSite(t)
+	s.image = newTestSite(t).image
+	b := s.startBMC("generic")
+	s.ensure(b, nil)
+	former := Host{HostRef: HostRef{infraEnv, "h1"}, MACs: []string{"52:54:00:00:00:07"},
+		Status: models.HostStatusKnown, Registered: s.clock.Now().Add(24 * time.Hour)}
+	s.setHost(former)
+	w := &worker{m: s.manager, id: "n1"}
+	w.runNext(t.Context())
+	_, err := s.manager.Boot(bg, "n1", "", false)
+	require.NoError(t, err)
+	w.runNext(t.Context())
+	require.Equal(t, s.image, b.Inserted())
+	require.NoError(t, s.manager.updateServerOf(bg, "n1", former))
+	server, err := s.manager.Server("n1")
+	require.NoError(t, err)
+	require.Nil(t, server.Booted.Host, "the host registered before the boot")
+
+	former.Registered = s.clock.Now()
+	require.NoError(t, s.manager.updateServerOf(bg, "n1", former))
+	server, err = s.manager.Server("n1")
+	require.NoError(t, err)
+	require.Equal(t, &former.HostRef, server.Booted.Host)
 }

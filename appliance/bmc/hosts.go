@@ -83,6 +83,8 @@ func (m *Manager) startWorker(ctx context.Context, id string, workers *sync.Wait
 	r, err := m.load(id)
 	if err != nil {
 		r = nil
+	} else {
+		m.machines.add(id, r.machine())
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -155,8 +157,15 @@ func (e hostMatcher) matches(host Host) bool {
 	if e.host != nil {
 		return *e.host == host.HostRef
 	}
-	return e.serial != "" && e.serial == strings.ToLower(host.SerialNumber) ||
-		slices.ContainsFunc(e.macs, func(mac string) bool { return slices.Contains(host.MACs, mac) })
+	return e.matchesSerial(host) || e.matchesMAC(host)
+}
+
+func (e hostMatcher) matchesSerial(host Host) bool {
+	return e.serial != "" && e.serial == strings.ToLower(host.SerialNumber)
+}
+
+func (e hostMatcher) matchesMAC(host Host) bool {
+	return slices.ContainsFunc(e.macs, func(mac string) bool { return slices.Contains(host.MACs, mac) })
 }
 
 // mayMatch reports whether a host may belong to a server. It avoids reading the hosts that do not.
@@ -290,7 +299,11 @@ func (m *Manager) updateServerOf(ctx context.Context, id string, host Host) erro
 		if err != nil {
 			return err
 		}
-		if !r.applyHost(host, m.now()) {
+		other, err := r.otherMachine(tx, host)
+		if err != nil {
+			return err
+		}
+		if other || !r.applyHost(host, m.now()) {
 			return errUnchanged
 		}
 		return serverRows.Put(tx, id, r)
@@ -302,6 +315,24 @@ func (m *Manager) updateServerOf(ctx context.Context, id string, host Host) erro
 		m.wakeWorker(id)
 	}
 	return err
+}
+
+// otherMachine reports whether a host that has only the serial number of a server may run on
+// another server: boards without their own serial number have the same one.
+func (r *row) otherMachine(tx *store.Tx, host Host) (bool, error) {
+	if r.Booted == nil || r.Booted.Host != nil || r.matcher().matchesMAC(host) {
+		return false, nil
+	}
+	other := false
+	err := serverRows.Each(tx, "", func(id string, o *row) error {
+		matcher := o.matcher()
+		if id != r.ID && o.DuplicateOf == "" && (matcher.matchesSerial(host) || matcher.matchesMAC(host)) {
+			other = true
+			return store.ErrStop
+		}
+		return nil
+	})
+	return other, err
 }
 
 func (m *Manager) wakeWorker(id string) {
@@ -329,7 +360,7 @@ func (r *row) applyHost(host Host, now time.Time) bool {
 	}
 	changed := false
 	if r.Booted.Host == nil {
-		if host.Registered.Before(r.Operations.Provision.Start) {
+		if host.Registered.Before(r.Operations.Provision.Start) || slices.Contains(r.Former, registrationOf(host)) {
 			return false // the host registered before this boot
 		}
 		changed = true

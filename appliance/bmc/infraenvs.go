@@ -147,8 +147,8 @@ func (s *InfraEnvs) host(host *models.Host) (Host, bool) {
 	if host.ClusterID != nil {
 		described.ClusterID = host.ClusterID.String()
 	}
-	if created := time.Time(host.CreatedAt); created.After(described.Registered) {
-		described.Registered = created
+	if described.Registered.Unix() <= 0 { // a restored host may lack the time
+		described.Registered = host.CreatedAt
 	}
 	for _, card := range inventory.Interfaces {
 		if mac, err := ParseMAC(card.MacAddress); err == nil {

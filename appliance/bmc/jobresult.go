@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net/http"
 	"strconv"
 	"strings"
 	"time"
@@ -52,11 +53,20 @@ func (w *worker) saveFailure(ctx context.Context, r *row, j job, err error, resu
 	message := redact(bmcErr.Message, "")
 	change := func(r *row, now time.Time) {
 		r.applyResult(result, now, w.m.lastContact(w.id))
+		if result != nil {
+			r.Restarting = result.restarting
+		}
 		status := &ErrorStatus{Type: bmcErr.Type, Message: message, Code: bmcErr.Code, Count: 1, Since: now}
 		if before := r.Error; before != nil && before.Type == bmcErr.Type {
 			status.Count, status.Since = before.Count+1, before.Since
 		}
 		status.RetryAt = now.Add(backoff(status.Count))
+		if loginRejected(err) && j != jobRemove {
+			status.RetryAt = now.Add(rejectedDelays[min(r.Rejections, len(rejectedDelays)-1)])
+			r.Rejections++
+		} else {
+			r.Rejections = 0
+		}
 		r.Error = status
 		if j == jobRegister && r.System == nil {
 			r.Operations.Register.Start = later(r.Operations.Register.Start, now)
@@ -93,6 +103,16 @@ func backoff(count int) time.Duration {
 	return b.Step()
 }
 
+// rejectedDelays are the delays while a BMC rejects the credentials. Many BMCs lock an account, for
+// everybody, after three or five attempts.
+var rejectedDelays = []time.Duration{time.Minute, 15 * time.Minute, maxRejectedDelay}
+
+// loginRejected reports whether a BMC rejected the credentials.
+func loginRejected(err error) bool {
+	f, ok := asFailure(err)
+	return ok && f.status == http.StatusUnauthorized
+}
+
 // newBackoff returns delays that start with first and double up to limit.
 func newBackoff(first, limit time.Duration) wait.Backoff {
 	return wait.Backoff{Duration: first, Factor: 2, Cap: limit, Steps: math.MaxInt}
@@ -106,6 +126,7 @@ func (w *worker) saveSuccess(ctx context.Context, r *row, j job, result *jobResu
 	}
 	return w.updateRow(ctx, r.Generation, func(r *row, now time.Time) {
 		r.applyResult(result, now, w.m.lastContact(w.id))
+		r.Rejections = 0
 		if j != jobPoll || r.Error != nil && r.Error.Type != ProvisioningError {
 			r.Error = nil
 		}
@@ -115,9 +136,12 @@ func (w *worker) saveSuccess(ctx context.Context, r *row, j job, result *jobResu
 		case jobBoot:
 			r.setBooted(now, result.image)
 		case jobPower:
-			r.Pending = nil
-		case jobEject, jobRepair:
-			r.setEjected(now, j == jobRepair)
+			r.Pending, r.Restarting = nil, false
+		case jobEject:
+			r.setEjected(now)
+			r.addEvent(now, false, "MediaEjected", "The image was ejected.")
+		case jobRepair:
+			r.setRepaired(now, !result.uncertain)
 		case jobDeprovision:
 			r.State, r.Booted, r.Step, r.Image, r.EjectAt, r.Pending = Available, nil, "", "", time.Time{}, nil
 			r.Operations.Deprovision.End = now
@@ -142,7 +166,7 @@ func (r *row) setRegistered(now time.Time) {
 		r.addEvent(now, false, "BMCAccessValidated", "Verified access to BMC")
 		r.addEvent(now, false, "Registered", "Registered new host: %s", r.System.Title())
 	}
-	r.CredentialsGood = true
+	r.CredentialsGood, r.Inspect = true, false
 	if r.State == Registering {
 		r.State = Available
 		if r.Booted != nil {
@@ -168,25 +192,27 @@ func (r *row) setBooted(now time.Time, image string) {
 	r.addEvent(now, false, "ProvisioningComplete", "Image provisioning completed for %s", redact(image, ""))
 }
 
-func (r *row) setEjected(now time.Time, restarted bool) {
-	r.EjectAt, r.EjectReason = time.Time{}, ""
+func (r *row) setEjected(now time.Time) {
+	r.EjectAt, r.EjectReason, r.Repair = time.Time{}, "", false
 	if r.pending(ActionEject) {
 		r.Pending = nil
 	}
 	if r.Booted != nil {
 		r.Booted.Ejected = now
-		if restarted {
-			r.Booted.Repaired = now
-		}
 	}
-	r.Repair = false
+}
+
+func (r *row) setRepaired(now time.Time, restarted bool) {
+	r.setEjected(now)
+	r.Restarting = false
+	if r.Booted != nil {
+		r.Booted.Repaired = now
+	}
 	if restarted {
 		r.addEvent(now, true, "WrongBootOrder",
 			"The server booted the image again instead of its disk; the image was ejected and the server "+
 				"restarted from its disk.")
-		return
 	}
-	r.addEvent(now, false, "MediaEjected", "The image was ejected.")
 }
 
 func (m *Manager) lastContact(id string) time.Time {

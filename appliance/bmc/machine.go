@@ -68,6 +68,16 @@ func (x *machines) set(id string, m machine) {
 	}
 }
 
+// add sets the machine of a server that has none yet: its row was damaged when all machines were
+// loaded.
+func (x *machines) add(id string, m machine) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if _, known := x.of[id]; !known && x.of != nil {
+		x.of[id] = m
+	}
+}
+
 // candidates returns the ids of the servers that may have a machine. It loads all machines once.
 func (x *machines) candidates(tx *store.Tx, m machine) ([]string, error) {
 	x.mu.Lock()

@@ -129,6 +129,43 @@ func TestMachine_controller(t *testing.T) {
 	require.True(t, younger.precedes(older))
 }
 
+// Of two servers of one machine, the row of the one in control is damaged. The other takes over,
+// and waits again when the row is readable again.
+func TestMachine_damagedController(t *testing.T) {
+	dir := t.TempDir()
+	s := &testSite{t: t, clock: redfish.Accelerated(clockSpeed), hosts: map[HostRef]Host{}}
+	stop := s.open(dir)
+	b := s.startBMC("generic")
+	s.ensure(b, nil)
+	s.await("n1", available)
+	s.storeDuplicate()
+	s.await("n2", failed)
+	readable, err := s.manager.load("n1")
+	require.NoError(t, err)
+	require.NoError(t, s.db.Update(bg, func(tx *store.Tx) error {
+		return store.NewBucket[string]("bmcs", 1).Put(tx, "n1", new("no server"))
+	}))
+	_, err = s.manager.Server("n1")
+	require.True(t, store.IsDamaged(err), "%v", err)
+	_, err = s.manager.Ensure(bg, "n3", Desired{Name: "n1", Address: "redfish://192.0.2.9", Username: operator,
+		Password: secret})
+	require.True(t, store.IsDamaged(err), "the name exists, but not in the list: %v", err)
+
+	second := s.await("n2", func(server *Server) bool { return server.DuplicateOf == "" && server.Error == nil })
+	require.Equal(t, "MachineControlled", second.History[len(second.History)-1].Reason)
+	_, err = s.manager.RequestAction(bg, "n2", ActionPowerOff)
+	require.NoError(t, err)
+	s.await("n2", func(server *Server) bool { return server.Pending == nil })
+	require.Equal(t, "Off", b.Power())
+
+	stop()
+	s.open(dir)
+	s.await("n2", available)
+	require.NoError(t, s.db.Update(bg, func(tx *store.Tx) error { return serverRows.Put(tx, "n1", readable) }))
+	second = s.await("n2", failed)
+	require.Equal(t, "It waits, because the server n1 controls the same machine.", second.Activity)
+}
+
 // A repair removes the damaged row of a server, but not its name.
 func TestServers_nameWithoutRow(t *testing.T) {
 	s := newIdleSite(t)

@@ -190,9 +190,9 @@ func (r *row) setDesired(desired, before Desired, now time.Time) {
 	if desired.Address != before.Address || desired.Username != before.Username ||
 		desired.Password != before.Password ||
 		desired.SkipVerify != before.SkipVerify || desired.CA != before.CA {
-		r.CredentialsGood = false
+		r.CredentialsGood, r.Rejections = false, 0
 		if desired.Address != before.Address {
-			r.System, r.Media, r.Power = nil, nil, PowerUnknown
+			r.System, r.Media, r.Power, r.Restarting = nil, nil, PowerUnknown, false
 		}
 		if r.System == nil {
 			r.State = Registering
@@ -217,7 +217,8 @@ func (r *row) requirePassword(before Desired, now time.Time) {
 	r.Error = &ErrorStatus{Type: RegistrationError, Message: message, Count: 1, Since: now}
 }
 
-// checkName returns a *ConflictError if another server has the name.
+// checkName returns a *ConflictError if another server has the name, or an error about the damage
+// of that server.
 func checkName(tx *store.Tx, name, id string) error {
 	owner := ""
 	if err := serverNames.Keys(tx, name+"\x00", func(key string) error {
@@ -229,6 +230,9 @@ func checkName(tx *store.Tx, name, id string) error {
 		return err
 	}
 	if owner != "" {
+		if _, err := serverRows.Get(tx, owner); err != nil {
+			return err // lists leave a damaged server out
+		}
 		return &ConflictError{fmt.Sprintf("A server with the name %s already exists; choose another one.", name)}
 	}
 	return nil

@@ -165,6 +165,56 @@ func TestBoot_resumesAfterRestart(t *testing.T) {
 	}
 }
 
+// An inspection does not replace a boot: the boot goes on, also while it is not successful.
+func TestBoot_inspectedMeanwhile(t *testing.T) {
+	s := newIdleSite(t)
+	s.image = newTestSite(t).image
+	b := s.startBMC("generic", redfish.Insert500)
+	s.ensure(b, nil)
+	w := &worker{m: s.manager, id: "n1"}
+	w.runNext(t.Context())
+	_, err := s.manager.Boot(bg, "n1", "", true)
+	require.NoError(t, err)
+	w.runNext(t.Context())
+	server, err := s.manager.Server("n1")
+	require.NoError(t, err)
+	require.Equal(t, 1, server.Error.Count)
+	ordered, err := s.manager.RequestAction(bg, "n1", ActionInspect)
+	require.NoError(t, err)
+	require.Equal(t, server.Pending, ordered.Pending)
+	w.runNext(t.Context())
+	server, err = s.manager.Server("n1")
+	require.NoError(t, err)
+	require.Nil(t, server.Error, "the inspection was successful")
+	w.runNext(t.Context())
+	server, err = s.manager.Server("n1")
+	require.NoError(t, err)
+	require.Equal(t, ordered.Pending, server.Pending)
+	require.Contains(t, server.Error.Message, "failed to insert the image")
+}
+
+// An inspection does not interrupt the job that runs.
+func TestInspect_duringBoot(t *testing.T) {
+	s := newIdleSite(t)
+	s.image = newTestSite(t).image
+	b := s.startBMC("generic")
+	s.ensure(b, nil)
+	w := &worker{m: s.manager, id: "n1", wake: make(chan struct{}, 1)}
+	s.manager.workers["n1"] = w
+	w.runNext(t.Context())
+	_, err := s.manager.Boot(bg, "n1", "", false)
+	require.NoError(t, err)
+	r, err := s.manager.load("n1")
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	defer cancel(nil)
+	w.use(r.Generation, cancel)
+	_, err = s.manager.RequestAction(bg, "n1", ActionInspect)
+	require.NoError(t, err)
+	require.NoError(t, ctx.Err())
+	require.Len(t, w.wake, 1)
+}
+
 func TestEnsure_desiredStateOfOwner(t *testing.T) {
 	s := newTestSite(t)
 	b := s.startBMC("dell-idrac9")

@@ -5,10 +5,15 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
+	"github.com/jonboulle/clockwork"
 	"github.com/stretchr/testify/require"
+
+	"landfall/appliance/simulate/redfish"
 )
 
 // A stored password must not go to a person who changes the BMC's address.
@@ -122,4 +127,40 @@ func TestRequestLog_answersOfStrangers(t *testing.T) {
 		require.Empty(t, exchange.ResponseHeaders)
 	}
 	require.Contains(t, logs[0].Exchanges[0].Response, "4711", "the original is unchanged")
+}
+
+// A BMC may lock the account after a few wrong passwords, so the appliance does not try them often.
+// New credentials, and the order of an inspection, are tried at once.
+func TestPassword_fewAttempts(t *testing.T) {
+	s, clock := newIdleSite(t), clockwork.NewFakeClock()
+	b := s.startBMC("generic", redfish.WrongPassword)
+	s.manager.clock = clock
+	logins := func() int {
+		return strings.Count(strings.Join(b.Requests(), "\n"), "POST /redfish/v1/SessionService/Sessions")
+	}
+	s.ensure(b, nil)
+	w := &worker{m: s.manager, id: "n1"}
+	w.runNext(t.Context())
+	for _, expected := range []time.Duration{time.Minute, 15 * time.Minute, time.Hour, time.Hour} {
+		tried := logins()
+		wait, _ := w.runNext(t.Context())
+		require.Equal(t, expected, wait)
+		require.Equal(t, tried, logins())
+		clock.Advance(wait)
+		w.runNext(t.Context())
+		require.Equal(t, tried+1, logins())
+	}
+	atOnce := func(order func(), next time.Duration) {
+		tried := logins()
+		order()
+		w.runNext(t.Context())
+		require.Equal(t, tried+1, logins())
+		wait, _ := w.runNext(t.Context())
+		require.Equal(t, next, wait)
+	}
+	atOnce(func() {
+		_, err := s.manager.RequestAction(bg, "n1", ActionInspect)
+		require.NoError(t, err)
+	}, time.Hour)
+	atOnce(func() { s.ensure(b, func(d *Desired) { d.Password = "another" }) }, time.Minute)
 }

@@ -2,8 +2,10 @@ package bmc
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -110,9 +112,17 @@ func (s *session) reset(ctx context.Context, candidates []string) error {
 			chosen = candidates[i]
 		}
 	}
-	restarts := slices.Contains(restartTypes, chosen) || chosen == "PushPowerButton"
+	restarts := slices.Contains(restartTypes, chosen)
+	if restarts {
+		if err := s.noteRestart(); err != nil {
+			return err
+		}
+	}
 	err = s.run(ctx, request{method: http.MethodPost, path: target, body: map[string]any{"ResetType": chosen},
-		notIdempotent: restarts})
+		notIdempotent: restarts || chosen == "PushPowerButton"})
+	if restarts {
+		s.restarting = err == nil || !refused(err)
+	}
 	if f, ok := asFailure(err); ok && f.alreadyDone() {
 		return nil
 	}
@@ -218,7 +228,9 @@ func (s *session) powerOn(ctx context.Context) error {
 			"has mains power on all its supplies, and whether the chassis allows it.", s.name, 2*powerTimeout)}
 }
 
-// restart restarts the server immediately.
+// restart restarts the server immediately. A server that is on does not show whether it has
+// restarted. So restart does not ask the BMC again if an earlier request, whose outcome is unknown,
+// may have been carried out: the server may be in use again since.
 func (s *session) restart(ctx context.Context) error {
 	now, err := s.power(ctx)
 	if err != nil {
@@ -227,11 +239,28 @@ func (s *session) restart(ctx context.Context) error {
 	if now == PowerOff {
 		return s.powerOn(ctx)
 	}
+	if s.restarting {
+		s.uncertain = true
+		s.addEvent(true, "PowerReset", "The BMC was asked to restart the server, but the outcome is not known. The "+
+			"server is not restarted a second time; check it, and restart it again if necessary.")
+		return nil
+	}
 	if err := s.reset(ctx, restartTypes); err != nil {
 		return err
 	}
 	_, err = s.awaitPower(ctx, PowerOn, powerTimeout)
 	return err
+}
+
+// refused reports whether a BMC has certainly not done what it was asked for: it answered with an
+// error, or did not get the request.
+func refused(err error) bool {
+	f, ok := asFailure(err)
+	if !ok || f.status == http.StatusGatewayTimeout {
+		return false
+	}
+	var connection *net.OpError
+	return f.status != 0 || permanent(f.err) || errors.As(f.err, &connection) && connection.Op == "dial"
 }
 
 const (

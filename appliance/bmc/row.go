@@ -30,14 +30,31 @@ type row struct {
 	Server
 	// Generation is incremented by each change of the desired state. A job of an older generation
 	// is canceled.
-	Generation  uint64    `json:"wish"`
-	Step        step      `json:"step,omitempty"` // current step of the boot sequence
-	Image       string    `json:"booting_image,omitempty"`
-	EjectAt     time.Time `json:"eject_at,omitzero"`
-	EjectReason string    `json:"eject_why,omitempty"`
+	Generation uint64 `json:"wish"`
+	Step       step   `json:"step,omitempty"` // current step of the boot sequence
+	Image      string `json:"booting_image,omitempty"`
+	// Former are the registrations of the machine's hosts when its boot powered it on.
+	Former      []registration `json:"former,omitempty"`
+	EjectAt     time.Time      `json:"eject_at,omitzero"`
+	EjectReason string         `json:"eject_why,omitempty"`
 	// the server booted the image again and must be restarted from its disk
-	Repair   bool `json:"repair,omitempty"`
-	PowerOff bool `json:"power_off,omitempty"` // power the server off before it is removed
+	Repair  bool `json:"repair,omitempty"`
+	Inspect bool `json:"inspect,omitempty"` // inspect the BMC before the pending action
+	// A BMC was about to be asked to restart the server. The outcome is not stored.
+	Restarting bool `json:"restarting,omitempty"`
+	Rejections int  `json:"rejections,omitempty"` // how often in succession the BMC rejected the credentials
+	PowerOff   bool `json:"power_off,omitempty"`  // power the server off before it is removed
+}
+
+// registration is a registration of a host.
+type registration struct {
+	HostRef
+	At int64 `json:"at"` // Unix time in milliseconds, as the engine stores it
+}
+
+// registrationOf returns the last registration of a host.
+func registrationOf(host Host) registration {
+	return registration{host.HostRef, host.Registered.UnixMilli()}
 }
 
 // addEvent adds an event to the history and drops the oldest events above the limit. It adds a

@@ -2,6 +2,7 @@ package bmc
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/openshift/assisted-service/models"
 
@@ -49,23 +50,71 @@ func (m *Manager) checkRunningHost(r *row) error {
 	if len(matcher.macs) > 0 {
 		matcher.serial = "" // boards without their own serial number have the same one
 	}
+	hosts, err := m.hostsOf(r, matcher)
+	if err != nil {
+		return err
+	}
+	for _, host := range latestHosts(hosts, m.now()) {
+		if err := m.checkHostIdle(r, host); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// hostsOf returns the hosts of a server's machine: those that match, and the host of its last boot.
+func (m *Manager) hostsOf(r *row, matcher hostMatcher) ([]Host, error) {
 	booted := matcher.host
 	matcher.host = nil
-	var latest *Host
+	var found []Host
 	if err := m.options.Site.Hosts(func(host Host) error {
-		own := booted != nil && *booted == host.HostRef || matcher.matches(host)
-		if own && (latest == nil || host.Registered.After(latest.Registered)) {
-			latest = &host
+		if booted != nil && *booted == host.HostRef || matcher.matches(host) {
+			found = append(found, host)
 		}
 		return nil
 	}); err != nil {
-		return fmt.Errorf("find the host of the server %s: %w", r.Name, err)
+		return nil, fmt.Errorf("find the host of the server %s: %w", r.Name, err)
 	}
-	if latest == nil {
-		return nil
+	return found, nil
+}
+
+// registrationsOf returns the last registrations of the hosts of a server's machine. They identify
+// the registrations before a boot also if the clock was set back.
+func (m *Manager) registrationsOf(r *row) ([]registration, error) {
+	hosts, err := m.hostsOf(r, r.matcher())
+	if err != nil {
+		return nil, err
 	}
-	running := &RunningHostError{Server: r.Name, Host: latest.Name, Stage: latest.Stage}
-	switch latest.Status {
+	var known []registration
+	for _, host := range hosts {
+		known = append(known, registrationOf(host))
+	}
+	return known, nil
+}
+
+// latestHosts returns the host that registered last. If hosts registered at a later time than now,
+// by a clock that was set back since, each of them may be the last.
+func latestHosts(hosts []Host, now time.Time) []Host {
+	var latest []Host
+	var last *Host
+	for i, host := range hosts {
+		switch {
+		case host.Registered.After(now):
+			latest = append(latest, host)
+		case last == nil || host.Registered.After(last.Registered):
+			last = &hosts[i]
+		}
+	}
+	if last != nil {
+		latest = append(latest, *last)
+	}
+	return latest
+}
+
+// checkHostIdle returns a *RunningHostError if a host is being installed or is installed.
+func (m *Manager) checkHostIdle(r *row, host Host) error {
+	running := &RunningHostError{Server: r.Name, Host: host.Name, Stage: host.Stage}
+	switch host.Status {
 	case models.HostStatusInstalled, models.HostStatusAddedToExistingCluster:
 		running.Installed = true
 	case models.HostStatusPreparingForInstallation, models.HostStatusPreparingSuccessful, models.HostStatusInstalling,
@@ -74,8 +123,8 @@ func (m *Manager) checkRunningHost(r *row) error {
 		return nil
 	}
 	var err error
-	if running.Cluster, err = m.options.Site.ClusterName(latest.ClusterID); err != nil {
-		return fmt.Errorf("find the cluster of the host %s: %w", latest.Name, err)
+	if running.Cluster, err = m.options.Site.ClusterName(host.ClusterID); err != nil {
+		return fmt.Errorf("find the cluster of the host %s: %w", host.Name, err)
 	}
 	return running
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jonboulle/clockwork"
 	"github.com/openshift/assisted-service/models"
 	"github.com/stretchr/testify/require"
 
@@ -65,6 +66,35 @@ func TestRunningHost_latestRegistration(t *testing.T) {
 		Registered: former.Add(1), Status: models.HostStatusKnown})
 	_, err = s.manager.Boot(bg, "n1", "", false)
 	require.NoError(t, err, "the machine has already booted another image since its installation")
+}
+
+// Which host registered last is unknown if one registered by a later clock than the current one.
+func TestRunningHost_registeredByALaterClock(t *testing.T) {
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	before, tomorrow := now.Add(-time.Hour), now.Add(24*time.Hour)
+	for name, c := range map[string]struct {
+		idle, installed time.Time // registrations of two hosts
+		refused         bool
+	}{
+		"the idle one by a later clock":      {idle: tomorrow, installed: before, refused: true},
+		"the installed one by a later clock": {idle: before, installed: tomorrow, refused: true},
+		"both by a later clock":              {idle: tomorrow.Add(1), installed: tomorrow, refused: true},
+		"the idle one last":                  {idle: now, installed: before},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newIdleSite(t)
+			s.manager.clock = clockwork.NewFakeClockAt(now)
+			_, err := s.manager.Ensure(bg, "n1", Desired{Name: "n1", Address: "redfish://192.0.2.7", Username: operator,
+				Password: secret, InfraEnvID: infraEnv, BootMAC: "52:54:00:00:00:07"})
+			require.NoError(t, err)
+			s.setHost(Host{HostRef: HostRef{infraEnv, "h1"}, MACs: []string{"52:54:00:00:00:07"}, Registered: c.idle,
+				Status: models.HostStatusKnown})
+			s.setHost(Host{HostRef: HostRef{infraEnv, "h2"}, MACs: []string{"52:54:00:00:00:07"},
+				Registered: c.installed, Status: models.HostStatusInstalled})
+			_, err = s.manager.Boot(bg, "n1", "", false)
+			require.Equal(t, c.refused, err != nil, "%v", err)
+		})
+	}
 }
 
 // An owner, such as a BareMetalHost, cannot force a boot.

@@ -31,7 +31,7 @@ func TestWorker_fullDisk(t *testing.T) {
 	w := &worker{m: s.manager, id: "n1"}
 	wait, _ := w.runNext(t.Context())
 	require.Zero(t, wait)
-	_, err := s.manager.RequestAction(bg, "n1", ActionReset)
+	_, err := s.manager.RequestAction(bg, "n1", ActionPowerOff)
 	require.NoError(t, err)
 
 	free := fullDisk(t)
@@ -47,6 +47,32 @@ func TestWorker_fullDisk(t *testing.T) {
 	require.NoError(t, err)
 	require.Nil(t, server.Pending)
 	require.Nil(t, server.Error)
+	require.Equal(t, 1, powerChanges(b))
+}
+
+// A server is not restarted while that cannot be noted.
+func TestWorker_fullDiskBeforeRestart(t *testing.T) {
+	s := newIdleSite(t)
+	b := s.startBMC("generic")
+	s.ensure(b, nil)
+	w := &worker{m: s.manager, id: "n1"}
+	w.runNext(t.Context())
+	_, err := s.manager.RequestAction(bg, "n1", ActionReset)
+	require.NoError(t, err)
+	free := fullDisk(t)
+	defer free()
+	wait, _ := w.runNext(t.Context())
+	require.Equal(t, minBackoff, wait)
+	require.Zero(t, powerChanges(b))
+	free()
+	wait, _ = w.runNext(t.Context())
+	require.Positive(t, wait)
+	r, err := s.manager.load("n1")
+	require.NoError(t, err)
+	require.Contains(t, r.Error.Message, "The server n1 was not restarted, because Landfall could not note the "+
+		"restart first: no space is left to write ")
+	require.NoError(t, w.updateRow(bg, r.Generation, func(r *row, now time.Time) { r.Error.RetryAt = now }))
+	w.runNext(t.Context())
 	require.Equal(t, 1, powerChanges(b))
 }
 

@@ -20,9 +20,14 @@ const (
 	detachedPollInterval = 10 * time.Minute
 	minBackoff           = 10 * time.Second
 	maxBackoff           = 5 * time.Minute
+	maxRejectedDelay     = time.Hour // see rejectedDelays
 	// agentTimeout limits the time from the power-on of a server to the registration of its agent.
 	// When it expires, the server gets an error.
 	agentTimeout = 30 * time.Minute
+	// actionTimeout limits the time from the order of a power action to its last attempt: a server
+	// may have another use when its BMC can be reached again days later. A boot is a part of the
+	// desired state and has no limit, but is no longer forced then.
+	actionTimeout = time.Hour
 	// maxClockSkew is the deviation of a BMC's clock above which an event is added.
 	maxClockSkew = 24 * time.Hour
 	// removeAttempts limits the attempts to remove a server whose BMC does not respond.
@@ -129,6 +134,11 @@ func (w *worker) runNext(ctx context.Context) (wait time.Duration, gone bool) {
 			return 0, false
 		}
 	}
+	if err == nil && r.actionExpired(w.m.now()) {
+		if err = w.updateRow(ctx, r.Generation, (*row).dropAction); err == nil || errors.Is(err, errSuperseded) {
+			return 0, false
+		}
+	}
 	if err == nil && (first.ID != r.ID || r.DuplicateOf != "") {
 		wait, err = w.yield(ctx, r, first)
 		if err == nil || errors.Is(err, errSuperseded) {
@@ -231,7 +241,7 @@ func (r *row) nextJob(lastSession time.Time) (job, time.Time) {
 		return jobRemove, retry
 	case r.PasswordRemoved:
 		return jobRegister, never()
-	case r.System == nil, !r.CredentialsGood, r.pending(ActionInspect):
+	case r.System == nil, !r.CredentialsGood, r.Inspect, r.pending(ActionInspect):
 		return jobRegister, retry
 	case r.Detached:
 		return jobPoll, later(retry, lastSession.Add(detachedPollInterval))
@@ -273,7 +283,14 @@ func (r *row) limitTimes(now time.Time) (changed bool) {
 	}
 	limit(&r.EjectAt, failedEjectDelay)
 	if r.Error != nil {
-		limit(&r.Error.RetryAt, maxBackoff)
+		longest := maxBackoff
+		if r.Rejections > 0 {
+			longest = maxRejectedDelay
+		}
+		limit(&r.Error.RetryAt, longest)
+	}
+	if r.Pending != nil {
+		limit(&r.Pending.At, 0)
 	}
 	if r.Booted != nil {
 		limit(&r.Booted.At, 0)
@@ -370,6 +387,7 @@ func (w *worker) runJob(ctx context.Context, r *row, j job) error {
 	}
 	result := &jobResult{}
 	err = w.runSession(ctx, s, r, j, result)
+	result.restarting, result.uncertain = s.restarting, s.uncertain
 	s.logout(ctx)
 	if saveErr := w.saveRequestLog(ctx, s, j, err); saveErr != nil {
 		w.m.log.Error("The request log of a BMC could not be saved.", "server", r.Name, "error", saveErr)
@@ -392,6 +410,8 @@ type jobResult struct {
 	media  *Media // content of the virtual media devices; nil if not read
 	image  string
 	events []Event
+	// See session.
+	restarting, uncertain bool
 }
 
 // newSession prepares a session.
@@ -431,6 +451,16 @@ func (w *worker) runSession(ctx context.Context, s *session, r *row, j job, resu
 		result.events = append(result.events, Event{At: w.m.now(), Reason: reason,
 			Message: fmt.Sprintf(format, args...),
 			Warning: warning})
+	}
+	s.restarting = r.Restarting
+	s.noteRestart = func() error {
+		err := w.updateRow(ctx, r.Generation, func(r *row, _ time.Time) { r.Restarting = true })
+		if err != nil {
+			err = &Error{Type: PowerManagementError, Err: err,
+				Message: fmt.Sprintf("The server %s was not restarted, because Landfall could not note the restart "+
+					"first: %s.", r.Name, err)}
+		}
+		return err
 	}
 	kind := RegistrationError
 	if r.Booted != nil {
@@ -540,13 +570,20 @@ func (w *worker) boot(ctx context.Context, s *session, r *row, result *jobResult
 			}
 		}
 		begun = true
+		var former []registration
+		if next == stepOn {
+			var err error
+			if former, err = w.m.registrationsOf(r); err != nil {
+				return &Error{Type: ProvisioningError, Err: err, Message: err.Error()}
+			}
+		}
 		return w.updateRow(ctx, r.Generation, func(r *row, now time.Time) {
 			if r.Step == "" || r.State != Provisioning {
 				r.Operations.Provision = OperationMetric{Start: now}
 				r.addEvent(now, false, "ProvisioningStarted", "Image provisioning started for %s", redact(image, ""))
 			}
 			r.Step, r.Image, r.State = next, image, Provisioning
-			r.Booted, r.EjectAt, r.Repair = nil, time.Time{}, false
+			r.Booted, r.Former, r.EjectAt, r.Repair, r.Restarting = nil, former, time.Time{}, false, false
 		})
 	})
 	result.power, result.media = s.lastPower(), media
@@ -580,7 +617,9 @@ func (w *worker) switchPower(ctx context.Context, s *session, r *row, result *jo
 	case ActionPowerOn:
 		s.addEvent(false, "PowerOn", "Host powered on")
 	case ActionReset:
-		s.addEvent(false, "PowerReset", "Host restarted")
+		if !s.uncertain {
+			s.addEvent(false, "PowerReset", "Host restarted")
+		}
 	default:
 		s.addEvent(false, "PowerOff", "Host powered off")
 	}

@@ -3,6 +3,7 @@ package command
 import (
 	"bytes"
 	"context"
+	"errors"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"landfall/appliance/bmc"
@@ -182,4 +184,37 @@ func TestBMCBoot_waitRunsOut(t *testing.T) {
 	require.Contains(t, errOut, "The server was not booted within 300ms. The boot of n1 stays queued; landfall bmc "+
 		"show n1 shows its progress.")
 	require.NotContains(t, errOut, "reach")
+}
+
+// Somebody else powers the server off, or removes it, while the command waits.
+func TestBMCBoot_waitForCanceledBoot(t *testing.T) {
+	for name, cancel := range map[string]func(manager *bmc.Manager) error{
+		"powered off": func(manager *bmc.Manager) error {
+			_, err := manager.RequestAction(context.Background(), "n1", bmc.ActionPowerOff)
+			return err
+		},
+		"removed": func(manager *bmc.Manager) error { return manager.Remove(context.Background(), "n1", false) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			manager, landfall := landfallBMC(t) // it does not run
+			_, err := manager.Ensure(t.Context(), "n1", bmc.Desired{Name: "n1", Address: "redfish://192.0.2.7",
+				Username: "root", Password: "x", InfraEnvID: "i-1"})
+			require.NoError(t, err)
+			var canceled sync.WaitGroup
+			canceled.Go(func() {
+				for {
+					server, err := manager.Server("n1")
+					if err != nil || server.Pending != nil {
+						assert.NoError(t, errors.Join(err, cancel(manager)))
+						return
+					}
+				}
+			})
+			code, _, errOut := landfall("boot", "n1", "--wait", "1m")
+			canceled.Wait()
+			require.Equal(t, outcome.Failure, code)
+			require.Contains(t, errOut, "The boot of n1 was canceled by another action; landfall bmc show n1 shows "+
+				"the server's history.")
+		})
+	}
 }

@@ -351,9 +351,10 @@ func newBoot() *cobra.Command {
 	return cmd
 }
 
-// await waits until a server's boot is done, and prints new errors. It ends at an error that keeps
-// the boot from beginning: the error was known before the order and occurred again, or the BMC has
-// not accepted the server's credentials.
+// await waits until a server's boot is done, and prints new errors. It ends with an error if
+// another action replaced the boot, and at an error that keeps the boot from beginning: the error
+// was known before the order and occurred again, or the BMC has not accepted the server's
+// credentials.
 func (c *call) await(cmd *cobra.Command, ordered *bmc.Server, answer json.RawMessage, timeout time.Duration) error {
 	ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
 	defer cancel()
@@ -362,6 +363,9 @@ func (c *call) await(cmd *cobra.Command, ordered *bmc.Server, answer json.RawMes
 	server, printed := ordered, ordered.Error
 	for {
 		switch failed := server.Error; {
+		case server.Pending == nil && server.Booted == nil,
+			server.Pending != nil && server.Pending.Kind != bmc.ActionBoot:
+			return canceledError(server)
 		case server.Pending == nil:
 			return c.print(cmd, answer)
 		case failed == nil:
@@ -400,6 +404,13 @@ func bootError(server *bmc.Server, outcome string) error {
 	if server.Error != nil {
 		message = server.Error.Message + " " + message
 	}
+	return errors.New(message)
+}
+
+// canceledError returns the error of a boot that another action replaced.
+func canceledError(server *bmc.Server) error {
+	message := fmt.Sprintf("The boot of %[1]s was canceled by another action; landfall bmc show %[1]s shows the "+
+		"server's history.", server.Name)
 	return errors.New(message)
 }
 

@@ -2,6 +2,7 @@ package view
 
 import (
 	"net/url"
+	"time"
 
 	"github.com/openshift/assisted-service/models"
 
@@ -99,8 +100,23 @@ func ScriptPath(infraEnvID, code, script string) string {
 	return path
 }
 
-// ScriptPath returns the path of the iPXE script, with a code if machines are authenticated.
-func (e *InfraEnv) ScriptPath(script string) string { return ScriptPath(e.ID.String(), e.code, script) }
+// ScriptPath returns the path of the iPXE script, with a code if machines are authenticated. The
+// path is "" if they are, but the code was revoked or has expired.
+func (e *InfraEnv) ScriptPath(script string, now time.Time) string {
+	if e.Token != "" && (e.code.Code == "" || e.code.IsExpired(now)) {
+		return ""
+	}
+	return ScriptPath(e.ID.String(), e.code.Code, script)
+}
+
+// UntilExpiry returns the time until the code in ScriptPath expires. It returns 0 if the path has
+// no code that will expire.
+func (e *InfraEnv) UntilExpiry(now time.Time) time.Duration {
+	if e.code.Code == "" || e.code.Expires.IsZero() {
+		return 0
+	}
+	return max(0, e.code.Expires.Sub(now))
+}
 
 // RecipeDigest returns the digest of an infra-env's recipe, or "" if the recipe is not frozen. It
 // is cheap enough for a call at each request.

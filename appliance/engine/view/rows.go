@@ -41,7 +41,7 @@ type InfraEnv struct {
 	Recipe       string // digest of the image recipe; "" if the recipe is not frozen
 	Token        string // for URLs of this revision of the image; "" if machines are not authenticated
 	sealedSecret string
-	code         string // of the short URL, if machines are authenticated
+	code         record.ImageCode // of the short URL, if machines are authenticated
 }
 
 // revision returns a short name of the content of the image.
@@ -89,7 +89,7 @@ func (r Rows) InfraEnv(id string) (*InfraEnv, error) {
 	}
 	env := &InfraEnv{InfraEnv: &row.API, Object: row.Object, Recipe: row.Recipe.Digest, sealedSecret: row.PullSecret}
 	if r.reader.tokens != nil && row.AgentKeys.Current != nil {
-		env.code = row.Code.Code
+		env.code = row.Code
 		env.Token, err = r.reader.tokens.RevisionToken(&row.AgentKeys, id, env.revision())
 	}
 	return env, err

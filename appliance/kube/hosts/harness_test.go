@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/stretchr/testify/require"
 
+	"landfall/appliance/access/machine"
 	"landfall/appliance/engine"
 	"landfall/appliance/kube/controller"
 	"landfall/appliance/kube/kubetest"
@@ -27,6 +28,8 @@ type testSite struct {
 	images    map[string]string      // the state of the requested images by URL; "" is downloaded
 	requested map[string]WantedImage // the last request, by URL
 	stop      func()                 // stops the loop
+	bootURL   string                 // see Projector
+	tokens    *machine.Issuer        // nil: machines are not authenticated
 }
 
 // ruleSet names a set of mirror rules.
@@ -42,18 +45,25 @@ func newSite(t testing.TB) *testSite {
 
 // openSite opens the engine and the controllers of a site.
 func openSite(site *kubetest.Site) *testSite {
-	b := &testSite{Site: site, rules: map[ruleSet]*mirror.Import{}, images: map[string]string{}}
+	b := &testSite{Site: site}
+	b.start()
+	return b
+}
+
+// start opens the engine and the controllers, and runs the loop.
+func (b *testSite) start() {
+	b.Helper()
+	b.rules, b.images = map[ruleSet]*mirror.Import{}, map[string]string{}
 	b.open()
 	b.stop = b.Run()
-	return b
 }
 
 // open opens an engine with a projector, and the controllers.
 func (b *testSite) open() {
 	b.Helper()
-	projector := Projector{Objects: b.Site.Objects, URL: kubetest.URL}
+	projector := Projector{Objects: b.Site.Objects, URL: kubetest.URL, BootURL: b.bootURL}
 	options := b.engineOptions()
-	options.Projector = projector
+	options.Projector, options.Tokens = projector, b.tokens
 	b.Open(options)
 	b.Controllers = New(Options{Projector: projector, DB: b.Site.DB, Engine: b.Site.Engine, Loop: b.Site.Loop,
 		Clock: b.Site.Clock, Mirrors: b, OSImages: b, Images: b})

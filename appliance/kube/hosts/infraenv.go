@@ -61,6 +61,8 @@ type infraEnvSnapshot struct {
 	inputs  infraEnvInputs
 	mirrors *mirrorConfig // nil: none
 	digest  string        // digest of the inputs except the spec, and of the mirrors
+
+	untilExpiry time.Duration // of the code that the status shows; 0: it does not expire
 }
 
 // Reconcile registers the infra-env of an InfraEnv, or applies the InfraEnv to it.
@@ -73,14 +75,14 @@ func (r infraEnvs) Reconcile(ctx context.Context, namespace, name string) (time.
 		return r.delete(ctx, s)
 	case missing != "":
 		lost := clusterMissing(missing)
-		return 0, r.report(ctx, s, &lost)
+		return s.untilExpiry, r.report(ctx, s, &lost)
 	}
 	if err == nil {
 		err = r.sync(ctx, s)
 	}
 	if err == nil {
 		available := imageAvailable()
-		return 0, r.report(ctx, s, &available)
+		return s.untilExpiry, r.report(ctx, s, &available)
 	}
 	input := isInputError(err)
 	failure := imageFault(err, input)
@@ -115,6 +117,9 @@ func (r infraEnvs) readOnce(namespace, name string) (s *infraEnvSnapshot, missin
 				return err
 			}
 			s.stored = env.Object
+			if r.Projector.bootsApart() {
+				s.untilExpiry = env.UntilExpiry(r.Clock.Now())
+			}
 		}
 		s.object, err = objects.Find[agentinstall.InfraEnv](r.Objects, tx, objects.InfraEnvs, namespace, name)
 		if err != nil || s.object == nil || s.object.DeletionTimestamp != nil {

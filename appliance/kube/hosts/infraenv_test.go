@@ -19,9 +19,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"landfall/appliance/access/machine"
 	"landfall/appliance/kube/kubetest"
 	"landfall/appliance/kube/objects"
 	"landfall/appliance/kube/objects/agentinstall"
+	"landfall/appliance/sitekey"
 	"landfall/store"
 )
 
@@ -316,6 +318,41 @@ func TestInfraEnv_architectures(t *testing.T) {
 	require.Contains(t, arm.Status.ISODownloadURL, "/arm64/minimal.iso")
 	require.Contains(t, arm.Status.BootArtifacts.IpxeScriptURL,
 		"file_name=ipxe-script&ipxe_script_type=boot-order-control")
+}
+
+// The status shows no script whose code has expired, although nothing else changes then.
+func TestInfraEnv_codeExpires(t *testing.T) {
+	key, err := sitekey.LoadOrCreate(t.TempDir())
+	require.NoError(t, err)
+	issuer, err := machine.NewIssuer(key, nil)
+	require.NoError(t, err)
+	b := &testSite{Site: kubetest.New(t), bootURL: "http://192.0.2.10:8091", tokens: issuer}
+	b.start()
+	b.Apply(kubetest.InfraEnvManifest("pool"))
+	id := b.InfraEnvID("pool")
+	script := func() string { return b.InfraEnv("pool").Status.BootArtifacts.IpxeScriptURL }
+	lasting, _, err := b.Engine.CodeOfImage(id)
+	require.NoError(t, err)
+	require.Equal(t, "http://192.0.2.10:8091/i/"+lasting+".ipxe", script())
+	require.Zero(t, b.reconcileAgain(infraEnvs{b.Controllers}, "pool"), "the code does not expire")
+
+	code, _, err := b.Engine.RenewImageCode(t.Context(), id, time.Hour)
+	require.NoError(t, err)
+	b.WaitIdle()
+	require.Equal(t, "http://192.0.2.10:8091/i/"+code+".ipxe", script())
+	require.Equal(t, time.Hour, b.reconcileAgain(infraEnvs{b.Controllers}, "pool"))
+	b.Clock.Advance(time.Hour)
+	b.Eventually("the script has no URL", func() bool { return script() == "" })
+	b.WaitIdle()
+	require.Zero(t, b.reconcileAgain(infraEnvs{b.Controllers}, "pool"))
+
+	code, _, err = b.Engine.RenewImageCode(t.Context(), id, 0)
+	require.NoError(t, err)
+	b.WaitIdle()
+	require.Equal(t, "http://192.0.2.10:8091/i/"+code+".ipxe", script())
+	require.NoError(t, b.Engine.RevokeImageCode(t.Context(), id))
+	b.WaitIdle()
+	require.Empty(t, script())
 }
 
 func TestNMStateConfigs_orderAndErrors(t *testing.T) {

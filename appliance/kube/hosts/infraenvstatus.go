@@ -86,7 +86,7 @@ func setInfraEnvStatus(object *agentinstall.InfraEnv, env *view.InfraEnv, by Pro
 		created := metav1.NewTime(now.UTC().Truncate(time.Second))
 		is.ISODownloadURL, is.CreatedTime = image, &created
 	}
-	is.BootArtifacts = artifactsOf(object, env, serviceURL, by.BootURL)
+	is.BootArtifacts = artifactsOf(object, env, by, now)
 	is.Conditions = setAgentCondition(is.Conditions, now, imageAvailable())
 	return nil
 }
@@ -114,26 +114,26 @@ func imageURL(serviceURL string, env *view.InfraEnv) (string, error) {
 	return serviceURL + "/byapikey/" + token + "/" + env.OpenshiftVersion + "/" + env.CPUArchitecture + "/" + file, nil
 }
 
-func artifactsOf(object *agentinstall.InfraEnv, env *view.InfraEnv,
-	serviceURL, bootURL string) agentinstall.BootArtifacts {
+func artifactsOf(object *agentinstall.InfraEnv, env *view.InfraEnv, by Projector,
+	now time.Time) agentinstall.BootArtifacts {
 	query := "?" + url.Values{"arch": {env.CPUArchitecture}, "version": {env.OpenshiftVersion}}.Encode()
 	script := ""
 	if object.Spec.IPXEScriptType == bootOrderControl {
 		script = "boot-order-control"
 	}
-	scriptURL := fileURL(serviceURL, env, "ipxe-script", script)
-	if bootURL == "" {
-		bootURL = serviceURL
-	}
-	if bootURL != serviceURL {
-		scriptURL = bootURL + env.ScriptPath(script)
+	bootURL, scriptURL := by.URL, fileURL(by.URL, env, "ipxe-script", script)
+	if by.bootsApart() {
+		bootURL = by.BootURL
+		if scriptURL = env.ScriptPath(script, now); scriptURL != "" {
+			scriptURL = bootURL + scriptURL
+		}
 	}
 	return agentinstall.BootArtifacts{
 		KernelURL:            bootURL + "/boot-artifacts/kernel" + query,
 		RootfsURL:            bootURL + "/boot-artifacts/rootfs" + query,
 		InitrdURL:            initrdURL(bootURL, env),
 		IpxeScriptURL:        scriptURL,
-		DiscoveryIgnitionURL: fileURL(serviceURL, env, "discovery.ign", ""),
+		DiscoveryIgnitionURL: fileURL(by.URL, env, "discovery.ign", ""),
 	}
 }
 

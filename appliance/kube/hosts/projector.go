@@ -25,6 +25,10 @@ type Projector struct {
 	BootURL string
 }
 
+// bootsApart reports whether boot loaders use another base URL. The URLs of their scripts then
+// contain the code of a short URL, which may expire.
+func (h Projector) bootsApart() bool { return h.BootURL != "" && h.BootURL != h.URL }
+
 // Project implements engine.Projector: it writes InfraEnvs and Agents in the transaction of the
 // engine's change.
 func (h Projector) Project(tx *store.Tx, touched engine.Touched) error {

@@ -1,0 +1,115 @@
+package bmc
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"landfall/appliance/simulate/redfish"
+)
+
+// afterRestart returns the URL of a proxy before a BMC. When the BMC has restarted its server for
+// the first time, the proxy calls respond instead of forwarding the response.
+func (s *testSite) afterRestart(b *redfish.BMC, respond func(http.ResponseWriter)) string {
+	target, err := url.Parse(b.URL())
+	require.NoError(s.t, err)
+	forward := httputil.NewSingleHostReverseProxy(target)
+	var once sync.Once
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "ComputerSystem.Reset") {
+			once.Do(func() {
+				forward.ServeHTTP(httptest.NewRecorder(), r)
+				respond(w)
+			})
+			return
+		}
+		forward.ServeHTTP(w, r)
+	}))
+	s.t.Cleanup(proxy.Close)
+	return proxy.URL
+}
+
+// A server is restarted once, also if the outcome of the restart is lost.
+func TestRestart_outcomeLost(t *testing.T) {
+	jobs := map[string]func(*row, time.Time){
+		"reset":  func(r *row, now time.Time) { r.Pending = &Action{Kind: ActionReset, At: now} },
+		"repair": func(r *row, _ time.Time) { r.Repair, r.Booted = true, &BootStatus{Host: &HostRef{infraEnv, "h1"}} },
+	}
+	for name, lose := range map[string]func(t *testing.T, cancel func()){
+		"the disk becomes full, and the appliance ends": func(t *testing.T, _ func()) { t.Cleanup(fullDisk(t)) },
+		"the appliance ends":                            func(_ *testing.T, cancel func()) { cancel() },
+		"the response is lost":                          func(*testing.T, func()) { panic(http.ErrAbortHandler) },
+	} {
+		for job, order := range jobs {
+			t.Run(name+"/"+job, func(t *testing.T) {
+				s := newIdleSite(t)
+				b := s.startBMC("generic")
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				var lost func()
+				proxy := s.afterRestart(b, func(w http.ResponseWriter) {
+					lost()
+					w.WriteHeader(http.StatusNoContent)
+				})
+				s.ensure(b, func(d *Desired) { d.Address = addressOf(proxy) })
+				w := &worker{m: s.manager, id: "n1"}
+				w.runNext(ctx)
+				change := func(change func(*row, time.Time)) {
+					r, err := s.manager.load("n1")
+					require.NoError(t, err)
+					require.NoError(t, w.updateRow(bg, r.Generation, change))
+				}
+				change(order)
+				t.Run("first process", func(t *testing.T) {
+					lost = func() { lose(t, cancel) }
+					w.runNext(ctx)
+				})
+				require.Equal(t, 1, powerChanges(b))
+
+				w = &worker{m: s.manager, id: "n1"}
+				change(func(r *row, _ time.Time) {
+					if r.Error != nil {
+						r.Error.RetryAt = time.Time{}
+					}
+				})
+				w.runNext(t.Context())
+				require.Equal(t, 1, powerChanges(b))
+				r, err := s.manager.load("n1")
+				require.NoError(t, err)
+				require.Nil(t, r.Error)
+				require.Nil(t, r.Pending)
+				require.False(t, r.Repair)
+				require.False(t, r.Restarting, "the next restart is a new one")
+				require.Contains(t, r.History[len(r.History)-1].Message, "The server is not restarted a second time")
+			})
+		}
+	}
+}
+
+// A restart that the BMC refused is repeated.
+func TestRestart_refused(t *testing.T) {
+	s := newIdleSite(t)
+	b := s.startBMC("generic", redfish.ReadOnly)
+	s.ensure(b, nil)
+	w := &worker{m: s.manager, id: "n1"}
+	w.runNext(t.Context())
+	_, err := s.manager.RequestAction(bg, "n1", ActionReset)
+	require.NoError(t, err)
+	for attempts := 1; attempts <= 2; attempts++ {
+		w.runNext(t.Context())
+		r, err := s.manager.load("n1")
+		require.NoError(t, err)
+		require.Equal(t, attempts, r.Error.Count)
+		require.NotNil(t, r.Pending)
+		require.Equal(t, attempts, powerChanges(b))
+		require.NoError(t, w.updateRow(bg, r.Generation, func(r *row, now time.Time) { r.Error.RetryAt = now }))
+	}
+}
