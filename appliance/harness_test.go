@@ -189,10 +189,11 @@ func upstream(t *testing.T, address string) *client.AssistedInstall {
 	return openConnection(address).upstream(t)
 }
 
-// eventually repeats a check until it succeeds, for up to a minute.
+// eventually repeats a check until it succeeds. The limit is long, because an installation on a busy
+// machine takes minutes.
 func eventually(t *testing.T, what string, yes func() bool) {
 	t.Helper()
-	require.Eventually(t, yes, time.Minute, 50*time.Millisecond, what)
+	require.Eventually(t, yes, 5*time.Minute, 50*time.Millisecond, what)
 }
 
 // awaitReady waits until /readyz answers 200. Then the Kubernetes API is ready, too.
