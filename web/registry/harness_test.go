@@ -3,7 +3,6 @@ package registry_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"io"
 	"log/slog"
 	"net/http"
@@ -18,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"landfall/appliance/access"
+	"landfall/appliance/access/people"
 	"landfall/appliance/registry"
 	"landfall/appliance/registry/medium"
 	simulated "landfall/appliance/simulate/registry"
@@ -190,7 +190,7 @@ const operator, password = "ana", "a password: with a colon"
 // logIn knows one operator.
 func logIn(_ context.Context, _, name, given string) (access.Identity, error) {
 	if name != operator || given != password {
-		return access.Identity{}, errors.New("the name or the password is wrong")
+		return access.Identity{}, people.ErrCredentials
 	}
 	return access.Identity{Kind: access.Person, Name: name, Role: access.Operator}, nil
 }
