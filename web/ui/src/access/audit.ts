@@ -24,7 +24,7 @@ export type AuditPage = { items: Item[]; next?: number; unread?: Unread[] };
 
 /** What is not listed, in a sentence. */
 export const unreadOf = ({ file, from, to, reason }: Unread): string =>
-  `The bytes ${from} to ${to - 1} of ${file} can't be read (${reason}).`;
+  `The bytes ${String(from)} to ${String(to - 1)} of ${file} can't be read (${reason}).`;
 
 export type Report = {
   first: number;
