@@ -389,6 +389,8 @@ func (r *Registry) stagingOf(m *held) Staging {
 	r.mu.Unlock()
 	archive := r.packedOf(m)
 	switch {
+	case archive != nil && r.isWanted(archive) && r.isDamaged(archive):
+		s.State, s.Message = r.repairState(archive), "damaged: "+r.remedy(m)
 	case archive != nil && r.isWanted(archive):
 		s.State, s.Done, s.Message = StageWhole, s.Total, "it is unpacked; the compressed archive may be removed"
 	case !ordered:
@@ -404,6 +406,19 @@ func (r *Registry) stagingOf(m *held) Staging {
 		s.State = StageCopying
 	}
 	return s
+}
+
+// repairState returns the state of an archive whose damaged copy is made again.
+func (r *Registry) repairState(p *packed) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case p.state != "":
+		return p.state
+	case !p.present:
+		return StageWaiting
+	}
+	return StageCopying
 }
 
 // fullMessage says what keeps a copy from going on.
@@ -469,7 +484,29 @@ func (b *Blob) damaged(m *held) error {
 	m.setDamaged(b.Digest)
 	b.registry.log.Error("A blob is damaged. Its medium is not used for it any more.", "digest", b.Digest, "place",
 		m.place(b.Digest))
-	return &DamagedError{Digest: b.Digest, Place: m.place(b.Digest)}
+	b.registry.notify() // a copy is made again
+	return b.registry.damagedError(m, b.Digest)
+}
+
+func (r *Registry) damagedError(m *held, digest string) error {
+	return &DamagedError{Digest: digest, Place: m.place(digest), Remedy: r.remedy(m)}
+}
+
+// remedy says as a clause what makes damaged blobs of a medium sound.
+func (r *Registry) remedy(m *held) string {
+	p := r.packedOf(m)
+	if p == nil {
+		return "copy the medium again"
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case p.state == StageDamaged:
+		return p.message
+	case !p.present:
+		return "plug in " + p.row.Location.Label() + " again, from which this copy is made again"
+	}
+	return "this copy is made again from " + p.row.Location.Path
 }
 
 // join starts or joins the copy of a blob to the disk, for a client. If there is no room for a

@@ -247,29 +247,66 @@ func (r *Registry) release(p *packed) {
 	p.busy = false
 }
 
-// unpackWanted unpacks the wanted archives that are present. It reports whether one waits.
+// unpackWanted unpacks the wanted archives that are present, also again if the tar archive is
+// damaged. It reports whether one waits.
 func (r *Registry) unpackWanted(ctx context.Context) (waits bool) {
 	for _, p := range r.allPacked() {
-		if _, whole := r.written(p); whole || !r.claim(p, func() bool {
+		_, whole := r.written(p)
+		if whole && !r.isDamaged(p) || !r.claim(p, func() bool {
 			return p.row.Wanted && p.present && p.state != StageDamaged
 		}) {
 			continue
 		}
-		waits = r.unpackOne(ctx, p) || waits
+		waits = r.unpackOne(ctx, p, whole) || waits
 		r.release(p)
 	}
 	return waits
 }
 
-// unpackOne unpacks an archive. It reports whether the archive waits.
-func (r *Registry) unpackOne(ctx context.Context, p *packed) (waits bool) {
+// isDamaged reports whether the tar archive of an archive is damaged.
+func (r *Registry) isDamaged(p *packed) bool {
+	path := r.unpacked.Path(p.key, r.rowOf(p).Name)
+	for _, m := range r.current.Load().media {
+		if m.location.Path != path {
+			continue
+		}
+		m.mu.Lock()
+		damaged := len(m.damaged) > 0 || m.index.Damaged()
+		m.mu.Unlock()
+		// A file that was repaired is read again.
+		if stamp, _, err := stampOf(m.location); damaged && err == nil && stamp == m.stamp {
+			return true
+		}
+	}
+	return false
+}
+
+// unpackOne unpacks an archive, or repairs its tar archive. It reports whether the archive waits.
+func (r *Registry) unpackOne(ctx context.Context, p *packed, repairs bool) (waits bool) {
+	var repaired int64
 	err := r.whileWanted(ctx, func() bool { return r.isWanted(p) }, func(ctx context.Context) error {
-		return r.unpackTo(ctx, p)
+		return r.unpackTo(ctx, p, func(plain io.Reader) (err error) {
+			name := r.rowOf(p).Name
+			if !repairs {
+				return r.unpacked.Write(p.key, name, plain)
+			}
+			repaired, err = r.unpacked.Repair(p.key, name, plain)
+			return err
+		})
 	})
 	label := r.rowOf(p).Location.Label()
 	_, fromMedium := errors.AsType[*medium.ReadError](err)
 	input, damaged := errors.AsType[*unpacked.InputError](err)
 	switch {
+	case err == nil && repairs && repaired == 0:
+		r.setPacked(p, StageDamaged, "the compressed archive has the same damage; copy it to the medium again")
+		r.log.Error("A compressed archive has damaged content.", "medium", label)
+		return false
+	case err == nil && repairs:
+		r.log.Info("The damaged copy of a compressed archive was made again.", "medium", label, "bytes", repaired)
+		r.setPacked(p, "", "")
+		r.Look()
+		return false
 	case err == nil:
 		r.log.Info("A compressed archive is unpacked. It may be removed.", "medium", label)
 		r.setPacked(p, "", "")
@@ -304,13 +341,15 @@ func (r *Registry) setPacked(p *packed, state, message string) bool {
 	return changed
 }
 
-// unpackTo unpacks an archive to the disk.
-func (r *Registry) unpackTo(ctx context.Context, p *packed) error {
-	// Each start reads the archive from its beginning, so a little room is not enough.
+// unpackTo unpacks an archive and lets write store the tar archive on the disk.
+func (r *Registry) unpackTo(ctx context.Context, p *packed, write func(plain io.Reader) error) error {
 	row := r.rowOf(p)
-	room, _, err := r.quota.Room()
-	if err != nil || room < max(r.needed(p), min(row.AtLeast/10, 1<<30)) {
-		return errors.Join(quota.ErrFull, err)
+	if needed := r.needed(p); needed > 0 {
+		// Each start reads the archive from its beginning, so a little room is not enough.
+		room, _, err := r.quota.Room()
+		if err != nil || room < max(needed, min(row.AtLeast/10, 1<<30)) {
+			return errors.Join(quota.ErrFull, err)
+		}
 	}
 	from, err := medium.NewReader(medium.ReaderOptions{Location: row.Location, Open: r.options.Open,
 		Index: &medium.Index{Files: []string{""}}, Deadline: r.options.ReadDeadline})
@@ -324,7 +363,7 @@ func (r *Registry) unpackTo(ctx context.Context, p *packed) error {
 		_, err := from.Copy(ctx, counter{out, &p.read}, medium.Blob{{Size: row.Size}}, 0, row.Size)
 		reading <- errors.Join(err, out.CloseWithError(err))
 	}()
-	err = r.unpackFrom(in, p.key, row.Name)
+	err = unpackFrom(in, write)
 	_ = in.Close() // ends the reading, if the writing ended early
 	if failed, ok := errors.AsType[*medium.ReadError](errors.Join(<-reading, from.Close())); ok && err != nil {
 		return failed
@@ -332,12 +371,12 @@ func (r *Registry) unpackTo(ctx context.Context, p *packed) error {
 	return errors.Join(err, context.Cause(ctx))
 }
 
-func (r *Registry) unpackFrom(in io.Reader, key, name string) error {
+func unpackFrom(in io.Reader, write func(plain io.Reader) error) error {
 	plain, err := medium.Unpack(in)
 	if err != nil {
 		return &unpacked.InputError{Err: err}
 	}
-	return errors.Join(r.unpacked.Write(key, name, plain), plain.Close())
+	return errors.Join(write(plain), plain.Close())
 }
 
 // counter counts the bytes that are written.

@@ -4,8 +4,12 @@ import (
 	"bytes"
 	"compress/gzip"
 	"io"
+	"io/fs"
+	"maps"
 	"net/http"
 	"os"
+	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -202,4 +206,82 @@ func TestUnpack_damaged(t *testing.T) {
 			require.Contains(t, s.awaitPacked(registry.StageDamaged).Staging.Message, "can't be unpacked")
 		})
 	}
+}
+
+// flipUnpacked flips a bit of a layer in the unpacked archive, as a disk that decays does.
+func (s *site) flipUnpacked(layer []byte) {
+	s.Helper()
+	require.NoError(s, filepath.WalkDir(filepath.Join(s.data, "registry", "unpacked"),
+		func(path string, entry fs.DirEntry, err error) error {
+			if err != nil || entry.IsDir() {
+				return err
+			}
+			info, err := entry.Info()
+			require.NoError(s, err)
+			content, err := os.ReadFile(path)
+			require.NoError(s, err)
+			at := bytes.Index(content, layer)
+			require.Positive(s, at)
+			content[at+len(layer)/2] ^= 1
+			require.NoError(s, os.WriteFile(path, content, 0o600))
+			return os.Chtimes(path, info.ModTime(), info.ModTime())
+		}))
+}
+
+// An unpacked archive that becomes damaged is made again from the compressed one, which a pull or a
+// verification finds damaged. Without the compressed one, the status says what to do.
+func TestUnpack_damagedLater(t *testing.T) {
+	for name, isAway := range map[string]bool{"archive there": false, "archive away": true} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t)
+			a, layers := layered(t, 1, 3<<20)
+			s.writePacked(packed1, a)
+			s.start()
+			s.stage()
+			s.awaitUnpacked()
+			digest := slices.Collect(maps.Keys(layers))[0]
+			if isAway {
+				s.remove(packed1)
+			}
+			s.flipUnpacked(layers[digest])
+			got := s.get("/v2/team/image/blobs/" + digest)
+			require.True(t, got.err != nil || len(got.body) != len(layers[digest]))
+			if isAway {
+				m := s.awaitMedium("the archive is needed", func(m registry.MediumStatus) bool {
+					return m.Staging.State == registry.StageWaiting
+				})
+				require.Contains(t, m.Staging.Message, "plug in "+filepath.Base(s.dir)+"/"+packed1+" again")
+				s.put(packed1)
+			}
+			s.awaitMedium("the copy is sound", func(m registry.MediumStatus) bool {
+				return m.Staging.State == registry.StageWhole && len(m.Damaged) == 0
+			})
+			s.pullAll(2, layers)
+		})
+	}
+}
+
+// A compressed archive with a damaged layer is not unpacked again and again.
+func TestUnpack_damagedContent(t *testing.T) {
+	s := newSite(t)
+	a, layers := layered(t, 1, 3<<20)
+	digest := slices.Collect(maps.Keys(layers))[0]
+	var plain, packed bytes.Buffer
+	require.NoError(t, a.Write(&plain))
+	at := bytes.Index(plain.Bytes(), layers[digest])
+	plain.Bytes()[at+100] ^= 1
+	w := gzip.NewWriter(&packed)
+	_, err := w.Write(plain.Bytes())
+	require.NoError(t, err)
+	require.NoError(t, w.Close())
+	require.NoError(t, os.WriteFile(s.path(packed1), packed.Bytes(), 0o600))
+	s.start()
+	s.stage()
+	s.awaitUnpacked()
+	got := s.get("/v2/team/image/blobs/" + digest)
+	require.True(t, got.err != nil || len(got.body) != len(layers[digest]))
+	m := s.awaitMedium("the archive is damaged", func(m registry.MediumStatus) bool {
+		return m.Staging.State == registry.StageDamaged
+	})
+	require.Contains(t, m.Staging.Message, "the compressed archive has the same damage")
 }

@@ -43,8 +43,9 @@ type Manifest struct {
 // Problem is something about a medium that a person should know. Its text is a sentence without a
 // period at its end.
 type Problem struct {
-	Text string
-	Cut  bool // the end of the file is missing, as while it is being copied
+	Text    string
+	Cut     bool // the end of the file is missing, as while it is being copied
+	Damaged bool // the file has wrong bytes
 }
 
 // Version is that of the indexes of this program. It changes with what a scan finds, so that known
@@ -54,6 +55,11 @@ const Version = 1
 // Cut reports whether the end of the medium is missing.
 func (i *Index) Cut() bool {
 	return slices.ContainsFunc(i.Problems, func(p Problem) bool { return p.Cut })
+}
+
+// Damaged reports whether the scan found wrong or missing bytes.
+func (i *Index) Damaged() bool {
+	return slices.ContainsFunc(i.Problems, func(p Problem) bool { return p.Cut || p.Damaged })
 }
 
 // Index is the content of a medium. It does not change after the scan.
