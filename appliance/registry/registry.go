@@ -87,6 +87,7 @@ type Registry struct {
 	media    []*held
 	problems map[string][]string
 	refused  map[string]map[medium.Location]refusal // by path; not scanned again while they are unchanged
+	incoming map[string][]medium.Location           // by path; files and folders that are still being copied
 	asked    map[string]chan struct{}               // by path; closed when the next look to begin ends
 	reading  map[string]time.Time                   // paths with a look that was asked for; its last progress
 	verify   Verify
@@ -135,8 +136,8 @@ func Open(ctx context.Context, options Options) (*Registry, error) {
 	r := &Registry{options: options, Traffic: traffic.New(options.Clock), log: options.Logger,
 		wake: make(chan struct{}, 1), verifying: make(chan struct{}, 1), paths: options.Media,
 		changed: make(chan struct{}), problems: map[string][]string{},
-		refused: map[string]map[medium.Location]refusal{},
-		asked:   map[string]chan struct{}{}, reading: map[string]time.Time{}, orders: map[string]time.Time{},
+		refused: map[string]map[medium.Location]refusal{}, incoming: map[string][]medium.Location{},
+		asked: map[string]chan struct{}{}, reading: map[string]time.Time{}, orders: map[string]time.Time{},
 		stageProblems: map[string]string{}, packed: map[string]*packed{},
 		quota: quota.New(options.Dir, options.Bytes, options.Free)}
 	added, err := r.addedPaths()

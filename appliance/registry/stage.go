@@ -72,6 +72,15 @@ func (m *held) inOrder() []string {
 // named returns the media with a label, a path or a path that led to them. "all" are all of them.
 // Compressed archives are apart, also those whose tar archives are media.
 func (r *Registry) named(name string) (found []*held, archives []*packed, err error) {
+	r.mu.Lock()
+	incoming := slices.Concat(slices.Collect(maps.Values(r.incoming))...)
+	r.mu.Unlock()
+	for _, location := range incoming {
+		if name == location.Label() || name == location.Path {
+			return nil, nil, fault.New(fault.Conflict, "%s is still being copied: it changed less than %s ago. Order "+
+				"its copy when landfall registry status shows it as a medium.", location.Path, settleTime)
+		}
+	}
 	var labels []string
 	matches := func(location medium.Location, path string) bool {
 		labels = append(labels, location.Label())

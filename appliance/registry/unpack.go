@@ -13,7 +13,6 @@ import (
 	"landfall/appliance/registry/medium"
 	"landfall/appliance/registry/quota"
 	"landfall/appliance/registry/unpacked"
-	"landfall/appliance/sentence"
 	"landfall/store"
 )
 
@@ -41,9 +40,11 @@ type packed struct {
 	present bool
 	since   time.Time // present or missing since
 	stored  bool      // the row is stored, so there may be files
-	busy    bool      // it is unpacked or removed now
-	state   string    // why it is not unpacked further
-	message string
+	// replaced is set if its file got other content in its place, as while it is being copied.
+	replaced bool
+	busy     bool   // it is unpacked or removed now
+	state    string // why it is not unpacked further
+	message  string
 }
 
 // loadPacked reads which archives were unpacked or are to be. Their paths are watched, also if the
@@ -61,21 +62,26 @@ func (r *Registry) loadPacked() error {
 }
 
 // replacePacked notes the compressed archives at a path. It returns the other media there, and the
-// tar archives of those that were unpacked. changed is set if an archive came or went.
-func (r *Registry) replacePacked(path string, found []medium.Location) (plain []medium.Location, problems []string,
-	changed bool) {
+// tar archives of those that were unpacked. changed is set if an archive came or went. An archive
+// that may still be written is noted only if somebody asked for it: a part of it can't be unpacked.
+func (r *Registry) replacePacked(ctx context.Context, path string, found []medium.Location, asked bool) (
+	plain []medium.Location, problems []error, changed bool) {
 	here := map[string]bool{}
 	for _, location := range found {
 		if location.Container != medium.Compressed {
 			plain = append(plain, location)
 			continue
 		}
-		key, added, err := r.notePacked(path, location)
-		if err != nil {
-			problems = append(problems, sentence.Clause(err.Error()))
-			continue
+		key, added, err := r.notePacked(path, location, asked)
+		if err == nil && added {
+			err = r.inheritOrder(ctx, key)
 		}
-		here[key], changed = true, changed || added
+		if err != nil {
+			problems = append(problems, err)
+		}
+		if key != "" {
+			here[key], changed = true, changed || added
+		}
 	}
 	for _, p := range r.allPacked() {
 		if _, whole := r.written(p); whole && r.rowOf(p).Path == path {
@@ -99,8 +105,8 @@ func (r *Registry) replacePacked(path string, found []medium.Location) (plain []
 }
 
 // notePacked notes a compressed archive. It reports whether it is new or was missing.
-func (r *Registry) notePacked(path string, location medium.Location) (key string, added bool, err error) {
-	stamp, _, err := stampOf(location)
+func (r *Registry) notePacked(path string, location medium.Location, asked bool) (key string, added bool, err error) {
+	stamp, modified, err := stampOf(location)
 	if err != nil {
 		return "", false, err
 	}
@@ -114,6 +120,19 @@ func (r *Registry) notePacked(path string, location medium.Location) (key string
 	r.mu.Unlock()
 	if key, err = medium.Fingerprint(location, r.options.Open); err != nil {
 		return "", false, err
+	}
+	r.mu.Lock()
+	// A known archive that is back is whole.
+	isWritten := !asked && r.isRecent(location, modified) && r.packed[key] == nil
+	for _, p := range r.packed {
+		if p.row.Location != location || !p.present {
+			continue
+		}
+		p.replaced = isWritten || modified.After(p.since) // otherwise it is another stick
+	}
+	r.mu.Unlock()
+	if isWritten {
+		return "", false, &writtenError{location}
 	}
 	size, atLeast, err := medium.UnpackedSize(location, r.options.Open)
 	if err != nil {
@@ -130,8 +149,54 @@ func (r *Registry) notePacked(path string, location medium.Location) (key string
 		return key, false, nil // a second copy of it
 	}
 	p.row.Path, p.row.Location = path, location
-	p.stamp, p.present, p.since = stamp, true, r.options.Clock.Now()
+	p.stamp, p.present, p.replaced, p.since = stamp, true, false, r.options.Clock.Now()
 	return key, true, nil
+}
+
+// inheritOrder makes the order of an archive that was incomplete one of the archive that replaced it
+// in its place.
+func (r *Registry) inheritOrder(ctx context.Context, key string) error {
+	r.mu.Lock()
+	p := r.packed[key]
+	location, wanted := p.row.Location, p.row.Wanted
+	r.mu.Unlock()
+	var former []*packed
+	for _, q := range r.allPacked() {
+		_, whole := r.written(q)
+		r.mu.Lock()
+		if q != p && q.row.Location == location && q.replaced && q.row.Wanted && !whole {
+			former = append(former, q)
+		}
+		r.mu.Unlock()
+	}
+	if len(former) == 0 || wanted || r.follows() {
+		return nil
+	}
+	if err := r.options.DB.Update(ctx, func(tx *store.Tx) error {
+		return errors.Join(r.wantPacked(tx, []*packed{p}, true), r.wantPacked(tx, former, false))
+	}); err != nil {
+		return fmt.Errorf("record the copy of a medium: %w", err)
+	}
+	r.setWanted([]*packed{p}, true)
+	r.setWanted(former, false)
+	return nil
+}
+
+// removeReplaced removes what was written of archives that were replaced before they were whole.
+func (r *Registry) removeReplaced(ctx context.Context) {
+	for _, p := range r.allPacked() {
+		if !r.claim(p, func() bool { return p.stored && !p.row.Wanted && p.replaced }) {
+			continue
+		}
+		_, err := r.unpacked.Remove(p.key)
+		if err == nil {
+			err = r.forgetUnpacked(ctx, p)
+		}
+		r.release(p)
+		if err != nil && ctx.Err() == nil {
+			r.log.Warn("A part of an archive that was replaced can't be removed.", "error", err)
+		}
+	}
 }
 
 func (r *Registry) rowOf(p *packed) packedRow {
@@ -250,6 +315,7 @@ func (r *Registry) release(p *packed) {
 // unpackWanted unpacks the wanted archives that are present, also again if the tar archive is
 // damaged. It reports whether one waits.
 func (r *Registry) unpackWanted(ctx context.Context) (waits bool) {
+	r.removeReplaced(ctx)
 	for _, p := range r.allPacked() {
 		_, whole := r.written(p)
 		if whole && !r.isDamaged(p) || !r.claim(p, func() bool {
@@ -318,8 +384,15 @@ func (r *Registry) unpackOne(ctx context.Context, p *packed, repairs bool) (wait
 		if r.setPacked(p, StageFull, "") {
 			r.log.Warn("The unpacking of an archive waits for room on the disk.", "medium", label)
 		}
+	case damaged && !fromMedium && r.isChanged(p):
+		r.log.Info("A compressed archive is still being copied. It is unpacked afterwards.", "medium", label)
 	case damaged && !fromMedium:
-		r.setPacked(p, StageDamaged, "the archive can't be unpacked: "+input.Error()+". Copy it again")
+		message := "the archive can't be unpacked: " + input.Error() + ". Copy it again"
+		if errors.Is(input, io.ErrUnexpectedEOF) {
+			message = "the archive can't be unpacked, because it ends early. If it is still being copied, it is unpacked afterwards; otherwise copy " +
+				"it again"
+		}
+		r.setPacked(p, StageDamaged, message)
 		r.log.Error("A compressed archive can't be unpacked.", "medium", label, "error", input)
 		return false
 	default:
@@ -327,6 +400,14 @@ func (r *Registry) unpackOne(ctx context.Context, p *packed, repairs bool) (wait
 		r.log.Warn("The unpacking of an archive waits.", "medium", label, "error", err)
 	}
 	return true
+}
+
+// isChanged reports whether the file of an archive is not the one that was noted.
+func (r *Registry) isChanged(p *packed) bool {
+	stamp, _, err := stampOf(r.rowOf(p).Location)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return err == nil && stamp != p.stamp
 }
 
 // setPacked notes why an archive is not unpacked further. It reports whether this is new.

@@ -117,9 +117,15 @@ func (r *Registry) look(ctx context.Context, path string) {
 	case err != nil:
 		problems = append(problems, sentence.Clause(err.Error()))
 	}
-	found, unreadable, changed := r.replacePacked(path, found)
-	problems = append(problems, unreadable...)
-	came, whole := false, true
+	found, unreadable, changed := r.replacePacked(ctx, path, found, asked != nil)
+	var written []medium.Location
+	for _, err := range unreadable {
+		problems = append(problems, sentence.Clause(err.Error()))
+		if err, ok := errors.AsType[*writtenError](err); ok {
+			written = append(written, err.location)
+		}
+	}
+	came, whole := false, len(written) == 0
 	present := map[*held]bool{}
 	still := map[medium.Location]refusal{}
 	for _, location := range found {
@@ -137,7 +143,7 @@ func (r *Registry) look(ctx context.Context, path string) {
 			whole = whole && !m.index.Cut() && !r.isRecent(location, m.modified)
 		}
 		if _, ok := errors.AsType[*writtenError](err); ok {
-			whole = false
+			whole, written = false, append(written, location)
 			if m != nil { // a folder, which is served on
 				present[m] = true
 			}
@@ -155,7 +161,7 @@ func (r *Registry) look(ctx context.Context, path string) {
 		changed = changed || recorded
 	}
 	r.mu.Lock()
-	r.problems[path], r.refused[path] = problems, still
+	r.problems[path], r.refused[path], r.incoming[path] = problems, still, written
 	if r.asked[path] == nil {
 		delete(r.reading, path)
 	}
@@ -236,10 +242,15 @@ func (r *Registry) isRecent(location medium.Location, modified time.Time) bool {
 }
 
 // writtenError reports a medium that is being written. Its text is a clause.
-type writtenError struct{ path string }
+type writtenError struct{ location medium.Location }
 
 func (e *writtenError) Error() string {
-	return fmt.Sprintf("%s is being written; it is served when it has been unchanged for %s", e.path, settleTime)
+	use := "served"
+	if e.location.Container == medium.Compressed {
+		use = "offered for a copy to the disk"
+	}
+	return fmt.Sprintf("%s is still being copied or written; it is %s when it has been unchanged for %s", e.location.Path, use,
+		settleTime)
 }
 
 // setWritten notes that the file of the medium at a location gets other content.
@@ -284,7 +295,7 @@ func (r *Registry) attach(ctx context.Context, path string, location medium.Loca
 		if location.Container == medium.Folder { // what it had is still there
 			before = r.presentIn(location)
 		}
-		return before, false, refusal{}, &writtenError{location.Path}
+		return before, false, refusal{}, &writtenError{location}
 	}
 	fingerprint, err := medium.Fingerprint(location, r.options.Open)
 	if err != nil {

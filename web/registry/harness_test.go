@@ -47,7 +47,9 @@ type site struct {
 // newSite returns a site whose registry does not run yet.
 func newSite(t testing.TB) *site {
 	t.Helper()
-	return &site{TB: t, dir: t.TempDir(), data: t.TempDir(), clock: clockwork.NewFakeClock(), open: medium.OpenFile}
+	// The times of new files are after the clock, so they count as those of another clock.
+	clock := clockwork.NewFakeClockAt(time.Now().Add(-time.Hour))
+	return &site{TB: t, dir: t.TempDir(), data: t.TempDir(), clock: clock, open: medium.OpenFile}
 }
 
 // path returns the path of a medium.

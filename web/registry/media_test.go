@@ -287,7 +287,7 @@ func TestMedia_writtenAgainInItsPlace(t *testing.T) {
 	status := s.registry.Status()
 	require.Len(t, status.Media, 1)
 	require.False(t, status.Media[0].Present)
-	require.Contains(t, status.Unusable[0].Problem, "is being written")
+	require.Contains(t, status.Unusable[0].Problem, "is still being copied")
 	require.Equal(t, http.StatusServiceUnavailable,
 		s.get("/v2/openshift/release-images/manifests/"+digest).StatusCode)
 	s.writePart(archive1, whole, settled)
@@ -379,7 +379,7 @@ func TestMedia_folderIsExtended(t *testing.T) {
 	require.Eventually(t, func() bool { return len(s.registry.Status().Unusable) > 0 }, time.Minute, time.Millisecond)
 	require.Equal(t, http.StatusOK, s.get(manifest+digest).StatusCode)
 	require.Equal(t, http.StatusNotFound, s.get(manifest+moreDigest).StatusCode)
-	require.Contains(t, s.registry.Status().Unusable[0].Problem, "is being written")
+	require.Contains(t, s.registry.Status().Unusable[0].Problem, "is still being copied")
 	changed := s.registry.Changed()
 	s.clock.Advance(settled)
 	s.await(changed)

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -243,7 +244,10 @@ func TestUnpack_damagedLater(t *testing.T) {
 			if isAway {
 				s.remove(packed1)
 			}
+			s.stop()
 			s.flipUnpacked(layers[digest])
+			s.start()
+			s.awaitUnpacked()
 			got := s.get("/v2/team/image/blobs/" + digest)
 			require.True(t, got.err != nil || len(got.body) != len(layers[digest]))
 			if isAway {
@@ -284,4 +288,40 @@ func TestUnpack_damagedContent(t *testing.T) {
 		return m.Staging.State == registry.StageDamaged
 	})
 	require.Contains(t, m.Staging.Message, "the compressed archive has the same damage")
+}
+
+// A compressed archive is copied to a watched folder. It can't be ordered meanwhile. If the copy
+// pauses so long that it counts as whole, and somebody orders it, the order is one of the whole
+// archive in the end.
+func TestUnpack_archiveIsBeingCopied(t *testing.T) {
+	s := newSite(t)
+	a, layers := layered(t, 1, 3<<20)
+	size := s.writePacked(packed1, a)
+	packed, err := os.ReadFile(s.path(packed1))
+	require.NoError(t, err)
+	require.NoError(t, os.Remove(s.path(packed1)))
+	s.start()
+	label := filepath.Base(s.dir) + "/" + packed1
+
+	s.writePart(packed1, packed[:len(packed)/4], time.Second)
+	require.Eventually(t, func() bool {
+		s.registry.Look()
+		return strings.Contains(s.registry.Status().Unusable[0].Problem, packed1+" is still being copied")
+	}, time.Minute, time.Millisecond)
+	require.Empty(t, s.registry.Status().Media)
+	_, err = s.registry.Stage(t.Context(), label)
+	require.Equal(t, fault.Conflict, fault.KindOf(err))
+	require.ErrorContains(t, err, packed1+" is still being copied")
+
+	s.writePart(packed1, packed[:len(packed)/2], settled)
+	s.look()
+	_, err = s.registry.Stage(t.Context(), label)
+	require.NoError(t, err)
+	require.Contains(t, s.awaitPacked(registry.StageDamaged).Staging.Message, "it ends early")
+	s.writePart(packed1, packed[:len(packed)-1], time.Second)
+	s.look()
+	s.writePart(packed1, packed, settled)
+	s.awaitUnpacked()
+	s.pullAll(1, layers)
+	require.Equal(t, size, s.registry.Status().StagedBytes)
 }
