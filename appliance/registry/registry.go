@@ -102,9 +102,10 @@ type held struct {
 	path     string // that led to it
 	location medium.Location
 	index    *medium.Index
-	stamp    string        // of the file when it was read; see stampOf
+	stamp    string        // of the file when it was read; see stampOf; guarded by Registry.mu
 	modified time.Time     // of the file when it was read
 	written  bool          // the file got other content since; guarded by Registry.mu
+	quiet    bool          // nobody writes the files of the folder any more; guarded by Registry.mu
 	starts   chan struct{} // limits the clients that read at the same time
 
 	mu      sync.Mutex
@@ -261,8 +262,10 @@ func (r *Registry) notify() {
 	r.changed = make(chan struct{})
 }
 
-// remember stores a medium, its index if the medium was scanned, and forgets others.
-func (r *Registry) remember(ctx context.Context, m *held, scanned bool, forgotten []string) error {
+// remember stores a medium, its index if the medium was scanned, and when its copy was ordered, unless
+// that is nil or stored. It forgets others.
+func (r *Registry) remember(ctx context.Context, m *held, scanned bool, forgotten []string,
+	ordered *time.Time) error {
 	var staged *store.Staged
 	if scanned {
 		var encoded bytes.Buffer
@@ -278,6 +281,11 @@ func (r *Registry) remember(ctx context.Context, m *held, scanned bool, forgotte
 		for _, identity := range forgotten {
 			if err := errors.Join(mediumRows.Delete(tx, identity), IndexFiles.Delete(tx, identity),
 				stageRows.Delete(tx, identity)); err != nil {
+				return err
+			}
+		}
+		if ordered != nil {
+			if err := stageRows.Put(tx, m.index.Identity, ordered); err != nil {
 				return err
 			}
 		}

@@ -140,7 +140,7 @@ func (r *Registry) look(ctx context.Context, path string) {
 		case m != nil:
 			present[m] = true
 			came = came || added
-			whole = whole && !m.index.Cut() && !r.isRecent(location, m.modified)
+			whole = r.isQuiet(ctx, m) && whole && !m.index.Cut() && !r.isRecent(location, m.modified)
 		}
 		if _, ok := errors.AsType[*writtenError](err); ok {
 			whole, written = false, append(written, location)
@@ -241,6 +241,35 @@ func (r *Registry) isRecent(location medium.Location, modified time.Time) bool {
 	return !unpacked && age >= 0 && age < settleTime
 }
 
+// quietTime is how long all files of a folder must be unchanged before nobody writes them any more: a
+// slow stick keeps a program that copies a folder waiting for long.
+const quietTime = time.Minute
+
+// isQuiet reports whether nobody writes a medium any more. The upper folders of a folder, which each
+// look compares, do not change with all of its files. If the files have changed since the folder was
+// read, the next look reads it again.
+func (r *Registry) isQuiet(ctx context.Context, m *held) bool {
+	r.mu.Lock()
+	quiet := m.quiet || m.location.Container != medium.Folder
+	r.mu.Unlock()
+	if quiet {
+		return true
+	}
+	identity, newest, err := medium.FolderState(ctx, m.location.Path, func() { r.progress(m.path) })
+	age := r.options.Clock.Since(newest) // a time after now is from another clock, and says nothing
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case err != nil, age >= 0 && age < settleTime:
+	case identity != m.index.Identity:
+		m.stamp = ""
+		r.Look()
+	default:
+		m.quiet = age < 0 || age >= quietTime
+	}
+	return m.quiet
+}
+
 // writtenError reports a medium that is being written. Its text is a clause.
 type writtenError struct{ location medium.Location }
 
@@ -319,9 +348,9 @@ func (r *Registry) attach(ctx context.Context, path string, location medium.Loca
 		Deadline: r.options.ReadDeadline}); err != nil {
 		return nil, false, refusal{}, err
 	}
-	if forgotten := r.place(m); r.follows() {
+	if forgotten, ordered := r.place(m); r.follows() {
 		// The leader stores media.
-	} else if err := r.remember(ctx, m, scanned, forgotten); err != nil {
+	} else if err := r.remember(ctx, m, scanned, forgotten, ordered); err != nil {
 		// The index is in memory; a full disk must not keep images from nodes.
 		r.log.Error("A medium can't be stored. It is served, and scanned again at the next start.", "medium",
 			location.Label(), "error", err)
@@ -336,10 +365,12 @@ func (r *Registry) attach(ctx context.Context, path string, location medium.Loca
 
 // place adds a medium that is present. It replaces a missing one with the same content, and that
 // which was at its location until the file was written again: a file that is being copied would
-// otherwise leave media behind. A missing one with other content stays: it is another stick.
-// One whose copy on the disk is complete stays too. place returns the identities that no medium has
-// any more.
-func (r *Registry) place(m *held) (forgotten []string) {
+// otherwise leave media behind. A missing one with content that the new one lacks stays: it is another
+// stick.
+// One whose copy on the disk is complete stays too, if it has content that the new one lacks. place
+// returns the identities that no medium has any more, and when a copy of one of them was ordered,
+// which is now an order of the medium.
+func (r *Registry) place(m *held) (forgotten []string, ordered *time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	replaced := false
@@ -347,14 +378,18 @@ func (r *Registry) place(m *held) (forgotten []string) {
 	kept := []*held{m}
 	for _, other := range r.media {
 		same := other.index.Identity == m.index.Identity
-		_, ordered := r.orders[other.index.Identity]
+		at, isOrdered := r.orders[other.index.Identity]
+		grown := !same && other.location == m.location && m.index.Contains(other.index)
 		switch {
-		case other.location == m.location && (other.detach(now) || other.written):
+		case other.location == m.location && (other.detach(now) || other.written || grown):
 			switch {
 			case same:
-			case ordered && r.wholeOf(other):
+			case isOrdered && !grown && r.wholeOf(other):
 				kept = append(kept, other)
 			default:
+				if isOrdered && (grown || other.index.Cut() || m.location.Container == medium.Folder) {
+					ordered = &at
+				}
 				forgotten = append(forgotten, other.index.Identity)
 			}
 		case same && !replaced && other.missing():
@@ -370,7 +405,11 @@ func (r *Registry) place(m *held) (forgotten []string) {
 	for _, identity := range forgotten {
 		delete(r.orders, identity)
 	}
-	return forgotten
+	if _, known := r.orders[m.index.Identity]; known || ordered == nil {
+		return forgotten, nil
+	}
+	r.orders[m.index.Identity] = *ordered
+	return forgotten, ordered
 }
 
 // presentAt returns the medium that was read at a location, if its file is unchanged.

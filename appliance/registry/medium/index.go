@@ -62,6 +62,26 @@ func (i *Index) Damaged() bool {
 	return slices.ContainsFunc(i.Problems, func(p Problem) bool { return p.Cut || p.Damaged })
 }
 
+// Contains reports whether a medium has all blobs, manifests, tags and signatures of another one.
+func (i *Index) Contains(other *Index) bool {
+	for repository, tags := range other.Repositories {
+		if !hasKeys(i.Repositories[repository], tags) {
+			return false
+		}
+	}
+	return hasKeys(i.Blobs, other.Blobs) && hasKeys(i.Manifests, other.Manifests) &&
+		hasKeys(i.Signatures, other.Signatures)
+}
+
+func hasKeys[A any](large, small map[string]A) bool {
+	for key := range small {
+		if _, ok := large[key]; !ok {
+			return false
+		}
+	}
+	return true
+}
+
 // Index is the content of a medium. It does not change after the scan.
 type Index struct {
 	Version int // of the scan; see [Version]
