@@ -153,6 +153,34 @@ func (r *Registry) notePacked(path string, location medium.Location, asked bool)
 	return key, true, nil
 }
 
+// successor returns the present archive that lies where an unpacked one lay, or nil. contained is set
+// if it is unpacked and has the whole content of the earlier one.
+func (r *Registry) successor(p *packed) (by *packed, contained bool) {
+	r.mu.Lock()
+	for _, q := range r.packed {
+		if q != p && q.row.Location == p.row.Location && q.present && !p.present {
+			by = q
+		}
+	}
+	r.mu.Unlock()
+	if by == nil {
+		return nil, false
+	}
+	former, now := r.tarOf(p), r.tarOf(by)
+	return by, former != nil && now != nil && now.index.Contains(former.index)
+}
+
+// tarOf returns the medium that is the tar archive of an archive, or nil.
+func (r *Registry) tarOf(p *packed) *held {
+	path := r.unpacked.Path(p.key, r.rowOf(p).Name)
+	for _, m := range r.current.Load().media {
+		if m.location.Path == path {
+			return m
+		}
+	}
+	return nil
+}
+
 // inheritOrder makes the order of an archive that was incomplete one of the archive that replaced it
 // in its place.
 func (r *Registry) inheritOrder(ctx context.Context, key string) error {
@@ -182,8 +210,25 @@ func (r *Registry) inheritOrder(ctx context.Context, key string) error {
 	return nil
 }
 
-// removeReplaced removes what was written of archives that were replaced before they were whole.
+// removeReplaced removes what was written of archives that were replaced before they were whole, and
+// the tar archives of those whose whole content is in the archive that replaced them.
 func (r *Registry) removeReplaced(ctx context.Context) {
+	for _, p := range r.allPacked() {
+		by, contained := r.successor(p)
+		if by == nil || !contained || !r.isWanted(p) {
+			continue
+		}
+		if err := r.options.DB.Update(ctx, func(tx *store.Tx) error {
+			return r.wantPacked(tx, []*packed{p}, false)
+		}); err != nil {
+			r.log.Warn("The end of the copy of a medium can't be recorded.", "error", err)
+			continue
+		}
+		r.setWanted([]*packed{p}, false)
+		r.mu.Lock()
+		p.replaced = true
+		r.mu.Unlock()
+	}
 	for _, p := range r.allPacked() {
 		if !r.claim(p, func() bool { return p.stored && !p.row.Wanted && p.replaced }) {
 			continue
@@ -244,7 +289,7 @@ func (r *Registry) packedStatus(p *packed) *MediumStatus {
 	if _, whole := r.written(p); whole || !present && !row.Wanted {
 		return nil
 	}
-	s := &MediumStatus{Path: row.Path, Label: row.Location.Label(), Form: medium.FormUnknown,
+	s := &MediumStatus{Path: row.Path, Label: r.labelOfPacked(p), Form: medium.FormUnknown,
 		Container: medium.Compressed, Present: present, Since: since, Bytes: row.Size, Releases: []Release{},
 		Damaged: []string{}, Problems: []string{}}
 	if !row.Wanted {
@@ -331,20 +376,17 @@ func (r *Registry) unpackWanted(ctx context.Context) (waits bool) {
 
 // isDamaged reports whether the tar archive of an archive is damaged.
 func (r *Registry) isDamaged(p *packed) bool {
-	path := r.unpacked.Path(p.key, r.rowOf(p).Name)
-	for _, m := range r.current.Load().media {
-		if m.location.Path != path {
-			continue
-		}
-		m.mu.Lock()
-		damaged := len(m.damaged) > 0 || m.index.Damaged()
-		m.mu.Unlock()
-		// A file that was repaired is read again.
-		if stamp, _, err := stampOf(m.location); damaged && err == nil && stamp == m.stamp {
-			return true
-		}
+	m := r.tarOf(p)
+	if m == nil {
+		return false
 	}
-	return false
+	m.mu.Lock()
+	damaged := len(m.damaged) > 0 || m.index.Damaged()
+	m.mu.Unlock()
+	stamp, _, err := stampOf(m.location)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return damaged && err == nil && stamp == m.stamp // a file that was repaired is read again
 }
 
 // unpackOne unpacks an archive, or repairs its tar archive. It reports whether the archive waits.

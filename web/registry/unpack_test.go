@@ -325,3 +325,68 @@ func TestUnpack_archiveIsBeingCopied(t *testing.T) {
 	s.pullAll(1, layers)
 	require.Equal(t, size, s.registry.Status().StagedBytes)
 }
+
+// A compressed archive that was copied is replaced in its place. Its copy is removed when the newer
+// one has all of it. Otherwise the status says how to remove it.
+func TestUnpack_replaced(t *testing.T) {
+	pack := func(s *site, count int, age time.Duration) (layers map[string][]byte, size int64) {
+		a, layers := layered(s, count, 1<<20)
+		size = s.writePacked(packed1, a)
+		data, err := os.ReadFile(s.path(packed1))
+		require.NoError(s, err)
+		s.writePart(packed1, data, age)
+		return layers, size
+	}
+	t.Run("by more", func(t *testing.T) {
+		s := newSite(t)
+		pack(s, 1, time.Hour)
+		s.start()
+		s.stage()
+		s.awaitUnpacked()
+		layers, size := pack(s, 3, settled)
+		s.awaitStaging(packed1, "")
+		s.stage()
+		require.Eventually(t, func() bool { return s.registry.Status().StagedBytes == size }, time.Minute,
+			time.Millisecond)
+		s.awaitUnpacked()
+		s.pullAll(1, layers)
+	})
+	t.Run("by others", func(t *testing.T) {
+		s := newSite(t)
+		first, firstSize := pack(s, 3, time.Hour)
+		s.start()
+		s.stage()
+		s.awaitUnpacked()
+		layers, size := pack(s, 1, settled)
+		s.awaitStaging(packed1, "")
+		_, err := s.registry.Stage(t.Context(), filepath.Base(s.dir)+"/"+packed1)
+		require.NoError(t, err)
+		s.awaitStaging("mirror_000001.tar", registry.StageWhole)
+		s.pullAll(1, layers)
+		s.pullAll(1, first)
+		var former registry.MediumStatus
+		for _, m := range s.registry.Status().Media {
+			if strings.Contains(m.Label, "@") {
+				former = m
+			}
+		}
+		require.Contains(t, former.Staging.Message, "registry stage \""+former.Label+"\" --cancel")
+		require.Equal(t, firstSize+size, s.registry.Status().StagedBytes)
+		require.NoError(t, s.registry.CancelStage(t.Context(), former.Label))
+		_, err = s.registry.Collect(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, size, s.registry.Status().StagedBytes)
+		s.pullAll(1, layers)
+	})
+}
+
+// awaitStaging waits until the medium with a name in its folder has a copy in a state.
+func (s *site) awaitStaging(name, state string) {
+	s.Helper()
+	require.Eventually(s, func() bool {
+		s.registry.Look()
+		return slices.ContainsFunc(s.registry.Status().Media, func(m registry.MediumStatus) bool {
+			return m.Label == filepath.Base(s.dir)+"/"+name && m.Staging.State == state
+		})
+	}, time.Minute, time.Millisecond)
+}
