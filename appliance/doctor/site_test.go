@@ -22,8 +22,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// startDNS serves DNS records by UDP, each a line of a zone file. "*" in a name matches any name. The
-// answer for names in failing.test is SERVFAIL.
+// startDNS serves DNS records by UDP, each a line of a zone file. "*" in a name matches any name.
+// The answer for names in failing.test is SERVFAIL.
 func startDNS(t *testing.T, records ...string) (address string) {
 	t.Helper()
 	var zone []dns.RR

@@ -94,8 +94,8 @@ func (i Image) IsReleaseOf(release Release) bool {
 	return i.Tag == prefix || strings.HasPrefix(i.Tag, prefix+"-")
 }
 
-// Architectures returns the architectures for which the media have the image of a pull spec by digest:
-// oc-mirror may leave out others of a list. It is empty for an image without a list.
+// Architectures returns the architectures for which the media have the image of a pull spec by
+// digest: oc-mirror may leave out others of a list. It is empty for an image without a list.
 func (r *Registry) Architectures(pullSpec string) (found []architecture.Architecture) {
 	_, digest, _ := strings.Cut(pullSpec, "@")
 	c := r.current.Load()

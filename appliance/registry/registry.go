@@ -262,8 +262,8 @@ func (r *Registry) notify() {
 	r.changed = make(chan struct{})
 }
 
-// remember stores a medium, its index if the medium was scanned, and when its copy was ordered, unless
-// that is nil or stored. It forgets others.
+// remember stores a medium, its index if the medium was scanned, and when its copy was ordered,
+// unless that is nil or stored. It forgets others.
 func (r *Registry) remember(ctx context.Context, m *held, scanned bool, forgotten []string,
 	ordered *time.Time) error {
 	var staged *store.Staged

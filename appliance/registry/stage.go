@@ -450,8 +450,8 @@ func (r *Registry) stagingOf(m *held) Staging {
 	return s
 }
 
-// replacedMessage says how the copy of a medium is removed in whose place another one lies now, or "".
-// Nobody but a person knows whether its content is still needed.
+// replacedMessage says how the copy of a medium is removed in whose place another one lies now, or
+// "". Nobody but a person knows whether its content is still needed.
 func (r *Registry) replacedMessage(m *held) string {
 	if !r.isReplaced(m) {
 		return ""

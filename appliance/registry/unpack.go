@@ -153,8 +153,8 @@ func (r *Registry) notePacked(path string, location medium.Location, asked bool)
 	return key, true, nil
 }
 
-// successor returns the present archive that lies where an unpacked one lay, or nil. contained is set
-// if it is unpacked and has the whole content of the earlier one.
+// successor returns the present archive that lies where an unpacked one lay, or nil. contained is
+// set if it is unpacked and has the whole content of the earlier one.
 func (r *Registry) successor(p *packed) (by *packed, contained bool) {
 	r.mu.Lock()
 	for _, q := range r.packed {
@@ -181,8 +181,8 @@ func (r *Registry) tarOf(p *packed) *held {
 	return nil
 }
 
-// inheritOrder makes the order of an archive that was incomplete one of the archive that replaced it
-// in its place.
+// inheritOrder makes the order of an archive that was incomplete one of the archive that replaced
+// it in its place.
 func (r *Registry) inheritOrder(ctx context.Context, key string) error {
 	r.mu.Lock()
 	p := r.packed[key]
@@ -210,8 +210,8 @@ func (r *Registry) inheritOrder(ctx context.Context, key string) error {
 	return nil
 }
 
-// removeReplaced removes what was written of archives that were replaced before they were whole, and
-// the tar archives of those whose whole content is in the archive that replaced them.
+// removeReplaced removes what was written of archives that were replaced before they were whole,
+// and the tar archives of those whose whole content is in the archive that replaced them.
 func (r *Registry) removeReplaced(ctx context.Context) {
 	for _, p := range r.allPacked() {
 		by, contained := r.successor(p)
@@ -431,8 +431,8 @@ func (r *Registry) unpackOne(ctx context.Context, p *packed, repairs bool) (wait
 	case damaged && !fromMedium:
 		message := "the archive can't be unpacked: " + input.Error() + ". Copy it again"
 		if errors.Is(input, io.ErrUnexpectedEOF) {
-			message = "the archive can't be unpacked, because it ends early. If it is still being copied, it is unpacked afterwards; otherwise copy " +
-				"it again"
+			message = "the archive can't be unpacked, because it ends early. If it is still being copied, it is " +
+				"unpacked afterwards; otherwise copy it again"
 		}
 		r.setPacked(p, StageDamaged, message)
 		r.log.Error("A compressed archive can't be unpacked.", "medium", label, "error", input)

@@ -241,13 +241,13 @@ func (r *Registry) isRecent(location medium.Location, modified time.Time) bool {
 	return !unpacked && age >= 0 && age < settleTime
 }
 
-// quietTime is how long all files of a folder must be unchanged before nobody writes them any more: a
-// slow stick keeps a program that copies a folder waiting for long.
+// quietTime is how long all files of a folder must be unchanged before nobody writes them any more:
+// a slow stick keeps a program that copies a folder waiting for long.
 const quietTime = time.Minute
 
-// isQuiet reports whether nobody writes a medium any more. The upper folders of a folder, which each
-// look compares, do not change with all of its files. If the files have changed since the folder was
-// read, the next look reads it again.
+// isQuiet reports whether nobody writes a medium any more. The upper folders of a folder, which
+// each look compares, do not change with all of its files. If the files have changed since the
+// folder was read, the next look reads it again.
 func (r *Registry) isQuiet(ctx context.Context, m *held) bool {
 	r.mu.Lock()
 	quiet := m.quiet || m.location.Container != medium.Folder
@@ -278,8 +278,8 @@ func (e *writtenError) Error() string {
 	if e.location.Container == medium.Compressed {
 		use = "offered for a copy to the disk"
 	}
-	return fmt.Sprintf("%s is still being copied or written; it is %s when it has been unchanged for %s", e.location.Path, use,
-		settleTime)
+	return fmt.Sprintf("%s is still being copied or written; it is %s when it has been unchanged for %s",
+		e.location.Path, use, settleTime)
 }
 
 // setWritten notes that the file of the medium at a location gets other content.
@@ -365,11 +365,10 @@ func (r *Registry) attach(ctx context.Context, path string, location medium.Loca
 
 // place adds a medium that is present. It replaces a missing one with the same content, and that
 // which was at its location until the file was written again: a file that is being copied would
-// otherwise leave media behind. A missing one with content that the new one lacks stays: it is another
-// stick.
-// One whose copy on the disk is complete stays too, if it has content that the new one lacks. place
-// returns the identities that no medium has any more, and when a copy of one of them was ordered,
-// which is now an order of the medium.
+// otherwise leave media behind. A missing one with content that the new one lacks stays: it is
+// another stick. One whose copy on the disk is complete stays too, if it has content that the new
+// one lacks. place returns the identities that no medium has any more, and when a copy of one of
+// them was ordered, which is now an order of the medium.
 func (r *Registry) place(m *held) (forgotten []string, ordered *time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

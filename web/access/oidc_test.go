@@ -191,7 +191,8 @@ func TestLogin_unreachableProvider(t *testing.T) {
 	p := newProvider(t)
 	s := newService(t, func(s *access.Service) { s.OIDC = p.client(t, clockwork.NewRealClock()) })
 	p.Close()
-	for accept, kind := range map[string]string{"text/html,*/*;q=0.8": "text/html", "application/json": "application/json"} {
+	for accept, kind := range map[string]string{"text/html,*/*;q=0.8": "text/html",
+		"application/json": "application/json"} {
 		got := s.browser().send(http.MethodGet, "/login/oidc", nil, "Accept", accept)
 		require.Equal(t, http.StatusServiceUnavailable, got.status)
 		require.Contains(t, got.header.Get("Content-Type"), kind)

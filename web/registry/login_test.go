@@ -75,8 +75,8 @@ func TestLogins_remembered(t *testing.T) {
 	}
 }
 
-// Nobody knows whether a token of a provider that can't be reached is valid, and nobody knows whether
-// a password is right that could not be compared.
+// Nobody knows whether a token of a provider that can't be reached is valid, and nobody knows
+// whether a password is right that could not be compared.
 func TestLogin_unavailable(t *testing.T) {
 	away := fault.New(fault.Unavailable, "the identity provider is away")
 	for name, c := range map[string]struct {

@@ -40,18 +40,20 @@ func TestTakeLiveISOs_architectures(t *testing.T) {
 		has     []string
 		want    string // "": none is taken
 	}{
-		"unknown":           {"", nil, nil, "x86_64"},
-		"x86_64":            {"x86_64", nil, nil, "x86_64"},
-		"arm64":             {"arm64", nil, nil, "arm64"},
-		"all":               {"multi", []architecture.Architecture{architecture.ARM, architecture.X86}, nil, "x86_64"},
-		"no x86_64":         {"multi", []architecture.Architecture{architecture.Z, architecture.ARM}, nil, "arm64"},
-		"only one":          {"multi", []architecture.Architecture{architecture.Z}, nil, "s390x"},
-		"another is here":   {"multi", []architecture.Architecture{architecture.ARM}, []string{"x86_64"}, "arm64"},
-		"one of it is here": {"multi", []architecture.Architecture{architecture.Z, architecture.ARM}, []string{"s390x"}, ""},
+		"unknown":         {"", nil, nil, "x86_64"},
+		"x86_64":          {"x86_64", nil, nil, "x86_64"},
+		"arm64":           {"arm64", nil, nil, "arm64"},
+		"all":             {"multi", []architecture.Architecture{architecture.ARM, architecture.X86}, nil, "x86_64"},
+		"no x86_64":       {"multi", []architecture.Architecture{architecture.Z, architecture.ARM}, nil, "arm64"},
+		"only one":        {"multi", []architecture.Architecture{architecture.Z}, nil, "s390x"},
+		"another is here": {"multi", []architecture.Architecture{architecture.ARM}, []string{"x86_64"}, "arm64"},
+		"one of it is here": {"multi", []architecture.Architecture{architecture.Z, architecture.ARM},
+			[]string{"s390x"}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			images := &library{has: c.has}
-			TakeLiveISOs([]engine.ReleaseImage{{OpenshiftVersion: "4.20.8", CPUArchitecture: c.of, URL: "quay.io/release"}},
+			TakeLiveISOs([]engine.ReleaseImage{{OpenshiftVersion: "4.20.8", CPUArchitecture: c.of,
+				URL: "quay.io/release"}},
 				func(string) []architecture.Architecture { return c.carried }, images, logtest.New(t, slog.LevelInfo))
 			if c.want == "" {
 				require.Empty(t, images.fetched)

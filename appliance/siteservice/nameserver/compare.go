@@ -74,8 +74,8 @@ func Compare(ctx context.Context, servers []netip.AddrPort, zones []Zone,
 // compare compares a zone with one server, up to the first question that is not answered, and
 // reports whether the server is silent. It does not ask a server that is silent already. For the
 // names without an answer, and for those that the server answers with an error, the server counts
-// with its records in the former result: the appliance must not answer for a zone because one packet
-// was lost, or because a server behind the server is away.
+// with its records in the former result: the appliance must not answer for a zone because one
+// packet was lost, or because a server behind the server is away.
 func compare(ctx context.Context, server netip.AddrPort, zone Zone, former Comparison,
 	silent bool) (Comparison, bool) {
 	ours := map[nameAndType][]string{}
@@ -91,7 +91,8 @@ func compare(ctx context.Context, server netip.AddrPort, zone Zone, former Compa
 		for _, known := range former.Differences {
 			at := nameAndType{known.Name, known.Type}
 			slices.Sort(ours[at])
-			if known.Server == server.String() && slices.Contains(unanswered, at) && !slices.Equal(known.Site, ours[at]) {
+			if known.Server == server.String() && slices.Contains(unanswered, at) &&
+				!slices.Equal(known.Site, ours[at]) {
 				known.Ours = ours[at]
 				result.Differences = append(result.Differences, known)
 			}

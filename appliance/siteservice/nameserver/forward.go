@@ -54,8 +54,8 @@ func NewForwarder(servers []netip.AddrPort, clock clockwork.Clock) *Forwarder {
 }
 
 // Answer returns the answer of the first server that answers. An error such as SERVFAIL counts only
-// if no server answers otherwise. Without servers it refuses the question, so that a client asks its
-// next server at once. own are addresses of the appliance, which are not asked.
+// if no server answers otherwise. Without servers it refuses the question, so that a client asks
+// its next server at once. own are addresses of the appliance, which are not asked.
 func (f *Forwarder) Answer(ctx context.Context, request *dns.Msg, own []netip.Addr) *dns.Msg {
 	refused := new(dns.Msg).SetRcode(request, dns.RcodeRefused)
 	failed := new(dns.Msg).SetRcode(request, dns.RcodeServerFailure)

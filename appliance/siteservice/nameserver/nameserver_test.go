@@ -149,8 +149,8 @@ func newServer(forward ...netip.AddrPort) *Server {
 }
 
 // startDNS serves the records of a zone by UDP, as the site's own DNS. It does not answer for names
-// that begin with "slow.", answers SERVFAIL for names that begin with "failing.", and for all if the
-// zone does so, and truncates answers in a zone whose name begins with "long.".
+// that begin with "slow.", answers SERVFAIL for names that begin with "failing.", and for all if
+// the zone does so, and truncates answers in a zone whose name begins with "long.".
 func startDNS(t *testing.T, zone Zone) netip.AddrPort {
 	t.Helper()
 	table := NewTable([]Zone{zone}, nil, 1)
