@@ -77,8 +77,7 @@ func (r *Registry) named(name string) (found []*held, archives []*packed, err er
 	r.mu.Unlock()
 	for _, location := range incoming {
 		if name == location.Label() || name == location.Path {
-			return nil, nil, fault.New(fault.Conflict, "%s is still being copied: it changed less than %s ago. Order "+
-				"its copy when landfall registry status shows it as a medium.", location.Path, settleTime)
+			return nil, nil, incomingError(location)
 		}
 	}
 	var labels []string
@@ -106,11 +105,19 @@ func (r *Registry) named(name string) (found []*held, archives []*packed, err er
 	if len(found)+len(archives) > 0 {
 		return found, archives, nil
 	}
+	if len(labels) == 0 && len(incoming) > 0 {
+		return nil, nil, incomingError(incoming[0])
+	}
 	if len(labels) == 0 {
 		return nil, nil, fault.New(fault.NotFound, "The registry knows no medium; landfall registry add adds one.")
 	}
 	return nil, nil, fault.New(fault.NotFound, "%q is not a medium of the registry. Its media are %s; all means all "+
 		"of them.", name, strings.Join(labels, ", "))
+}
+
+func incomingError(location medium.Location) error {
+	return fault.New(fault.Conflict, "%s is still being copied: it changed less than %s ago. Order its copy when "+
+		"landfall registry status shows it as a medium.", location.Path, settleTime)
 }
 
 // labelOf returns the label of a medium. Where another medium lies in its place now, and its copy

@@ -285,6 +285,7 @@ func (r *Registry) written(p *packed) (bytes int64, whole bool) {
 func (r *Registry) packedStatus(p *packed) *MediumStatus {
 	r.mu.Lock()
 	row, present, since, state, message := p.row, p.present, p.since, p.state, p.message
+	isWritten := p.replaced && slices.Contains(r.incoming[row.Path], row.Location)
 	r.mu.Unlock()
 	if _, whole := r.written(p); whole || !present && !row.Wanted {
 		return nil
@@ -299,6 +300,8 @@ func (r *Registry) packedStatus(p *packed) *MediumStatus {
 	}
 	s.Staging = Staging{State: cmp.Or(state, StageCopying), Done: p.read.Load(), Total: row.Size, Message: message}
 	switch {
+	case isWritten:
+		s.Staging.State, s.Staging.Message = StageWaiting, "the archive is still being copied; it is unpacked afterwards"
 	case state == StageFull:
 		s.Staging.Message = r.fullMessage()
 	case state == "" && !present:

@@ -312,6 +312,8 @@ func TestUnpack_archiveIsBeingCopied(t *testing.T) {
 	_, err = s.registry.Stage(t.Context(), label)
 	require.Equal(t, fault.Conflict, fault.KindOf(err))
 	require.ErrorContains(t, err, packed1+" is still being copied")
+	_, err = s.registry.Stage(t.Context(), "all")
+	require.ErrorContains(t, err, packed1+" is still being copied")
 
 	s.writePart(packed1, packed[:len(packed)/2], settled)
 	s.look()
@@ -320,6 +322,7 @@ func TestUnpack_archiveIsBeingCopied(t *testing.T) {
 	require.Contains(t, s.awaitPacked(registry.StageDamaged).Staging.Message, "it ends early")
 	s.writePart(packed1, packed[:len(packed)-1], time.Second)
 	s.look()
+	require.Contains(t, s.awaitPacked(registry.StageWaiting).Staging.Message, "is still being copied")
 	s.writePart(packed1, packed, settled)
 	s.awaitUnpacked()
 	s.pullAll(1, layers)
