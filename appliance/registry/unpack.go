@@ -301,7 +301,8 @@ func (r *Registry) packedStatus(p *packed) *MediumStatus {
 	s.Staging = Staging{State: cmp.Or(state, StageCopying), Done: p.read.Load(), Total: row.Size, Message: message}
 	switch {
 	case isWritten:
-		s.Staging.State, s.Staging.Message = StageWaiting, "the archive is still being copied; it is unpacked afterwards"
+		s.Staging.State = StageWaiting
+		s.Staging.Message = "the archive is still being copied; it is unpacked afterwards"
 	case state == StageFull:
 		s.Staging.Message = r.fullMessage()
 	case state == "" && !present:
