@@ -68,7 +68,9 @@ func (a *Appliance) registryTasks() []task {
 	}
 	return append(a.registry.Tasks(), a.handover.Run, a.absences.Run, func(ctx context.Context) error {
 		// The live ISOs are read by the mirror rules.
-		return a.mirror.FollowRegistry(ctx, func() { supply.TakeLiveISOs(a.carriedReleases(), a.images, a.log) })
+		return a.mirror.FollowRegistry(ctx, func() {
+			supply.TakeLiveISOs(a.carriedReleases(), a.registry.Architectures, a.images, a.log)
+		})
 	})
 }
 

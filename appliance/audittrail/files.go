@@ -49,6 +49,18 @@ func createFile(path string) (file, error) {
 type source struct {
 	path string
 	size int64
+	// whole is the length of a file whose last signed record can't be read. A list has the records
+	// that can be read; for all else, the file has none.
+	whole int64
+}
+
+// damagedSource returns the source of a file whose last signed record can't be read.
+func damagedSource(path string) (source, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return source{}, err
+	}
+	return source{path: path, whole: info.Size()}, nil
 }
 
 // segments writes the files of a trail. Each start of the appliance, and each write above a size,
@@ -204,7 +216,7 @@ func (s *segments) surplus() (paths []string, last Head, err error) {
 // before returns the head before the first record of a file, or the zero value if that can't be
 // read. Then the removal of the older files is not recorded, and a verification finds them missing.
 func before(path string) (head Head) {
-	_ = eachLine(source{path, maxLine}, func(line []byte) error {
+	_ = eachLine(source{path: path, size: maxLine}, func(line []byte) error {
 		var first Record
 		if json.Unmarshal(line, &first) == nil && first.Sequence == firstOf(path) {
 			head = Head{first.Sequence - 1, first.Previous}
@@ -260,7 +272,7 @@ func newestReadable(dir string) (_ Head, _ source, unread *unreadError, err erro
 		case err != nil:
 			return Head{}, source{}, nil, err
 		case size > 0:
-			return head, source{path, size}, unread, nil
+			return head, source{path: path, size: size}, unread, nil
 		}
 	}
 	return Head{}, source{}, unread, nil
@@ -279,7 +291,7 @@ func (s *segments) hashAt(sequence uint64) (hash string, removed bool, err error
 		}
 		_, size, err := lastSigned(path)
 		if err == nil {
-			err = eachLine(source{path, size}, func(line []byte) error {
+			err = eachLine(source{path: path, size: size}, func(line []byte) error {
 				if sequenceOf(line) == sequence {
 					hash = hashOf(line)
 					return errStop

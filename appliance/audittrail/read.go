@@ -48,6 +48,8 @@ type Page struct {
 	Items []Item `json:"items"`
 	// Next is the value of Filter.Before for the next page; 0 means that there are no more items.
 	Next uint64 `json:"next,omitempty"`
+	// Unread are the parts of the files that could not be read. Records are missing there.
+	Unread []Unread `json:"unread,omitempty"`
 }
 
 // List returns the newest items that a filter selects. It reads the files from their end, so
@@ -63,7 +65,11 @@ func listContents(ctx context.Context, read readContents, filter Filter) (*Page,
 	if err != nil {
 		return nil, fmt.Errorf("list the audit trail: %w", err)
 	}
-	l := lister{ctx: ctx, filter: filter, page: &Page{Items: []Item{}}, ends: map[uint64]*Record{}, earlier: all.ended}
+	if all.open == nil {
+		all.open = func(path string) (readFile, error) { return os.Open(path) }
+	}
+	l := lister{ctx: ctx, filter: filter, page: &Page{Items: []Item{}}, ends: map[uint64]*Record{},
+		earlier: all.ended, open: all.open}
 	for _, from := range slices.Backward(all.sources) {
 		err := l.file(from)
 		if errors.Is(err, errStop) {
@@ -84,14 +90,18 @@ type lister struct {
 	page    *Page
 	ends    map[uint64]*Record
 	earlier bool // the records belong to an earlier start
+	open    func(path string) (readFile, error)
 }
 
 func (l *lister) file(from source) error {
-	content, err := os.Open(from.path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil // removed meanwhile
-	}
-	if err != nil {
+	content, err := l.open(from.path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist): // removed meanwhile
+		return nil
+	case damages(err):
+		l.page.Unread = append(l.page.Unread, Unread{from.path, 0, max(from.size, from.whole), reasonOf(err)})
+		return nil
+	case err != nil:
 		return err
 	}
 	defer content.Close()
@@ -99,11 +109,16 @@ func (l *lister) file(from source) error {
 		return err
 	}
 	full := false
-	err = eachLineBackward(content, from.size, func(line []byte, _ int64) error {
+	readable := &salvage{ReaderAt: content, path: from.path}
+	err = eachLineBackward(readable, max(from.size, from.whole), func(line []byte, _ int64) error {
 		err := l.line(line)
 		full = errors.Is(err, errStop)
 		return err
 	})
+	if damages(err) { // bytes that are no lines
+		readable.unread, err = []Unread{{from.path, 0, max(from.size, from.whole), reasonOf(err)}}, nil
+	}
+	l.page.Unread = append(l.page.Unread, readable.unread...)
 	if err == nil && full {
 		return errStop
 	}
@@ -215,9 +230,10 @@ func exportContents(ctx context.Context, read readContents, w io.Writer, after u
 
 // contents are the records of a trail at one time.
 type contents struct {
-	head    Head     // the newest record
-	sources []source // the files with the records, the oldest first
-	ended   bool     // nobody writes the trail now, so none of its operations runs
+	head    Head                                // the newest record
+	sources []source                            // the files with the records, the oldest first
+	ended   bool                                // nobody writes the trail now, so none of its operations runs
+	open    func(path string) (readFile, error) // for a list; nil: os.Open
 }
 
 // readContents returns the contents of a trail after a number.
@@ -246,13 +262,17 @@ func contentsUntil(dir string, head Head, tail source, after uint64) (contents, 
 			continue
 		}
 		_, size, err := lastSigned(path)
+		from := source{path: path, size: size}
+		if damages(err) { // a verification finds its records missing
+			from, err = damagedSource(path)
+		}
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
-		if err != nil && !damages(err) { // a verification finds the records of a damaged file missing
+		if err != nil {
 			return contents{}, err
 		}
-		found.sources = append(found.sources, source{path, size})
+		found.sources = append(found.sources, from)
 	}
 	found.sources = append(found.sources, tail)
 	return found, nil

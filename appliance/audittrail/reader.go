@@ -23,7 +23,32 @@ type Reader struct {
 
 // List does the same as [Trail.List].
 func (r Reader) List(ctx context.Context, filter Filter) (*Page, error) {
-	return listContents(ctx, r.contents, filter)
+	return listContents(ctx, r.readable, filter)
+}
+
+// readable returns the contents with damaged files that are newer than the newest record whose
+// signature can be read.
+func (r Reader) readable(after uint64) (contents, error) {
+	head, tail, unread, err := newestReadable(r.Dir)
+	if err != nil || unread == nil {
+		return r.contents(after)
+	}
+	var found contents
+	if tail != (source{}) {
+		if found, err = contentsUntil(r.Dir, head, tail, after); err != nil {
+			return contents{}, err
+		}
+	}
+	found.ended = true
+	paths, err := segmentPaths(r.Dir)
+	for _, path := range paths {
+		if tail != (source{}) && firstOf(path) <= firstOf(tail.path) {
+			continue
+		}
+		damaged, statErr := damagedSource(path)
+		found.sources, err = append(found.sources, damaged), errors.Join(err, statErr)
+	}
+	return found, err
 }
 
 // Verify does the same as [Trail.Verify], except that it knows no head of the store: the caller

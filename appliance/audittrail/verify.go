@@ -294,6 +294,13 @@ func (c contents) verify(ctx context.Context, expect Expect) (*Report, error) {
 			return nil, err
 		}
 		err := eachLine(from, v.line)
+		if from.whole > 0 {
+			v.problem("the file %s is damaged: its end can't be read", from.path)
+		}
+		if damages(err) {
+			v.problem("the file %s can't be read after record %d: %s", from.path, v.last.Sequence, reasonOf(err))
+			err = nil
+		}
 		// The limit of space does not remove the newest file, so its records are missing.
 		if isNewest := i == len(c.sources)-1; err != nil && !(isNewest && errors.Is(err, fs.ErrNotExist)) {
 			return nil, err
@@ -361,7 +368,7 @@ func VerifyDir(dir string, expect Expect) (*Report, error) {
 	for _, path := range paths {
 		_, size, err := lastSigned(path)
 		if err == nil {
-			err = eachLine(source{path, size}, v.line)
+			err = eachLine(source{path: path, size: size}, v.line)
 		}
 		info, statErr := os.Stat(path)
 		if err := cmp.Or(err, statErr); err != nil {

@@ -110,6 +110,15 @@ func TestNames_missingNameWithoutAddress(t *testing.T) {
 		find(t, report, "api.lab.site.test").Advice)
 }
 
+func TestNames_failedResolver(t *testing.T) {
+	resolver := startDNS(t)
+	finding := find(t, Doctor{}.Diagnose(t.Context(), &Site{Cluster: "lab", BaseDomain: "failing.test",
+		NamesNeeded: true, Resolvers: []string{resolver}}), "DNS server "+resolver)
+	require.Equal(t, Red, finding.Status)
+	require.Contains(t, finding.Result, "answered SERVFAIL")
+	require.Contains(t, finding.Advice, "the log of the DNS server")
+}
+
 func TestNames_silentResolverIsReportedOnce(t *testing.T) {
 	silent, err := net.ListenPacket("udp", "127.0.0.1:0")
 	require.NoError(t, err)

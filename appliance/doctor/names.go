@@ -78,6 +78,10 @@ func (d *diagnosis) resolverFailure(resolver, name string, err error) Finding {
 		Advice: "Check that the DNS server runs and its port 53 is reachable, or remove it from " +
 			"/etc/resolv.conf.",
 	}
+	if _, ok := errors.AsType[*failedError](err); ok {
+		finding.Advice = "Look into the log of the DNS server. It may not reach the servers that it asks itself, or " +
+			"may not answer this machine."
+	}
 	if d.site.NamesNeeded {
 		finding.Status = Red
 	}
@@ -228,7 +232,14 @@ func (d *diagnosis) query(ctx context.Context, resolver, name string, kind uint1
 	case dns.RcodeSuccess, dns.RcodeNameError:
 		return answer.Answer, nil
 	}
-	return nil, fmt.Errorf("the DNS server answered %s", dns.RcodeToString[answer.Rcode])
+	return nil, &failedError{dns.RcodeToString[answer.Rcode]}
+}
+
+// failedError reports that a DNS server answered with an error. It says nothing about the name.
+type failedError struct{ code string }
+
+func (e *failedError) Error() string {
+	return "the DNS server failed: it answered " + e.code + ", which does not mean that the name does not exist"
 }
 
 // sameAddresses reports whether a name resolves to expected addresses only.

@@ -23,6 +23,7 @@ import (
 )
 
 // startDNS serves DNS records by UDP, each a line of a zone file. "*" in a name matches any name.
+// The answer for names in failing.test is SERVFAIL.
 func startDNS(t *testing.T, records ...string) (address string) {
 	t.Helper()
 	var zone []dns.RR
@@ -47,6 +48,9 @@ func startDNS(t *testing.T, records ...string) (address string) {
 		}
 		if len(answer.Answer) == 0 {
 			answer.Rcode = dns.RcodeNameError
+		}
+		if strings.HasSuffix(question.Name, ".failing.test.") {
+			answer.Rcode = dns.RcodeServerFailure
 		}
 		if err := w.WriteMsg(answer); err != nil {
 			t.Error(err)

@@ -315,6 +315,12 @@ func TestImageError_brokenConnectionHasAStableText(t *testing.T) {
 	require.Equal(t, first, second, "the same fault has the same text")
 }
 
+func TestImageError_failedNameServer(t *testing.T) {
+	_, text := classify(&url.Error{Op: "Get", URL: "https://mirror.site/v2/", Err: &net.OpError{Op: "dial", Net: "tcp",
+		Err: &net.DNSError{Err: "server misbehaving", Name: "mirror.site", Server: "10.0.0.1:53", IsTemporary: true}}})
+	require.Equal(t, "has a name, mirror.site, for which the DNS server 10.0.0.1:53 failed (server misbehaving)", text)
+}
+
 func TestClient_plainHTTPOnlyIfInsecure(t *testing.T) {
 	var requests atomic.Int32
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { requests.Add(1) }))

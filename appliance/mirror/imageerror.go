@@ -180,6 +180,9 @@ func classify(err error) (Reason, string) {
 		return ReasonNotFound, "answered that it has no such layer"
 	case errors.As(err, &dns) && dns.IsNotFound:
 		return ReasonUnreachable, fmt.Sprintf("has a name, %s, that can't be resolved", dns.Name)
+	case errors.As(err, &dns) && !dns.IsTimeout && dns.Server != "":
+		return ReasonUnreachable, fmt.Sprintf("has a name, %s, for which the DNS server %s failed (%s)", dns.Name,
+			dns.Server, dns.Err)
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return ReasonUnreachable, "refused the connection"
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &netErr) && netErr.Timeout():

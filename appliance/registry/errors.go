@@ -91,11 +91,11 @@ const retryAfter = 5 * time.Second
 type DamagedError struct {
 	Digest string
 	Place  string // the medium, the file and the offset
+	Remedy string // a clause
 }
 
 func (e *DamagedError) Error() string {
-	return fmt.Sprintf("%s on %s is damaged: its content does not have this digest; copy the medium again", e.Digest,
-		e.Place)
+	return fmt.Sprintf("%s on %s is damaged: its content does not have this digest; %s", e.Digest, e.Place, e.Remedy)
 }
 
 // errChanged ends a copy whose bytes turned out to be damaged at its end.

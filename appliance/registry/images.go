@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"landfall/appliance/architecture"
 	"landfall/appliance/registry/medium"
 	"landfall/appliance/registry/overlay"
 )
@@ -91,6 +92,23 @@ func (i Image) IsReleaseOf(release Release) bool {
 	}
 	prefix := release.Version + "-" + release.Architecture
 	return i.Tag == prefix || strings.HasPrefix(i.Tag, prefix+"-")
+}
+
+// Architectures returns the architectures for which the media have the image of a pull spec by
+// digest: oc-mirror may leave out others of a list. It is empty for an image without a list.
+func (r *Registry) Architectures(pullSpec string) (found []architecture.Architecture) {
+	_, digest, _ := strings.Cut(pullSpec, "@")
+	c := r.current.Load()
+	list, err := medium.ParseManifest(c.manifests[digest].Data)
+	if err != nil {
+		return nil
+	}
+	for _, image := range list.Manifests {
+		if image.Platform != nil && c.manifests[image.Digest].Data != nil {
+			found = append(found, architecture.Of(image.Platform.Architecture))
+		}
+	}
+	return found
 }
 
 // Announce tells those who wait for changes of the content to look again.

@@ -1,6 +1,8 @@
 package registry
 
 import (
+	"crypto/sha256"
+	"fmt"
 	"log/slog"
 	"testing"
 	"time"
@@ -8,6 +10,8 @@ import (
 	"github.com/jonboulle/clockwork"
 	"github.com/stretchr/testify/require"
 
+	"landfall/appliance/architecture"
+	"landfall/appliance/registry/medium"
 	"landfall/store"
 )
 
@@ -28,3 +32,20 @@ func TestImages_beforeTheMediaWereRead(t *testing.T) {
 	_, err = r.Images()
 	require.ErrorContains(t, err, stick+" does not answer")
 }
+
+// A list names architectures that were not mirrored.
+func TestArchitectures_onTheMedia(t *testing.T) {
+	c := merge(nil)
+	amd, arm, list := digestOf("amd64"), digestOf("arm64"), digestOf("list")
+	c.manifests[arm] = medium.Manifest{Data: []byte("{}")}
+	c.manifests[list] = medium.Manifest{Data: fmt.Appendf(nil, `{"manifests": [
+		{"digest": %q, "platform": {"architecture": "amd64"}},
+		{"digest": %q, "platform": {"architecture": "arm64"}}]}`, amd, arm)}
+	r := new(Registry)
+	r.current.Store(c)
+	require.Equal(t, []architecture.Architecture{architecture.ARM}, r.Architectures("quay.io/release@"+list))
+	require.Empty(t, r.Architectures("quay.io/release@"+arm))
+	require.Empty(t, r.Architectures("quay.io/release@"+amd))
+}
+
+func digestOf(text string) string { return fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(text))) }

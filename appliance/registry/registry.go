@@ -87,6 +87,7 @@ type Registry struct {
 	media    []*held
 	problems map[string][]string
 	refused  map[string]map[medium.Location]refusal // by path; not scanned again while they are unchanged
+	incoming map[string][]medium.Location           // by path; files and folders that are still being copied
 	asked    map[string]chan struct{}               // by path; closed when the next look to begin ends
 	reading  map[string]time.Time                   // paths with a look that was asked for; its last progress
 	verify   Verify
@@ -101,9 +102,10 @@ type held struct {
 	path     string // that led to it
 	location medium.Location
 	index    *medium.Index
-	stamp    string        // of the file when it was read; see stampOf
+	stamp    string        // of the file when it was read; see stampOf; guarded by Registry.mu
 	modified time.Time     // of the file when it was read
 	written  bool          // the file got other content since; guarded by Registry.mu
+	quiet    bool          // nobody writes the files of the folder any more; guarded by Registry.mu
 	starts   chan struct{} // limits the clients that read at the same time
 
 	mu      sync.Mutex
@@ -135,8 +137,8 @@ func Open(ctx context.Context, options Options) (*Registry, error) {
 	r := &Registry{options: options, Traffic: traffic.New(options.Clock), log: options.Logger,
 		wake: make(chan struct{}, 1), verifying: make(chan struct{}, 1), paths: options.Media,
 		changed: make(chan struct{}), problems: map[string][]string{},
-		refused: map[string]map[medium.Location]refusal{},
-		asked:   map[string]chan struct{}{}, reading: map[string]time.Time{}, orders: map[string]time.Time{},
+		refused: map[string]map[medium.Location]refusal{}, incoming: map[string][]medium.Location{},
+		asked: map[string]chan struct{}{}, reading: map[string]time.Time{}, orders: map[string]time.Time{},
 		stageProblems: map[string]string{}, packed: map[string]*packed{},
 		quota: quota.New(options.Dir, options.Bytes, options.Free)}
 	added, err := r.addedPaths()
@@ -260,8 +262,10 @@ func (r *Registry) notify() {
 	r.changed = make(chan struct{})
 }
 
-// remember stores a medium, its index if the medium was scanned, and forgets others.
-func (r *Registry) remember(ctx context.Context, m *held, scanned bool, forgotten []string) error {
+// remember stores a medium, its index if the medium was scanned, and when its copy was ordered,
+// unless that is nil or stored. It forgets others.
+func (r *Registry) remember(ctx context.Context, m *held, scanned bool, forgotten []string,
+	ordered *time.Time) error {
 	var staged *store.Staged
 	if scanned {
 		var encoded bytes.Buffer
@@ -277,6 +281,11 @@ func (r *Registry) remember(ctx context.Context, m *held, scanned bool, forgotte
 		for _, identity := range forgotten {
 			if err := errors.Join(mediumRows.Delete(tx, identity), IndexFiles.Delete(tx, identity),
 				stageRows.Delete(tx, identity)); err != nil {
+				return err
+			}
+		}
+		if ordered != nil {
+			if err := stageRows.Put(tx, m.index.Identity, ordered); err != nil {
 				return err
 			}
 		}

@@ -141,7 +141,7 @@ func (r *Registry) onNoMedium(c *content, part medium.Descriptor) error {
 		}
 	}
 	if missing == nil {
-		return &DamagedError{Digest: part.Digest, Place: media[0].place(part.Digest)}
+		return r.damagedError(media[0], part.Digest)
 	}
 	return missing.unavailable()
 }
@@ -369,14 +369,16 @@ func (m *held) setDamaged(digest string) {
 	m.damaged[digest] = true
 }
 
-// lost reacts to a failed read of a blob. If its file is absent or too short, only the blob is
-// damaged. Otherwise, unless the medium only hangs, it is missing from now on. Run looks for it
-// again.
+// lost reacts to a failed read of a blob. If its file is absent or too short, or if the disk of the
+// appliance can't give it any more, only the blob is damaged. Otherwise, unless the medium only
+// hangs, it is missing from now on. Run looks for it again.
 func (r *Registry) lost(m *held, digest string, failure *medium.ReadError) {
 	switch {
 	case failure.Hangs:
-	case errors.Is(failure, fs.ErrNotExist), errors.Is(failure, io.ErrUnexpectedEOF):
+	case errors.Is(failure, fs.ErrNotExist), errors.Is(failure, io.ErrUnexpectedEOF),
+		isOfDisk(failure) && r.packedOf(m) != nil:
 		m.setDamaged(digest)
+		r.notify() // a copy is made again
 		r.log.Error("A blob is not complete. Its medium is not used for it any more.", "digest", digest, "place",
 			m.place(digest), "error", failure)
 	case m.detach(r.options.Clock.Now()):

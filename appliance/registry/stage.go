@@ -72,14 +72,22 @@ func (m *held) inOrder() []string {
 // named returns the media with a label, a path or a path that led to them. "all" are all of them.
 // Compressed archives are apart, also those whose tar archives are media.
 func (r *Registry) named(name string) (found []*held, archives []*packed, err error) {
+	r.mu.Lock()
+	incoming := slices.Concat(slices.Collect(maps.Values(r.incoming))...)
+	r.mu.Unlock()
+	for _, location := range incoming {
+		if name == location.Label() || name == location.Path {
+			return nil, nil, incomingError(location)
+		}
+	}
 	var labels []string
-	matches := func(location medium.Location, path string) bool {
-		labels = append(labels, location.Label())
-		return name == "all" || name == location.Label() || name == location.Path || name == path
+	matches := func(location medium.Location, label, path string) bool {
+		labels = append(labels, label)
+		return name == "all" || name == label || name == location.Path || name == path
 	}
 	for _, m := range r.current.Load().media {
 		switch p := r.packedOf(m); {
-		case !matches(m.location, m.path):
+		case !matches(m.location, r.labelOf(m), m.path):
 		case p == nil:
 			found = append(found, m)
 		default:
@@ -90,18 +98,57 @@ func (r *Registry) named(name string) (found []*held, archives []*packed, err er
 		r.mu.Lock()
 		row, known := p.row, p.present || p.row.Wanted
 		r.mu.Unlock()
-		if known && matches(row.Location, row.Path) && !slices.Contains(archives, p) {
+		if known && matches(row.Location, r.labelOfPacked(p), row.Path) && !slices.Contains(archives, p) {
 			archives = append(archives, p)
 		}
 	}
 	if len(found)+len(archives) > 0 {
 		return found, archives, nil
 	}
+	if len(labels) == 0 && len(incoming) > 0 {
+		return nil, nil, incomingError(incoming[0])
+	}
 	if len(labels) == 0 {
 		return nil, nil, fault.New(fault.NotFound, "The registry knows no medium; landfall registry add adds one.")
 	}
 	return nil, nil, fault.New(fault.NotFound, "%q is not a medium of the registry. Its media are %s; all means all "+
 		"of them.", name, strings.Join(labels, ", "))
+}
+
+func incomingError(location medium.Location) error {
+	return fault.New(fault.Conflict, "%s is still being copied: it changed less than %s ago. Order its copy when "+
+		"landfall registry status shows it as a medium.", location.Path, settleTime)
+}
+
+// labelOf returns the label of a medium. Where another medium lies in its place now, and its copy
+// stays, the label has a part of its identity.
+func (r *Registry) labelOf(m *held) string {
+	if r.isReplaced(m) {
+		return withPart(m.location.Label(), m.index.Identity)
+	}
+	return m.location.Label()
+}
+
+// labelOfPacked does the same for a compressed archive.
+func (r *Registry) labelOfPacked(p *packed) string {
+	label := r.rowOf(p).Location.Label()
+	if by, _ := r.successor(p); by != nil {
+		return withPart(label, p.key)
+	}
+	return label
+}
+
+func withPart(label, identity string) string { return label + "@" + identity[:min(len(identity), 8)] }
+
+// isReplaced reports whether another medium lies where a medium lay.
+func (r *Registry) isReplaced(m *held) bool {
+	if p := r.packedOf(m); p != nil {
+		by, _ := r.successor(p)
+		return by != nil
+	}
+	return m.missing() && slices.ContainsFunc(r.current.Load().media, func(other *held) bool {
+		return other != m && other.location == m.location && !other.missing()
+	})
 }
 
 // PlanStage returns what a copy of media to the disk needs. Media is a label, a path, or all.
@@ -117,7 +164,7 @@ func (r *Registry) plan(media []*held, archives []*packed) (StagePlan, error) {
 	plan := StagePlan{Media: []string{}}
 	counted := map[string]bool{}
 	for _, m := range media {
-		plan.Media = append(plan.Media, m.location.Label())
+		plan.Media = append(plan.Media, r.labelOf(m))
 	}
 	// Media whose copies were ordered before need their rest as well.
 	for _, m := range slices.Concat(media, r.ordered()) {
@@ -131,7 +178,7 @@ func (r *Registry) plan(media []*held, archives []*packed) (StagePlan, error) {
 	for _, p := range r.allPacked() {
 		isNamed := slices.Contains(archives, p)
 		if isNamed {
-			plan.Media = append(plan.Media, r.rowOf(p).Location.Label())
+			plan.Media = append(plan.Media, r.labelOfPacked(p))
 		}
 		if _, whole := r.written(p); (isNamed || r.isWanted(p)) && !whole {
 			plan.Needed, plan.AtLeast = plan.Needed+r.needed(p), true
@@ -389,11 +436,15 @@ func (r *Registry) stagingOf(m *held) Staging {
 	r.mu.Unlock()
 	archive := r.packedOf(m)
 	switch {
+	case archive != nil && r.isWanted(archive) && r.isDamaged(archive):
+		s.State, s.Message = r.repairState(archive), "damaged: "+r.remedy(m)
 	case archive != nil && r.isWanted(archive):
 		s.State, s.Done, s.Message = StageWhole, s.Total, "it is unpacked; the compressed archive may be removed"
+		s.Message = cmp.Or(r.replacedMessage(m), s.Message)
 	case !ordered:
 	case r.wholeOf(m):
-		s.State, s.Message = StageWhole, "all is on the disk; the medium may be removed"
+		s.State = StageWhole
+		s.Message = cmp.Or(r.replacedMessage(m), "all is on the disk; the medium may be removed")
 	case missing:
 		s.State, s.Message = StageWaiting, "plug the medium in again; the copy continues where it stopped"
 	case problem == StageFull:
@@ -404,6 +455,29 @@ func (r *Registry) stagingOf(m *held) Staging {
 		s.State = StageCopying
 	}
 	return s
+}
+
+// replacedMessage says how the copy of a medium is removed in whose place another one lies now, or
+// "". Nobody but a person knows whether its content is still needed.
+func (r *Registry) replacedMessage(m *held) string {
+	if !r.isReplaced(m) {
+		return ""
+	}
+	return fmt.Sprintf("another medium lies in its place now, which lacks some of its content; if nobody needs it any "+
+		"more, landfall registry stage %q --cancel and landfall registry gc remove it from the disk", r.labelOf(m))
+}
+
+// repairState returns the state of an archive whose damaged copy is made again.
+func (r *Registry) repairState(p *packed) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case p.state != "":
+		return p.state
+	case !p.present:
+		return StageWaiting
+	}
+	return StageCopying
 }
 
 // fullMessage says what keeps a copy from going on.
@@ -469,7 +543,29 @@ func (b *Blob) damaged(m *held) error {
 	m.setDamaged(b.Digest)
 	b.registry.log.Error("A blob is damaged. Its medium is not used for it any more.", "digest", b.Digest, "place",
 		m.place(b.Digest))
-	return &DamagedError{Digest: b.Digest, Place: m.place(b.Digest)}
+	b.registry.notify() // a copy is made again
+	return b.registry.damagedError(m, b.Digest)
+}
+
+func (r *Registry) damagedError(m *held, digest string) error {
+	return &DamagedError{Digest: digest, Place: m.place(digest), Remedy: r.remedy(m)}
+}
+
+// remedy says as a clause what makes damaged blobs of a medium sound.
+func (r *Registry) remedy(m *held) string {
+	p := r.packedOf(m)
+	if p == nil {
+		return "copy the medium again"
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case p.state == StageDamaged:
+		return p.message
+	case !p.present:
+		return "plug in " + p.row.Location.Label() + " again, from which this copy is made again"
+	}
+	return "this copy is made again from " + p.row.Location.Path
 }
 
 // join starts or joins the copy of a blob to the disk, for a client. If there is no room for a

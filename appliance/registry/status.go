@@ -117,7 +117,7 @@ func (r *Registry) Status() Status {
 		Notes: append([]string{}, c.notes...)}
 	for _, m := range c.media {
 		of := m.status(c, r.local)
-		of.Staging, of.Releases = r.stagingOf(m), c.releasesOn(m)
+		of.Label, of.Staging, of.Releases = r.labelOf(m), r.stagingOf(m), c.releasesOn(m)
 		status.Media = append(status.Media, of)
 	}
 	for _, p := range r.allPacked() {

@@ -13,7 +13,6 @@ import (
 	"landfall/appliance/registry/medium"
 	"landfall/appliance/registry/quota"
 	"landfall/appliance/registry/unpacked"
-	"landfall/appliance/sentence"
 	"landfall/store"
 )
 
@@ -41,9 +40,11 @@ type packed struct {
 	present bool
 	since   time.Time // present or missing since
 	stored  bool      // the row is stored, so there may be files
-	busy    bool      // it is unpacked or removed now
-	state   string    // why it is not unpacked further
-	message string
+	// replaced is set if its file got other content in its place, as while it is being copied.
+	replaced bool
+	busy     bool   // it is unpacked or removed now
+	state    string // why it is not unpacked further
+	message  string
 }
 
 // loadPacked reads which archives were unpacked or are to be. Their paths are watched, also if the
@@ -61,21 +62,26 @@ func (r *Registry) loadPacked() error {
 }
 
 // replacePacked notes the compressed archives at a path. It returns the other media there, and the
-// tar archives of those that were unpacked. changed is set if an archive came or went.
-func (r *Registry) replacePacked(path string, found []medium.Location) (plain []medium.Location, problems []string,
-	changed bool) {
+// tar archives of those that were unpacked. changed is set if an archive came or went. An archive
+// that may still be written is noted only if somebody asked for it: a part of it can't be unpacked.
+func (r *Registry) replacePacked(ctx context.Context, path string, found []medium.Location, asked bool) (
+	plain []medium.Location, problems []error, changed bool) {
 	here := map[string]bool{}
 	for _, location := range found {
 		if location.Container != medium.Compressed {
 			plain = append(plain, location)
 			continue
 		}
-		key, added, err := r.notePacked(path, location)
-		if err != nil {
-			problems = append(problems, sentence.Clause(err.Error()))
-			continue
+		key, added, err := r.notePacked(path, location, asked)
+		if err == nil && added {
+			err = r.inheritOrder(ctx, key)
 		}
-		here[key], changed = true, changed || added
+		if err != nil {
+			problems = append(problems, err)
+		}
+		if key != "" {
+			here[key], changed = true, changed || added
+		}
 	}
 	for _, p := range r.allPacked() {
 		if _, whole := r.written(p); whole && r.rowOf(p).Path == path {
@@ -99,8 +105,8 @@ func (r *Registry) replacePacked(path string, found []medium.Location) (plain []
 }
 
 // notePacked notes a compressed archive. It reports whether it is new or was missing.
-func (r *Registry) notePacked(path string, location medium.Location) (key string, added bool, err error) {
-	stamp, _, err := stampOf(location)
+func (r *Registry) notePacked(path string, location medium.Location, asked bool) (key string, added bool, err error) {
+	stamp, modified, err := stampOf(location)
 	if err != nil {
 		return "", false, err
 	}
@@ -114,6 +120,19 @@ func (r *Registry) notePacked(path string, location medium.Location) (key string
 	r.mu.Unlock()
 	if key, err = medium.Fingerprint(location, r.options.Open); err != nil {
 		return "", false, err
+	}
+	r.mu.Lock()
+	// A known archive that is back is whole.
+	isWritten := !asked && r.isRecent(location, modified) && r.packed[key] == nil
+	for _, p := range r.packed {
+		if p.row.Location != location || !p.present {
+			continue
+		}
+		p.replaced = isWritten || modified.After(p.since) // otherwise it is another stick
+	}
+	r.mu.Unlock()
+	if isWritten {
+		return "", false, &writtenError{location}
 	}
 	size, atLeast, err := medium.UnpackedSize(location, r.options.Open)
 	if err != nil {
@@ -130,8 +149,99 @@ func (r *Registry) notePacked(path string, location medium.Location) (key string
 		return key, false, nil // a second copy of it
 	}
 	p.row.Path, p.row.Location = path, location
-	p.stamp, p.present, p.since = stamp, true, r.options.Clock.Now()
+	p.stamp, p.present, p.replaced, p.since = stamp, true, false, r.options.Clock.Now()
 	return key, true, nil
+}
+
+// successor returns the present archive that lies where an unpacked one lay, or nil. contained is
+// set if it is unpacked and has the whole content of the earlier one.
+func (r *Registry) successor(p *packed) (by *packed, contained bool) {
+	r.mu.Lock()
+	for _, q := range r.packed {
+		if q != p && q.row.Location == p.row.Location && q.present && !p.present {
+			by = q
+		}
+	}
+	r.mu.Unlock()
+	if by == nil {
+		return nil, false
+	}
+	former, now := r.tarOf(p), r.tarOf(by)
+	return by, former != nil && now != nil && now.index.Contains(former.index)
+}
+
+// tarOf returns the medium that is the tar archive of an archive, or nil.
+func (r *Registry) tarOf(p *packed) *held {
+	path := r.unpacked.Path(p.key, r.rowOf(p).Name)
+	for _, m := range r.current.Load().media {
+		if m.location.Path == path {
+			return m
+		}
+	}
+	return nil
+}
+
+// inheritOrder makes the order of an archive that was incomplete one of the archive that replaced
+// it in its place.
+func (r *Registry) inheritOrder(ctx context.Context, key string) error {
+	r.mu.Lock()
+	p := r.packed[key]
+	location, wanted := p.row.Location, p.row.Wanted
+	r.mu.Unlock()
+	var former []*packed
+	for _, q := range r.allPacked() {
+		_, whole := r.written(q)
+		r.mu.Lock()
+		if q != p && q.row.Location == location && q.replaced && q.row.Wanted && !whole {
+			former = append(former, q)
+		}
+		r.mu.Unlock()
+	}
+	if len(former) == 0 || wanted || r.follows() {
+		return nil
+	}
+	if err := r.options.DB.Update(ctx, func(tx *store.Tx) error {
+		return errors.Join(r.wantPacked(tx, []*packed{p}, true), r.wantPacked(tx, former, false))
+	}); err != nil {
+		return fmt.Errorf("record the copy of a medium: %w", err)
+	}
+	r.setWanted([]*packed{p}, true)
+	r.setWanted(former, false)
+	return nil
+}
+
+// removeReplaced removes what was written of archives that were replaced before they were whole,
+// and the tar archives of those whose whole content is in the archive that replaced them.
+func (r *Registry) removeReplaced(ctx context.Context) {
+	for _, p := range r.allPacked() {
+		by, contained := r.successor(p)
+		if by == nil || !contained || !r.isWanted(p) {
+			continue
+		}
+		if err := r.options.DB.Update(ctx, func(tx *store.Tx) error {
+			return r.wantPacked(tx, []*packed{p}, false)
+		}); err != nil {
+			r.log.Warn("The end of the copy of a medium can't be recorded.", "error", err)
+			continue
+		}
+		r.setWanted([]*packed{p}, false)
+		r.mu.Lock()
+		p.replaced = true
+		r.mu.Unlock()
+	}
+	for _, p := range r.allPacked() {
+		if !r.claim(p, func() bool { return p.stored && !p.row.Wanted && p.replaced }) {
+			continue
+		}
+		_, err := r.unpacked.Remove(p.key)
+		if err == nil {
+			err = r.forgetUnpacked(ctx, p)
+		}
+		r.release(p)
+		if err != nil && ctx.Err() == nil {
+			r.log.Warn("A part of an archive that was replaced can't be removed.", "error", err)
+		}
+	}
 }
 
 func (r *Registry) rowOf(p *packed) packedRow {
@@ -175,11 +285,12 @@ func (r *Registry) written(p *packed) (bytes int64, whole bool) {
 func (r *Registry) packedStatus(p *packed) *MediumStatus {
 	r.mu.Lock()
 	row, present, since, state, message := p.row, p.present, p.since, p.state, p.message
+	isWritten := p.replaced && slices.Contains(r.incoming[row.Path], row.Location)
 	r.mu.Unlock()
 	if _, whole := r.written(p); whole || !present && !row.Wanted {
 		return nil
 	}
-	s := &MediumStatus{Path: row.Path, Label: row.Location.Label(), Form: medium.FormUnknown,
+	s := &MediumStatus{Path: row.Path, Label: r.labelOfPacked(p), Form: medium.FormUnknown,
 		Container: medium.Compressed, Present: present, Since: since, Bytes: row.Size, Releases: []Release{},
 		Damaged: []string{}, Problems: []string{}}
 	if !row.Wanted {
@@ -189,6 +300,9 @@ func (r *Registry) packedStatus(p *packed) *MediumStatus {
 	}
 	s.Staging = Staging{State: cmp.Or(state, StageCopying), Done: p.read.Load(), Total: row.Size, Message: message}
 	switch {
+	case isWritten:
+		s.Staging.State = StageWaiting
+		s.Staging.Message = "the archive is still being copied; it is unpacked afterwards"
 	case state == StageFull:
 		s.Staging.Message = r.fullMessage()
 	case state == "" && !present:
@@ -247,29 +361,64 @@ func (r *Registry) release(p *packed) {
 	p.busy = false
 }
 
-// unpackWanted unpacks the wanted archives that are present. It reports whether one waits.
+// unpackWanted unpacks the wanted archives that are present, also again if the tar archive is
+// damaged. It reports whether one waits.
 func (r *Registry) unpackWanted(ctx context.Context) (waits bool) {
+	r.removeReplaced(ctx)
 	for _, p := range r.allPacked() {
-		if _, whole := r.written(p); whole || !r.claim(p, func() bool {
+		_, whole := r.written(p)
+		if whole && !r.isDamaged(p) || !r.claim(p, func() bool {
 			return p.row.Wanted && p.present && p.state != StageDamaged
 		}) {
 			continue
 		}
-		waits = r.unpackOne(ctx, p) || waits
+		waits = r.unpackOne(ctx, p, whole) || waits
 		r.release(p)
 	}
 	return waits
 }
 
-// unpackOne unpacks an archive. It reports whether the archive waits.
-func (r *Registry) unpackOne(ctx context.Context, p *packed) (waits bool) {
+// isDamaged reports whether the tar archive of an archive is damaged.
+func (r *Registry) isDamaged(p *packed) bool {
+	m := r.tarOf(p)
+	if m == nil {
+		return false
+	}
+	m.mu.Lock()
+	damaged := len(m.damaged) > 0 || m.index.Damaged()
+	m.mu.Unlock()
+	stamp, _, err := stampOf(m.location)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return damaged && err == nil && stamp == m.stamp // a file that was repaired is read again
+}
+
+// unpackOne unpacks an archive, or repairs its tar archive. It reports whether the archive waits.
+func (r *Registry) unpackOne(ctx context.Context, p *packed, repairs bool) (waits bool) {
+	var repaired int64
 	err := r.whileWanted(ctx, func() bool { return r.isWanted(p) }, func(ctx context.Context) error {
-		return r.unpackTo(ctx, p)
+		return r.unpackTo(ctx, p, func(plain io.Reader) (err error) {
+			name := r.rowOf(p).Name
+			if !repairs {
+				return r.unpacked.Write(p.key, name, plain)
+			}
+			repaired, err = r.unpacked.Repair(p.key, name, plain)
+			return err
+		})
 	})
 	label := r.rowOf(p).Location.Label()
 	_, fromMedium := errors.AsType[*medium.ReadError](err)
 	input, damaged := errors.AsType[*unpacked.InputError](err)
 	switch {
+	case err == nil && repairs && repaired == 0:
+		r.setPacked(p, StageDamaged, "the compressed archive has the same damage; copy it to the medium again")
+		r.log.Error("A compressed archive has damaged content.", "medium", label)
+		return false
+	case err == nil && repairs:
+		r.log.Info("The damaged copy of a compressed archive was made again.", "medium", label, "bytes", repaired)
+		r.setPacked(p, "", "")
+		r.Look()
+		return false
 	case err == nil:
 		r.log.Info("A compressed archive is unpacked. It may be removed.", "medium", label)
 		r.setPacked(p, "", "")
@@ -281,8 +430,15 @@ func (r *Registry) unpackOne(ctx context.Context, p *packed) (waits bool) {
 		if r.setPacked(p, StageFull, "") {
 			r.log.Warn("The unpacking of an archive waits for room on the disk.", "medium", label)
 		}
+	case damaged && !fromMedium && r.isChanged(p):
+		r.log.Info("A compressed archive is still being copied. It is unpacked afterwards.", "medium", label)
 	case damaged && !fromMedium:
-		r.setPacked(p, StageDamaged, "the archive can't be unpacked: "+input.Error()+". Copy it again")
+		message := "the archive can't be unpacked: " + input.Error() + ". Copy it again"
+		if errors.Is(input, io.ErrUnexpectedEOF) {
+			message = "the archive can't be unpacked, because it ends early. If it is still being copied, it is " +
+				"unpacked afterwards; otherwise copy it again"
+		}
+		r.setPacked(p, StageDamaged, message)
 		r.log.Error("A compressed archive can't be unpacked.", "medium", label, "error", input)
 		return false
 	default:
@@ -290,6 +446,14 @@ func (r *Registry) unpackOne(ctx context.Context, p *packed) (waits bool) {
 		r.log.Warn("The unpacking of an archive waits.", "medium", label, "error", err)
 	}
 	return true
+}
+
+// isChanged reports whether the file of an archive is not the one that was noted.
+func (r *Registry) isChanged(p *packed) bool {
+	stamp, _, err := stampOf(r.rowOf(p).Location)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return err == nil && stamp != p.stamp
 }
 
 // setPacked notes why an archive is not unpacked further. It reports whether this is new.
@@ -304,13 +468,15 @@ func (r *Registry) setPacked(p *packed, state, message string) bool {
 	return changed
 }
 
-// unpackTo unpacks an archive to the disk.
-func (r *Registry) unpackTo(ctx context.Context, p *packed) error {
-	// Each start reads the archive from its beginning, so a little room is not enough.
+// unpackTo unpacks an archive and lets write store the tar archive on the disk.
+func (r *Registry) unpackTo(ctx context.Context, p *packed, write func(plain io.Reader) error) error {
 	row := r.rowOf(p)
-	room, _, err := r.quota.Room()
-	if err != nil || room < max(r.needed(p), min(row.AtLeast/10, 1<<30)) {
-		return errors.Join(quota.ErrFull, err)
+	if needed := r.needed(p); needed > 0 {
+		// Each start reads the archive from its beginning, so a little room is not enough.
+		room, _, err := r.quota.Room()
+		if err != nil || room < max(needed, min(row.AtLeast/10, 1<<30)) {
+			return errors.Join(quota.ErrFull, err)
+		}
 	}
 	from, err := medium.NewReader(medium.ReaderOptions{Location: row.Location, Open: r.options.Open,
 		Index: &medium.Index{Files: []string{""}}, Deadline: r.options.ReadDeadline})
@@ -324,7 +490,7 @@ func (r *Registry) unpackTo(ctx context.Context, p *packed) error {
 		_, err := from.Copy(ctx, counter{out, &p.read}, medium.Blob{{Size: row.Size}}, 0, row.Size)
 		reading <- errors.Join(err, out.CloseWithError(err))
 	}()
-	err = r.unpackFrom(in, p.key, row.Name)
+	err = unpackFrom(in, write)
 	_ = in.Close() // ends the reading, if the writing ended early
 	if failed, ok := errors.AsType[*medium.ReadError](errors.Join(<-reading, from.Close())); ok && err != nil {
 		return failed
@@ -332,12 +498,12 @@ func (r *Registry) unpackTo(ctx context.Context, p *packed) error {
 	return errors.Join(err, context.Cause(ctx))
 }
 
-func (r *Registry) unpackFrom(in io.Reader, key, name string) error {
+func unpackFrom(in io.Reader, write func(plain io.Reader) error) error {
 	plain, err := medium.Unpack(in)
 	if err != nil {
 		return &unpacked.InputError{Err: err}
 	}
-	return errors.Join(r.unpacked.Write(key, name, plain), plain.Close())
+	return errors.Join(write(plain), plain.Close())
 }
 
 // counter counts the bytes that are written.

@@ -160,13 +160,14 @@ func (r *Registry) verifyFile(ctx context.Context, digest string, size int64,
 	r.mu.Lock()
 	r.verify.Done += size
 	r.mu.Unlock()
-	for _, damage := range []error{io.ErrUnexpectedEOF, syscall.EIO, syscall.EBADMSG} {
-		if errors.Is(err, damage) {
-			return false, nil
-		}
+	if errors.Is(err, io.ErrUnexpectedEOF) || isOfDisk(err) {
+		return false, nil
 	}
 	return err == nil && "sha256:"+hex.EncodeToString(sum.Sum(nil)) == digest, err
 }
+
+// isOfDisk reports whether an error is that of a disk that can't give bytes any more.
+func isOfDisk(err error) bool { return errors.Is(err, syscall.EIO) || errors.Is(err, syscall.EBADMSG) }
 
 // foundDamaged notes a damaged blob for people.
 func (r *Registry) foundDamaged(digest, place string) {
@@ -192,11 +193,12 @@ func (r *Registry) verifyBlob(ctx context.Context, m *held, reader *medium.Reade
 	} else {
 		m.setSound(digest)
 	}
+	remedy := r.remedy(m)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.verify.Done += n
 	if damaged {
-		r.verify.Damaged = append(r.verify.Damaged, digest+" on "+m.place(digest))
+		r.verify.Damaged = append(r.verify.Damaged, digest+" on "+m.place(digest)+"; "+remedy)
 	}
 	return nil
 }

@@ -117,9 +117,15 @@ func (r *Registry) look(ctx context.Context, path string) {
 	case err != nil:
 		problems = append(problems, sentence.Clause(err.Error()))
 	}
-	found, unreadable, changed := r.replacePacked(path, found)
-	problems = append(problems, unreadable...)
-	came, whole := false, true
+	found, unreadable, changed := r.replacePacked(ctx, path, found, asked != nil)
+	var written []medium.Location
+	for _, err := range unreadable {
+		problems = append(problems, sentence.Clause(err.Error()))
+		if err, ok := errors.AsType[*writtenError](err); ok {
+			written = append(written, err.location)
+		}
+	}
+	came, whole := false, len(written) == 0
 	present := map[*held]bool{}
 	still := map[medium.Location]refusal{}
 	for _, location := range found {
@@ -134,10 +140,10 @@ func (r *Registry) look(ctx context.Context, path string) {
 		case m != nil:
 			present[m] = true
 			came = came || added
-			whole = whole && !m.index.Cut() && !r.isRecent(location, m.modified)
+			whole = r.isQuiet(ctx, m) && whole && !m.index.Cut() && !r.isRecent(location, m.modified)
 		}
 		if _, ok := errors.AsType[*writtenError](err); ok {
-			whole = false
+			whole, written = false, append(written, location)
 			if m != nil { // a folder, which is served on
 				present[m] = true
 			}
@@ -155,7 +161,7 @@ func (r *Registry) look(ctx context.Context, path string) {
 		changed = changed || recorded
 	}
 	r.mu.Lock()
-	r.problems[path], r.refused[path] = problems, still
+	r.problems[path], r.refused[path], r.incoming[path] = problems, still, written
 	if r.asked[path] == nil {
 		delete(r.reading, path)
 	}
@@ -235,11 +241,45 @@ func (r *Registry) isRecent(location medium.Location, modified time.Time) bool {
 	return !unpacked && age >= 0 && age < settleTime
 }
 
+// quietTime is how long all files of a folder must be unchanged before nobody writes them any more:
+// a slow stick keeps a program that copies a folder waiting for long.
+const quietTime = time.Minute
+
+// isQuiet reports whether nobody writes a medium any more. The upper folders of a folder, which
+// each look compares, do not change with all of its files. If the files have changed since the
+// folder was read, the next look reads it again.
+func (r *Registry) isQuiet(ctx context.Context, m *held) bool {
+	r.mu.Lock()
+	quiet := m.quiet || m.location.Container != medium.Folder
+	r.mu.Unlock()
+	if quiet {
+		return true
+	}
+	identity, newest, err := medium.FolderState(ctx, m.location.Path, func() { r.progress(m.path) })
+	age := r.options.Clock.Since(newest) // a time after now is from another clock, and says nothing
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case err != nil, age >= 0 && age < settleTime:
+	case identity != m.index.Identity:
+		m.stamp = ""
+		r.Look()
+	default:
+		m.quiet = age < 0 || age >= quietTime
+	}
+	return m.quiet
+}
+
 // writtenError reports a medium that is being written. Its text is a clause.
-type writtenError struct{ path string }
+type writtenError struct{ location medium.Location }
 
 func (e *writtenError) Error() string {
-	return fmt.Sprintf("%s is being written; it is served when it has been unchanged for %s", e.path, settleTime)
+	use := "served"
+	if e.location.Container == medium.Compressed {
+		use = "offered for a copy to the disk"
+	}
+	return fmt.Sprintf("%s is still being copied or written; it is %s when it has been unchanged for %s",
+		e.location.Path, use, settleTime)
 }
 
 // setWritten notes that the file of the medium at a location gets other content.
@@ -284,7 +324,7 @@ func (r *Registry) attach(ctx context.Context, path string, location medium.Loca
 		if location.Container == medium.Folder { // what it had is still there
 			before = r.presentIn(location)
 		}
-		return before, false, refusal{}, &writtenError{location.Path}
+		return before, false, refusal{}, &writtenError{location}
 	}
 	fingerprint, err := medium.Fingerprint(location, r.options.Open)
 	if err != nil {
@@ -308,9 +348,9 @@ func (r *Registry) attach(ctx context.Context, path string, location medium.Loca
 		Deadline: r.options.ReadDeadline}); err != nil {
 		return nil, false, refusal{}, err
 	}
-	if forgotten := r.place(m); r.follows() {
+	if forgotten, ordered := r.place(m); r.follows() {
 		// The leader stores media.
-	} else if err := r.remember(ctx, m, scanned, forgotten); err != nil {
+	} else if err := r.remember(ctx, m, scanned, forgotten, ordered); err != nil {
 		// The index is in memory; a full disk must not keep images from nodes.
 		r.log.Error("A medium can't be stored. It is served, and scanned again at the next start.", "medium",
 			location.Label(), "error", err)
@@ -325,10 +365,11 @@ func (r *Registry) attach(ctx context.Context, path string, location medium.Loca
 
 // place adds a medium that is present. It replaces a missing one with the same content, and that
 // which was at its location until the file was written again: a file that is being copied would
-// otherwise leave media behind. A missing one with other content stays: it is another stick.
-// One whose copy on the disk is complete stays too. place returns the identities that no medium has
-// any more.
-func (r *Registry) place(m *held) (forgotten []string) {
+// otherwise leave media behind. A missing one with content that the new one lacks stays: it is
+// another stick. One whose copy on the disk is complete stays too, if it has content that the new
+// one lacks. place returns the identities that no medium has any more, and when a copy of one of
+// them was ordered, which is now an order of the medium.
+func (r *Registry) place(m *held) (forgotten []string, ordered *time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	replaced := false
@@ -336,14 +377,18 @@ func (r *Registry) place(m *held) (forgotten []string) {
 	kept := []*held{m}
 	for _, other := range r.media {
 		same := other.index.Identity == m.index.Identity
-		_, ordered := r.orders[other.index.Identity]
+		at, isOrdered := r.orders[other.index.Identity]
+		grown := !same && other.location == m.location && m.index.Contains(other.index)
 		switch {
-		case other.location == m.location && (other.detach(now) || other.written):
+		case other.location == m.location && (other.detach(now) || other.written || grown):
 			switch {
 			case same:
-			case ordered && r.wholeOf(other):
+			case isOrdered && !grown && r.wholeOf(other):
 				kept = append(kept, other)
 			default:
+				if isOrdered && (grown || other.index.Cut() || m.location.Container == medium.Folder) {
+					ordered = &at
+				}
 				forgotten = append(forgotten, other.index.Identity)
 			}
 		case same && !replaced && other.missing():
@@ -359,7 +404,11 @@ func (r *Registry) place(m *held) (forgotten []string) {
 	for _, identity := range forgotten {
 		delete(r.orders, identity)
 	}
-	return forgotten
+	if _, known := r.orders[m.index.Identity]; known || ordered == nil {
+		return forgotten, nil
+	}
+	r.orders[m.index.Identity] = *ordered
+	return forgotten, ordered
 }
 
 // presentAt returns the medium that was read at a location, if its file is unchanged.

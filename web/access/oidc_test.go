@@ -186,6 +186,20 @@ func TestBearer_unreachableProvider(t *testing.T) {
 	require.Contains(t, string(got.body), "the identity provider "+p.URL+" cannot be used at the moment")
 }
 
+// A browser that begins the login opens the path itself, so the reason is a page.
+func TestLogin_unreachableProvider(t *testing.T) {
+	p := newProvider(t)
+	s := newService(t, func(s *access.Service) { s.OIDC = p.client(t, clockwork.NewRealClock()) })
+	p.Close()
+	for accept, kind := range map[string]string{"text/html,*/*;q=0.8": "text/html",
+		"application/json": "application/json"} {
+		got := s.browser().send(http.MethodGet, "/login/oidc", nil, "Accept", accept)
+		require.Equal(t, http.StatusServiceUnavailable, got.status)
+		require.Contains(t, got.header.Get("Content-Type"), kind)
+		require.Contains(t, string(got.body), "the identity provider "+p.URL+" cannot be used at the moment")
+	}
+}
+
 func TestLogin_openIDConnect(t *testing.T) {
 	p := newProvider(t)
 	s := newService(t, nil)

@@ -3,7 +3,9 @@ package access
 import (
 	"context"
 	"errors"
+	"html"
 	"net/http"
+	"strings"
 
 	"github.com/labstack/echo/v4"
 
@@ -26,13 +28,29 @@ const oidcCookie = "landfall-oidc"
 
 func (s *Service) providerOperations() []operation.Operation {
 	return []operation.Operation{
-		{ID: "beginOIDCLogin", Method: http.MethodGet, Path: oidcPath, Access: operation.Public(), Handler: s.beginOIDC,
+		{ID: "beginOIDCLogin", Method: http.MethodGet, Path: oidcPath, Access: operation.Public(),
+			Handler: forBrowsers(s.beginOIDC),
 			Summary: "Send the browser to the OpenID Connect provider", Status: http.StatusFound,
 			Errors: []int{404, 503}},
 		{ID: "finishOIDCLogin", Method: http.MethodGet, Path: oidcCallback, Access: operation.Public(),
-			Handler: s.finishOIDC,
+			Handler: forBrowsers(s.finishOIDC),
 			Summary: "Log in with the answer of the OpenID Connect provider", Status: http.StatusFound,
 			Errors: []int{400, 401, 403, 404, 503}},
+	}
+}
+
+// forBrowsers returns a handler of a path that the browser of a person opens. An error is a page
+// then: the person would see a JSON object otherwise, and no way back.
+func forBrowsers(handle echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		err := handle(c)
+		if err == nil || c.Response().Committed ||
+			!strings.Contains(c.Request().Header.Get(echo.HeaderAccept), echo.MIMETextHTML) {
+			return err
+		}
+		failed := problem.From(err)
+		return c.HTML(failed.Status, `<!doctype html><title>Landfall</title><p>The login failed: `+
+			html.EscapeString(failed.Reason)+`.</p><p><a href="/">Back to the login</a></p>`)
 	}
 }
 

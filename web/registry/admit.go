@@ -1,7 +1,6 @@
 package registry
 
 import (
-	"errors"
 	"net/http"
 	"strings"
 
@@ -44,14 +43,16 @@ func (h *handler) authorize(c echo.Context, needed access.Role, base bool) error
 		from := identity.Address
 		var err error
 		if identity, err = h.Login(r.Context(), from, name, password); err != nil {
-			if limited, ok := errors.AsType[*refusal](err); ok {
-				return limited
+			if kind := fault.KindOf(err); kind == fault.Forbidden || kind == fault.Unauthenticated {
+				return unauthorized(fault.Reason(err))
 			}
-			return unauthorized(fault.Reason(err))
+			return err
 		}
 		identity.Address = from
 		c.SetRequest(r.WithContext(access.With(r.Context(), identity)))
-	} else if access.Failure(r.Context()) != nil {
+	} else if failure := access.Failure(r.Context()); fault.KindOf(failure) == fault.Unavailable {
+		return failure // the token may be valid
+	} else if failure != nil {
 		return unauthorized("the token is unknown, has expired or was revoked")
 	}
 	switch {

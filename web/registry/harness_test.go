@@ -3,7 +3,6 @@ package registry_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"io"
 	"log/slog"
 	"net/http"
@@ -18,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"landfall/appliance/access"
+	"landfall/appliance/access/people"
 	"landfall/appliance/registry"
 	"landfall/appliance/registry/medium"
 	simulated "landfall/appliance/simulate/registry"
@@ -47,7 +47,9 @@ type site struct {
 // newSite returns a site whose registry does not run yet.
 func newSite(t testing.TB) *site {
 	t.Helper()
-	return &site{TB: t, dir: t.TempDir(), data: t.TempDir(), clock: clockwork.NewFakeClock(), open: medium.OpenFile}
+	// The times of new files are after the clock, so they count as those of another clock.
+	clock := clockwork.NewFakeClockAt(time.Now().Add(-time.Hour))
+	return &site{TB: t, dir: t.TempDir(), data: t.TempDir(), clock: clock, open: medium.OpenFile}
 }
 
 // path returns the path of a medium.
@@ -190,7 +192,7 @@ const operator, password = "ana", "a password: with a colon"
 // logIn knows one operator.
 func logIn(_ context.Context, _, name, given string) (access.Identity, error) {
 	if name != operator || given != password {
-		return access.Identity{}, errors.New("the name or the password is wrong")
+		return access.Identity{}, people.ErrCredentials
 	}
 	return access.Identity{Kind: access.Person, Name: name, Role: access.Operator}, nil
 }

@@ -2,15 +2,21 @@ package registry_test
 
 import (
 	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"testing"
 	"time"
 
 	"github.com/jonboulle/clockwork"
+	"github.com/labstack/echo/v4"
 	"github.com/stretchr/testify/require"
 
 	"landfall/appliance/access"
 	"landfall/appliance/access/limit"
 	"landfall/appliance/access/people"
+	"landfall/appliance/fault"
 	webregistry "landfall/web/registry"
 )
 
@@ -67,4 +73,47 @@ func TestLogins_remembered(t *testing.T) {
 			require.ErrorIs(t, err, people.ErrCredentials)
 		})
 	}
+}
+
+// Nobody knows whether a token of a provider that can't be reached is valid, and nobody knows
+// whether a password is right that could not be compared.
+func TestLogin_unavailable(t *testing.T) {
+	away := fault.New(fault.Unavailable, "the identity provider is away")
+	for name, c := range map[string]struct {
+		failure error
+		status  int
+		text    string
+	}{
+		"provider away": {away, http.StatusServiceUnavailable, "the identity provider is away"},
+		"token unknown": {fault.New(fault.Unauthenticated, "unknown"), http.StatusUnauthorized, "the token is unknown"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := callBase(access.WithFailure(t.Context(), c.failure), nil, "Bearer token")
+			require.Equal(t, c.status, got.Code)
+			require.Contains(t, got.Body.String(), c.text)
+		})
+	}
+	for status, failure := range map[int]error{http.StatusServiceUnavailable: away,
+		http.StatusInternalServerError: errors.New("the accounts can't be read"),
+		http.StatusUnauthorized:        people.ErrCredentials} {
+		got := callBase(t.Context(), func(context.Context, string, string, string) (access.Identity, error) {
+			return access.Identity{}, failure
+		}, "Basic YW5hOnNlY3JldA==")
+		require.Equal(t, status, got.Code, "%v", failure)
+	}
+}
+
+// callBase sends a request for /v2/ with credentials.
+func callBase(ctx context.Context, logIn func(context.Context, string, string, string) (access.Identity, error),
+	credentials string) *httptest.ResponseRecorder {
+	request := httptest.NewRequestWithContext(ctx, http.MethodGet, "/v2/", nil)
+	request.Header.Set("Authorization", credentials)
+	answer := httptest.NewRecorder()
+	for _, o := range webregistry.Operations(webregistry.Options{Login: logIn,
+		Logger: slog.New(slog.DiscardHandler)}) {
+		if o.Path == request.URL.Path {
+			_ = o.Handler(echo.New().NewContext(request, answer)) // it answers with its errors
+		}
+	}
+	return answer
 }

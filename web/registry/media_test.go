@@ -287,7 +287,7 @@ func TestMedia_writtenAgainInItsPlace(t *testing.T) {
 	status := s.registry.Status()
 	require.Len(t, status.Media, 1)
 	require.False(t, status.Media[0].Present)
-	require.Contains(t, status.Unusable[0].Problem, "is being written")
+	require.Contains(t, status.Unusable[0].Problem, "is still being copied")
 	require.Equal(t, http.StatusServiceUnavailable,
 		s.get("/v2/openshift/release-images/manifests/"+digest).StatusCode)
 	s.writePart(archive1, whole, settled)
@@ -359,6 +359,12 @@ func (s *site) unpack(name string, a *simulated.Archive, age time.Duration) {
 		require.NoError(s, root.MkdirAll(filepath.Dir(header.Name), 0o700))
 		require.NoError(s, root.WriteFile(header.Name, content, 0o600))
 	}
+	s.age(name, age)
+}
+
+// age sets the age of all files and folders in a folder.
+func (s *site) age(name string, age time.Duration) {
+	s.Helper()
 	modified := s.clock.Now().Add(-age)
 	require.NoError(s, filepath.WalkDir(s.path(name), func(path string, _ fs.DirEntry, err error) error {
 		return errors.Join(err, os.Chtimes(path, modified, modified))
@@ -379,7 +385,7 @@ func TestMedia_folderIsExtended(t *testing.T) {
 	require.Eventually(t, func() bool { return len(s.registry.Status().Unusable) > 0 }, time.Minute, time.Millisecond)
 	require.Equal(t, http.StatusOK, s.get(manifest+digest).StatusCode)
 	require.Equal(t, http.StatusNotFound, s.get(manifest+moreDigest).StatusCode)
-	require.Contains(t, s.registry.Status().Unusable[0].Problem, "is being written")
+	require.Contains(t, s.registry.Status().Unusable[0].Problem, "is still being copied")
 	changed := s.registry.Changed()
 	s.clock.Advance(settled)
 	s.await(changed)
@@ -411,4 +417,41 @@ func TestReleases_forgottenStaysForgotten(t *testing.T) {
 	named, err = s.registry.Named()
 	require.NoError(t, err)
 	require.Empty(t, named)
+}
+
+// TestReleases_folderIsBeingCopied has a folder whose copy pauses before the last files. Its upper
+// folders do not change any more. It is read again, and is the first medium when it is whole.
+func TestReleases_folderIsBeingCopied(t *testing.T) {
+	s := newSite(t)
+	s.start()
+	first, digest := archiveOf(t, "4.20.8")
+	s.unpack("folder", first, settled)
+	require.NoError(t, filepath.WalkDir(s.path("folder"), func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.Name() != "tags" {
+			return err
+		}
+		require.NoError(t, os.RemoveAll(path))
+		return fs.SkipDir
+	}))
+	s.age("folder", settled)
+	s.look()
+	manifest := "/v2/openshift/release-images/manifests/4.20.8-x86_64"
+	require.Equal(t, http.StatusNotFound, s.get(manifest).StatusCode)
+
+	s.unpack("folder", first, settled)
+	s.look()
+	require.Equal(t, http.StatusOK, s.get(manifest).StatusCode)
+	named, err := s.registry.Named()
+	require.NoError(t, err)
+	require.Equal(t, []string{digest}, slices.Collect(maps.Keys(named)))
+
+	changed := s.registry.Changed()
+	s.clock.Advance(time.Minute)
+	s.await(changed)
+	later, _ := archiveOf(t, "4.20.9")
+	s.write("later.tar", later)
+	s.look()
+	named, err = s.registry.Named()
+	require.NoError(t, err)
+	require.Len(t, named, 1, "the path had its first medium")
 }

@@ -555,3 +555,24 @@ func TestStage_unfinishedCopyOfReplacedFile(t *testing.T) {
 	require.Equal(t, http.StatusOK, s.get("/v2/team/big/blobs/"+digest).StatusCode)
 	require.Len(t, s.registry.Status().Media, 1)
 }
+
+// TestStage_orderOfGrowingMedium has a copy to the disk that is ordered while an archive is still
+// being copied to its folder. In the end, it is the copy of the whole archive.
+func TestStage_orderOfGrowingMedium(t *testing.T) {
+	s := newSite(t)
+	a, layers := layered(t, 3, 1<<20)
+	whole := bytesOf(t, a)
+	s.writePart(archive1, whole[:len(whole)/2], settled)
+	s.start()
+	s.stage()
+	s.writePart(archive1, whole, settled)
+	s.look()
+	s.awaitMedium("the whole archive is copied", func(m registry.MediumStatus) bool {
+		return m.Staging.State == registry.StageWhole && len(m.Problems) == 0
+	})
+	s.remove(archive1)
+	s.pullAll(1, layers)
+	s.stop()
+	s.start()
+	require.Equal(t, registry.StageWhole, s.registry.Status().Media[0].Staging.State)
+}

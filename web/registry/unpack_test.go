@@ -4,8 +4,13 @@ import (
 	"bytes"
 	"compress/gzip"
 	"io"
+	"io/fs"
+	"maps"
 	"net/http"
 	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -202,4 +207,189 @@ func TestUnpack_damaged(t *testing.T) {
 			require.Contains(t, s.awaitPacked(registry.StageDamaged).Staging.Message, "can't be unpacked")
 		})
 	}
+}
+
+// flipUnpacked flips a bit of a layer in the unpacked archive, as a disk that decays does.
+func (s *site) flipUnpacked(layer []byte) {
+	s.Helper()
+	require.NoError(s, filepath.WalkDir(filepath.Join(s.data, "registry", "unpacked"),
+		func(path string, entry fs.DirEntry, err error) error {
+			if err != nil || entry.IsDir() {
+				return err
+			}
+			info, err := entry.Info()
+			require.NoError(s, err)
+			content, err := os.ReadFile(path)
+			require.NoError(s, err)
+			at := bytes.Index(content, layer)
+			require.Positive(s, at)
+			content[at+len(layer)/2] ^= 1
+			require.NoError(s, os.WriteFile(path, content, 0o600))
+			return os.Chtimes(path, info.ModTime(), info.ModTime())
+		}))
+}
+
+// An unpacked archive that becomes damaged is made again from the compressed one, which a pull or a
+// verification finds damaged. Without the compressed one, the status says what to do.
+func TestUnpack_damagedLater(t *testing.T) {
+	for name, isAway := range map[string]bool{"archive there": false, "archive away": true} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t)
+			a, layers := layered(t, 1, 3<<20)
+			s.writePacked(packed1, a)
+			s.start()
+			s.stage()
+			s.awaitUnpacked()
+			digest := slices.Collect(maps.Keys(layers))[0]
+			if isAway {
+				s.remove(packed1)
+			}
+			s.stop()
+			s.flipUnpacked(layers[digest])
+			s.start()
+			s.awaitUnpacked()
+			got := s.get("/v2/team/image/blobs/" + digest)
+			require.True(t, got.err != nil || len(got.body) != len(layers[digest]))
+			if isAway {
+				m := s.awaitMedium("the archive is needed", func(m registry.MediumStatus) bool {
+					return m.Staging.State == registry.StageWaiting
+				})
+				require.Contains(t, m.Staging.Message, "plug in "+filepath.Base(s.dir)+"/"+packed1+" again")
+				s.put(packed1)
+			}
+			s.awaitMedium("the copy is sound", func(m registry.MediumStatus) bool {
+				return m.Staging.State == registry.StageWhole && len(m.Damaged) == 0
+			})
+			s.pullAll(2, layers)
+		})
+	}
+}
+
+// A compressed archive with a damaged layer is not unpacked again and again.
+func TestUnpack_damagedContent(t *testing.T) {
+	s := newSite(t)
+	a, layers := layered(t, 1, 3<<20)
+	digest := slices.Collect(maps.Keys(layers))[0]
+	var plain, packed bytes.Buffer
+	require.NoError(t, a.Write(&plain))
+	at := bytes.Index(plain.Bytes(), layers[digest])
+	plain.Bytes()[at+100] ^= 1
+	w := gzip.NewWriter(&packed)
+	_, err := w.Write(plain.Bytes())
+	require.NoError(t, err)
+	require.NoError(t, w.Close())
+	require.NoError(t, os.WriteFile(s.path(packed1), packed.Bytes(), 0o600))
+	s.start()
+	s.stage()
+	s.awaitUnpacked()
+	got := s.get("/v2/team/image/blobs/" + digest)
+	require.True(t, got.err != nil || len(got.body) != len(layers[digest]))
+	m := s.awaitMedium("the archive is damaged", func(m registry.MediumStatus) bool {
+		return m.Staging.State == registry.StageDamaged
+	})
+	require.Contains(t, m.Staging.Message, "the compressed archive has the same damage")
+}
+
+// A compressed archive is copied to a watched folder. It can't be ordered meanwhile. If the copy
+// pauses so long that it counts as whole, and somebody orders it, the order is one of the whole
+// archive in the end.
+func TestUnpack_archiveIsBeingCopied(t *testing.T) {
+	s := newSite(t)
+	a, layers := layered(t, 1, 3<<20)
+	size := s.writePacked(packed1, a)
+	packed, err := os.ReadFile(s.path(packed1))
+	require.NoError(t, err)
+	require.NoError(t, os.Remove(s.path(packed1)))
+	s.start()
+	label := filepath.Base(s.dir) + "/" + packed1
+
+	s.writePart(packed1, packed[:len(packed)/4], time.Second)
+	require.Eventually(t, func() bool {
+		s.registry.Look()
+		return strings.Contains(s.registry.Status().Unusable[0].Problem, packed1+" is still being copied")
+	}, time.Minute, time.Millisecond)
+	require.Empty(t, s.registry.Status().Media)
+	_, err = s.registry.Stage(t.Context(), label)
+	require.Equal(t, fault.Conflict, fault.KindOf(err))
+	require.ErrorContains(t, err, packed1+" is still being copied")
+	_, err = s.registry.Stage(t.Context(), "all")
+	require.ErrorContains(t, err, packed1+" is still being copied")
+
+	s.writePart(packed1, packed[:len(packed)/2], settled)
+	s.look()
+	_, err = s.registry.Stage(t.Context(), label)
+	require.NoError(t, err)
+	require.Contains(t, s.awaitPacked(registry.StageDamaged).Staging.Message, "it ends early")
+	s.writePart(packed1, packed[:len(packed)-1], time.Second)
+	s.look()
+	require.Contains(t, s.awaitPacked(registry.StageWaiting).Staging.Message, "is still being copied")
+	s.writePart(packed1, packed, settled)
+	s.awaitUnpacked()
+	s.pullAll(1, layers)
+	require.Equal(t, size, s.registry.Status().StagedBytes)
+}
+
+// A compressed archive that was copied is replaced in its place. Its copy is removed when the newer
+// one has all of it. Otherwise the status says how to remove it.
+func TestUnpack_replaced(t *testing.T) {
+	pack := func(s *site, count int, age time.Duration) (layers map[string][]byte, size int64) {
+		a, layers := layered(s, count, 1<<20)
+		size = s.writePacked(packed1, a)
+		data, err := os.ReadFile(s.path(packed1))
+		require.NoError(s, err)
+		s.writePart(packed1, data, age)
+		return layers, size
+	}
+	t.Run("by more", func(t *testing.T) {
+		s := newSite(t)
+		pack(s, 1, time.Hour)
+		s.start()
+		s.stage()
+		s.awaitUnpacked()
+		layers, size := pack(s, 3, settled)
+		s.awaitStaging(packed1, "")
+		s.stage()
+		require.Eventually(t, func() bool { return s.registry.Status().StagedBytes == size }, time.Minute,
+			time.Millisecond)
+		s.awaitUnpacked()
+		s.pullAll(1, layers)
+	})
+	t.Run("by others", func(t *testing.T) {
+		s := newSite(t)
+		first, firstSize := pack(s, 3, time.Hour)
+		s.start()
+		s.stage()
+		s.awaitUnpacked()
+		layers, size := pack(s, 1, settled)
+		s.awaitStaging(packed1, "")
+		_, err := s.registry.Stage(t.Context(), filepath.Base(s.dir)+"/"+packed1)
+		require.NoError(t, err)
+		s.awaitStaging("mirror_000001.tar", registry.StageWhole)
+		s.pullAll(1, layers)
+		s.pullAll(1, first)
+		var former registry.MediumStatus
+		for _, m := range s.registry.Status().Media {
+			if strings.Contains(m.Label, "@") {
+				former = m
+			}
+		}
+		require.Contains(t, former.Staging.Message, "registry stage \""+former.Label+"\" --cancel")
+		require.Equal(t, firstSize+size, s.registry.Status().StagedBytes)
+		require.NoError(t, s.registry.CancelStage(t.Context(), former.Label))
+		_, err = s.registry.Collect(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, size, s.registry.Status().StagedBytes)
+		s.pullAll(1, layers)
+	})
+}
+
+// awaitStaging waits until the medium with a name in its folder has a copy in a state.
+func (s *site) awaitStaging(name, state string) {
+	s.Helper()
+	require.Eventually(s, func() bool {
+		s.registry.Look()
+		return slices.ContainsFunc(s.registry.Status().Media, func(m registry.MediumStatus) bool {
+			return m.Label == filepath.Base(s.dir)+"/"+name && m.Staging.State == state
+		})
+	}, time.Minute, time.Millisecond)
 }

@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -97,9 +98,14 @@ func (l *list) show(ctx context.Context, out, errOut io.Writer) error {
 		query.Set("since", l.clock.Now().Add(-l.since).UTC().Format(time.RFC3339))
 	}
 	records, lines := []record{}, json.NewEncoder(out)
+	var unread damage
 	m := merge{limit: l.limit, page: func(ctx context.Context, member string, before uint64, size int) (
 		*audittrail.Page, error) {
-		return l.trails.page(ctx, member, query, before, size)
+		page, err := l.trails.page(ctx, member, query, before, size)
+		if err == nil {
+			unread.add(member, page.Unread)
+		}
+		return page, err
 	}}
 	away, err := m.run(ctx, members, func(one *record) error {
 		if l.asJSON {
@@ -112,10 +118,35 @@ func (l *list) show(ctx context.Context, out, errOut io.Writer) error {
 		return err
 	}
 	away.warn(errOut, "The records of these members are not shown")
-	if l.asJSON {
+	if !l.asJSON {
+		if err := newRecords(isFleet(members)).Objects(out, &l.format, records); err != nil {
+			return err
+		}
+	}
+	return unread.err()
+}
+
+// damage are the parts of trails that can't be read, as clauses. Each page of a trail names them.
+type damage []string
+
+func (d *damage) add(member string, unread []audittrail.Unread) {
+	for _, part := range unread {
+		text := part.String()
+		if member != "" {
+			text = "at the member " + member + ", " + text
+		}
+		if !slices.Contains(*d, text) {
+			*d = append(*d, text)
+		}
+	}
+}
+
+func (d damage) err() error {
+	if len(d) == 0 {
 		return nil
 	}
-	return newRecords(isFleet(members)).Objects(out, &l.format, records)
+	return fmt.Errorf("the records in damaged parts of the audit trail are not shown: %s; replace the disk, and look "+
+		"for these records in an export, a backup or at the receiver of audit.syslog", strings.Join(d, "; "))
 }
 
 // newRecords describes the records. Texts of clients are quoted if they could confuse a terminal.

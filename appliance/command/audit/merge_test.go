@@ -125,3 +125,17 @@ func TestMerge_fails(t *testing.T) {
 	_, _, err = run(t, merge{page: pages(trails, map[string]error{"b0": refused})}, "a", "b")
 	require.ErrorIs(t, err, refused)
 }
+
+func TestDamage_namedOnce(t *testing.T) {
+	var d damage
+	require.NoError(t, d.err())
+	part := audittrail.Unread{File: "1.jsonl", From: 4096, To: 8192, Reason: "input/output error"}
+	for range 2 {
+		d.add("", []audittrail.Unread{part})
+		d.add("two", []audittrail.Unread{part})
+	}
+	require.EqualError(t, d.err(), "the records in damaged parts of the audit trail are not shown: the bytes 4096 to "+
+		"8191 of 1.jsonl can't be read (input/output error); at the member two, the bytes 4096 to 8191 of 1.jsonl "+
+		"can't be read (input/output error); replace the disk, and look for these records in an export, a backup or "+
+		"at the receiver of audit.syslog")
+}

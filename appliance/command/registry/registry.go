@@ -119,7 +119,11 @@ func write(out io.Writer, status *registry.Status) error {
 			fmt.Fprintf(out, "%s: %s\n", m.Label, m.Staging.Message)
 		}
 		for _, digest := range m.Damaged {
-			fmt.Fprintf(out, "%s: %s is damaged; copy the medium again\n", m.Label, digest)
+			remedy := "; copy the medium again"
+			if m.Staging.Message != "" {
+				remedy = ""
+			}
+			fmt.Fprintf(out, "%s: %s is damaged%s\n", m.Label, digest, remedy)
 		}
 	}
 	for _, unusable := range status.Unusable {

@@ -265,6 +265,10 @@ func report(cmd *cobra.Command, zone siteservice.ZoneStatus) {
 		fmt.Fprintf(out, "%s %s: %s here, %s at the DNS server %s\n", d.Name, d.Type, strings.Join(d.Ours, ", "),
 			strings.Join(d.Site, ", "), d.Server)
 	}
+	for _, f := range zone.Failures {
+		fmt.Fprintf(out, "%s %s: the DNS server %s failed (%s); it may have another record\n", f.Name, f.Type, f.Server,
+			f.Code)
+	}
 	if len(zone.Missing) > 0 {
 		fmt.Fprintf(out, "%s: the addresses of %s are not known yet\n", zone.Name, strings.Join(zone.Missing, ", "))
 	}

@@ -43,8 +43,9 @@ type Manifest struct {
 // Problem is something about a medium that a person should know. Its text is a sentence without a
 // period at its end.
 type Problem struct {
-	Text string
-	Cut  bool // the end of the file is missing, as while it is being copied
+	Text    string
+	Cut     bool // the end of the file is missing, as while it is being copied
+	Damaged bool // the file has wrong bytes
 }
 
 // Version is that of the indexes of this program. It changes with what a scan finds, so that known
@@ -54,6 +55,31 @@ const Version = 1
 // Cut reports whether the end of the medium is missing.
 func (i *Index) Cut() bool {
 	return slices.ContainsFunc(i.Problems, func(p Problem) bool { return p.Cut })
+}
+
+// Damaged reports whether the scan found wrong or missing bytes.
+func (i *Index) Damaged() bool {
+	return slices.ContainsFunc(i.Problems, func(p Problem) bool { return p.Cut || p.Damaged })
+}
+
+// Contains reports whether a medium has all blobs, manifests, tags and signatures of another one.
+func (i *Index) Contains(other *Index) bool {
+	for repository, tags := range other.Repositories {
+		if !hasKeys(i.Repositories[repository], tags) {
+			return false
+		}
+	}
+	return hasKeys(i.Blobs, other.Blobs) && hasKeys(i.Manifests, other.Manifests) &&
+		hasKeys(i.Signatures, other.Signatures)
+}
+
+func hasKeys[A any](large, small map[string]A) bool {
+	for key := range small {
+		if _, ok := large[key]; !ok {
+			return false
+		}
+	}
+	return true
 }
 
 // Index is the content of a medium. It does not change after the scan.

@@ -80,7 +80,8 @@ func tarProblem(location Location, in *window, err error, entries *[]entry) Prob
 		return Problem{Cut: true, Text: fmt.Sprintf("%s is cut off at byte %d. Copy it again; the entries before it "+
 			"are served", path.Base(location.Path), in.size)}
 	}
-	return Problem{Text: fmt.Sprintf("%s is damaged near byte %d (%s). Copy it again; the entries before it are served",
+	return Problem{Damaged: true, Text: fmt.Sprintf("%s is damaged near byte %d (%s). Copy it again; the entries "+
+		"before it are served",
 		path.Base(location.Path), in.at, strings.TrimPrefix(err.Error(), "archive/tar: "))}
 }
 

@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"log/slog"
+	"slices"
 
 	"landfall/appliance/architecture"
 	"landfall/appliance/engine"
@@ -64,21 +65,40 @@ type Images interface {
 }
 
 // TakeLiveISOs takes the live ISOs of releases on media out of their payloads, unless the appliance
-// has other ones for them.
-func TakeLiveISOs(releases []engine.ReleaseImage, images Images, log *slog.Logger) {
+// has other ones for them. carried returns the architectures that a medium has of a release for
+// several of them. The ISO of one architecture is taken; a person imports those of others.
+func TakeLiveISOs(releases []engine.ReleaseImage, carried func(pullSpec string) []architecture.Architecture,
+	images Images, log *slog.Logger) {
 	for _, release := range releases {
-		if images.CheckRelease(release.OpenshiftVersion, release.CPUArchitecture) == nil {
+		candidates := []string{release.CPUArchitecture}
+		if release.CPUArchitecture == "" || release.CPUArchitecture == architecture.Multi.API() {
+			candidates = byPreference(carried(release.URL))
+		}
+		if slices.ContainsFunc(candidates, func(arch string) bool {
+			return images.CheckRelease(release.OpenshiftVersion, arch) == nil
+		}) {
 			continue
 		}
-		arch := release.CPUArchitecture
-		if arch == "" || arch == architecture.Multi.API() { // one live ISO is of one architecture
-			arch = architecture.X86.API()
-		}
 		_, err := images.Fetch(osimage.Request{Release: release.URL, OpenshiftVersion: release.OpenshiftVersion,
-			CPUArchitecture: arch, Unattended: true})
+			CPUArchitecture: candidates[0], Unattended: true})
 		if _, exists := errors.AsType[*osimage.ContentError](err); err != nil && !exists {
 			log.Error("The live ISO of a release on a medium can't be taken.", "release", release.OpenshiftVersion,
 				"error", err)
 		}
 	}
+}
+
+// byPreference returns those of the architectures that hosts may have, the most frequent first. If
+// nothing is known, it is x86_64.
+func byPreference(carried []architecture.Architecture) (names []string) {
+	for _, one := range []architecture.Architecture{architecture.X86, architecture.ARM, architecture.Power,
+		architecture.Z} {
+		if slices.Contains(carried, one) {
+			names = append(names, one.API())
+		}
+	}
+	if names == nil {
+		names = []string{architecture.X86.API()}
+	}
+	return names
 }

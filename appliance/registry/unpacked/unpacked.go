@@ -171,6 +171,51 @@ func (s *Store) Write(key, name string, in io.Reader) error {
 	return nil
 }
 
+// Repair compares a whole archive with its content, and writes what differs in its place: the sound
+// parts can be read meanwhile. It returns how many bytes it wrote. The error is an *[InputError],
+// [quota.ErrFull], or one of the disk.
+func (s *Store) Repair(key, name string, in io.Reader) (written int64, err error) {
+	file, err := os.OpenFile(s.Path(key, name), os.O_RDWR, 0o600)
+	if err != nil {
+		return 0, writeError(err)
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	info, err := file.Stat()
+	if err != nil {
+		return 0, writeError(err)
+	}
+	size, at := info.Size(), int64(0)
+	buffer, had := make([]byte, repairSize), make([]byte, repairSize)
+	for ended := false; !ended; {
+		n, err := io.ReadFull(in, buffer)
+		if ended = errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF); err != nil && !ended {
+			return written, &InputError{err}
+		}
+		// A part that the disk does not give any more is written, too.
+		if m, err := file.ReadAt(had[:n], at); m < n && err != nil || !bytes.Equal(had[:n], buffer[:n]) {
+			if _, err := file.WriteAt(buffer[:n], at); err != nil {
+				return written, writeError(err)
+			}
+			written += int64(n)
+		}
+		if at += int64(n); at > size {
+			s.count(at - size)
+			size = at
+		}
+	}
+	if written+size-at == 0 {
+		return 0, nil // the time of the file stays
+	}
+	if err := errors.Join(file.Truncate(at), s.syncFile(file)); err != nil {
+		return written, writeError(err)
+	}
+	s.count(at - size)
+	return written + size - at, nil
+}
+
+// repairSize is the unit of a repair, in bytes.
+const repairSize = 256 << 10
+
 // writer writes an archive after what it had before.
 type writer struct {
 	store    *Store

@@ -99,3 +99,33 @@ func TestOpen_removesUnwanted(t *testing.T) {
 	require.EqualValues(t, len("wanted"), s.Used())
 	require.NoDirExists(t, filepath.Join(dir, "other"))
 }
+
+// A repair writes only what differs, and extends or cuts the file.
+func TestRepair_writesWhatDiffers(t *testing.T) {
+	content := bytes.Repeat([]byte("0123456789abcdef"), 3*repairSize/16)
+	for name, c := range map[string]struct {
+		damage  func([]byte) []byte
+		written int64
+	}{
+		"sound":    {func(b []byte) []byte { return b }, 0},
+		"one bit":  {func(b []byte) []byte { b[repairSize+5] ^= 1; return b }, repairSize},
+		"cut":      {func(b []byte) []byte { return b[:2*repairSize+7] }, repairSize},
+		"too long": {func(b []byte) []byte { return append(b, "end"...) }, 3},
+		"empty":    {func([]byte) []byte { return nil }, 3 * repairSize},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			s := open(t, dir, 0)
+			require.NoError(t, s.Write(key, name, bytes.NewReader(content)))
+			require.NoError(t, os.WriteFile(s.Path(key, name), c.damage(bytes.Clone(content)), 0o600))
+			s = open(t, dir, 0)
+			written, err := s.Repair(key, name, bytes.NewReader(content))
+			require.NoError(t, err)
+			require.Equal(t, c.written, written)
+			repaired, err := os.ReadFile(s.Path(key, name))
+			require.NoError(t, err)
+			require.True(t, bytes.Equal(content, repaired))
+			require.EqualValues(t, len(content), s.Used())
+		})
+	}
+}

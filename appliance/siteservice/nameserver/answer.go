@@ -28,13 +28,15 @@ type Table struct {
 	zones  map[string]bool                // names of the zones
 	own    map[string]bool                // names of the appliance itself
 	names  map[string]map[uint16][]dns.RR // records by name; without records, a part of longer names
+	// unknown has the names of clusters whose addresses only the site may know.
+	unknown map[string]bool
 }
 
 // NewTable returns a table of zones and of the appliance's own names. A zone of several clusters is
 // left out. The serial number grows with each table.
 func NewTable(zones []Zone, own []string, serial uint32) *Table {
 	t := &Table{serial: serial, zones: map[string]bool{}, own: map[string]bool{},
-		names: map[string]map[uint16][]dns.RR{}}
+		names: map[string]map[uint16][]dns.RR{}, unknown: map[string]bool{}}
 	for _, name := range own {
 		t.own[canonical(name)] = true
 	}
@@ -48,6 +50,9 @@ func NewTable(zones []Zone, own []string, serial uint32) *Table {
 		t.own[OwnName+"."+name] = true
 		for _, record := range zone.Records {
 			t.add(record, name)
+		}
+		for _, missing := range zone.Missing {
+			t.unknown[canonical(missing)] = true
 		}
 	}
 	return t
@@ -132,6 +137,8 @@ func (t *Table) Answer(request *dns.Msg, addresses []netip.Addr) (*dns.Msg, bool
 		return nil, false
 	case exists:
 		answer.Answer = matching(records, question)
+	case t.isUnknown(name, zone):
+		return nil, false
 	case zone != name:
 		answer.Answer, exists = t.wildcard(name, zone, question)
 		if !exists {
@@ -142,6 +149,17 @@ func (t *Table) Answer(request *dns.Msg, addresses []netip.Addr) (*dns.Msg, bool
 		answer.Ns = []dns.RR{t.authority(zone)}
 	}
 	return answer, true
+}
+
+// isUnknown reports whether the appliance does not know the address of a name in a zone that the
+// hosts need. An answer without addresses would hide the record that the site's DNS may have.
+func (t *Table) isUnknown(name, zone string) bool {
+	for at := name; at != zone; at = above(at) {
+		if t.unknown["*."+at] {
+			return true
+		}
+	}
+	return t.unknown[name]
 }
 
 // wildcard returns the records of the wildcard next to the longest existing name above a name (RFC

@@ -27,6 +27,17 @@ type Comparison struct {
 	Served bool `json:"served_by_site"`
 	// Differences lists the names with other records. The appliance then does not serve the zone.
 	Differences []Difference `json:"differences,omitempty"`
+	// Failures lists the names for which a server answered with an error. It may have records for
+	// them.
+	Failures []Failure `json:"failures,omitempty"`
+}
+
+// Failure is an error of a DNS server of the site for a name.
+type Failure struct {
+	Name   string `json:"name"`
+	Type   string `json:"type"`
+	Server string `json:"server"`
+	Code   string `json:"code"` // such as SERVFAIL
 }
 
 // appSample represents the names of applications in questions to the site's DNS.
@@ -53,6 +64,7 @@ func Compare(ctx context.Context, servers []netip.AddrPort, zones []Zone,
 			result := results[zone.Name]
 			result.Served = result.Served || found.Served
 			result.Differences = append(result.Differences, found.Differences...)
+			result.Failures = append(result.Failures, found.Failures...)
 			results[zone.Name] = result
 		}
 	}
@@ -61,8 +73,9 @@ func Compare(ctx context.Context, servers []netip.AddrPort, zones []Zone,
 
 // compare compares a zone with one server, up to the first question that is not answered, and
 // reports whether the server is silent. It does not ask a server that is silent already. For the
-// names without an answer, the server counts with its records in the former result: the appliance
-// must not answer for a zone because one packet was lost.
+// names without an answer, and for those that the server answers with an error, the server counts
+// with its records in the former result: the appliance must not answer for a zone because one
+// packet was lost, or because a server behind the server is away.
 func compare(ctx context.Context, server netip.AddrPort, zone Zone, former Comparison,
 	silent bool) (Comparison, bool) {
 	ours := map[nameAndType][]string{}
@@ -73,23 +86,32 @@ func compare(ctx context.Context, server netip.AddrPort, zone Zone, former Compa
 		}
 	}
 	result := Comparison{Served: len(ours) > 0}
+	keep := func(unanswered ...nameAndType) {
+		result.Served = false
+		for _, known := range former.Differences {
+			at := nameAndType{known.Name, known.Type}
+			slices.Sort(ours[at])
+			if known.Server == server.String() && slices.Contains(unanswered, at) &&
+				!slices.Equal(known.Site, ours[at]) {
+				known.Ours = ours[at]
+				result.Differences = append(result.Differences, known)
+			}
+		}
+	}
 	keys := slices.SortedFunc(maps.Keys(ours), nameAndType.compare)
 	for i, key := range keys {
 		found, err := []string(nil), errSilent
 		if !silent {
 			found, err = lookUp(ctx, server, key)
 		}
+		if failed, ok := errors.AsType[codeError](err); ok {
+			keep(key)
+			result.Failures = append(result.Failures, Failure{Name: key.name, Type: key.kind, Server: server.String(),
+				Code: dns.RcodeToString[int(failed)]})
+			continue
+		}
 		if err != nil && !errors.Is(err, errTruncated) {
-			result.Served = false
-			for _, known := range former.Differences {
-				at := nameAndType{known.Name, known.Type}
-				slices.Sort(ours[at])
-				if known.Server == server.String() && slices.Contains(keys[i:], at) &&
-					!slices.Equal(known.Site, ours[at]) {
-					known.Ours = ours[at]
-					result.Differences = append(result.Differences, known)
-				}
-			}
+			keep(keys[i:]...)
 			return result, true
 		}
 		if len(found) == 0 { // also after a truncated answer
@@ -116,6 +138,11 @@ var (
 	errSilent    = errors.New("the DNS server does not answer")
 )
 
+// codeError is the code of an answer that says nothing about the name, such as SERVFAIL.
+type codeError int
+
+func (e codeError) Error() string { return "the DNS server answered " + dns.RcodeToString[int(e)] }
+
 func lookUp(ctx context.Context, server netip.AddrPort, wanted nameAndType) ([]string, error) {
 	request := new(dns.Msg).SetQuestion(dns.Fqdn(wanted.name), dns.StringToType[wanted.kind])
 	request.SetEdns0(payload, false)
@@ -128,6 +155,9 @@ func lookUp(ctx context.Context, server netip.AddrPort, wanted nameAndType) ([]s
 	}
 	if answer.Truncated {
 		return nil, errTruncated // the addresses that are missing are no difference
+	}
+	if saysNothing(answer) {
+		return nil, codeError(answer.Rcode)
 	}
 	var found []string
 	for _, record := range answer.Answer {

@@ -53,9 +53,9 @@ func NewForwarder(servers []netip.AddrPort, clock clockwork.Clock) *Forwarder {
 		timeout: forwardTimeout, failures: map[netip.AddrPort]failure{}}
 }
 
-// Answer returns the answer of the first server that answers. Without servers it refuses the
-// question, so that a client asks its next server at once. own are addresses of the appliance,
-// which are not asked.
+// Answer returns the answer of the first server that answers. An error such as SERVFAIL counts only
+// if no server answers otherwise. Without servers it refuses the question, so that a client asks
+// its next server at once. own are addresses of the appliance, which are not asked.
 func (f *Forwarder) Answer(ctx context.Context, request *dns.Msg, own []netip.Addr) *dns.Msg {
 	refused := new(dns.Msg).SetRcode(request, dns.RcodeRefused)
 	failed := new(dns.Msg).SetRcode(request, dns.RcodeServerFailure)
@@ -78,10 +78,19 @@ func (f *Forwarder) Answer(ctx context.Context, request *dns.Msg, own []netip.Ad
 		f.note(server, asked, err)
 		if err == nil {
 			answer.Id, answer.Authoritative = request.Id, false
-			return answer
+			if !saysNothing(answer) {
+				return answer
+			}
+			failed = answer
 		}
 	}
 	return failed
+}
+
+// saysNothing reports whether an answer is an error of the server, which another server may not
+// have, instead of a statement about the name.
+func saysNothing(answer *dns.Msg) bool {
+	return answer.Rcode != dns.RcodeSuccess && answer.Rcode != dns.RcodeNameError
 }
 
 // choose returns the servers to ask: those that are not silent. If all are silent, it is the one

@@ -110,6 +110,28 @@ func TestZone_recordsAreLinesOfZoneFile(t *testing.T) {
 	require.Equal(t, "5.2.0.192.in-addr.arpa. 60 IN PTR api.berlin.site.example.", lines[len(lines)-1])
 }
 
+// TestTable_namesWithoutAddress holds that the site's DNS is asked for the names of a cluster whose
+// addresses only the site knows, such as those of its load balancers.
+func TestTable_namesWithoutAddress(t *testing.T) {
+	zone := Zone{Name: "berlin.site.example", Cluster: "berlin", ClusterID: "1",
+		Missing: []string{"api.berlin.site.example", "api-int.berlin.site.example", "*.apps.berlin.site.example"}}
+	zone.Add("node-1.berlin.site.example", true, address("192.0.2.11"))
+	table := NewTable([]Zone{zone}, nil, 1)
+	for name, claimed := range map[string]bool{
+		"api.berlin.site.example":                   false,
+		"API-INT.berlin.site.example":               false,
+		"apps.berlin.site.example":                  false,
+		"console.apps.berlin.site.example":          false,
+		"a.b.apps.berlin.site.example":              false,
+		"validateNoWildcardDNS.berlin.site.example": true,
+		"node-1.berlin.site.example":                true,
+		"berlin.site.example":                       true,
+	} {
+		_, ok := table.Answer(question(name, dns.TypeA), nil)
+		require.Equal(t, claimed, ok, name)
+	}
+}
+
 // Case 48: two clusters with one DNS name: none of them is served.
 func TestFault48_oneNameInTwoClusters(t *testing.T) {
 	first, second := berlin(), berlin()
@@ -127,7 +149,8 @@ func newServer(forward ...netip.AddrPort) *Server {
 }
 
 // startDNS serves the records of a zone by UDP, as the site's own DNS. It does not answer for names
-// that begin with "slow.", and truncates answers in a zone whose name begins with "long.".
+// that begin with "slow.", answers SERVFAIL for names that begin with "failing.", and for all if
+// the zone does so, and truncates answers in a zone whose name begins with "long.".
 func startDNS(t *testing.T, zone Zone) netip.AddrPort {
 	t.Helper()
 	table := NewTable([]Zone{zone}, nil, 1)
@@ -148,6 +171,9 @@ func startDNS(t *testing.T, zone Zone) netip.AddrPort {
 			answer, ok := table.Answer(request, nil)
 			if !ok {
 				answer = new(dns.Msg).SetRcode(request, dns.RcodeNameError)
+			}
+			if strings.HasPrefix(request.Question[0].Name, "failing.") || strings.HasPrefix(zone.Name, "failing.") {
+				answer = new(dns.Msg).SetRcode(request, dns.RcodeServerFailure)
 			}
 			if strings.HasPrefix(zone.Name, "long.") && len(answer.Answer) > 1 {
 				answer.Truncated, answer.Answer = true, answer.Answer[:1]
@@ -194,6 +220,15 @@ func TestServer_nameWithoutAnswer(t *testing.T) {
 	require.Equal(t, dns.RcodeServerFailure, ask("slow.example.com").Rcode)
 	s.Forward.timeout = time.Minute
 	require.Equal(t, []string{"198.51.100.1"}, values(ask("www.example.com")))
+}
+
+// TestForwarder_serverFailure holds that the next server is asked if one answers with an error.
+func TestForwarder_serverFailure(t *testing.T) {
+	failing, sound := Zone{Name: "failing.example.com"}, Zone{Name: "other.example"}
+	f := NewForwarder([]netip.AddrPort{startDNS(t, failing), startDNS(t, sound)}, clockwork.NewFakeClock())
+	require.Equal(t, dns.RcodeServerFailure,
+		f.Answer(t.Context(), question("failing.example.com", dns.TypeA), nil).Rcode)
+	require.Equal(t, dns.RcodeNameError, f.Answer(t.Context(), question("example.org", dns.TypeA), nil).Rcode)
 }
 
 // TestForwarder_silentServers holds which servers are asked after questions without an answer.
@@ -378,6 +413,23 @@ func TestCompare_lostPackets(t *testing.T) {
 	require.Equal(t, found["berlin.site.example"], compare([]Zone{other, berlin()}, found)["berlin.site.example"])
 	require.Empty(t, Compare(t.Context(), nil, []Zone{berlin()}, found)["berlin.site.example"].Differences,
 		"the server is no longer one of the site")
+}
+
+// TestCompare_serverFailure holds that SERVFAIL does not mean that the site's DNS lacks the name: a
+// former difference stays, and the failure is named.
+func TestCompare_serverFailure(t *testing.T) {
+	theirs := Zone{Name: "site.example"}
+	theirs.Add("z.site.example", false, address("192.0.2.7"))
+	server := startDNS(t, theirs)
+	ours := Zone{Name: theirs.Name}
+	ours.Add("failing.site.example", false, address("192.0.2.6"))
+	ours.Add("z.site.example", false, address("192.0.2.7"))
+	former := Difference{Name: "failing.site.example", Type: TypeA, Server: server.String(),
+		Ours: []string{"192.0.2.6"}, Site: []string{"192.0.2.99"}}
+	require.Equal(t, Comparison{Differences: []Difference{former},
+		Failures: []Failure{{Name: former.Name, Type: TypeA, Server: server.String(), Code: "SERVFAIL"}}},
+		Compare(t.Context(), []netip.AddrPort{server}, []Zone{ours},
+			map[string]Comparison{ours.Name: {Differences: []Difference{former}}})[ours.Name])
 }
 
 // TestCompare_namesAnsweredBeforeSilence holds that a former difference counts only for names that

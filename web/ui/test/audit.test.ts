@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { actorOf, exportURL, outcomeOf, queryOf, reasonOf, subjectOf, type Item } from '../src/access/audit';
+import { actorOf, exportURL, outcomeOf, queryOf, reasonOf, subjectOf, unreadOf, type Item } from '../src/access/audit';
 
 const item = (part: Partial<Item>): Item => ({ seq: 1, time: '2026-03-01T12:00:00Z', kind: 'end', ...part });
 
@@ -22,6 +22,12 @@ describe('the trail of a member', () => {
     expect(exportURL('')).toBe('/api/landfall/v1/audit/export');
     expect(exportURL('a b')).toBe('/api/landfall/v1/audit/export?member=a+b');
   });
+});
+
+it('names what can not be read', () => {
+  expect(unreadOf({ file: '1.jsonl', from: 4096, to: 8192, reason: 'input/output error' })).toBe(
+    "The bytes 4096 to 8191 of 1.jsonl can't be read (input/output error).",
+  );
 });
 
 describe('a record', () => {

@@ -114,9 +114,12 @@ describe('a zone', () => {
   it('has notes about differences and unknown addresses', () => {
     expect(notesOf(zone)).toEqual([]);
     const difference = { name: 'api.east.site.test', type: 'A', ours: ['a'], site: ['b', 'c'], server: 's' };
-    expect(notesOf({ ...zone, message: 'the records differ', differences: [difference], missing: ['apps'] })).toEqual([
+    const failures = [{ name: 'x', type: 'A', server: 's', code: 'SERVFAIL' }];
+    const missing = ['apps'];
+    expect(notesOf({ ...zone, message: 'the records differ', differences: [difference], failures, missing })).toEqual([
       'The records differ.',
       'api.east.site.test A: a here, b, c at the DNS server s.',
+      'x A: the DNS server s failed (SERVFAIL); it may have another record.',
       'The addresses of these names of east.site.test are not known yet: apps.',
     ]);
   });

@@ -28,6 +28,7 @@ import {
   outcomeOf,
   reasonOf,
   subjectOf,
+  unreadOf,
   verifyAudit,
   type Filter,
   type Report,
@@ -107,6 +108,13 @@ export const AuditTrail = () => {
       {report && (
         <StackItem>
           <Verified report={report} />
+        </StackItem>
+      )}
+      {answer?.unread && (
+        <StackItem>
+          <Alert isInline variant="danger" title="The records in damaged parts of the audit trail are not shown">
+            {answer.unread.map(unreadOf).join(' ')}
+          </Alert>
         </StackItem>
       )}
       <StackItem>

@@ -17,7 +17,14 @@ export type Item = {
   outcome?: string;
 };
 
-export type AuditPage = { items: Item[]; next?: number };
+/** A part of a file of the trail that can't be read: the bytes from one to before another. */
+export type Unread = { file: string; from: number; to: number; reason: string };
+
+export type AuditPage = { items: Item[]; next?: number; unread?: Unread[] };
+
+/** What is not listed, in a sentence. */
+export const unreadOf = ({ file, from, to, reason }: Unread): string =>
+  `The bytes ${String(from)} to ${String(to - 1)} of ${file} can't be read (${reason}).`;
 
 export type Report = {
   first: number;

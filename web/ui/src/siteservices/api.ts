@@ -34,6 +34,7 @@ export type Zone = {
   missing?: string[];
   served_by_site: boolean;
   differences?: { name: string; type: string; ours: string[]; site: string[]; server: string }[];
+  failures?: { name: string; type: string; server: string; code: string }[];
   /** Whether the appliance answers for the zone. */
   answered: boolean;
   message?: string;

@@ -115,11 +115,14 @@ export const zoneStateOf = ({ answered, served_by_site: isServed }: Zone): { ton
 };
 
 /** What a person should know of a zone, in sentences. */
-export const notesOf = ({ name, message, differences, missing }: Zone): string[] => [
+export const notesOf = ({ name, message, differences, failures, missing }: Zone): string[] => [
   ...(message ? [asSentence(message)] : []),
   ...(differences ?? []).map(
     (one) =>
       `${one.name} ${one.type}: ${one.ours.join(', ')} here, ${one.site.join(', ')} at the DNS server ${one.server}.`,
+  ),
+  ...(failures ?? []).map(
+    (one) => `${one.name} ${one.type}: the DNS server ${one.server} failed (${one.code}); it may have another record.`,
   ),
   ...(missing?.length ? [`The addresses of these names of ${name} are not known yet: ${missing.join(', ')}.`] : []),
 ];
