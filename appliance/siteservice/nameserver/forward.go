@@ -55,11 +55,12 @@ func NewForwarder(servers []netip.AddrPort, clock clockwork.Clock) *Forwarder {
 
 // Answer returns the answer of the first server that answers. An error such as SERVFAIL counts only
 // if no server answers otherwise. Without servers it refuses the question, so that a client asks
-// its next server at once. own are addresses of the appliance, which are not asked.
-func (f *Forwarder) Answer(ctx context.Context, request *dns.Msg, own []netip.Addr) *dns.Msg {
+// its next server at once. loops are addresses that are not asked: those of the appliance and of the
+// client.
+func (f *Forwarder) Answer(ctx context.Context, request *dns.Msg, loops []netip.Addr) *dns.Msg {
 	refused := new(dns.Msg).SetRcode(request, dns.RcodeRefused)
 	failed := new(dns.Msg).SetRcode(request, dns.RcodeServerFailure)
-	servers := f.choose(own)
+	servers := f.choose(loops)
 	if len(servers) == 0 {
 		return refused
 	}
@@ -95,12 +96,12 @@ func saysNothing(answer *dns.Msg) bool {
 
 // choose returns the servers to ask: those that are not silent. If all are silent, it is the one
 // whose last failure is the oldest, so that a name without an answer never hides the others.
-func (f *Forwarder) choose(own []netip.Addr) []netip.AddrPort {
+func (f *Forwarder) choose(loops []netip.Addr) []netip.AddrPort {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var others, answering []netip.AddrPort
 	for _, server := range f.servers {
-		if slices.Contains(own, server.Addr().Unmap()) {
+		if slices.Contains(loops, server.Addr().Unmap()) {
 			continue
 		}
 		others = append(others, server)

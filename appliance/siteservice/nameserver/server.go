@@ -178,7 +178,8 @@ func (s *Server) Answer(ctx context.Context, on link.Link, client netip.Addr, re
 		s.refused.Add(1)
 		return new(dns.Msg).SetRcode(request, dns.RcodeRefused)
 	}
-	answer := s.Forward.Answer(ctx, request, on.Addresses())
+	// A DNS server of the site that forwards questions to this one would get them back.
+	answer := s.Forward.Answer(ctx, request, append(on.Addresses(), client))
 	if answer.Rcode == dns.RcodeRefused {
 		s.refused.Add(1)
 	} else {
