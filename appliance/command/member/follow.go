@@ -96,6 +96,10 @@ func (m *member) serve(ctx context.Context, of fleet.Copy) error {
 		m.copies.Run(running, db, false)
 		return nil
 	})
+	group.Go(func() error {
+		m.copies.Trim(running, db)
+		return nil
+	})
 	group.Go(func() error { return m.membership.Keys().Follow(running, db, m.Logger) })
 	return group.Wait()
 }

@@ -352,3 +352,19 @@ func (m *Membership) Others(ctx context.Context) (others []fleet.Peer, err error
 	}
 	return others, err
 }
+
+// All returns all other members of the fleet, and the name of one that is not connected to etcd, or
+// "".
+func (m *Membership) All(ctx context.Context) (others []fleet.Peer, away string, err error) {
+	members, err := m.registrations(ctx)
+	for _, member := range members {
+		if member.ID == m.state.ID {
+			continue
+		}
+		if !member.Connected {
+			away = member.Name
+		}
+		others = append(others, fleet.Peer{Name: member.Name, URL: member.URL})
+	}
+	return others, away, err
+}
