@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"log/slog"
@@ -25,6 +27,7 @@ import (
 
 	"landfall/appliance/access"
 	"landfall/appliance/access/people"
+	"landfall/appliance/audittrail"
 	"landfall/appliance/config"
 	"landfall/appliance/fleet"
 	"landfall/appliance/journal"
@@ -166,7 +169,7 @@ func (c *copied) openFollower(t *testing.T, clock clockwork.Clock) {
 		Observed: monitoring.Parts{Version: "of the follower", Usage: storage.NewUsage(settings.DataDir, clock),
 			Certificates: c.transport.Certificates(), Clock: clock,
 			Others: append(process.MetricCollectors(), c.observe(t, false, clock))},
-		Fleet: c.membership, Version: "test", Clock: clock, Logger: slog.New(slog.DiscardHandler),
+		Fleet: c.membership, Trail: c.trailOf(settings.DataDir, clock), Version: "test", Clock: clock, Logger: slog.New(slog.DiscardHandler),
 		Refuse: func(w http.ResponseWriter, r *http.Request, err error) {
 			_ = problem.Write(w, r, problem.From(err)) // the recorder accepts it
 		}})
@@ -180,6 +183,12 @@ func (c *copied) openFollower(t *testing.T, clock clockwork.Clock) {
 	})
 	c.reader, c.handler = reader, reader.Handler(fleet.Main, c.forward(c.server))
 	c.pulls = reader.Handler(fleet.Registry, c.forward(c.at(fleet.Registry)))
+}
+
+// trailOf returns the audit trail of the follower.
+func (c *copied) trailOf(dir string, clock clockwork.Clock) audittrail.Reader {
+	return audittrail.Reader{Dir: filepath.Join(dir, audittrail.DirName), Key: c.siteKey, Clock: clock, DB: c.db,
+		Member: fleet.TrailName("two", "2")}
 }
 
 // forward returns the handler of requests that the follower forwards to a handler of the leader.
@@ -403,7 +412,7 @@ var (
 		"v2GetOpenAPI", "v2GetPreflightRequirements", "v2ListClusters", "v2ListEvents", "v2ListHosts",
 		"v2ListReleaseSources",
 		// rows of the console's API
-		"followChanges", "getFleet", "getInstallationProgress", "listAllClusters", "listAllHosts",
+		"followChanges", "getFleet", "getInstallationProgress", "listAllClusters", "listAllHosts", "whoami",
 	}
 	onlyLeader = []string{
 		// APIs of other products, and the state of the leader itself
@@ -430,7 +439,7 @@ var (
 		// accounts and logins
 		"beginOIDCLogin", "finishOIDCLogin", "getLoginMethods", "getUser", "listPasskeys", "listSessions",
 		"listTokens",
-		"listUsers", "whoami",
+		"listUsers",
 	}
 )
 
@@ -524,6 +533,43 @@ func TestFollower_withoutALeader(t *testing.T) {
 	require.Equal(t, http.StatusServiceUnavailable, c.ask(t, http.MethodPost, clustersPath, "{}", "admin").Code)
 	require.Equal(t, http.StatusServiceUnavailable,
 		c.ask(t, http.MethodGet, console.BasePath+"/settings", "", "admin").Code)
+}
+
+// The page and the commands go on at a follower without a leader: they learn who asks, and see the
+// audit trail of the follower.
+func TestFollower_auditTrailWithoutALeader(t *testing.T) {
+	clock := clockwork.NewFakeClockAt(time.Now().UTC())
+	c := newCopied(t, clock)
+	led, err := store.Open(t.Context(), t.TempDir(), store.Options{NoSync: true})
+	require.NoError(t, err)
+	trail, err := audittrail.Open(audittrail.Options{Dir: filepath.Join(c.followerDir, audittrail.DirName), DB: led,
+		Key: c.siteKey})
+	require.NoError(t, err)
+	require.NoError(t, trail.Record(t.Context(), audittrail.Entry{Operation: "of the follower"}))
+	head := trail.Head().Sequence
+	require.NoError(t, errors.Join(trail.Close(), led.Close()))
+	c.use(t, "admin")
+	c.catchUp(t)
+	const path = console.AuditRoute
+	before := c.forwarded.Load()
+	w := c.ask(t, http.MethodGet, path, "", "admin")
+	require.Equal(t, http.StatusOK, w.Code)
+	require.NotContains(t, w.Body.String(), "of the follower", "the leader answers")
+	require.Equal(t, before+1, c.forwarded.Load())
+
+	c.led.Store(false)
+	require.Contains(t, c.askHere(t, path, "admin").Body.String(), "of the follower")
+	require.Equal(t, http.StatusForbidden, c.askHere(t, path, "viewer").Code)
+	require.Equal(t, http.StatusUnauthorized, c.askHere(t, path, "nobody").Code)
+	w = c.askHere(t, path+"/export", "admin")
+	require.Contains(t, w.Body.String(), "of the follower")
+	require.Contains(t, w.Header().Get("Content-Disposition"), fmt.Sprintf("audit-%d.jsonl", head+1))
+	var report audittrail.Report
+	require.NoError(t, json.Unmarshal(c.askHere(t, path+"/verify", "admin").Body.Bytes(), &report))
+	require.Empty(t, report.Problems)
+	require.Contains(t, c.askHere(t, console.BasePath+"/whoami", "admin").Body.String(), `"role":"admin"`)
+	require.JSONEq(t, `{"auth": "local", "setup": false}`,
+		c.askHere(t, console.BasePath+"/login", "nobody").Body.String())
 }
 
 func TestFollower_forwardsRefusals(t *testing.T) {

@@ -10,7 +10,8 @@
 //   - if the copy lacks a change that the client may know of, or may lack one (revision.go),
 //   - if it fails here: a refusal counts only if the leader refuses, too.
 //
-// Without a leader, the copy answers, also with refusals. The metrics are those of this member, and
+// Without a leader, the copy answers, also with refusals. Some operations are answered here only
+// then (operation.WithoutLeader): the audit trails that this member reaches. The metrics are those of this member, and
 // never come from the leader (metrics.go).
 //
 // Design: docs/design.md#reads-on-a-follower.
@@ -33,6 +34,7 @@ import (
 
 	"landfall/appliance/access/certificate"
 	"landfall/appliance/access/machine"
+	"landfall/appliance/audittrail"
 	"landfall/appliance/config"
 	"landfall/appliance/engine"
 	"landfall/appliance/engine/record"
@@ -73,6 +75,7 @@ type Options struct {
 	// keys of the hosts. from is its name.
 	Contacts func(ctx context.Context, after time.Time) (from string, contacts map[string]time.Time, err error)
 	Fleet    membership.Service // says also without a leader what the members are
+	Trail    audittrail.Reader  // the audit trail of this member
 	// LiveISOs is what the libraries of the members share; nil if none are copied.
 	// MissingLiveISOs is called with the number of those that are not here yet.
 	LiveISOs        *osimage.Shared

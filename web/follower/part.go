@@ -143,6 +143,7 @@ func (r *Reader) consoleOperations(e *engine.Engine) ([]operation.Operation, err
 		console.ProgressOperations(progress.NewService(progress.Options{DB: r.DB, Events: e.Events, Clock: r.Clock,
 			Logger: r.Logger})),
 		console.HostOperations(e, r.servers(), approvals), console.FleetOperations(r.Fleet),
+		console.AuditOperations(r.Trail, r.Fleet.Trails(r.Trail)), webaccess.FollowerOperations(r.open()),
 	), nil
 }
 
@@ -170,7 +171,7 @@ func (r *Reader) guard(boot bool, links *discovery.Links) *webaccess.Guard {
 // guard. The others must go to the leader.
 func (r *Reader) answered(e *engine.Engine, guard *webaccess.Guard) func(operation.Operation) echo.HandlerFunc {
 	return func(o operation.Operation) echo.HandlerFunc {
-		if !o.FromCopy {
+		if !o.FromCopy && !o.WithoutLeader {
 			return func(echo.Context) error { return fleet.ErrNoLeader }
 		}
 		if showsContacts(o) {

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"sync"
 
-	"landfall/appliance/audittrail"
 	"landfall/appliance/fault"
 	"landfall/appliance/fleet"
 	"landfall/appliance/fleet/sequence"
@@ -34,7 +33,7 @@ type Service interface {
 	// End makes the leader a single machine. The other members stop.
 	End(ctx context.Context) error
 	// Trails returns what finds the audit trails of the members. own is that of this member.
-	Trails(own *audittrail.Trail) Trails
+	Trails(own OwnTrail) Trails
 }
 
 // ErrChanged is the error with which an appliance ends to go on in another role.
