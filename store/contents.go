@@ -93,8 +93,8 @@ func (db *DB) CollectBlobs(ctx context.Context) error {
 	return nil
 }
 
-// removeBlob removes a blob that was staged longer than Options.BlobGrace ago. It reports false if it
-// is needed, or if a snapshot may need it.
+// removeBlob removes a blob that was staged longer than Options.BlobGrace ago. It reports false if
+// it is needed, or if a snapshot may need it.
 func (db *DB) removeBlob(ctx context.Context, sum string, needed func(*Tx) bool) (gone bool, err error) {
 	err = db.alone(ctx, func(tx *Tx) (err error) {
 		if !needed(tx) && db.snapshots.Load() == 0 {

@@ -32,8 +32,8 @@ func (r Reader) List(ctx context.Context, filter Filter) (*Page, error) {
 	return listContents(ctx, r.contents, filter)
 }
 
-// Verify does the same as [Trail.Verify]. Without a database, the caller gives the head of the store
-// as one of those that are expected.
+// Verify does the same as [Trail.Verify]. Without a database, the caller gives the head of the
+// store as one of those that are expected.
 func (r Reader) Verify(ctx context.Context, expect Expect) (*Report, error) {
 	kept, err := r.Kept(r.Member)
 	if err != nil {

@@ -75,7 +75,8 @@ func newSurplusFleet(t *testing.T, members, number int) *surplusFleet {
 		copies := fleet.NewCopies(fleet.CopiesOptions{Client: asking, Self: name, Number: number, Clock: f.clock,
 			Logger: quiet(), Leader: func() string { return "member-0" },
 			All: func(context.Context) ([]fleet.Peer, string, error) {
-				return slices.DeleteFunc(slices.Clone(f.peers), func(p fleet.Peer) bool { return p.Name == name }), f.away, nil
+				others := slices.DeleteFunc(slices.Clone(f.peers), func(p fleet.Peer) bool { return p.Name == name })
+				return others, f.away, nil
 			}})
 		peers := &fleet.Peers{Contents: of, Refuse: refuse, Logger: quiet()}
 		if i == 0 {
@@ -151,8 +152,8 @@ func TestCopies_surplusStays(t *testing.T) {
 		"the copy of that member is damaged":      func(f *surplusFleet) { damage(f.held[2]) },
 		"the copy of the leader is damaged":       func(f *surplusFleet) { damage(f.held[0]) },
 		"the leader has another number":           func(f *surplusFleet) { f.copies[0].Number = 3 },
-		"another member leads":                    func(f *surplusFleet) { f.copies[1].Leader = func() string { return "member-2" } },
-		"nobody leads":                            func(f *surplusFleet) { f.copies[1].Leader = func() string { return "" } },
+		"another member leads":                    func(f *surplusFleet) { f.copies[1].Leader = named("member-2") },
+		"nobody leads":                            func(f *surplusFleet) { f.copies[1].Leader = named("") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newSurplusFleet(t, 3, 2)
@@ -162,6 +163,8 @@ func TestCopies_surplusStays(t *testing.T) {
 		})
 	}
 }
+
+func named(name string) func() string { return func() string { return name } }
 
 func damage(of *held) {
 	for sum := range of.have {

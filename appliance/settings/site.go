@@ -117,22 +117,44 @@ type values struct {
 func Open(options Options) (*Site, error) {
 	options.Logger = cmp.Or(options.Logger, slog.New(slog.DiscardHandler))
 	s := &Site{options: options}
+	if err := s.Load(); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// Load reads the settings. A follower of a fleet calls it after each change of their row.
+func (s *Site) Load() error {
+	s.writing.Lock()
+	defer s.writing.Unlock()
 	var stored row
-	if err := options.DB.View(func(tx *store.Tx) error {
+	err := s.options.DB.View(func(tx *store.Tx) error {
 		found, err := rows.Get(tx, rowKey)
 		if err == nil {
 			stored = *found
 		}
 		return ignoreNotFound(err)
-	}); store.IsDamaged(err) {
-		s.lost = true
-		options.Logger.Warn("The settings of the site cannot be read. The appliance starts without them.", "error", err)
+	})
+	s.lost = store.IsDamaged(err)
+	if s.lost {
+		s.options.Logger.Warn("The settings of the site cannot be read. The appliance goes on without them.", "error",
+			err)
 	} else if err != nil {
-		return nil, fmt.Errorf("read the settings of the site: %w", err)
+		return fmt.Errorf("read the settings of the site: %w", err)
 	}
 	s.keep(stored)
-	return s, nil
+	return nil
 }
+
+// Lost reports whether the settings are damaged. Memory then has none.
+func (s *Site) Lost() bool {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	return s.lost
+}
+
+// Prefix returns the beginning of the key of the row.
+func Prefix() string { return rows.Prefix() }
 
 func ignoreNotFound(err error) error {
 	if errors.Is(err, store.ErrNotFound) {

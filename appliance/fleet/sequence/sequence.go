@@ -185,8 +185,8 @@ func (s *Sequence) Create(ctx context.Context, id string, after Position) error 
 	return &ExistsError{Prefix: s.Prefix, ID: found.ID}
 }
 
-// ErrNotLeading is the error of [Sequence.Remove] for a member that does not lead. The fleet was not
-// removed.
+// ErrNotLeading is the error of [Sequence.Remove] for a member that does not lead. The fleet was
+// not removed.
 var ErrNotLeading = errors.New("this member does not lead any more")
 
 // Remove deletes a fleet with its log while the member with an ID leads it. Another member can then
