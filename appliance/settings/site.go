@@ -102,8 +102,8 @@ type Site struct {
 
 // errLost is the error of a change on a member of a fleet whose settings are damaged: it would
 // replace the settings of all members by those that memory has.
-var errLost = fault.New(fault.Unavailable, "the settings of the site are damaged on this member, which can't change "+
-	"them. If another member has all data, it takes over within a minute; try again then. If none will come back, "+
+var errLost = fault.New(fault.Unavailable, "the settings of the site are damaged on this member, so it changes none "+
+	"of them. If another member has all data, it takes over within a minute; try again then. If none will come back, "+
 	"make this machine a single one with landfall fleet end, remove the damaged settings with landfall check "+
 	"--repair, and set them again")
 
