@@ -577,8 +577,8 @@ func TestReplica_stopAtTheBeginning(t *testing.T) {
 	require.Equal(t, 1, got.check(t)[0])
 }
 
-// A directory hangs while an appliance begins a generation, which then stops, or no longer leads its
-// fleet. The next one begins a generation, before the directory continues with the first one.
+// A directory hangs while an appliance begins a generation, which then stops, or no longer leads
+// its fleet. The next one begins a generation, before the directory continues with the first one.
 func TestDirectory_openingThatReturnsLate(t *testing.T) {
 	directory := replica.Directory{Path: t.TempDir()}
 	present, err := directory.Open(t.Context(), replica.Owner{ID: "a"})
