@@ -192,9 +192,7 @@ func open(ctx context.Context, config config.Config, logger *slog.Logger, versio
 			return nil, err
 		}
 	}
-	mirrorFiles := mirror.Files{RegistriesConf: config.Mirror.RegistriesConf, MirrorSets: config.Mirror.IDMSFiles,
-		CABundle: config.Mirror.CABundle}
-	configured, err := mirror.Load(mirrorFiles)
+	configured, err := mirror.Load(config.MirrorFiles())
 	if err != nil {
 		return nil, err
 	}
@@ -258,7 +256,7 @@ func open(ctx context.Context, config config.Config, logger *slog.Logger, versio
 		siteRegistry = of.registry
 	}
 	if a.rules, err = site.NewRules(site.RulesOptions{
-		Files: mirrorFiles, DB: a.db, Version: version, Egress: a.egress, Logger: logger,
+		Files: config.MirrorFiles(), DB: a.db, Version: version, Egress: a.egress, Logger: logger,
 		Registry: siteRegistry,
 	}); err != nil {
 		return nil, err

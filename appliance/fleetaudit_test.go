@@ -71,6 +71,13 @@ func (m *fleetMachine) follow(t *testing.T) (file string) {
 	return file
 }
 
+// hasNoLeader reports whether the machine refuses changes, because no member leads.
+func (m *fleetMachine) hasNoLeader(t *testing.T) bool {
+	t.Helper()
+	code, _, errOut := m.outcomeOf(t, "ams", "token")
+	return code != 0 && strings.Contains(errOut, "no leader now")
+}
+
 // awaitRecord waits until a file has a record of a change by a leader.
 func awaitRecord(t *testing.T, file, leader string) {
 	t.Helper()
@@ -151,6 +158,22 @@ func TestFleetAudit(t *testing.T) {
 	report, err := audittrail.VerifyExport(bytes.NewReader(content), audittrail.Expect{})
 	require.NoError(t, err)
 	require.Empty(t, report.Problems)
+
+	require.NoError(t, s.etcd.Stop())
+	for _, m := range []*fleetMachine{one, two} {
+		soon(t, "it shows the trails without a leader", func() bool {
+			code, out, _ := m.outcomeOf(t, "audit", "--operation", "issueAMSToken", "-o", "name")
+			return code == 0 && strings.Count(out, "\n") == len(both) && m.hasNoLeader(t)
+		})
+	}
+	one.kill(t)
+	code, out, errOut = two.outcomeOf(t, "audit", "--operation", "issueAMSToken")
+	require.Zero(t, code, errOut)
+	require.Equal(t, 2, strings.Count(out, "\n"), "%s: the heading and its own record", out)
+	require.Contains(t, errOut, "The records of these members are not shown: one.")
+	require.NoError(t, s.etcd.Continue())
+	one.start(t)
+	soon(t, "a member leads again", func() bool { return !two.hasNoLeader(t) })
 
 	alter(t, filepath.Join(one.dir, audittrail.DirName))
 	code, out, errOut = two.outcomeOf(t, "audit", "verify")

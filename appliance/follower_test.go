@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"log/slog"
@@ -25,6 +27,7 @@ import (
 
 	"landfall/appliance/access"
 	"landfall/appliance/access/people"
+	"landfall/appliance/audittrail"
 	"landfall/appliance/config"
 	"landfall/appliance/fleet"
 	"landfall/appliance/journal"
@@ -166,7 +169,8 @@ func (c *copied) openFollower(t *testing.T, clock clockwork.Clock) {
 		Observed: monitoring.Parts{Version: "of the follower", Usage: storage.NewUsage(settings.DataDir, clock),
 			Certificates: c.transport.Certificates(), Clock: clock,
 			Others: append(process.MetricCollectors(), c.observe(t, false, clock))},
-		Fleet: c.membership, Version: "test", Clock: clock, Logger: slog.New(slog.DiscardHandler),
+		Fleet: c.membership, Trail: c.trailOf(settings.DataDir, clock),
+		Version: "test", Clock: clock, Logger: slog.New(slog.DiscardHandler),
 		Refuse: func(w http.ResponseWriter, r *http.Request, err error) {
 			_ = problem.Write(w, r, problem.From(err)) // the recorder accepts it
 		}})
@@ -180,6 +184,12 @@ func (c *copied) openFollower(t *testing.T, clock clockwork.Clock) {
 	})
 	c.reader, c.handler = reader, reader.Handler(fleet.Main, c.forward(c.server))
 	c.pulls = reader.Handler(fleet.Registry, c.forward(c.at(fleet.Registry)))
+}
+
+// trailOf returns the audit trail of the follower.
+func (c *copied) trailOf(dir string, clock clockwork.Clock) audittrail.Reader {
+	return audittrail.Reader{Dir: filepath.Join(dir, audittrail.DirName), Key: c.siteKey, Clock: clock, DB: c.db,
+		Member: fleet.TrailName("two", "2")}
 }
 
 // forward returns the handler of requests that the follower forwards to a handler of the leader.
@@ -245,6 +255,8 @@ const clustersPath = "/api/assisted-install/v2/clusters"
 var queries = map[string]string{
 	"GetSupportedFeatures":         "?openshift_version=4.20",
 	"GetDetailedSupportedFeatures": "?openshift_version=4.20",
+	"GetSupportedArchitectures":    "?openshift_version=4.20",
+	"explainMirror":                "?image=quay.io/a/b@sha256:" + strings.Repeat("a", 64),
 	"downloadImage":                "?version=4.20&arch=x86_64&type=full-iso",
 	"downloadImageInitrd":          "?version=4.20&arch=x86_64",
 	"downloadArtifact-kernel":      "?version=4.20&arch=x86_64",
@@ -402,35 +414,38 @@ var (
 		"v2GetIgnoredValidations",
 		"v2GetOpenAPI", "v2GetPreflightRequirements", "v2ListClusters", "v2ListEvents", "v2ListHosts",
 		"v2ListReleaseSources",
+		"GetSupportedArchitectures", "V2GetClusterDefaultConfig", "V2ListClusterManifests",
+		"v2ListSupportedOpenshiftVersions",
 		// rows of the console's API
-		"followChanges", "getFleet", "getInstallationProgress", "listAllClusters", "listAllHosts",
+		"explainMirror", "getMirror", "listNotifications", "listWebhooks",
+		"followChanges", "getFleet", "getInstallationProgress", "listAllClusters", "listAllHosts", "whoami",
 	}
 	onlyLeader = []string{
 		// APIs of other products, and the state of the leader itself
 		"/api/accounts_mgmt/", "/api/aro_hcp/", "/api/clusters_mgmt/", "/api/maestro/", "/subscriptions/",
 		"/providers/",
 		"/api/landfall/v1/hosted", "/livez", "/readyz", "/ca.crt",
-		// what depends on settings, mirror rules, and media at the leader
-		"GetSupportedArchitectures", "V2GetClusterDefaultConfig", "V2ListClusterManifests", "V2DownloadClusterLogs",
-		"v2ListComponentVersions", "v2ListSupportedOpenshiftVersions", "getClusterOperatorImageSet",
+		// what depends on the media and the network of the leader
+		"V2DownloadClusterLogs",
+		"v2ListComponentVersions", "getClusterOperatorImageSet",
 		"getClusterRegistry",
-		"getMirrorLater", "getMirror", "explainMirror", "listMirrorProofs", "getMirrorProof",
+		"getMirrorLater", "listMirrorProofs", "getMirrorProof",
 		"downloadMirrorProofList",
 		"listClusterOperatorAvailability", "listOperatorAvailability", "listOSImages", "getOSImageUpload",
 		"getRegistry",
-		"getHandOver", "listReleases", "getSettings", "listWebhooks", "getSetup", "getSiteAddresses",
+		"getHandOver", "listReleases", "getSettings", "getSetup", "getSiteAddresses",
 		"getSiteServices",
 		// what only the leader's memory and disk have
 		"v2GetNextSteps", "/api/landfall/v1/ams", "/api/landfall/v1/audit", "/api/landfall/v1/backup",
 		"/api/landfall/v1/bmcs", "/api/landfall/v1/replica", "checkStoredData", "diagnoseSite", "downloadJournal",
 		"downloadSupportArchive", "explainMissingHosts", "getAgentTokens", "getFleetInvitation",
 		"getImage", "getKubernetes",
-		"getOverview", "getRehearsal", "getSealedImage", "getStatus", "listImageReads", "listNotifications",
+		"getOverview", "getRehearsal", "getSealedImage", "getStatus", "listImageReads",
 		"listTokenlessHosts",
 		// accounts and logins
 		"beginOIDCLogin", "finishOIDCLogin", "getLoginMethods", "getUser", "listPasskeys", "listSessions",
 		"listTokens",
-		"listUsers", "whoami",
+		"listUsers",
 	}
 )
 
@@ -524,6 +539,107 @@ func TestFollower_withoutALeader(t *testing.T) {
 	require.Equal(t, http.StatusServiceUnavailable, c.ask(t, http.MethodPost, clustersPath, "{}", "admin").Code)
 	require.Equal(t, http.StatusServiceUnavailable,
 		c.ask(t, http.MethodGet, console.BasePath+"/settings", "", "admin").Code)
+}
+
+// The settings, and the mirror rules that were imported, are in memory: a follower reads them again
+// after each change of their rows.
+func TestFollower_settingsAndMirrorRules(t *testing.T) {
+	c := newCopied(t, clockwork.NewFakeClockAt(time.Now().UTC()))
+	c.use(t, "admin")
+	const mirror = console.MirrorRoute
+	of := mirror + "?cluster_id=" + c.cluster
+	const image = "&image=quay.io/acme/app@sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+	change := func(method, path, body string) {
+		t.Helper()
+		w := c.request(t, method, path, body, c.callers["admin"])
+		require.Less(t, w.Code, 300, w.Body.String())
+		c.catchUp(t)
+	}
+	same := func(want string, paths ...string) {
+		t.Helper()
+		for _, path := range paths {
+			body := c.askHere(t, path, "admin").Body.String()
+			require.Contains(t, body, want, path)
+			require.Equal(t, c.request(t, http.MethodGet, path, "", c.callers["admin"]).Body.String(), body, path)
+		}
+	}
+	c.catchUp(t)
+	const defaults = "/api/assisted-install/v2/clusters/default-config"
+	require.NotContains(t, c.askHere(t, defaults, "admin").Body.String(), "ntp.example.com")
+	change(http.MethodPatch, console.SettingsRoute, `{"ntp_sources": ["ntp.example.com"]}`)
+	same("ntp.example.com", defaults)
+
+	rules := `apiVersion: config.openshift.io/v1
+kind: ImageDigestMirrorSet
+metadata: {name: acme}
+spec:
+  imageDigestMirrors:
+  - {source: quay.io/acme, mirrors: [%s]}
+`
+	change(http.MethodPost, mirror+"?name=site", fmt.Sprintf(rules, "site.example.com/acme"))
+	same("site.example.com/acme", mirror, of, mirror+"/explain?cluster_id="+c.cluster+image)
+	change(http.MethodPost, of+"&name=own", fmt.Sprintf(rules, "own.example.com/acme"))
+	same("own.example.com/acme", of, mirror+"/explain?cluster_id="+c.cluster+image)
+	change(http.MethodDelete, mirror+"/imports/own?cluster_id="+c.cluster, "")
+	change(http.MethodDelete, mirror+"/imports/site", "")
+	require.NotContains(t, c.askHere(t, of, "admin").Body.String(), "example.com/acme")
+	same(`"rules":[]`, mirror, of)
+
+	before := c.forwarded.Load()
+	c.ask(t, http.MethodGet, clustersPath+"/"+c.cluster+"/manifests?include_system_generated=true", "", "admin")
+	require.Equal(t, before+1, c.forwarded.Load(), "these depend on the mirror rules")
+}
+
+// A follower with damaged settings asks the leader.
+func TestFollower_damagedSettings(t *testing.T) {
+	c := newCopied(t, clockwork.NewFakeClockAt(time.Now().UTC()))
+	c.use(t, "admin")
+	damaged := json.RawMessage("[]") // no object
+	require.NoError(t, c.Appliance.db.Update(t.Context(), func(tx *store.Tx) error {
+		return store.NewBucket[json.RawMessage]("settings", 1).Put(tx, "site", &damaged)
+	}))
+	c.catchUp(t)
+	before := c.forwarded.Load()
+	w := c.ask(t, http.MethodGet, "/api/assisted-install/v2/clusters/default-config", "", "admin")
+	require.Equal(t, http.StatusOK, w.Code)
+	require.Equal(t, before+1, c.forwarded.Load())
+}
+
+// The page and the commands go on at a follower without a leader: they learn who asks, and see the
+// audit trail of the follower.
+func TestFollower_auditTrailWithoutALeader(t *testing.T) {
+	clock := clockwork.NewFakeClockAt(time.Now().UTC())
+	c := newCopied(t, clock)
+	led, err := store.Open(t.Context(), t.TempDir(), store.Options{NoSync: true})
+	require.NoError(t, err)
+	trail, err := audittrail.Open(audittrail.Options{Dir: filepath.Join(c.followerDir, audittrail.DirName), DB: led,
+		Key: c.siteKey})
+	require.NoError(t, err)
+	require.NoError(t, trail.Record(t.Context(), audittrail.Entry{Operation: "of the follower"}))
+	head := trail.Head().Sequence
+	require.NoError(t, errors.Join(trail.Close(), led.Close()))
+	c.use(t, "admin")
+	c.catchUp(t)
+	const path = console.AuditRoute
+	before := c.forwarded.Load()
+	w := c.ask(t, http.MethodGet, path, "", "admin")
+	require.Equal(t, http.StatusOK, w.Code)
+	require.NotContains(t, w.Body.String(), "of the follower", "the leader answers")
+	require.Equal(t, before+1, c.forwarded.Load())
+
+	c.led.Store(false)
+	require.Contains(t, c.askHere(t, path, "admin").Body.String(), "of the follower")
+	require.Equal(t, http.StatusForbidden, c.askHere(t, path, "viewer").Code)
+	require.Equal(t, http.StatusUnauthorized, c.askHere(t, path, "nobody").Code)
+	w = c.askHere(t, path+"/export", "admin")
+	require.Contains(t, w.Body.String(), "of the follower")
+	require.Contains(t, w.Header().Get("Content-Disposition"), fmt.Sprintf("audit-%d.jsonl", head+1))
+	var report audittrail.Report
+	require.NoError(t, json.Unmarshal(c.askHere(t, path+"/verify", "admin").Body.Bytes(), &report))
+	require.Empty(t, report.Problems)
+	require.Contains(t, c.askHere(t, console.BasePath+"/whoami", "admin").Body.String(), `"role":"admin"`)
+	require.JSONEq(t, `{"auth": "local", "setup": false}`,
+		c.askHere(t, console.BasePath+"/login", "nobody").Body.String())
 }
 
 func TestFollower_forwardsRefusals(t *testing.T) {

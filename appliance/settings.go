@@ -18,9 +18,7 @@ func (a *Appliance) openSettings() error {
 	if err != nil {
 		return err
 	}
-	options := settings.Options{DB: a.db, Secrets: sealed, Clock: a.clock, Logger: a.log, Fixed: settings.Fixed{
-		Releases: a.config.EngineReleases(), PullSecretFile: a.config.Mirror.PullSecret,
-		NTPSources: a.config.NTPSources, URLs: a.config.URL}}
+	options := settings.Options{DB: a.db, Secrets: sealed, Logger: a.log, Fixed: a.config.FixedSettings()}
 	if a.config.Registry.Listen != "" {
 		options.Carried = &settings.Carried{Releases: a.carriedReleases, Complete: a.completeSecret}
 	}

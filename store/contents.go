@@ -79,24 +79,30 @@ func (db *DB) CollectBlobs(ctx context.Context) error {
 			continue
 		}
 		// No file can start to refer to the blob between the check and the removal.
-		err := db.alone(ctx, func(tx *Tx) error {
-			if tx.references(sum) || db.snapshots.Load() > 0 {
-				return nil
-			}
-			gone, err := db.blobs.Remove(sum, db.clock.Now().Add(-db.grace))
-			if gone {
-				removed++
-			}
-			return err
-		})
+		gone, err := db.removeBlob(ctx, sum, func(tx *Tx) bool { return tx.references(sum) })
 		if err != nil {
 			return fmt.Errorf("collect blobs: %w", err)
+		}
+		if gone {
+			removed++
 		}
 	}
 	if removed > 0 {
 		db.logger.Info("Unreferenced blobs removed.", "removed", removed)
 	}
 	return nil
+}
+
+// removeBlob removes a blob that was staged longer than Options.BlobGrace ago. It reports false if
+// it is needed, or if a snapshot may need it.
+func (db *DB) removeBlob(ctx context.Context, sum string, needed func(*Tx) bool) (gone bool, err error) {
+	err = db.alone(ctx, func(tx *Tx) (err error) {
+		if !needed(tx) && db.snapshots.Load() == 0 {
+			gone, err = db.blobs.Remove(sum, db.clock.Now().Add(-db.grace))
+		}
+		return err
+	})
+	return gone, err
 }
 
 // Relink derives the index that protects contents from collection again, after it was damaged. all

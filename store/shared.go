@@ -87,7 +87,16 @@ func (db *DB) NewReferences() <-chan struct{} { return db.references }
 
 // MissingContents returns the SHA-256 of each content that a file refers to and that is not on this
 // machine.
-func (db *DB) MissingContents(ctx context.Context) (sums []string, err error) {
+func (db *DB) MissingContents(ctx context.Context) ([]string, error) {
+	return db.referenced(ctx, false)
+}
+
+// HeldContents returns the SHA-256 of each content that a file refers to and that is on this
+// machine.
+func (db *DB) HeldContents(ctx context.Context) ([]string, error) { return db.referenced(ctx, true) }
+
+// referenced returns the contents to which files refer, those that are here or the others.
+func (db *DB) referenced(ctx context.Context, here bool) (sums []string, err error) {
 	last := ""
 	err = db.View(func(tx *Tx) error {
 		return tx.walk(wal.Index, blobReference("", ""), func(key string, _ []byte) error {
@@ -96,13 +105,35 @@ func (db *DB) MissingContents(ctx context.Context) (sums []string, err error) {
 				return ctx.Err()
 			}
 			last = sum
-			if _, err := db.blobs.Size(sum); errors.Is(err, fs.ErrNotExist) {
+			_, err := db.blobs.Size(sum)
+			if here && err == nil || !here && errors.Is(err, fs.ErrNotExist) {
 				sums = append(sums, sum)
 			}
 			return ctx.Err()
 		})
 	})
 	return sums, err
+}
+
+// RemoveContent removes a content of this machine to which a file may refer: other machines have
+// it. It returns its size in bytes, or 0 if it stays: it came less than Options.BlobGrace ago, or a
+// snapshot may need it. Who reads the content now can go on.
+func (db *DB) RemoveContent(ctx context.Context, sum string) (size int64, err error) {
+	if !isSum(sum) {
+		return 0, nil
+	}
+	size, err = db.blobs.Size(sum)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	gone, err := db.removeBlob(ctx, sum, func(*Tx) bool { return false })
+	if !gone {
+		size = 0
+	}
+	return size, err
 }
 
 // isSum reports whether a text is a SHA-256 in hex.

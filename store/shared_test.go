@@ -393,6 +393,52 @@ func TestFollower_copiesContents(t *testing.T) {
 	}
 }
 
+func TestFollower_removesContentsThatOthersHave(t *testing.T) {
+	log, files := new(waltest.Log), store.NewFiles("files")
+	leader := openLeader(t, t.TempDir(), log)
+	dir, clock := t.TempDir(), clockwork.NewFakeClock()
+	storetest.CopyRows(t, leader, dir)
+	follower := openWith(t, dir, store.Options{Follow: true, Clock: clock})
+	text := strings.Repeat("content", 20_000)
+	staged, err := leader.Stage(t.Context(), strings.NewReader(text))
+	require.NoError(t, err)
+	sum := staged.SHA256()
+	update(t, leader, func(tx *store.Tx) error { return files.Put(tx, "a", staged, now) })
+	require.NoError(t, follower.Apply(t.Context(), log.After(1)))
+	held := func() []string {
+		sums, err := follower.HeldContents(t.Context())
+		require.NoError(t, err)
+		return sums
+	}
+	remove := func(sum string) int {
+		size, err := follower.RemoveContent(t.Context(), sum)
+		require.NoError(t, err)
+		return int(size)
+	}
+	require.Empty(t, held())
+	require.Zero(t, remove(sum))
+	require.Zero(t, remove("../landfall.db"))
+	require.NoError(t, follower.StoreContent(t.Context(), sum, strings.NewReader(text)))
+	require.Equal(t, []string{sum}, held())
+	require.Zero(t, remove(sum), "it has just come")
+
+	clock.Advance(2 * time.Hour)
+	snapshot, err := follower.Snapshot()
+	require.NoError(t, err)
+	require.Zero(t, remove(sum), "a snapshot has the content")
+	require.NoError(t, snapshot.Close())
+	reading, _, err := files.Open(follower, "a")
+	require.NoError(t, err)
+	require.Equal(t, len(text), remove(sum))
+	require.Empty(t, held())
+	got, err := io.ReadAll(reading)
+	require.NoError(t, errors.Join(err, reading.Close()))
+	require.Equal(t, text, string(got), "a reader goes on")
+	missing, err := follower.MissingContents(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, []string{sum}, missing)
+}
+
 func TestFollower_damagedContentIsCopiedAgain(t *testing.T) {
 	log, files := new(waltest.Log), store.NewFiles("files")
 	leader := openLeader(t, t.TempDir(), log)

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"slices"
 
 	"github.com/jonboulle/clockwork"
 
 	"landfall/appliance/sitekey"
+	"landfall/store"
 )
 
 // Reader reads the files of a trail that it does not write, such as that of a follower of a fleet.
@@ -19,6 +21,10 @@ type Reader struct {
 	Dir   string // the trail's directory; without one, the trail has no records
 	Key   *sitekey.Key
 	Clock clockwork.Clock
+	// DB has the heads of the trails of all members of a fleet, and Member names this trail there.
+	// nil: no head is known.
+	DB     *store.DB
+	Member string
 }
 
 // List does the same as [Trail.List].
@@ -51,15 +57,37 @@ func (r Reader) readable(after uint64) (contents, error) {
 	return found, err
 }
 
-// Verify does the same as [Trail.Verify], except that it knows no head of the store: the caller
-// gives it as one of those that are expected.
+// Verify does the same as [Trail.Verify]. Without a database, the caller gives the head of the
+// store as one of those that are expected.
 func (r Reader) Verify(ctx context.Context, expect Expect) (*Report, error) {
+	kept, err := r.Kept(r.Member)
+	if err != nil {
+		return nil, err
+	}
+	expect.Heads = append(slices.Clone(expect.Heads), kept)
 	return verifyContents(ctx, r.Dir, r.contents, expect, r.Key)
 }
 
 // Export does the same as [Trail.Export].
 func (r Reader) Export(ctx context.Context, w io.Writer, after uint64) error {
 	return exportContents(ctx, r.contents, w, after, signer{r.Key, r.Clock.Now().UTC()})
+}
+
+// Kept does the same as [Trail.Kept].
+func (r Reader) Kept(member string) (Head, error) {
+	if r.DB == nil {
+		return Head{}, nil
+	}
+	return keptHead(r.DB, member)
+}
+
+// Head returns the number and the hash of the newest record.
+func (r Reader) Head() Head {
+	head, _, err := newest(r.Dir)
+	if err != nil { // a reading of the records has the error
+		return Head{}
+	}
+	return head
 }
 
 // contents implements readContents.

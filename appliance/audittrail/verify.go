@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"landfall/appliance/sitekey"
+	"landfall/store"
 )
 
 // Report is the result of a verification.
@@ -246,8 +247,10 @@ func (t *Trail) Verify(ctx context.Context, expect Expect) (*Report, error) {
 }
 
 // Kept returns the head that the store keeps of the trail of a member; see [Options].
-func (t *Trail) Kept(member string) (Head, error) {
-	kept, err := readHead(t.options.DB, member)
+func (t *Trail) Kept(member string) (Head, error) { return keptHead(t.options.DB, member) }
+
+func keptHead(db *store.DB, member string) (Head, error) {
+	kept, err := readHead(db, member)
 	if err != nil {
 		return Head{}, fmt.Errorf("read the head of an audit trail: %w", err)
 	}

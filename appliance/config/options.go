@@ -23,6 +23,7 @@ import (
 	"landfall/appliance/osimage"
 	"landfall/appliance/registry"
 	"landfall/appliance/registry/overlay"
+	site "landfall/appliance/settings"
 	"landfall/store"
 )
 
@@ -89,6 +90,18 @@ func (c Config) RegistryOptions(db *store.DB, shared *overlay.Shared, clock cloc
 	logger *slog.Logger) registry.Options {
 	return registry.Options{DB: db, Media: c.Registry.Media, Dir: c.RegistryDir(), Bytes: int64(c.Registry.Bytes),
 		Shared: shared, Clock: clock, Logger: logger}
+}
+
+// MirrorFiles returns the files with mirror rules.
+func (c Config) MirrorFiles() mirror.Files {
+	return mirror.Files{RegistriesConf: c.Mirror.RegistriesConf, MirrorSets: c.Mirror.IDMSFiles,
+		CABundle: c.Mirror.CABundle}
+}
+
+// FixedSettings returns the settings of the site that can't be changed.
+func (c Config) FixedSettings() site.Fixed {
+	return site.Fixed{Releases: c.EngineReleases(), PullSecretFile: c.Mirror.PullSecret, NTPSources: c.NTPSources,
+		URLs: c.URL}
 }
 
 // EngineReleases returns the releases in release_images.

@@ -53,6 +53,8 @@ type CopiesOptions struct {
 	Client *Client
 	Self   string // name of this member
 	Others func(context.Context) ([]Peer, error)
+	// All returns all other members, and the name of one that is away, or "".
+	All func(context.Context) (others []Peer, away string, err error)
 	// Leader returns the name of the member that leads, or "".
 	Leader func() string
 	// Number is how many members keep each content, with the leader; 0: all.
@@ -67,6 +69,8 @@ type Copies struct {
 	CopiesOptions
 	mu     sync.Mutex
 	silent map[string]time.Time // until when members are not asked, by the kind of file and the name
+
+	permitting sync.Mutex // held while copies are read that must stay
 }
 
 // NewCopies returns the copies of a member.
@@ -289,9 +293,8 @@ func (c *Copies) keeps(sum string, others []Peer) bool {
 	leader := c.Leader()
 	followers := slices.DeleteFunc(slices.Clone(others), func(p Peer) bool { return p.Name == leader })
 	wanted := c.Number - (len(others) - len(followers))
-	followers = append(followers, Peer{Name: c.Self})
-	at := slices.IndexFunc(ranked(sum, followers), func(p Peer) bool { return p.Name == c.Self })
-	return at < wanted
+	own := Peer{Name: c.Self}
+	return slices.Contains(c.keepers(sum, append(followers, own), wanted), own)
 }
 
 // ranked returns members in the order in which they keep a content: that of the hash of both

@@ -405,7 +405,7 @@ func TestPeers_clientsOfFollowerGetNothing(t *testing.T) {
 	trusting := serve(t, credential(t, key, "trusting"), f.Handler(fleet.Main))
 	for _, path := range []string{"/fleet/snapshot", "/fleet/content/a", "/fleet/blob/a", "/fleet/trail/list?filter={}",
 		"/fleet/trail/verify?expect={}", "/fleet/trail/export?after=0", "/fleet/condition", "/fleet/contacts",
-		"/fleet/reads", "/fleet/image/a", "/fleet/leave", "/fleet/polls"} {
+		"/fleet/reads", "/fleet/verified/a", "/fleet/surplus/a", "/fleet/image/a", "/fleet/leave", "/fleet/polls"} {
 		for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut} {
 			sent := func(address string) *http.Request {
 				request, err := http.NewRequestWithContext(t.Context(), method, address+path, nil)

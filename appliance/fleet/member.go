@@ -31,6 +31,7 @@
 //	peers.go       Peers and Client: what members ask each other for
 //	stall.go       limits for transfers between members that make no progress
 //	contents.go    Copies: keeps contents of files on several members
+//	surplus.go     copies of contents that a follower need not keep
 //	paced.go       Paced: limits the rate of copies
 //	credential.go  Credential: the certificates by which members trust each other
 //	state.go       State: the file in the data directory that names the fleet

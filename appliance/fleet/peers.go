@@ -32,6 +32,8 @@ const (
 	contactsPath  = peerPath + "contacts"
 	readsPath     = peerPath + "reads"
 	trailPath     = peerPath + "trail/"
+	verifiedPath  = peerPath + "verified/"
+	surplusPath   = peerPath + "surplus/"
 )
 
 // Snapshots writes snapshots: backups with the keys.
@@ -56,6 +58,9 @@ type Peers struct {
 	Condition func(missing []string) Condition
 	// Kept returns those of some contents that this member has to keep.
 	Kept func(ctx context.Context, sums []string) ([]string, error)
+	// Permit returns nil if a follower may remove a content; see [Copies.Permit]. It is nil while
+	// this member does not lead.
+	Permit func(ctx context.Context, follower, sum string, own Contents) error
 	// Image opens a live ISO that was imported, by its ID. Its error is fs.ErrNotExist if it is not
 	// here.
 	Image func(id string) (*os.File, error)
@@ -77,6 +82,8 @@ func (p *Peers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	name, ofContent := strings.CutPrefix(r.URL.Path, contentPath)
 	id, ofImage := strings.CutPrefix(r.URL.Path, imagePath)
 	sum, ofBlob := strings.CutPrefix(r.URL.Path, blobPath)
+	checked, ofVerified := strings.CutPrefix(r.URL.Path, verifiedPath)
+	surplus, ofSurplus := strings.CutPrefix(r.URL.Path, surplusPath)
 	switch {
 	case r.Method == http.MethodPost && r.URL.Path == leavePath:
 		if err := p.Leave(); err != nil {
@@ -84,7 +91,8 @@ func (p *Peers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		w.WriteHeader(http.StatusNoContent)
-	case r.URL.Path == snapshotPath && p.Snapshots == nil, ofContent && p.Contents == nil:
+	case r.URL.Path == snapshotPath && p.Snapshots == nil,
+		(ofContent || ofVerified || ofSurplus) && p.Contents == nil:
 		p.Refuse(w, r, fault.New(fault.Unavailable, "this member has no database now; it waits for a snapshot of "+
 			"another member"))
 	case ofContent && r.Method == http.MethodPut:
@@ -113,6 +121,10 @@ func (p *Peers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	case ofContent:
 		p.content(w, r, name)
+	case ofVerified:
+		p.verified(w, r, checked)
+	case ofSurplus:
+		p.permit(w, r, surplus)
 	case ofImage:
 		p.file(w, r, p.Image, "live ISO", id)
 	case ofBlob:

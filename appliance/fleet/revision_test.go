@@ -89,6 +89,7 @@ func TestStamp_keepsNewerRevision(t *testing.T) {
 // revised is a database of a leader whose shared log answers later than the followers get a record.
 type revised struct {
 	db     *store.DB
+	log    *waltest.Log
 	wrote  chan struct{}
 	answer func() // lets the log answer
 	fault  waltest.Fault
@@ -116,6 +117,7 @@ func newRevised(t *testing.T, fault waltest.Fault) *revised {
 		c.wrote <- struct{}{}
 		<-answered
 	}}
+	c.log = log
 	var err error
 	c.db, err = store.Open(t.Context(), t.TempDir(), store.Options{NoSync: true, Shared: log})
 	require.NoError(t, err)
@@ -206,6 +208,7 @@ func TestLeader_waitsForTheRevisionOfTheClient(t *testing.T) {
 			require.Equal(t, "2", got.Header().Get("Landfall-Revision"))
 			require.NoError(t, <-ended)
 			require.Equal(t, "new", c.read(t, one.by, one.header, "99").Body.String(), "no change is being written")
+			require.Len(t, c.log.After(0), 2, "a wait writes nothing")
 		})
 	}
 }

@@ -32,7 +32,7 @@ type Directory struct{ Path string }
 func (d Directory) String() string { return d.Path }
 
 // Open implements Target.
-func (d Directory) Open(_ context.Context, owner Owner) (Session, error) {
+func (d Directory) Open(ctx context.Context, owner Owner) (Session, error) {
 	if err := d.present(); err != nil {
 		return nil, err
 	}
@@ -65,10 +65,28 @@ func (d Directory) Open(_ context.Context, owner Owner) (Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := writeJSON(filepath.Join(d.Path, ownerName), owner); err != nil {
+	if err = d.isCurrent(ctx, owner); err == nil {
+		err = writeJSON(filepath.Join(d.Path, ownerName), owner)
+	}
+	if err != nil {
 		return nil, errors.Join(err, os.Remove(d.log(owner.Generation)))
 	}
 	return newDirectorySession(d, owner), durable.SyncDir(filepath.Join(d.Path, logName))
+}
+
+// isCurrent returns an error if an owner must not be written any more, because the directory hung:
+// the appliance has stopped or no longer leads its fleet, and another session would be fenced, or
+// another appliance owns the replica now. If the directory hangs only afterwards, the number of the
+// generation is lower than those that follow, and fences none of them.
+func (d Directory) isCurrent(ctx context.Context, owner Owner) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	present, err := ReadOwner(d.Path)
+	if err == nil && present != nil && present.ID != owner.ID {
+		err = &FencedError{Place: d.Path, Owner: *present}
+	}
+	return cmp.Or(err, ctx.Err())
 }
 
 // newDirectorySession returns a session in a directory.

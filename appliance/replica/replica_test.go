@@ -576,3 +576,19 @@ func TestReplica_stopAtTheBeginning(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 1, got.check(t)[0])
 }
+
+// A directory hangs while an appliance begins a generation, which then stops, or no longer leads
+// its fleet. The next one begins a generation, before the directory continues with the first one.
+func TestDirectory_openingThatReturnsLate(t *testing.T) {
+	directory := replica.Directory{Path: t.TempDir()}
+	present, err := directory.Open(t.Context(), replica.Owner{ID: "a"})
+	require.NoError(t, err)
+	ended, end := context.WithCancel(t.Context())
+	end()
+	_, err = directory.Open(ended, replica.Owner{ID: "a"})
+	require.ErrorIs(t, err, context.Canceled)
+	require.NoError(t, present.Beat(t.Context(), replica.Heartbeat{}), "it still owns the replica")
+	logs, err := os.ReadDir(filepath.Join(directory.Path, "log"))
+	require.NoError(t, err)
+	require.Len(t, logs, 1)
+}

@@ -20,7 +20,6 @@ import (
 	"time"
 
 	"github.com/go-openapi/swag/conv"
-	"github.com/jonboulle/clockwork"
 	"github.com/openshift/assisted-service/models"
 	"golang.org/x/mod/semver"
 
@@ -89,9 +88,8 @@ type Options struct {
 	DB      *store.DB
 	Secrets *sitekey.Box // seals the pull secret
 	Fixed   Fixed
-	Carried *Carried        // nil without a registry
-	Clock   clockwork.Clock // nil: the time of the machine
-	Logger  *slog.Logger    // nil: silent
+	Carried *Carried     // nil without a registry
+	Logger  *slog.Logger // nil: silent
 }
 
 // Site holds the settings. Its methods are safe for concurrent use.
@@ -99,13 +97,15 @@ type Site struct {
 	options Options
 	writing sync.Mutex // makes the values in memory those of the last commit
 	values  atomic.Pointer[values]
-	lost    time.Time // when the settings were found damaged; zero: they were not
+	lost    bool // the row was damaged, so the values in memory are not those of the site
 }
 
-// handover is the time in which a leader with damaged data hands over the lead. A change of the
-// settings before would replace those of all members. If no member can take over, changes are
-// possible later.
-const handover = time.Minute
+// errLost is the error of a change on a member of a fleet whose settings are damaged: it would
+// replace the settings of all members by those that memory has.
+var errLost = fault.New(fault.Unavailable, "the settings of the site are damaged on this member, so it changes none "+
+	"of them. If another member has all data, it takes over within a minute; try again then. If none will come back, "+
+	"make this machine a single one with landfall fleet end, remove the damaged settings with landfall check "+
+	"--repair, and set them again")
 
 // values are the settings in memory.
 type values struct {
@@ -116,26 +116,45 @@ type values struct {
 // Open reads the settings. If their row is damaged, nothing is set.
 func Open(options Options) (*Site, error) {
 	options.Logger = cmp.Or(options.Logger, slog.New(slog.DiscardHandler))
-	if options.Clock == nil {
-		options.Clock = clockwork.NewRealClock()
-	}
 	s := &Site{options: options}
+	if err := s.Load(); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// Load reads the settings. A follower of a fleet calls it after each change of their row.
+func (s *Site) Load() error {
+	s.writing.Lock()
+	defer s.writing.Unlock()
 	var stored row
-	if err := options.DB.View(func(tx *store.Tx) error {
+	err := s.options.DB.View(func(tx *store.Tx) error {
 		found, err := rows.Get(tx, rowKey)
 		if err == nil {
 			stored = *found
 		}
 		return ignoreNotFound(err)
-	}); store.IsDamaged(err) {
-		s.lost = options.Clock.Now()
-		options.Logger.Warn("The settings of the site cannot be read. The appliance starts without them.", "error", err)
+	})
+	s.lost = store.IsDamaged(err)
+	if s.lost {
+		s.options.Logger.Warn("The settings of the site cannot be read. The appliance goes on without them.", "error",
+			err)
 	} else if err != nil {
-		return nil, fmt.Errorf("read the settings of the site: %w", err)
+		return fmt.Errorf("read the settings of the site: %w", err)
 	}
 	s.keep(stored)
-	return s, nil
+	return nil
 }
+
+// Lost reports whether the settings are damaged. Memory then has none.
+func (s *Site) Lost() bool {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	return s.lost
+}
+
+// Prefix returns the beginning of the key of the row.
+func Prefix() string { return rows.Prefix() }
 
 func ignoreNotFound(err error) error {
 	if errors.Is(err, store.ErrNotFound) {
@@ -162,10 +181,8 @@ func (s *Site) change(ctx context.Context, fn func(*row) error) error {
 func (s *Site) changeIn(ctx context.Context, fn func(*store.Tx, *row) error) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
-	inFleet := s.options.DB.Sequence() > 0
-	if inFleet && !s.lost.IsZero() && s.options.Clock.Since(s.lost) < handover {
-		return fault.New(fault.Unavailable, "the settings of the site are damaged on this member, which hands over "+
-			"the lead if another member has all data; try again in a minute")
+	if s.lost && s.options.DB.Sequence() > 0 {
+		return errLost
 	}
 	changed := s.values.Load().row
 	changed.Releases, changed.NTPSources = slices.Clone(changed.Releases), slices.Clone(changed.NTPSources)

@@ -97,9 +97,7 @@ type Login struct {
 
 func (s *Service) loginOperations() []operation.Operation {
 	return []operation.Operation{
-		{ID: "getLoginMethods", Method: http.MethodGet, Path: BasePath + "/login", Access: operation.Public(),
-			Handler: s.methods,
-			Summary: "Show how people log in", Status: 200, Answer: loginMethods{}},
+		methodsOperation(s.methods),
 		{ID: "logIn", Method: http.MethodPost, Path: BasePath + "/login", Access: operation.Public(), Handler: s.logIn,
 			Summary: "Log in with a name and a password",
 			Body:    LoginRequest{}, Status: 200, Answer: Login{}, Errors: []int{400, 401, 429}},
@@ -114,11 +112,35 @@ func (s *Service) loginOperations() []operation.Operation {
 			Summary: "Download the certificate of the appliance's authority; compare its fingerprint " +
 				"before you trust it",
 			Status: 200, Answer: operation.File{}, Errors: []int{404}},
-		{ID: "whoami", Method: http.MethodGet, Path: BasePath + "/whoami", Access: operation.For(access.Viewer).OfAll(),
-			Handler: func(c echo.Context) error {
-				return answer(c, http.StatusOK, whoamiOf(access.From(c.Request().Context())), nil)
-			},
-			Summary: "Show the caller's name, role and scope", Status: 200, Answer: Whoami{}, Errors: []int{401}},
+		whoamiOperation(),
+	}
+}
+
+func methodsOperation(handler echo.HandlerFunc) operation.Operation {
+	return operation.Operation{ID: "getLoginMethods", Method: http.MethodGet, Path: BasePath + "/login",
+		Access: operation.Public(), Handler: handler, WithoutLeader: true,
+		Summary: "Show how people log in", Status: 200, Answer: loginMethods{}}
+}
+
+func whoamiOperation() operation.Operation {
+	return operation.Operation{ID: "whoami", Method: http.MethodGet, Path: BasePath + "/whoami",
+		Access: operation.For(access.Viewer).OfAll(), FromCopy: true,
+		Handler: func(c echo.Context) error {
+			return answer(c, http.StatusOK, whoamiOf(access.From(c.Request().Context())), nil)
+		},
+		Summary: "Show the caller's name, role and scope", Status: 200, Answer: Whoami{}, Errors: []int{401}}
+}
+
+// FollowerOperations returns the operations by which the page on a follower of a fleet learns who
+// uses it. Without a leader nobody can log in.
+func FollowerOperations(open bool) []operation.Operation {
+	methods := loginMethods{Auth: "local"}
+	if open {
+		methods.Auth = "none"
+	}
+	return []operation.Operation{
+		methodsOperation(func(c echo.Context) error { return answer(c, http.StatusOK, methods, nil) }),
+		whoamiOperation(),
 	}
 }
 

@@ -40,7 +40,7 @@ func (s *Service) clusterOperations() []operation.Operation {
 			Body:    ClusterCreateParams{},
 			Status:  201, Answer: models.Cluster{}, Errors: []int{400, 401, 403, 405, 500}},
 		{ID: "V2GetClusterDefaultConfig", Method: http.MethodGet, Path: "/v2/clusters/default-config",
-			Access: operation.For(access.Viewer).OfAll(), Handler: s.defaultConfig,
+			Access: operation.For(access.Viewer).OfAll(), Handler: s.defaultConfig, FromCopy: true,
 			Summary: "Show the defaults of a new cluster",
 			Status:  200, Answer: models.ClusterDefaultConfig{}, Errors: []int{401, 403, 500}},
 		{ID: "v2RegisterDisconnectedCluster", Method: http.MethodPost, Path: "/v2/clusters/disconnected",

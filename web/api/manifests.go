@@ -16,7 +16,7 @@ import (
 func (s *Service) manifestOperations() []operation.Operation {
 	return []operation.Operation{
 		{ID: "V2ListClusterManifests", Method: http.MethodGet, Path: clusterPath + "/manifests",
-			Access: operation.For(access.Viewer), Handler: s.listManifests,
+			Access: operation.For(access.Viewer), Handler: s.listManifests, FromCopy: true,
 			Summary: "List the additional manifests of a cluster",
 			Parameters: []operation.Parameter{
 				{Name: "include_system_generated", Type: operation.Flag},

@@ -27,7 +27,7 @@ func (s *Service) releaseOperations() []operation.Operation {
 			Summary: "List the DNS domains that the service manages",
 			Status:  200, Answer: models.ListManagedDomains{}, Errors: []int{500}},
 		{ID: "v2ListSupportedOpenshiftVersions", Method: http.MethodGet, Path: "/v2/openshift-versions",
-			Access: operation.For(access.Viewer).OfAll(), Handler: s.versions,
+			Access: operation.For(access.Viewer).OfAll(), Handler: s.versions, FromCopy: true,
 			Summary: "List the available OpenShift releases",
 			Parameters: []operation.Parameter{
 				{Name: "version"},

@@ -21,7 +21,7 @@ func (s *Service) supportOperations() []operation.Operation {
 			Summary: "List the platforms that a cluster's hosts support",
 			Status:  200, Answer: []models.PlatformType{}, Errors: []int{401, 403, 404, 500}},
 		{ID: "GetSupportedArchitectures", Method: http.MethodGet, Path: "/v2/support-levels/architectures",
-			Access: operation.For(access.Viewer).OfAll(), Handler: s.supportedArchitectures,
+			Access: operation.For(access.Viewer).OfAll(), Handler: s.supportedArchitectures, FromCopy: true,
 			Summary: "Show the support level of each architecture",
 			Parameters: []operation.Parameter{
 				{Name: "openshift_version", Required: true},

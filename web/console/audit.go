@@ -31,17 +31,17 @@ const (
 const memberParameter = "member"
 
 type audit struct {
-	own *audittrail.Trail
+	own membership.OwnTrail
 	of  membership.Trails
 }
 
 // AuditOperations returns the operations on audit trails: that of the appliance that answers, and
 // those of other members of its fleet.
-func AuditOperations(own *audittrail.Trail, of membership.Trails) []operation.Operation {
+func AuditOperations(own membership.OwnTrail, of membership.Trails) []operation.Operation {
 	a := audit{own, of}
 	return []operation.Operation{
 		{ID: "listAuditTrail", Method: http.MethodGet, Path: AuditRoute,
-			Access: operation.For(access.Administrator), Handler: a.list,
+			Access: operation.For(access.Administrator), Handler: a.list, WithoutLeader: true,
 			Summary: "List the changes and the readings of secrets, the newest first. member is the member of a " +
 				"fleet whose audit trail is read, by default the one that leads",
 			Parameters: []operation.Parameter{
@@ -51,7 +51,7 @@ func AuditOperations(own *audittrail.Trail, of membership.Trails) []operation.Op
 			},
 			Status: http.StatusOK, Answer: audittrail.Page{}, Errors: []int{400, 404, 503}},
 		{ID: "verifyAuditTrail", Method: http.MethodGet, Path: AuditRoute + "/verify",
-			Access: operation.For(access.Administrator), Handler: a.verify,
+			Access: operation.For(access.Administrator), Handler: a.verify, WithoutLeader: true,
 			Summary: "Check whether the audit trail was altered or shortened. head is a head SEQUENCE:HASH that was " +
 				"noted earlier, trust the fingerprint of a former key of the site, member the member of a fleet",
 			Parameters: []operation.Parameter{
@@ -60,7 +60,7 @@ func AuditOperations(own *audittrail.Trail, of membership.Trails) []operation.Op
 			},
 			Status: http.StatusOK, Answer: audittrail.Report{}, Errors: []int{400, 404, 503}},
 		{ID: "exportAuditTrail", Method: http.MethodGet, Path: AuditRoute + "/export",
-			Access: operation.For(access.Administrator), Handler: a.export,
+			Access: operation.For(access.Administrator), Handler: a.export, WithoutLeader: true,
 			Summary: "Download the records after a number as JSON lines; the last line is the signed head. member is " +
 				"the member of a fleet whose audit trail is read",
 			Parameters: []operation.Parameter{{Name: "after", Type: operation.Number}, {Name: memberParameter}},

@@ -65,7 +65,7 @@ func MirrorOperations(rules Mirror, scope MirrorScope) []operation.Operation {
 	}
 	return []operation.Operation{
 		{ID: "getMirror", Method: http.MethodGet, Path: MirrorRoute, Access: operation.For(access.Viewer).OfOwn(),
-			Handler:    m.show,
+			Handler: m.show, FromCopy: true,
 			Summary:    "Show the mirror rules of the appliance, a cluster or an infra-env",
 			Parameters: level,
 			Status:     http.StatusOK, Answer: site.Model{}, Errors: []int{403, 404}},
@@ -83,7 +83,7 @@ func MirrorOperations(rules Mirror, scope MirrorScope) []operation.Operation {
 			Parameters: level,
 			Status:     http.StatusNoContent, Errors: []int{404}},
 		{ID: "explainMirror", Method: http.MethodGet, Path: MirrorRoute + "/explain",
-			Access: operation.For(access.Viewer).OfOwn(), Handler: m.explain,
+			Access: operation.For(access.Viewer).OfOwn(), Handler: m.explain, FromCopy: true,
 			Summary:    "Show the sources from which an image is pulled",
 			Parameters: append([]operation.Parameter{{Name: "image", Required: true}}, level...),
 			Status:     http.StatusOK, Answer: mirror.Explanation{}, Errors: []int{400, 403, 404}},

@@ -36,11 +36,11 @@ func NoticeOperations(of Notices) []operation.Operation {
 	n := notices{of}
 	return []operation.Operation{
 		{ID: "listNotifications", Method: http.MethodGet, Path: NotificationsRoute,
-			Access: operation.For(access.Viewer).OfOwn(), Handler: n.list,
+			Access: operation.For(access.Viewer).OfOwn(), Handler: n.list, FromCopy: true,
 			Summary: "List the newest notifications: what was installed, failed or needs a person",
 			Status:  http.StatusOK, Answer: map[string][]notice.Notification{}},
 		{ID: "listWebhooks", Method: http.MethodGet, Path: WebhooksRoute,
-			Access: operation.For(access.Viewer).OfAll(), Handler: n.webhooks,
+			Access: operation.For(access.Viewer).OfAll(), Handler: n.webhooks, FromCopy: true,
 			Summary: "List the webhooks of the site, without secrets",
 			Status:  http.StatusOK, Answer: map[string][]notice.Webhook{}},
 		{ID: "addWebhook", Method: http.MethodPost, Path: WebhooksRoute,

@@ -8,10 +8,13 @@
 //   - if it is from an agent, whose contacts only the leader records,
 //   - if it is the first use of a session or a token for some time (uses.go),
 //   - if the copy lacks a change that the client may know of, or may lack one (revision.go),
+//   - if the answer depends on the media of the leader, or on settings that are damaged here
+//     (settings.go),
 //   - if it fails here: a refusal counts only if the leader refuses, too.
 //
-// Without a leader, the copy answers, also with refusals. The metrics are those of this member, and
-// never come from the leader (metrics.go).
+// Without a leader, the copy answers, also with refusals. Some operations are answered here only
+// then (operation.WithoutLeader): the audit trails that this member reaches. The metrics are those
+// of this member, and never come from the leader (metrics.go).
 //
 // Design: docs/design.md#reads-on-a-follower.
 package follower
@@ -33,15 +36,18 @@ import (
 
 	"landfall/appliance/access/certificate"
 	"landfall/appliance/access/machine"
+	"landfall/appliance/audittrail"
 	"landfall/appliance/config"
 	"landfall/appliance/engine"
 	"landfall/appliance/engine/record"
 	"landfall/appliance/fleet"
 	"landfall/appliance/fleet/membership"
+	"landfall/appliance/mirror/site"
 	"landfall/appliance/monitoring"
 	"landfall/appliance/osimage"
 	"landfall/appliance/registry"
 	"landfall/appliance/registry/overlay"
+	"landfall/appliance/settings"
 	"landfall/appliance/sitekey"
 	"landfall/store"
 	"landfall/web/image/progress"
@@ -73,6 +79,7 @@ type Options struct {
 	// keys of the hosts. from is its name.
 	Contacts func(ctx context.Context, after time.Time) (from string, contacts map[string]time.Time, err error)
 	Fleet    membership.Service // says also without a leader what the members are
+	Trail    audittrail.Reader  // the audit trail of this member
 	// LiveISOs is what the libraries of the members share; nil if none are copied.
 	// MissingLiveISOs is called with the number of those that are not here yet.
 	LiveISOs        *osimage.Shared
@@ -100,6 +107,8 @@ type Reader struct {
 	registry     *registry.Registry // nil if the configuration has none
 	watching     sync.WaitGroup     // the look at the media
 	credentials  credentials
+	settings     *settings.Site
+	rules        *site.Rules // nil if they can't be read here
 	logins       *webregistry.Logins
 	metrics      *Metrics
 	uses         *uses
@@ -139,6 +148,9 @@ func Open(ctx context.Context, options Options) (_ *Reader, err error) {
 		if r.logins, err = r.newLogins(); err != nil {
 			return nil, errors.Join(err, r.Close())
 		}
+	}
+	if err := r.openSettings(); err != nil {
+		return nil, errors.Join(err, r.Close())
 	}
 	if r.metrics, err = r.newMetrics(); err != nil {
 		return nil, errors.Join(err, r.Close())
@@ -216,6 +228,9 @@ func (r *Reader) loadAll() uint64 {
 	from := r.DB.Revision()
 	err := r.credentials.load(r)
 	if err == nil {
+		err = r.loadSettings()
+	}
+	if err == nil {
 		err = r.replace()
 	}
 	r.note(err)
@@ -236,12 +251,14 @@ func (r *Reader) note(err error) {
 // apply drops and reads again what changes have made outdated in memory.
 func (r *Reader) apply(changes []store.Change) {
 	p := r.present.Load()
-	credentials, leader, events := false, false, false
+	credentials, ofSite, leader, events := false, false, false, false
 	for _, change := range changes {
 		bucket, key, _ := strings.Cut(strings.TrimPrefix(change.Key, "/"), "/")
 		switch {
 		case isCredential(change.Key):
 			credentials = true
+		case isSetting(change.Key):
+			ofSite = true
 		case change.Key == fleet.LeaderKey():
 			leader = true
 		case p == nil || !change.Deleted && bucket != "infra-envs":
@@ -259,6 +276,9 @@ func (r *Reader) apply(changes []store.Change) {
 	var err error
 	if credentials {
 		err = r.credentials.load(r)
+	}
+	if err == nil && ofSite {
+		err = r.loadSettings()
 	}
 	if err == nil && (leader || credentials && p == nil) {
 		err = r.replace()

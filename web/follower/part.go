@@ -111,8 +111,9 @@ func (r *Reader) newEngine(url string) (*engine.Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	return engine.New(engine.Options{DB: r.DB, Clock: r.Clock, Logger: r.Logger, URL: url, Tokens: r.issuer,
-		Secrets: r.secrets, Requirements: minimums, DisabledValidations: disabled, Timeouts: c.Timeouts.Engine(),
+	return engine.New(engine.Options{DB: r.DB, Site: r.settings, Clock: r.Clock, Logger: r.Logger, URL: url,
+		Tokens: r.issuer, Secrets: r.secrets, Requirements: minimums, DisabledValidations: disabled,
+		Timeouts:    c.Timeouts.Engine(),
 		EventLimits: event.Limits{Each: int64(c.Limits.EventObjectBytes), All: int64(c.Limits.EventBytes)},
 		AccessAt:    func(mirror.Level) engine.ImageAccess { return engine.ImageAccess{Mirror: new(mirror.Rules)} }})
 }
@@ -136,13 +137,19 @@ func (r *Reader) consoleOperations(e *engine.Engine) ([]operation.Operation, err
 		}
 		approvals = hosts.NewApprovals(r.DB, objects.New(box, nil), nil)
 	}
-	return slices.Concat(
+	notices, err := r.notices()
+	if err != nil {
+		return nil, err
+	}
+	return slices.Concat(console.NoticeOperations(notices),
+		console.MirrorOperations(shownRules{rules: r.rules, engine: e}, record.Relations{DB: r.DB}),
 		console.FeedOperations(console.Feed{Changes: r.DB, ClusterOf: e.OwningCluster, Draining: r.ended,
 			Clock: r.Clock, Logger: r.Logger}),
 		console.OverviewOperations(overview.NewReader(r.DB, nil, nil, nil, nil, r.Clock)),
 		console.ProgressOperations(progress.NewService(progress.Options{DB: r.DB, Events: e.Events, Clock: r.Clock,
 			Logger: r.Logger})),
 		console.HostOperations(e, r.servers(), approvals), console.FleetOperations(r.Fleet),
+		console.AuditOperations(r.Trail, r.Fleet.Trails(r.Trail)), webaccess.FollowerOperations(r.open()),
 	), nil
 }
 
@@ -170,8 +177,11 @@ func (r *Reader) guard(boot bool, links *discovery.Links) *webaccess.Guard {
 // guard. The others must go to the leader.
 func (r *Reader) answered(e *engine.Engine, guard *webaccess.Guard) func(operation.Operation) echo.HandlerFunc {
 	return func(o operation.Operation) echo.HandlerFunc {
-		if !o.FromCopy {
+		if !o.FromCopy && !o.WithoutLeader {
 			return func(echo.Context) error { return fleet.ErrNoLeader }
+		}
+		if here := r.needsOf(o); here != nil {
+			o.Handler = ifHere(here, o.Handler)
 		}
 		if showsContacts(o) {
 			o.Handler = r.afterContacts(o, e)

@@ -12,6 +12,7 @@ import (
 	"landfall/appliance/access/tokens"
 	"landfall/web"
 	webaccess "landfall/web/access"
+	"landfall/web/operation"
 )
 
 const (
@@ -57,10 +58,15 @@ func (r *Reader) isHere(server *web.Server, request *http.Request) bool {
 		return false
 	}
 	o, ok := server.Operation(request)
-	if !ok || !o.FromCopy {
+	if !ok || !r.answers(o) {
 		return false
 	}
 	return r.open() || !r.Leader.Led() || !r.uses.isDue(cmp.Or(webaccess.Used(o, request), r.registryToken(request)))
+}
+
+// answers reports whether a follower answers an operation now.
+func (r *Reader) answers(o operation.Operation) bool {
+	return o.FromCopy || o.WithoutLeader && !r.Leader.Led()
 }
 
 // registryToken returns the token that a client of the registry sends as its password, or "".

@@ -51,6 +51,9 @@ type Operation struct {
 	// FromCopy marks an operation that a follower of a fleet may answer from its copy of the
 	// database: it only reads rows, and its answer is the same on each member.
 	FromCopy bool
+	// WithoutLeader marks an operation that the leader of a fleet answers, and a follower only
+	// while no member leads: its answer may then lack what the leader knows.
+	WithoutLeader bool
 	// Quiet marks an operation with very frequent requests. Successful requests are logged at debug
 	// level only.
 	Quiet bool

@@ -72,7 +72,7 @@ func (m *member) serve(ctx context.Context, of fleet.Copy) error {
 		SealedWith: string(m.keys.With()), DataKey: m.keys.Content, ExportKeys: m.keys.Export}
 	reader, err := follower.Open(ctx, follower.Options{Config: m.Config, DB: db, Key: m.key, Names: m.names(),
 		Port: m.sockets.bootPort(), Leader: m.forwarder, Contacts: m.contacts, Version: m.Version,
-		Fleet: m.service(), Clock: m.clock, Logger: m.Logger,
+		Fleet: m.service(), Trail: m.trail(db), Clock: m.clock, Logger: m.Logger,
 		LiveISOs: &osimage.Shared{DB: db, Fleet: m.membership.Keys().Fleet, Fetch: fleet.Paced(m.copies.Image),
 			Follows: true}, MissingLiveISOs: m.membership.NoteMissingLiveISOs,
 		PushedImages: &overlay.Shared{Fetch: fleet.Paced(m.copies.Blob), Missing: m.membership.NoteMissingBlobs},
@@ -94,6 +94,10 @@ func (m *member) serve(ctx context.Context, of fleet.Copy) error {
 	group.Go(func() error { return reader.Run(running) })
 	group.Go(func() error {
 		m.copies.Run(running, db, false)
+		return nil
+	})
+	group.Go(func() error {
+		m.copies.Trim(running, db)
 		return nil
 	})
 	group.Go(func() error { return m.membership.Keys().Follow(running, db, m.Logger) })
@@ -163,10 +167,16 @@ func (m *member) imagesDir() string { return filepath.Join(m.Config.DataDir, "os
 
 func (m *member) peersOf() fleet.Peers {
 	return fleet.Peers{Condition: m.condition, Kept: m.copies.Kept, Leave: m.membership.LeaveHere,
-		Trail:  audittrail.Reader{Dir: filepath.Join(m.Config.DataDir, audittrail.DirName), Key: m.key, Clock: m.clock},
+		Trail:  m.trail(nil),
 		Image:  func(id string) (*os.File, error) { return osimage.OpenFile(m.imagesDir(), id) },
 		Blob:   func(sum string) (*os.File, error) { return overlay.OpenBlob(m.Config.RegistryDir(), sum) },
 		Refuse: refuse, Logger: m.Logger}
+}
+
+// trail returns the audit trail of this member, from its files. db may be nil.
+func (m *member) trail(db *store.DB) audittrail.Reader {
+	return audittrail.Reader{Dir: filepath.Join(m.Config.DataDir, audittrail.DirName), Key: m.key, Clock: m.clock,
+		DB: db, Member: fleet.TrailName(m.membership.Peer().Name, m.membership.Directory())}
 }
 
 // condition returns the condition of this member for others. missing are the contents that it

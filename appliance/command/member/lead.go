@@ -29,6 +29,12 @@ func (m *member) lead(ctx context.Context, leadership fleet.Leadership) error {
 	}
 	front := &fleet.Front{Leads: func() bool { return leadership.Leads() || m.membership.IsAlone() },
 		Ending: ctx.Done(), Peers: m.peersOf(), Refuse: refuse}
+	front.Peers.Permit = func(ctx context.Context, follower, sum string, own fleet.Contents) error {
+		if err := m.copies.Permit(ctx, follower, sum, own); err != nil || leadership.Leads() {
+			return err
+		}
+		return fleet.ErrNoLeader // another member may lead since then
+	}
 	running, err := appliance.Lead(ctx, m.Config, m.Logger, m.Version, &fleet.Leading{
 		Log: leadership, Credential: m.credential, Opened: opened, Member: m.membership.Peer().Name,
 		Directory: m.membership.Directory(), Copies: m.copies, Keys: m.membership.Keys(),

@@ -163,7 +163,8 @@ func (m *member) open(ctx context.Context) (err error) {
 	m.peers = fleet.NewClient(m.credential, m.clock)
 	m.reach = fleet.NewReach(self.Name, m.forwarder, m.peers, m.clock)
 	m.copies = fleet.NewCopies(fleet.CopiesOptions{Client: m.peers, Self: self.Name, Others: m.membership.Others,
-		Leader: m.forwarder.Leading, Number: m.Config.Fleet.Copies, Clock: m.clock, Logger: m.Logger})
+		All: m.membership.All, Leader: m.forwarder.Leading, Number: m.Config.Fleet.Copies, Clock: m.clock,
+		Logger: m.Logger})
 	m.usage = storage.NewUsage(m.Config.DataDir, m.clock)
 	m.metrics = metrics.New(metrics.Options{Of: m.service(), Leads: m.leads, Leaders: m.forwarder, Clock: m.clock})
 	return nil

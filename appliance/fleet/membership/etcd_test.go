@@ -4,16 +4,24 @@ package membership_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
 	"errors"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/jonboulle/clockwork"
 	"github.com/stretchr/testify/require"
 
+	"landfall/appliance/fault"
 	"landfall/appliance/fleet"
 	"landfall/appliance/fleet/etcdtest"
 	"landfall/appliance/fleet/membership"
@@ -314,4 +322,94 @@ func TestEnd_onlyWhileItLeads(t *testing.T) {
 	require.NotContains(t, log.String(), "The other members still show this member")
 	require.ErrorContains(t, membership.Found(t.Context(), first), "is a member of a fleet already")
 	require.NoError(t, membership.Found(t.Context(), second), "a single machine can make a fleet again")
+}
+
+// leading starts two machines of a new fleet, the first of which leads.
+func leading(t *testing.T, server *etcdtest.Server) (a, b *machine) {
+	t.Helper()
+	first, second := two(t, server.URL(), 1, 1)
+	a, b = start(t, first), start(t, second)
+	a.await(t, map[string]string{"a": membership.RoleFollower, "b": membership.RoleFollower})
+	_, err := a.Log().Campaign(t.Context())
+	require.NoError(t, err)
+	return a, b
+}
+
+// requireOneOutcome holds that the data goes on at one place: at the other member, or here.
+func requireOneOutcome(t *testing.T, a, b *machine, left, ended error) {
+	t.Helper()
+	require.NotEqual(t, left == nil, ended == nil, "leave: %v; end: %v", left, ended)
+	state, err := fleet.ReadState(a.options.Dir)
+	require.NoError(t, err)
+	require.Equal(t, left == nil, state.Left)
+	require.Equal(t, ended == nil, state.Ended)
+	require.Equal(t, fault.Conflict, fault.KindOf(cmp.Or(left, ended)))
+	if unusable := new(fleet.UnusableError); left == nil {
+		require.NoError(t, b.CheckFleet(t.Context()), "the other member goes on")
+	} else {
+		require.ErrorAs(t, b.CheckFleet(t.Context()), &unusable)
+	}
+}
+
+func TestLeave_andEndAtOnce(t *testing.T) {
+	t.Parallel()
+	a, b := leading(t, etcdtest.Start(t, etcdtest.Options{}))
+	var left, ended error
+	var asking sync.WaitGroup
+	asking.Go(func() { left = a.Leave(t.Context()) })
+	asking.Go(func() { ended = a.End(t.Context()) })
+	asking.Wait()
+	requireOneOutcome(t, a, b, left, ended)
+}
+
+func TestLeave_thenEnd(t *testing.T) {
+	t.Parallel()
+	a, b := leading(t, etcdtest.Start(t, etcdtest.Options{}))
+	left := a.Leave(t.Context())
+	requireOneOutcome(t, a, b, left, a.End(t.Context()))
+}
+
+func TestEnd_thenLeave(t *testing.T) {
+	t.Parallel()
+	a, b := leading(t, etcdtest.Start(t, etcdtest.Options{}))
+	ended := a.End(t.Context())
+	requireOneOutcome(t, a, b, a.LeaveHere(), ended)
+}
+
+// etcd may end the fleet after the leader was told that this is not known.
+func TestEnd_notConfirmedThenLeave(t *testing.T) {
+	t.Parallel()
+	server := etcdtest.Start(t, etcdtest.Options{})
+	a, _ := leading(t, server)
+	server.Kill()
+	require.ErrorContains(t, a.End(t.Context()), "etcd has not confirmed the end of the fleet")
+	err := a.LeaveHere()
+	require.Equal(t, fault.Conflict, fault.KindOf(err))
+	require.ErrorContains(t, err, "repeat landfall fleet end")
+}
+
+// The leader learns from etcd who is there, and a member that leaves is there for a moment.
+func TestLeave_oneMemberStays(t *testing.T) {
+	t.Parallel()
+	a, _ := leading(t, etcdtest.Start(t, etcdtest.Options{}))
+	through := httptest.NewRecorder()
+	front := &fleet.Front{Leads: func() bool { return true }, Refuse: func(_ http.ResponseWriter, _ *http.Request,
+		err error) {
+		require.NoError(t, err)
+	}}
+	front.Wrap(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		require.Error(t, a.Leave(r.Context()), "its answer is lost")
+	}), nil, nil, nil, nil, nil).ServeHTTP(through, forwardedBy(t, "b"))
+	require.ErrorContains(t, a.Leave(t.Context()), "no other member is there")
+}
+
+// forwardedBy returns a request that a member has forwarded.
+func forwardedBy(t *testing.T, member string) *http.Request {
+	t.Helper()
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", http.NoBody)
+	own := &x509.Certificate{Subject: pkix.Name{CommonName: member}}
+	r.TLS = &tls.ConnectionState{ServerName: "member.fleet.landfall.internal",
+		PeerCertificates: []*x509.Certificate{own}, VerifiedChains: [][]*x509.Certificate{{own}}}
+	r.Header.Set("Landfall-Fleet-Client", "192.0.2.1:50000")
+	return r
 }

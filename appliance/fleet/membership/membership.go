@@ -54,6 +54,8 @@ const (
 	registrationsInterval = 10
 	// forgetTime limits how long a member that leaves or ends the fleet waits for etcd.
 	forgetTime = 3 * time.Second
+	// toldTime is the time in which a member that was told to leave disappears from etcd.
+	toldTime = time.Minute
 	// leastBytes is the size of the records that stay in the log for members that are away, and
 	// mostBytes limits what stays for a member that is connected. etcd has 2 GiB by default.
 	leastBytes, mostBytes = 16 << 20, 256 << 20
@@ -72,6 +74,10 @@ type Membership struct {
 	leaving  atomic.Bool
 	alone    atomic.Bool
 	ending   sync.Mutex // held while the state of a machine is written that is no longer a member
+
+	changing sync.Mutex           // held while it is decided whether a member leaves, or the fleet ends
+	removing bool                 // etcd may have removed the fleet for this member, or may do so
+	told     map[string]time.Time // when other members were told to leave, by their names
 
 	restoring atomic.Bool // this member waits for a snapshot
 	progress  progress
@@ -100,7 +106,7 @@ func Open(options Options) (*Membership, error) {
 	if len(settings.Etcd) > 0 {
 		state.Etcd = settings.Etcd
 	}
-	m := &Membership{Options: options, state: state, ended: make(chan struct{})}
+	m := &Membership{Options: options, state: state, ended: make(chan struct{}), told: map[string]time.Time{}}
 	m.sequence, err = settings.open(state, options)
 	return m, err
 }
@@ -351,4 +357,20 @@ func (m *Membership) Others(ctx context.Context) (others []fleet.Peer, err error
 		}
 	}
 	return others, err
+}
+
+// All returns all other members of the fleet, and the name of one that is not connected to etcd, or
+// "".
+func (m *Membership) All(ctx context.Context) (others []fleet.Peer, away string, err error) {
+	members, err := m.registrations(ctx)
+	for _, member := range members {
+		if member.ID == m.state.ID {
+			continue
+		}
+		if !member.Connected {
+			away = member.Name
+		}
+		others = append(others, fleet.Peer{Name: member.Name, URL: member.URL})
+	}
+	return others, away, err
 }

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"sync"
 
-	"landfall/appliance/audittrail"
 	"landfall/appliance/fault"
 	"landfall/appliance/fleet"
 	"landfall/appliance/fleet/sequence"
@@ -34,7 +33,7 @@ type Service interface {
 	// End makes the leader a single machine. The other members stop.
 	End(ctx context.Context) error
 	// Trails returns what finds the audit trails of the members. own is that of this member.
-	Trails(own *audittrail.Trail) Trails
+	Trails(own OwnTrail) Trails
 }
 
 // ErrChanged is the error with which an appliance ends to go on in another role.
@@ -138,18 +137,42 @@ func (l *Leader) Leave(ctx context.Context) error {
 		return fault.Wrap(fault.Unavailable, err)
 	}
 	if name == "" {
-		if len(others) == 0 {
-			return fault.New(fault.Conflict, "no other member is there, so nobody would go on with the data; "+
-				"landfall fleet end makes this machine a single one")
-		}
-		return l.leave()
+		return l.leave(func() error { return l.checkSuccessor(others) })
 	}
-	for _, other := range others {
-		if other.Name == name {
-			return fault.Wrap(fault.Unavailable, l.Peers.Leave(ctx, other))
-		}
+	at := slices.IndexFunc(others, func(p fleet.Peer) bool { return p.Name == name })
+	if at < 0 {
+		return fault.New(fault.Unavailable, "the member %s is not connected to etcd now; try again", name)
 	}
-	return fault.New(fault.Unavailable, "the member %s is not connected to etcd now; try again", name)
+	if err := l.noteLeaving(name); err != nil {
+		return err
+	}
+	return fault.Wrap(fault.Unavailable, l.Peers.Leave(ctx, others[at]))
+}
+
+// checkSuccessor returns an error if no other member would go on with the data. The caller holds
+// changing.
+func (m *Membership) checkSuccessor(others []fleet.Peer) error {
+	stays := func(p fleet.Peer) bool {
+		at, leaves := m.told[p.Name]
+		return !leaves || m.Clock.Since(at) > toldTime
+	}
+	if !slices.ContainsFunc(others, stays) {
+		return fault.New(fault.Conflict, "no other member is there, so nobody would go on with the data; "+
+			"landfall fleet end makes this machine a single one")
+	}
+	return nil
+}
+
+// noteLeaving notes that this leader tells another member to leave. It returns an error if this one
+// leaves itself: the next leader knows who is there.
+func (m *Membership) noteLeaving(name string) error {
+	m.changing.Lock()
+	defer m.changing.Unlock()
+	if m.leaving.Load() {
+		return fleet.ErrNoLeader
+	}
+	m.told[name] = m.Clock.Now()
+	return nil
 }
 
 // Forget implements Service.
@@ -173,9 +196,25 @@ func (l *Leader) Forget(ctx context.Context, member string) error {
 }
 
 // LeaveHere makes this member leave the fleet, as another member asks.
-func (m *Membership) LeaveHere() error { return m.leave() }
+func (m *Membership) LeaveHere() error { return m.leave(func() error { return nil }) }
 
-func (m *Membership) leave() error {
+// leave makes this member leave unless check returns an error. The fleet does not end meanwhile:
+// the data would go on nowhere.
+func (m *Membership) leave(check func() error) error {
+	m.changing.Lock()
+	defer m.changing.Unlock()
+	switch {
+	case m.alone.Load():
+		return fault.New(fault.Conflict, "the fleet has ended, and this machine goes on with the data as a single one")
+	case m.leaving.Load():
+		return nil
+	case m.removing:
+		return fault.New(fault.Conflict, "this member was asked to end the fleet, and etcd has not confirmed that; "+
+			"repeat landfall fleet end, or restart this member before it leaves")
+	}
+	if err := check(); err != nil {
+		return err
+	}
 	return m.end(func(s *fleet.State) { s.Left = true }, func() {})
 }
 
@@ -246,8 +285,21 @@ func (l *Leader) End(ctx context.Context) error {
 		return fault.New(fault.Conflict, "the member %s does not lead; send this to the leader, which goes on with "+
 			"the data", name)
 	}
+	l.changing.Lock()
+	defer l.changing.Unlock()
+	switch {
+	case l.alone.Load():
+		return nil // it has ended
+	case l.leaving.Load():
+		return fault.New(fault.Conflict, "this member has left the fleet, and another one goes on with the data; to "+
+			"end the fleet, send this to the member that leads then")
+	}
 	ctx = context.WithoutCancel(ctx) // the client may go
+	l.removing = true
 	if err := l.sequence.Remove(ctx, l.state.ID); err != nil {
+		if errors.Is(err, sequence.ErrNotLeading) {
+			l.removing = false
+		}
 		// The answer to this request or to an earlier one may have been lost.
 		if _, found := l.sequence.Fleet(ctx); l.hasEnded(found) {
 			return l.finishEnding(ctx)

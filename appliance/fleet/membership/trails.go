@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"time"
 
 	"landfall/appliance/audittrail"
 	"landfall/appliance/fault"
@@ -12,13 +13,25 @@ import (
 	"landfall/appliance/fleet/sequence"
 )
 
+// OwnTrail is the audit trail of this member. *audittrail.Trail and audittrail.Reader implement it.
+type OwnTrail interface {
+	fleet.Trail
+	// Head returns the number and the hash of the newest record.
+	Head() audittrail.Head
+	// Kept returns the head that the store keeps of the trail of a member.
+	Kept(member string) (audittrail.Head, error)
+}
+
 // Trails returns the audit trail of the member with a name.
 type Trails func(ctx context.Context, member string) (fleet.Trail, error)
+
+// membersTime limits how long the reading of an audit trail waits for etcd.
+const membersTime = time.Second
 
 var errAway = errors.New("it is away")
 
 // Trails implements Service.
-func (s *Single) Trails(*audittrail.Trail) Trails {
+func (s *Single) Trails(OwnTrail) Trails {
 	return func(context.Context, string) (fleet.Trail, error) {
 		return nil, fault.New(fault.Invalid, "this appliance is in no fleet, so its audit trail is the only one; "+
 			"leave out the name of a member")
@@ -27,12 +40,14 @@ func (s *Single) Trails(*audittrail.Trail) Trails {
 
 // Trails implements Service. If etcd does not answer, it asks a member at the URL that was known
 // last.
-func (l *Leader) Trails(own *audittrail.Trail) Trails {
+func (l *Leader) Trails(own OwnTrail) Trails {
 	return func(ctx context.Context, member string) (fleet.Trail, error) {
 		if member == l.state.Member {
 			return own, nil
 		}
-		all, err := l.registrations(ctx)
+		asking, cancel := context.WithTimeout(ctx, membersTime)
+		all, err := l.registrations(asking)
+		cancel()
 		if err != nil {
 			all = l.known.get()
 		}

@@ -154,11 +154,11 @@ func TestFleet_isIdentified(t *testing.T) {
 
 	require.ErrorAs(t, s.Follow(ctx, Position{Number: 9}, nil), new(*OlderError))
 	require.ErrorAs(t, s.Follow(ctx, Position{Number: 7, Digest: 9}, nil), new(*DivergedError))
-	require.ErrorIs(t, s.Remove(ctx, "a"), errNotLeading)
+	require.ErrorIs(t, s.Remove(ctx, "a"), ErrNotLeading)
 	leader, err := s.Campaign(ctx, Member{ID: "a"})
 	require.NoError(t, err)
 	defer leader.Close()
-	require.ErrorIs(t, s.Remove(ctx, "b"), errNotLeading, "another member leads")
+	require.ErrorIs(t, s.Remove(ctx, "b"), ErrNotLeading, "another member leads")
 	require.NoError(t, s.Remove(ctx, "a"))
 	_, err = s.Fleet(ctx)
 	require.ErrorAs(t, err, new(*NoFleetError))

@@ -185,8 +185,9 @@ func (s *Sequence) Create(ctx context.Context, id string, after Position) error 
 	return &ExistsError{Prefix: s.Prefix, ID: found.ID}
 }
 
-// errNotLeading is the error of [Sequence.Remove] for a member that does not lead.
-var errNotLeading = errors.New("this member does not lead any more")
+// ErrNotLeading is the error of [Sequence.Remove] for a member that does not lead. The fleet was
+// not removed.
+var ErrNotLeading = errors.New("this member does not lead any more")
 
 // Remove deletes a fleet with its log while the member with an ID leads it. Another member can then
 // no longer lead. A key stays with the ID of this member: see EndedBy and ForgetEnd.
@@ -200,14 +201,14 @@ func (s *Sequence) Remove(ctx context.Context, leader string) error {
 		return err
 	}
 	if len(elected.Kvs) == 0 {
-		return errNotLeading
+		return ErrNotLeading
 	}
 	key, is := elected.Kvs[0], Leader{}
 	if err := json.Unmarshal(key.Value, &is); err != nil {
 		return &DamagedError{Key: string(key.Key), Err: err}
 	}
 	if is.Member.ID != leader {
-		return errNotLeading
+		return ErrNotLeading
 	}
 	response, err := s.transaction(ctx, func(txn clientv3.Txn) clientv3.Txn {
 		return txn.If(clientv3.Compare(clientv3.ModRevision(s.fleetKey()), "=", fleet.revision),
@@ -225,7 +226,7 @@ func (s *Sequence) Remove(ctx context.Context, leader string) error {
 	}
 	if !response.Succeeded {
 		_, err := s.Fleet(ctx)
-		return cmp.Or(err, errNotLeading)
+		return cmp.Or(err, ErrNotLeading)
 	}
 	return nil
 }

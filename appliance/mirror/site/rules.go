@@ -104,29 +104,50 @@ func NewRules(options RulesOptions) (*Rules, error) {
 	r := &Rules{configured: configured, db: options.DB, clock: clockwork.NewRealClock(), log: options.Logger,
 		options: mirror.ClientOptions{UserAgent: "landfall/" + options.Version, Egress: options.Egress,
 			Local: options.Registry.Local},
-		registry: options.Registry,
-		problems: map[mirror.Level]string{}, own: map[mirror.Level]*mirror.Rules{},
-		layered: map[mirror.Level]*mirror.Client{}}
+		registry: options.Registry, layered: map[mirror.Level]*mirror.Client{}}
 	r.client = mirror.NewClient(rules, r.options)
-	imports, err := r.Imports()
-	if err != nil {
+	if err := r.Load(); err != nil {
 		return nil, err
 	}
+	return r, nil
+}
+
+// Load reads the imports. A follower of a fleet calls it after each change of their rows.
+func (r *Rules) Load() error {
+	r.changes.Lock()
+	defer r.changes.Unlock()
+	imports, err := r.Imports()
+	if err != nil {
+		return err
+	}
+	site, err := mirror.Parse(r.configured) // without imports that are not used
+	if err != nil {
+		return err
+	}
+	own, problems := map[mirror.Level]*mirror.Rules{}, map[mirror.Level]string{}
 	for _, level := range append([]mirror.Level{{}}, levelsOf(imports)...) {
 		rules, err := r.parse(imports, level)
 		switch {
 		case err != nil:
-			r.problems[level] = "The imported rules are not used: " + err.Error() +
+			problems[level] = "The imported rules are not used: " + err.Error() +
 				". Remove the import or change the configuration."
 			r.log.Error("Imported mirror rules are not used.", "level", level, "error", err)
 		case level == mirror.Level{}:
-			r.client.Use(rules)
+			site = rules
 		default:
-			r.own[level] = rules
+			own[level] = rules
 		}
 	}
-	return r, nil
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.own, r.problems = own, problems
+	r.client.Use(site)
+	r.dropLayered()
+	return nil
 }
+
+// ImportsPrefix returns the beginning of the keys of the imports' rows.
+func ImportsPrefix() string { return importRows.Prefix() }
 
 // levelsOf lists the clusters and infra-envs that have imports.
 func levelsOf(imports []NamedImport) []mirror.Level {
@@ -278,6 +299,11 @@ func (r *Rules) use(level mirror.Level, rules *mirror.Rules, own bool) {
 	default:
 		delete(r.own, level)
 	}
+	r.dropLayered()
+}
+
+// dropLayered drops the clients of combined rules. The caller holds mu.
+func (r *Rules) dropLayered() {
 	for _, client := range r.layered {
 		client.CloseIdleConnections()
 	}

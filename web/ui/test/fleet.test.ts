@@ -23,7 +23,15 @@ const server: Server = {
   no_space: false,
   damaged: false,
 };
-const fleet: Fleet = { fleet: 'id', leading: 'a', records: 7, members: [member], loss: '', safe: true };
+const fleet: Fleet = {
+  fleet: 'id',
+  member: 'a',
+  leading: 'a',
+  records: 7,
+  members: [member],
+  loss: '',
+  safe: true,
+};
 
 describe('a member', () => {
   it.each([

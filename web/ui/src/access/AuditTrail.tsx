@@ -200,7 +200,10 @@ const MemberSelect = ({ value, onChange }: { value: string; onChange: (member: s
             onChange(chosen);
           }}
         >
-          <FormSelectOption value="" label="the member that leads" />
+          <FormSelectOption
+            value=""
+            label={fleet.leading === '' ? `${fleet.member}: no member leads` : 'the member that leads'}
+          />
           {fleet.members.map(({ name }) => (
             <FormSelectOption key={name} value={name} label={name} />
           ))}

@@ -39,6 +39,8 @@ export type Server = {
 export type Fleet = {
   /** "" on a single machine. */
   fleet: string;
+  /** The member that answers. */
+  member: string;
   leading: string;
   since?: string;
   records: number;

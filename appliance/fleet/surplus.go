@@ -1,0 +1,231 @@
+package fleet
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"landfall/appliance/fault"
+	"landfall/store/blob"
+)
+
+// A follower has surplus contents after it led, after another member was away, and after the
+// configured number of copies was lowered. It asks the leader before it removes one. The leader
+// permits it only while all members of the fleet are connected, and after each member that has to
+// keep the content, and the leader itself, have read their copies and compared the digests.
+//
+// So a content is never lost: who permits a removal has a copy and leads, and a leader removes
+// none. Two members do not both remove the copies that are wanted: the members that have to keep
+// one follow from the digest and the names. If members join or leave at the same time, a copy may
+// be missing until its member copies it again.
+
+const (
+	// trimPause is the time between two searches for contents that a follower need not keep.
+	trimPause = time.Hour
+	// trimRate limits the contents that are removed, in bytes a second: members read each before.
+	trimRate = pace
+)
+
+// Held are the contents that a follower has. *store.DB implements it.
+type Held interface {
+	// CollectBlobs removes contents to which no file refers.
+	CollectBlobs(ctx context.Context) error
+	// HeldContents returns the contents to which files refer and that are here.
+	HeldContents(ctx context.Context) (sums []string, err error)
+	// RemoveContent removes a content, and returns its size in bytes; 0: it stays for now.
+	RemoveContent(ctx context.Context, sum string) (size int64, err error)
+}
+
+// Trim removes contents that this follower need not keep, until the context ends.
+func (c *Copies) Trim(ctx context.Context, db Held) {
+	for told := ""; ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-c.Clock.After(trimPause):
+		}
+		err := c.trim(ctx, db)
+		switch {
+		case err == nil:
+			told = ""
+		case ctx.Err() == nil && err.Error() != told:
+			told = err.Error()
+			c.Logger.WarnContext(ctx, "Contents of files that this member need not keep could not be removed. It is "+
+				"tried again.", "error", err)
+		}
+	}
+}
+
+// trim removes the contents to which no file refers, and those of which enough other members have a
+// copy.
+func (c *Copies) trim(ctx context.Context, db Held) error {
+	if err := db.CollectBlobs(ctx); err != nil || c.Number == 0 {
+		return err
+	}
+	held, err := db.HeldContents(ctx)
+	if err != nil {
+		return err
+	}
+	others, leader, err := c.followed(ctx)
+	if err != nil || leader.Name == "" {
+		return err
+	}
+	removed := 0
+	defer func() {
+		if removed > 0 {
+			c.Logger.InfoContext(ctx, "Contents of files were removed because enough other members have them.",
+				"removed", removed)
+		}
+	}()
+	for _, sum := range held {
+		if c.keeps(sum, others) {
+			continue
+		}
+		size, err := c.remove(ctx, db, leader, sum)
+		if err != nil {
+			return err
+		}
+		if size == 0 {
+			continue
+		}
+		removed++
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-c.Clock.After(time.Duration(size) * time.Second / trimRate):
+		}
+	}
+	return nil
+}
+
+// remove removes a content if the leader permits it. It returns the size of what it removed in
+// bytes.
+func (c *Copies) remove(ctx context.Context, db Held, leader Peer, sum string) (size int64, err error) {
+	if err := c.Client.MayRemove(ctx, leader, sum); err != nil {
+		if errors.Is(err, fs.ErrNotExist) { // the copies of the other members are not enough yet
+			return 0, nil
+		}
+		return 0, err
+	}
+	// The permission counts only while the same member leads, and the others are the same.
+	others, present, err := c.followed(ctx)
+	if err != nil || present != leader || c.keeps(sum, others) {
+		return 0, err
+	}
+	return db.RemoveContent(ctx, sum)
+}
+
+// followed returns all other members, and that which leads. The leader is the zero value if none
+// leads, and if a member is away: no content is surplus then.
+func (c *Copies) followed(ctx context.Context) (others []Peer, leader Peer, err error) {
+	others, away, err := c.All(ctx)
+	if err != nil || away != "" {
+		return nil, Peer{}, err
+	}
+	name := c.Leader()
+	if at := slices.IndexFunc(others, func(p Peer) bool { return p.Name == name }); at >= 0 {
+		leader = others[at]
+	}
+	return others, leader, nil
+}
+
+// Permit returns nil if a follower may remove a content. own are the contents of this leader.
+// Permit is slow: all copies that stay are read.
+func (c *Copies) Permit(ctx context.Context, follower, sum string, own Contents) error {
+	c.permitting.Lock()
+	defer c.permitting.Unlock()
+	others, away, err := c.All(ctx)
+	if err != nil {
+		return fault.Wrap(fault.Unavailable, err)
+	}
+	if away != "" {
+		return fault.New(fault.NotFound, "the member %s is away; no copies are removed until it is back, or forgotten "+
+			"with landfall fleet forget", away)
+	}
+	keepers := c.keepers(sum, others, c.Number-1)
+	if slices.ContainsFunc(keepers, func(p Peer) bool { return p.Name == follower }) {
+		return fault.New(fault.NotFound, "the member %s has to keep the content %s: look whether fleet.copies is the "+
+			"same on each member", follower, sum)
+	}
+	group, reading := errgroup.WithContext(ctx)
+	for _, keeper := range keepers {
+		group.Go(func() error { return c.Client.Verified(reading, keeper, sum) })
+	}
+	group.Go(func() error { return verify(reading, own, sum) })
+	if err := group.Wait(); err != nil {
+		return &fault.Error{Kind: fault.NotFound, Err: err, Reason: "too few members have an intact copy of the " +
+			"content " + sum}
+	}
+	return nil
+}
+
+// keepers returns the followers that have to keep a content. number is how many; below 0: all.
+func (c *Copies) keepers(sum string, followers []Peer, number int) []Peer {
+	if number < 0 {
+		return followers
+	}
+	return ranked(sum, followers)[:min(number, len(followers))]
+}
+
+// verify reads a content of this member. Its error is fs.ErrNotExist if it is not here.
+func verify(ctx context.Context, of Contents, sum string) error {
+	content, _, err := of.OpenContent(sum)
+	if err != nil {
+		return err
+	}
+	defer content.Close()
+	hash := sha256.New()
+	if _, err := io.Copy(hash, blob.NewReader(ctx, content)); err != nil {
+		return fmt.Errorf("read the content %s: %w", sum, err)
+	}
+	if hex.EncodeToString(hash.Sum(nil)) != sum {
+		return fmt.Errorf("read the content %s: %w", sum, blob.ErrOther)
+	}
+	return nil
+}
+
+// verified answers whether this member has an intact copy of a content.
+func (p *Peers) verified(w http.ResponseWriter, r *http.Request, sum string) {
+	err := verify(r.Context(), p.Contents, sum)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = fault.New(fault.NotFound, "this member does not have the content %s", sum)
+	}
+	if err != nil {
+		p.Refuse(w, r, err)
+		return
+	}
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// permit answers whether the follower that asks may remove a content.
+func (p *Peers) permit(w http.ResponseWriter, r *http.Request, sum string) {
+	if p.Permit == nil {
+		refuseAsFollower(w, r, p.Refuse)
+		return
+	}
+	if err := p.Permit(r.Context(), sender(r), sum, p.Contents); err != nil {
+		p.Refuse(w, r, err)
+		return
+	}
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// Verified returns nil if a member has an intact copy of a content.
+func (c *Client) Verified(ctx context.Context, of Peer, sum string) error {
+	return c.do(ctx, asked{method: http.MethodGet, of: of, at: verifiedPath + sum, pauses: true})
+}
+
+// MayRemove asks the leader whether this member may remove a content. It returns nil if so, and
+// fs.ErrNotExist if the content must stay.
+func (c *Client) MayRemove(ctx context.Context, leader Peer, sum string) error {
+	return c.do(ctx, asked{method: http.MethodGet, of: leader, at: surplusPath + sum, pauses: true})
+}
