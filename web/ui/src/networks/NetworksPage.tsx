@@ -200,6 +200,7 @@ const Hosts = ({ infraEnvId, saved }: HostsProps) => {
       setOutcome({ text: sentenceOf(thrown), isWrong: true });
     }
   };
+  const isEmpty = hosts.length === 0 && !isUnsaved;
   return (
     <Stack hasGutter>
       {isUnsaved && (
@@ -220,6 +221,7 @@ const Hosts = ({ infraEnvId, saved }: HostsProps) => {
           </Alert>
         </StackItem>
       )}
+      {isEmpty && <StackItem>No host of this image has a static network.</StackItem>}
       {hosts.map((described, place) => (
         <StackItem key={place}>
           <HostCard
@@ -293,7 +295,7 @@ const Hosts = ({ infraEnvId, saved }: HostsProps) => {
           />
         </StackItem>
       )}
-      {mayEdit && (
+      {mayEdit && !isEmpty && (
         <StackItem>
           <Button isAriaDisabled={isRunning} isLoading={isRunning} onClick={() => void run(() => save(base))}>
             Save
