@@ -34,9 +34,9 @@ type HostNetworkPreview struct {
 	// NetworkYAML is the stored configuration as the API returns it to callers who may not read its
 	// secrets; "" if it is the given one.
 	NetworkYAML string           `json:"network_yaml,omitempty"`
-	Fault     *NetworkFault    `json:"fault,omitempty"`
-	Addresses []NetworkAddress `json:"addresses"`
-	Files     []NetworkFile    `json:"files"`
+	Fault       *NetworkFault    `json:"fault,omitempty"`
+	Addresses   []NetworkAddress `json:"addresses"`
+	Files       []NetworkFile    `json:"files"`
 }
 
 // NetworkFault is an error in the network configuration of a host.
