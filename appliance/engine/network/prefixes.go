@@ -241,8 +241,8 @@ func CheckHostPrefix(cluster netip.Prefix, hostPrefix, hosts int) string {
 			hostPrefix, cluster, bits-hostBitsForCluster)
 	}
 	if hostPrefix < cluster.Bits() {
-		return fmt.Sprintf("The host prefix /%d is shorter than the prefix of the cluster network %s, which is divided "+
-			"among the hosts: use a longer host prefix.", hostPrefix, cluster)
+		return fmt.Sprintf("The host prefix /%d is shorter than the prefix of the cluster network %s, which is "+
+			"divided among the hosts: use a longer host prefix.", hostPrefix, cluster)
 	}
 	need := max(4, hosts)
 	if hosts == 1 {

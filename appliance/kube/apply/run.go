@@ -96,7 +96,8 @@ func (s *Server) apply(ctx context.Context, o *Object, options Options, made map
 		return Refused, nil, err
 	}
 	var after map[string]any
-	answer, err := s.request(ctx, http.MethodPatch, path+"?"+query.Encode(), "application/apply-patch+yaml", body, &after)
+	answer, err := s.request(ctx, http.MethodPatch, path+"?"+query.Encode(), "application/apply-patch+yaml", body,
+		&after)
 	switch {
 	case err != nil:
 		return Refused, nil, explained(err)

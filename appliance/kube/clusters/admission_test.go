@@ -134,7 +134,8 @@ func TestAdmission_warnings(t *testing.T) {
 		{"single node with a worker", objects.AgentClusterInstalls, install(withWorkers, ""),
 			[]string{workersOfSingleNode}},
 		{"single node with an arbiter", objects.AgentClusterInstalls,
-			install(strings.Replace(withWorkers, "workerAgents", "arbiterAgents", 1), ""), []string{workersOfSingleNode}},
+			install(strings.Replace(withWorkers, "workerAgents", "arbiterAgents", 1), ""),
+			[]string{workersOfSingleNode}},
 		{"installed single node with a worker", objects.AgentClusterInstalls,
 			install(withWorkers, "{type: Completed, status: 'True', reason: InstallationCompleted}"), nil},
 		{"imported single node with a worker", objects.AgentClusterInstalls,
@@ -150,15 +151,16 @@ func TestAdmission_warnings(t *testing.T) {
 			[]string{"spec.networking.clusterNetwork: The host prefix /12 is shorter than the prefix of the cluster " +
 				"network 10.128.0.0/14, which is divided among the hosts: use a longer host prefix."}},
 		{"host prefix that leaves no addresses", objects.AgentClusterInstalls, networks("10.128.0.0/14", 30),
-			[]string{"spec.networking.clusterNetwork: The host prefix /30 of cluster network 10.128.0.0/14 leaves a host " +
-				"fewer than 128 addresses: use /25 or shorter."}},
+			[]string{"spec.networking.clusterNetwork: The host prefix /30 of cluster network 10.128.0.0/14 leaves " +
+				"a host fewer than 128 addresses: use /25 or shorter."}},
 		{"ignored host prefix", objects.AgentClusterInstalls,
-			strings.Replace(networks("10.128.0.0/14", 30), "networking: {", "networking: {networkType: Calico, ", 1), nil},
+			strings.Replace(networks("10.128.0.0/14", 30), "networking: {", "networking: {networkType: Calico, ", 1),
+			nil},
 		{"invalid cluster network", objects.AgentClusterInstalls, networks("wide", 30), nil},
 		{"install of another kind", objects.ClusterDeployments, deployment("AgentClusterInstal"),
-			[]string{"The clusterInstallRef names the kind AgentClusterInstal of extensions.hive.openshift.io, but this " +
-				"appliance installs only clusters of the kind AgentClusterInstall of extensions.hive.openshift.io. The " +
-				"reference can't be changed: delete the ClusterDeployment and apply it with the correct reference."}},
+			[]string{"The clusterInstallRef names the kind AgentClusterInstal of extensions.hive.openshift.io, but " +
+				"this appliance installs only clusters of the kind AgentClusterInstall of " +
+				"extensions.hive.openshift.io. The reference can't be changed: delete the ClusterDeployment and apply it with the correct reference."}},
 		{"install of the right kind", objects.ClusterDeployments, deployment("AgentClusterInstall"), nil},
 	}
 	for _, c := range cases {

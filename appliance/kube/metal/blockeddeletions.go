@@ -91,8 +91,8 @@ func (l blockedDeletions) Reconcile(ctx context.Context, namespace, name string)
 	return again, err
 }
 
-// releaseUnusedSecret removes the finalizer of a BMC's Secret that no host uses. The pass of the last
-// host removes it, but older versions did not if a namespace was deleted with two hosts of one
+// releaseUnusedSecret removes the finalizer of a BMC's Secret that no host uses. The pass of the
+// last host removes it, but older versions did not if a namespace was deleted with two hosts of one
 // Secret.
 func (l blockedDeletions) releaseUnusedSecret(tx *store.Tx, namespace, name string) error {
 	if err := l.index.load(tx); err != nil {

@@ -26,8 +26,8 @@ type Agent struct {
 
 // AgentSpec is the desired state of a host.
 type AgentSpec struct {
-	// The ClusterDeployment that the host belongs to. Without it, the host is in no cluster. It can't
-	// be changed while the host is being installed.
+	// The ClusterDeployment that the host belongs to. Without it, the host is in no cluster. It
+	// can't be changed while the host is being installed.
 	// +optional
 	ClusterDeploymentName *ClusterReference `json:"clusterDeploymentName,omitempty"`
 	// The role of the host: master, worker or arbiter, or auto-assign to let the appliance choose.

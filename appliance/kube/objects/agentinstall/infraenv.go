@@ -40,8 +40,8 @@ type InfraEnvSpec struct {
 	// Labels that an Agent gets when its host registers.
 	// +optional
 	AgentLabels map[string]string `json:"agentLabels,omitempty"`
-	// The labels of the NMStateConfigs, in the same namespace, with the network settings of the hosts.
-	// An empty selector selects none: the hosts then use DHCP.
+	// The labels of the NMStateConfigs, in the same namespace, with the network settings of the
+	// hosts. An empty selector selects none: the hosts then use DHCP.
 	// +optional
 	NMStateConfigLabelSelector metav1.LabelSelector `json:"nmStateConfigLabelSelector,omitempty"`
 	// The ClusterDeployment that the hosts belong to. It can't be changed. Without it, set
@@ -51,7 +51,8 @@ type InfraEnvSpec struct {
 	// JSON of an Ignition config that is merged into that of the image.
 	// +optional
 	IgnitionConfigOverride string `json:"ignitionConfigOverride,omitempty"`
-	// The architecture of the hosts: x86_64, aarch64 (or arm64), ppc64le or s390x. It can't be changed.
+	// The architecture of the hosts: x86_64, aarch64 (or arm64), ppc64le or s390x. It can't be
+	// changed.
 	// +kubebuilder:default=x86_64
 	// +optional
 	CPUArchitecture string `json:"cpuArchitecture,omitempty"`
@@ -70,14 +71,14 @@ type InfraEnvSpec struct {
 	// The openshiftVersion of an available OS image; not together with a clusterRef at creation.
 	// +optional
 	OSImageVersion string `json:"osImageVersion,omitempty"`
-	// The ConfigMap with the key registries.conf, and the key ca-bundle.crt if necessary. Hosts pull
-	// images through these mirrors while the image runs. The mirrors of the installed cluster are in
-	// spec.mirrorRegistryRef of its AgentClusterInstall.
+	// The ConfigMap with the key registries.conf, and the key ca-bundle.crt if necessary. Hosts
+	// pull images through these mirrors while the image runs. The mirrors of the installed cluster
+	// are in spec.mirrorRegistryRef of its AgentClusterInstall.
 	// +optional
 	MirrorRegistryRef *MirrorRegistryReference `json:"mirrorRegistryRef,omitempty"`
-	// A full-iso contains everything. A minimal-iso is small, and downloads its root file system from
-	// the appliance when it boots. The default is minimal-iso, or the ISO_IMAGE_TYPE in the ConfigMap
-	// of the AgentServiceConfig. s390x always has a full-iso.
+	// A full-iso contains everything. A minimal-iso is small, and downloads its root file system
+	// from the appliance when it boots. The default is minimal-iso, or the ISO_IMAGE_TYPE in the
+	// ConfigMap of the AgentServiceConfig. s390x always has a full-iso.
 	// +kubebuilder:validation:Enum=full-iso;minimal-iso
 	// +optional
 	ImageType string `json:"imageType,omitempty"`
