@@ -160,7 +160,8 @@ func TestAdmission_warnings(t *testing.T) {
 		{"install of another kind", objects.ClusterDeployments, deployment("AgentClusterInstal"),
 			[]string{"The clusterInstallRef names the kind AgentClusterInstal of extensions.hive.openshift.io, but " +
 				"this appliance installs only clusters of the kind AgentClusterInstall of " +
-				"extensions.hive.openshift.io. The reference can't be changed: delete the ClusterDeployment and apply it with the correct reference."}},
+				"extensions.hive.openshift.io. The reference can't be changed: delete the " +
+				"ClusterDeployment and apply it with the correct reference."}},
 		{"install of the right kind", objects.ClusterDeployments, deployment("AgentClusterInstall"), nil},
 	}
 	for _, c := range cases {
