@@ -38,14 +38,7 @@ func HideNetworkSecrets(text string) string {
 	if fault != nil {
 		return HiddenSecret
 	}
-	changed := removeComments(root)
-	eachSecret(root, secretAt{}, false, func(_ secretAt, secret *yaml.Node) {
-		if secret.Value != HiddenSecret {
-			*secret = yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: HiddenSecret, Style: yaml.DoubleQuotedStyle}
-			changed = true
-		}
-	})
-	if !changed {
+	if changed, _ := hideSecrets(root); !changed {
 		return text
 	}
 	hidden, err := encodeNetwork(root)
@@ -53,6 +46,38 @@ func HideNetworkSecrets(text string) string {
 		return HiddenSecret
 	}
 	return hidden
+}
+
+// StoredNetworkWithoutSecrets returns what [HideNetworkSecrets] makes of a description after
+// [RestoreNetworkSecrets] has restored its hidden secrets and it was stored. ok is false for a
+// description without secrets and comments, and for an invalid one.
+func StoredNetworkWithoutSecrets(text string) (hidden string, ok bool) {
+	if !mayHaveSecrets(text) {
+		return "", false
+	}
+	root, fault := readDocument(text)
+	if fault != nil {
+		return "", false
+	}
+	changed, hasSecrets := hideSecrets(root)
+	if !changed && !hasSecrets {
+		return "", false
+	}
+	hidden, err := encodeNetwork(root)
+	return hidden, err == nil
+}
+
+// hideSecrets hides the secrets in a document and removes its comments.
+func hideSecrets(root *yaml.Node) (changed, hasSecrets bool) {
+	changed = removeComments(root)
+	eachSecret(root, secretAt{}, false, func(_ secretAt, secret *yaml.Node) {
+		hasSecrets = true
+		if secret.Value != HiddenSecret {
+			*secret = yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: HiddenSecret, Style: yaml.DoubleQuotedStyle}
+			changed = true
+		}
+	})
+	return changed, hasSecrets
 }
 
 // RestoreNetworkSecrets replaces each [HiddenSecret] in a network description by the secret that

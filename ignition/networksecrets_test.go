@@ -88,6 +88,29 @@ func TestNetworkSecrets_restored(t *testing.T) {
 	}
 }
 
+func TestNetworkSecrets_storedAreKnownWithoutThem(t *testing.T) {
+	const edited = "# mine\ninterfaces: [ {name: eth1,   802.1x: {password: \"" + HiddenSecret + "\"}, mtu: 9000} ]\n"
+	for name, text := range map[string]string{
+		"new secrets":         secretNetwork,
+		"hidden secrets":      HideNetworkSecrets(secretNetwork),
+		"some hidden secrets": strings.Replace(HideNetworkSecrets(secretNetwork), HiddenSecret, "new", 1),
+		"an own format":       edited,
+		"a comment":           "interfaces: [] # no password\n",
+		"no secrets":          "interfaces:  [{name: eth0}]\n",
+	} {
+		stored, err := RestoreNetworkSecrets(text, secretNetwork)
+		require.NoError(t, err, name)
+		hidden, ok := StoredNetworkWithoutSecrets(text)
+		if !ok {
+			hidden = text
+		}
+		require.Equal(t, HideNetworkSecrets(stored), hidden, name)
+		require.Equal(t, name != "no secrets", ok, name)
+	}
+	_, ok := StoredNetworkWithoutSecrets("password: [Planted")
+	require.False(t, ok)
+}
+
 func TestNetworkSecrets_unknownAreRejected(t *testing.T) {
 	const stored = "interfaces: [{name: eth0, 802.1x: {password: stored}}]\n"
 	for name, sent := range map[string]string{

@@ -92,7 +92,8 @@ func (s *demoServers) close() error {
 }
 
 // register adds the servers and their infra-env to the appliance. If a kept data directory already
-// contains a server, it updates the address of the server's BMC.
+// contains a server, it updates the address of the server's BMC. A new address needs the password
+// again.
 func (s *demoServers) register(ctx context.Context, api *client) error {
 	infraEnvID, err := demoServersInfraEnv(ctx, api)
 	if err != nil {
@@ -112,7 +113,8 @@ func (s *demoServers) register(ctx context.Context, api *client) error {
 		name, address := fmt.Sprintf("server-%d", i+1), "redfish-virtualmedia+"+controller.URL()
 		if id := ids[name]; id != "" {
 			err = api.call(ctx, http.MethodPatch, console.BMCsRoute+"/"+url.PathEscape(id),
-				&console.BMCUpdate{Address: &address}, nil)
+				&console.BMCUpdate{Address: &address, Username: conv.Pointer(demoUser),
+					Password: conv.Pointer(demoPassword)}, nil)
 		} else {
 			err = api.call(ctx, http.MethodPost, console.BMCsRoute, &console.BMCCreate{
 				Name: name, Address: address, Username: demoUser, Password: demoPassword, BootMAC: s.macs[i],

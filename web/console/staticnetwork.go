@@ -31,9 +31,12 @@ type NetworkPreview struct {
 
 // HostNetworkPreview holds the addresses and files of one host.
 type HostNetworkPreview struct {
-	Fault     *NetworkFault    `json:"fault,omitempty"`
-	Addresses []NetworkAddress `json:"addresses"`
-	Files     []NetworkFile    `json:"files"`
+	// NetworkYAML is the stored configuration as the API returns it to callers who may not read its
+	// secrets; "" if it is the given one.
+	NetworkYAML string           `json:"network_yaml,omitempty"`
+	Fault       *NetworkFault    `json:"fault,omitempty"`
+	Addresses   []NetworkAddress `json:"addresses"`
+	Files       []NetworkFile    `json:"files"`
 }
 
 // NetworkFault is an error in the network configuration of a host.
@@ -72,7 +75,7 @@ func StaticNetworkOperations(networks StaticNetworks) []operation.Operation {
 				if err != nil {
 					return err
 				}
-				return answer(c, encodePreview(preview), nil)
+				return answer(c, encodePreview(preview, wanted.Hosts), nil)
 			},
 			Summary: "Show the network files that configurations produce for hosts",
 			Body:    request{},
@@ -80,13 +83,16 @@ func StaticNetworkOperations(networks StaticNetworks) []operation.Operation {
 	}
 }
 
-func encodePreview(preview *ignition.NetworkPreview) NetworkPreview {
+func encodePreview(preview *ignition.NetworkPreview, hosts []*models.HostStaticNetworkConfig) NetworkPreview {
 	shown := NetworkPreview{Way: preview.Form, Hosts: []HostNetworkPreview{}}
 	if preview.Beyond != nil {
 		shown.Reason = preview.Beyond.Error()
 	}
-	for _, host := range preview.Hosts {
+	for i, host := range preview.Hosts {
 		one := HostNetworkPreview{Addresses: []NetworkAddress{}, Files: []NetworkFile{}}
+		if hosts[i] != nil {
+			one.NetworkYAML, _ = ignition.StoredNetworkWithoutSecrets(hosts[i].NetworkYaml)
+		}
 		if host.Fault != nil {
 			one.Fault = &NetworkFault{Field: host.Fault.Field, Line: host.Fault.Line, Message: host.Fault.Sentence()}
 		}

@@ -40,6 +40,10 @@ func TestStaticNetwork_previewPerHost(t *testing.T) {
 			"[connection]\nid=eth0\nuuid=2d22eb39-5974-5c1a-865b-da55f2be2004\ntype=ethernet\nautoconnect=true\nautoconnect-priority=1\n\n[ethernet]\nmac-address=52:54:00:00:00:01\n\n[ipv4]\nmethod=manual\naddress1=192.0.2.7/24\n\n[ipv6]\nmethod=disabled\n"}]},
 		{"addresses": [], "files": [], "fault": {"field": "interfaces[0].mtu", "line": 3, "message": "interfaces[0].mtu (line 3) is \"many\"; it must be a whole number from 68 to 65535"}}
 	]}`, response.Body.String())
+	response = send(s, http.MethodPost, "/infra-envs/i-1/static-network/preview", `{"static_network_config": [
+		{"network_yaml": "interfaces:\n- {name: eth0, 802.1x: {password: Planted}}", "mac_interface_map": [{"mac_address": "52:54:00:00:00:01", "logical_nic_name": "eth0"}]}]}`)
+	require.Contains(t, response.Body.String(), `"network_yaml":"interfaces:\n  - {name: eth0, 802.1x: {password: \"`+
+		ignition.HiddenSecret+`\"}}\n"`)
 	require.Equal(t, http.StatusNotFound, send(s, http.MethodPost, "/infra-envs/none/static-network/preview",
 		"{}").Code)
 	require.Equal(t, http.StatusBadRequest, send(s, http.MethodPost, "/infra-envs/i-1/static-network/preview",

@@ -103,13 +103,19 @@ func (m *manifests) connectionError(err error) error {
 	return err
 }
 
-// print prints results in kubectl's format and counts rejections.
+// print prints results in kubectl's format. It counts rejections, and in a dry run also warnings.
 func (m *manifests) print(rejected *int) func(apply.Result) {
 	dry := ""
 	if m.options.DryRun {
 		dry = " (server dry run)"
 	}
 	return func(o apply.Result) {
+		for _, text := range o.Warnings {
+			fmt.Fprintf(m.errOut, "landfall: %s: %s: %s\n", o.Object.Source, o.Object, text)
+		}
+		if m.options.DryRun {
+			*rejected += len(o.Warnings)
+		}
 		if o.Err == nil {
 			fmt.Fprintf(m.out, "%s %s%s\n", o.Object, o.Text, dry)
 			return
@@ -167,7 +173,9 @@ func (m *manifests) apply(ctx context.Context, list []*apply.Object, wait bool) 
 		if err != nil {
 			return err
 		}
-		rejected += missing
+		if rejected += missing; rejected == 0 {
+			fmt.Fprintf(m.out, "all prerequisites that can be checked before servers boot are met\n")
+		}
 	}
 	if rejected > 0 {
 		return &outcome.CodeError{Code: outcome.Failure}
@@ -220,9 +228,6 @@ func (m *manifests) missing(ctx context.Context, list []*apply.Object) (int, err
 			return 0, err
 		}
 		missing += images + names
-	}
-	if missing == 0 {
-		fmt.Fprintf(m.out, "all prerequisites that can be checked before servers boot are met\n")
 	}
 	return missing, nil
 }

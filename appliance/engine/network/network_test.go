@@ -226,7 +226,10 @@ func TestCheckHostPrefix(t *testing.T) {
 		{"10.128.0.0/14", 23, 500, ""}, {"10.128.0.0/14", 23, 513, "512 parts"}, {"10.128.0.0/22", 23, 1, ""},
 		{"10.128.0.0/22", 23, 2, "need 4"}, {"10.128.0.0/14", 26, 3, "128 addresses"},
 		{"10.128.0.0/14", 0, 3, "positive"},
-		{"fd01::/48", 64, 5000, ""}, {"10.128.0.0/24", 23, 3, "1 parts"},
+		{"fd01::/48", 64, 5000, ""},
+		{"10.128.0.0/24", 23, 3, "shorter than the prefix"},
+		{"10.128.0.0/24", 23, 1, "shorter than the prefix"}, {"10.128.0.0/23", 23, 1, ""},
+		{"10.128.0.0/23", 23, 3, "1 parts"},
 	} {
 		fault := CheckHostPrefix(netip.MustParsePrefix(tt.network), tt.hostPrefix, tt.host)
 		require.Equal(t, tt.want == "", fault == "", fault)

@@ -240,11 +240,15 @@ func CheckHostPrefix(cluster netip.Prefix, hostPrefix, hosts int) string {
 			"/%d or shorter.",
 			hostPrefix, cluster, bits-hostBitsForCluster)
 	}
+	if hostPrefix < cluster.Bits() {
+		return fmt.Sprintf("The host prefix /%d is shorter than the prefix of the cluster network %s, which is "+
+			"divided among the hosts: use a longer host prefix.", hostPrefix, cluster)
+	}
 	need := max(4, hosts)
 	if hosts == 1 {
 		need = 1
 	}
-	pieces := uint64(1) << min(63, max(0, hostPrefix-cluster.Bits()))
+	pieces := uint64(1) << min(63, hostPrefix-cluster.Bits())
 	if uint64(need) > pieces {
 		return fmt.Sprintf("Cluster network %s can be divided into %d parts of /%d, but the hosts need %d: use a "+
 			"larger "+

@@ -240,13 +240,13 @@ func NetworkTypes() []string {
 		networkCalico, networkCilium, networkCiscoACI, networkNone}
 }
 
-// needsOwnManifests reports whether the user must add the manifests of the network plug-in.
-func needsOwnManifests(networkType string) bool {
+// NeedsOwnManifests reports whether the user must add the manifests of the network plug-in.
+func NeedsOwnManifests(networkType string) bool {
 	return slices.Contains([]string{networkCalico, networkCilium, networkCiscoACI, networkNone}, networkType)
 }
 
 func customManifests(in ClusterInput) (Status, string) {
-	if t := text(in.Cluster.NetworkType); needsOwnManifests(t) && !in.CustomManifests {
+	if t := text(in.Cluster.NetworkType); NeedsOwnManifests(t) && !in.CustomManifests {
 		return Failure,
 			fmt.Sprintf("Network type %s needs the manifests of its plug-in, which are missing; add them as custom "+
 				"manifests.", t)

@@ -174,7 +174,7 @@ func networkPrefixValid(in ClusterInput) (Status, string) {
 					"10.128.0.0/14.", n.Cidr)
 		}
 		hostPrefix := int(n.HostPrefix)
-		if needsOwnManifests(text(in.Cluster.NetworkType)) {
+		if NeedsOwnManifests(text(in.Cluster.NetworkType)) {
 			hostPrefix = assumedPrefixIPv6
 			if p.Addr().Is4() {
 				hostPrefix = assumedPrefixIPv4

@@ -30,9 +30,10 @@ const (
 
 // Result is the result of applying or deleting an object, or of a dry run.
 type Result struct {
-	Object *Object
-	Text   string
-	Err    error // reason of a rejection, without the object's source
+	Object   *Object
+	Text     string
+	Warnings []string // of the API, about values that it accepts
+	Err      error    // reason of a rejection, without the object's source
 }
 
 // Options configures how objects are applied.
@@ -48,11 +49,11 @@ type Options struct {
 func Apply(ctx context.Context, server *Server, list []*Object, options Options, report func(Result)) error {
 	made := map[string]bool{} // namespaces that exist only in this dry run
 	for _, o := range list {
-		result, err := server.apply(ctx, o, options, made)
+		text, warnings, err := server.apply(ctx, o, options, made)
 		if err := fatal(err); err != nil {
 			return err
 		}
-		report(Result{o, result, err})
+		report(Result{o, text, warnings, err})
 	}
 	return nil
 }
@@ -65,15 +66,16 @@ func fatal(err error) error {
 	return err
 }
 
-func (s *Server) apply(ctx context.Context, o *Object, options Options, made map[string]bool) (string, error) {
+func (s *Server) apply(ctx context.Context, o *Object, options Options, made map[string]bool) (text string,
+	warnings []string, err error) {
 	kind, err := s.resource(ctx, o.APIVersion, o.Kind)
 	if err != nil {
-		return Refused, err
+		return Refused, nil, err
 	}
 	namespace := o.namespaceFor(kind, options)
 	before, err := s.get(ctx, o.APIVersion, o.Kind, namespace, o.Name)
 	if err != nil {
-		return Refused, err
+		return Refused, nil, err
 	}
 	// In a dry run, objects of a namespace that does not exist yet are validated in the namespace
 	// default.
@@ -87,26 +89,27 @@ func (s *Server) apply(ctx context.Context, o *Object, options Options, made map
 	}
 	path, err := s.path(ctx, o.APIVersion, o.Kind, tried, o.Name)
 	if err != nil {
-		return Refused, err
+		return Refused, nil, err
 	}
 	body, err := encode(o.forServer(kind, tried))
 	if err != nil {
-		return Refused, err
+		return Refused, nil, err
 	}
 	var after map[string]any
-	code, err := s.request(ctx, http.MethodPatch, path+"?"+query.Encode(), "application/apply-patch+yaml", body, &after)
+	answer, err := s.request(ctx, http.MethodPatch, path+"?"+query.Encode(), "application/apply-patch+yaml", body,
+		&after)
 	switch {
 	case err != nil:
-		return Refused, explained(err)
-	case code == http.StatusCreated || before == nil:
+		return Refused, nil, explained(err)
+	case answer.code == http.StatusCreated || before == nil:
 		if options.DryRun && o.Is(objects.Namespaces) {
 			made[o.Name] = true
 		}
-		return Created, nil
+		return Created, answer.warnings, nil
 	case unchanged(before, after):
-		return Unchanged, nil
+		return Unchanged, answer.warnings, nil
 	}
-	return Configured, nil
+	return Configured, answer.warnings, nil
 }
 
 // metav1Default is the namespace of objects that do not specify one.
@@ -196,7 +199,7 @@ func Delete(ctx context.Context, server *Server, list []*Object, options Options
 		if err := fatal(err); err != nil {
 			return err
 		}
-		report(Result{o, result, err})
+		report(Result{Object: o, Text: result, Err: err})
 	}
 	return nil
 }

@@ -58,6 +58,17 @@ func TestApply_twice(t *testing.T) {
 		applied(t, f, list[4:5], Options{}))
 }
 
+func TestApply_reportsWarnings(t *testing.T) {
+	f := newFakeAPI(t)
+	f.warn = map[string]string{"/api/v1/namespaces/default/configmaps/c": `The value "b" has no effect.`}
+	var warnings [][]string
+	require.NoError(t, Apply(t.Context(), f.Server, site(t, `{apiVersion: v1, kind: ConfigMap, metadata: {name: c}}
+---
+{apiVersion: v1, kind: ConfigMap, metadata: {name: d}}
+`), Options{}, func(o Result) { warnings = append(warnings, o.Warnings) }))
+	require.Equal(t, [][]string{{`The value "b" has no effect.`}, nil}, warnings)
+}
+
 func TestApply_dryRunInNewNamespace(t *testing.T) {
 	f, list := newFakeAPI(t), site(t, wholeSite)
 	f.refuse["/apis/metal3.io/v1alpha1/namespaces/default/baremetalhosts/n1"] = "strict decoding error:\nunknown " +

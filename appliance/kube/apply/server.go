@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/jonboulle/clockwork"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 
 	"landfall/appliance/kube/objects"
 )
@@ -62,31 +63,39 @@ func (e *NoAPIError) Error() string {
 // startRetries is the number of retries, one per second, while the API is starting.
 const startRetries = 15
 
-// request sends a request and decodes the response. code is the status code of a successful
-// response. While the API is starting, the request is retried.
-func (s *Server) request(ctx context.Context, method, path, contentType string, body []byte, into any) (int, error) {
+// response is a successful response of the API.
+type response struct {
+	code     int
+	warnings []string // about values that the API accepts
+}
+
+// request sends a request and decodes the response. While the API is starting, the request is
+// retried.
+func (s *Server) request(ctx context.Context, method, path, contentType string, body []byte,
+	into any) (response, error) {
 	clock := s.Clock
 	if clock == nil {
 		clock = clockwork.NewRealClock()
 	}
 	for try := 0; ; try++ {
-		code, err := s.askOnce(ctx, method, path, contentType, body, into)
+		answer, err := s.askOnce(ctx, method, path, contentType, body, into)
 		refused, isRefusal := errors.AsType[*RefusedError](err)
 		if !isRefusal || refused.Code != http.StatusServiceUnavailable || try == startRetries {
-			return code, err
+			return answer, err
 		}
 		select {
 		case <-ctx.Done():
-			return 0, err
+			return response{}, err
 		case <-clock.After(pollInterval):
 		}
 	}
 }
 
-func (s *Server) askOnce(ctx context.Context, method, path, contentType string, body []byte, into any) (int, error) {
+func (s *Server) askOnce(ctx context.Context, method, path, contentType string, body []byte, into any) (response,
+	error) {
 	request, err := http.NewRequestWithContext(ctx, method, strings.TrimRight(s.URL, "/")+path, bytes.NewReader(body))
 	if err != nil {
-		return 0, err
+		return response{}, err
 	}
 	request.Header.Set("Accept", "application/json")
 	if contentType != "" {
@@ -95,26 +104,31 @@ func (s *Server) askOnce(ctx context.Context, method, path, contentType string, 
 	if s.Token != "" {
 		request.Header.Set("Authorization", "Bearer "+s.Token)
 	}
-	response, err := s.HTTP.Do(request)
+	answer, err := s.HTTP.Do(request)
 	if err != nil {
-		return 0, err
+		return response{}, err
 	}
-	answer, err := io.ReadAll(response.Body)
-	if err = errors.Join(err, response.Body.Close()); err != nil {
-		return 0, fmt.Errorf("read the response of %s: %w", s.URL, err)
+	content, err := io.ReadAll(answer.Body)
+	if err = errors.Join(err, answer.Body.Close()); err != nil {
+		return response{}, fmt.Errorf("read the response of %s: %w", s.URL, err)
 	}
-	if response.StatusCode >= http.StatusBadRequest {
-		return 0, refusal(response.StatusCode, response.Status, method+" "+path, answer)
+	if answer.StatusCode >= http.StatusBadRequest {
+		return response{}, refusal(answer.StatusCode, answer.Status, method+" "+path, content)
+	}
+	accepted := response{code: answer.StatusCode}
+	warnings, _ := utilnet.ParseWarningHeaders(answer.Header.Values("Warning")) // those that it can parse
+	for _, w := range warnings {
+		accepted.warnings = append(accepted.warnings, w.Text)
 	}
 	if into == nil {
-		return response.StatusCode, nil
+		return accepted, nil
 	}
-	decoder := json.NewDecoder(bytes.NewReader(answer))
+	decoder := json.NewDecoder(bytes.NewReader(content))
 	decoder.UseNumber()
 	if err := decoder.Decode(into); err != nil {
-		return 0, &NoAPIError{s.URL}
+		return response{}, &NoAPIError{s.URL}
 	}
-	return response.StatusCode, nil
+	return accepted, nil
 }
 
 // refusal parses a metav1.Status, with which the API rejects requests.

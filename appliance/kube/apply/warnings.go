@@ -10,29 +10,18 @@ import (
 	"landfall/appliance/kube/objects"
 )
 
-// This file finds mistakes in objects that the API accepts.
+// This file finds mistakes that the API accepts and does not warn about, because it does not know
+// which objects are applied next.
 
 // warnings returns a warning about an object that can be applied but has no effect; "" for none.
 func (l *lookup) warnings(ctx context.Context, o *Object) (string, error) {
 	switch {
-	case o.Is(objects.ClusterDeployments):
-		return l.unsupportedInstall(o), nil
 	case o.Is(objects.NMStateConfigs):
 		return l.unselectedConfig(ctx, o)
 	case o.Is(objects.AgentClusterInstalls):
 		return l.wrongHostCount(o), nil
 	}
 	return "", nil
-}
-
-func (l *lookup) unsupportedInstall(o *Object) string {
-	kind, group := o.text("spec", "clusterInstallRef", "kind"), o.text("spec", "clusterInstallRef", "group")
-	if kind == "" || kind == objects.AgentClusterInstalls.Kind && group == objects.AgentClusterInstalls.Group {
-		return ""
-	}
-	return fmt.Sprintf("%s names the kind %s of %s in spec.clusterInstallRef, so its cluster is not installed; "+
-		"the appliance supports %s of %s",
-		o, kind, group, objects.AgentClusterInstalls.Kind, objects.AgentClusterInstalls.Group)
 }
 
 // unselectedConfig warns if no InfraEnv selects an NMStateConfig: its host would boot without that

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"reflect"
 	"slices"
 	"strings"
@@ -15,10 +16,13 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/validation"
+	names "k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/warning"
 
 	"landfall/appliance/engine/description"
+	"landfall/appliance/engine/network"
+	"landfall/appliance/engine/validation"
 	"landfall/appliance/kube/objects"
 )
 
@@ -70,7 +74,7 @@ func (Admission) Admit(_ context.Context, request admission.Attributes, _ admiss
 }
 
 // Validate implements admission.ValidationInterface.
-func (Admission) Validate(_ context.Context, request admission.Attributes, _ admission.ObjectInterfaces) error {
+func (Admission) Validate(ctx context.Context, request admission.Attributes, _ admission.ObjectInterfaces) error {
 	if request.GetSubresource() != "" {
 		return nil
 	}
@@ -79,14 +83,14 @@ func (Admission) Validate(_ context.Context, request admission.Attributes, _ adm
 	switch request.GetResource().GroupResource().String() {
 	case objects.AgentClusterInstalls.String():
 		if fresh != nil && request.GetOperation() != admission.Delete {
-			return checkClusterInstall(fresh, held)
+			return checkClusterInstall(ctx, fresh, held)
 		}
 	case objects.ClusterDeployments.String():
 		if request.GetOperation() == admission.Delete {
 			return checkDeletion(held)
 		}
 		if fresh != nil {
-			return checkClusterDeployment(fresh, held)
+			return checkClusterDeployment(ctx, fresh, held)
 		}
 	}
 	return nil
@@ -117,7 +121,7 @@ func installEnded(aci *hiveext.AgentClusterInstall) bool {
 // installation has started.
 var alwaysMutable = []string{"ClusterMetadata", "IgnitionEndpoint"}
 
-func checkClusterInstall(fresh, held *unstructured.Unstructured) error {
+func checkClusterInstall(ctx context.Context, fresh, held *unstructured.Unstructured) error {
 	is, was, err := objects.IntoBoth[hiveext.AgentClusterInstall](fresh, held)
 	if err != nil {
 		return apierrors.NewBadRequest(err.Error())
@@ -130,13 +134,16 @@ func checkClusterInstall(fresh, held *unstructured.Unstructured) error {
 	}
 	need := is.Spec.ProvisionRequirements
 	if err := checkPlatform(is, need.ControlPlaneAgents); err != nil {
-		if need.ControlPlaneAgents == 1 && need.WorkerAgents > 0 && checkPlatform(is, 3) == nil {
-			return conflicting("A cluster with one control-plane agent is installed without workers; set " +
-				"spec.provisionRequirements.workerAgents to 0, and add workers after the installation.")
+		if fault := faultOfRequirements(requiredOf(is)); fault != "" && checkPlatform(is, 3) == nil {
+			return conflicting(fault)
 		}
 		return conflicting(objects.InManifest(err.Error()))
 	}
-	if was == nil || !installStarted(is) {
+	if !installStarted(is) {
+		warnOfClusterInstall(ctx, is)
+		return nil
+	}
+	if was == nil {
 		return nil
 	}
 	mutable := alwaysMutable
@@ -149,6 +156,46 @@ func checkClusterInstall(fresh, held *unstructured.Unstructured) error {
 			strings.Join(alwaysMutable, ","), diff))
 	}
 	return nil
+}
+
+// warnOfClusterInstall warns of values that the service accepts, although the cluster can't be
+// installed with them. The conditions report them too. An AgentClusterInstall without a release is
+// the one of an installed cluster.
+func warnOfClusterInstall(ctx context.Context, aci *hiveext.AgentClusterInstall) {
+	if aci.Spec.ImageSetRef == nil {
+		return
+	}
+	need := requiredOf(aci)
+	if fault := faultOfRequirements(need); fault != "" {
+		warning.AddWarning(ctx, "", fault)
+	}
+	if validation.NeedsOwnManifests(aci.Spec.Networking.NetworkType) {
+		return
+	}
+	for _, n := range aci.Spec.Networking.ClusterNetwork {
+		prefix, err := netip.ParsePrefix(n.CIDR)
+		if err != nil {
+			continue // SpecSynced reports it
+		}
+		if fault := network.CheckHostPrefix(prefix.Masked(), int(hostPrefix(n)), need.total()); fault != "" {
+			warning.AddWarning(ctx, "", "spec.networking.clusterNetwork: "+fault)
+		}
+	}
+}
+
+func requiredOf(aci *hiveext.AgentClusterInstall) roleCount {
+	need := aci.Spec.ProvisionRequirements
+	return roleCount{need.ControlPlaneAgents, need.ArbiterAgents, need.WorkerAgents}
+}
+
+// faultOfRequirements returns a sentence about a single node that requires other hosts; "" without
+// that fault.
+func faultOfRequirements(required roleCount) string {
+	if required.masters != 1 || required.total() == 1 {
+		return ""
+	}
+	return "A cluster with one control-plane agent is installed without workers and arbiters; set workerAgents and " +
+		"arbiterAgents in spec.provisionRequirements to 0, and add workers after the installation."
 }
 
 func imageSetName(aci *hiveext.AgentClusterInstall) string {
@@ -200,10 +247,13 @@ var deploymentMutable = []string{
 	"HibernateAfter", "InstallAttemptsLimit",
 }
 
-func checkClusterDeployment(fresh, held *unstructured.Unstructured) error {
+func checkClusterDeployment(ctx context.Context, fresh, held *unstructured.Unstructured) error {
 	is, was, err := objects.IntoBoth[hivev1.ClusterDeployment](fresh, held)
 	if err != nil {
 		return apierrors.NewBadRequest(err.Error())
+	}
+	if fault := faultOfInstallRef(is); fault != "" && is.DeletionTimestamp == nil {
+		warning.AddWarning(ctx, "", fault)
 	}
 	refuse := func(format string, args ...any) error { return apierrors.NewBadRequest(fmt.Sprintf(format, args...)) }
 	if was == nil {
@@ -230,15 +280,15 @@ func checkClusterDeployment(fresh, held *unstructured.Unstructured) error {
 }
 
 func checkNewDeployment(cd *hivev1.ClusterDeployment, refuse func(string, ...any) error) error {
-	if len(cd.Name) > validation.DNS1123LabelMaxLength {
+	if len(cd.Name) > names.DNS1123LabelMaxLength {
 		return refuse("Invalid cluster deployment name (.meta.name): %s",
-			validation.MaxLenError(validation.DNS1123LabelMaxLength))
+			names.MaxLenError(names.DNS1123LabelMaxLength))
 	}
-	if len(cd.Spec.ClusterName) > validation.DNS1123LabelMaxLength {
+	if len(cd.Spec.ClusterName) > names.DNS1123LabelMaxLength {
 		return refuse("Invalid cluster name (.spec.clusterName): %s",
-			validation.MaxLenError(validation.DNS1123LabelMaxLength))
+			names.MaxLenError(names.DNS1123LabelMaxLength))
 	}
-	if problems := validation.IsDNS1123Label(cd.Spec.ClusterName); len(problems) > 0 {
+	if problems := names.IsDNS1123Label(cd.Spec.ClusterName); len(problems) > 0 {
 		return refuse("Invalid cluster name (.spec.clusterName) %q: %s", cd.Spec.ClusterName,
 			strings.Join(problems, "; "))
 	}

@@ -1,7 +1,9 @@
 package clusters
 
 import (
+	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -10,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/warning"
 	"sigs.k8s.io/yaml"
 
 	"landfall/appliance/kube/objects"
@@ -60,8 +63,7 @@ func TestAdmission_agentClusterInstall(t *testing.T) {
 				"choose spec.platformType None."},
 		{"single node with a worker", install("provisionRequirements: {controlPlaneAgents: 1, workerAgents: 1}, "+
 			"networking: {userManagedNetworking: false}", ""), "", http.StatusConflict,
-			"A cluster with one control-plane agent is installed without workers; set " +
-				"spec.provisionRequirements.workerAgents to 0, and add workers after the installation."},
+			workersOfSingleNode},
 		{"single node with a worker and a wrong platform",
 			install("platformType: BareMetal, provisionRequirements: {controlPlaneAgents: 1, workerAgents: 1}, "+
 				"networking: {userManagedNetworking: true}", ""), "", http.StatusConflict,
@@ -95,6 +97,79 @@ func TestAdmission_agentClusterInstall(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			requireAdmission(t, Admission{}.Validate(t.Context(), requestFor(t, objects.AgentClusterInstalls,
 				c.fresh, c.held), nil), c.code, c.says)
+		})
+	}
+}
+
+const workersOfSingleNode = "A cluster with one control-plane agent is installed without workers and arbiters; set " +
+	"workerAgents and arbiterAgents in spec.provisionRequirements to 0, and add workers after the installation."
+
+// recordedWarnings records the warnings of a request.
+type recordedWarnings []string
+
+// AddWarning implements warning.Recorder.
+func (r *recordedWarnings) AddWarning(_, text string) { *r = append(*r, text) }
+
+func TestAdmission_warnings(t *testing.T) {
+	install := func(spec, status string) string {
+		return "metadata: {name: one, namespace: site}\nspec: {clusterDeploymentRef: {name: one}, " + spec +
+			"}\nstatus: {conditions: [" + status + "]}"
+	}
+	networks := func(cidr string, hostPrefix int) string {
+		return install(fmt.Sprintf("imageSetRef: {name: a}, provisionRequirements: {controlPlaneAgents: 3}, "+
+			"networking: {clusterNetwork: [{cidr: %s, hostPrefix: %d}]}", cidr, hostPrefix), "")
+	}
+	withWorkers := "imageSetRef: {name: a}, provisionRequirements: {controlPlaneAgents: 1, workerAgents: 1}, " +
+		"networking: {userManagedNetworking: true}"
+	deployment := func(kind string) string {
+		return "metadata: {name: one, namespace: site}\nspec: {clusterName: one, platform: {agentBareMetal: {}}, " +
+			"clusterInstallRef: {group: extensions.hive.openshift.io, version: v1beta1, kind: " + kind + ", name: one}}"
+	}
+	cases := []struct {
+		name  string
+		kind  objects.Kind
+		fresh string
+		says  []string
+	}{
+		{"single node with a worker", objects.AgentClusterInstalls, install(withWorkers, ""),
+			[]string{workersOfSingleNode}},
+		{"single node with an arbiter", objects.AgentClusterInstalls,
+			install(strings.Replace(withWorkers, "workerAgents", "arbiterAgents", 1), ""),
+			[]string{workersOfSingleNode}},
+		{"installed single node with a worker", objects.AgentClusterInstalls,
+			install(withWorkers, "{type: Completed, status: 'True', reason: InstallationCompleted}"), nil},
+		{"imported single node with a worker", objects.AgentClusterInstalls,
+			install(strings.Replace(withWorkers, "imageSetRef: {name: a}, ", "", 1), ""), nil},
+		{"single node", objects.AgentClusterInstalls,
+			install("imageSetRef: {name: a}, provisionRequirements: {controlPlaneAgents: 1}", ""), nil},
+		{"host prefix", objects.AgentClusterInstalls, networks("10.128.0.0/14", 23), nil},
+		{"no host prefix", objects.AgentClusterInstalls, networks("10.128.0.0/14", 0), nil},
+		{"host prefix for too few hosts", objects.AgentClusterInstalls, networks("10.128.0.0/22", 23),
+			[]string{"spec.networking.clusterNetwork: Cluster network 10.128.0.0/22 can be divided into 2 parts of " +
+				"/23, but the hosts need 4: use a larger network or a longer host prefix."}},
+		{"host prefix of the network's size", objects.AgentClusterInstalls, networks("10.128.0.0/14", 12),
+			[]string{"spec.networking.clusterNetwork: The host prefix /12 is shorter than the prefix of the cluster " +
+				"network 10.128.0.0/14, which is divided among the hosts: use a longer host prefix."}},
+		{"host prefix that leaves no addresses", objects.AgentClusterInstalls, networks("10.128.0.0/14", 30),
+			[]string{"spec.networking.clusterNetwork: The host prefix /30 of cluster network 10.128.0.0/14 leaves " +
+				"a host fewer than 128 addresses: use /25 or shorter."}},
+		{"ignored host prefix", objects.AgentClusterInstalls,
+			strings.Replace(networks("10.128.0.0/14", 30), "networking: {", "networking: {networkType: Calico, ", 1),
+			nil},
+		{"invalid cluster network", objects.AgentClusterInstalls, networks("wide", 30), nil},
+		{"install of another kind", objects.ClusterDeployments, deployment("AgentClusterInstal"),
+			[]string{"The clusterInstallRef names the kind AgentClusterInstal of extensions.hive.openshift.io, but " +
+				"this appliance installs only clusters of the kind AgentClusterInstall of " +
+				"extensions.hive.openshift.io. The reference can't be changed: delete the " +
+				"ClusterDeployment and apply it with the correct reference."}},
+		{"install of the right kind", objects.ClusterDeployments, deployment("AgentClusterInstall"), nil},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			var said recordedWarnings
+			ctx := warning.WithWarningRecorder(t.Context(), &said)
+			require.NoError(t, Admission{}.Validate(ctx, requestFor(t, c.kind, c.fresh, ""), nil))
+			require.Equal(t, c.says, []string(said))
 		})
 	}
 }

@@ -107,7 +107,10 @@ func validated(s clusterState) installCondition {
 }
 
 func requirementsMet(s clusterState) installCondition {
-	kind := hiveext.ClusterRequirementsMetCondition
+	kind, fault := hiveext.ClusterRequirementsMetCondition, faultOfRequirements(s.required)
+	if fault != "" {
+		fault = ". " + fault
+	}
 	switch status := *s.cluster.Status; status {
 	case models.ClusterStatusReady:
 		switch {
@@ -115,7 +118,7 @@ func requirementsMet(s clusterState) installCondition {
 			return is(kind, false, hiveext.ClusterInsufficientAgentsReason,
 				fmt.Sprintf(hiveext.ClusterInsufficientAgentsMsg,
 					s.required.masters, s.required.arbiters, s.required.workers, s.known.masters, s.known.arbiters,
-					s.known.workers))
+					s.known.workers)+fault)
 		case s.unsynced > 0:
 			return is(kind, false, hiveext.ClusterUnsyncedAgentsReason, fmt.Sprintf(hiveext.ClusterUnsyncedAgentsMsg,
 				s.unsynced))
@@ -125,7 +128,7 @@ func requirementsMet(s clusterState) installCondition {
 		}
 		return is(kind, true, hiveext.ClusterReadyReason, hiveext.ClusterReadyMsg)
 	case models.ClusterStatusInsufficient, models.ClusterStatusPendingForInput:
-		return is(kind, false, hiveext.ClusterNotReadyReason, hiveext.ClusterNotReadyMsg)
+		return is(kind, false, hiveext.ClusterNotReadyReason, hiveext.ClusterNotReadyMsg+fault)
 	case models.ClusterStatusPreparingForInstallation, models.ClusterStatusInstalling,
 		models.ClusterStatusInstallingPendingUserAction, models.ClusterStatusFinalizing:
 		return is(kind, true, hiveext.ClusterAlreadyInstallingReason, hiveext.ClusterAlreadyInstallingMsg)

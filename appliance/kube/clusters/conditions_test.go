@@ -82,6 +82,13 @@ func TestConditions_eachStatus(t *testing.T) {
 	}
 }
 
+func TestConditions_singleNodeWithWorkers(t *testing.T) {
+	for _, status := range []string{"pending-for-input", "insufficient", "ready"} {
+		state := clusterState{cluster: clusterIn(status), required: roleCount{1, 0, 1}, known: roleCount{1, 0, 0}}
+		require.Contains(t, requirementsMet(state).message, ". "+workersOfSingleNode, status)
+	}
+}
+
 func clusterIn(status string) *models.Cluster {
 	return &models.Cluster{Status: &status, StatusInfo: conv.Pointer("Writing the image."), ValidationsInfo: "{}"}
 }

@@ -235,9 +235,7 @@ func (c Projector) setImageSetCondition(cd *hivev1.ClusterDeployment, s *snapsho
 // reads hosts and Agents only if the cluster is ready.
 func (c Projector) stateOf(tx *store.Tx, rows view.Rows, view *view.Cluster,
 	p clusterPair) (clusterState, error) {
-	need := p.aci.Spec.ProvisionRequirements
-	state := clusterState{cluster: view.Cluster, onHold: p.onHold(), required: roleCount{need.ControlPlaneAgents,
-		need.ArbiterAgents, need.WorkerAgents}}
+	state := clusterState{cluster: view.Cluster, onHold: p.onHold(), required: requiredOf(p.aci)}
 	if *view.Status != models.ClusterStatusReady {
 		return state, nil
 	}

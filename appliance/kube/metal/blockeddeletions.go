@@ -16,8 +16,9 @@ import (
 	"landfall/store"
 )
 
-// blockedDeletions checks objects of all kinds that are being deleted. If finalizers block a
-// deletion, it writes an Event that names the finalizers and the command that removes them.
+// blockedDeletions checks objects of all kinds that are being deleted. It releases Secrets of BMCs
+// that no host uses. If finalizers block a deletion, it writes an Event that names the finalizers
+// and the command that removes them.
 type blockedDeletions struct{ *Controllers }
 
 const (
@@ -69,6 +70,11 @@ func (l blockedDeletions) Reconcile(ctx context.Context, namespace, name string)
 	}
 	err = l.DB.Update(ctx, func(tx *store.Tx) error {
 		again = 0
+		if kinds[at] == objects.Secrets {
+			if err := l.releaseUnusedSecret(tx, namespace, name); err != nil {
+				return err
+			}
+		}
 		u := &unstructured.Unstructured{}
 		err := l.Objects.Get(tx, kinds[at], namespace, name, u)
 		if err != nil || u.GetDeletionTimestamp() == nil || len(u.GetFinalizers()) == 0 {
@@ -83,6 +89,16 @@ func (l blockedDeletions) Reconcile(ctx context.Context, namespace, name string)
 		}, l.now())
 	})
 	return again, err
+}
+
+// releaseUnusedSecret removes the finalizer of a BMC's Secret that no host uses. The pass of the
+// last host removes it, but older versions did not if a namespace was deleted with two hosts of one
+// Secret.
+func (l blockedDeletions) releaseUnusedSecret(tx *store.Tx, namespace, name string) error {
+	if err := l.index.load(tx); err != nil {
+		return err
+	}
+	return l.releaseSecret(tx, ref{namespace: namespace}, name)
 }
 
 func (l blockedDeletions) findAll(tx *store.Tx) error {

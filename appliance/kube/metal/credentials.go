@@ -55,14 +55,15 @@ func (c *Controllers) claimSecret(tx *store.Tx, host *metal3.BareMetalHost) erro
 		}))
 }
 
-// releaseSecret removes the finalizer of a BMC's Secret unless another host uses the Secret. The
-// index may still contain hosts that were released before, so the other hosts are read.
-func (c *Controllers) releaseSecret(tx *store.Tx, host *metal3.BareMetalHost, name string) error {
+// releaseSecret removes the finalizer of a BMC's Secret unless another host than the given one uses
+// the Secret. The index may still contain hosts that were released before, so the other hosts are
+// read.
+func (c *Controllers) releaseSecret(tx *store.Tx, host ref, name string) error {
 	if name == "" {
 		return nil
 	}
-	for _, key := range c.index.hostsWith(host.Namespace, func(other hostIndex) bool { return other.secret == name }) {
-		if key.Name == host.Name {
+	for _, key := range c.index.hostsWith(host.namespace, func(other hostIndex) bool { return other.secret == name }) {
+		if key.Name == host.name {
 			continue
 		}
 		other, err := objects.Find[metal3.BareMetalHost](c.Objects, tx, objects.BareMetalHosts, key.Namespace, key.Name)
@@ -74,7 +75,7 @@ func (c *Controllers) releaseSecret(tx *store.Tx, host *metal3.BareMetalHost, na
 			return nil
 		}
 	}
-	return objects.IgnoreNotFound(c.Objects.Update(tx, objects.Secrets, host.Namespace, name,
+	return objects.IgnoreNotFound(c.Objects.Update(tx, objects.Secrets, host.namespace, name,
 		func(u *unstructured.Unstructured) error {
 			objects.RemoveFinalizer(u, secretFinalizer)
 			return nil
@@ -101,7 +102,7 @@ func (c *Controllers) releaseFormerSecret(tx *store.Tx, host *metal3.BareMetalHo
 		})); err != nil {
 		return err
 	}
-	return c.releaseSecret(tx, host, former)
+	return c.releaseSecret(tx, ref{host.Namespace, host.Name}, former)
 }
 
 func ownedBy(host *metal3.BareMetalHost, controller bool) metav1.OwnerReference {

@@ -3,6 +3,7 @@ package metal
 import (
 	"log/slog"
 	"testing"
+	"time"
 
 	"github.com/jonboulle/clockwork"
 	metal3 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
@@ -149,4 +150,45 @@ func TestBMCSecret_isNotOwnedByAFormerHost(t *testing.T) {
 	s.reconcile("node1")
 	require.Empty(t, s.owners("bmc"))
 	require.Empty(t, s.finalizers("bmc"))
+}
+
+func TestBMCSecret_releasedWithHostsWithoutFinalizers(t *testing.T) {
+	s := newSharedSecret(t)
+	s.removeHosts()
+	s.reconcile("node0", "node1")
+	require.Empty(t, s.finalizers("bmc"))
+}
+
+// An older version kept the finalizer if it deleted two hosts of one Secret at once.
+func TestBMCSecret_deletionOfOlderVersionEnds(t *testing.T) {
+	s := newSharedSecret(t)
+	check := func() time.Duration {
+		again, err := blockedDeletions{s.c}.Reconcile(t.Context(), "site", "secrets|bmc")
+		require.NoError(t, err)
+		return again
+	}
+	s.update(func(tx *store.Tx) error { return s.o.Delete(tx, objects.Secrets, "site", "bmc", s.c.now()) })
+	require.Positive(t, check())
+	require.Equal(t, []string{secretFinalizer}, s.finalizers("bmc"), "the hosts use it")
+	s.removeHosts()
+	s.c = New(s.c.Options) // a start
+	require.Zero(t, check())
+	require.NoError(t, s.db.View(func(tx *store.Tx) error {
+		require.False(t, s.o.Exists(tx, objects.Secrets, "site", "bmc"))
+		return nil
+	}))
+}
+
+// removeHosts deletes both hosts and their finalizers, without a pass.
+func (s *sharedSecret) removeHosts() {
+	s.Helper()
+	s.deleteHosts("node0", "node1")
+	for _, name := range []string{"node0", "node1"} {
+		s.update(func(tx *store.Tx) error {
+			return s.o.Update(tx, objects.BareMetalHosts, "site", name, func(u *unstructured.Unstructured) error {
+				u.SetFinalizers(nil)
+				return nil
+			})
+		})
+	}
 }

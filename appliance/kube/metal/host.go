@@ -54,7 +54,7 @@ func (h hosts) Reconcile(ctx context.Context, namespace, name string) (time.Dura
 		}
 		u := &unstructured.Unstructured{}
 		if err := h.Objects.Get(tx, objects.BareMetalHosts, namespace, name, u); errors.Is(err, store.ErrNotFound) {
-			return nil
+			return h.releaseSecret(tx, at, h.index.secretOf(at)) // a user removed the finalizer of the host
 		} else if err != nil {
 			return err
 		}
@@ -161,7 +161,7 @@ func (c *Controllers) run(tx *store.Tx, u *unstructured.Unstructured, s *pass) e
 	}
 	if s.released {
 		s.host.Finalizers = without(s.host.Finalizers, hostFinalizer)
-		if err := c.releaseSecret(tx, s.host, s.host.Spec.BMC.CredentialsName); err != nil {
+		if err := c.releaseSecret(tx, ref{s.host.Namespace, s.host.Name}, s.host.Spec.BMC.CredentialsName); err != nil {
 			return err
 		}
 	} else if s.host.DeletionTimestamp == nil && s.host.Spec.BMC.CredentialsName != "" {

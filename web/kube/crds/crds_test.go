@@ -135,6 +135,38 @@ func TestDefinitions_enumsOfEngine(t *testing.T) {
 	require.Len(t, found, len(want))
 }
 
+// TestDefinitions_describeEverySpecField holds that "kubectl explain" explains the fields that users
+// write, in the kinds whose types are in this repository.
+func TestDefinitions_describeEverySpecField(t *testing.T) {
+	rows, err := crds.Rows(time.Time{})
+	require.NoError(t, err)
+	var undescribed []string
+	for _, row := range rows {
+		crd := new(v1.CustomResourceDefinition)
+		require.NoError(t, json.Unmarshal(row.Object, crd))
+		switch kind := crd.Spec.Names.Kind; kind {
+		case "InfraEnv", "Agent", "NMStateConfig":
+			spec := crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"]
+			undescribed = append(undescribed, fieldsWithoutDescription(kind+".spec", &spec)...)
+		}
+	}
+	require.Empty(t, undescribed)
+}
+
+// fieldsWithoutDescription lists the paths of the fields of a schema that have no description.
+func fieldsWithoutDescription(path string, s *v1.JSONSchemaProps) (paths []string) {
+	if s.Items != nil {
+		return fieldsWithoutDescription(path, s.Items.Schema)
+	}
+	for name, field := range s.Properties {
+		if field.Description == "" {
+			paths = append(paths, path+"."+name)
+		}
+		paths = append(paths, fieldsWithoutDescription(path+"."+name, &field)...)
+	}
+	return paths
+}
+
 // addEnums adds the enums of a schema and of its parts by their paths.
 func addEnums(t *testing.T, found map[string][]string, path string, s *v1.JSONSchemaProps) {
 	for _, value := range s.Enum {

@@ -168,6 +168,17 @@ describe('images from a live ISO', { timeout: fileLimit }, () => {
     assert.ok(before > 0);
   });
 
+  step('shows the upload in another tab as one of this tab', async () => {
+    const other = await page.context().newPage();
+    await other.goto(`${site.url}/os-images`);
+    const shown = other.getByTestId('upload');
+    await shown.getByText('Another tab or window of this browser has this upload').waitFor();
+    assert.equal(await shown.getByRole('button').count(), 0);
+    await browser.screenshot('an-upload-of-another-tab', other);
+    await other.close();
+    await waitUntil('this tab still uploads', async () => (await upload().getAttribute('data-state')) === 'sending');
+  });
+
   step('resumes after a restart of the appliance', async () => {
     await site.stop();
     await upload().getByText('The upload resumes automatically').waitFor();

@@ -22,16 +22,26 @@ let stored: HostConfig[];
 let saves: number;
 /** When and whether the page gets the answer of a save. */
 let answerOfSave: (answer: Response) => Promise<Response>;
+/** What the appliance hides in a description. */
+let hide: (yaml: string) => string;
 let close: () => void;
 
 beforeEach(() => {
   stored = [configOf('52:54:00:00:00:01')];
   saves = 0;
   answerOfSave = (answer) => Promise.resolve(answer);
-  const infraEnv = () => ({ id: 'i', name: 'berlin', static_network_config: JSON.stringify(stored) });
+  const shown = () => stored.map((host) => ({ ...host, network_yaml: hide(host.network_yaml) }));
+  const infraEnv = () => ({ id: 'i', name: 'berlin', static_network_config: JSON.stringify(shown()) });
+  hide = (yaml) => yaml;
   vi.stubGlobal('fetch', (path: string, { method, body }: RequestInit) => {
     if (path.endsWith('/preview')) {
-      return Promise.resolve(Response.json({ way: 'keyfiles', hosts: [] }));
+      const { static_network_config: hosts } = JSON.parse(body as string) as { static_network_config: HostConfig[] };
+      return Promise.resolve(
+        Response.json({
+          way: 'keyfiles',
+          hosts: hosts.map(({ network_yaml: yaml }) => ({ network_yaml: hide(yaml), addresses: [], files: [] })),
+        }),
+      );
     }
     if (path.endsWith('/infra-envs')) {
       return Promise.resolve(Response.json([infraEnv()]));
@@ -133,6 +143,24 @@ it.each([
   press('Save');
   await saved();
   expect(macsOf(stored)).toEqual([next]);
+});
+
+it('one’s own save with a new password whose answer was lost is no conflict', async () => {
+  hide = (yaml) => yaml.replace(/password: .*/, 'password: hidden');
+  stored = [{ ...configOf(mine), network_yaml: 'interfaces: []\npassword: former\n' }];
+  answerOfSave = () => Promise.reject(new TypeError('Failed to fetch'));
+  openPage();
+  await vi.waitFor(() => {
+    type('textarea', 'interfaces: [{}]\npassword: new\n');
+  });
+  press('Save');
+  await vi.waitFor(() => {
+    expect(document.body.textContent).toContain('The appliance does not respond.');
+  });
+  answerOfSave = (answer) => Promise.resolve(answer);
+  press('Save');
+  await saved();
+  expect(stored[0]?.network_yaml).toContain('password: new');
 });
 
 it.each([

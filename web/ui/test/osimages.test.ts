@@ -33,6 +33,7 @@ describe('describeUpload', () => {
       'The appliance does not respond. The upload resumes automatically; 256.0 MiB of 1.0 GiB arrived.',
     ],
     ['paused', {}, 'Paused; 256.0 MiB of 1.0 GiB arrived.'],
+    ['elsewhere', {}, 'Another tab or window of this browser has this upload; 256.0 MiB of 1.0 GiB arrived.'],
     ['unfinished', {}, '256.0 MiB of 1.0 GiB arrived before this page was left. Choose the same file to resume.'],
     ['unfinished', { message: 'b.iso is another file.' }, 'b.iso is another file.'],
     ['checking', {}, 'The appliance is checking the file.'],

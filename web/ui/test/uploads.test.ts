@@ -1,7 +1,7 @@
 import { describe, expect, it, vi } from 'vitest';
 import { ApplianceError } from '../src/shell/request';
 import type { Transport } from '../src/osimages/upload';
-import { Uploads } from '../src/osimages/uploads';
+import { Uploads, type TabMessage } from '../src/osimages/uploads';
 
 const settle = () => new Promise((done) => setTimeout(done, 5));
 const file = new File(['contents'], 'live.iso', { lastModified: 1 });
@@ -40,6 +40,7 @@ const surroundings = (transport: Partial<Transport> = {}, storage = storageWith(
     storage,
     now: () => 0,
     date,
+    tell: () => undefined,
     wait: () => new Promise<void>(() => undefined),
     untilSession: () => new Promise<void>(() => undefined),
   };
@@ -162,6 +163,83 @@ describe('Uploads', () => {
     expect(second.views()).toMatchObject([{ state: 'unfinished' }]);
     second.endedElsewhere('landfall-upload/id-1');
     expect(second.views()).toEqual([]);
+  });
+
+  describe('that run in another browser tab', () => {
+    /** Two tabs with one storage. The first one uploads a file. */
+    const twoTabs = async () => {
+      const storage = storageWith();
+      const tabs: Uploads[] = [];
+      const open = (transport: Partial<Transport>) => {
+        const around = {
+          ...surroundings(transport, storage),
+          tell: (message: TabMessage) => {
+            tabs.filter((other) => other !== tab).forEach((other) => {
+              other.hear(message);
+            });
+          },
+        };
+        const tab = new Uploads(around);
+        tabs.push(tab);
+        tab.ask();
+        return { tab, around };
+      };
+      let proceed: () => void = () => undefined;
+      const append = () =>
+        new Promise<void>((done) => {
+          proceed = done;
+        });
+      const first = open({ append });
+      await first.tab.add(new File([new Uint8Array(300 * 1024)], 'live.iso', { lastModified: 1 }), {});
+      const second = open({});
+      return {
+        storage,
+        first: first.tab,
+        second: second.tab,
+        around: second.around,
+        proceed: () => {
+          proceed();
+        },
+      };
+    };
+
+    it('are shown as such, with their progress', async () => {
+      const { second, proceed, storage } = await twoTabs();
+      expect(second.views()).toMatchObject([{ state: 'elsewhere', sent: 0 }]);
+      proceed();
+      await settle();
+      expect(second.views()).toMatchObject([{ state: 'elsewhere', sent: 256 * 1024 }]);
+      proceed();
+      await settle();
+      expect(storage).toHaveLength(0);
+      second.endedElsewhere('landfall-upload/id-1');
+      expect(second.views()).toEqual([]);
+      expect(storage).toHaveLength(0);
+    });
+
+    it('do not start a second time', async () => {
+      const { second, around } = await twoTabs();
+      const same = new File([new Uint8Array(300 * 1024)], 'live.iso', { lastModified: 1 });
+      await expect(second.add(same, {})).rejects.toThrow('Another tab or window of this browser uploads live.iso.');
+      expect(around.transport.offset).not.toHaveBeenCalled();
+    });
+
+    it('can be resumed after that tab is closed', async () => {
+      const { first, second } = await twoTabs();
+      first.tellLeaving();
+      expect(second.views()).toMatchObject([{ state: 'unfinished' }]);
+    });
+
+    it('can be resumed after that tab has crashed', async () => {
+      const { first, second } = await twoTabs();
+      first.hear = () => undefined;
+      for (let question = 0; question < 3; question += 1) {
+        second.ask();
+        expect(second.views()).toMatchObject([{ state: 'elsewhere' }]);
+      }
+      second.ask();
+      expect(second.views()).toMatchObject([{ state: 'unfinished' }]);
+    });
   });
 
   it('stored under the new id after the appliance has forgotten the former one', async () => {

@@ -26,44 +26,57 @@ type Agent struct {
 
 // AgentSpec is the desired state of a host.
 type AgentSpec struct {
+	// The ClusterDeployment that the host belongs to. Without it, the host is in no cluster. It
+	// can't be changed while the host is being installed.
 	// +optional
 	ClusterDeploymentName *ClusterReference `json:"clusterDeploymentName,omitempty"`
-	Role                  models.HostRole   `json:"role"`
+	// The role of the host: master, worker or arbiter, or auto-assign to let the appliance choose.
+	Role models.HostRole `json:"role"`
+	// The hostname that the host gets. Without it, the host keeps the name that it reports.
 	// +optional
 	Hostname string `json:"hostname,omitempty"`
+	// The MachineConfigPool of a worker, if it is not the pool worker.
 	// +optional
 	MachineConfigPool string `json:"machineConfigPool,omitempty"`
-	// A host that is not approved is never installed.
+	// Whether the host may be installed. A host that is not approved is never installed.
 	Approved bool `json:"approved"`
-	// The installation disk, by id or by path, not both.
+	// The disk to install on: the id of a disk in status.inventory.disks. Without it, the appliance
+	// chooses. Set either this or installation_disk_path.
 	// +optional
 	InstallationDiskID string `json:"installation_disk_id,omitempty"`
+	// The disk to install on: the byID or byPath of a disk in status.inventory.disks.
 	// +optional
 	InstallationDiskPath string `json:"installation_disk_path,omitempty"`
-	// JSON list of additional arguments of coreos-installer.
+	// JSON list of additional arguments of coreos-installer, as in ["--append-karg",
+	// "console=ttyS0"].
 	// +optional
 	InstallerArgs string `json:"installerArgs,omitempty"`
 	// JSON of an Ignition config that is merged into that of the host.
 	// +optional
 	IgnitionConfigOverrides string `json:"ignitionConfigOverrides,omitempty"`
-	// The Secret with the key ignition-token.
+	// The Secret with the key ignition-token. A host that joins a cluster sends this token to the
+	// ignition endpoint.
 	// +optional
 	IgnitionEndpointTokenReference *SecretReference `json:"ignitionEndpointTokenReference,omitempty"`
+	// Additional headers that the host sends to the ignition endpoint.
 	// +optional
 	IgnitionEndpointHTTPHeaders map[string]string `json:"ignitionEndpointHTTPHeaders,omitempty"`
 	// Labels of the Node that the host becomes.
 	// +optional
 	NodeLabels map[string]string `json:"nodeLabels,omitempty"`
 	// The Secret in the same namespace with the keys address, username, password and
-	// certificateVerification.
+	// certificateVerification. With it, the other node of a cluster of two nodes can power the host
+	// off.
 	// +optional
 	FencingCredentialsSecretRef string `json:"fencingCredentialsSecretRef,omitempty"`
 }
 
 // AgentStatus is the observed state of a host.
 type AgentStatus struct {
+	// Whether the host is the bootstrap host, which installs the other control-plane hosts first.
 	// +optional
 	Bootstrap bool `json:"bootstrap,omitempty"`
+	// The role of the host; for auto-assign in spec.role, the one that the appliance has chosen.
 	// +optional
 	Role models.HostRole `json:"role,omitempty"`
 	// +optional
@@ -78,6 +91,7 @@ type AgentStatus struct {
 	DebugInfo DebugInfo `json:"debugInfo"`
 	// +optional
 	ValidationsInfo ValidationsInfo `json:"validationsInfo,omitempty"`
+	// The disk that the host is installed on.
 	// +optional
 	InstallationDiskID string `json:"installation_disk_id,omitempty"`
 	// +optional
@@ -95,8 +109,10 @@ type DebugInfo struct {
 	EventsURL string `json:"eventsURL,omitempty"`
 	// +optional
 	LogsURL string `json:"logsURL,omitempty"`
+	// The state of the host, as in the REST API.
 	// +optional
 	State string `json:"state,omitempty"`
+	// Why the host has this state.
 	// +optional
 	StateInfo string `json:"stateInfo,omitempty"`
 }

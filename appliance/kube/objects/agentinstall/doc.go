@@ -19,16 +19,20 @@ import (
 
 // ClusterReference names a ClusterDeployment.
 type ClusterReference struct {
+	// The name of the ClusterDeployment.
 	// +optional
 	Name string `json:"name,omitempty"`
+	// The namespace of the ClusterDeployment.
 	// +optional
 	Namespace string `json:"namespace,omitempty"`
 }
 
 // SecretReference names a Secret in any namespace.
 type SecretReference struct {
+	// The namespace of the Secret.
 	Namespace string `json:"namespace"`
-	Name      string `json:"name"`
+	// The name of the Secret.
+	Name string `json:"name"`
 }
 
 // Condition is a condition with the times of its last transition and of its last heartbeat.

@@ -1,4 +1,4 @@
-import { Button, Card, CardBody, CardTitle, Flex, FlexItem, TextInput } from '@patternfly/react-core';
+import { Button, Card, CardBody, CardTitle, Content, Flex, FlexItem, TextInput } from '@patternfly/react-core';
 import { Table, Tbody, Td, Th, Thead, Tr } from '@patternfly/react-table';
 import { useState } from 'react';
 import { ActionButton } from '../shell/ActionButton';
@@ -18,7 +18,7 @@ const nouns: Record<Role, string> = { viewer: 'a viewer', operator: 'an operator
 /** The accounts of people. */
 export const Users = ({ act }: { act: Act }) => {
   const { caller } = useAccess();
-  const { answer: users = [], refetch } = useAnswer(listUsers, seldom);
+  const { answer: users, refetch } = useAnswer(listUsers, seldom);
   const [name, setName] = useState('');
   const [password, setPassword] = useState('');
   const [role, setRole] = useState<Role>('operator');
@@ -37,77 +37,80 @@ export const Users = ({ act }: { act: Act }) => {
     <Card>
       <CardTitle>People</CardTitle>
       <CardBody>
-        <Table aria-label="People" variant="compact">
-          <Thead>
-            <Tr>
-              <Th>Name</Th>
-              <Th>Role</Th>
-              <Th>May use</Th>
-              <Th>Last login</Th>
-              <Th screenReaderText="Actions" />
-            </Tr>
-          </Thead>
-          <Tbody>
-            {users.map((user) => (
-              <Tr key={user.name}>
-                <Td dataLabel="Name">
-                  {user.name}
-                  {user.disabled && ' (disabled)'}
-                  {user.issuer && ` (${user.issuer})`}
-                </Td>
-                <Td dataLabel="Role">
-                  <RoleSelect
-                    label={`Role of ${user.name}`}
-                    value={user.role}
-                    isDisabled={user.name === caller.name}
-                    onChange={(chosen) => {
-                      setAssigned({ name: user.name, role: chosen });
-                    }}
-                  />
-                </Td>
-                <Td dataLabel="May use">
-                  <Scope of={user} />
-                </Td>
-                <Td dataLabel="Last login">{user.last_login ? moment(user.last_login) : 'never'}</Td>
-                <Td isActionCell modifier="nowrap">
-                  {user.name !== caller.name && (
-                    <>
-                      {user.disabled ? (
-                        <ActionButton
-                          variant="link"
-                          isInline
-                          onAct={() => change(() => updateUser(user.name, { disabled: false }))}
-                        >
-                          Enable
-                        </ActionButton>
-                      ) : (
+        {users?.length === 0 && <Content component="p">No account yet.</Content>}
+        {users && users.length > 0 && (
+          <Table aria-label="People" variant="compact">
+            <Thead>
+              <Tr>
+                <Th>Name</Th>
+                <Th>Role</Th>
+                <Th>May use</Th>
+                <Th>Last login</Th>
+                <Th screenReaderText="Actions" />
+              </Tr>
+            </Thead>
+            <Tbody>
+              {users.map((user) => (
+                <Tr key={user.name}>
+                  <Td dataLabel="Name">
+                    {user.name}
+                    {user.disabled && ' (disabled)'}
+                    {user.issuer && ` (${user.issuer})`}
+                  </Td>
+                  <Td dataLabel="Role">
+                    <RoleSelect
+                      label={`Role of ${user.name}`}
+                      value={user.role}
+                      isDisabled={user.name === caller.name}
+                      onChange={(chosen) => {
+                        setAssigned({ name: user.name, role: chosen });
+                      }}
+                    />
+                  </Td>
+                  <Td dataLabel="May use">
+                    <Scope of={user} />
+                  </Td>
+                  <Td dataLabel="Last login">{user.last_login ? moment(user.last_login) : 'never'}</Td>
+                  <Td isActionCell modifier="nowrap">
+                    {user.name !== caller.name && (
+                      <>
+                        {user.disabled ? (
+                          <ActionButton
+                            variant="link"
+                            isInline
+                            onAct={() => change(() => updateUser(user.name, { disabled: false }))}
+                          >
+                            Enable
+                          </ActionButton>
+                        ) : (
+                          <Button
+                            variant="link"
+                            isInline
+                            onClick={() => {
+                              setDisabling(user.name);
+                            }}
+                          >
+                            Disable
+                          </Button>
+                        )}{' '}
                         <Button
                           variant="link"
                           isInline
+                          isDanger
                           onClick={() => {
-                            setDisabling(user.name);
+                            setDeleting(user.name);
                           }}
                         >
-                          Disable
+                          Delete
                         </Button>
-                      )}{' '}
-                      <Button
-                        variant="link"
-                        isInline
-                        isDanger
-                        onClick={() => {
-                          setDeleting(user.name);
-                        }}
-                      >
-                        Delete
-                      </Button>
-                    </>
-                  )}
-                </Td>
-              </Tr>
-            ))}
-          </Tbody>
-        </Table>
+                      </>
+                    )}
+                  </Td>
+                </Tr>
+              ))}
+            </Tbody>
+          </Table>
+        )}
         <form
           onSubmit={(event) => {
             event.preventDefault();

@@ -193,6 +193,7 @@ const StateCell = ({ row: { name, status, status_info: info, percent } }: { row:
           size="sm"
           value={percent}
           valueText={`${String(percent)} percent`}
+          label={`${String(percent)} %`}
           measureLocation="outside"
         />
       )}

@@ -68,6 +68,7 @@ const Summary = ({ progress, span, later }: { progress: Progress; span: Span; la
           aria-label={`Installation of ${progress.name}`}
           value={percent}
           valueText={`${String(percent)} percent`}
+          label={`${String(percent)} %`}
           measureLocation="outside"
         />
       )}

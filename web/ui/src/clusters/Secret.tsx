@@ -34,7 +34,7 @@ export const Secret = ({ term, noun, read, file, isLong = false }: Props) => {
   return (
     <Fact term={term}>
       <Flex gap={{ default: 'gapSm' }} alignItems={{ default: 'alignItemsCenter' }}>
-        <FlexItem className={isLong ? undefined : 'landfall-secret'}>
+        <FlexItem className={isLong || !isShown ? undefined : 'landfall-secret'}>
           {isShown && !isLong && <code>{secret}</code>}
           {!isShown && <span className="landfall-subtle">Hidden</span>}
         </FlexItem>

@@ -270,7 +270,7 @@ const Disks = ({ inventory, chosen }: { inventory: Inventory; chosen: string }) 
     <caption className="pf-v6-screen-reader">Disks of the host</caption>
     <Thead>
       <Tr>
-        <Th>Disk</Th>
+        <Th width={15}>Disk</Th>
         <Th>Size</Th>
         <Th>Type</Th>
         <Th>Model</Th>
@@ -286,7 +286,9 @@ const Disks = ({ inventory, chosen }: { inventory: Inventory; chosen: string }) 
               {disk.name ?? disk.path}
               <div className="landfall-subtle">{disk.path}</div>
             </Td>
-            <Td dataLabel="Size">{bytes(disk.size_bytes ?? 0)}</Td>
+            <Td dataLabel="Size" modifier="nowrap">
+              {bytes(disk.size_bytes ?? 0)}
+            </Td>
             <Td dataLabel="Type">{disk.drive_type}</Td>
             <Td dataLabel="Model" modifier="breakWord">
               {[disk.model, disk.serial].filter(Boolean).join(', ')}

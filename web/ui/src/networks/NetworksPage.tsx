@@ -20,7 +20,16 @@ import { sentenceOf } from '../shell/request';
 import { useAction } from '../shell/useAction';
 import { useAnswer } from '../shell/useAnswer';
 import { usePageTitle } from '../shell/usePageTitle';
-import { areSame, listInfraEnvs, previewHosts, readHosts, saveHosts, type HostConfig, type Preview } from './api';
+import {
+  areSame,
+  listInfraEnvs,
+  previewHosts,
+  readHosts,
+  saveHosts,
+  withoutSecrets,
+  type HostConfig,
+  type Preview,
+} from './api';
 import { fromConfig, newHost, toConfig, type Described } from './hosts';
 import { forgetDraft, keepDraft, keepSent, readDraft, readSent } from './drafts';
 import { HostCard } from './HostCard';
@@ -166,7 +175,10 @@ const Hosts = ({ infraEnvId, saved }: HostsProps) => {
       const mine = hosts.map(toConfig);
       const present = await readHosts(infraEnvId);
       setNewest(present);
-      if (![replaced, mine, readSent(infraEnvId) ?? mine].some((known) => areSame(present, known))) {
+      const sent = readSent(infraEnvId) ?? mine;
+      const isKnown = [replaced, mine, sent].some((known) => areSame(present, known));
+      // Operators send new passwords, but can't read them.
+      if (!isKnown && !areSame(present, await withoutSecrets(infraEnvId, sent))) {
         setConflict(true);
         return;
       }
@@ -188,6 +200,7 @@ const Hosts = ({ infraEnvId, saved }: HostsProps) => {
       setOutcome({ text: sentenceOf(thrown), isWrong: true });
     }
   };
+  const isEmpty = hosts.length === 0 && !isUnsaved;
   return (
     <Stack hasGutter>
       {isUnsaved && (
@@ -208,6 +221,7 @@ const Hosts = ({ infraEnvId, saved }: HostsProps) => {
           </Alert>
         </StackItem>
       )}
+      {isEmpty && <StackItem>No host of this image has a static network.</StackItem>}
       {hosts.map((described, place) => (
         <StackItem key={place}>
           <HostCard
@@ -281,7 +295,7 @@ const Hosts = ({ infraEnvId, saved }: HostsProps) => {
           />
         </StackItem>
       )}
-      {mayEdit && (
+      {mayEdit && !isEmpty && (
         <StackItem>
           <Button isAriaDisabled={isRunning} isLoading={isRunning} onClick={() => void run(() => save(base))}>
             Save

@@ -15,6 +15,11 @@ export type Preview = {
 };
 
 export type HostPreview = {
+  /**
+   * The network as it is stored, for an account that may not read secrets; undefined if it is the
+   * sent one.
+   */
+  network_yaml?: string;
   fault?: { field?: string; line?: number; message: string };
   addresses: { interface: string; address: string }[];
   files: { name: string; content: string }[];
@@ -55,3 +60,12 @@ export const previewHosts = async (id: string, hosts: HostConfig[], signal?: Abo
       signal,
     })
   ).json()) as Preview;
+
+/** The networks as an account reads them that may not read secrets. */
+export const withoutSecrets = async (id: string, hosts: HostConfig[]): Promise<HostConfig[]> => {
+  const preview = await previewHosts(id, hosts);
+  return hosts.map((host, place) => ({
+    ...host,
+    network_yaml: preview.hosts[place]?.network_yaml ?? host.network_yaml,
+  }));
+};

@@ -87,6 +87,9 @@ const Actions = ({ view: { key, name, state } }: { view: UploadView }) => {
       </Button>
     );
   }
+  if (state === 'elsewhere') {
+    return null; // the other tab has the buttons
+  }
   return (
     <Flex gap={{ default: 'gapSm' }} flexWrap={{ default: 'nowrap' }}>
       {(state === 'sending' || state === 'waiting') && (

@@ -2,15 +2,22 @@ import { createContext, useContext, useEffect, useState, useSyncExternalStore, t
 import { untilSession } from '../access/ending';
 import { transport } from './api';
 import type { UploadView } from './upload';
-import { Uploads } from './uploads';
+import { Uploads, type TabMessage } from './uploads';
 
 const UploadsContext = createContext<Uploads | undefined>(undefined);
 
+/** The interval of the questions to the other tabs, in milliseconds. */
+const askInterval = 10_000;
+
 /** Provides the uploads, so that they continue while the user opens other pages. */
 export const UploadsProvider = ({ children }: { children: ReactNode }) => {
+  const [channel] = useState(() => new BroadcastChannel('landfall-uploads'));
   const [uploads] = useState(
     () =>
       new Uploads({
+        tell: (message) => {
+          channel.postMessage(message);
+        },
         transport,
         storage: localStorage,
         now: () => performance.now(),
@@ -32,11 +39,23 @@ export const UploadsProvider = ({ children }: { children: ReactNode }) => {
         uploads.endedElsewhere(key);
       }
     };
+    const hear = ({ data }: MessageEvent<TabMessage>) => {
+      uploads.hear(data);
+    };
     window.addEventListener('storage', follow);
+    window.addEventListener('pagehide', uploads.tellLeaving);
+    window.addEventListener('pageshow', uploads.tellAll); // the browser shows a left page again
+    channel.addEventListener('message', hear);
+    uploads.ask();
+    const asking = setInterval(uploads.ask, askInterval);
     return () => {
       window.removeEventListener('storage', follow);
+      window.removeEventListener('pagehide', uploads.tellLeaving);
+      window.removeEventListener('pageshow', uploads.tellAll);
+      channel.removeEventListener('message', hear);
+      clearInterval(asking);
     };
-  }, [uploads]);
+  }, [uploads, channel]);
   return <UploadsContext.Provider value={uploads}>{children}</UploadsContext.Provider>;
 };
 

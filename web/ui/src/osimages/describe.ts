@@ -12,6 +12,8 @@ export const describeUpload = ({ state, sent, size, speed, message }: UploadView
       return `${message} The upload resumes automatically; ${progress} arrived.`;
     case 'paused':
       return `Paused; ${progress} arrived.`;
+    case 'elsewhere':
+      return `Another tab or window of this browser has this upload; ${progress} arrived.`;
     case 'unfinished':
       return message || `${progress} arrived before this page was left. Choose the same file to resume.`;
     case 'checking':

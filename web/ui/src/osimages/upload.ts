@@ -29,6 +29,7 @@ export type Transport = {
  * - `waiting`: the appliance does not respond, or the session has ended; the upload continues when
  *   it responds, or when the person has logged in again
  * - `paused`: paused by the user
+ * - `elsewhere`: another tab or window of this browser has the upload
  * - `unfinished`: started before the page was loaded; resumes when the user chooses the file
  *   again
  * - `checking`: all bytes have arrived, the appliance checks them
@@ -39,6 +40,7 @@ export type UploadState =
   | 'sending'
   | 'waiting'
   | 'paused'
+  | 'elsewhere'
   | 'unfinished'
   | 'checking'
   | 'failed'
@@ -157,6 +159,11 @@ export class Upload {
     return this.#view;
   }
 
+  /** Reports whether this tab has the file: only one tab at a time sends it. */
+  get isHere(): boolean {
+    return this.#file !== undefined;
+  }
+
   /** Reports whether this upload is of that file. */
   isOf = (file: File): boolean =>
     file.name === this.#announcement.name &&
@@ -208,6 +215,13 @@ export class Upload {
       }
     }
     this.#show({ state: 'cancelled', speed: 0, message: '' });
+  };
+
+  /** Shows that another tab has the upload, or has it no longer. */
+  showElsewhere = (sent: number | undefined): void => {
+    if (!this.isHere) {
+      this.#show(sent === undefined ? { state: 'unfinished' } : { state: 'elsewhere', sent, message: '' });
+    }
   };
 
   /** Stops without a change of state, here and at the appliance. */

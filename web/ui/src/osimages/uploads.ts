@@ -10,9 +10,20 @@ const formerKey = 'landfall-uploads';
 /** An upload in the storage; the start is in milliseconds since 1970. */
 type Stored = StoredUpload & { started: number };
 
+/**
+ * What the tabs of a browser say to each other: a tab asks which uploads the others have, has one
+ * itself, or has one no longer.
+ */
+export type TabMessage = { kind: 'ask' } | { kind: 'have'; id: string; sent: number } | { kind: 'left'; id: string };
+
+/** The questions after which a tab that does not answer has no upload: it has crashed. */
+const unansweredQuestions = 3;
+
 export type UploadsSurroundings = Pick<Surroundings, 'transport' | 'now' | 'wait' | 'untilSession'> & {
   /** Milliseconds since 1970. */
   date: () => number;
+  /** Sends a message to the other tabs of this browser. */
+  tell: (message: TabMessage) => void;
   storage: Pick<Storage, 'length' | 'key' | 'getItem' | 'setItem' | 'removeItem'>;
 };
 
@@ -26,6 +37,8 @@ export class Uploads {
   /** The appliance's ids under which the uploads are stored. */
   readonly #storedIds = new Map<string, string>();
   readonly #starts = new Map<string, number>();
+  /** The questions since another tab last said that it has an upload, by the upload's key. */
+  readonly #unanswered = new Map<string, number>();
   readonly #watchers = new Set<() => void>();
   #views: readonly UploadView[] = [];
   #count = 0;
@@ -62,6 +75,9 @@ export class Uploads {
     const earlier = [...this.#uploads.values()].find(
       (upload) => upload.isOf(file) && upload.view.state !== 'done',
     );
+    if (earlier?.view.state === 'elsewhere') {
+      throw new Error(`Another tab or window of this browser uploads ${file.name}.`);
+    }
     if (earlier) {
       earlier.resume(file);
       return;
@@ -86,17 +102,66 @@ export class Uploads {
     this.#uploads.delete(key);
     this.#store(key, undefined);
     this.#starts.delete(key);
+    this.#unanswered.delete(key);
     this.#notify();
   };
 
   /** Removes the upload of a key that another browser tab has removed from the storage. */
   endedElsewhere = (storageKey: string): void => {
     for (const [key, id] of this.#storedIds) {
-      if (storageKey === keyPrefix + id && this.#uploads.get(key)?.view.state === 'unfinished') {
+      if (storageKey === keyPrefix + id && this.#uploads.get(key)?.isHere === false) {
         this.remove(key);
       }
     }
   };
+
+  /** Follows a message of another tab. */
+  hear = (message: TabMessage): void => {
+    if (message.kind === 'ask') {
+      this.tellAll();
+      return;
+    }
+    for (const [key, id] of this.#storedIds) {
+      if (id === message.id) {
+        this.#unanswered.set(key, 0);
+        this.#uploads.get(key)?.showElsewhere(message.kind === 'have' ? message.sent : undefined);
+      }
+    }
+  };
+
+  /** Tells the other tabs which uploads this one has. */
+  tellAll = (): void => {
+    for (const { isHere, view } of this.#uploads.values()) {
+      this.#tell(isHere, view);
+    }
+  };
+
+  /** Tells the other tabs that this one is closed. */
+  tellLeaving = (): void => {
+    for (const { isHere, view } of this.#uploads.values()) {
+      if (isHere && view.id !== undefined && view.state !== 'done') {
+        this.#around.tell({ kind: 'left', id: view.id });
+      }
+    }
+  };
+
+  /** Asks the other tabs which uploads they have. */
+  ask = (): void => {
+    for (const [key, upload] of this.#uploads) {
+      const unanswered = (this.#unanswered.get(key) ?? 0) + 1;
+      this.#unanswered.set(key, unanswered);
+      if (upload.view.state === 'elsewhere' && unanswered > unansweredQuestions) {
+        upload.showElsewhere(undefined);
+      }
+    }
+    this.#around.tell({ kind: 'ask' });
+  };
+
+  #tell(isHere: boolean, { id, sent, state }: UploadView): void {
+    if (isHere && id !== undefined && state !== 'done') {
+      this.#around.tell({ kind: 'have', id, sent });
+    }
+  }
 
   #nextKey(): string {
     this.#count += 1;
@@ -115,7 +180,10 @@ export class Uploads {
           this.remove(view.key);
           return;
         }
-        this.#store(view.key, stored);
+        if (view.state !== 'elsewhere' && view.state !== 'unfinished') {
+          this.#store(view.key, stored); // the tab that has the upload stores it
+        }
+        this.#tell(this.#uploads.get(view.key)?.isHere ?? false, view);
         this.#notify();
       },
     };

@@ -21,12 +21,25 @@ type Props = {
   action?: string;
   /** Other buttons. */
   others?: ReactNode;
+  /** Other inputs, which are saved with the field. */
+  options?: ReactNode;
   onSave: () => Promise<unknown>;
   children: ReactNode;
 };
 
 /** The form of a setting with one field and its button. */
-export const Field = ({ id, label, hint, problem, isChanged, action = 'Save', others, onSave, children }: Props) => {
+export const Field = ({
+  id,
+  label,
+  hint,
+  problem,
+  isChanged,
+  action = 'Save',
+  others,
+  options,
+  onSave,
+  children,
+}: Props) => {
   const { isRunning, run } = useAction();
   const canSave = isChanged && problem === '' && !isRunning;
   const save = (event: FormEvent) => {
@@ -46,6 +59,7 @@ export const Field = ({ id, label, hint, problem, isChanged, action = 'Save', ot
           </HelperText>
         </FormHelperText>
       </FormGroup>
+      {options}
       <ActionGroup>
         <Button type="submit" isDisabled={!canSave} isLoading={isRunning}>
           {action}

@@ -31,40 +31,43 @@ export const Releases = ({ releases, act }: { releases: Release[]; act: Act }) =
         </Content>
       )}
       {mayChange && (
-        <Field
-          id="release-field"
-          label="Add a release"
-          hint="The pull spec of the release image. The appliance reads its version through the mirror rules."
-          problem=""
-          isChanged={release.trim() !== ''}
-          action="Add the release"
-          onSave={() =>
-            act(() =>
-              addRelease(release.trim(), isDefault).then(() => {
-                setRelease('');
-                setDefault(false);
-              }),
-            )
-          }
-        >
-          <TextInput
+        <div className="landfall-row">
+          <Field
             id="release-field"
-            placeholder="quay.io/openshift-release-dev/ocp-release@sha256:…"
-            value={release}
-            onChange={(_, text) => {
-              setRelease(text);
-            }}
-          />
-          <Checkbox
-            id="release-default"
-            className="landfall-row"
-            label="Offer this version first for new clusters"
-            isChecked={isDefault}
-            onChange={(_, checked) => {
-              setDefault(checked);
-            }}
-          />
-        </Field>
+            label="Add a release"
+            hint="The pull spec of the release image. The appliance reads its version through the mirror rules."
+            problem=""
+            options={
+              <Checkbox
+                id="release-default"
+                label="Offer this version first for new clusters"
+                isChecked={isDefault}
+                onChange={(_, checked) => {
+                  setDefault(checked);
+                }}
+              />
+            }
+            isChanged={release.trim() !== ''}
+            action="Add the release"
+            onSave={() =>
+              act(() =>
+                addRelease(release.trim(), isDefault).then(() => {
+                  setRelease('');
+                  setDefault(false);
+                }),
+              )
+            }
+          >
+            <TextInput
+              id="release-field"
+              placeholder="quay.io/openshift-release-dev/ocp-release@sha256:…"
+              value={release}
+              onChange={(_, text) => {
+                setRelease(text);
+              }}
+            />
+          </Field>
+        </div>
       )}
       {removed && (
         <Confirm
