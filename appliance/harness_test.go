@@ -189,8 +189,8 @@ func upstream(t *testing.T, address string) *client.AssistedInstall {
 	return openConnection(address).upstream(t)
 }
 
-// eventually repeats a check until it succeeds. The limit is long, because an installation on a busy
-// machine takes minutes.
+// eventually repeats a check until it succeeds. The limit is long: on a busy machine, an
+// installation takes minutes.
 func eventually(t *testing.T, what string, yes func() bool) {
 	t.Helper()
 	require.Eventually(t, yes, 5*time.Minute, 50*time.Millisecond, what)

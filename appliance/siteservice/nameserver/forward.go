@@ -55,8 +55,8 @@ func NewForwarder(servers []netip.AddrPort, clock clockwork.Clock) *Forwarder {
 
 // Answer returns the answer of the first server that answers. An error such as SERVFAIL counts only
 // if no server answers otherwise. Without servers it refuses the question, so that a client asks
-// its next server at once. loops are addresses that are not asked: those of the appliance and of the
-// client.
+// its next server at once. loops are addresses that are not asked: those of the appliance and of
+// the client.
 func (f *Forwarder) Answer(ctx context.Context, request *dns.Msg, loops []netip.Addr) *dns.Msg {
 	refused := new(dns.Msg).SetRcode(request, dns.RcodeRefused)
 	failed := new(dns.Msg).SetRcode(request, dns.RcodeServerFailure)
