@@ -83,6 +83,11 @@ export const openBrowser = async (siteUrl, test = 'install') => {
       // It is for people; a test does not depend on it.
       await of.screenshot({ path }).catch((error) => messages.push(`no screenshot ${name}: ${String(error)}`));
     },
-    close: () => browser.close(),
+    close: async () => {
+      // A request of the page that a test answers may still run. Its answer fails without the page.
+      const routed = browser.contexts().flatMap((one) => [one, ...one.pages()]);
+      await Promise.all(routed.map((one) => one.unrouteAll({ behavior: 'ignoreErrors' })));
+      await browser.close();
+    },
   };
 };
