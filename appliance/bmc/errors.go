@@ -37,6 +37,7 @@ type failure struct {
 	method, path string
 	plain        bool // the messages are the text of an answer without Redfish's messages
 	notJSON      bool // a successful response is not a JSON object, such as a web page
+	taskEnded    bool // the task of an accepted request ended without success
 	status       int  // 0 if there was no response
 	messages     []message
 	err          error // set if there was no response or no JSON
@@ -162,6 +163,11 @@ func (f *failure) propertyUnknown() bool {
 func (f *failure) alreadyDone() bool {
 	return (f.status == http.StatusBadRequest || f.status == http.StatusConflict) &&
 		f.mentions("already", "same state", "is off", "is on", "powered off", "powered on", "NoOperation")
+}
+
+// unanswered reports whether the BMC itself did not respond. It may have carried out the request.
+func (f *failure) unanswered() bool {
+	return f.status == 0 || f.status == http.StatusBadGateway || f.status == http.StatusGatewayTimeout
 }
 
 func (f *failure) retryable() bool {

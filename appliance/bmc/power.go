@@ -252,15 +252,21 @@ func (s *session) restart(ctx context.Context) error {
 	return err
 }
 
-// refused reports whether a BMC has certainly not done what it was asked for: it answered with an
-// error, or did not get the request.
+// refused reports whether a BMC has certainly not done what it was asked for by a POST: it answered
+// the POST with an error, did not get it, or reports that its task ended without success. Another
+// failure after the POST does not show what the BMC has done.
 func refused(err error) bool {
 	f, ok := asFailure(err)
-	if !ok || f.status == http.StatusGatewayTimeout {
+	switch {
+	case !ok:
 		return false
+	case f.method != http.MethodPost:
+		return f.taskEnded
+	case f.unanswered():
+		var connection *net.OpError
+		return permanent(f.err) || errors.As(f.err, &connection) && connection.Op == "dial"
 	}
-	var connection *net.OpError
-	return f.status != 0 || permanent(f.err) || errors.As(f.err, &connection) && connection.Op == "dial"
+	return f.status >= http.StatusBadRequest
 }
 
 const (

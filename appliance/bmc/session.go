@@ -165,7 +165,8 @@ type request struct {
 }
 
 // request sends a request and returns a successful response. It retries if there is no response,
-// after a status 5xx (with the delay of Retry-After), and once after 401 with a new session. Other
+// after a status 5xx (with the delay of Retry-After), and once after 401 with a new session. It
+// does not retry a request that is not idempotent and that the BMC may have carried out. Other
 // errors are *failure.
 func (s *session) request(ctx context.Context, r request) (*response, error) {
 	if r.timeout == 0 {
@@ -185,7 +186,9 @@ func (s *session) request(ctx context.Context, r request) (*response, error) {
 				return nil, err
 			}
 			continue
-		case f.status == 0 && !r.notIdempotent && attempt < noResponseAttempts && !permanent(f.err):
+		case r.notIdempotent && f.unanswered():
+			return nil, err
+		case f.status == 0 && attempt < noResponseAttempts && !permanent(f.err):
 			pause = noResponseDelay
 		case f.retryable() && attempt < serverErrorAttempts:
 			pause = max(serverErrorDelay, min(s.recorder.response.retryAfter(), maxRetryAfter))
@@ -339,7 +342,8 @@ func (s *session) awaitTask(ctx context.Context, accepted *response) error {
 		switch state := fields.text("TaskState"); state {
 		case "Exception", "Killed", "Cancelled", "Interrupted":
 			f := &failure{method: http.MethodGet, path: monitor, status: http.StatusBadRequest,
-				messages: readMessages(fields, "Messages")}
+				messages:  readMessages(fields, "Messages"),
+				taskEnded: state != "Interrupted"} // an interrupted task may go on (DSP2046, "TaskState")
 			if len(f.messages) == 0 {
 				f.messages = []message{{text: "the task ended as " + state}}
 			}
