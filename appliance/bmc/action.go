@@ -36,7 +36,7 @@ func (m *Manager) Boot(ctx context.Context, id, infraEnvID string, force bool) (
 				"before "+
 				"you boot it.", r.Name, r.Owner)}
 		}
-		r.Desired.Boot, r.Booted, r.Step = true, nil, ""
+		r.Desired.Boot, r.Booted, r.Step, r.Repair = true, nil, "", false
 		return nil
 	})
 }
@@ -91,9 +91,10 @@ func (r *row) dropAction(now time.Time) {
 	r.Pending, r.Restarting = nil, false
 }
 
-// busy reports whether a server has an action or a boot to complete.
+// busy reports whether a server has an action, a boot or a repair to complete.
 func (r *row) busy() bool {
-	return r.Pending != nil && r.Pending.Kind != ActionInspect || r.State == Provisioning || r.State == Deprovisioning
+	return r.Pending != nil && r.Pending.Kind != ActionInspect || r.State == Provisioning ||
+		r.State == Deprovisioning || r.Repair
 }
 
 func (m *Manager) queueAction(ctx context.Context, id string, action Action,
@@ -137,7 +138,8 @@ func (m *Manager) queueAction(ctx context.Context, id string, action Action,
 			r.Inspect = true
 		} else {
 			action.At = now
-			r.Pending, r.Restarting = &action, false
+			r.Pending = &action
+			r.Restarting = r.Restarting && kind == ActionInspect
 			r.Generation++
 		}
 		generation = r.Generation

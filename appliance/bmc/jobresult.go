@@ -143,7 +143,8 @@ func (w *worker) saveSuccess(ctx context.Context, r *row, j job, result *jobResu
 		case jobRepair:
 			r.setRepaired(now, !result.uncertain)
 		case jobDeprovision:
-			r.State, r.Booted, r.Step, r.Image, r.EjectAt, r.Pending = Available, nil, "", "", time.Time{}, nil
+			r.State, r.Booted, r.Step, r.Image, r.Pending = Available, nil, "", "", nil
+			r.EjectAt, r.EjectReason, r.Repair, r.Restarting = time.Time{}, "", false, false
 			r.Operations.Deprovision.End = now
 			r.addEvent(now, false, "DeprovisioningComplete", "Image deprovisioning completed")
 		}

@@ -104,6 +104,80 @@ func TestRestart_outcomeLost(t *testing.T) {
 	}
 }
 
+// An inspection does not remove the note about a restart.
+func TestRestart_inspectedMeanwhile(t *testing.T) {
+	s := newIdleSite(t)
+	b := s.startBMC("generic")
+	proxy := s.afterRestart(b, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+	s.ensure(b, func(d *Desired) { d.Address = addressOf(proxy) })
+	w := &worker{m: s.manager, id: "n1"}
+	w.runNext(t.Context())
+	r, err := s.manager.load("n1")
+	require.NoError(t, err)
+	require.NoError(t, w.updateRow(bg, r.Generation, func(r *row, now time.Time) {
+		r.State, r.Repair, r.Booted = Provisioned, true, &BootStatus{At: now, Host: &HostRef{infraEnv, "h1"}}
+	}))
+	w.runNext(t.Context())
+	_, err = s.manager.RequestAction(bg, "n1", ActionInspect)
+	require.NoError(t, err)
+	for range 2 { // the inspection, the repair
+		w.runNext(t.Context())
+	}
+	require.Equal(t, 1, powerChanges(b))
+	r, err = s.manager.load("n1")
+	require.NoError(t, err)
+	require.False(t, r.Repair)
+	require.Nil(t, r.Error)
+	require.Contains(t, r.History[len(r.History)-1].Message, "The server is not restarted a second time")
+}
+
+// A server whose repair is due is deprovisioned, or another order replaces its boot. The repair
+// does not power the server on afterwards.
+func TestRepair_endsWithTheBoot(t *testing.T) {
+	for name, order := range map[string]func(*testing.T, *testSite, *worker){
+		"deprovisioned": func(t *testing.T, s *testSite, w *worker) {
+			_, err := s.manager.Change(bg, "n1", nil, func(d Desired) (Desired, error) {
+				d.Owner, d.Boot = "BareMetalHost site/n1", false
+				return d, nil
+			})
+			require.NoError(t, err)
+			w.runNext(t.Context())
+			server, err := s.manager.Server("n1")
+			require.NoError(t, err)
+			require.Equal(t, Available, server.State)
+		},
+		"the next boot is canceled": func(t *testing.T, s *testSite, w *worker) {
+			_, err := s.manager.Boot(bg, "n1", "", true)
+			require.NoError(t, err)
+			_, err = s.manager.RequestAction(bg, "n1", ActionPowerOff)
+			require.NoError(t, err)
+			w.runNext(t.Context())
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newIdleSite(t)
+			b := s.startBMC("generic")
+			s.ensure(b, nil)
+			w := &worker{m: s.manager, id: "n1"}
+			w.runNext(t.Context())
+			r, err := s.manager.load("n1")
+			require.NoError(t, err)
+			require.NoError(t, w.updateRow(bg, r.Generation, func(r *row, now time.Time) {
+				r.State, r.Repair, r.Restarting = Provisioned, true, true
+				r.Booted = &BootStatus{At: now, Host: &HostRef{infraEnv, "h1"}}
+			}))
+			order(t, s, w)
+			require.Equal(t, "Off", b.Power())
+			r, err = s.manager.load("n1")
+			require.NoError(t, err)
+			require.False(t, r.Repair)
+			require.False(t, r.Restarting, "the next restart is a new one")
+			w.runNext(t.Context())
+			require.Equal(t, "Off", b.Power())
+		})
+	}
+}
+
 // A restart that the BMC refused is repeated.
 func TestRestart_refused(t *testing.T) {
 	s := newIdleSite(t)
