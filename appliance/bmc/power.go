@@ -241,8 +241,7 @@ func (s *session) restart(ctx context.Context) error {
 	}
 	if s.restarting {
 		s.uncertain = true
-		s.addEvent(true, "PowerReset", "The BMC was asked to restart the server, but the outcome is not known. The "+
-			"server is not restarted a second time; check it, and restart it again if necessary.")
+		s.addEvent(true, "PowerReset", "%s", unknownRestart(s.ordered))
 		return nil
 	}
 	if err := s.reset(ctx, restartTypes); err != nil {

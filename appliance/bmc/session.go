@@ -60,8 +60,9 @@ type session struct {
 
 	// noteRestart stores that the BMC is about to be asked to restart the server.
 	noteRestart func() error
-	restarting  bool // a request to restart the server may have been carried out; its outcome is not stored
-	uncertain   bool // the server was not asked to restart again, because of an earlier request
+	restarting  bool      // a request to restart the server may have been carried out; its outcome is not stored
+	uncertain   bool      // the server was not asked to restart again, because of an earlier request
+	ordered     time.Time // when the pending action was ordered; zero without one
 }
 
 // transport returns the HTTP transport to a BMC: HTTP/1.1, without a proxy, with the configured
