@@ -76,11 +76,19 @@ func (w *worker) saveFailure(ctx context.Context, r *row, j job, err error, resu
 	return errors.Join(err, w.save(func() error { return w.updateRow(ctx, r.Generation, change) }))
 }
 
-// setOverdue sets the error that no agent has registered since the boot.
+// setOverdue sets the error that no agent has registered since the boot. The agent of a server
+// without MAC addresses may have registered: see otherMachine.
 func (r *row) setOverdue(now time.Time) {
-	r.Error = &ErrorStatus{Type: ProvisioningError, Count: 1, Since: now, Message: fmt.Sprintf(
-		"The server %s was powered on with the image %s ago, but no agent has registered; check at its "+
-			"console whether it booted the image, and whether it reaches the appliance.", r.Name, agentTimeout)}
+	message := fmt.Sprintf("The server %s was powered on with the image %d minutes ago, but no agent has registered; "+
+		"check at its console whether it booted the image, and whether it reaches the appliance.", r.Name,
+		minutes(agentTimeout))
+	if len(r.matcher().macs) == 0 {
+		message = fmt.Sprintf("The server %s was powered on with the image %d minutes ago, but no agent has "+
+			"registered that is certainly its own; check at its console whether it booted the image, and whether it "+
+			"reaches the appliance; give its boot MAC address if other servers have the same serial number.", r.Name,
+			minutes(agentTimeout))
+	}
+	r.Error = &ErrorStatus{Type: ProvisioningError, Count: 1, Since: now, Message: message}
 	r.addEvent(now, true, "ProvisioningError", "%s", r.Error.Message)
 }
 

@@ -154,6 +154,9 @@ func (s *session) resetTypes(ctx context.Context) ([]string, error) {
 	return nil, nil
 }
 
+// minutes returns a limit in minutes, for sentences.
+func minutes(limit time.Duration) int { return int(limit.Minutes()) }
+
 // powerOff powers the server off immediately.
 func (s *session) powerOff(ctx context.Context) error {
 	now, err := s.power(ctx)
@@ -169,8 +172,9 @@ func (s *session) powerOff(ctx context.Context) error {
 		}
 	}
 	return &Error{Type: PowerManagementError,
-		Message: fmt.Sprintf("The server %s did not power off after two requests and %s; check its "+
-			"console, and restart the BMC if the server is actually off.", s.name, 2*powerTimeout)}
+		Message: fmt.Sprintf("The server %s did not power off after two requests and %d minutes; check its "+
+			"console, and restart the BMC if the server is actually off.", s.name,
+			minutes(2*powerTimeout))}
 }
 
 // shutdown requests a shutdown of the operating system. If the server stays on, shutdown
@@ -188,8 +192,8 @@ func (s *session) shutdown(ctx context.Context) error {
 		if off, err := s.awaitPower(ctx, PowerOff, shutdownTimeout); off || err != nil {
 			return err
 		}
-		s.addEvent(true, "PowerOff", "The operating system did not shut down within %s; the server is powered off.",
-			shutdownTimeout)
+		s.addEvent(true, "PowerOff", "The operating system did not shut down within %d minutes; the server is "+
+			"powered off.", minutes(shutdownTimeout))
 	}
 	return s.powerOff(ctx)
 }
@@ -218,14 +222,15 @@ func (s *session) powerOn(ctx context.Context) error {
 			return err
 		}
 		if powerOf(s.system.object) == PoweringOn {
-			s.addEvent(true, "PowerOn", "The BMC still reports PoweringOn after %s; the server is assumed to be on.",
-				powerTimeout)
+			s.addEvent(true, "PowerOn", "The BMC still reports PoweringOn after %d minutes; the server is assumed to "+
+				"be on.", minutes(powerTimeout))
 			return nil
 		}
 	}
 	return &Error{Type: PowerManagementError,
-		Message: fmt.Sprintf("The server %s did not power on after two requests and %s; check that it "+
-			"has mains power on all its supplies, and whether the chassis allows it.", s.name, 2*powerTimeout)}
+		Message: fmt.Sprintf("The server %s did not power on after two requests and %d minutes; check that it "+
+			"has mains power on all its supplies, and whether the chassis allows it.", s.name,
+			minutes(2*powerTimeout))}
 }
 
 // restart restarts the server immediately. A server that is on does not show whether it has

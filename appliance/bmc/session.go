@@ -358,7 +358,7 @@ func (s *session) awaitTask(ctx context.Context, accepted *response) error {
 		}
 	}
 	return &failure{method: http.MethodGet, path: monitor, status: http.StatusGatewayTimeout,
-		messages: []message{{text: fmt.Sprintf("the task did not end within %s", taskTimeout)}}}
+		messages: []message{{text: fmt.Sprintf("the task did not end within %d minutes", minutes(taskTimeout))}}}
 }
 
 // sleep waits on the manager's clock.
