@@ -263,7 +263,8 @@ func (s *session) explain(kind ErrorType, activity string, err error) error {
 			"until they expire%s.", subject, code, activity, detail)
 	case f.status == http.StatusUnauthorized:
 		result.Message = fmt.Sprintf("%s rejects the user name %q with this password, so we can't %s; give the right "+
-			"credentials, and check that the account is not locked.", subject, s.username, activity)
+			"credentials, and check that the account is not locked; an inspection of the server (landfall bmc "+
+			"inspect) tries them at once.", subject, s.username, activity)
 	case f.licenseMissing():
 		result.Message = fmt.Sprintf("%s needs a license to %s%s; several vendors require a paid license for remote "+
 			"virtual media%s.", subject, activity, code, detail)

@@ -115,10 +115,11 @@ func backoff(count int) time.Duration {
 // everybody, after three or five attempts.
 var rejectedDelays = []time.Duration{time.Minute, 15 * time.Minute, maxRejectedDelay}
 
-// loginRejected reports whether a BMC rejected the credentials.
+// loginRejected reports whether a BMC rejected the credentials. Some BMCs answer with the same
+// status if they have no free session.
 func loginRejected(err error) bool {
 	f, ok := asFailure(err)
-	return ok && f.status == http.StatusUnauthorized
+	return ok && f.status == http.StatusUnauthorized && !f.sessionsFull()
 }
 
 // newBackoff returns delays that start with first and double up to limit.
