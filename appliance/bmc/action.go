@@ -36,7 +36,7 @@ func (m *Manager) Boot(ctx context.Context, id, infraEnvID string, force bool) (
 				"before "+
 				"you boot it.", r.Name, r.Owner)}
 		}
-		r.Desired.Boot, r.Booted, r.Step = true, nil, ""
+		r.Desired.Boot, r.Booted, r.Step, r.Repair = true, nil, "", false
 		return nil
 	})
 }
@@ -80,20 +80,41 @@ func (r *row) actionExpired(now time.Time) bool {
 	return false
 }
 
-// dropAction drops a power action that was not possible in time, or the force of a boot.
+// dropAction drops a power action that was not done in time, or the force of a boot.
 func (r *row) dropAction(now time.Time) {
 	if r.Pending.Kind == ActionBoot {
 		r.Pending.Force = false
 		return
 	}
-	r.addEvent(now, true, "ActionExpired", "The action %q was not possible within %s and is not tried again; repeat "+
-		"it if it is still necessary.", r.Pending.Kind, actionTimeout)
+	if r.Restarting {
+		r.addEvent(now, true, "PowerReset", "%s", unknownRestart(r.Pending.At))
+	} else {
+		r.addEvent(now, true, "ActionExpired", "The action %q of %s was not done within an hour and is not tried "+
+			"again; repeat it if it is still necessary.", r.Pending.Kind, r.Pending.At.Format(orderTime))
+	}
 	r.Pending, r.Restarting = nil, false
 }
 
-// busy reports whether a server has an action or a boot to complete.
+// orderTime is the form of the time of an order. Without the time, the history would leave out the
+// message about a second order, see addEvent.
+const orderTime = "2006-01-02 15:04:05 UTC"
+
+// unknownRestart returns the message that the outcome of a restart is not known. A zero time means
+// that the restart was a repair and not an order.
+func unknownRestart(ordered time.Time) string {
+	if ordered.IsZero() {
+		return "The BMC was asked to restart the server from its disk, but the outcome is not known. The server is " +
+			"not restarted a second time; check it, and restart it again if necessary."
+	}
+	return fmt.Sprintf("The BMC was asked to restart the server, as ordered at %s, but the outcome is not known. The "+
+		"server is not restarted a second time; check it, and restart it again if necessary.",
+		ordered.Format(orderTime))
+}
+
+// busy reports whether a server has an action, a boot or a repair to complete.
 func (r *row) busy() bool {
-	return r.Pending != nil && r.Pending.Kind != ActionInspect || r.State == Provisioning || r.State == Deprovisioning
+	return r.Pending != nil && r.Pending.Kind != ActionInspect || r.State == Provisioning ||
+		r.State == Deprovisioning || r.Repair
 }
 
 func (m *Manager) queueAction(ctx context.Context, id string, action Action,
@@ -137,7 +158,8 @@ func (m *Manager) queueAction(ctx context.Context, id string, action Action,
 			r.Inspect = true
 		} else {
 			action.At = now
-			r.Pending, r.Restarting = &action, false
+			r.Pending = &action
+			r.Restarting = r.Restarting && kind == ActionInspect
 			r.Generation++
 		}
 		generation = r.Generation

@@ -37,6 +37,7 @@ type failure struct {
 	method, path string
 	plain        bool // the messages are the text of an answer without Redfish's messages
 	notJSON      bool // a successful response is not a JSON object, such as a web page
+	taskEnded    bool // the task of an accepted request ended without success
 	status       int  // 0 if there was no response
 	messages     []message
 	err          error // set if there was no response or no JSON
@@ -164,6 +165,11 @@ func (f *failure) alreadyDone() bool {
 		f.mentions("already", "same state", "is off", "is on", "powered off", "powered on", "NoOperation")
 }
 
+// unanswered reports whether the BMC itself did not respond. It may have carried out the request.
+func (f *failure) unanswered() bool {
+	return f.status == 0 || f.status == http.StatusBadGateway || f.status == http.StatusGatewayTimeout
+}
+
 func (f *failure) retryable() bool {
 	return f.status >= 500 && f.status != http.StatusNotImplemented && !f.inUse() && !f.imageUnreachable() &&
 		!f.sessionsFull()
@@ -257,7 +263,8 @@ func (s *session) explain(kind ErrorType, activity string, err error) error {
 			"until they expire%s.", subject, code, activity, detail)
 	case f.status == http.StatusUnauthorized:
 		result.Message = fmt.Sprintf("%s rejects the user name %q with this password, so we can't %s; give the right "+
-			"credentials, and check that the account is not locked.", subject, s.username, activity)
+			"credentials, and check that the account is not locked; an inspection of the server (landfall bmc "+
+			"inspect) tries them at once.", subject, s.username, activity)
 	case f.licenseMissing():
 		result.Message = fmt.Sprintf("%s needs a license to %s%s; several vendors require a paid license for remote "+
 			"virtual media%s.", subject, activity, code, detail)

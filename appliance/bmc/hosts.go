@@ -119,15 +119,16 @@ func (m *Manager) startWorker(ctx context.Context, id string, workers *sync.Wait
 }
 
 // updateMatcher updates the matcher of a server's host. It returns true if the server had no
-// matcher before. The caller holds the mutex.
+// matcher before, or one for other machines. The caller holds the mutex.
 func (m *Manager) updateMatcher(id string, r *row) bool {
-	_, before := m.matchers[id]
+	before, known := m.matchers[id]
 	delete(m.matchers, id)
 	if r == nil || r.Booted == nil || r.State == Deleting {
 		return false
 	}
-	m.matchers[id] = r.matcher()
-	return !before
+	matcher := r.matcher()
+	m.matchers[id] = matcher
+	return !known || matcher.serial != before.serial || !slices.Equal(matcher.macs, before.macs)
 }
 
 // matcher returns the matcher of a server's host.

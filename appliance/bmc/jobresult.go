@@ -76,11 +76,19 @@ func (w *worker) saveFailure(ctx context.Context, r *row, j job, err error, resu
 	return errors.Join(err, w.save(func() error { return w.updateRow(ctx, r.Generation, change) }))
 }
 
-// setOverdue sets the error that no agent has registered since the boot.
+// setOverdue sets the error that no agent has registered since the boot. The agent of a server
+// without MAC addresses may have registered: see otherMachine.
 func (r *row) setOverdue(now time.Time) {
-	r.Error = &ErrorStatus{Type: ProvisioningError, Count: 1, Since: now, Message: fmt.Sprintf(
-		"The server %s was powered on with the image %s ago, but no agent has registered; check at its "+
-			"console whether it booted the image, and whether it reaches the appliance.", r.Name, agentTimeout)}
+	message := fmt.Sprintf("The server %s was powered on with the image %d minutes ago, but no agent has registered; "+
+		"check at its console whether it booted the image, and whether it reaches the appliance.", r.Name,
+		minutes(agentTimeout))
+	if len(r.matcher().macs) == 0 {
+		message = fmt.Sprintf("The server %s was powered on with the image %d minutes ago, but no agent has "+
+			"registered that is certainly its own; check at its console whether it booted the image, and whether it "+
+			"reaches the appliance; give its boot MAC address if other servers have the same serial number.", r.Name,
+			minutes(agentTimeout))
+	}
+	r.Error = &ErrorStatus{Type: ProvisioningError, Count: 1, Since: now, Message: message}
 	r.addEvent(now, true, "ProvisioningError", "%s", r.Error.Message)
 }
 
@@ -107,10 +115,11 @@ func backoff(count int) time.Duration {
 // everybody, after three or five attempts.
 var rejectedDelays = []time.Duration{time.Minute, 15 * time.Minute, maxRejectedDelay}
 
-// loginRejected reports whether a BMC rejected the credentials.
+// loginRejected reports whether a BMC rejected the credentials. Some BMCs answer with the same
+// status if they have no free session.
 func loginRejected(err error) bool {
 	f, ok := asFailure(err)
-	return ok && f.status == http.StatusUnauthorized
+	return ok && f.status == http.StatusUnauthorized && !f.sessionsFull()
 }
 
 // newBackoff returns delays that start with first and double up to limit.
@@ -143,7 +152,8 @@ func (w *worker) saveSuccess(ctx context.Context, r *row, j job, result *jobResu
 		case jobRepair:
 			r.setRepaired(now, !result.uncertain)
 		case jobDeprovision:
-			r.State, r.Booted, r.Step, r.Image, r.EjectAt, r.Pending = Available, nil, "", "", time.Time{}, nil
+			r.State, r.Booted, r.Step, r.Image, r.Pending = Available, nil, "", "", nil
+			r.EjectAt, r.EjectReason, r.Repair, r.Restarting = time.Time{}, "", false, false
 			r.Operations.Deprovision.End = now
 			r.addEvent(now, false, "DeprovisioningComplete", "Image deprovisioning completed")
 		}

@@ -73,15 +73,17 @@ func NewID() string { return uuid.NewString() }
 // desired state has no effect. Invalid requests return *RequestError, *ConflictError or
 // *DuplicateError. Later errors of the BMC appear in the Error field of the server.
 func (m *Manager) Ensure(ctx context.Context, id string, desired Desired) (*Server, error) {
-	return m.updateDesired(ctx, id, true, func(Desired) (Desired, error) { return desired, nil })
+	return m.updateDesired(ctx, id, true, false, func(Desired) (Desired, error) { return desired, nil })
 }
 
 // Change changes the desired state of an existing server except its password, and the password if
-// it is not nil. A change of the BMC's address or of the verification of its certificate removes
-// the password unless it is given, so that it is never sent to a server of somebody else's choice.
+// it is not nil. A password that is given is tried at once, also if the BMC rejected it before: the
+// account may have been unlocked. A change of the BMC's address or of the verification of its
+// certificate removes the password unless it is given, so that it is never sent to a server of
+// somebody else's choice.
 func (m *Manager) Change(ctx context.Context, id string, password *string,
 	modify func(Desired) (Desired, error)) (*Server, error) {
-	return m.updateDesired(ctx, id, false, func(before Desired) (Desired, error) {
+	return m.updateDesired(ctx, id, false, password != nil, func(before Desired) (Desired, error) {
 		desired, err := modify(before)
 		switch {
 		case password != nil && *password == "":
@@ -108,8 +110,10 @@ func (d Desired) otherServer(after Desired) bool {
 	return err != nil || address.URL != before.URL || after.SkipVerify != d.SkipVerify || after.CA != d.CA
 }
 
-func (m *Manager) updateDesired(ctx context.Context, id string, create bool, modify func(Desired) (Desired,
-	error)) (*Server, error) {
+// updateDesired changes the desired state of a server. With tryLogin, credentials that the BMC
+// rejected are tried again even if nothing changes.
+func (m *Manager) updateDesired(ctx context.Context, id string, create, tryLogin bool,
+	modify func(Desired) (Desired, error)) (*Server, error) {
 	if !idForm.MatchString(id) {
 		return nil, &RequestError{"id",
 			fmt.Sprintf("%q is not a valid id of a server; an id has lower-case letters, digits and hyphens.", id)}
@@ -145,7 +149,12 @@ func (m *Manager) updateDesired(ctx context.Context, id string, create bool, mod
 		}
 		server = r.server(now)
 		if desired.equal(before) {
-			return nil
+			if !tryLogin || r.Rejections == 0 || r.Error == nil {
+				return nil
+			}
+			r.Error.RetryAt = now
+			server, changed = r.server(now), r.Generation
+			return serverRows.Put(tx, id, r)
 		}
 		if desired.Name != before.Name {
 			if err := renameServer(tx, before.Name, desired.Name, id); err != nil {

@@ -130,7 +130,7 @@ func TestRequestLog_answersOfStrangers(t *testing.T) {
 }
 
 // A BMC may lock the account after a few wrong passwords, so the appliance does not try them often.
-// New credentials, and the order of an inspection, are tried at once.
+// New credentials, the order of an inspection, and the same password given again are tried at once.
 func TestPassword_fewAttempts(t *testing.T) {
 	s, clock := newIdleSite(t), clockwork.NewFakeClock()
 	b := s.startBMC("generic", redfish.WrongPassword)
@@ -162,5 +162,48 @@ func TestPassword_fewAttempts(t *testing.T) {
 		_, err := s.manager.RequestAction(bg, "n1", ActionInspect)
 		require.NoError(t, err)
 	}, time.Hour)
+	same := func(d Desired) (Desired, error) { return d, nil }
+	atOnce(func() {
+		password := secret
+		_, err := s.manager.Change(bg, "n1", &password, same)
+		require.NoError(t, err)
+	}, time.Hour)
+	tried := logins()
+	_, err := s.manager.Change(bg, "n1", nil, same)
+	require.NoError(t, err)
+	s.ensure(b, nil) // a BareMetalHost repeats its desired state
+	wait, _ := w.runNext(t.Context())
+	require.Equal(t, time.Hour, wait)
+	require.Equal(t, tried, logins())
 	atOnce(func() { s.ensure(b, func(d *Desired) { d.Password = "another" }) }, time.Minute)
+}
+
+// A BMC without a free session has not rejected the credentials.
+func TestPassword_noFreeSession(t *testing.T) {
+	s, clock := newIdleSite(t), clockwork.NewFakeClock()
+	s.manager.clock = clock
+	full := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/redfish/v1/" {
+			_, _ = w.Write([]byte(`{"Links": {"Sessions": {"@odata.id": "/redfish/v1/SessionService/Sessions"}}}`))
+			return
+		}
+		w.WriteHeader(http.StatusUnauthorized)
+		_, _ = w.Write([]byte(`{"error": {"code": "RAC0218", "message": "The maximum number of user sessions is ` +
+			`reached."}}`))
+	}))
+	t.Cleanup(full.Close)
+	_, err := s.manager.Ensure(bg, "n1", Desired{Name: "n1", Address: addressOf(full.URL), Username: operator,
+		Password: secret})
+	require.NoError(t, err)
+	w := &worker{m: s.manager, id: "n1"}
+	for _, expected := range []time.Duration{minBackoff, 2 * minBackoff} {
+		w.runNext(t.Context())
+		r, err := s.manager.load("n1")
+		require.NoError(t, err)
+		require.Contains(t, r.Error.Message, "has no free session")
+		require.Zero(t, r.Rejections)
+		wait, _ := w.runNext(t.Context())
+		require.Equal(t, expected, wait)
+		clock.Advance(wait)
+	}
 }

@@ -154,6 +154,9 @@ func (s *session) resetTypes(ctx context.Context) ([]string, error) {
 	return nil, nil
 }
 
+// minutes returns a limit in minutes, for sentences.
+func minutes(limit time.Duration) int { return int(limit.Minutes()) }
+
 // powerOff powers the server off immediately.
 func (s *session) powerOff(ctx context.Context) error {
 	now, err := s.power(ctx)
@@ -169,8 +172,9 @@ func (s *session) powerOff(ctx context.Context) error {
 		}
 	}
 	return &Error{Type: PowerManagementError,
-		Message: fmt.Sprintf("The server %s did not power off after two requests and %s; check its "+
-			"console, and restart the BMC if the server is actually off.", s.name, 2*powerTimeout)}
+		Message: fmt.Sprintf("The server %s did not power off after two requests and %d minutes; check its "+
+			"console, and restart the BMC if the server is actually off.", s.name,
+			minutes(2*powerTimeout))}
 }
 
 // shutdown requests a shutdown of the operating system. If the server stays on, shutdown
@@ -188,8 +192,8 @@ func (s *session) shutdown(ctx context.Context) error {
 		if off, err := s.awaitPower(ctx, PowerOff, shutdownTimeout); off || err != nil {
 			return err
 		}
-		s.addEvent(true, "PowerOff", "The operating system did not shut down within %s; the server is powered off.",
-			shutdownTimeout)
+		s.addEvent(true, "PowerOff", "The operating system did not shut down within %d minutes; the server is "+
+			"powered off.", minutes(shutdownTimeout))
 	}
 	return s.powerOff(ctx)
 }
@@ -218,14 +222,15 @@ func (s *session) powerOn(ctx context.Context) error {
 			return err
 		}
 		if powerOf(s.system.object) == PoweringOn {
-			s.addEvent(true, "PowerOn", "The BMC still reports PoweringOn after %s; the server is assumed to be on.",
-				powerTimeout)
+			s.addEvent(true, "PowerOn", "The BMC still reports PoweringOn after %d minutes; the server is assumed to "+
+				"be on.", minutes(powerTimeout))
 			return nil
 		}
 	}
 	return &Error{Type: PowerManagementError,
-		Message: fmt.Sprintf("The server %s did not power on after two requests and %s; check that it "+
-			"has mains power on all its supplies, and whether the chassis allows it.", s.name, 2*powerTimeout)}
+		Message: fmt.Sprintf("The server %s did not power on after two requests and %d minutes; check that it "+
+			"has mains power on all its supplies, and whether the chassis allows it.", s.name,
+			minutes(2*powerTimeout))}
 }
 
 // restart restarts the server immediately. A server that is on does not show whether it has
@@ -241,8 +246,7 @@ func (s *session) restart(ctx context.Context) error {
 	}
 	if s.restarting {
 		s.uncertain = true
-		s.addEvent(true, "PowerReset", "The BMC was asked to restart the server, but the outcome is not known. The "+
-			"server is not restarted a second time; check it, and restart it again if necessary.")
+		s.addEvent(true, "PowerReset", "%s", unknownRestart(s.ordered))
 		return nil
 	}
 	if err := s.reset(ctx, restartTypes); err != nil {
@@ -252,15 +256,21 @@ func (s *session) restart(ctx context.Context) error {
 	return err
 }
 
-// refused reports whether a BMC has certainly not done what it was asked for: it answered with an
-// error, or did not get the request.
+// refused reports whether a BMC has certainly not done what it was asked for by a POST: it answered
+// the POST with an error, did not get it, or reports that its task ended without success. Another
+// failure after the POST does not show what the BMC has done.
 func refused(err error) bool {
 	f, ok := asFailure(err)
-	if !ok || f.status == http.StatusGatewayTimeout {
+	switch {
+	case !ok:
 		return false
+	case f.method != http.MethodPost:
+		return f.taskEnded
+	case f.unanswered():
+		var connection *net.OpError
+		return permanent(f.err) || errors.As(f.err, &connection) && connection.Op == "dial"
 	}
-	var connection *net.OpError
-	return f.status != 0 || permanent(f.err) || errors.As(f.err, &connection) && connection.Op == "dial"
+	return f.status >= http.StatusBadRequest
 }
 
 const (

@@ -60,8 +60,9 @@ type session struct {
 
 	// noteRestart stores that the BMC is about to be asked to restart the server.
 	noteRestart func() error
-	restarting  bool // a request to restart the server may have been carried out; its outcome is not stored
-	uncertain   bool // the server was not asked to restart again, because of an earlier request
+	restarting  bool      // a request to restart the server may have been carried out; its outcome is not stored
+	uncertain   bool      // the server was not asked to restart again, because of an earlier request
+	ordered     time.Time // when the pending action was ordered; zero without one
 }
 
 // transport returns the HTTP transport to a BMC: HTTP/1.1, without a proxy, with the configured
@@ -165,7 +166,8 @@ type request struct {
 }
 
 // request sends a request and returns a successful response. It retries if there is no response,
-// after a status 5xx (with the delay of Retry-After), and once after 401 with a new session. Other
+// after a status 5xx (with the delay of Retry-After), and once after 401 with a new session. It
+// does not retry a request that is not idempotent and that the BMC may have carried out. Other
 // errors are *failure.
 func (s *session) request(ctx context.Context, r request) (*response, error) {
 	if r.timeout == 0 {
@@ -185,7 +187,9 @@ func (s *session) request(ctx context.Context, r request) (*response, error) {
 				return nil, err
 			}
 			continue
-		case f.status == 0 && !r.notIdempotent && attempt < noResponseAttempts && !permanent(f.err):
+		case r.notIdempotent && f.unanswered():
+			return nil, err
+		case f.status == 0 && attempt < noResponseAttempts && !permanent(f.err):
 			pause = noResponseDelay
 		case f.retryable() && attempt < serverErrorAttempts:
 			pause = max(serverErrorDelay, min(s.recorder.response.retryAfter(), maxRetryAfter))
@@ -339,7 +343,8 @@ func (s *session) awaitTask(ctx context.Context, accepted *response) error {
 		switch state := fields.text("TaskState"); state {
 		case "Exception", "Killed", "Cancelled", "Interrupted":
 			f := &failure{method: http.MethodGet, path: monitor, status: http.StatusBadRequest,
-				messages: readMessages(fields, "Messages")}
+				messages:  readMessages(fields, "Messages"),
+				taskEnded: state != "Interrupted"} // an interrupted task may go on (DSP2046, "TaskState")
 			if len(f.messages) == 0 {
 				f.messages = []message{{text: "the task ended as " + state}}
 			}
@@ -353,7 +358,7 @@ func (s *session) awaitTask(ctx context.Context, accepted *response) error {
 		}
 	}
 	return &failure{method: http.MethodGet, path: monitor, status: http.StatusGatewayTimeout,
-		messages: []message{{text: fmt.Sprintf("the task did not end within %s", taskTimeout)}}}
+		messages: []message{{text: fmt.Sprintf("the task did not end within %d minutes", minutes(taskTimeout))}}}
 }
 
 // sleep waits on the manager's clock.

@@ -453,6 +453,9 @@ func (w *worker) runSession(ctx context.Context, s *session, r *row, j job, resu
 			Warning: warning})
 	}
 	s.restarting = r.Restarting
+	if r.Pending != nil {
+		s.ordered = r.Pending.At
+	}
 	s.noteRestart = func() error {
 		err := w.updateRow(ctx, r.Generation, func(r *row, _ time.Time) { r.Restarting = true })
 		if err != nil {
