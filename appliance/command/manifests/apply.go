@@ -103,18 +103,19 @@ func (m *manifests) connectionError(err error) error {
 	return err
 }
 
-// print prints results in kubectl's format. It counts rejections, and in a dry run also warnings.
+// print prints results in kubectl's format. It counts rejections, and in a dry run also Landfall's
+// warnings.
 func (m *manifests) print(rejected *int) func(apply.Result) {
 	dry := ""
 	if m.options.DryRun {
 		dry = " (server dry run)"
 	}
 	return func(o apply.Result) {
-		for _, text := range o.Warnings {
-			fmt.Fprintf(m.errOut, "landfall: %s: %s: %s\n", o.Object.Source, o.Object, text)
-		}
-		if m.options.DryRun {
-			*rejected += len(o.Warnings)
+		for _, warning := range o.Warnings {
+			fmt.Fprintf(m.errOut, "landfall: %s: %s: %s\n", o.Object.Source, o.Object, warning.Text)
+			if m.options.DryRun && warning.Own {
+				*rejected++
+			}
 		}
 		if o.Err == nil {
 			fmt.Fprintf(m.out, "%s %s%s\n", o.Object, o.Text, dry)

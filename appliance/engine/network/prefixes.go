@@ -244,11 +244,17 @@ func CheckHostPrefix(cluster netip.Prefix, hostPrefix, hosts int) string {
 		return fmt.Sprintf("The host prefix /%d is shorter than the prefix of the cluster network %s, which is "+
 			"divided among the hosts: use a longer host prefix.", hostPrefix, cluster)
 	}
+	return CheckParts(cluster, hostPrefix, hosts)
+}
+
+// CheckParts returns a sentence if a cluster network has too few parts of a host prefix, or "". A
+// network that is smaller than a part counts as one part.
+func CheckParts(cluster netip.Prefix, hostPrefix, hosts int) string {
 	need := max(4, hosts)
 	if hosts == 1 {
 		need = 1
 	}
-	pieces := uint64(1) << min(63, hostPrefix-cluster.Bits())
+	pieces := uint64(1) << min(63, max(0, hostPrefix-cluster.Bits()))
 	if uint64(need) > pieces {
 		return fmt.Sprintf("Cluster network %s can be divided into %d parts of /%d, but the hosts need %d: use a "+
 			"larger "+

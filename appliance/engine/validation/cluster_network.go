@@ -173,14 +173,14 @@ func networkPrefixValid(in ClusterInput) (Status, string) {
 				fmt.Sprintf("The cluster network %q is not a network; give an address and a prefix length, as in "+
 					"10.128.0.0/14.", n.Cidr)
 		}
-		hostPrefix := int(n.HostPrefix)
+		hostPrefix, check := int(n.HostPrefix), network.CheckHostPrefix
 		if NeedsOwnManifests(text(in.Cluster.NetworkType)) {
-			hostPrefix = assumedPrefixIPv6
+			hostPrefix, check = assumedPrefixIPv6, network.CheckParts
 			if p.Addr().Is4() {
 				hostPrefix = assumedPrefixIPv4
 			}
 		}
-		if fault := network.CheckHostPrefix(p.Masked(), hostPrefix, len(in.Hosts)); fault != "" {
+		if fault := check(p.Masked(), hostPrefix, len(in.Hosts)); fault != "" {
 			return Failure, fault
 		}
 	}

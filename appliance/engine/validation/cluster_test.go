@@ -307,6 +307,21 @@ func TestCluster_faults(t *testing.T) {
 	}
 }
 
+// These plug-ins ignore the host prefix, so that a user can't correct it.
+func TestNetworkPrefixValid_smallNetworkOfAnotherPlugin(t *testing.T) {
+	for _, plugin := range []string{networkCalico, networkCilium, networkCiscoACI, networkNone} {
+		for _, cidr := range []models.Subnet{"10.128.0.0/26", "fd01::/112"} {
+			n := newThreeNodes()
+			n.cluster.NetworkType, n.cluster.ClusterNetworks[0].Cidr = &plugin, cidr
+			_, text := networkPrefixValid(n.clusterInput())
+			require.Contains(t, text, "use a larger network")
+			n.hosts = n.hosts[:1]
+			status, text := networkPrefixValid(n.clusterInput())
+			require.Equal(t, Success, status, text)
+		}
+	}
+}
+
 func TestCluster_emptyClusterIsPendingForInput(t *testing.T) {
 	report := Cluster(ClusterInput{Cluster: &models.Cluster{}, Requirements: DefaultRequirements("")})
 	requireEveryID(t, everyClusterID, report)

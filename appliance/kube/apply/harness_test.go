@@ -26,7 +26,7 @@ type fakeAPI struct {
 	order     []string                  // paths in the order of creation
 	revision  int
 	refuse    map[string]string // path -> message of a 422
-	warn      map[string]string // path -> warning of a patch
+	warn      map[string]string // path -> header Warning of a patch
 	beforeGet func(path string) // called before a GET is answered
 }
 
@@ -110,7 +110,7 @@ func (f *fakeAPI) patch(w http.ResponseWriter, r *http.Request, known map[string
 		}
 	}
 	if text, ok := f.warn[r.URL.Path]; ok {
-		w.Header().Set("Warning", fmt.Sprintf("299 - %q", text))
+		w.Header().Set("Warning", text)
 	}
 	reply(w, code, content)
 }

@@ -32,8 +32,16 @@ const (
 type Result struct {
 	Object   *Object
 	Text     string
-	Warnings []string // of the API, about values that it accepts
-	Err      error    // reason of a rejection, without the object's source
+	Warnings []Warning
+	Err      error // reason of a rejection, without the object's source
+}
+
+// Warning is a sentence of the API about a value that it accepts.
+type Warning struct {
+	Text string
+	// Own reports whether Landfall gives the warning, because a cluster can't be installed with the
+	// value. The libraries of Kubernetes also warn of harmless values.
+	Own bool
 }
 
 // Options configures how objects are applied.
@@ -67,7 +75,7 @@ func fatal(err error) error {
 }
 
 func (s *Server) apply(ctx context.Context, o *Object, options Options, made map[string]bool) (text string,
-	warnings []string, err error) {
+	warnings []Warning, err error) {
 	kind, err := s.resource(ctx, o.APIVersion, o.Kind)
 	if err != nil {
 		return Refused, nil, err

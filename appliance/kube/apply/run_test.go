@@ -60,13 +60,19 @@ func TestApply_twice(t *testing.T) {
 
 func TestApply_reportsWarnings(t *testing.T) {
 	f := newFakeAPI(t)
-	f.warn = map[string]string{"/api/v1/namespaces/default/configmaps/c": `The value "b" has no effect.`}
-	var warnings [][]string
+	f.warn = map[string]string{
+		"/api/v1/namespaces/default/configmaps/c": `299 landfall "The value \"b\" has no effect."`,
+		"/api/v1/namespaces/default/configmaps/d": `299 - "Prefer a name with a domain."`,
+	}
+	var warnings [][]Warning
 	require.NoError(t, Apply(t.Context(), f.Server, site(t, `{apiVersion: v1, kind: ConfigMap, metadata: {name: c}}
 ---
 {apiVersion: v1, kind: ConfigMap, metadata: {name: d}}
+---
+{apiVersion: v1, kind: ConfigMap, metadata: {name: e}}
 `), Options{}, func(o Result) { warnings = append(warnings, o.Warnings) }))
-	require.Equal(t, [][]string{{`The value "b" has no effect.`}, nil}, warnings)
+	require.Equal(t, [][]Warning{{{`The value "b" has no effect.`, true}},
+		{{"Prefer a name with a domain.", false}}, nil}, warnings)
 }
 
 func TestApply_dryRunInNewNamespace(t *testing.T) {

@@ -66,7 +66,7 @@ const startRetries = 15
 // response is a successful response of the API.
 type response struct {
 	code     int
-	warnings []string // about values that the API accepts
+	warnings []Warning
 }
 
 // request sends a request and decodes the response. While the API is starting, the request is
@@ -118,7 +118,7 @@ func (s *Server) askOnce(ctx context.Context, method, path, contentType string, 
 	accepted := response{code: answer.StatusCode}
 	warnings, _ := utilnet.ParseWarningHeaders(answer.Header.Values("Warning")) // those that it can parse
 	for _, w := range warnings {
-		accepted.warnings = append(accepted.warnings, w.Text)
+		accepted.warnings = append(accepted.warnings, Warning{w.Text, w.Agent == objects.WarningAgent})
 	}
 	if into == nil {
 		return accepted, nil

@@ -167,7 +167,7 @@ func warnOfClusterInstall(ctx context.Context, aci *hiveext.AgentClusterInstall)
 	}
 	need := requiredOf(aci)
 	if fault := faultOfRequirements(need); fault != "" {
-		warning.AddWarning(ctx, "", fault)
+		warning.AddWarning(ctx, objects.WarningAgent, fault)
 	}
 	if validation.NeedsOwnManifests(aci.Spec.Networking.NetworkType) {
 		return
@@ -178,7 +178,7 @@ func warnOfClusterInstall(ctx context.Context, aci *hiveext.AgentClusterInstall)
 			continue // SpecSynced reports it
 		}
 		if fault := network.CheckHostPrefix(prefix.Masked(), int(hostPrefix(n)), need.total()); fault != "" {
-			warning.AddWarning(ctx, "", "spec.networking.clusterNetwork: "+fault)
+			warning.AddWarning(ctx, objects.WarningAgent, "spec.networking.clusterNetwork: "+fault)
 		}
 	}
 }
@@ -253,7 +253,7 @@ func checkClusterDeployment(ctx context.Context, fresh, held *unstructured.Unstr
 		return apierrors.NewBadRequest(err.Error())
 	}
 	if fault := faultOfInstallRef(is); fault != "" && is.DeletionTimestamp == nil {
-		warning.AddWarning(ctx, "", fault)
+		warning.AddWarning(ctx, objects.WarningAgent, fault)
 	}
 	refuse := func(format string, args ...any) error { return apierrors.NewBadRequest(fmt.Sprintf(format, args...)) }
 	if was == nil {

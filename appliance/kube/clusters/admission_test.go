@@ -104,11 +104,15 @@ func TestAdmission_agentClusterInstall(t *testing.T) {
 const workersOfSingleNode = "A cluster with one control-plane agent is installed without workers and arbiters; set " +
 	"workerAgents and arbiterAgents in spec.provisionRequirements to 0, and add workers after the installation."
 
-// recordedWarnings records the warnings of a request.
+// recordedWarnings records Landfall's warnings of a request.
 type recordedWarnings []string
 
 // AddWarning implements warning.Recorder.
-func (r *recordedWarnings) AddWarning(_, text string) { *r = append(*r, text) }
+func (r *recordedWarnings) AddWarning(agent, text string) {
+	if agent == objects.WarningAgent {
+		*r = append(*r, text)
+	}
+}
 
 func TestAdmission_warnings(t *testing.T) {
 	install := func(spec, status string) string {

@@ -86,8 +86,11 @@ func (r infraEnvs) Reconcile(ctx context.Context, namespace, name string) (time.
 	}
 	input := isInputError(err)
 	failure := imageFault(err, input)
-	if err := r.report(ctx, s, &failure); err != nil || input {
+	if err := r.report(ctx, s, &failure); err != nil {
 		return 0, err
+	}
+	if input {
+		return s.untilExpiry, nil
 	}
 	return 0, &controller.ReportedError{Err: err}
 }

@@ -322,12 +322,7 @@ func TestInfraEnv_architectures(t *testing.T) {
 
 // The status shows no script whose code has expired, although nothing else changes then.
 func TestInfraEnv_codeExpires(t *testing.T) {
-	key, err := sitekey.LoadOrCreate(t.TempDir())
-	require.NoError(t, err)
-	issuer, err := machine.NewIssuer(key, nil)
-	require.NoError(t, err)
-	b := &testSite{Site: kubetest.New(t), bootURL: "http://192.0.2.10:8091", tokens: issuer}
-	b.start()
+	b := newBootSite(t)
 	b.Apply(kubetest.InfraEnvManifest("pool"))
 	id := b.InfraEnvID("pool")
 	script := func() string { return b.InfraEnv("pool").Status.BootArtifacts.IpxeScriptURL }
@@ -353,6 +348,44 @@ func TestInfraEnv_codeExpires(t *testing.T) {
 	require.NoError(t, b.Engine.RevokeImageCode(t.Context(), id))
 	b.WaitIdle()
 	require.Empty(t, script())
+}
+
+// The script's URL also follows its code while the InfraEnv has an error.
+func TestInfraEnv_codeExpiresDespiteAnError(t *testing.T) {
+	b := newBootSite(t)
+	b.Apply(kubetest.InfraEnvManifest("pool"))
+	id := b.InfraEnvID("pool")
+	script := func() string {
+		return b.RequireImage("pool", corev1.ConditionFalse, "ImageCreationError", "failed to find secret site/pull").
+			Status.BootArtifacts.IpxeScriptURL
+	}
+	first, _, err := b.Engine.CodeOfImage(id)
+	require.NoError(t, err)
+	b.Delete(objects.Secrets, "site", "pull")
+	require.Equal(t, "http://192.0.2.10:8091/i/"+first+".ipxe", script())
+
+	require.NoError(t, b.Engine.RevokeImageCode(t.Context(), id))
+	b.WaitIdle()
+	require.Empty(t, script())
+	code, _, err := b.Engine.RenewImageCode(t.Context(), id, time.Hour)
+	require.NoError(t, err)
+	b.WaitIdle()
+	require.Equal(t, "http://192.0.2.10:8091/i/"+code+".ipxe", script())
+	require.Equal(t, time.Hour, b.reconcileAgain(infraEnvs{b.Controllers}, "pool"))
+	b.Clock.Advance(time.Hour)
+	b.Eventually("the script has no URL", func() bool { return script() == "" })
+}
+
+// newBootSite returns a site whose machines are authenticated, with another URL for boot loaders.
+func newBootSite(t *testing.T) *testSite {
+	t.Helper()
+	key, err := sitekey.LoadOrCreate(t.TempDir())
+	require.NoError(t, err)
+	issuer, err := machine.NewIssuer(key, nil)
+	require.NoError(t, err)
+	b := &testSite{Site: kubetest.New(t), bootURL: "http://192.0.2.10:8091", tokens: issuer}
+	b.start()
+	return b
 }
 
 func TestNMStateConfigs_orderAndErrors(t *testing.T) {

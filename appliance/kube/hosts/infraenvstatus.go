@@ -56,7 +56,8 @@ func clusterMissing(reason string) agentinstall.Condition {
 
 // setInfraEnvStatus writes an infra-env into the status of its InfraEnv. The URL of the image
 // changes if and only if the content of the image changes; createdTime is the time of that change.
-// A false condition stays until the InfraEnv is reconciled without an error.
+// A false condition stays until the InfraEnv is reconciled without an error. Without an image, the
+// URLs of former boot files stay, but the script's URL changes with its code, which may expire.
 func setInfraEnvStatus(object *agentinstall.InfraEnv, env *view.InfraEnv, by Projector,
 	now time.Time) error {
 	is, serviceURL := &object.Status, by.URL
@@ -67,15 +68,17 @@ func setInfraEnvStatus(object *agentinstall.InfraEnv, env *view.InfraEnv, by Pro
 	if env.StaticNetworkConfig != "" {
 		is.DebugInfo.StaticNetworkDownloadURL = fileURL(serviceURL, env, "static-network-config", "")
 	}
-	if slices.ContainsFunc(is.Conditions, func(c agentinstall.Condition) bool {
+	failed := slices.ContainsFunc(is.Conditions, func(c agentinstall.Condition) bool {
 		return c.Type == conditionImageCreated && c.Status == corev1.ConditionFalse
-	}) {
+	})
+	if failed || env.Recipe == "" {
 		is.ISODownloadURL, is.CreatedTime = "", nil
-		return nil
-	}
-	if env.Recipe == "" {
-		is.ISODownloadURL, is.CreatedTime = "", nil
-		is.Conditions = setAgentCondition(is.Conditions, now, imageBeingMade())
+		if is.BootArtifacts != (agentinstall.BootArtifacts{}) {
+			is.BootArtifacts.IpxeScriptURL = scriptURL(object, env, by, now)
+		}
+		if !failed {
+			is.Conditions = setAgentCondition(is.Conditions, now, imageBeingMade())
+		}
 		return nil
 	}
 	image, err := imageURL(serviceURL, env)
@@ -117,24 +120,34 @@ func imageURL(serviceURL string, env *view.InfraEnv) (string, error) {
 func artifactsOf(object *agentinstall.InfraEnv, env *view.InfraEnv, by Projector,
 	now time.Time) agentinstall.BootArtifacts {
 	query := "?" + url.Values{"arch": {env.CPUArchitecture}, "version": {env.OpenshiftVersion}}.Encode()
-	script := ""
-	if object.Spec.IPXEScriptType == bootOrderControl {
-		script = "boot-order-control"
-	}
-	bootURL, scriptURL := by.URL, fileURL(by.URL, env, "ipxe-script", script)
+	bootURL := by.URL
 	if by.bootsApart() {
 		bootURL = by.BootURL
-		if scriptURL = env.ScriptPath(script, now); scriptURL != "" {
-			scriptURL = bootURL + scriptURL
-		}
 	}
 	return agentinstall.BootArtifacts{
 		KernelURL:            bootURL + "/boot-artifacts/kernel" + query,
 		RootfsURL:            bootURL + "/boot-artifacts/rootfs" + query,
 		InitrdURL:            initrdURL(bootURL, env),
-		IpxeScriptURL:        scriptURL,
+		IpxeScriptURL:        scriptURL(object, env, by, now),
 		DiscoveryIgnitionURL: fileURL(by.URL, env, "discovery.ign", ""),
 	}
+}
+
+// scriptURL returns the URL of an infra-env's iPXE script; "" if boot loaders need a code for it,
+// but the code was revoked or has expired.
+func scriptURL(object *agentinstall.InfraEnv, env *view.InfraEnv, by Projector, now time.Time) string {
+	script := ""
+	if object.Spec.IPXEScriptType == bootOrderControl {
+		script = "boot-order-control"
+	}
+	if !by.bootsApart() {
+		return fileURL(by.URL, env, "ipxe-script", script)
+	}
+	path := env.ScriptPath(script, now)
+	if path == "" {
+		return ""
+	}
+	return by.BootURL + path
 }
 
 // initrdURL returns the URL of an infra-env's initial RAM disk. Its query names the revision of the

@@ -56,30 +56,45 @@ func (c *Controllers) claimSecret(tx *store.Tx, host *metal3.BareMetalHost) erro
 }
 
 // releaseSecret removes the finalizer of a BMC's Secret unless another host than the given one uses
-// the Secret. The index may still contain hosts that were released before, so the other hosts are
-// read.
+// the Secret.
 func (c *Controllers) releaseSecret(tx *store.Tx, host ref, name string) error {
 	if name == "" {
 		return nil
 	}
-	for _, key := range c.index.hostsWith(host.namespace, func(other hostIndex) bool { return other.secret == name }) {
-		if key.Name == host.name {
-			continue
-		}
-		other, err := objects.Find[metal3.BareMetalHost](c.Objects, tx, objects.BareMetalHosts, key.Namespace, key.Name)
-		if err != nil {
-			return err
-		}
-		if other != nil && other.Spec.BMC.CredentialsName == name &&
-			(other.DeletionTimestamp == nil || hasFinalizer(other, hostFinalizer)) {
-			return nil
-		}
+	if used, err := c.hasOtherUser(tx, host, name); err != nil || used {
+		return err
 	}
 	return objects.IgnoreNotFound(c.Objects.Update(tx, objects.Secrets, host.namespace, name,
 		func(u *unstructured.Unstructured) error {
 			objects.RemoveFinalizer(u, secretFinalizer)
 			return nil
 		}))
+}
+
+// hasOtherUser reports whether another host than the given one uses a Secret. It does not read the
+// hosts that named another Secret in their last pass. The Secret of a damaged host is unknown, and
+// the host still needs it after a repair.
+func (c *Controllers) hasOtherUser(tx *store.Tx, host ref, secret string) (used bool, err error) {
+	err = objects.Names(tx, objects.BareMetalHosts, host.namespace, func(namespace, name string) error {
+		if name == host.name || c.index.namesOtherSecret(ref{namespace, name}, secret) {
+			return nil
+		}
+		other, err := objects.Find[metal3.BareMetalHost](c.Objects, tx, objects.BareMetalHosts, namespace, name)
+		switch {
+		case store.IsDamaged(err):
+			used = true
+		case err != nil:
+			return err
+		default:
+			used = other.Spec.BMC.CredentialsName == secret &&
+				(other.DeletionTimestamp == nil || hasFinalizer(other, hostFinalizer))
+		}
+		if used {
+			return store.ErrStop
+		}
+		return nil
+	})
+	return used, err
 }
 
 // releaseFormerSecret releases the Secret that a host named before its credentialsName was changed.

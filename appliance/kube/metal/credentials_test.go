@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jonboulle/clockwork"
 	metal3 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -13,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"landfall/appliance/kube/controller"
+	"landfall/appliance/kube/kubetest"
 	"landfall/appliance/kube/objects"
 	"landfall/store"
 )
@@ -21,20 +21,18 @@ import (
 // hosts name the Secret bmc. The test calls each reconcile, so it sets their order.
 type sharedSecret struct {
 	*testing.T
-	db *store.DB
-	o  *objects.Objects
-	c  *Controllers
+	site *kubetest.Site
+	o    *objects.Objects
+	c    *Controllers
 }
 
 func newSharedSecret(t *testing.T) *sharedSecret {
 	t.Helper()
-	db, err := store.Open(t.Context(), t.TempDir(), store.Options{NoSync: true})
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, db.Close()) })
-	clock := clockwork.NewFakeClock()
-	s := &sharedSecret{T: t, db: db, o: objects.New(nil, nil)}
-	s.c = New(Options{DB: db, Objects: s.o, Servers: &refusingServers{reason: "No server."}, Clock: clock,
-		Loop: controller.New(db, clock, slog.New(slog.DiscardHandler))})
+	site := kubetest.New(t)
+	clock := site.Clock
+	s := &sharedSecret{T: t, site: site, o: site.Objects}
+	s.c = New(Options{DB: site.DB, Objects: s.o, Servers: &refusingServers{reason: "No server."}, Clock: clock,
+		Loop: controller.New(site.DB, clock, slog.New(slog.DiscardHandler))})
 	s.update(func(tx *store.Tx) error {
 		for _, name := range []string{"bmc", "other"} {
 			if err := s.o.Create(tx, objects.Secrets, &corev1.Secret{
@@ -60,7 +58,7 @@ func newSharedSecret(t *testing.T) *sharedSecret {
 
 func (s *sharedSecret) update(fn func(tx *store.Tx) error) {
 	s.Helper()
-	require.NoError(s, s.db.Update(s.Context(), fn))
+	s.site.Update(fn)
 }
 
 func (s *sharedSecret) reconcile(names ...string) {
@@ -100,9 +98,7 @@ func (s *sharedSecret) owners(secret string) (names []string) {
 func (s *sharedSecret) read(secret string) *unstructured.Unstructured {
 	s.Helper()
 	u := &unstructured.Unstructured{}
-	require.NoError(s, s.db.View(func(tx *store.Tx) error {
-		return s.o.Get(tx, objects.Secrets, "site", secret, u)
-	}))
+	require.True(s, s.site.Get(objects.Secrets, "site", secret, u))
 	return u
 }
 
@@ -162,21 +158,67 @@ func TestBMCSecret_releasedWithHostsWithoutFinalizers(t *testing.T) {
 // An older version kept the finalizer if it deleted two hosts of one Secret at once.
 func TestBMCSecret_deletionOfOlderVersionEnds(t *testing.T) {
 	s := newSharedSecret(t)
-	check := func() time.Duration {
-		again, err := blockedDeletions{s.c}.Reconcile(t.Context(), "site", "secrets|bmc")
-		require.NoError(t, err)
-		return again
-	}
-	s.update(func(tx *store.Tx) error { return s.o.Delete(tx, objects.Secrets, "site", "bmc", s.c.now()) })
-	require.Positive(t, check())
+	s.deleteSecret()
+	require.Positive(t, s.checkDeletion())
 	require.Equal(t, []string{secretFinalizer}, s.finalizers("bmc"), "the hosts use it")
 	s.removeHosts()
 	s.c = New(s.c.Options) // a start
-	require.Zero(t, check())
-	require.NoError(t, s.db.View(func(tx *store.Tx) error {
-		require.False(t, s.o.Exists(tx, objects.Secrets, "site", "bmc"))
-		return nil
-	}))
+	require.Zero(t, s.checkDeletion())
+	require.False(t, s.site.Get(objects.Secrets, "site", "bmc", &unstructured.Unstructured{}))
+}
+
+// A repaired host needs its credentials.
+func TestBMCSecret_isKeptForADamagedHost(t *testing.T) {
+	for name, restart := range map[string]bool{"noticed after the load of the index": false, "noticed at start": true} {
+		t.Run(name, func(t *testing.T) {
+			s := newSharedSecret(t)
+			s.deleteSecret()
+			s.deleteHosts("node0")
+			s.damage("node1", restart)
+			s.reconcile("node0", "node0")
+			require.False(t, s.site.Get(objects.BareMetalHosts, "site", "node0", &unstructured.Unstructured{}),
+				"the damage does not block node0")
+			require.Positive(t, s.checkDeletion())
+			require.Equal(t, []string{secretFinalizer}, s.finalizers("bmc"))
+		})
+	}
+}
+
+// The index lacks a host before its first pass.
+func TestBMCSecret_isKeptForANewHost(t *testing.T) {
+	s := newSharedSecret(t)
+	s.update(func(tx *store.Tx) error {
+		host := &metal3.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Namespace: "site", Name: "node2"}}
+		host.Spec.BMC.CredentialsName = "bmc"
+		return s.o.Create(tx, objects.BareMetalHosts, host, s.c.now())
+	})
+	s.removeHosts()
+	s.reconcile("node0", "node1")
+	require.Equal(t, []string{secretFinalizer}, s.finalizers("bmc"))
+}
+
+// damage makes the row of a host unreadable, and then optionally restarts the controllers.
+func (s *sharedSecret) damage(host string, restart bool) {
+	s.Helper()
+	s.site.Damage(objects.BareMetalHosts, "site", host)
+	s.c.DB = s.site.DB
+	s.c.Loop = controller.New(s.site.DB, s.site.Clock, slog.New(slog.DiscardHandler))
+	if restart {
+		s.c = New(s.c.Options)
+	}
+}
+
+func (s *sharedSecret) deleteSecret() {
+	s.Helper()
+	s.update(func(tx *store.Tx) error { return s.o.Delete(tx, objects.Secrets, "site", "bmc", s.c.now()) })
+}
+
+// checkDeletion checks the deletion of the Secret as the loop does.
+func (s *sharedSecret) checkDeletion() (again time.Duration) {
+	s.Helper()
+	again, err := blockedDeletions{s.c}.Reconcile(s.Context(), "site", "secrets|bmc")
+	require.NoError(s, err)
+	return again
 }
 
 // removeHosts deletes both hosts and their finalizers, without a pass.

@@ -119,6 +119,14 @@ func (l *index) secretOf(at ref) string {
 	return l.hosts[at].secret
 }
 
+// namesOtherSecret reports whether a host named another Secret than the given one in its last pass.
+func (l *index) namesOtherSecret(at ref, secret string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	host, known := l.hosts[at]
+	return known && host.secret != secret
+}
+
 func (l *index) setImage(at ref, image *metal3.PreprovisioningImage) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
