@@ -149,7 +149,7 @@ func TestMachine_damagedController(t *testing.T) {
 	require.True(t, store.IsDamaged(err), "%v", err)
 	_, err = s.manager.Ensure(bg, "n3", Desired{Name: "n1", Address: "redfish://192.0.2.9", Username: operator,
 		Password: secret})
-	require.True(t, store.IsDamaged(err), "the name exists, but not in the list: %v", err)
+	require.ErrorContains(t, err, "its stored data is damaged", "the name exists, but not in the list")
 
 	second := s.await("n2", func(server *Server) bool { return server.DuplicateOf == "" && server.Error == nil })
 	require.Equal(t, "MachineControlled", second.History[len(second.History)-1].Reason)

@@ -226,8 +226,7 @@ func (r *row) requirePassword(before Desired, now time.Time) {
 	r.Error = &ErrorStatus{Type: RegistrationError, Message: message, Count: 1, Since: now}
 }
 
-// checkName returns a *ConflictError if another server has the name, or an error about the damage
-// of that server.
+// checkName returns a *ConflictError if another server has the name.
 func checkName(tx *store.Tx, name, id string) error {
 	owner := ""
 	if err := serverNames.Keys(tx, name+"\x00", func(key string) error {
@@ -239,8 +238,9 @@ func checkName(tx *store.Tx, name, id string) error {
 		return err
 	}
 	if owner != "" {
-		if _, err := serverRows.Get(tx, owner); err != nil {
-			return err // lists leave a damaged server out
+		if _, err := serverRows.Get(tx, owner); store.IsDamaged(err) { // lists leave it out
+			return &ConflictError{fmt.Sprintf("A server with the name %s already exists, but its stored data is damaged; "+
+				"landfall check describes the ways out, or choose another name.", name)}
 		}
 		return &ConflictError{fmt.Sprintf("A server with the name %s already exists; choose another one.", name)}
 	}
