@@ -185,6 +185,13 @@ func writeJSON(w http.ResponseWriter, answer any) {
 	_ = json.NewEncoder(w).Encode(answer)
 }
 
+// begin sends the header of an answer in JSON.
+func begin(w http.ResponseWriter) error {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusOK)
+	return http.NewResponseController(w).Flush()
+}
+
 func (p *Peers) content(w http.ResponseWriter, r *http.Request, sum string) {
 	content, _, err := p.Contents.OpenContent(sum)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -306,6 +313,7 @@ type asked struct {
 	size   int64 // of the body; 0: none, or unknown
 	from   int64 // offset in the answer
 	pauses bool  // the member may work for long before it sends the next byte
+	named  bool  // another member may not answer in place of that one
 }
 
 // do sends a request whose answer has no content.
@@ -348,7 +356,9 @@ func (c *Client) send(ctx context.Context, a asked) (io.ReadCloser, error) {
 	if err != nil {
 		return nil, fmt.Errorf("ask the member %s: %w", a.of.Name, err)
 	}
-	switch {
+	switch by := answer.TLS.PeerCertificates[0].Subject.CommonName; {
+	case a.named && by != a.of.Name:
+		err = fmt.Errorf("the member %s answered at its URL %s; give each member a URL of its own", by, a.of.URL)
 	case answer.StatusCode == http.StatusNotFound:
 		err = fs.ErrNotExist
 	case answer.StatusCode/100 == 2 && (a.from > 0) == (answer.StatusCode == http.StatusPartialContent):
