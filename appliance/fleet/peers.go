@@ -254,9 +254,10 @@ func (c *Client) Snapshot(ctx context.Context, of Peer) (io.ReadCloser, error) {
 	return c.ask(ctx, asked{method: http.MethodGet, of: of, at: snapshotPath})
 }
 
-// Leave makes another member leave the fleet.
+// Leave makes another member leave the fleet. The error is a fault.Conflict with its reason if it
+// stays.
 func (c *Client) Leave(ctx context.Context, member Peer) error {
-	return c.do(ctx, asked{method: http.MethodPost, of: member, at: leavePath})
+	return c.do(ctx, asked{method: http.MethodPost, of: member, at: leavePath, explains: true})
 }
 
 // Content returns a content that a member has, by its SHA-256. The caller closes it.
@@ -314,6 +315,8 @@ type asked struct {
 	from   int64 // offset in the answer
 	pauses bool  // the member may work for long before it sends the next byte
 	named  bool  // another member may not answer in place of that one
+
+	explains bool // a refusal has a reason for a person
 }
 
 // do sends a request whose answer has no content.
@@ -363,9 +366,27 @@ func (c *Client) send(ctx context.Context, a asked) (io.ReadCloser, error) {
 		err = fs.ErrNotExist
 	case answer.StatusCode/100 == 2 && (a.from > 0) == (answer.StatusCode == http.StatusPartialContent):
 		return answer.Body, nil
+	case a.explains:
+		err = refusal(a.of, answer)
 	default:
 		err = errors.New(answer.Status)
 	}
 	path, _, _ := strings.Cut(a.at, "?")
 	return nil, errors.Join(fmt.Errorf("ask the member %s for %s: %w", a.of.Name, path, err), answer.Body.Close())
+}
+
+// refusal returns the error for a person whose request a member has refused.
+func refusal(of Peer, answer *http.Response) error {
+	var body struct {
+		Reason string `json:"reason"`
+	}
+	err := json.NewDecoder(io.LimitReader(answer.Body, maxCondition)).Decode(&body)
+	if err != nil || body.Reason == "" {
+		body.Reason = answer.Status
+	}
+	kind := fault.Unavailable
+	if answer.StatusCode == http.StatusConflict {
+		kind = fault.Conflict
+	}
+	return &fault.Error{Kind: kind, Err: err, Reason: fmt.Sprintf("the member %s answers: %s", of.Name, body.Reason)}
 }
