@@ -621,7 +621,7 @@ func TestFollower_damagedMirrorRules(t *testing.T) {
 	require.Equal(t, before+1, c.forwarded.Load())
 }
 
-// A newer program leads for a while. It writes settings that the program of the follower can't read.
+// A newer program leads. It writes settings that the program of the follower can't read.
 func TestFollower_settingsThatCantBeRead(t *testing.T) {
 	clock := clockwork.NewFakeClockAt(time.Now().UTC())
 	c := newCopied(t, clock)

@@ -389,7 +389,7 @@ func TestEnd_notConfirmedThenLeave(t *testing.T) {
 	require.ErrorContains(t, err, "repeat landfall fleet end")
 }
 
-// After an end that etcd did not confirm, the election of another member proves that there was none.
+// If etcd did not confirm an end, the election of another member proves that there was none.
 func TestEnd_notConfirmedAndAnotherLeads(t *testing.T) {
 	t.Parallel()
 	server := etcdtest.Start(t, etcdtest.Options{})

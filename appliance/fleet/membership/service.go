@@ -123,8 +123,7 @@ type Leader struct {
 	*Membership
 	Peers     *fleet.Client
 	VirtualIP func() *VirtualIP
-	// Missing returns the contents of files that this leader lacks. It is nil while this member does
-	// not lead.
+	// Missing returns the contents of files that this leader lacks. It is nil for other members.
 	Missing func(context.Context) (sums []string, err error)
 }
 
@@ -234,8 +233,8 @@ func (m *Membership) leave(check func() error) error {
 }
 
 // isLedByOther reports whether another member leads this fleet. etcd then neither ended the fleet
-// for this member, nor will it: it does so only while this one leads. The fleet is read last, because
-// another one may follow.
+// for this member, nor will it: it does so only while this one leads. The fleet is read last,
+// because another fleet may follow.
 func (m *Membership) isLedByOther() bool {
 	ctx, cancel := context.WithTimeout(context.Background(), forgetTime)
 	defer cancel()
