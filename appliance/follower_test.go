@@ -605,6 +605,55 @@ func TestFollower_damagedSettings(t *testing.T) {
 	require.Equal(t, before+1, c.forwarded.Load())
 }
 
+// A follower with a damaged import of mirror rules asks the leader.
+func TestFollower_damagedMirrorRules(t *testing.T) {
+	c := newCopied(t, clockwork.NewFakeClockAt(time.Now().UTC()))
+	c.use(t, "admin")
+	c.catchUp(t)
+	c.askHere(t, console.MirrorRoute, "admin")
+	damaged := json.RawMessage("[]") // no object
+	require.NoError(t, c.Appliance.db.Update(t.Context(), func(tx *store.Tx) error {
+		return store.NewBucket[json.RawMessage]("mirror-imports", 1).Put(tx, "site", &damaged)
+	}))
+	c.catchUp(t)
+	before := c.forwarded.Load()
+	require.Equal(t, http.StatusOK, c.ask(t, http.MethodGet, console.MirrorRoute, "", "admin").Code)
+	require.Equal(t, before+1, c.forwarded.Load())
+}
+
+// A newer program leads. It writes settings that the program of the follower can't read.
+func TestFollower_settingsThatCantBeRead(t *testing.T) {
+	clock := clockwork.NewFakeClockAt(time.Now().UTC())
+	c := newCopied(t, clock)
+	const defaults = "/api/assisted-install/v2/clusters/default-config"
+	change := func(fn func(tx *store.Tx) error) {
+		t.Helper()
+		require.NoError(t, c.Appliance.db.Update(t.Context(), fn))
+		c.use(t, "admin")
+		c.catchUp(t)
+	}
+	put := func(version int, settings string) {
+		t.Helper()
+		row := json.RawMessage(settings)
+		change(func(tx *store.Tx) error {
+			return store.NewBucket[json.RawMessage]("settings", version).Put(tx, "site", &row)
+		})
+	}
+	forwarded := func() {
+		t.Helper()
+		before := c.forwarded.Load()
+		c.ask(t, http.MethodGet, defaults, "", "admin")
+		require.Equal(t, before+1, c.forwarded.Load())
+	}
+	put(2, `{}`)
+	forwarded()
+	c.openFollower(t, clock) // it starts with such settings
+	forwarded()
+	change(func(tx *store.Tx) error { return store.NewBucket[json.RawMessage]("settings", 2).Delete(tx, "site") })
+	put(1, `{"ntp_sources": ["ntp.example.com"]}`)
+	require.Contains(t, c.askHere(t, defaults, "admin").Body.String(), "ntp.example.com")
+}
+
 // The page and the commands go on at a follower without a leader: they learn who asks, and see the
 // audit trail of the follower.
 func TestFollower_auditTrailWithoutALeader(t *testing.T) {

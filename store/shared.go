@@ -115,25 +115,26 @@ func (db *DB) referenced(ctx context.Context, here bool) (sums []string, err err
 	return sums, err
 }
 
-// RemoveContent removes a content of this machine to which a file may refer: other machines have
-// it. It returns its size in bytes, or 0 if it stays: it came less than Options.BlobGrace ago, or a
-// snapshot may need it. Who reads the content now can go on.
-func (db *DB) RemoveContent(ctx context.Context, sum string) (size int64, err error) {
-	if !isSum(sum) {
+// RemovableContent returns the size in bytes of a content that RemoveContent would remove now, or 0
+// if it would stay.
+func (db *DB) RemovableContent(sum string) (size int64, err error) {
+	if !isSum(sum) || db.snapshots.Load() > 0 {
 		return 0, nil
 	}
-	size, err = db.blobs.Size(sum)
-	if errors.Is(err, fs.ErrNotExist) {
-		return 0, nil
-	}
-	if err != nil {
+	if old, err := db.blobs.IsOlder(sum, db.clock.Now().Add(-db.grace)); err != nil || !old {
 		return 0, err
 	}
-	gone, err := db.removeBlob(ctx, sum, func(*Tx) bool { return false })
-	if !gone {
-		size = 0
+	return db.blobs.Size(sum)
+}
+
+// RemoveContent removes a content of this machine to which a file may refer: other machines have
+// it. gone is false if it stays: it came less than Options.BlobGrace ago, or a snapshot may need
+// it. Who reads the content now can go on.
+func (db *DB) RemoveContent(ctx context.Context, sum string) (gone bool, err error) {
+	if !isSum(sum) {
+		return false, nil
 	}
-	return size, err
+	return db.removeBlob(ctx, sum, func(*Tx) bool { return false })
 }
 
 // isSum reports whether a text is a SHA-256 in hex.

@@ -411,8 +411,11 @@ func TestFollower_removesContentsThatOthersHave(t *testing.T) {
 		return sums
 	}
 	remove := func(sum string) int {
-		size, err := follower.RemoveContent(t.Context(), sum)
+		size, err := follower.RemovableContent(sum)
 		require.NoError(t, err)
+		gone, err := follower.RemoveContent(t.Context(), sum)
+		require.NoError(t, err)
+		require.Equal(t, gone, size > 0, "the size is known before")
 		return int(size)
 	}
 	require.Empty(t, held())

@@ -325,6 +325,7 @@ func (p Peer) host() string {
 // Front is what the leader puts in front of its handlers.
 type Front struct {
 	requests atomic.Uint64
+	contents Contents
 
 	// Leads reports whether this member still leads. A member that was paused learns here that it
 	// does not.
@@ -343,6 +344,7 @@ func (f *Front) Wrap(main http.Handler, others func(Listener) http.Handler, snap
 	hosts Contacts, remember func(netip.Addr)) http.Handler {
 	peers := f.Peers
 	peers.Snapshots, peers.Contents, peers.Hosts = snapshots, contents, hosts
+	f.contents = contents
 	var all http.HandlerFunc
 	all = func(w http.ResponseWriter, r *http.Request) {
 		f.requests.Add(1)
@@ -408,6 +410,11 @@ func (f *Front) Count(handler http.Handler) http.Handler {
 		f.requests.Add(1)
 		handler.ServeHTTP(w, r)
 	})
+}
+
+// MissingContents returns the contents of files that this leader lacks. Wrap comes before.
+func (f *Front) MissingContents(ctx context.Context) ([]string, error) {
+	return f.contents.MissingContents(ctx)
 }
 
 // Requests returns the number of requests of clients and members that have come.

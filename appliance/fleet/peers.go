@@ -185,6 +185,13 @@ func writeJSON(w http.ResponseWriter, answer any) {
 	_ = json.NewEncoder(w).Encode(answer)
 }
 
+// begin sends the header of an answer in JSON.
+func begin(w http.ResponseWriter) error {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusOK)
+	return http.NewResponseController(w).Flush()
+}
+
 func (p *Peers) content(w http.ResponseWriter, r *http.Request, sum string) {
 	content, _, err := p.Contents.OpenContent(sum)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -247,9 +254,10 @@ func (c *Client) Snapshot(ctx context.Context, of Peer) (io.ReadCloser, error) {
 	return c.ask(ctx, asked{method: http.MethodGet, of: of, at: snapshotPath})
 }
 
-// Leave makes another member leave the fleet.
+// Leave makes another member leave the fleet. The error is a fault.Conflict with its reason if it
+// stays.
 func (c *Client) Leave(ctx context.Context, member Peer) error {
-	return c.do(ctx, asked{method: http.MethodPost, of: member, at: leavePath})
+	return c.do(ctx, asked{method: http.MethodPost, of: member, at: leavePath, explains: true})
 }
 
 // Content returns a content that a member has, by its SHA-256. The caller closes it.
@@ -306,6 +314,9 @@ type asked struct {
 	size   int64 // of the body; 0: none, or unknown
 	from   int64 // offset in the answer
 	pauses bool  // the member may work for long before it sends the next byte
+	named  bool  // another member may not answer in place of that one
+
+	explains bool // a refusal has a reason for a person
 }
 
 // do sends a request whose answer has no content.
@@ -348,14 +359,34 @@ func (c *Client) send(ctx context.Context, a asked) (io.ReadCloser, error) {
 	if err != nil {
 		return nil, fmt.Errorf("ask the member %s: %w", a.of.Name, err)
 	}
-	switch {
+	switch by := answer.TLS.PeerCertificates[0].Subject.CommonName; {
+	case a.named && by != a.of.Name:
+		err = fmt.Errorf("the member %s answered at its URL %s; give each member a URL of its own", by, a.of.URL)
 	case answer.StatusCode == http.StatusNotFound:
 		err = fs.ErrNotExist
 	case answer.StatusCode/100 == 2 && (a.from > 0) == (answer.StatusCode == http.StatusPartialContent):
 		return answer.Body, nil
+	case a.explains:
+		err = refusal(a.of, answer)
 	default:
 		err = errors.New(answer.Status)
 	}
 	path, _, _ := strings.Cut(a.at, "?")
 	return nil, errors.Join(fmt.Errorf("ask the member %s for %s: %w", a.of.Name, path, err), answer.Body.Close())
+}
+
+// refusal returns the error for a person whose request a member has refused.
+func refusal(of Peer, answer *http.Response) error {
+	var body struct {
+		Reason string `json:"reason"`
+	}
+	err := json.NewDecoder(io.LimitReader(answer.Body, maxCondition)).Decode(&body)
+	if err != nil || body.Reason == "" {
+		body.Reason = answer.Status
+	}
+	kind := fault.Unavailable
+	if answer.StatusCode == http.StatusConflict {
+		kind = fault.Conflict
+	}
+	return &fault.Error{Kind: kind, Err: err, Reason: fmt.Sprintf("the member %s answers: %s", of.Name, body.Reason)}
 }

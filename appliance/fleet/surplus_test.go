@@ -1,10 +1,14 @@
 package fleet_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"io"
+	"log/slog"
 	"maps"
 	"net/http"
 	"slices"
@@ -22,6 +26,15 @@ import (
 type held struct {
 	*contents
 	collected int
+	stays     bool // no content may be removed now
+	opened    int  // contents
+}
+
+func (h *held) OpenContent(sum string) (io.ReadSeekCloser, int64, error) {
+	h.mu.Lock()
+	h.opened++
+	h.mu.Unlock()
+	return h.contents.OpenContent(sum)
 }
 
 func (h *held) CollectBlobs(context.Context) error {
@@ -37,22 +50,31 @@ func (h *held) HeldContents(context.Context) ([]string, error) {
 	return slices.Sorted(maps.Keys(h.have)), nil
 }
 
-func (h *held) RemoveContent(_ context.Context, sum string) (int64, error) {
+func (h *held) RemovableContent(sum string) (int64, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	size := len(h.have[sum])
+	if h.stays {
+		return 0, nil
+	}
+	return int64(len(h.have[sum])), nil
+}
+
+func (h *held) RemoveContent(_ context.Context, sum string) (bool, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	delete(h.have, sum)
-	return int64(size), nil
+	return true, nil
 }
 
 // surplusFleet is a fleet of members that all have all contents. The first one leads.
 type surplusFleet struct {
-	peers  []fleet.Peer
-	held   []*held
-	copies []*fleet.Copies
-	sums   []string
-	clock  *clockwork.FakeClock
-	away   string
+	peers   []fleet.Peer
+	held    []*held
+	copies  []*fleet.Copies
+	peersOf []*fleet.Peers
+	sums    []string
+	clock   *clockwork.FakeClock
+	away    string
 }
 
 func newSurplusFleet(t *testing.T, members, number int) *surplusFleet {
@@ -82,6 +104,7 @@ func newSurplusFleet(t *testing.T, members, number int) *surplusFleet {
 		if i == 0 {
 			peers.Permit = copies.Permit
 		}
+		f.peersOf = append(f.peersOf, peers)
 		behind := &fleet.Behind{Forwarder: newFollower(t, key, 0).Forwarder, Peers: peers,
 			Own: func(http.ResponseWriter, *http.Request) bool { return false }}
 		server := serve(t, credential(t, key, name), behind.Handler(fleet.Main))
@@ -191,4 +214,80 @@ func TestCopies_permissionOfAFormerLeader(t *testing.T) {
 	}
 	f.trim(t, 1)
 	require.Len(t, f.held[1].have, len(f.sums))
+}
+
+// A content that is too new, or that a snapshot may need, is not read at the other members.
+func TestCopies_membersDoNotReadWhatStays(t *testing.T) {
+	f := newSurplusFleet(t, 3, 2)
+	f.held[1].stays = true
+	f.trim(t, 1)
+	require.Len(t, f.held[1].have, len(f.sums))
+	require.Zero(t, f.held[0].opened)
+	require.Zero(t, f.held[2].opened)
+}
+
+func TestCopies_damagedContentHoldsUpNoOther(t *testing.T) {
+	f := newSurplusFleet(t, 3, 2)
+	var follower, leader bytes.Buffer
+	f.copies[1].Logger = slog.New(slog.NewTextHandler(&follower, nil))
+	f.peersOf[0].Logger = slog.New(slog.NewTextHandler(&leader, nil))
+	want := newSurplusFleet(t, 3, 2)
+	want.trim(t, 1)
+	damaged := slices.DeleteFunc(slices.Clone(f.sums), func(sum string) bool { return want.held[1].have[sum] != "" })[0]
+	f.held[2].have[damaged] = "damaged"
+	f.trim(t, 1)
+	require.NotEmpty(t, f.held[1].have[damaged])
+	require.Len(t, f.held[1].have, len(want.held[1].have)+1)
+	for name, log := range map[string]string{"follower": follower.String(), "leader": leader.String()} {
+		require.Contains(t, log, "too few members have an intact copy of the content "+damaged, name)
+		require.Contains(t, log, "the member member-2 answers: read the content "+damaged, name)
+	}
+}
+
+// A large content takes longer to read than a member waits for the begin of an answer.
+func TestPeers_answerBeginsBeforeTheReading(t *testing.T) {
+	key, hangs := newKey(t), make(chan struct{})
+	of := newContents()
+	of.hangs = hangs
+	two := member(t, key, &fleet.Peers{Contents: of,
+		Permit: func(_ context.Context, _, sum string, own fleet.Contents) error {
+			content, _, err := own.OpenContent(sum)
+			require.NoError(t, err)
+			_, err = io.Copy(io.Discard, content)
+			return err
+		}})
+	own := credential(t, key, "one")
+	asking := &http.Client{Transport: &http.Transport{TLSClientConfig: own.Client()}}
+	t.Cleanup(asking.CloseIdleConnections)
+	answers := map[string]*http.Response{}
+	for _, path := range []string{"verified", "surplus"} {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, two.URL+"/fleet/"+path+"/a", nil)
+		require.NoError(t, err)
+		answers[path], err = asking.Do(request)
+		require.NoError(t, err)
+	}
+	close(hangs)
+	for path, want := range map[string]string{"verified": `"yes":false`, "surplus": `"yes":true`} {
+		body, err := io.ReadAll(answers[path].Body)
+		require.NoError(t, errors.Join(err, answers[path].Body.Close()))
+		require.Contains(t, string(body), want)
+	}
+}
+
+// A URL may be that of another member, such as after an exchange of addresses.
+func TestPeers_copiesOfAnotherMemberDoNotCount(t *testing.T) {
+	key := newKey(t)
+	of := newContents()
+	sum := sha256.Sum256([]byte("text"))
+	name := hex.EncodeToString(sum[:])
+	of.have[name] = "text"
+	two := member(t, key, &fleet.Peers{Contents: of,
+		Permit: func(context.Context, string, string, fleet.Contents) error { return nil }})
+	asking := fleet.NewClient(credential(t, key, "one"), clockwork.NewRealClock())
+	t.Cleanup(asking.Close)
+	for _, ask := range []func(context.Context, fleet.Peer, string) error{asking.Verified, asking.MayRemove} {
+		require.NoError(t, ask(t.Context(), two, name))
+		require.ErrorContains(t, ask(t.Context(), fleet.Peer{Name: "three", URL: two.URL}, name),
+			"the member two answered at its URL "+two.URL)
+	}
 }

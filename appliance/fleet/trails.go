@@ -76,9 +76,7 @@ func (p *Peers) verifyTrail(w http.ResponseWriter, r *http.Request) error {
 	if err := decode(r, expectParameter, &expect); err != nil {
 		return err
 	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(http.StatusOK)
-	err := http.NewResponseController(w).Flush()
+	err := begin(w)
 	if err == nil {
 		var report *audittrail.Report
 		if report, err = p.Trail.Verify(r.Context(), expect); err == nil {

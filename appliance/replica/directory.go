@@ -76,15 +76,20 @@ func (d Directory) Open(ctx context.Context, owner Owner) (Session, error) {
 
 // isCurrent returns an error if an owner must not be written any more, because the directory hung:
 // the appliance has stopped or no longer leads its fleet, and another session would be fenced, or
-// another appliance owns the replica now. If the directory hangs only afterwards, the number of the
-// generation is lower than those that follow, and fences none of them.
+// another appliance owns the replica now, or a newer generation has begun. If the directory hangs
+// only afterwards, the number of the generation is lower than those that follow, and fences none of
+// them: the present session begins again.
 func (d Directory) isCurrent(ctx context.Context, owner Owner) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	present, err := ReadOwner(d.Path)
-	if err == nil && present != nil && present.ID != owner.ID {
+	switch {
+	case err != nil || present == nil:
+	case present.ID != owner.ID:
 		err = &FencedError{Place: d.Path, Owner: *present}
+	case present.Generation > owner.Generation:
+		err = ErrNotContinued
 	}
 	return cmp.Or(err, ctx.Err())
 }

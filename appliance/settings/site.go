@@ -115,12 +115,19 @@ type values struct {
 
 // Open reads the settings. If their row is damaged, nothing is set.
 func Open(options Options) (*Site, error) {
-	options.Logger = cmp.Or(options.Logger, slog.New(slog.DiscardHandler))
-	s := &Site{options: options}
+	s := New(options)
 	if err := s.Load(); err != nil {
 		return nil, err
 	}
 	return s, nil
+}
+
+// New returns settings of which none are set until Load.
+func New(options Options) *Site {
+	options.Logger = cmp.Or(options.Logger, slog.New(slog.DiscardHandler))
+	s := &Site{options: options}
+	s.keep(row{})
+	return s
 }
 
 // Load reads the settings. A follower of a fleet calls it after each change of their row.

@@ -266,14 +266,19 @@ func (d *Dir) OlderThan(ctx context.Context, limit time.Time) ([]string, error) 
 func (d *Dir) Remove(sum string, limit time.Time) (gone bool, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	info, err := os.Stat(d.Path(sum))
-	if errors.Is(err, fs.ErrNotExist) || err == nil && !info.ModTime().Before(limit) {
-		return false, nil
-	}
-	if err != nil {
+	if old, err := d.IsOlder(sum, limit); err != nil || !old {
 		return false, err
 	}
 	return true, os.Remove(d.Path(sum))
+}
+
+// IsOlder reports whether a blob is here and was not staged since the limit.
+func (d *Dir) IsOlder(sum string, limit time.Time) (bool, error) {
+	info, err := os.Stat(d.Path(sum))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil && info.ModTime().Before(limit), err
 }
 
 // readDir lists a directory. A missing directory is empty.

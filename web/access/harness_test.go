@@ -87,9 +87,10 @@ func newService(t *testing.T, change func(*access.Service)) *service {
 	if change != nil {
 		change(s.Service)
 	}
-	options := access.Options{Sessions: s.People, Tokens: s.Tokens, Clock: clock}
+	options, logger := access.Options{Sessions: s.People, Tokens: s.Tokens, Clock: clock},
+		slog.New(slog.NewTextHandler(&s.log, nil))
 	if s.OIDC != nil {
-		options.Bearers = access.NewBearers(s.OIDC, s.People, clock, slog.New(slog.NewTextHandler(&s.log, nil)))
+		options.Bearers = access.NewBearers(s.OIDC, s.People, clock, logger)
 	}
 	key, err := sitekey.LoadOrCreate(dir)
 	require.NoError(t, err)
@@ -99,10 +100,11 @@ func newService(t *testing.T, change func(*access.Service)) *service {
 	options.Refused = recording.New(trail).Refused
 	s.trail = trail
 	guard, recorder := access.New(options), recording.New(trail)
-	server := web.New(web.Options{Hosts: web.NewHosts(host), Wrap: func(o operation.Operation) echo.HandlerFunc {
-		o.Handler = recorder.Wrap(o)
-		return guard.Wrap(o)
-	}})
+	server := web.New(web.Options{Hosts: web.NewHosts(host), Logger: logger,
+		Wrap: func(o operation.Operation) echo.HandlerFunc {
+			o.Handler = recorder.Wrap(o)
+			return guard.Wrap(o)
+		}})
 	require.NoError(t, server.Register(append(s.Operations(), s.endless())...))
 	s.Server = httptest.NewTLSServer(server)
 	t.Cleanup(s.Close)

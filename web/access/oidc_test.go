@@ -191,12 +191,16 @@ func TestLogin_unreachableProvider(t *testing.T) {
 	p := newProvider(t)
 	s := newService(t, func(s *access.Service) { s.OIDC = p.client(t, clockwork.NewRealClock()) })
 	p.Close()
+	requests := 0
 	for accept, kind := range map[string]string{"text/html,*/*;q=0.8": "text/html",
 		"application/json": "application/json"} {
+		requests++
 		got := s.browser().send(http.MethodGet, "/login/oidc", nil, "Accept", accept)
 		require.Equal(t, http.StatusServiceUnavailable, got.status)
 		require.Contains(t, got.header.Get("Content-Type"), kind)
-		require.Contains(t, string(got.body), "the identity provider "+p.URL+" cannot be used at the moment")
+		const reason = "the identity provider "
+		require.Contains(t, string(got.body), reason+p.URL+" cannot be used at the moment")
+		require.Equal(t, requests, strings.Count(s.log.String(), reason), "the log says why the login failed")
 	}
 }
 

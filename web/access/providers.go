@@ -48,9 +48,10 @@ func forBrowsers(handle echo.HandlerFunc) echo.HandlerFunc {
 			!strings.Contains(c.Request().Header.Get(echo.HeaderAccept), echo.MIMETextHTML) {
 			return err
 		}
-		failed := problem.From(err)
-		return c.HTML(failed.Status, `<!doctype html><title>Landfall</title><p>The login failed: `+
-			html.EscapeString(failed.Reason)+`.</p><p><a href="/">Back to the login</a></p>`)
+		failed := *problem.From(err) // others may have this error, too
+		failed.Page = `<!doctype html><title>Landfall</title><p>The login failed: ` +
+			html.EscapeString(failed.Reason) + `.</p><p><a href="/">Back to the login</a></p>`
+		return &failed
 	}
 }
 

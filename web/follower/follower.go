@@ -149,9 +149,7 @@ func Open(ctx context.Context, options Options) (_ *Reader, err error) {
 			return nil, errors.Join(err, r.Close())
 		}
 	}
-	if err := r.openSettings(); err != nil {
-		return nil, errors.Join(err, r.Close())
-	}
+	r.openSettings()
 	if r.metrics, err = r.newMetrics(); err != nil {
 		return nil, errors.Join(err, r.Close())
 	}
@@ -273,14 +271,15 @@ func (r *Reader) apply(changes []store.Change) {
 	if events {
 		p.engine.ForgetEvents()
 	}
+	all := p == nil && (credentials || ofSite || leader) // a load may have failed
 	var err error
-	if credentials {
+	if credentials || all {
 		err = r.credentials.load(r)
 	}
-	if err == nil && ofSite {
+	if err == nil && (ofSite || all) {
 		err = r.loadSettings()
 	}
-	if err == nil && (leader || credentials && p == nil) {
+	if err == nil && (leader || all) {
 		err = r.replace()
 	}
 	r.note(err)
@@ -335,6 +334,10 @@ func (r *Reader) Handler(at fleet.Listener, forward http.Handler) http.Handler {
 		case p == nil || p.server(at) == nil || !r.isHere(p.server(at), request):
 			forward.ServeHTTP(w, request)
 		case r.isFresh(request):
+			if p = r.present.Load(); p == nil { // a change for which it waited could not be loaded
+				forward.ServeHTTP(w, request)
+				return
+			}
 			p.server(at).ServeHTTP(w, request.WithContext(withForward(request.Context(), forward)))
 		case r.Leader.Led():
 			forward.ServeHTTP(w, request)

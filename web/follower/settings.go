@@ -1,6 +1,7 @@
 package follower
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/labstack/echo/v4"
@@ -11,6 +12,7 @@ import (
 	"landfall/appliance/mirror/site"
 	"landfall/appliance/notice"
 	"landfall/appliance/settings"
+	"landfall/store"
 	"landfall/web/console"
 	"landfall/web/operation"
 )
@@ -22,22 +24,19 @@ func (noRegistry) Rules() (rules mirror.Sources, err error) { return rules, nil 
 func (noRegistry) Changed() <-chan struct{}                 { return nil }
 func (noRegistry) Local(string) string                      { return "" }
 
-// openSettings opens the settings of the site and the mirror rules of the copy. It fails if this
-// machine lacks a file that the configuration names; the leader then answers.
-func (r *Reader) openSettings() (err error) {
-	if r.settings, err = settings.Open(settings.Options{DB: r.DB, Secrets: r.secrets, Fixed: r.Config.FixedSettings(),
-		Logger: r.Logger}); err != nil {
-		return err
-	}
+// openSettings opens the settings of the site, which loadAll reads, and the mirror rules of the
+// copy. If the mirror rules can't be read, it warns, and the leader answers requests for them.
+func (r *Reader) openSettings() {
+	r.settings = settings.New(settings.Options{DB: r.DB, Secrets: r.secrets, Fixed: r.Config.FixedSettings(),
+		Logger: r.Logger})
 	rules, err := site.NewRules(site.RulesOptions{Files: r.Config.MirrorFiles(), DB: r.DB, Version: r.Version,
 		Registry: noRegistry{}, Logger: r.Logger})
 	if err != nil {
 		r.Logger.Warn("This member can't show the mirror rules, and forwards requests for them to the leader.", "error",
 			err)
-		return nil
+		return
 	}
 	r.rules = rules
-	return nil
 }
 
 // isSetting reports whether a row is that of the settings or an import of mirror rules.
@@ -63,11 +62,18 @@ func (r *Reader) needsOf(o operation.Operation) func(echo.Context) bool {
 	case "v2ListSupportedOpenshiftVersions", "GetSupportedArchitectures":
 		return func(c echo.Context) bool { return r.registry == nil && known(c) }
 	case "getMirror", "explainMirror":
-		return func(echo.Context) bool { return r.registry == nil && r.rules != nil }
+		return func(echo.Context) bool { return r.registry == nil && r.rules != nil && !r.lacksImports() }
 	case "V2ListClusterManifests": // those of the system depend on the mirror rules
 		return func(c echo.Context) bool { return c.QueryParam("include_system_generated") == "" }
 	}
 	return nil
+}
+
+// lacksImports reports whether an import of mirror rules is damaged here. The rules leave it out.
+func (r *Reader) lacksImports() bool {
+	return slices.ContainsFunc(r.DB.Damage(), func(found store.Damage) bool {
+		return strings.HasPrefix(found.Key, site.ImportsPrefix())
+	})
 }
 
 // ifHere returns the handler of an operation that gives the request to the leader if this member

@@ -35,6 +35,8 @@ type Error struct {
 	Code int32
 	// Reason is one sentence that names the error, its location and the remedy.
 	Reason string
+	// Page is the body in HTML for a person whose browser opened the path. "": the body is JSON.
+	Page string
 	// Err is the cause for the log. It may be nil.
 	Err error
 }
@@ -242,6 +244,10 @@ func Write(w http.ResponseWriter, r *http.Request, e *Error) error {
 	}
 	header := w.Header()
 	header.Set("Content-Type", "application/json")
+	if e.Page != "" {
+		body = []byte(e.Page)
+		header.Set("Content-Type", echo.MIMETextHTMLCharsetUTF8)
+	}
 	header.Set("Content-Length", strconv.Itoa(len(body)))
 	header.Set("Cache-Control", "no-store")
 	header.Del("Content-Disposition") // the name of a file that the handler could not write

@@ -35,6 +35,8 @@ func (m *member) lead(ctx context.Context, leadership fleet.Leadership) error {
 		}
 		return fleet.ErrNoLeader // another member may lead since then
 	}
+	service := m.service()
+	service.Missing = front.MissingContents
 	running, err := appliance.Lead(ctx, m.Config, m.Logger, m.Version, &fleet.Leading{
 		Log: leadership, Credential: m.credential, Opened: opened, Member: m.membership.Peer().Name,
 		Directory: m.membership.Directory(), Copies: m.copies, Keys: m.membership.Keys(),
@@ -50,7 +52,7 @@ func (m *member) lead(ctx context.Context, leadership fleet.Leadership) error {
 			func(ctx context.Context, _ *store.DB) { m.address.Hold(ctx, leadership.Remaining) },
 		},
 		Front: front,
-	}, m.service())
+	}, service)
 	if err != nil {
 		return afterLoss(err)
 	}

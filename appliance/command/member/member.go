@@ -221,7 +221,7 @@ func (m *member) network() membership.Network {
 }
 
 // service says what the members of the fleet are, and changes them.
-func (m *member) service() membership.Service {
+func (m *member) service() *membership.Leader {
 	return &membership.Leader{Membership: m.membership, Peers: m.peers,
 		VirtualIP: func() *membership.VirtualIP { return (*membership.VirtualIP)(m.address.State()) }}
 }

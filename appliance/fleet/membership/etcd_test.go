@@ -33,8 +33,9 @@ import (
 // machine is a machine with its part in a fleet.
 type machine struct {
 	*membership.Leader
-	options membership.Options
-	stop    func()
+	options    membership.Options
+	credential *fleet.Credential
+	stop       func()
 }
 
 // start makes the member of a data directory known in etcd until stop is called.
@@ -50,7 +51,7 @@ func start(t *testing.T, options membership.Options) *machine {
 	ended := make(chan error)
 	go func() { ended <- member.Run(ctx, func() membership.Network { return membership.Network{} }) }()
 	m := &machine{Leader: &membership.Leader{Membership: member, Peers: fleet.NewClient(credential, options.Clock),
-		VirtualIP: func() *membership.VirtualIP { return nil }}, options: options}
+		VirtualIP: func() *membership.VirtualIP { return nil }}, options: options, credential: credential}
 	stopped := false
 	m.stop = func() {
 		if !stopped {
@@ -388,19 +389,85 @@ func TestEnd_notConfirmedThenLeave(t *testing.T) {
 	require.ErrorContains(t, err, "repeat landfall fleet end")
 }
 
-// The leader learns from etcd who is there, and a member that leaves is there for a moment.
-func TestLeave_oneMemberStays(t *testing.T) {
+// If etcd did not confirm an end, the election of another member proves that there was none.
+func TestEnd_notConfirmedAndAnotherLeads(t *testing.T) {
 	t.Parallel()
-	a, _ := leading(t, etcdtest.Start(t, etcdtest.Options{}))
-	through := httptest.NewRecorder()
+	server := etcdtest.Start(t, etcdtest.Options{})
+	first, second := two(t, server.URL(), 1, 1)
+	a, b := start(t, first), start(t, second)
+	leadership, err := a.Log().Campaign(t.Context())
+	require.NoError(t, err)
+	server.Kill()
+	require.ErrorContains(t, a.End(t.Context()), "etcd has not confirmed the end of the fleet")
+	server.Run(t)
+	require.NoError(t, leadership.Resign(t.Context()))
+	require.Equal(t, fault.Conflict, fault.KindOf(a.LeaveHere()), "nobody leads")
+	other, err := b.Log().Campaign(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, a.LeaveHere())
+	require.NoError(t, other.Resign(t.Context()))
+}
+
+func TestEnd_refusedWhileContentsAreMissing(t *testing.T) {
+	t.Parallel()
+	a, b := leading(t, etcdtest.Start(t, etcdtest.Options{}))
+	missing := []string{"a", "b"}
+	a.Missing = func(context.Context) ([]string, error) { return missing, nil }
+	err := a.End(t.Context())
+	require.Equal(t, fault.Conflict, fault.KindOf(err))
+	require.ErrorContains(t, err, "this member still lacks 2 contents of files")
+	require.NoError(t, b.CheckFleet(t.Context()))
+	missing = nil
+	require.NoError(t, a.End(t.Context()))
+}
+
+// leaveThrough makes the member leave that forwards the request.
+func (m *machine) leaveThrough(t *testing.T, member string) (err error) {
+	t.Helper()
 	front := &fleet.Front{Leads: func() bool { return true }, Refuse: func(_ http.ResponseWriter, _ *http.Request,
 		err error) {
 		require.NoError(t, err)
 	}}
 	front.Wrap(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		require.Error(t, a.Leave(r.Context()), "its answer is lost")
-	}), nil, nil, nil, nil, nil).ServeHTTP(through, forwardedBy(t, "b"))
+		err = m.Leave(r.Context())
+	}), nil, nil, nil, nil, nil).ServeHTTP(httptest.NewRecorder(), forwardedBy(t, member))
+	return err
+}
+
+// The leader learns from etcd who is there, and a member that leaves is there for a moment.
+func TestLeave_oneMemberStays(t *testing.T) {
+	t.Parallel()
+	a, b := leading(t, etcdtest.Start(t, etcdtest.Options{}))
+	require.Error(t, a.leaveThrough(t, "b"), "its answer is lost")
+	require.ErrorContains(t, a.Leave(t.Context()), "the member b was told to leave a moment ago")
+	b.stop()
+	require.NoError(t, a.Forget(t.Context(), "b"))
 	require.ErrorContains(t, a.Leave(t.Context()), "no other member is there")
+}
+
+// A member that refuses to leave goes on with the data.
+func TestLeave_refusedByTheMember(t *testing.T) {
+	t.Parallel()
+	server := etcdtest.Start(t, etcdtest.Options{})
+	first, second := two(t, server.URL(), 1, 1)
+	a := start(t, first)
+	at := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusConflict)
+		_, err := w.Write([]byte(`{"reason": "this machine goes on with the data"}`))
+		require.NoError(t, err)
+	}))
+	at.TLS = a.credential.Listener(&tls.Config{})
+	at.StartTLS()
+	t.Cleanup(at.Close)
+	second.Settings.URL = at.URL
+	start(t, second)
+	a.await(t, map[string]string{"a": membership.RoleFollower, "b": membership.RoleFollower})
+	_, err := a.Log().Campaign(t.Context())
+	require.NoError(t, err)
+	err = a.leaveThrough(t, "b")
+	require.Equal(t, fault.Conflict, fault.KindOf(err))
+	require.Equal(t, "the member b answers: this machine goes on with the data", fault.Reason(err))
+	require.NoError(t, a.Leave(t.Context()))
 }
 
 // forwardedBy returns a request that a member has forwarded.

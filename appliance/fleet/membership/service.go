@@ -10,6 +10,7 @@ import (
 	"landfall/appliance/fault"
 	"landfall/appliance/fleet"
 	"landfall/appliance/fleet/sequence"
+	"landfall/appliance/sentence"
 )
 
 // Wanted is what a person says about a new fleet. What is empty is that of the configuration.
@@ -122,6 +123,8 @@ type Leader struct {
 	*Membership
 	Peers     *fleet.Client
 	VirtualIP func() *VirtualIP
+	// Missing returns the contents of files that this leader lacks. It is nil for other members.
+	Missing func(context.Context) (sums []string, err error)
 }
 
 // Found implements Service.
@@ -146,21 +149,32 @@ func (l *Leader) Leave(ctx context.Context) error {
 	if err := l.noteLeaving(name); err != nil {
 		return err
 	}
-	return fault.Wrap(fault.Unavailable, l.Peers.Leave(ctx, others[at]))
+	err = l.Peers.Leave(ctx, others[at])
+	if fault.KindOf(err) == 0 {
+		return fault.Wrap(fault.Unavailable, err)
+	}
+	if fault.KindOf(err) == fault.Conflict { // it stays
+		l.changing.Lock()
+		defer l.changing.Unlock()
+		delete(l.told, name)
+	}
+	return err
 }
 
 // checkSuccessor returns an error if no other member would go on with the data. The caller holds
 // changing.
 func (m *Membership) checkSuccessor(others []fleet.Peer) error {
-	stays := func(p fleet.Peer) bool {
-		at, leaves := m.told[p.Name]
-		return !leaves || m.Clock.Since(at) > toldTime
+	for _, other := range others {
+		if at, leaves := m.told[other.Name]; !leaves || m.Clock.Since(at) > toldTime {
+			return nil
+		}
 	}
-	if !slices.ContainsFunc(others, stays) {
-		return fault.New(fault.Conflict, "no other member is there, so nobody would go on with the data; "+
-			"landfall fleet end makes this machine a single one")
+	if len(others) > 0 {
+		return fault.New(fault.Conflict, "the member %s was told to leave a moment ago, so perhaps nobody would go on "+
+			"with the data; try again in a minute", others[0].Name)
 	}
-	return nil
+	return fault.New(fault.Conflict, "no other member is there, so nobody would go on with the data; "+
+		"landfall fleet end makes this machine a single one")
 }
 
 // noteLeaving notes that this leader tells another member to leave. It returns an error if this one
@@ -208,7 +222,7 @@ func (m *Membership) leave(check func() error) error {
 		return fault.New(fault.Conflict, "the fleet has ended, and this machine goes on with the data as a single one")
 	case m.leaving.Load():
 		return nil
-	case m.removing:
+	case m.removing && !m.isLedByOther():
 		return fault.New(fault.Conflict, "this member was asked to end the fleet, and etcd has not confirmed that; "+
 			"repeat landfall fleet end, or restart this member before it leaves")
 	}
@@ -216,6 +230,20 @@ func (m *Membership) leave(check func() error) error {
 		return err
 	}
 	return m.end(func(s *fleet.State) { s.Left = true }, func() {})
+}
+
+// isLedByOther reports whether another member leads this fleet. etcd then neither ended the fleet
+// for this member, nor will it: it does so only while this one leads. The fleet is read last,
+// because another fleet may follow.
+func (m *Membership) isLedByOther() bool {
+	ctx, cancel := context.WithTimeout(context.Background(), forgetTime)
+	defer cancel()
+	leader, err := m.sequence.Leader(ctx)
+	if err != nil || leader == nil || leader.Member.ID == m.state.ID {
+		return false
+	}
+	_, err = m.sequence.Fleet(ctx)
+	return err == nil
 }
 
 // end writes the state of a machine that is no longer a member. written is called before anybody
@@ -294,6 +322,9 @@ func (l *Leader) End(ctx context.Context) error {
 		return fault.New(fault.Conflict, "this member has left the fleet, and another one goes on with the data; to "+
 			"end the fleet, send this to the member that leads then")
 	}
+	if err := l.checkContents(ctx); err != nil {
+		return err
+	}
 	ctx = context.WithoutCancel(ctx) // the client may go
 	l.removing = true
 	if err := l.sequence.Remove(ctx, l.state.ID); err != nil {
@@ -308,4 +339,22 @@ func (l *Leader) End(ctx context.Context) error {
 			"status, and repeat the command if the fleet is still there", err)
 	}
 	return l.finishEnding(ctx)
+}
+
+// checkContents returns an error if a single machine would lack contents of files, unless the fleet
+// may have ended. The caller holds changing.
+func (l *Leader) checkContents(ctx context.Context) error {
+	if l.removing || l.Missing == nil {
+		return nil
+	}
+	missing, err := l.Missing(ctx)
+	if err != nil {
+		return fault.Wrap(fault.Unavailable, err)
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	return fault.New(fault.Conflict, "this member still lacks %s of files, which a single machine can't copy from "+
+		"others; wait until landfall fleet status shows that it lacks none. If no member has them any more, stop all "+
+		"members and use landfall fleet end --data-dir", sentence.Count(len(missing), "content"))
 }
