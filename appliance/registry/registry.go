@@ -106,6 +106,8 @@ type held struct {
 	modified time.Time     // of the file when it was read
 	written  bool          // the file got other content since; guarded by Registry.mu
 	quiet    bool          // nobody writes the files of the folder any more; guarded by Registry.mu
+	files    string        // identity of the folder's files at the last look; guarded by Registry.mu
+	same     time.Time     // since when the files are unchanged by the appliance's clock; guarded by Registry.mu
 	starts   chan struct{} // limits the clients that read at the same time
 
 	mu      sync.Mutex

@@ -47,6 +47,7 @@ type StagePlan struct {
 	Room      int64    `json:"room_bytes"`
 	LimitedBy string   `json:"limited_by"` // what limits Room, for people
 	Fits      bool     `json:"fits"`
+	LeftOut   []string `json:"left_out"` // paths of media that are still being copied
 	// AtLeast is set if more bytes may be needed: a compressed archive does not tell its unpacked
 	// size.
 	AtLeast bool `json:"at_least"`
@@ -72,14 +73,6 @@ func (m *held) inOrder() []string {
 // named returns the media with a label, a path or a path that led to them. "all" are all of them.
 // Compressed archives are apart, also those whose tar archives are media.
 func (r *Registry) named(name string) (found []*held, archives []*packed, err error) {
-	r.mu.Lock()
-	incoming := slices.Concat(slices.Collect(maps.Values(r.incoming))...)
-	r.mu.Unlock()
-	for _, location := range incoming {
-		if name == location.Label() || name == location.Path {
-			return nil, nil, incomingError(location)
-		}
-	}
 	var labels []string
 	matches := func(location medium.Location, label, path string) bool {
 		labels = append(labels, label)
@@ -105,14 +98,39 @@ func (r *Registry) named(name string) (found []*held, archives []*packed, err er
 	if len(found)+len(archives) > 0 {
 		return found, archives, nil
 	}
-	if len(labels) == 0 && len(incoming) > 0 {
-		return nil, nil, incomingError(incoming[0])
-	}
 	if len(labels) == 0 {
 		return nil, nil, fault.New(fault.NotFound, "The registry knows no medium; landfall registry add adds one.")
 	}
 	return nil, nil, fault.New(fault.NotFound, "%q is not a medium of the registry. Its media are %s; all means all "+
 		"of them.", name, strings.Join(labels, ", "))
+}
+
+// toStage returns the media with a name, as named does, except those that are still being copied,
+// which it returns apart. A folder that is served is not left out: an order for a part of it becomes
+// one for all of it.
+func (r *Registry) toStage(name string) (found []*held, archives []*packed, leftOut []medium.Location, err error) {
+	r.mu.Lock()
+	incoming := maps.Clone(r.incoming)
+	r.mu.Unlock()
+	for path, locations := range incoming {
+		for _, location := range locations {
+			switch {
+			case location.Container == medium.Folder && r.presentIn(location) != nil:
+			case name == location.Label(), name == location.Path:
+				return nil, nil, nil, incomingError(location)
+			case name == "all", name == path:
+				leftOut = append(leftOut, location)
+			}
+		}
+	}
+	slices.SortFunc(leftOut, func(a, b medium.Location) int { return cmp.Compare(a.Path, b.Path) })
+	found, archives, err = r.named(name)
+	found = slices.DeleteFunc(found, func(m *held) bool { return slices.Contains(leftOut, m.location) })
+	archives = slices.DeleteFunc(archives, func(p *packed) bool { return slices.Contains(leftOut, r.rowOf(p).Location) })
+	if len(found)+len(archives) == 0 && len(leftOut) > 0 {
+		return nil, nil, nil, incomingError(leftOut[0])
+	}
+	return found, archives, leftOut, err
 }
 
 func incomingError(location medium.Location) error {
@@ -146,22 +164,35 @@ func (r *Registry) isReplaced(m *held) bool {
 		by, _ := r.successor(p)
 		return by != nil
 	}
-	return m.missing() && slices.ContainsFunc(r.current.Load().media, func(other *held) bool {
+	return r.inPlaceOf(m) != nil
+}
+
+// inPlaceOf returns the medium that lies now where a missing one lay, or nil.
+func (r *Registry) inPlaceOf(m *held) *held {
+	media := r.current.Load().media
+	i := slices.IndexFunc(media, func(other *held) bool {
 		return other != m && other.location == m.location && !other.missing()
 	})
+	if i < 0 || !m.missing() {
+		return nil
+	}
+	return media[i]
 }
 
 // PlanStage returns what a copy of media to the disk needs. Media is a label, a path, or all.
 func (r *Registry) PlanStage(media string) (StagePlan, error) {
-	found, archives, err := r.named(media)
+	found, archives, leftOut, err := r.toStage(media)
 	if err != nil {
 		return StagePlan{}, err
 	}
-	return r.plan(found, archives)
+	return r.plan(found, archives, leftOut)
 }
 
-func (r *Registry) plan(media []*held, archives []*packed) (StagePlan, error) {
-	plan := StagePlan{Media: []string{}}
+func (r *Registry) plan(media []*held, archives []*packed, leftOut []medium.Location) (StagePlan, error) {
+	plan := StagePlan{Media: []string{}, LeftOut: []string{}}
+	for _, location := range leftOut {
+		plan.LeftOut = append(plan.LeftOut, location.Path)
+	}
 	counted := map[string]bool{}
 	for _, m := range media {
 		plan.Media = append(plan.Media, r.labelOf(m))
@@ -193,11 +224,11 @@ func (r *Registry) plan(media []*held, archives []*packed) (StagePlan, error) {
 // Stage orders a copy of media to the disk, in the background and while clients pull. It refuses a
 // copy for which there is no room.
 func (r *Registry) Stage(ctx context.Context, media string) (StagePlan, error) {
-	found, archives, err := r.named(media)
+	found, archives, leftOut, err := r.toStage(media)
 	if err != nil {
 		return StagePlan{}, err
 	}
-	plan, err := r.plan(found, archives)
+	plan, err := r.plan(found, archives, leftOut)
 	if err != nil {
 		return plan, err
 	}
@@ -302,7 +333,43 @@ func (r *Registry) stageAll(ctx context.Context) (waits bool) {
 			r.log.Warn("The copy of a medium waits.", "medium", m.location.Label(), "error", err)
 		}
 	}
+	if err := r.forgetReplaced(ctx); err != nil && ctx.Err() == nil {
+		r.log.Warn("A medium that was replaced can't be forgotten.", "error", err)
+	}
 	return waits
+}
+
+// forgetReplaced forgets the media whose whole content is in those that lie in their place now, if
+// the copies of these are whole as well. They have the same blobs.
+func (r *Registry) forgetReplaced(ctx context.Context) error {
+	replaced := slices.DeleteFunc(r.ordered(), func(m *held) bool {
+		by := r.inPlaceOf(m)
+		return by == nil || !by.index.Contains(m.index) || !r.isOrdered(by) || !r.wholeOf(by)
+	})
+	if len(replaced) == 0 {
+		return nil
+	}
+	r.mu.Lock()
+	r.media = slices.DeleteFunc(slices.Clone(r.media), func(m *held) bool { return slices.Contains(replaced, m) })
+	replaced = slices.DeleteFunc(replaced, func(m *held) bool { // a copy of it lies elsewhere
+		return slices.ContainsFunc(r.media, func(o *held) bool { return o.index.Identity == m.index.Identity })
+	})
+	for _, m := range replaced {
+		delete(r.orders, m.index.Identity)
+		delete(r.stageProblems, m.index.Identity)
+	}
+	r.mu.Unlock()
+	r.rebuild()
+	r.notify()
+	return r.options.DB.Update(ctx, func(tx *store.Tx) error {
+		for _, m := range replaced {
+			if err := errors.Join(mediumRows.Delete(tx, m.index.Identity), IndexFiles.Delete(tx, m.index.Identity),
+				stageRows.Delete(tx, m.index.Identity)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 // whileWaiting calls work after each change of the media or of the orders, and from time to time
@@ -462,6 +529,10 @@ func (r *Registry) stagingOf(m *held) Staging {
 func (r *Registry) replacedMessage(m *held) string {
 	if !r.isReplaced(m) {
 		return ""
+	}
+	if by := r.inPlaceOf(m); by != nil && by.index.Contains(m.index) {
+		return "another medium with all of its content lies in its place now; this copy is removed when that one is " +
+			"copied as well"
 	}
 	return fmt.Sprintf("another medium lies in its place now, which lacks some of its content; if nobody needs it any "+
 		"more, landfall registry stage %q --cancel and landfall registry gc remove it from the disk", r.labelOf(m))

@@ -140,7 +140,7 @@ func (r *Registry) look(ctx context.Context, path string) {
 		case m != nil:
 			present[m] = true
 			came = came || added
-			whole = r.isQuiet(ctx, m) && whole && !m.index.Cut() && !r.isRecent(location, m.modified)
+			whole = whole && r.isQuiet(m) && !m.index.Cut() && !r.isRecent(location, m.modified)
 		}
 		if _, ok := errors.AsType[*writtenError](err); ok {
 			whole, written = false, append(written, location)
@@ -242,32 +242,37 @@ func (r *Registry) isRecent(location medium.Location, modified time.Time) bool {
 }
 
 // quietTime is how long all files of a folder must be unchanged before nobody writes them any more:
-// a slow stick keeps a program that copies a folder waiting for long.
+// a slow stick keeps a program that copies a folder waiting for long. The times of the files say
+// nothing, because cp -a, rsync -a and tar set them to those of the originals.
 const quietTime = time.Minute
 
-// isQuiet reports whether nobody writes a medium any more. The upper folders of a folder, which
-// each look compares, do not change with all of its files. If the files have changed since the
-// folder was read, the next look reads it again.
-func (r *Registry) isQuiet(ctx context.Context, m *held) bool {
-	r.mu.Lock()
-	quiet := m.quiet || m.location.Container != medium.Folder
-	r.mu.Unlock()
-	if quiet {
-		return true
-	}
-	identity, newest, err := medium.FolderState(ctx, m.location.Path, func() { r.progress(m.path) })
-	age := r.options.Clock.Since(newest) // a time after now is from another clock, and says nothing
+// isQuiet reports whether nobody writes a medium any more.
+func (r *Registry) isQuiet(m *held) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	switch {
-	case err != nil, age >= 0 && age < settleTime:
-	case identity != m.index.Identity:
-		m.stamp = ""
-		r.Look()
-	default:
-		m.quiet = age < 0 || age >= quietTime
+	return m.quiet || m.location.Container != medium.Folder
+}
+
+// compareFiles reports whether the files of a folder have changed since it was read, and whether
+// somebody may still write them. The upper folders of a folder, which each look compares, do not
+// change with all of its files. A quiet folder is compared only if somebody asked for it.
+func (r *Registry) compareFiles(ctx context.Context, m *held, asked bool) (changed, recent bool) {
+	if m.location.Container != medium.Folder || r.isQuiet(m) && !asked {
+		return false, false
 	}
-	return m.quiet
+	files, err := medium.FolderIdentity(ctx, m.location.Path, func() { r.progress(m.path) })
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := r.options.Clock.Now()
+	if err != nil || files != m.files {
+		m.files, m.same = files, now
+	}
+	if err != nil {
+		return false, false
+	}
+	changed = files != m.index.Identity
+	m.quiet = !changed && (m.quiet || now.Sub(m.same) >= quietTime)
+	return changed, now.Sub(m.same) < settleTime
 }
 
 // writtenError reports a medium that is being written. Its text is a clause.
@@ -313,7 +318,12 @@ func (r *Registry) attach(ctx context.Context, path string, location medium.Loca
 		return nil, false, refusal{}, err
 	}
 	if m := r.presentAt(location, stamp); m != nil {
-		return m, false, refusal{}, nil
+		switch filesChanged, recent := r.compareFiles(ctx, m, asked); {
+		case !filesChanged:
+			return m, false, refusal{}, nil
+		case recent && !asked:
+			return m, false, refusal{}, &writtenError{location}
+		}
 	}
 	if before.reason != nil && before.stamp == stamp {
 		return nil, false, before, nil
@@ -343,7 +353,7 @@ func (r *Registry) attach(ctx context.Context, path string, location medium.Loca
 		}
 	}
 	m := newHeld(path, location, index, r.options.Clock.Now())
-	m.stamp, m.modified = stamp, modified
+	m.stamp, m.modified, m.files, m.same = stamp, modified, index.Identity, start
 	if m.reader, err = medium.NewReader(medium.ReaderOptions{Location: location, Index: index, Open: r.options.Open,
 		Deadline: r.options.ReadDeadline}); err != nil {
 		return nil, false, refusal{}, err
@@ -366,9 +376,9 @@ func (r *Registry) attach(ctx context.Context, path string, location medium.Loca
 // place adds a medium that is present. It replaces a missing one with the same content, and that
 // which was at its location until the file was written again: a file that is being copied would
 // otherwise leave media behind. A missing one with content that the new one lacks stays: it is
-// another stick. One whose copy on the disk is complete stays too, if it has content that the new
-// one lacks. place returns the identities that no medium has any more, and when a copy of one of
-// them was ordered, which is now an order of the medium.
+// another stick. One whose copy on the disk is whole stays too, unless it was a part of the new
+// one. place returns the identities that no medium has any more, and when a copy of one of them was
+// ordered, which is now an order of the medium.
 func (r *Registry) place(m *held) (forgotten []string, ordered *time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -379,14 +389,16 @@ func (r *Registry) place(m *held) (forgotten []string, ordered *time.Time) {
 		same := other.index.Identity == m.index.Identity
 		at, isOrdered := r.orders[other.index.Identity]
 		grown := !same && other.location == m.location && m.index.Contains(other.index)
+		wasHere := other.location == m.location && other.detach(now)
+		isPart := grown && (other.index.Cut() || wasHere && m.location.Container == medium.Folder && !other.quiet)
 		switch {
-		case other.location == m.location && (other.detach(now) || other.written || grown):
+		case wasHere, other.location == m.location && (other.written || grown):
 			switch {
 			case same:
-			case isOrdered && !grown && r.wholeOf(other):
+			case isOrdered && !isPart && r.wholeOf(other):
 				kept = append(kept, other)
 			default:
-				if isOrdered && (grown || other.index.Cut() || m.location.Container == medium.Folder) {
+				if isOrdered {
 					ordered = &at
 				}
 				forgotten = append(forgotten, other.index.Identity)

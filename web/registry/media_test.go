@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -216,6 +217,9 @@ func TestReleases_trust(t *testing.T) {
 // settled is the age of a file that nobody writes any more.
 const settled = 5 * time.Second
 
+// quiet is how long a folder is unchanged that nobody writes any more.
+const quiet = time.Minute
+
 // writePart writes the first bytes of an archive, as a program that copies it does, at an age.
 func (s *site) writePart(name string, data []byte, age time.Duration) {
 	s.Helper()
@@ -419,13 +423,15 @@ func TestReleases_forgottenStaysForgotten(t *testing.T) {
 	require.Empty(t, named)
 }
 
-// TestReleases_folderIsBeingCopied has a folder whose copy pauses before the last files. Its upper
-// folders do not change any more. It is read again, and is the first medium when it is whole.
+// TestReleases_folderIsBeingCopied has a folder whose copy pauses before the last files. The copy
+// keeps the times of the files, and the upper folders do not change any more. The folder is read
+// again, and is the first medium when it has been unchanged for a minute.
 func TestReleases_folderIsBeingCopied(t *testing.T) {
 	s := newSite(t)
 	s.start()
 	first, digest := archiveOf(t, "4.20.8")
-	s.unpack("folder", first, settled)
+	written := s.clock.Now().Add(-time.Hour)
+	s.unpack("folder", first, s.clock.Since(written))
 	require.NoError(t, filepath.WalkDir(s.path("folder"), func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.Name() != "tags" {
 			return err
@@ -433,25 +439,40 @@ func TestReleases_folderIsBeingCopied(t *testing.T) {
 		require.NoError(t, os.RemoveAll(path))
 		return fs.SkipDir
 	}))
-	s.age("folder", settled)
+	s.age("folder", s.clock.Since(written))
 	s.look()
 	manifest := "/v2/openshift/release-images/manifests/4.20.8-x86_64"
 	require.Equal(t, http.StatusNotFound, s.get(manifest).StatusCode)
 
-	s.unpack("folder", first, settled)
-	s.look()
-	require.Equal(t, http.StatusOK, s.get(manifest).StatusCode)
-	named, err := s.registry.Named()
-	require.NoError(t, err)
-	require.Equal(t, []string{digest}, slices.Collect(maps.Keys(named)))
-
+	s.unpack("folder", first, s.clock.Since(written)) // no look sees a part of it
+	s.clock.Advance(quiet - time.Second)
+	require.Eventually(t, func() bool {
+		s.registry.Look()
+		unusable := s.registry.Status().Unusable
+		return len(unusable) > 0 && strings.Contains(unusable[0].Problem, "is still being copied")
+	}, time.Minute, time.Millisecond)
+	require.Equal(t, http.StatusNotFound, s.get(manifest).StatusCode)
 	changed := s.registry.Changed()
-	s.clock.Advance(time.Minute)
+	s.clock.Advance(settled)
+	s.await(changed)
+	require.Equal(t, http.StatusOK, s.get(manifest).StatusCode)
+	named := func() []string {
+		t.Helper()
+		named, err := s.registry.Named()
+		require.NoError(t, err)
+		return slices.Collect(maps.Keys(named))
+	}
+	require.Equal(t, []string{digest}, named())
+
+	changed = s.registry.Changed()
+	s.clock.Advance(quiet)
 	s.await(changed)
 	later, _ := archiveOf(t, "4.20.9")
 	s.write("later.tar", later)
 	s.look()
-	named, err = s.registry.Named()
-	require.NoError(t, err)
-	require.Len(t, named, 1, "the path had its first medium")
+	require.Equal(t, []string{digest}, named(), "the path had its first medium")
+
+	s.stop()
+	s.start()
+	require.Equal(t, http.StatusOK, s.get(manifest).StatusCode, "a known folder is served at once")
 }

@@ -10,12 +10,15 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
+	"landfall/appliance/fault"
 	"landfall/appliance/registry"
 	"landfall/appliance/registry/medium"
 	simulated "landfall/appliance/simulate/registry"
@@ -575,4 +578,100 @@ func TestStage_orderOfGrowingMedium(t *testing.T) {
 	s.stop()
 	s.start()
 	require.Equal(t, registry.StageWhole, s.registry.Status().Media[0].Staging.State)
+}
+
+// TestStage_replacedByMore has a medium that is replaced in its place by one with more content. The
+// order for its whole copy does not become one for the larger medium. When a person orders that one
+// too, the former one is not needed any more.
+func TestStage_replacedByMore(t *testing.T) {
+	const name = "medium"
+	archive := func(s *site, a *simulated.Archive) { s.writePart(name+".tar", bytesOf(t, a), settled) }
+	folder := func(s *site, a *simulated.Archive) { s.unpack(name, a, settled) }
+	for what, c := range map[string]struct {
+		file   string
+		write  func(s *site, a *simulated.Archive)
+		wait   bool // until the folder is not being copied any more
+		isPart bool // of the larger medium
+	}{
+		"archive":                     {name + ".tar", archive, false, false},
+		"folder":                      {name, folder, true, false},
+		"folder that is being copied": {name, folder, false, true},
+	} {
+		t.Run(what, func(t *testing.T) {
+			s := newSite(t)
+			a, _ := layered(t, 1, 1<<20)
+			c.write(s, a)
+			s.start()
+			s.stage()
+			s.awaitCopy(registry.StageWhole)
+			if c.wait {
+				changed := s.registry.Changed()
+				s.clock.Advance(quiet)
+				s.await(changed)
+			}
+			s.clock.Advance(time.Second)
+			more, layers := layered(t, 3, 1<<20)
+			c.write(s, more)
+			s.look()
+			label := filepath.Base(s.dir) + "/" + c.file
+			if !c.isPart {
+				media := s.registry.Status().Media
+				require.Len(t, media, 2)
+				slices.SortFunc(media, func(a, b registry.MediumStatus) int { return strings.Compare(a.Label, b.Label) })
+				require.Equal(t, label, media[0].Label)
+				require.Empty(t, media[0].Staging.State)
+				require.Contains(t, media[1].Staging.Message, "this copy is removed when that one is copied")
+				_, err := s.registry.Stage(t.Context(), label)
+				require.NoError(t, err)
+			}
+			requireOne := func() {
+				t.Helper()
+				require.Eventually(t, func() bool {
+					media := s.registry.Status().Media
+					return len(media) == 1 && media[0].Label == label && media[0].Staging.State == registry.StageWhole
+				}, time.Minute, time.Millisecond)
+			}
+			requireOne()
+			s.pullAll(1, layers)
+			s.stop()
+			s.start()
+			requireOne()
+		})
+	}
+}
+
+// TestStage_mediumIsBeingCopied has an archive that is written again, and a folder to which somebody
+// copies more. An order for the archive can be cancelled, but not given. One for the folder can be
+// given, because the folder is served.
+func TestStage_mediumIsBeingCopied(t *testing.T) {
+	s := newSite(t)
+	a, _ := layered(t, 1, 1<<20)
+	s.write(archive1, a)
+	s.unpack("folder", a, settled)
+	s.start()
+	archive, folder := filepath.Base(s.dir)+"/"+archive1, filepath.Base(s.dir)+"/folder"
+	_, err := s.registry.Stage(t.Context(), archive)
+	require.NoError(t, err)
+	more, _ := layered(t, 3, 1<<20)
+	s.writePart(archive1, bytesOf(t, more), time.Second)
+	s.look()
+	_, err = s.registry.Stage(t.Context(), archive)
+	require.Equal(t, fault.Conflict, fault.KindOf(err))
+	for _, name := range []string{"all", s.dir} {
+		plan, err := s.registry.PlanStage(name)
+		require.NoError(t, err)
+		require.Equal(t, []string{folder}, plan.Media)
+		require.Equal(t, []string{s.path(archive1)}, plan.LeftOut)
+	}
+	require.NoError(t, s.registry.CancelStage(t.Context(), archive))
+
+	s.unpack("folder", more, time.Second)
+	require.Eventually(t, func() bool {
+		s.registry.Look()
+		return slices.ContainsFunc(s.registry.Status().Unusable, func(u registry.Unusable) bool {
+			return strings.Contains(u.Problem, "folder is still being copied")
+		})
+	}, time.Minute, time.Millisecond)
+	_, err = s.registry.Stage(t.Context(), folder)
+	require.NoError(t, err)
 }

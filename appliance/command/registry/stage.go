@@ -50,6 +50,10 @@ func newStage() *cobra.Command {
 			}
 			fmt.Fprintf(out, "the copy of %s needs %s; there is room for %s, limited by %s\n",
 				strings.Join(needs.Media, ", "), needed, output.Size(needs.Room), needs.LimitedBy)
+			for _, path := range needs.LeftOut {
+				fmt.Fprintf(out, "%s is left out: it is still being copied; order its copy when landfall registry "+
+					"status shows it as a medium\n", path)
+			}
 			if plan {
 				return nil
 			}

@@ -10,23 +10,17 @@ import (
 	"io/fs"
 	"os"
 	"path"
-	"time"
 )
 
-// FolderState returns the identity of the index that a scan of a folder would have, and the newest
-// time of its files. It does not read the files.
-func FolderState(ctx context.Context, at string, progress func()) (identity string, newest time.Time, err error) {
+// FolderIdentity returns the identity of the index that a scan of a folder would have. It does not
+// read the files.
+func FolderIdentity(ctx context.Context, at string, progress func()) (string, error) {
 	listed, err := listFolder(ctx, Location{Path: at, Container: Folder}, progress)
 	if err != nil {
-		return "", time.Time{}, err
+		return "", err
 	}
 	listed.close()
-	for _, e := range listed.entries {
-		if e.modified.After(newest) {
-			newest = e.modified
-		}
-	}
-	return listed.identity, newest, nil
+	return listed.identity, nil
 }
 
 // listFolder lists a folder. Files are opened below the folder only: a symbolic link on a stick

@@ -55,12 +55,11 @@ func NewForwarder(servers []netip.AddrPort, clock clockwork.Clock) *Forwarder {
 
 // Answer returns the answer of the first server that answers. An error such as SERVFAIL counts only
 // if no server answers otherwise. Without servers it refuses the question, so that a client asks
-// its next server at once. loops are addresses that are not asked: those of the appliance and of
-// the client.
-func (f *Forwarder) Answer(ctx context.Context, request *dns.Msg, loops []netip.Addr) *dns.Msg {
+// its next server at once. own are addresses of the appliance, which are not asked.
+func (f *Forwarder) Answer(ctx context.Context, request *dns.Msg, own []netip.Addr) *dns.Msg {
 	refused := new(dns.Msg).SetRcode(request, dns.RcodeRefused)
 	failed := new(dns.Msg).SetRcode(request, dns.RcodeServerFailure)
-	servers := f.choose(loops)
+	servers := f.choose(own)
 	if len(servers) == 0 {
 		return refused
 	}
@@ -88,6 +87,11 @@ func (f *Forwarder) Answer(ctx context.Context, request *dns.Msg, loops []netip.
 	return failed
 }
 
+// asks reports whether questions are forwarded to a server with an address.
+func (f *Forwarder) asks(address netip.Addr) bool {
+	return slices.ContainsFunc(f.servers, func(s netip.AddrPort) bool { return s.Addr().Unmap() == address })
+}
+
 // saysNothing reports whether an answer is an error of the server, which another server may not
 // have, instead of a statement about the name.
 func saysNothing(answer *dns.Msg) bool {
@@ -96,12 +100,12 @@ func saysNothing(answer *dns.Msg) bool {
 
 // choose returns the servers to ask: those that are not silent. If all are silent, it is the one
 // whose last failure is the oldest, so that a name without an answer never hides the others.
-func (f *Forwarder) choose(loops []netip.Addr) []netip.AddrPort {
+func (f *Forwarder) choose(own []netip.Addr) []netip.AddrPort {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var others, answering []netip.AddrPort
 	for _, server := range f.servers {
-		if slices.Contains(loops, server.Addr().Unmap()) {
+		if slices.Contains(own, server.Addr().Unmap()) {
 			continue
 		}
 		others = append(others, server)

@@ -266,6 +266,8 @@ func TestServer_refusesAtOnce(t *testing.T) {
 		"for a client elsewhere":         {forwarding, "198.51.100.7"},
 		"if the only server is this one": {newServer(netip.MustParseAddrPort("192.0.2.1:53")), "192.0.2.77"},
 		"if the only server asks":        {forwarding, "192.0.2.53"},
+		"if one of two servers asks": {newServer(startDNS(t, Zone{Name: "example.com"}),
+			netip.MustParseAddrPort("192.0.2.53:53")), "192.0.2.53"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			answer := c.server.Answer(t.Context(), site, address(c.client), question("example.com", dns.TypeA))

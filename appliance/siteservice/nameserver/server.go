@@ -155,7 +155,8 @@ func addressOf(remote net.Addr) (client netip.Addr, datagram bool) {
 }
 
 // Answer answers a question of a client on an interface. It returns nil for a message that is no
-// question. Only clients in the networks of the interface may ask for names outside of the zones.
+// question. Only clients in the networks of the interface may ask for names outside of the zones,
+// except the DNS servers to which such questions are forwarded.
 func (s *Server) Answer(ctx context.Context, on link.Link, client netip.Addr, request *dns.Msg) *dns.Msg {
 	switch {
 	case request.Response:
@@ -174,12 +175,12 @@ func (s *Server) Answer(ctx context.Context, on link.Link, client netip.Addr, re
 		s.own.Add(1)
 		return answer
 	}
-	if !on.Contains(client) {
+	// Questions of a DNS server that is asked here would go in circles, also through another server.
+	if !on.Contains(client) || s.Forward.asks(client) {
 		s.refused.Add(1)
 		return new(dns.Msg).SetRcode(request, dns.RcodeRefused)
 	}
-	// A DNS server of the site that forwards questions to this one would get them back.
-	answer := s.Forward.Answer(ctx, request, append(on.Addresses(), client))
+	answer := s.Forward.Answer(ctx, request, on.Addresses())
 	if answer.Rcode == dns.RcodeRefused {
 		s.refused.Add(1)
 	} else {

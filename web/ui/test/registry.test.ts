@@ -132,6 +132,7 @@ describe('the registry', () => {
     limited_by: 'the disk',
     fits: false,
     at_least: false,
+    left_out: [],
   };
 
   it('says what a copy needs before it starts', () => {
@@ -141,6 +142,9 @@ describe('the registry', () => {
     expect(planText({ ...plan, room_bytes: 2 ** 63, fits: true })).toBe('The copy of a, b needs 2.0 KiB.');
     expect(planText({ ...plan, room_bytes: 2 ** 63, fits: true, at_least: true })).toBe(
       'The copy of a, b needs at least 2.0 KiB.',
+    );
+    expect(planText({ ...plan, room_bytes: 2 ** 63, left_out: ['/media/c'] })).toBe(
+      'The copy of a, b needs 2.0 KiB. /media/c is left out: it is still being copied.',
     );
   });
 

@@ -101,6 +101,8 @@ export type Plan = {
   fits: boolean;
   /** More may be needed: a compressed archive does not tell its unpacked size. */
   at_least: boolean;
+  /** Paths of media that are still being copied. */
+  left_out: string[];
 };
 
 /** Returns what a copy of a medium needs. The medium is a label, or `all`. */

@@ -103,7 +103,8 @@ export const roomOf = (room: number): string => (room >= unlimited ? 'no limit i
 /** What a copy needs, and whether there is room. */
 export const planText = (plan: Plan): string => {
   const { media, needed_bytes: needed, room_bytes: room, limited_by: limit, fits, at_least: more } = plan;
-  const need = `The copy of ${media.join(', ')} needs ${more ? 'at least ' : ''}${bytes(needed)}.`;
+  const left = plan.left_out.map((path) => ` ${path} is left out: it is still being copied.`).join('');
+  const need = `The copy of ${media.join(', ')} needs ${more ? 'at least ' : ''}${bytes(needed)}.${left}`;
   if (room >= unlimited) {
     return need;
   }
