@@ -475,17 +475,19 @@ func (r *Registry) replacedMessage(m *held) string {
 			return "another archive lies in its place now, whose copy is damaged; keep this copy"
 		case tar.index.Contains(m.index):
 			return fmt.Sprintf("another archive lies in its place now, which is copied and has all of its content; "+
-				"landfall registry stage %q --cancel and landfall registry gc remove this copy from the disk", r.labelOf(m))
+				"landfall registry stage %q --cancel and landfall registry gc remove this copy from the disk",
+				r.labelOf(m))
 		}
 	} else if !r.isReplaced(m) {
 		return ""
 	}
 	return fmt.Sprintf("another medium lies in its place now, which lacks some of its content; if nobody needs it any "+
-		"more, landfall registry stage %q --cancel and landfall registry gc remove this copy from the disk", r.labelOf(m))
+		"more, landfall registry stage %q --cancel and landfall registry gc remove this copy from the disk",
+		r.labelOf(m))
 }
 
-// repairState returns the state of an archive whose damaged copy is made again. The message is "" if
-// a person has to do something.
+// repairState returns the state of an archive whose damaged copy is made again. The message is ""
+// if a person has to do something.
 func (r *Registry) repairState(p *packed) (state, message string) {
 	r.mu.Lock()
 	state, present := p.state, p.present

@@ -317,8 +317,8 @@ func (r *Registry) packedStatus(p *packed) *MediumStatus {
 		s.Staging.Message = r.fullMessage()
 	case by != nil:
 		s.Staging.State = StageWaiting
-		s.Staging.Message = fmt.Sprintf("another archive lies in its place now; landfall registry stage %q copies that "+
-			"one, and landfall registry stage %q --cancel ends this order", r.labelOfPacked(by), s.Label)
+		s.Staging.Message = fmt.Sprintf("another archive lies in its place now; landfall registry stage %q copies "+
+			"that one, and landfall registry stage %q --cancel ends this order", r.labelOfPacked(by), s.Label)
 	case state == "" && !present:
 		s.Staging.State, s.Staging.Message = StageWaiting, "plug the medium in again; it is unpacked from its beginning"
 	}
@@ -460,8 +460,8 @@ func (r *Registry) unpackOne(ctx context.Context, p *packed, repairs bool) (wait
 		return false
 	case errors.Is(err, errNoChecksum):
 		r.setPacked(p, StageDamaged, fmt.Sprintf("this copy can't be made again in its place, because the compressed "+
-			"archive has no checksum. landfall registry stage %[1]q --cancel and landfall registry gc remove this copy; "+
-			"landfall registry stage %[1]q copies the archive afterwards", label))
+			"archive has no checksum. landfall registry stage %[1]q --cancel and landfall registry gc remove this "+
+			"copy; landfall registry stage %[1]q copies the archive afterwards", label))
 		r.log.Error("A damaged copy can't be repaired: the compressed archive has no checksum.", "medium", label)
 		return false
 	case errors.Is(err, quota.ErrFull):

@@ -205,8 +205,8 @@ func TestRepair_unprovenSource(t *testing.T) {
 	}
 }
 
-// A stick fails in the middle of a repair. The copy counts as damaged until the repair was complete,
-// and its sound blobs are served all the time.
+// A stick fails in the middle of a repair. The copy counts as damaged until the repair was
+// complete, and its sound blobs are served all the time.
 func TestRepair_interrupted(t *testing.T) {
 	s := newShelf(t)
 	packed, digests := s.pack(8, 1, gzipped)
@@ -313,8 +313,8 @@ func TestReplaced_wholeCopyStays(t *testing.T) {
 	require.Equal(t, 1, done.Files)
 }
 
-// The order of a part becomes that of the whole archive, also if it can't be recorded at first. After
-// a restart nobody knows that it was a part, and the status says what to do.
+// The order of a part becomes that of the whole archive, also if it can't be recorded at first.
+// After a restart nobody knows that it was a part, and the status says what to do.
 func TestInherit_orderOfAPart(t *testing.T) {
 	for name, restarts := range map[string]bool{"store fails": false, "restart": true} {
 		t.Run(name, func(t *testing.T) {

@@ -329,8 +329,8 @@ func TestUnpack_archiveIsBeingCopied(t *testing.T) {
 	require.Equal(t, size, s.registry.Status().StagedBytes)
 }
 
-// A compressed archive that was copied is replaced in its place. Its copy stays, and the status says
-// what the newer one has of it, and how to remove it.
+// A compressed archive that was copied is replaced in its place. Its copy stays, and the status
+// says what the newer one has of it, and how to remove it.
 func TestUnpack_replaced(t *testing.T) {
 	pack := func(s *site, count int, age time.Duration) (layers map[string][]byte, size int64) {
 		a, layers := layered(s, count, 1<<20)

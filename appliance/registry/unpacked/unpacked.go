@@ -179,8 +179,8 @@ type Differences struct {
 	parts map[int64][sha256.Size]byte // hashes of the content of these parts, by their places
 }
 
-// Compare compares a whole archive with its content, and writes nothing: whether the content is sound
-// is known at its end. The error is an *[InputError], or one of the disk.
+// Compare compares a whole archive with its content, and writes nothing: whether the content is
+// sound is known at its end. The error is an *[InputError], or one of the disk.
 func (s *Store) Compare(key, name string, in io.Reader) (_ *Differences, err error) {
 	file, err := os.Open(s.Path(key, name))
 	if err != nil {
