@@ -150,7 +150,7 @@ func (r *Registry) labelOf(m *held) string {
 // labelOfPacked does the same for a compressed archive.
 func (r *Registry) labelOfPacked(p *packed) string {
 	label := r.rowOf(p).Location.Label()
-	if by, _ := r.successor(p); by != nil {
+	if r.successor(p) != nil {
 		return withPart(label, p.key)
 	}
 	return label
@@ -161,8 +161,7 @@ func withPart(label, identity string) string { return label + "@" + identity[:mi
 // isReplaced reports whether another medium lies where a medium lay.
 func (r *Registry) isReplaced(m *held) bool {
 	if p := r.packedOf(m); p != nil {
-		by, _ := r.successor(p)
-		return by != nil
+		return r.successor(p) != nil
 	}
 	return r.inPlaceOf(m) != nil
 }
@@ -504,7 +503,10 @@ func (r *Registry) stagingOf(m *held) Staging {
 	archive := r.packedOf(m)
 	switch {
 	case archive != nil && r.isWanted(archive) && r.isDamaged(archive):
-		s.State, s.Message = r.repairState(archive), "damaged: "+r.remedy(m)
+		s.State, s.Message = r.repairState(archive)
+		if s.Message == "" {
+			s.Message = "damaged: " + cmp.Or(r.replacedMessage(m), r.remedy(m))
+		}
 	case archive != nil && r.isWanted(archive):
 		s.State, s.Done, s.Message = StageWhole, s.Total, "it is unpacked; the compressed archive may be removed"
 		s.Message = cmp.Or(r.replacedMessage(m), s.Message)
@@ -524,10 +526,26 @@ func (r *Registry) stagingOf(m *held) Staging {
 	return s
 }
 
-// replacedMessage says how the copy of a medium is removed in whose place another one lies now, or
-// "". Nobody but a person knows whether its content is still needed.
+// replacedMessage says what a person can do with the copy of a medium in whose place another one
+// lies now, or "". Nobody but a person knows whether its content is still needed.
 func (r *Registry) replacedMessage(m *held) string {
-	if !r.isReplaced(m) {
+	if p := r.packedOf(m); p != nil {
+		by := r.successor(p)
+		if by == nil {
+			return ""
+		}
+		switch tar := r.tarOf(by); {
+		case tar == nil || !r.isWanted(by):
+			return fmt.Sprintf("another archive lies in its place now; landfall registry stage %q copies that one",
+				r.labelOfPacked(by))
+		case r.isDamaged(by):
+			return "another archive lies in its place now, whose copy is damaged; keep this copy"
+		case tar.index.Contains(m.index):
+			return fmt.Sprintf("another archive lies in its place now, which is copied and has all of its content; "+
+				"landfall registry stage %q --cancel and landfall registry gc remove this copy from the disk",
+				r.labelOf(m))
+		}
+	} else if !r.isReplaced(m) {
 		return ""
 	}
 	if by := r.inPlaceOf(m); by != nil && by.index.Contains(m.index) {
@@ -535,20 +553,25 @@ func (r *Registry) replacedMessage(m *held) string {
 			"copied as well"
 	}
 	return fmt.Sprintf("another medium lies in its place now, which lacks some of its content; if nobody needs it any "+
-		"more, landfall registry stage %q --cancel and landfall registry gc remove it from the disk", r.labelOf(m))
+		"more, landfall registry stage %q --cancel and landfall registry gc remove this copy from the disk",
+		r.labelOf(m))
 }
 
-// repairState returns the state of an archive whose damaged copy is made again.
-func (r *Registry) repairState(p *packed) string {
+// repairState returns the state of an archive whose damaged copy is made again. The message is ""
+// if a person has to do something.
+func (r *Registry) repairState(p *packed) (state, message string) {
 	r.mu.Lock()
-	defer r.mu.Unlock()
+	state, present := p.state, p.present
+	r.mu.Unlock()
 	switch {
-	case p.state != "":
-		return p.state
-	case !p.present:
-		return StageWaiting
+	case state == StageFull:
+		return state, r.fullMessage()
+	case state != "":
+		return state, ""
+	case !present:
+		return StageWaiting, ""
 	}
-	return StageCopying
+	return StageCopying, "the damaged copy is being made again; leave the medium plugged in"
 }
 
 // fullMessage says what keeps a copy from going on.
@@ -628,10 +651,13 @@ func (r *Registry) remedy(m *held) string {
 	if p == nil {
 		return "copy the medium again"
 	}
+	label := r.labelOf(m)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
-	case p.state == StageDamaged:
+	case !p.row.Wanted:
+		return fmt.Sprintf("order its copy again with landfall registry stage %q", label)
+	case p.message != "":
 		return p.message
 	case !p.present:
 		return "plug in " + p.row.Location.Label() + " again, from which this copy is made again"

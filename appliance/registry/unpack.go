@@ -3,9 +3,12 @@ package registry
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -40,11 +43,14 @@ type packed struct {
 	present bool
 	since   time.Time // present or missing since
 	stored  bool      // the row is stored, so there may be files
-	// replaced is set if its file got other content in its place, as while it is being copied.
-	replaced bool
-	busy     bool   // it is unpacked or removed now
-	state    string // why it is not unpacked further
-	message  string
+	// overwritten is set if its file got other content while it was present, as while it is being
+	// copied: what was unpacked of it is a part of nothing.
+	overwritten bool
+	// repairs is set from the start of a repair of its tar archive until it is sound.
+	repairs bool
+	busy    bool   // it is unpacked or removed now
+	state   string // why it is not unpacked further
+	message string
 }
 
 // loadPacked reads which archives were unpacked or are to be. Their paths are watched, also if the
@@ -73,15 +79,19 @@ func (r *Registry) replacePacked(ctx context.Context, path string, found []mediu
 			continue
 		}
 		key, added, err := r.notePacked(path, location, asked)
-		if err == nil && added {
-			err = r.inheritOrder(ctx, key)
-		}
 		if err != nil {
 			problems = append(problems, err)
 		}
 		if key != "" {
 			here[key], changed = true, changed || added
 		}
+	}
+	for key := range here {
+		inherited, err := r.inheritOrder(ctx, key)
+		if err != nil {
+			problems = append(problems, err)
+		}
+		changed = changed || inherited
 	}
 	for _, p := range r.allPacked() {
 		if _, whole := r.written(p); whole && r.rowOf(p).Path == path {
@@ -122,15 +132,25 @@ func (r *Registry) notePacked(path string, location medium.Location, asked bool)
 		return "", false, err
 	}
 	r.mu.Lock()
+	former := r.packed[key]
 	// A known archive that is back is whole.
-	isWritten := !asked && r.isRecent(location, modified) && r.packed[key] == nil
+	isWritten := !asked && r.isRecent(location, modified) && former == nil
 	for _, p := range r.packed {
 		if p.row.Location != location || !p.present {
 			continue
 		}
-		p.replaced = isWritten || modified.After(p.since) // otherwise it is another stick
+		p.overwritten = isWritten || modified.After(p.since) // otherwise it is another stick
+	}
+	isSecond := former != nil && former.present && former.row.Location != location
+	var first packed
+	if isSecond {
+		first = packed{row: former.row, stamp: former.stamp}
 	}
 	r.mu.Unlock()
+	if first.row.Path == path { // the look at another path notes itself that its copy is gone
+		now, _, err := stampOf(first.row.Location)
+		isSecond = err == nil && now == first.stamp
+	}
 	if isWritten {
 		return "", false, &writtenError{location}
 	}
@@ -145,29 +165,25 @@ func (r *Registry) notePacked(path string, location medium.Location, asked bool)
 		p = &packed{key: key, row: packedRow{Name: medium.PlainName(location.Label()), Size: size, AtLeast: atLeast}}
 		r.packed[key] = p
 	}
-	if p.present && p.row.Location != location {
-		return key, false, nil // a second copy of it
+	if isSecond {
+		return key, false, nil
 	}
 	p.row.Path, p.row.Location = path, location
-	p.stamp, p.present, p.replaced, p.since = stamp, true, false, r.options.Clock.Now()
+	p.stamp, p.present, p.overwritten, p.since = stamp, true, false, r.options.Clock.Now()
+	p.state, p.message = "", "" // it may be sound now
 	return key, true, nil
 }
 
-// successor returns the present archive that lies where an unpacked one lay, or nil. contained is
-// set if it is unpacked and has the whole content of the earlier one.
-func (r *Registry) successor(p *packed) (by *packed, contained bool) {
+// successor returns the present archive that lies where another one lay, or nil.
+func (r *Registry) successor(p *packed) (by *packed) {
 	r.mu.Lock()
+	defer r.mu.Unlock()
 	for _, q := range r.packed {
 		if q != p && q.row.Location == p.row.Location && q.present && !p.present {
 			by = q
 		}
 	}
-	r.mu.Unlock()
-	if by == nil {
-		return nil, false
-	}
-	former, now := r.tarOf(p), r.tarOf(by)
-	return by, former != nil && now != nil && now.index.Contains(former.index)
+	return by
 }
 
 // tarOf returns the medium that is the tar archive of an archive, or nil.
@@ -182,60 +198,48 @@ func (r *Registry) tarOf(p *packed) *held {
 }
 
 // inheritOrder makes the order of an archive that was incomplete one of the archive that replaced
-// it in its place.
-func (r *Registry) inheritOrder(ctx context.Context, key string) error {
+// it in its place. It reports whether there was one. After a restart nobody knows whether the
+// archive was incomplete; the status then says what to do.
+func (r *Registry) inheritOrder(ctx context.Context, key string) (inherited bool, err error) {
 	r.mu.Lock()
 	p := r.packed[key]
-	location, wanted := p.row.Location, p.row.Wanted
-	r.mu.Unlock()
-	var former []*packed
-	for _, q := range r.allPacked() {
-		_, whole := r.written(q)
-		r.mu.Lock()
-		if q != p && q.row.Location == location && q.replaced && q.row.Wanted && !whole {
-			former = append(former, q)
-		}
+	if p == nil || p.row.Wanted || r.follows() {
 		r.mu.Unlock()
+		return false, nil
 	}
-	if len(former) == 0 || wanted || r.follows() {
-		return nil
+	location := p.row.Location
+	r.mu.Unlock()
+	former := slices.DeleteFunc(r.allPacked(), func(q *packed) bool {
+		r.mu.Lock()
+		is := q != p && q.row.Location == location && q.overwritten && q.row.Wanted
+		r.mu.Unlock()
+		return !is || r.isWhole(q)
+	})
+	if len(former) == 0 {
+		return false, nil
 	}
 	if err := r.options.DB.Update(ctx, func(tx *store.Tx) error {
 		return errors.Join(r.wantPacked(tx, []*packed{p}, true), r.wantPacked(tx, former, false))
 	}); err != nil {
-		return fmt.Errorf("record the copy of a medium: %w", err)
+		return false, fmt.Errorf("record the copy of a medium: %w", err)
 	}
 	r.setWanted([]*packed{p}, true)
 	r.setWanted(former, false)
-	return nil
+	return true, nil
 }
 
-// removeReplaced removes what was written of archives that were replaced before they were whole,
-// and the tar archives of those whose whole content is in the archive that replaced them.
-func (r *Registry) removeReplaced(ctx context.Context) {
+// removeParts removes what was written of archives that are not wanted any more, and whose files
+// were overwritten before they were unpacked completely. Only a person removes a whole copy.
+func (r *Registry) removeParts(ctx context.Context) {
 	for _, p := range r.allPacked() {
-		by, contained := r.successor(p)
-		if by == nil || !contained || !r.isWanted(p) {
+		if !r.claim(p, func() bool { return p.stored && !p.row.Wanted && p.overwritten }) {
 			continue
 		}
-		if err := r.options.DB.Update(ctx, func(tx *store.Tx) error {
-			return r.wantPacked(tx, []*packed{p}, false)
-		}); err != nil {
-			r.log.Warn("The end of the copy of a medium can't be recorded.", "error", err)
-			continue
-		}
-		r.setWanted([]*packed{p}, false)
-		r.mu.Lock()
-		p.replaced = true
-		r.mu.Unlock()
-	}
-	for _, p := range r.allPacked() {
-		if !r.claim(p, func() bool { return p.stored && !p.row.Wanted && p.replaced }) {
-			continue
-		}
-		_, err := r.unpacked.Remove(p.key)
-		if err == nil {
-			err = r.forgetUnpacked(ctx, p)
+		var err error
+		if !r.isWhole(p) {
+			if _, err = r.unpacked.Remove(p.key); err == nil {
+				err = r.forgetUnpacked(ctx, p)
+			}
 		}
 		r.release(p)
 		if err != nil && ctx.Err() == nil {
@@ -280,14 +284,19 @@ func (r *Registry) written(p *packed) (bytes int64, whole bool) {
 	return r.unpacked.Written(p.key, p.row.Name)
 }
 
+func (r *Registry) isWhole(p *packed) bool {
+	_, whole := r.written(p)
+	return whole
+}
+
 // packedStatus describes a compressed archive. It returns nil if its tar archive is a medium, or if
 // neither the archive nor a wish for it is there.
 func (r *Registry) packedStatus(p *packed) *MediumStatus {
 	r.mu.Lock()
 	row, present, since, state, message := p.row, p.present, p.since, p.state, p.message
-	isWritten := p.replaced && slices.Contains(r.incoming[row.Path], row.Location)
+	isWritten := p.overwritten && slices.Contains(r.incoming[row.Path], row.Location)
 	r.mu.Unlock()
-	if _, whole := r.written(p); whole || !present && !row.Wanted {
+	if r.isWhole(p) || !present && !row.Wanted {
 		return nil
 	}
 	s := &MediumStatus{Path: row.Path, Label: r.labelOfPacked(p), Form: medium.FormUnknown,
@@ -299,12 +308,17 @@ func (r *Registry) packedStatus(p *packed) *MediumStatus {
 		return s
 	}
 	s.Staging = Staging{State: cmp.Or(state, StageCopying), Done: p.read.Load(), Total: row.Size, Message: message}
+	by := r.successor(p)
 	switch {
 	case isWritten:
 		s.Staging.State = StageWaiting
 		s.Staging.Message = "the archive is still being copied; it is unpacked afterwards"
 	case state == StageFull:
 		s.Staging.Message = r.fullMessage()
+	case by != nil:
+		s.Staging.State = StageWaiting
+		s.Staging.Message = fmt.Sprintf("another archive lies in its place now; landfall registry stage %q copies "+
+			"that one, and landfall registry stage %q --cancel ends this order", r.labelOfPacked(by), s.Label)
 	case state == "" && !present:
 		s.Staging.State, s.Staging.Message = StageWaiting, "plug the medium in again; it is unpacked from its beginning"
 	}
@@ -364,9 +378,9 @@ func (r *Registry) release(p *packed) {
 // unpackWanted unpacks the wanted archives that are present, also again if the tar archive is
 // damaged. It reports whether one waits.
 func (r *Registry) unpackWanted(ctx context.Context) (waits bool) {
-	r.removeReplaced(ctx)
+	r.removeParts(ctx)
 	for _, p := range r.allPacked() {
-		_, whole := r.written(p)
+		whole := r.isWhole(p)
 		if whole && !r.isDamaged(p) || !r.claim(p, func() bool {
 			return p.row.Wanted && p.present && p.state != StageDamaged
 		}) {
@@ -380,51 +394,75 @@ func (r *Registry) unpackWanted(ctx context.Context) (waits bool) {
 
 // isDamaged reports whether the tar archive of an archive is damaged.
 func (r *Registry) isDamaged(p *packed) bool {
+	r.mu.Lock()
+	repairs := p.repairs
+	r.mu.Unlock()
 	m := r.tarOf(p)
-	if m == nil {
-		return false
+	if m == nil || repairs {
+		return repairs
 	}
 	m.mu.Lock()
 	damaged := len(m.damaged) > 0 || m.index.Damaged()
 	m.mu.Unlock()
+	return damaged && r.isAsRead(m) // a file that was repaired is read again
+}
+
+// isAsRead reports whether the file of a medium is the one that was read.
+func (r *Registry) isAsRead(m *held) bool {
 	stamp, _, err := stampOf(m.location)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return damaged && err == nil && stamp == m.stamp // a file that was repaired is read again
+	return err == nil && stamp == m.stamp
+}
+
+// isInRepair reports whether a file is the tar archive of an archive whose repair has not ended.
+// What is sound of it can be read all the time. The caller holds the mutex.
+func (r *Registry) isInRepair(location medium.Location) bool {
+	key, ok := r.unpacked.KeyOf(location.Path)
+	return ok && r.packed[key] != nil && r.packed[key].repairs
+}
+
+// setRepairs notes that a repair begins, or that the tar archive is sound.
+func (r *Registry) setRepairs(p *packed, repairs bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	p.repairs = repairs
 }
 
 // unpackOne unpacks an archive, or repairs its tar archive. It reports whether the archive waits.
 func (r *Registry) unpackOne(ctx context.Context, p *packed, repairs bool) (waits bool) {
-	var repaired int64
 	err := r.whileWanted(ctx, func() bool { return r.isWanted(p) }, func(ctx context.Context) error {
-		return r.unpackTo(ctx, p, func(plain io.Reader) (err error) {
-			name := r.rowOf(p).Name
-			if !repairs {
-				return r.unpacked.Write(p.key, name, plain)
-			}
-			repaired, err = r.unpacked.Repair(p.key, name, plain)
-			return err
+		if repairs {
+			return r.repair(ctx, p)
+		}
+		return r.unpackTo(ctx, p, func(plain io.Reader) error {
+			return r.unpacked.Write(p.key, r.rowOf(p).Name, plain)
 		})
 	})
 	label := r.rowOf(p).Location.Label()
 	_, fromMedium := errors.AsType[*medium.ReadError](err)
 	input, damaged := errors.AsType[*unpacked.InputError](err)
 	switch {
-	case err == nil && repairs && repaired == 0:
+	case err == nil:
+		if !repairs {
+			r.log.Info("A compressed archive is unpacked. It may be removed.", "medium", label)
+		}
+		r.setRepairs(p, false)
+		r.setPacked(p, "", "")
+		r.notify()
+		r.Look() // the tar archive is a medium now, or is read again
+		return false
+	case errors.Is(err, errNotOrdered), ctx.Err() != nil:
+		return false
+	case errors.Is(err, errSameDamage):
 		r.setPacked(p, StageDamaged, "the compressed archive has the same damage; copy it to the medium again")
 		r.log.Error("A compressed archive has damaged content.", "medium", label)
 		return false
-	case err == nil && repairs:
-		r.log.Info("The damaged copy of a compressed archive was made again.", "medium", label, "bytes", repaired)
-		r.setPacked(p, "", "")
-		r.Look()
-		return false
-	case err == nil:
-		r.log.Info("A compressed archive is unpacked. It may be removed.", "medium", label)
-		r.setPacked(p, "", "")
-		r.Look() // the tar archive is a medium now
-		return false
-	case errors.Is(err, errNotOrdered), ctx.Err() != nil:
+	case errors.Is(err, errNoChecksum):
+		r.setPacked(p, StageDamaged, fmt.Sprintf("this copy can't be made again in its place, because the compressed "+
+			"archive has no checksum. landfall registry stage %[1]q --cancel and landfall registry gc remove this "+
+			"copy; landfall registry stage %[1]q copies the archive afterwards", label))
+		r.log.Error("A damaged copy can't be repaired: the compressed archive has no checksum.", "medium", label)
 		return false
 	case errors.Is(err, quota.ErrFull):
 		if r.setPacked(p, StageFull, "") {
@@ -432,9 +470,15 @@ func (r *Registry) unpackOne(ctx context.Context, p *packed, repairs bool) (wait
 		}
 	case damaged && !fromMedium && r.isChanged(p):
 		r.log.Info("A compressed archive is still being copied. It is unpacked afterwards.", "medium", label)
+	case errors.Is(err, errOther):
+		r.setPacked(p, StageWaiting, "another file lies in the place of "+label+"; plug in the medium with it again")
+		r.Look()
 	case damaged && !fromMedium:
 		message := "the archive can't be unpacked: " + input.Error() + ". Copy it again"
-		if errors.Is(input, io.ErrUnexpectedEOF) {
+		switch {
+		case repairs:
+			message = "the compressed archive is damaged too (" + input.Error() + "); copy it to the medium again"
+		case errors.Is(input, io.ErrUnexpectedEOF):
 			message = "the archive can't be unpacked, because it ends early. If it is still being copied, it is " +
 				"unpacked afterwards; otherwise copy it again"
 		}
@@ -446,6 +490,81 @@ func (r *Registry) unpackOne(ctx context.Context, p *packed, repairs bool) (wait
 		r.log.Warn("The unpacking of an archive waits.", "medium", label, "error", err)
 	}
 	return true
+}
+
+// Errors of a repair.
+var (
+	errSameDamage = errors.New("the compressed archive has the same damage")
+	errNoChecksum = errors.New("the compressed archive has no checksum")
+)
+
+// repair makes the tar archive of an archive sound. It compares the two first: whether what the
+// compressed one has is right is known at its end.
+func (r *Registry) repair(ctx context.Context, p *packed) error {
+	r.setRepairs(p, true)
+	row := r.rowOf(p)
+	if err := r.ask(ctx, row.Location, func() error {
+		if checked, err := medium.HasChecksum(row.Location, r.options.Open); err != nil || checked {
+			return err
+		}
+		return errNoChecksum
+	}); err != nil {
+		return err
+	}
+	var differences *unpacked.Differences
+	if err := r.unpackTo(ctx, p, func(plain io.Reader) (err error) {
+		differences, err = r.unpacked.Compare(p.key, row.Name, plain)
+		return err
+	}); err != nil {
+		return err
+	}
+	if differences.Bytes == 0 {
+		return r.compareMarked(ctx, p)
+	}
+	if err := r.unpackTo(ctx, p, func(plain io.Reader) error {
+		return r.unpacked.Repair(p.key, row.Name, plain, differences)
+	}); err != nil {
+		return err
+	}
+	r.log.Info("The damaged copy of a compressed archive was made again.", "medium", row.Location.Label(), "bytes",
+		differences.Bytes)
+	return nil
+}
+
+// compareMarked compares the blobs of a tar archive that count as damaged, although it is the same
+// as the compressed one: the disk may have failed to give them only once. It returns errSameDamage
+// if some are damaged.
+func (r *Registry) compareMarked(ctx context.Context, p *packed) error {
+	m := r.tarOf(p)
+	if m == nil || !r.isAsRead(m) {
+		return nil // it is read again
+	}
+	m.mu.Lock()
+	marked, reader := slices.Sorted(maps.Keys(m.damaged)), m.reader
+	m.mu.Unlock()
+	if reader == nil {
+		return m.unavailable()
+	}
+	isWrong := m.index.Damaged()
+	for _, digest := range marked {
+		sum, blob := sha256.New(), m.index.Blobs[digest]
+		_, err := reader.Copy(ctx, struct{ io.Writer }{sum}, blob, 0, blob.Size())
+		if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
+			return err
+		}
+		if err != nil || "sha256:"+hex.EncodeToString(sum.Sum(nil)) != digest {
+			isWrong = true
+			continue
+		}
+		m.mu.Lock()
+		delete(m.damaged, digest)
+		m.sound[digest] = true
+		m.mu.Unlock()
+	}
+	if isWrong {
+		return errSameDamage
+	}
+	return nil
 }
 
 // isChanged reports whether the file of an archive is not the one that was noted.
@@ -471,6 +590,9 @@ func (r *Registry) setPacked(p *packed, state, message string) bool {
 // unpackTo unpacks an archive and lets write store the tar archive on the disk.
 func (r *Registry) unpackTo(ctx context.Context, p *packed, write func(plain io.Reader) error) error {
 	row := r.rowOf(p)
+	if err := r.isStill(ctx, p); err != nil {
+		return err
+	}
 	if needed := r.needed(p); needed > 0 {
 		// Each start reads the archive from its beginning, so a little room is not enough.
 		room, _, err := r.quota.Room()
@@ -490,7 +612,7 @@ func (r *Registry) unpackTo(ctx context.Context, p *packed, write func(plain io.
 		_, err := from.Copy(ctx, counter{out, &p.read}, medium.Blob{{Size: row.Size}}, 0, row.Size)
 		reading <- errors.Join(err, out.CloseWithError(err))
 	}()
-	err = unpackFrom(in, write)
+	err = unpackFrom(in, func() error { return r.isStill(ctx, p) }, write)
 	_ = in.Close() // ends the reading, if the writing ended early
 	if failed, ok := errors.AsType[*medium.ReadError](errors.Join(<-reading, from.Close())); ok && err != nil {
 		return failed
@@ -498,12 +620,60 @@ func (r *Registry) unpackTo(ctx context.Context, p *packed, write func(plain io.
 	return errors.Join(err, context.Cause(ctx))
 }
 
-func unpackFrom(in io.Reader, write func(plain io.Reader) error) error {
+// errOther reports that the file at the place of an archive is not that archive.
+var errOther = errors.New("another file lies in its place")
+
+// isStill returns an error unless the file at the place of an archive is that archive.
+func (r *Registry) isStill(ctx context.Context, p *packed) error {
+	location := r.rowOf(p).Location
+	return r.ask(ctx, location, func() error {
+		key, err := medium.Fingerprint(location, r.options.Open)
+		switch {
+		case err != nil:
+			return &medium.ReadError{Label: location.Label(), Err: err}
+		case key != p.key:
+			return errOther
+		}
+		return nil
+	})
+}
+
+// ask calls a function that reads from a medium. It does not wait for a medium that hangs.
+func (r *Registry) ask(ctx context.Context, location medium.Location, read func() error) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, cmp.Or(r.options.ReadDeadline, medium.ReadDeadline),
+		&medium.ReadError{Label: location.Label(), Hangs: true})
+	defer cancel()
+	result := make(chan error, 1)
+	go func() { result <- read() }()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case err := <-result:
+		return err
+	}
+}
+
+func unpackFrom(in io.Reader, atEnd func() error, write func(plain io.Reader) error) error {
 	plain, err := medium.Unpack(in)
 	if err != nil {
 		return &unpacked.InputError{Err: err}
 	}
-	return errors.Join(write(plain), plain.Close())
+	return errors.Join(write(endReader{plain, atEnd}), plain.Close())
+}
+
+// endReader is a reader whose end is an error if atEnd returns one.
+type endReader struct {
+	io.Reader
+	atEnd func() error
+}
+
+// Read implements io.Reader.
+func (e endReader) Read(p []byte) (int, error) {
+	n, err := e.Reader.Read(p)
+	if errors.Is(err, io.EOF) {
+		err = cmp.Or(e.atEnd(), err)
+	}
+	return n, err
 }
 
 // counter counts the bytes that are written.
@@ -575,6 +745,7 @@ func (r *Registry) forgetUnpacked(ctx context.Context, p *packed) error {
 		kept = append(kept, m)
 	}
 	r.media = kept
+	p.repairs = false
 	if p.stored = p.row.Wanted; !p.stored && !p.present {
 		delete(r.packed, p.key)
 	}

@@ -428,7 +428,7 @@ func (r *Registry) presentAt(location medium.Location, stamp string) *held {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, m := range r.media {
-		if m.location == location && m.stamp == stamp && !m.missing() {
+		if m.location == location && (m.stamp == stamp || r.isInRepair(location)) && !m.missing() {
 			return m
 		}
 	}

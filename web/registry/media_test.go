@@ -223,9 +223,11 @@ const quiet = time.Minute
 // writePart writes the first bytes of an archive, as a program that copies it does, at an age.
 func (s *site) writePart(name string, data []byte, age time.Duration) {
 	s.Helper()
-	require.NoError(s, os.WriteFile(s.path(name), data, 0o600))
+	written := filepath.Join(s.data, "part") // a look never sees it with another time
+	require.NoError(s, os.WriteFile(written, data, 0o600))
 	modified := s.clock.Now().Add(-age)
-	require.NoError(s, os.Chtimes(s.path(name), modified, modified))
+	require.NoError(s, os.Chtimes(written, modified, modified))
+	require.NoError(s, os.Rename(written, s.path(name)))
 }
 
 // bytesOf returns the bytes of an archive.

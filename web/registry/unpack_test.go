@@ -321,16 +321,16 @@ func TestUnpack_archiveIsBeingCopied(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, s.awaitPacked(registry.StageDamaged).Staging.Message, "it ends early")
 	s.writePart(packed1, packed[:len(packed)-1], time.Second)
-	s.look()
-	require.Contains(t, s.awaitPacked(registry.StageWaiting).Staging.Message, "is still being copied")
+	s.awaitStaging(packed1, registry.StageWaiting)
+	require.Contains(t, s.registry.Status().Media[0].Staging.Message, "is still being copied")
 	s.writePart(packed1, packed, settled)
 	s.awaitUnpacked()
 	s.pullAll(1, layers)
 	require.Equal(t, size, s.registry.Status().StagedBytes)
 }
 
-// A compressed archive that was copied is replaced in its place. Its copy is removed when the newer
-// one has all of it. Otherwise the status says how to remove it.
+// A compressed archive that was copied is replaced in its place. Its copy stays, and the status
+// says what the newer one has of it, and how to remove it.
 func TestUnpack_replaced(t *testing.T) {
 	pack := func(s *site, count int, age time.Duration) (layers map[string][]byte, size int64) {
 		a, layers := layered(s, count, 1<<20)
@@ -340,17 +340,36 @@ func TestUnpack_replaced(t *testing.T) {
 		s.writePart(packed1, data, age)
 		return layers, size
 	}
+	formerOf := func(s *site) (former registry.MediumStatus) {
+		for _, m := range s.registry.Status().Media {
+			if strings.Contains(m.Label, "@") {
+				former = m
+			}
+		}
+		return former
+	}
 	t.Run("by more", func(t *testing.T) {
 		s := newSite(t)
-		pack(s, 1, time.Hour)
+		_, firstSize := pack(s, 1, time.Hour)
 		s.start()
 		s.stage()
 		s.awaitUnpacked()
 		layers, size := pack(s, 3, settled)
 		s.awaitStaging(packed1, "")
-		s.stage()
-		require.Eventually(t, func() bool { return s.registry.Status().StagedBytes == size }, time.Minute,
-			time.Millisecond)
+		label := filepath.Base(s.dir) + "/" + packed1
+		require.Equal(t, "another archive lies in its place now; landfall registry stage \""+label+"\" copies that one",
+			formerOf(s).Staging.Message)
+		_, err := s.registry.Stage(t.Context(), label)
+		require.NoError(t, err)
+		s.awaitStaging("mirror_000001.tar", registry.StageWhole)
+		former := formerOf(s)
+		require.Contains(t, former.Staging.Message, "is copied and has all of its content; landfall registry stage \""+
+			former.Label+"\" --cancel and landfall registry gc remove this copy")
+		require.Equal(t, firstSize+size, s.registry.Status().StagedBytes)
+		require.NoError(t, s.registry.CancelStage(t.Context(), former.Label))
+		_, err = s.registry.Collect(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, size, s.registry.Status().StagedBytes)
 		s.awaitUnpacked()
 		s.pullAll(1, layers)
 	})
@@ -367,12 +386,8 @@ func TestUnpack_replaced(t *testing.T) {
 		s.awaitStaging("mirror_000001.tar", registry.StageWhole)
 		s.pullAll(1, layers)
 		s.pullAll(1, first)
-		var former registry.MediumStatus
-		for _, m := range s.registry.Status().Media {
-			if strings.Contains(m.Label, "@") {
-				former = m
-			}
-		}
+		former := formerOf(s)
+		require.Contains(t, former.Staging.Message, "lacks some of its content")
 		require.Contains(t, former.Staging.Message, "registry stage \""+former.Label+"\" --cancel")
 		require.Equal(t, firstSize+size, s.registry.Status().StagedBytes)
 		require.NoError(t, s.registry.CancelStage(t.Context(), former.Label))

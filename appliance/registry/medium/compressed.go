@@ -79,6 +79,26 @@ func decompress(in io.Reader, form string) (io.ReadCloser, error) {
 	return nil, errors.New("it is compressed with neither gzip nor zstd")
 }
 
+// HasChecksum reports whether a compressed archive has a checksum of its content, which Unpack
+// compares: gzip always has one, zstd usually.
+func HasChecksum(location Location, open Opener) (bool, error) {
+	file, err := open(location.Path)
+	if err != nil {
+		return false, &ReadError{Label: location.Label(), Err: err}
+	}
+	defer func() { _ = file.Close() }() // it was only read
+	head := make([]byte, zstd.HeaderMaxSize)
+	n, err := file.ReadAt(head, 0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return false, &ReadError{Label: location.Label(), Err: err}
+	}
+	if compression(head[:n]) != "zstd" {
+		return true, nil
+	}
+	var header zstd.Header
+	return header.Decode(head[:n]) == nil && header.HasCheckSum, nil
+}
+
 // UnpackedSize returns the size of a compressed archive, and how many bytes its tar archive has at
 // least: images are compressed already, so the archive is hardly smaller. A gzip file ends with the
 // size modulo 4 GiB, and some zstd files begin with the size.

@@ -49,8 +49,8 @@ type Problem struct {
 }
 
 // Version is that of the indexes of this program. It changes with what a scan finds, so that known
-// media are scanned again.
-const Version = 1
+// media are scanned again. Since version 2, problems tell whether a medium has wrong bytes.
+const Version = 2
 
 // Cut reports whether the end of the medium is missing.
 func (i *Index) Cut() bool {

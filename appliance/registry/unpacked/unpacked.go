@@ -5,6 +5,7 @@ package unpacked
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -171,50 +172,112 @@ func (s *Store) Write(key, name string, in io.Reader) error {
 	return nil
 }
 
-// Repair compares a whole archive with its content, and writes what differs in its place: the sound
-// parts can be read meanwhile. It returns how many bytes it wrote. The error is an *[InputError],
-// [quota.ErrFull], or one of the disk.
-func (s *Store) Repair(key, name string, in io.Reader) (written int64, err error) {
+// Differences are the parts of an archive that differ from its content.
+type Differences struct {
+	Bytes int64                       // of these parts, and beyond the end of the content
+	size  int64                       // of the content
+	parts map[int64][sha256.Size]byte // hashes of the content of these parts, by their places
+}
+
+// Compare compares a whole archive with its content, and writes nothing: whether the content is
+// sound is known at its end. The error is an *[InputError], or one of the disk.
+func (s *Store) Compare(key, name string, in io.Reader) (_ *Differences, err error) {
+	file, err := os.Open(s.Path(key, name))
+	if err != nil {
+		return nil, readError(err)
+	}
+	defer func() { _ = file.Close() }() // it was only read
+	info, err := file.Stat()
+	if err != nil {
+		return nil, readError(err)
+	}
+	d := &Differences{parts: map[int64][sha256.Size]byte{}}
+	had := make([]byte, repairSize)
+	if d.size, err = eachPart(in, func(part []byte, at int64) error {
+		// A part that the disk does not give any more differs, too.
+		if n, _ := file.ReadAt(had[:len(part)], at); n < len(part) || !bytes.Equal(had[:n], part) {
+			d.parts[at] = sha256.Sum256(part)
+			d.Bytes += int64(len(part))
+		}
+		return nil
+	}); err != nil {
+		return nil, err
+	}
+	d.Bytes += max(0, info.Size()-d.size)
+	return d, nil
+}
+
+// Repair writes the parts of a whole archive that differ from its content in their place: the sound
+// parts can be read meanwhile. It writes no other bytes than those that were compared. The error is
+// an *[InputError], [quota.ErrFull], or one of the disk.
+func (s *Store) Repair(key, name string, in io.Reader, d *Differences) (err error) {
 	file, err := os.OpenFile(s.Path(key, name), os.O_RDWR, 0o600)
 	if err != nil {
-		return 0, writeError(err)
+		return writeError(err)
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
 	info, err := file.Stat()
 	if err != nil {
-		return 0, writeError(err)
+		return writeError(err)
 	}
-	size, at := info.Size(), int64(0)
-	buffer, had := make([]byte, repairSize), make([]byte, repairSize)
+	size, left := info.Size(), len(d.parts)
+	_, err = eachPart(in, func(part []byte, at int64) error {
+		sum, differs := d.parts[at]
+		switch {
+		case left == 0:
+			return errEnough
+		case !differs:
+			return nil
+		case sha256.Sum256(part) != sum:
+			return &InputError{errors.New("its content has changed since it was compared")}
+		}
+		if _, err := file.WriteAt(part, at); err != nil {
+			return writeError(err)
+		}
+		if end := at + int64(len(part)); end > size {
+			s.count(end - size)
+			size = end
+		}
+		left--
+		return nil
+	})
+	switch {
+	case err != nil && !errors.Is(err, errEnough):
+		return err
+	case left > 0:
+		return &InputError{io.ErrUnexpectedEOF}
+	}
+	if err := errors.Join(file.Truncate(d.size), s.syncFile(file)); err != nil {
+		return writeError(err)
+	}
+	s.count(d.size - size)
+	return nil
+}
+
+// errEnough ends a repair that wrote all parts.
+var errEnough = errors.New("all parts are written")
+
+// repairSize is the size of a part, in bytes.
+const repairSize = 256 << 10
+
+// eachPart calls fn with each part of a content and its place. It returns the size of the content.
+func eachPart(in io.Reader, fn func(part []byte, at int64) error) (size int64, err error) {
+	buffer := make([]byte, repairSize)
 	for ended := false; !ended; {
 		n, err := io.ReadFull(in, buffer)
 		if ended = errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF); err != nil && !ended {
-			return written, &InputError{err}
+			return size, &InputError{err}
 		}
-		// A part that the disk does not give any more is written, too.
-		if m, err := file.ReadAt(had[:n], at); m < n && err != nil || !bytes.Equal(had[:n], buffer[:n]) {
-			if _, err := file.WriteAt(buffer[:n], at); err != nil {
-				return written, writeError(err)
-			}
-			written += int64(n)
+		if n == 0 {
+			break
 		}
-		if at += int64(n); at > size {
-			s.count(at - size)
-			size = at
+		if err := fn(buffer[:n], size); err != nil {
+			return size, err
 		}
+		size += int64(n)
 	}
-	if written+size-at == 0 {
-		return 0, nil // the time of the file stays
-	}
-	if err := errors.Join(file.Truncate(at), s.syncFile(file)); err != nil {
-		return written, writeError(err)
-	}
-	s.count(at - size)
-	return written + size - at, nil
+	return size, nil
 }
-
-// repairSize is the unit of a repair, in bytes.
-const repairSize = 256 << 10
 
 // writer writes an archive after what it had before.
 type writer struct {
@@ -247,7 +310,7 @@ func (w *writer) write(p []byte) error {
 	if n := min(int64(len(p)), w.had-w.at); n > 0 {
 		before := make([]byte, n)
 		if _, err := w.file.ReadAt(before, w.at); err != nil {
-			return fmt.Errorf("read an unpacked archive: %w", err)
+			return readError(err)
 		}
 		if bytes.Equal(before, p[:n]) {
 			w.at, p = w.at+n, p[n:]
@@ -292,5 +355,7 @@ func (w *writer) cut() error {
 	w.had = w.at
 	return nil
 }
+
+func readError(err error) error { return fmt.Errorf("read an unpacked archive: %w", err) }
 
 func writeError(err error) error { return quota.WriteError("store an unpacked archive", err) }

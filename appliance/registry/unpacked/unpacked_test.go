@@ -105,7 +105,7 @@ func TestRepair_writesWhatDiffers(t *testing.T) {
 	content := bytes.Repeat([]byte("0123456789abcdef"), 3*repairSize/16)
 	for name, c := range map[string]struct {
 		damage  func([]byte) []byte
-		written int64
+		differs int64
 	}{
 		"sound":    {func(b []byte) []byte { return b }, 0},
 		"one bit":  {func(b []byte) []byte { b[repairSize+5] ^= 1; return b }, repairSize},
@@ -114,18 +114,55 @@ func TestRepair_writesWhatDiffers(t *testing.T) {
 		"empty":    {func([]byte) []byte { return nil }, 3 * repairSize},
 	} {
 		t.Run(name, func(t *testing.T) {
-			dir := t.TempDir()
-			s := open(t, dir, 0)
-			require.NoError(t, s.Write(key, name, bytes.NewReader(content)))
-			require.NoError(t, os.WriteFile(s.Path(key, name), c.damage(bytes.Clone(content)), 0o600))
-			s = open(t, dir, 0)
-			written, err := s.Repair(key, name, bytes.NewReader(content))
+			s, damaged := damagedStore(t, content, c.damage(bytes.Clone(content)))
+			d, err := s.Compare(key, "name", bytes.NewReader(content))
 			require.NoError(t, err)
-			require.Equal(t, c.written, written)
-			repaired, err := os.ReadFile(s.Path(key, name))
-			require.NoError(t, err)
-			require.True(t, bytes.Equal(content, repaired))
+			require.Equal(t, c.differs, d.Bytes)
+			require.Equal(t, damaged, fileOf(t, s))
+			require.NoError(t, s.Repair(key, "name", bytes.NewReader(content), d))
+			require.True(t, bytes.Equal(content, fileOf(t, s)))
 			require.EqualValues(t, len(content), s.Used())
 		})
 	}
+}
+
+// A repair writes nothing that was not compared, and a comparison fails with its source.
+func TestRepair_otherContent(t *testing.T) {
+	content := bytes.Repeat([]byte("0123456789abcdef"), 3*repairSize/16)
+	damaged := bytes.Clone(content)
+	damaged[repairSize+5] ^= 1
+	s, _ := damagedStore(t, content, damaged)
+	d, err := s.Compare(key, "name", bytes.NewReader(content))
+	require.NoError(t, err)
+	for name, in := range map[string]io.Reader{
+		"other bytes": bytes.NewReader(make([]byte, len(content))),
+		"early end":   bytes.NewReader(content[:repairSize]),
+		"failure":     io.MultiReader(bytes.NewReader(content[:repairSize+9]), iotest.ErrReader(errors.New("broken"))),
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, isInput := errors.AsType[*InputError](s.Repair(key, "name", in, d))
+			require.True(t, isInput)
+			require.True(t, bytes.Equal(damaged, fileOf(t, s)))
+		})
+	}
+	_, err = s.Compare(key, "name", io.MultiReader(bytes.NewReader(content), iotest.ErrReader(errors.New("broken"))))
+	_, isInput := errors.AsType[*InputError](err)
+	require.True(t, isInput)
+}
+
+// damagedStore returns a store with an archive that is damaged.
+func damagedStore(t *testing.T, content, damaged []byte) (*Store, []byte) {
+	t.Helper()
+	dir := t.TempDir()
+	s := open(t, dir, 0)
+	require.NoError(t, s.Write(key, "name", bytes.NewReader(content)))
+	require.NoError(t, os.WriteFile(s.Path(key, "name"), damaged, 0o600))
+	return open(t, dir, 0), append([]byte{}, damaged...)
+}
+
+func fileOf(t *testing.T, s *Store) []byte {
+	t.Helper()
+	data, err := os.ReadFile(s.Path(key, "name"))
+	require.NoError(t, err)
+	return data
 }
