@@ -106,8 +106,8 @@ func (r *Registry) named(name string) (found []*held, archives []*packed, err er
 }
 
 // toStage returns the media with a name, as named does, except those that are still being copied,
-// which it returns apart. A folder that is served is not left out: an order for a part of it becomes
-// one for all of it.
+// which it returns apart. A folder that is served is not left out: an order for a part of it
+// becomes one for all of it.
 func (r *Registry) toStage(name string) (found []*held, archives []*packed, leftOut []medium.Location, err error) {
 	r.mu.Lock()
 	incoming := maps.Clone(r.incoming)
@@ -126,7 +126,9 @@ func (r *Registry) toStage(name string) (found []*held, archives []*packed, left
 	slices.SortFunc(leftOut, func(a, b medium.Location) int { return cmp.Compare(a.Path, b.Path) })
 	found, archives, err = r.named(name)
 	found = slices.DeleteFunc(found, func(m *held) bool { return slices.Contains(leftOut, m.location) })
-	archives = slices.DeleteFunc(archives, func(p *packed) bool { return slices.Contains(leftOut, r.rowOf(p).Location) })
+	archives = slices.DeleteFunc(archives, func(p *packed) bool {
+		return slices.Contains(leftOut, r.rowOf(p).Location)
+	})
 	if len(found)+len(archives) == 0 && len(leftOut) > 0 {
 		return nil, nil, nil, incomingError(leftOut[0])
 	}

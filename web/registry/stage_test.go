@@ -617,7 +617,9 @@ func TestStage_replacedByMore(t *testing.T) {
 			if !c.isPart {
 				media := s.registry.Status().Media
 				require.Len(t, media, 2)
-				slices.SortFunc(media, func(a, b registry.MediumStatus) int { return strings.Compare(a.Label, b.Label) })
+				slices.SortFunc(media, func(a, b registry.MediumStatus) int {
+					return strings.Compare(a.Label, b.Label)
+				})
 				require.Equal(t, label, media[0].Label)
 				require.Empty(t, media[0].Staging.State)
 				require.Contains(t, media[1].Staging.Message, "this copy is removed when that one is copied")
@@ -640,9 +642,9 @@ func TestStage_replacedByMore(t *testing.T) {
 	}
 }
 
-// TestStage_mediumIsBeingCopied has an archive that is written again, and a folder to which somebody
-// copies more. An order for the archive can be cancelled, but not given. One for the folder can be
-// given, because the folder is served.
+// TestStage_mediumIsBeingCopied has an archive that is written again, and a folder to which
+// somebody copies more. An order for the archive can be cancelled, but not given. One for the
+// folder can be given, because the folder is served.
 func TestStage_mediumIsBeingCopied(t *testing.T) {
 	s := newSite(t)
 	a, _ := layered(t, 1, 1<<20)

@@ -175,7 +175,7 @@ func (s *Server) Answer(ctx context.Context, on link.Link, client netip.Addr, re
 		s.own.Add(1)
 		return answer
 	}
-	// Questions of a DNS server that is asked here would go in circles, also through another server.
+	// Questions of a DNS server that is asked here would go in circles, also through another one.
 	if !on.Contains(client) || s.Forward.asks(client) {
 		s.refused.Add(1)
 		return new(dns.Msg).SetRcode(request, dns.RcodeRefused)
