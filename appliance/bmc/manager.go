@@ -239,8 +239,8 @@ func checkName(tx *store.Tx, name, id string) error {
 	}
 	if owner != "" {
 		if _, err := serverRows.Get(tx, owner); store.IsDamaged(err) { // lists leave it out
-			return &ConflictError{fmt.Sprintf("A server with the name %s already exists, but its stored data is damaged; "+
-				"landfall check describes the ways out, or choose another name.", name)}
+			return &ConflictError{fmt.Sprintf("A server with the name %s already exists, but its stored data is "+
+				"damaged; landfall check describes the ways out, or choose another name.", name)}
 		}
 		return &ConflictError{fmt.Sprintf("A server with the name %s already exists; choose another one.", name)}
 	}
