@@ -651,6 +651,11 @@ func TestFollower_settingsThatCantBeRead(t *testing.T) {
 	forwarded()
 	change(func(tx *store.Tx) error { return store.NewBucket[json.RawMessage]("settings", 2).Delete(tx, "site") })
 	put(1, `{"ntp_sources": ["ntp.example.com"]}`)
+	require.Eventually(t, func() bool { // until then it does not wait for the change
+		before := c.forwarded.Load()
+		c.ask(t, http.MethodGet, defaults, "", "admin")
+		return c.forwarded.Load() == before
+	}, time.Minute, time.Millisecond, "it answers again")
 	require.Contains(t, c.askHere(t, defaults, "admin").Body.String(), "ntp.example.com")
 }
 
