@@ -44,7 +44,8 @@ func TestUsage_hangingDisk(t *testing.T) {
 	for range 2 {
 		require.ErrorContains(t, read().err, "has not responded")
 	}
-	require.Eventually(t, func() bool { return len(began) == 2 }, time.Minute, time.Millisecond, "one measurement hangs")
+	require.Eventually(t, func() bool { return len(began) == 2 }, time.Minute, time.Millisecond,
+		"one measurement hangs")
 	responds <- Disk{Free: 2}
 	require.Eventually(t, func() bool {
 		disk, ok := usage.measuredWithin(time.Minute)
