@@ -129,7 +129,7 @@ func (db *DB) RemovableContent(sum string) (size int64, err error) {
 
 // RemoveContent removes a content of this machine to which a file may refer: other machines have
 // it. gone is false if it stays: it came less than Options.BlobGrace ago, or a snapshot may need
-// it. Who reads the content now can go on.
+// it. Readers of the content can go on.
 func (db *DB) RemoveContent(ctx context.Context, sum string) (gone bool, err error) {
 	if !isSum(sum) {
 		return false, nil

@@ -27,7 +27,7 @@ type readFile interface {
 	io.Closer
 }
 
-// salvage reads a file that may be damaged. What can't be read becomes empty lines, so a reader of
+// salvage reads a file that may be damaged. Unreadable parts become empty lines, so a reader of
 // lines finds the records before and after it.
 type salvage struct {
 	io.ReaderAt

@@ -25,7 +25,7 @@ import (
 // permits it only while all members of the fleet are connected, and after each member that has to
 // keep the content, and the leader itself, have read their copies and compared the digests.
 //
-// So a content is never lost: who permits a removal has a copy and leads, and a leader removes
+// So a content is never lost: the leader, which permits a removal, has a copy, and a leader removes
 // none. Two members do not both remove the copies that are wanted: the members that have to keep
 // one follow from the digest and the names. If members join or leave at the same time, a copy may
 // be missing until its member copies it again.

@@ -3,12 +3,9 @@ package registry
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -44,7 +41,7 @@ type packed struct {
 	since   time.Time // present or missing since
 	stored  bool      // the row is stored, so there may be files
 	// overwritten is set if its file got other content while it was present, as while it is being
-	// copied: what was unpacked of it is a part of nothing.
+	// copied. A part that was unpacked before then belongs to no archive.
 	overwritten bool
 	// repairs is set from the start of a repair of its tar archive until it is sound.
 	repairs bool
@@ -392,43 +389,6 @@ func (r *Registry) unpackWanted(ctx context.Context) (waits bool) {
 	return waits
 }
 
-// isDamaged reports whether the tar archive of an archive is damaged.
-func (r *Registry) isDamaged(p *packed) bool {
-	r.mu.Lock()
-	repairs := p.repairs
-	r.mu.Unlock()
-	m := r.tarOf(p)
-	if m == nil || repairs {
-		return repairs
-	}
-	m.mu.Lock()
-	damaged := len(m.damaged) > 0 || m.index.Damaged()
-	m.mu.Unlock()
-	return damaged && r.isAsRead(m) // a file that was repaired is read again
-}
-
-// isAsRead reports whether the file of a medium is the one that was read.
-func (r *Registry) isAsRead(m *held) bool {
-	stamp, _, err := stampOf(m.location)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return err == nil && stamp == m.stamp
-}
-
-// isInRepair reports whether a file is the tar archive of an archive whose repair has not ended.
-// What is sound of it can be read all the time. The caller holds the mutex.
-func (r *Registry) isInRepair(location medium.Location) bool {
-	key, ok := r.unpacked.KeyOf(location.Path)
-	return ok && r.packed[key] != nil && r.packed[key].repairs
-}
-
-// setRepairs notes that a repair begins, or that the tar archive is sound.
-func (r *Registry) setRepairs(p *packed, repairs bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	p.repairs = repairs
-}
-
 // unpackOne unpacks an archive, or repairs its tar archive. It reports whether the archive waits.
 func (r *Registry) unpackOne(ctx context.Context, p *packed, repairs bool) (waits bool) {
 	err := r.whileWanted(ctx, func() bool { return r.isWanted(p) }, func(ctx context.Context) error {
@@ -492,81 +452,6 @@ func (r *Registry) unpackOne(ctx context.Context, p *packed, repairs bool) (wait
 	return true
 }
 
-// Errors of a repair.
-var (
-	errSameDamage = errors.New("the compressed archive has the same damage")
-	errNoChecksum = errors.New("the compressed archive has no checksum")
-)
-
-// repair makes the tar archive of an archive sound. It compares the two first: whether what the
-// compressed one has is right is known at its end.
-func (r *Registry) repair(ctx context.Context, p *packed) error {
-	r.setRepairs(p, true)
-	row := r.rowOf(p)
-	if err := r.ask(ctx, row.Location, func() error {
-		if checked, err := medium.HasChecksum(row.Location, r.options.Open); err != nil || checked {
-			return err
-		}
-		return errNoChecksum
-	}); err != nil {
-		return err
-	}
-	var differences *unpacked.Differences
-	if err := r.unpackTo(ctx, p, func(plain io.Reader) (err error) {
-		differences, err = r.unpacked.Compare(p.key, row.Name, plain)
-		return err
-	}); err != nil {
-		return err
-	}
-	if differences.Bytes == 0 {
-		return r.compareMarked(ctx, p)
-	}
-	if err := r.unpackTo(ctx, p, func(plain io.Reader) error {
-		return r.unpacked.Repair(p.key, row.Name, plain, differences)
-	}); err != nil {
-		return err
-	}
-	r.log.Info("The damaged copy of a compressed archive was made again.", "medium", row.Location.Label(), "bytes",
-		differences.Bytes)
-	return nil
-}
-
-// compareMarked compares the blobs of a tar archive that count as damaged, although it is the same
-// as the compressed one: the disk may have failed to give them only once. It returns errSameDamage
-// if some are damaged.
-func (r *Registry) compareMarked(ctx context.Context, p *packed) error {
-	m := r.tarOf(p)
-	if m == nil || !r.isAsRead(m) {
-		return nil // it is read again
-	}
-	m.mu.Lock()
-	marked, reader := slices.Sorted(maps.Keys(m.damaged)), m.reader
-	m.mu.Unlock()
-	if reader == nil {
-		return m.unavailable()
-	}
-	isWrong := m.index.Damaged()
-	for _, digest := range marked {
-		sum, blob := sha256.New(), m.index.Blobs[digest]
-		_, err := reader.Copy(ctx, struct{ io.Writer }{sum}, blob, 0, blob.Size())
-		if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
-			return err
-		}
-		if err != nil || "sha256:"+hex.EncodeToString(sum.Sum(nil)) != digest {
-			isWrong = true
-			continue
-		}
-		m.mu.Lock()
-		delete(m.damaged, digest)
-		m.sound[digest] = true
-		m.mu.Unlock()
-	}
-	if isWrong {
-		return errSameDamage
-	}
-	return nil
-}
-
 // isChanged reports whether the file of an archive is not the one that was noted.
 func (r *Registry) isChanged(p *packed) bool {
 	stamp, _, err := stampOf(r.rowOf(p).Location)
@@ -590,7 +475,7 @@ func (r *Registry) setPacked(p *packed, state, message string) bool {
 // unpackTo unpacks an archive and lets write store the tar archive on the disk.
 func (r *Registry) unpackTo(ctx context.Context, p *packed, write func(plain io.Reader) error) error {
 	row := r.rowOf(p)
-	if err := r.isStill(ctx, p); err != nil {
+	if err := r.checkArchive(ctx, p); err != nil {
 		return err
 	}
 	if needed := r.needed(p); needed > 0 {
@@ -612,7 +497,7 @@ func (r *Registry) unpackTo(ctx context.Context, p *packed, write func(plain io.
 		_, err := from.Copy(ctx, counter{out, &p.read}, medium.Blob{{Size: row.Size}}, 0, row.Size)
 		reading <- errors.Join(err, out.CloseWithError(err))
 	}()
-	err = unpackFrom(in, func() error { return r.isStill(ctx, p) }, write)
+	err = unpackFrom(in, func() error { return r.checkArchive(ctx, p) }, write)
 	_ = in.Close() // ends the reading, if the writing ended early
 	if failed, ok := errors.AsType[*medium.ReadError](errors.Join(<-reading, from.Close())); ok && err != nil {
 		return failed
@@ -623,10 +508,10 @@ func (r *Registry) unpackTo(ctx context.Context, p *packed, write func(plain io.
 // errOther reports that the file at the place of an archive is not that archive.
 var errOther = errors.New("another file lies in its place")
 
-// isStill returns an error unless the file at the place of an archive is that archive.
-func (r *Registry) isStill(ctx context.Context, p *packed) error {
+// checkArchive returns an error unless the file at the place of an archive is that archive.
+func (r *Registry) checkArchive(ctx context.Context, p *packed) error {
 	location := r.rowOf(p).Location
-	return r.ask(ctx, location, func() error {
+	return r.withDeadline(ctx, location, func() error {
 		key, err := medium.Fingerprint(location, r.options.Open)
 		switch {
 		case err != nil:
@@ -638,8 +523,8 @@ func (r *Registry) isStill(ctx context.Context, p *packed) error {
 	})
 }
 
-// ask calls a function that reads from a medium. It does not wait for a medium that hangs.
-func (r *Registry) ask(ctx context.Context, location medium.Location, read func() error) error {
+// withDeadline calls a function that reads from a medium. It does not wait for a medium that hangs.
+func (r *Registry) withDeadline(ctx context.Context, location medium.Location, read func() error) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, cmp.Or(r.options.ReadDeadline, medium.ReadDeadline),
 		&medium.ReadError{Label: location.Label(), Hangs: true})
 	defer cancel()

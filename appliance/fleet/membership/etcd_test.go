@@ -434,7 +434,7 @@ func (m *machine) leaveThrough(t *testing.T, member string) (err error) {
 	return err
 }
 
-// The leader learns from etcd who is there, and a member that leaves is there for a moment.
+// The leader learns the members from etcd, where a member that leaves stays for a moment.
 func TestLeave_oneMemberStays(t *testing.T) {
 	t.Parallel()
 	a, b := leading(t, etcdtest.Start(t, etcdtest.Options{}))

@@ -178,7 +178,7 @@ func (m *Membership) checkSuccessor(others []fleet.Peer) error {
 }
 
 // noteLeaving notes that this leader tells another member to leave. It returns an error if this one
-// leaves itself: the next leader knows who is there.
+// leaves itself: the next leader knows the members.
 func (m *Membership) noteLeaving(name string) error {
 	m.changing.Lock()
 	defer m.changing.Unlock()

@@ -56,7 +56,7 @@ type InfraEnvSpec struct {
 	// +kubebuilder:default=x86_64
 	// +optional
 	CPUArchitecture string `json:"cpuArchitecture,omitempty"`
-	// What the iPXE script boots. DiscoveryImageAlways boots the image at every start.
+	// How the iPXE script boots a host. DiscoveryImageAlways boots the image at every start.
 	// BootOrderControl boots a host that is already installed from its disk.
 	// +kubebuilder:default=DiscoveryImageAlways
 	// +kubebuilder:validation:Enum="";DiscoveryImageAlways;BootOrderControl

@@ -22,7 +22,7 @@ export type Unread = { file: string; from: number; to: number; reason: string };
 
 export type AuditPage = { items: Item[]; next?: number; unread?: Unread[] };
 
-/** What is not listed, in a sentence. */
+/** Returns a sentence that names an unread part. */
 export const unreadOf = ({ file, from, to, reason }: Unread): string =>
   `The bytes ${String(from)} to ${String(to - 1)} of ${file} can't be read (${reason}).`;
 
