@@ -40,8 +40,8 @@ until mount -t iso9660 -o ro "$medium" /medium 2> /dev/null; do usleep 50000; do
 umount /medium
 /bin/agent -medium "$medium" -installed="$installed" -speed ` + guestSpeed + `
 case $? in
-    0) reboot -f ;;
-    1) poweroff -f ;;
+    0) network_down; reboot -f ;;
+    1) network_down; poweroff -f ;;
 esac
 echo INSTALLED
 while :; do sleep 3600; done

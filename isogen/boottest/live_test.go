@@ -99,6 +99,7 @@ network_up() {
     ip link set "$card" up
     udhcpc -q -n -t 20 -T 1 -i "$card" -s /bin/lease > /dev/null || echo "NO LEASE"
 }
+network_down() { ip link set "$card" down; }
 `
 
 // inspection copies the configuration from a config image if requested, like systemd and udev. It
