@@ -230,14 +230,18 @@ func (ch *change) beginDeletion(resource *record.Resource, implicit bool) (*reco
 	return operation, record.PutOperation(ch.tx, operation, ch.now)
 }
 
-// release returns the release of a document's version. Without a version, it is the site's default,
-// and the document gets its version. An unchanged version keeps the present release, also if the
-// site no longer offers it.
+// release returns the release of a document's version. Without a version, it is the present release,
+// or that of a new resource the site's default, and the document gets its version. An unchanged
+// version keeps the present release, also if the site no longer offers it.
 func (s *Service) release(document arm.Document, present record.Release) (record.Release, error) {
 	const target = "properties.version.id"
 	all := s.Site.Releases()
 	slices.SortFunc(all, func(a, b Release) int { return compareVersions(b.Version, a.Version) })
 	wanted := document.Text(target)
+	if wanted == "" && present.Version != "" {
+		wanted = minorOf(present.Version)
+		document.Set(target, wanted)
+	}
 	if wanted == "" {
 		if len(all) == 0 {
 			return record.Release{}, arm.Fieldf(target, "The site offers no release; add one to the settings.")

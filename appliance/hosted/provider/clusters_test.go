@@ -198,6 +198,29 @@ func TestCluster_keepsReleaseThatSiteNoLongerOffers(t *testing.T) {
 	require.Equal(t, "4.19.8", s.cluster("edge1").Release.Version)
 }
 
+// A request that names no version asks for no other release.
+func TestCluster_keepsReleaseWithoutVersion(t *testing.T) {
+	s := withManagement(t)
+	s.put("edge1", `{"location":"site","properties":{"version":{"id":"4.20.1"}}}`)
+	s.bringUp("edge1")
+	wanted := s.cluster("edge1").Release
+	requireKept := func(shown arm.Document) {
+		t.Helper()
+		require.Equal(t, wanted, s.cluster("edge1").Release)
+		require.Equal(t, minorOf(wanted.Version), shown.Text("properties.version.id"))
+	}
+	requireKept(s.put("edge1", plain).Resource)
+	patched, err := s.PatchCluster(t.Context(), s.caller, s.id("edge1"), document(`{"properties":{"version":null}}`))
+	require.NoError(t, err)
+	requireKept(patched.Resource)
+	s.releases = append(s.releases, Release{Version: "4.21.0", Image: "q/r@sha256:0"})
+	for i := range s.releases {
+		s.releases[i].Default = s.releases[i].Version == "4.21.0"
+	}
+	requireKept(s.put("edge1", plain).Resource)
+	require.EqualValues(t, 1, s.bundle(s.cluster("edge1").Control).Version)
+}
+
 func TestCluster_prefixIsUnique(t *testing.T) {
 	s := withManagement(t)
 	s.put("edge1", plain)

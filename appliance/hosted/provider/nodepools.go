@@ -136,9 +136,10 @@ func (ch *change) changeNodePool(id arm.ID, creates bool,
 	return &Result{showing(&p.Resource), operation, created}, nil
 }
 
-// checkNodePool checks what the document of a node pool refers to, and sets its release.
+// checkNodePool checks what the document of a node pool refers to, and sets its release. A new node
+// pool without a version has that of its cluster.
 func (ch *change) checkNodePool(c *record.Cluster, p *record.NodePool, document arm.Document) (err error) {
-	if document.Text("properties.version.id") == "" {
+	if document.Text("properties.version.id") == "" && p.Release.Version == "" {
 		document.Set("properties.version.id", minorOf(c.Release.Version))
 		if p.Release = c.Release; p.Release.Image == "" {
 			return conflict("The release of the cluster %s is not known.", c.ID.Cluster)

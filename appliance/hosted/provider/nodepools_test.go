@@ -47,6 +47,24 @@ func TestNodePool_scaling(t *testing.T) {
 	require.Nil(t, s.pool("edge1", "np1").Document["properties"].(map[string]any)["autoScaling"])
 }
 
+func TestNodePool_keepsReleaseWithoutVersion(t *testing.T) {
+	s := withManagement(t)
+	s.put("edge1", plain)
+	s.bringUp("edge1")
+	s.putPool("edge1", "np1", poolBody)
+	p := s.pool("edge1", "np1")
+	s.report(p.Bundle, nodes(1, 2))
+	s.put("edge1", `{"location":"site","properties":{"version":{"id":"4.20"}}}`)
+	s.report(s.cluster("edge1").Control, available(2, "4.20.1"))
+	s.putPool("edge1", "np1", poolBody)
+	require.Equal(t, p.Release, s.pool("edge1", "np1").Release)
+	_, err := s.PatchNodePool(t.Context(), s.caller, s.poolID("edge1", "np1"),
+		document(`{"properties":{"version":null}}`))
+	require.NoError(t, err)
+	require.Equal(t, p.Release, s.pool("edge1", "np1").Release)
+	require.EqualValues(t, 1, s.bundle(p.Bundle).Version)
+}
+
 func TestNodePool_newOneOfSameNameHasNewBundle(t *testing.T) {
 	s := withManagement(t)
 	s.put("edge1", plain)
