@@ -100,7 +100,7 @@ func (ch *change) changeNodePool(id arm.ID, creates bool,
 	switch {
 	case created && !creates:
 		return nil, notFound(id)
-	case !created && !record.IsTerminal(p.State):
+	case !created && p.State == record.Deleting:
 		return nil, conflict("The node pool %s is in the state %s; wait until its operation has ended.", p.ID.Child,
 			p.State)
 	case !created:
@@ -116,6 +116,11 @@ func (ch *change) changeNodePool(id arm.ID, creates bool,
 		p.ID.ChildType = arm.NodePools
 	}
 	if err := ch.checkNodePool(c, p, document); err != nil {
+		return nil, err
+	}
+	// A node pool without enough hosts would otherwise never accept a smaller number of nodes.
+	if err := ch.end(&p.Resource, record.Canceled, arm.Errorf(0, arm.CodeCanceled,
+		"The operation was superseded by a newer change.")); err != nil {
 		return nil, err
 	}
 	p.Document, p.State, p.Reason = document, record.Accepted, ""

@@ -7,6 +7,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"fmt"
 	"math/big"
 	"testing"
 	"time"
@@ -45,6 +46,43 @@ func TestNodePool_scaling(t *testing.T) {
 	s.report(p.Bundle, nodes(3, 3))
 	patch(`{"properties":{"replicas":1}}`)
 	require.Nil(t, s.pool("edge1", "np1").Document["properties"].(map[string]any)["autoScaling"])
+}
+
+// The site has three hosts.
+func TestNodePool_changeSupersedesRunningOne(t *testing.T) {
+	s := withManagement(t)
+	s.put("edge1", plain)
+	s.bringUp("edge1")
+	scale := func(replicas int) *record.Operation {
+		t.Helper()
+		result, err := s.PatchNodePool(t.Context(), s.caller, s.poolID("edge1", "np1"), document(fmt.Sprintf(
+			`{"properties":{"replicas":%d}}`, replicas)))
+		require.NoError(t, err)
+		return result.Operation
+	}
+	requireSuperseded := func(o *record.Operation) {
+		t.Helper()
+		require.Equal(t, record.Canceled, s.operation(o.ID).Status)
+		contains(t, s.operation(o.ID).Error.Message, "superseded by a newer change")
+	}
+	created := s.putPool("edge1", "np1", poolBody).Operation
+	first := scale(1)
+	requireSuperseded(created)
+	p := s.pool("edge1", "np1")
+	s.report(p.Bundle, nodes(2, 1))
+	require.Equal(t, record.Succeeded, s.operation(first.ID).Status)
+	second := scale(50)
+	s.report(p.Bundle, nodes(3, 3))
+	require.Equal(t, record.Updating, s.pool("edge1", "np1").State)
+	third := scale(1)
+	requireSuperseded(second)
+	s.report(p.Bundle, nodes(4, 1))
+	require.Equal(t, record.Succeeded, s.pool("edge1", "np1").State)
+	require.Equal(t, record.Succeeded, s.operation(third.ID).Status)
+	_, err := s.DeleteNodePool(t.Context(), s.caller, s.poolID("edge1", "np1"))
+	require.NoError(t, err)
+	_, err = s.PutNodePool(t.Context(), s.caller, s.poolID("edge1", "np1"), document(poolBody))
+	require.Equal(t, arm.CodeConflict, code(err))
 }
 
 func TestNodePool_keepsReleaseWithoutVersion(t *testing.T) {
