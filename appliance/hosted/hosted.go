@@ -103,8 +103,8 @@ func Open(ctx context.Context, options Options) (*Service, error) {
 		return nil, err
 	}
 	if s.Provider, err = provider.Open(ctx, provider.Options{DB: options.DB,
-		Site: inputs{options.Settings, options.Rules}, Secrets: box, Connected: s.connected, Clock: options.Clock,
-		Logger: options.Logger}); err != nil {
+		Site: inputs{options.Settings, options.Rules}, Secrets: box, Connected: s.connected, ClockWrong: s.clockWrong,
+		Clock: options.Clock, Logger: options.Logger}); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil

@@ -91,6 +91,12 @@ func (s *Service) connected(consumer string) bool {
 	return s.Broker != nil && s.Broker.Connected(consumer)
 }
 
+// clockWrong reports whether a consumer's clock was set back.
+func (s *Service) clockWrong(consumer string) bool {
+	_, wrong := s.Maestro.ClockFaults()[consumer]
+	return wrong
+}
+
 // Disconnect ends the connection of a consumer, for example after its certificate was revoked.
 func (s *Service) Disconnect(consumer string) {
 	if s.Broker != nil {

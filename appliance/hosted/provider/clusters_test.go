@@ -14,6 +14,7 @@ import (
 
 func TestCluster_isStoredWithOperationAndBundles(t *testing.T) {
 	s := withManagement(t)
+	s.connected = true
 	result := s.put("Edge1", plain)
 	require.True(t, result.Created)
 	require.Equal(t, record.Accepted, result.Resource.Text("properties.provisioningState"))
@@ -104,6 +105,50 @@ func (s *site) isNotEnough(report func(*bundle.Bundle)) {
 	c = s.cluster("edge1")
 	require.NotEqual(s.t, record.Succeeded, c.State)
 	require.NotEmpty(s.t, c.Reason)
+}
+
+func TestCluster_timeWithObstacleDoesNotCount(t *testing.T) {
+	for _, test := range []struct {
+		name     string
+		set      func(s *site, on bool)
+		reason   string
+		deleting string
+	}{
+		{"not connected", func(s *site, on bool) { s.connected = !on }, "mc1 is not connected.",
+			"mc1 is not connected. It deletes"},
+		{"held", (*site).hold, "mc1 is held, so nothing is sent to it. Show why with landfall hcp connection mc1.",
+			"mc1 is held"},
+		{"wrong clock", func(s *site, on bool) { s.clockWrong = on }, "The clock of the management cluster mc1 was set back",
+			"was set back"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := withManagement(t)
+			s.connected = true
+			obstacles := s.check(t.Context(), nil)
+			test.set(s, true)
+			result := s.put("edge1", plain)
+			s.putPool("edge1", "np1", poolBody)
+			contains(t, s.cluster("edge1").Reason, test.reason)
+			contains(t, s.pool("edge1", "np1").Reason, test.reason)
+			for range int(creationTime/watchInterval) + 5 {
+				obstacles = s.check(t.Context(), obstacles)
+				s.clock.Advance(watchInterval)
+			}
+			require.Equal(t, record.Accepted, s.cluster("edge1").State)
+			test.set(s, false)
+			obstacles = s.check(t.Context(), obstacles)
+			contains(t, s.cluster("edge1").Reason, "mc1 has not reported yet")
+			contains(t, s.pool("edge1", "np1").Reason, "mc1 has not reported yet")
+			s.bringUp("edge1")
+			require.Equal(t, record.Succeeded, s.operation(result.Operation.ID).Status)
+			_, err := s.DeleteCluster(t.Context(), s.caller, s.id("edge1"))
+			require.NoError(t, err)
+			contains(t, s.cluster("edge1").Reason, "mc1 has not reported yet that it deleted")
+			test.set(s, true)
+			s.check(t.Context(), obstacles)
+			contains(t, s.cluster("edge1").Reason, test.deleting)
+		})
+	}
 }
 
 func TestCluster_invalidConfigurationFails(t *testing.T) {

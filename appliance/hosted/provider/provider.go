@@ -69,6 +69,9 @@ type Options struct {
 	Logger  *slog.Logger
 	// Connected reports whether a management cluster is connected; nil: none ever is.
 	Connected func(consumer string) bool
+	// ClockWrong reports whether the clock of a management cluster was set back, so that its reports
+	// do not count yet; nil: none was.
+	ClockWrong func(consumer string) bool
 }
 
 // Service is the resource provider.
@@ -81,6 +84,9 @@ func Open(ctx context.Context, options Options) (*Service, error) {
 	s := &Service{options}
 	if s.Connected == nil {
 		s.Connected = func(string) bool { return false }
+	}
+	if s.ClockWrong == nil {
+		s.ClockWrong = func(string) bool { return false }
 	}
 	if subscription, err := s.Seeded(); err != nil || subscription != nil {
 		return s, err

@@ -84,8 +84,8 @@ type Cluster struct {
 	// Revocation is the ID of the bundle that revokes credentials, or "".
 	Revocation string   `json:"revocation_bundle,omitempty"`
 	Observed   Observed `json:"observed"`
-	// Watched is for how long the management cluster was connected since the creation or the last
-	// change of the document. It limits the time of a creation.
+	// Watched is for how long the management cluster could work on the document since the creation
+	// or the last change of it. It limits the time of a creation.
 	Watched   time.Duration `json:"watched,omitempty"`
 	WatchedAt time.Time     `json:"watched_at,omitzero"`
 }
