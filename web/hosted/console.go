@@ -55,7 +55,8 @@ type Cluster struct {
 	Name       string `json:"name"`
 	Group      string `json:"group"`
 	State      string `json:"state"`
-	Reason     string `json:"reason,omitempty"` // what it waits for
+	// Reason is what it waits for, or what its first unfinished node pool waits for.
+	Reason string `json:"reason,omitempty"`
 	// AsOf is the time of the last report; zero: none yet.
 	AsOf       time.Time  `json:"as_of,omitzero"`
 	Version    string     `json:"version,omitempty"` // completed
@@ -334,6 +335,9 @@ func clusterOf(tx *store.Tx, row *record.Cluster) (Cluster, error) {
 			one.Wanted, one.Most = p.AutoScaling.Min, p.AutoScaling.Max
 		}
 		shown.NodePools = append(shown.NodePools, one)
+		if shown.Reason == "" && one.Reason != "" {
+			shown.Reason = "The node pool " + one.Name + " waits: " + one.Reason
+		}
 	}
 	return shown, nil
 }
