@@ -8,6 +8,7 @@ import (
 	"landfall/appliance/fault"
 	"landfall/appliance/hosted/arm"
 	"landfall/appliance/hosted/bundle"
+	"landfall/appliance/hosted/controlplane"
 	"landfall/appliance/hosted/record"
 	"landfall/store"
 )
@@ -41,6 +42,54 @@ func TestCluster_waitsForManagementCluster(t *testing.T) {
 	require.Equal(t, "mc1", c.Consumer)
 	require.NotNil(t, s.bundle(c.Control))
 	require.NotNil(t, s.bundle(s.pool("edge1", "np1").Bundle))
+}
+
+// The networks that the request omits are chosen again for the management cluster.
+func TestCluster_networksFitLaterManagementCluster(t *testing.T) {
+	s := newSite(t)
+	shown := s.put("edge1", `{"location":"site","properties":{"network":{"hostPrefix":24}}}`).Resource
+	require.Equal(t, "10.128.0.0/14", shown.Text("properties.network.podCidr"))
+	s.addManagement()
+	c := s.cluster("edge1")
+	require.Equal(t, "mc1", c.Consumer)
+	require.Equal(t, "10.132.0.0/14", c.Document.Text("properties.network.podCidr"))
+	require.Equal(t, "172.31.0.0/16", c.Document.Text("properties.network.serviceCidr"))
+	require.Equal(t, "192.168.1.0/24", c.Document.Text("properties.network.machineCidr"))
+	require.Empty(t, c.Chosen)
+	contains(t, string(s.bundle(c.Control).Manifests[len(s.bundle(c.Control).Manifests)-1]), "10.132.0.0/14")
+	s.bringUp("edge1")
+	_, err := s.PatchCluster(t.Context(), s.caller, s.id("edge1"), document(`{"tags":{"a":"b"}}`))
+	require.NoError(t, err)
+}
+
+func TestCluster_waitsForFittingManagementCluster(t *testing.T) {
+	for _, test := range []struct{ name, body, pool, reason string }{
+		{"network", `{"location":"site","properties":{"network":{"podCidr":"10.128.0.0/14"}}}`, poolBody,
+			"10.128.0.0/14 of properties.network.podCidr overlaps 10.128.0.0/14, the pod network of the management"},
+		{"profile", plain, `{"location":"site","properties":{"platform":{"vmSize":"huge"},"replicas":2}}`,
+			`the node pool np1: The management cluster mc1 has no hosts with the hardware profile "huge"`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := newSite(t)
+			result := s.put("edge1", test.body)
+			s.putPool("edge1", "np1", test.pool)
+			s.addManagement()
+			c := s.cluster("edge1")
+			require.Empty(t, c.Consumer+c.Namespaces+c.Control+s.pool("edge1", "np1").Bundle)
+			contains(t, c.Reason, "The cluster does not fit the management cluster mc1: ", test.reason, "Delete what")
+			contains(t, s.pool("edge1", "np1").Reason, test.reason)
+			require.Equal(t, record.Accepted, s.operation(result.Operation.ID).Status)
+			_, err := s.AddManagement(t.Context(), record.Management{Consumer: "mc2", BaseDomain: "b.example.com",
+				Publish: controlplane.LoadBalancer})
+			require.NoError(t, err)
+			s.settleAll(t.Context())
+			require.Equal(t, "mc2", s.cluster("edge1").Consumer)
+			require.NotNil(t, s.bundle(s.pool("edge1", "np1").Bundle))
+			s.put("edge2", test.body)
+			require.Equal(t, map[bool]string{true: "mc2", false: "mc1"}[test.name == "network"],
+				s.cluster("edge2").Consumer)
+		})
+	}
 }
 
 func TestCluster_succeedsWhenItIsAvailable(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"net/netip"
 	"regexp"
 	"slices"
@@ -11,26 +12,30 @@ import (
 
 	"landfall/appliance/fault"
 	"landfall/appliance/hosted/agent"
+	"landfall/appliance/hosted/arm"
 	"landfall/appliance/hosted/broker"
 	"landfall/appliance/hosted/bundle"
 	"landfall/appliance/hosted/controlplane"
 	"landfall/appliance/hosted/maestro"
 	"landfall/appliance/hosted/record"
 	"landfall/appliance/hosted/workers"
+	"landfall/appliance/sentence"
 	"landfall/store"
 )
 
 var domainForm = regexp.MustCompile(`^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
 
-// place returns the management cluster for a new cluster: the one with the name of the location, or
-// else the one with the fewest clusters. It is nil if there is none.
-func (s *Service) place(tx *store.Tx, location string) (*record.Management, error) {
+// candidates returns the management clusters for a new cluster, the best one first: the only one with
+// the name of the location, or else all, those with the fewest clusters first.
+func candidates(tx *store.Tx, location string) ([]*record.Management, error) {
 	all, err := record.Managements(tx)
-	if err != nil || len(all) == 0 {
-		return nil, err
+	if err != nil || len(all) < 2 {
+		return all, err
 	}
-	if len(all) == 1 {
-		return all[0], nil
+	for _, m := range all {
+		if strings.EqualFold(m.Consumer, location) {
+			return []*record.Management{m}, nil
+		}
 	}
 	clusters := map[string]int{}
 	if err := record.EachCluster(tx, "", "", func(c *record.Cluster) error {
@@ -39,16 +44,57 @@ func (s *Service) place(tx *store.Tx, location string) (*record.Management, erro
 	}); err != nil {
 		return nil, err
 	}
-	best := all[0]
+	slices.SortStableFunc(all, func(a, b *record.Management) int {
+		return cmp.Compare(clusters[a.Consumer], clusters[b.Consumer])
+	})
+	return all, nil
+}
+
+// place gives a cluster that waits for a management cluster the best one that it fits, and chooses
+// the networks that its request omitted. The reason says why it fits none.
+func (ch *change) place(c *record.Cluster, pools []*record.NodePool) (reason string, err error) {
+	all, err := candidates(ch.tx, c.Document.Text("location"))
+	if err != nil {
+		return "", err
+	}
 	for _, m := range all {
-		if strings.EqualFold(m.Consumer, location) {
-			return m, nil
+		document, err := fitted(c, pools, m)
+		if _, ok := errors.AsType[*arm.Error](err); ok {
+			reason = cmp.Or(reason, "The cluster does not fit the management cluster "+m.Consumer+": "+
+				sentence.Close(err.Error())+" Delete what does not fit and create it again, or add another management "+
+				"cluster.")
+			continue
+		} else if err != nil {
+			return "", err
 		}
-		if clusters[m.Consumer] < clusters[best.Consumer] {
-			best = m
+		c.Consumer, c.Document, c.Chosen = m.Consumer, document, nil
+		return "", nil
+	}
+	return cmp.Or(reason, "No management cluster is set up at this site yet."), nil
+}
+
+// fitted returns the document of a cluster with the networks for a management cluster, or an error of
+// the resource provider if the cluster or a node pool can't run there.
+func fitted(c *record.Cluster, pools []*record.NodePool, m *record.Management) (arm.Document, error) {
+	document := c.Document.Clone()
+	for _, path := range c.Chosen {
+		document.Set(path, nil)
+	}
+	document, _ = withNetworks(document, m)
+	if document, err := arm.Cluster.Create(document, identification(c.ID)); err != nil {
+		return nil, err
+	} else if err := checkManagement(document, m); err != nil {
+		return nil, err
+	}
+	for _, p := range pools {
+		if p.State == record.Deleting {
+			continue
+		}
+		if err := checkProfile(p.Document, m); err != nil {
+			return nil, fmt.Errorf("the node pool %s: %w", p.ID.Child, err)
 		}
 	}
-	return best, nil
+	return document, nil
 }
 
 // AddManagement makes a cluster a management cluster, and a consumer of bundles. Clusters that wait

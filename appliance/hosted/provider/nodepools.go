@@ -160,6 +160,11 @@ func (ch *change) checkNodePool(c *record.Cluster, p *record.NodePool, document 
 	if err != nil || m == nil {
 		return err
 	}
+	return checkProfile(document, m)
+}
+
+// checkProfile returns an error if a management cluster has no hosts for a node pool.
+func checkProfile(document arm.Document, m *record.Management) error {
 	profile := document.Text("properties.platform.vmSize")
 	if len(m.Profiles) > 0 && !slices.Contains(m.Profiles, profile) {
 		return arm.Fieldf("properties.platform.vmSize", "The management cluster %s has no hosts with the hardware "+

@@ -31,12 +31,12 @@ func (ch *change) settle(c *record.Cluster) error {
 		return ch.settleDeletion(c, pools)
 	}
 	if c.Consumer == "" {
-		m, err := ch.s.place(ch.tx, c.Document.Text("location"))
+		reason, err := ch.place(c, pools)
 		if err != nil {
 			return err
 		}
-		if m != nil {
-			c.Consumer = m.Consumer
+		if c.Consumer == "" {
+			return ch.settleUnplaced(c, pools, reason)
 		}
 	}
 	m, err := record.GetManagement(ch.tx, c.Consumer)
@@ -44,7 +44,7 @@ func (ch *change) settle(c *record.Cluster) error {
 		return err
 	}
 	if m == nil {
-		return ch.settleUnplaced(c, pools)
+		return ch.settleUnplaced(c, pools, "The management cluster "+c.Consumer+" is not known any more.")
 	}
 	in, err := ch.input(c, m)
 	if err != nil {
@@ -70,10 +70,10 @@ func (ch *change) settle(c *record.Cluster) error {
 	return record.PutCluster(ch.tx, c)
 }
 
-// settleUnplaced settles a cluster without a management cluster. What is deleted is gone at once,
-// because nobody has received it.
-func (ch *change) settleUnplaced(c *record.Cluster, pools []*record.NodePool) error {
-	c.Observed.State, c.Reason = controlplane.Pending, "No management cluster is set up at this site yet."
+// settleUnplaced settles a cluster without a management cluster, for a reason. What is deleted is
+// gone at once, because nobody has received it.
+func (ch *change) settleUnplaced(c *record.Cluster, pools []*record.NodePool, reason string) error {
+	c.Observed.State, c.Reason = controlplane.Pending, reason
 	for _, p := range pools {
 		if p.State == record.Deleting {
 			if _, err := ch.settlePoolDeletion(p); err != nil {

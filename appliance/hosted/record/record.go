@@ -71,11 +71,14 @@ type Cluster struct {
 	Resource
 	CID string `json:"cid"` // ID in Clusters Service
 	// Prefix is the first label of the cluster's domain, and the name of its HostedCluster.
-	Prefix   string  `json:"prefix"`
-	UUID     string  `json:"uuid"`               // spec.clusterID of the HostedCluster
-	Consumer string  `json:"consumer,omitempty"` // management cluster; "" until there is one
-	Release  Release `json:"release"`
-	EtcdKey  string  `json:"etcd_key"` // 32 bytes in base64, sealed with the site's key
+	Prefix   string `json:"prefix"`
+	UUID     string `json:"uuid"`               // spec.clusterID of the HostedCluster
+	Consumer string `json:"consumer,omitempty"` // management cluster; "" until there is one
+	// Chosen are the fields of the networks that the appliance chose while there was no management
+	// cluster. It chooses them again for the one that the cluster gets.
+	Chosen  []string `json:"chosen_networks,omitempty"`
+	Release Release  `json:"release"`
+	EtcdKey string   `json:"etcd_key"` // 32 bytes in base64, sealed with the site's key
 	// Namespaces and Control are the IDs of the cluster's bundles, or "".
 	Namespaces string `json:"namespaces_bundle,omitempty"`
 	Control    string `json:"control_bundle,omitempty"`
