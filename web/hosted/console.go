@@ -271,7 +271,7 @@ func (s consoleService) overview(c echo.Context) error {
 			if consumer, err := bundle.GetConsumer(tx, m.Consumer); err == nil {
 				shown.Seen = consumer.Seen
 			}
-			shown.Since, shown.Problems = s.connectionOf(m.Consumer)
+			shown.Since, shown.Problems = s.connectionOf(m)
 			hold, err := maestro.GetHold(tx, m.Consumer)
 			if err != nil {
 				return err
@@ -291,9 +291,13 @@ func (s consoleService) overview(c echo.Context) error {
 
 // connectionOf returns since when a management cluster is connected, and what is wrong with its
 // connection.
-func (s consoleService) connectionOf(consumer string) (since time.Time, problems []string) {
+func (s consoleService) connectionOf(m *record.Management) (since time.Time, problems []string) {
 	if s.Broker == nil {
 		return since, nil
+	}
+	consumer := m.Consumer
+	if problem := s.BrokerProblem(m); problem != "" {
+		problems = append(problems, problem)
 	}
 	connection := s.Broker.Connections()[consumer]
 	if refused, ok := s.Broker.Refusals()[consumer]; ok {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"regexp"
 	"slices"
@@ -186,7 +187,8 @@ type Broker struct {
 // first call decides, and the agent's image. An empty image is the one of the last call.
 //
 // While no agent has used the name, the configured one replaces it, and so does any name if it
-// leads nowhere from other machines. The certificates that were issued with the former name are
+// leads nowhere from other machines. A name with another port than the broker's gets that. The
+// certificates that were issued with the former name are
 // revoked, so that no agent uses it later: it must never change for an agent.
 func (s *Service) AgentOf(ctx context.Context, consumer string, candidate Broker, image string) (name, used string,
 	err error) {
@@ -202,16 +204,31 @@ func (s *Service) AgentOf(ctx context.Context, consumer string, candidate Broker
 		if err := agent.CheckImage(m.AgentImage); err != nil {
 			return err
 		}
-		if m.Broker != "" && m.Broker != candidate.Address && (candidate.Configured || agent.IsLocal(m.Broker)) {
+		wanted := candidate.Address
+		if !candidate.Configured && !agent.IsLocal(m.Broker) {
+			wanted = withPortOf(m.Broker, candidate.Address)
+		}
+		if m.Broker != "" && m.Broker != wanted {
 			if err := s.forgetBroker(tx, m); err != nil {
 				return err
 			}
 		}
-		m.Broker = cmp.Or(m.Broker, candidate.Address)
+		m.Broker = cmp.Or(m.Broker, wanted)
 		name, used = m.Broker, m.AgentImage
 		return record.PutManagement(tx, m)
 	})
 	return name, used, err
+}
+
+// withPortOf returns a name of the broker with the port of another name, or the other name if it can't
+// be read.
+func withPortOf(name, other string) string {
+	host, _, err := net.SplitHostPort(name)
+	_, port, otherErr := net.SplitHostPort(other)
+	if err != nil || otherErr != nil {
+		return other
+	}
+	return net.JoinHostPort(host, port)
 }
 
 // forgetBroker removes the name of the broker from a management cluster whose agent has not used

@@ -374,6 +374,11 @@ func TestManagement_correctsBrokerOfAgent(t *testing.T) {
 	issued.Used = start
 	note()
 	require.Equal(t, "right.example.com:8883", agentOf(later), "an agent uses it")
+	require.Equal(t, "right.example.com:8883", agentOf(Broker{Address: "a.example.com:44259"}), "an agent uses it")
+	issued.Used = time.Time{}
+	note()
+	require.Equal(t, "right.example.com:44259", agentOf(Broker{Address: "a.example.com:44259"}))
+	require.True(t, revoked())
 }
 
 func TestManagement_isNotRemovedWithClusters(t *testing.T) {
