@@ -74,10 +74,12 @@ func (s *Service) affected(changes []store.Change) (all bool, ids []string) {
 			}
 			id, isStatus := strings.CutPrefix(change.Key, bundle.StatusPrefix())
 			if !isStatus {
-				if !change.Deleted {
-					continue // the change of a bundle was settled in its own transaction
-				}
 				id = strings.TrimPrefix(change.Key, bundle.Prefix())
+				if there, err := isThere(tx, id); err != nil {
+					return err
+				} else if there {
+					continue // the change was settled in its own transaction
+				}
 			}
 			cid, err := s.clusterOf(tx, id)
 			if err != nil {

@@ -276,6 +276,54 @@ func TestCredential_refusedRequestLeavesNoBundle(t *testing.T) {
 	require.True(t, s.bundle(s.credential("edge1").Bundle).Deleting())
 }
 
+// deleteBundle deletes a bundle as a person does by the documented operation, and settles.
+func (s *site) deleteBundle(id string) {
+	s.t.Helper()
+	revision := s.DB.Revision()
+	require.NoError(s.t, s.DB.Update(s.t.Context(), func(tx *store.Tx) error {
+		return bundle.Delete(tx, id, "ana", s.now())
+	}))
+	_, ids := s.affected([]store.Change{{Key: bundle.Prefix() + id, Revision: revision + 1}})
+	s.settle(s.t.Context(), ids)
+}
+
+func TestCredential_failsWithoutItsBundle(t *testing.T) {
+	s := withManagement(t)
+	s.put("edge1", plain)
+	s.bringUp("edge1")
+	operation, err := s.RequestCredential(t.Context(), s.caller, s.id("edge1"), "")
+	require.NoError(t, err)
+	s.deleteBundle(s.credential("edge1").Bundle)
+	failed := s.operation(operation.ID)
+	require.Equal(t, record.Failed, failed.Status)
+	contains(t, failed.Error.Message, "The bundle of the request was deleted.")
+	s.remove(s.credential("edge1").Bundle)
+	require.Equal(t, credentialFailed, s.credential("edge1").Status)
+}
+
+func TestCredential_revocationGetsNewBundle(t *testing.T) {
+	s := withManagement(t)
+	s.put("edge1", plain)
+	s.bringUp("edge1")
+	_, err := s.RequestCredential(t.Context(), s.caller, s.id("edge1"), "")
+	require.NoError(t, err)
+	operation, err := s.RevokeCredentials(t.Context(), s.caller, s.id("edge1"))
+	require.NoError(t, err)
+	first := s.cluster("edge1").Revocation
+	s.deleteBundle(first)
+	require.Equal(t, first, s.cluster("edge1").Revocation, "something of it can be left")
+	s.remove(first)
+	second := s.cluster("edge1").Revocation
+	require.NotEqual(t, first, second)
+	require.Equal(t, s.bundle(s.cluster("edge1").Control).Consumer, s.bundle(second).Consumer)
+	s.report(second, feedback{kind: "CertificateRevocationRequest", generation: 1,
+		status: `{"conditions":[{"type":"PreviousCertificatesRevoked","status":"True"}]}`})
+	require.Equal(t, record.Succeeded, s.operation(operation.ID).Status)
+	require.Empty(t, s.cluster("edge1").Revocation)
+	_, err = s.RequestCredential(t.Context(), s.caller, s.id("edge1"), "")
+	require.NoError(t, err)
+}
+
 func csr(t *testing.T, name string) string {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
