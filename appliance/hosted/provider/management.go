@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/util/validation"
+
 	"landfall/appliance/fault"
 	"landfall/appliance/hosted/agent"
 	"landfall/appliance/hosted/arm"
@@ -158,6 +160,20 @@ func checkManagementForm(m *record.Management) error {
 			m.Publish)
 	case m.Publish == controlplane.NodePort && m.Address == "":
 		return fault.New(fault.Invalid, "NodePort needs the address of the management cluster's nodes.")
+	case m.Address != "" && !isHost(m.Address):
+		return fault.New(fault.Invalid, "The address %q of the management cluster's nodes is not an IP address or a "+
+			"DNS name, such as 192.168.1.10 or nodes.example.com.", m.Address)
+	case len(validation.IsDNS1123Label(m.AgentNamespace)) > 0:
+		return fault.New(fault.Invalid, "The namespace %q of the Agents is not a name of a namespace, such as %s.",
+			m.AgentNamespace, record.DefaultAgentNamespace)
+	case m.StorageClass != "" && len(validation.IsDNS1123Subdomain(m.StorageClass)) > 0:
+		return fault.New(fault.Invalid, "The storage class %q is not a name of a storage class, such as lvms-vg1.",
+			m.StorageClass)
+	}
+	for _, profile := range m.Profiles {
+		if profile == "" || len(validation.IsValidLabelValue(profile)) > 0 {
+			return fault.New(fault.Invalid, "The hardware profile %q is not a label value, such as large.", profile)
+		}
 	}
 	if m.AgentImage != "" {
 		if err := agent.CheckImage(m.AgentImage); err != nil {
@@ -173,6 +189,15 @@ func checkManagementForm(m *record.Management) error {
 		}
 	}
 	return nil
+}
+
+// isHost reports whether a text is an IP address or a DNS name by which other machines reach a host.
+func isHost(text string) bool {
+	if ip, err := netip.ParseAddr(text); err == nil {
+		return ip.Zone() == "" && !ip.IsUnspecified() && !ip.IsLoopback() && !ip.IsMulticast()
+	}
+	last := text[strings.LastIndexByte(text, '.')+1:]
+	return len(validation.IsDNS1123Subdomain(strings.ToLower(text))) == 0 && strings.Trim(last, "0123456789") != ""
 }
 
 // Broker is a name of the broker: a host and a port.

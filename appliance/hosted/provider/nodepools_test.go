@@ -429,6 +429,43 @@ func TestManagement_correctsBrokerOfAgent(t *testing.T) {
 	require.True(t, revoked())
 }
 
+func TestManagement_unusableFields(t *testing.T) {
+	s := newSite(t)
+	for _, test := range []struct {
+		name     string
+		change   func(*record.Management)
+		sentence string
+	}{
+		{"URL as the address", func(m *record.Management) { m.Address = "https://a.example.com" }, "is not an IP address"},
+		{"port in the address", func(m *record.Management) { m.Address = "192.168.1.10:443" }, "is not an IP address"},
+		{"network as the address", func(m *record.Management) { m.Address = "192.168.1.0/24" }, "is not an IP address"},
+		{"too large number", func(m *record.Management) { m.Address = "192.168.1.300" }, "is not an IP address"},
+		{"no machine", func(m *record.Management) { m.Address = "0.0.0.0" }, "is not an IP address"},
+		{"this machine", func(m *record.Management) { m.Address = "::1" }, "is not an IP address"},
+		{"space in the address", func(m *record.Management) { m.Address = "a b" }, `"a b"`},
+		{"profile with a space", func(m *record.Management) { m.Profiles = []string{"large", "very large"} },
+			`"very large" is not a label value`},
+		{"empty profile", func(m *record.Management) { m.Profiles = []string{""} }, `"" is not a label value`},
+		{"namespace", func(m *record.Management) { m.AgentNamespace = "Hall 2" }, `"Hall 2" of the Agents is not a name`},
+		{"storage class", func(m *record.Management) { m.StorageClass = "a/b" }, `"a/b" is not a name`},
+		{"", func(m *record.Management) { m.Address = "2001:db8::1" }, ""},
+		{"", func(m *record.Management) { m.Address, m.StorageClass = "nodes-1.Example.com", "lvms.vg1" }, ""},
+		{"", func(m *record.Management) { m.Address, m.Publish = "", controlplane.LoadBalancer }, ""},
+	} {
+		m := record.Management{Consumer: "mc1", BaseDomain: "a.example.com", Address: "192.168.1.10",
+			Profiles: []string{"large", "GPU_1"}}
+		test.change(&m)
+		_, err := s.AddManagement(t.Context(), m)
+		if test.sentence == "" {
+			require.NoError(t, err)
+			require.NoError(t, s.RemoveManagement(t.Context(), "mc1"))
+			continue
+		}
+		require.Equal(t, fault.Invalid, fault.KindOf(err), test.name)
+		contains(t, err.Error(), test.sentence)
+	}
+}
+
 func TestManagement_isNotRemovedWithClusters(t *testing.T) {
 	s := withManagement(t)
 	s.put("edge1", plain)
