@@ -3,6 +3,7 @@ package hosted
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -279,4 +280,26 @@ func TestKeepCluster_namesHostedClusters(t *testing.T) {
 	require.ErrorContains(t, keep("hub"), "mc1 and runs the control planes of the hosted clusters edge1, edge2")
 	require.Equal(t, fault.Conflict, fault.KindOf(keep("hub")))
 	require.NoError(t, keep("another"))
+	// A row that has the wrong type can't be read, like one on a damaged disk.
+	damage := func(bucket, key string) {
+		t.Helper()
+		broken := json.RawMessage("5")
+		require.NoError(t, s.Provider.DB.Update(t.Context(), func(tx *store.Tx) error {
+			return store.NewBucket[json.RawMessage](bucket, 1).Put(tx, key, &broken)
+		}))
+	}
+	damage("hosted-management", "mc1")
+	require.ErrorContains(t, keep("hub"), "edge1, edge2")
+	require.NoError(t, keep("another"))
+	require.NoError(t, s.Provider.DB.View(func(tx *store.Tx) error {
+		return record.EachClusterID(tx, func(cid string) error {
+			damage("hosted-clusters", cid)
+			return nil
+		})
+	}))
+	require.ErrorContains(t, keep("hub"), "mc1 and has bundles of hosted clusters")
+	require.NoError(t, keep("another"))
+	damage("hosted-consumers", "mc1")
+	require.ErrorContains(t, keep("hub"), "The rows of the management cluster mc1 are damaged")
+	require.Equal(t, fault.Conflict, fault.KindOf(keep("hub")))
 }

@@ -301,27 +301,52 @@ func (s *Service) RemoveManagement(ctx context.Context, consumer string) error {
 }
 
 // KeepCluster returns an error that names the hosted clusters whose control planes run on a cluster
-// of the appliance, or nil if there are none.
+// of the appliance, or nil if there are none. Damaged rows count, because control planes may run
+// there.
 func KeepCluster(tx *store.Tx, clusterID string) error {
-	all, err := record.Managements(tx)
-	if err != nil {
-		return err
-	}
-	for _, m := range all {
-		if m.ClusterID != clusterID {
-			continue
+	return record.EachManagementName(tx, func(consumer string) error {
+		id, err := clusterOfConsumer(tx, consumer)
+		if err != nil || id != clusterID {
+			return err
 		}
-		names, err := hostedOn(tx, m.Consumer)
+		names, err := hostedOn(tx, consumer)
 		if err != nil {
 			return err
 		}
 		if len(names) > 0 {
 			return fault.New(fault.Conflict, "The cluster is the management cluster %s and runs the control planes of "+
-				"the hosted clusters %s. Delete them first (landfall hcp delete), or use force.", m.Consumer,
+				"the hosted clusters %s. Delete them first (landfall hcp delete), or use force.", consumer,
 				strings.Join(names, ", "))
 		}
+		used, err := bundle.IsUsed(tx, consumer)
+		if used {
+			return fault.New(fault.Conflict, "The cluster is the management cluster %s and has bundles of hosted "+
+				"clusters. Delete them first (landfall hcp bundles lists them, landfall check the damaged rows), or "+
+				"use force.", consumer)
+		}
+		return err
+	})
+}
+
+// clusterOfConsumer returns the ID of the cluster of the appliance that is a management cluster, or
+// "".
+func clusterOfConsumer(tx *store.Tx, consumer string) (string, error) {
+	m, err := record.GetManagement(tx, consumer)
+	if m != nil {
+		return m.ClusterID, nil
 	}
-	return nil
+	if !store.IsDamaged(err) {
+		return "", err
+	}
+	row, err := bundle.GetConsumer(tx, consumer)
+	switch {
+	case err == nil:
+		return row.ClusterID, nil
+	case store.IsDamaged(err):
+		return "", fault.New(fault.Conflict, "The rows of the management cluster %s are damaged, so it is not known "+
+			"which cluster it is. landfall check says how to repair them; or use force.", consumer)
+	}
+	return "", ignoreMissing(err)
 }
 
 func hostedOn(tx *store.Tx, consumer string) (names []string, err error) {

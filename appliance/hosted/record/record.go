@@ -449,6 +449,11 @@ func PutManagement(tx *store.Tx, m *Management) error { return managements.Put(t
 // DeleteManagement removes a management cluster.
 func DeleteManagement(tx *store.Tx, consumer string) error { return managements.Delete(tx, consumer) }
 
+// EachManagementName calls fn with the names of all management clusters, also of damaged ones.
+func EachManagementName(tx *store.Tx, fn func(consumer string) error) error {
+	return managements.Keys(tx, "", fn)
+}
+
 // Managements returns the management clusters in the order of their names.
 func Managements(tx *store.Tx) (all []*Management, err error) {
 	err = managements.Each(tx, "", func(_ string, m *Management) error {
