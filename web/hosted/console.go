@@ -272,6 +272,9 @@ func (s consoleService) overview(c echo.Context) error {
 				shown.Seen = consumer.Seen
 			}
 			shown.Since, shown.Problems = s.connectionOf(m)
+			if shown.Seen.Before(shown.Since) {
+				shown.Seen = shown.Since // the stored time can be a minute old
+			}
 			hold, err := maestro.GetHold(tx, m.Consumer)
 			if err != nil {
 				return err

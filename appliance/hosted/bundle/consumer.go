@@ -23,8 +23,8 @@ type Consumer struct {
 	// ClusterID is the cluster of this appliance that is the management cluster, or "" if another
 	// program installed it.
 	ClusterID string `json:"cluster_id,omitempty"`
-	// Seen is the time of the last message in UTC, to the minute; zero: never. The broker writes
-	// it.
+	// Seen is the time of a message in UTC, to the second: the last one, or one less than a minute
+	// before it. Zero: never.
 	Seen time.Time `json:"seen_at,omitzero"`
 }
 
