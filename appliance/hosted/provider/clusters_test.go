@@ -357,6 +357,7 @@ func TestSubscription_states(t *testing.T) {
 	_, err := s.PutCluster(t.Context(), s.caller, unknown, document(plain))
 	require.Equal(t, arm.CodeInvalidSubscriptionState, code(err))
 	require.Equal(t, fault.Invalid, fault.KindOf(err))
+	contains(t, err.Error(), "Use the subscription of this appliance, "+s.subscription+".")
 	_, created, err := s.PutSubscription(t.Context(), unknown.Subscription, &SubscriptionDocument{State: "Registered"})
 	require.NoError(t, err)
 	require.True(t, created)

@@ -104,13 +104,19 @@ func (s *Service) now() time.Time { return s.Clock.Now().UTC() }
 // Seeded returns the subscription that the appliance made at its first start.
 func (s *Service) Seeded() (found *record.Subscription, err error) {
 	err = s.DB.View(func(tx *store.Tx) error {
-		return record.Subscriptions.Each(tx, "", func(_ string, row *record.Subscription) error {
-			if row.Seeded {
-				found = row
-				return store.ErrStop
-			}
-			return nil
-		})
+		found, err = seeded(tx)
+		return err
+	})
+	return found, err
+}
+
+func seeded(tx *store.Tx) (found *record.Subscription, err error) {
+	err = record.Subscriptions.Each(tx, "", func(_ string, row *record.Subscription) error {
+		if row.Seeded {
+			found = row
+			return store.ErrStop
+		}
+		return nil
 	})
 	return found, err
 }
@@ -208,9 +214,16 @@ func checkSubscription(tx *store.Tx, id string, changes bool) (*record.Subscript
 	case err != nil:
 		return nil, err
 	case row == nil:
+		own, err := seeded(tx)
+		if err != nil {
+			return nil, err
+		}
+		advice := ""
+		if own != nil {
+			advice = " Use the subscription of this appliance, " + own.ID + "."
+		}
 		return nil, arm.Errorf(fault.Invalid, arm.CodeInvalidSubscriptionState,
-			"The subscription %s is not registered; "+
-				"use the subscription that landfall hcp list shows.", id)
+			"The subscription %s is not registered.%s", id, advice)
 	case row.State == "Unregistered" || row.State == "Deleted":
 		return nil, arm.Errorf(fault.Invalid, arm.CodeInvalidSubscriptionState,
 			"The subscription %s is in the state %s.",
