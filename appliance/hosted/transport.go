@@ -66,8 +66,8 @@ func (s *Service) openTransport(ctx context.Context, options Options) error {
 }
 
 // listen opens the broker's listener. If the default port is taken and the configuration names no
-// other one, it uses any free port, so that several appliances can run on one machine. No agent gets
-// a name with such a port, because the next start has another one.
+// other one, it uses any free port, so that several appliances can run on one machine. No agent
+// gets a name with such a port, because the next start has another one.
 func (s *Service) listen(ctx context.Context, options Options) (net.Listener, error) {
 	transport := options.Transport
 	if transport.Address != "" {
@@ -86,8 +86,8 @@ func (s *Service) listen(ctx context.Context, options Options) (net.Listener, er
 		return nil, err
 	}
 	s.taken = true
-	options.Logger.Warn("The default port of the broker is taken, so another one is used until the next start. Free it "+
-		"or set hosted.broker_listen in the configuration; until then no agent gets a certificate.", "used",
+	options.Logger.Warn("The default port of the broker is taken, so another one is used until the next start. Free "+
+		"it or set hosted.broker_listen in the configuration; until then no agent gets a certificate.", "used",
 		other.Addr().String())
 	return other, nil
 }
@@ -102,8 +102,8 @@ func (s *Service) CheckPort() error {
 		"the appliance.", brokerPort)
 }
 
-// BrokerProblem says that the agent of a management cluster can't find the broker by the name that it
-// knows, or returns "".
+// BrokerProblem says that the agent of a management cluster can't find the broker by the name that
+// it knows, or returns "".
 func (s *Service) BrokerProblem(m *record.Management) string {
 	if s.Broker == nil || m.Broker == "" || s.connected(m.Consumer) {
 		return ""

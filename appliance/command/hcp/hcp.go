@@ -122,7 +122,8 @@ func newList() *cobra.Command {
 			return action.List(cmd, a, clusters, func() (json.RawMessage, error) {
 				found, err := readOverview(cmd.Context(), a)
 				if found.Subscription != "" {
-					clusters.Empty = empty + " Requests to the resource provider name the subscription " + found.Subscription + "."
+					clusters.Empty = empty + " Requests to the resource provider name the subscription " +
+						found.Subscription + "."
 				}
 				return found.Clusters, err
 			})

@@ -251,9 +251,9 @@ func (ch *change) beginDeletion(resource *record.Resource, implicit bool) (*reco
 	return operation, record.PutOperation(ch.tx, operation, ch.now)
 }
 
-// release returns the release of a document's version. Without a version, it is the present release,
-// or that of a new resource the site's default, and the document gets its version. An unchanged
-// version keeps the present release, also if the site no longer offers it.
+// release returns the release of a document's version. Without a version, it is the present
+// release, or for a new resource the site's default, and the document gets its version. An
+// unchanged version keeps the present release, also if the site no longer offers it.
 func (s *Service) release(document arm.Document, present record.Release) (record.Release, error) {
 	const target = "properties.version.id"
 	all := s.Site.Releases()

@@ -244,8 +244,8 @@ func (ch *change) settleCredentials(c *record.Cluster) error {
 		if there, err := isThere(ch.tx, credential.Bundle); err != nil {
 			return err
 		} else if !there {
-			if err := ch.fail(credential, "The bundle of the request was deleted. Request the kubeconfig again."); err !=
-				nil {
+			const reason = "The bundle of the request was deleted. Request the kubeconfig again."
+			if err := ch.fail(credential, reason); err != nil {
 				return err
 			}
 		}
@@ -285,8 +285,8 @@ func isThere(tx *store.Tx, id string) (bool, error) {
 	return err == nil && !b.Deleting(), ignoreMissing(err)
 }
 
-// renewRevocation makes the bundle of a revocation again after a person has deleted it by itself and
-// nothing of it is left.
+// renewRevocation makes the bundle of a revocation again after a person has deleted it by itself
+// and nothing of it is left.
 func (ch *change) renewRevocation(c *record.Cluster, all []*record.Credential) error {
 	_, err := bundle.Get(ch.tx, c.Revocation)
 	if !errors.Is(err, bundle.ErrNotFound) {

@@ -28,8 +28,8 @@ import (
 
 var domainForm = regexp.MustCompile(`^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
 
-// candidates returns the management clusters for a new cluster, the best one first: the only one with
-// the name of the location, or else all, those with the fewest clusters first.
+// candidates returns the management clusters for a new cluster, the best one first: only the one
+// with the name of the location, or else all, those with the fewest clusters first.
 func candidates(tx *store.Tx, location string) ([]*record.Management, error) {
 	all, err := record.Managements(tx)
 	if err != nil || len(all) < 2 {
@@ -76,8 +76,8 @@ func (ch *change) place(c *record.Cluster, pools []*record.NodePool) (reason str
 	return cmp.Or(reason, "No management cluster is set up at this site yet."), nil
 }
 
-// fitted returns the document of a cluster with the networks for a management cluster, or an error of
-// the resource provider if the cluster or a node pool can't run there.
+// fitted returns the document of a cluster with the networks for a management cluster, or an error
+// of the resource provider if the cluster or a node pool can't run there.
 func fitted(c *record.Cluster, pools []*record.NodePool, m *record.Management) (arm.Document, error) {
 	document := c.Document.Clone()
 	for _, path := range c.Chosen {
@@ -191,7 +191,8 @@ func checkManagementForm(m *record.Management) error {
 	return nil
 }
 
-// isHost reports whether a text is an IP address or a DNS name by which other machines reach a host.
+// isHost reports whether a text is an IP address or a DNS name by which other machines reach a
+// host.
 func isHost(text string) bool {
 	if ip, err := netip.ParseAddr(text); err == nil {
 		return ip.Zone() == "" && !ip.IsUnspecified() && !ip.IsLoopback() && !ip.IsMulticast()
@@ -245,8 +246,8 @@ func (s *Service) AgentOf(ctx context.Context, consumer string, candidate Broker
 	return name, used, err
 }
 
-// withPortOf returns a name of the broker with the port of another name, or the other name if it can't
-// be read.
+// withPortOf returns a name of the broker with the port of another name, or the other name if it
+// can't be read.
 func withPortOf(name, other string) string {
 	host, _, err := net.SplitHostPort(name)
 	_, port, otherErr := net.SplitHostPort(other)

@@ -436,7 +436,8 @@ func TestManagement_unusableFields(t *testing.T) {
 		change   func(*record.Management)
 		sentence string
 	}{
-		{"URL as the address", func(m *record.Management) { m.Address = "https://a.example.com" }, "is not an IP address"},
+		{"URL as the address", func(m *record.Management) { m.Address = "https://a.example.com" },
+			"is not an IP address"},
 		{"port in the address", func(m *record.Management) { m.Address = "192.168.1.10:443" }, "is not an IP address"},
 		{"network as the address", func(m *record.Management) { m.Address = "192.168.1.0/24" }, "is not an IP address"},
 		{"too large number", func(m *record.Management) { m.Address = "192.168.1.300" }, "is not an IP address"},

@@ -69,8 +69,8 @@ type Options struct {
 	Logger  *slog.Logger
 	// Connected reports whether a management cluster is connected; nil: none ever is.
 	Connected func(consumer string) bool
-	// ClockWrong reports whether the clock of a management cluster was set back, so that its reports
-	// do not count yet; nil: none was.
+	// ClockWrong reports whether the clock of a management cluster was set back, so that its
+	// reports do not count yet; nil: none was.
 	ClockWrong func(consumer string) bool
 }
 

@@ -241,8 +241,8 @@ func (s *Service) obstacle(tx *store.Tx, consumer string) (string, error) {
 	case err != nil:
 		return "", err
 	case hold != nil:
-		return "The management cluster " + consumer + " is held, so nothing is sent to it. Show why with landfall hcp " +
-			"connection " + consumer + ".", nil
+		return "The management cluster " + consumer + " is held, so nothing is sent to it. Show why with landfall " +
+			"hcp connection " + consumer + ".", nil
 	case !s.Connected(consumer):
 		return "The management cluster " + consumer + " is not connected.", nil
 	case s.ClockWrong(consumer):
