@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -31,6 +32,13 @@ type hostedSite struct {
 // newHostedSite starts an appliance with hosted clusters. urls are those for hosts; none: its own.
 func newHostedSite(t *testing.T, urls ...string) *hostedSite {
 	t.Helper()
+	address, _ := hostedConfig(t, urls...).start(t)
+	return &hostedSite{t, address}
+}
+
+// hostedConfig returns a site whose configuration enables hosted clusters.
+func hostedConfig(t *testing.T, urls ...string) *site {
+	t.Helper()
 	s := newSite(t)
 	s.config.URL = urls
 	s.config.TLS.Enabled, s.config.Hosted.Enabled, s.config.Hosted.BrokerListen = true, true, "127.0.0.1:0"
@@ -38,8 +46,7 @@ func newHostedSite(t *testing.T, urls ...string) *hostedSite {
 	secret := filepath.Join(t.TempDir(), "pull-secret.json")
 	require.NoError(t, os.WriteFile(secret, []byte(pullSecret), 0o600))
 	s.config.Mirror.PullSecret = secret
-	address, _ := s.start(t)
-	return &hostedSite{t, address}
+	return s
 }
 
 // call sends a request and returns the status, the headers and the body.
@@ -252,6 +259,35 @@ func TestHosted_onlyConfiguredURLReplacesBrokerName(t *testing.T) {
 			require.Contains(t, string(body), "brokerHost: "+c.named+":")
 		})
 	}
+}
+
+// An agent keeps the port of the broker that its manifests name.
+func TestHosted_showsOtherPortOfBroker(t *testing.T) {
+	config := hostedConfig(t)
+	address, stop := config.start(t)
+	s := &hostedSite{t, address}
+	status, _, body := s.call("POST", "/api/landfall/v1/hosted/management-clusters",
+		`{"consumer":"mc1","base_domain":"hosted.example.com","address":"192.0.2.10",
+			"agent_image":"registry.example.com/maestro:v1"}`)
+	require.Equal(t, http.StatusCreated, status, "%s", body)
+	_, _, manifests := s.call("GET", "/api/landfall/v1/hosted/management-clusters/mc1/agent", "")
+	options, err := hcp.AgentOptions(manifests)
+	require.NoError(t, err)
+	const connection = "/api/maestro/v1/consumers/mc1/connection"
+	require.Nil(t, s.get(connection, "problem"))
+	stop()
+	_, port, err := net.SplitHostPort(options.Address)
+	require.NoError(t, err)
+	taken, err := new(net.ListenConfig).Listen(t.Context(), "tcp", net.JoinHostPort("127.0.0.1", port))
+	require.NoError(t, err)
+	defer taken.Close()
+	s.address, _ = config.start(t)
+	problem := s.get(connection, "problem")
+	require.Contains(t, problem, "Set hosted.broker_listen to an address with the port "+port)
+	require.Equal(t, problem, s.get("/api/landfall/v1/hosted", "management_clusters", "0", "problems", "0"))
+	_, _, manifests = s.call("GET", "/api/landfall/v1/hosted/management-clusters/mc1/agent", "")
+	require.NotContains(t, string(manifests), ":"+port, "no agent has used the port")
+	require.Nil(t, s.get(connection, "problem"))
 }
 
 // The list of management clusters says what is wrong with a connection.

@@ -146,7 +146,9 @@ func (d *demo) runIn(ctx context.Context, directory string, logger *slog.Logger)
 func (d *demo) runSite(ctx context.Context, site *demoSite, logger *slog.Logger) error {
 	site.config.Listen = d.listen
 	if d.hosted {
-		site.config.TLS.Enabled, site.config.Hosted = true, config.Hosted{Enabled: true, DebugListen: true}
+		// The demo's agent gets the broker's port from its manifests, so that any free one will do.
+		site.config.TLS.Enabled, site.config.Hosted = true, config.Hosted{Enabled: true, DebugListen: true,
+			BrokerListen: "127.0.0.1:0"}
 	}
 	running, err := appliance.New(ctx, site.config, logger, Version())
 	if err != nil {

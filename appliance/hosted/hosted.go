@@ -80,6 +80,7 @@ type Service struct {
 
 	host       string // of the appliance's URL
 	configured bool   // a person chose the appliance's URL
+	taken      bool   // the broker's default port is taken, and it has another one until the next start
 	connect    func(clusterID string) (*spoke.Client, error)
 	prove      func(context.Context, engine.InstallSource) (engine.MirrorProof, error)
 }
@@ -103,8 +104,11 @@ func Open(ctx context.Context, options Options) (*Service, error) {
 		return nil, err
 	}
 	if s.Provider, err = provider.Open(ctx, provider.Options{DB: options.DB,
-		Site: inputs{options.Settings, options.Rules}, Secrets: box, Connected: s.connected, Clock: options.Clock,
-		Logger: options.Logger}); err != nil {
+		Site: inputs{options.Settings, options.Rules}, Secrets: box, Connected: s.connected, ClockWrong: s.clockWrong,
+		Clock: options.Clock, Logger: options.Logger}); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	if err := s.logBrokerProblems(options.Logger); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil

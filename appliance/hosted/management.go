@@ -107,6 +107,9 @@ func (s *Service) AgentManifests(ctx context.Context, consumer, address, image s
 	if s.Broker == nil {
 		return nil, fault.New(fault.Conflict, "The broker needs TLS, which tls.enabled: false disables.")
 	}
+	if err := s.CheckPort(); err != nil {
+		return nil, err
+	}
 	candidate, err := s.brokerName(address)
 	if err != nil {
 		return nil, err

@@ -1,7 +1,9 @@
 package hosted
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -154,7 +156,7 @@ func TestApplyAgent_appliesManifestsToCluster(t *testing.T) {
 		"ServiceAccount maestro-agent", "ClusterRoleBinding maestro-agent", "Secret maestro-agent-broker",
 		"Deployment maestro-agent"}, applied)
 	for range 2 { // a second time replaces the certificate
-		_, err = s.ApplyAgent(t.Context(), "mc1", "other.example.com:1", "")
+		_, err = s.ApplyAgent(t.Context(), "mc1", "other.example.com:8883", "")
 		require.NoError(t, err)
 		secret := s.cluster.Object("api/v1/secrets", "maestro", "maestro-agent-broker").Object["stringData"].(map[string]any)
 		require.Contains(t, secret["config.yaml"], "landfall.example.com:8883", "the broker's name never changes")
@@ -214,6 +216,51 @@ func TestAgentManifests_correctWrongName(t *testing.T) {
 	}
 }
 
+// The port that the broker has instead of the default one is another one after the next start.
+func TestAgentManifests_needLastingPort(t *testing.T) {
+	s := newSite(t)
+	_, err := s.Provider.AddManagement(t.Context(), hubCluster())
+	require.NoError(t, err)
+	listener, err := s.listen(t.Context(), Options{Logger: slog.New(slog.DiscardHandler), Transport: Transport{
+		Main: "127.0.0.1:8090", Listen: func(ctx context.Context, address string) (net.Listener, error) {
+			if address == "127.0.0.1:8883" {
+				return nil, errors.New("address already in use")
+			}
+			return new(net.ListenConfig).Listen(ctx, "tcp", address)
+		}}})
+	require.NoError(t, err)
+	require.NoError(t, listener.Close())
+	const sentence = "The broker's port 8883 is taken. Free it or set hosted.broker_listen, and restart the appliance."
+	_, err = s.AgentManifests(t.Context(), "mc1", "landfall.example.com:44259", "")
+	require.EqualError(t, err, sentence)
+	require.Equal(t, fault.Conflict, fault.KindOf(err))
+	_, err = s.ApplyAgent(t.Context(), "mc1", "landfall.example.com:44259", "")
+	require.EqualError(t, err, sentence)
+	all, err := s.Provider.Managements()
+	require.NoError(t, err)
+	require.Empty(t, all[0].Broker, "the name is not kept")
+}
+
+func TestBrokerProblem_namesSetting(t *testing.T) {
+	s := newSite(t)
+	_, port, err := net.SplitHostPort(s.Broker.Address().String())
+	require.NoError(t, err)
+	m := hubCluster()
+	require.Empty(t, s.BrokerProblem(&m), "there are no manifests of its agent yet")
+	m.Broker = "landfall.example.com:" + port
+	require.Empty(t, s.BrokerProblem(&m))
+	m.Broker = "landfall.example.com:1"
+	require.Equal(t, "Its agent knows the broker as landfall.example.com:1, but the broker has the port "+port+
+		". Set hosted.broker_listen to an address with the port 1, and restart the appliance.", s.BrokerProblem(&m))
+	s.taken, m.Broker = true, "landfall.example.com:8883"
+	require.Contains(t, s.BrokerProblem(&m), "Free the port 8883, which another program uses, or set")
+	_, err = s.Provider.AddManagement(t.Context(), m)
+	require.NoError(t, err)
+	var log bytes.Buffer
+	require.NoError(t, s.logBrokerProblems(slog.New(slog.NewTextHandler(&log, nil))))
+	require.Contains(t, log.String(), "consumer=mc1 reason=\"Its agent knows the broker as")
+}
+
 // A cluster is kept while the control planes of hosted clusters run on it.
 func TestKeepCluster_namesHostedClusters(t *testing.T) {
 	s := newSite(t)
@@ -233,4 +280,26 @@ func TestKeepCluster_namesHostedClusters(t *testing.T) {
 	require.ErrorContains(t, keep("hub"), "mc1 and runs the control planes of the hosted clusters edge1, edge2")
 	require.Equal(t, fault.Conflict, fault.KindOf(keep("hub")))
 	require.NoError(t, keep("another"))
+	// A row that has the wrong type can't be read, like one on a damaged disk.
+	damage := func(bucket, key string) {
+		t.Helper()
+		broken := json.RawMessage("5")
+		require.NoError(t, s.Provider.DB.Update(t.Context(), func(tx *store.Tx) error {
+			return store.NewBucket[json.RawMessage](bucket, 1).Put(tx, key, &broken)
+		}))
+	}
+	damage("hosted-management", "mc1")
+	require.ErrorContains(t, keep("hub"), "edge1, edge2")
+	require.NoError(t, keep("another"))
+	require.NoError(t, s.Provider.DB.View(func(tx *store.Tx) error {
+		return record.EachClusterID(tx, func(cid string) error {
+			damage("hosted-clusters", cid)
+			return nil
+		})
+	}))
+	require.ErrorContains(t, keep("hub"), "mc1 and has bundles of hosted clusters")
+	require.NoError(t, keep("another"))
+	damage("hosted-consumers", "mc1")
+	require.ErrorContains(t, keep("hub"), "The rows of the management cluster mc1 are damaged")
+	require.Equal(t, fault.Conflict, fault.KindOf(keep("hub")))
 }

@@ -55,7 +55,8 @@ type Cluster struct {
 	Name       string `json:"name"`
 	Group      string `json:"group"`
 	State      string `json:"state"`
-	Reason     string `json:"reason,omitempty"` // what it waits for
+	// Reason is what it waits for, or what its first unfinished node pool waits for.
+	Reason string `json:"reason,omitempty"`
 	// AsOf is the time of the last report; zero: none yet.
 	AsOf       time.Time  `json:"as_of,omitzero"`
 	Version    string     `json:"version,omitempty"` // completed
@@ -270,7 +271,10 @@ func (s consoleService) overview(c echo.Context) error {
 			if consumer, err := bundle.GetConsumer(tx, m.Consumer); err == nil {
 				shown.Seen = consumer.Seen
 			}
-			shown.Since, shown.Problems = s.connectionOf(m.Consumer)
+			shown.Since, shown.Problems = s.connectionOf(m)
+			if shown.Seen.Before(shown.Since) {
+				shown.Seen = shown.Since // the stored time can be a minute old
+			}
 			hold, err := maestro.GetHold(tx, m.Consumer)
 			if err != nil {
 				return err
@@ -290,9 +294,13 @@ func (s consoleService) overview(c echo.Context) error {
 
 // connectionOf returns since when a management cluster is connected, and what is wrong with its
 // connection.
-func (s consoleService) connectionOf(consumer string) (since time.Time, problems []string) {
+func (s consoleService) connectionOf(m *record.Management) (since time.Time, problems []string) {
 	if s.Broker == nil {
 		return since, nil
+	}
+	consumer := m.Consumer
+	if problem := s.BrokerProblem(m); problem != "" {
+		problems = append(problems, problem)
 	}
 	connection := s.Broker.Connections()[consumer]
 	if refused, ok := s.Broker.Refusals()[consumer]; ok {
@@ -334,6 +342,9 @@ func clusterOf(tx *store.Tx, row *record.Cluster) (Cluster, error) {
 			one.Wanted, one.Most = p.AutoScaling.Min, p.AutoScaling.Max
 		}
 		shown.NodePools = append(shown.NodePools, one)
+		if shown.Reason == "" && one.Reason != "" {
+			shown.Reason = "The node pool " + one.Name + " waits: " + one.Reason
+		}
 	}
 	return shown, nil
 }

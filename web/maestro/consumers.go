@@ -163,7 +163,9 @@ func (s service) deleteConsumer(c echo.Context) error {
 type Connection struct {
 	Consumer string `json:"consumer"`
 	// Broker is the broker's address; "": the appliance has no broker.
-	Broker    string             `json:"broker"`
+	Broker string `json:"broker"`
+	// Problem says why the agent can't find the broker, or is "".
+	Problem   string             `json:"problem,omitempty"`
 	Connected *broker.Connection `json:"connected,omitempty"`
 	// SeenAt is the time of the last message; "": never.
 	SeenAt      string              `json:"seen_at,omitempty"`
@@ -205,6 +207,13 @@ func (s service) connection(c echo.Context) error {
 		if answer.Hold, err = maestro.GetHold(tx, consumer.Name); err != nil {
 			return err
 		}
+		m, err := record.GetManagement(tx, consumer.Name)
+		if err != nil {
+			return err
+		}
+		if m != nil {
+			answer.Problem = s.BrokerProblem(m)
+		}
 		if answer.Credentials, err = broker.ListCredentials(tx, consumer.Name); err != nil {
 			return err
 		}
@@ -233,6 +242,9 @@ type Credentials struct {
 func (s service) issue(c echo.Context) error {
 	consumer, err := s.consumer(c)
 	if err != nil {
+		return err
+	}
+	if err := s.CheckPort(); err != nil {
 		return err
 	}
 	issued, err := s.Credentials.Issue(c.Request().Context(), consumer.Name)

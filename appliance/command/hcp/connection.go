@@ -56,6 +56,9 @@ func describeConnection(d *output.Description, c *maestro.Connection) {
 	default:
 		d.Add("Connected", "no; last message at %s", c.SeenAt)
 	}
+	if c.Problem != "" {
+		d.Add("Problem", "%s", c.Problem)
+	}
 	if c.Refused != nil {
 		d.Add("Refused", "%s from %s: %s", timeText(c.Refused.At), c.Refused.Remote, c.Refused.Reason)
 	}

@@ -93,9 +93,11 @@ func resourceID(ctx context.Context, a *action.Action, name string) (string, err
 
 // overview is the response about all hosted clusters and management clusters.
 type overview struct {
-	Disabled   bool            `json:"disabled"`
-	Clusters   json.RawMessage `json:"clusters"`
-	Management json.RawMessage `json:"management_clusters"`
+	Disabled bool `json:"disabled"`
+	// Subscription is the one of the appliance.
+	Subscription string          `json:"subscription"`
+	Clusters     json.RawMessage `json:"clusters"`
+	Management   json.RawMessage `json:"management_clusters"`
 }
 
 func readOverview(ctx context.Context, a *action.Action) (found overview, err error) {
@@ -115,8 +117,14 @@ func newList() *cobra.Command {
 		Use: "list", Aliases: []string{"ls"}, Short: "List hosted clusters with what each waits for",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return action.List(cmd, a, kind(), func() (json.RawMessage, error) {
+			clusters := kind()
+			empty := clusters.Empty
+			return action.List(cmd, a, clusters, func() (json.RawMessage, error) {
 				found, err := readOverview(cmd.Context(), a)
+				if found.Subscription != "" {
+					clusters.Empty = empty + " Requests to the resource provider name the subscription " +
+						found.Subscription + "."
+				}
 				return found.Clusters, err
 			})
 		},

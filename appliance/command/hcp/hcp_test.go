@@ -1,6 +1,7 @@
 package hcp
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"net/http"
@@ -39,6 +40,22 @@ func TestList_disabledHostedClusters(t *testing.T) {
 		cmd.SilenceErrors, cmd.SilenceUsage = true, true
 		require.ErrorContains(t, cmd.ExecuteContext(t.Context()), "set hosted.enabled to true and restart", arguments)
 	}
+}
+
+func TestList_emptyOneNamesSubscription(t *testing.T) {
+	appliance := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprint(w, `{"subscription":"5d21","clusters":[],"management_clusters":[]}`)
+	}))
+	defer appliance.Close()
+	t.Setenv("LANDFALL_URL", appliance.URL)
+	var out bytes.Buffer
+	cmd := New()
+	cmd.SetArgs([]string{"list"})
+	cmd.SetOut(&out)
+	require.NoError(t, cmd.ExecuteContext(t.Context()))
+	require.Equal(t, "No hosted clusters. Create one with landfall hcp create. Requests to the resource provider name "+
+		"the subscription 5d21.\n", out.String())
 }
 
 // overdue is a context whose time is over when it is canceled.

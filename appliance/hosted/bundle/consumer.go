@@ -23,8 +23,8 @@ type Consumer struct {
 	// ClusterID is the cluster of this appliance that is the management cluster, or "" if another
 	// program installed it.
 	ClusterID string `json:"cluster_id,omitempty"`
-	// Seen is the time of the last message in UTC, to the minute; zero: never. The broker writes
-	// it.
+	// Seen is the time of a message in UTC, to the second: the last one, or one less than a minute
+	// before it. Zero: never.
 	Seen time.Time `json:"seen_at,omitzero"`
 }
 
@@ -87,12 +87,18 @@ func DeleteConsumer(tx *store.Tx, name string) error {
 	if _, err := GetConsumer(tx, name); err != nil {
 		return err
 	}
-	err := byConsumer.Keys(tx, name+"/", func(string) error { return errFound })
-	if errors.Is(err, errFound) {
+	used, err := IsUsed(tx, name)
+	if used {
 		return fmt.Errorf("consumer %s: %w", name, ErrInUse)
 	}
 	return errors.Join(err, consumers.Delete(tx, name))
 }
 
-// errFound ends an iteration at the first key.
-var errFound = errors.New("found")
+// IsUsed reports whether bundles refer to a consumer, also damaged ones.
+func IsUsed(tx *store.Tx, name string) (used bool, err error) {
+	err = byConsumer.Keys(tx, name+"/", func(string) error {
+		used = true
+		return store.ErrStop
+	})
+	return used, err
+}

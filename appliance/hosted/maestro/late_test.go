@@ -10,9 +10,30 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"landfall/appliance/hosted/bundle"
 	"landfall/appliance/hosted/cloudevent"
 	"landfall/appliance/simulate/workagent"
+	"landfall/store"
 )
+
+func TestConsumer_timeOfLastMessage(t *testing.T) {
+	s := newSite(t)
+	at := began.Add(time.Hour + 50*time.Second + time.Millisecond)
+	for _, c := range []struct{ message, stored time.Time }{
+		{at, at.Truncate(time.Second)},
+		{at.Add(30 * time.Second), at.Truncate(time.Second)},
+		{at.Add(time.Minute), at.Add(time.Minute).Truncate(time.Second)},
+	} {
+		s.update(func(tx *store.Tx) error {
+			if err := noteSeen(tx, "mc1", c.message); err != nil {
+				return err
+			}
+			consumer, err := bundle.GetConsumer(tx, "mc1")
+			require.Equal(t, c.stored, consumer.Seen)
+			return err
+		})
+	}
+}
 
 // passing is a connection that gives the messages to the test.
 type passing chan cloudevent.Message

@@ -215,14 +215,14 @@ func (s *Service) event(consumer string, part cloudevent.SubResource, action clo
 		Time: s.clock.Now(), Consumer: consumer}
 }
 
-// noteSeen writes the time of the last message, to the minute.
+// noteSeen writes the time of the last message, at most once a minute.
 func noteSeen(tx *store.Tx, consumer string, now time.Time) error {
 	held, err := bundle.GetConsumer(tx, consumer)
 	if err != nil || now.Sub(held.Seen).Abs() < time.Minute {
 		return err
 	}
 	_, err = bundle.UpdateConsumer(tx, consumer, held.Updated, func(c *bundle.Consumer) error {
-		c.Seen = now.UTC().Truncate(time.Minute)
+		c.Seen = now.UTC().Truncate(time.Second)
 		return nil
 	})
 	return err

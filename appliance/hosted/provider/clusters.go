@@ -97,11 +97,7 @@ func (s *Service) PatchCluster(ctx context.Context, caller Caller, id arm.ID, bo
 }
 
 func (ch *change) createCluster(id arm.ID, body arm.Document) (*Result, error) {
-	m, err := ch.s.place(ch.tx, body.Text("location"))
-	if err != nil {
-		return nil, err
-	}
-	document, err := arm.Cluster.Create(withNetworks(body, m), identification(id))
+	m, document, chosen, err := ch.newDocument(id, body)
 	if err != nil {
 		return nil, err
 	}
@@ -127,11 +123,10 @@ func (ch *change) createCluster(id arm.ID, body arm.Document) (*Result, error) {
 	if c.Release, err = ch.s.release(document, record.Release{}); err != nil {
 		return nil, err
 	}
-	if err := checkManagement(document, m); err != nil {
-		return nil, err
-	}
 	if m != nil {
 		c.Consumer = m.Consumer
+	} else {
+		c.Chosen = chosen
 	}
 	ch.stamp(&c.Resource, true)
 	operation, err := ch.begin(&c.Resource, record.Create)
@@ -142,6 +137,32 @@ func (ch *change) createCluster(id arm.ID, body arm.Document) (*Result, error) {
 		return nil, err
 	}
 	return &Result{ch.s.showCluster(ch.tx, c), operation, true}, nil
+}
+
+// newDocument returns the document of a new cluster, and the best management cluster that it fits,
+// or nil if there is none. chosen are the fields of the networks that the request omits.
+func (ch *change) newDocument(id arm.ID, body arm.Document) (m *record.Management, document arm.Document,
+	chosen []string, err error) {
+	all, err := candidates(ch.tx, body.Text("location"))
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	if len(all) == 0 {
+		all = append(all, nil)
+	}
+	var first error
+	for _, m := range all {
+		complete, chosen := withNetworks(body, m)
+		document, err := arm.Cluster.Create(complete, identification(id))
+		if err == nil {
+			err = checkManagement(document, m)
+		}
+		if err == nil {
+			return m, document, chosen, nil
+		}
+		first = cmp.Or(first, err)
+	}
+	return nil, nil, nil, first
 }
 
 // changeCluster changes the document of a cluster.
@@ -230,14 +251,18 @@ func (ch *change) beginDeletion(resource *record.Resource, implicit bool) (*reco
 	return operation, record.PutOperation(ch.tx, operation, ch.now)
 }
 
-// release returns the release of a document's version. Without a version, it is the site's default,
-// and the document gets its version. An unchanged version keeps the present release, also if the
-// site no longer offers it.
+// release returns the release of a document's version. Without a version, it is the present
+// release, or for a new resource the site's default, and the document gets its version. An
+// unchanged version keeps the present release, also if the site no longer offers it.
 func (s *Service) release(document arm.Document, present record.Release) (record.Release, error) {
 	const target = "properties.version.id"
 	all := s.Site.Releases()
 	slices.SortFunc(all, func(a, b Release) int { return compareVersions(b.Version, a.Version) })
 	wanted := document.Text(target)
+	if wanted == "" && present.Version != "" {
+		wanted = minorOf(present.Version)
+		document.Set(target, wanted)
+	}
 	if wanted == "" {
 		if len(all) == 0 {
 			return record.Release{}, arm.Fieldf(target, "The site offers no release; add one to the settings.")
@@ -321,8 +346,8 @@ var (
 	hypershiftNetworks = map[string]string{"podCidr": "10.132.0.0/14", "serviceCidr": "172.31.0.0/16"}
 )
 
-// withNetworks returns a request with the networks that it omits.
-func withNetworks(body arm.Document, m *record.Management) arm.Document {
+// withNetworks returns a request with the networks that it omits, and their fields.
+func withNetworks(body arm.Document, m *record.Management) (complete arm.Document, chosen []string) {
 	body = body.Clone()
 	var taken []arm.NamedNetwork
 	if m != nil {
@@ -342,8 +367,9 @@ func withNetworks(body arm.Document, m *record.Management) arm.Document {
 			network = m.MachineNetworks[0]
 		}
 		body.Set(path, network)
+		chosen = append(chosen, path)
 	}
-	return body
+	return body, chosen
 }
 
 // managementNetworks returns the networks in which a management cluster has pods and services, and

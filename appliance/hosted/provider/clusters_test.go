@@ -8,12 +8,14 @@ import (
 	"landfall/appliance/fault"
 	"landfall/appliance/hosted/arm"
 	"landfall/appliance/hosted/bundle"
+	"landfall/appliance/hosted/controlplane"
 	"landfall/appliance/hosted/record"
 	"landfall/store"
 )
 
 func TestCluster_isStoredWithOperationAndBundles(t *testing.T) {
 	s := withManagement(t)
+	s.connected = true
 	result := s.put("Edge1", plain)
 	require.True(t, result.Created)
 	require.Equal(t, record.Accepted, result.Resource.Text("properties.provisioningState"))
@@ -40,6 +42,54 @@ func TestCluster_waitsForManagementCluster(t *testing.T) {
 	require.Equal(t, "mc1", c.Consumer)
 	require.NotNil(t, s.bundle(c.Control))
 	require.NotNil(t, s.bundle(s.pool("edge1", "np1").Bundle))
+}
+
+// The networks that the request omits are chosen again for the management cluster.
+func TestCluster_networksFitLaterManagementCluster(t *testing.T) {
+	s := newSite(t)
+	shown := s.put("edge1", `{"location":"site","properties":{"network":{"hostPrefix":24}}}`).Resource
+	require.Equal(t, "10.128.0.0/14", shown.Text("properties.network.podCidr"))
+	s.addManagement()
+	c := s.cluster("edge1")
+	require.Equal(t, "mc1", c.Consumer)
+	require.Equal(t, "10.132.0.0/14", c.Document.Text("properties.network.podCidr"))
+	require.Equal(t, "172.31.0.0/16", c.Document.Text("properties.network.serviceCidr"))
+	require.Equal(t, "192.168.1.0/24", c.Document.Text("properties.network.machineCidr"))
+	require.Empty(t, c.Chosen)
+	contains(t, string(s.bundle(c.Control).Manifests[len(s.bundle(c.Control).Manifests)-1]), "10.132.0.0/14")
+	s.bringUp("edge1")
+	_, err := s.PatchCluster(t.Context(), s.caller, s.id("edge1"), document(`{"tags":{"a":"b"}}`))
+	require.NoError(t, err)
+}
+
+func TestCluster_waitsForFittingManagementCluster(t *testing.T) {
+	for _, test := range []struct{ name, body, pool, reason string }{
+		{"network", `{"location":"site","properties":{"network":{"podCidr":"10.128.0.0/14"}}}`, poolBody,
+			"10.128.0.0/14 of properties.network.podCidr overlaps 10.128.0.0/14, the pod network of the management"},
+		{"profile", plain, `{"location":"site","properties":{"platform":{"vmSize":"huge"},"replicas":2}}`,
+			`the node pool np1: The management cluster mc1 has no hosts with the hardware profile "huge"`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := newSite(t)
+			result := s.put("edge1", test.body)
+			s.putPool("edge1", "np1", test.pool)
+			s.addManagement()
+			c := s.cluster("edge1")
+			require.Empty(t, c.Consumer+c.Namespaces+c.Control+s.pool("edge1", "np1").Bundle)
+			contains(t, c.Reason, "The cluster does not fit the management cluster mc1: ", test.reason, "Delete what")
+			contains(t, s.pool("edge1", "np1").Reason, test.reason)
+			require.Equal(t, record.Accepted, s.operation(result.Operation.ID).Status)
+			_, err := s.AddManagement(t.Context(), record.Management{Consumer: "mc2", BaseDomain: "b.example.com",
+				Publish: controlplane.LoadBalancer})
+			require.NoError(t, err)
+			s.settleAll(t.Context())
+			require.Equal(t, "mc2", s.cluster("edge1").Consumer)
+			require.NotNil(t, s.bundle(s.pool("edge1", "np1").Bundle))
+			s.put("edge2", test.body)
+			require.Equal(t, map[bool]string{true: "mc2", false: "mc1"}[test.name == "network"],
+				s.cluster("edge2").Consumer)
+		})
+	}
 }
 
 func TestCluster_succeedsWhenItIsAvailable(t *testing.T) {
@@ -104,6 +154,51 @@ func (s *site) isNotEnough(report func(*bundle.Bundle)) {
 	c = s.cluster("edge1")
 	require.NotEqual(s.t, record.Succeeded, c.State)
 	require.NotEmpty(s.t, c.Reason)
+}
+
+func TestCluster_timeWithObstacleDoesNotCount(t *testing.T) {
+	for _, test := range []struct {
+		name     string
+		set      func(s *site, on bool)
+		reason   string
+		deleting string
+	}{
+		{"not connected", func(s *site, on bool) { s.connected = !on }, "mc1 is not connected.",
+			"mc1 is not connected. It deletes"},
+		{"held", (*site).hold, "mc1 is held, so nothing is sent to it. Show why with landfall hcp connection mc1.",
+			"mc1 is held"},
+		{"wrong clock", func(s *site, on bool) { s.clockWrong = on },
+			"The clock of the management cluster mc1 was set back",
+			"was set back"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := withManagement(t)
+			s.connected = true
+			obstacles := s.check(t.Context(), nil)
+			test.set(s, true)
+			result := s.put("edge1", plain)
+			s.putPool("edge1", "np1", poolBody)
+			contains(t, s.cluster("edge1").Reason, test.reason)
+			contains(t, s.pool("edge1", "np1").Reason, test.reason)
+			for range int(creationTime/watchInterval) + 5 {
+				obstacles = s.check(t.Context(), obstacles)
+				s.clock.Advance(watchInterval)
+			}
+			require.Equal(t, record.Accepted, s.cluster("edge1").State)
+			test.set(s, false)
+			obstacles = s.check(t.Context(), obstacles)
+			contains(t, s.cluster("edge1").Reason, "mc1 has not reported yet")
+			contains(t, s.pool("edge1", "np1").Reason, "mc1 has not reported yet")
+			s.bringUp("edge1")
+			require.Equal(t, record.Succeeded, s.operation(result.Operation.ID).Status)
+			_, err := s.DeleteCluster(t.Context(), s.caller, s.id("edge1"))
+			require.NoError(t, err)
+			contains(t, s.cluster("edge1").Reason, "mc1 has not reported yet that it deleted")
+			test.set(s, true)
+			s.check(t.Context(), obstacles)
+			contains(t, s.cluster("edge1").Reason, test.deleting)
+		})
+	}
 }
 
 func TestCluster_invalidConfigurationFails(t *testing.T) {
@@ -198,6 +293,29 @@ func TestCluster_keepsReleaseThatSiteNoLongerOffers(t *testing.T) {
 	require.Equal(t, "4.19.8", s.cluster("edge1").Release.Version)
 }
 
+// A request that names no version asks for no other release.
+func TestCluster_keepsReleaseWithoutVersion(t *testing.T) {
+	s := withManagement(t)
+	s.put("edge1", `{"location":"site","properties":{"version":{"id":"4.20.1"}}}`)
+	s.bringUp("edge1")
+	wanted := s.cluster("edge1").Release
+	requireKept := func(shown arm.Document) {
+		t.Helper()
+		require.Equal(t, wanted, s.cluster("edge1").Release)
+		require.Equal(t, minorOf(wanted.Version), shown.Text("properties.version.id"))
+	}
+	requireKept(s.put("edge1", plain).Resource)
+	patched, err := s.PatchCluster(t.Context(), s.caller, s.id("edge1"), document(`{"properties":{"version":null}}`))
+	require.NoError(t, err)
+	requireKept(patched.Resource)
+	s.releases = append(s.releases, Release{Version: "4.21.0", Image: "q/r@sha256:0"})
+	for i := range s.releases {
+		s.releases[i].Default = s.releases[i].Version == "4.21.0"
+	}
+	requireKept(s.put("edge1", plain).Resource)
+	require.EqualValues(t, 1, s.bundle(s.cluster("edge1").Control).Version)
+}
+
 func TestCluster_prefixIsUnique(t *testing.T) {
 	s := withManagement(t)
 	s.put("edge1", plain)
@@ -240,6 +358,7 @@ func TestSubscription_states(t *testing.T) {
 	_, err := s.PutCluster(t.Context(), s.caller, unknown, document(plain))
 	require.Equal(t, arm.CodeInvalidSubscriptionState, code(err))
 	require.Equal(t, fault.Invalid, fault.KindOf(err))
+	contains(t, err.Error(), "Use the subscription of this appliance, "+s.subscription+".")
 	_, created, err := s.PutSubscription(t.Context(), unknown.Subscription, &SubscriptionDocument{State: "Registered"})
 	require.NoError(t, err)
 	require.True(t, created)

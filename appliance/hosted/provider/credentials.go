@@ -221,7 +221,7 @@ func (s *Service) RevokeCredentials(ctx context.Context, caller Caller, id arm.I
 }
 
 // settleCredentials completes requests for credentials and revocations by the reports about their
-// bundles.
+// bundles. A request whose bundle a person deleted by itself fails; a revocation gets a new one.
 func (ch *change) settleCredentials(c *record.Cluster) error {
 	all, err := record.Credentials(ch.tx, c.CID)
 	if err != nil {
@@ -238,9 +238,23 @@ func (ch *change) settleCredentials(c *record.Cluster) error {
 		if err := ch.issue(c, credential, report); err != nil {
 			return err
 		}
+		if credential.Status != credentialCreated {
+			continue
+		}
+		if there, err := isThere(ch.tx, credential.Bundle); err != nil {
+			return err
+		} else if !there {
+			const reason = "The bundle of the request was deleted. Request the kubeconfig again."
+			if err := ch.fail(credential, reason); err != nil {
+				return err
+			}
+		}
 	}
 	if c.Revocation == "" {
 		return nil
+	}
+	if err := ch.renewRevocation(c, all); err != nil {
+		return err
 	}
 	report, err := ch.report(c.Revocation)
 	if err != nil || !report.Revoked() {
@@ -265,6 +279,41 @@ func (ch *change) settleCredentials(c *record.Cluster) error {
 	return nil
 }
 
+// isThere reports whether a bundle exists and nobody has deleted it.
+func isThere(tx *store.Tx, id string) (bool, error) {
+	b, err := bundle.Get(tx, id)
+	return err == nil && !b.Deleting(), ignoreMissing(err)
+}
+
+// renewRevocation makes the bundle of a revocation again after a person has deleted it by itself
+// and nothing of it is left.
+func (ch *change) renewRevocation(c *record.Cluster, all []*record.Credential) error {
+	_, err := bundle.Get(ch.tx, c.Revocation)
+	if !errors.Is(err, bundle.ErrNotFound) {
+		return err
+	}
+	c.Revocation = ""
+	for _, credential := range all {
+		if credential.Status != credentialRevoking {
+			continue
+		}
+		content, err := controlplane.Revocation(c, credential.Operation)
+		if err != nil {
+			return err
+		}
+		c.Revocation, err = ch.createBundle(c, content, nil)
+		return err
+	}
+	return nil
+}
+
+// fail ends a request for a credential that can't be issued.
+func (ch *change) fail(credential *record.Credential, reason string) error {
+	credential.Status = credentialFailed
+	return errors.Join(ch.deleteBundle(credential.Bundle), ch.endOperation(credential.Operation, record.Failed,
+		arm.Errorf(0, arm.CodeInvalidContent, "%s", reason)), record.PutCredential(ch.tx, credential))
+}
+
 // issue completes a request for a credential when the report has the certificate.
 func (ch *change) issue(c *record.Cluster, credential *record.Credential, report controlplane.Report) error {
 	certificate, ca, ok := report.Certificate()
@@ -273,15 +322,7 @@ func (ch *change) issue(c *record.Cluster, credential *record.Credential, report
 		if reason == "" {
 			return nil
 		}
-		credential.Status = credentialFailed
-		if err := ch.deleteBundle(credential.Bundle); err != nil {
-			return err
-		}
-		if err := ch.endOperation(credential.Operation, record.Failed, arm.Errorf(0, arm.CodeInvalidContent, "%s",
-			reason)); err != nil {
-			return err
-		}
-		return record.PutCredential(ch.tx, credential)
+		return ch.fail(credential, reason)
 	}
 	if c.Observed.APIURL == "" {
 		return nil

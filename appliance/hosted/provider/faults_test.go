@@ -180,9 +180,12 @@ var faults = []struct {
 		failure := s.operation(result.Operation.ID).Error
 		require.Equal(t, "OCM4001", failure.Code)
 		contains(t, failure.Message, "no volume")
-		s.report(c.Control, available(1, "4.19.7"))
-		require.Equal(t, record.Failed, s.cluster("edge1").State)
+		s.report(c.Control, waiting("HostedCluster", "EtcdAvailable", "no node"))
 		require.Equal(t, failure.Message, s.cluster("edge1").Reason, "a failure keeps its reason")
+		s.report(c.Control, available(1, "4.19.7"))
+		require.Equal(t, record.Succeeded, s.cluster("edge1").State, "it came up all the same")
+		require.Empty(t, s.cluster("edge1").Reason)
+		require.Equal(t, record.Failed, s.operation(result.Operation.ID).Status)
 	}},
 	{"46 node pool with no matching Agent: Provisioning with that reason", nil, func(t *testing.T, s *site) {
 		s.addManagement()

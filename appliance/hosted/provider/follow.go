@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"landfall/appliance/hosted/bundle"
+	"landfall/appliance/hosted/maestro"
 	"landfall/appliance/hosted/record"
 	"landfall/store"
 )
@@ -37,9 +38,11 @@ func (s *Service) Run(ctx context.Context) error {
 }
 
 func (s *Service) follow(ctx context.Context, from uint64) error {
-	watcher := s.DB.Watch(ctx, from, bundle.Prefix(), bundle.StatusPrefix(), record.ManagementPrefix())
+	watcher := s.DB.Watch(ctx, from, bundle.Prefix(), bundle.StatusPrefix(), record.ManagementPrefix(),
+		maestro.HoldPrefix())
 	timer := s.Clock.NewTimer(watchInterval)
 	defer timer.Stop()
+	obstacles := s.obstacles()
 	for {
 		select {
 		case changes, ok := <-watcher.C():
@@ -53,7 +56,7 @@ func (s *Service) follow(ctx context.Context, from uint64) error {
 				s.settle(ctx, ids)
 			}
 		case <-timer.Chan():
-			s.settleUnfinished(ctx)
+			obstacles = s.check(ctx, obstacles)
 			timer.Reset(watchInterval)
 		}
 	}
@@ -64,16 +67,19 @@ func (s *Service) affected(changes []store.Change) (all bool, ids []string) {
 	found := map[string]bool{}
 	err := s.DB.View(func(tx *store.Tx) error {
 		for _, change := range changes {
-			if strings.HasPrefix(change.Key, record.ManagementPrefix()) {
+			if strings.HasPrefix(change.Key, record.ManagementPrefix()) ||
+				strings.HasPrefix(change.Key, maestro.HoldPrefix()) {
 				all = true
 				continue
 			}
 			id, isStatus := strings.CutPrefix(change.Key, bundle.StatusPrefix())
 			if !isStatus {
-				if !change.Deleted {
-					continue // the change of a bundle was settled in its own transaction
-				}
 				id = strings.TrimPrefix(change.Key, bundle.Prefix())
+				if there, err := isThere(tx, id); err != nil {
+					return err
+				} else if there {
+					continue // the change was settled in its own transaction
+				}
 			}
 			cid, err := s.clusterOf(tx, id)
 			if err != nil {
@@ -109,11 +115,39 @@ func (s *Service) clusterOf(tx *store.Tx, id string) (string, error) {
 	return cid, nil
 }
 
+// check settles the clusters whose reasons name an obstacle that has changed, and those on which a
+// management cluster works. It returns the present obstacles.
+func (s *Service) check(ctx context.Context, before map[string]string) map[string]string {
+	now := s.obstacles()
+	if !maps.Equal(before, now) {
+		s.settleOf(ctx, func(c *record.Cluster) bool { return before[c.Consumer] != now[c.Consumer] })
+	}
+	s.settleUnfinished(ctx)
+	return now
+}
+
 // Settle does once what Run does after reports and while time passes. Simulations call it instead
 // of Run.
 func (s *Service) Settle(ctx context.Context) {
 	s.settleAll(ctx)
 	s.settleUnfinished(ctx)
+}
+
+// obstacles returns the obstacles by management cluster.
+func (s *Service) obstacles() map[string]string {
+	all := map[string]string{}
+	if err := s.DB.View(func(tx *store.Tx) error {
+		managements, err := record.Managements(tx)
+		for _, m := range managements {
+			if all[m.Consumer], err = s.obstacle(tx, m.Consumer); err != nil {
+				return err
+			}
+		}
+		return err
+	}); err != nil {
+		s.Logger.Error("The holds of management clusters could not be read.", "error", err)
+	}
+	return all
 }
 
 // settleAll settles all clusters.
@@ -130,18 +164,26 @@ func (s *Service) settleAll(ctx context.Context) {
 	s.settle(ctx, ids)
 }
 
-// settleUnfinished settles the clusters that are not in a terminal state and whose management
-// cluster is connected, so that the time of their creation passes.
+// settleUnfinished settles the clusters whose management cluster works on them, so that the time of
+// their creation passes.
 func (s *Service) settleUnfinished(ctx context.Context) {
+	connected := map[string]bool{}
+	for consumer := range s.obstacles() {
+		if s.Connected(consumer) {
+			connected[consumer] = true
+		}
+	}
+	if len(connected) > 0 {
+		s.settleOf(ctx, func(c *record.Cluster) bool { return !record.IsTerminal(c.State) && connected[c.Consumer] })
+	}
+}
+
+// settleOf settles the clusters that a function chooses.
+func (s *Service) settleOf(ctx context.Context, chosen func(*record.Cluster) bool) {
 	var ids []string
 	if err := s.DB.View(func(tx *store.Tx) error {
-		consumers, err := record.Managements(tx)
-		if err != nil || !slices.ContainsFunc(consumers,
-			func(m *record.Management) bool { return s.Connected(m.Consumer) }) {
-			return err
-		}
 		return record.EachCluster(tx, "", "", func(c *record.Cluster) error {
-			if !record.IsTerminal(c.State) && s.Connected(c.Consumer) {
+			if chosen(c) {
 				ids = append(ids, c.CID)
 			}
 			return nil

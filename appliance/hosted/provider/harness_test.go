@@ -16,6 +16,7 @@ import (
 	"landfall/appliance/hosted/arm"
 	"landfall/appliance/hosted/bundle"
 	"landfall/appliance/hosted/controlplane"
+	"landfall/appliance/hosted/maestro"
 	"landfall/appliance/hosted/record"
 	"landfall/appliance/simulate/workagent"
 	"landfall/store"
@@ -31,6 +32,7 @@ type site struct {
 	subscription string
 	releases     []Release
 	connected    bool
+	clockWrong   bool
 	caller       Caller
 	// applied counts the versions of each bundle that the management cluster has reported.
 	generations map[string]int64
@@ -59,7 +61,8 @@ func newSite(t testing.TB) *site {
 	s.simulated = workagent.NewCluster(nil)
 	s.agent = workagent.NewAgent("mc1", s.simulated, s.clock, 0)
 	s.Service, err = Open(t.Context(), Options{DB: db, Site: s, Clock: s.clock, Logger: slog.New(slog.DiscardHandler),
-		Connected: func(string) bool { return s.connected }})
+		Connected:  func(string) bool { return s.connected },
+		ClockWrong: func(string) bool { return s.clockWrong }})
 	require.NoError(t, err)
 	t.Cleanup(s.requireNoUnaskedDeletion)
 	seeded, err := s.Seeded()
@@ -121,6 +124,18 @@ func (s *site) addManagement() {
 		AgentNamespace: "hall-2", Profiles: []string{"large", "small"}})
 	require.NoError(s.t, err)
 	s.settleAll(context.Background())
+}
+
+// hold holds mc1, or ends its hold.
+func (s *site) hold(held bool) {
+	s.t.Helper()
+	holds := store.NewBucket[maestro.Hold]("hosted-holds", 1)
+	require.NoError(s.t, s.DB.Update(context.Background(), func(tx *store.Tx) error {
+		if !held {
+			return holds.Delete(tx, "mc1")
+		}
+		return holds.Put(tx, "mc1", &maestro.Hold{Consumer: "mc1", Cause: maestro.HoldPerson, Since: s.now()})
+	}))
 }
 
 func (s *site) id(cluster string) arm.ID {

@@ -100,7 +100,7 @@ func (ch *change) changeNodePool(id arm.ID, creates bool,
 	switch {
 	case created && !creates:
 		return nil, notFound(id)
-	case !created && !record.IsTerminal(p.State):
+	case !created && p.State == record.Deleting:
 		return nil, conflict("The node pool %s is in the state %s; wait until its operation has ended.", p.ID.Child,
 			p.State)
 	case !created:
@@ -116,6 +116,11 @@ func (ch *change) changeNodePool(id arm.ID, creates bool,
 		p.ID.ChildType = arm.NodePools
 	}
 	if err := ch.checkNodePool(c, p, document); err != nil {
+		return nil, err
+	}
+	// A node pool without enough hosts would otherwise never accept a smaller number of nodes.
+	if err := ch.end(&p.Resource, record.Canceled, arm.Errorf(0, arm.CodeCanceled,
+		"The operation was superseded by a newer change.")); err != nil {
 		return nil, err
 	}
 	p.Document, p.State, p.Reason = document, record.Accepted, ""
@@ -136,9 +141,10 @@ func (ch *change) changeNodePool(id arm.ID, creates bool,
 	return &Result{showing(&p.Resource), operation, created}, nil
 }
 
-// checkNodePool checks what the document of a node pool refers to, and sets its release.
+// checkNodePool checks what the document of a node pool refers to, and sets its release. A new node
+// pool without a version has that of its cluster.
 func (ch *change) checkNodePool(c *record.Cluster, p *record.NodePool, document arm.Document) (err error) {
-	if document.Text("properties.version.id") == "" {
+	if document.Text("properties.version.id") == "" && p.Release.Version == "" {
 		document.Set("properties.version.id", minorOf(c.Release.Version))
 		if p.Release = c.Release; p.Release.Image == "" {
 			return conflict("The release of the cluster %s is not known.", c.ID.Cluster)
@@ -154,6 +160,11 @@ func (ch *change) checkNodePool(c *record.Cluster, p *record.NodePool, document 
 	if err != nil || m == nil {
 		return err
 	}
+	return checkProfile(document, m)
+}
+
+// checkProfile returns an error if a management cluster has no hosts for a node pool.
+func checkProfile(document arm.Document, m *record.Management) error {
 	profile := document.Text("properties.platform.vmSize")
 	if len(m.Profiles) > 0 && !slices.Contains(m.Profiles, profile) {
 		return arm.Fieldf("properties.platform.vmSize", "The management cluster %s has no hosts with the hardware "+

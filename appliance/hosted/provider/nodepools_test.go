@@ -7,6 +7,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"fmt"
 	"math/big"
 	"testing"
 	"time"
@@ -45,6 +46,61 @@ func TestNodePool_scaling(t *testing.T) {
 	s.report(p.Bundle, nodes(3, 3))
 	patch(`{"properties":{"replicas":1}}`)
 	require.Nil(t, s.pool("edge1", "np1").Document["properties"].(map[string]any)["autoScaling"])
+}
+
+// The site has three hosts.
+func TestNodePool_changeSupersedesRunningOne(t *testing.T) {
+	s := withManagement(t)
+	s.put("edge1", plain)
+	s.bringUp("edge1")
+	scale := func(replicas int) *record.Operation {
+		t.Helper()
+		result, err := s.PatchNodePool(t.Context(), s.caller, s.poolID("edge1", "np1"), document(fmt.Sprintf(
+			`{"properties":{"replicas":%d}}`, replicas)))
+		require.NoError(t, err)
+		return result.Operation
+	}
+	requireSuperseded := func(o *record.Operation) {
+		t.Helper()
+		require.Equal(t, record.Canceled, s.operation(o.ID).Status)
+		contains(t, s.operation(o.ID).Error.Message, "superseded by a newer change")
+	}
+	created := s.putPool("edge1", "np1", poolBody).Operation
+	first := scale(1)
+	requireSuperseded(created)
+	p := s.pool("edge1", "np1")
+	s.report(p.Bundle, nodes(2, 1))
+	require.Equal(t, record.Succeeded, s.operation(first.ID).Status)
+	second := scale(50)
+	s.report(p.Bundle, nodes(3, 3))
+	require.Equal(t, record.Updating, s.pool("edge1", "np1").State)
+	third := scale(1)
+	requireSuperseded(second)
+	s.report(p.Bundle, nodes(4, 1))
+	require.Equal(t, record.Succeeded, s.pool("edge1", "np1").State)
+	require.Equal(t, record.Succeeded, s.operation(third.ID).Status)
+	_, err := s.DeleteNodePool(t.Context(), s.caller, s.poolID("edge1", "np1"))
+	require.NoError(t, err)
+	_, err = s.PutNodePool(t.Context(), s.caller, s.poolID("edge1", "np1"), document(poolBody))
+	require.Equal(t, arm.CodeConflict, code(err))
+}
+
+func TestNodePool_keepsReleaseWithoutVersion(t *testing.T) {
+	s := withManagement(t)
+	s.put("edge1", plain)
+	s.bringUp("edge1")
+	s.putPool("edge1", "np1", poolBody)
+	p := s.pool("edge1", "np1")
+	s.report(p.Bundle, nodes(1, 2))
+	s.put("edge1", `{"location":"site","properties":{"version":{"id":"4.20"}}}`)
+	s.report(s.cluster("edge1").Control, available(2, "4.20.1"))
+	s.putPool("edge1", "np1", poolBody)
+	require.Equal(t, p.Release, s.pool("edge1", "np1").Release)
+	_, err := s.PatchNodePool(t.Context(), s.caller, s.poolID("edge1", "np1"),
+		document(`{"properties":{"version":null}}`))
+	require.NoError(t, err)
+	require.Equal(t, p.Release, s.pool("edge1", "np1").Release)
+	require.EqualValues(t, 1, s.bundle(p.Bundle).Version)
 }
 
 func TestNodePool_newOneOfSameNameHasNewBundle(t *testing.T) {
@@ -220,6 +276,54 @@ func TestCredential_refusedRequestLeavesNoBundle(t *testing.T) {
 	require.True(t, s.bundle(s.credential("edge1").Bundle).Deleting())
 }
 
+// deleteBundle deletes a bundle as a person does by the documented operation, and settles.
+func (s *site) deleteBundle(id string) {
+	s.t.Helper()
+	revision := s.DB.Revision()
+	require.NoError(s.t, s.DB.Update(s.t.Context(), func(tx *store.Tx) error {
+		return bundle.Delete(tx, id, "ana", s.now())
+	}))
+	_, ids := s.affected([]store.Change{{Key: bundle.Prefix() + id, Revision: revision + 1}})
+	s.settle(s.t.Context(), ids)
+}
+
+func TestCredential_failsWithoutItsBundle(t *testing.T) {
+	s := withManagement(t)
+	s.put("edge1", plain)
+	s.bringUp("edge1")
+	operation, err := s.RequestCredential(t.Context(), s.caller, s.id("edge1"), "")
+	require.NoError(t, err)
+	s.deleteBundle(s.credential("edge1").Bundle)
+	failed := s.operation(operation.ID)
+	require.Equal(t, record.Failed, failed.Status)
+	contains(t, failed.Error.Message, "The bundle of the request was deleted.")
+	s.remove(s.credential("edge1").Bundle)
+	require.Equal(t, credentialFailed, s.credential("edge1").Status)
+}
+
+func TestCredential_revocationGetsNewBundle(t *testing.T) {
+	s := withManagement(t)
+	s.put("edge1", plain)
+	s.bringUp("edge1")
+	_, err := s.RequestCredential(t.Context(), s.caller, s.id("edge1"), "")
+	require.NoError(t, err)
+	operation, err := s.RevokeCredentials(t.Context(), s.caller, s.id("edge1"))
+	require.NoError(t, err)
+	first := s.cluster("edge1").Revocation
+	s.deleteBundle(first)
+	require.Equal(t, first, s.cluster("edge1").Revocation, "something of it can be left")
+	s.remove(first)
+	second := s.cluster("edge1").Revocation
+	require.NotEqual(t, first, second)
+	require.Equal(t, s.bundle(s.cluster("edge1").Control).Consumer, s.bundle(second).Consumer)
+	s.report(second, feedback{kind: "CertificateRevocationRequest", generation: 1,
+		status: `{"conditions":[{"type":"PreviousCertificatesRevoked","status":"True"}]}`})
+	require.Equal(t, record.Succeeded, s.operation(operation.ID).Status)
+	require.Empty(t, s.cluster("edge1").Revocation)
+	_, err = s.RequestCredential(t.Context(), s.caller, s.id("edge1"), "")
+	require.NoError(t, err)
+}
+
 func csr(t *testing.T, name string) string {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -318,6 +422,49 @@ func TestManagement_correctsBrokerOfAgent(t *testing.T) {
 	issued.Used = start
 	note()
 	require.Equal(t, "right.example.com:8883", agentOf(later), "an agent uses it")
+	require.Equal(t, "right.example.com:8883", agentOf(Broker{Address: "a.example.com:44259"}), "an agent uses it")
+	issued.Used = time.Time{}
+	note()
+	require.Equal(t, "right.example.com:44259", agentOf(Broker{Address: "a.example.com:44259"}))
+	require.True(t, revoked())
+}
+
+func TestManagement_unusableFields(t *testing.T) {
+	s := newSite(t)
+	for _, test := range []struct {
+		name     string
+		change   func(*record.Management)
+		sentence string
+	}{
+		{"URL as the address", func(m *record.Management) { m.Address = "https://a.example.com" },
+			"is not an IP address"},
+		{"port in the address", func(m *record.Management) { m.Address = "192.168.1.10:443" }, "is not an IP address"},
+		{"network as the address", func(m *record.Management) { m.Address = "192.168.1.0/24" }, "is not an IP address"},
+		{"too large number", func(m *record.Management) { m.Address = "192.168.1.300" }, "is not an IP address"},
+		{"no machine", func(m *record.Management) { m.Address = "0.0.0.0" }, "is not an IP address"},
+		{"this machine", func(m *record.Management) { m.Address = "::1" }, "is not an IP address"},
+		{"space in the address", func(m *record.Management) { m.Address = "a b" }, `"a b"`},
+		{"profile with a space", func(m *record.Management) { m.Profiles = []string{"large", "very large"} },
+			`"very large" is not a label value`},
+		{"empty profile", func(m *record.Management) { m.Profiles = []string{""} }, `"" is not a label value`},
+		{"namespace", func(m *record.Management) { m.AgentNamespace = "Hall 2" }, `"Hall 2" of the Agents is not a name`},
+		{"storage class", func(m *record.Management) { m.StorageClass = "a/b" }, `"a/b" is not a name`},
+		{"", func(m *record.Management) { m.Address = "2001:db8::1" }, ""},
+		{"", func(m *record.Management) { m.Address, m.StorageClass = "nodes-1.Example.com", "lvms.vg1" }, ""},
+		{"", func(m *record.Management) { m.Address, m.Publish = "", controlplane.LoadBalancer }, ""},
+	} {
+		m := record.Management{Consumer: "mc1", BaseDomain: "a.example.com", Address: "192.168.1.10",
+			Profiles: []string{"large", "GPU_1"}}
+		test.change(&m)
+		_, err := s.AddManagement(t.Context(), m)
+		if test.sentence == "" {
+			require.NoError(t, err)
+			require.NoError(t, s.RemoveManagement(t.Context(), "mc1"))
+			continue
+		}
+		require.Equal(t, fault.Invalid, fault.KindOf(err), test.name)
+		contains(t, err.Error(), test.sentence)
+	}
 }
 
 func TestManagement_isNotRemovedWithClusters(t *testing.T) {

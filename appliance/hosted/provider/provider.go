@@ -69,6 +69,9 @@ type Options struct {
 	Logger  *slog.Logger
 	// Connected reports whether a management cluster is connected; nil: none ever is.
 	Connected func(consumer string) bool
+	// ClockWrong reports whether the clock of a management cluster was set back, so that its
+	// reports do not count yet; nil: none was.
+	ClockWrong func(consumer string) bool
 }
 
 // Service is the resource provider.
@@ -81,6 +84,9 @@ func Open(ctx context.Context, options Options) (*Service, error) {
 	s := &Service{options}
 	if s.Connected == nil {
 		s.Connected = func(string) bool { return false }
+	}
+	if s.ClockWrong == nil {
+		s.ClockWrong = func(string) bool { return false }
 	}
 	if subscription, err := s.Seeded(); err != nil || subscription != nil {
 		return s, err
@@ -98,13 +104,19 @@ func (s *Service) now() time.Time { return s.Clock.Now().UTC() }
 // Seeded returns the subscription that the appliance made at its first start.
 func (s *Service) Seeded() (found *record.Subscription, err error) {
 	err = s.DB.View(func(tx *store.Tx) error {
-		return record.Subscriptions.Each(tx, "", func(_ string, row *record.Subscription) error {
-			if row.Seeded {
-				found = row
-				return store.ErrStop
-			}
-			return nil
-		})
+		found, err = seeded(tx)
+		return err
+	})
+	return found, err
+}
+
+func seeded(tx *store.Tx) (found *record.Subscription, err error) {
+	err = record.Subscriptions.Each(tx, "", func(_ string, row *record.Subscription) error {
+		if row.Seeded {
+			found = row
+			return store.ErrStop
+		}
+		return nil
 	})
 	return found, err
 }
@@ -202,9 +214,16 @@ func checkSubscription(tx *store.Tx, id string, changes bool) (*record.Subscript
 	case err != nil:
 		return nil, err
 	case row == nil:
+		own, err := seeded(tx)
+		if err != nil {
+			return nil, err
+		}
+		advice := ""
+		if own != nil {
+			advice = " Use the subscription of this appliance, " + own.ID + "."
+		}
 		return nil, arm.Errorf(fault.Invalid, arm.CodeInvalidSubscriptionState,
-			"The subscription %s is not registered; "+
-				"use the subscription that landfall hcp list shows.", id)
+			"The subscription %s is not registered.%s", id, advice)
 	case row.State == "Unregistered" || row.State == "Deleted":
 		return nil, arm.Errorf(fault.Invalid, arm.CodeInvalidSubscriptionState,
 			"The subscription %s is in the state %s.",

@@ -11,11 +11,13 @@ import (
 	"landfall/appliance/hosted/arm"
 	"landfall/appliance/hosted/bundle"
 	"landfall/appliance/hosted/controlplane"
+	"landfall/appliance/hosted/maestro"
 	"landfall/appliance/hosted/record"
 	"landfall/store"
 )
 
-// creationTime limits the time of a creation while its management cluster is connected.
+// creationTime limits the time of a creation or a change while nothing keeps the management cluster
+// from applying it and from reporting.
 const creationTime = 2 * time.Hour
 
 // settle writes the bundles of a cluster, computes its state from the reports, and writes the
@@ -29,12 +31,12 @@ func (ch *change) settle(c *record.Cluster) error {
 		return ch.settleDeletion(c, pools)
 	}
 	if c.Consumer == "" {
-		m, err := ch.s.place(ch.tx, c.Document.Text("location"))
+		reason, err := ch.place(c, pools)
 		if err != nil {
 			return err
 		}
-		if m != nil {
-			c.Consumer = m.Consumer
+		if c.Consumer == "" {
+			return ch.settleUnplaced(c, pools, reason)
 		}
 	}
 	m, err := record.GetManagement(ch.tx, c.Consumer)
@@ -42,7 +44,7 @@ func (ch *change) settle(c *record.Cluster) error {
 		return err
 	}
 	if m == nil {
-		return ch.settleUnplaced(c, pools)
+		return ch.settleUnplaced(c, pools, "The management cluster "+c.Consumer+" is not known any more.")
 	}
 	in, err := ch.input(c, m)
 	if err != nil {
@@ -68,10 +70,10 @@ func (ch *change) settle(c *record.Cluster) error {
 	return record.PutCluster(ch.tx, c)
 }
 
-// settleUnplaced settles a cluster without a management cluster. What is deleted is gone at once,
-// because nobody has received it.
-func (ch *change) settleUnplaced(c *record.Cluster, pools []*record.NodePool) error {
-	c.Observed.State, c.Reason = controlplane.Pending, "No management cluster is set up at this site yet."
+// settleUnplaced settles a cluster without a management cluster, for a reason. What is deleted is
+// gone at once, because nobody has received it.
+func (ch *change) settleUnplaced(c *record.Cluster, pools []*record.NodePool, reason string) error {
+	c.Observed.State, c.Reason = controlplane.Pending, reason
 	for _, p := range pools {
 		if p.State == record.Deleting {
 			if _, err := ch.settlePoolDeletion(p); err != nil {
@@ -204,7 +206,14 @@ func (ch *change) observeCluster(c *record.Cluster, m *record.Management) error 
 	if err != nil {
 		return err
 	}
+	obstacle, err := ch.s.obstacle(ch.tx, c.Consumer)
+	if err != nil {
+		return err
+	}
 	found := controlplane.ObserveCluster(c, m, namespaces, control)
+	if found.State == controlplane.Pending {
+		found.Reason = cmp.Or(obstacle, found.Reason)
+	}
 	o := &c.Observed
 	o.State, o.Delivered = found.State, control.Current
 	if control.Current {
@@ -221,13 +230,30 @@ func (ch *change) observeCluster(c *record.Cluster, m *record.Management) error 
 	if c.State != record.Failed { // a failure keeps its reason until the request changes
 		c.Reason, o.ErrorCode = found.Reason, found.Code
 	}
-	ch.watch(c)
+	ch.watch(c, obstacle == "")
 	return ch.advance(&c.Resource, found, c.Watched >= creationTime)
 }
 
-// watch adds to the time for which the management cluster was connected.
-func (ch *change) watch(c *record.Cluster) {
-	connected := ch.s.Connected(c.Consumer)
+// obstacle says why a management cluster does not apply or report what it is to run, or returns "".
+func (s *Service) obstacle(tx *store.Tx, consumer string) (string, error) {
+	hold, err := maestro.GetHold(tx, consumer)
+	switch {
+	case err != nil:
+		return "", err
+	case hold != nil:
+		return "The management cluster " + consumer + " is held, so nothing is sent to it. Show why with landfall " +
+			"hcp connection " + consumer + ".", nil
+	case !s.Connected(consumer):
+		return "The management cluster " + consumer + " is not connected.", nil
+	case s.ClockWrong(consumer):
+		return "The clock of the management cluster " + consumer + " was set back, so its reports do not count yet. " +
+			"Show until when with landfall hcp connection " + consumer + ".", nil
+	}
+	return "", nil
+}
+
+// watch adds to the time for which the management cluster could work on the request.
+func (ch *change) watch(c *record.Cluster, connected bool) {
 	if connected && !c.WatchedAt.IsZero() && !record.IsTerminal(c.State) {
 		c.Watched += max(0, min(ch.now.Sub(c.WatchedAt), watchInterval))
 	}
@@ -239,9 +265,13 @@ func (ch *change) watch(c *record.Cluster) {
 }
 
 // advance changes the provisioning state of a resource by the state of Clusters Service, and the
-// status of its operation with it.
+// status of its operation with it. A resource that failed because its time expired succeeds when it
+// is ready. Its operation has ended.
 func (ch *change) advance(resource *record.Resource, found controlplane.Finding, expired bool) error {
 	if record.IsTerminal(resource.State) {
+		if expired && resource.State == record.Failed && found.State == controlplane.Ready {
+			resource.State, resource.Reason = record.Succeeded, ""
+		}
 		return nil
 	}
 	working := record.Provisioning
@@ -296,6 +326,13 @@ func (ch *change) settleNodePool(c *record.Cluster, in controlplane.Input, p *re
 		wanted = properties.AutoScaling.Min
 	}
 	found := controlplane.ObserveNodePool(in.Management, report, wanted, properties.Platform.VMSize)
+	if found.State == controlplane.Pending {
+		obstacle, err := ch.s.obstacle(ch.tx, c.Consumer)
+		if err != nil {
+			return err
+		}
+		found.Reason = cmp.Or(obstacle, found.Reason)
+	}
 	p.Reason, p.Observed.State, p.Observed.ErrorCode, p.Observed.Delivered = found.Reason, found.State, found.Code,
 		report.Current
 	if report.Current {
@@ -459,8 +496,12 @@ func (ch *change) waitReason(b *bundle.Bundle) (string, error) {
 			}
 		}
 	}
-	if !ch.s.Connected(b.Consumer) {
-		return "The management cluster " + b.Consumer + " deletes " + b.Name + " when it is connected.", nil
+	obstacle, err := ch.s.obstacle(ch.tx, b.Consumer)
+	if err != nil {
+		return "", err
+	}
+	if obstacle != "" {
+		return obstacle + " It deletes " + b.Name + " later.", nil
 	}
 	return "The management cluster " + b.Consumer + " has not reported yet that it deleted " + b.Name + ".", nil
 }

@@ -71,11 +71,14 @@ type Cluster struct {
 	Resource
 	CID string `json:"cid"` // ID in Clusters Service
 	// Prefix is the first label of the cluster's domain, and the name of its HostedCluster.
-	Prefix   string  `json:"prefix"`
-	UUID     string  `json:"uuid"`               // spec.clusterID of the HostedCluster
-	Consumer string  `json:"consumer,omitempty"` // management cluster; "" until there is one
-	Release  Release `json:"release"`
-	EtcdKey  string  `json:"etcd_key"` // 32 bytes in base64, sealed with the site's key
+	Prefix   string `json:"prefix"`
+	UUID     string `json:"uuid"`               // spec.clusterID of the HostedCluster
+	Consumer string `json:"consumer,omitempty"` // management cluster; "" until there is one
+	// Chosen are the fields of the networks that the appliance chose while there was no management
+	// cluster. It chooses them again for the one that the cluster gets.
+	Chosen  []string `json:"chosen_networks,omitempty"`
+	Release Release  `json:"release"`
+	EtcdKey string   `json:"etcd_key"` // 32 bytes in base64, sealed with the site's key
 	// Namespaces and Control are the IDs of the cluster's bundles, or "".
 	Namespaces string `json:"namespaces_bundle,omitempty"`
 	Control    string `json:"control_bundle,omitempty"`
@@ -84,8 +87,8 @@ type Cluster struct {
 	// Revocation is the ID of the bundle that revokes credentials, or "".
 	Revocation string   `json:"revocation_bundle,omitempty"`
 	Observed   Observed `json:"observed"`
-	// Watched is for how long the management cluster was connected since the creation or the last
-	// change of the document. It limits the time of a creation.
+	// Watched is for how long the management cluster could work on the document since the creation
+	// or the last change of it. It limits the time of a creation.
 	Watched   time.Duration `json:"watched,omitempty"`
 	WatchedAt time.Time     `json:"watched_at,omitzero"`
 }
@@ -445,6 +448,11 @@ func PutManagement(tx *store.Tx, m *Management) error { return managements.Put(t
 
 // DeleteManagement removes a management cluster.
 func DeleteManagement(tx *store.Tx, consumer string) error { return managements.Delete(tx, consumer) }
+
+// EachManagementName calls fn with the names of all management clusters, also of damaged ones.
+func EachManagementName(tx *store.Tx, fn func(consumer string) error) error {
+	return managements.Keys(tx, "", fn)
+}
 
 // Managements returns the management clusters in the order of their names.
 func Managements(tx *store.Tx) (all []*Management, err error) {
