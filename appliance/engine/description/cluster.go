@@ -61,11 +61,9 @@ func newClusterGroups() map[group][]Field[Cluster] {
 			text("Hyperthreading", api(func(c *models.Cluster) *string { return &c.Hyperthreading }), nil),
 			pointer("SchedulableMasters", func(d *Cluster) **bool { return &d.API.SchedulableMasters }),
 			pointer("NetworkType", func(d *Cluster) **string { return &d.API.NetworkType }),
-			pointer("APIVipDNSName", func(d *Cluster) **string { return &d.API.APIVipDNSName }),
+			apiAddressField(),
 			controlPlaneField(),
-			value("DiskEncryption", func(d *Cluster) **models.DiskEncryption { return &d.API.DiskEncryption }),
-			value("IgnitionEndpoint", func(d *Cluster) **models.IgnitionEndpoint { return &d.API.IgnitionEndpoint }),
-			value("LoadBalancer", func(d *Cluster) **models.LoadBalancer { return &d.API.LoadBalancer }),
+			diskEncryptionField(), ignitionEndpointField(), loadBalancerField(),
 			value("ClusterNetworks", func(d *Cluster) *[]*models.ClusterNetwork { return &d.API.ClusterNetworks }),
 			value("ServiceNetworks", func(d *Cluster) *[]*models.ServiceNetwork { return &d.API.ServiceNetworks }),
 			machineNetworksField(),
@@ -208,8 +206,7 @@ func setClusterDefaults(site *Site, api *models.Cluster) {
 	if api.DiskEncryption == nil {
 		api.DiskEncryption = &models.DiskEncryption{}
 	}
-	setDefault(&api.DiskEncryption.EnableOn, models.DiskEncryptionEnableOnNone)
-	setDefault(&api.DiskEncryption.Mode, models.DiskEncryptionModeTpmv2)
+	completeDiskEncryption(api.DiskEncryption)
 	if api.ClusterNetworks == nil {
 		api.ClusterNetworks = []*models.ClusterNetwork{{Cidr: DefaultClusterNetwork,
 			HostPrefix: DefaultClusterHostPrefix}}
