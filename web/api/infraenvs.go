@@ -66,6 +66,9 @@ func (s *Service) registerInfraEnv(c echo.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := checkBodyID("cluster_id", params.ClusterID); err != nil {
+		return err
+	}
 	err = setTimeServers("additional_ntp_sources", &params.AdditionalNtpSources, params.NtpSources)
 	if err != nil {
 		return err
