@@ -8,6 +8,7 @@ import (
 	"math"
 	"reflect"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/go-openapi/swag/conv"
@@ -347,7 +348,7 @@ func (c *change) applyEffect(h *record.Host, effect *steps.Effect) error {
 	}
 	if effect.Inventory != nil {
 		h.Hostname = effect.Inventory.Inventory.Hostname
-		h.API.DisksToBeFormatted = joinComma(effect.Inventory.ToFormat)
+		h.API.DisksToBeFormatted = strings.Join(effect.Inventory.ToFormat, ",")
 		if disk := effect.Inventory.InstallationDisk; disk != nil {
 			h.API.InstallationDiskID, h.API.InstallationDiskPath = inventory.DiskID(disk), inventory.DevicePath(disk)
 		} else {
