@@ -38,6 +38,18 @@ func ImportedNames(params *models.ImportClusterParams) (address, name, domain st
 	return address, name, domain, CheckName(name)
 }
 
+// CheckDisconnected checks the name and version of a cluster that is installed without the
+// appliance.
+func CheckDisconnected(name, version string) error {
+	if strings.TrimSpace(name) == "" {
+		return invalid("The cluster's name is empty.")
+	}
+	if strings.TrimSpace(version) == "" {
+		return invalid("The cluster's OpenShift version is empty.")
+	}
+	return CheckName(name)
+}
+
 // KnownCluster returns a cluster that has only a name.
 func KnownCluster(id strfmt.UUID, name, kind, status, info string) models.Cluster {
 	platform, mode := models.PlatformTypeBaremetal, models.ClusterHighAvailabilityModeFull
