@@ -15,6 +15,7 @@ import (
 	"landfall/appliance/engine/event"
 	"landfall/appliance/engine/recipe"
 	"landfall/appliance/engine/record"
+	"landfall/appliance/sentence"
 	"landfall/store"
 )
 
@@ -215,7 +216,8 @@ func (e *Engine) DeregisterInfraEnv(ctx context.Context, id string) error {
 			return err
 		}
 		if hosts > 0 {
-			return conflict("Infra-env %s still has %d hosts; delete them first.", *row.API.Name, hosts)
+			return conflict("Infra-env %s still has %s; delete its hosts first.", *row.API.Name,
+				sentence.Count(hosts, "host"))
 		}
 		return c.removeInfraEnv(id, row)
 	})
