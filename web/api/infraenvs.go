@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"net/http"
 	"strings"
 
@@ -117,6 +118,9 @@ func (s *Service) updateInfraEnv(c echo.Context) error {
 		return err
 	}
 	update := &params.InfraEnvUpdateParams
+	if override := params.IgnitionConfigOverride; override != nil {
+		update.IgnitionConfigOverride = cmp.Or(*override, description.Cleared)
+	}
 	if err := s.restoreInfraEnvProxies(infraEnvID(c), update); err != nil {
 		return err
 	}
