@@ -140,7 +140,8 @@ func (e *Engine) InstallHost(ctx context.Context, infraEnvID, hostID string) (*m
 			return err
 		}
 		if !bytes.Equal(current, config) {
-			return conflict("Host %s was changed while its installation was being started; start it again.", c.hostName(h))
+			return conflict("Host %s was changed while its installation was being started; start it again.",
+				c.hostName(h))
 		}
 		if row.Release == nil {
 			row.Release = images

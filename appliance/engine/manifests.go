@@ -255,8 +255,8 @@ func (e *Engine) DeleteManifest(ctx context.Context, id string, m Manifest) erro
 	})
 }
 
-// checkFree rejects a name that a manifest in one of the folders has. The other folder of a manifest
-// counts as well, because the installer merges both folders.
+// checkFree rejects a name that a manifest in one of the folders has. The other folder of a
+// manifest counts as well, because the installer merges both folders.
 func (c *change) checkFree(row *record.Cluster, name string, folders ...string) error {
 	for _, folder := range folders {
 		_, err := record.InstallerFiles.Stat(c.tx, row.API.ID.String()+"/"+manifestFolder+folder+"/"+name)
