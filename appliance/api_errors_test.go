@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/openshift/assisted-service/client/installer"
 	"github.com/stretchr/testify/require"
 
 	"landfall/web/api"
@@ -118,6 +119,24 @@ func TestOperations_invalidIDIsRejected(t *testing.T) {
 				http.StatusUnprocessableEntity, `"me", which is not a UUID`)
 		}
 	}
+}
+
+func TestOperations_idsOfBodiesHaveHyphens(t *testing.T) {
+	d := startAppliance(t)
+	cluster := d.cluster()
+	env := d.infraEnv(&cluster)
+	plain := strings.ReplaceAll(missingID().String(), "-", "")
+	loose := d.host(d.infraEnv(nil))
+	for _, operation := range api.Operations() {
+		body, ok := map[string]object{"v2RegisterHost": {"host_id": plain}, "BindHost": {"cluster_id": plain},
+			"RegisterInfraEnv": {"name": "env", "pull_secret": pullSecret, "cluster_id": plain}}[operation.ID]
+		if ok {
+			requireRefusal(t, call(t, operation.Method, d.at(operation, cluster.String(), env.String(), loose.String()),
+				body), http.StatusUnprocessableEntity, "write it with hyphens")
+		}
+	}
+	_, err := d.Installer.DeregisterInfraEnv(d.Context(), &installer.DeregisterInfraEnvParams{InfraEnvID: env})
+	require.NoError(t, err, "no host blocks the deletion")
 }
 
 func TestOperations_invalidBodyIsRejected(t *testing.T) {

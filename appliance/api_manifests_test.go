@@ -59,6 +59,20 @@ func TestManifests_lifecycle(t *testing.T) {
 	require.Equal(t, models.Manifest{Folder: "manifests", FileName: "four.yaml", ManifestSource: "user"}, *renamed)
 	update(&models.UpdateManifestParams{Folder: "manifests", FileName: "four.yaml",
 		UpdatedFolder: conv.Pointer("openshift")})
+	for _, params := range []*models.UpdateManifestParams{
+		{Folder: "openshift", FileName: "four.yaml", UpdatedFileName: conv.Pointer("99-kernel-arguments.yaml")},
+		{Folder: "openshift", FileName: "four.yaml", UpdatedFileName: conv.Pointer("three.json"),
+			UpdatedContent: encoded("{}")},
+	} {
+		_, err = d.Manifests.V2UpdateClusterManifest(t.Context(),
+			&manifests.V2UpdateClusterManifestParams{ClusterID: cluster, UpdateManifestParams: params})
+		var refused *manifests.V2UpdateClusterManifestBadRequest
+		require.ErrorAs(t, err, &refused)
+		require.Contains(t, *refused.Payload.Reason, *params.UpdatedFileName+" in the folder")
+	}
+	content, err = d.manifest(cluster, "openshift", "99-kernel-arguments.yaml")
+	require.NoError(t, err)
+	require.Equal(t, kernelArguments+"#again\n", content, "the other manifest stays")
 	content, err = d.manifest(cluster, "openshift", "four.yaml")
 	require.NoError(t, err)
 	require.Equal(t, "c: 3\n", content)

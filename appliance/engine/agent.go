@@ -8,6 +8,7 @@ import (
 	"math"
 	"reflect"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/go-openapi/swag/conv"
@@ -304,12 +305,13 @@ func (e *Engine) interpretReply(ctx context.Context, key string,
 // repeatsStored reports whether a reply only repeats stored facts. Agents repeat unchanged reports
 // after each failed poll.
 func (c *change) repeatsStored(h *record.Host, host *inventory.Host, effect *steps.Effect, latencyLimit *float64) bool {
-	if effect.MediaDisconnected || effect.InstallationFailed || effect.Failure != "" || effect.BootArtifactsFailed ||
-		effect.BootArtifactsReady {
-		return false
+	if effect.MediaDisconnected && *h.API.MediaStatus == models.HostMediaStatusDisconnected {
+		row := c.e.hosts.Next(lifecycle.OnMediaLost, *h.API.Status, lifecycle.HostSituation{})
+		return row != nil && (row.To == lifecycle.Same || row.To == *h.API.Status)
 	}
-	if effect.DiskSpeed != nil || len(effect.Images) > 0 || effect.VIPs != nil || effect.Lease != nil ||
-		effect.Upgrade != nil {
+	if effect.MediaDisconnected || effect.InstallationFailed || effect.Failure != "" || effect.BootArtifactsFailed ||
+		effect.BootArtifactsReady || effect.DiskSpeed != nil || len(effect.Images) > 0 || effect.VIPs != nil ||
+		effect.Lease != nil || effect.Upgrade != nil {
 		return false
 	}
 	if effect.Inventory != nil {
@@ -347,7 +349,7 @@ func (c *change) applyEffect(h *record.Host, effect *steps.Effect) error {
 	}
 	if effect.Inventory != nil {
 		h.Hostname = effect.Inventory.Inventory.Hostname
-		h.API.DisksToBeFormatted = joinComma(effect.Inventory.ToFormat)
+		h.API.DisksToBeFormatted = strings.Join(effect.Inventory.ToFormat, ",")
 		if disk := effect.Inventory.InstallationDisk; disk != nil {
 			h.API.InstallationDiskID, h.API.InstallationDiskPath = inventory.DiskID(disk), inventory.DevicePath(disk)
 		} else {

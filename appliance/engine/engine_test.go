@@ -461,6 +461,40 @@ func TestHostProgress_rejectedBeforeInstallation(t *testing.T) {
 	require.Empty(t, h.require(lifecycle.HostKnown).Progress.CurrentStage)
 }
 
+// hookedContext calls a function when its error is first read.
+type hookedContext struct {
+	context.Context
+	hook func()
+}
+
+func (c *hookedContext) Err() error {
+	if hook := c.hook; hook != nil {
+		c.hook = nil
+		hook()
+	}
+	return c.Context.Err()
+}
+
+func TestIngressCertificate_installedAnew(t *testing.T) {
+	b := newHarness(t)
+	cluster, h := b.finalizing()
+	again := func() {
+		_, err := b.CancelInstallation(t.Context(), cluster)
+		require.NoError(t, err)
+		_, err = b.ResetCluster(t.Context(), cluster)
+		require.NoError(t, err)
+		require.NoError(t, h.register())
+		h.report()
+		b.startInstallation(cluster)
+		b.prepareAll()
+	}
+	b.requireRejected(b.UploadIngressCert(&hookedContext{t.Context(), again}, cluster, b.authority), fault.Invalid,
+		"is installed anew")
+	_, err := b.ReadFile(cluster, fileKubeconfig)
+	require.Equal(t, fault.NotFound, fault.KindOf(err), "the kubeconfig of the earlier installation is not stored")
+	require.NoError(t, b.UploadIngressCert(t.Context(), cluster, b.authority))
+}
+
 func TestInstall_completion(t *testing.T) {
 	b := newHarness(t)
 	cluster, h := b.finalizing()

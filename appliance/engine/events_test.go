@@ -346,6 +346,9 @@ func TestEvents_lostMediaAreAnError(t *testing.T) {
 	h := b.host(env, 1)
 	require.NoError(t, h.reply(&models.StepReply{StepType: models.StepTypeInventory, StepID: "x", ExitCode: 256}))
 	b.requireEvent("host_media_disconnected", models.EventSeverityError, "host_name")
+	before := b.options.DB.Revision()
+	require.NoError(t, h.reply(&models.StepReply{StepType: models.StepTypeInventory, StepID: "x", ExitCode: 256}))
+	require.Equal(t, before, b.options.DB.Revision(), "a repeated report writes nothing")
 }
 
 func TestEvents_query(t *testing.T) {

@@ -119,9 +119,13 @@ type testReleases struct {
 	started   chan struct{} // if set, Generate sends to it and then waits until its context ends
 	running   atomic.Int64
 	made      atomic.Int64 // number of calls of Generate
+	onPayload func()       // if set, Payload calls it first
 }
 
 func (r *testReleases) Payload(_ context.Context, pullSpec, arch string, _ authn.Keychain) (*release.Payload, error) {
+	if r.onPayload != nil {
+		r.onPayload()
+	}
 	images := make(map[string]string)
 	for _, tag := range []string{release.TagInstaller, release.TagAgent, release.TagHostInstaller,
 		release.TagController, release.TagMachineConfigOperator, release.TagMustGather} {

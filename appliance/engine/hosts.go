@@ -383,18 +383,11 @@ func (c *change) skipFormatting(h *record.Host, choices []*models.DiskSkipFormat
 	if err != nil {
 		return err
 	}
-	kept := commaList(h.API.SkipFormattingDisks)
-	for _, choice := range choices {
-		id := conv.Value(choice.DiskID)
-		if facts.Inventory == nil || inventory.DiskByPath(facts.Inventory.Disks, id) == nil {
-			return invalid("Host %s has no disk %q.", c.hostName(h), id)
-		}
-		kept = slices.DeleteFunc(kept, func(disk string) bool { return disk == id })
-		if conv.Value(choice.SkipFormatting) {
-			kept = append(kept, id)
-		}
+	kept, unknown, ok := inventory.KeepDisks(facts.Inventory, h.API.SkipFormattingDisks, choices)
+	if !ok {
+		return invalid("Host %s has no disk %q.", c.hostName(h), unknown)
 	}
-	h.API.SkipFormattingDisks = joinComma(kept)
+	h.API.SkipFormattingDisks = kept
 	return nil
 }
 
@@ -466,5 +459,3 @@ func (c *change) hostName(h *record.Host) string {
 	}
 	return host.Name()
 }
-
-func joinComma(items []string) string { return strings.Join(items, ",") }

@@ -15,6 +15,7 @@ import (
 	"landfall/appliance/engine/event"
 	"landfall/appliance/engine/recipe"
 	"landfall/appliance/engine/record"
+	"landfall/appliance/sentence"
 	"landfall/store"
 )
 
@@ -113,10 +114,10 @@ func (e *Engine) imageURL(env *models.InfraEnv) string {
 		"/" + file
 }
 
-// UpdateInfraEnv changes an infra-env. Absent and null fields keep their values; an empty list or
-// text clears an optional field. Later image downloads have the new content, and downloads in
-// progress end with the old one. The same transaction records the object that describes the
-// infra-env, even without any other change.
+// UpdateInfraEnv changes an infra-env. Absent and null fields keep their values; an empty list, a
+// pointer to an empty text and [description.Cleared] clear an optional field. Later image downloads
+// have the new content, and downloads in progress end with the old one. The same transaction
+// records the object that describes the infra-env, even without any other change.
 func (e *Engine) UpdateInfraEnv(ctx context.Context, id string, params *models.InfraEnvUpdateParams,
 	describedBy ...record.Object) (*models.InfraEnv, error) {
 	planned, err := record.ReadInfraEnv(e.options.DB, id)
@@ -215,7 +216,8 @@ func (e *Engine) DeregisterInfraEnv(ctx context.Context, id string) error {
 			return err
 		}
 		if hosts > 0 {
-			return conflict("Infra-env %s still has %d hosts; delete them first.", *row.API.Name, hosts)
+			return conflict("Infra-env %s still has %s; delete its hosts first.", *row.API.Name,
+				sentence.Count(hosts, "host"))
 		}
 		return c.removeInfraEnv(id, row)
 	})

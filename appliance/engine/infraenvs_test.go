@@ -656,5 +656,6 @@ func TestInfraEnv_hasReleaseOfItsCluster(t *testing.T) {
 	b.requireRejected(b.DeregisterInfraEnv(t.Context(), "00000000-0000-4000-8000-000000000000"), fault.NotFound,
 		"There is no infra-env")
 	b.host(env, 1)
-	b.requireRejected(b.DeregisterInfraEnv(t.Context(), env), fault.Conflict, "still has 1 hosts")
+	b.requireRejected(b.DeregisterInfraEnv(t.Context(), env), fault.Conflict,
+		"still has 1 host; delete its hosts first.")
 }

@@ -432,15 +432,15 @@ func (e *Engine) ReportOperator(ctx context.Context, id string, report *models.O
 // UploadIngressCert completes the user's kubeconfig: it adds the CA certificate of the cluster's
 // ingress to the kubeconfig of the installer.
 func (e *Engine) UploadIngressCert(ctx context.Context, id, certificate string) error {
-	row, err := record.ReadCluster(e.options.DB, id)
+	read, err := record.ReadCluster(e.options.DB, id)
 	if err != nil {
 		return err
 	}
 	if err := installconfig.CheckIngressCA(certificate); err != nil {
 		return err
 	}
-	if row.Preparation == nil || !row.Preparation.Done {
-		return invalid("Cluster %s has no kubeconfig yet, so an ingress certificate can't be added.", row.API.Name)
+	if read.Preparation == nil || !read.Preparation.Done {
+		return invalid("Cluster %s has no kubeconfig yet, so an ingress certificate can't be added.", read.API.Name)
 	}
 	kubeconfig, err := e.ReadFile(id, fileKubeconfigNoIngress)
 	if err != nil {
@@ -461,6 +461,10 @@ func (e *Engine) UploadIngressCert(ctx context.Context, id, certificate string) 
 		row, err := c.cluster(id)
 		if err != nil {
 			return err
+		}
+		if row.Preparation == nil || row.Preparation.ID != read.Preparation.ID {
+			return invalid("Cluster %s is installed anew, so the ingress certificate of its earlier installation "+
+				"can't be added.", row.API.Name)
 		}
 		if row.IngressCA {
 			return nil

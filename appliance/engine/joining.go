@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"strings"
 
 	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/models"
@@ -44,13 +43,7 @@ func (e *Engine) ImportCluster(ctx context.Context, params *models.ImportCluster
 // RegisterDisconnectedCluster registers a cluster that is installed without this appliance. The
 // appliance shows the cluster, but cannot change it.
 func (e *Engine) RegisterDisconnectedCluster(ctx context.Context, name, version string) (*models.Cluster, error) {
-	if strings.TrimSpace(name) == "" {
-		return nil, invalid("The cluster's name is empty.")
-	}
-	if strings.TrimSpace(version) == "" {
-		return nil, invalid("The cluster's OpenShift version is empty.")
-	}
-	if err := description.CheckName(name); err != nil {
+	if err := description.CheckDisconnected(name, version); err != nil {
 		return nil, err
 	}
 	row := e.emptyCluster(name, description.KindDisconnected, description.StatusUnmonitored,
@@ -142,9 +135,13 @@ func (e *Engine) InstallHost(ctx context.Context, infraEnvID, hostID string) (*m
 		return nil, err
 	}
 	return e.changeHost(ctx, infraEnvID, hostID, func(c *change) error {
-		h, row, _, err := c.joiningHost(infraEnvID, hostID)
+		h, row, current, err := c.joiningHost(infraEnvID, hostID)
 		if err != nil {
 			return err
+		}
+		if !bytes.Equal(current, config) {
+			return conflict("Host %s was changed while its installation was being started; start it again.",
+				c.hostName(h))
 		}
 		if row.Release == nil {
 			row.Release = images

@@ -29,6 +29,39 @@ func (b *harness) joining() (cluster string, h *testHost) {
 	return cluster, h
 }
 
+func TestJoiningHost_changedDuringItsStart(t *testing.T) {
+	b := newHarness(t)
+	cluster, first := b.installed()
+	_, err := b.AllowAddHosts(t.Context(), cluster)
+	require.NoError(t, err)
+	require.NoError(t, b.update(t.Context(), func(c *change) error {
+		row, err := c.cluster(cluster)
+		if err != nil {
+			return err
+		}
+		row.Release = nil // as in an imported cluster, whose release is read when a host is installed
+		c.saveCluster(row)
+		return nil
+	}))
+	h := b.newHost(first.env, 2)
+	h.balancedTo = 1
+	require.NoError(t, h.register())
+	h.report()
+	b.releases.onPayload = func() {
+		b.releases.onPayload = nil
+		_, err := b.UpdateHost(t.Context(), h.env, h.id, &models.HostUpdateParams{HostName: conv.Pointer("renamed")})
+		require.NoError(t, err)
+	}
+	_, err = b.InstallHost(t.Context(), h.env, h.id)
+	b.requireRejected(err, fault.Conflict, "Host renamed was changed while its installation was being started")
+	h.require(lifecycle.HostKnown)
+	_, err = b.InstallHost(t.Context(), h.env, h.id)
+	require.NoError(t, err)
+	config, err := b.ReadHostIgnition(h.env, h.id)
+	require.NoError(t, err)
+	require.Contains(t, config, "cmVuYW1lZA==", "the new name in base64")
+}
+
 func TestJoiningHost_resetInEachState(t *testing.T) {
 	for name, c := range map[string]struct {
 		until func(*testing.T, *testHost)

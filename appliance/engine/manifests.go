@@ -116,7 +116,7 @@ func (e *Engine) CreateManifest(ctx context.Context, id string, m Manifest) (*mo
 			return conflict("Cluster %s is %s; manifests can only be added before its installation.", row.API.Name,
 				*row.API.Status)
 		}
-		if err := c.checkOtherFolder(row, m); err != nil {
+		if err := c.checkFree(row, m.Name, m.OtherFolder()); err != nil {
 			return err
 		}
 		if err := c.setUsage(row, description.UsageCustomManifest, true, nil); err != nil {
@@ -193,7 +193,7 @@ func (c *change) replaceManifest(id string, from, to Manifest, staged *store.Sta
 		if err := record.InstallerFiles.Delete(c.tx, id+"/"+manifestFolder+from.Path()); err != nil {
 			return err
 		}
-		if err := c.checkOtherFolder(row, to); err != nil {
+		if err := c.checkFree(row, to.Name, to.Folder, to.OtherFolder()); err != nil {
 			return err
 		}
 	}
@@ -243,34 +243,32 @@ func (e *Engine) DeleteManifest(ctx context.Context, id string, m Manifest) erro
 		}
 		c.recordCatalogs(row, m.Path(), nil)
 		c.settleCluster(id)
-		left := 0
-		if err := record.InstallerFiles.Keys(c.tx, id+"/"+manifestFolder,
-			func(string) error { left++; return nil }); err != nil {
-			return err
+		left, err := c.hasManifests(id)
+		if err == nil && !left {
+			err = c.setUsage(row, description.UsageCustomManifest, false, nil)
 		}
-		if left == 0 {
-			if err := c.setUsage(row, description.UsageCustomManifest, false, nil); err != nil {
-				return err
-			}
+		if err != nil {
+			return err
 		}
 		return c.clusterEvent(row, event.ManifestDeleted, models.EventSeverityInfo,
 			"Cluster %s: the manifest %s was deleted.", row.API.Name, m.Path())
 	})
 }
 
-// checkOtherFolder rejects a manifest whose name exists in the other folder, because the installer
-// merges both folders.
-func (c *change) checkOtherFolder(row *record.Cluster, m Manifest) error {
-	other := m.OtherFolder()
-	_, err := record.InstallerFiles.Stat(c.tx, row.API.ID.String()+"/"+manifestFolder+other+"/"+m.Name)
-	if errors.Is(err, store.ErrNotFound) {
-		return nil
+// checkFree rejects a name that a manifest in one of the folders has. The other folder of a
+// manifest counts as well, because the installer merges both folders.
+func (c *change) checkFree(row *record.Cluster, name string, folders ...string) error {
+	for _, folder := range folders {
+		_, err := record.InstallerFiles.Stat(c.tx, row.API.ID.String()+"/"+manifestFolder+folder+"/"+name)
+		if err == nil {
+			return invalid("Cluster %s has a manifest %s in the folder %s already; use another name, because the "+
+				"installer merges both folders.", row.API.Name, name, folder)
+		}
+		if !errors.Is(err, store.ErrNotFound) {
+			return err
+		}
 	}
-	if err != nil {
-		return err
-	}
-	return invalid("Cluster %s has a manifest %s in the folder %s already; use another name, because the "+
-		"installer merges both folders.", row.API.Name, m.Name, other)
+	return nil
 }
 
 // acceptsManifests reports whether manifests can still be added to the cluster's installation.

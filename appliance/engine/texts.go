@@ -5,14 +5,12 @@ import (
 	"strings"
 )
 
-// commaList returns the distinct items of comma-separated lists.
-func commaList(lists ...string) []string {
+// commaList returns the distinct items of a comma-separated list.
+func commaList(list string) []string {
 	var kept []string
-	for _, list := range lists {
-		for part := range strings.SplitSeq(list, ",") {
-			if part = strings.TrimSpace(part); part != "" && !slices.Contains(kept, part) {
-				kept = append(kept, part)
-			}
+	for part := range strings.SplitSeq(list, ",") {
+		if part = strings.TrimSpace(part); part != "" && !slices.Contains(kept, part) {
+			kept = append(kept, part)
 		}
 	}
 	return kept

@@ -7,6 +7,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
+
+	"landfall/appliance/simulate/pki"
 )
 
 // The collections with which an AgentProvider works.
@@ -19,8 +21,9 @@ const (
 // (openshift/cluster-api-provider-agent), which chooses Agents and releases them. It has neither
 // Machines nor nodes: an Agent whose host was added counts as a node.
 type AgentProvider struct {
-	cluster *Spoke
-	agents  string // namespace of the Agents
+	cluster   *Spoke
+	agents    string // namespace of the Agents
+	authority []byte // the CA of the ignition server, in PEM
 }
 
 // NewAgentProvider returns a provider on a management cluster. The cluster then has the kinds of
@@ -29,7 +32,7 @@ func NewAgentProvider(cluster *Spoke, agents string) *AgentProvider {
 	cluster.Serve(AgentsPath, "Agent")
 	cluster.Serve("apis/agent-install.openshift.io/v1beta1/agentserviceconfigs", "AgentServiceConfig")
 	cluster.Serve(installsPath, "AgentClusterInstall")
-	return &AgentProvider{cluster, agents}
+	return &AgentProvider{cluster: cluster, agents: agents}
 }
 
 // Reconcile lets a node pool have as many Agents as it wants, if there are enough. It returns the
@@ -44,6 +47,13 @@ func (p *AgentProvider) Reconcile(controlPlane string, nodePool map[string]any) 
 		"matchLabels")
 	if err != nil {
 		return 0, err
+	}
+	if p.authority == nil {
+		ca, err := pki.NewCA("ignition", "simulation", pki.TenYears)
+		if err != nil {
+			return 0, err
+		}
+		p.authority = ca.Cert
 	}
 	p.publish(controlPlane, pool.GetName())
 	var free, used []*unstructured.Unstructured
@@ -81,7 +91,7 @@ func (p *AgentProvider) publish(controlPlane, pool string) {
 		p.cluster.Put("api/v1/secrets", map[string]any{"metadata": map[string]any{"namespace": controlPlane,
 			"name": name}, "data": map[string]any{key: base64.StdEncoding.EncodeToString([]byte(value))}})
 	}
-	secret("ignition-server-ca-cert", "tls.crt", "the CA of the ignition server")
+	secret("ignition-server-ca-cert", "tls.crt", string(p.authority))
 	secret("agent-user-data-"+pool, "ignition-token", "token of "+pool)
 	p.cluster.Put(installsPath, map[string]any{"metadata": map[string]any{"namespace": controlPlane, "name": "hosted"},
 		"spec": map[string]any{"ignitionEndpoint": map[string]any{

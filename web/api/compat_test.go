@@ -451,6 +451,12 @@ func TestInfraEnvUpdate_everyField(t *testing.T) {
 	require.True(t, shown.Proxy.HTTPSProxy == nil || *shown.Proxy.HTTPSProxy == "")
 	require.Equal(t, models.ImageTypeMinimalIso, *shown.Type)
 	require.Contains(t, shown.IgnitionConfigOverride, "/tmp/example")
+	for _, change := range []struct{ value, override any }{{nil, shown.IgnitionConfigOverride}, {"", nil}} {
+		var fields map[string]any
+		require.NoError(t, json.Unmarshal(s.patch(env, object{"ignition_config_override": change.value},
+			http.StatusCreated), &fields))
+		require.Equal(t, change.override, fields["ignition_config_override"], "after %v", change.value)
+	}
 }
 
 func TestVersions_multiArchitectureRelease(t *testing.T) {

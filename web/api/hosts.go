@@ -130,6 +130,9 @@ func (s *Service) registerHost(c echo.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := checkBodyID("host_id", params.HostID); err != nil {
+		return err
+	}
 	ctx := c.Request().Context()
 	if s.Agents.Enabled() && params.HostID != nil {
 		if err := s.Agents.CheckMove(ctx, access.From(ctx), infraEnvID(c), params.HostID.String()); err != nil {
@@ -167,6 +170,9 @@ func (s *Service) deregisterHost(c echo.Context) error {
 func (s *Service) bindHost(c echo.Context) error {
 	params, err := decode[models.BindHostParams](c)
 	if err != nil {
+		return err
+	}
+	if err := checkBodyID("cluster_id", params.ClusterID); err != nil {
 		return err
 	}
 	if scope := scopeOf(c); !scope.Cluster(params.ClusterID.String()) {

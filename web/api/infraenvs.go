@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"net/http"
 	"strings"
 
@@ -66,6 +67,9 @@ func (s *Service) registerInfraEnv(c echo.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := checkBodyID("cluster_id", params.ClusterID); err != nil {
+		return err
+	}
 	err = setTimeServers("additional_ntp_sources", &params.AdditionalNtpSources, params.NtpSources)
 	if err != nil {
 		return err
@@ -114,6 +118,9 @@ func (s *Service) updateInfraEnv(c echo.Context) error {
 		return err
 	}
 	update := &params.InfraEnvUpdateParams
+	if override := params.IgnitionConfigOverride; override != nil {
+		update.IgnitionConfigOverride = cmp.Or(*override, description.Cleared)
+	}
 	if err := s.restoreInfraEnvProxies(infraEnvID(c), update); err != nil {
 		return err
 	}

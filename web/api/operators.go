@@ -69,6 +69,9 @@ type (
 	InfraEnvUpdateParams struct {
 		models.InfraEnvUpdateParams
 		NtpSources *string `json:"ntp_sources"`
+		// IgnitionConfigOverride replaces the field of the model, which does not distinguish an
+		// empty text, which removes the override, from an absent one.
+		IgnitionConfigOverride *string `json:"ignition_config_override"`
 	}
 	// BundleCreateParams selects an operator bundle and some of its optional operators.
 	BundleCreateParams struct {

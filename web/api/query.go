@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/go-openapi/strfmt"
 	"github.com/go-openapi/swag/conv"
 	"github.com/labstack/echo/v4"
 
@@ -105,6 +106,16 @@ func checkIDs(c echo.Context) error {
 		if strings.HasSuffix(name, "_id") && name != "validation_id" && !isUUID(values[i]) {
 			return unfit("%s in path is %q, which is not a UUID", name, values[i])
 		}
+	}
+	return nil
+}
+
+// checkBodyID returns an error if an ID in the body is neither absent nor a UUID. The models also
+// accept UUIDs without hyphens, but the paths of operations don't.
+func checkBodyID(name string, id *strfmt.UUID) error {
+	if id != nil && !isUUID(id.String()) {
+		return unfit("%s in body is %q, which is not a UUID of the form "+
+			"xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx; write it with hyphens", name, *id)
 	}
 	return nil
 }

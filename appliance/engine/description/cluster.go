@@ -61,11 +61,9 @@ func newClusterGroups() map[group][]Field[Cluster] {
 			text("Hyperthreading", api(func(c *models.Cluster) *string { return &c.Hyperthreading }), nil),
 			pointer("SchedulableMasters", func(d *Cluster) **bool { return &d.API.SchedulableMasters }),
 			pointer("NetworkType", func(d *Cluster) **string { return &d.API.NetworkType }),
-			pointer("APIVipDNSName", func(d *Cluster) **string { return &d.API.APIVipDNSName }),
+			apiAddressField(),
 			controlPlaneField(),
-			value("DiskEncryption", func(d *Cluster) **models.DiskEncryption { return &d.API.DiskEncryption }),
-			value("IgnitionEndpoint", func(d *Cluster) **models.IgnitionEndpoint { return &d.API.IgnitionEndpoint }),
-			value("LoadBalancer", func(d *Cluster) **models.LoadBalancer { return &d.API.LoadBalancer }),
+			diskEncryptionField(), ignitionEndpointField(), loadBalancerField(),
 			value("ClusterNetworks", func(d *Cluster) *[]*models.ClusterNetwork { return &d.API.ClusterNetworks }),
 			value("ServiceNetworks", func(d *Cluster) *[]*models.ServiceNetwork { return &d.API.ServiceNetworks }),
 			machineNetworksField(),
@@ -186,7 +184,7 @@ func NewCluster(site *Site, params *models.ClusterCreateParams,
 		CPUArchitecture: release.CPUArchitecture, ControlPlaneCount: controlPlanes, HighAvailabilityMode: &mode,
 		VipDhcpAllocation: conv.Pointer(false), SchedulableMasters: conv.Pointer(false),
 	}}
-	if err := create(clusterFields, d, params); err != nil {
+	if err := create(clusterFields, d, createdNetworks(params)); err != nil {
 		return nil, err
 	}
 	d.VIPsReset = false
@@ -208,11 +206,9 @@ func setClusterDefaults(site *Site, api *models.Cluster) {
 	if api.DiskEncryption == nil {
 		api.DiskEncryption = &models.DiskEncryption{}
 	}
-	setDefault(&api.DiskEncryption.EnableOn, models.DiskEncryptionEnableOnNone)
-	setDefault(&api.DiskEncryption.Mode, models.DiskEncryptionModeTpmv2)
+	completeDiskEncryption(api.DiskEncryption)
 	if api.ClusterNetworks == nil {
-		api.ClusterNetworks = []*models.ClusterNetwork{{Cidr: DefaultClusterNetwork,
-			HostPrefix: DefaultClusterHostPrefix}}
+		api.ClusterNetworks = defaultClusterNetworks()
 	}
 	if api.ServiceNetworks == nil {
 		api.ServiceNetworks = []*models.ServiceNetwork{{Cidr: DefaultServiceNetwork}}
@@ -228,7 +224,8 @@ func (d *Cluster) Update(params *models.V2ClusterUpdateParams) error {
 	if err := checkCluster(params, names, secrets, texts, proxies); err != nil {
 		return err
 	}
-	if err := setAll(clusterFields, d, withNetworkLists(params)); err != nil {
+	params = updatedNetworks(params, d.API.ClusterNetworks)
+	if err := setAll(clusterFields, d, params); err != nil {
 		return err
 	}
 	if err := updatePlatform(&d.API, params.Platform, params.UserManagedNetworking); err != nil {
@@ -240,23 +237,6 @@ func (d *Cluster) Update(params *models.V2ClusterUpdateParams) error {
 	requested := requestedNetworking{params.APIVips, params.IngressVips, params.MachineNetworks,
 		params.UserManagedNetworking, true}
 	return FirstOf(requested.check(&d.API), checkDualStack(&d.API))
-}
-
-// withNetworkLists returns the request with lists of networks in place of the older single fields.
-// A list in the request has precedence over a single field.
-func withNetworkLists(params *models.V2ClusterUpdateParams) *models.V2ClusterUpdateParams {
-	p := *params
-	if p.ClusterNetworks == nil && p.ClusterNetworkCidr != nil {
-		p.ClusterNetworks = []*models.ClusterNetwork{{Cidr: models.Subnet(*p.ClusterNetworkCidr),
-			HostPrefix: max(conv.Value(p.ClusterNetworkHostPrefix), 1)}}
-	}
-	if p.ServiceNetworks == nil && p.ServiceNetworkCidr != nil {
-		p.ServiceNetworks = []*models.ServiceNetwork{{Cidr: models.Subnet(*p.ServiceNetworkCidr)}}
-	}
-	if p.MachineNetworks == nil && p.MachineNetworkCidr != nil {
-		p.MachineNetworks = []*models.MachineNetwork{{Cidr: models.Subnet(*p.MachineNetworkCidr)}}
-	}
-	return &p
 }
 
 // ClusterCreateParams returns the request that creates a cluster with the fields of an update.

@@ -21,23 +21,14 @@ type Field[D any] struct {
 	get func(description *D) (any, error)
 	// changeOnly excludes the field from [create]: the constructor sets it for new objects.
 	changeOnly bool
-	// object relates the field to the text of the same name in the spec of the Kubernetes object.
-	object objectText
+	// inObject is set for a field that the Kubernetes controllers copy from and to the text of the
+	// same name in the spec of the object. An empty text in the spec clears the field.
+	inObject bool
 }
 
-// objectText is the relation of a field to a text of the same name in the spec of a Kubernetes
-// object.
-type objectText int
-
-const (
-	notInObject   objectText = iota // the spec has no such text, or the controller converts it
-	emptyClears                     // an empty text in the spec clears the field
-	emptyDefaults                   // for an empty text in the spec, the engine chooses the value
-)
-
 // inObject returns a field that the Kubernetes controllers copy from and to the object's spec.
-func inObject[D any](relation objectText, f Field[D]) Field[D] {
-	f.object = relation
+func inObject[D any](f Field[D]) Field[D] {
+	f.inObject = true
 	return f
 }
 
@@ -80,7 +71,7 @@ func pointer[D, T any](name string, at func(*D) **T) Field[D] {
 
 // given returns the value of a field in a request, or nil if the request lacks it. The request is a
 // pointer to a struct. Pointers to scalars are dereferenced. An empty text that is not a pointer
-// counts as absent.
+// counts as absent; [Cleared] clears such a text.
 func given(request any, name string) any {
 	field := reflect.ValueOf(request).Elem().FieldByName(name)
 	if !field.IsValid() || field.IsZero() {

@@ -19,10 +19,10 @@ var otherClusterFields = map[string]string{
 	"HighAvailabilityMode":     "older form of ControlPlaneCount, of new clusters only: NewCluster",
 	"OcpReleaseImage":          "cannot be changed: NewCluster",
 	"OpenshiftVersion":         "cannot be changed: NewCluster",
-	"ClusterNetworkCidr":       "older form of ClusterNetworks, ignored for new clusters",
-	"ClusterNetworkHostPrefix": "older form of ClusterNetworks, ignored for new clusters",
-	"MachineNetworkCidr":       "older form of MachineNetworks",
-	"ServiceNetworkCidr":       "older form of ServiceNetworks, ignored for new clusters",
+	"ClusterNetworkCidr":       "older form of ClusterNetworks: singlenetworks.go",
+	"ClusterNetworkHostPrefix": "older form of ClusterNetworks: singlenetworks.go",
+	"MachineNetworkCidr":       "older form of MachineNetworks: singlenetworks.go",
+	"ServiceNetworkCidr":       "older form of ServiceNetworks: singlenetworks.go",
 }
 
 // otherInfraEnvFields lists the fields of requests that are not in the table, with the reason.

@@ -37,12 +37,12 @@ func newInfraEnvFields() []Field[InfraEnv] {
 		imageTypeField(),
 		text("AdditionalNtpSources", api(func(e *models.InfraEnv) *string { return &e.AdditionalNtpSources }),
 			CheckTimeServers),
-		inObject(emptyClears, trimmed(text("SSHAuthorizedKey",
+		inObject(trimmed(text("SSHAuthorizedKey",
 			api(func(e *models.InfraEnv) *string { return &e.SSHAuthorizedKey }), CheckSSHKeys))),
-		inObject(emptyClears, trimmed(text("AdditionalTrustBundle",
+		inObject(trimmed(text("AdditionalTrustBundle",
 			api(func(e *models.InfraEnv) *string { return &e.AdditionalTrustBundle }), checkTrustBundle))),
-		inObject(emptyDefaults, text("IgnitionConfigOverride",
-			api(func(e *models.InfraEnv) *string { return &e.IgnitionConfigOverride }), nil)),
+		inObject(clearable(text("IgnitionConfigOverride",
+			api(func(e *models.InfraEnv) *string { return &e.IgnitionConfigOverride }), nil))),
 		proxyField(),
 		versionField(),
 		kernelArgumentsField(),
@@ -54,6 +54,22 @@ func newInfraEnvFields() []Field[InfraEnv] {
 func trimmed[D any](f Field[D]) Field[D] {
 	set := f.set
 	f.set = func(d *D, value any) error { return set(d, strings.TrimSpace(value.(string))) }
+	return f
+}
+
+// Cleared is the value that clears a text whose field in requests is no pointer, so that an empty
+// text counts as absent.
+const Cleared = " "
+
+// clearable returns a field that [Cleared] clears.
+func clearable[D any](f Field[D]) Field[D] {
+	set := f.set
+	f.set = func(d *D, value any) error {
+		if value == Cleared {
+			value = ""
+		}
+		return set(d, value)
+	}
 	return f
 }
 

@@ -1,14 +1,11 @@
 package description
 
 import (
-	"net/netip"
 	"strings"
 
 	"github.com/go-openapi/strfmt"
 	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/models"
-
-	"landfall/appliance/engine/network"
 )
 
 // KindDisconnected is the kind of a cluster that is installed without the appliance.
@@ -30,18 +27,27 @@ func ImportedNames(params *models.ImportClusterParams) (address, name, domain st
 	if address == "" {
 		return "", "", "", invalid("The address of the cluster's API (api_vip_dnsname) is empty.")
 	}
-	if _, err := netip.ParseAddr(address); err != nil {
-		if problem := network.CheckBaseDomain(address); problem != "" {
-			return "", "", "", invalid("The address of the cluster's API %q is neither a DNS name nor an IP address.",
-				address)
-		}
-		if rest, ok := strings.CutPrefix(address, "api."); ok {
-			if first, last, ok := strings.Cut(rest, "."); ok {
-				name, domain = first, last
-			}
+	if err := checkAPIAddress(address); err != nil {
+		return "", "", "", err
+	}
+	if rest, ok := strings.CutPrefix(address, "api."); ok {
+		if first, last, ok := strings.Cut(rest, "."); ok {
+			name, domain = first, last
 		}
 	}
 	return address, name, domain, CheckName(name)
+}
+
+// CheckDisconnected checks the name and version of a cluster that is installed without the
+// appliance.
+func CheckDisconnected(name, version string) error {
+	if strings.TrimSpace(name) == "" {
+		return invalid("The cluster's name is empty.")
+	}
+	if strings.TrimSpace(version) == "" {
+		return invalid("The cluster's OpenShift version is empty.")
+	}
+	return CheckName(name)
 }
 
 // KnownCluster returns a cluster that has only a name.

@@ -12,9 +12,10 @@ import (
 
 // Default networks of a cluster, as in the Assisted Installer.
 const (
-	DefaultClusterNetwork    = "10.128.0.0/14"
-	DefaultClusterHostPrefix = 23
-	DefaultServiceNetwork    = "172.30.0.0/16"
+	DefaultClusterNetwork        = "10.128.0.0/14"
+	DefaultClusterHostPrefix     = 23
+	DefaultClusterHostPrefixIPv6 = 64
+	DefaultServiceNetwork        = "172.30.0.0/16"
 )
 
 // completeNetworks checks the networks and VIPs of a cluster, sets the cluster's id in them, and

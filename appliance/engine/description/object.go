@@ -1,6 +1,7 @@
 package description
 
 import (
+	"cmp"
 	"reflect"
 	"strings"
 
@@ -11,31 +12,28 @@ import (
 // spec is a pointer to a struct whose string fields have the names of the fields in the table.
 func CreateInfraEnvFromObject(params *models.InfraEnvCreateParams, spec any) {
 	for _, f := range infraEnvFields {
-		if f.object != notInObject {
+		if f.inObject {
 			give(params, f.Name, given(spec, f.Name))
 		}
 	}
 }
 
 // UpdateInfraEnvFromObject copies the texts of an InfraEnv object's spec to an update. An empty
-// text clears its field. If the engine chooses the value for an empty text, the update omits the
-// field.
+// text clears its field.
 func UpdateInfraEnvFromObject(params *models.InfraEnvUpdateParams, spec any) {
 	for _, f := range infraEnvFields {
-		text := objectTextOf(spec, f.Name)
-		if f.object == emptyClears || f.object == emptyDefaults && text.String() != "" {
-			give(params, f.Name, text.String())
+		if f.inObject {
+			give(params, f.Name, cmp.Or(objectTextOf(spec, f.Name).String(), Cleared))
 		}
 	}
 }
 
 // CopyInfraEnvToObject copies the texts of an infra-env to the spec of its object. It reports
-// whether the spec changed. Texts that differ only in surrounding white space stay unchanged. A
-// text that the engine chooses also stays unchanged if the infra-env has no value.
+// whether the spec changed. Texts that differ only in surrounding white space stay unchanged.
 func CopyInfraEnvToObject(spec any, env *models.InfraEnv) (changed bool) {
 	described := &InfraEnv{API: *env}
 	for _, f := range infraEnvFields {
-		if f.object == notInObject {
+		if !f.inObject {
 			continue
 		}
 		value, err := f.get(described)
@@ -43,7 +41,7 @@ func CopyInfraEnvToObject(spec any, env *models.InfraEnv) (changed bool) {
 			panic("the text " + f.Name + " of an infra-env can't be read")
 		}
 		text, now := objectTextOf(spec, f.Name), value.(string)
-		if f.object == emptyDefaults && now == "" || strings.TrimSpace(text.String()) == strings.TrimSpace(now) {
+		if strings.TrimSpace(text.String()) == strings.TrimSpace(now) {
 			continue
 		}
 		text.SetString(now)

@@ -21,15 +21,21 @@ func TestInfraEnvObject_textsReachRequests(t *testing.T) {
 
 	update := &models.InfraEnvUpdateParams{}
 	description.UpdateInfraEnvFromObject(update, &agentinstall.InfraEnvSpec{})
-	require.Equal(t, &models.InfraEnvUpdateParams{SSHAuthorizedKey: conv.Pointer(""),
-		AdditionalTrustBundle: conv.Pointer("")}, update, "the engine keeps the override")
+	described, err := description.NewInfraEnv(testSite, fullInfraEnv(), "id", nil)
+	require.NoError(t, err)
+	require.NoError(t, testSite.UpdateInfraEnv(described, update))
+	require.Empty(t, described.API.SSHAuthorizedKey+described.API.AdditionalTrustBundle+
+		described.API.IgnitionConfigOverride)
 }
 
 func TestInfraEnvObject_changesReachTheSpec(t *testing.T) {
 	spec := &agentinstall.InfraEnvSpec{SSHAuthorizedKey: "key", IgnitionConfigOverride: "{}"}
-	require.False(t, description.CopyInfraEnvToObject(spec, &models.InfraEnv{SSHAuthorizedKey: "key\n"}))
+	require.False(t, description.CopyInfraEnvToObject(spec, &models.InfraEnv{SSHAuthorizedKey: "key\n",
+		IgnitionConfigOverride: "{}"}))
 	require.True(t, description.CopyInfraEnvToObject(spec, &models.InfraEnv{AdditionalTrustBundle: "pem",
 		IgnitionConfigOverride: `{"ignition":{}}`}))
 	require.Equal(t, &agentinstall.InfraEnvSpec{AdditionalTrustBundle: "pem",
 		IgnitionConfigOverride: `{"ignition":{}}`}, spec)
+	require.True(t, description.CopyInfraEnvToObject(spec, &models.InfraEnv{AdditionalTrustBundle: "pem"}))
+	require.Empty(t, spec.IgnitionConfigOverride)
 }

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/models"
 )
 
@@ -84,6 +85,37 @@ func (h *Host) SkipFormatting() []string {
 		return nil
 	}
 	return strings.Split(h.Record.SkipFormattingDisks, ",")
+}
+
+// KeepDisks returns a list of disks whose content must be kept, after the choices of a request. A
+// choice can have any form of a disk that [DiskByPath] accepts; the list has the disks' ids. ok is
+// false if the inventory lacks the disk of a choice, whose text is then unknown.
+func KeepDisks(inv *models.Inventory, list string,
+	choices []*models.DiskSkipFormattingParams) (kept, unknown string, ok bool) {
+	var disks []*models.Disk
+	if inv != nil {
+		disks = inv.Disks
+	}
+	var ids []string
+	for id := range strings.SplitSeq(list, ",") {
+		if disk := DiskByPath(disks, id); disk != nil {
+			id = DiskID(disk)
+		}
+		if id != "" && !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
+	}
+	for _, choice := range choices {
+		disk := DiskByPath(disks, conv.Value(choice.DiskID))
+		if disk == nil {
+			return list, conv.Value(choice.DiskID), false
+		}
+		ids = slices.DeleteFunc(ids, func(id string) bool { return id == DiskID(disk) })
+		if conv.Value(choice.SkipFormatting) {
+			ids = append(ids, DiskID(disk))
+		}
+	}
+	return strings.Join(ids, ","), "", true
 }
 
 // DisksToFormat returns the ids of the disks whose first sectors the installer wipes before it

@@ -146,3 +146,30 @@ func TestIsDefault(t *testing.T) {
 		require.Equal(t, tt.want, IsDefault(&models.Route{Destination: tt.destination, Gateway: tt.gateway}), tt)
 	}
 }
+
+func TestKeepDisks(t *testing.T) {
+	inv := &models.Inventory{Disks: []*models.Disk{
+		{ID: "/dev/disk/by-id/wwn-1", Name: "sda", ByPath: "/dev/disk/by-path/1"},
+		{ID: "/dev/disk/by-id/wwn-2", Name: "sdb", ByPath: "/dev/disk/by-path/2"}}}
+	choice := func(id string, skip bool) *models.DiskSkipFormattingParams {
+		return &models.DiskSkipFormattingParams{DiskID: &id, SkipFormatting: &skip}
+	}
+	for _, form := range []string{"/dev/disk/by-id/wwn-2", "/dev/sdb", "/dev/disk/by-path/2"} {
+		kept, _, ok := KeepDisks(inv, "", []*models.DiskSkipFormattingParams{choice(form, true)})
+		require.True(t, ok)
+		require.Equal(t, "/dev/disk/by-id/wwn-2", kept, form)
+		kept, _, ok = KeepDisks(inv, "/dev/disk/by-id/wwn-1,/dev/disk/by-id/wwn-2",
+			[]*models.DiskSkipFormattingParams{choice(form, false)})
+		require.True(t, ok)
+		require.Equal(t, "/dev/disk/by-id/wwn-1", kept, form)
+	}
+	kept, _, ok := KeepDisks(inv, "/dev/sdb,/dev/gone",
+		[]*models.DiskSkipFormattingParams{choice("/dev/sda", true)})
+	require.True(t, ok)
+	require.Equal(t, "/dev/disk/by-id/wwn-2,/dev/gone,/dev/disk/by-id/wwn-1", kept, "older forms become ids")
+	for _, known := range []*models.Inventory{inv, nil} {
+		kept, unknown, ok := KeepDisks(known, "a", []*models.DiskSkipFormattingParams{choice("/dev/sdz", true)})
+		require.False(t, ok)
+		require.Equal(t, "a /dev/sdz", kept+" "+unknown)
+	}
+}

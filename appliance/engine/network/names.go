@@ -87,15 +87,15 @@ func labelFault(label string) string {
 	case label == "":
 		return "is empty, remove the extra dot"
 	case len(label) > maxLabel:
-		return fmt.Sprintf("has %d characters, use at most %d", len(label), maxLabel)
+		return fmt.Sprintf("has %d characters; use at most %d", len(label), maxLabel)
 	}
 	for _, r := range label {
 		if (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '-' {
-			return fmt.Sprintf("has the character %q, use only lower-case letters, digits and hyphens", r)
+			return fmt.Sprintf("has the character %q; use only lower-case letters, digits and hyphens", r)
 		}
 	}
 	if label[0] == '-' || label[len(label)-1] == '-' {
-		return "begins or ends with a hyphen, use a letter or digit there"
+		return "begins or ends with a hyphen; use a letter or digit there"
 	}
 	return ""
 }

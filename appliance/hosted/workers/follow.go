@@ -423,7 +423,7 @@ func (w *worker) endpoint(ctx context.Context) (*models.IgnitionEndpoint, error)
 		return nil, fault.New(fault.Unavailable, "The hosted cluster %s has no ignition endpoint yet: the "+
 			"AgentClusterInstall %s does not name one.", w.of.ID.Cluster, choice.cluster())
 	}
-	endpoint := &models.IgnitionEndpoint{URL: &given.URL}
+	endpoint := &models.IgnitionEndpoint{URL: &given.URL, CaCertificate: conv.Pointer("")}
 	if given.CA != nil {
 		ca, err := w.secret(ctx, given.CA.Namespace, given.CA.Name, core.TLSCertKey)
 		if err != nil {

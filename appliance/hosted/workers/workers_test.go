@@ -67,7 +67,8 @@ func TestWorkers_fromNodePoolToNode(t *testing.T) {
 			text, err := s.Engine.ReadHostIgnition(s.env, m.ID)
 			require.NoError(t, err)
 			for _, part := range []string{"https://ignition." + s.controlPlane + ".test:443/ignition",
-				"Bearer token of edge1-workers", "clusters/edge1-workers", "data:text/plain;base64,dGhlIENBIG9m"} {
+				"Bearer token of edge1-workers", "clusters/edge1-workers",
+				"data:text/plain;base64,LS0tLS1CRUdJTiBDRVJU"} {
 				require.Contains(t, text, part)
 			}
 			cluster, err := s.Engine.Cluster(m.Host().ClusterID.String())

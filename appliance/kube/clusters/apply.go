@@ -204,11 +204,7 @@ func (s *snapshot) ignitionEndpoint() *models.IgnitionEndpoint {
 	if e == nil {
 		return nil
 	}
-	endpoint := &models.IgnitionEndpoint{URL: conv.Pointer(e.Url)}
-	if s.endpointCA != "" {
-		endpoint.CaCertificate = &s.endpointCA
-	}
-	return endpoint
+	return &models.IgnitionEndpoint{URL: conv.Pointer(e.Url), CaCertificate: &s.endpointCA}
 }
 
 // apply applies the objects to the cluster if they differ from the last applied state.
@@ -305,7 +301,7 @@ func (c *Controller) applyFields(ctx context.Context, s *snapshot, w *desiredFie
 	}
 	if desired := s.ignitionEndpoint(); !sameEndpoint(desired, s.view.IgnitionEndpoint) {
 		if desired == nil {
-			desired = &models.IgnitionEndpoint{}
+			desired = &models.IgnitionEndpoint{URL: conv.Pointer(""), CaCertificate: conv.Pointer("")}
 		}
 		w.IgnitionEndpoint, changed = desired, true
 	}

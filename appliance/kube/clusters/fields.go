@@ -12,6 +12,8 @@ import (
 	hiveext "github.com/openshift/assisted-service/api/hiveextension/v1beta1"
 	"github.com/openshift/assisted-service/models"
 	hivev1 "github.com/openshift/hive/apis/hive/v1"
+
+	"landfall/appliance/engine/description"
 )
 
 // A ClusterDeployment and its AgentClusterInstall describe one cluster of the engine. Each of their
@@ -252,6 +254,10 @@ func desiredCluster(p clusterPair, held *models.Cluster) (*desiredFields, error)
 	if e := spec.DiskEncryption; e != nil {
 		w.DiskEncryption = orNoEncryption(&models.DiskEncryption{EnableOn: e.EnableOn, Mode: e.Mode,
 			TangServers: e.TangServers})
+		// The engine would complete a spec without servers with those that it holds.
+		if err := description.CheckDiskEncryption(w.DiskEncryption); err != nil {
+			return nil, err
+		}
 	}
 	if spec.LoadBalancer != nil {
 		w.LoadBalancer = &models.LoadBalancer{Type: models.LoadBalancerTypeClusterManaged}
@@ -509,6 +515,9 @@ func orNoEncryption(held *models.DiskEncryption) *models.DiskEncryption {
 func diskEncryptionText(e *models.DiskEncryption) any {
 	if e == nil {
 		return nil
+	}
+	if *e.Mode != models.DiskEncryptionModeTang {
+		return *e.EnableOn + " " + *e.Mode // an update can't clear the servers, which have no effect then
 	}
 	return *e.EnableOn + " " + *e.Mode + " " + e.TangServers
 }

@@ -2,6 +2,7 @@ package clusters
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"slices"
@@ -774,9 +775,43 @@ func TestIgnitionEndpoint(t *testing.T) {
 	b.Apply("kind: Secret\nmetadata: {name: ca, namespace: site}\nstringData: {other: a}")
 	b.requireCondition(hiveext.ClusterSpecSyncedCondition, "False", "InputError", "CA Secret is missing tls.crt key")
 	b.Apply("kind: Secret\nmetadata: {name: ca, namespace: site}\nstringData: {tls.crt: abc}")
+	b.requireCondition(hiveext.ClusterSpecSyncedCondition, "False", "InputError", "not a PEM certificate in base64")
+	ca := kubetest.Authority(t)
+	b.Apply("kind: Secret\nmetadata: {name: ca, namespace: site}\nstringData: {tls.crt: " + strconv.Quote(ca) + "}")
 	b.requireCondition(hiveext.ClusterSpecSyncedCondition, "True", "SyncOK", "")
 	require.Equal(t, "https://ignition.site.test", *b.cluster().IgnitionEndpoint.URL)
-	require.Equal(t, "YWJj", *b.cluster().IgnitionEndpoint.CaCertificate)
+	require.Equal(t, base64.StdEncoding.EncodeToString([]byte(ca)), *b.cluster().IgnitionEndpoint.CaCertificate)
+	b.alterInstall(func(aci *hiveext.AgentClusterInstall) { aci.Spec.IgnitionEndpoint.CaCertificateReference = nil })
+	b.requireCondition(hiveext.ClusterSpecSyncedCondition, "True", "SyncOK", "")
+	require.Equal(t, "https://ignition.site.test", *b.cluster().IgnitionEndpoint.URL)
+	require.Nil(t, b.cluster().IgnitionEndpoint.CaCertificate)
+	b.alterInstall(func(aci *hiveext.AgentClusterInstall) { aci.Spec.IgnitionEndpoint = nil })
+	b.requireCondition(hiveext.ClusterSpecSyncedCondition, "True", "SyncOK", "")
+	require.Nil(t, b.cluster().IgnitionEndpoint)
+}
+
+func TestDiskEncryption_tangServers(t *testing.T) {
+	const servers = `[{"url":"http://tang.site.test:7500","thumbprint":"PLjNyRdGw03zlRoGjQYMahSZGu9"}]`
+	b := newSite(t)
+	encrypt := func(mode, servers string) {
+		t.Helper()
+		b.alterInstall(func(aci *hiveext.AgentClusterInstall) {
+			aci.Spec.DiskEncryption = &hiveext.DiskEncryption{EnableOn: conv.Pointer("all"), Mode: &mode,
+				TangServers: servers}
+		})
+	}
+	b.applyInstall(threeNodesManifest, nil)
+	encrypt("tang", servers)
+	b.requireCondition(hiveext.ClusterSpecSyncedCondition, "True", "SyncOK", "")
+	require.Equal(t, servers, b.cluster().DiskEncryption.TangServers)
+	encrypt("tang", "")
+	b.requireCondition(hiveext.ClusterSpecSyncedCondition, "False", "InputError", "has no servers")
+	encrypt("tang", "not json")
+	b.requireCondition(hiveext.ClusterSpecSyncedCondition, "False", "InputError", "are not a JSON list")
+	encrypt("tpmv2", "")
+	b.requireCondition(hiveext.ClusterSpecSyncedCondition, "True", "SyncOK", "")
+	require.Equal(t, "tpmv2", *b.cluster().DiskEncryption.Mode)
+	require.Empty(t, b.aci().Spec.DiskEncryption.TangServers, "the spec must stay as the user wrote it")
 }
 
 func localReference(name string) *corev1.LocalObjectReference {
