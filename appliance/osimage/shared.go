@@ -316,6 +316,7 @@ func (l *Library) learn(id string, r *record) {
 	}
 	stated := e.record
 	e.record = *r
+	e.record.Damage = stated.Damage // of the file of this member
 	if e.configured {
 		e.record.OpenshiftVersion, e.record.CPUArchitecture, e.record.WantSHA256 = stated.OpenshiftVersion,
 			stated.CPUArchitecture, stated.WantSHA256
