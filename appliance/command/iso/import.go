@@ -54,7 +54,8 @@ func newImport() *cobra.Command {
 			"appliance downloads\nit, or a release payload in the appliance's mirror. To continue an interrupted " +
 			"import, import the same file " +
 			"again.\n" +
-			"The version and architecture are read from the image. Contradicting flags are rejected.",
+			"The version and architecture are read from the image. Contradicting flags are rejected. Import an image " +
+			"that several minor\nversions have once for each of them.",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, arguments []string) error {
 			o.errOut = cmd.ErrOrStderr()
