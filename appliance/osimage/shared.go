@@ -334,7 +334,7 @@ func (l *Library) forget(id string) {
 	}
 	e := l.entries[at]
 	l.closeBase(e)
-	e.state, e.record.SHA256 = StateWaiting, ""
+	e.state, e.record.SHA256, e.record.Damage = StateWaiting, "", nil
 	if !e.configured {
 		l.entries = slices.Delete(l.entries, at, at+1)
 	}
