@@ -170,7 +170,9 @@ export class Upload {
     file.size === this.#announcement.size_bytes &&
     file.lastModified === this.#modified;
 
-  /** Reports whether this upload was announced with the given facts. Facts that are not given match. */
+  /**
+   * Reports whether this upload was announced with the given facts. Facts that are not given match.
+   */
   isFor = (facts: Omit<Announcement, 'name' | 'size_bytes'>): boolean =>
     (['sha256', 'openshift_version', 'cpu_architecture'] as const).every(
       (fact) => !facts[fact] || facts[fact].toLowerCase() === this.#announcement[fact]?.toLowerCase(),
