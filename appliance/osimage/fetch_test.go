@@ -468,7 +468,7 @@ func TestDownload_serverIgnoresIfRange(t *testing.T) {
 			require.NoError(t, s.clock.BlockUntilContext(t.Context(), 1))
 			s.clock.Advance(firstRetry)
 			require.Eventually(t, func() bool {
-				return strings.Contains(onlyImage(t, l).Message, "the file on the server has changed; the download restarts")
+				return strings.Contains(onlyImage(t, l).Message, fileChanged)
 			}, waitLimit, tick)
 			require.NoError(t, s.clock.BlockUntilContext(t.Context(), 1))
 			s.clock.Advance(2 * firstRetry)

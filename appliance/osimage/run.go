@@ -361,8 +361,8 @@ func (l *Library) verifyFile(ctx context.Context, e *entry) {
 		l.log.Error("The digest of an OS image could not be computed.", "path", path, "error", err)
 		l.reopen(e)
 	case recorded.SHA256 != "" && recorded.Source != SourceFile && recorded.SHA256 != sum:
-		l.recordDamage(e, info, false, fmt.Errorf("%s has sha256 %s, but had %s after the import: the disk has damaged "+
-			"the file; %s", path, sum, recorded.SHA256, e.repairAdvice()))
+		l.recordDamage(e, info, false, fmt.Errorf("%s has sha256 %s, but had %s after the import: the disk has "+
+			"damaged the file; %s", path, sum, recorded.SHA256, e.repairAdvice()))
 		l.log.Error("The disk has damaged an OS image.", "path", path, "sha256", sum, "expected", recorded.SHA256)
 	default:
 		e.record.SHA256, e.record.Size, e.record.Modified, e.record.VerifiedAt = sum, info.Size(), info.ModTime(),

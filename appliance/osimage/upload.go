@@ -31,7 +31,8 @@ type Upload struct {
 	ID     string `json:"id"`
 	Offset int64  `json:"offset_bytes"` // offset of the next byte
 	Size   int64  `json:"size_bytes"`   // 0 while unknown
-	// The values with which the upload was started. A client that states others starts another upload.
+	// The values with which the upload was started. A client that states others starts another
+	// upload.
 	OpenshiftVersion string `json:"openshift_version"`
 	CPUArchitecture  string `json:"cpu_architecture"`
 	SHA256           string `json:"sha256"`

@@ -62,14 +62,14 @@ func (s *Service) simulatedHosts(cluster *models.Cluster, request Request) (*sim
 	total := 0
 	for _, p := range pools {
 		if p.count < 0 {
-			return nil, fault.New(fault.Invalid, "The number of hosts with the role %s is %d; expected 0 to %d.", p.role,
-				p.count, maxHosts)
+			return nil, fault.New(fault.Invalid, "The number of hosts with the role %s is %d; expected 0 to %d.",
+				p.role, p.count, maxHosts)
 		}
 		total += min(p.count, maxHosts+1) // the sum of huge numbers overflows
 	}
 	if total == 0 || total > maxHosts {
-		return nil, fault.New(fault.Invalid, "A rehearsal supports 1 to %d hosts, but the request has %d control planes, "+
-			"%d arbiters and %d workers.", maxHosts, request.ControlPlanes, request.Arbiters, request.Workers)
+		return nil, fault.New(fault.Invalid, "A rehearsal supports 1 to %d hosts, but the request has %d control "+
+			"planes, %d arbiters and %d workers.", maxHosts, request.ControlPlanes, request.Arbiters, request.Workers)
 	}
 	for _, pool := range pools {
 		for i := range pool.count {

@@ -168,8 +168,8 @@ func (o *importer) interrupted(ctx context.Context) (*osimage.Upload, error) {
 			if err != nil || o.matches(up) {
 				return up, err
 			}
-			fmt.Fprintf(o.errOut, "landfall: the interrupted import began with other values of --openshift-version, --arch "+
-				"or --sha256; the import starts over\n")
+			fmt.Fprintf(o.errOut, "landfall: the interrupted import began with other values of --openshift-version, "+
+				"--arch or --sha256; the import starts over\n")
 			if err := o.Call(ctx, http.MethodDelete, uploadPath(up.ID), nil, nil); err != nil {
 				return nil, err
 			}
