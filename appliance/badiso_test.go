@@ -112,6 +112,12 @@ func TestLiveISO_missingVersionListsAvailable(t *testing.T) {
 	requireRefusal(t, call(t, http.MethodGet, image, nil), http.StatusServiceUnavailable,
 		"no OS image matches OpenShift "+s.release.Version+" on x86_64", "the appliance has images for 4.19 (x86_64)",
 		"import the live ISO of that release", "os_images")
+	_, after, _ := strings.Cut(image, "/byid/")
+	id, _, _ := strings.Cut(after, "/")
+	for _, script := range []string{"/ipxe/" + id, "/grub/" + id + "/grub.cfg"} {
+		requireRefusal(t, call(t, http.MethodGet, address+script, nil), http.StatusServiceUnavailable,
+			"no OS image matches OpenShift "+s.release.Version+" on x86_64")
+	}
 	requireRefusal(t, call(t, http.MethodGet, strings.Replace(image, "/byid/", "/byid/3a930088", 1), nil),
 		http.StatusNotFound, "There is no infra-env")
 }

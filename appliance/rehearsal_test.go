@@ -3,6 +3,7 @@ package appliance_test
 import (
 	"encoding/base64"
 	"encoding/json"
+	"math"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -96,6 +97,13 @@ func rehearseTwice(t *testing.T, s *site, g *registryProxy) {
 		http.StatusNotFound, "There is no cluster none")
 	requireRefusal(t, c.call(t, http.MethodPost, "/api/landfall/v1/clusters/"+id+"/rehearsals",
 		object{"workers": 300}), http.StatusBadRequest, "1 to 200 hosts")
+	for _, wrong := range []struct {
+		workers int
+		problem string
+	}{{-1, "role worker is -1; expected 0 to 200"}, {201, "1 to 200 hosts"}, {math.MaxInt, "1 to 200 hosts"}} {
+		requireRefusal(t, c.call(t, http.MethodPost, "/api/landfall/v1/clusters/"+id+"/rehearsals",
+			object{"workers": wrong.workers}), http.StatusBadRequest, wrong.problem)
+	}
 	requireRefusal(t, c.call(t, http.MethodPost, "/api/landfall/v1/clusters/"+id+"/rehearsals",
 		object{"control_planes": 1}), http.StatusBadRequest, "has 3 control-plane nodes, not 1")
 	requireRefusal(t, c.call(t, http.MethodGet, "/api/landfall/v1/clusters/"+id+"/rehearsals/none", nil),

@@ -269,6 +269,8 @@ func TestCheckNetwork_errorNamesField(t *testing.T) {
 			`interfaces[0].ipv4.address[0].ip (line 4) is "::1", which is not an IPv4 address`},
 		"too long a prefix": {head + "  ipv4: {address: [{ip: 192.0.2.1, prefix-length: 33}]}",
 			`interfaces[0].ipv4.address[0].prefix-length (line 4) is "33"; it must be a whole number from 0 to 32`},
+		"a prefix with a leading zero": {head + "  ipv4: {address: [{ip: 192.0.2.1, prefix-length: 024}]}",
+			`interfaces[0].ipv4.address[0].prefix-length (line 4) is "024"; write the number without the leading zero`},
 		"an address without a prefix": {head + "  ipv4: {address: [{ip: 192.0.2.1}]}",
 			`interfaces[0].ipv4.address[0] (line 4) needs an ip and a prefix-length`},
 		"an address twice": {head +

@@ -424,8 +424,15 @@ func (v value) words() []string {
 	return all
 }
 
+var leadingZero = regexp.MustCompile(`^[-+]?0[0-9_]`)
+
 func (v value) number(from, to int64) int64 {
 	text := v.text()
+	if leadingZero.MatchString(text) {
+		// YAML 1.1 reads an octal number, nmstate a decimal one.
+		v.refuse("is %q; write the number without the leading zero", text)
+		return 0
+	}
 	n, err := strconv.ParseInt(text, 0, 64)
 	if err != nil || n < from || n > to {
 		v.refuse("is %q; it must be a whole number from %d to %d", text, from, to)

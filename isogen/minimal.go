@@ -211,9 +211,8 @@ func (b *Base) allowsMinimal() error {
 		return &NoMinimalError{"the ISO has no root file system", "use the live ISO of a CoreOS release"}
 	}
 	if b.kargs == nil {
-		return &NoMinimalError{"the ISO has no areas for kernel arguments, which must contain the URL of the " +
-			"root file " +
-			"system is", "use a live ISO of OpenShift 4.8 or later, or boot the full image"}
+		return &NoMinimalError{"the ISO has no areas for kernel arguments, and a minimal image needs them for the " +
+			"URL of the root file system", "use a live ISO of OpenShift 4.8 or later, or boot the full image"}
 	}
 	return nil
 }

@@ -152,6 +152,12 @@ func IPXEScript(n NetworkBoot) (string, error) {
 			&KernelArgumentError{Problem: "the kernel arguments contain ${, which has a special meaning in iPXE: " +
 				"leave it out"}
 	}
+	for word := range strings.FieldsSeq(line) {
+		if word == ";" || word == "&&" || word == "||" || word[0] == '#' {
+			return "", &KernelArgumentError{Problem: fmt.Sprintf("the kernel arguments contain the word %q, which has "+
+				"a special meaning in iPXE, also within quotes: leave it out", word)}
+		}
+	}
 	// A kernel that is an EFI program finds its initrd with the argument initrd=.
 	return fmt.Sprintf("#!ipxe\ninitrd --name initrd %s\nkernel %s initrd=initrd %s\nboot\n", n.InitrdURL, n.KernelURL,
 		line), nil

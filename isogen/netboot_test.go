@@ -161,6 +161,15 @@ func TestNetworkBoot_invalidScriptValues(t *testing.T) {
 	require.ErrorAs(t, err, &wrong)
 	_, err = isogen.GRUBMenu("", n)
 	require.ErrorAs(t, err, &wrong)
+	for _, value := range []string{`dyndbg="file a.c +p ; file b.c +p"`, `a="b && c"`, `a="b || c"`, `a="b #c"`, "#a"} {
+		n.Arguments = []isogen.KernelArgument{{Operation: isogen.Append, Value: value}}
+		_, err = isogen.IPXEScript(n)
+		require.ErrorAs(t, err, &wrong, value)
+		require.ErrorContains(t, err, "a special meaning in iPXE")
+	}
+	n.Arguments = []isogen.KernelArgument{{Operation: isogen.Append, Value: "a=b;c a#b a&&b"}}
+	_, err = isogen.IPXEScript(n)
+	require.NoError(t, err, "iPXE finds these characters only as words")
 	n.Arguments = []isogen.KernelArgument{{Operation: isogen.Append, Value: "a\nboot"}}
 	_, err = isogen.IPXEScript(n)
 	require.ErrorAs(t, err, &wrong)

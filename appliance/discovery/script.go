@@ -39,30 +39,41 @@ func (i *Images) Script(ctx context.Context, request ScriptRequest) ([]byte, err
 	}
 	script, err := i.script(recipe, request)
 	if err != nil {
-		return nil, fault.New(fault.Conflict, "infra-env %s does not support network boot: %s", recipe.Name, err)
+		return nil, err
 	}
 	return []byte(script), nil
 }
 
-func (i *Images) script(recipe *recipe.Recipe, request ScriptRequest) (string, error) {
+func (i *Images) script(recipe *recipe.Recipe, request ScriptRequest) (script string, err error) {
+	unsupported := func(err error) error {
+		return fault.New(fault.Conflict, "infra-env %s does not support network boot: %s", recipe.Name, err)
+	}
 	if request.Type == scriptBootOrder && request.MAC == "" && request.Format == IPXE {
-		return isogen.IPXEChain(request.URL)
+		if script, err = isogen.IPXEChain(request.URL); err != nil {
+			return "", unsupported(err)
+		}
+		return script, nil
 	}
 	base, err := i.bases.Find(recipe.OpenshiftVersion, recipe.CPUArchitecture)
 	if err != nil {
 		return "", err
 	}
 	if _, err := base.Kernel(); err != nil {
-		return "", err
+		return "", unsupported(err)
 	}
 	boot, err := i.networkBoot(recipe, request.Network)
 	if err != nil {
 		return "", err
 	}
 	if request.Format == GRUB {
-		return isogen.GRUBMenu("Discover this machine for "+recipe.Name, boot)
+		script, err = isogen.GRUBMenu("Discover this machine for "+recipe.Name, boot)
+	} else {
+		script, err = isogen.IPXEScript(boot)
 	}
-	return isogen.IPXEScript(boot)
+	if err != nil {
+		return "", unsupported(err)
+	}
+	return script, nil
 }
 
 // networkBoot returns the URLs from which a machine downloads its live system. They have no query,

@@ -20,7 +20,7 @@ func (l *Library) addFile(e *entry, part *partial) error {
 	}
 	l.mu.Lock()
 	e.state, e.message = StateVerifying, ""
-	want, name := e.record.WantSHA256, e.record.Name
+	want, name, version := e.record.WantSHA256, e.record.Name, e.record.OpenshiftVersion
 	l.mu.Unlock()
 	got := part.digest()
 	if want != "" && got != want {
@@ -28,7 +28,7 @@ func (l *Library) addFile(e *entry, part *partial) error {
 			"or send the right file", name, got, want)}
 	}
 	if !e.configured {
-		if err := l.rejectDuplicate(got, e); err != nil {
+		if err := l.rejectDuplicate(got, version, e); err != nil {
 			return err
 		}
 	}
@@ -88,12 +88,15 @@ func (l *Library) checkFile(e *entry, path string) error {
 	return errors.Join(err, base.Close())
 }
 
-// rejectDuplicate returns a *ContentError if the library has another image with the same digest.
-func (l *Library) rejectDuplicate(sum string, except *entry) error {
+// rejectDuplicate returns a *ContentError if the library has another image with the same digest for
+// the same OpenShift minor version. Several minor versions can share a live ISO; each of them has
+// its own image. An empty version matches each image.
+func (l *Library) rejectDuplicate(sum, version string, except *entry) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, e := range l.entries {
-		if e != except && e.record.SHA256 == sum && e.base != nil {
+		if e != except && e.record.SHA256 == sum && e.base != nil &&
+			(version == "" || Minor(version) == Minor(e.stated())) {
 			return &ContentError{
 				Problem: fmt.Sprintf("the image exists already as %s (OpenShift %s, %s); no import is needed",
 					e.id, e.stated(), e.arch()),

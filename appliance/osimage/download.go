@@ -139,11 +139,20 @@ func (l *Library) noteStartedOver(ctx context.Context, e *entry) {
 	e.message = noRanges
 }
 
+const fileChanged = "the file on the server has changed; the download restarts"
+
 // readHeader reads the header of a response: the offset of its body, to which it sets part, and the
 // total size of the file. The size is 0 if unknown.
 func (l *Library) readHeader(e *entry, part *partial, response *http.Response) (total int64, err error) {
+	l.mu.Lock()
+	validator, size := e.record.Validator, e.record.TotalBytes
+	l.mu.Unlock()
 	switch response.StatusCode {
 	case http.StatusPartialContent:
+		// Some servers ignore If-Range.
+		if now := validatorOf(response); validator != "" && now != "" && now != validator {
+			return 0, errors.Join(errors.New(fileChanged), part.restart())
+		}
 		var first, last int64
 		if _, err := fmt.Sscanf(response.Header.Get("Content-Range"), "bytes %d-%d/%d", &first, &last,
 			&total); err != nil || first != part.offset {
@@ -151,6 +160,9 @@ func (l *Library) readHeader(e *entry, part *partial, response *http.Response) (
 				errors.Join(fmt.Errorf("the server sent the range %q for the request of bytes=%d-; the download "+
 					"restarts",
 					response.Header.Get("Content-Range"), part.offset), part.restart())
+		}
+		if size > 0 && total != size {
+			return 0, errors.Join(errors.New(fileChanged), part.restart())
 		}
 	case http.StatusOK:
 		if err := part.restart(); err != nil {
@@ -162,7 +174,7 @@ func (l *Library) readHeader(e *entry, part *partial, response *http.Response) (
 			total == part.offset {
 			return total, nil // the file is complete
 		}
-		return 0, errors.Join(fmt.Errorf("the file on the server has changed; the download restarts"), part.restart())
+		return 0, errors.Join(errors.New(fileChanged), part.restart())
 	default:
 		return 0, fmt.Errorf("the server answered %s", response.Status)
 	}

@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"landfall/isogen/skeleton"
 )
 
 const (
@@ -431,4 +433,46 @@ func TestDownload_headersAndQuery(t *testing.T) {
 	l.SetAdditions(map[string]Additions{url: {Headers: map[string]string{"X-Token": "t"},
 		Query: map[string]string{"site": "s 1"}}})
 	require.Equal(t, sumOf(content), waitForState(t, l, image.ID, StateReady).SHA256)
+}
+
+// TestDownload_serverIgnoresIfRange downloads a file that is replaced during the download, from a
+// server that answers the request for the rest with the rest of the new file.
+func TestDownload_serverIgnoresIfRange(t *testing.T) {
+	before, after := isoContent(t, iso), isoContent(t, iso)
+	after[len(after)-5000] ^= 1
+	for name, tag := range map[string]string{"another tag": `"2"`, "another size": `"1"`} {
+		t.Run(name, func(t *testing.T) {
+			after := after
+			if name == "another size" {
+				after = isoContent(t, skeleton.ISO{VolumeID: iso.VolumeID, RootFSSize: 1 << 20})
+			}
+			var requests atomic.Int32
+			from := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if requests.Add(1) == 1 {
+					w.Header().Set("ETag", `"1"`)
+					w.Header().Set("Content-Length", strconv.Itoa(len(before)))
+					if _, err := w.Write(before[:len(before)/2]); err == nil {
+						panic(http.ErrAbortHandler)
+					}
+					return
+				}
+				w.Header().Set("ETag", tag)
+				r.Header.Del("If-Range")
+				http.ServeContent(w, r, "live.iso", time.Time{}, bytes.NewReader(after))
+			}))
+			t.Cleanup(from.Close)
+			s := newSite(t, Configured{URL: from.URL + "/live.iso"})
+			l, _ := s.run(t)
+			id := onlyImage(t, l).ID
+			require.Eventually(t, func() bool { return onlyImage(t, l).Message != "" }, waitLimit, tick)
+			require.NoError(t, s.clock.BlockUntilContext(t.Context(), 1))
+			s.clock.Advance(firstRetry)
+			require.Eventually(t, func() bool {
+				return strings.Contains(onlyImage(t, l).Message, fileChanged)
+			}, waitLimit, tick)
+			require.NoError(t, s.clock.BlockUntilContext(t.Context(), 1))
+			s.clock.Advance(2 * firstRetry)
+			require.Equal(t, sumOf(after), waitForState(t, l, id, StateReady).SHA256)
+		})
+	}
 }

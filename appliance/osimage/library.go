@@ -133,12 +133,8 @@ func New(options Options) (*Library, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, configured := range options.Images {
-		e := l.configuredEntry(configured, records)
-		if slices.ContainsFunc(l.entries, func(other *entry) bool { return other.id == e.id }) {
-			continue // a duplicate
-		}
-		l.entries = append(l.entries, e)
+	l.entries = l.configuredEntries(records)
+	for _, e := range l.entries {
 		delete(records, e.id)
 	}
 	var others []*entry
@@ -203,6 +199,12 @@ func (l *Library) open(e *entry) {
 		}
 		e.base = nil
 	}
+	if l.damaged(e) {
+		e.version, e.architecture = e.record.Damage.Version, e.record.Damage.Architecture
+		e.fail(errors.New(e.record.Damage.Message))
+		return
+	}
+	e.record.Damage = nil
 	base, err := isogen.Open(path)
 	if err == nil {
 		e.version, e.architecture, err = identify(base, e.record.OpenshiftVersion, e.record.CPUArchitecture)
@@ -227,6 +229,15 @@ func (l *Library) open(e *entry) {
 		e.verify = true
 		l.signal()
 	}
+}
+
+// damaged reports whether a verification found that the present file of an entry is damaged.
+func (l *Library) damaged(e *entry) bool {
+	if e.record.Damage == nil {
+		return false
+	}
+	info, err := os.Stat(l.file(e))
+	return err == nil && e.record.Damage.isOf(info)
 }
 
 // compare compares a computed digest with the expected one. The caller holds the mutex, or no other

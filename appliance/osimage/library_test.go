@@ -272,7 +272,7 @@ func TestLibrary_verifyFindsDamage(t *testing.T) {
 	_, err = l.Verify(id)
 	require.NoError(t, err)
 	requireSentence(t, waitForState(t, l, id, StateBad).Message,
-		"the disk has damaged the file; remove the image and import it again")
+		"the disk has damaged the file; import the image again, then remove this one")
 	_, err = l.Find("4.18", "x86_64")
 	require.ErrorContains(t, err, "damaged")
 
@@ -293,7 +293,7 @@ func TestLibrary_verifyFailsWithoutReading(t *testing.T) {
 	l.verifyFile(t.Context(), e)
 	image := onlyImage(t, l)
 	require.Equal(t, StateBad, image.State)
-	requireSentence(t, image.Message, "input/output error", "replace the file, or remove the image")
+	requireSentence(t, image.Message, "input/output error", "replace the file")
 }
 
 func TestLibrary_remove(t *testing.T) {
@@ -387,4 +387,101 @@ func TestLibrary_remainsOfKilledProcess(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, list)
 	require.Equal(t, []string{"cc.json", "dd.iso"}, s.files(t))
+}
+
+func TestNew_samePathTwoVersions(t *testing.T) {
+	path := isoFile(t, isoContent(t, newISO))
+	s := newSite(t, Configured{Path: path, OpenshiftVersion: "4.20"}, Configured{Path: path, OpenshiftVersion: "4.21"},
+		Configured{Path: path, OpenshiftVersion: "4.21.3"})
+	var log bytes.Buffer
+	s.options.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	l, stop := s.open(t)
+	require.Contains(t, log.String(), "The second entry is ignored.")
+	require.Contains(t, log.String(), "openshift_version=4.21.3")
+	ids := l.IDs()
+	require.Len(t, ids, 2)
+	for _, version := range []string{"4.20.8", "4.21.3"} {
+		_, err := l.Find(version, "x86_64")
+		require.NoError(t, err)
+	}
+	stop()
+	s.options.Images = s.options.Images[:1]
+	l, _ = s.open(t)
+	require.Contains(t, ids, onlyImage(t, l).ID)
+}
+
+// damageFile changes a file like a failing disk, which does not change the modification time.
+func damageFile(t *testing.T, path string) {
+	t.Helper()
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	content, err := os.ReadFile(path)
+	require.NoError(t, err)
+	content[len(content)-5000] ^= 1
+	require.NoError(t, os.WriteFile(path, content, 0o600))
+	require.NoError(t, os.Chtimes(path, info.ModTime(), info.ModTime()))
+}
+
+func TestVerify_damagePersists(t *testing.T) {
+	s := newSite(t)
+	l, stop := s.run(t)
+	content := isoContent(t, iso)
+	image := upload(t, l, content)
+	damageFile(t, image.Path)
+	_, err := l.Verify(image.ID)
+	require.NoError(t, err)
+	waitForState(t, l, image.ID, StateBad)
+	stop()
+
+	l, _ = s.run(t)
+	require.Equal(t, StateBad, onlyImage(t, l).State)
+	_, err = l.Find("4.18", "x86_64")
+	require.ErrorContains(t, err, "the disk has damaged the file; import the image again, then remove this one")
+	again, err := l.Verify(image.ID)
+	require.NoError(t, err)
+	require.Equal(t, StateBad, again.State, "the damaged file is served during its verification")
+
+	replacement := upload(t, l, content)
+	base, err := l.Find("4.18", "x86_64")
+	require.NoError(t, err)
+	require.Equal(t, replacement.Path, base.Path())
+	s.users = []User{{Name: "east", OpenshiftVersion: "4.18", CPUArchitecture: "x86_64"}}
+	require.NoError(t, l.Remove(image.ID))
+}
+
+func TestVerify_downloadsDamagedImageAgain(t *testing.T) {
+	content := isoContent(t, iso)
+	from := newServer(t, content)
+	s := newSite(t, Configured{URL: from.URL + "/live.iso"})
+	l, stop := s.run(t)
+	image := waitForState(t, l, onlyImage(t, l).ID, StateReady)
+	damageFile(t, image.Path)
+	_, err := l.Verify(image.ID)
+	require.NoError(t, err)
+	waitForState(t, l, image.ID, StateBad)
+	stop()
+
+	l, _ = s.run(t)
+	requireSentence(t, onlyImage(t, l).Message, "run landfall iso verify "+image.ID+" to download the image again")
+	_, err = l.Verify(image.ID)
+	require.NoError(t, err)
+	require.Equal(t, sumOf(content), waitForState(t, l, image.ID, StateReady).SHA256)
+	require.EqualValues(t, 2, from.requests.Load())
+}
+
+func TestVerify_unreadableFileIsReadAgain(t *testing.T) {
+	s := newSite(t, Configured{Path: isoFile(t, isoContent(t, iso))})
+	l, stop := s.open(t)
+	e := l.entries[0]
+	_, err := l.Verify(e.id)
+	require.NoError(t, err)
+	l.hash = func(context.Context, string, func(int64)) (string, os.FileInfo, error) { return "", nil, syscall.EIO }
+	l.verifyFile(t.Context(), e)
+	stop()
+
+	l, _ = s.run(t)
+	requireSentence(t, onlyImage(t, l).Message, "input/output error", "replace the file")
+	_, err = l.Verify(e.id)
+	require.NoError(t, err)
+	require.NotEmpty(t, waitForState(t, l, e.id, StateReady).SHA256)
 }

@@ -55,7 +55,24 @@ type record struct {
 	Modified   time.Time `json:"modified,omitzero"`
 	VerifiedAt time.Time `json:"verified_at,omitzero"`
 
-	Problem string `json:"problem,omitempty"` // reason why the download failed permanently
+	Problem string  `json:"problem,omitempty"` // reason why the download failed permanently
+	Damage  *damage `json:"damage,omitempty"`  // found by a verification
+}
+
+// damage describes a file that must not be served. A file with another size or modification time is
+// a replacement.
+type damage struct {
+	Message    string    `json:"message"`
+	Size       int64     `json:"size"`
+	Modified   time.Time `json:"modified"`
+	Unreadable bool      `json:"unreadable,omitempty"` // the disk reported an error, which may be temporary
+	// What the content of the image had, because the file is not opened.
+	Version      string `json:"openshift_version,omitempty"`
+	Architecture string `json:"cpu_architecture,omitempty"`
+}
+
+func (d *damage) isOf(info os.FileInfo) bool {
+	return d.Size == info.Size() && d.Modified.Equal(info.ModTime())
 }
 
 // describes reports whether the digest belongs to the current content of a file.
@@ -63,21 +80,50 @@ func (r *record) describes(info os.FileInfo) bool {
 	return r.SHA256 != "" && r.Size == info.Size() && r.Modified.Equal(info.ModTime())
 }
 
-// configuredEntry returns an entry for a configured image, with its stored record.
-func (l *Library) configuredEntry(c Configured, kept map[string]*record) *entry {
-	fresh := record{Source: SourceFile, Path: c.Path, URL: c.URL, Name: filepath.Base(c.Path + c.URL),
-		Created: l.options.Clock.Now().UTC()}
-	key := "file " + c.Path
+// configuredEntries returns the entries of the configured images, with their stored records.
+func (l *Library) configuredEntries(kept map[string]*record) (entries []*entry) {
+	seen := make(map[string]bool)
+	for _, c := range l.options.Images {
+		source := c.key()
+		image := source + " " + Minor(c.OpenshiftVersion) + " " + architecture.Of(c.CPUArchitecture).RPM()
+		if seen[image] {
+			l.log.Warn("os_images in the configuration contains an image twice. The second entry is ignored.",
+				"path", c.Path, "url", redacted(c.URL), "openshift_version", c.OpenshiftVersion)
+			continue
+		}
+		key := source
+		if seen[source] {
+			key = image // several minor versions can share a live ISO
+		}
+		seen[source], seen[image] = true, true
+		sum := sha256.Sum256([]byte(key))
+		entries = append(entries, l.configuredEntry(hex.EncodeToString(sum[:8]), c, kept))
+	}
+	return entries
+}
+
+// key identifies the source of an image.
+func (c Configured) key() string {
 	switch {
 	case c.URL != "":
-		fresh.Source, key = SourceURL, "url "+c.URL+" "+c.SHA256
+		return "url " + c.URL + " " + c.SHA256
 	case c.Release:
-		fresh.Source, fresh.Release, key = SourcePayload, c.OpenshiftVersion, "release "+c.OpenshiftVersion+" "+
-			c.CPUArchitecture
+		return "release " + c.OpenshiftVersion + " " + c.CPUArchitecture
+	}
+	return "file " + c.Path
+}
+
+func (l *Library) configuredEntry(id string, c Configured, kept map[string]*record) *entry {
+	fresh := record{Source: SourceFile, Path: c.Path, URL: c.URL, Name: filepath.Base(c.Path + c.URL),
+		Created: l.options.Clock.Now().UTC()}
+	switch {
+	case c.URL != "":
+		fresh.Source = SourceURL
+	case c.Release:
+		fresh.Source, fresh.Release = SourcePayload, c.OpenshiftVersion
 		fresh.Name = "coreos-" + architecture.Of(c.CPUArchitecture).RPM() + ".iso"
 	}
-	sum := sha256.Sum256([]byte(key))
-	e := &entry{id: hex.EncodeToString(sum[:8]), record: fresh, configured: true}
+	e := &entry{id: id, record: fresh, configured: true}
 	if r, ok := kept[e.id]; ok {
 		e.record = *r
 		e.record.Problem = "" // retry the download after a restart

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"landfall/appliance/architecture"
+	"landfall/isogen"
 )
 
 // Delays between two attempts to fetch an image.
@@ -152,7 +153,8 @@ func (l *Library) rejectDuplicateFetch(e *entry, unattended bool) error {
 	same := slices.IndexFunc(l.entries, func(other *entry) bool {
 		a, b := e.record, other.record
 		return (unattended || other.state != StateBad) && a.Source == b.Source && a.URL == b.URL &&
-			a.Release == b.Release && a.CPUArchitecture == b.CPUArchitecture
+			a.Release == b.Release && a.CPUArchitecture == b.CPUArchitecture &&
+			(a.OpenshiftVersion == "" || Minor(a.OpenshiftVersion) == Minor(other.stated()))
 	})
 	if same < 0 {
 		return nil
@@ -242,11 +244,20 @@ func (l *Library) recordFailure(e *entry, permanent bool, err error) {
 func (l *Library) Verify(id string) (Image, error) {
 	l.mu.Lock()
 	at := slices.IndexFunc(l.entries, func(e *entry) bool { return e.id == id })
+	var discarded *entry
+	var err error
 	if at >= 0 {
 		e := l.entries[at]
 		l.reopen(e)
 		switch {
+		case l.damaged(e) && e.canBeFetched():
+			if err = l.discardDamaged(e); err == nil {
+				discarded = e
+			}
 		case e.state == StateBad && e.base == nil && exists(l.file(e)):
+			if l.damaged(e) && e.record.Damage.Unreadable {
+				e.record.Damage = nil // the next attempt may read the file
+			}
 			l.open(e) // the file may have been replaced
 		case e.state == StateBad && e.record.Source != SourceFile && e.record.Source != SourceImport:
 			e.state, e.message, e.record.Problem = StateWaiting, "", "" // download the image again
@@ -259,8 +270,54 @@ func (l *Library) Verify(id string) (Image, error) {
 	if at < 0 {
 		return Image{}, &NotFoundError{id}
 	}
+	if discarded != nil {
+		err = l.save(discarded)
+	}
+	if err != nil {
+		return Image{}, fmt.Errorf("download the OS image %s again: %w", id, err)
+	}
 	l.signal()
 	return l.Image(id)
+}
+
+// canBeFetched reports whether an image can be downloaded again.
+func (e *entry) canBeFetched() bool {
+	return e.record.Source == SourceURL || e.record.Source == SourcePayload
+}
+
+// discardDamaged removes the file of a damaged image, so that Run gets the image again: from
+// another member of the fleet, or from its origin. The caller holds the mutex.
+func (l *Library) discardDamaged(e *entry) error {
+	if err := removeFiles(l.path(e.id, isoEnding), isogen.TablePath(l.path(e.id, isoEnding))); err != nil {
+		return err
+	}
+	r := &e.record
+	r.Damage, r.Problem, r.Offset, r.HashState, r.Validator = nil, "", 0, nil, ""
+	if l.options.Shared == nil {
+		r.SHA256 = "" // as of an image that was never complete
+	}
+	e.state, e.message, e.done = StateWaiting, "", 0
+	return nil
+}
+
+// recordDamage records that a file must not be served, also after a restart. The caller holds the
+// mutex.
+func (l *Library) recordDamage(e *entry, info os.FileInfo, unreadable bool, err error) {
+	e.fail(err)
+	e.record.Damage = &damage{Message: err.Error(), Size: info.Size(), Modified: info.ModTime(),
+		Unreadable: unreadable, Version: e.version, Architecture: e.architecture}
+	l.closeBase(e)
+}
+
+// repairAdvice says how to replace a damaged image.
+func (e *entry) repairAdvice() string {
+	switch {
+	case e.canBeFetched():
+		return fmt.Sprintf("run landfall iso verify %s to download the image again", e.id)
+	case e.record.Source == SourceFile:
+		return "replace the file"
+	}
+	return "import the image again, then remove this one"
 }
 
 // verifyFile computes the digest of an image's file, which takes about one second per gigabyte, and
@@ -291,20 +348,22 @@ func (l *Library) verifyFile(ctx context.Context, e *entry) {
 	e.endVerification()
 	switch {
 	case errors.Is(err, syscall.EIO), errors.Is(err, syscall.EBADMSG), errors.Is(err, io.ErrUnexpectedEOF):
-		e.fail(fmt.Errorf("%s can't be read (%w): the disk may have damaged the file; run landfall iso verify, and if "+
-			"it fails again, replace the file, or remove the image and import it again", path, err))
+		damaged := fmt.Errorf("%s can't be read (%w): the disk may have damaged the file; %s", path, err,
+			e.repairAdvice())
 		if now, failed := os.Stat(path); failed == nil {
-			e.wrong = now
+			l.recordDamage(e, now, true, damaged)
+		} else {
+			e.fail(damaged)
+			l.closeBase(e)
 		}
-		l.closeBase(e)
 		l.log.Error("An OS image can't be read.", "path", path, "error", err)
 	case err != nil:
 		l.log.Error("The digest of an OS image could not be computed.", "path", path, "error", err)
 		l.reopen(e)
 	case recorded.SHA256 != "" && recorded.Source != SourceFile && recorded.SHA256 != sum:
-		e.fail(fmt.Errorf("%s has sha256 %s, but had %s after the import: the disk has damaged the file; remove the "+
-			"image and import it again", path, sum, recorded.SHA256))
-		l.closeBase(e)
+		l.recordDamage(e, info, false, fmt.Errorf("%s has sha256 %s, but had %s after the import: the disk has "+
+			"damaged the file; %s", path, sum, recorded.SHA256, e.repairAdvice()))
+		l.log.Error("The disk has damaged an OS image.", "path", path, "sha256", sum, "expected", recorded.SHA256)
 	default:
 		e.record.SHA256, e.record.Size, e.record.Modified, e.record.VerifiedAt = sum, info.Size(), info.ModTime(),
 			l.options.Clock.Now().UTC()

@@ -316,6 +316,7 @@ func (l *Library) learn(id string, r *record) {
 	}
 	stated := e.record
 	e.record = *r
+	e.record.Damage = stated.Damage // of the file of this member
 	if e.configured {
 		e.record.OpenshiftVersion, e.record.CPUArchitecture, e.record.WantSHA256 = stated.OpenshiftVersion,
 			stated.CPUArchitecture, stated.WantSHA256
@@ -333,7 +334,7 @@ func (l *Library) forget(id string) {
 	}
 	e := l.entries[at]
 	l.closeBase(e)
-	e.state, e.record.SHA256 = StateWaiting, ""
+	e.state, e.record.SHA256, e.record.Damage = StateWaiting, "", nil
 	if !e.configured {
 		l.entries = slices.Delete(l.entries, at, at+1)
 	}

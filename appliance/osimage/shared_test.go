@@ -260,3 +260,37 @@ func TestOpenFile_opensImagesOnly(t *testing.T) {
 		require.ErrorIs(t, err, fs.ErrNotExist, id)
 	}
 }
+
+func TestShared_damagedImageIsCopiedFromMember(t *testing.T) {
+	f := newFleet(t)
+	first, second := f.member(t), f.member(t)
+	content := isoContent(t, iso)
+	from := newServer(t, content)
+	leader, stop := first.run(t)
+	image, err := leader.Fetch(Request{URL: from.URL + "/live.iso"})
+	require.NoError(t, err)
+	image = waitForState(t, leader, image.ID, StateReady)
+	require.Eventually(t, func() bool {
+		rows, err := leader.options.Shared.rows()
+		return err == nil && len(rows) == 1
+	}, waitLimit, tick)
+	f.mu.Lock()
+	f.from = first.options.Dir
+	f.mu.Unlock()
+	require.Zero(t, second.mirror(t))
+	f.mu.Lock()
+	f.from = second.options.Dir
+	f.mu.Unlock()
+
+	damageFile(t, image.Path)
+	for _, state := range []State{StateBad, StateReady} {
+		_, err := leader.Verify(image.ID)
+		require.NoError(t, err)
+		waitForState(t, leader, image.ID, state)
+	}
+	copied, err := os.ReadFile(image.Path)
+	require.NoError(t, err)
+	require.Equal(t, sumOf(content), sumOf(copied))
+	require.EqualValues(t, 1, from.requests.Load())
+	stop()
+}

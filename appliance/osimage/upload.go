@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"landfall/appliance/architecture"
 )
 
 // copyBuffer is the size in bytes of one step of an upload or download.
@@ -29,7 +31,12 @@ type Upload struct {
 	ID     string `json:"id"`
 	Offset int64  `json:"offset_bytes"` // offset of the next byte
 	Size   int64  `json:"size_bytes"`   // 0 while unknown
-	Image  *Image `json:"-"`            // after the last byte, if the image is valid
+	// The values with which the upload was started. A client that states others starts another
+	// upload.
+	OpenshiftVersion string `json:"openshift_version"`
+	CPUArchitecture  string `json:"cpu_architecture"`
+	SHA256           string `json:"sha256"`
+	Image            *Image `json:"-"` // after the last byte, if the image is valid
 }
 
 // StartUpload starts an upload. It reserves space on the disk, so that the upload does not fail
@@ -42,7 +49,7 @@ func (l *Library) StartUpload(a UploadRequest) (*Upload, error) {
 		return nil, err
 	}
 	if a.SHA256 != "" {
-		if err := l.rejectDuplicate(strings.ToLower(a.SHA256), nil); err != nil {
+		if err := l.rejectDuplicate(strings.ToLower(a.SHA256), a.OpenshiftVersion, nil); err != nil {
 			return nil, err
 		}
 	}
@@ -64,7 +71,7 @@ func (l *Library) StartUpload(a UploadRequest) (*Upload, error) {
 		return nil, errors.Join(err, l.discard(e))
 	}
 	l.add(e)
-	return &Upload{ID: e.id, Size: a.SizeBytes}, nil
+	return l.standing(e), nil
 }
 
 func (l *Library) checkSize(size int64) error {
@@ -167,7 +174,9 @@ func (l *Library) Offset(id string) (*Upload, error) {
 func (l *Library) standing(e *entry) *Upload {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	u := &Upload{ID: e.id, Offset: e.record.Offset, Size: e.record.TotalBytes}
+	u := &Upload{ID: e.id, Offset: e.record.Offset, Size: e.record.TotalBytes,
+		OpenshiftVersion: e.record.OpenshiftVersion, CPUArchitecture: architecture.Of(e.record.CPUArchitecture).RPM(),
+		SHA256: e.record.WantSHA256}
 	if e.part != nil {
 		u.Offset = e.part.offset
 	}
@@ -220,6 +229,10 @@ func (l *Library) startUpload(e *entry, offset, total int64) (*uploader, error) 
 		return nil,
 			&RequestError{fmt.Sprintf("the upload was started with a size of %d bytes, but the request states %d",
 				size, total)}
+	}
+	if total > 0 && total < offset {
+		return nil, &RequestError{fmt.Sprintf("the request states a size of %d bytes, but the upload already has %d; "+
+			"state the size of the whole file", total, offset)}
 	}
 	if total > 0 {
 		e.record.TotalBytes, e.total = total, total

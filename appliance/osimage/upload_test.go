@@ -294,3 +294,63 @@ func TestUpload_nameIsNoPath(t *testing.T) {
 		require.Equal(t, kept, cleanName(given))
 	}
 }
+
+// newISO is a live ISO that several OpenShift minor versions share.
+var newISO = skeleton.ISO{VolumeID: "rhcos-9.6.20260112-0"}
+
+func TestUpload_sameImageOtherVersion(t *testing.T) {
+	s := newSite(t)
+	l, stop := s.open(t)
+	content := isoContent(t, newISO)
+	send := func(version, sum string) (*Upload, error) {
+		up, err := l.StartUpload(UploadRequest{Name: "live.iso", OpenshiftVersion: version, SHA256: sum})
+		if err != nil {
+			return nil, err
+		}
+		return l.Append(t.Context(), up.ID, 0, int64(len(content)), bytes.NewReader(content))
+	}
+	first, err := send("4.20", "")
+	require.NoError(t, err)
+	second, err := send("4.21.3", sumOf(content))
+	require.NoError(t, err)
+	for _, version := range []string{"4.20.8", "4.21.0"} {
+		_, err := l.Find(version, "x86_64")
+		require.NoError(t, err)
+	}
+	for _, sum := range []string{"", sumOf(content)} {
+		_, err = send("4.21", sum)
+		require.ErrorContains(t, err, "exists already as "+second.ID+" (OpenShift 4.21.3, x86_64)")
+	}
+	require.NoError(t, l.Remove(first.ID))
+	stop()
+	l, _ = s.open(t)
+	base, err := l.Find("4.21.0", "x86_64")
+	require.NoError(t, err)
+	require.Equal(t, l.path(second.ID, isoEnding), base.Path())
+}
+
+func TestUpload_wrongLengthIsNotStored(t *testing.T) {
+	l, _ := newSite(t).open(t)
+	content := isoContent(t, iso)
+	up, err := l.StartUpload(UploadRequest{})
+	require.NoError(t, err)
+	_, err = l.Append(t.Context(), up.ID, 0, 0, bytes.NewReader(content[:1000]))
+	require.NoError(t, err)
+	_, err = l.Append(t.Context(), up.ID, 1000, 500, bytes.NewReader(content[1000:]))
+	require.ErrorContains(t, err, "states a size of 500 bytes, but the upload already has 1000; state the size of the "+
+		"whole file")
+	done, err := l.Append(t.Context(), up.ID, 1000, int64(len(content)), bytes.NewReader(content[1000:]))
+	require.NoError(t, err)
+	require.Equal(t, StateReady, done.Image.State)
+}
+
+func TestUpload_showsStatedValues(t *testing.T) {
+	l, _ := newSite(t).open(t)
+	sum := sumOf([]byte("a"))
+	up, err := l.StartUpload(UploadRequest{OpenshiftVersion: "4.20", CPUArchitecture: "arm64",
+		SHA256: strings.ToUpper(sum)})
+	require.NoError(t, err)
+	up, err = l.Offset(up.ID)
+	require.NoError(t, err)
+	require.Equal(t, &Upload{ID: up.ID, OpenshiftVersion: "4.20", CPUArchitecture: "aarch64", SHA256: sum}, up)
+}

@@ -53,17 +53,28 @@ func (s *Service) simulatedHosts(cluster *models.Cluster, request Request) (*sim
 				cluster.Name, cluster.ControlPlaneCount, request.ControlPlanes)
 	}
 	h.origin = "numbers"
-	for _, pool := range []struct {
+	type pool struct {
 		role  models.HostRole
 		count int
-	}{{models.HostRoleMaster, request.ControlPlanes}, {models.HostRoleArbiter, request.Arbiters},
-		{models.HostRoleWorker, request.Workers}} {
+	}
+	pools := []pool{{models.HostRoleMaster, request.ControlPlanes}, {models.HostRoleArbiter, request.Arbiters},
+		{models.HostRoleWorker, request.Workers}}
+	total := 0
+	for _, p := range pools {
+		if p.count < 0 {
+			return nil, fault.New(fault.Invalid, "The number of hosts with the role %s is %d; expected 0 to %d.",
+				p.role, p.count, maxHosts)
+		}
+		total += min(p.count, maxHosts+1) // the sum of huge numbers overflows
+	}
+	if total == 0 || total > maxHosts {
+		return nil, fault.New(fault.Invalid, "A rehearsal supports 1 to %d hosts, but the request has %d control "+
+			"planes, %d arbiters and %d workers.", maxHosts, request.ControlPlanes, request.Arbiters, request.Workers)
+	}
+	for _, pool := range pools {
 		for i := range pool.count {
 			h.add(simulate.Planned{}, abi.Host{Hostname: fmt.Sprintf("%s-%d", pool.role, i), Role: string(pool.role)})
 		}
-	}
-	if len(h.hosts) == 0 || len(h.hosts) > maxHosts {
-		return nil, fault.New(fault.Invalid, "A rehearsal supports 1 to %d hosts, not %d.", maxHosts, len(h.hosts))
 	}
 	return h, h.complete(cluster)
 }

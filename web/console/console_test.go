@@ -100,6 +100,25 @@ func TestPage_missingFile(t *testing.T) {
 	}
 }
 
+func TestPage_wrongPathOfBootFile(t *testing.T) {
+	s := newTestServer(t, application)
+	for path, want := range map[string]string{
+		"/byid/x/4.20/x86_64/vmlinuz":     "rootfs.img",
+		"/byapikey/t/4.20/x86_64/rootfs":  "rootfs.img",
+		"/bytoken/t/4.20/x86_64/live.iso": "full.iso",
+		"/images/x/foo":                   "/images/INFRA-ENV/pxe-initrd",
+		"/boot-artifacts/initrd":          "/boot-artifacts/rootfs",
+		"/i":                              "/i/CODE.iso",
+		"/ipxe/x/y":                       "/ipxe/INFRA-ENV",
+		"/grub/x":                         "/grub/INFRA-ENV/grub.cfg",
+		"/config":                         "/config/INFRA-ENV.iso",
+	} {
+		answer := s.get(path)
+		require.Equal(t, http.StatusNotFound, answer.Code, path)
+		require.Contains(t, answer.Body.String(), want, path)
+	}
+}
+
 // TestPage_disabledKubernetesAPI asks for the paths with which kubectl begins. It reports what it
 // can't read as an invalid character, so it must not get the page.
 func TestPage_disabledKubernetesAPI(t *testing.T) {

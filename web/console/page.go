@@ -175,11 +175,32 @@ func tagOf(ui fs.FS, name string, immutable bool) (string, error) {
 	return `"` + hex.EncodeToString(digest[:16]) + `"`, err
 }
 
+// perVersion are the files of images by OpenShift version and architecture.
+const perVersion = "VERSION/ARCHITECTURE/FILE with one of the files full.iso, minimal.iso, kernel, initrd.img, " +
+	"rootfs.img, initrd.addrsize and ins-file"
+
+// bootFiles are the files that machines request, by the first element of their paths. A wrong path
+// must not get the page, which a boot loader would take for the file.
+var bootFiles = map[string]string{
+	"byid":     "/byid/INFRA-ENV/" + perVersion,
+	"byapikey": "/byapikey/TOKEN/" + perVersion,
+	"bytoken":  "/bytoken/TOKEN/" + perVersion,
+	"images": "/images/INFRA-ENV, /images/INFRA-ENV/pxe-initrd or " +
+		"/images/INFRA-ENV/s390x-initrd-addrsize",
+	"boot-artifacts": "/boot-artifacts/kernel, /boot-artifacts/rootfs or /boot-artifacts/ins-file",
+	"i":              "/i/CODE.iso, /i/CODE.ipxe, /i/CODE/grub.cfg or /i/CODE/config.iso",
+	"ipxe":           "/ipxe/INFRA-ENV",
+	"grub":           "/grub/INFRA-ENV/grub.cfg",
+	"config":         "/config/INFRA-ENV.iso",
+}
+
 func (p *page) serve(c echo.Context) error {
 	name := strings.TrimPrefix(c.Request().URL.Path, "/")
 	if root, _, _ := strings.Cut(name, "/"); root == "api" || root == "apis" {
 		return problem.NotFound("GET /%s is an operation of the Kubernetes API, which the configuration disables; set "+
 			"kubernetes.enabled to true", name)
+	} else if files := bootFiles[root]; files != "" {
+		return problem.NotFound("the appliance has no file /%s; expected %s", name, files)
 	}
 	wanted, ok := p.files[name]
 	if !ok {

@@ -104,11 +104,11 @@ func (s *Service) scriptOperations() []operation.Operation {
 		{ID: "getIPXEScript", Method: http.MethodGet, Head: true, Path: "/ipxe/:infra_env_id",
 			Access: operation.For(access.Operator).OrLinks(), Handler: s.script(discovery.IPXE), FromCopy: true,
 			Summary: "Download the iPXE script of an infra-env",
-			Status:  http.StatusOK, Answer: operation.File{}, Errors: []int{400, 404, 409}},
+			Status:  http.StatusOK, Answer: operation.File{}, Errors: []int{400, 404, 409, 503}},
 		{ID: "getGRUBMenu", Method: http.MethodGet, Head: true, Path: "/grub/:infra_env_id/grub.cfg",
 			Access: operation.For(access.Operator).OrLinks(), Handler: s.script(discovery.GRUB), FromCopy: true,
 			Summary: "Download the GRUB menu of an infra-env",
-			Status:  http.StatusOK, Answer: operation.File{}, Errors: []int{404, 409}},
+			Status:  http.StatusOK, Answer: operation.File{}, Errors: []int{404, 409, 503}},
 	}
 }
 

@@ -22,6 +22,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"landfall/appliance/architecture"
 	"landfall/appliance/command/action"
 	"landfall/appliance/command/outcome"
 	"landfall/appliance/command/output"
@@ -53,7 +54,8 @@ func newImport() *cobra.Command {
 			"appliance downloads\nit, or a release payload in the appliance's mirror. To continue an interrupted " +
 			"import, import the same file " +
 			"again.\n" +
-			"The version and architecture are read from the image. Contradicting flags are rejected.",
+			"The version and architecture are read from the image. Contradicting flags are rejected. Import an image " +
+			"that several minor\nversions have once for each of them.",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, arguments []string) error {
 			o.errOut = cmd.ErrOrStderr()
@@ -162,10 +164,27 @@ func (o *importer) interrupted(ctx context.Context) (*osimage.Upload, error) {
 	for _, image := range images {
 		if image.Source == osimage.SourceImport && image.State == osimage.StateWaiting &&
 			image.Name == o.announced.Name && image.TotalBytes == o.announced.SizeBytes && image.TotalBytes > 0 {
-			return o.ask(ctx, image.ID)
+			up, err := o.ask(ctx, image.ID)
+			if err != nil || o.matches(up) {
+				return up, err
+			}
+			fmt.Fprintf(o.errOut, "landfall: the interrupted import began with other values of --openshift-version, "+
+				"--arch or --sha256; the import starts over\n")
+			if err := o.Call(ctx, http.MethodDelete, uploadPath(up.ID), nil, nil); err != nil {
+				return nil, err
+			}
 		}
 	}
 	return &osimage.Upload{}, nil
+}
+
+// matches reports whether an upload was started with the values of the given flags, so that it can
+// continue. An upload without a digest can, because sendAll compares the digest.
+func (o *importer) matches(up *osimage.Upload) bool {
+	is := func(given, started string) bool { return given == "" || given == started }
+	return is(o.announced.OpenshiftVersion, up.OpenshiftVersion) &&
+		is(architecture.Of(o.announced.CPUArchitecture).RPM(), up.CPUArchitecture) &&
+		(up.SHA256 == "" || is(strings.ToLower(o.announced.SHA256), up.SHA256))
 }
 
 func (o *importer) ask(ctx context.Context, id string) (*osimage.Upload, error) {
@@ -192,7 +211,7 @@ func (o *importer) upload(ctx context.Context, in io.Reader, up *osimage.Upload)
 			return nil, fmt.Errorf("read %s: %w", o.announced.Name, err)
 		}
 	}
-	image, err := o.sendAll(ctx, bufio.NewReaderSize(io.TeeReader(in, sum), 64<<10), up, bar)
+	image, err := o.sendAll(ctx, bufio.NewReaderSize(io.TeeReader(in, sum), 64<<10), up, bar, sum)
 	if err != nil {
 		if ctx.Err() != nil {
 			err = fmt.Errorf("the import was interrupted; import the same file again to continue, or discard it with "+
@@ -214,9 +233,11 @@ func (o *importer) compareDigests(ctx context.Context, image *osimage.Image, sum
 	return nil
 }
 
-// sendAll sends all pieces. The last request contains the total size if it was unknown before.
+// sendAll sends all pieces. The last request contains the total size if it was unknown before. sum
+// is the digest of what was read from in. It is compared with --sha256 before the last piece,
+// because the appliance does not know the expected digest if the import began without it.
 func (o *importer) sendAll(ctx context.Context, in *bufio.Reader, up *osimage.Upload,
-	bar *output.Meter) (*osimage.Image, error) {
+	bar *output.Meter, sum hash.Hash) (*osimage.Image, error) {
 	piece, offset := make([]byte, pieceBytes), up.Offset
 	for {
 		n, err := io.ReadFull(in, piece)
@@ -232,6 +253,12 @@ func (o *importer) sendAll(ctx context.Context, in *bufio.Reader, up *osimage.Up
 			total = offset + int64(n)
 			if total == 0 {
 				return nil, errors.Join(fmt.Errorf("%s is empty; name a live ISO", o.announced.Name),
+					o.Call(ctx, http.MethodDelete, uploadPath(up.ID), nil, nil))
+			}
+			got := hex.EncodeToString(sum.Sum(nil))
+			if want := o.announced.SHA256; want != "" && !strings.EqualFold(got, want) {
+				return nil, errors.Join(fmt.Errorf("%s has sha256 %s, but --sha256 is %s; correct the digest, or name "+
+					"the right file", o.announced.Name, got, want),
 					o.Call(ctx, http.MethodDelete, uploadPath(up.ID), nil, nil))
 			}
 		}

@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -18,6 +20,7 @@ import (
 	"landfall/appliance/command/action"
 	"landfall/appliance/command/commandtest"
 	"landfall/appliance/osimage"
+	"landfall/isogen/skeleton"
 )
 
 // newLibrary returns the library of an appliance, as a command with --url has it.
@@ -135,4 +138,63 @@ func TestImport_lastAnswerIsLost(t *testing.T) {
 	image, err := o.run(t.Context(), []string{file}, nil)
 	require.NoError(t, err)
 	require.Equal(t, commandtest.DigestOf(t, file), image.SHA256)
+}
+
+// interruptedImport begins the import of a file and returns the URL of the appliance and the file.
+func interruptedImport(t *testing.T, version string) (url, file string) {
+	t.Helper()
+	url, file = commandtest.StartAppliance(t), filepath.Join(t.TempDir(), "live.iso")
+	var content bytes.Buffer
+	require.NoError(t, skeleton.Write(&content, skeleton.ISO{VolumeID: "rhcos-9.6.20260112-0"}))
+	require.NoError(t, os.WriteFile(file, content.Bytes(), 0o600))
+	o := &importer{errOut: t.Output(), library: newLibrary(t, url)}
+	up := new(osimage.Upload)
+	require.NoError(t, o.Call(t.Context(), http.MethodPost, osImagesPath+"/uploads", osimage.UploadRequest{
+		Name: "live.iso", SizeBytes: int64(content.Len()), OpenshiftVersion: version}, up))
+	_, err := o.send(t.Context(), up.ID, 0, 0, content.Bytes()[:1000])
+	require.NoError(t, err)
+	return url, file
+}
+
+func TestImport_continuesOnlyWithSameValues(t *testing.T) {
+	for name, c := range map[string]struct {
+		began, given string
+		startsOver   bool
+		want         string
+	}{
+		"the same version":    {began: "4.20", given: "4.20", want: "4.20"},
+		"no version":          {began: "4.20", want: "4.20"},
+		"another version":     {began: "4.19", given: "4.20", startsOver: true, want: "4.20"},
+		"a version only then": {given: "4.20", startsOver: true, want: "4.20"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			url, file := interruptedImport(t, c.began)
+			var errOut bytes.Buffer
+			o := &importer{errOut: &errOut, library: newLibrary(t, url),
+				announced: osimage.UploadRequest{OpenshiftVersion: c.given}}
+			image, err := o.run(t.Context(), []string{file}, nil)
+			require.NoError(t, err)
+			require.Equal(t, c.want, image.OpenshiftVersion)
+			if c.startsOver {
+				require.Contains(t, errOut.String(), "the import starts over")
+			} else {
+				require.Contains(t, errOut.String(), "continuing the import")
+			}
+			images, err := o.osImages(t.Context())
+			require.NoError(t, err)
+			require.Len(t, images, 1)
+		})
+	}
+}
+
+func TestImport_continuedWithWrongDigest(t *testing.T) {
+	url, file := interruptedImport(t, "4.20")
+	wrong := strings.Repeat("ab", 32)
+	o := &importer{errOut: t.Output(), library: newLibrary(t, url), announced: osimage.UploadRequest{SHA256: wrong}}
+	_, err := o.run(t.Context(), []string{file}, nil)
+	require.EqualError(t, err, "live.iso has sha256 "+commandtest.DigestOf(t, file)+", but --sha256 is "+wrong+
+		"; correct the digest, or name the right file")
+	images, err := o.osImages(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, images)
 }

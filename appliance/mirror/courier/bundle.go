@@ -167,14 +167,21 @@ type writer struct {
 }
 
 func (f *directory) append(digest string) (*writer, error) {
-	count, size, err := f.parts(digest, false)
+	count, _, err := f.parts(digest, false)
 	if err != nil {
 		return nil, err
 	}
 	n := max(count-1, 0)
-	w := &writer{directory: f, digest: digest, n: n, left: f.part - (size - int64(n)*f.part)}
-	w.file, err = os.OpenFile(f.path(digest, n, false), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
-	return w, err
+	file, err := os.OpenFile(f.path(digest, n, false), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	// An earlier run may have used another size of parts.
+	last, err := file.Stat()
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return &writer{directory: f, digest: digest, n: n, left: max(0, f.part-last.Size()), file: file}, nil
 }
 
 // Write appends data to the blob.

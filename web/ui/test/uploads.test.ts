@@ -89,6 +89,37 @@ describe('Uploads', () => {
     expect(after.storage).toHaveLength(0);
   });
 
+  it('start over with the same file but another version', async () => {
+    const before = surroundings({ append: unanswered });
+    await new Uploads(before).add(file, { openshift_version: '4.19' });
+    await settle();
+
+    const after = surroundings({ announce: vi.fn(() => announced('id-2')) }, before.storage);
+    const uploads = new Uploads(after);
+    await uploads.add(file, { openshift_version: '4.20' });
+    await settle();
+    expect(after.transport.abandon).toHaveBeenCalledWith('id-1');
+    expect(after.transport.announce).toHaveBeenCalledWith({
+      name: 'live.iso',
+      size_bytes: file.size,
+      openshift_version: '4.20',
+    });
+    expect(uploads.views()).toMatchObject([{ state: 'done' }]);
+  });
+
+  it('keep an earlier upload that can not be cancelled', async () => {
+    const before = surroundings({ append: unanswered });
+    await new Uploads(before).add(file, { openshift_version: '4.19' });
+    await settle();
+
+    const refusal = () => Promise.reject(new ApplianceError(503, 'The appliance restarts.'));
+    const after = surroundings({ abandon: refusal }, before.storage);
+    const uploads = new Uploads(after);
+    await expect(uploads.add(file, { openshift_version: '4.20' })).rejects.toThrow('The appliance restarts.');
+    expect(after.transport.announce).not.toHaveBeenCalled();
+    expect(uploads.views()).toHaveLength(1);
+  });
+
   it('not listed after cancellation', async () => {
     const around = surroundings({ append: unanswered });
     const uploads = new Uploads(around);

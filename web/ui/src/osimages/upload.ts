@@ -171,6 +171,14 @@ export class Upload {
     file.lastModified === this.#modified;
 
   /**
+   * Reports whether this upload was announced with the given facts. Facts that are not given match.
+   */
+  isFor = (facts: Omit<Announcement, 'name' | 'size_bytes'>): boolean =>
+    (['sha256', 'openshift_version', 'cpu_architecture'] as const).every(
+      (fact) => !facts[fact] || facts[fact].toLowerCase() === this.#announcement[fact]?.toLowerCase(),
+    );
+
+  /**
    * Announces the upload. It resolves when the appliance accepts it, and throws the error if the
    * appliance refuses it, so that a form can show it. The bytes are sent afterwards.
    */

@@ -68,8 +68,8 @@ export class Uploads {
   };
 
   /**
-   * Starts the upload of a file, or resumes an earlier upload of it. It throws if the appliance
-   * refuses the file; then there is no upload.
+   * Starts the upload of a file, or resumes an earlier upload of it. An earlier upload with other
+   * facts starts over. It throws if the appliance refuses the file; then there is no upload.
    */
   add = async (file: File, facts: Omit<Announcement, 'name' | 'size_bytes'>): Promise<void> => {
     const earlier = [...this.#uploads.values()].find(
@@ -78,9 +78,16 @@ export class Uploads {
     if (earlier?.view.state === 'elsewhere') {
       throw new Error(`Another tab or window of this browser uploads ${file.name}.`);
     }
-    if (earlier) {
+    if (earlier?.isFor(facts)) {
       earlier.resume(file);
       return;
+    }
+    if (earlier) {
+      // The appliance would import the file with the facts of the earlier announcement.
+      await earlier.cancel();
+      if (earlier.view.state === 'failed') {
+        throw new Error(earlier.view.message);
+      }
     }
     const key = this.#nextKey();
     const upload = Upload.of(key, file, facts, this.#surroundings());
