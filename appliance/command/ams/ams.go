@@ -16,6 +16,7 @@ import (
 	"landfall/appliance/ams"
 	"landfall/appliance/command/action"
 	"landfall/appliance/command/outcome"
+	"landfall/appliance/command/output"
 	"landfall/web/console"
 )
 
@@ -83,8 +84,8 @@ func writeAMSStatus(out io.Writer, s *ams.Status) error {
 		value string
 	}{
 		{"site key", s.SiteKey}, {"organization", s.Organization}, {"account", s.Account},
-		{"last contact", formatTime(s.LastContact)}, {"next attempt", formatTime(s.NextTry)},
-		{"oldest waiting", formatTime(s.OldestWaiting)}, {"token until", formatTime(s.TokenUntil)},
+		{"last contact", output.Time(s.LastContact)}, {"next attempt", output.Time(s.NextTry)},
+		{"oldest waiting", output.Time(s.OldestWaiting)}, {"token until", output.Time(s.TokenUntil)},
 	} {
 		if line.value != "" {
 			fmt.Fprintf(out, "  %-15s %s\n", line.name, line.value)
@@ -106,18 +107,10 @@ func writeAMSStatus(out io.Writer, s *ams.Status) error {
 		if c.Code != "" {
 			reason += fmt.Sprintf(" (%d %s, operation %s)", c.HTTP, c.Code, c.OperationID)
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", c.ClusterID, c.Name, c.State, formatTime(c.Since),
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", c.ClusterID, c.Name, c.State, output.Time(c.Since),
 			c.SubscriptionID, c.RemoteStatus, reason)
 	}
 	return table.Flush()
-}
-
-// formatTime formats a time in UTC. It returns "" for the zero time.
-func formatTime(at time.Time) string {
-	if at.IsZero() {
-		return ""
-	}
-	return at.UTC().Format("2006-01-02 15:04:05Z")
 }
 
 func newLogin() *cobra.Command {

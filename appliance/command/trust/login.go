@@ -20,6 +20,7 @@ import (
 	"golang.org/x/term"
 
 	"landfall/appliance/command/outcome"
+	"landfall/appliance/command/output"
 	"landfall/appliance/command/remote"
 	"landfall/appliance/fleet/membership"
 	api "landfall/web/access"
@@ -418,12 +419,7 @@ func (t terminal) newPassword(file string) (string, error) {
 	return first, err
 }
 
-func formatTime(at time.Time) string {
-	if at.IsZero() {
-		return "-"
-	}
-	return at.Local().Format("2006-01-02 15:04")
-}
+func formatTime(at time.Time) string { return output.OrDash(output.Time(at)) }
 
 // scopeText returns a scope for a table.
 func scopeText(clusters, infraEnvs []string) string {
