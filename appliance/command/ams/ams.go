@@ -41,10 +41,9 @@ func newStatus() *cobra.Command {
 	appliance := action.New()
 	cmd := &cobra.Command{
 		Use:   "status",
-		Short: "Show what AMS has confirmed, what is queued and why, and what needs attention",
-		Long: "Show what AMS has confirmed, what is queued and why, and what needs attention.\n\n" +
-			"The exit code is 0 if AMS has confirmed everything, 3 if something is queued and 4 if something needs " +
-			"attention.",
+		Short: "Show what was sent to AMS, what waits and why, and what needs attention",
+		Long: "Show what was sent to AMS, what waits and why, and what needs attention.\n\n" +
+			"The exit code is 0 if everything was sent, 3 if something waits and 4 if something needs attention.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var status ams.Status
@@ -192,7 +191,7 @@ func newConnect() *cobra.Command {
 	appliance := action.New()
 	cmd := &cobra.Command{
 		Use:   "connect",
-		Short: "Send all queued updates now; if connections are manual, allow them for some minutes",
+		Short: "Send all waiting updates now; if connections are manual, allow them for some minutes",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return appliance.Call(cmd.Context(), http.MethodPost, console.AMSPath+"/connect",
