@@ -179,15 +179,15 @@ func (l *login) readSetupCode() (string, error) {
 	return strings.TrimSpace(string(code)), nil
 }
 
-// isRefused reports whether an account may not see the members, such as one of some clusters. Its
-// commands use the member of the login only.
+// isRefused reports whether the account may not list the members, for example because its scope is
+// some clusters. Its commands then use only the member at which it logged in.
 func isRefused(err error) bool {
 	refused, ok := errors.AsType[*remote.RefusedError](err)
 	return ok && refused.Status < http.StatusInternalServerError
 }
 
-// store stores the login as a context. It replaces an earlier context of the appliance. The earlier
-// members stay if it is not certain that the new ones are all.
+// store stores the login as a context. It replaces an earlier context of the appliance. It keeps the
+// stored members if the new list may be incomplete.
 func (l *login) store(stored remote.Context, all bool) error {
 	contexts, err := remote.LoadContexts()
 	if err != nil {
