@@ -16,5 +16,6 @@ func TestStatus_protectionsHaveTheWordsOfTheDoctor(t *testing.T) {
 		{Subject: "TLS", Status: doctor.Green, Result: "It is on."},
 		{Subject: "Sandbox", Status: doctor.Red, Result: "It is off.", Advice: "Switch it on."},
 	}}))
-	require.Contains(t, out.String(), "  passed  TLS: It is on.\n  failed  Sandbox: It is off.\n          Switch it on.\n")
+	require.Contains(t, out.String(), "  passed  TLS: It is on.\n"+
+		"  failed  Sandbox: It is off.\n          Switch it on.\n")
 }

@@ -186,8 +186,8 @@ func isRefused(err error) bool {
 	return ok && refused.Status < http.StatusInternalServerError
 }
 
-// store stores the login as a context. It replaces an earlier context of the appliance. It keeps the
-// stored members if the new list may be incomplete.
+// store stores the login as a context. It replaces an earlier context of the appliance. It keeps
+// the stored members if the new list may be incomplete.
 func (l *login) store(stored remote.Context, all bool) error {
 	contexts, err := remote.LoadContexts()
 	if err != nil {

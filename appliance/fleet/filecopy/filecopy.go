@@ -103,8 +103,8 @@ type Mirror struct {
 	DB     *store.DB
 	Prefix string // of the rows
 	Files  string // what the files are, for the log
-	// Copy copies what is missing. It returns the number of files that no member had. changes are the
-	// changes of the rows since the last call; nil means that it reads all rows.
+	// Copy copies what is missing. It returns the number of files that no member had. changes are
+	// the changes of the rows since the last call; nil means that it reads all rows.
 	Copy func(ctx context.Context, changes []store.Change) (missing int, err error)
 	// Every is the time after which it reads all rows again; 0: never.
 	Every  time.Duration

@@ -55,9 +55,9 @@ func TestFault54_awayWhileClustersDepend(t *testing.T) {
 	require.Len(t, of(open(), "one"), 1, "a second start at the same time adds none")
 }
 
-// Case 34 (the list is in registry/faults_test.go): the address of the laptop changes. The appliance
-// names the clusters that use the former one. The tests of authority and siteservice check that the
-// certificate and the DNS record change too.
+// Case 34 (the list is in registry/faults_test.go): the address of the laptop changes. The
+// appliance names the clusters that use the former one. The tests of authority and siteservice
+// check that the certificate and the DNS record change too.
 func TestFault34_addressChanges(t *testing.T) {
 	db, err := store.Open(t.Context(), t.TempDir(), store.Options{NoSync: true})
 	require.NoError(t, err)
