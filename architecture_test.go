@@ -25,8 +25,8 @@ const (
 	layerAppliance
 	layerWeb
 	layerDomain
-	layerKernel
 	layerEngine
+	layerRules
 	layerBase
 )
 
@@ -55,9 +55,9 @@ func layerOf(pkg string) int {
 	case under("landfall/web"):
 		return layerWeb
 	case pkg == "landfall/appliance/engine":
-		return layerKernel
-	case under("landfall/appliance/engine"):
 		return layerEngine
+	case under("landfall/appliance/engine"):
+		return layerRules
 	case slices.Contains(domainBase, pkg) || !under("landfall/appliance"): // store, isogen, ignition, assets
 		return layerBase
 	}

@@ -211,3 +211,31 @@ func TestPanics_showNoErrors(t *testing.T) {
 	}
 	require.Positive(t, calls)
 }
+
+// localTime matches code that shows a time in the zone of the machine, or without its zone.
+var localTime = regexp.MustCompile(`\.Local\(\)|time\.DateTime|2006-01-02 15:04(:05(\.0+)?)?["Z]`)
+
+// TestTimes_ofCommandsNameTheirZone searches the commands for times without their zone. A person
+// compares the times of several commands with each other and with logs.
+func TestTimes_ofCommandsNameTheirZone(t *testing.T) {
+	list, err := exec.Command("git", "ls-files", "appliance/command/*.go").Output()
+	require.NoError(t, err)
+	files := 0
+	for path := range strings.Lines(string(list)) {
+		path = strings.TrimSpace(path)
+		text, err := os.ReadFile(path)
+		if os.IsNotExist(err) || strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		require.NoError(t, err)
+		files++
+		number := 0
+		for line := range strings.Lines(string(text)) {
+			number++
+			if localTime.MatchString(line) {
+				t.Errorf("%s:%d: use output.Time, which shows the zone: %s", path, number, strings.TrimSpace(line))
+			}
+		}
+	}
+	require.Positive(t, files)
+}

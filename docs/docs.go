@@ -1,5 +1,5 @@
-// Package docs embeds the documents for the people who use an appliance. Those for its developers,
-// and the reference of the commands, which the commands themselves contain, are not embedded.
+// Package docs embeds the documents for the people who use an appliance. It lacks those for
+// developers, and the reference of the commands, which the program writes from its commands.
 package docs
 
 import (

@@ -165,7 +165,7 @@ func (s *damageSite) requireNothingWrong(t *testing.T, db *store.DB) (lost int) 
 		lost++
 	}
 	if lost > 0 {
-		require.NotEmpty(t, append(db.Stale(), damagedKeys(db)...), "something is missing without a word")
+		require.NotEmpty(t, append(db.Stale(), damagedKeys(db)...), "something is missing without an error")
 	}
 	return lost
 }
@@ -178,7 +178,8 @@ func damagedKeys(db *store.DB) (keys []string) {
 }
 
 // TestDamage_randomDamageIsNeverServed damages files of a data directory at random places, of a
-// stopped and of a killed process. Nothing wrong is served, and nothing is missing without a word.
+// stopped and of a killed process. Nothing wrong is served, and nothing is missing without an
+// error.
 func TestDamage_randomDamageIsNeverServed(t *testing.T) {
 	sites := []*damageSite{newDamageSite(t, false), newDamageSite(t, true)}
 	refused, lost, unnoticed := 0, 0, 0

@@ -32,7 +32,7 @@ func (r *Relay) Connect(span time.Duration) {
 }
 
 // renewSession ends the session for a reason, which may be "", and opens a new one with the present
-// credentials, even if no cluster is queued. It does not allow a relay with ByHand to connect.
+// credentials, even if no cluster waits. It does not allow a relay with ByHand to connect.
 func (r *Relay) renewSession(reason string) {
 	r.setState(Offline, reason)
 	r.mu.Lock()

@@ -74,7 +74,7 @@ type Situation struct {
 	Site      Site
 	Now       time.Time
 	Courier   bool // a courier reports: do not overwrite edits of other people
-	Refresh   bool // nothing is queued: only read the row
+	Refresh   bool // no change waits: only read the row
 }
 
 // Do names the next action for a cluster's subscription.

@@ -16,11 +16,11 @@ import (
 type Planned struct {
 	ClusterID string   `json:"cluster_id"`
 	Name      string   `json:"name"`
-	Calls     []string `json:"calls"`            // in order; empty if no change is queued
+	Calls     []string `json:"calls"`            // in order; empty if no change waits
 	Reason    string   `json:"reason,omitempty"` // reason why a person must decide first
 }
 
-// Plan returns the calls for all queued clusters, or for one cluster, without contacting AMS. It
+// Plan returns the calls for all waiting clusters, or for one cluster, without contacting AMS. It
 // decides by the last recorded state of AMS.
 func (r *Relay) Plan(ctx context.Context, clusterID string) ([]Planned, error) {
 	entries := []CourierEntry{}

@@ -31,7 +31,7 @@ type ServiceOptions struct {
 	UserAgent     string
 	URL, TokenURL string
 	Proxy         string // URL; "" for the proxy of the environment
-	CABundle      string // file with CA certificates, on top of the system's; "" for none
+	CABundle      string // file with CA certificates besides the system's; "" for none
 	Files         CredentialFiles
 	Account       string // owner of new subscriptions; "" for the account of the credentials
 	FinalStatus   string

@@ -50,10 +50,10 @@ func TestJournalReplay_printsAndVerifies(t *testing.T) {
 	require.Contains(t, got.out, "signature  valid; the site's key is "+key.Public().Fingerprint())
 	require.Contains(t, got.out, "note       Something is missing.")
 	require.Contains(t, got.out,
-		"#1    2026-03-01 12:00:00.000  +0s        user      RegisterCluster\n        cluster    cluster demo was "+
+		"#1    2026-03-01 12:00:00.000 UTC  +0s        user      RegisterCluster\n        cluster    cluster demo was "+
 			"created, ready\n")
 	require.Contains(t, got.out,
-		"#2    2026-03-01 12:01:00.000  +1m0s      appliance timer\n        cluster    "+
+		"#2    2026-03-01 12:01:00.000 UTC  +1m0s      appliance timer\n        cluster    "+
 			"cluster demo changed from ready to failed. It broke.\n")
 	require.Contains(t, got.out, "The state matches the hash that the site signed.")
 

@@ -124,6 +124,7 @@ func (o *operated) landfall(line string) {
 func (o *operated) run(line string) {
 	o.t.Helper()
 	line, _, _ = strings.Cut(line, " #")
+	line, _, _ = strings.Cut(line, " >") // the shell redirects the output
 	line = o.replace.Replace(strings.TrimSpace(line))
 	arguments, ours := strings.CutPrefix(line, "landfall ")
 	if ours {

@@ -18,11 +18,11 @@ import (
 )
 
 // Polls of agents are small, they only read, and they are most of all requests. Those of a follower
-// go to the leader through a pipeline: one connection, on which each side writes at once what
-// became ready while its last write was on its way. The requests and answers are those of HTTP/1.1.
-// Each request has a number, and its answer has the same number, so answers are sent in the order
-// in which they are ready, and a slow one holds up no other. When the connection ends, all polls
-// without an answer are sent again.
+// go to the leader through a pipeline: one connection. While a side sends, it collects what becomes
+// ready, and sends it in one write. The requests and answers are those of HTTP/1.1. Each request
+// has a number, and its answer has the same number, so answers are sent in the order in which they
+// are ready, and a slow one holds up no other. When the connection ends, all polls without an
+// answer are sent again.
 
 const (
 	// pollsPath is the path of the request that becomes a pipeline, and pollsProtocol its protocol.

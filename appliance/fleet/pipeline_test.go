@@ -311,7 +311,7 @@ func TestPolls_sameMemberLeadsAgain(t *testing.T) {
 	require.Equal(t, http.StatusOK, <-answered)
 }
 
-// A network may lose a connection without a word. The polls on it are sent again on another one.
+// A network may lose a connection without an error. The polls on it are sent again on another one.
 func TestPolls_silentConnectionIsReplaced(t *testing.T) {
 	key := newKey(t)
 	end := make(chan struct{})

@@ -155,8 +155,8 @@ func permitTime(size int64) time.Duration {
 	return permitWait + time.Duration(size)*time.Second/permitRate
 }
 
-// followed returns all other members, and that which leads. The leader is the zero value if none
-// leads, and if a member is away: no content is surplus then.
+// followed returns all other members, and the one that leads. The leader is the zero value if none
+// leads. It is also the zero value if a member is away, because no content is surplus then.
 func (c *Copies) followed(ctx context.Context) (others []Peer, leader Peer, err error) {
 	others, away, err := c.All(ctx)
 	if err != nil || away != "" {

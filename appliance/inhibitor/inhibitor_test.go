@@ -52,7 +52,8 @@ func run(t *testing.T, clock clockwork.Clock, installing *atomic.Bool, command [
 	t.Cleanup(func() { cancel(); require.NoError(t, <-ended) })
 }
 
-// Case 35: an inhibitor is held while an installation runs, and released after it.
+// Case 35 (the list is in registry/faults_test.go): an inhibitor is held while an installation
+// runs, and released after it.
 func TestFault35_inhibitorIsHeld(t *testing.T) {
 	clock, file := clockwork.NewFakeClock(), filepath.Join(t.TempDir(), "held")
 	installing, log := new(atomic.Bool), new(lines)
@@ -73,8 +74,8 @@ func TestFault35_inhibitorIsHeld(t *testing.T) {
 	later("it is released", false)
 }
 
-// Case 35: Ctrl+C on the terminal of the appliance does not end the inhibitor, as the appliance may
-// go on.
+// Case 35: Ctrl+C on the terminal of the appliance does not end the inhibitor, because the
+// appliance may continue.
 func TestFault35_ownProcessGroup(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "group")
 	installing := new(atomic.Bool)

@@ -222,8 +222,8 @@ func (r *Registry) missing(c *content, digest string) (missing []string) {
 	return r.missingParts(parsed)
 }
 
-// Add adds a path of media, reads it, and records its releases as named by the caller. Adding a
-// known path names what lies there now.
+// Add adds a path of media, reads it, and records that the caller named its releases. For a known
+// path, it does so for the releases that are there now.
 func (r *Registry) Add(ctx context.Context, path string) error {
 	if !filepath.IsAbs(path) {
 		return fault.New(fault.Invalid, "%q is not an absolute path of the appliance's machine.", path)
@@ -257,8 +257,8 @@ func (r *Registry) Add(ctx context.Context, path string) error {
 	return nil
 }
 
-// awaitLook waits until Run has looked at a path. The look begins after the call, so it sees what
-// lies there now.
+// awaitLook waits until Run has read a path. Run begins after the call, so it reads what is there
+// now.
 func (r *Registry) awaitLook(ctx context.Context, path string) error {
 	r.mu.Lock()
 	if !slices.Contains(r.paths, path) {

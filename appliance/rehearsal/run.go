@@ -209,7 +209,7 @@ func (r *applianceRun) describe(ctx context.Context) (_ result, err error) {
 		}
 	}
 	r.appliance.ExpectHosts(r.infraEnv, r.report.ClusterID, r.hosts.settings)
-	return result{message: fmt.Sprintf("The cluster was copied with OpenShift %s on %s.", r.cluster.OpenshiftVersion,
+	return result{message: fmt.Sprintf("The cluster was copied; OpenShift %s, platform %s.", r.cluster.OpenshiftVersion,
 		*r.cluster.Platform.Type)}, nil
 }
 

@@ -175,7 +175,7 @@ func OpenAt(r io.ReaderAt, size int64, meta Meta) *File {
 func (f *File) Meta() Meta { return f.meta }
 
 // DamagedMeta returns the damage of the other meta page, or "". bbolt uses the older state without
-// a word if the newer meta page is damaged.
+// an error if the newer meta page is damaged.
 func (f *File) DamagedMeta() string { return f.other }
 
 func readMeta(r io.ReaderAt, at int64) (Meta, error) {

@@ -124,7 +124,7 @@ func (s *Service) getHost(c echo.Context) error {
 }
 
 // registerHost registers the host of an agent. It accepts unknown fields, because newer agents may
-// send them, and an agent stops for good if its registration fails.
+// send them, and an agent stops and does not try again if its registration fails.
 func (s *Service) registerHost(c echo.Context) error {
 	params, err := decodeLeniently[models.HostCreateParams](c)
 	if err != nil {

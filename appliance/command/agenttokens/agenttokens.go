@@ -295,8 +295,8 @@ func writeHosts(out io.Writer, title string, hosts []agents.Host) {
 }
 
 func formatTime(at *time.Time) string {
-	if at == nil || at.IsZero() {
+	if at == nil {
 		return "-"
 	}
-	return at.UTC().Format("2006-01-02 15:04 UTC")
+	return output.OrDash(output.Time(*at))
 }

@@ -74,7 +74,7 @@ func TestCommands(t *testing.T) {
 		contains  []string
 		changes   []string
 	}{
-		"list all": {"", []string{"list"}, []string{"Infra-env site (1)", "2026-03-01 12:00 UTC"}, nil},
+		"list all": {"", []string{"list"}, []string{"Infra-env site (1)", "2026-03-01 12:00:00 UTC"}, nil},
 		"list " +
 			"one": {"", []string{"list", "--infra-env", infraEnv}, []string{"Infra-env site (1)"}, nil},
 		"renew": {"", []string{"renew", "--infra-env", infraEnv, "--grace", "1h"},
@@ -88,7 +88,7 @@ func TestCommands(t *testing.T) {
 			"question": {"", []string{"revoke", "--infra-env", infraEnv, "--yes"}, []string{"are revoked"},
 			[]string{base + "/revoke "}},
 		"accept": {"", []string{"accept-none", "4h", "--infra-env", infraEnv},
-			[]string{"2026-03-01 16:00 UTC", "node-1"}, []string{base + `/accept-none {"seconds":14400}`}},
+			[]string{"2026-03-01 16:00:00 UTC", "node-1"}, []string{base + `/accept-none {"seconds":14400}`}},
 		"accept none any " +
 			"more": {"", []string{"accept-none", "0", "--infra-env", infraEnv}, nil,
 			[]string{base + `/accept-none {"seconds":0}`}},

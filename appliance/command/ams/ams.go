@@ -16,6 +16,7 @@ import (
 	"landfall/appliance/ams"
 	"landfall/appliance/command/action"
 	"landfall/appliance/command/outcome"
+	"landfall/appliance/command/output"
 	"landfall/web/console"
 )
 
@@ -40,10 +41,9 @@ func newStatus() *cobra.Command {
 	appliance := action.New()
 	cmd := &cobra.Command{
 		Use:   "status",
-		Short: "Show what AMS has confirmed, what is queued and why, and what needs attention",
-		Long: "Show what AMS has confirmed, what is queued and why, and what needs attention.\n\n" +
-			"The exit code is 0 if AMS has confirmed everything, 3 if something is queued and 4 if something needs " +
-			"attention.",
+		Short: "Show what was sent to AMS, what waits and why, and what needs attention",
+		Long: "Show what was sent to AMS, what waits and why, and what needs attention.\n\n" +
+			"The exit code is 0 if everything was sent, 3 if something waits and 4 if something needs attention.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var status ams.Status
@@ -83,8 +83,8 @@ func writeAMSStatus(out io.Writer, s *ams.Status) error {
 		value string
 	}{
 		{"site key", s.SiteKey}, {"organization", s.Organization}, {"account", s.Account},
-		{"last contact", formatTime(s.LastContact)}, {"next attempt", formatTime(s.NextTry)},
-		{"oldest waiting", formatTime(s.OldestWaiting)}, {"token until", formatTime(s.TokenUntil)},
+		{"last contact", output.Time(s.LastContact)}, {"next attempt", output.Time(s.NextTry)},
+		{"oldest waiting", output.Time(s.OldestWaiting)}, {"token until", output.Time(s.TokenUntil)},
 	} {
 		if line.value != "" {
 			fmt.Fprintf(out, "  %-15s %s\n", line.name, line.value)
@@ -106,18 +106,10 @@ func writeAMSStatus(out io.Writer, s *ams.Status) error {
 		if c.Code != "" {
 			reason += fmt.Sprintf(" (%d %s, operation %s)", c.HTTP, c.Code, c.OperationID)
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", c.ClusterID, c.Name, c.State, formatTime(c.Since),
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", c.ClusterID, c.Name, c.State, output.Time(c.Since),
 			c.SubscriptionID, c.RemoteStatus, reason)
 	}
 	return table.Flush()
-}
-
-// formatTime formats a time in UTC. It returns "" for the zero time.
-func formatTime(at time.Time) string {
-	if at.IsZero() {
-		return ""
-	}
-	return at.UTC().Format("2006-01-02 15:04:05Z")
 }
 
 func newLogin() *cobra.Command {
@@ -199,7 +191,7 @@ func newConnect() *cobra.Command {
 	appliance := action.New()
 	cmd := &cobra.Command{
 		Use:   "connect",
-		Short: "Send all queued updates now; if connections are manual, allow them for some minutes",
+		Short: "Send all waiting updates now; if connections are manual, allow them for some minutes",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return appliance.Call(cmd.Context(), http.MethodPost, console.AMSPath+"/connect",

@@ -31,8 +31,8 @@ func newExport() *cobra.Command {
 	appliance := action.New()
 	cmd := &cobra.Command{
 		Use:   "export -o FILE",
-		Short: "Write the queued updates for AMS to a file that a courier carries to a connected machine",
-		Long: "Write the queued updates for AMS to a file that a courier carries to a connected machine. The file " +
+		Short: "Write the waiting updates for AMS to a file that a courier carries to a connected machine",
+		Long: "Write the waiting updates for AMS to a file that a courier carries to a connected machine. The file " +
 			"is signed\nwith the site's key and contains no tokens and no pull secret. For the clusters in the file, " +
 			"the appliance creates\nand deletes no subscriptions until the receipts are imported, the export is " +
 			"revoked, or a week has passed.",

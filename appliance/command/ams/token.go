@@ -72,7 +72,7 @@ func lifeOf(token local.Token) string {
 	if token.ExpiresAt.IsZero() {
 		return "without a time limit"
 	}
-	return "until " + formatTime(token.ExpiresAt)
+	return "until " + output.Time(token.ExpiresAt)
 }
 
 func newTokenList() *cobra.Command {
@@ -103,7 +103,7 @@ func tokens() *output.Kind[local.Token] {
 			{Title: "KIND", Value: func(t *local.Token) string { return string(t.Kind) }},
 			{Title: "USER NAME", Value: func(t *local.Token) string { return t.Username }},
 			{Title: "READ ONLY", Value: func(t *local.Token) string { return fmt.Sprint(t.ReadOnly) }},
-			{Title: "CREATED", Value: func(t *local.Token) string { return formatTime(t.CreatedAt) }},
+			{Title: "CREATED", Value: func(t *local.Token) string { return output.Time(t.CreatedAt) }},
 			{Title: "VALID", Value: func(t *local.Token) string { return lifeOf(*t) }},
 		},
 	}

@@ -156,7 +156,7 @@ func newRecords(ofFleet bool) *output.Kind[record] {
 	}
 	columns := []output.Column[record]{
 		column("RECORD", number),
-		column("TIME", func(item *record) string { return item.Time.Format(time.RFC3339) }),
+		column("TIME", func(item *record) string { return output.Time(item.Time) }),
 		column("ACTOR", actor),
 		column("ADDRESS", func(item *record) string { return cmp.Or(item.Actor.Address, "-") }),
 		column("OUTCOME", result),

@@ -242,14 +242,14 @@ func describe(d *output.Description, server *bmc.Server) {
 		d.Add("Host", "%s", server.Booted.Host.ID)
 	}
 	if !server.LastSeen.IsZero() {
-		d.Add("Last response", "%s", server.LastSeen.Local().Format(time.DateTime))
+		d.Add("Last response", "%s", output.Time(server.LastSeen))
 	}
 	d.Add("Error", "%s", troubleText(server))
 	if len(server.History) > 0 {
 		d.Heading("History")
 	}
 	for _, note := range server.History {
-		d.Add(note.At.Local().Format(time.DateTime), "%s", note.Message)
+		d.Add(output.Time(note.At), "%s", note.Message)
 	}
 }
 
@@ -478,13 +478,13 @@ func newLog() *cobra.Command {
 }
 
 func writeRequestLog(out io.Writer, c bmc.RequestLog) {
-	fmt.Fprintf(out, "%s %s", c.Start.Local().Format(time.DateTime), c.Job)
+	fmt.Fprintf(out, "%s %s", output.Time(c.Start), c.Job)
 	if c.Repeated > 0 {
 		fmt.Fprintf(out, " (same error %d times before)", c.Repeated)
 	}
 	fmt.Fprintln(out)
 	for _, e := range c.Exchanges {
-		fmt.Fprintf(out, "  %s %s %s\n", e.At.Local().Format("15:04:05.000"), e.Method, e.Path)
+		fmt.Fprintf(out, "  %s %s %s\n", e.At.UTC().Format("15:04:05.000"), e.Method, e.Path)
 		if e.Request != "" {
 			fmt.Fprintf(out, "    > %s\n", e.Request)
 		}

@@ -12,21 +12,26 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"landfall/appliance/command/manual"
 	"landfall/docs"
 )
 
-// library has the documents: those of package docs, and two files at the top of the repository.
-type library struct{ top fs.FS }
+// library has the documents: those of package docs, two files at the top of the repository, and the
+// reference of the commands.
+type library struct {
+	top  fs.FS
+	root *cobra.Command
+}
 
-// Topics whose files are at the top of the repository.
+// Topics that package docs lacks.
 const (
-	readme  = "readme"
-	example = "config" // the configuration file, which is printed as it is
+	readme    = "readme" // at the top of the repository
+	reference = "cli"    // written from the commands
+	example   = "config" // the configuration file, which is printed as it is
 )
 
 // New returns landfall docs. top has README.md and config.example.yaml.
 func New(top fs.FS) *cobra.Command {
-	l := library{top}
 	var search string
 	cmd := &cobra.Command{
 		Use:   "docs [TOPIC [SECTION]]",
@@ -53,7 +58,7 @@ func New(top fs.FS) *cobra.Command {
 			return append(names, example), cobra.ShellCompDirectiveNoFileComp
 		},
 		RunE: func(cmd *cobra.Command, arguments []string) error {
-			out := cmd.OutOrStdout()
+			out, l := cmd.OutOrStdout(), library{top, cmd.Root()}
 			switch {
 			case search != "":
 				return l.find(out, search, arguments)
@@ -67,10 +72,10 @@ func New(top fs.FS) *cobra.Command {
 	return cmd
 }
 
-// topics returns the names of the documents, the README first.
+// topics returns the names of the documents, the README and the reference of the commands first.
 func topics() ([]string, error) {
 	paths, err := fs.Glob(docs.Files(), "*.md")
-	names := []string{readme}
+	names := []string{readme, reference}
 	for _, path := range paths {
 		names = append(names, strings.TrimSuffix(path, ".md"))
 	}
@@ -83,6 +88,8 @@ func (l library) read(topic string) (string, error) {
 	switch topic {
 	case readme:
 		text, err = fs.ReadFile(l.top, "README.md")
+	case reference:
+		return manual.Markdown(l.root), nil
 	case example:
 		text, err = fs.ReadFile(l.top, "config.example.yaml")
 	default:

@@ -19,16 +19,25 @@ var (
 	separator = regexp.MustCompile(`^\|[-:| ]+\|$`)
 )
 
+// isTopic reports whether the program contains a document with this name.
+func isTopic(name string) bool {
+	if name == readme || name == reference {
+		return true
+	}
+	_, err := fs.Stat(docs.Files(), name+".md")
+	return err == nil
+}
+
 // plain returns the prose of a Markdown text without its marks. A link to another document becomes
-// the command that shows it.
+// the command that shows it. The program does not contain the other targets of the repository.
 func plain(text string) string {
 	text = link.ReplaceAllStringFunc(text, func(found string) string {
 		parts := link.FindStringSubmatch(found)
 		label, target := parts[1], parts[2]
 		page, section, _ := strings.Cut(target, "#")
 		topic, document := strings.CutSuffix(path.Base(page), ".md") // the README names the directory
-		if _, err := fs.Stat(docs.Files(), topic+".md"); err != nil {
-			document = false // a document for developers, which is not embedded
+		if topic == "README" {
+			topic = readme
 		}
 		switch {
 		case strings.HasPrefix(found, "!"):
@@ -37,12 +46,14 @@ func plain(text string) string {
 			return label + " (" + target + ")"
 		case page == "":
 			return label
-		case document && section != "":
+		case path.Base(page) == "config.example.yaml":
+			return label + " (landfall docs " + example + ")"
+		case !document || !isTopic(topic):
+			return label + " (in the source repository)"
+		case section != "":
 			return label + " (landfall docs " + topic + " " + section + ")"
-		case document:
-			return label + " (landfall docs " + topic + ")"
 		}
-		return label
+		return label + " (landfall docs " + topic + ")"
 	})
 	return strings.NewReplacer("**", "", "`", "", "<br/>", ", ", `\|`, "|").Replace(text)
 }

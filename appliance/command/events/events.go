@@ -33,7 +33,7 @@ func kind() *output.Kind[models.Event] {
 		NameOf: func(e *models.Event) string { return e.Name },
 		Columns: []column{
 			{Title: "TIME", Value: func(e *models.Event) string {
-				return time.Time(conv.Value(e.EventTime)).UTC().Format("2006-01-02 15:04:05")
+				return output.Time(time.Time(conv.Value(e.EventTime)))
 			}},
 			{Title: "SEVERITY", State: true, Value: func(e *models.Event) string { return conv.Value(e.Severity) }},
 			{Title: "NAME", Wide: true, Value: func(e *models.Event) string { return e.Name }},

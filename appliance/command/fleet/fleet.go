@@ -11,7 +11,6 @@ import (
 	"os"
 	"strings"
 	"text/tabwriter"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -71,9 +70,9 @@ func write(out io.Writer, s *membership.Status) error {
 	case s.Leading == "":
 		fmt.Fprintln(out, "No member leads.")
 	case s.Leader:
-		fmt.Fprintf(out, "This member, %s, leads since %s.\n", s.Member, s.Since.Format(time.RFC3339))
+		fmt.Fprintf(out, "This member, %s, leads since %s.\n", s.Member, output.Time(s.Since))
 	default:
-		fmt.Fprintf(out, "This member is %s. %s leads since %s.\n", s.Member, s.Leading, s.Since.Format(time.RFC3339))
+		fmt.Fprintf(out, "This member is %s. %s leads since %s.\n", s.Member, s.Leading, output.Time(s.Since))
 	}
 	if err := writeMembers(out, s.Members); err != nil {
 		return err
@@ -108,7 +107,7 @@ func writeMembers(out io.Writer, members []membership.Member) error {
 			behind = fmt.Sprintf("%d (%.0f s)", m.Behind, m.LagSeconds)
 		}
 		if m.Role == membership.RoleAway {
-			role, lacks, clock = "away since "+m.Seen.Format(time.RFC3339), "", ""
+			role, lacks, clock = "away since "+output.Time(m.Seen), "", ""
 		}
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\n", m.Name, role, m.URL, m.Version, m.Records, behind, lacks,
 			clock)

@@ -2,6 +2,7 @@
 package hcp
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -76,10 +77,7 @@ func nodesText(c *hosted.Cluster) string {
 }
 
 func timeText(at time.Time) string {
-	if at.IsZero() {
-		return "never"
-	}
-	return at.Local().Format(time.DateTime)
+	return cmp.Or(output.Time(at), "never")
 }
 
 func path(name string) string { return hosted.ClustersRoute + "/" + url.PathEscape(name) }

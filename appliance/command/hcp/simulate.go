@@ -19,7 +19,7 @@ func NewSimulate() *cobra.Command {
 		Short: "Simulate a management cluster with the manifests of its agent",
 		Long: "Simulate a management cluster: connect to the broker with the manifests of an agent (landfall hcp " +
 			"consumers agent NAME -o FILE),\napply bundles to objects in memory, and report about them. The agent " +
-			"and HyperShift's operator are stand-ins, and no control plane runs.\nUse it to try hosted clusters out; " +
+			"and HyperShift's operator are simulated, and no control plane runs.\nUse it to try hosted clusters out; " +
 			"end it to see what happens while a management cluster is away. Its objects are lost then.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, arguments []string) error {

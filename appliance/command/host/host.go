@@ -99,10 +99,7 @@ func (r *row) memory() string {
 }
 
 func (r *row) lastContact() string {
-	if at := time.Time(r.CheckedInAt); at.Year() > 1 {
-		return at.UTC().Format("2006-01-02 15:04:05 UTC")
-	}
-	return ""
+	return output.Time(time.Time(r.CheckedInAt))
 }
 
 func kind(clusters, infraEnvs map[string]string) *output.Kind[row] {

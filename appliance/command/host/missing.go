@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -53,7 +52,7 @@ func findings() *output.Kind[arrival.Finding] {
 			{Title: "SEVERITY", State: true, Wide: true, Value: func(f *arrival.Finding) string {
 				return string(f.Severity)
 			}},
-			{Title: "SINCE", Value: func(f *arrival.Finding) string { return f.Since.Local().Format(time.DateTime) }},
+			{Title: "SINCE", Value: func(f *arrival.Finding) string { return output.Time(f.Since) }},
 			{Title: "REASON", Value: func(f *arrival.Finding) string { return f.Sentence }},
 			{Title: "ADVICE", Value: func(f *arrival.Finding) string { return f.Advice }},
 		},
@@ -79,7 +78,7 @@ func writeMissing(out io.Writer, format *output.Format, list json.RawMessage, sh
 		}
 	}
 	fmt.Fprintf(out, "\nThe appliance has recorded reads and refusals since %s.\n\nLines to try on a machine that has "+
-		"booted an image:\n", shown.Since.Local().Format(time.DateTime))
+		"booted an image:\n", output.Time(shown.Since))
 	for _, line := range shown.Lines {
 		fmt.Fprintf(out, "  # %s\n  %s\n", line.Purpose, line.Command)
 	}

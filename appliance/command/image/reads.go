@@ -57,7 +57,7 @@ func reads() *output.Kind[progress.Report] {
 			{Title: "SHARE", Value: func(r *progress.Report) string { return fmt.Sprintf("%.0f%%", r.SharePercent) }},
 			{Title: "SENT", Value: func(r *progress.Report) string { return output.Size(r.Bytes) }},
 			{Title: "LAST READ", Value: func(r *progress.Report) string {
-				return r.LastRead.Local().Format(time.DateTime)
+				return output.Time(r.LastRead)
 			}},
 			{Title: "REQUESTS", Wide: true, Value: func(r *progress.Report) string { return fmt.Sprint(r.Requests) }},
 			{Title: "MEANING", Wide: true, Value: func(r *progress.Report) string { return r.Sentence }},
@@ -131,6 +131,6 @@ func describe(d *output.Description, s *discovery.ShortURL) {
 	}
 	d.Add("URL", "%s", s.URL)
 	if s.Expires != nil {
-		d.Add("Valid until", "%s", s.Expires.Local().Format(time.DateTime))
+		d.Add("Valid until", "%s", output.Time(*s.Expires))
 	}
 }

@@ -104,9 +104,7 @@ func describe(d *output.Description, e *models.InfraEnv) {
 	d.Add("Architecture", "%s", e.CPUArchitecture)
 	d.Add("Image", "%s", conv.Value(e.Type))
 	d.Add("URL", "%s", e.DownloadURL)
-	if expiry := time.Time(e.ExpiresAt); expiry.Year() > 1 {
-		d.Add("URL ends at", "%s", expiry.UTC().Format("2006-01-02 15:04 UTC"))
-	}
+	d.Add("URL ends at", "%s", output.Time(time.Time(e.ExpiresAt)))
 	d.Add("SSH key", "%s", strings.TrimSpace(e.SSHAuthorizedKey))
 	d.Add("Time servers", "%s", e.AdditionalNtpSources)
 	if e.PullSecretSet {

@@ -287,7 +287,7 @@ func (w *replayWriter) begin() {
 	}
 	w.printf("Cluster %s (%s)\n  exported   %s by Landfall %s, %d steps up to revision %d\n  signature  valid; the "+
 		"site's key is %s\n",
-		m.ClusterName, m.ClusterID, m.MadeAt.Format(time.RFC3339), m.Landfall, m.Steps, m.Revision, m.Key.Fingerprint())
+		m.ClusterName, m.ClusterID, output.Time(m.MadeAt), m.Landfall, m.Steps, m.Revision, m.Key.Fingerprint())
 	for _, member := range m.Members {
 		if strings.HasPrefix(member.Name, "logs/") {
 			w.printf("  log        %s, %d bytes (tar xzf)\n", member.Name, member.Size)
@@ -313,7 +313,7 @@ func (w *replayWriter) step(applied *journal.AppliedStep, description journal.De
 	default:
 		at := "time unknown"
 		if !applied.At.IsZero() {
-			at = applied.At.Format("2006-01-02 15:04:05.000")
+			at = applied.At.UTC().Format("2006-01-02 15:04:05.000 UTC")
 		}
 		w.printf("#%-4d %s  +%-9s %-9s %s\n", applied.Number, at, description.Delay.Round(time.Millisecond),
 			description.Actor,

@@ -185,7 +185,7 @@ func writeMirrorModel(out io.Writer, model *site.Model) error {
 	}
 	for _, imported := range model.Imports {
 		fmt.Fprintf(out, "import %s for the %s, from %s: %d files\n", imported.Name, imported.Level,
-			imported.Imported.Format(time.DateTime), len(imported.Files))
+			output.Time(imported.Imported), len(imported.Files))
 	}
 	for _, catalog := range model.Catalogs {
 		fmt.Fprintf(out, "catalog %s: %s\n", catalog.Name, catalog.Image)

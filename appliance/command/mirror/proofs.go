@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -53,7 +52,7 @@ func proofs() *output.Kind[site.Proof] {
 		NameOf: func(p *site.Proof) string { return p.ID },
 		Columns: []column{
 			{Title: "ID", Value: func(p *site.Proof) string { return p.ID }},
-			{Title: "STARTED", Value: func(p *site.Proof) string { return p.Started.Local().Format(time.DateTime) }},
+			{Title: "STARTED", Value: func(p *site.Proof) string { return output.Time(p.Started) }},
 			{Title: "STATE", State: true, Value: func(p *site.Proof) string { return p.State }},
 			{Title: "MISSING", Value: func(p *site.Proof) string { return fmt.Sprint(p.Gaps) }},
 			{Title: "IMAGES", Value: func(p *site.Proof) string { return fmt.Sprintf("%d/%d", p.Images, p.Total) }},

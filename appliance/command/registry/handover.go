@@ -214,8 +214,8 @@ func (h *handOver) show(cmd *cobra.Command, status *handover.Status) error {
 
 func writeHandOver(out io.Writer, status *handover.Status) error {
 	fmt.Fprintf(out, "%s of %s to %s, started by %s at %s\n", status.Way, status.Name, status.To, status.By,
-		status.Started.Local().Format(time.DateTime))
-	fmt.Fprintf(out, "%s since %s: %s\n", status.State, status.Changed.Local().Format(time.DateTime), status.Message)
+		output.Time(status.Started))
+	fmt.Fprintf(out, "%s since %s: %s\n", status.State, output.Time(status.Changed), status.Message)
 	fmt.Fprintf(out, "copied %d of %d images, %s of %s\n", status.ImagesDone, status.Images,
 		output.Size(status.BytesDone), output.Size(status.Bytes))
 	for _, note := range status.Notes {

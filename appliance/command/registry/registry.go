@@ -75,8 +75,8 @@ func showCluster(cmd *cobra.Command, appliance *remote.Client, format *output.Fo
 			fmt.Fprintln(out, shown.Message)
 		}
 		for _, a := range shown.Absences {
-			fmt.Fprintf(out, "away from %s to %s\n", a.From.Local().Format(time.DateTime),
-				a.To.Local().Format(time.DateTime))
+			fmt.Fprintf(out, "away from %s to %s\n", output.Time(a.From),
+				output.Time(a.To))
 		}
 		return nil
 	})
@@ -89,7 +89,7 @@ func write(out io.Writer, status *registry.Status) error {
 	for _, m := range status.Media {
 		state := "present"
 		if !m.Present {
-			state = "missing since " + m.Since.Local().Format(time.DateTime)
+			state = "missing since " + output.Time(m.Since)
 		}
 		if m.Staging.State != "" {
 			state += ", " + copyState(m.Staging)
@@ -153,7 +153,7 @@ func writeClients(out io.Writer, status *registry.Status) error {
 			break
 		}
 		fmt.Fprintf(table, "%s\t%s\t%d\t%s/s\t%s\t%s\n", c.Address, cmp.Or(c.Host, "-"), c.Pulls,
-			output.Size(c.Rate), output.Size(c.Bytes), c.Last.Local().Format(time.DateTime))
+			output.Size(c.Rate), output.Size(c.Bytes), output.Time(c.Last))
 	}
 	fmt.Fprintf(table, "all\t\t\t\t%s\n\n", output.Size(status.SentBytes))
 	return table.Flush()

@@ -15,6 +15,7 @@ import (
 
 	"landfall/appliance/command/action"
 	"landfall/appliance/command/outcome"
+	"landfall/appliance/command/output"
 	"landfall/appliance/command/remote"
 	"landfall/appliance/rehearsal"
 	"landfall/web/console"
@@ -111,7 +112,7 @@ func writeRehearsal(out io.Writer, report *rehearsal.Rehearsal) error {
 	}
 	var page strings.Builder
 	fmt.Fprintf(&page, "Rehearsal of cluster %s: %s\n", report.Cluster, result)
-	fmt.Fprintf(&page, "%s, %.1f s; OpenShift %s; %s\n\n", report.Started.Format(time.DateTime+" MST"), report.Seconds,
+	fmt.Fprintf(&page, "%s, %.1f s; OpenShift %s; %s\n\n", output.Time(report.Started), report.Seconds,
 		report.Release, report.Shape)
 	for _, step := range report.Steps {
 		fmt.Fprintf(&page, "%-8s %-18s %7.1f s\n", step.Result, step.Name, step.Seconds)

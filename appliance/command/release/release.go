@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/url"
 	"text/tabwriter"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -51,9 +50,9 @@ func write(cmd *cobra.Command, list *trust.List) error {
 		by, since := "configuration", "-"
 		switch {
 		case release.Source == trust.SourceAdministrator:
-			by, since = release.By, release.At.Format(time.RFC3339)
+			by, since = release.By, output.Time(release.At)
 		case release.Source == trust.SourceMedium:
-			by, since = fmt.Sprintf("%s with %s", release.By, release.Path), release.At.Format(time.RFC3339)
+			by, since = fmt.Sprintf("%s with %s", release.By, release.Path), output.Time(release.At)
 		case release.Source == trust.SourceSigned:
 			by = "signature of " + release.SignedBy.Owner
 		}

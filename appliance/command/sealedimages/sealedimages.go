@@ -121,10 +121,10 @@ func write(out io.Writer, sealed *agents.Sealed) error {
 	case sealed.Open && sealed.Machines > 0:
 		fmt.Fprintf(out,
 			"The images of infra-env %s are sealed. Until %s, machines may fetch their config, at most %d.\n",
-			name, formatTime(*sealed.Until), sealed.Machines)
+			name, output.Time(*sealed.Until), sealed.Machines)
 	case sealed.Open:
 		fmt.Fprintf(out, "The images of infra-env %s are sealed. Machines may fetch their config until %s.\n", name,
-			formatTime(*sealed.Until))
+			output.Time(*sealed.Until))
 	default:
 		fmt.Fprintf(out, "The images of infra-env %s are sealed, and no machine may fetch their config.\n", name)
 	}
@@ -134,10 +134,8 @@ func write(out io.Writer, sealed *agents.Sealed) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "ADDRESS\tFIRST FETCH\tLAST FETCH\tFETCHES")
 	for _, fetch := range sealed.Fetches {
-		fmt.Fprintf(table, "%s\t%s\t%s\t%d\n", fetch.Address, formatTime(fetch.First), formatTime(fetch.Last),
+		fmt.Fprintf(table, "%s\t%s\t%s\t%d\n", fetch.Address, output.Time(fetch.First), output.Time(fetch.Last),
 			fetch.Times)
 	}
 	return table.Flush()
 }
-
-func formatTime(at time.Time) string { return at.UTC().Format("2006-01-02 15:04 UTC") }

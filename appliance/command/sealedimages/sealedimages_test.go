@@ -58,8 +58,9 @@ func TestCommands(t *testing.T) {
 		output    []string
 		body      string
 	}{
-		"show": {[]string{"show"}, []string{"Until 2026-03-02 12:00 UTC, machines may fetch their config, at most 3.",
-			"192.0.2.7  2026-03-01 12:00 UTC  2026-03-01 12:10 UTC  2"}, ""},
+		"show": {[]string{"show"}, []string{
+			"Until 2026-03-02 12:00:00 UTC, machines may fetch their config, at most 3.",
+			"192.0.2.7  2026-03-01 12:00:00 UTC  2026-03-01 12:10:00 UTC  2"}, ""},
 		"show as JSON": {[]string{"show", "--json"}, []string{`"address": "192.0.2.7"`}, ""},
 		"seal":         {[]string{"seal"}, []string{"are sealed"}, `{"machines":0,"seconds":86400}`},
 		"seal for some machines": {[]string{"seal", "--for", "2h", "--machines", "3"}, []string{"are sealed"},

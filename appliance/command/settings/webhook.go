@@ -8,7 +8,6 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -45,7 +44,7 @@ func webhookKind() *output.Kind[notice.Webhook] {
 				if w.Delivered == nil {
 					return ""
 				}
-				return w.Delivered.Local().Format(time.DateTime)
+				return output.Time(*w.Delivered)
 			}},
 			{Title: "PENDING", Value: func(w *notice.Webhook) string { return strconv.Itoa(w.Pending) }},
 			{Title: "PROBLEM", Value: func(w *notice.Webhook) string { return w.Problem }},

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -61,7 +60,7 @@ func leases() *output.Kind[dhcpserver.Lease] {
 				if l.Duration >= dhcpserver.Infinite {
 					return "for ever"
 				}
-				return l.Until.Local().Format(time.DateTime)
+				return output.Time(l.Until)
 			}},
 		},
 	}
@@ -86,7 +85,7 @@ func events() *output.Kind[dhcpserver.Event] {
 		Name: "event", Empty: "No machine has asked for an address or a boot file since the appliance started.",
 		NameOf: func(e *dhcpserver.Event) string { return e.MAC },
 		Columns: []column{
-			{Title: "AT", Value: func(e *dhcpserver.Event) string { return e.At.Local().Format(time.DateTime) }},
+			{Title: "AT", Value: func(e *dhcpserver.Event) string { return output.Time(e.At) }},
 			{Title: "INTERFACE", Value: func(e *dhcpserver.Event) string { return e.Interface }},
 			{Title: "MAC", Value: func(e *dhcpserver.Event) string { return e.MAC }},
 			{Title: "KIND", State: true, Value: func(e *dhcpserver.Event) string { return string(e.Kind) }},

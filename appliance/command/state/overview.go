@@ -8,7 +8,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -75,7 +74,7 @@ func attention() *output.Kind[overview.Item] {
 func describe(d *output.Description, o *overview.Overview) {
 	for _, one := range o.Installations {
 		d.Add("Installing "+one.Name, "%d%% %s, OpenShift %s, since %s", one.Percent, one.Status, one.Version,
-			one.Started.Local().Format(time.TimeOnly))
+			output.Time(one.Started))
 	}
 	d.Add("Clusters", "%s", byState(o.Clusters))
 	d.Add("Hosts", "%s", byState(o.Hosts))

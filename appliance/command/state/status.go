@@ -44,7 +44,7 @@ func writeStatus(out io.Writer, status *console.Status) error {
 		fmt.Fprintf(out, "SHA-256 of its certificate authority: %s\n", status.AuthorityFingerprint)
 	}
 	for _, finding := range status.Protections {
-		fmt.Fprintf(out, "  %-8s%s: %s\n", finding.Status, finding.Subject, finding.Result)
+		fmt.Fprintf(out, "  %-8s%s: %s\n", finding.Status.Word(), finding.Subject, finding.Result)
 		if finding.Advice != "" && finding.Status != doctor.Green {
 			fmt.Fprintf(out, "          %s\n", finding.Advice)
 		}

@@ -20,6 +20,7 @@ import (
 	"golang.org/x/term"
 
 	"landfall/appliance/command/outcome"
+	"landfall/appliance/command/output"
 	"landfall/appliance/command/remote"
 	"landfall/appliance/fleet/membership"
 	api "landfall/web/access"
@@ -178,15 +179,15 @@ func (l *login) readSetupCode() (string, error) {
 	return strings.TrimSpace(string(code)), nil
 }
 
-// isRefused reports whether an account may not see the members, such as one of some clusters. Its
-// commands use the member of the login only.
+// isRefused reports whether the account may not list the members, for example because its scope is
+// some clusters. Its commands then use only the member at which it logged in.
 func isRefused(err error) bool {
 	refused, ok := errors.AsType[*remote.RefusedError](err)
 	return ok && refused.Status < http.StatusInternalServerError
 }
 
-// store stores the login as a context. It replaces an earlier context of the appliance. The earlier
-// members stay if it is not certain that the new ones are all.
+// store stores the login as a context. It replaces an earlier context of the appliance. It keeps
+// the stored members if the new list may be incomplete.
 func (l *login) store(stored remote.Context, all bool) error {
 	contexts, err := remote.LoadContexts()
 	if err != nil {
@@ -418,12 +419,7 @@ func (t terminal) newPassword(file string) (string, error) {
 	return first, err
 }
 
-func formatTime(at time.Time) string {
-	if at.IsZero() {
-		return "-"
-	}
-	return at.Local().Format("2006-01-02 15:04")
-}
+func formatTime(at time.Time) string { return output.OrDash(output.Time(at)) }
 
 // scopeText returns a scope for a table.
 func scopeText(clusters, infraEnvs []string) string {

@@ -21,7 +21,7 @@ import (
 )
 
 // Source opens a file of another member, from an offset on. Its error is fs.ErrNotExist if no
-// member that is there has the file.
+// connected member has the file.
 type Source func(ctx context.Context, id string, offset int64) (io.ReadCloser, error)
 
 // File is a file that other members have.
@@ -44,7 +44,7 @@ func (e *DigestError) Error() string {
 // bufferSize is the size in bytes of one step of a copy.
 const bufferSize = 256 << 10
 
-// Copy copies a file to a path, synced. It continues an interrupted copy that is there. It calls
+// Copy copies a file to a path, synced. It continues an interrupted copy at this path. It calls
 // progress with the number of bytes that were copied.
 func (s Source) Copy(ctx context.Context, f File, path string, progress func(int64)) error {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
@@ -103,12 +103,12 @@ type Mirror struct {
 	DB     *store.DB
 	Prefix string // of the rows
 	Files  string // what the files are, for the log
-	// Copy copies what is missing. It returns the number of files that no member has given. changes
-	// are those of the rows since the last call; nil: all rows are to be looked at.
+	// Copy copies what is missing. It returns the number of files that no member had. changes are
+	// the changes of the rows since the last call; nil means that it reads all rows.
 	Copy func(ctx context.Context, changes []store.Change) (missing int, err error)
-	// Every is the time after which all rows are looked at again; 0: never.
+	// Every is the time after which it reads all rows again; 0: never.
 	Every  time.Duration
-	Wake   <-chan struct{} // has an item when all rows are to be looked at at once; nil: never
+	Wake   <-chan struct{} // an item means that it reads all rows at once; nil: never
 	Clock  clockwork.Clock
 	Logger *slog.Logger
 }

@@ -71,7 +71,7 @@ type Member struct {
 	Version string `json:"version"`
 	Role    string `json:"role"`
 	Leader  bool   `json:"leader"`
-	// Seen is when a member was seen last that is away, up to ten seconds too early.
+	// Seen is when a member that is away was seen last. It is up to ten seconds too early.
 	Seen time.Time `json:"seen,omitzero"`
 	// Records is the number of the newest record in its database.
 	Records uint64 `json:"records"`

@@ -1,6 +1,6 @@
-// Package sequence keeps the log of a fleet in etcd: several appliances with the same data. One
-// member, the leader, appends records; the others follow. The package knows nothing of the content
-// of a record.
+// Package sequence keeps the log of a fleet in etcd. A fleet is several appliances with the same
+// data. One member, the leader, appends records; the others follow. The package does not read the
+// content of a record.
 //
 // # Keys
 //

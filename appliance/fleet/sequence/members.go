@@ -147,8 +147,8 @@ func (s *Sequence) Join(ctx context.Context, member Member) (*Membership, error)
 	return m, nil
 }
 
-// Update writes the member's key anew. Clock and Format are filled in. Now and then it also writes
-// the registration, which stays when the member is away.
+// Update replaces the member's key. It sets Clock and Format. At intervals it also writes the
+// registration, which stays when the member is away.
 func (m *Membership) Update(ctx context.Context, member Member) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

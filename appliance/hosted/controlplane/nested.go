@@ -28,8 +28,8 @@ const (
 )
 
 // annotationContent is the annotation of a manifest in a nested bundle with the digest of its
-// content. It comes back with the feedback, and tells which content the cluster's own agent has
-// applied: the version of the bundle does not reach that agent.
+// content. The feedback contains it and so shows which content the cluster's own agent has applied.
+// That agent does not receive the version of the bundle.
 const annotationContent = "landfall.io/content"
 
 // single are the values that the feedback of a nested bundle reads one by one. The work agent of

@@ -412,7 +412,7 @@ func (r Report) Certificate() (certificate, ca string, ok bool) {
 	return certificate, ca, signed && known && certificate != ""
 }
 
-// Denied returns why a certificate signing request was refused for good, or "".
+// Denied returns why a certificate signing request was refused finally, or "".
 func (r Report) Denied() string {
 	request, ok := r.objectStatus("CertificateSigningRequest")
 	if !ok {

@@ -1,9 +1,9 @@
 // Package views computes the Kubernetes objects of hosted clusters from their rows, as people know
 // them from a management cluster: HostedClusters, NodePools, and a ManifestWork for each bundle.
 //
-// An object has the wish of this appliance as its spec and the last report of the management
-// cluster as its status. Annotations have what the rows know besides: the state, what it waits for,
-// and when and about which version the management cluster has reported last.
+// The spec of an object is the desired state in this appliance. The status is the last report of
+// the management cluster. Annotations have what the rows know besides: the state, what it waits
+// for, and when and about which version the management cluster has reported last.
 package views
 
 import (

@@ -14,8 +14,9 @@ import (
 	"landfall/store"
 )
 
-// Case 54: the appliance stops while clusters point at its registry. Each cluster then says since
-// when the registry was away. command/leaving_test.go tests the question with their names.
+// Case 54 (the list is in registry/faults_test.go): the appliance stops while clusters use its
+// registry. Each cluster then shows since when the registry was away. command/leaving_test.go tests
+// the question with their names.
 func TestFault54_awayWhileClustersDepend(t *testing.T) {
 	db, err := store.Open(t.Context(), t.TempDir(), store.Options{NoSync: true})
 	require.NoError(t, err)
@@ -54,8 +55,9 @@ func TestFault54_awayWhileClustersDepend(t *testing.T) {
 	require.Len(t, of(open(), "one"), 1, "a second start at the same time adds none")
 }
 
-// Case 34: the address of the laptop changes. Clusters that use the former one are named. The tests
-// of authority and siteservice have the certificate and the DNS record, which follow.
+// Case 34 (the list is in registry/faults_test.go): the address of the laptop changes. The
+// appliance names the clusters that use the former one. The tests of authority and siteservice
+// check that the certificate and the DNS record change too.
 func TestFault34_addressChanges(t *testing.T) {
 	db, err := store.Open(t.Context(), t.TempDir(), store.Options{NoSync: true})
 	require.NoError(t, err)

@@ -1,5 +1,5 @@
-// Package medium reads the media on which images are carried to a site, as they lie there: archives
-// of oc-mirror version 2, its cache, folders of a registry, OCI layouts, the courier's folders,
+// Package medium reads the media on which images are carried to a site, without a copy: archives of
+// oc-mirror version 2, its cache, folders of a registry, OCI layouts, the courier's folders,
 // folders of oc image mirror, and ISO files with a registry.
 //
 // A scan reads the headers of a medium and its manifests, and returns an [Index]: for each blob the

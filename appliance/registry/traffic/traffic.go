@@ -19,12 +19,12 @@ type Client struct {
 	Pulls int       `json:"pulls"`
 	Bytes int64     `json:"bytes"`            // since the start of the appliance
 	Rate  int64     `json:"bytes_per_second"` // in the last ten seconds
-	Last  time.Time `json:"last"`             // when it was sent bytes
+	Last  time.Time `json:"last"`             // when bytes were sent to it last
 }
 
 const (
-	// maxClients limits the clients. The next one replaces the one without a pull that was sent
-	// bytes least recently.
+	// maxClients limits the clients. A further client replaces one without a running pull: the one
+	// to which bytes were sent least recently.
 	maxClients = 256
 	// window is the time over which a rate is measured, and slots are its parts.
 	window = 10 * time.Second

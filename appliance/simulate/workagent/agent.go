@@ -1,7 +1,7 @@
-// Package workagent is a stand-in for the work agent of Open Cluster Management on a management
-// cluster, and for the cluster. It speaks the agent's protocol: MQTT 5 over TLS, CloudEvents,
-// resyncs in both directions. It applies ManifestWorks to objects in memory. What an operator would
-// do with the objects is up to an Operator, which is a stand-in too.
+// Package workagent simulates the work agent of Open Cluster Management on a management cluster,
+// and the cluster. It speaks the agent's protocol: MQTT 5 over TLS, CloudEvents, resyncs in both
+// directions. It applies ManifestWorks to objects in memory. What an operator would do with the
+// objects is up to an Operator, which is simulated too.
 //
 // The state is lost as in the real agent: a restarted agent knows no ManifestWork, but the cluster
 // keeps the objects, and evicts those of ManifestWorks that stay unknown.
