@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -38,6 +41,49 @@ func TestList_disabledHostedClusters(t *testing.T) {
 		cmd.SetArgs(arguments)
 		cmd.SilenceErrors, cmd.SilenceUsage = true, true
 		require.ErrorContains(t, cmd.ExecuteContext(t.Context()), "set hosted.enabled to true and restart", arguments)
+	}
+}
+
+// A kubeconfig and an agent's certificate are issued once, so the file is checked before.
+func TestKubeconfig_nothingIsIssuedForABadFile(t *testing.T) {
+	var requests atomic.Int32
+	appliance := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { requests.Add(1) }))
+	defer appliance.Close()
+	t.Setenv("LANDFALL_URL", appliance.URL)
+	for _, arguments := range [][]string{{"kubeconfig", "edge1"}, {"consumers", "agent", "mc1"}} {
+		for file, says := range map[string]string{t.TempDir(): "is a directory", t.TempDir() + "/none/f": "no such file"} {
+			cmd := New()
+			cmd.SetArgs(append(arguments, "-o", file))
+			cmd.SilenceErrors, cmd.SilenceUsage = true, true
+			require.ErrorContains(t, cmd.ExecuteContext(t.Context()), says)
+		}
+	}
+	require.Zero(t, requests.Load())
+}
+
+func TestKubeconfig_onlyItsOwnerReads(t *testing.T) {
+	appliance := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.Contains(r.URL.Path, "kubeconfigs") {
+			w.Header().Set("Content-Type", "application/json")
+			fmt.Fprint(w, `{"operation":"1","status":"Succeeded","kubeconfig":"secret"}`)
+			return
+		}
+		fmt.Fprint(w, "secret")
+	}))
+	defer appliance.Close()
+	t.Setenv("LANDFALL_URL", appliance.URL)
+	for _, arguments := range [][]string{{"kubeconfig", "edge1"}, {"consumers", "agent", "mc1"}} {
+		file := t.TempDir() + "/file"
+		require.NoError(t, os.WriteFile(file, []byte("former"), 0o644))
+		cmd := New()
+		cmd.SetArgs(append(arguments, "-o", file))
+		require.NoError(t, cmd.ExecuteContext(t.Context()))
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		require.Equal(t, "secret", string(text))
+		info, err := os.Stat(file)
+		require.NoError(t, err)
+		require.Equal(t, os.FileMode(0o600), info.Mode())
 	}
 }
 
