@@ -213,6 +213,36 @@ func TestNodePool_scaling(t *testing.T) {
 	}
 }
 
+func TestExternalAuth_refusesWhatCannotWork(t *testing.T) {
+	const client = `{"component":{"name":"console","authClientNamespace":"openshift-console"},"clientId":"a","type":"Public"}`
+	for properties, target := range map[string]string{
+		`{"clients":[` + client + `]}`:                                              "",
+		`{"issuer":{"ca":"a certificate"}}`:                                         "properties.issuer.ca",
+		`{"clients":"console"}`:                                                     "properties.clients",
+		`{"clients":[` + strings.Replace(client, `"a"`, `"b"`, 1) + `]}`:            "properties.clients[0].clientId",
+		`{"clients":[` + strings.Replace(client, "Public", "public", 1) + `]}`:      "properties.clients[0].type",
+		`{"clients":[` + strings.Replace(client, `"name":"console",`, "", 1) + `]}`: "properties.clients[0].component.name",
+		`{"clients":[` + client + `,` + client + `]}`:                               "properties.clients[1].component",
+		`{"claim":{"validationRules":[{"type":"RequiredClaim"}]}}`: "" +
+			"properties.claim.validationRules[0].requiredClaim.claim",
+		`{"claim":{"mappings":{"username":{"prefixPolicy":"Prefix"}}}}`: "properties.claim.mappings.username.prefix",
+	} {
+		body := Merge(decode(t, `{"properties":{"issuer":{"url":"https://a","audiences":["a"]},
+			"claim":{"mappings":{"username":{"claim":"c"}}}}}`), decode(t, `{"properties":`+properties+`}`))
+		_, err := ExternalAuth.Create(body, nil)
+		if target == "" {
+			require.NoError(t, err, properties)
+			continue
+		}
+		failure, ok := errors.AsType[*Error](err)
+		require.True(t, ok, properties)
+		if failure.Code == CodeMultiple {
+			failure = failure.Details[0]
+		}
+		require.Equal(t, target, failure.Target, properties)
+	}
+}
+
 func TestDecode_onlyOneShallowObject(t *testing.T) {
 	for _, text := range []string{``, `null`, `[]`, `1`, `{`, `{} {}`, strings.Repeat(`{"a":`, 100) + `1` +
 		strings.Repeat(`}`, 100)} {

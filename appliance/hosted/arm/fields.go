@@ -348,14 +348,24 @@ func (w *walk) list(n *node, path string, given any) (any, bool) {
 		}
 		element := n.children["[]"]
 		made := w.object(element, at, object, nil, true).(map[string]any)
-		for _, name := range element.order {
-			if f := element.children[name].field; f != nil && f.required && object[name] == nil {
-				w.failf(join2(at, name), "The field %s is missing.", join2(at, name))
-			}
-		}
+		w.required(element, at, object)
 		result[i] = made
 	}
 	return result, len(w.errs) == before
+}
+
+// required reports the fields that an element of a list lacks.
+func (w *walk) required(n *node, path string, object map[string]any) {
+	for _, name := range n.order {
+		child, at := n.children[name], join2(path, name)
+		switch {
+		case child.field == nil:
+			inner, _ := object[name].(map[string]any)
+			w.required(child, at, inner)
+		case child.field.required && object[name] == nil:
+			w.failf(at, "The field %s is missing.", at)
+		}
+	}
 }
 
 // checkText checks a text by the rules of its field.

@@ -1,19 +1,24 @@
 package arm
 
 import (
+	"crypto/x509"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"net/netip"
 	"regexp"
+	"slices"
 	"strings"
 )
 
 var (
-	versionForm = regexp.MustCompile(`^[0-9]{1,2}\.[0-9]{1,3}(\.[0-9]{1,4}(-[a-z0-9.]{1,20})?)?$`)
-	prefixForm  = regexp.MustCompile(`^[a-z]([-a-z0-9]{0,13}[a-z0-9])?$`)
-	sizeForm    = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$`)
-	labelForm   = regexp.MustCompile(`^([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$`)
-	valueForm   = regexp.MustCompile(`^([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?$`)
-	sourceForm  = regexp.MustCompile(`^[a-z0-9]([a-z0-9.:/_-]{0,253}[a-z0-9])$`)
+	versionForm   = regexp.MustCompile(`^[0-9]{1,2}\.[0-9]{1,3}(\.[0-9]{1,4}(-[a-z0-9.]{1,20})?)?$`)
+	prefixForm    = regexp.MustCompile(`^[a-z]([-a-z0-9]{0,13}[a-z0-9])?$`)
+	sizeForm      = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$`)
+	labelForm     = regexp.MustCompile(`^([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$`)
+	valueForm     = regexp.MustCompile(`^([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?$`)
+	namespaceForm = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
+	sourceForm    = regexp.MustCompile(`^[a-z0-9]([a-z0-9.:/_-]{0,253}[a-z0-9])$`)
 )
 
 // common are the fields of all resources.
@@ -110,21 +115,128 @@ var NodePool = newKind(checkNodePool, append([]field{
 	{path: "properties.nodeDrainTimeoutMinutes", kind: whole, max: 10_080},
 }, tracked...)...)
 
+// Confidential is the type of clients of an external auth that have a secret, and RequiredClaim the
+// type of the rules for claims.
+const (
+	Confidential  = "Confidential"
+	RequiredClaim = "RequiredClaim"
+)
+
 // ExternalAuth is the type of external authentication configurations.
-var ExternalAuth = newKind(nil, append([]field{
+var ExternalAuth = newKind(checkExternalAuth, append([]field{
 	{path: "properties.issuer.url", required: true, form: regexp.MustCompile(`^https://[^\s?#]+$`),
 		formHint: "an https URL"},
 	{path: "properties.issuer.audiences", kind: texts, required: true},
 	{path: "properties.issuer.ca"},
-	{path: "properties.clients", kind: free},
+	{path: "properties.clients", kind: list},
+	{path: "properties.clients[].component.name", required: true},
+	{path: "properties.clients[].component.authClientNamespace", required: true, form: namespaceForm,
+		formHint: "the name of a namespace"},
+	{path: "properties.clients[].clientId", required: true},
+	{path: "properties.clients[].extraScopes", kind: texts},
+	{path: "properties.clients[].type", required: true, values: []string{Confidential, "Public"}},
 	{path: "properties.claim.mappings.username.claim", required: true},
 	{path: "properties.claim.mappings.username.prefixPolicy", values: []string{"None", "NoPrefix", "Prefix"}},
 	{path: "properties.claim.mappings.username.prefix"},
 	{path: "properties.claim.mappings.groups.claim"},
 	{path: "properties.claim.mappings.groups.prefix"},
-	{path: "properties.claim.validationRules", kind: free},
+	{path: "properties.claim.validationRules", kind: list},
+	{path: "properties.claim.validationRules[].type", byItself: RequiredClaim, values: []string{RequiredClaim}},
+	{path: "properties.claim.validationRules[].requiredClaim.claim", required: true},
+	{path: "properties.claim.validationRules[].requiredClaim.requiredValue", required: true},
 	{path: "properties.condition", kind: free, when: ignored},
 }, common...)...)
+
+// ExternalAuthProperties are the properties of an external auth.
+type ExternalAuthProperties struct {
+	Issuer struct {
+		URL       string   `json:"url"`
+		Audiences []string `json:"audiences"`
+		CA        string   `json:"ca"` // PEM, or ""
+	} `json:"issuer"`
+	Clients []ExternalAuthClient `json:"clients"`
+	Claim   struct {
+		Mappings struct {
+			Username ClaimMapping `json:"username"`
+			Groups   ClaimMapping `json:"groups"`
+		} `json:"mappings"`
+		ValidationRules []ClaimRule `json:"validationRules"`
+	} `json:"claim"`
+}
+
+// ExternalAuthClient is a component of a cluster that requests tokens from an issuer.
+type ExternalAuthClient struct {
+	Component struct {
+		Name      string `json:"name"`
+		Namespace string `json:"authClientNamespace"`
+	} `json:"component"`
+	ClientID    string   `json:"clientId"`
+	ExtraScopes []string `json:"extraScopes"`
+	Type        string   `json:"type"`
+}
+
+// ClaimMapping says how a claim of a token becomes the name of a user or of groups.
+type ClaimMapping struct {
+	Claim  string `json:"claim"`
+	Policy string `json:"prefixPolicy"`
+	Prefix string `json:"prefix"`
+}
+
+// ClaimRule is a claim that a token must have.
+type ClaimRule struct {
+	Type          string `json:"type"`
+	RequiredClaim struct {
+		Claim string `json:"claim"`
+		Value string `json:"requiredValue"`
+	} `json:"requiredClaim"`
+}
+
+// ExternalAuthPropertiesOf returns the properties of an external auth. A former version stored any
+// value as clients and validation rules; those of another form are left out.
+func ExternalAuthPropertiesOf(document Document) (*ExternalAuthProperties, error) {
+	var resource struct {
+		Properties ExternalAuthProperties `json:"properties"`
+	}
+	err := document.Into(&resource)
+	if _, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		err = nil
+	}
+	p := &resource.Properties
+	p.Clients = slices.DeleteFunc(p.Clients, func(c ExternalAuthClient) bool { return c.ClientID == "" })
+	p.Claim.ValidationRules = slices.DeleteFunc(p.Claim.ValidationRules, func(r ClaimRule) bool {
+		return r.RequiredClaim.Claim == ""
+	})
+	return p, err
+}
+
+func checkExternalAuth(document Document) []*Error {
+	p, err := ExternalAuthPropertiesOf(document)
+	if err != nil {
+		return []*Error{Fieldf("properties", "The properties can't be read: %s.", err)}
+	}
+	var errs []*Error
+	if p.Issuer.CA != "" && !x509.NewCertPool().AppendCertsFromPEM([]byte(p.Issuer.CA)) {
+		errs = append(errs, Fieldf("properties.issuer.ca", "The field properties.issuer.ca has no CA certificate in PEM."))
+	}
+	if user := p.Claim.Mappings.Username; user.Policy == "Prefix" && user.Prefix == "" {
+		errs = append(errs, Fieldf("properties.claim.mappings.username.prefix",
+			"The prefix policy Prefix needs the field properties.claim.mappings.username.prefix."))
+	}
+	seen := map[string]bool{}
+	for i, client := range p.Clients {
+		at := fmt.Sprintf("properties.clients[%d]", i)
+		if !slices.Contains(p.Issuer.Audiences, client.ClientID) {
+			errs = append(errs, Fieldf(at+".clientId", "The client ID %s is not in properties.issuer.audiences.",
+				client.ClientID))
+		}
+		component := client.Component.Namespace + "/" + client.Component.Name
+		if seen[component] {
+			errs = append(errs, Fieldf(at+".component", "The component %s is given twice.", component))
+		}
+		seen[component] = true
+	}
+	return errs
+}
 
 // ClusterProperties are the properties of a hosted cluster that its manifests need.
 type ClusterProperties struct {

@@ -191,6 +191,9 @@ func Control(in Input) (Content, error) {
 		s.add(manifest{version: "v1", kind: "ConfigMap", resource: "configmaps", namespace: namespace,
 			name: "user-ca-bundle", body: object{"data": object{"ca-bundle.crt": in.Site.CABundle}}, feedback: uid})
 	}
+	if err := s.addIssuerAuthorities(namespace, in.Auths); err != nil {
+		return Content{}, err
+	}
 	spec, err := hostedClusterSpec(in)
 	if err != nil {
 		return Content{}, err
@@ -289,56 +292,6 @@ func services(c *record.Cluster, m *record.Management) (all []object) {
 		all = append(all, object{"service": name, "servicePublishingStrategy": strategy})
 	}
 	return all
-}
-
-// oidcProviders returns external auths in the form of the kind Authentication of OpenShift.
-func oidcProviders(auths []*record.ExternalAuth) (all []object, err error) {
-	for _, auth := range auths {
-		var resource struct {
-			Properties struct {
-				Issuer struct {
-					URL       string   `json:"url"`
-					Audiences []string `json:"audiences"`
-				} `json:"issuer"`
-				Claim struct {
-					Mappings struct {
-						Username claimMapping `json:"username"`
-						Groups   claimMapping `json:"groups"`
-					} `json:"mappings"`
-				} `json:"claim"`
-			} `json:"properties"`
-		}
-		if err := auth.Document.Into(&resource); err != nil {
-			return nil, fmt.Errorf("read the external auth %s: %w", auth.ID.Child, err)
-		}
-		issuer, claims := resource.Properties.Issuer, resource.Properties.Claim.Mappings
-		mappings := object{"username": claims.Username.username()}
-		if claims.Groups.Claim != "" {
-			mappings["groups"] = object{"claim": claims.Groups.Claim, "prefix": claims.Groups.Prefix}
-		}
-		all = append(all, object{"name": strings.ToLower(auth.ID.Child), "claimMappings": mappings,
-			"issuer": object{"issuerURL": issuer.URL, "audiences": issuer.Audiences}})
-	}
-	return all, nil
-}
-
-// claimMapping says how a claim of a token becomes the name of a user or of groups.
-type claimMapping struct {
-	Claim  string `json:"claim"`
-	Policy string `json:"prefixPolicy"`
-	Prefix string `json:"prefix"`
-}
-
-// username returns the mapping of user names. The resource provider has a policy None, which is the
-// empty text in OpenShift, and a prefix that is an object there.
-func (m claimMapping) username() object {
-	switch m.Policy {
-	case "Prefix":
-		return object{"claim": m.Claim, "prefixPolicy": m.Policy, "prefix": object{"prefixString": m.Prefix}}
-	case "NoPrefix":
-		return object{"claim": m.Claim, "prefixPolicy": m.Policy}
-	}
-	return object{"claim": m.Claim}
 }
 
 // NodePool returns the bundle with a node pool.

@@ -103,6 +103,11 @@ func TestExternalAuth_changesHostedCluster(t *testing.T) {
 		`"claimMappings":{"groups":{"claim":"groups","prefix":"sso-"},"username":{"claim":"email",`+
 			`"prefix":{"prefixString":"sso:"},"prefixPolicy":"Prefix"}}`)
 	s.report(c.Control, available(2, "4.19.7"))
+	second := id
+	second.Child = "second"
+	_, err = s.PutExternalAuth(t.Context(), s.caller, second, document(authBody))
+	require.Equal(t, arm.CodeConflict, code(err))
+	require.ErrorContains(t, err, "already has the external auth sso")
 	shown, err := s.ShowChild(id)
 	require.NoError(t, err)
 	require.Equal(t, record.Succeeded, shown.Text("properties.provisioningState"))
