@@ -350,8 +350,8 @@ func waitForKubeconfig(ctx context.Context, a *action.Action, name string) (stri
 		switch {
 		case err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded):
 			return "", &outcome.CodeError{Code: outcome.Waiting, Cause: errors.New("the management cluster has not " +
-				"signed the certificate yet; the request stays: ask again with a longer --timeout when the " +
-				"management cluster is connected")}
+				"signed the certificate yet; the request stays for a day: ask again with a longer --timeout when " +
+				"the management cluster is connected")}
 		case err != nil:
 			return "", err
 		case now.Kubeconfig != "":
