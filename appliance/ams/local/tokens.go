@@ -203,7 +203,9 @@ func (s *Site) session(row *tokenRow) (string, error) {
 
 // sessions returns what the tokens contain that were exchanged for this one. An ID can be issued
 // again after its revocation, so the ID alone would make the former tokens valid again.
-func (r *tokenRow) sessions() string { return base64.RawURLEncoding.EncodeToString(hash(string(r.Hash))) }
+func (r *tokenRow) sessions() string {
+	return base64.RawURLEncoding.EncodeToString(hash(string(r.Hash)))
+}
 
 func (s *Site) row(id string) (row *tokenRow, err error) {
 	err = s.options.DB.View(func(tx *store.Tx) error {
