@@ -155,7 +155,7 @@ func newPush(version string) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			secret, err := given.read(cmd.InOrStdin())
+			secret, err := given.read(cmd)
 			if err != nil {
 				return err
 			}
@@ -269,15 +269,15 @@ func confirmSite(cmd *cobra.Command, known *ams.KnownSites, site, expected strin
 // readsInput reports whether the credentials come from standard input.
 func (p pushCredentials) readsInput() bool { return p.tokenFile == "-" || p.secretFile == "-" }
 
-func (p pushCredentials) read(in io.Reader) (ams.Secret, error) {
+func (p pushCredentials) read(cmd *cobra.Command) (ams.Secret, error) {
 	switch {
 	case p.ocmConfig != "":
 		return readOCM(p.ocmConfig)
 	case p.tokenFile != "":
-		token, err := readLine(p.tokenFile, in)
+		token, err := readSecret(cmd, p.tokenFile, "Offline token: ")
 		return ams.Secret{OfflineToken: token}, err
 	case p.clientID != "" && p.secretFile != "":
-		secret, err := readLine(p.secretFile, in)
+		secret, err := readSecret(cmd, p.secretFile, "Client secret: ")
 		return ams.Secret{ClientID: p.clientID, ClientSecret: secret}, err
 	}
 	return ams.Secret{},
