@@ -90,6 +90,16 @@ func newKind(check func(Document) []*Error, fields ...field) *Kind {
 	return k
 }
 
+// Writable returns the paths of the fields that a request can set.
+func (k *Kind) Writable() (paths []string) {
+	for i := range k.fields {
+		if f := &k.fields[i]; f.when == always || f.when == onCreate {
+			paths = append(paths, f.path)
+		}
+	}
+	return paths
+}
+
 // maxDepth limits the depth of a request's body.
 const maxDepth = 32
 
@@ -444,6 +454,9 @@ func (d Document) Set(path string, value any) {
 	}
 	at[names[len(names)-1]] = value
 }
+
+// Has reports whether there is a value other than null at a path of names.
+func (d Document) Has(path string) bool { return lookup(d, path) != nil }
 
 // Text returns the text at a path of names, or "".
 func (d Document) Text(path string) string {

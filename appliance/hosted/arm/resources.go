@@ -49,7 +49,7 @@ var Cluster = newKind(checkCluster, append([]field{
 	{path: "properties.network.serviceCidr", when: onCreate, network: true},
 	{path: "properties.network.machineCidr", when: onCreate, network: true},
 	{path: "properties.network.hostPrefix", kind: whole, when: onCreate, byItself: int64(23), min: 1, max: 126},
-	{path: "properties.api.visibility", byItself: "Public", values: []string{"Public", "Private"}},
+	{path: "properties.api.visibility", byItself: "Public", values: []string{"Public"}},
 	{path: "properties.api.authorizedCidrs", kind: texts, network: true},
 	{path: "properties.api.url", when: never},
 	{path: "properties.console.url", when: never},
@@ -80,7 +80,7 @@ var Cluster = newKind(checkCluster, append([]field{
 		formHint: "a repository such as registry.example.com/openshift"},
 	{path: "properties.imageDigestMirrors[].mirrorSourcePolicy",
 		values: []string{"AllowContactingSource", "NeverContactSource"}},
-	{path: "properties.cryptoRestrictions", kind: free, when: onCreate},
+	{path: "properties.cryptoRestrictions", when: onCreate, values: []string{"None", "FIPS"}},
 }, tracked...)...)
 
 // NodePool is the type of node pools.
@@ -101,8 +101,8 @@ var NodePool = newKind(checkNodePool, append([]field{
 		values: []string{"Managed", "Ephemeral"}},
 	{path: "properties.platform.osDisk.encryptionSetId", when: onCreate},
 	{path: "properties.replicas", kind: whole, max: 500},
-	{path: "properties.autoScaling.min", kind: whole, max: 500},
-	{path: "properties.autoScaling.max", kind: whole, max: 500},
+	{path: "properties.autoScaling.min", kind: whole, min: 1, max: 500},
+	{path: "properties.autoScaling.max", kind: whole, min: 1, max: 500},
 	{path: "properties.autoRepair", kind: flag, when: onCreate, byItself: true},
 	{path: "properties.labels", kind: list},
 	{path: "properties.labels[].key", required: true, form: labelForm, formHint: "the key of a Kubernetes label"},
@@ -263,6 +263,7 @@ type ClusterProperties struct {
 		State string `json:"state"`
 	} `json:"clusterImageRegistry"`
 	ImageDigestMirrors []ImageMirror `json:"imageDigestMirrors"`
+	FIPS               bool          `json:"-"` // cryptoRestrictions
 }
 
 // Network is the networks of a hosted cluster.
@@ -308,7 +309,15 @@ type NodePoolProperties struct {
 		Key    string `json:"key"`
 		Value  string `json:"value"`
 	} `json:"taints"`
-	NodeDrainTimeoutMinutes int64 `json:"nodeDrainTimeoutMinutes"`
+	NodeDrainTimeoutMinutes *int64 `json:"nodeDrainTimeoutMinutes"` // nil: that of the cluster
+}
+
+// DrainTimeoutMinutes returns the time to drain a node; 0: no limit.
+func (p *NodePoolProperties) DrainTimeoutMinutes(of *ClusterProperties) int64 {
+	if p.NodeDrainTimeoutMinutes != nil {
+		return *p.NodeDrainTimeoutMinutes
+	}
+	return of.NodeDrainTimeoutMinutes
 }
 
 // ClusterPropertiesOf returns the properties of a hosted cluster.
@@ -317,6 +326,7 @@ func ClusterPropertiesOf(document Document) (*ClusterProperties, error) {
 		Properties ClusterProperties `json:"properties"`
 	}
 	err := document.Into(&resource)
+	resource.Properties.FIPS = document.Text("properties.cryptoRestrictions") == "FIPS"
 	return &resource.Properties, err
 }
 
@@ -366,16 +376,34 @@ func checkCluster(document Document) []*Error {
 	for i := range networks {
 		errs = append(errs, Overlaps(networks[i:i+1], networks[i+1:])...)
 	}
-	if pods, err := netip.ParsePrefix(p.Network.PodCIDR); err == nil && p.Network.HostPrefix <= int64(pods.Bits()) {
-		errs = append(errs, Fieldf("properties.network.hostPrefix", "The host prefix /%d is not longer than that of "+
-			"the "+
-			"pod network %s.", p.Network.HostPrefix, p.Network.PodCIDR))
-	}
+	errs = append(errs, checkPods(p.Network)...)
 	managed := lookup(document, "properties.etcd.dataEncryption.customerManaged")
 	if mode := document.Text("properties.etcd.dataEncryption.keyManagementMode"); mode == "PlatformManaged" &&
 		managed != nil {
 		errs = append(errs, Fieldf("properties.etcd.dataEncryption.customerManaged",
 			"The field customerManaged belongs to the key management mode CustomerManaged."))
+	}
+	return errs
+}
+
+func checkPods(n Network) (errs []*Error) {
+	pods, err := netip.ParsePrefix(n.PodCIDR)
+	if err != nil { // the request has no pod network
+		return nil
+	}
+	const hostPrefix = "properties.network.hostPrefix"
+	switch longest := int64(pods.Addr().BitLen()); {
+	case n.HostPrefix <= int64(pods.Bits()):
+		errs = append(errs, Fieldf(hostPrefix, "The host prefix /%d is not longer than that of the pod network %s.",
+			n.HostPrefix, n.PodCIDR))
+	case n.HostPrefix > longest:
+		errs = append(errs, Fieldf(hostPrefix, "The host prefix /%d is longer than an address of the pod network %s, "+
+			"/%d.", n.HostPrefix, n.PodCIDR, longest))
+	}
+	services, err := netip.ParsePrefix(n.ServiceCIDR)
+	if err == nil && services.Addr().Is4() != pods.Addr().Is4() {
+		errs = append(errs, Fieldf("properties.network.serviceCidr", "The service network %s and the pod network %s "+
+			"must both be IPv4 or both IPv6.", n.ServiceCIDR, n.PodCIDR))
 	}
 	return errs
 }
@@ -391,6 +419,11 @@ func checkNodePool(document Document) []*Error {
 			errs = append(errs, Fieldf("properties.replicas", "A node pool has either replicas or autoScaling, not "+
 				"both."))
 		}
+		for _, path := range []string{"properties.autoScaling.min", "properties.autoScaling.max"} {
+			if lookup(document, path) == nil {
+				return append(errs, Fieldf(path, "The field %s is missing.", path))
+			}
+		}
 		if scaling.Min > scaling.Max {
 			errs = append(errs, Fieldf("properties.autoScaling.min", "The smallest number of nodes, %d, is above the "+
 				"largest, %d.", scaling.Min, scaling.Max))
@@ -403,6 +436,14 @@ func checkNodePool(document Document) []*Error {
 				label.Key))
 		}
 		seen[label.Key] = true
+	}
+	tainted := map[string]bool{}
+	for i, taint := range p.Taints {
+		name := taint.Key + ":" + taint.Effect
+		if tainted[name] {
+			errs = append(errs, Fieldf(fmt.Sprintf("properties.taints[%d]", i), "The taint %s is given twice.", name))
+		}
+		tainted[name] = true
 	}
 	return errs
 }

@@ -263,12 +263,16 @@ func hostedClusterSpec(in Input) (object, error) {
 	if len(providers) > 0 {
 		spec["configuration"] = object{"authentication": object{"type": "OIDC", "oidcProviders": providers}}
 	}
-	if p.Autoscaling.MaxNodesTotal > 0 {
-		spec["autoscaling"] = object{"maxNodesTotal": p.Autoscaling.MaxNodesTotal,
-			"maxPodGracePeriod":    p.Autoscaling.MaxPodGracePeriodSeconds,
-			"maxNodeProvisionTime": strconv.FormatInt(p.Autoscaling.MaxNodeProvisionTimeSeconds, 10) + "s",
-			"podPriorityThreshold": p.Autoscaling.PodPriorityThreshold}
+	if p.FIPS {
+		spec["fips"] = true
 	}
+	autoscaling := object{"maxPodGracePeriod": p.Autoscaling.MaxPodGracePeriodSeconds,
+		"maxNodeProvisionTime": strconv.FormatInt(p.Autoscaling.MaxNodeProvisionTimeSeconds, 10) + "s",
+		"podPriorityThreshold": p.Autoscaling.PodPriorityThreshold}
+	if p.Autoscaling.MaxNodesTotal > 0 {
+		autoscaling["maxNodesTotal"] = p.Autoscaling.MaxNodesTotal
+	}
+	spec["autoscaling"] = autoscaling
 	return spec, nil
 }
 
@@ -314,8 +318,8 @@ func NodePool(in Input, pool *record.NodePool, p *arm.NodePoolProperties) (Conte
 	} else {
 		spec["replicas"] = p.Replicas
 	}
-	if p.NodeDrainTimeoutMinutes > 0 {
-		spec["nodeDrainTimeout"] = strconv.FormatInt(p.NodeDrainTimeoutMinutes, 10) + "m"
+	if drain := p.DrainTimeoutMinutes(in.Properties); drain > 0 {
+		spec["nodeDrainTimeout"] = strconv.FormatInt(drain, 10) + "m"
 	}
 	if len(p.Labels) > 0 {
 		nodeLabels := object{}

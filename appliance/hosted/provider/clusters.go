@@ -330,7 +330,7 @@ func withNetworks(body arm.Document, m *record.Management) arm.Document {
 	}
 	for _, name := range []string{"podCidr", "serviceCidr", "machineCidr"} {
 		path := "properties.network." + name
-		if !body.Settable(path) || body.Text(path) != "" {
+		if !body.Settable(path) || body.Has(path) {
 			continue
 		}
 		network := providerNetworks[name]
