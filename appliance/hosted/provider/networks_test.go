@@ -16,3 +16,11 @@ func TestCluster_networkOfAnotherType(t *testing.T) {
 	}
 	s.put("edge1", `{"location":"site","properties":{"network":{"podCidr":null}}}`)
 }
+
+func TestCluster_nodePoolNamedTwice(t *testing.T) {
+	s := withManagement(t)
+	_, err := s.CreateCluster(t.Context(), s.caller, s.id("edge1"), document(plain),
+		[]NewNodePool{{"a", document(poolBody)}, {"A", document(poolBody)}})
+	require.EqualError(t, err, "The node pool A is named twice.")
+	require.Nil(t, s.cluster("edge1"))
+}
