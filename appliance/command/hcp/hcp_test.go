@@ -1,6 +1,7 @@
 package hcp
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"net/http"
@@ -14,6 +15,7 @@ import (
 
 	"landfall/appliance/command/action"
 	"landfall/appliance/command/outcome"
+	"landfall/appliance/command/remote"
 	"landfall/web"
 	"landfall/web/hosted"
 )
@@ -85,6 +87,28 @@ func TestKubeconfig_onlyItsOwnerReads(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, os.FileMode(0o600), info.Mode())
 	}
+}
+
+// A second demo on the same data directory finds its clusters.
+func TestDemo_goesOnWithItsClusters(t *testing.T) {
+	appliance := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		switch {
+		case r.Method == http.MethodPost:
+			w.WriteHeader(http.StatusConflict)
+			fmt.Fprint(w, `{"reason":"It is already there."}`)
+		case r.URL.Path == path("edge1"):
+			fmt.Fprint(w, `{"resource_id":"/subscriptions/5d21"}`)
+		default:
+			w.WriteHeader(http.StatusServiceUnavailable)
+			fmt.Fprint(w, `{"reason":"asked for `+r.URL.Path+`"}`)
+		}
+	}))
+	defer appliance.Close()
+	var out bytes.Buffer
+	err := (&Demo{Client: remote.At(appliance.URL), Out: &out}).Run(t.Context())
+	require.ErrorContains(t, err, "asked for "+hosted.ManagementRoute+"/mc1/agent")
+	require.Contains(t, out.String(), "RESOURCE_ID=/subscriptions/5d21")
 }
 
 // overdue is a context whose time is over when it is canceled.
