@@ -10,8 +10,8 @@ import (
 	"golang.org/x/term"
 )
 
-// readSecret returns the secret in a file, or for "-" that of standard input. On a terminal, it asks
-// for it without showing it.
+// readSecret returns the secret in a file, or for "-" that of standard input. On a terminal, it
+// asks for it without showing it.
 func readSecret(cmd *cobra.Command, file, question string) (string, error) {
 	var text []byte
 	var err error

@@ -53,7 +53,8 @@ func TestKubeconfig_nothingIsIssuedForABadFile(t *testing.T) {
 	defer appliance.Close()
 	t.Setenv("LANDFALL_URL", appliance.URL)
 	for _, arguments := range [][]string{{"kubeconfig", "edge1"}, {"consumers", "agent", "mc1"}} {
-		for file, says := range map[string]string{t.TempDir(): "is a directory", t.TempDir() + "/none/f": "no such file"} {
+		for file, says := range map[string]string{t.TempDir(): "is a directory",
+			t.TempDir() + "/none/f": "no such file"} {
 			cmd := New()
 			cmd.SetArgs(append(arguments, "-o", file))
 			cmd.SilenceErrors, cmd.SilenceUsage = true, true

@@ -216,7 +216,8 @@ func checkExternalAuth(document Document) []*Error {
 	}
 	var errs []*Error
 	if p.Issuer.CA != "" && !x509.NewCertPool().AppendCertsFromPEM([]byte(p.Issuer.CA)) {
-		errs = append(errs, Fieldf("properties.issuer.ca", "The field properties.issuer.ca has no CA certificate in PEM."))
+		errs = append(errs, Fieldf("properties.issuer.ca", "The field properties.issuer.ca has no CA certificate in "+
+			"PEM."))
 	}
 	if user := p.Claim.Mappings.Username; user.Policy == "Prefix" && user.Prefix == "" {
 		errs = append(errs, Fieldf("properties.claim.mappings.username.prefix",

@@ -19,7 +19,8 @@ func (ch *change) pendingCredential(all []*record.Credential) (*record.Operation
 			return nil, err
 		}
 		if operation != nil && !record.IsTerminal(operation.Status) &&
-			strings.EqualFold(operation.Tenant, ch.caller.Tenant) && strings.EqualFold(operation.Client, ch.caller.Client) {
+			strings.EqualFold(operation.Tenant, ch.caller.Tenant) &&
+			strings.EqualFold(operation.Client, ch.caller.Client) {
 			return operation, nil
 		}
 	}
@@ -42,7 +43,8 @@ func (ch *change) endOldCredentials(c *record.Cluster) error {
 			return err
 		}
 		if err := ch.endOperation(credential.Operation, record.Failed, arm.Errorf(0, arm.CodeInvalidContent,
-			"The management cluster did not sign the certificate within a day. Request the kubeconfig again.")); err != nil {
+			"The management cluster did not sign the certificate within a day. Request the kubeconfig "+
+				"again.")); err != nil {
 			return err
 		}
 		if err := record.PutCredential(ch.tx, credential); err != nil {
