@@ -71,19 +71,28 @@ func (r *Relay) export(ctx context.Context) ([]byte, string, error) {
 	return out.Bytes(), id, nil
 }
 
+// ErrNoExport is returned for an export that no cluster waits for.
+var ErrNoExport = fault.Sentinel(fault.NotFound, "no cluster waits for the receipts of the export")
+
 // Revoke ends the leases of one export, or of all exports if export is "".
 func (r *Relay) Revoke(ctx context.Context, export string) error {
+	revoked := 0
 	err := r.options.DB.Update(ctx, func(tx *store.Tx) error {
+		revoked = 0
 		return outbox.RecordedRows.Each(tx, "", func(id string, recorded *outbox.Recorded) error {
 			if recorded.Lease == nil || export != "" && recorded.Lease.Export != export {
 				return nil
 			}
 			recorded.Lease = nil
+			revoked++
 			return outbox.RecordedRows.Put(tx, id, recorded)
 		})
 	})
 	if err != nil {
 		return err
+	}
+	if export != "" && revoked == 0 {
+		return fmt.Errorf("%w %q", ErrNoExport, export)
 	}
 	return r.rescan()
 }

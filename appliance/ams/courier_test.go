@@ -240,7 +240,10 @@ func TestCourier_faults(t *testing.T) {
 			id := s.register("one")
 			s.rename(old, "older")
 			c, file := s.courier(), s.export()
-			require.NoError(s, s.relay.Revoke(s.Context(), ""))
+			require.ErrorIs(s, s.relay.Revoke(s.Context(), "99"), ErrNoExport)
+			export := s.recorded(id).Lease.Export
+			require.NoError(s, s.relay.Revoke(s.Context(), export))
+			require.ErrorIs(s, s.relay.Revoke(s.Context(), export), ErrNoExport)
 			s.rename(id, "two")
 			s.rename(old, "newest")
 			s.settle(soon)

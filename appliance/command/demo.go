@@ -185,8 +185,12 @@ func (d *demo) play(ctx context.Context, group *errgroup.Group, stop func(), sit
 			return err
 		}
 		if err != nil && ctx.Err() == nil {
-			d.print("The installation failed: %s\nThe appliance continues to run. See its page for details; stop it "+
-				"with Ctrl-C.\n", outcome.Line(err))
+			failed := "The installation failed"
+			if d.hosted {
+				failed = "The hosted cluster did not come up"
+			}
+			d.print("%s: %s\nThe appliance continues to run. See its page for details; stop it "+
+				"with Ctrl-C.\n", failed, outcome.Line(err))
 		}
 		if !d.exit {
 			<-ctx.Done()

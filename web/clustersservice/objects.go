@@ -74,7 +74,7 @@ func (s service) cluster(_ echo.Context, tx *store.Tx, c *record.Cluster) (objec
 			"machine_cidr": p.Network.MachineCIDR, "host_prefix": p.Network.HostPrefix},
 		"api": object{"url": c.Observed.APIURL, "listening": listening,
 			"cidr_block_access": object{"allow": object{"values": p.API.AuthorizedCIDRs}}},
-		"image_registry": object{"state": strings.ToLower(p.ClusterImageRegistry.State)}, "fips": false,
+		"image_registry": object{"state": strings.ToLower(p.ClusterImageRegistry.State)}, "fips": p.FIPS,
 		"node_pools": object{"kind": "NodePoolListLink", "href": s.href("/clusters/%s/node_pools", c.CID)},
 		"properties": object{}, "state": State(c), "status": status,
 		"azure": object{"subscription_id": strings.ToLower(c.ID.Subscription),
@@ -212,7 +212,7 @@ func (s service) nodePools(c echo.Context, tx *store.Tx, cluster *record.Cluster
 	}
 	var items []object
 	for _, pool := range pools {
-		item, err := s.poolObject(pool)
+		item, err := s.poolObject(cluster, pool)
 		if err != nil {
 			return nil, err
 		}
@@ -221,8 +221,12 @@ func (s service) nodePools(c echo.Context, tx *store.Tx, cluster *record.Cluster
 	return p.list("NodePool", items), nil
 }
 
-func (s service) poolObject(pool *record.NodePool) (object, error) {
+func (s service) poolObject(cluster *record.Cluster, pool *record.NodePool) (object, error) {
 	p, err := arm.NodePoolPropertiesOf(pool.Document)
+	if err != nil {
+		return nil, err
+	}
+	of, err := arm.ClusterPropertiesOf(cluster.Document)
 	if err != nil {
 		return nil, err
 	}
@@ -237,7 +241,7 @@ func (s service) poolObject(pool *record.NodePool) (object, error) {
 			"os_disk": object{"size_gibibytes": p.Platform.OSDisk.SizeGiB}},
 		"version": object{"id": versionID(pool.Release.Version, p.Version.ChannelGroup),
 			"raw_id": pool.Release.Version},
-		"node_drain_grace_period": object{"value": p.NodeDrainTimeoutMinutes, "unit": "minutes"},
+		"node_drain_grace_period": object{"value": p.DrainTimeoutMinutes(of), "unit": "minutes"},
 		"status":                  poolStatus(pool)}
 	if p.AutoScaling != nil {
 		answer["autoscaling"] = object{"min_replica": p.AutoScaling.Min, "max_replica": p.AutoScaling.Max}
@@ -266,7 +270,7 @@ func (s service) nodePool(c echo.Context, tx *store.Tx, cluster *record.Cluster)
 	if err != nil {
 		return nil, err
 	}
-	return s.poolObject(pool)
+	return s.poolObject(cluster, pool)
 }
 
 func (s service) nodePoolStatus(c echo.Context, tx *store.Tx, cluster *record.Cluster) (object, error) {

@@ -106,7 +106,7 @@ func (s *Site) Issue(ctx context.Context, wanted Request) (*Issued, error) {
 	if row.Kind == Client {
 		row.ID = cmp.Or(wanted.ClientID, row.ID)
 		secret = rand.Text()
-	} else if secret, err = s.sign(row.Token, row.ExpiresAt); err != nil {
+	} else if secret, err = s.encode(row.Token, row.ExpiresAt, ""); err != nil {
 		return nil, err
 	}
 	row.Hash = hash(secret)
@@ -198,7 +198,13 @@ func (s *Site) session(row *tokenRow) (string, error) {
 	}
 	session := row.Token
 	session.Kind = Access
-	return s.signSession(session, until)
+	return s.encode(session, until, row.sessions())
+}
+
+// sessions returns what the tokens contain that were exchanged for this one. An ID can be issued
+// again after its revocation, so the ID alone would make the former tokens valid again.
+func (r *tokenRow) sessions() string {
+	return base64.RawURLEncoding.EncodeToString(hash(string(r.Hash)))
 }
 
 func (s *Site) row(id string) (row *tokenRow, err error) {
@@ -219,7 +225,7 @@ func (s *Site) row(id string) (row *tokenRow, err error) {
 type claims struct {
 	Issuer       string `json:"iss"`
 	ID           string `json:"jti"`
-	Session      bool   `json:"session,omitempty"` // the token with this ID was exchanged for it
+	Session      string `json:"session,omitempty"` // the token with this ID was exchanged for it
 	Type         string `json:"typ"`
 	Issued       int64  `json:"iat"`
 	Expires      int64  `json:"exp,omitempty"`
@@ -237,15 +243,7 @@ const (
 
 var jwtHeader = base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"HS256","typ":"JWT"}`))
 
-func (s *Site) sign(token Token, until time.Time) (string, error) {
-	return s.encode(token, until, false)
-}
-
-func (s *Site) signSession(token Token, until time.Time) (string, error) {
-	return s.encode(token, until, true)
-}
-
-func (s *Site) encode(token Token, until time.Time, session bool) (string, error) {
+func (s *Site) encode(token Token, until time.Time, session string) (string, error) {
 	account := s.Account(token.Username)
 	c := claims{
 		Issuer: Issuer, ID: token.ID, Session: session, Type: typeAccess, Issued: s.options.Clock.Now().Unix(),
@@ -298,8 +296,11 @@ func (s *Site) verify(token string) (*tokenRow, *claims, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	if !c.Session && subtle.ConstantTimeCompare(row.Hash, hash(token)) != 1 {
+	if c.Session == "" && subtle.ConstantTimeCompare(row.Hash, hash(token)) != 1 {
 		return nil, nil, ErrToken
+	}
+	if c.Session != "" && c.Session != row.sessions() {
+		return nil, nil, fmt.Errorf("%w: it was revoked", ErrToken)
 	}
 	return row, &c, nil
 }

@@ -119,8 +119,9 @@ func newLogin() *cobra.Command {
 		Use:   "login",
 		Short: "Give the appliance credentials for AMS",
 		Long: "Give the appliance credentials for AMS: an offline token, or the ID and secret of a service account. " +
-			"The command reads them from\na file, or from standard input if the file is \"-\". The appliance stores " +
-			"them encrypted.",
+			"The command reads them from\na file, or from standard input if the file is \"-\"; on a terminal, " +
+			"it asks " +
+			"for them. The appliance stores them\nencrypted.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var secret ams.Secret
@@ -128,9 +129,9 @@ func newLogin() *cobra.Command {
 			switch {
 			case clientID != "" && secretFile != "" && !cmd.Flags().Changed("offline-token-file"):
 				secret.ClientID = clientID
-				secret.ClientSecret, err = readLine(secretFile, cmd.InOrStdin())
+				secret.ClientSecret, err = readSecret(cmd, secretFile, "Client secret: ")
 			case clientID == "" && secretFile == "":
-				secret.OfflineToken, err = readLine(tokenFile, cmd.InOrStdin())
+				secret.OfflineToken, err = readSecret(cmd, tokenFile, "Offline token: ")
 			default:
 				return outcome.Usagef("give --client-id and --client-secret-file together, or --offline-token-file " +
 					"alone")
@@ -152,24 +153,6 @@ func newLogin() *cobra.Command {
 	cmd.Flags().StringVar(&secretFile, "client-secret-file", "",
 		"file with the service account's secret; - is standard input")
 	return cmd
-}
-
-func readLine(file string, in io.Reader) (string, error) {
-	var text []byte
-	var err error
-	if file == "-" {
-		text, err = io.ReadAll(io.LimitReader(in, 64<<10))
-	} else {
-		text, err = os.ReadFile(file)
-	}
-	if err != nil {
-		return "", fmt.Errorf("read the credentials: %w", err)
-	}
-	secret := strings.TrimSpace(string(text))
-	if secret == "" {
-		return "", fmt.Errorf("read the credentials: %s is empty", file)
-	}
-	return secret, nil
 }
 
 func newLogout() *cobra.Command {

@@ -41,20 +41,11 @@ func newExport() *cobra.Command {
 			if out == "" {
 				return outcome.Usagef("-o is missing; name the file to write")
 			}
-			var file []byte
-			if err := appliance.Call(cmd.Context(), http.MethodPost, console.AMSPath+"/exports", nil,
-				&file); err != nil {
-				return err
-			}
-			read, err := ams.ReadCourier(bytes.NewReader(file), ams.Export, nil)
-			if err != nil {
-				return err
-			}
 			w, finish, err := output.OpenFile(out, cmd.OutOrStdout())
 			if err != nil {
 				return err
 			}
-			_, err = w.Write(file)
+			read, err := export(cmd, appliance, w)
 			if err := finish(err); err != nil {
 				return err
 			}
@@ -66,6 +57,20 @@ func newExport() *cobra.Command {
 	appliance.AddFlags(cmd.Flags())
 	cmd.Flags().StringVarP(&out, "output", "o", "", "file to write; - is standard output")
 	return cmd
+}
+
+// export makes an export and writes it.
+func export(cmd *cobra.Command, appliance *action.Action, w io.Writer) (*ams.CourierFile, error) {
+	var file []byte
+	if err := appliance.Call(cmd.Context(), http.MethodPost, console.AMSPath+"/exports", nil, &file); err != nil {
+		return nil, err
+	}
+	read, err := ams.ReadCourier(bytes.NewReader(file), ams.Export, nil)
+	if err != nil {
+		return nil, err
+	}
+	_, err = w.Write(file)
+	return read, err
 }
 
 func newRevoke() *cobra.Command {
@@ -150,7 +155,7 @@ func newPush(version string) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			secret, err := given.read(cmd.InOrStdin())
+			secret, err := given.read(cmd)
 			if err != nil {
 				return err
 			}
@@ -264,15 +269,15 @@ func confirmSite(cmd *cobra.Command, known *ams.KnownSites, site, expected strin
 // readsInput reports whether the credentials come from standard input.
 func (p pushCredentials) readsInput() bool { return p.tokenFile == "-" || p.secretFile == "-" }
 
-func (p pushCredentials) read(in io.Reader) (ams.Secret, error) {
+func (p pushCredentials) read(cmd *cobra.Command) (ams.Secret, error) {
 	switch {
 	case p.ocmConfig != "":
 		return readOCM(p.ocmConfig)
 	case p.tokenFile != "":
-		token, err := readLine(p.tokenFile, in)
+		token, err := readSecret(cmd, p.tokenFile, "Offline token: ")
 		return ams.Secret{OfflineToken: token}, err
 	case p.clientID != "" && p.secretFile != "":
-		secret, err := readLine(p.secretFile, in)
+		secret, err := readSecret(cmd, p.secretFile, "Client secret: ")
 		return ams.Secret{ClientID: p.clientID, ClientSecret: secret}, err
 	}
 	return ams.Secret{},

@@ -2,6 +2,8 @@ package ams
 
 import (
 	"bytes"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -29,4 +31,17 @@ func TestPush_answerAboutUnknownSite(t *testing.T) {
 	cmd.SetIn(strings.NewReader("yes\n"))
 	err := confirmSite(cmd, ams.NewKnownSites(t.TempDir()), "SHA256:site", "", false)
 	require.ErrorContains(t, err, "--site SHA256:site", "standard input holds the credentials")
+}
+
+// An export holds back the updates of its clusters, so its file is checked before.
+func TestExport_nothingIsExportedForABadFile(t *testing.T) {
+	appliance := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		t.Error("the appliance was asked")
+	}))
+	defer appliance.Close()
+	t.Setenv("LANDFALL_URL", appliance.URL)
+	cmd := newExport()
+	cmd.SetArgs([]string{"-o", t.TempDir()})
+	cmd.SilenceErrors, cmd.SilenceUsage = true, true
+	require.ErrorContains(t, cmd.ExecuteContext(t.Context()), "is a directory")
 }

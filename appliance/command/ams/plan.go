@@ -53,7 +53,7 @@ func planOfFile(cmd *cobra.Command, path string) ([]ams.Planned, error) {
 
 func writePlans(out io.Writer, plans []ams.Planned) {
 	if len(plans) == 0 {
-		fmt.Fprintln(out, "AMS has confirmed everything.")
+		fmt.Fprintln(out, "Nothing is to be sent.")
 	}
 	for _, plan := range plans {
 		fmt.Fprintf(out, "%s %s\n", plan.ClusterID, plan.Name)

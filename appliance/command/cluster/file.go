@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"os"
 	"path"
 	"slices"
 
@@ -15,6 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"landfall/appliance/command/action"
+	"landfall/appliance/command/output"
 	"landfall/appliance/command/remote"
 )
 
@@ -161,10 +161,12 @@ func newExport() *cobra.Command {
 				_, err = cmd.OutOrStdout().Write(text)
 				return err
 			}
-			if err := os.WriteFile(file, text, 0o600); err != nil {
-				return fmt.Errorf("write the description: %w; choose another file with -o", err)
+			out, finish, err := output.OpenSecretFile(file, cmd.OutOrStdout())
+			if err != nil {
+				return fmt.Errorf("%w; choose another file with -o", err)
 			}
-			return nil
+			_, err = out.Write(text)
+			return finish(err)
 		},
 	}
 	a.AddFlags(cmd.Flags())

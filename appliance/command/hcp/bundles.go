@@ -256,16 +256,16 @@ func newAgent() *cobra.Command {
 			if apply {
 				return applyAgent(cmd, a, arguments[0], image)
 			}
-			var text []byte
-			if err := a.Call(cmd.Context(), http.MethodGet, hosted.ManagementRoute+"/"+url.PathEscape(arguments[0])+
-				"/agent?image="+url.QueryEscape(image), nil, &text); err != nil {
-				return err
-			}
-			out, finish, err := output.OpenFile(file, cmd.OutOrStdout())
+			out, finish, err := output.OpenSecretFile(file, cmd.OutOrStdout())
 			if err != nil {
 				return err
 			}
-			_, err = out.Write(text)
+			var text []byte
+			err = a.Call(cmd.Context(), http.MethodGet, hosted.ManagementRoute+"/"+url.PathEscape(arguments[0])+
+				"/agent?image="+url.QueryEscape(image), nil, &text)
+			if err == nil {
+				_, err = out.Write(text)
+			}
 			return finish(err)
 		},
 	}

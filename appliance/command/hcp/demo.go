@@ -37,13 +37,13 @@ type Demo struct {
 const demoHosts = 3
 
 // Run creates a management cluster and a hosted cluster, and runs the stand-ins until the context
-// ends.
+// ends. Those of a former demo in the same data directory stay.
 func (d *Demo) Run(ctx context.Context) error {
 	if err := d.Client.Call(ctx, http.MethodPost, hosted.ManagementRoute, record.Management{Consumer: "mc1",
 		BaseDomain: "hosted.example.com", Address: "192.0.2.10", PodNetworks: []string{"10.128.0.0/14"},
 		ServiceNetworks: []string{"172.30.0.0/16"}, AgentNamespace: "hall-2", Profiles: []string{"large"},
 		AgentImage: "registry.example.com/maestro:v1"},
-		nil); err != nil {
+		nil); err != nil && !isPresent(err) {
 		return err
 	}
 	if err := d.create(ctx); err != nil {
@@ -82,14 +82,24 @@ func (d *Demo) Run(ctx context.Context) error {
 // create creates the hosted cluster edge1 with two nodes.
 func (d *Demo) create(ctx context.Context) error {
 	var made hosted.Cluster
-	if err := d.Client.Call(ctx, http.MethodPost, hosted.ClustersRoute, hosted.NewCluster{Name: "edge1",
-		NodePools: []hosted.NewPool{{Name: "workers", Profile: "large", Replicas: 2}}}, &made); err != nil {
+	err := d.Client.Call(ctx, http.MethodPost, hosted.ClustersRoute, hosted.NewCluster{Name: "edge1",
+		NodePools: []hosted.NewPool{{Name: "workers", Profile: "large", Replicas: 2}}}, &made)
+	if isPresent(err) {
+		err = d.Client.Call(ctx, http.MethodGet, path("edge1"), nil, &made)
+	}
+	if err != nil {
 		return err
 	}
 	fmt.Fprintf(d.Out, "\nA hosted cluster is on its way. Its management cluster, the agent there and HyperShift's "+
 		"operator are stand-ins.\n  RESOURCE_ID=%s\n  curl -s \"localhost:8443${RESOURCE_ID}?api-version=%s\" | jq\n",
 		made.ResourceID, arm.DefaultVersion)
 	return nil
+}
+
+// isPresent reports whether the appliance refused to create something that is there already.
+func isPresent(err error) bool {
+	refused, ok := errors.AsType[*remote.RefusedError](err)
+	return ok && refused.Status == http.StatusConflict
 }
 
 // AgentOptions returns the connection of an agent, from the manifests that an administrator would

@@ -322,18 +322,17 @@ func newKubeconfig() *cobra.Command {
 			"signed its " +
 			"certificate, and write it.\nIt is valid for 24 hours.",
 		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, arguments []string) (err error) {
+		RunE: func(cmd *cobra.Command, arguments []string) error {
+			out, finish, err := output.OpenSecretFile(file, cmd.OutOrStdout())
+			if err != nil {
+				return err
+			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
 			defer cancel()
 			text, err := waitForKubeconfig(ctx, a, arguments[0])
-			if err != nil {
-				return err
+			if err == nil {
+				_, err = out.Write([]byte(text))
 			}
-			out, finish, err := output.OpenFile(file, cmd.OutOrStdout())
-			if err != nil {
-				return err
-			}
-			_, err = out.Write([]byte(text))
 			return finish(err)
 		},
 	}
@@ -357,8 +356,8 @@ func waitForKubeconfig(ctx context.Context, a *action.Action, name string) (stri
 		switch {
 		case err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded):
 			return "", &outcome.CodeError{Code: outcome.Waiting, Cause: errors.New("the management cluster has not " +
-				"signed the certificate yet; the request stays: ask again with a longer --timeout when the " +
-				"management cluster is connected")}
+				"signed the certificate yet; the request stays for a day: ask again with a longer --timeout when " +
+				"the management cluster is connected")}
 		case err != nil:
 			return "", err
 		case now.Kubeconfig != "":

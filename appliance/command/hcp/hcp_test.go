@@ -6,12 +6,16 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"landfall/appliance/command/action"
 	"landfall/appliance/command/outcome"
+	"landfall/appliance/command/remote"
 	"landfall/web"
 	"landfall/web/hosted"
 )
@@ -56,6 +60,72 @@ func TestList_emptyOneNamesSubscription(t *testing.T) {
 	require.NoError(t, cmd.ExecuteContext(t.Context()))
 	require.Equal(t, "No hosted clusters. Create one with landfall hcp create. Requests to the resource provider name "+
 		"the subscription 5d21.\n", out.String())
+}
+
+// A kubeconfig and an agent's certificate are issued once, so the file is checked before.
+func TestKubeconfig_nothingIsIssuedForABadFile(t *testing.T) {
+	var requests atomic.Int32
+	appliance := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { requests.Add(1) }))
+	defer appliance.Close()
+	t.Setenv("LANDFALL_URL", appliance.URL)
+	for _, arguments := range [][]string{{"kubeconfig", "edge1"}, {"consumers", "agent", "mc1"}} {
+		for file, says := range map[string]string{t.TempDir(): "is a directory",
+			t.TempDir() + "/none/f": "no such file"} {
+			cmd := New()
+			cmd.SetArgs(append(arguments, "-o", file))
+			cmd.SilenceErrors, cmd.SilenceUsage = true, true
+			require.ErrorContains(t, cmd.ExecuteContext(t.Context()), says)
+		}
+	}
+	require.Zero(t, requests.Load())
+}
+
+func TestKubeconfig_onlyItsOwnerReads(t *testing.T) {
+	appliance := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.Contains(r.URL.Path, "kubeconfigs") {
+			w.Header().Set("Content-Type", "application/json")
+			fmt.Fprint(w, `{"operation":"1","status":"Succeeded","kubeconfig":"secret"}`)
+			return
+		}
+		fmt.Fprint(w, "secret")
+	}))
+	defer appliance.Close()
+	t.Setenv("LANDFALL_URL", appliance.URL)
+	for _, arguments := range [][]string{{"kubeconfig", "edge1"}, {"consumers", "agent", "mc1"}} {
+		file := t.TempDir() + "/file"
+		require.NoError(t, os.WriteFile(file, []byte("former"), 0o644))
+		cmd := New()
+		cmd.SetArgs(append(arguments, "-o", file))
+		require.NoError(t, cmd.ExecuteContext(t.Context()))
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		require.Equal(t, "secret", string(text))
+		info, err := os.Stat(file)
+		require.NoError(t, err)
+		require.Equal(t, os.FileMode(0o600), info.Mode())
+	}
+}
+
+// A second demo on the same data directory finds its clusters.
+func TestDemo_goesOnWithItsClusters(t *testing.T) {
+	appliance := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		switch {
+		case r.Method == http.MethodPost:
+			w.WriteHeader(http.StatusConflict)
+			fmt.Fprint(w, `{"reason":"It is already there."}`)
+		case r.URL.Path == path("edge1"):
+			fmt.Fprint(w, `{"resource_id":"/subscriptions/5d21"}`)
+		default:
+			w.WriteHeader(http.StatusServiceUnavailable)
+			fmt.Fprint(w, `{"reason":"asked for `+r.URL.Path+`"}`)
+		}
+	}))
+	defer appliance.Close()
+	var out bytes.Buffer
+	err := (&Demo{Client: remote.At(appliance.URL), Out: &out}).Run(t.Context())
+	require.ErrorContains(t, err, "asked for "+hosted.ManagementRoute+"/mc1/agent")
+	require.Contains(t, out.String(), "RESOURCE_ID=/subscriptions/5d21")
 }
 
 // overdue is a context whose time is over when it is canceled.

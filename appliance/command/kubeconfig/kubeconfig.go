@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 
 	"github.com/openshift/assisted-service/models"
 	"github.com/spf13/cobra"
@@ -15,6 +14,7 @@ import (
 
 	"landfall/appliance/command/action"
 	"landfall/appliance/command/outcome"
+	"landfall/appliance/command/output"
 	"landfall/appliance/command/remote"
 	"landfall/web/console"
 )
@@ -41,10 +41,12 @@ func New() *cobra.Command {
 				_, err = cmd.OutOrStdout().Write(text)
 				return err
 			}
-			if err := os.WriteFile(file, text, 0o600); err != nil {
-				return fmt.Errorf("write the kubeconfig: %w; choose another file with -o", err)
+			out, finish, err := output.OpenSecretFile(file, cmd.OutOrStdout())
+			if err != nil {
+				return fmt.Errorf("%w; choose another file with -o", err)
 			}
-			return nil
+			_, err = out.Write(text)
+			return finish(err)
 		},
 	}
 	appliance.AddFlags(cmd.Flags())

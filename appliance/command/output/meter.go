@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/mattn/go-isatty"
@@ -78,6 +79,18 @@ func Metered(out io.Writer, title string, r io.Reader, total int64) (metered io.
 // OpenFile opens the file of -o, or standard output for "-". The file is written under a temporary
 // name. finish renames it if err is nil, and returns all errors.
 func OpenFile(name string, stdout io.Writer) (w io.Writer, finish func(err error) error, err error) {
+	return open(name, stdout, func() (*os.File, error) { return os.Create(name + ".part") })
+}
+
+// OpenSecretFile is OpenFile for a file that only its owner may read.
+func OpenSecretFile(name string, stdout io.Writer) (w io.Writer, finish func(err error) error, err error) {
+	return open(name, stdout, func() (*os.File, error) {
+		return os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*") // a new file with the mode 0600
+	})
+}
+
+func open(name string, stdout io.Writer, create func() (*os.File, error)) (w io.Writer, finish func(err error) error,
+	err error) {
 	if name == "-" {
 		if OnTerminal(stdout) {
 			return nil, nil, outcome.Usagef("-o - would write the file to the terminal; redirect the output, or name " +
@@ -95,7 +108,7 @@ func OpenFile(name string, stdout io.Writer) (w io.Writer, finish func(err error
 		}
 		return file, func(err error) error { return errors.Join(err, file.Sync(), file.Close()) }, nil
 	}
-	file, err := os.Create(name + ".part")
+	file, err := create()
 	if err != nil {
 		return nil, nil, fmt.Errorf("write %s: %w", name, err)
 	}

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -117,6 +119,29 @@ func TestStyle_colorsStates(t *testing.T) {
 	require.Equal(t, "unknown", colored.state("unknown"), "not green, although it contains known")
 	require.Equal(t, "installing-in-progress", style{}.state("installing-in-progress"))
 	require.Equal(t, "error", newStyle(new(bytes.Buffer)).state("error"), "no terminal")
+}
+
+func TestOpenSecretFile_onlyItsOwnerReads(t *testing.T) {
+	name := t.TempDir() + "/kubeconfig"
+	for _, text := range []string{"new", "over a file that everybody reads"} {
+		w, finish, err := OpenSecretFile(name, nil)
+		require.NoError(t, err)
+		_, err = w.Write([]byte(text))
+		require.NoError(t, finish(err))
+		written, err := os.ReadFile(name)
+		require.NoError(t, err)
+		require.Equal(t, text, string(written))
+		info, err := os.Stat(name)
+		require.NoError(t, err)
+		require.Equal(t, os.FileMode(0o600), info.Mode())
+		require.NoError(t, os.Chmod(name, 0o644))
+	}
+	_, finish, err := OpenSecretFile(name, nil)
+	require.NoError(t, err)
+	require.ErrorContains(t, finish(errors.New("no answer")), "no answer")
+	files, err := os.ReadDir(filepath.Dir(name))
+	require.NoError(t, err)
+	require.Len(t, files, 1, "no temporary file remains")
 }
 
 func TestChoices_missingFlag(t *testing.T) {

@@ -124,6 +124,29 @@ func TestCluster_badInputNamesTheField(t *testing.T) {
 	}
 }
 
+func TestCluster_networksThatCannotWork(t *testing.T) {
+	for networks, target := range map[string]string{
+		`{"podCidr":"fd01::/48","hostPrefix":64,"serviceCidr":"fd02::/112"}`: "",
+		`{"hostPrefix":32}`:                       "",
+		`{"hostPrefix":33}`:                       "properties.network.hostPrefix",
+		`{"hostPrefix":100}`:                      "properties.network.hostPrefix",
+		`{"hostPrefix":14}`:                       "properties.network.hostPrefix",
+		`{"podCidr":"fd01::/48","hostPrefix":64}`: "properties.network.serviceCidr",
+		`{"podCidr":42}`:                          "properties.network.podCidr",
+		`{"podCidr":""}`:                          "properties.network.podCidr",
+	} {
+		body := Merge(decode(t, clusterBody), decode(t, `{"properties":{"network":`+networks+`}}`))
+		_, err := Cluster.Create(body, nil)
+		if target == "" {
+			require.NoError(t, err, networks)
+			continue
+		}
+		failure, ok := errors.AsType[*Error](err)
+		require.True(t, ok, networks)
+		require.Equal(t, target, failure.Target, networks)
+	}
+}
+
 func TestCluster_severalErrorsAreDetails(t *testing.T) {
 	_, err := Cluster.Create(decode(t, `{"location":"a","x":1,"y":2}`), nil)
 	failure, ok := errors.AsType[*Error](err)
@@ -192,15 +215,20 @@ func TestDocument_keepsNumbers(t *testing.T) {
 func TestNodePool_scaling(t *testing.T) {
 	const begin = `{"location":"a","properties":{"platform":{"vmSize":"large"},`
 	for body, target := range map[string]string{
-		begin + `"replicas":2}}`:                                           "",
-		begin + `"autoScaling":{"min":1,"max":3}}}`:                        "",
-		begin + `"replicas":2,"autoScaling":{"min":1,"max":3}}}`:           "properties.replicas",
-		begin + `"autoScaling":{"min":4,"max":3}}}`:                        "properties.autoScaling.min",
-		begin + `"labels":[{"key":"a","value":"b"},{"key":"a"}]}}`:         "properties.labels[1].key",
-		begin + `"taints":[{"key":"a","effect":"Never"}]}}`:                "properties.taints[0].effect",
-		begin + `"taints":[{"effect":"NoSchedule"}]}}`:                     "properties.taints[0].key",
-		`{"location":"a","properties":{"replicas":2}}`:                     "properties.platform.vmSize",
-		`{"location":"a","properties":{"platform":{"vmSize":"very big"}}}`: "properties.platform.vmSize",
+		begin + `"replicas":2}}`:                                                                  "",
+		begin + `"autoScaling":{"min":1,"max":3}}}`:                                               "",
+		begin + `"replicas":2,"autoScaling":{"min":1,"max":3}}}`:                                  "properties.replicas",
+		begin + `"autoScaling":{"min":4,"max":3}}}`:                                               "properties.autoScaling.min",
+		begin + `"labels":[{"key":"a","value":"b"},{"key":"a"}]}}`:                                "properties.labels[1].key",
+		begin + `"autoScaling":{"min":0,"max":3}}}`:                                               "properties.autoScaling.min",
+		begin + `"autoScaling":{"min":1}}}`:                                                       "properties.autoScaling.max",
+		begin + `"autoScaling":{"max":1}}}`:                                                       "properties.autoScaling.min",
+		begin + `"taints":[{"key":"a","effect":"NoExecute"},{"key":"a","effect":"NoSchedule"}]}}`: "",
+		begin + `"taints":[{"key":"a","effect":"NoExecute"},{"key":"a","effect":"NoExecute"}]}}`:  "properties.taints[1]",
+		begin + `"taints":[{"key":"a","effect":"Never"}]}}`:                                       "properties.taints[0].effect",
+		begin + `"taints":[{"effect":"NoSchedule"}]}}`:                                            "properties.taints[0].key",
+		`{"location":"a","properties":{"replicas":2}}`:                                            "properties.platform.vmSize",
+		`{"location":"a","properties":{"platform":{"vmSize":"very big"}}}`:                        "properties.platform.vmSize",
 	} {
 		_, err := NodePool.Create(decode(t, body), nil)
 		if target == "" {
@@ -210,6 +238,36 @@ func TestNodePool_scaling(t *testing.T) {
 		failure, ok := errors.AsType[*Error](err)
 		require.True(t, ok, body)
 		require.Equal(t, target, failure.Target)
+	}
+}
+
+func TestExternalAuth_refusesWhatCannotWork(t *testing.T) {
+	const client = `{"component":{"name":"console","authClientNamespace":"openshift-console"},"clientId":"a","type":"Public"}`
+	for properties, target := range map[string]string{
+		`{"clients":[` + client + `]}`:                                              "",
+		`{"issuer":{"ca":"a certificate"}}`:                                         "properties.issuer.ca",
+		`{"clients":"console"}`:                                                     "properties.clients",
+		`{"clients":[` + strings.Replace(client, `"a"`, `"b"`, 1) + `]}`:            "properties.clients[0].clientId",
+		`{"clients":[` + strings.Replace(client, "Public", "public", 1) + `]}`:      "properties.clients[0].type",
+		`{"clients":[` + strings.Replace(client, `"name":"console",`, "", 1) + `]}`: "properties.clients[0].component.name",
+		`{"clients":[` + client + `,` + client + `]}`:                               "properties.clients[1].component",
+		`{"claim":{"validationRules":[{"type":"RequiredClaim"}]}}`: "" +
+			"properties.claim.validationRules[0].requiredClaim.claim",
+		`{"claim":{"mappings":{"username":{"prefixPolicy":"Prefix"}}}}`: "properties.claim.mappings.username.prefix",
+	} {
+		body := Merge(decode(t, `{"properties":{"issuer":{"url":"https://a","audiences":["a"]},
+			"claim":{"mappings":{"username":{"claim":"c"}}}}}`), decode(t, `{"properties":`+properties+`}`))
+		_, err := ExternalAuth.Create(body, nil)
+		if target == "" {
+			require.NoError(t, err, properties)
+			continue
+		}
+		failure, ok := errors.AsType[*Error](err)
+		require.True(t, ok, properties)
+		if failure.Code == CodeMultiple {
+			failure = failure.Details[0]
+		}
+		require.Equal(t, target, failure.Target, properties)
 	}
 }
 

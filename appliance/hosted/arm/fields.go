@@ -90,6 +90,16 @@ func newKind(check func(Document) []*Error, fields ...field) *Kind {
 	return k
 }
 
+// Writable returns the paths of the fields that a request can set.
+func (k *Kind) Writable() (paths []string) {
+	for i := range k.fields {
+		if f := &k.fields[i]; f.when == always || f.when == onCreate {
+			paths = append(paths, f.path)
+		}
+	}
+	return paths
+}
+
 // maxDepth limits the depth of a request's body.
 const maxDepth = 32
 
@@ -348,14 +358,24 @@ func (w *walk) list(n *node, path string, given any) (any, bool) {
 		}
 		element := n.children["[]"]
 		made := w.object(element, at, object, nil, true).(map[string]any)
-		for _, name := range element.order {
-			if f := element.children[name].field; f != nil && f.required && object[name] == nil {
-				w.failf(join2(at, name), "The field %s is missing.", join2(at, name))
-			}
-		}
+		w.required(element, at, object)
 		result[i] = made
 	}
 	return result, len(w.errs) == before
+}
+
+// required reports the fields that an element of a list lacks.
+func (w *walk) required(n *node, path string, object map[string]any) {
+	for _, name := range n.order {
+		child, at := n.children[name], join2(path, name)
+		switch {
+		case child.field == nil:
+			inner, _ := object[name].(map[string]any)
+			w.required(child, at, inner)
+		case child.field.required && object[name] == nil:
+			w.failf(at, "The field %s is missing.", at)
+		}
+	}
 }
 
 // checkText checks a text by the rules of its field.
@@ -434,6 +454,9 @@ func (d Document) Set(path string, value any) {
 	}
 	at[names[len(names)-1]] = value
 }
+
+// Has reports whether there is a value other than null at a path of names.
+func (d Document) Has(path string) bool { return lookup(d, path) != nil }
 
 // Text returns the text at a path of names, or "".
 func (d Document) Text(path string) string {

@@ -1,19 +1,24 @@
 package arm
 
 import (
+	"crypto/x509"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"net/netip"
 	"regexp"
+	"slices"
 	"strings"
 )
 
 var (
-	versionForm = regexp.MustCompile(`^[0-9]{1,2}\.[0-9]{1,3}(\.[0-9]{1,4}(-[a-z0-9.]{1,20})?)?$`)
-	prefixForm  = regexp.MustCompile(`^[a-z]([-a-z0-9]{0,13}[a-z0-9])?$`)
-	sizeForm    = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$`)
-	labelForm   = regexp.MustCompile(`^([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$`)
-	valueForm   = regexp.MustCompile(`^([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?$`)
-	sourceForm  = regexp.MustCompile(`^[a-z0-9]([a-z0-9.:/_-]{0,253}[a-z0-9])$`)
+	versionForm   = regexp.MustCompile(`^[0-9]{1,2}\.[0-9]{1,3}(\.[0-9]{1,4}(-[a-z0-9.]{1,20})?)?$`)
+	prefixForm    = regexp.MustCompile(`^[a-z]([-a-z0-9]{0,13}[a-z0-9])?$`)
+	sizeForm      = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$`)
+	labelForm     = regexp.MustCompile(`^([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$`)
+	valueForm     = regexp.MustCompile(`^([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?$`)
+	namespaceForm = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
+	sourceForm    = regexp.MustCompile(`^[a-z0-9]([a-z0-9.:/_-]{0,253}[a-z0-9])$`)
 )
 
 // common are the fields of all resources.
@@ -44,7 +49,7 @@ var Cluster = newKind(checkCluster, append([]field{
 	{path: "properties.network.serviceCidr", when: onCreate, network: true},
 	{path: "properties.network.machineCidr", when: onCreate, network: true},
 	{path: "properties.network.hostPrefix", kind: whole, when: onCreate, byItself: int64(23), min: 1, max: 126},
-	{path: "properties.api.visibility", byItself: "Public", values: []string{"Public", "Private"}},
+	{path: "properties.api.visibility", byItself: "Public", values: []string{"Public"}},
 	{path: "properties.api.authorizedCidrs", kind: texts, network: true},
 	{path: "properties.api.url", when: never},
 	{path: "properties.console.url", when: never},
@@ -75,7 +80,7 @@ var Cluster = newKind(checkCluster, append([]field{
 		formHint: "a repository such as registry.example.com/openshift"},
 	{path: "properties.imageDigestMirrors[].mirrorSourcePolicy",
 		values: []string{"AllowContactingSource", "NeverContactSource"}},
-	{path: "properties.cryptoRestrictions", kind: free, when: onCreate},
+	{path: "properties.cryptoRestrictions", when: onCreate, values: []string{"None", "FIPS"}},
 }, tracked...)...)
 
 // NodePool is the type of node pools.
@@ -96,8 +101,8 @@ var NodePool = newKind(checkNodePool, append([]field{
 		values: []string{"Managed", "Ephemeral"}},
 	{path: "properties.platform.osDisk.encryptionSetId", when: onCreate},
 	{path: "properties.replicas", kind: whole, max: 500},
-	{path: "properties.autoScaling.min", kind: whole, max: 500},
-	{path: "properties.autoScaling.max", kind: whole, max: 500},
+	{path: "properties.autoScaling.min", kind: whole, min: 1, max: 500},
+	{path: "properties.autoScaling.max", kind: whole, min: 1, max: 500},
 	{path: "properties.autoRepair", kind: flag, when: onCreate, byItself: true},
 	{path: "properties.labels", kind: list},
 	{path: "properties.labels[].key", required: true, form: labelForm, formHint: "the key of a Kubernetes label"},
@@ -110,21 +115,129 @@ var NodePool = newKind(checkNodePool, append([]field{
 	{path: "properties.nodeDrainTimeoutMinutes", kind: whole, max: 10_080},
 }, tracked...)...)
 
+// Confidential is the type of clients of an external auth that have a secret, and RequiredClaim the
+// type of the rules for claims.
+const (
+	Confidential  = "Confidential"
+	RequiredClaim = "RequiredClaim"
+)
+
 // ExternalAuth is the type of external authentication configurations.
-var ExternalAuth = newKind(nil, append([]field{
+var ExternalAuth = newKind(checkExternalAuth, append([]field{
 	{path: "properties.issuer.url", required: true, form: regexp.MustCompile(`^https://[^\s?#]+$`),
 		formHint: "an https URL"},
 	{path: "properties.issuer.audiences", kind: texts, required: true},
 	{path: "properties.issuer.ca"},
-	{path: "properties.clients", kind: free},
+	{path: "properties.clients", kind: list},
+	{path: "properties.clients[].component.name", required: true},
+	{path: "properties.clients[].component.authClientNamespace", required: true, form: namespaceForm,
+		formHint: "the name of a namespace"},
+	{path: "properties.clients[].clientId", required: true},
+	{path: "properties.clients[].extraScopes", kind: texts},
+	{path: "properties.clients[].type", required: true, values: []string{Confidential, "Public"}},
 	{path: "properties.claim.mappings.username.claim", required: true},
 	{path: "properties.claim.mappings.username.prefixPolicy", values: []string{"None", "NoPrefix", "Prefix"}},
 	{path: "properties.claim.mappings.username.prefix"},
 	{path: "properties.claim.mappings.groups.claim"},
 	{path: "properties.claim.mappings.groups.prefix"},
-	{path: "properties.claim.validationRules", kind: free},
+	{path: "properties.claim.validationRules", kind: list},
+	{path: "properties.claim.validationRules[].type", byItself: RequiredClaim, values: []string{RequiredClaim}},
+	{path: "properties.claim.validationRules[].requiredClaim.claim", required: true},
+	{path: "properties.claim.validationRules[].requiredClaim.requiredValue", required: true},
 	{path: "properties.condition", kind: free, when: ignored},
 }, common...)...)
+
+// ExternalAuthProperties are the properties of an external auth.
+type ExternalAuthProperties struct {
+	Issuer struct {
+		URL       string   `json:"url"`
+		Audiences []string `json:"audiences"`
+		CA        string   `json:"ca"` // PEM, or ""
+	} `json:"issuer"`
+	Clients []ExternalAuthClient `json:"clients"`
+	Claim   struct {
+		Mappings struct {
+			Username ClaimMapping `json:"username"`
+			Groups   ClaimMapping `json:"groups"`
+		} `json:"mappings"`
+		ValidationRules []ClaimRule `json:"validationRules"`
+	} `json:"claim"`
+}
+
+// ExternalAuthClient is a component of a cluster that requests tokens from an issuer.
+type ExternalAuthClient struct {
+	Component struct {
+		Name      string `json:"name"`
+		Namespace string `json:"authClientNamespace"`
+	} `json:"component"`
+	ClientID    string   `json:"clientId"`
+	ExtraScopes []string `json:"extraScopes"`
+	Type        string   `json:"type"`
+}
+
+// ClaimMapping says how a claim of a token becomes the name of a user or of groups.
+type ClaimMapping struct {
+	Claim  string `json:"claim"`
+	Policy string `json:"prefixPolicy"`
+	Prefix string `json:"prefix"`
+}
+
+// ClaimRule is a claim that a token must have.
+type ClaimRule struct {
+	Type          string `json:"type"`
+	RequiredClaim struct {
+		Claim string `json:"claim"`
+		Value string `json:"requiredValue"`
+	} `json:"requiredClaim"`
+}
+
+// ExternalAuthPropertiesOf returns the properties of an external auth. A former version stored any
+// value as clients and validation rules; those of another form are left out.
+func ExternalAuthPropertiesOf(document Document) (*ExternalAuthProperties, error) {
+	var resource struct {
+		Properties ExternalAuthProperties `json:"properties"`
+	}
+	err := document.Into(&resource)
+	if _, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		err = nil
+	}
+	p := &resource.Properties
+	p.Clients = slices.DeleteFunc(p.Clients, func(c ExternalAuthClient) bool { return c.ClientID == "" })
+	p.Claim.ValidationRules = slices.DeleteFunc(p.Claim.ValidationRules, func(r ClaimRule) bool {
+		return r.RequiredClaim.Claim == ""
+	})
+	return p, err
+}
+
+func checkExternalAuth(document Document) []*Error {
+	p, err := ExternalAuthPropertiesOf(document)
+	if err != nil {
+		return []*Error{Fieldf("properties", "The properties can't be read: %s.", err)}
+	}
+	var errs []*Error
+	if p.Issuer.CA != "" && !x509.NewCertPool().AppendCertsFromPEM([]byte(p.Issuer.CA)) {
+		errs = append(errs, Fieldf("properties.issuer.ca", "The field properties.issuer.ca has no CA certificate in "+
+			"PEM."))
+	}
+	if user := p.Claim.Mappings.Username; user.Policy == "Prefix" && user.Prefix == "" {
+		errs = append(errs, Fieldf("properties.claim.mappings.username.prefix",
+			"The prefix policy Prefix needs the field properties.claim.mappings.username.prefix."))
+	}
+	seen := map[string]bool{}
+	for i, client := range p.Clients {
+		at := fmt.Sprintf("properties.clients[%d]", i)
+		if !slices.Contains(p.Issuer.Audiences, client.ClientID) {
+			errs = append(errs, Fieldf(at+".clientId", "The client ID %s is not in properties.issuer.audiences.",
+				client.ClientID))
+		}
+		component := client.Component.Namespace + "/" + client.Component.Name
+		if seen[component] {
+			errs = append(errs, Fieldf(at+".component", "The component %s is given twice.", component))
+		}
+		seen[component] = true
+	}
+	return errs
+}
 
 // ClusterProperties are the properties of a hosted cluster that its manifests need.
 type ClusterProperties struct {
@@ -151,6 +264,7 @@ type ClusterProperties struct {
 		State string `json:"state"`
 	} `json:"clusterImageRegistry"`
 	ImageDigestMirrors []ImageMirror `json:"imageDigestMirrors"`
+	FIPS               bool          `json:"-"` // cryptoRestrictions
 }
 
 // Network is the networks of a hosted cluster.
@@ -196,7 +310,15 @@ type NodePoolProperties struct {
 		Key    string `json:"key"`
 		Value  string `json:"value"`
 	} `json:"taints"`
-	NodeDrainTimeoutMinutes int64 `json:"nodeDrainTimeoutMinutes"`
+	NodeDrainTimeoutMinutes *int64 `json:"nodeDrainTimeoutMinutes"` // nil: that of the cluster
+}
+
+// DrainTimeoutMinutes returns the time to drain a node; 0: no limit.
+func (p *NodePoolProperties) DrainTimeoutMinutes(of *ClusterProperties) int64 {
+	if p.NodeDrainTimeoutMinutes != nil {
+		return *p.NodeDrainTimeoutMinutes
+	}
+	return of.NodeDrainTimeoutMinutes
 }
 
 // ClusterPropertiesOf returns the properties of a hosted cluster.
@@ -205,6 +327,7 @@ func ClusterPropertiesOf(document Document) (*ClusterProperties, error) {
 		Properties ClusterProperties `json:"properties"`
 	}
 	err := document.Into(&resource)
+	resource.Properties.FIPS = document.Text("properties.cryptoRestrictions") == "FIPS"
 	return &resource.Properties, err
 }
 
@@ -254,16 +377,34 @@ func checkCluster(document Document) []*Error {
 	for i := range networks {
 		errs = append(errs, Overlaps(networks[i:i+1], networks[i+1:])...)
 	}
-	if pods, err := netip.ParsePrefix(p.Network.PodCIDR); err == nil && p.Network.HostPrefix <= int64(pods.Bits()) {
-		errs = append(errs, Fieldf("properties.network.hostPrefix", "The host prefix /%d is not longer than that of "+
-			"the "+
-			"pod network %s.", p.Network.HostPrefix, p.Network.PodCIDR))
-	}
+	errs = append(errs, checkPods(p.Network)...)
 	managed := lookup(document, "properties.etcd.dataEncryption.customerManaged")
 	if mode := document.Text("properties.etcd.dataEncryption.keyManagementMode"); mode == "PlatformManaged" &&
 		managed != nil {
 		errs = append(errs, Fieldf("properties.etcd.dataEncryption.customerManaged",
 			"The field customerManaged belongs to the key management mode CustomerManaged."))
+	}
+	return errs
+}
+
+func checkPods(n Network) (errs []*Error) {
+	pods, err := netip.ParsePrefix(n.PodCIDR)
+	if err != nil { // the request has no pod network
+		return nil
+	}
+	const hostPrefix = "properties.network.hostPrefix"
+	switch longest := int64(pods.Addr().BitLen()); {
+	case n.HostPrefix <= int64(pods.Bits()):
+		errs = append(errs, Fieldf(hostPrefix, "The host prefix /%d is not longer than that of the pod network %s.",
+			n.HostPrefix, n.PodCIDR))
+	case n.HostPrefix > longest:
+		errs = append(errs, Fieldf(hostPrefix, "The host prefix /%d is longer than an address of the pod network %s, "+
+			"/%d.", n.HostPrefix, n.PodCIDR, longest))
+	}
+	services, err := netip.ParsePrefix(n.ServiceCIDR)
+	if err == nil && services.Addr().Is4() != pods.Addr().Is4() {
+		errs = append(errs, Fieldf("properties.network.serviceCidr", "The service network %s and the pod network %s "+
+			"must both be IPv4 or both IPv6.", n.ServiceCIDR, n.PodCIDR))
 	}
 	return errs
 }
@@ -279,6 +420,11 @@ func checkNodePool(document Document) []*Error {
 			errs = append(errs, Fieldf("properties.replicas", "A node pool has either replicas or autoScaling, not "+
 				"both."))
 		}
+		for _, path := range []string{"properties.autoScaling.min", "properties.autoScaling.max"} {
+			if lookup(document, path) == nil {
+				return append(errs, Fieldf(path, "The field %s is missing.", path))
+			}
+		}
 		if scaling.Min > scaling.Max {
 			errs = append(errs, Fieldf("properties.autoScaling.min", "The smallest number of nodes, %d, is above the "+
 				"largest, %d.", scaling.Min, scaling.Max))
@@ -291,6 +437,14 @@ func checkNodePool(document Document) []*Error {
 				label.Key))
 		}
 		seen[label.Key] = true
+	}
+	tainted := map[string]bool{}
+	for i, taint := range p.Taints {
+		name := taint.Key + ":" + taint.Effect
+		if tainted[name] {
+			errs = append(errs, Fieldf(fmt.Sprintf("properties.taints[%d]", i), "The taint %s is given twice.", name))
+		}
+		tainted[name] = true
 	}
 	return errs
 }

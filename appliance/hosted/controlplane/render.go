@@ -191,6 +191,9 @@ func Control(in Input) (Content, error) {
 		s.add(manifest{version: "v1", kind: "ConfigMap", resource: "configmaps", namespace: namespace,
 			name: "user-ca-bundle", body: object{"data": object{"ca-bundle.crt": in.Site.CABundle}}, feedback: uid})
 	}
+	if err := s.addIssuerAuthorities(namespace, in.Auths); err != nil {
+		return Content{}, err
+	}
 	spec, err := hostedClusterSpec(in)
 	if err != nil {
 		return Content{}, err
@@ -260,12 +263,16 @@ func hostedClusterSpec(in Input) (object, error) {
 	if len(providers) > 0 {
 		spec["configuration"] = object{"authentication": object{"type": "OIDC", "oidcProviders": providers}}
 	}
-	if p.Autoscaling.MaxNodesTotal > 0 {
-		spec["autoscaling"] = object{"maxNodesTotal": p.Autoscaling.MaxNodesTotal,
-			"maxPodGracePeriod":    p.Autoscaling.MaxPodGracePeriodSeconds,
-			"maxNodeProvisionTime": strconv.FormatInt(p.Autoscaling.MaxNodeProvisionTimeSeconds, 10) + "s",
-			"podPriorityThreshold": p.Autoscaling.PodPriorityThreshold}
+	if p.FIPS {
+		spec["fips"] = true
 	}
+	autoscaling := object{"maxPodGracePeriod": p.Autoscaling.MaxPodGracePeriodSeconds,
+		"maxNodeProvisionTime": strconv.FormatInt(p.Autoscaling.MaxNodeProvisionTimeSeconds, 10) + "s",
+		"podPriorityThreshold": p.Autoscaling.PodPriorityThreshold}
+	if p.Autoscaling.MaxNodesTotal > 0 {
+		autoscaling["maxNodesTotal"] = p.Autoscaling.MaxNodesTotal
+	}
+	spec["autoscaling"] = autoscaling
 	return spec, nil
 }
 
@@ -291,56 +298,6 @@ func services(c *record.Cluster, m *record.Management) (all []object) {
 	return all
 }
 
-// oidcProviders returns external auths in the form of the kind Authentication of OpenShift.
-func oidcProviders(auths []*record.ExternalAuth) (all []object, err error) {
-	for _, auth := range auths {
-		var resource struct {
-			Properties struct {
-				Issuer struct {
-					URL       string   `json:"url"`
-					Audiences []string `json:"audiences"`
-				} `json:"issuer"`
-				Claim struct {
-					Mappings struct {
-						Username claimMapping `json:"username"`
-						Groups   claimMapping `json:"groups"`
-					} `json:"mappings"`
-				} `json:"claim"`
-			} `json:"properties"`
-		}
-		if err := auth.Document.Into(&resource); err != nil {
-			return nil, fmt.Errorf("read the external auth %s: %w", auth.ID.Child, err)
-		}
-		issuer, claims := resource.Properties.Issuer, resource.Properties.Claim.Mappings
-		mappings := object{"username": claims.Username.username()}
-		if claims.Groups.Claim != "" {
-			mappings["groups"] = object{"claim": claims.Groups.Claim, "prefix": claims.Groups.Prefix}
-		}
-		all = append(all, object{"name": strings.ToLower(auth.ID.Child), "claimMappings": mappings,
-			"issuer": object{"issuerURL": issuer.URL, "audiences": issuer.Audiences}})
-	}
-	return all, nil
-}
-
-// claimMapping says how a claim of a token becomes the name of a user or of groups.
-type claimMapping struct {
-	Claim  string `json:"claim"`
-	Policy string `json:"prefixPolicy"`
-	Prefix string `json:"prefix"`
-}
-
-// username returns the mapping of user names. The resource provider has a policy None, which is the
-// empty text in OpenShift, and a prefix that is an object there.
-func (m claimMapping) username() object {
-	switch m.Policy {
-	case "Prefix":
-		return object{"claim": m.Claim, "prefixPolicy": m.Policy, "prefix": object{"prefixString": m.Prefix}}
-	case "NoPrefix":
-		return object{"claim": m.Claim, "prefixPolicy": m.Policy}
-	}
-	return object{"claim": m.Claim}
-}
-
 // NodePool returns the bundle with a node pool.
 func NodePool(in Input, pool *record.NodePool, p *arm.NodePoolProperties) (Content, error) {
 	c := in.Cluster
@@ -361,8 +318,8 @@ func NodePool(in Input, pool *record.NodePool, p *arm.NodePoolProperties) (Conte
 	} else {
 		spec["replicas"] = p.Replicas
 	}
-	if p.NodeDrainTimeoutMinutes > 0 {
-		spec["nodeDrainTimeout"] = strconv.FormatInt(p.NodeDrainTimeoutMinutes, 10) + "m"
+	if drain := p.DrainTimeoutMinutes(in.Properties); drain > 0 {
+		spec["nodeDrainTimeout"] = strconv.FormatInt(drain, 10) + "m"
 	}
 	if len(p.Labels) > 0 {
 		nodeLabels := object{}

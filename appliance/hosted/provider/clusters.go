@@ -49,7 +49,12 @@ func (s *Service) CreateCluster(ctx context.Context, caller Caller, id arm.ID, b
 		if result, err = ch.putCluster(id, body); err != nil {
 			return err
 		}
+		named := map[string]bool{}
 		for _, pool := range pools {
+			if named[strings.ToLower(pool.Name)] {
+				return arm.Fieldf(arm.NodePools, "The node pool %s is named twice.", pool.Name)
+			}
+			named[strings.ToLower(pool.Name)] = true
 			child := id
 			child.Child, child.ChildType = pool.Name, arm.NodePools
 			if err := child.Check(); err != nil {
@@ -355,7 +360,7 @@ func withNetworks(body arm.Document, m *record.Management) (complete arm.Documen
 	}
 	for _, name := range []string{"podCidr", "serviceCidr", "machineCidr"} {
 		path := "properties.network." + name
-		if !body.Settable(path) || body.Text(path) != "" {
+		if !body.Settable(path) || body.Has(path) {
 			continue
 		}
 		network := providerNetworks[name]

@@ -64,17 +64,26 @@ func revoking(c *record.Cluster, all []*record.Credential) error {
 }
 
 // RequestCredential requests a kubeconfig of a cluster's administrator. The private key is made
-// here, or by the client, who then sends a certificate signing request (PEM).
+// here, or by the client, who then sends a certificate signing request (PEM). A caller without one
+// gets the request again that still waits.
 func (s *Service) RequestCredential(ctx context.Context, caller Caller, id arm.ID, csr string) (*record.Operation,
 	error) {
 	var operation *record.Operation
 	err := s.withCluster(ctx, caller, id, false, func(ch *change, c *record.Cluster) error {
+		if err := ch.endOldCredentials(c); err != nil {
+			return err
+		}
 		all, err := record.Credentials(ch.tx, c.CID)
 		if err != nil {
 			return err
 		}
 		if err := revoking(c, all); err != nil {
 			return err
+		}
+		if csr == "" {
+			if operation, err = ch.pendingCredential(all); err != nil || operation != nil {
+				return err
+			}
 		}
 		if c.Control == "" {
 			return conflict("The cluster %s has no management cluster yet.", c.ID.Cluster)
@@ -83,7 +92,8 @@ func (s *Service) RequestCredential(ctx context.Context, caller Caller, id arm.I
 			return err
 		}
 		credential := &record.Credential{ID: strings.ToLower(uuid.NewString()[:8]), CID: c.CID,
-			Status: credentialCreated, Created: ch.now, Expires: ch.now.Add(credentialTime), CSR: csr}
+			Status: credentialCreated, Created: ch.now, Expires: ch.now.Add(credentialTime), CSR: csr,
+			By: caller.Name}
 		if csr == "" {
 			if err := s.makeKey(credential); err != nil {
 				return err

@@ -33,6 +33,9 @@ func (s *Service) changeExternalAuth(ctx context.Context, caller Caller, id arm.
 		case created && patch:
 			return notFound(id)
 		case created:
+			if err := ch.checkOnlyAuth(c); err != nil {
+				return err
+			}
 			kind = record.Create
 			a = &record.ExternalAuth{Resource: record.Resource{ID: id}, CID: c.CID}
 			a.ID.ChildType = arm.ExternalAuths
@@ -61,6 +64,22 @@ func (s *Service) changeExternalAuth(ctx context.Context, caller Caller, id arm.
 		return ch.settle(c)
 	})
 	return result, err
+}
+
+// checkOnlyAuth returns an error if a cluster has an external auth. OpenShift accepts one provider,
+// and would refuse each further change of the HostedCluster.
+func (ch *change) checkOnlyAuth(c *record.Cluster) error {
+	all, err := record.ExternalAuths(ch.tx, c.CID)
+	if err != nil {
+		return err
+	}
+	for _, other := range all {
+		if other.State != record.Deleting {
+			return conflict("The cluster %s already has the external auth %s, and can have one only; change or delete "+
+				"that one.", c.ID.Cluster, other.ID.Child)
+		}
+	}
+	return nil
 }
 
 // DeleteExternalAuth deletes an external auth. The result is nil if it does not exist.

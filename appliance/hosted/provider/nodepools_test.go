@@ -159,6 +159,11 @@ func TestExternalAuth_changesHostedCluster(t *testing.T) {
 		`"claimMappings":{"groups":{"claim":"groups","prefix":"sso-"},"username":{"claim":"email",`+
 			`"prefix":{"prefixString":"sso:"},"prefixPolicy":"Prefix"}}`)
 	s.report(c.Control, available(2, "4.19.7"))
+	second := id
+	second.Child = "second"
+	_, err = s.PutExternalAuth(t.Context(), s.caller, second, document(authBody))
+	require.Equal(t, arm.CodeConflict, code(err))
+	require.ErrorContains(t, err, "already has the external auth sso")
 	shown, err := s.ShowChild(id)
 	require.NoError(t, err)
 	require.Equal(t, record.Succeeded, shown.Text("properties.provisioningState"))
@@ -246,6 +251,36 @@ func certificate(t *testing.T, end time.Time) string {
 	raw, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	require.NoError(t, err)
 	return encode64(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: raw}))
+}
+
+func TestCredential_waitingRequestIsReturnedAgain(t *testing.T) {
+	s := withManagement(t)
+	s.put("edge1", plain)
+	s.bringUp("edge1")
+	request := func(caller Caller) string {
+		operation, err := s.RequestCredential(t.Context(), caller, s.id("edge1"), "")
+		require.NoError(t, err)
+		return operation.ID
+	}
+	first := request(s.caller)
+	bundle := s.credential("edge1").Bundle
+	require.Equal(t, first, request(s.caller))
+	other := s.caller
+	other.Client = "other"
+	require.NotEqual(t, first, request(other), "it is of another client")
+	other = s.caller
+	other.Name = "person ben"
+	require.NotEqual(t, first, request(other), "it is of another person")
+	s.clock.Advance(credentialTime)
+	second := request(s.caller)
+	require.NotEqual(t, first, second)
+	o := s.operation(first)
+	require.Equal(t, record.Failed, o.Status)
+	require.Contains(t, o.Error.Message, "within a day")
+	require.True(t, s.bundle(bundle).Deleting())
+	s.clock.Advance(credentialTime)
+	s.settleAll(t.Context())
+	require.Equal(t, record.Failed, s.operation(second).Status)
 }
 
 func TestCredential_requestIsCanceledByRevocation(t *testing.T) {

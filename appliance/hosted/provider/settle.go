@@ -64,7 +64,7 @@ func (ch *change) settle(c *record.Cluster) error {
 	if err := ch.settleAuths(c, in.Auths); err != nil {
 		return err
 	}
-	if err := ch.settleCredentials(c); err != nil {
+	if err := errors.Join(ch.settleCredentials(c), ch.endOldCredentials(c)); err != nil {
 		return err
 	}
 	return record.PutCluster(ch.tx, c)

@@ -176,6 +176,7 @@ type Credential struct {
 	Kubeconfig string    `json:"kubeconfig,omitempty"` // sealed with the site's key
 	Key        string    `json:"key,omitempty"`        // private key, sealed
 	CSR        string    `json:"csr,omitempty"`        // PEM
+	By         string    `json:"by,omitempty"`         // name of the caller who requested it
 	Created    time.Time `json:"created_at"`
 	// Expires is the end of the certificate. Before the certificate is issued, it is the end that
 	// it would have if it were signed at once.

@@ -154,7 +154,7 @@ func (a *Agent) spec(event *cloudevent.Event) []cloudevent.Message {
 		}
 	}
 	a.works[id] = next
-	refs, err := a.cluster.apply(id, next.data.Manifests, next.observed, a.now())
+	refs, err := a.cluster.apply(id, next, a.now())
 	if err != nil {
 		next.failure = err.Error()
 	} else {
@@ -196,6 +196,17 @@ func (w *work) config(ref Ref) manifestConfig {
 
 // observed reports whether the agent only reads an object.
 func (w *work) observed(ref Ref) bool { return w.config(ref).Strategy.Type == "ReadOnly" }
+
+// own returns the objects that the agent applies.
+func (w *work) own(refs []Ref) []Ref { return slices.DeleteFunc(slices.Clone(refs), w.observed) }
+
+// orphans reports whether the objects stay when the ManifestWork is deleted.
+func (w *work) orphans() bool {
+	var option struct {
+		Policy string `json:"propagationPolicy"`
+	}
+	return json.Unmarshal(w.data.DeleteOption, &option) == nil && option.Policy == "Orphan"
+}
 
 // rules returns the values of an object that the source wants.
 func (w *work) rules(ref Ref) (all []feedbackRule) {
@@ -280,11 +291,15 @@ func (a *Agent) data(w *work) ([]condition, []any) {
 		if len(values) > 0 {
 			feedback["values"] = values
 		}
+		reason := "AppliedManifestComplete"
+		if !exists {
+			reason = "AppliedManifestFailed"
+		}
 		resources = append(resources, map[string]any{
 			"resourceMeta": map[string]any{"ordinal": i, "group": ref.Group, "version": ref.Version, "kind": ref.Kind,
 				"resource": ref.resource(), "name": ref.Name, "namespace": ref.Namespace},
 			"statusFeedback": feedback,
-			"conditions":     []condition{a.condition("Applied", exists, "AppliedManifestComplete", "", w.applied)},
+			"conditions":     []condition{a.condition("Applied", exists, reason, "", w.applied)},
 		})
 	}
 	return conditions, resources

@@ -47,7 +47,8 @@ func (r Ref) resource() string { return strings.ToLower(r.Kind) + "s" }
 
 // appliedWork is an AppliedManifestWork: the objects that a ManifestWork has made.
 type appliedWork struct {
-	objects []Ref
+	objects []Ref // that it has applied, without those that it only reads
+	orphan  bool  // the objects stay when the ManifestWork goes
 	// missing is since when no ManifestWork of the name is known to the agent; zero: it is known.
 	missing time.Time
 }
@@ -73,19 +74,18 @@ func refOf(manifest map[string]any) Ref {
 }
 
 // apply applies the manifests of a ManifestWork, and deletes the objects that it had before and has
-// no longer. observed reports which manifests are only observed.
-func (c *Cluster) apply(work string, manifests []json.RawMessage, observed func(Ref) bool,
-	now time.Time) ([]Ref, error) {
+// no longer.
+func (c *Cluster) apply(name string, w *work, now time.Time) ([]Ref, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	refs, err := c.putAll(manifests, observed, now)
+	refs, err := c.putAll(w.data.Manifests, w.observed, now)
 	if err != nil {
 		return nil, err
 	}
-	if before := c.applied[work]; before != nil {
+	if before := c.applied[name]; before != nil && !before.orphan {
 		c.deleteMissing(before.objects, refs)
 	}
-	c.applied[work] = &appliedWork{objects: refs}
+	c.applied[name] = &appliedWork{objects: w.own(refs), orphan: w.orphans()}
 	return refs, nil
 }
 
@@ -165,11 +165,15 @@ func (c *Cluster) remove(work string) {
 }
 
 func (c *Cluster) removeLocked(work string) {
-	if held := c.applied[work]; held != nil {
+	held := c.applied[work]
+	if held == nil {
+		return
+	}
+	delete(c.applied, work)
+	if !held.orphan {
 		for _, ref := range slices.Backward(held.objects) {
 			c.delete(ref)
 		}
-		delete(c.applied, work)
 	}
 }
 

@@ -41,7 +41,7 @@ func (c *Cluster) applyLocal(ref Ref, object map[string]any, now time.Time) {
 			return
 		}
 		if held != nil {
-			c.deleteMissing(held.refs, refs)
+			c.deleteMissing(held.work.own(held.refs), refs)
 		}
 		held = &localWork{generation: generation, refs: refs, work: w}
 		c.local[ref] = held
@@ -100,7 +100,7 @@ func integer(value any) int64 {
 func (c *Cluster) deleteLocal(ref Ref) {
 	if held := c.local[ref]; held != nil {
 		delete(c.local, ref)
-		for _, inner := range slices.Backward(held.refs) {
+		for _, inner := range slices.Backward(held.work.own(held.refs)) {
 			c.delete(inner)
 		}
 	}

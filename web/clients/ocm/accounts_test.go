@@ -421,6 +421,8 @@ func TestTokens_expiredOrRevoked(t *testing.T) {
 	require.NoError(t, s.local.Revoke(t.Context(), "assisted-installer-int"))
 	require.Equal(t, http.StatusUnauthorized, statusFor(access), "the access token is invalid with it")
 	require.ErrorIs(t, s.local.Revoke(t.Context(), "assisted-installer-int"), local.ErrUnknown)
+	s.token(local.Request{Kind: local.Client, ClientID: "assisted-installer-int"})
+	require.Equal(t, http.StatusUnauthorized, statusFor(access), "the ID was issued again, not the token")
 	s.clock.Advance(49 * time.Hour)
 	require.Equal(t, http.StatusUnauthorized, statusFor(person.Secret), "it has expired")
 }
