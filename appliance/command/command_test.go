@@ -358,8 +358,10 @@ func TestDemo_reportsFailure(t *testing.T) {
 		arguments []string
 		reason    string
 	}{
-		"failing host":      {[]string{"--faults", "fail-at=Writing image to disk"}, "host-"},
-		"unknown fault":     {[]string{"--faults", "gremlins"}, "gremlins"},
+		"failing host":  {[]string{"--faults", "fail-at=Writing image to disk"}, "host-"},
+		"unknown fault": {[]string{"--faults", "gremlins"}, "gremlins"},
+		"failing operator": {[]string{"--operators", "odf,cnv", "--faults", "operator-fails=cnv"},
+			"the cluster demo is installed but degraded; failed OLM operators: cnv"},
 		"hosts never ready": {[]string{"--faults", "low-memory", "--timeout", "3s"}, "the demo did not end within 3s"},
 		"port in use":       {[]string{"--listen", taken.Addr().String()}, "another program already listens"},
 		"missing directory": {[]string{"--kubeconfig", "/nowhere/kubeconfig"},
