@@ -2,14 +2,20 @@ package command
 
 import (
 	"context"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 
+	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
 	"sigs.k8s.io/yaml"
+
+	"landfall/appliance/command/outcome"
 )
 
 // verbs are lines with what they print: a regular expression, after "fails" for a line that fails.
@@ -178,6 +184,69 @@ func fileObject(t *testing.T, name string) (object map[string]any) {
 	require.NoError(t, err)
 	require.NoError(t, yaml.Unmarshal(text, &object))
 	return object
+}
+
+// unasked are the commands that remove something without a question, with the reason.
+var unasked = map[string]string{
+	"ams logout":              "landfall ams login repairs it",
+	"ams revoke":              "another export contains the same updates",
+	"ams token revoke":        "another token replaces it",
+	"context remove":          "landfall login repairs it",
+	"host unbind":             "landfall host bind repairs it; the appliance refuses it during an installation",
+	"logout":                  "landfall login repairs it",
+	"registry gc":             "removes only what nothing needs",
+	"release forget":          "landfall release allow repairs it",
+	"sealed-images close":     "landfall sealed-images show explains how to open them again",
+	"service remove":          "the data directory stays",
+	"session end":             "another login repairs it",
+	"settings release remove": "landfall settings release add repairs it",
+	"token revoke":            "another token replaces it",
+	"user reset":              "another reset repairs it",
+}
+
+// TestVerbs_removalsAsk asserts that the commands that remove something have --yes or a reason.
+func TestVerbs_removalsAsk(t *testing.T) {
+	root, _ := newRoot(topFiles())
+	verbs := strings.Fields("remove delete revoke leave logout end forget cancel reset unbind gc close")
+	var walk func(cmd *cobra.Command)
+	walk = func(cmd *cobra.Command) {
+		for _, child := range cmd.Commands() {
+			walk(child)
+		}
+		name := strings.TrimPrefix(cmd.CommandPath(), "landfall ")
+		if !slices.Contains(verbs, cmd.Name()) {
+			require.NotContains(t, unasked, name)
+			return
+		}
+		asks := cmd.Flags().Lookup("yes") != nil
+		require.NotEqual(t, asks, unasked[name] != "", "%s asks: %t; its reason not to ask: %q", name, asks, unasked[name])
+	}
+	walk(root)
+}
+
+// TestVerbs_removalsNeedAnswer runs the removals without a terminal and without --yes.
+func TestVerbs_removalsNeedAnswer(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet {
+			t.Errorf("%s %s was sent", r.Method, r.URL)
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write([]byte(`{"os_images":[{"id":"a1","name":"live.iso"}]}`))
+	}))
+	t.Cleanup(server.Close)
+	t.Setenv("LANDFALL_URL", server.URL)
+	site := fileOf(t, "site.yaml", "apiVersion: hive.openshift.io/v1\nkind: ClusterDeployment\n"+
+		"metadata: {name: east, namespace: east}\nspec: {clusterName: east}\n")
+	for _, line := range []string{"user delete ana", "bmc remove node-1 --power-off", "iso remove a1",
+		"mirror remove idms.yaml", "ams leave east", "delete -f " + site} {
+		got := landfall(t, strings.Fields(line)...)
+		require.Equal(t, outcome.Usage, got.code, "%s: %s", line, got.errOut)
+		require.Contains(t, got.errOut, "without a terminal, this command needs --yes", line)
+		fields := strings.Fields(line)
+		got = landfallReading(t, strings.NewReader("no\n"), fields...)
+		require.Equal(t, outcome.Failure, got.code, line)
+		require.Contains(t, got.errOut, "nothing was changed, because the answer was not", line)
+	}
 }
 
 // enter runs a line and compares its end and its output.

@@ -74,9 +74,14 @@ func (a *Action) Changing(cmd *cobra.Command) *cobra.Command {
 	return cmd
 }
 
+// AddYesFlag adds the flag that answers the question of [Action.Confirm].
+func (a *Action) AddYesFlag(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&a.Yes, "yes", false, "do not ask")
+}
+
 // Removing adds the flags of a command that removes something.
 func (a *Action) Removing(cmd *cobra.Command) *cobra.Command {
-	cmd.Flags().BoolVar(&a.Yes, "yes", false, "do not ask")
+	a.AddYesFlag(cmd)
 	return a.Changing(cmd)
 }
 

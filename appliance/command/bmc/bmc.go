@@ -505,9 +505,16 @@ func writeRequestLog(out io.Writer, c bmc.RequestLog) {
 func newRemove() *cobra.Command {
 	a := action.New()
 	powerOff := false
-	cmd := a.Changing(&cobra.Command{
+	cmd := a.Removing(&cobra.Command{
 		Use: "remove NAME", Aliases: []string{"rm", "delete"}, Short: "Remove a server", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, arguments []string) error {
+			effect := "The server " + arguments[0] + " is removed from the appliance with the credentials of its BMC."
+			if powerOff {
+				effect += " It is powered off first."
+			}
+			if err := a.Confirm(cmd, arguments[0], effect); err != nil {
+				return err
+			}
 			_, err := a.Send(cmd, http.MethodDelete, fmt.Sprintf("%s?power_off=%t", path(arguments[0]), powerOff), nil)
 			return err
 		},

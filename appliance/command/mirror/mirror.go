@@ -297,7 +297,7 @@ func newLater() *cobra.Command {
 func newRemove() *cobra.Command {
 	appliance := action.New()
 	level := &Level{}
-	cmd := &cobra.Command{
+	cmd := appliance.Removing(&cobra.Command{
 		Use:   "remove NAME",
 		Short: "Remove an import of mirror rules from a running appliance",
 		Args:  cobra.ExactArgs(1),
@@ -305,11 +305,15 @@ func newRemove() *cobra.Command {
 			if err := appliance.Resolve(cmd.Context(), &level.Cluster); err != nil {
 				return err
 			}
-			return appliance.Call(cmd.Context(), http.MethodDelete, console.MirrorRoute+"/imports/"+
-				url.PathEscape(arguments[0])+level.query(), nil, nil)
+			if err := appliance.Confirm(cmd, arguments[0], "The rules, authorities and credentials of the import "+
+				arguments[0]+" are removed from the appliance."); err != nil {
+				return err
+			}
+			_, err := appliance.Send(cmd, http.MethodDelete, console.MirrorRoute+"/imports/"+
+				url.PathEscape(arguments[0])+level.query(), nil)
+			return err
 		},
-	}
-	appliance.AddFlags(cmd.Flags())
+	})
 	level.addFlags(cmd.Flags())
 	return cmd
 }

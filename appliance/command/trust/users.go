@@ -134,7 +134,8 @@ func notNull(list []string) *[]string {
 }
 
 func newUserDelete() *cobra.Command {
-	return newDelete("delete NAME", "Delete an account", usersPath, "The account %s is deleted.\n")
+	return newDelete("delete NAME", "Delete an account", usersPath, "The account %s is deleted, and its sessions end.",
+		"The account %s is deleted.\n")
 }
 
 func newUserPassword() *cobra.Command {
