@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -118,4 +119,18 @@ func TestDownload_comparesDigest(t *testing.T) {
 	out, err := run(t, "download", "--infra-env", "east", "-o", "-")
 	require.NoError(t, err)
 	require.Equal(t, content, out)
+}
+
+func TestShortURL_refusesTimes(t *testing.T) {
+	for line, reason := range map[string]string{
+		"--for 1h":            "--for limits a new short URL; give it with --renew",
+		"--revoke --for 1h":   "--for limits a new short URL; give it with --renew",
+		"--renew --for -5s":   "--for -5s is invalid; give at least 1s, or no --for",
+		"--renew --for 0":     "--for 0s is invalid; give at least 1s, or no --for",
+		"--renew --for 500ms": "--for 500ms is invalid; give at least 1s, or no --for",
+	} {
+		_, err := run(t, append([]string{"short-url", "--infra-env", "east"}, strings.Fields(line)...)...)
+		require.EqualError(t, err, reason, line)
+		require.ErrorAs(t, err, new(outcome.UsageError), line)
+	}
 }
