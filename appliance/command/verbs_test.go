@@ -21,8 +21,10 @@ import (
 // verbs are lines with what they print: a regular expression, after "fails" for a line that fails.
 const verbs = `
 cluster create east --version 4.20 --base-domain example.com --control-planes 1 => The cluster east was created
-cluster create west --version 4.20 --base-domain example.com --control-planes 1 => The cluster west was created
-infra-env create pool => The infra-env pool was created
+cluster create west --version 4.20 --base-domain example.com --control-planes 1 -o name => \Acluster/west\n\z
+infra-env create pool -o name => \Ainfra-env/pool\n\z
+cluster import away --api api.away.example.com --openshift-id 5ab0b7ac-9a0d-4a5d-9bd5-2b1b1c0a1c11 -o jsonpath={.name} => \Aaway\n\z
+cluster delete away --yes => The cluster away was removed
 simulate hosts --infra-env pool --first 5 --count 1 => 1 simulated host is registered
 host list --infra-env pool --watch => host-5
 host bind host-5 => fails --cluster is missing
@@ -39,7 +41,7 @@ host unbind host-5 => The host host-5 belongs to no cluster now\.
 host list --cluster east => No hosts
 host approve host-5 => The host host-5 is approved\.
 api GET /apis/agent-install.openshift.io/v1beta1/agents -o jsonpath={.items[*].spec.approved} => true
-host set host-5 --name renamed => The host host-5 was changed\.
+host set host-5 --name renamed -o name => \Ahost/renamed\n\z
 host show renamed => Name +renamed
 host reset renamed --yes => fails .
 image download --infra-env pool -o pool.iso => pool.iso: .*SHA-256
@@ -77,7 +79,7 @@ cluster export west => manifests:\n- content:
 cluster cancel east --yes => fails .
 cluster reset east --yes => fails .
 cluster install-config west => "apiVersion": "v1"
-cluster create -f two.yaml => Its infra-env first was created\.\nIts infra-env second was created\.\nIts manifest 50-a.yaml was added\.\nNot registered yet: master-0\.
+cluster create -f two.yaml -o name => \Acluster/two\nIts infra-env first was created\.\nIts infra-env second was created\.\nIts manifest 50-a.yaml was added\.\nNot registered yet: master-0\.
 cluster export two => infra_envs:
 cluster create bare --version 4.20 --base-domain example.com --control-planes 1 => The cluster bare was created
 infra-env create bare --cluster bare => The infra-env bare was created

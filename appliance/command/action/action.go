@@ -222,6 +222,15 @@ func List[T any](cmd *cobra.Command, a *Action, kind *output.Kind[T], fetch func
 	return kind.Watch(cmd.OutOrStdout(), &a.Format, fetch, func() error { return changes.Next(cmd.Context()) })
 }
 
+// Answer writes the answer to a change: a sentence for people, or the object in the format of -o.
+func Answer[T any](cmd *cobra.Command, a *Action, kind *output.Kind[T], answer json.RawMessage, done string) error {
+	if !a.Format.Tabular() {
+		return kind.One(cmd.OutOrStdout(), &a.Format, answer, nil)
+	}
+	_, err := fmt.Fprintln(cmd.OutOrStdout(), done)
+	return err
+}
+
 // Fields reads arguments of the form FIELD=VALUE into an object. A value is YAML: 3, true, text, or
 // [{"ip": "192.0.2.4"}]. T is the type with the fields of the API.
 func Fields[T any](body Object, arguments []string) error {

@@ -125,6 +125,7 @@ func newCreate() *cobra.Command {
 		},
 	})
 	p.addFlags(cmd)
+	a.Format.AddFlag(cmd)
 	flags := cmd.Flags()
 	flags.StringVarP(&file, "file", "f", "", "file that describes the cluster; - is standard input")
 	flags.StringVar(&release, "version", "", "version, or its beginning, of a release of the appliance: 4.20")
@@ -167,8 +168,13 @@ func create(cmd *cobra.Command, a *action.Action, body, extra action.Object) err
 	if err := json.Unmarshal(answer, &created); err != nil {
 		return fmt.Errorf("the response does not match the API: %w", err)
 	}
-	fmt.Fprintf(cmd.OutOrStdout(), "The cluster %s was created with OpenShift %s (ID %s).\n", name,
-		created.OpenshiftVersion, *created.ID)
+	if err := action.Answer(cmd, a, kind(), answer, fmt.Sprintf("The cluster %s was created with OpenShift %s (ID %s).",
+		name, created.OpenshiftVersion, *created.ID)); err != nil {
+		return err
+	}
+	if !a.Format.Tabular() {
+		cmd.SetOut(cmd.ErrOrStderr()) // the messages about the parts are no part of the answer
+	}
 	return described.create(cmd, a, body, created.ID.String())
 }
 

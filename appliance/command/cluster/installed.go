@@ -36,14 +36,15 @@ func newImport() *cobra.Command {
 			if version != "" {
 				body["openshift_version"] = version
 			}
-			if _, err := a.Send(cmd, http.MethodPost, clustersPath+"/import", body); err != nil || a.DryRun {
+			answer, err := a.Send(cmd, http.MethodPost, clustersPath+"/import", body)
+			if err != nil || a.DryRun {
 				return err
 			}
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "The cluster %s was imported. Create an infra-env for its new "+
-				"hosts with landfall infra-env create.\n", arguments[0])
-			return err
+			return action.Answer(cmd, a, kind(), answer, fmt.Sprintf("The cluster %s was imported. Create an infra-env "+
+				"for its new hosts with landfall infra-env create.", arguments[0]))
 		},
 	})
+	a.Format.AddFlag(cmd)
 	flags := cmd.Flags()
 	flags.StringVar(&domain, "api", "", "host name or address of the cluster's API")
 	flags.StringVar(&openshiftID, "openshift-id", "", "ID of the cluster in OpenShift")

@@ -380,10 +380,15 @@ func newSet() *cobra.Command {
 			if len(body) == 0 {
 				return outcome.Usagef("there is nothing to change; give --name, --role, --disk, or FIELD=VALUE")
 			}
-			return s.change(cmd, host, http.MethodPatch, "", body,
-				fmt.Sprintf("The host %s was changed.", arguments[0]))
+			answer, err := s.Send(cmd, http.MethodPatch, remote.HostPath(host.InfraEnvID, host.ID), body)
+			if err != nil || s.DryRun {
+				return err
+			}
+			return action.Answer(cmd, s.Action, kind(nil, nil), answer, fmt.Sprintf("The host %s was changed.",
+				arguments[0]))
 		},
 	}))
+	s.Format.AddFlag(cmd)
 	flags := cmd.Flags()
 	flags.StringVar(&name, "name", "", "new name of the host")
 	flags.StringVar(&role, "role", "", "auto-assign, master, worker, arbiter, or bootstrap")
