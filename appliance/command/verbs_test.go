@@ -41,6 +41,7 @@ host unbind host-5 => The host host-5 belongs to no cluster now\.
 host list --cluster east => No hosts
 host approve host-5 => The host host-5 is approved\.
 api GET /apis/agent-install.openshift.io/v1beta1/agents -o jsonpath={.items[*].spec.approved} => true
+host set host-5 --role nonsense => fails --role "nonsense" is invalid; expected one of auto-assign, master, worker
 host set host-5 --name renamed -o name => \Ahost/renamed\n\z
 host show renamed => Name +renamed
 host reset renamed --yes => fails .
