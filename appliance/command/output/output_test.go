@@ -95,8 +95,9 @@ func TestGrid_fitsTerminal(t *testing.T) {
 	}{
 		"no terminal": {0, "A  INFORMATION\nb  " + strings.Repeat("word ", 8) + "end\n"},
 		"wide enough": {60, "A  INFORMATION\nb  " + strings.Repeat("word ", 8) + "end\n"},
-		"narrow":      {20, "A  INFORMATION\nb  word word word w…\n"},
-		"tiny":        {5, "A  INFORMATION\nb  word word …\n"},
+		"narrow":      {20, "A  INFORMATION\n" + "b  word word word\n   word word word\n   word word end\n"},
+		"tiny": {5, "A  INFORMATION\nb  word word\n   word word\n   word word\n   word word\n" +
+			"   end\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := &grid{width: c.width, headers: true, titles: []string{"A", "INFORMATION"}, states: make([]bool, 2),
@@ -106,6 +107,14 @@ func TestGrid_fitsTerminal(t *testing.T) {
 			require.Equal(t, c.want, out.String())
 		})
 	}
+}
+
+func TestGrid_shortensOtherColumnsAndSplitsLongWords(t *testing.T) {
+	g := &grid{width: 18, titles: []string{"A", "B"}, states: make([]bool, 2),
+		rows: [][]string{{"a long name", "0123456789abc end"}}}
+	var out bytes.Buffer
+	require.NoError(t, g.write(&out))
+	require.Equal(t, "a long…  01234567\n         89abc\n         end\n", out.String())
 }
 
 func TestStyle_colorsStates(t *testing.T) {
