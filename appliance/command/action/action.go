@@ -298,15 +298,18 @@ func check[T any](body Object) error {
 	return nil
 }
 
+// Read returns the content of a file; - is standard input.
+func Read(stdin io.Reader, file string) ([]byte, error) {
+	if file == "-" {
+		return io.ReadAll(stdin)
+	}
+	return os.ReadFile(file)
+}
+
 // ReadFile reads an object with the fields of the API (YAML or JSON) from a file; - is standard
 // input. T is the type with the fields; extra fields are allowed and returned.
 func ReadFile[T any](cmd *cobra.Command, file string, extra ...string) (body Object, rest Object, err error) {
-	var text []byte
-	if file == "-" {
-		text, err = io.ReadAll(cmd.InOrStdin())
-	} else {
-		text, err = os.ReadFile(file)
-	}
+	text, err := Read(cmd.InOrStdin(), file)
 	if err != nil {
 		return nil, nil, fmt.Errorf("read the file of -f: %w", err)
 	}
@@ -343,11 +346,11 @@ func Check[T any](place string, body Object) error {
 }
 
 // Secret puts the trimmed content of a file into a field, if the file has a name.
-func Secret(body Object, field, flag, file string) error {
+func Secret(stdin io.Reader, body Object, field, flag, file string) error {
 	if file == "" {
 		return nil
 	}
-	text, err := os.ReadFile(file)
+	text, err := Read(stdin, file)
 	if err != nil {
 		return fmt.Errorf("read the file of --%s: %w", flag, err)
 	}

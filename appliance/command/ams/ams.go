@@ -163,13 +163,7 @@ func newLogin() *cobra.Command {
 }
 
 func readLine(file string, in io.Reader) (string, error) {
-	var text []byte
-	var err error
-	if file == "-" {
-		text, err = io.ReadAll(io.LimitReader(in, 64<<10))
-	} else {
-		text, err = os.ReadFile(file)
-	}
+	text, err := action.Read(in, file)
 	if err != nil {
 		return "", fmt.Errorf("read the credentials: %w", err)
 	}

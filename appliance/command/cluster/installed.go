@@ -6,7 +6,6 @@ import (
 	"io"
 	"maps"
 	"net/http"
-	"os"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -96,12 +95,7 @@ func newInstallConfig() *cobra.Command {
 func installConfigPath(id string) string { return remote.ClusterPath(id) + "/install-config" }
 
 func override(cmd *cobra.Command, a *action.Action, name, id, file string) (err error) {
-	var text []byte
-	if file == "-" {
-		text, err = io.ReadAll(cmd.InOrStdin())
-	} else {
-		text, err = os.ReadFile(file)
-	}
+	text, err := action.Read(cmd.InOrStdin(), file)
 	if err != nil {
 		return fmt.Errorf("read the file of -f: %w", err)
 	}

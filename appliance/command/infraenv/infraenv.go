@@ -158,7 +158,7 @@ func (p *properties) fill(cmd *cobra.Command, a *action.Action, flags *pflag.Fla
 		{"ssh_authorized_key", "ssh-key-file", p.sshKeyFile},
 		{"additional_trust_bundle", "trust-bundle-file", p.trustBundle},
 	} {
-		if err := action.Secret(body, file.field, file.flag, file.name); err != nil {
+		if err := action.Secret(cmd.InOrStdin(), body, file.field, file.flag, file.name); err != nil {
 			return err
 		}
 	}
