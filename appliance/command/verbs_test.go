@@ -222,7 +222,8 @@ func TestVerbs_removalsAsk(t *testing.T) {
 			return
 		}
 		asks := cmd.Flags().Lookup("yes") != nil
-		require.NotEqual(t, asks, unasked[name] != "", "%s asks: %t; its reason not to ask: %q", name, asks, unasked[name])
+		require.NotEqual(t, asks, unasked[name] != "", "%s asks: %t; its reason not to ask: %q", name, asks,
+			unasked[name])
 	}
 	walk(root)
 }

@@ -201,7 +201,8 @@ func (r *Rules) Holes() []Hole {
 	return holes
 }
 
-// insecureMirrors adds one hole for each host, because one certificate repairs all rules that use it.
+// insecureMirrors adds one hole for each host, because one certificate repairs all rules that use
+// it.
 func (r *Rules) insecureMirrors(add func(HoleKind, string, bool, string, ...any)) {
 	var hosts []string
 	prefixes := map[string][]string{}

@@ -81,7 +81,9 @@ func newList() *cobra.Command {
 				if err := c.client.Call(cmd.Context(), http.MethodGet, c.path(""), nil, &tokens); err != nil {
 					return err
 				}
-				return c.write(cmd.OutOrStdout(), &tokens, func(out io.Writer) { writeTokens(out, &tokens, tokenlessTitle) })
+				return c.write(cmd.OutOrStdout(), &tokens, func(out io.Writer) {
+				writeTokens(out, &tokens, tokenlessTitle)
+			})
 			}
 			var all struct {
 				Authenticated bool            `json:"authenticated"`
@@ -225,7 +227,9 @@ func newAcceptNone() *cobra.Command {
 			if err := c.post(cmd.Context(), "/accept-none", &during, &tokens); err != nil {
 				return err
 			}
-			return c.write(cmd.OutOrStdout(), &tokens, func(out io.Writer) { writeTokens(out, &tokens, tokenlessTitle) })
+			return c.write(cmd.OutOrStdout(), &tokens, func(out io.Writer) {
+				writeTokens(out, &tokens, tokenlessTitle)
+			})
 		},
 	}
 	c.addFlags(cmd, true)

@@ -39,8 +39,8 @@ func newImport() *cobra.Command {
 			if err != nil || a.DryRun {
 				return err
 			}
-			return action.Answer(cmd, a, kind(), answer, fmt.Sprintf("The cluster %s was imported. Create an infra-env "+
-				"for its new hosts with landfall infra-env create.", arguments[0]))
+			return action.Answer(cmd, a, kind(), answer, fmt.Sprintf("The cluster %s was imported. Create an "+
+				"infra-env for its new hosts with landfall infra-env create.", arguments[0]))
 		},
 	})
 	a.Format.AddFlag(cmd)

@@ -112,8 +112,8 @@ func await(cmd *cobra.Command, a *action.Action, id, condition string, timeout t
 					fmt.Fprintf(cmd.OutOrStdout(), "The cluster %s is %s after %s.\n", last.Name,
 						conv.Value(last.Status), a.Now().Sub(started).Round(time.Second))
 					if names := operator.Failed(last); len(names) > 0 {
-						fmt.Fprintf(cmd.OutOrStdout(), "It is degraded. Failed OLM operators: %s. landfall operator list "+
-							"--cluster %s shows the causes.\n", strings.Join(names, ", "), last.Name)
+						fmt.Fprintf(cmd.OutOrStdout(), "It is degraded. Failed OLM operators: %s. landfall "+
+							"operator list --cluster %s shows the causes.\n", strings.Join(names, ", "), last.Name)
 					}
 				}
 				return err

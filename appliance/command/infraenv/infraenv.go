@@ -219,8 +219,8 @@ func newCreate() *cobra.Command {
 			if err := json.Unmarshal(answer, &created); err != nil {
 				return fmt.Errorf("the response does not match the API: %w", err)
 			}
-			return action.Answer(cmd, a, kind(), answer, fmt.Sprintf("The infra-env %s was created (ID %s). Download its "+
-				"image with landfall image download --infra-env %s.", name, *created.ID, name))
+			return action.Answer(cmd, a, kind(), answer, fmt.Sprintf("The infra-env %s was created (ID %s). Download "+
+				"its image with landfall image download --infra-env %s.", name, *created.ID, name))
 		},
 	})
 	a.Format.AddFlag(cmd)

@@ -312,8 +312,8 @@ func NewDelete() *cobra.Command {
 				return err
 			}
 			if names := clusters(list); len(names) > 0 && !m.options.DryRun {
-				effect := "The appliance removes what it has of these clusters, with their kubeconfigs, passwords and " +
-					"logs: " + strings.Join(names, ", ") + ". Installed clusters keep running."
+				effect := "The appliance removes what it has of these clusters, with their kubeconfigs, passwords " +
+					"and logs: " + strings.Join(names, ", ") + ". Installed clusters keep running."
 				if err := m.appliance.Confirm(cmd, strings.Join(names, " "), effect); err != nil {
 					return err
 				}

@@ -19,7 +19,8 @@ const narrowest = 8
 // gap separates columns.
 const gap = "  "
 
-// grid is a table whose lines fit the terminal: the last column is wrapped, and others are shortened.
+// grid is a table whose lines fit the terminal: the last column is wrapped, and others are
+// shortened.
 type grid struct {
 	style   style
 	width   int // columns of the terminal; 0 means no limit

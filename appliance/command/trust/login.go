@@ -79,7 +79,8 @@ func newLogin() *cobra.Command {
 	flags.StringVar(&l.ca, "ca", "", "file with the appliance's certificate authority (ca.crt)")
 	flags.StringVar(&l.setupCode, "setup-code", "", "file with the setup code: make the first administrator")
 	flags.StringVar(&l.user, "user", "", "name of the account")
-	flags.StringVar(&l.passwordFile, "password-file", "", "file with the password; - is standard input; default: ask for it")
+	flags.StringVar(&l.passwordFile, "password-file", "", "file with the password; - is standard input; "+
+		"default: ask for it")
 	flags.StringVar(&l.context, "context", "", "name of the stored context; default: the appliance's host and port")
 	return cmd
 }
