@@ -395,9 +395,9 @@ func TestCommands_missingInput(t *testing.T) {
 	dir := t.TempDir()
 	missing := filepath.Join(dir, "nodir")
 	for line, reason := range map[string]string{
-		"import abi " + missing:                              "the directory " + missing + " does not exist",
-		"check --data-dir " + missing:                        "there is no data in " + missing,
-		"check --data-dir " + dir:                            "there is no data in " + dir,
+		"import abi " + missing:       "the directory " + missing + " does not exist",
+		"check --data-dir " + missing: "there is no data in " + missing,
+		"check --data-dir " + dir:     "there is no data in " + dir,
 		"bmc add node-1 redfish://192.0.2.7 --username root": "the password of root is missing; give " +
 			"--password-file FILE",
 		"user password ana --old-password-file - --password-file -": "only one of --old-password-file and " +

@@ -82,8 +82,8 @@ func newList() *cobra.Command {
 					return err
 				}
 				return c.write(cmd.OutOrStdout(), &tokens, func(out io.Writer) {
-				writeTokens(out, &tokens, tokenlessTitle)
-			})
+					writeTokens(out, &tokens, tokenlessTitle)
+				})
 			}
 			var all struct {
 				Authenticated bool            `json:"authenticated"`
