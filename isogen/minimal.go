@@ -205,6 +205,9 @@ func (b *Base) cannotMinimal() string {
 	return err.Error()
 }
 
+// AllowsMinimal reports whether the base can have a minimal image, if it has a table.
+func (b *Base) AllowsMinimal() bool { return b.allowsMinimal() == nil }
+
 // allowsMinimal returns a *NoMinimalError if the base cannot have a minimal image, with any table.
 func (b *Base) allowsMinimal() error {
 	if e := b.volume.Find(rootfsPath); e == nil || e.Dir || e.Size == 0 {

@@ -100,6 +100,12 @@ func refuse(file string, line int, format string, args ...any) error {
 // ReadDir reads the files that the agent-based installer uses. omitted contains the names of the
 // other files.
 func ReadDir(dir string) (files []File, omitted []string, err error) {
+	switch info, err := os.Stat(dir); {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil, fmt.Errorf("the directory %s does not exist", dir)
+	case err == nil && !info.IsDir():
+		return nil, nil, fmt.Errorf("%s is not a directory; name the directory of the agent-based installer", dir)
+	}
 	if err := fs.WalkDir(os.DirFS(dir), ".", func(name string, entry fs.DirEntry, err error) error {
 		switch {
 		case err != nil:

@@ -51,24 +51,27 @@ type Cluster struct {
 // Describe reads the content of a restored directory. It needs what opens the data keys: a key in
 // the backup, or that of the environment; see keyring.FromEnvironment.
 func Describe(ctx context.Context, m *Manifest, dir string) (*Content, error) {
-	return describe(ctx, m, dir, keyring.FromEnvironment())
+	return DescribeWith(ctx, m, dir, keyring.FromEnvironment())
 }
 
 // DescribeWithKeyOf does the same, with the key file of another data directory if there is none.
-func DescribeWithKeyOf(ctx context.Context, other string, m *Manifest, dir string) (*Content, error) {
-	options := keyring.FromEnvironment()
+func DescribeWithKeyOf(ctx context.Context, other string, m *Manifest, dir string,
+	options keyring.Options) (*Content, error) {
 	if _, err := os.Stat(filepath.Join(dir, keyring.DefaultKeyFile)); err != nil && options.KeyFile == "" {
 		options.KeyFile = filepath.Join(other, keyring.DefaultKeyFile)
 	}
-	return describe(ctx, m, dir, options)
+	return DescribeWith(ctx, m, dir, options)
 }
 
-func describe(ctx context.Context, m *Manifest, dir string, keys keyring.Options) (*Content, error) {
+// DescribeWith does the same, with what opens the data keys.
+func DescribeWith(ctx context.Context, m *Manifest, dir string, keys keyring.Options) (*Content, error) {
 	c := &Content{Time: m.Time, Revision: m.Revision, Program: m.Program, Clusters: []Cluster{},
 		Hosts: map[string]int{}, Newer: []string{}, Held: []string{}, Damaged: []string{}}
 	db, err := store.Open(ctx, dir, store.Options{Keys: keyring.New(dir, keys).Open})
 	if known, ok := errors.AsType[*keyring.Error](err); ok {
-		c.Unreadable = strings.ReplaceAll(known.Error(), dir, filepath.Base(strings.TrimSuffix(dir, temporarySuffix)))
+		text := strings.ReplaceAll(known.Error(), dir, filepath.Base(strings.TrimSuffix(dir, temporarySuffix)))
+		// The commands that restore read no configuration.
+		c.Unreadable = strings.ReplaceAll(text, "with seal.key_file", "with --seal-key-file")
 		return c, nil
 	}
 	if err != nil {

@@ -139,7 +139,24 @@ func newRoot(top fs.FS) (*cobra.Command, *bool) {
 	groupAll(root)
 	completeNames(root)
 	explainArguments(root)
+	checkHelp(root)
 	return root, started
+}
+
+// checkHelp makes the help of an unknown command the error of that command.
+func checkHelp(root *cobra.Command) {
+	root.InitDefaultHelpCmd()
+	for _, cmd := range root.Commands() {
+		if cmd.Name() == "help" {
+			cmd.Args = func(_ *cobra.Command, arguments []string) error {
+				found, rest, err := root.Find(arguments)
+				if err == nil && len(rest) > 0 {
+					err = found.ValidateArgs(rest)
+				}
+				return err
+			}
+		}
+	}
 }
 
 func newRelease() *cobra.Command {

@@ -358,8 +358,10 @@ func TestDemo_reportsFailure(t *testing.T) {
 		arguments []string
 		reason    string
 	}{
-		"failing host":      {[]string{"--faults", "fail-at=Writing image to disk"}, "host-"},
-		"unknown fault":     {[]string{"--faults", "gremlins"}, "gremlins"},
+		"failing host":  {[]string{"--faults", "fail-at=Writing image to disk"}, "host-"},
+		"unknown fault": {[]string{"--faults", "gremlins"}, "gremlins"},
+		"failing operator": {[]string{"--operators", "odf,cnv", "--faults", "operator-fails=cnv"},
+			"the cluster demo is installed but degraded; failed OLM operators: cnv"},
 		"hosts never ready": {[]string{"--faults", "low-memory", "--timeout", "3s"}, "the demo did not end within 3s"},
 		"port in use":       {[]string{"--listen", taken.Addr().String()}, "another program already listens"},
 		"missing directory": {[]string{"--kubeconfig", "/nowhere/kubeconfig"},
@@ -374,6 +376,71 @@ func TestDemo_reportsFailure(t *testing.T) {
 			require.Contains(t, got.errOut, failing.reason)
 		})
 	}
+}
+
+func TestHelp_unknownCommand(t *testing.T) {
+	for _, line := range []string{"foo", "cluster foo"} {
+		words := strings.Fields(line)
+		wanted, got := landfall(t, words...), landfall(t, append([]string{"help"}, words...)...)
+		require.Equal(t, outcome.Usage, got.code, line)
+		reason, _, _ := strings.Cut(wanted.errOut, ";")
+		require.Contains(t, got.errOut, reason+";", line)
+	}
+	got := landfall(t, "help", "cluster", "create")
+	require.Zero(t, got.code, got.errOut)
+	require.Contains(t, got.out, "landfall cluster create [NAME]")
+}
+
+func TestCommands_missingInput(t *testing.T) {
+	dir := t.TempDir()
+	missing := filepath.Join(dir, "nodir")
+	for line, reason := range map[string]string{
+		"import abi " + missing:       "the directory " + missing + " does not exist",
+		"check --data-dir " + missing: "there is no data in " + missing,
+		"check --data-dir " + dir:     "there is no data in " + dir,
+		"bmc add node-1 redfish://192.0.2.7 --username root": "the password of root is missing; give " +
+			"--password-file FILE",
+		"user password ana --old-password-file - --password-file -": "only one of --old-password-file and " +
+			"--password-file can be standard input",
+	} {
+		got := landfall(t, strings.Fields(line)...)
+		require.NotZero(t, got.code, line)
+		require.Contains(t, got.errOut, reason)
+	}
+}
+
+func TestCommands_passwordFromStandardInput(t *testing.T) {
+	bodies := make(chan string, 2)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		if r.Method == http.MethodPost {
+			bodies <- string(body)
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write([]byte(`{}`))
+	}))
+	t.Cleanup(server.Close)
+	t.Setenv("LANDFALL_URL", server.URL)
+	for _, line := range []string{"user create ana --role viewer --password-file -",
+		"bmc add node-1 redfish://192.0.2.7 --username root --password-file -"} {
+		got := landfallReading(t, strings.NewReader("from the pipe\n"), strings.Fields(line)...)
+		require.Zero(t, got.code, got.errOut)
+		require.Contains(t, <-bodies, `"password":"from the pipe"`, line)
+	}
+}
+
+func TestDemo_hostedPortInUse(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:8443")
+	if err == nil { // else, another program uses the port already
+		t.Cleanup(func() { require.NoError(t, taken.Close()) })
+	}
+	got := landfall(t, "demo", "--hosted", "--exit", "--listen", "127.0.0.1:0")
+	require.Zero(t, got.code, got.errOut)
+	require.Contains(t, got.out, "Another program uses port 8443")
+	require.NotContains(t, got.out, "curl")
 }
 
 func TestClient_showsClusters(t *testing.T) {

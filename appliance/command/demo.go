@@ -21,6 +21,7 @@ import (
 	"landfall/appliance/config"
 	"landfall/appliance/simulate"
 	"landfall/web/console"
+	hostedapi "landfall/web/hosted"
 )
 
 // Speed factors of the demo's hosts: for users who watch the page, and for --exit.
@@ -37,6 +38,7 @@ type demo struct {
 	speed                       float64
 	exit                        bool
 	hosted                      bool
+	busy                        string // port of the hosted APIs that another program uses
 	faults                      string
 	operators                   []string
 	parsedFaults                simulate.Faults
@@ -146,8 +148,10 @@ func (d *demo) runIn(ctx context.Context, directory string, logger *slog.Logger)
 func (d *demo) runSite(ctx context.Context, site *demoSite, logger *slog.Logger) error {
 	site.config.Listen = d.listen
 	if d.hosted {
-		// The demo's agent gets the broker's port from its manifests, so that any free one will do.
-		site.config.TLS.Enabled, site.config.Hosted = true, config.Hosted{Enabled: true, DebugListen: true,
+		// Another program may use the ports. Only the commands for engineers need them. The demo's agent
+		// gets the broker's port from its manifests, so that any free one will do.
+		d.busy = hostedapi.UsualPorts().Busy(ctx)
+		site.config.TLS.Enabled, site.config.Hosted = true, config.Hosted{Enabled: true, DebugListen: d.busy == "",
 			BrokerListen: "127.0.0.1:0"}
 	}
 	running, err := appliance.New(ctx, site.config, logger, Version())
@@ -221,7 +225,7 @@ func (d *demo) bringUp(ctx context.Context, site *demoSite, url string, logger *
 	if !d.hosted {
 		return d.install(ctx, site, url, logger)
 	}
-	return (&hcp.Demo{Client: remote.At(url), Out: d.out, Exit: d.exit}).Run(ctx)
+	return (&hcp.Demo{Client: remote.At(url), Out: d.out, Exit: d.exit, Busy: d.busy}).Run(ctx)
 }
 
 func (d *demo) print(format string, args ...any) { fmt.Fprintf(d.out, format, args...) }

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"landfall/appliance/command/cluster"
+	"landfall/appliance/engine/operator"
 	"landfall/appliance/simulate"
 )
 
@@ -58,8 +59,9 @@ func (d *demo) install(ctx context.Context, site *demoSite, address string, logg
 		}
 		return err
 	})
-	group.Go(func() error {
-		err := d.watch(groupCtx, api, *cluster.ID)
+	var installed *models.Cluster
+	group.Go(func() (err error) {
+		installed, err = d.watch(groupCtx, api, *cluster.ID)
 		if err != nil && d.exit {
 			stopHosts()
 		}
@@ -68,7 +70,10 @@ func (d *demo) install(ctx context.Context, site *demoSite, address string, logg
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	return d.fetchKubeconfig(ctx, api, cluster)
+	if err := d.fetchKubeconfig(ctx, api, installed); err != nil {
+		return err
+	}
+	return d.reportDegraded(installed)
 }
 
 // newCluster creates the cluster "demo", or demo-2 and so on if a kept data directory already has
@@ -116,9 +121,9 @@ func newInfraEnv(ctx context.Context, api *client, cluster *models.Cluster) (*mo
 	return env, nil
 }
 
-// watch follows the cluster until it is installed. It starts the installation when all hosts are
-// ready.
-func (d *demo) watch(ctx context.Context, api *client, id strfmt.UUID) error {
+// watch follows the cluster until it is installed, and returns it. It starts the installation when
+// all hosts are ready.
+func (d *demo) watch(ctx context.Context, api *client, id strfmt.UUID) (*models.Cluster, error) {
 	ticker := time.NewTicker(pollInterval)
 	defer ticker.Stop()
 	line := cluster.NewProgress(d.errOut)
@@ -128,7 +133,7 @@ func (d *demo) watch(ctx context.Context, api *client, id strfmt.UUID) error {
 	for {
 		cluster, err := api.cluster(ctx, id.String())
 		if err != nil {
-			return fmt.Errorf("read the cluster: %w", err)
+			return nil, fmt.Errorf("read the cluster: %w", err)
 		}
 		line.Show(cluster)
 		for _, reason := range reasons.observe(cluster) {
@@ -137,19 +142,19 @@ func (d *demo) watch(ctx context.Context, api *client, id strfmt.UUID) error {
 		}
 		switch status := conv.Value(cluster.Status); {
 		case status == models.ClusterStatusInstalled:
-			return nil
+			return cluster, nil
 		case status == models.ClusterStatusError || status == models.ClusterStatusCancelled:
-			return fmt.Errorf("the cluster %s is in the state %s: %s", cluster.Name, status,
+			return nil, fmt.Errorf("the cluster %s is in the state %s: %s", cluster.Name, status,
 				conv.Value(cluster.StatusInfo))
 		case status == models.ClusterStatusReady && !started && d.ready(cluster):
 			if err := api.call(ctx, http.MethodPost, clusterPath(id)+"/actions/install", nil, nil); err != nil {
-				return fmt.Errorf("start the installation: %w", err)
+				return nil, fmt.Errorf("start the installation: %w", err)
 			}
 			started = true
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("the cluster %s is still %s (%s): %w", cluster.Name, conv.Value(cluster.Status),
+			return nil, fmt.Errorf("the cluster %s is still %s (%s): %w", cluster.Name, conv.Value(cluster.Status),
 				waitingFor(cluster), ctx.Err())
 		case <-ticker.C:
 		}
@@ -239,6 +244,22 @@ func (d *demo) fetchKubeconfig(ctx context.Context, api *client, cluster *models
 		return fmt.Errorf("write the kubeconfig: %w; choose another file with --kubeconfig", err)
 	}
 	d.print("Its kubeconfig is in %s.\n", d.kubeconfig)
+	return nil
+}
+
+// reportDegraded reports the operators that failed. Without --exit, the demo continues.
+func (d *demo) reportDegraded(installed *models.Cluster) error {
+	names := operator.Failed(installed)
+	if len(names) == 0 {
+		return nil
+	}
+	if d.exit {
+		return fmt.Errorf("the cluster %s is installed but degraded; failed OLM operators: %s; without --exit, "+
+			"the demo continues, and landfall operator list --cluster %s shows the causes", installed.Name,
+			strings.Join(names, ", "), installed.Name)
+	}
+	d.print("It is degraded. Failed OLM operators: %s. landfall operator list --cluster %s shows the causes.\n",
+		strings.Join(names, ", "), installed.Name)
 	return nil
 }
 

@@ -154,7 +154,7 @@ ams create-again demo
 ams edit demo --name new
 ams export -o couriers.lfc
 ams import couriers.lfc
-ams leave demo
+ams leave demo --yes
 ams login --offline-token-file secret.txt
 ams logout
 ams plan
@@ -177,7 +177,7 @@ bmc inspect server-1
 bmc import servers.csv
 bmc log server-1
 bmc power off server-1
-bmc remove server-1
+bmc remove server-1 --yes
 apply -f manifest.yaml
 delete -f manifest.yaml
 kubeconfig --cluster demo -o demo.kubeconfig
@@ -192,12 +192,12 @@ iso import live.iso --no-wait
 iso import https://127.0.0.1:9/live.iso --no-wait
 iso import --release 4.20 --no-wait
 iso verify
-iso remove {iso}
+iso remove {iso} --yes
 journal export --cluster demo -o demo.journal
 mirror show
 mirror explain quay.io/a/b:c
 mirror import idms.yaml
-mirror remove idms.yaml
+mirror remove idms.yaml --yes
 mirror accept-gaps --cluster east
 mirror later --cluster demo
 mirror prove --cluster east
@@ -218,7 +218,7 @@ user list
 user create anna --role viewer --password-file password.txt
 user set anna --role operator
 user password anna --password-file password.txt
-user delete anna
+user delete anna --yes
 login --user anna --password-file password.txt
 login --user anna --password-file password.txt --setup-code 1234
 logout

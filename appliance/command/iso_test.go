@@ -73,8 +73,8 @@ func TestISO_importListVerifyRemove(t *testing.T) {
 	require.Empty(t, verified.errOut)
 
 	require.Equal(t, "removed "+images[0].ID+" live.iso\n", requireDone(t, landfall(t, "iso", "remove",
-		images[0].ID[:5], "--url", url)))
-	gone := landfall(t, "iso", "remove", images[0].ID, "--url", url)
+		images[0].ID[:5], "--yes", "--url", url)))
+	gone := landfall(t, "iso", "remove", images[0].ID, "--yes", "--url", url)
 	require.Equal(t, outcome.Failure, gone.code)
 	require.Contains(t, gone.errOut, "the OS image "+images[0].ID)
 }
@@ -153,7 +153,7 @@ func TestISOImport_resumesSameFileOnly(t *testing.T) {
 	got := landfall(t, "iso", "import", file, "--url", url)
 	require.Contains(t, requireDone(t, got), commandtest.DigestOf(t, file))
 	require.Contains(t, got.errOut, "continuing the import that was interrupted after 1.0 MiB")
-	requireDone(t, landfall(t, "iso", "remove", "live.iso", "--url", url))
+	requireDone(t, landfall(t, "iso", "remove", "live.iso", "--yes", "--url", url))
 
 	interrupt()
 	other := bytes.Clone(content)

@@ -2,21 +2,29 @@ package command
 
 import (
 	"context"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 
+	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
 	"sigs.k8s.io/yaml"
+
+	"landfall/appliance/command/outcome"
 )
 
 // verbs are lines with what they print: a regular expression, after "fails" for a line that fails.
 const verbs = `
 cluster create east --version 4.20 --base-domain example.com --control-planes 1 => The cluster east was created
-cluster create west --version 4.20 --base-domain example.com --control-planes 1 => The cluster west was created
-infra-env create pool => The infra-env pool was created
+cluster create west --version 4.20 --base-domain example.com --control-planes 1 -o name => \Acluster/west\n\z
+infra-env create pool -o name => \Ainfra-env/pool\n\z
+cluster import away --api api.away.example.com --openshift-id 5ab0b7ac-9a0d-4a5d-9bd5-2b1b1c0a1c11 -o jsonpath={.name} => \Aaway\n\z
+cluster delete away --yes => The cluster away was removed
 simulate hosts --infra-env pool --first 5 --count 1 => 1 simulated host is registered
 host list --infra-env pool --watch => host-5
 host bind host-5 => fails --cluster is missing
@@ -33,7 +41,8 @@ host unbind host-5 => The host host-5 belongs to no cluster now\.
 host list --cluster east => No hosts
 host approve host-5 => The host host-5 is approved\.
 api GET /apis/agent-install.openshift.io/v1beta1/agents -o jsonpath={.items[*].spec.approved} => true
-host set host-5 --name renamed => The host host-5 was changed\.
+host set host-5 --role nonsense => fails --role "nonsense" is invalid; expected one of auto-assign, master, worker
+host set host-5 --name renamed -o name => \Ahost/renamed\n\z
 host show renamed => Name +renamed
 host reset renamed --yes => fails .
 image download --infra-env pool -o pool.iso => pool.iso: .*SHA-256
@@ -71,7 +80,7 @@ cluster export west => manifests:\n- content:
 cluster cancel east --yes => fails .
 cluster reset east --yes => fails .
 cluster install-config west => "apiVersion": "v1"
-cluster create -f two.yaml => Its infra-env first was created\.\nIts infra-env second was created\.\nIts manifest 50-a.yaml was added\.\nNot registered yet: master-0\.
+cluster create -f two.yaml -o name => \Acluster/two\nIts infra-env first was created\.\nIts infra-env second was created\.\nIts manifest 50-a.yaml was added\.\nNot registered yet: master-0\.
 cluster export two => infra_envs:
 cluster create bare --version 4.20 --base-domain example.com --control-planes 1 => The cluster bare was created
 infra-env create bare --cluster bare => The infra-env bare was created
@@ -178,6 +187,70 @@ func fileObject(t *testing.T, name string) (object map[string]any) {
 	require.NoError(t, err)
 	require.NoError(t, yaml.Unmarshal(text, &object))
 	return object
+}
+
+// unasked are the commands that remove something without a question, with the reason.
+var unasked = map[string]string{
+	"ams logout":              "landfall ams login repairs it",
+	"ams revoke":              "another export contains the same updates",
+	"ams token revoke":        "another token replaces it",
+	"context remove":          "landfall login repairs it",
+	"host unbind":             "landfall host bind repairs it; the appliance refuses it during an installation",
+	"logout":                  "landfall login repairs it",
+	"registry gc":             "removes only what nothing needs",
+	"release forget":          "landfall release allow repairs it",
+	"sealed-images close":     "landfall sealed-images show explains how to open them again",
+	"service remove":          "the data directory stays",
+	"session end":             "another login repairs it",
+	"settings release remove": "landfall settings release add repairs it",
+	"token revoke":            "another token replaces it",
+	"user reset":              "another reset repairs it",
+}
+
+// TestVerbs_removalsAsk asserts that the commands that remove something have --yes or a reason.
+func TestVerbs_removalsAsk(t *testing.T) {
+	root, _ := newRoot(topFiles())
+	verbs := strings.Fields("remove delete revoke leave logout end forget cancel reset unbind gc close")
+	var walk func(cmd *cobra.Command)
+	walk = func(cmd *cobra.Command) {
+		for _, child := range cmd.Commands() {
+			walk(child)
+		}
+		name := strings.TrimPrefix(cmd.CommandPath(), "landfall ")
+		if !slices.Contains(verbs, cmd.Name()) {
+			require.NotContains(t, unasked, name)
+			return
+		}
+		asks := cmd.Flags().Lookup("yes") != nil
+		require.NotEqual(t, asks, unasked[name] != "", "%s asks: %t; its reason not to ask: %q", name, asks,
+			unasked[name])
+	}
+	walk(root)
+}
+
+// TestVerbs_removalsNeedAnswer runs the removals without a terminal and without --yes.
+func TestVerbs_removalsNeedAnswer(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet {
+			t.Errorf("%s %s was sent", r.Method, r.URL)
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write([]byte(`{"os_images":[{"id":"a1","name":"live.iso"}]}`))
+	}))
+	t.Cleanup(server.Close)
+	t.Setenv("LANDFALL_URL", server.URL)
+	site := fileOf(t, "site.yaml", "apiVersion: hive.openshift.io/v1\nkind: ClusterDeployment\n"+
+		"metadata: {name: east, namespace: east}\nspec: {clusterName: east}\n")
+	for _, line := range []string{"user delete ana", "bmc remove node-1 --power-off", "iso remove a1",
+		"mirror remove idms.yaml", "ams leave east", "delete -f " + site} {
+		got := landfall(t, strings.Fields(line)...)
+		require.Equal(t, outcome.Usage, got.code, "%s: %s", line, got.errOut)
+		require.Contains(t, got.errOut, "without a terminal, this command needs --yes", line)
+		fields := strings.Fields(line)
+		got = landfallReading(t, strings.NewReader("no\n"), fields...)
+		require.Equal(t, outcome.Failure, got.code, line)
+		require.Contains(t, got.errOut, "nothing was changed, because the answer was not", line)
+	}
 }
 
 // enter runs a line and compares its end and its output.

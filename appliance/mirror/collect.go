@@ -368,6 +368,8 @@ func (c *collector) kindOf(name string, data []byte) (FileKind, string) {
 	case c.alone && isOpenPGP(data):
 		return "", "is a signature without the digest of its release in its name; import its directory, or name it " +
 			"release-sha256-<digest>"
+	case (c.alone || ext == ".pem" || ext == ".crt") && bytes.IndexByte(data, 0) >= 0:
+		return "", "is binary; convert a DER certificate with openssl x509 -inform der"
 	case bytes.Contains(data, []byte("-----BEGIN ")) && (ext == ".pem" || ext == ".crt" ||
 		c.alone && bytes.HasPrefix(bytes.TrimSpace(data), []byte("-----BEGIN "))):
 		return FileCA, ""

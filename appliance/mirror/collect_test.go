@@ -295,3 +295,10 @@ func FuzzCollect(f *testing.F) {
 		require.NoError(t, err)
 	})
 }
+
+func TestCollect_refusesDERCertificate(t *testing.T) {
+	for _, name := range []string{"ca.der", "ca.crt", "ca"} {
+		_, err := Collect(name, strings.NewReader("0\x82\x03\x05\x02\x01\x00"))
+		require.EqualError(t, err, name+": is binary; convert a DER certificate with openssl x509 -inform der")
+	}
+}

@@ -2,9 +2,12 @@ package mirror
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/google/go-containerregistry/pkg/name"
+
+	"landfall/appliance/sentence"
 )
 
 // Rule describes one table of the rules for users.
@@ -182,6 +185,7 @@ func (r *Rules) Holes() []Hole {
 		holes = append(holes, Hole{Kind: kind, Prefix: prefix, Grave: grave, Text: fmt.Sprintf(format, args...)})
 	}
 	r.halfRelease(add)
+	r.insecureMirrors(add)
 	for i := range r.tables {
 		t := &r.tables[i]
 		r.tableHoles(t, add)
@@ -195,6 +199,31 @@ func (r *Rules) Holes() []Hole {
 		}
 	}
 	return holes
+}
+
+// insecureMirrors adds one hole for each host, because one certificate repairs all rules that use
+// it.
+func (r *Rules) insecureMirrors(add func(HoleKind, string, bool, string, ...any)) {
+	var hosts []string
+	prefixes := map[string][]string{}
+	for i := range r.tables {
+		for _, m := range r.tables[i].mirrors {
+			host := registryOf(m.location)
+			if !m.insecure || slices.Contains(prefixes[host], r.tables[i].prefix) {
+				continue
+			}
+			if prefixes[host] == nil {
+				hosts = append(hosts, host)
+			}
+			prefixes[host] = append(prefixes[host], r.tables[i].prefix)
+		}
+	}
+	for _, host := range hosts {
+		add(HoleInsecureNode, prefixes[host][0], false,
+			"The mirror %s is used without TLS or with an untrusted certificate (%s). The discovery image and the new "+
+				"cluster support this. The install-config, from which the bootstrap gets its rules, does not: install "+
+				"a trusted certificate on the mirror.", host, sentence.Count(len(prefixes[host]), "rule"))
+	}
 }
 
 func (r *Rules) tableHoles(t *table, add func(HoleKind, string, bool, string, ...any)) {
@@ -224,13 +253,6 @@ func (r *Rules) tableHoles(t *table, add func(HoleKind, string, bool, string, ..
 			add(HoleBlocked, t.prefix, true,
 				"The mirror %s of %s is never contacted: the rule for %s (%s) forbids it.", m.location,
 				t.prefix, other.prefix, other.origin)
-		}
-		if m.insecure {
-			add(HoleInsecureNode, t.prefix, false,
-				"The mirror %s of %s is used without TLS or with an untrusted certificate. The "+
-					"discovery image and the new cluster support this. The install-config, from which the "+
-					"bootstrap gets its rules, does not: install a trusted certificate on the mirror.", m.location,
-				t.prefix)
 		}
 	}
 	switch {

@@ -1,6 +1,7 @@
 package mirror
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -65,6 +66,29 @@ func TestExplain(t *testing.T) {
 
 	_, err = rules.Explain("no pull spec")
 	require.ErrorContains(t, err, `"no pull spec" is not a pull spec`)
+}
+
+// One certificate repairs all rules that use a mirror.
+func TestRules_oneHoleForInsecureMirror(t *testing.T) {
+	var text strings.Builder
+	for _, team := range []string{"a", "b", "c"} {
+		for _, host := range []string{"one.example.com", "two.example.com:5000"} {
+			if host == "one.example.com" || team == "b" {
+				fmt.Fprintf(&text, "[[registry]]\nlocation = \"quay.io/%s-%s\"\nblocked = true\n[[registry.mirror]]\n"+
+					"location = \"%s/%s\"\ninsecure = true\n", team, host[:3], host, team)
+			}
+		}
+	}
+	var found []string
+	for _, hole := range rulesOf(t, text.String()).Holes() {
+		if hole.Kind == HoleInsecureNode {
+			beginning, _, _ := strings.Cut(hole.Text, ". ")
+			found = append(found, beginning)
+		}
+	}
+	require.Equal(t, []string{
+		"The mirror one.example.com is used without TLS or with an untrusted certificate (3 rules)",
+		"The mirror two.example.com:5000 is used without TLS or with an untrusted certificate (1 rule)"}, found)
 }
 
 func TestHoles(t *testing.T) {

@@ -50,6 +50,8 @@ type Installation struct {
 	// Restart restarts the appliance. nil: nothing restarts it, and Command tells what to do.
 	Restart func(ctx context.Context) error
 	Command string
+	// Flags are the flags of the command that goes back, each after a space.
+	Flags string
 	// Ready returns nil if the appliance is ready.
 	Ready func(ctx context.Context) error
 	Limit time.Duration // for the appliance to get ready
@@ -141,7 +143,7 @@ func (i *Installation) Upgrade(ctx context.Context, file string, proof Proof) (e
 // activate restarts the appliance with a program, and goes back to the former one if it fails.
 func (i *Installation) activate(ctx context.Context, next, former *Program) error {
 	if i.Restart == nil {
-		i.say("Restart the appliance to use it: %s\nTo go back: landfall upgrade --rollback", i.Command)
+		i.say("Restart the appliance to use it: %s\nTo go back: landfall upgrade --rollback%s", i.Command, i.Flags)
 		return nil
 	}
 	failure := i.start(ctx, next)
@@ -151,7 +153,7 @@ func (i *Installation) activate(ctx context.Context, next, former *Program) erro
 	}
 	if ctx.Err() != nil {
 		return fmt.Errorf("interrupted before the appliance was ready with %s; look at its state, and go back with "+
-			"landfall upgrade --rollback if needed", next)
+			"landfall upgrade --rollback%s if needed", next, i.Flags)
 	}
 	i.say("The appliance is not ready with %s: %s.", next, failure)
 	if err := i.check(former); err != nil {

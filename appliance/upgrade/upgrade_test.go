@@ -252,12 +252,12 @@ func TestRollback(t *testing.T) {
 func TestUpgrade_withoutServiceManagerSaysTheCommand(t *testing.T) {
 	s := newSite(t, trailer{Version: "1.0", Data: 1})
 	installation := s.installation(clockwork.NewFakeClock())
-	installation.Restart = nil
+	installation.Restart, installation.Flags = nil, " --config site.yaml"
 	next := write(t, filepath.Join(s.dir, "next"), trailer{Version: "1.1", Data: 1})
 	require.NoError(t, installation.Upgrade(t.Context(), next, upgrade.Proof{}))
 	s.requireInstalled(t, "1.1", "1.0")
 	require.Contains(t, s.out.String(), "Restart the appliance to use it: kill 1; then landfall serve")
-	require.Contains(t, s.out.String(), "landfall upgrade --rollback")
+	require.Contains(t, s.out.String(), "To go back: landfall upgrade --rollback --config site.yaml\n")
 }
 
 func TestUpgrade_oldProgramThatIsAnsweringIsNoticed(t *testing.T) {

@@ -6,7 +6,6 @@ package hosted
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"slices"
 	"strings"
@@ -47,6 +46,18 @@ type Ports struct{ Provider, ClustersService, Maestro string }
 // UsualPorts are the ports that engineers' commands expect.
 func UsualPorts() Ports { return Ports{"8443", "8001", "8002"} }
 
+// Busy returns the first port that another program uses, or "".
+func (p Ports) Busy(ctx context.Context) string {
+	for _, port := range []string{p.Provider, p.ClustersService, p.Maestro} {
+		listener, err := web.Listen(ctx, net.JoinHostPort("127.0.0.1", port))
+		if err != nil {
+			return port
+		}
+		_ = listener.Close()
+	}
+	return ""
+}
+
 // Listen opens the ports of the loopback. The options are those of each server.
 func Listen(ctx context.Context, s *hosted.Service, limit *web.Connections, ports Ports,
 	options web.Options) (*Local, error) {
@@ -62,8 +73,7 @@ func Listen(ctx context.Context, s *hosted.Service, limit *web.Connections, port
 	} {
 		listener, err := limit.Listen(ctx, net.JoinHostPort("127.0.0.1", api.port))
 		if err != nil {
-			return nil, errors.Join(fmt.Errorf("%s", strings.ReplaceAll(err.Error(), "with --listen",
-				"or set hosted.debug_listen: false")), l.Close())
+			return nil, errors.Join(portError(err), l.Close())
 		}
 		local := &localListener{listener, web.New(options)}
 		l.listeners = append(l.listeners, local)
@@ -74,6 +84,12 @@ func Listen(ctx context.Context, s *hosted.Service, limit *web.Connections, port
 			"authentication. Set hosted.debug_listen: false to end that.", "port", api.port)
 	}
 	return l, nil
+}
+
+// portError returns the error of a port of the loopback, which has a setting of its own.
+func portError(err error) error {
+	return errors.New(strings.ReplaceAll(err.Error(), "choose another address with --listen",
+		"set hosted.debug_listen to false"))
 }
 
 // Addresses returns the addresses of the resource provider, Clusters Service and Maestro. It must

@@ -19,6 +19,7 @@ import (
 	"landfall/appliance/command/action"
 	"landfall/appliance/command/outcome"
 	"landfall/appliance/command/remote"
+	"landfall/appliance/sentence"
 	"landfall/web/console"
 )
 
@@ -50,12 +51,12 @@ func NewImport() *cobra.Command {
 				fmt.Fprintf(out, "note %s\n", note)
 			}
 			if check {
-				_, err = fmt.Fprintf(out, "%s: can be imported; OpenShift %s, %d hosts described\n", made.Name,
-					made.OpenshiftVersion, made.Hosts)
+				_, err = fmt.Fprintf(out, "%s: can be imported; OpenShift %s, %s described\n", made.Name,
+					made.OpenshiftVersion, sentence.Count(made.Hosts, "host"))
 				return err
 			}
-			_, err = fmt.Fprintf(out, "%s: cluster %s, infra-env %s; OpenShift %s, %d hosts described\n", made.Name,
-				made.ClusterID, made.InfraEnvID, made.OpenshiftVersion, made.Hosts)
+			_, err = fmt.Fprintf(out, "%s: cluster %s, infra-env %s; OpenShift %s, %s described\n", made.Name,
+				made.ClusterID, made.InfraEnvID, made.OpenshiftVersion, sentence.Count(made.Hosts, "host"))
 			return err
 		},
 	}
@@ -124,7 +125,7 @@ func NewExport() *cobra.Command {
 }
 
 func sayExported(out io.Writer, output string, directory *abi.Export) error {
-	_, err := fmt.Fprintf(out, "%s: %d files\n", output, len(directory.Files))
+	_, err := fmt.Fprintf(out, "%s: %s\n", output, sentence.Count(len(directory.Files), "file"))
 	if len(directory.Changed) > 0 {
 		_, changedErr := fmt.Fprintf(out, "changed since the import: %s\n", strings.Join(directory.Changed, ", "))
 		err = errors.Join(err, changedErr)

@@ -74,9 +74,14 @@ func (a *Action) Changing(cmd *cobra.Command) *cobra.Command {
 	return cmd
 }
 
+// AddYesFlag adds the flag that answers the question of [Action.Confirm].
+func (a *Action) AddYesFlag(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&a.Yes, "yes", false, "do not ask")
+}
+
 // Removing adds the flags of a command that removes something.
 func (a *Action) Removing(cmd *cobra.Command) *cobra.Command {
-	cmd.Flags().BoolVar(&a.Yes, "yes", false, "do not ask")
+	a.AddYesFlag(cmd)
 	return a.Changing(cmd)
 }
 
@@ -217,6 +222,15 @@ func List[T any](cmd *cobra.Command, a *Action, kind *output.Kind[T], fetch func
 	return kind.Watch(cmd.OutOrStdout(), &a.Format, fetch, func() error { return changes.Next(cmd.Context()) })
 }
 
+// Answer writes the answer to a change: a sentence for people, or the object in the format of -o.
+func Answer[T any](cmd *cobra.Command, a *Action, kind *output.Kind[T], answer json.RawMessage, done string) error {
+	if !a.Format.Tabular() {
+		return kind.One(cmd.OutOrStdout(), &a.Format, answer, nil)
+	}
+	_, err := fmt.Fprintln(cmd.OutOrStdout(), done)
+	return err
+}
+
 // Fields reads arguments of the form FIELD=VALUE into an object. A value is YAML: 3, true, text, or
 // [{"ip": "192.0.2.4"}]. T is the type with the fields of the API.
 func Fields[T any](body Object, arguments []string) error {
@@ -284,15 +298,18 @@ func check[T any](body Object) error {
 	return nil
 }
 
+// Read returns the content of a file; - is standard input.
+func Read(stdin io.Reader, file string) ([]byte, error) {
+	if file == "-" {
+		return io.ReadAll(stdin)
+	}
+	return os.ReadFile(file)
+}
+
 // ReadFile reads an object with the fields of the API (YAML or JSON) from a file; - is standard
 // input. T is the type with the fields; extra fields are allowed and returned.
 func ReadFile[T any](cmd *cobra.Command, file string, extra ...string) (body Object, rest Object, err error) {
-	var text []byte
-	if file == "-" {
-		text, err = io.ReadAll(cmd.InOrStdin())
-	} else {
-		text, err = os.ReadFile(file)
-	}
+	text, err := Read(cmd.InOrStdin(), file)
 	if err != nil {
 		return nil, nil, fmt.Errorf("read the file of -f: %w", err)
 	}
@@ -329,11 +346,11 @@ func Check[T any](place string, body Object) error {
 }
 
 // Secret puts the trimmed content of a file into a field, if the file has a name.
-func Secret(body Object, field, flag, file string) error {
+func Secret(stdin io.Reader, body Object, field, flag, file string) error {
 	if file == "" {
 		return nil
 	}
-	text, err := os.ReadFile(file)
+	text, err := Read(stdin, file)
 	if err != nil {
 		return fmt.Errorf("read the file of --%s: %w", flag, err)
 	}

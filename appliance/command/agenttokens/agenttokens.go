@@ -81,7 +81,9 @@ func newList() *cobra.Command {
 				if err := c.client.Call(cmd.Context(), http.MethodGet, c.path(""), nil, &tokens); err != nil {
 					return err
 				}
-				return c.write(cmd.OutOrStdout(), &tokens, func(out io.Writer) { writeTokens(out, &tokens) })
+				return c.write(cmd.OutOrStdout(), &tokens, func(out io.Writer) {
+					writeTokens(out, &tokens, tokenlessTitle)
+				})
 			}
 			var all struct {
 				Authenticated bool            `json:"authenticated"`
@@ -92,14 +94,16 @@ func newList() *cobra.Command {
 				return err
 			}
 			return c.write(cmd.OutOrStdout(), &all, func(out io.Writer) {
-				if !all.Authenticated {
+				title := tokenlessTitle
+				switch {
+				case !all.Authenticated:
+					title = "Hosts without a token:"
 					fmt.Fprintln(out, "The appliance does not authenticate machines (auth: none).")
-				}
-				if len(all.InfraEnvs) == 0 {
-					fmt.Fprintln(out, "All hosts have a token.")
+				case len(all.InfraEnvs) == 0:
+					fmt.Fprintln(out, "No host that still needs the appliance lacks a token.")
 				}
 				for _, tokens := range all.InfraEnvs {
-					writeTokens(out, &tokens)
+					writeTokens(out, &tokens, title)
 				}
 			})
 		},
@@ -223,7 +227,9 @@ func newAcceptNone() *cobra.Command {
 			if err := c.post(cmd.Context(), "/accept-none", &during, &tokens); err != nil {
 				return err
 			}
-			return c.write(cmd.OutOrStdout(), &tokens, func(out io.Writer) { writeTokens(out, &tokens) })
+			return c.write(cmd.OutOrStdout(), &tokens, func(out io.Writer) {
+				writeTokens(out, &tokens, tokenlessTitle)
+			})
 		},
 	}
 	c.addFlags(cmd, true)
@@ -250,7 +256,10 @@ func (c *command) write(out io.Writer, value any, text func(io.Writer)) error {
 	})
 }
 
-func writeTokens(out io.Writer, tokens *agents.Tokens) {
+// tokenlessTitle is the title of hosts that need a token.
+const tokenlessTitle = "Hosts without a token; boot them from the present image:"
+
+func writeTokens(out io.Writer, tokens *agents.Tokens, title string) {
 	fmt.Fprintf(out, "Infra-env %s (%s)\n", tokens.Name, tokens.InfraEnvID)
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	for _, row := range []struct {
@@ -265,7 +274,7 @@ func writeTokens(out io.Writer, tokens *agents.Tokens) {
 		fmt.Fprintf(table, "  %s\t%s\n", row.name, formatTime(row.at))
 	}
 	table.Flush()
-	writeHosts(out, "Hosts without a token; boot them from the present image:", tokens.TokenlessHosts)
+	writeHosts(out, title, tokens.TokenlessHosts)
 }
 
 // maxURLBytes is the largest shown length of a URL. The tokens in URLs have some 300 characters.

@@ -24,6 +24,37 @@ const (
 		"status": "known", "registered_at": "2026-03-01T12:00:00Z"}]}`
 )
 
+func TestList_withoutTokens(t *testing.T) {
+	for name, c := range map[string]struct{ answer, want string }{
+		"none":       {`{"authenticated": true}`, "No host that still needs the appliance lacks a token.\n"},
+		"auth: none": {`{}`, "The appliance does not authenticate machines (auth: none).\n"},
+		"hosts with auth: none": {`{"infra_envs": [{"name": "site", "tokenless_hosts": [{"name": "node-1"}]}]}`,
+			"Hosts without a token:\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", "application/json")
+				_, _ = w.Write([]byte(c.answer))
+			}))
+			t.Cleanup(server.Close)
+			t.Setenv("LANDFALL_URL", server.URL)
+			var out bytes.Buffer
+			for _, cmd := range agenttokens.Commands() {
+				if cmd.Name() == "list" {
+					cmd.SetArgs([]string{})
+					cmd.SetOut(&out)
+					require.NoError(t, cmd.ExecuteContext(t.Context()))
+				}
+			}
+			require.Contains(t, out.String(), c.want)
+			if name != "none" {
+				require.NotContains(t, out.String(), "No host")
+				require.NotContains(t, out.String(), "boot them")
+			}
+		})
+	}
+}
+
 // run runs a command against an appliance with fixed answers. It returns the output and the changes
 // that the appliance received.
 func run(t *testing.T, input string, arguments ...string) (output string, changes []string, err error) {

@@ -29,7 +29,7 @@ func New(version string) *cobra.Command {
 		newClusterAction("retry", "Send a cluster's updates to AMS again after an error"),
 		newClusterAction("create-again", "Create a cluster's subscription again after it was removed from AMS"),
 		newEdit(),
-		newClusterAction("leave", "Stop updating a cluster's subscription in AMS"),
+		newLeave(),
 		newAction("accept", "Confirm a changed organization of the credentials, or a move of the appliance to "+
 			"another machine"),
 		newAction("reverify",
@@ -200,6 +200,22 @@ func newClusterAction(name, short string) *cobra.Command {
 	}
 	appliance.AddFlags(cmd.Flags())
 	return cmd
+}
+
+func newLeave() *cobra.Command {
+	a := action.New()
+	return a.Removing(&cobra.Command{
+		Use: "leave CLUSTER", Short: "Stop updating a cluster's subscription in AMS", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, arguments []string) error {
+			if err := a.Confirm(cmd, arguments[0], "The appliance no longer updates the subscription of the cluster "+
+				arguments[0]+" in AMS until the cluster changes again."); err != nil {
+				return err
+			}
+			_, err := a.Send(cmd, http.MethodPost, console.AMSPath+"/clusters/"+url.PathEscape(arguments[0])+"/leave",
+				action.Object{"by": os.Getenv("USER")})
+			return err
+		},
+	})
 }
 
 func newEdit() *cobra.Command {

@@ -22,6 +22,7 @@ import (
 	"landfall/appliance/command/outcome"
 	"landfall/appliance/command/output"
 	"landfall/appliance/config"
+	"landfall/appliance/sentence"
 	"landfall/appliance/sitekey"
 	"landfall/web/console"
 )
@@ -165,8 +166,8 @@ func newPush(version string) *cobra.Command {
 			}
 			orElse(&progress, arguments[0]+".progress")
 			orElse(&receipts, strings.TrimSuffix(arguments[0], ".lfc")+".receipts.lfc")
-			fmt.Fprintf(cmd.OutOrStdout(), "Export %s of site %s for %s: %d clusters.\n", file.Header.Export,
-				file.Header.Site, file.Header.APIURL, len(file.Entries))
+			fmt.Fprintf(cmd.OutOrStdout(), "Export %s of site %s for %s: %s.\n", file.Header.Export,
+				file.Header.Site, file.Header.APIURL, sentence.Count(len(file.Entries), "cluster"))
 			receiptFile, err := ams.Push(cmd.Context(), file, ams.PushOptions{
 				Client: api, Clock: clockwork.NewRealClock(), Key: key, Progress: progress, Account: account,
 				OnReceipt: func(done, all int, entry ams.CourierEntry) {

@@ -24,6 +24,7 @@ import (
 	"landfall/appliance/command/outcome"
 	"landfall/appliance/command/output"
 	"landfall/appliance/command/remote"
+	"landfall/appliance/keyring"
 	"landfall/appliance/replica"
 	"landfall/appliance/sentence"
 	"landfall/web/console"
@@ -219,6 +220,7 @@ func newRestore() *cobra.Command {
 	flags.StringVar(&r.at, "at", "", "time of the state of a replica, such as 2026-03-01T12:00:00Z; "+
 		"default: the newest")
 	r.opening.AddFlags(flags)
+	r.opening.AddKeyFlag(flags)
 	flags.BoolVar(&r.dryRun, "dry-run", false, "only say what the backup contains, and check it completely")
 	flags.StringVar(&r.compare, "compare", "", "data directory or URL of an appliance with which the backup is "+
 		"compared")
@@ -368,12 +370,27 @@ func ParseTime(text string) (time.Time, error) {
 }
 
 // Opening has the flags that say what opens an encrypted backup or replica.
-type Opening struct{ identity, passphrase string } // files
+type Opening struct{ identity, passphrase, sealKey string } // files
 
 // AddFlags adds the flags.
 func (o *Opening) AddFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.identity, "identity", "", "file with the secret key of age that decrypts it")
 	flags.StringVar(&o.passphrase, "passphrase-file", "", "file with the passphrase that decrypts it")
+}
+
+// AddKeyFlag adds the flag for the key of the seal, with which the content can be shown.
+func (o *Opening) AddKeyFlag(flags *pflag.FlagSet) {
+	flags.StringVar(&o.sealKey, "seal-key-file", "", "copy of the former appliance's seal.key, with which the command "+
+		"reads the content; it is not copied; default: LANDFALL_SEAL_KEY_FILE")
+}
+
+// Keys returns what opens the data keys.
+func (o *Opening) Keys() keyring.Options {
+	keys := keyring.FromEnvironment()
+	if o.sealKey != "" {
+		keys.KeyFile = o.sealKey
+	}
+	return keys
 }
 
 // Identities reads the files. Without flags, there are none.
@@ -400,13 +417,14 @@ func (o *Opening) Identities() ([]age.Identity, error) {
 // describe says what the backup contains and what is or may be different in reality.
 func (r *restoring) describe(ctx context.Context, out io.Writer, m *backup.Manifest, dir string) (*backup.Content,
 	error) {
-	describe := backup.Describe
+	describe := backup.DescribeWith
 	if r.compare != "" && r.there == nil {
-		describe = func(ctx context.Context, m *backup.Manifest, dir string) (*backup.Content, error) {
-			return backup.DescribeWithKeyOf(ctx, r.compare, m, dir)
+		describe = func(ctx context.Context, m *backup.Manifest, dir string, keys keyring.Options) (*backup.Content,
+			error) {
+			return backup.DescribeWithKeyOf(ctx, r.compare, m, dir, keys)
 		}
 	}
-	content, err := describe(ctx, m, dir)
+	content, err := describe(ctx, m, dir, r.opening.Keys())
 	if err != nil {
 		return nil, err
 	}

@@ -1,16 +1,20 @@
 package backup
 
 import (
+	"bytes"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"landfall/appliance/backup"
+	"landfall/appliance/keyring"
+	"landfall/store"
 )
 
 // The error names the file that the person gave, not the temporary file beside it.
@@ -27,6 +31,32 @@ func TestBackup_unusablePathIsNamed(t *testing.T) {
 	cmd.SilenceUsage, cmd.SilenceErrors = true, true
 	require.EqualError(t, cmd.ExecuteContext(t.Context()),
 		"write the backup "+to+": no such file or directory; choose another place with -o")
+}
+
+func TestRestore_keyFileShowsContent(t *testing.T) {
+	dir := t.TempDir()
+	keys := keyring.New(dir, keyring.Options{})
+	db, err := store.Open(t.Context(), dir, store.Options{Keys: keys.Open})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, db.Close()) })
+	saved := filepath.Join(t.TempDir(), "site.backup")
+	source := &backup.Source{DB: db, Dir: dir, Program: "test", Now: time.Now, SealedWith: string(keys.With()),
+		DataKey: keys.Content, ExportKeys: keys.Export}
+	_, err = source.WriteFile(t.Context(), saved)
+	require.NoError(t, err)
+
+	restore := func(more ...string) string {
+		var out bytes.Buffer
+		cmd := newRestore()
+		cmd.SetArgs(append([]string{saved, "--data-dir", filepath.Join(t.TempDir(), "new"), "--dry-run"}, more...))
+		cmd.SetOut(&out)
+		cmd.SetErr(io.Discard)
+		require.NoError(t, cmd.ExecuteContext(t.Context()))
+		return out.String()
+	}
+	require.Contains(t, restore(), "restore the file, or name it with --seal-key-file.")
+	require.Contains(t, restore("--seal-key-file", filepath.Join(dir, keyring.DefaultKeyFile)),
+		"It contains 0 clusters and 0 hosts.")
 }
 
 func TestStartNotice_namesKeyThatBackupLacks(t *testing.T) {

@@ -142,11 +142,13 @@ func newAdd() *cobra.Command {
 	}, func(cmd *cobra.Command, arguments []string) error {
 		wanted.Name, wanted.Address = arguments[0], arguments[1]
 		if passwordFile != "" {
-			text, err := os.ReadFile(passwordFile)
+			text, err := action.Read(cmd.InOrStdin(), passwordFile)
 			if err != nil {
 				return fmt.Errorf("read --password-file: %w", err)
 			}
 			wanted.Password = strings.TrimRight(string(text), "\r\n")
+		} else if wanted.Username != "" {
+			return outcome.Usagef("the password of %s is missing; give --password-file FILE", wanted.Username)
 		}
 		if caFile != "" {
 			text, err := os.ReadFile(caFile)
@@ -159,7 +161,7 @@ func newAdd() *cobra.Command {
 	})
 	flags := cmd.Flags()
 	flags.StringVar(&wanted.Username, "username", "", "user name for the BMC")
-	flags.StringVar(&passwordFile, "password-file", "", "file with the password for the BMC")
+	flags.StringVar(&passwordFile, "password-file", "", "file with the password for the BMC; - is standard input")
 	flags.StringVar(&wanted.BootMAC, "boot-mac", "",
 		"MAC address of the server's boot interface, which identifies its agent")
 	flags.StringVar(&wanted.BootMode, "boot-mode", "", "UEFI, UEFISecureBoot or legacy; default: unchanged")
@@ -183,7 +185,7 @@ func newSet() *cobra.Command {
 		if err := action.Fields[console.BMCUpdate](body, arguments[1:]); err != nil {
 			return err
 		}
-		if err := action.Secret(body, "password", "password-file", passwordFile); err != nil {
+		if err := action.Secret(cmd.InOrStdin(), body, "password", "password-file", passwordFile); err != nil {
 			return err
 		}
 		if len(body) == 0 {
@@ -195,7 +197,7 @@ func newSet() *cobra.Command {
 		}
 		return c.print(cmd, server)
 	})
-	cmd.Flags().StringVar(&passwordFile, "password-file", "", "file with the password for the BMC")
+	cmd.Flags().StringVar(&passwordFile, "password-file", "", "file with the password for the BMC; - is standard input")
 	return cmd
 }
 
@@ -505,9 +507,16 @@ func writeRequestLog(out io.Writer, c bmc.RequestLog) {
 func newRemove() *cobra.Command {
 	a := action.New()
 	powerOff := false
-	cmd := a.Changing(&cobra.Command{
+	cmd := a.Removing(&cobra.Command{
 		Use: "remove NAME", Aliases: []string{"rm", "delete"}, Short: "Remove a server", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, arguments []string) error {
+			effect := "The server " + arguments[0] + " is removed from the appliance with the credentials of its BMC."
+			if powerOff {
+				effect += " It is powered off first."
+			}
+			if err := a.Confirm(cmd, arguments[0], effect); err != nil {
+				return err
+			}
 			_, err := a.Send(cmd, http.MethodDelete, fmt.Sprintf("%s?power_off=%t", path(arguments[0]), powerOff), nil)
 			return err
 		},

@@ -7,7 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
+	"os"
+	"path/filepath"
 
 	"github.com/jonboulle/clockwork"
 	"github.com/spf13/cobra"
@@ -20,6 +23,7 @@ import (
 	"landfall/appliance/integrity"
 	"landfall/appliance/journal"
 	"landfall/appliance/keyring"
+	"landfall/appliance/sentence"
 	"landfall/appliance/sitekey"
 	"landfall/store"
 	"landfall/store/seal"
@@ -66,6 +70,8 @@ func (c *check) run(ctx context.Context) (*integrity.Report, error) {
 	switch {
 	case c.salvage != "" && c.dir == "":
 		return nil, outcome.Usagef("--salvage needs --data-dir, the directory of a stopped appliance")
+	case c.dir != "" && !exists(c.dir):
+		return nil, fmt.Errorf("there is no data in %s; name another data directory", c.dir)
 	case c.salvage != "":
 		return salvage(ctx, c.dir, c.salvage)
 	case c.dir != "" && c.repair:
@@ -82,6 +88,16 @@ func (c *check) run(ctx context.Context) (*integrity.Report, error) {
 	}
 	report := new(integrity.Report)
 	return report, c.appliance.Call(ctx, method, path, nil, report)
+}
+
+// exists reports whether a directory has data of an appliance, of which a part may be lost.
+func exists(dir string) bool {
+	for _, name := range []string{store.FileName, keyring.FileName} {
+		if _, err := os.Stat(filepath.Join(dir, name)); !errors.Is(err, fs.ErrNotExist) {
+			return true
+		}
+	}
+	return false
 }
 
 func keys(dir string) (*seal.Ring, error) {
@@ -147,9 +163,10 @@ func (c *check) print(out io.Writer, report *integrity.Report) error {
 		}
 		return c.format.Value(out, text)
 	}
-	read := fmt.Sprintf("%d pages, %d rows and %d files were read", report.Pages, report.Rows, report.Files)
+	read := fmt.Sprintf("%s, %s and %s were read", sentence.Count(int(report.Pages), "page"),
+		sentence.Count(int(report.Rows), "row"), sentence.Count(report.Files, "file"))
 	if report.Elsewhere > 0 {
-		read += fmt.Sprintf("; %d files are only on other members", report.Elsewhere)
+		read += "; only on other members: " + sentence.Count(report.Elsewhere, "file")
 	}
 	if report.Whole {
 		if c.format.Names() {
@@ -165,7 +182,7 @@ func (c *check) print(out io.Writer, report *integrity.Report) error {
 	if err := problems.List(out, &c.format, list); err != nil || c.format.Names() {
 		return err
 	}
-	fmt.Fprintf(out, "\n%d problems; %s.\n", len(report.Problems), read)
+	fmt.Fprintf(out, "\n%s; %s.\n", sentence.Count(len(report.Problems), "problem"), read)
 	for _, remedy := range remedies(report.Problems) {
 		fmt.Fprintf(out, "  %s\n", remedy)
 	}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/openshift/assisted-service/models"
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"landfall/appliance/command/action"
 	"landfall/appliance/command/outcome"
@@ -46,7 +45,8 @@ func (p *properties) addFlags(cmd *cobra.Command) {
 }
 
 // fill puts the flags that were given into a request.
-func (p *properties) fill(flags *pflag.FlagSet, body action.Object) error {
+func (p *properties) fill(cmd *cobra.Command, body action.Object) error {
+	flags, stdin := cmd.Flags(), cmd.InOrStdin()
 	given := map[string]func(){
 		"base-domain":             func() { body["base_dns_domain"] = p.domain },
 		"control-planes":          func() { body["control_plane_count"] = p.controlPlanes },
@@ -63,10 +63,10 @@ func (p *properties) fill(flags *pflag.FlagSet, body action.Object) error {
 			given[flag]()
 		}
 	}
-	if err := action.Secret(body, "pull_secret", "pull-secret-file", p.pullSecretFile); err != nil {
+	if err := action.Secret(stdin, body, "pull_secret", "pull-secret-file", p.pullSecretFile); err != nil {
 		return err
 	}
-	return action.Secret(body, "ssh_public_key", "ssh-key-file", p.sshKeyFile)
+	return action.Secret(stdin, body, "ssh_public_key", "ssh-key-file", p.sshKeyFile)
 }
 
 // each returns objects with one field.
@@ -115,7 +115,7 @@ func newCreate() *cobra.Command {
 				body["cpu_architecture"] = architecture
 			}
 			arguments = action.Name(body, arguments)
-			if err := p.fill(cmd.Flags(), body); err != nil {
+			if err := p.fill(cmd, body); err != nil {
 				return err
 			}
 			if err := action.Fields[models.ClusterCreateParams](body, arguments); err != nil {
@@ -125,6 +125,7 @@ func newCreate() *cobra.Command {
 		},
 	})
 	p.addFlags(cmd)
+	a.Format.AddFlag(cmd)
 	flags := cmd.Flags()
 	flags.StringVarP(&file, "file", "f", "", "file that describes the cluster; - is standard input")
 	flags.StringVar(&release, "version", "", "version, or its beginning, of a release of the appliance: 4.20")
@@ -167,8 +168,13 @@ func create(cmd *cobra.Command, a *action.Action, body, extra action.Object) err
 	if err := json.Unmarshal(answer, &created); err != nil {
 		return fmt.Errorf("the response does not match the API: %w", err)
 	}
-	fmt.Fprintf(cmd.OutOrStdout(), "The cluster %s was created with OpenShift %s (ID %s).\n", name,
-		created.OpenshiftVersion, *created.ID)
+	if err := action.Answer(cmd, a, kind(), answer, fmt.Sprintf("The cluster %s was created with OpenShift %s (ID %s).",
+		name, created.OpenshiftVersion, *created.ID)); err != nil {
+		return err
+	}
+	if !a.Format.Tabular() {
+		cmd.SetOut(cmd.ErrOrStderr()) // the messages about the parts are no part of the answer
+	}
 	return described.create(cmd, a, body, created.ID.String())
 }
 
@@ -184,7 +190,7 @@ func newSet() *cobra.Command {
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, arguments []string) error {
 			body := action.Object{}
-			if err := p.fill(cmd.Flags(), body); err != nil {
+			if err := p.fill(cmd, body); err != nil {
 				return err
 			}
 			if err := action.Fields[models.V2ClusterUpdateParams](body, arguments[1:]); err != nil {

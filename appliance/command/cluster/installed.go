@@ -6,7 +6,6 @@ import (
 	"io"
 	"maps"
 	"net/http"
-	"os"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -36,14 +35,15 @@ func newImport() *cobra.Command {
 			if version != "" {
 				body["openshift_version"] = version
 			}
-			if _, err := a.Send(cmd, http.MethodPost, clustersPath+"/import", body); err != nil || a.DryRun {
+			answer, err := a.Send(cmd, http.MethodPost, clustersPath+"/import", body)
+			if err != nil || a.DryRun {
 				return err
 			}
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "The cluster %s was imported. Create an infra-env for its new "+
-				"hosts with landfall infra-env create.\n", arguments[0])
-			return err
+			return action.Answer(cmd, a, kind(), answer, fmt.Sprintf("The cluster %s was imported. Create an "+
+				"infra-env for its new hosts with landfall infra-env create.", arguments[0]))
 		},
 	})
+	a.Format.AddFlag(cmd)
 	flags := cmd.Flags()
 	flags.StringVar(&domain, "api", "", "host name or address of the cluster's API")
 	flags.StringVar(&openshiftID, "openshift-id", "", "ID of the cluster in OpenShift")
@@ -95,12 +95,7 @@ func newInstallConfig() *cobra.Command {
 func installConfigPath(id string) string { return remote.ClusterPath(id) + "/install-config" }
 
 func override(cmd *cobra.Command, a *action.Action, name, id, file string) (err error) {
-	var text []byte
-	if file == "-" {
-		text, err = io.ReadAll(cmd.InOrStdin())
-	} else {
-		text, err = os.ReadFile(file)
-	}
+	text, err := action.Read(cmd.InOrStdin(), file)
 	if err != nil {
 		return fmt.Errorf("read the file of -f: %w", err)
 	}

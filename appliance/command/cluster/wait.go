@@ -17,6 +17,7 @@ import (
 	"landfall/appliance/command/outcome"
 	"landfall/appliance/command/output"
 	"landfall/appliance/command/remote"
+	"landfall/appliance/engine/operator"
 	"landfall/appliance/sentence"
 )
 
@@ -110,6 +111,10 @@ func await(cmd *cobra.Command, a *action.Action, id, condition string, timeout t
 				if err == nil {
 					fmt.Fprintf(cmd.OutOrStdout(), "The cluster %s is %s after %s.\n", last.Name,
 						conv.Value(last.Status), a.Now().Sub(started).Round(time.Second))
+					if names := operator.Failed(last); len(names) > 0 {
+						fmt.Fprintf(cmd.OutOrStdout(), "It is degraded. Failed OLM operators: %s. landfall "+
+							"operator list --cluster %s shows the causes.\n", strings.Join(names, ", "), last.Name)
+					}
 				}
 				return err
 			}

@@ -89,3 +89,22 @@ func TestAwait_failedPreparation(t *testing.T) {
 		})
 	}
 }
+
+func TestAwait_failedOperators(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write([]byte(`{"name":"east","status":"installed","monitored_operators":[
+			{"name":"odf","operator_type":"olm","status":"available"},
+			{"name":"cnv","operator_type":"olm","status":"failed"}]}`))
+	}))
+	t.Cleanup(server.Close)
+	t.Setenv("LANDFALL_URL", server.URL)
+	var out bytes.Buffer
+	cmd := &cobra.Command{}
+	cmd.SetOut(&out)
+	cmd.SetErr(new(bytes.Buffer))
+	cmd.SetContext(t.Context())
+	require.NoError(t, await(cmd, action.New(), "1", installed, 0))
+	require.Equal(t, "The cluster east is installed after 0s.\nIt is degraded. Failed OLM operators: cnv. landfall "+
+		"operator list --cluster east shows the causes.\n", out.String())
+}

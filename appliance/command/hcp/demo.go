@@ -30,7 +30,8 @@ import (
 type Demo struct {
 	Client *remote.Client
 	Out    io.Writer
-	Exit   bool // end when the hosted cluster is available
+	Exit   bool   // end when the hosted cluster is available
+	Busy   string // port that another program uses, so that the appliance does not serve the APIs on the loopback
 }
 
 // demoHosts is the number of free hosts of the simulated management cluster.
@@ -91,8 +92,13 @@ func (d *Demo) create(ctx context.Context) error {
 		return err
 	}
 	fmt.Fprintf(d.Out, "\nA hosted cluster is on its way. Its management cluster, the agent there and HyperShift's "+
-		"operator are stand-ins.\n  RESOURCE_ID=%s\n  curl -s \"localhost:8443${RESOURCE_ID}?api-version=%s\" | jq\n",
-		made.ResourceID, arm.DefaultVersion)
+		"operator are stand-ins.\n  RESOURCE_ID=%s\n", made.ResourceID)
+	if d.Busy != "" {
+		fmt.Fprintf(d.Out, "Another program uses port %s, so this demo does not serve the APIs on the ports 8443, "+
+			"8001 and 8002.\nStop that program and start the demo again if you need them.\n", d.Busy)
+		return nil
+	}
+	fmt.Fprintf(d.Out, "  curl -s \"localhost:8443${RESOURCE_ID}?api-version=%s\" | jq\n", arm.DefaultVersion)
 	return nil
 }
 

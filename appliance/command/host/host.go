@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -353,6 +354,9 @@ func newSet() *cobra.Command {
 			"  landfall host set host-1 'node_labels=[{key: zone, value: a}]'",
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, arguments []string) error {
+			if role != "" && !slices.Contains(roles(), role) {
+				return outcome.Usagef("--role %q is invalid; expected one of %s", role, strings.Join(roles(), ", "))
+			}
 			body := action.Object{}
 			host, err := s.find(cmd, arguments[0])
 			if err != nil {
@@ -377,16 +381,27 @@ func newSet() *cobra.Command {
 			if len(body) == 0 {
 				return outcome.Usagef("there is nothing to change; give --name, --role, --disk, or FIELD=VALUE")
 			}
-			return s.change(cmd, host, http.MethodPatch, "", body,
-				fmt.Sprintf("The host %s was changed.", arguments[0]))
+			answer, err := s.Send(cmd, http.MethodPatch, remote.HostPath(host.InfraEnvID, host.ID), body)
+			if err != nil || s.DryRun {
+				return err
+			}
+			return action.Answer(cmd, s.Action, kind(nil, nil), answer, fmt.Sprintf("The host %s was changed.",
+				arguments[0]))
 		},
 	}))
+	s.Format.AddFlag(cmd)
 	flags := cmd.Flags()
 	flags.StringVar(&name, "name", "", "new name of the host")
-	flags.StringVar(&role, "role", "", "auto-assign, master, worker, arbiter, or bootstrap")
+	flags.StringVar(&role, "role", "", "role of the host: "+strings.Join(roles(), ", "))
 	flags.StringVar(&disk, "disk", "", "installation disk: its name (sdb), path or ID")
-	output.Choices(cmd, "role", "auto-assign", "master", "worker", "arbiter")
+	output.Choices(cmd, "role", roles()...)
 	return cmd
+}
+
+// roles are the roles that a request may contain.
+func roles() []string {
+	return []string{string(models.HostRoleAutoAssign), string(models.HostRoleMaster), string(models.HostRoleWorker),
+		string(models.HostRoleArbiter)}
 }
 
 // diskID returns the ID of a disk that is named by its name, path or ID.

@@ -115,9 +115,8 @@ func newDownload() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "download --infra-env NAME",
 		Short: "Download the image of an infra-env, and check it",
-		Long: "Download the image of an infra-env, and compare its SHA-256 with that of the appliance. -o - " +
-			"writes it " +
-			"to standard output.",
+		Long: "Download the image of an infra-env to a file, a disk (-o /dev/sdX) or a pipe (-o -), and compare its " +
+			"SHA-256 with that of\nthe appliance.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if file == "" {
@@ -127,7 +126,8 @@ func newDownload() *cobra.Command {
 		},
 	}
 	s.addFlags(cmd)
-	cmd.Flags().StringVarP(&file, "output", "o", "", "file to write; default: the infra-env's name with .iso")
+	cmd.Flags().StringVarP(&file, "output", "o", "", "file or disk to write; - is standard output; "+
+		"default: the infra-env's name with .iso")
 	return cmd
 }
 
@@ -137,36 +137,40 @@ func (s *source) download(cmd *cobra.Command, file string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, response.Body.Close()) }()
-	bar := output.NewMeter(cmd.ErrOrStderr(), "download", response.ContentLength)
-	defer bar.End()
-	sum := sha256.New()
-	if file == "-" {
-		_, err := io.Copy(io.MultiWriter(cmd.OutOrStdout(), bar), response.Body)
+	target, finish, err := output.OpenFile(file, cmd.OutOrStdout())
+	if err != nil {
 		return err
 	}
-	part := file + ".part"
-	target, err := os.Create(part)
-	if err != nil {
-		return fmt.Errorf("write the image: %w; choose another file with -o", err)
+	size, digest, err := s.receive(cmd, response, target)
+	if err = finish(err); err != nil {
+		return err
 	}
-	size, err := io.Copy(io.MultiWriter(target, sum, bar), response.Body)
-	if err = errors.Join(err, target.Close()); err != nil {
-		return errors.Join(fmt.Errorf("download the image: %w", err), os.Remove(part))
+	if file == "-" {
+		return nil
 	}
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %s, SHA-256 %s\n", file, output.Size(size), digest)
+	return err
+}
+
+// receive writes the image to a target and compares its digest with that of the appliance.
+func (s *source) receive(cmd *cobra.Command, response *http.Response, target io.Writer) (size int64, digest string,
+	err error) {
+	bar := output.NewMeter(cmd.ErrOrStderr(), "download", response.ContentLength)
+	sum := sha256.New()
+	size, err = io.Copy(io.MultiWriter(target, sum, bar), response.Body)
 	bar.End()
+	if err != nil {
+		return 0, "", fmt.Errorf("download the image: %w", err)
+	}
 	wanted, err := s.digest(cmd.Context())
 	if err != nil {
-		return errors.Join(err, os.Remove(part))
+		return 0, "", err
 	}
-	if digest := hex.EncodeToString(sum.Sum(nil)); digest != wanted {
-		return errors.Join(fmt.Errorf("the image changed during the download (SHA-256 %s instead of %s); "+
-			"download it again", digest, wanted), os.Remove(part))
+	if digest = hex.EncodeToString(sum.Sum(nil)); digest != wanted {
+		return 0, "", fmt.Errorf("the image changed during the download (SHA-256 %s instead of %s); download it again",
+			digest, wanted)
 	}
-	if err := os.Rename(part, file); err != nil {
-		return fmt.Errorf("write the image: %w", err)
-	}
-	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %s, SHA-256 %s\n", file, output.Size(size), wanted)
-	return err
+	return size, digest, nil
 }
 
 func newURL() *cobra.Command {

@@ -76,6 +76,11 @@ func newShortURL() *cobra.Command {
 			if renew && revoke {
 				return outcome.Usagef("give --renew or --revoke, and not both")
 			}
+			if limited := cmd.Flags().Changed("for"); limited && !renew {
+				return outcome.Usagef("--for limits a new short URL; give it with --renew")
+			} else if limited && valid < time.Second {
+				return outcome.Usagef("--for %s is invalid; give at least 1s, or no --for", valid)
+			}
 			id, err := s.id(cmd.Context())
 			if err != nil {
 				return err

@@ -156,7 +156,7 @@ func (p *properties) fill(cmd *cobra.Command, a *action.Action, flags *pflag.Fla
 		{"ssh_authorized_key", "ssh-key-file", p.sshKeyFile},
 		{"additional_trust_bundle", "trust-bundle-file", p.trustBundle},
 	} {
-		if err := action.Secret(body, file.field, file.flag, file.name); err != nil {
+		if err := action.Secret(cmd.InOrStdin(), body, file.field, file.flag, file.name); err != nil {
 			return err
 		}
 	}
@@ -217,11 +217,11 @@ func newCreate() *cobra.Command {
 			if err := json.Unmarshal(answer, &created); err != nil {
 				return fmt.Errorf("the response does not match the API: %w", err)
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "The infra-env %s was created (ID %s). Download its image with "+
-				"landfall image download --infra-env %s.\n", name, *created.ID, name)
-			return err
+			return action.Answer(cmd, a, kind(), answer, fmt.Sprintf("The infra-env %s was created (ID %s). Download "+
+				"its image with landfall image download --infra-env %s.", name, *created.ID, name))
 		},
 	})
+	a.Format.AddFlag(cmd)
 	p.addFlags(cmd)
 	flags := cmd.Flags()
 	flags.StringVarP(&file, "file", "f", "", "file that describes the infra-env; - is standard input")

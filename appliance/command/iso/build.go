@@ -140,7 +140,7 @@ func (o *isoBuild) image(cmd *cobra.Command, base *isogen.Base, payload isogen.P
 		}
 	}
 	image, err := base.Minimal(payload, o.rootfsURL, arguments...)
-	if none := new(isogen.NoMinimalError); errors.As(err, &none) && !o.makeTable {
+	if none := new(isogen.NoMinimalError); errors.As(err, &none) && !o.makeTable && base.AllowsMinimal() {
 		return nil, fmt.Errorf("%w; or try --make-table", err)
 	}
 	return image, err

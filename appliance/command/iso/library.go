@@ -208,7 +208,7 @@ func writeVerified(out io.Writer, images []osimage.Image) error {
 
 func newRemove() *cobra.Command {
 	l := &library{action.New()}
-	return l.Changing(&cobra.Command{
+	return l.Removing(&cobra.Command{
 		Use:     "remove ID...",
 		Aliases: []string{"rm"},
 		Short:   "Remove live ISOs, uploads and downloads from a running appliance",
@@ -216,6 +216,14 @@ func newRemove() *cobra.Command {
 		RunE: func(cmd *cobra.Command, ids []string) error {
 			images, err := l.named(cmd.Context(), ids)
 			if err != nil {
+				return err
+			}
+			names := make([]string, len(images))
+			for i, image := range images {
+				names[i] = image.Name
+			}
+			if err := l.Confirm(cmd, strings.Join(ids, " "), "The appliance no longer has "+
+				strings.Join(names, ", ")+"."); err != nil {
 				return err
 			}
 			for _, image := range images {

@@ -41,7 +41,7 @@ func New() *cobra.Command {
 				_, err = cmd.OutOrStdout().Write(text)
 				return err
 			}
-			out, finish, err := output.OpenSecretFile(file, cmd.OutOrStdout())
+			out, finish, err := output.OpenFile(file, cmd.OutOrStdout())
 			if err != nil {
 				return fmt.Errorf("%w; choose another file with -o", err)
 			}

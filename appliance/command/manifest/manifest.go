@@ -5,10 +5,8 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
-	"os"
 	"path/filepath"
 
 	"github.com/openshift/assisted-service/models"
@@ -152,7 +150,7 @@ func newReplace() *cobra.Command {
 // write sends the content of a file in a field and prints a sentence with the names of the manifest
 // and of the cluster.
 func (o *ofCluster) write(cmd *cobra.Command, method, file, name, field, sentence string) error {
-	text, err := read(cmd, file)
+	text, err := action.Read(cmd.InOrStdin(), file)
 	if err != nil {
 		return fmt.Errorf("read the manifest: %w", err)
 	}
@@ -172,13 +170,6 @@ func (o *ofCluster) write(cmd *cobra.Command, method, file, name, field, sentenc
 	}
 	_, err = fmt.Fprintf(cmd.OutOrStdout(), sentence, name, o.cluster)
 	return err
-}
-
-func read(cmd *cobra.Command, file string) ([]byte, error) {
-	if file == "-" {
-		return io.ReadAll(cmd.InOrStdin())
-	}
-	return os.ReadFile(file)
 }
 
 func newRemove() *cobra.Command {

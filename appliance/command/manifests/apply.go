@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/jonboulle/clockwork"
@@ -310,14 +311,32 @@ func NewDelete() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if names := clusters(list); len(names) > 0 && !m.options.DryRun {
+				effect := "The appliance removes what it has of these clusters, with their kubeconfigs, passwords " +
+					"and logs: " + strings.Join(names, ", ") + ". Installed clusters keep running."
+				if err := m.appliance.Confirm(cmd, strings.Join(names, " "), effect); err != nil {
+					return err
+				}
+			}
 			return m.connectionError(m.delete(cmd.Context(), list, wait))
 		},
 	}
 	m.addFlags(cmd)
+	m.appliance.AddYesFlag(cmd)
 	cmd.Flags().BoolVar(&m.options.DryRun, "dry-run", false, "remove nothing; show the objects to remove")
 	cmd.Flags().BoolVar(&wait, "wait", true, "wait until the objects are gone")
 	cmd.Flags().DurationVar(&m.timeout, "timeout", time.Minute, "time limit of --wait")
 	return cmd
+}
+
+// clusters returns the names of the clusters in manifests.
+func clusters(list []*apply.Object) (names []string) {
+	for _, object := range list {
+		if object.Kind == "ClusterDeployment" {
+			names = append(names, object.Name)
+		}
+	}
+	return names
 }
 
 func (m *manifests) delete(ctx context.Context, list []*apply.Object, wait bool) error {

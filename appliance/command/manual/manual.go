@@ -30,8 +30,8 @@ for has not happened yet. 4: something needs a person (landfall ams status, land
 interrupted.
 
 **Changes.** --dry-run shows the request and changes nothing. The appliance checks the request, except
-where the output says that it did not. A command that removes something asks for the name; --yes answers
-it, for scripts.
+where the output says that it did not. Commands that lose data or stop an installation ask for the name;
+--yes answers it, for scripts.
 `
 
 // visible returns the subcommands that people should know.

@@ -23,6 +23,7 @@ import (
 	"landfall/appliance/command/remote"
 	"landfall/appliance/mirror"
 	"landfall/appliance/mirror/site"
+	"landfall/appliance/sentence"
 	"landfall/web/console"
 )
 
@@ -104,8 +105,9 @@ func newImport() *cobra.Command {
 			if !appliance.Format.Tabular() {
 				return appliance.Format.Document(cmd.OutOrStdout(), "mirror", "site", model, nil)
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "%s: imported; %d rules, %d catalogs, %d signatures now\n",
-				name, len(model.Rules), len(model.Catalogs), len(model.Signatures))
+			fmt.Fprintf(cmd.OutOrStdout(), "%s: imported; the appliance now has %s, %s, %s and %s\n", name,
+				sentence.Count(len(model.Rules), "rule"), sentence.Count(len(model.Authorities), "CA"),
+				sentence.Count(len(model.Catalogs), "catalog"), sentence.Count(len(model.Signatures), "signature"))
 			return writeHoles(cmd.OutOrStdout(), model.Holes)
 		},
 	}
@@ -117,9 +119,8 @@ func newImport() *cobra.Command {
 	return cmd
 }
 
-// importMirror reads the mirror's files locally, so that a large workspace is not uploaded, and
-// prints the ignored files.
-// Import imports mirror rules into an appliance.
+// Import imports mirror rules into an appliance. It reads the mirror's files locally, so that a
+// large workspace is not uploaded, and prints the ignored files.
 func Import(ctx context.Context, c *remote.Client, level *Level, name, path string,
 	errOut io.Writer) (*site.Model, error) {
 	got, err := mirror.CollectPath(path)
@@ -184,8 +185,8 @@ func writeMirrorModel(out io.Writer, model *site.Model) error {
 		return err
 	}
 	for _, imported := range model.Imports {
-		fmt.Fprintf(out, "import %s for the %s, from %s: %d files\n", imported.Name, imported.Level,
-			output.Time(imported.Imported), len(imported.Files))
+		fmt.Fprintf(out, "import %s for the %s, from %s: %s\n", imported.Name, imported.Level,
+			output.Time(imported.Imported), sentence.Count(len(imported.Files), "file"))
 	}
 	for _, catalog := range model.Catalogs {
 		fmt.Fprintf(out, "catalog %s: %s\n", catalog.Name, catalog.Image)
@@ -297,7 +298,7 @@ func newLater() *cobra.Command {
 func newRemove() *cobra.Command {
 	appliance := action.New()
 	level := &Level{}
-	cmd := &cobra.Command{
+	cmd := appliance.Removing(&cobra.Command{
 		Use:   "remove NAME",
 		Short: "Remove an import of mirror rules from a running appliance",
 		Args:  cobra.ExactArgs(1),
@@ -305,11 +306,15 @@ func newRemove() *cobra.Command {
 			if err := appliance.Resolve(cmd.Context(), &level.Cluster); err != nil {
 				return err
 			}
-			return appliance.Call(cmd.Context(), http.MethodDelete, console.MirrorRoute+"/imports/"+
-				url.PathEscape(arguments[0])+level.query(), nil, nil)
+			if err := appliance.Confirm(cmd, arguments[0], "The rules, authorities and credentials of the import "+
+				arguments[0]+" are removed from the appliance."); err != nil {
+				return err
+			}
+			_, err := appliance.Send(cmd, http.MethodDelete, console.MirrorRoute+"/imports/"+
+				url.PathEscape(arguments[0])+level.query(), nil)
+			return err
 		},
-	}
-	appliance.AddFlags(cmd.Flags())
+	})
 	level.addFlags(cmd.Flags())
 	return cmd
 }

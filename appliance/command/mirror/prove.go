@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"net/url"
 	"os"
@@ -16,6 +17,7 @@ import (
 	"landfall/appliance/command/outcome"
 	"landfall/appliance/command/output"
 	"landfall/appliance/command/remote"
+	"landfall/appliance/mirror/courier"
 	"landfall/appliance/mirror/site"
 	"landfall/web/console"
 )
@@ -64,7 +66,8 @@ func newProve() *cobra.Command {
 	flags.BoolVar(&o.wanted.Bytes, "bytes", false,
 		"read every layer and compare its digest; an interrupted run continues")
 	flags.BoolVar(&o.wanted.Fresh, "fresh", false, "ignore recent results")
-	flags.StringVar(&o.list, "list", "", "file for the list of missing images")
+	flags.StringVar(&o.list, "list", "", "file for the list of missing images; an earlier list is removed if none is "+
+		"missing")
 	flags.StringVar(&o.format, "format", "text", "format of the list: text, imageset (for oc-mirror), csv")
 	return cmd
 }
@@ -95,7 +98,7 @@ func (o *proving) run(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	if proof.Complete {
-		return nil
+		return o.removeList()
 	}
 	if o.list != "" {
 		if err := o.writeList(ctx, proof.ID); err != nil {
@@ -138,6 +141,25 @@ func (o *proving) writeList(ctx context.Context, id string) error {
 	}
 	fmt.Fprintf(o.errOut, "landfall: the missing images are listed in %s; fetch them with landfall courier fill\n",
 		o.list)
+	return nil
+}
+
+// removeList removes a list of an earlier check, because a courier would fetch its images again.
+func (o *proving) removeList() error {
+	if o.list == "" {
+		return nil
+	}
+	earlier, err := os.ReadFile(o.list)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && !courier.Is(earlier) {
+		return nil
+	}
+	if err == nil {
+		err = os.Remove(o.list)
+	}
+	if err != nil {
+		return fmt.Errorf("nothing is missing, but the earlier list could not be removed: %w; remove it", err)
+	}
+	fmt.Fprintf(o.errOut, "landfall: nothing is missing; the earlier list %s was removed\n", o.list)
 	return nil
 }
 

@@ -19,7 +19,8 @@ const narrowest = 8
 // gap separates columns.
 const gap = "  "
 
-// grid is a table whose lines fit the terminal.
+// grid is a table whose lines fit the terminal: the last column is wrapped, and others are
+// shortened.
 type grid struct {
 	style   style
 	width   int // columns of the terminal; 0 means no limit
@@ -119,19 +120,51 @@ func (g *grid) write(out io.Writer) error {
 }
 
 func (g *grid) line(text *strings.Builder, cells []string, widths []int, paint func(int, string) string) {
+	start := 0 // of the column
 	for i, cell := range cells {
 		cell = strings.Join(strings.Fields(cell), " ")
 		cell = OrDash(cell)
-		if runes := []rune(cell); len(runes) > widths[i] && g.width > 0 {
-			cell = string(runes[:widths[i]-1]) + "…"
+		tooLong := length(cell) > widths[i] && g.width > 0
+		if i == len(cells)-1 && tooLong {
+			for n, part := range wrap(cell, widths[i]) {
+				if n > 0 {
+					text.WriteString("\n" + strings.Repeat(" ", start))
+				}
+				text.WriteString(paint(i, part))
+			}
+			break
+		}
+		if tooLong {
+			cell = string([]rune(cell)[:widths[i]-1]) + "…"
 		}
 		padding := ""
 		if i < len(cells)-1 {
 			padding = strings.Repeat(" ", max(0, widths[i]-length(cell))) + gap
 		}
 		text.WriteString(paint(i, cell) + padding)
+		start += widths[i] + len(gap)
 	}
 	text.WriteByte('\n')
+}
+
+// wrap splits a text into lines of at most width characters, at spaces if possible.
+func wrap(text string, width int) (lines []string) {
+	line := ""
+	for _, word := range strings.Fields(text) {
+		if line != "" && length(line)+1+length(word) <= width {
+			line += " " + word
+			continue
+		}
+		if line != "" {
+			lines = append(lines, line)
+		}
+		runes := []rune(word)
+		for ; len(runes) > width; runes = runes[width:] {
+			lines = append(lines, string(runes[:width]))
+		}
+		line = string(runes)
+	}
+	return append(lines, line)
 }
 
 // style adds colors on a terminal, unless the variable NO_COLOR has a value

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/mattn/go-isatty"
@@ -76,21 +75,10 @@ func Metered(out io.Writer, title string, r io.Reader, total int64) (metered io.
 	return io.TeeReader(r, meter), meter.End
 }
 
-// OpenFile opens the file of -o, or standard output for "-". The file is written under a temporary
-// name. finish renames it if err is nil, and returns all errors.
+// OpenFile opens the file of -o, or standard output for "-". A regular file is written under a
+// temporary name, and only its owner may read it, because images contain pull secrets, and other
+// files keys. finish renames it if err is nil, and returns all errors.
 func OpenFile(name string, stdout io.Writer) (w io.Writer, finish func(err error) error, err error) {
-	return open(name, stdout, func() (*os.File, error) { return os.Create(name + ".part") })
-}
-
-// OpenSecretFile is OpenFile for a file that only its owner may read.
-func OpenSecretFile(name string, stdout io.Writer) (w io.Writer, finish func(err error) error, err error) {
-	return open(name, stdout, func() (*os.File, error) {
-		return os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*") // a new file with the mode 0600
-	})
-}
-
-func open(name string, stdout io.Writer, create func() (*os.File, error)) (w io.Writer, finish func(err error) error,
-	err error) {
 	if name == "-" {
 		if OnTerminal(stdout) {
 			return nil, nil, outcome.Usagef("-o - would write the file to the terminal; redirect the output, or name " +
@@ -102,17 +90,28 @@ func open(name string, stdout io.Writer, create func() (*os.File, error)) (w io.
 		if info.IsDir() {
 			return nil, nil, outcome.Usagef("-o %s is a directory; name the file to write", name)
 		}
-		file, err := os.OpenFile(name, os.O_WRONLY, 0) // a disk, such as a USB drive
+		file, err := os.OpenFile(name, os.O_WRONLY, 0) // a disk, such as a USB drive, or a pipe
 		if err != nil {
 			return nil, nil, fmt.Errorf("write to %s: %w", name, err)
 		}
-		return file, func(err error) error { return errors.Join(err, file.Sync(), file.Close()) }, nil
+		sync := file.Sync
+		if info.Mode()&os.ModeDevice == 0 || info.Mode()&os.ModeCharDevice != 0 {
+			sync = func() error { return nil } // the kernel refuses it
+		}
+		return file, func(err error) error { return errors.Join(err, sync(), file.Close()) }, nil
 	}
-	file, err := create()
+	// The rest of an interrupted command may belong to somebody else.
+	if err := os.Remove(name + ".part"); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, nil, fmt.Errorf("write %s: %w; choose another file with -o", name, err)
+	}
+	file, err := os.OpenFile(name+".part", os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
-		return nil, nil, fmt.Errorf("write %s: %w", name, err)
+		return nil, nil, fmt.Errorf("write %s: %w; choose another file with -o", name, err)
 	}
 	return file, func(err error) error {
+		if err == nil {
+			err = file.Sync()
+		}
 		if err = errors.Join(err, file.Close()); err != nil {
 			return errors.Join(err, os.Remove(file.Name()))
 		}

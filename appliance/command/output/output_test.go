@@ -97,8 +97,9 @@ func TestGrid_fitsTerminal(t *testing.T) {
 	}{
 		"no terminal": {0, "A  INFORMATION\nb  " + strings.Repeat("word ", 8) + "end\n"},
 		"wide enough": {60, "A  INFORMATION\nb  " + strings.Repeat("word ", 8) + "end\n"},
-		"narrow":      {20, "A  INFORMATION\nb  word word word w…\n"},
-		"tiny":        {5, "A  INFORMATION\nb  word word …\n"},
+		"narrow":      {20, "A  INFORMATION\n" + "b  word word word\n   word word word\n   word word end\n"},
+		"tiny": {5, "A  INFORMATION\nb  word word\n   word word\n   word word\n   word word\n" +
+			"   end\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := &grid{width: c.width, headers: true, titles: []string{"A", "INFORMATION"}, states: make([]bool, 2),
@@ -108,6 +109,14 @@ func TestGrid_fitsTerminal(t *testing.T) {
 			require.Equal(t, c.want, out.String())
 		})
 	}
+}
+
+func TestGrid_shortensOtherColumnsAndSplitsLongWords(t *testing.T) {
+	g := &grid{width: 18, titles: []string{"A", "B"}, states: make([]bool, 2),
+		rows: [][]string{{"a long name", "0123456789abc end"}}}
+	var out bytes.Buffer
+	require.NoError(t, g.write(&out))
+	require.Equal(t, "a long…  01234567\n         89abc\n         end\n", out.String())
 }
 
 func TestStyle_colorsStates(t *testing.T) {
@@ -121,10 +130,10 @@ func TestStyle_colorsStates(t *testing.T) {
 	require.Equal(t, "error", newStyle(new(bytes.Buffer)).state("error"), "no terminal")
 }
 
-func TestOpenSecretFile_onlyItsOwnerReads(t *testing.T) {
+func TestOpenFile_onlyItsOwnerReads(t *testing.T) {
 	name := t.TempDir() + "/kubeconfig"
 	for _, text := range []string{"new", "over a file that everybody reads"} {
-		w, finish, err := OpenSecretFile(name, nil)
+		w, finish, err := OpenFile(name, nil)
 		require.NoError(t, err)
 		_, err = w.Write([]byte(text))
 		require.NoError(t, finish(err))
@@ -136,7 +145,7 @@ func TestOpenSecretFile_onlyItsOwnerReads(t *testing.T) {
 		require.Equal(t, os.FileMode(0o600), info.Mode())
 		require.NoError(t, os.Chmod(name, 0o644))
 	}
-	_, finish, err := OpenSecretFile(name, nil)
+	_, finish, err := OpenFile(name, nil)
 	require.NoError(t, err)
 	require.ErrorContains(t, finish(errors.New("no answer")), "no answer")
 	files, err := os.ReadDir(filepath.Dir(name))

@@ -89,6 +89,19 @@ func requireShown(t *testing.T, control io.Reader, texts ...string) {
 	}
 }
 
+func TestOpenFile_refusesTerminal(t *testing.T) {
+	terminal, _ := openTerminal(t, 80)
+	_, _, err := OpenFile("-", terminal)
+	require.ErrorContains(t, err, "-o - would write the file to the terminal")
+}
+
+func TestOpenFile_characterDevice(t *testing.T) {
+	out, finish, err := OpenFile(os.DevNull, nil)
+	require.NoError(t, err)
+	_, err = out.Write([]byte("text"))
+	require.NoError(t, finish(err), "a character device can't be synchronized")
+}
+
 func TestGrid_widthOfTerminal(t *testing.T) {
 	terminal, _ := openTerminal(t, 33)
 	t.Setenv("COLUMNS", "")

@@ -21,6 +21,7 @@ import (
 	"landfall/appliance/command/remote"
 	"landfall/appliance/registry"
 	"landfall/appliance/registry/overlay"
+	"landfall/appliance/sentence"
 	"landfall/web/console"
 )
 
@@ -291,7 +292,8 @@ func verify(ctx context.Context, appliance *remote.Client, out, errOut io.Writer
 	case status.Verify.Message != "":
 		return errors.New("not all blobs could be verified: " + status.Verify.Message)
 	case len(status.Verify.Damaged) > 0:
-		return fmt.Errorf("%d blobs are damaged; copy damaged media again", len(status.Verify.Damaged))
+		return fmt.Errorf("the registry has %s; copy damaged media again",
+			sentence.Count(len(status.Verify.Damaged), "damaged blob"))
 	}
 	fmt.Fprintf(out, "%s are sound\n", output.Size(status.Verify.Done))
 	return nil
@@ -312,7 +314,8 @@ func newGC() *cobra.Command {
 			if err := metered(cmd, appliance, "gc", onDisk, call); err != nil {
 				return err
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "removed %d files, %s\n", done.Files, output.Size(done.Bytes))
+			fmt.Fprintf(cmd.OutOrStdout(), "removed %s, %s\n", sentence.Count(done.Files, "file"),
+				output.Size(done.Bytes))
 			return nil
 		},
 	}

@@ -322,6 +322,7 @@ func NewPromote() *cobra.Command {
 	flags.StringVar(&p.dir, "data-dir", "", "new data directory")
 	flags.StringVar(&p.at, "at", "", "time of the state, such as 2026-03-01T12:00:00Z; default: the newest")
 	p.opening.AddFlags(flags)
+	p.opening.AddKeyFlag(flags)
 	p.addFlags(cmd)
 	return cmd
 }
@@ -349,7 +350,7 @@ func (p *promotion) run(cmd *cobra.Command, from string) error {
 		Progress: meter,
 		Describe: func(m *backup.Manifest, dir string) error {
 			meter.End()
-			content, err := backup.Describe(cmd.Context(), m, dir)
+			content, err := backup.DescribeWith(cmd.Context(), m, dir, p.opening.Keys())
 			if err != nil {
 				return err
 			}

@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"landfall/appliance/command/action"
 	"landfall/appliance/command/outcome"
 	"landfall/appliance/command/output"
 	"landfall/appliance/command/remote"
@@ -79,7 +80,8 @@ func newLogin() *cobra.Command {
 	flags.StringVar(&l.ca, "ca", "", "file with the appliance's certificate authority (ca.crt)")
 	flags.StringVar(&l.setupCode, "setup-code", "", "file with the setup code: make the first administrator")
 	flags.StringVar(&l.user, "user", "", "name of the account")
-	flags.StringVar(&l.passwordFile, "password-file", "", "file with the password; default: ask for it")
+	flags.StringVar(&l.passwordFile, "password-file", "", "file with the password; - is standard input; "+
+		"default: ask for it")
 	flags.StringVar(&l.context, "context", "", "name of the stored context; default: the appliance's host and port")
 	return cmd
 }
@@ -387,7 +389,7 @@ func (t terminal) ask(question string) (string, error) {
 // password returns the password in a file, or asks for it without showing it.
 func (t terminal) password(file, question string) (string, error) {
 	if file != "" {
-		text, err := os.ReadFile(file)
+		text, err := action.Read(t.in, file)
 		if err != nil {
 			return "", fmt.Errorf("read the password: %w", err)
 		}

@@ -23,5 +23,5 @@ func newSessionList() *cobra.Command {
 }
 
 func newSessionEnd() *cobra.Command {
-	return newDelete("end ID", "End a session", sessionsPath, "The session %s has ended.\n")
+	return newDelete("end ID", "End a session", sessionsPath, "", "The session %s has ended.\n")
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"landfall/appliance/access"
+	"landfall/appliance/command/action"
 	"landfall/appliance/command/outcome"
 	"landfall/appliance/command/output"
 	"landfall/appliance/command/remote"
@@ -100,7 +101,7 @@ func newTokenList() *cobra.Command {
 }
 
 func newTokenRevoke() *cobra.Command {
-	return newDelete("revoke NAME", "Revoke a token", tokensPath, "The token %s is revoked.\n")
+	return newDelete("revoke NAME", "Revoke a token", tokensPath, "", "The token %s is revoked.\n")
 }
 
 // newList returns a command that lists the objects at a path.
@@ -132,22 +133,30 @@ func newList[T any](short, path, header string, row func(T) string) *cobra.Comma
 	return cmd
 }
 
-// newDelete returns a command that deletes the object at a path, named by its argument.
-func newDelete(use, short, path, done string) *cobra.Command {
-	client := new(remote.Client)
+// newDelete returns a command that deletes the object at a path, named by its argument. The command
+// asks before an effect.
+func newDelete(use, short, path, effect, done string) *cobra.Command {
+	a := action.New()
 	cmd := &cobra.Command{
 		Use:   use,
 		Short: short,
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, arguments []string) error {
-			if err := client.Call(cmd.Context(), http.MethodDelete, path+"/"+url.PathEscape(arguments[0]), nil,
-				nil); err != nil {
+			if effect != "" {
+				if err := a.Confirm(cmd, arguments[0], fmt.Sprintf(effect, arguments[0])); err != nil {
+					return err
+				}
+			}
+			if _, err := a.Send(cmd, http.MethodDelete, path+"/"+url.PathEscape(arguments[0]), nil); err != nil ||
+				a.DryRun {
 				return err
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), done, arguments[0])
-			return nil
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), done, arguments[0])
+			return err
 		},
 	}
-	client.AddFlags(cmd.Flags())
-	return cmd
+	if effect == "" {
+		return a.Changing(cmd)
+	}
+	return a.Removing(cmd)
 }

@@ -72,7 +72,8 @@ func newUserCreate() *cobra.Command {
 	client.AddFlags(cmd.Flags())
 	cmd.Flags().StringVar(&role, "role", "", "viewer, operator or admin")
 	addScopeFlags(cmd.Flags(), &wanted.Clusters, &wanted.InfraEnvs)
-	cmd.Flags().StringVar(&passwordFile, "password-file", "", "file with the password; default: ask for it")
+	cmd.Flags().StringVar(&passwordFile, "password-file", "", "file with the password; - is standard input; "+
+		"default: ask for it")
 	return cmd
 }
 
@@ -134,7 +135,8 @@ func notNull(list []string) *[]string {
 }
 
 func newUserDelete() *cobra.Command {
-	return newDelete("delete NAME", "Delete an account", usersPath, "The account %s is deleted.\n")
+	return newDelete("delete NAME", "Delete an account", usersPath, "The account %s is deleted, and its sessions end.",
+		"The account %s is deleted.\n")
 }
 
 func newUserPassword() *cobra.Command {
@@ -145,6 +147,9 @@ func newUserPassword() *cobra.Command {
 		Short: "Set the password of your account; administrators set that of any account",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, arguments []string) (err error) {
+			if oldFile == "-" && newFile == "-" {
+				return outcome.Usagef("only one of --old-password-file and --password-file can be standard input")
+			}
 			ask := terminal{cmd.InOrStdin(), cmd.ErrOrStderr()}
 			var caller api.Whoami
 			if err := client.Call(cmd.Context(), http.MethodGet, api.BasePath+"/whoami", nil, &caller); err != nil {
@@ -164,8 +169,10 @@ func newUserPassword() *cobra.Command {
 		},
 	}
 	client.AddFlags(cmd.Flags())
-	cmd.Flags().StringVar(&oldFile, "old-password-file", "", "file with the present password; default: ask for it")
-	cmd.Flags().StringVar(&newFile, "password-file", "", "file with the new password; default: ask for it")
+	cmd.Flags().StringVar(&oldFile, "old-password-file", "", "file with the present password; - is standard input; "+
+		"default: ask for it")
+	cmd.Flags().StringVar(&newFile, "password-file", "", "file with the new password; - is standard input; "+
+		"default: ask for it")
 	return cmd
 }
 
@@ -190,7 +197,8 @@ func newUserReset() *cobra.Command {
 	client.AddFlags(cmd.Flags())
 	cmd.Flags().StringVar(&dataDir, "data-dir", cmp.Or(os.Getenv(config.EnvPrefix+"DATA_DIR"),
 		config.Default().DataDir), "the appliance's data directory")
-	cmd.Flags().StringVar(&passwordFile, "password-file", "", "file with the new password; default: ask for it")
+	cmd.Flags().StringVar(&passwordFile, "password-file", "", "file with the new password; - is standard input; "+
+		"default: ask for it")
 	return cmd
 }
 

@@ -19,6 +19,7 @@ import (
 
 	"github.com/jonboulle/clockwork"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"landfall/appliance/backup"
 	"landfall/appliance/command/outcome"
@@ -37,6 +38,7 @@ type options struct {
 	version            string // of this program
 	program, configure string
 	dir, restart       string
+	repeated           string // flags that find the same installation again
 	proof              upgrade.Proof
 	rollback, noBackup bool
 	limit              time.Duration
@@ -68,6 +70,7 @@ func New(version string) *cobra.Command {
 		},
 		RunE: func(cmd *cobra.Command, arguments []string) error {
 			o.out = cmd.OutOrStdout()
+			o.repeated = repeated(cmd.Flags())
 			return o.run(cmd.Context(), arguments, cmd.Flags().Changed("url"))
 		},
 	}
@@ -156,7 +159,7 @@ func (o *options) installation(ctx context.Context, named bool) (*upgrade.Instal
 	case unit != nil && unit.Active:
 		installed.Restart = unit.Restart
 	}
-	installed.Command = command(path, process)
+	installed.Command, installed.Flags = command(path, process), o.repeated
 	return installed, nil
 }
 
@@ -215,16 +218,39 @@ func holder(dir string) int {
 
 // command returns what a person types to restart the appliance.
 func command(program string, process int) string {
+	start := quote(program) + " serve"
 	if process <= 0 {
-		return program + " serve"
+		return start
 	}
-	start := program + " serve"
 	if text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(process), "cmdline")); err == nil {
 		if words := strings.Split(strings.TrimRight(string(text), "\x00"), "\x00"); len(words) > 1 {
-			start = program + " " + strings.Join(words[1:], " ")
+			start = quote(append([]string{program}, words[1:]...)...)
 		}
 	}
 	return fmt.Sprintf("kill %d; then %s", process, start)
+}
+
+// quote returns words as a shell reads them.
+func quote(words ...string) string {
+	const plain = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_@%+=:,./-"
+	quoted := make([]string, len(words))
+	for i, word := range words {
+		if quoted[i] = word; word == "" || strings.Trim(word, plain) != "" {
+			quoted[i] = "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+		}
+	}
+	return strings.Join(quoted, " ")
+}
+
+// repeated returns the given flags that find the installation, each after a space.
+func repeated(flags *pflag.FlagSet) string {
+	var words strings.Builder
+	for _, name := range []string{"program", "config", "data-dir", "restart", "url", "ca"} {
+		if flag := flags.Lookup(name); flag.Changed {
+			words.WriteString(" " + quote("--"+name, flag.Value.String()))
+		}
+	}
+	return words.String()
 }
 
 func (o *options) shell(ctx context.Context) error {

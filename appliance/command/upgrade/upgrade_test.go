@@ -61,3 +61,17 @@ func TestReady_trustsTheNamedAuthority(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, installed.Ready(t.Context()))
 }
+
+func TestQuote_words(t *testing.T) {
+	require.Equal(t, "/usr/bin/landfall serve --data-dir '/srv/my data' 'it'\\''s' ''", quote("/usr/bin/landfall",
+		"serve", "--data-dir", "/srv/my data", "it's", ""))
+	require.Equal(t, "'/opt/my programs/landfall' serve", command("/opt/my programs/landfall", 0))
+}
+
+func TestRepeated_flagsOfInstallation(t *testing.T) {
+	cmd := New("test")
+	require.Empty(t, repeated(cmd.Flags()))
+	require.NoError(t, cmd.ParseFlags([]string{"--config", "my config.yaml", "--program", "/opt/landfall",
+		"--no-backup"}))
+	require.Equal(t, " --program /opt/landfall --config 'my config.yaml'", repeated(cmd.Flags()))
+}

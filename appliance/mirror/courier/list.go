@@ -66,6 +66,13 @@ const (
 	keyPrefix       = "# key: "
 )
 
+// Is reports whether a text is a signed list in any format.
+func Is(text []byte) bool {
+	lines := bytes.Split(bytes.TrimRight(text, "\n"), []byte("\n"))
+	return bytes.HasPrefix(lines[len(lines)-1], []byte(signaturePrefix)) && len(lines) > 1 &&
+		bytes.HasPrefix(lines[len(lines)-2], []byte(keyPrefix))
+}
+
 // Text returns the list as lines source@digest=destination:tag, the format of oc image mirror -f.
 // Parse reads it.
 func (l *List) Text(key *sitekey.Key) ([]byte, error) {
