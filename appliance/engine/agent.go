@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"math"
-	"reflect"
 	"slices"
 	"time"
 
@@ -295,38 +294,10 @@ func (e *Engine) interpretReply(ctx context.Context, key string,
 		if effect, err = steps.Apply(reply, situation); err != nil {
 			return &fault.Error{Kind: fault.Invalid, Reason: sentence.New(err), Err: err}
 		}
-		unchanged = c.repeatsStored(h, host, effect, needs.NetworkLatencyThresholdMs)
+		unchanged = effect.Repeats(host, needs.NetworkLatencyThresholdMs)
 		return nil
 	})
 	return effect, unchanged, err
-}
-
-// repeatsStored reports whether a reply only repeats stored facts. Agents repeat unchanged reports
-// after each failed poll.
-func (c *change) repeatsStored(h *record.Host, host *inventory.Host, effect *steps.Effect, latencyLimit *float64) bool {
-	if effect.MediaDisconnected || effect.InstallationFailed || effect.Failure != "" || effect.BootArtifactsFailed ||
-		effect.BootArtifactsReady {
-		return false
-	}
-	if effect.DiskSpeed != nil || len(effect.Images) > 0 || effect.VIPs != nil || effect.Lease != nil ||
-		effect.Upgrade != nil {
-		return false
-	}
-	if effect.Inventory != nil {
-		if host.Inventory == nil || slices.Contains([]string{lifecycle.HostDiscovering,
-			lifecycle.HostDiscoveringUnbound}, *h.API.Status) {
-			return false
-		}
-		return inventory.SameInventory(host.Inventory, effect.Inventory.Inventory)
-	}
-	changed := effect.Connectivity != nil && !inventory.SameConnectivity(host.Connectivity, effect.Connectivity,
-		latencyLimit) ||
-		effect.NTPSources != nil && !reflect.DeepEqual(effect.NTPSources, host.NTPSources) ||
-		effect.Domains != nil && !reflect.DeepEqual(effect.Domains, host.Domains) ||
-		effect.FreeAddresses != nil && !reflect.DeepEqual(effect.FreeAddresses, host.FreeAddresses) ||
-		effect.Tang != nil && !reflect.DeepEqual(effect.Tang, host.Tang) ||
-		effect.APIConnectivity != nil && !reflect.DeepEqual(effect.APIConnectivity, host.APIConnectivity)
-	return !changed
 }
 
 // applyEffect applies a reply to the host's and the cluster's records.
@@ -422,25 +393,7 @@ func (c *change) applyVIPs(h *record.Host, response models.VerifyVipsResponse) e
 	if err != nil {
 		return err
 	}
-	changed := false
-	set := func(at **models.VipVerification, reported *models.VipVerification) {
-		if reported != nil && (*at == nil || **at != *reported) {
-			*at, changed = reported, true
-		}
-	}
-	for _, found := range response {
-		for _, vip := range row.API.APIVips {
-			if found.VipType == models.VipTypeAPI && vip.IP == found.Vip {
-				set(&vip.Verification, found.Verification)
-			}
-		}
-		for _, vip := range row.API.IngressVips {
-			if found.VipType == models.VipTypeIngress && vip.IP == found.Vip {
-				set(&vip.Verification, found.Verification)
-			}
-		}
-	}
-	if changed {
+	if row.NoteVIPs(response) {
 		c.saveCluster(row)
 	}
 	return nil

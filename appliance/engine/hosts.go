@@ -132,7 +132,7 @@ func (c *change) registerAgain(h *record.Host) error {
 		// The machine's hardware may have been changed while it was off, so its reports are
 		// deleted.
 		c.clearPreparation(h)
-		clearProgress(h)
+		h.ClearProgress()
 		h.API.Bootstrap, h.API.MediaStatus = false, conv.Pointer(models.HostMediaStatusConnected)
 		h.API.Kind = conv.Pointer(models.HostKindHost)
 		if h.API.ClusterID == nil {

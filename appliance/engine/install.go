@@ -114,7 +114,7 @@ func (c *change) clearInstallation(row *record.Cluster, hosts []*record.Host) er
 	c.saveCluster(row)
 	for _, h := range hosts {
 		c.clearPreparation(h)
-		clearProgress(h)
+		h.ClearProgress()
 		h.API.Bootstrap = false
 	}
 	return record.DeleteGenerated(c.tx, row.API.ID.String())
@@ -233,7 +233,7 @@ func (c *change) enterPreparing(row *record.Cluster) error {
 		if h.API.Role == models.HostRoleAutoAssign {
 			h.API.Role, assigned = h.API.SuggestedRole, true
 		}
-		clearProgress(h)
+		h.ClearProgress()
 		h.API.Bootstrap = !bootstrap && h.API.Role == models.HostRoleMaster
 		h.API.ProgressStages = record.HostStages(h, row.API.ControlPlaneCount == 1)
 		if h.API.Bootstrap {

@@ -76,15 +76,7 @@ func (c *change) clearClusterState(h *record.Host) {
 	h.API.MachineConfigPoolName = ""
 	h.API.StageStartedAt, h.API.StageUpdatedAt = strfmt.DateTime{}, strfmt.DateTime{}
 	c.clearPreparation(h)
-	clearProgress(h)
-}
-
-// clearProgress clears the progress of a host's installation.
-func clearProgress(h *record.Host) {
-	h.API.Progress, h.API.ProgressStages = &models.HostProgressInfo{}, []models.HostStage{}
-	h.API.ConnectionTimedOut = false
-	h.API.LogsInfo, h.API.LogsStartedAt, h.API.LogsCollectedAt = models.LogsStateEmpty, strfmt.DateTime{},
-		strfmt.DateTime{}
+	h.ClearProgress()
 }
 
 // applyReclaim applies the reply of a reclaimed host about the download and start of the discovery

@@ -84,6 +84,28 @@ func (row *Cluster) Describe(params *models.V2ClusterUpdateParams) error {
 	return description.CheckFeatures(&row.API)
 }
 
+// NoteVIPs stores a host's verification of the virtual IPs and reports whether it changed one.
+func (row *Cluster) NoteVIPs(response models.VerifyVipsResponse) (changed bool) {
+	set := func(at **models.VipVerification, reported *models.VipVerification) {
+		if reported != nil && (*at == nil || **at != *reported) {
+			*at, changed = reported, true
+		}
+	}
+	for _, found := range response {
+		for _, vip := range row.API.APIVips {
+			if found.VipType == models.VipTypeAPI && vip.IP == found.Vip {
+				set(&vip.Verification, found.Verification)
+			}
+		}
+		for _, vip := range row.API.IngressVips {
+			if found.VipType == models.VipTypeIngress && vip.IP == found.Vip {
+				set(&vip.Verification, found.Verification)
+			}
+		}
+	}
+	return changed
+}
+
 // ClusterHostKeys returns the keys of a cluster's hosts in order.
 func ClusterHostKeys(tx *store.Tx, clusterID string) ([]string, error) {
 	var keys []string

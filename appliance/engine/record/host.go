@@ -9,6 +9,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/go-openapi/strfmt"
 	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/models"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
@@ -60,6 +61,14 @@ func (h *Host) IsDay2() bool {
 // IsRestarting reports whether the machine is restarting. Its agent is then ignored until it
 // registers again.
 func (h *Host) IsRestarting() bool { return !h.Restarting.IsZero() }
+
+// ClearProgress clears the progress of the host's installation.
+func (h *Host) ClearProgress() {
+	h.API.Progress, h.API.ProgressStages = &models.HostProgressInfo{}, []models.HostStage{}
+	h.API.ConnectionTimedOut = false
+	h.API.LogsInfo, h.API.LogsStartedAt, h.API.LogsCollectedAt = models.LogsStateEmpty, strfmt.DateTime{},
+		strfmt.DateTime{}
+}
 
 // SetFencing sets the BMC credentials of this host for fencing. The other node of a cluster of two
 // nodes without an arbiter powers the host off with them. The password is stored outside of the

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"reflect"
 	"regexp"
 	"strings"
 
@@ -100,6 +101,28 @@ func (e *Effect) Merge(kept inventory.Reports) inventory.Reports {
 	set(&kept.Images, e.Reports.Images)
 	set(&kept.Disks, e.Reports.Disks)
 	return kept
+}
+
+// Repeats reports whether a reply only repeats the stored facts about a host. Agents repeat
+// unchanged reports after each failed poll. A latency limit of nil is ignored.
+func (e *Effect) Repeats(host *inventory.Host, latencyLimit *float64) bool {
+	if e.MediaDisconnected || e.InstallationFailed || e.Failure != "" || e.BootArtifactsFailed || e.BootArtifactsReady {
+		return false
+	}
+	if e.DiskSpeed != nil || len(e.Images) > 0 || e.VIPs != nil || e.Lease != nil || e.Upgrade != nil {
+		return false
+	}
+	if e.Inventory != nil {
+		waits := host.Status() == models.HostStatusDiscovering || host.Status() == models.HostStatusDiscoveringUnbound
+		return host.Inventory != nil && !waits && inventory.SameInventory(host.Inventory, e.Inventory.Inventory)
+	}
+	changed := e.Connectivity != nil && !inventory.SameConnectivity(host.Connectivity, e.Connectivity, latencyLimit) ||
+		e.NTPSources != nil && !reflect.DeepEqual(e.NTPSources, host.NTPSources) ||
+		e.Domains != nil && !reflect.DeepEqual(e.Domains, host.Domains) ||
+		e.FreeAddresses != nil && !reflect.DeepEqual(e.FreeAddresses, host.FreeAddresses) ||
+		e.Tang != nil && !reflect.DeepEqual(e.Tang, host.Tang) ||
+		e.APIConnectivity != nil && !reflect.DeepEqual(e.APIConnectivity, host.APIConnectivity)
+	return !changed
 }
 
 // Apply evaluates a reply. If the reply does not fit its step, Apply returns an error of one
