@@ -310,20 +310,11 @@ func (c *change) applyEffect(h *record.Host, effect *steps.Effect) error {
 		return c.hostEvent(h, event.MediaDisconnected, models.EventSeverityError,
 			"Host %s can no longer read its discovery image.", c.hostName(h))
 	}
-	if err := c.emitCheckEvents(h, effect); err != nil {
-		return err
+	if effect.Inventory != nil && !h.TakeInventory(effect.Inventory.Inventory) {
+		return nil
 	}
-	if err := c.applyReports(h, effect); err != nil {
+	if err := errors.Join(c.emitCheckEvents(h, effect), c.applyReports(h, effect)); err != nil {
 		return err
-	}
-	if effect.Inventory != nil {
-		h.Hostname = effect.Inventory.Inventory.Hostname
-		h.API.DisksToBeFormatted = joinComma(effect.Inventory.ToFormat)
-		if disk := effect.Inventory.InstallationDisk; disk != nil {
-			h.API.InstallationDiskID, h.API.InstallationDiskPath = inventory.DiskID(disk), inventory.DevicePath(disk)
-		} else {
-			h.API.InstallationDiskID, h.API.InstallationDiskPath = "", ""
-		}
 	}
 	if err := c.applyReclaim(h, effect); err != nil || effect.BootArtifactsFailed || effect.BootArtifactsReady {
 		return err
@@ -352,7 +343,7 @@ func (c *change) applyPreparation(h *record.Host, effect *steps.Effect) error {
 	}
 	switch effect.Step {
 	case models.StepTypeInstallationDiskSpeedCheck:
-		if effect.DiskSpeed == nil {
+		if effect.DiskSpeed == nil || *h.API.Status == lifecycle.HostPrepared {
 			return nil
 		}
 		// A slow disk that works fails a validation, but does not end the installation.

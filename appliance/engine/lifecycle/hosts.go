@@ -18,7 +18,7 @@ type HostSituation struct {
 	Readiness     validation.Readiness // decided by the host's validations
 	Failing       string               // messages of the failing validations
 	Reason        string               // passed with the trigger: the text of a failure
-	DiskError     string               // why the installation disk could not be measured
+	DiskError     string               // why the installation disk could not be measured or used
 	ImagesError   string               // why an image could not be pulled
 	Limit         time.Duration        // limit of the stage
 	Joining       JoiningFacts
@@ -72,6 +72,13 @@ var (
 	HostPreparingStates  = []string{HostPreparing, HostPreparingFailed, HostPrepared}
 	HostInstallingStates = []string{HostInstalling, HostInstallingInProgress, HostPendingUserAction}
 )
+
+// TakesInventory reports whether an inventory changes a host in this state: its name and its disks.
+// In the other states, an installation or its preparation reads them.
+func TakesInventory(state string) bool {
+	return slices.Contains(HostOpenStates, state) || slices.Contains(HostOpenUnboundStates, state) ||
+		slices.Contains([]string{HostBinding, HostUnbinding, HostDisabled, HostDisabledUnbound}, state)
+}
 
 const (
 	InfoSilent = "The host's agent has not contacted the appliance for some minutes. Check that the host is " +
@@ -275,8 +282,8 @@ func hostPreparationRows() []Row[HostSituation] {
 		{On: OnRefresh, From: states(HostKnown), When: begins, Because: "the cluster prepares its installation",
 			To:   HostPreparing,
 			Info: hostInfo("Measuring the installation disk and pulling the images that the installation needs.")},
-		{On: OnRefresh, From: states(HostPreparing, HostPreparingFailed, HostKnown), When: diskFailed,
-			Because: "its disk could not be measured", To: HostInsufficient,
+		{On: OnRefresh, From: states(HostPreparing, HostPreparingFailed, HostPrepared, HostKnown), When: diskFailed,
+			Because: "its disk is gone or could not be measured", To: HostInsufficient, Mark: MarkDiskRejected,
 			Info: func(s HostSituation) string { return s.DiskError }},
 		{On: OnRefresh, From: states(HostPreparing), When: imageFailed, Because: "an image could not be pulled",
 			To: HostPreparingFailed, Info: func(s HostSituation) string { return s.ImagesError }},

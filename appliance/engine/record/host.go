@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"landfall/appliance/engine/description"
+	"landfall/appliance/engine/inventory"
 	"landfall/appliance/engine/lifecycle"
 	"landfall/appliance/engine/validation"
 	"landfall/appliance/fault"
@@ -33,7 +34,7 @@ type Host struct {
 	ImagesError string      `json:"images_error,omitempty"`
 	// whether the installation disk was measured and is fast enough
 	DiskOK    bool   `json:"disk_ok,omitempty"`
-	DiskError string `json:"disk_error,omitempty"`
+	DiskError string `json:"disk_error,omitempty"` // "" once the host is insufficient because of it
 	Object    Object `json:"object,omitzero"`
 	// revision of the store at which the agent's reports last changed
 	Reported uint64 `json:"reported,omitempty"`
@@ -61,6 +62,30 @@ func (h *Host) IsDay2() bool {
 // IsRestarting reports whether the machine is restarting. Its agent is then ignored until it
 // registers again.
 func (h *Host) IsRestarting() bool { return !h.Restarting.IsZero() }
+
+// TakeInventory stores the hostname and the disks of a reported inventory, whose disks are
+// validated. It returns false if the report is too late: the host is being prepared or installed
+// with the earlier ones. A host that loses its installation disk during the preparation takes the
+// inventory, and DiskError ends its preparation, because nobody chose the other disk.
+func (h *Host) TakeInventory(reported *models.Inventory) bool {
+	chosen := inventory.NewHost(&h.API, nil).InstallationDiskPath()
+	disk := inventory.ChooseInstallationDisk(reported, chosen)
+	if !lifecycle.TakesInventory(*h.API.Status) {
+		lost := inventory.DiskByPath(inventory.EligibleDisks(reported), chosen) == nil
+		if !lost || !slices.Contains(lifecycle.HostPreparingStates, *h.API.Status) {
+			return false
+		}
+		h.DiskOK, h.DiskError = false, "The host no longer has its installation disk "+chosen+
+			", or can no longer be installed to it. Check the disks of the host, then press Install again."
+	}
+	h.Hostname = reported.Hostname
+	h.API.DisksToBeFormatted = strings.Join(inventory.DisksToFormat(reported), ",")
+	h.API.InstallationDiskID, h.API.InstallationDiskPath = "", ""
+	if disk != nil {
+		h.API.InstallationDiskID, h.API.InstallationDiskPath = inventory.DiskID(disk), inventory.DevicePath(disk)
+	}
+	return true
+}
 
 // ClearProgress clears the progress of the host's installation.
 func (h *Host) ClearProgress() {
