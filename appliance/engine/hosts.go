@@ -311,7 +311,7 @@ func (c *change) applyHostUpdate(h *record.Host, params *models.HostUpdateParams
 				models.HostRoleAutoAssign, models.HostRoleMaster, models.HostRoleWorker, models.HostRoleArbiter)
 		}
 		if role != h.API.Role {
-			h.API.Role = role
+			h.SetRole(role)
 			if err := c.hostEventOf(h, event.Props{"suggested_role": role}, event.HostRole, models.EventSeverityInfo,
 				"Host %s: role set to %s.", c.hostName(h), role); err != nil {
 				return err

@@ -156,7 +156,7 @@ func (e *Engine) InstallHost(ctx context.Context, infraEnvID, hostID string) (*m
 
 func (c *change) installJoining(h *record.Host, row *record.Cluster, config *store.Staged) error {
 	if h.API.Role == models.HostRoleAutoAssign {
-		h.API.Role = h.API.SuggestedRole
+		h.SetRole(h.API.SuggestedRole)
 	}
 	h.API.Progress = &models.HostProgressInfo{}
 	followed, err := c.isFollowed(row.API.ID.String())

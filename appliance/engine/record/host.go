@@ -210,6 +210,18 @@ func (h *Host) JoinCluster(cluster *models.Cluster) {
 	}
 }
 
+// SetRole sets the role of the host. The machine config pool of a joining host follows the role,
+// unless a user chose another pool. No pool is named after the role auto-assign.
+func (h *Host) SetRole(role models.HostRole) {
+	if pool := h.API.MachineConfigPoolName; h.IsDay2() && (pool == "" || pool == string(h.API.Role)) {
+		h.API.MachineConfigPoolName = string(role)
+		if role == models.HostRoleAutoAssign {
+			h.API.MachineConfigPoolName = ""
+		}
+	}
+	h.API.Role = role
+}
+
 func hostKind(cluster *models.Cluster) *string {
 	if cluster != nil && (*cluster.Status == lifecycle.ClusterAddingHosts ||
 		conv.Value(cluster.Kind) == models.ClusterKindAddHostsCluster) {
