@@ -1,12 +1,15 @@
 package record
 
 import (
+	"slices"
 	"time"
 
+	"github.com/go-openapi/strfmt"
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/appliance/engine/catalog"
 	"landfall/appliance/engine/description"
+	"landfall/appliance/engine/lifecycle"
 	"landfall/appliance/engine/operator"
 	"landfall/appliance/engine/validation"
 	"landfall/store"
@@ -82,6 +85,30 @@ func (row *Cluster) Describe(params *models.V2ClusterUpdateParams) error {
 		return err
 	}
 	return description.CheckFeatures(&row.API)
+}
+
+// IsInstalling reports whether the cluster is being installed, after its preparation.
+func (row *Cluster) IsInstalling() bool {
+	return slices.Contains(lifecycle.ClusterInstallingStates, *row.API.Status)
+}
+
+// TakesOperatorReports reports whether the states of the operators are those of the cluster. The
+// controller may repeat a lost report after the installation.
+func (row *Cluster) TakesOperatorReports() bool {
+	return row.IsInstalling() || *row.API.Status == lifecycle.ClusterInstalled ||
+		*row.API.Status == lifecycle.ClusterAddingHosts
+}
+
+// ClearInstallation clears the results of an earlier installation. A result that stays would count
+// in the next installation.
+func (row *Cluster) ClearInstallation() {
+	row.Preparation, row.Completion, row.IngressCA, row.InfraID = nil, nil, false, ""
+	row.API.OpenshiftClusterID = ""
+	row.API.InstallStartedAt, row.API.InstallCompletedAt = strfmt.DateTime{}, strfmt.DateTime{}
+	row.API.Progress, row.API.LastInstallationPreparation = &models.ClusterProgressInfo{}, description.NotPrepared()
+	for _, operator := range row.API.MonitoredOperators {
+		operator.Status, operator.StatusInfo, operator.Version = "", "", ""
+	}
 }
 
 // NoteVIPs stores a host's verification of the virtual IPs and reports whether it changed one.
