@@ -609,11 +609,17 @@ func (b *harness) finalizing() (cluster string, h *testHost) {
 func (b *harness) installed() (cluster string, h *testHost) {
 	b.Helper()
 	cluster, h = b.finalizing()
+	b.complete(cluster)
+	return cluster, h
+}
+
+// complete sends the last reports of an installation.
+func (b *harness) complete(cluster string) {
+	b.Helper()
 	require.NoError(b, b.UploadIngressCert(b.Context(), cluster, b.authority))
 	_, err := b.CompleteInstallation(b.Context(), cluster, true, "")
 	require.NoError(b, err)
 	b.requireCluster(cluster, lifecycle.ClusterInstalled)
-	return cluster, h
 }
 
 // requireRejected asserts that an error has the given kind and contains the text want.

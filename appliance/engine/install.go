@@ -287,7 +287,8 @@ func (c *change) progress(h *record.Host, progress *models.HostProgress) error {
 		stage != "" && slices.Contains(h.API.ProgressStages, stage) {
 		return nil // an older report that arrived late
 	}
-	if stored.CurrentStage == stage && stored.ProgressInfo == progress.ProgressInfo {
+	back := stage == models.HostStageDone && *h.API.Status == lifecycle.HostPendingUserAction
+	if stored.CurrentStage == stage && stored.ProgressInfo == progress.ProgressInfo && !back {
 		return nil
 	}
 	next := &models.HostProgressInfo{

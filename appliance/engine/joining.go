@@ -196,10 +196,8 @@ func (c *change) joiningHost(infraEnvID, hostID string) (*record.Host, *record.C
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	if !h.IsDay2() {
-		return nil, nil, nil,
-			conflict("Host %s is part of the installation of cluster %s; only a host that joins an installed cluster "+
-				"can be installed individually.", c.hostName(h), row.API.Name)
+	if err := h.CheckJoining(c.hostName(h), "installed", &row.API); err != nil {
+		return nil, nil, nil, err
 	}
 	if *h.API.Status != lifecycle.HostKnown {
 		return nil, nil, nil, conflict("Host %s is %s and can't be installed now: %s", c.hostName(h), *h.API.Status,
@@ -257,12 +255,15 @@ func (e *Engine) ResetHost(ctx context.Context, infraEnvID, hostID string) (*mod
 		if err != nil {
 			return err
 		}
-		if h.API.ClusterID == nil {
+		cluster, err := c.clusterOf(h)
+		if err != nil {
+			return err
+		}
+		if cluster == nil {
 			return conflict("Host %s belongs to no cluster.", c.hostName(h))
 		}
-		if !h.IsDay2() {
-			return conflict("Host %s is reset with its cluster; only a host that joins an installed cluster can be "+
-				"reset individually.", c.hostName(h))
+		if err := h.CheckJoining(c.hostName(h), "reset", cluster); err != nil {
+			return err
 		}
 		moved, err := c.triggerHost(h, lifecycle.OnReset, "")
 		if err != nil {

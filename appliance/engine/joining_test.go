@@ -166,3 +166,37 @@ func TestJoiningHost_poolFollowsRole(t *testing.T) {
 	h.become("worker")
 	requirePool("infra", "infra")
 }
+
+// A host that writes its disk must not lose its cluster.
+func TestDeleteCluster_keepsJoiningHost(t *testing.T) {
+	for name, own := range map[string]bool{"infra-env of the cluster": true, "infra-env without cluster": false} {
+		t.Run(name, func(t *testing.T) {
+			b := newHarness(t)
+			cluster, first := b.installed()
+			_, err := b.AllowAddHosts(t.Context(), cluster)
+			require.NoError(t, err)
+			h := b.newHost(first.env, 2)
+			h.balancedTo = 1
+			if !own {
+				h.env = b.infraEnvOf(nil)
+			}
+			require.NoError(t, h.register())
+			if !own {
+				h.report()
+				_, err = b.BindHost(t.Context(), h.env, h.id, cluster)
+				require.NoError(t, err)
+				require.NoError(t, h.register())
+			}
+			h.report()
+			_, err = b.InstallHost(t.Context(), h.env, h.id)
+			require.NoError(t, err)
+			const want = "Host node-2 is installing, because it joins cluster bench; reset the host first."
+			b.requireRejected(b.DeregisterCluster(t.Context(), cluster, false), fault.Conflict, want)
+			b.requireRejected(b.DeregisterHost(t.Context(), h.env, h.id), fault.Conflict, want)
+			h.require(lifecycle.HostInstalling)
+			_, err = b.ResetHost(t.Context(), h.env, h.id)
+			require.NoError(t, err)
+			require.NoError(t, b.DeregisterCluster(t.Context(), cluster, false))
+		})
+	}
+}

@@ -16,8 +16,8 @@ import (
 	"landfall/appliance/engine/steps"
 )
 
-// UnbindHost removes a host from its cluster. It fails with kind Conflict while the host is being
-// installed, and if the host's infra-env belongs to a cluster. The same transaction records the
+// UnbindHost removes a host from its cluster. It fails with kind Conflict while an installation
+// needs the host, and if the host's infra-env belongs to a cluster. The same transaction records the
 // object that describes the host, if any.
 func (e *Engine) UnbindHost(ctx context.Context, infraEnvID, hostID string,
 	describedBy ...record.Object) (*models.Host, error) {
@@ -55,6 +55,13 @@ func (c *change) removeFromCluster(infraEnvID, hostID string, on lifecycle.Trigg
 	if env.API.ClusterID != "" {
 		return conflict("Infra-env %s belongs to a cluster; its hosts can't be unbound from that cluster.",
 			*env.API.Name)
+	}
+	cluster, err := c.clusterOf(h)
+	if err != nil {
+		return err
+	}
+	if err := h.CheckRemoval(c.hostName(h), cluster); err != nil {
+		return err
 	}
 	if _, err := c.triggerHost(h, on, ""); err != nil {
 		return err

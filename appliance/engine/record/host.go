@@ -70,7 +70,7 @@ func (h *Host) IsRestarting() bool { return !h.Restarting.IsZero() }
 func (h *Host) TakeInventory(reported *models.Inventory) bool {
 	chosen := inventory.NewHost(&h.API, nil).InstallationDiskPath()
 	disk := inventory.ChooseInstallationDisk(reported, chosen)
-	if !lifecycle.TakesInventory(*h.API.Status) {
+	if !lifecycle.BeforeInstallation(*h.API.Status) {
 		lost := inventory.DiskByPath(inventory.EligibleDisks(reported), chosen) == nil
 		if !lost || !slices.Contains(lifecycle.HostPreparingStates, *h.API.Status) {
 			return false
@@ -85,6 +85,66 @@ func (h *Host) TakeInventory(reported *models.Inventory) bool {
 		h.API.InstallationDiskID, h.API.InstallationDiskPath = inventory.DiskID(disk), inventory.DevicePath(disk)
 	}
 	return true
+}
+
+// CheckUpdate returns an error of kind Conflict if the state of the host does not allow the update.
+// An installation reads the name, the role and the disks of its hosts.
+func (h *Host) CheckUpdate(name string, params *models.HostUpdateParams) error {
+	described := params.HostName != nil || params.HostRole != nil || len(params.DisksSelectedConfig) > 0 ||
+		len(params.DisksSkipFormatting) > 0
+	switch {
+	case slices.Contains(append(slices.Clone(lifecycle.HostInstallingStates), lifecycle.HostPreparing,
+		lifecycle.HostPrepared, lifecycle.HostInstalled), *h.API.Status):
+		return fault.New(fault.Conflict, "Host %s is %s and can't be changed now.", name, *h.API.Status)
+	case described && !lifecycle.BeforeInstallation(*h.API.Status):
+		return fault.New(fault.Conflict, "Host %s is %s; its name, role and disks can't be changed now. Reset the "+
+			"host or its cluster and boot the host from the discovery image first.", name, *h.API.Status)
+	}
+	return nil
+}
+
+// CheckRemoval returns an error of kind Conflict if the host must stay in its cluster (nil: none).
+// The installation of the cluster needs its host until the end, but not a host that failed.
+func (h *Host) CheckRemoval(name string, cluster *models.Cluster) error {
+	busy := slices.Contains(lifecycle.HostInstallingStates, *h.API.Status) ||
+		slices.Contains([]string{lifecycle.HostPreparing, lifecycle.HostPrepared}, *h.API.Status)
+	switch {
+	case cluster == nil:
+		return nil
+	case h.IsDay2() && busy:
+		return fault.New(fault.Conflict, "Host %s is %s, because it joins cluster %s; reset the host first.", name,
+			*h.API.Status, cluster.Name)
+	case !h.IsDay2() && (busy || *h.API.Status != lifecycle.HostFailed &&
+		slices.Contains(lifecycle.ClusterInstallingStates, *cluster.Status)):
+		return fault.New(fault.Conflict, "Host %s is %s, and the installation of cluster %s needs it; wait for the "+
+			"end of the installation, or cancel the installation first.", name, *h.API.Status, cluster.Name)
+	}
+	return nil
+}
+
+// CheckDeletion is [Host.CheckRemoval] for the deletion of the host. A joining host that has
+// restarted from its disk can be deleted: the appliance writes nothing to it any more.
+func (h *Host) CheckDeletion(name string, cluster *models.Cluster) error {
+	if h.IsDay2() && lifecycle.AfterReboot(h.API.Progress.CurrentStage) {
+		return nil
+	}
+	return h.CheckRemoval(name, cluster)
+}
+
+// CheckJoining returns an error of kind Conflict unless the host joins an installed cluster. what
+// names the rejected operation.
+func (h *Host) CheckJoining(name, what string, cluster *models.Cluster) error {
+	switch {
+	case h.IsDay2():
+		return nil
+	case *h.API.Status == lifecycle.HostFailed && (*cluster.Status == lifecycle.ClusterInstalled ||
+		*cluster.Status == lifecycle.ClusterAddingHosts):
+		return fault.New(fault.Conflict, "Host %s can't be %s: cluster %s was installed without it. Let the cluster "+
+			"accept more hosts, and boot the host from the discovery image again; it then joins the cluster.", name,
+			what, cluster.Name)
+	}
+	return fault.New(fault.Conflict, "Host %s is part of the installation of cluster %s and is %s with it; only a host "+
+		"that joins an installed cluster can be %s individually.", name, cluster.Name, what, what)
 }
 
 // ClearProgress clears the progress of the host's installation.
