@@ -153,7 +153,7 @@ func (e *Engine) nextSteps(ctx context.Context, tx *store.Tx, key string) (*mode
 	if err != nil {
 		return nil, err
 	}
-	input := steps.Input{Host: host, Random: rand.Reader}
+	input := steps.Input{Host: host, Random: rand.Reader, PreparationLimit: e.options.Timeouts.HostPreparing}
 	env, err := c.infraEnv(h.API.InfraEnvID.String())
 	if err != nil {
 		return nil, err
@@ -211,7 +211,7 @@ func (c *change) describeCluster(input *steps.Input, clusterID string) error {
 	if r := row.Release; r != nil {
 		input.Images = steps.Images{
 			Release: r.Image, Installer: r.Installer, Controller: r.Controller, MCO: r.MCO,
-			MustGather: map[string]string{"ocp": r.MustGather},
+			MustGather: map[string]string{"ocp": r.MustGather}, CoreOS: r.CoreOS,
 		}
 	}
 	return nil

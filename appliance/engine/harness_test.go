@@ -124,7 +124,7 @@ type testReleases struct {
 func (r *testReleases) Payload(_ context.Context, pullSpec, arch string, _ authn.Keychain) (*release.Payload, error) {
 	images := make(map[string]string)
 	for _, tag := range []string{release.TagInstaller, release.TagAgent, release.TagHostInstaller,
-		release.TagController, release.TagMachineConfigOperator, release.TagMustGather} {
+		release.TagController, release.TagMachineConfigOperator, release.TagMustGather, release.TagCoreOS} {
 		images[tag] = "quay.io/parts/" + tag + "@sha256:" + strings.Repeat("a", 64)
 	}
 	return &release.Payload{PullSpec: pullSpec, Image: "quay.io/release@sha256:" + strings.Repeat("b", 64),

@@ -123,3 +123,19 @@ func TestLateInventory_keepsDiskChosenMeanwhile(t *testing.T) {
 	}))
 	require.Equal(t, secondDisk, h.require(lifecycle.HostKnown).InstallationDiskID)
 }
+
+// A host that runs from its disk is not measured. It gets the operating system of the release.
+func TestInstall_hostRunsFromItsDisk(t *testing.T) {
+	b := newHarness(t)
+	cluster, env := b.singleNode()
+	h := b.newHost(env, 1)
+	h.alter = func(inventory *models.Inventory) { inventory.Boot.DeviceType = models.BootDeviceTypePersistent }
+	require.NoError(t, h.register())
+	h.report()
+	b.startInstallation(cluster)
+	b.prepareAll()
+	require.NotContains(t, h.stepTypes(), models.StepTypeInstallationDiskSpeedCheck)
+	h.report()
+	h.require(lifecycle.HostInstalling)
+	require.Contains(t, h.installRequest().CoreosImage, "quay.io/parts/rhel-coreos@sha256:")
+}

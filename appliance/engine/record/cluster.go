@@ -51,6 +51,7 @@ type Release struct {
 	Controller string `json:"controller"`
 	MCO        string `json:"mco"`
 	MustGather string `json:"must_gather"`
+	CoreOS     string `json:"coreos,omitempty"` // "" if the release names none
 }
 
 // Preparation is one run of openshift-install for a cluster.
