@@ -112,7 +112,8 @@ func (e *Effect) Repeats(host *inventory.Host, latencyLimit *float64) bool {
 	}
 	if e.Inventory != nil {
 		waits := host.Status() == models.HostStatusDiscovering || host.Status() == models.HostStatusDiscoveringUnbound
-		late := !lifecycle.BeforeInstallation(host.Status()) && !slices.Contains(lifecycle.HostPreparingStates, host.Status())
+		late := !lifecycle.BeforeInstallation(host.Status()) &&
+			!slices.Contains(lifecycle.HostPreparingStates, host.Status())
 		return late || host.Inventory != nil && !waits &&
 			inventory.SameInventory(host.Inventory, e.Inventory.Inventory)
 	}

@@ -40,8 +40,8 @@ type Images struct {
 	// MustGather holds the must-gather images by operator. "ocp" is OpenShift's own image.
 	MustGather map[string]string
 	// CoreOS is the operating system image of the release, for hosts that already run from their
-	// disk. A joining host gets the image in the ignition config of its cluster, which may have been
-	// updated since.
+	// disk. A joining host gets the image in the ignition config of its cluster, which may have
+	// been updated since.
 	CoreOS string
 }
 
