@@ -216,8 +216,8 @@ func (c *change) leaveOtherInfraEnvs(id strfmt.UUID, infraEnvID string) error {
 	return nil
 }
 
-// DeregisterHost deletes a host. It fails with kind Conflict while an installation needs the host. A
-// host that joins an installed cluster can be deleted after its restart.
+// DeregisterHost deletes a host. It fails with kind Conflict while an installation needs the host.
+// A host that joins an installed cluster can be deleted after its restart.
 func (e *Engine) DeregisterHost(ctx context.Context, infraEnvID, hostID string) error {
 	return e.update(ctx, func(c *change) error {
 		h, err := c.hostIn(infraEnvID, hostID)

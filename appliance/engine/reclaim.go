@@ -17,8 +17,8 @@ import (
 )
 
 // UnbindHost removes a host from its cluster. It fails with kind Conflict while an installation
-// needs the host, and if the host's infra-env belongs to a cluster. The same transaction records the
-// object that describes the host, if any.
+// needs the host, and if the host's infra-env belongs to a cluster. The same transaction records
+// the object that describes the host, if any.
 func (e *Engine) UnbindHost(ctx context.Context, infraEnvID, hostID string,
 	describedBy ...record.Object) (*models.Host, error) {
 	return e.removeFromCluster(ctx, infraEnvID, hostID, lifecycle.OnUnbind, describedBy)

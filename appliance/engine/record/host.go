@@ -143,8 +143,8 @@ func (h *Host) CheckJoining(name, what string, cluster *models.Cluster) error {
 			"accept more hosts, and boot the host from the discovery image again; it then joins the cluster.", name,
 			what, cluster.Name)
 	}
-	return fault.New(fault.Conflict, "Host %s is part of the installation of cluster %s and is %s with it; only a host "+
-		"that joins an installed cluster can be %s individually.", name, cluster.Name, what, what)
+	return fault.New(fault.Conflict, "Host %s is part of the installation of cluster %s and is %s with it; only a "+
+		"host that joins an installed cluster can be %s individually.", name, cluster.Name, what, what)
 }
 
 // ClearProgress clears the progress of the host's installation.

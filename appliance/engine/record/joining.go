@@ -39,8 +39,8 @@ type JoiningProblem struct {
 	Message string `json:"message,omitempty"` // one sentence with the problem and the remedy
 }
 
-// IsAwaited reports whether the host has restarted and is not a node of its cluster yet. A host that
-// has joined is awaited again after it has booted the discovery image.
+// IsAwaited reports whether the host has restarted and is not a node of its cluster yet. A host
+// that has joined is awaited again after it has booted the discovery image.
 func (h *Host) IsAwaited() bool {
 	return h.Joining != nil && h.IsDay2() && h.API.ClusterID != nil &&
 		lifecycle.AfterReboot(h.API.Progress.CurrentStage) &&
