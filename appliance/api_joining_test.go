@@ -184,7 +184,7 @@ func TestHostOfInstallation_noOwnInstallOrReset(t *testing.T) {
 		{env, host, "install", 409, "part of the installation of cluster site"},
 		{loose, unbound, "install", 404, "belongs to no cluster"},
 		{env, missingID(), "install", 404, "There is no host"},
-		{env, host, "reset", 409, "reset with its cluster"},
+		{env, host, "reset", 409, "is reset with it;"},
 		{loose, unbound, "reset", 409, "belongs to no cluster"},
 		{env, missingID(), "reset", 404, "There is no host"},
 	} {

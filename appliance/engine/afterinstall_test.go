@@ -12,6 +12,7 @@ import (
 	"landfall/appliance/ams/outbox"
 	"landfall/appliance/engine/event"
 	"landfall/appliance/engine/lifecycle"
+	"landfall/appliance/fault"
 )
 
 // These tests cover hosts and clusters outside a first installation.
@@ -54,7 +55,10 @@ func TestJoiningHost_joinsAnInstalledCluster(t *testing.T) {
 	h.require(lifecycle.HostPendingUserAction)
 	b.pass(5 * time.Hour)
 	h.require(lifecycle.HostPendingUserAction)
-	require.NoError(t, h.progress(models.HostStageDone, "by hand"))
+	require.Contains(t, *h.require("").StatusInfo, "reset it or delete it here")
+	_, err = b.UnbindHost(t.Context(), h.env, h.id)
+	b.requireRejected(err, fault.Conflict, "its hosts can't be unbound")
+	require.NoError(t, h.progress(models.HostStageDone, ""))
 	h.require(lifecycle.HostAdded)
 	_, err = b.ResetHost(t.Context(), h.env, h.id)
 	require.NoError(t, err)
@@ -76,6 +80,7 @@ func TestReclaim(t *testing.T) {
 		b.prepareAll()
 		h.report()
 		h.reportStagesUpTo(models.HostStageDone)
+		b.complete(cluster)
 		_, err = b.ReclaimHost(t.Context(), h.env, h.id)
 		require.NoError(t, err)
 		require.Nil(t, h.require(lifecycle.HostReclaiming).ClusterID)
@@ -267,10 +272,88 @@ func TestInstall_workerFails(t *testing.T) {
 		}
 	}
 	b.requireCluster(cluster, lifecycle.ClusterFinalizing)
-	require.NoError(t, b.UploadIngressCert(t.Context(), cluster, b.authority))
-	_, err := b.CompleteInstallation(t.Context(), cluster, true, "")
-	require.NoError(t, err)
+	_, err := b.UpdateHost(t.Context(), worker.env, worker.id, &models.HostUpdateParams{
+		HostRole: conv.Pointer("master")})
+	b.requireRejected(err, fault.Conflict, "its name, role and disks can't be changed now")
+	b.requireCluster(cluster, lifecycle.ClusterFinalizing)
+	b.complete(cluster)
 	require.Contains(t, *b.requireCluster(cluster, lifecycle.ClusterInstalled).StatusInfo, "without host")
+
+	require.NoError(t, worker.register())
+	worker.require(lifecycle.HostFailed)
+	_, err = b.ResetHost(t.Context(), worker.env, worker.id)
+	b.requireRejected(err, fault.Conflict, "can't be reset: cluster bench was installed without it. Let the cluster "+
+		"accept more hosts, and boot the host from the discovery image again")
+	_, err = b.InstallHost(t.Context(), worker.env, worker.id)
+	b.requireRejected(err, fault.Conflict, "can't be installed: cluster bench was installed without it")
+	_, err = b.AllowAddHosts(t.Context(), cluster)
+	require.NoError(t, err)
+	require.NoError(t, worker.register())
+	require.Equal(t, models.HostKindAddToExistingClusterHost, *worker.require(lifecycle.HostDiscovering).Kind)
+	worker.report()
+	worker.require(lifecycle.HostKnown)
+	_, err = b.InstallHost(t.Context(), worker.env, worker.id)
+	require.NoError(t, err)
+	worker.require(lifecycle.HostInstalling)
+}
+
+// The installation needs its hosts until its end.
+func TestDeleteHost_keepsHostsOfRunningInstallation(t *testing.T) {
+	b := newHarness(t)
+	cluster, hosts := b.threeNodes(true)
+	spare := b.newHost(hosts[0].env, 4)
+	spare.loadBalancer = false
+	require.NoError(t, spare.register())
+	hosts = append(hosts, spare)
+	b.reportAll(hosts)
+	b.begin(cluster, hosts...)
+	b.reportAll(hosts)
+	other := b.infraEnvOf(nil)
+	var master *testHost
+	requireKept := func(h *testHost) {
+		t.Helper()
+		b.requireRejected(b.DeregisterHost(t.Context(), h.env, h.id), fault.Conflict,
+			"the installation of cluster bench needs it")
+		elsewhere := *h
+		elsewhere.env = other
+		b.requireRejected(elsewhere.register(), fault.Unavailable, "is being installed")
+	}
+	for _, h := range hosts {
+		if h.require(lifecycle.HostInstalling).Role == models.HostRoleWorker {
+			require.NoError(t, h.progress(models.HostStageFailed, "a broken fan"))
+			require.NoError(t, b.DeregisterHost(t.Context(), h.env, h.id), "the failed host is not needed")
+			continue
+		}
+		master = h
+		h.reportStagesUpTo(models.HostStageDone)
+		h.require(lifecycle.HostInstalled)
+		requireKept(h)
+	}
+	b.requireCluster(cluster, lifecycle.ClusterFinalizing)
+	requireKept(master)
+	b.complete(cluster)
+	require.NoError(t, b.DeregisterHost(t.Context(), master.env, master.id))
+}
+
+func TestUnbindHost_keepsHostsOfRunningInstallation(t *testing.T) {
+	b := newHarness(t)
+	cluster, _ := b.singleNode()
+	h := b.host(b.infraEnvOf(nil), 1)
+	_, err := b.BindHost(t.Context(), h.env, h.id, cluster)
+	require.NoError(t, err)
+	require.NoError(t, h.register())
+	h.report()
+	b.begin(cluster, h)
+	h.report()
+	h.reportStagesUpTo(models.HostStageDone)
+	b.requireCluster(cluster, lifecycle.ClusterFinalizing)
+	_, err = b.UnbindHost(t.Context(), h.env, h.id)
+	b.requireRejected(err, fault.Conflict, "the installation of cluster bench needs it")
+	_, err = b.ReclaimHost(t.Context(), h.env, h.id)
+	b.requireRejected(err, fault.Conflict, "the installation of cluster bench needs it")
+	b.complete(cluster)
+	_, err = b.UnbindHost(t.Context(), h.env, h.id)
+	require.NoError(t, err)
 }
 
 // AMS keeps the results of an installation until another installation replaces them. A later change

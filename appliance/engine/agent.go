@@ -6,9 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"math"
-	"reflect"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/go-openapi/swag/conv"
@@ -155,7 +153,7 @@ func (e *Engine) nextSteps(ctx context.Context, tx *store.Tx, key string) (*mode
 	if err != nil {
 		return nil, err
 	}
-	input := steps.Input{Host: host, Random: rand.Reader}
+	input := steps.Input{Host: host, Random: rand.Reader, PreparationLimit: e.options.Timeouts.HostPreparing}
 	env, err := c.infraEnv(h.API.InfraEnvID.String())
 	if err != nil {
 		return nil, err
@@ -213,7 +211,7 @@ func (c *change) describeCluster(input *steps.Input, clusterID string) error {
 	if r := row.Release; r != nil {
 		input.Images = steps.Images{
 			Release: r.Image, Installer: r.Installer, Controller: r.Controller, MCO: r.MCO,
-			MustGather: map[string]string{"ocp": r.MustGather},
+			MustGather: map[string]string{"ocp": r.MustGather}, CoreOS: r.CoreOS,
 		}
 	}
 	return nil
@@ -296,39 +294,19 @@ func (e *Engine) interpretReply(ctx context.Context, key string,
 		if effect, err = steps.Apply(reply, situation); err != nil {
 			return &fault.Error{Kind: fault.Invalid, Reason: sentence.New(err), Err: err}
 		}
-		unchanged = c.repeatsStored(h, host, effect, needs.NetworkLatencyThresholdMs)
+		unchanged = effect.Repeats(host, needs.NetworkLatencyThresholdMs) || c.repeatsLostMedium(h, effect)
 		return nil
 	})
 	return effect, unchanged, err
 }
 
-// repeatsStored reports whether a reply only repeats stored facts. Agents repeat unchanged reports
-// after each failed poll.
-func (c *change) repeatsStored(h *record.Host, host *inventory.Host, effect *steps.Effect, latencyLimit *float64) bool {
-	if effect.MediaDisconnected && *h.API.MediaStatus == models.HostMediaStatusDisconnected {
-		row := c.e.hosts.Next(lifecycle.OnMediaLost, *h.API.Status, lifecycle.HostSituation{})
-		return row != nil && (row.To == lifecycle.Same || row.To == *h.API.Status)
-	}
-	if effect.MediaDisconnected || effect.InstallationFailed || effect.Failure != "" || effect.BootArtifactsFailed ||
-		effect.BootArtifactsReady || effect.DiskSpeed != nil || len(effect.Images) > 0 || effect.VIPs != nil ||
-		effect.Lease != nil || effect.Upgrade != nil {
+// repeatsLostMedium reports whether a reply only repeats that the host lost its discovery image.
+func (c *change) repeatsLostMedium(h *record.Host, effect *steps.Effect) bool {
+	if !effect.MediaDisconnected || *h.API.MediaStatus != models.HostMediaStatusDisconnected {
 		return false
 	}
-	if effect.Inventory != nil {
-		if host.Inventory == nil || slices.Contains([]string{lifecycle.HostDiscovering,
-			lifecycle.HostDiscoveringUnbound}, *h.API.Status) {
-			return false
-		}
-		return inventory.SameInventory(host.Inventory, effect.Inventory.Inventory)
-	}
-	changed := effect.Connectivity != nil && !inventory.SameConnectivity(host.Connectivity, effect.Connectivity,
-		latencyLimit) ||
-		effect.NTPSources != nil && !reflect.DeepEqual(effect.NTPSources, host.NTPSources) ||
-		effect.Domains != nil && !reflect.DeepEqual(effect.Domains, host.Domains) ||
-		effect.FreeAddresses != nil && !reflect.DeepEqual(effect.FreeAddresses, host.FreeAddresses) ||
-		effect.Tang != nil && !reflect.DeepEqual(effect.Tang, host.Tang) ||
-		effect.APIConnectivity != nil && !reflect.DeepEqual(effect.APIConnectivity, host.APIConnectivity)
-	return !changed
+	row := c.e.hosts.Next(lifecycle.OnMediaLost, *h.API.Status, lifecycle.HostSituation{})
+	return row != nil && (row.To == lifecycle.Same || row.To == *h.API.Status)
 }
 
 // applyEffect applies a reply to the host's and the cluster's records.
@@ -341,20 +319,11 @@ func (c *change) applyEffect(h *record.Host, effect *steps.Effect) error {
 		return c.hostEvent(h, event.MediaDisconnected, models.EventSeverityError,
 			"Host %s can no longer read its discovery image.", c.hostName(h))
 	}
-	if err := c.emitCheckEvents(h, effect); err != nil {
-		return err
+	if effect.Inventory != nil && !h.TakeInventory(effect.Inventory.Inventory) {
+		return nil
 	}
-	if err := c.applyReports(h, effect); err != nil {
+	if err := errors.Join(c.emitCheckEvents(h, effect), c.applyReports(h, effect)); err != nil {
 		return err
-	}
-	if effect.Inventory != nil {
-		h.Hostname = effect.Inventory.Inventory.Hostname
-		h.API.DisksToBeFormatted = strings.Join(effect.Inventory.ToFormat, ",")
-		if disk := effect.Inventory.InstallationDisk; disk != nil {
-			h.API.InstallationDiskID, h.API.InstallationDiskPath = inventory.DiskID(disk), inventory.DevicePath(disk)
-		} else {
-			h.API.InstallationDiskID, h.API.InstallationDiskPath = "", ""
-		}
 	}
 	if err := c.applyReclaim(h, effect); err != nil || effect.BootArtifactsFailed || effect.BootArtifactsReady {
 		return err
@@ -383,7 +352,7 @@ func (c *change) applyPreparation(h *record.Host, effect *steps.Effect) error {
 	}
 	switch effect.Step {
 	case models.StepTypeInstallationDiskSpeedCheck:
-		if effect.DiskSpeed == nil {
+		if effect.DiskSpeed == nil || *h.API.Status == lifecycle.HostPrepared {
 			return nil
 		}
 		// A slow disk that works fails a validation, but does not end the installation.
@@ -424,25 +393,7 @@ func (c *change) applyVIPs(h *record.Host, response models.VerifyVipsResponse) e
 	if err != nil {
 		return err
 	}
-	changed := false
-	set := func(at **models.VipVerification, reported *models.VipVerification) {
-		if reported != nil && (*at == nil || **at != *reported) {
-			*at, changed = reported, true
-		}
-	}
-	for _, found := range response {
-		for _, vip := range row.API.APIVips {
-			if found.VipType == models.VipTypeAPI && vip.IP == found.Vip {
-				set(&vip.Verification, found.Verification)
-			}
-		}
-		for _, vip := range row.API.IngressVips {
-			if found.VipType == models.VipTypeIngress && vip.IP == found.Vip {
-				set(&vip.Verification, found.Verification)
-			}
-		}
-	}
-	if changed {
+	if row.NoteVIPs(response) {
 		c.saveCluster(row)
 	}
 	return nil

@@ -217,14 +217,15 @@ func (c *change) removeCluster(id string, row *record.Cluster) error {
 }
 
 // releaseHost removes a host from a cluster that is being deleted. A host that booted from an
-// infra-env of the cluster is deleted. Any other host stays in its infra-env.
+// infra-env of the cluster is deleted. Any other host stays in its infra-env. A host that is being
+// installed to join the cluster is an error of kind Conflict.
 func (c *change) releaseHost(id string, h *record.Host) error {
 	env, err := c.infraEnv(h.API.InfraEnvID.String())
 	if err != nil {
 		return err
 	}
 	if env.API.ClusterID.String() == id {
-		return c.removeHost(h)
+		return c.deleteHost(h)
 	}
 	return c.removeFromCluster(h.API.InfraEnvID.String(), h.API.ID.String(), lifecycle.OnUnbind)
 }

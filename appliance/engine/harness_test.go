@@ -128,7 +128,7 @@ func (r *testReleases) Payload(_ context.Context, pullSpec, arch string, _ authn
 	}
 	images := make(map[string]string)
 	for _, tag := range []string{release.TagInstaller, release.TagAgent, release.TagHostInstaller,
-		release.TagController, release.TagMachineConfigOperator, release.TagMustGather} {
+		release.TagController, release.TagMachineConfigOperator, release.TagMustGather, release.TagCoreOS} {
 		images[tag] = "quay.io/parts/" + tag + "@sha256:" + strings.Repeat("a", 64)
 	}
 	return &release.Payload{PullSpec: pullSpec, Image: "quay.io/release@sha256:" + strings.Repeat("b", 64),
@@ -613,11 +613,17 @@ func (b *harness) finalizing() (cluster string, h *testHost) {
 func (b *harness) installed() (cluster string, h *testHost) {
 	b.Helper()
 	cluster, h = b.finalizing()
+	b.complete(cluster)
+	return cluster, h
+}
+
+// complete sends the last reports of an installation.
+func (b *harness) complete(cluster string) {
+	b.Helper()
 	require.NoError(b, b.UploadIngressCert(b.Context(), cluster, b.authority))
 	_, err := b.CompleteInstallation(b.Context(), cluster, true, "")
 	require.NoError(b, err)
 	b.requireCluster(cluster, lifecycle.ClusterInstalled)
-	return cluster, h
 }
 
 // requireRejected asserts that an error has the given kind and contains the text want.

@@ -132,7 +132,7 @@ func (c *change) registerAgain(h *record.Host) error {
 		// The machine's hardware may have been changed while it was off, so its reports are
 		// deleted.
 		c.clearPreparation(h)
-		clearProgress(h)
+		h.ClearProgress()
 		h.API.Bootstrap, h.API.MediaStatus = false, conv.Pointer(models.HostMediaStatusConnected)
 		h.API.Kind = conv.Pointer(models.HostKindHost)
 		if h.API.ClusterID == nil {
@@ -200,8 +200,11 @@ func (c *change) leaveOtherInfraEnvs(id strfmt.UUID, infraEnvID string) error {
 		if err != nil {
 			return err
 		}
-		if slices.Contains([]string{lifecycle.HostInstalling, lifecycle.HostInstallingInProgress,
-			lifecycle.HostPendingUserAction, lifecycle.HostPreparing, lifecycle.HostPrepared}, *h.API.Status) {
+		cluster, err := c.clusterOf(h)
+		if err != nil {
+			return err
+		}
+		if h.CheckRemoval("", cluster) != nil {
 			return &fault.Error{Kind: fault.Unavailable, Reason: "Host " + c.hostName(h) +
 				" is being installed from infra-env " +
 				other + "; the host can register again after that installation has ended or been cancelled."}
@@ -213,21 +216,27 @@ func (c *change) leaveOtherInfraEnvs(id strfmt.UUID, infraEnvID string) error {
 	return nil
 }
 
-// DeregisterHost deletes a host. It fails with kind Conflict while the host is being installed. A
-// host that joins an installed cluster can be deleted after its restart.
+// DeregisterHost deletes a host. It fails with kind Conflict while an installation needs the host.
+// A host that joins an installed cluster can be deleted after its restart.
 func (e *Engine) DeregisterHost(ctx context.Context, infraEnvID, hostID string) error {
 	return e.update(ctx, func(c *change) error {
 		h, err := c.hostIn(infraEnvID, hostID)
 		if err != nil {
 			return err
 		}
-		if slices.Contains(append(slices.Clone(lifecycle.HostInstallingStates), lifecycle.HostPreparing,
-			lifecycle.HostPrepared), *h.API.Status) && !h.IsAwaited() {
-			return conflict("Host %s is %s; cancel the installation before you delete it.", c.hostName(h),
-				*h.API.Status)
-		}
-		return c.removeHost(h)
+		return c.deleteHost(h)
 	})
+}
+
+func (c *change) deleteHost(h *record.Host) error {
+	cluster, err := c.clusterOf(h)
+	if err != nil {
+		return err
+	}
+	if err := h.CheckDeletion(c.hostName(h), cluster); err != nil {
+		return err
+	}
+	return c.removeHost(h)
 }
 
 func (c *change) hostIn(infraEnvID, hostID string) (*record.Host, error) {
@@ -274,9 +283,8 @@ func (e *Engine) UpdateHost(ctx context.Context, infraEnvID, hostID string, para
 		if err != nil {
 			return err
 		}
-		if slices.Contains(append(slices.Clone(lifecycle.HostInstallingStates), lifecycle.HostPreparing,
-			lifecycle.HostPrepared, lifecycle.HostInstalled), *h.API.Status) {
-			return conflict("Host %s is %s and can't be changed now.", c.hostName(h), *h.API.Status)
+		if err := h.CheckUpdate(c.hostName(h), params); err != nil {
+			return err
 		}
 		if err := errors.Join(c.applyHostUpdate(h, params), c.noteHostObject(h, describedBy)); err != nil {
 			return err
@@ -311,7 +319,7 @@ func (c *change) applyHostUpdate(h *record.Host, params *models.HostUpdateParams
 				models.HostRoleAutoAssign, models.HostRoleMaster, models.HostRoleWorker, models.HostRoleArbiter)
 		}
 		if role != h.API.Role {
-			h.API.Role = role
+			h.SetRole(role)
 			if err := c.hostEventOf(h, event.Props{"suggested_role": role}, event.HostRole, models.EventSeverityInfo,
 				"Host %s: role set to %s.", c.hostName(h), role); err != nil {
 				return err

@@ -104,17 +104,11 @@ func (c *change) endInstallation(id string, on lifecycle.Trigger) error {
 
 // clearInstallation clears the results of an installation in a cluster and its hosts.
 func (c *change) clearInstallation(row *record.Cluster, hosts []*record.Host) error {
-	row.Preparation, row.Completion, row.IngressCA, row.InfraID = nil, nil, false, ""
-	row.API.OpenshiftClusterID = ""
-	row.API.InstallStartedAt, row.API.InstallCompletedAt = strfmt.DateTime{}, strfmt.DateTime{}
-	row.API.Progress, row.API.LastInstallationPreparation = &models.ClusterProgressInfo{}, description.NotPrepared()
-	for _, operator := range row.API.MonitoredOperators {
-		operator.Status, operator.StatusInfo, operator.Version = "", "", ""
-	}
+	row.ClearInstallation()
 	c.saveCluster(row)
 	for _, h := range hosts {
 		c.clearPreparation(h)
-		clearProgress(h)
+		h.ClearProgress()
 		h.API.Bootstrap = false
 	}
 	return record.DeleteGenerated(c.tx, row.API.ID.String())
@@ -211,12 +205,10 @@ func (c *change) resumeStages(row *record.Cluster) error {
 // enterPreparing selects the bootstrap host, assigns the roles and requests a run of the installer.
 func (c *change) enterPreparing(row *record.Cluster) error {
 	id := row.API.ID.String()
+	row.ClearInstallation()
 	row.Installs++
 	row.Preparation = &record.Preparation{ID: c.e.newID().String(), StartedAt: c.now}
-	row.Completion, row.IngressCA, row.InfraID = nil, false, ""
-	row.API.OpenshiftClusterID = ""
-	row.API.InstallStartedAt, row.API.InstallCompletedAt = c.dateTime(), strfmt.DateTime{}
-	row.API.Progress = &models.ClusterProgressInfo{}
+	row.API.InstallStartedAt = c.dateTime()
 	row.API.LogsInfo, row.API.ControllerLogsStartedAt, row.API.ControllerLogsCollectedAt = models.LogsStateEmpty,
 		strfmt.DateTime{}, strfmt.DateTime{}
 	row.API.LastInstallationPreparation = models.LastInstallationPreparation{
@@ -233,7 +225,7 @@ func (c *change) enterPreparing(row *record.Cluster) error {
 		if h.API.Role == models.HostRoleAutoAssign {
 			h.API.Role, assigned = h.API.SuggestedRole, true
 		}
-		clearProgress(h)
+		h.ClearProgress()
 		h.API.Bootstrap = !bootstrap && h.API.Role == models.HostRoleMaster
 		h.API.ProgressStages = record.HostStages(h, row.API.ControlPlaneCount == 1)
 		if h.API.Bootstrap {
@@ -295,7 +287,8 @@ func (c *change) progress(h *record.Host, progress *models.HostProgress) error {
 		stage != "" && slices.Contains(h.API.ProgressStages, stage) {
 		return nil // an older report that arrived late
 	}
-	if stored.CurrentStage == stage && stored.ProgressInfo == progress.ProgressInfo {
+	back := stage == models.HostStageDone && *h.API.Status == lifecycle.HostPendingUserAction
+	if stored.CurrentStage == stage && stored.ProgressInfo == progress.ProgressInfo && !back {
 		return nil
 	}
 	next := &models.HostProgressInfo{
@@ -335,7 +328,7 @@ func (c *change) progress(h *record.Host, progress *models.HostProgress) error {
 }
 
 // RecordFinalizingProgress records the current finalizing stage. The controller in the cluster
-// reports it.
+// reports it. Before and after the installation, the report changes nothing.
 func (e *Engine) RecordFinalizingProgress(ctx context.Context, id string, stage models.FinalizingStage) error {
 	return e.update(ctx, func(c *change) error { return c.finalizingProgress(id, stage) })
 }
@@ -348,7 +341,7 @@ func (c *change) finalizingProgress(id string, stage models.FinalizingStage) err
 	if !slices.Contains(lifecycle.FinalizingStages(), stage) {
 		return invalid("%q is not a finalizing stage.", stage)
 	}
-	if row.API.Progress.FinalizingStage == stage || *row.API.Status == lifecycle.ClusterInstalled {
+	if row.API.Progress.FinalizingStage == stage || !row.IsInstalling() {
 		return nil
 	}
 	progress := row.API.Progress
@@ -388,7 +381,9 @@ func (c *change) completeInstallation(id string, success bool, reason string) er
 	return nil
 }
 
-// ReportOperator records the state of an operator that the controller in the cluster monitors.
+// ReportOperator records the state of an operator that the controller in the cluster monitors. The
+// report changes nothing before the installation, when the controller of an earlier one may still
+// run.
 func (e *Engine) ReportOperator(ctx context.Context, id string, report *models.OperatorMonitorReport) error {
 	return e.update(ctx, func(c *change) error {
 		row, err := c.cluster(id)
@@ -404,7 +399,7 @@ func (e *Engine) ReportOperator(ctx context.Context, id string, report *models.O
 				cmp.Or(report.StatusInfo, operator.StatusInfo)
 			report.Version = cmp.Or(report.Version, operator.Version)
 			if operator.Status == report.Status && operator.StatusInfo == report.StatusInfo &&
-				operator.Version == report.Version {
+				operator.Version == report.Version || !row.TakesOperatorReports() {
 				return nil
 			}
 			changed := operator.Status != report.Status

@@ -153,7 +153,7 @@ func (e *Engine) InstallHost(ctx context.Context, infraEnvID, hostID string) (*m
 
 func (c *change) installJoining(h *record.Host, row *record.Cluster, config *store.Staged) error {
 	if h.API.Role == models.HostRoleAutoAssign {
-		h.API.Role = h.API.SuggestedRole
+		h.SetRole(h.API.SuggestedRole)
 	}
 	h.API.Progress = &models.HostProgressInfo{}
 	followed, err := c.isFollowed(row.API.ID.String())
@@ -193,10 +193,8 @@ func (c *change) joiningHost(infraEnvID, hostID string) (*record.Host, *record.C
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	if !h.IsDay2() {
-		return nil, nil, nil,
-			conflict("Host %s is part of the installation of cluster %s; only a host that joins an installed cluster "+
-				"can be installed individually.", c.hostName(h), row.API.Name)
+	if err := h.CheckJoining(c.hostName(h), "installed", &row.API); err != nil {
+		return nil, nil, nil, err
 	}
 	if *h.API.Status != lifecycle.HostKnown {
 		return nil, nil, nil, conflict("Host %s is %s and can't be installed now: %s", c.hostName(h), *h.API.Status,
@@ -254,12 +252,15 @@ func (e *Engine) ResetHost(ctx context.Context, infraEnvID, hostID string) (*mod
 		if err != nil {
 			return err
 		}
-		if h.API.ClusterID == nil {
+		cluster, err := c.clusterOf(h)
+		if err != nil {
+			return err
+		}
+		if cluster == nil {
 			return conflict("Host %s belongs to no cluster.", c.hostName(h))
 		}
-		if !h.IsDay2() {
-			return conflict("Host %s is reset with its cluster; only a host that joins an installed cluster can be "+
-				"reset individually.", c.hostName(h))
+		if err := h.CheckJoining(c.hostName(h), "reset", cluster); err != nil {
+			return err
 		}
 		moved, err := c.triggerHost(h, lifecycle.OnReset, "")
 		if err != nil {

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"encoding/json"
 	"testing"
 
 	"github.com/go-openapi/strfmt"
@@ -162,4 +163,73 @@ func TestJoiningHost_progress(t *testing.T) {
 		models.StepTypeDomainResolution}, late.stepTypes())
 	_, err = b.InstallHost(t.Context(), late.env, late.id)
 	b.requireRejected(err, fault.Conflict, "can't be installed now")
+}
+
+func TestJoiningHost_poolFollowsRole(t *testing.T) {
+	b := newHarness(t)
+	cluster, first := b.installed()
+	_, err := b.AllowAddHosts(t.Context(), cluster)
+	require.NoError(t, err)
+	h := b.newHost(first.env, 2)
+	h.balancedTo = 1
+	require.NoError(t, h.register())
+	h.report()
+	requirePool := func(pool, config string) {
+		t.Helper()
+		require.Equal(t, pool, h.require("").MachineConfigPoolName)
+		var request models.APIVipConnectivityRequest
+		for _, step := range h.poll().Instructions {
+			if step.StepType == models.StepTypeAPIVipConnectivityCheck {
+				require.NoError(t, json.Unmarshal([]byte(step.Args[0]), &request))
+			}
+		}
+		require.Contains(t, *request.URL, ":22624/config/"+config)
+	}
+	requirePool("worker", "worker")
+	h.become("master")
+	requirePool("master", "master")
+	h.become("auto-assign")
+	requirePool("", "worker")
+	h.become("worker")
+	requirePool("worker", "worker")
+	_, err = b.UpdateHost(t.Context(), h.env, h.id, &models.HostUpdateParams{HostRole: conv.Pointer("master"),
+		MachineConfigPoolName: conv.Pointer("infra")})
+	require.NoError(t, err)
+	requirePool("infra", "infra")
+	h.become("worker")
+	requirePool("infra", "infra")
+}
+
+// A host that writes its disk must not lose its cluster.
+func TestDeleteCluster_keepsJoiningHost(t *testing.T) {
+	for name, own := range map[string]bool{"infra-env of the cluster": true, "infra-env without cluster": false} {
+		t.Run(name, func(t *testing.T) {
+			b := newHarness(t)
+			cluster, first := b.installed()
+			_, err := b.AllowAddHosts(t.Context(), cluster)
+			require.NoError(t, err)
+			h := b.newHost(first.env, 2)
+			h.balancedTo = 1
+			if !own {
+				h.env = b.infraEnvOf(nil)
+			}
+			require.NoError(t, h.register())
+			if !own {
+				h.report()
+				_, err = b.BindHost(t.Context(), h.env, h.id, cluster)
+				require.NoError(t, err)
+				require.NoError(t, h.register())
+			}
+			h.report()
+			_, err = b.InstallHost(t.Context(), h.env, h.id)
+			require.NoError(t, err)
+			const want = "Host node-2 is installing, because it joins cluster bench; reset the host first."
+			b.requireRejected(b.DeregisterCluster(t.Context(), cluster, false), fault.Conflict, want)
+			b.requireRejected(b.DeregisterHost(t.Context(), h.env, h.id), fault.Conflict, want)
+			h.require(lifecycle.HostInstalling)
+			_, err = b.ResetHost(t.Context(), h.env, h.id)
+			require.NoError(t, err)
+			require.NoError(t, b.DeregisterCluster(t.Context(), cluster, false))
+		})
+	}
 }

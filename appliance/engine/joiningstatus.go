@@ -88,6 +88,10 @@ func (e *Engine) UpdateJoining(ctx context.Context, key string, seen JoiningUpda
 		if err != nil {
 			return err
 		}
+		// The node of a host that booted the discovery image seems ready for a while.
+		if h.API.Progress.CurrentStage == models.HostStageDone && (c.connected(h) || seen.Problem.Message != "") {
+			return nil
+		}
 		if err := errors.Join(c.noteApprovals(h, seen.Approved), c.noteProblem(h, seen.Problem)); err != nil ||
 			seen.Stage == "" {
 			return err

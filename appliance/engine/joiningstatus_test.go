@@ -62,6 +62,31 @@ func TestJoiningHost_doneWhenNodeIsReady(t *testing.T) {
 	h.require(lifecycle.HostAdded)
 }
 
+func TestJoiningHost_returnsAfterTheDiscoveryImage(t *testing.T) {
+	b := newFollowingHarness(t)
+	_, h := b.joining()
+	require.NoError(t, h.progress(models.HostStageRebooting, ""))
+	key := h.env + "/" + h.id
+	ready := JoiningUpdate{Stage: models.HostStageDone}
+	require.NoError(t, b.UpdateJoining(t.Context(), key, ready))
+	h.require(lifecycle.HostAdded)
+	require.Empty(t, b.awaited())
+
+	require.NoError(t, h.register())
+	h.require(lifecycle.HostPendingUserAction)
+	require.Len(t, b.awaited(), 1)
+	require.NoError(t, b.UpdateJoining(t.Context(), key, ready), "the cluster has not noticed yet")
+	h.require(lifecycle.HostPendingUserAction)
+	b.pass(5 * time.Minute)
+	require.NoError(t, b.UpdateJoining(t.Context(), key, JoiningUpdate{Stage: models.HostStageDone,
+		Problem: record.JoiningProblem{Reason: "ClusterUnreachable", Message: "The cluster does not answer."}}))
+	require.NoError(t, b.UpdateJoining(t.Context(), key, JoiningUpdate{Stage: models.HostStageJoined}))
+	h.require(lifecycle.HostPendingUserAction)
+	require.NoError(t, b.UpdateJoining(t.Context(), key, ready))
+	require.Equal(t, "The host is a ready node of its cluster.", *h.require(lifecycle.HostAdded).StatusInfo)
+	require.Empty(t, b.awaited())
+}
+
 func TestJoiningHost_problemIsReportedOnce(t *testing.T) {
 	b := newFollowingHarness(t)
 	_, h := b.joining()

@@ -62,6 +62,52 @@ func TestOperators_failedOperatorDegradesCluster(t *testing.T) {
 	require.Contains(t, b.names(event.Filter{ClusterID: cluster}), event.Degraded)
 }
 
+// TestReports_ofEarlierInstallationChangeNothing reports the operators of a cluster that was reset,
+// whose controller may still run.
+func TestReports_ofEarlierInstallationChangeNothing(t *testing.T) {
+	b := newHarness(t)
+	cluster, h := b.finalizing()
+	b.reportOperator(cluster, "cvo", models.OperatorStatusAvailable, "")
+	report := func() {
+		t.Helper()
+		b.reportOperator(cluster, "console", models.OperatorStatusAvailable, "")
+		b.reportOperator(cluster, "cvo", models.OperatorStatusAvailable, "")
+		require.NoError(t, b.RecordFinalizingProgress(t.Context(), cluster, models.FinalizingStageDone))
+	}
+	requireNothing := func(status string) {
+		t.Helper()
+		found := b.requireCluster(cluster, status)
+		require.Empty(t, found.Progress.FinalizingStage)
+		for _, operator := range found.MonitoredOperators {
+			require.Empty(t, operator.Status, operator.Name)
+		}
+	}
+	_, err := b.CancelInstallation(t.Context(), cluster)
+	require.NoError(t, err)
+	_, err = b.ResetCluster(t.Context(), cluster)
+	require.NoError(t, err)
+	report()
+	requireNothing(lifecycle.ClusterInsufficient)
+	require.NoError(t, h.register())
+	h.report()
+	report()
+	requireNothing(lifecycle.ClusterReady)
+	b.startInstallation(cluster)
+	report()
+	requireNothing(lifecycle.ClusterPreparing)
+	b.prepareAll()
+	h.report()
+	requireNothing(lifecycle.ClusterInstalling)
+	h.reportStagesUpTo(models.HostStageDone)
+	require.NoError(t, b.UploadIngressCert(t.Context(), cluster, b.authority))
+	requireNothing(lifecycle.ClusterFinalizing)
+	report()
+	b.requireCluster(cluster, lifecycle.ClusterInstalled)
+	revision := b.options.DB.Revision()
+	require.NoError(t, b.RecordFinalizingProgress(t.Context(), cluster, models.FinalizingStageAddingRouterCa))
+	require.Equal(t, revision, b.options.DB.Revision())
+}
+
 func TestFinalizingTimeout_longestOfTheOperators(t *testing.T) {
 	b := newHarness(t)
 	cluster := b.finalizingWith("lso")

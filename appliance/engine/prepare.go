@@ -267,7 +267,7 @@ func (e *Engine) prepareInstallation(ctx context.Context, id, preparation string
 func (e *Engine) releaseImages(payload *release.Payload) (*record.Release, error) {
 	record := &record.Release{Image: payload.Image, Agent: e.options.Images.Agent,
 		Installer:  e.options.Images.Installer,
-		Controller: e.options.Images.Controller}
+		Controller: e.options.Images.Controller, CoreOS: payload.Images[release.TagCoreOS]}
 	for _, component := range []struct {
 		into *string
 		tag  string

@@ -16,9 +16,9 @@ import (
 	"landfall/appliance/engine/steps"
 )
 
-// UnbindHost removes a host from its cluster. It fails with kind Conflict while the host is being
-// installed, and if the host's infra-env belongs to a cluster. The same transaction records the
-// object that describes the host, if any.
+// UnbindHost removes a host from its cluster. It fails with kind Conflict while an installation
+// needs the host, and if the host's infra-env belongs to a cluster. The same transaction records
+// the object that describes the host, if any.
 func (e *Engine) UnbindHost(ctx context.Context, infraEnvID, hostID string,
 	describedBy ...record.Object) (*models.Host, error) {
 	return e.removeFromCluster(ctx, infraEnvID, hostID, lifecycle.OnUnbind, describedBy)
@@ -56,6 +56,13 @@ func (c *change) removeFromCluster(infraEnvID, hostID string, on lifecycle.Trigg
 		return conflict("Infra-env %s belongs to a cluster; its hosts can't be unbound from that cluster.",
 			*env.API.Name)
 	}
+	cluster, err := c.clusterOf(h)
+	if err != nil {
+		return err
+	}
+	if err := h.CheckRemoval(c.hostName(h), cluster); err != nil {
+		return err
+	}
 	if _, err := c.triggerHost(h, on, ""); err != nil {
 		return err
 	}
@@ -76,15 +83,7 @@ func (c *change) clearClusterState(h *record.Host) {
 	h.API.MachineConfigPoolName = ""
 	h.API.StageStartedAt, h.API.StageUpdatedAt = strfmt.DateTime{}, strfmt.DateTime{}
 	c.clearPreparation(h)
-	clearProgress(h)
-}
-
-// clearProgress clears the progress of a host's installation.
-func clearProgress(h *record.Host) {
-	h.API.Progress, h.API.ProgressStages = &models.HostProgressInfo{}, []models.HostStage{}
-	h.API.ConnectionTimedOut = false
-	h.API.LogsInfo, h.API.LogsStartedAt, h.API.LogsCollectedAt = models.LogsStateEmpty, strfmt.DateTime{},
-		strfmt.DateTime{}
+	h.ClearProgress()
 }
 
 // applyReclaim applies the reply of a reclaimed host about the download and start of the discovery

@@ -333,6 +333,8 @@ func (c *change) applyHostMark(h *record.Host, mark lifecycle.Mark) bool {
 		return true
 	case lifecycle.MarkStageTimedOut:
 		return replace(&h.API.Progress.StageTimedOut, true)
+	case lifecycle.MarkDiskRejected:
+		return replace(&h.DiskError, "")
 	case lifecycle.MarkLogsTimedOut:
 		return replace(&h.API.LogsInfo, models.LogsStateTimeout)
 	}

@@ -27,6 +27,7 @@ const (
 	TagAgent                 = "agent-installer-node-agent"
 	TagHostInstaller         = "agent-installer-orchestrator"
 	TagController            = "agent-installer-csr-approver"
+	TagCoreOS                = "rhel-coreos" // the operating system of the nodes
 )
 
 // Files of a payload, written by `oc adm release new`.

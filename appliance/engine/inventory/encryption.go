@@ -3,6 +3,8 @@ package inventory
 import (
 	"encoding/json"
 	"strings"
+
+	"github.com/vincent-petithory/dataurl"
 )
 
 // Encryption is the disk encryption of a host that joins an installed cluster.
@@ -52,4 +54,48 @@ func (h *Host) JoinsEncrypted() *Encryption {
 		return found
 	}
 	return nil
+}
+
+// machineConfigFile is the file in a cluster's ignition config that holds the MachineConfig.
+const machineConfigFile = "/etc/ignition-machine-config-encapsulated.json"
+
+// JoinsCoreOS returns the operating system image in the ignition config that the host gets from its
+// installed cluster. It returns "" if the host has not downloaded the config yet, or the config
+// names no image.
+func (h *Host) JoinsCoreOS() string {
+	if h.APIConnectivity == nil || !strings.Contains(h.APIConnectivity.Ignition, machineConfigFile) {
+		return ""
+	}
+	var config struct {
+		Storage struct {
+			Files []struct {
+				Path     string `json:"path"`
+				Contents struct {
+					Source string `json:"source"`
+				} `json:"contents"`
+			} `json:"files"`
+		} `json:"storage"`
+	}
+	if err := json.Unmarshal([]byte(h.APIConnectivity.Ignition), &config); err != nil {
+		return "" // the validation of the download reports this error
+	}
+	for _, file := range config.Storage.Files {
+		if file.Path != machineConfigFile {
+			continue
+		}
+		data, err := dataurl.DecodeString(file.Contents.Source)
+		if err != nil {
+			return ""
+		}
+		var machineConfig struct {
+			Spec struct {
+				OSImageURL string `json:"osImageURL"`
+			} `json:"spec"`
+		}
+		if err := json.Unmarshal(data.Data, &machineConfig); err != nil {
+			return ""
+		}
+		return machineConfig.Spec.OSImageURL
+	}
+	return ""
 }

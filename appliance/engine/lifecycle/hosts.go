@@ -18,7 +18,7 @@ type HostSituation struct {
 	Readiness     validation.Readiness // decided by the host's validations
 	Failing       string               // messages of the failing validations
 	Reason        string               // passed with the trigger: the text of a failure
-	DiskError     string               // why the installation disk could not be measured
+	DiskError     string               // why the installation disk could not be measured or used
 	ImagesError   string               // why an image could not be pulled
 	Limit         time.Duration        // limit of the stage
 	Joining       JoiningFacts
@@ -59,6 +59,14 @@ func (s HostSituation) waitsForOthers() bool {
 	return s.clusterIs(ClusterPendingUserAction) && slices.Contains(StagesWaitingForOthers, s.Stage)
 }
 
+// restartAdvice says how to begin the installation of a failed host again.
+func (s HostSituation) restartAdvice() string {
+	if s.Joins {
+		return "reset the host, boot it from the discovery image and install the host again."
+	}
+	return "reset the cluster and install again."
+}
+
 func hostInfo(text string) func(HostSituation) string {
 	return func(HostSituation) string { return text }
 }
@@ -72,6 +80,13 @@ var (
 	HostPreparingStates  = []string{HostPreparing, HostPreparingFailed, HostPrepared}
 	HostInstallingStates = []string{HostInstalling, HostInstallingInProgress, HostPendingUserAction}
 )
+
+// BeforeInstallation reports whether the name, the role and the disks of a host in this state may
+// change. In the other states, an installation or its preparation reads them.
+func BeforeInstallation(state string) bool {
+	return slices.Contains(HostOpenStates, state) || slices.Contains(HostOpenUnboundStates, state) ||
+		slices.Contains([]string{HostBinding, HostUnbinding, HostDisabled, HostDisabledUnbound}, state)
+}
 
 const (
 	InfoSilent = "The host's agent has not contacted the appliance for some minutes. Check that the host is " +
@@ -99,6 +114,14 @@ func HostMachine() *Machine[HostSituation] {
 // hostRegistrationRows returns the transitions for the registration of an agent.
 func hostRegistrationRows() []Row[HostSituation] {
 	notRebooting := func(s HostSituation) bool { return !s.afterReboot() }
+	wrongBootInfo := func(s HostSituation) string {
+		info := WrongBootOrder + ". Set its boot order to the disk and restart it."
+		if s.Stage == models.HostStageDone && !s.Joining.Followed {
+			info += " If the host is a node of its cluster again, but stays in this state, reset it or delete it here."
+		}
+		return info
+	}
+	leftOut := func(s HostSituation) bool { return s.clusterIs(ClusterAddingHosts) && !s.Joins }
 	imageBooted := func(s HostSituation) bool {
 		return s.afterReboot() && (s.Stage != models.HostStageDone || s.Joins)
 	}
@@ -121,9 +144,14 @@ func hostRegistrationRows() []Row[HostSituation] {
 			HostReclaimingRebooting), To: HostDiscoveringUnbound, Info: hostInfo(infoWaiting)},
 		{On: OnRegister, From: states(HostInstallingInProgress, HostPendingUserAction, HostAdded), When: imageBooted,
 			Because: "the host should have booted from its disk", To: HostPendingUserAction,
-			Info: hostInfo(WrongBootOrder + ". Set its boot order to the disk and restart it.")},
+			Info: wrongBootInfo},
 		{On: OnRegister, From: states(HostInstalling, HostInstallingInProgress), To: HostFailed,
-			Info: hostInfo("The host restarted during its installation. Reset the cluster and install again.")},
+			Info: func(s HostSituation) string {
+				return "The host restarted during its installation. To try again, " + s.restartAdvice()
+			}},
+		{On: OnRegister, From: states(HostFailed), When: leftOut,
+			Because: "its cluster was installed without it and takes more hosts", To: HostDiscovering,
+			Info: hostInfo(infoRestart)},
 		{On: OnRegister, From: states(HostFailed, HostInstalled), To: Same},
 	}
 }
@@ -148,8 +176,10 @@ func hostReportRows() []Row[HostSituation] {
 			Info: hostInfo(infoMediaLost)},
 		{On: OnMediaLost, From: states(HostPreparingStates, HostInstalling, HostInstallingInProgress, HostFailed),
 			To: HostFailed,
-			Info: hostInfo("The host can no longer read its discovery image, so its installation failed. Attach the " +
-				"image, reset the cluster and install again.")},
+			Info: func(s HostSituation) string {
+				return "The host can no longer read its discovery image, so its installation failed. Attach the " +
+					"image, " + s.restartAdvice()
+			}},
 		{On: OnMediaLost, From: states(HostPendingUserAction, HostInstalled, HostAdded, HostCancelled, HostResetting,
 			HostResettingPendingUserAction, HostDisabled,
 			HostDisabledUnbound, HostUnbindingPendingUserAction, HostReclaiming, HostReclaimingRebooting), To: Same},
@@ -275,8 +305,8 @@ func hostPreparationRows() []Row[HostSituation] {
 		{On: OnRefresh, From: states(HostKnown), When: begins, Because: "the cluster prepares its installation",
 			To:   HostPreparing,
 			Info: hostInfo("Measuring the installation disk and pulling the images that the installation needs.")},
-		{On: OnRefresh, From: states(HostPreparing, HostPreparingFailed, HostKnown), When: diskFailed,
-			Because: "its disk could not be measured", To: HostInsufficient,
+		{On: OnRefresh, From: states(HostPreparing, HostPreparingFailed, HostPrepared, HostKnown), When: diskFailed,
+			Because: "its disk is gone or could not be measured", To: HostInsufficient, Mark: MarkDiskRejected,
 			Info: func(s HostSituation) string { return s.DiskError }},
 		{On: OnRefresh, From: states(HostPreparing), When: imageFailed, Because: "an image could not be pulled",
 			To: HostPreparingFailed, Info: func(s HostSituation) string { return s.ImagesError }},
@@ -311,9 +341,9 @@ func hostInstallationRows() []Row[HostSituation] {
 	return []Row[HostSituation]{
 		{On: OnRefresh, From: states(HostInstalling), When: timedOut, Because: "the installer did not start in time",
 			To: HostFailed,
-			Info: hostInfo(
-				"The installer did not start on the host in time. Check the host's logs, reset the cluster " +
-					"and install again.")},
+			Info: func(s HostSituation) string {
+				return "The installer did not start on the host in time. Check the host's logs, " + s.restartAdvice()
+			}},
 		{On: OnRefresh, From: states(HostInstallingInProgress), When: blocked,
 			Because: "the stage took too long because another host boots from the wrong disk", To: Same,
 			Mark: MarkStageResumed},
@@ -339,15 +369,12 @@ func hostInstallationRows() []Row[HostSituation] {
 		{On: OnRefresh, From: states(HostInstallingInProgress), When: timedOut, Because: "the stage took too long",
 			To: HostFailed,
 			Info: func(s HostSituation) string {
-				advice, remedy := "Check the host's logs, ", "reset the cluster and install again."
+				advice := "Check the host's logs, "
 				if s.afterReboot() {
 					advice = joiningAdvice(s) + " Then "
 				}
-				if s.Joins {
-					remedy = "install the host again."
-				}
 				return fmt.Sprintf("The host has been in the stage %q for too long: more than %s. %s%s", s.Stage,
-					s.Limit, advice, remedy)
+					s.Limit, advice, s.restartAdvice())
 			}},
 		{On: OnRefresh, From: states(HostPendingUserAction), When: dispensable,
 			Because: "its boot order was not corrected in time, and the cluster can be installed without it",

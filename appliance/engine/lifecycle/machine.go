@@ -111,6 +111,7 @@ const (
 	MarkStageResumed                 // the limit of the host's stage counts from now on
 	MarkStageTimedOut                // an event reported the expired limit of the host's stage
 	MarkFinalizingStageTimedOut      // an event reported the expired limit of the finalizing stage
+	MarkDiskRejected                 // the installation disk can't be used; the validations decide from now on
 	MarkLogsTimedOut                 // the logs are not expected any more
 )
 

@@ -1,12 +1,15 @@
 package record
 
 import (
+	"slices"
 	"time"
 
+	"github.com/go-openapi/strfmt"
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/appliance/engine/catalog"
 	"landfall/appliance/engine/description"
+	"landfall/appliance/engine/lifecycle"
 	"landfall/appliance/engine/operator"
 	"landfall/appliance/engine/validation"
 	"landfall/store"
@@ -48,6 +51,7 @@ type Release struct {
 	Controller string `json:"controller"`
 	MCO        string `json:"mco"`
 	MustGather string `json:"must_gather"`
+	CoreOS     string `json:"coreos,omitempty"` // "" if the release names none
 }
 
 // Preparation is one run of openshift-install for a cluster.
@@ -82,6 +86,52 @@ func (row *Cluster) Describe(params *models.V2ClusterUpdateParams) error {
 		return err
 	}
 	return description.CheckFeatures(&row.API)
+}
+
+// IsInstalling reports whether the cluster is being installed, after its preparation.
+func (row *Cluster) IsInstalling() bool {
+	return slices.Contains(lifecycle.ClusterInstallingStates, *row.API.Status)
+}
+
+// TakesOperatorReports reports whether the states of the operators are those of the cluster. The
+// controller may repeat a lost report after the installation.
+func (row *Cluster) TakesOperatorReports() bool {
+	return row.IsInstalling() || *row.API.Status == lifecycle.ClusterInstalled ||
+		*row.API.Status == lifecycle.ClusterAddingHosts
+}
+
+// ClearInstallation clears the results of an earlier installation. A result that stays would count
+// in the next installation.
+func (row *Cluster) ClearInstallation() {
+	row.Preparation, row.Completion, row.IngressCA, row.InfraID = nil, nil, false, ""
+	row.API.OpenshiftClusterID = ""
+	row.API.InstallStartedAt, row.API.InstallCompletedAt = strfmt.DateTime{}, strfmt.DateTime{}
+	row.API.Progress, row.API.LastInstallationPreparation = &models.ClusterProgressInfo{}, description.NotPrepared()
+	for _, operator := range row.API.MonitoredOperators {
+		operator.Status, operator.StatusInfo, operator.Version = "", "", ""
+	}
+}
+
+// NoteVIPs stores a host's verification of the virtual IPs and reports whether it changed one.
+func (row *Cluster) NoteVIPs(response models.VerifyVipsResponse) (changed bool) {
+	set := func(at **models.VipVerification, reported *models.VipVerification) {
+		if reported != nil && (*at == nil || **at != *reported) {
+			*at, changed = reported, true
+		}
+	}
+	for _, found := range response {
+		for _, vip := range row.API.APIVips {
+			if found.VipType == models.VipTypeAPI && vip.IP == found.Vip {
+				set(&vip.Verification, found.Verification)
+			}
+		}
+		for _, vip := range row.API.IngressVips {
+			if found.VipType == models.VipTypeIngress && vip.IP == found.Vip {
+				set(&vip.Verification, found.Verification)
+			}
+		}
+	}
+	return changed
 }
 
 // ClusterHostKeys returns the keys of a cluster's hosts in order.

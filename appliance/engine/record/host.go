@@ -9,12 +9,14 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/go-openapi/strfmt"
 	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/models"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"landfall/appliance/engine/description"
+	"landfall/appliance/engine/inventory"
 	"landfall/appliance/engine/lifecycle"
 	"landfall/appliance/engine/validation"
 	"landfall/appliance/fault"
@@ -32,7 +34,7 @@ type Host struct {
 	ImagesError string      `json:"images_error,omitempty"`
 	// whether the installation disk was measured and is fast enough
 	DiskOK    bool   `json:"disk_ok,omitempty"`
-	DiskError string `json:"disk_error,omitempty"`
+	DiskError string `json:"disk_error,omitempty"` // "" once the host is insufficient because of it
 	Object    Object `json:"object,omitzero"`
 	// revision of the store at which the agent's reports last changed
 	Reported uint64 `json:"reported,omitempty"`
@@ -60,6 +62,98 @@ func (h *Host) IsDay2() bool {
 // IsRestarting reports whether the machine is restarting. Its agent is then ignored until it
 // registers again.
 func (h *Host) IsRestarting() bool { return !h.Restarting.IsZero() }
+
+// TakeInventory stores the hostname and the disks of a reported inventory, whose disks are
+// validated. It returns false if the report is too late: the host is being prepared or installed
+// with the earlier ones. A host that loses its installation disk during the preparation takes the
+// inventory, and DiskError ends its preparation, because nobody chose the other disk.
+func (h *Host) TakeInventory(reported *models.Inventory) bool {
+	chosen := inventory.NewHost(&h.API, nil).InstallationDiskPath()
+	disk := inventory.ChooseInstallationDisk(reported, chosen)
+	if !lifecycle.BeforeInstallation(*h.API.Status) {
+		lost := inventory.DiskByPath(inventory.EligibleDisks(reported), chosen) == nil
+		if !lost || !slices.Contains(lifecycle.HostPreparingStates, *h.API.Status) {
+			return false
+		}
+		h.DiskOK, h.DiskError = false, "The host no longer has its installation disk "+chosen+
+			", or can no longer be installed to it. Check the disks of the host, then press Install again."
+	}
+	h.Hostname = reported.Hostname
+	h.API.DisksToBeFormatted = strings.Join(inventory.DisksToFormat(reported), ",")
+	h.API.InstallationDiskID, h.API.InstallationDiskPath = "", ""
+	if disk != nil {
+		h.API.InstallationDiskID, h.API.InstallationDiskPath = inventory.DiskID(disk), inventory.DevicePath(disk)
+	}
+	return true
+}
+
+// CheckUpdate returns an error of kind Conflict if the state of the host does not allow the update.
+// An installation reads the name, the role and the disks of its hosts.
+func (h *Host) CheckUpdate(name string, params *models.HostUpdateParams) error {
+	described := params.HostName != nil || params.HostRole != nil || len(params.DisksSelectedConfig) > 0 ||
+		len(params.DisksSkipFormatting) > 0
+	switch {
+	case slices.Contains(append(slices.Clone(lifecycle.HostInstallingStates), lifecycle.HostPreparing,
+		lifecycle.HostPrepared, lifecycle.HostInstalled), *h.API.Status):
+		return fault.New(fault.Conflict, "Host %s is %s and can't be changed now.", name, *h.API.Status)
+	case described && !lifecycle.BeforeInstallation(*h.API.Status):
+		return fault.New(fault.Conflict, "Host %s is %s; its name, role and disks can't be changed now. Reset the "+
+			"host or its cluster and boot the host from the discovery image first.", name, *h.API.Status)
+	}
+	return nil
+}
+
+// CheckRemoval returns an error of kind Conflict if the host must stay in its cluster (nil: none).
+// The installation of the cluster needs its host until the end, but not a host that failed.
+func (h *Host) CheckRemoval(name string, cluster *models.Cluster) error {
+	busy := slices.Contains(lifecycle.HostInstallingStates, *h.API.Status) ||
+		slices.Contains([]string{lifecycle.HostPreparing, lifecycle.HostPrepared}, *h.API.Status)
+	switch {
+	case cluster == nil:
+		return nil
+	case h.IsDay2() && busy:
+		return fault.New(fault.Conflict, "Host %s is %s, because it joins cluster %s; reset the host first.", name,
+			*h.API.Status, cluster.Name)
+	case !h.IsDay2() && (busy || *h.API.Status != lifecycle.HostFailed &&
+		slices.Contains(lifecycle.ClusterInstallingStates, *cluster.Status)):
+		return fault.New(fault.Conflict, "Host %s is %s, and the installation of cluster %s needs it; wait for the "+
+			"end of the installation, or cancel the installation first.", name, *h.API.Status, cluster.Name)
+	}
+	return nil
+}
+
+// CheckDeletion is [Host.CheckRemoval] for the deletion of the host. A joining host that has
+// restarted from its disk can be deleted: the appliance writes nothing to it any more.
+func (h *Host) CheckDeletion(name string, cluster *models.Cluster) error {
+	if h.IsDay2() && lifecycle.AfterReboot(h.API.Progress.CurrentStage) {
+		return nil
+	}
+	return h.CheckRemoval(name, cluster)
+}
+
+// CheckJoining returns an error of kind Conflict unless the host joins an installed cluster. what
+// names the rejected operation.
+func (h *Host) CheckJoining(name, what string, cluster *models.Cluster) error {
+	switch {
+	case h.IsDay2():
+		return nil
+	case *h.API.Status == lifecycle.HostFailed && (*cluster.Status == lifecycle.ClusterInstalled ||
+		*cluster.Status == lifecycle.ClusterAddingHosts):
+		return fault.New(fault.Conflict, "Host %s can't be %s: cluster %s was installed without it. Let the cluster "+
+			"accept more hosts, and boot the host from the discovery image again; it then joins the cluster.", name,
+			what, cluster.Name)
+	}
+	return fault.New(fault.Conflict, "Host %s is part of the installation of cluster %s and is %s with it; only a "+
+		"host that joins an installed cluster can be %s individually.", name, cluster.Name, what, what)
+}
+
+// ClearProgress clears the progress of the host's installation.
+func (h *Host) ClearProgress() {
+	h.API.Progress, h.API.ProgressStages = &models.HostProgressInfo{}, []models.HostStage{}
+	h.API.ConnectionTimedOut = false
+	h.API.LogsInfo, h.API.LogsStartedAt, h.API.LogsCollectedAt = models.LogsStateEmpty, strfmt.DateTime{},
+		strfmt.DateTime{}
+}
 
 // SetFencing sets the BMC credentials of this host for fencing. The other node of a cluster of two
 // nodes without an arbiter powers the host off with them. The password is stored outside of the
@@ -174,6 +268,18 @@ func (h *Host) JoinCluster(cluster *models.Cluster) {
 		h.API.MachineConfigPoolName = cmp.Or(h.API.MachineConfigPoolName, string(h.API.Role))
 		h.API.ProgressStages = JoiningStages(h)
 	}
+}
+
+// SetRole sets the role of the host. The machine config pool of a joining host follows the role,
+// unless a user chose another pool. No pool is named after the role auto-assign.
+func (h *Host) SetRole(role models.HostRole) {
+	if pool := h.API.MachineConfigPoolName; h.IsDay2() && (pool == "" || pool == string(h.API.Role)) {
+		h.API.MachineConfigPoolName = string(role)
+		if role == models.HostRoleAutoAssign {
+			h.API.MachineConfigPoolName = ""
+		}
+	}
+	h.API.Role = role
 }
 
 func hostKind(cluster *models.Cluster) *string {

@@ -1,7 +1,6 @@
 package record
 
 import (
-	"slices"
 	"time"
 
 	"github.com/openshift/assisted-service/models"
@@ -40,12 +39,13 @@ type JoiningProblem struct {
 	Message string `json:"message,omitempty"` // one sentence with the problem and the remedy
 }
 
-// IsAwaited reports whether the host has restarted and is not a node of its cluster yet.
+// IsAwaited reports whether the host has restarted and is not a node of its cluster yet. A host
+// that has joined is awaited again after it has booted the discovery image.
 func (h *Host) IsAwaited() bool {
 	return h.Joining != nil && h.IsDay2() && h.API.ClusterID != nil &&
-		slices.Contains([]string{lifecycle.HostInstallingInProgress,
-			lifecycle.HostPendingUserAction}, *h.API.Status) &&
-		lifecycle.AfterReboot(h.API.Progress.CurrentStage) && h.API.Progress.CurrentStage != models.HostStageDone
+		lifecycle.AfterReboot(h.API.Progress.CurrentStage) &&
+		(*h.API.Status == lifecycle.HostPendingUserAction ||
+			*h.API.Status == lifecycle.HostInstallingInProgress && h.API.Progress.CurrentStage != models.HostStageDone)
 }
 
 // Facts returns the facts about a joining host that the state machine reads.

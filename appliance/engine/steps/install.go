@@ -1,6 +1,7 @@
 package steps
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -46,7 +47,6 @@ func installStep(in Input) (*models.Step, error) {
 		EnableSkipMcoReboot: skipsReboot(h, c),
 		NotifyNumReboots:    true,
 		Proxy:               proxy(c),
-		ServiceIps:          in.ServiceIPs,
 	}
 	skipped := h.SkipFormatting()
 	if len(args) > 0 {
@@ -63,7 +63,7 @@ func installStep(in Input) (*models.Step, error) {
 	req.DisksToFormat = slices.DeleteFunc(inventory.DisksToFormat(h.Inventory),
 		func(id string) bool { return slices.Contains(skipped, id) })
 	if runsFromDisk(h) {
-		req.CoreosImage = in.Images.CoreOS
+		req.CoreosImage = in.coreOS()
 	}
 	if !day2 {
 		req.McoImage = in.Images.MCO
@@ -103,11 +103,19 @@ func checkInstall(in Input) error {
 	if !h.Day2() && in.Images.MCO == "" {
 		fault("host %s cannot be installed: the release has no machine-config-operator image", h.Name())
 	}
-	if runsFromDisk(h) && in.Images.CoreOS == "" {
+	if runsFromDisk(h) && in.coreOS() == "" {
 		fault("host %s cannot be installed: it runs from its disk, and the release's CoreOS image is unknown",
 			h.Name())
 	}
 	return errors.Join(faults...)
+}
+
+// coreOS returns the operating system image for a host that runs from its disk.
+func (in Input) coreOS() string {
+	if in.Host.Day2() {
+		return cmp.Or(in.Host.JoinsCoreOS(), in.Images.CoreOS)
+	}
+	return in.Images.CoreOS
 }
 
 // skipsReboot reports whether the first boot may be the final one. That requires OpenShift 4.15,

@@ -3,6 +3,7 @@ package steps
 import (
 	"encoding/json"
 	"testing"
+	"time"
 
 	"github.com/openshift/assisted-service/models"
 	"github.com/stretchr/testify/require"
@@ -27,14 +28,13 @@ func install(t *testing.T, in Input) models.InstallCmdRequest {
 
 func TestInstallStep_allArguments(t *testing.T) {
 	in := installation()
-	in.ServiceIPs = []string{"192.168.1.9"}
 	r := install(t, in)
 	require.Equal(t, models.InstallCmdRequest{
 		Role: ptr(models.HostRoleMaster), ClusterID: ptr(clusterID), HostID: ptr(hostID), InfraEnvID: ptr(infraEnvID),
 		BootDevice: ptr("/dev/disk/by-id/a"), ControlPlaneCount: 3, OpenshiftVersion: "4.18.3",
 		InstallerImage: ptr("mirror/installer:1"), ControllerImage: ptr("mirror/controller:1"),
 		McoImage: "mirror/mco:1", MustGatherImage: "mirror/must-gather:1",
-		CheckCvo: ptr(true), EnableSkipMcoReboot: true, NotifyNumReboots: true, ServiceIps: []string{"192.168.1.9"},
+		CheckCvo: ptr(true), EnableSkipMcoReboot: true, NotifyNumReboots: true,
 		DisksToFormat: []string{"/dev/disk/by-id/a", "/dev/disk/by-id/b"},
 		InstallerArgs: `["--append-karg","ip=52-54-00-00-00-01:dhcp"]`,
 	}, r)
@@ -183,4 +183,35 @@ func TestInstallStep_singleNodeNetwork(t *testing.T) {
 	in.Cluster.MachineNetworks, in.Cluster.ControlPlaneCount = nil, 1
 	in.Host.Record.Bootstrap = true
 	require.Contains(t, install(t, in).InstallerArgs, "ip=52-54-00-00-00-02:dhcp", "the first network")
+}
+
+// The cluster may have been updated since the release with which the appliance installed it.
+func TestInstallStep_joiningHostRunsTheClustersCoreOS(t *testing.T) {
+	in := installation()
+	in.Host.Record.Kind = ptr(models.HostKindAddToExistingClusterHost)
+	in.Host.Inventory.Boot = &models.Boot{DeviceType: models.BootDeviceTypePersistent}
+	require.Equal(t, "mirror/coreos:1", install(t, in).CoreosImage)
+	facts := *in.Host.Facts
+	facts.APIConnectivity = &models.APIVipConnectivityResponse{IsSuccess: true, Ignition: `{"storage":{"files":[
+		{"path":"/etc/hostname","contents":{"source":"data:,x"}},
+		{"path":"/etc/ignition-machine-config-encapsulated.json","contents":{"source":` +
+		`"data:,%7B%22spec%22%3A%7B%22osImageURL%22%3A%22mirror%2Fcoreos%3A2%22%7D%7D"}}]}}`}
+	in.Host.Facts = &facts
+	require.Equal(t, "mirror/coreos:2", install(t, in).CoreosImage)
+}
+
+func TestPreparation_limitLengthensTheChecks(t *testing.T) {
+	in := installation()
+	in.Host.Record.Status = ptr(models.HostStatusPreparingForInstallation)
+	in.Host.Disks, in.Host.Images = nil, nil
+	for limit, want := range map[time.Duration][2]string{
+		8 * time.Minute:  {"480.00", `"timeout":960`},
+		time.Hour:        {"3600.00", `"timeout":3600`},
+		10 * time.Minute: {"600.00", `"timeout":960`},
+	} {
+		in.PreparationLimit = limit
+		made := steps(t, in)
+		require.Equal(t, want[0], made[models.StepTypeInstallationDiskSpeedCheck].Args[1])
+		require.Contains(t, made[models.StepTypeContainerImageAvailability].Args[0], want[1])
+	}
 }

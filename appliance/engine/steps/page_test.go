@@ -166,7 +166,10 @@ func stepsPage(t *testing.T) string {
 		"400. An exit code other than 0 causes an event with the output of the step. The exit code 256 means that " +
 		"the agent can no longer read the discovery image. Unsolicited, repeated and late replies, and replies from " +
 		"before a restart, change no state (`TestStepReply_unsolicitedChangesNothing`, " +
-		"`TestReply_repeatedFactsWriteNothing`).")
+		"`TestReply_repeatedFactsWriteNothing`). An inventory that arrives while the host is being prepared or " +
+		"installed is not stored (`TestLateInventory_changesNothingOnceTheHostIsPrepared`). If it shows that a " +
+		"host that is being prepared has lost its installation disk, the host becomes insufficient, and the " +
+		"preparation ends (`TestLateInventory_lostDiskEndsPreparation`).")
 	return b.String()
 }
 

@@ -5,12 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/appliance/engine/inventory"
+	"landfall/appliance/engine/lifecycle"
 )
 
 // Exit codes with a special meaning.
@@ -67,11 +70,6 @@ type Effect struct {
 type Inventory struct {
 	*models.Inventory
 	Truncation *inventory.Truncation
-	// InstallationDisk is the selected disk if it exists and is eligible, or else the best disk. It
-	// is nil if no disk is eligible.
-	InstallationDisk *models.Disk
-	// ToFormat holds the ids of the disks that are wiped for the installation.
-	ToFormat []string
 }
 
 // DiskSpeed is the result of a disk measurement.
@@ -100,6 +98,32 @@ func (e *Effect) Merge(kept inventory.Reports) inventory.Reports {
 	set(&kept.Images, e.Reports.Images)
 	set(&kept.Disks, e.Reports.Disks)
 	return kept
+}
+
+// Repeats reports whether a reply has no new facts about a host: it repeats the stored ones, or it
+// is an inventory that arrives after the preparation. Agents repeat unchanged reports after each
+// failed poll. A latency limit of nil is ignored.
+func (e *Effect) Repeats(host *inventory.Host, latencyLimit *float64) bool {
+	if e.MediaDisconnected || e.InstallationFailed || e.Failure != "" || e.BootArtifactsFailed || e.BootArtifactsReady {
+		return false
+	}
+	if e.DiskSpeed != nil || len(e.Images) > 0 || e.VIPs != nil || e.Lease != nil || e.Upgrade != nil {
+		return false
+	}
+	if e.Inventory != nil {
+		waits := host.Status() == models.HostStatusDiscovering || host.Status() == models.HostStatusDiscoveringUnbound
+		late := !lifecycle.BeforeInstallation(host.Status()) &&
+			!slices.Contains(lifecycle.HostPreparingStates, host.Status())
+		return late || host.Inventory != nil && !waits &&
+			inventory.SameInventory(host.Inventory, e.Inventory.Inventory)
+	}
+	changed := e.Connectivity != nil && !inventory.SameConnectivity(host.Connectivity, e.Connectivity, latencyLimit) ||
+		e.NTPSources != nil && !reflect.DeepEqual(e.NTPSources, host.NTPSources) ||
+		e.Domains != nil && !reflect.DeepEqual(e.Domains, host.Domains) ||
+		e.FreeAddresses != nil && !reflect.DeepEqual(e.FreeAddresses, host.FreeAddresses) ||
+		e.Tang != nil && !reflect.DeepEqual(e.Tang, host.Tang) ||
+		e.APIConnectivity != nil && !reflect.DeepEqual(e.APIConnectivity, host.APIConnectivity)
+	return !changed
 }
 
 // Apply evaluates a reply. If the reply does not fit its step, Apply returns an error of one
@@ -256,11 +280,7 @@ func readInventory(e *Effect, output string, s Situation) error {
 	if e.Reports.Inventory, err = inventory.Encode(inv, truncation); err != nil {
 		return err
 	}
-	e.Inventory = &Inventory{
-		Inventory: inv, Truncation: truncation,
-		InstallationDisk: inventory.ChooseInstallationDisk(inv, s.Host.InstallationDiskPath()),
-		ToFormat:         inventory.DisksToFormat(inv),
-	}
+	e.Inventory = &Inventory{Inventory: inv, Truncation: truncation}
 	return nil
 }
 

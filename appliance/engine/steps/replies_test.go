@@ -30,8 +30,6 @@ func TestApply(t *testing.T) {
 	}{
 		{models.StepTypeInventory, smallInventory, func(t *testing.T, e *Effect) {
 			require.Equal(t, "node-1", e.Inventory.Hostname)
-			require.Equal(t, "/dev/disk/by-id/a", e.Inventory.InstallationDisk.ID)
-			require.Equal(t, []string{"/dev/disk/by-id/a"}, e.Inventory.ToFormat)
 			require.True(t, e.Inventory.Disks[0].InstallationEligibility.Eligible)
 			require.False(t, e.Inventory.Disks[1].InstallationEligibility.Eligible)
 			require.Contains(t, e.Reports.Inventory, `"truncation":{"type":"partial"`)

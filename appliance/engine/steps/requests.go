@@ -193,7 +193,7 @@ func diskSpeedStep(in Input) (*models.Step, error) {
 	if err != nil {
 		return nil, err
 	}
-	step.Args = append(step.Args, strconv.FormatFloat(orDefault(in.DiskCheckTimeout, 8*time.Minute).Seconds(),
+	step.Args = append(step.Args, strconv.FormatFloat(max(in.PreparationLimit, 8*time.Minute).Seconds(),
 		'f', 2, 64))
 	return step, nil
 }
@@ -230,15 +230,8 @@ func imagesStep(in Input) (*models.Step, error) {
 		missing = slices.Concat(needed[shift:], needed[:shift])
 	}
 	return request(models.StepTypeContainerImageAvailability, models.ContainerImageAvailabilityRequest{
-		Images: missing, Timeout: int64(orDefault(in.ImageCheckTimeout, 16*time.Minute).Seconds()),
+		Images: missing, Timeout: int64(max(in.PreparationLimit, 16*time.Minute).Seconds()),
 	})
-}
-
-func orDefault(d, otherwise time.Duration) time.Duration {
-	if d == 0 {
-		return otherwise
-	}
-	return d
 }
 
 // logsStep returns the step in which a host sends its logs once, after its installation failed.

@@ -40,7 +40,8 @@ type Images struct {
 	// MustGather holds the must-gather images by operator. "ocp" is OpenShift's own image.
 	MustGather map[string]string
 	// CoreOS is the operating system image of the release, for hosts that already run from their
-	// disk.
+	// disk. A joining host gets the image in the ignition config of its cluster, which may have
+	// been updated since.
 	CoreOS string
 }
 
@@ -59,13 +60,11 @@ type Input struct {
 	Ignition IgnitionEndpoint
 	// BootArtifacts holds the boot files for a host that is reclaimed.
 	BootArtifacts BootArtifacts
-	// ServiceIPs holds the addresses of the appliance, for hosts that cannot resolve its name.
-	ServiceIPs []string
 	// Attempt counts the preparations of the cluster's installation, from 1.
 	Attempt int
-	// DiskCheckTimeout and ImageCheckTimeout limit the checks during the preparation. Zero means 8
-	// and 16 minutes.
-	DiskCheckTimeout, ImageCheckTimeout time.Duration
+	// PreparationLimit is the time for a host's preparation. The agent's limits are longer than the
+	// preparation: at least 8 minutes for the disk, and 16 minutes for the images.
+	PreparationLimit time.Duration
 	// Random is the source of step ids: crypto/rand.Reader, or a fixed source in tests.
 	Random io.Reader
 }
