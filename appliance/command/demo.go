@@ -148,8 +148,8 @@ func (d *demo) runIn(ctx context.Context, directory string, logger *slog.Logger)
 func (d *demo) runSite(ctx context.Context, site *demoSite, logger *slog.Logger) error {
 	site.config.Listen = d.listen
 	if d.hosted {
-		// Another program may use the ports. Only the commands for engineers need the usual ones. The
-		// demo's agent gets the broker's port from its manifests, so that any free one will do.
+		// Another program may use the ports. Only the commands for engineers need the usual ones.
+		// The demo's agent gets the broker's port from its manifests, so that any free one will do.
 		d.busy = hostedapi.UsualPorts().Busy(ctx)
 		site.config.TLS.Enabled, site.config.Hosted = true, config.Hosted{Enabled: true, DebugListen: d.busy == "",
 			BrokerListen: "127.0.0.1:0"}
