@@ -47,8 +47,8 @@ func TestApply_readsManifestsFirst(t *testing.T) {
 		lines[1])
 
 	require.NoError(t, os.WriteFile(file, []byte(siteManifests), 0o600))
-	for _, command := range []string{"apply", "delete"} {
-		got = landfall(t, command, "-f", file, "--url", "http://127.0.0.1:1")
+	for command, yes := range map[string][]string{"apply": nil, "delete": {"--yes"}} {
+		got = landfall(t, append([]string{command, "-f", file, "--url", "http://127.0.0.1:1"}, yes...)...)
 		require.Equal(t, outcome.Failure, got.code)
 		require.Equal(t, "landfall: no appliance listens at http://127.0.0.1:1; start one with landfall serve, or "+
 			"name its address with --url\n", got.errOut)

@@ -95,7 +95,7 @@ func TestBMCCommands(t *testing.T) {
 	code, out, _ = landfall("log", "n1", "--json")
 	require.Zero(t, code)
 	require.Equal(t, "[]\n", out)
-	code, _, errOut = landfall("remove", "n1", "--power-off")
+	code, _, errOut = landfall("remove", "n1", "--power-off", "--yes")
 	require.Zero(t, code, errOut)
 	_, out, _ = landfall("list", "--json")
 	require.Contains(t, out, `"state": "deleting"`)
@@ -104,16 +104,18 @@ func TestBMCCommands(t *testing.T) {
 
 func TestBMCCommands_errors(t *testing.T) {
 	_, landfall := landfallBMC(t)
+	password := filepath.Join(t.TempDir(), "password")
+	require.NoError(t, os.WriteFile(password, []byte("hunter2"), 0o600))
 	for _, c := range []struct {
 		arguments []string
 		code      int
 		message   string
 	}{
 		{[]string{"show", "n9"}, outcome.Failure, "There is no BMC n9; landfall bmc list shows the existing ones."},
-		{[]string{"add", "n1", "ipmi://192.0.2.7", "--username", "root"}, outcome.Failure,
+		{[]string{"add", "n1", "ipmi://192.0.2.7", "--username", "root", "--password-file", password}, outcome.Failure,
 			"has the scheme ipmi, which is not supported"},
-		{[]string{"add", "n1", "redfish://192.0.2.7", "--username", "root"}, outcome.Failure,
-			"The password for the BMC of n1 is missing."},
+		{[]string{"add", "n1", "redfish://192.0.2.7", "--username", "root"}, outcome.Usage,
+			"the password of root is missing; give --password-file FILE"},
 		{[]string{"add", "n1", "redfish://192.0.2.7", "--password-file", "/none"}, outcome.Failure,
 			"read --password-file: open /none: no such file or directory"},
 		{[]string{"add", "n1"}, outcome.Usage, "ADDRESS is missing"},

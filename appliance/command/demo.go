@@ -149,7 +149,7 @@ func (d *demo) runSite(ctx context.Context, site *demoSite, logger *slog.Logger)
 	site.config.Listen = d.listen
 	if d.hosted {
 		// Another program may use the ports. Only the commands for engineers need the usual ones.
-		// The demo's agent gets the broker's port from its manifests, so that any free one will do.
+		// The demo asks for the broker's port, so any free one will do.
 		d.busy = hostedapi.UsualPorts().Busy(ctx)
 		site.config.TLS.Enabled, site.config.Hosted = true, config.Hosted{Enabled: true, DebugListen: d.busy == "",
 			BrokerListen: "127.0.0.1:0"}

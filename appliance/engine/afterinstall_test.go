@@ -55,7 +55,7 @@ func TestJoiningHost_joinsAnInstalledCluster(t *testing.T) {
 	h.require(lifecycle.HostPendingUserAction)
 	b.pass(5 * time.Hour)
 	h.require(lifecycle.HostPendingUserAction)
-	require.Contains(t, *h.require("").StatusInfo, "reset it or delete it here")
+	require.Contains(t, *h.require("").StatusInfo, "delete it here")
 	_, err = b.UnbindHost(t.Context(), h.env, h.id)
 	b.requireRejected(err, fault.Conflict, "its hosts can't be unbound")
 	require.NoError(t, h.progress(models.HostStageDone, ""))

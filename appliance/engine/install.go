@@ -458,8 +458,8 @@ func (e *Engine) UploadIngressCert(ctx context.Context, id, certificate string) 
 			return err
 		}
 		if row.Preparation == nil || row.Preparation.ID != read.Preparation.ID {
-			return invalid("Cluster %s is installed anew, so the ingress certificate of its earlier installation "+
-				"can't be added.", row.API.Name)
+			return invalid("Cluster %s was reset or is installed anew, so the ingress certificate of its earlier "+
+				"installation can't be added.", row.API.Name)
 		}
 		if row.IngressCA {
 			return nil

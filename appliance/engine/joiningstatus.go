@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -88,12 +87,14 @@ func (e *Engine) UpdateJoining(ctx context.Context, key string, seen JoiningUpda
 		if err != nil {
 			return err
 		}
+		if err := c.noteApprovals(h, seen.Approved); err != nil {
+			return err
+		}
 		// The node of a host that booted the discovery image seems ready for a while.
 		if h.API.Progress.CurrentStage == models.HostStageDone && (c.connected(h) || seen.Problem.Message != "") {
 			return nil
 		}
-		if err := errors.Join(c.noteApprovals(h, seen.Approved), c.noteProblem(h, seen.Problem)); err != nil ||
-			seen.Stage == "" {
+		if err := c.noteProblem(h, seen.Problem); err != nil || seen.Stage == "" {
 			return err
 		}
 		return c.progress(h, &models.HostProgress{CurrentStage: seen.Stage})

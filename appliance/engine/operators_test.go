@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -106,6 +107,20 @@ func TestReports_ofEarlierInstallationChangeNothing(t *testing.T) {
 	revision := b.options.DB.Revision()
 	require.NoError(t, b.RecordFinalizingProgress(t.Context(), cluster, models.FinalizingStageAddingRouterCa))
 	require.Equal(t, revision, b.options.DB.Revision())
+}
+
+// The reports after a failure help to find its cause.
+func TestReports_ofFailedInstallationAreStored(t *testing.T) {
+	b := newHarness(t)
+	cluster, _ := b.finalizing()
+	_, err := b.CompleteInstallation(t.Context(), cluster, false, "it took too long")
+	require.NoError(t, err)
+	b.reportOperator(cluster, "console", models.OperatorStatusFailed, "no route")
+	found := b.requireCluster(cluster, lifecycle.ClusterFailed)
+	at := slices.IndexFunc(found.MonitoredOperators, func(o *models.MonitoredOperator) bool {
+		return o.Name == "console"
+	})
+	require.Equal(t, models.OperatorStatusFailed, found.MonitoredOperators[at].Status)
 }
 
 func TestFinalizingTimeout_longestOfTheOperators(t *testing.T) {

@@ -92,6 +92,7 @@ type entry struct {
 	message               string
 	done, total           int64
 	wrong                 os.FileInfo // of a file that has another digest than the stated one
+	unreadable            int         // number of verifications in a row that could not read the file
 	verify                bool        // a verification is requested
 	worker                *worker     // nil if none fetches or verifies the entry
 	uploader              *uploader   // the request that writes the upload

@@ -469,6 +469,31 @@ func TestVerify_downloadsDamagedImageAgain(t *testing.T) {
 	require.EqualValues(t, 2, from.requests.Load())
 }
 
+// The disk may fail for a short time, so a whole file must not be removed at once.
+func TestVerify_unreadableDownloadIsReadTwice(t *testing.T) {
+	from := newServer(t, isoContent(t, iso))
+	s := newSite(t, Configured{URL: from.URL + "/live.iso"})
+	l, stop := s.run(t)
+	id := waitForState(t, l, onlyImage(t, l).ID, StateReady).ID
+	stop()
+	l, stop = s.open(t)
+	defer stop()
+	hash := l.hash
+	for _, advice := range []string{"to read the file again", "to download the image again"} {
+		_, err := l.Verify(id)
+		require.NoError(t, err)
+		l.hash = func(context.Context, string, func(int64)) (string, os.FileInfo, error) { return "", nil, syscall.EIO }
+		l.verifyFile(t.Context(), l.entries[0])
+		l.hash = hash
+		requireSentence(t, onlyImage(t, l).Message, "input/output error", "run landfall iso verify "+id+" "+advice)
+		require.FileExists(t, l.file(l.entries[0]))
+	}
+	_, err := l.Verify(id)
+	require.NoError(t, err)
+	require.NoFileExists(t, l.file(l.entries[0]))
+	require.Equal(t, StateWaiting, onlyImage(t, l).State)
+}
+
 func TestVerify_unreadableFileIsReadAgain(t *testing.T) {
 	s := newSite(t, Configured{Path: isoFile(t, isoContent(t, iso))})
 	l, stop := s.open(t)

@@ -250,7 +250,7 @@ func (l *Library) Verify(id string) (Image, error) {
 		e := l.entries[at]
 		l.reopen(e)
 		switch {
-		case l.damaged(e) && e.canBeFetched():
+		case l.damaged(e) && e.canBeFetched() && (!e.record.Damage.Unreadable || e.unreadable > 1):
 			if err = l.discardDamaged(e); err == nil {
 				discarded = e
 			}
@@ -296,7 +296,7 @@ func (l *Library) discardDamaged(e *entry) error {
 	if l.options.Shared == nil {
 		r.SHA256 = "" // as of an image that was never complete
 	}
-	e.state, e.message, e.done = StateWaiting, "", 0
+	e.state, e.message, e.done, e.unreadable = StateWaiting, "", 0, 0
 	return nil
 }
 
@@ -307,15 +307,21 @@ func (l *Library) recordDamage(e *entry, info os.FileInfo, unreadable bool, err 
 	e.record.Damage = &damage{Message: err.Error(), Size: info.Size(), Modified: info.ModTime(),
 		Unreadable: unreadable, Version: e.version, Architecture: e.architecture}
 	l.closeBase(e)
+	if unreadable {
+		e.unreadable++
+	}
 }
 
-// repairAdvice says how to replace a damaged image.
-func (e *entry) repairAdvice() string {
+// repairAdvice says how to replace a damaged image. An error of the disk may be temporary, so a
+// file that can be downloaded again is read a second time before it is removed.
+func (e *entry) repairAdvice(unreadable bool) string {
 	switch {
+	case e.canBeFetched() && unreadable && e.unreadable == 0:
+		return fmt.Sprintf("run landfall iso verify %s to read the file again", e.id)
 	case e.canBeFetched():
 		return fmt.Sprintf("run landfall iso verify %s to download the image again", e.id)
 	case e.record.Source == SourceFile:
-		return "replace the file"
+		return fmt.Sprintf("replace the file, then run landfall iso verify %s", e.id)
 	}
 	return "import the image again, then remove this one"
 }
@@ -349,7 +355,7 @@ func (l *Library) verifyFile(ctx context.Context, e *entry) {
 	switch {
 	case errors.Is(err, syscall.EIO), errors.Is(err, syscall.EBADMSG), errors.Is(err, io.ErrUnexpectedEOF):
 		damaged := fmt.Errorf("%s can't be read (%w): the disk may have damaged the file; %s", path, err,
-			e.repairAdvice())
+			e.repairAdvice(true))
 		if now, failed := os.Stat(path); failed == nil {
 			l.recordDamage(e, now, true, damaged)
 		} else {
@@ -362,9 +368,10 @@ func (l *Library) verifyFile(ctx context.Context, e *entry) {
 		l.reopen(e)
 	case recorded.SHA256 != "" && recorded.Source != SourceFile && recorded.SHA256 != sum:
 		l.recordDamage(e, info, false, fmt.Errorf("%s has sha256 %s, but had %s after the import: the disk has "+
-			"damaged the file; %s", path, sum, recorded.SHA256, e.repairAdvice()))
+			"damaged the file; %s", path, sum, recorded.SHA256, e.repairAdvice(false)))
 		l.log.Error("The disk has damaged an OS image.", "path", path, "sha256", sum, "expected", recorded.SHA256)
 	default:
+		e.unreadable = 0
 		e.record.SHA256, e.record.Size, e.record.Modified, e.record.VerifiedAt = sum, info.Size(), info.ModTime(),
 			l.options.Clock.Now().UTC()
 		l.compare(e)

@@ -74,7 +74,7 @@ func (s service) cluster(_ echo.Context, tx *store.Tx, c *record.Cluster) (objec
 			"machine_cidr": p.Network.MachineCIDR, "host_prefix": p.Network.HostPrefix},
 		"api": object{"url": c.Observed.APIURL, "listening": listening,
 			"cidr_block_access": object{"allow": object{"values": p.API.AuthorizedCIDRs}}},
-		"image_registry": object{"state": strings.ToLower(p.ClusterImageRegistry.State)}, "fips": p.FIPS,
+		"image_registry": object{"state": strings.ToLower(p.ClusterImageRegistry.State)}, "fips": c.FIPS,
 		"node_pools": object{"kind": "NodePoolListLink", "href": s.href("/clusters/%s/node_pools", c.CID)},
 		"properties": object{}, "state": State(c), "status": status,
 		"azure": object{"subscription_id": strings.ToLower(c.ID.Subscription),

@@ -55,7 +55,7 @@ type Cluster struct {
 	Name       string `json:"name"`
 	Group      string `json:"group"`
 	State      string `json:"state"`
-	// Reason is what it waits for, or what its first unfinished node pool waits for.
+	// Reason is what it waits for, or the reason of the first node pool that has one.
 	Reason string `json:"reason,omitempty"`
 	// AsOf is the time of the last report; zero: none yet.
 	AsOf       time.Time  `json:"as_of,omitzero"`
@@ -343,7 +343,7 @@ func clusterOf(tx *store.Tx, row *record.Cluster) (Cluster, error) {
 		}
 		shown.NodePools = append(shown.NodePools, one)
 		if shown.Reason == "" && one.Reason != "" {
-			shown.Reason = "The node pool " + one.Name + " waits: " + one.Reason
+			shown.Reason = "The node pool " + one.Name + ": " + one.Reason
 		}
 	}
 	return shown, nil

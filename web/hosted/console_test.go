@@ -26,7 +26,7 @@ func TestCluster_reasonOfUnfinishedNodePool(t *testing.T) {
 		}
 		shown, err := clusterOf(tx, row)
 		require.NoError(t, err)
-		require.Equal(t, "The node pool b waits: 3 of 50 nodes are there.", shown.Reason)
+		require.Equal(t, "The node pool b: 3 of 50 nodes are there.", shown.Reason)
 		row.Reason = "EtcdAvailable: no volume."
 		shown, err = clusterOf(tx, row)
 		require.Equal(t, row.Reason, shown.Reason)

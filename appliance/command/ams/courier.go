@@ -42,7 +42,7 @@ func newExport() *cobra.Command {
 			if out == "" {
 				return outcome.Usagef("-o is missing; name the file to write")
 			}
-			w, finish, err := output.OpenFile(out, cmd.OutOrStdout())
+			w, finish, err := output.OpenFile(out, output.Shared, cmd.OutOrStdout())
 			if err != nil {
 				return err
 			}
@@ -325,7 +325,7 @@ func ownDirectory() (string, error) {
 }
 
 func writeReceipts(out io.Writer, path string, key *sitekey.Key, receipts ams.CourierFile) error {
-	w, finish, err := output.OpenFile(path, out)
+	w, finish, err := output.OpenFile(path, output.Shared, out)
 	if err != nil {
 		return err
 	}

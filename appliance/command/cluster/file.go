@@ -161,9 +161,9 @@ func newExport() *cobra.Command {
 				_, err = cmd.OutOrStdout().Write(text)
 				return err
 			}
-			out, finish, err := output.OpenFile(file, cmd.OutOrStdout())
+			out, finish, err := output.OpenFile(file, output.Private, cmd.OutOrStdout())
 			if err != nil {
-				return fmt.Errorf("%w; choose another file with -o", err)
+				return err
 			}
 			_, err = out.Write(text)
 			return finish(err)

@@ -256,7 +256,7 @@ func newAgent() *cobra.Command {
 			if apply {
 				return applyAgent(cmd, a, arguments[0], image)
 			}
-			out, finish, err := output.OpenFile(file, cmd.OutOrStdout())
+			out, finish, err := output.OpenFile(file, output.Private, cmd.OutOrStdout())
 			if err != nil {
 				return err
 			}

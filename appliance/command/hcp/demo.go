@@ -22,10 +22,11 @@ import (
 	"landfall/appliance/simulate/hypershift"
 	"landfall/appliance/simulate/workagent"
 	"landfall/web/hosted"
+	"landfall/web/maestro"
 )
 
 // Demo brings up a hosted cluster at an appliance without authentication. The transport is the real
-// one. The management cluster, its agent and HyperShift's operator are stand-ins; no control plane
+// one. The management cluster, its agent and HyperShift's operator are simulated; no control plane
 // runs.
 type Demo struct {
 	Client *remote.Client
@@ -37,7 +38,7 @@ type Demo struct {
 // demoHosts is the number of free hosts of the simulated management cluster.
 const demoHosts = 3
 
-// Run creates a management cluster and a hosted cluster, and runs the stand-ins until the context
+// Run creates a management cluster and a hosted cluster, and simulates the rest until the context
 // ends. Those of a former demo in the same data directory stay.
 func (d *Demo) Run(ctx context.Context) error {
 	if err := d.Client.Call(ctx, http.MethodPost, hosted.ManagementRoute, record.Management{Consumer: "mc1",
@@ -58,6 +59,12 @@ func (d *Demo) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	// The broker has another port at each start of a demo; the manifests keep that of the first.
+	var connection maestro.Connection
+	if err := d.Client.Call(ctx, http.MethodGet, consumerPath("mc1", "connection"), nil, &connection); err != nil {
+		return err
+	}
+	options.Address = connection.Broker
 	operator, err := hypershift.New(demoHosts)
 	if err != nil {
 		return err
@@ -92,7 +99,7 @@ func (d *Demo) create(ctx context.Context) error {
 		return err
 	}
 	fmt.Fprintf(d.Out, "\nA hosted cluster is on its way. Its management cluster, the agent there and HyperShift's "+
-		"operator are stand-ins.\n  RESOURCE_ID=%s\n", made.ResourceID)
+		"operator are simulated.\n  RESOURCE_ID=%s\n", made.ResourceID)
 	if d.Busy != "" {
 		fmt.Fprintf(d.Out, "Another program uses port %s, so this demo does not serve the APIs on the ports 8443, "+
 			"8001 and 8002.\nStop that program and start the demo again if you need them.\n", d.Busy)

@@ -323,7 +323,7 @@ func newKubeconfig() *cobra.Command {
 			"certificate, and write it.\nIt is valid for 24 hours.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, arguments []string) error {
-			out, finish, err := output.OpenFile(file, cmd.OutOrStdout())
+			out, finish, err := output.OpenFile(file, output.Private, cmd.OutOrStdout())
 			if err != nil {
 				return err
 			}

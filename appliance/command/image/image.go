@@ -137,7 +137,7 @@ func (s *source) download(cmd *cobra.Command, file string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, response.Body.Close()) }()
-	target, finish, err := output.OpenFile(file, cmd.OutOrStdout())
+	target, finish, err := output.OpenFile(file, output.Private, cmd.OutOrStdout())
 	if err != nil {
 		return err
 	}

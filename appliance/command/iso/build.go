@@ -209,7 +209,7 @@ func (o *isoBuild) keyfiles() ([]isogen.File, error) {
 
 // writeImage writes an image to the file in -o and prints its digest.
 func writeImage(cmd *cobra.Command, image *isogen.Image, name string) error {
-	out, finish, err := output.OpenFile(name, cmd.OutOrStdout())
+	out, finish, err := output.OpenFile(name, output.Private, cmd.OutOrStdout())
 	if err != nil {
 		return err
 	}

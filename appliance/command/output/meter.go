@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/mattn/go-isatty"
@@ -75,16 +76,25 @@ func Metered(out io.Writer, title string, r io.Reader, total int64) (metered io.
 	return io.TeeReader(r, meter), meter.End
 }
 
+// Modes of files.
+const (
+	Private os.FileMode = 0o600 // a file with a key or a pull secret, such as an image
+	Shared  os.FileMode = 0o644 // a file for other people, such as a courier
+)
+
 // OpenFile opens the file of -o, or standard output for "-". A regular file is written under a
-// temporary name, and only its owner may read it, because images contain pull secrets, and other
-// files keys. finish renames it if err is nil, and returns all errors.
-func OpenFile(name string, stdout io.Writer) (w io.Writer, finish func(err error) error, err error) {
+// temporary name, with the mode [Private] or [Shared]. finish renames it if err is nil, and returns
+// all errors. A symbolic link stays, and its target is written.
+func OpenFile(name string, mode os.FileMode, stdout io.Writer) (w io.Writer, finish func(err error) error, err error) {
 	if name == "-" {
 		if OnTerminal(stdout) {
 			return nil, nil, outcome.Usagef("-o - would write the file to the terminal; redirect the output, or name " +
 				"a file")
 		}
 		return stdout, func(err error) error { return err }, nil
+	}
+	if target, err := filepath.EvalSymlinks(name); err == nil {
+		name = target
 	}
 	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
 		if info.IsDir() {
@@ -104,7 +114,7 @@ func OpenFile(name string, stdout io.Writer) (w io.Writer, finish func(err error
 	if err := os.Remove(name + ".part"); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, nil, fmt.Errorf("write %s: %w; choose another file with -o", name, err)
 	}
-	file, err := os.OpenFile(name+".part", os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	file, err := os.OpenFile(name+".part", os.O_CREATE|os.O_EXCL|os.O_WRONLY, mode)
 	if err != nil {
 		return nil, nil, fmt.Errorf("write %s: %w; choose another file with -o", name, err)
 	}

@@ -130,10 +130,25 @@ func TestStyle_colorsStates(t *testing.T) {
 	require.Equal(t, "error", newStyle(new(bytes.Buffer)).state("error"), "no terminal")
 }
 
+func TestOpenFile_writesTargetOfSymbolicLink(t *testing.T) {
+	target, link := t.TempDir()+"/target", t.TempDir()+"/link"
+	require.NoError(t, os.WriteFile(target, nil, 0o600))
+	require.NoError(t, os.Symlink(target, link))
+	w, finish, err := OpenFile(link, Private, nil)
+	require.NoError(t, err)
+	_, err = w.Write([]byte("new"))
+	require.NoError(t, finish(err))
+	text, err := os.ReadFile(target)
+	require.NoError(t, err)
+	require.Equal(t, "new", string(text))
+	_, err = os.Readlink(link)
+	require.NoError(t, err, "the link stays")
+}
+
 func TestOpenFile_onlyItsOwnerReads(t *testing.T) {
 	name := t.TempDir() + "/kubeconfig"
 	for _, text := range []string{"new", "over a file that everybody reads"} {
-		w, finish, err := OpenFile(name, nil)
+		w, finish, err := OpenFile(name, Private, nil)
 		require.NoError(t, err)
 		_, err = w.Write([]byte(text))
 		require.NoError(t, finish(err))
@@ -145,7 +160,7 @@ func TestOpenFile_onlyItsOwnerReads(t *testing.T) {
 		require.Equal(t, os.FileMode(0o600), info.Mode())
 		require.NoError(t, os.Chmod(name, 0o644))
 	}
-	_, finish, err := OpenFile(name, nil)
+	_, finish, err := OpenFile(name, Private, nil)
 	require.NoError(t, err)
 	require.ErrorContains(t, finish(errors.New("no answer")), "no answer")
 	files, err := os.ReadDir(filepath.Dir(name))

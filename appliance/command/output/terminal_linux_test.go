@@ -91,12 +91,12 @@ func requireShown(t *testing.T, control io.Reader, texts ...string) {
 
 func TestOpenFile_refusesTerminal(t *testing.T) {
 	terminal, _ := openTerminal(t, 80)
-	_, _, err := OpenFile("-", terminal)
+	_, _, err := OpenFile("-", Private, terminal)
 	require.ErrorContains(t, err, "-o - would write the file to the terminal")
 }
 
 func TestOpenFile_characterDevice(t *testing.T) {
-	out, finish, err := OpenFile(os.DevNull, nil)
+	out, finish, err := OpenFile(os.DevNull, Private, nil)
 	require.NoError(t, err)
 	_, err = out.Write([]byte("text"))
 	require.NoError(t, finish(err), "a character device can't be synchronized")

@@ -117,7 +117,7 @@ func hostRegistrationRows() []Row[HostSituation] {
 	wrongBootInfo := func(s HostSituation) string {
 		info := WrongBootOrder + ". Set its boot order to the disk and restart it."
 		if s.Stage == models.HostStageDone && !s.Joining.Followed {
-			info += " If the host is a node of its cluster again, but stays in this state, reset it or delete it here."
+			info += " If the host is a node of its cluster again, but stays in this state, delete it here."
 		}
 		return info
 	}

@@ -93,11 +93,12 @@ func (row *Cluster) IsInstalling() bool {
 	return slices.Contains(lifecycle.ClusterInstallingStates, *row.API.Status)
 }
 
-// TakesOperatorReports reports whether the states of the operators are those of the cluster. The
-// controller may repeat a lost report after the installation.
+// TakesOperatorReports reports whether a report of an operator can be about the installation of the
+// cluster. Before that, it comes from the controller of an earlier one. After it, the controller
+// may repeat a lost report, and the reports about a failed installation help to find its cause.
 func (row *Cluster) TakesOperatorReports() bool {
-	return row.IsInstalling() || *row.API.Status == lifecycle.ClusterInstalled ||
-		*row.API.Status == lifecycle.ClusterAddingHosts
+	return !slices.Contains(lifecycle.ClusterOpenStates, *row.API.Status) &&
+		*row.API.Status != lifecycle.ClusterPreparing
 }
 
 // ClearInstallation clears the results of an earlier installation. A result that stays would count

@@ -97,8 +97,8 @@ func (h *Host) CheckUpdate(name string, params *models.HostUpdateParams) error {
 		lifecycle.HostPrepared, lifecycle.HostInstalled), *h.API.Status):
 		return fault.New(fault.Conflict, "Host %s is %s and can't be changed now.", name, *h.API.Status)
 	case described && !lifecycle.BeforeInstallation(*h.API.Status):
-		return fault.New(fault.Conflict, "Host %s is %s; its name, role and disks can't be changed now. Reset the "+
-			"host or its cluster and boot the host from the discovery image first.", name, *h.API.Status)
+		return fault.New(fault.Conflict, "Host %s is %s; its name, role and disks can't be changed now, but "+
+			"after the host has booted from the discovery image again.", name, *h.API.Status)
 	}
 	return nil
 }

@@ -269,6 +269,8 @@ func (w *walk) leaf(n *node, path string, given any, isGiven bool, current any, 
 		return current
 	case !isGiven:
 		return f.byItself
+	case !create && current != nil && reflect.DeepEqual(normalized(given), normalized(current)):
+		return current // a former version may have accepted it
 	}
 	value, ok := w.value(n, path, given)
 	if ok && f.when == onCreate && !create && !reflect.DeepEqual(value, normalized(current)) {

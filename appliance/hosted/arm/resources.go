@@ -61,11 +61,12 @@ var Cluster = newKind(checkCluster, append([]field{
 	{path: "properties.platform.operatorsAuthentication", kind: free, when: onCreate},
 	{path: "properties.platform.issuerUrl", when: never},
 	{path: "properties.autoscaling.maxNodesTotal", kind: whole, byItself: int64(0), max: 2_000},
-	{path: "properties.autoscaling.maxPodGracePeriodSeconds", kind: whole, byItself: int64(600), min: 1, max: 86_400},
-	{path: "properties.autoscaling.maxNodeProvisionTimeSeconds", kind: whole, byItself: int64(900), min: 1,
+	{path: "properties.autoscaling.maxPodGracePeriodSeconds", kind: whole, byItself: int64(podGracePeriod), min: 1,
 		max: 86_400},
-	{path: "properties.autoscaling.podPriorityThreshold", kind: whole, byItself: int64(-10), min: -2_000_000_000,
-		max: 2_000_000_000},
+	{path: "properties.autoscaling.maxNodeProvisionTimeSeconds", kind: whole, byItself: int64(nodeProvisionTime),
+		min: 1, max: 86_400},
+	{path: "properties.autoscaling.podPriorityThreshold", kind: whole, byItself: int64(podPriority),
+		min: -2_000_000_000, max: 2_000_000_000},
 	{path: "properties.nodeDrainTimeoutMinutes", kind: whole, max: 10_080},
 	{path: "properties.etcd.dataEncryption.keyManagementMode", when: onCreate, byItself: "PlatformManaged",
 		values: []string{"PlatformManaged", "CustomerManaged"}},
@@ -192,7 +193,7 @@ type ClaimRule struct {
 }
 
 // ExternalAuthPropertiesOf returns the properties of an external auth. A former version stored any
-// value as clients and validation rules; those of another form are left out.
+// value as clients and validation rules; those that OpenShift would refuse are left out.
 func ExternalAuthPropertiesOf(document Document) (*ExternalAuthProperties, error) {
 	var resource struct {
 		Properties ExternalAuthProperties `json:"properties"`
@@ -202,10 +203,15 @@ func ExternalAuthPropertiesOf(document Document) (*ExternalAuthProperties, error
 		err = nil
 	}
 	p := &resource.Properties
-	p.Clients = slices.DeleteFunc(p.Clients, func(c ExternalAuthClient) bool { return c.ClientID == "" })
-	p.Claim.ValidationRules = slices.DeleteFunc(p.Claim.ValidationRules, func(r ClaimRule) bool {
-		return r.RequiredClaim.Claim == ""
+	p.Clients = slices.DeleteFunc(p.Clients, func(c ExternalAuthClient) bool {
+		return c.ClientID == "" || c.Component.Name == "" || c.Component.Namespace == ""
 	})
+	p.Claim.ValidationRules = slices.DeleteFunc(p.Claim.ValidationRules, func(r ClaimRule) bool {
+		return r.RequiredClaim.Claim == "" || r.RequiredClaim.Value == ""
+	})
+	for i := range p.Claim.ValidationRules {
+		p.Claim.ValidationRules[i].Type = RequiredClaim
+	}
 	return p, err
 }
 
@@ -253,18 +259,34 @@ type ClusterProperties struct {
 		Visibility      string   `json:"visibility"`
 		AuthorizedCIDRs []string `json:"authorizedCidrs"`
 	} `json:"api"`
-	Autoscaling struct {
-		MaxNodesTotal               int64 `json:"maxNodesTotal"`
-		MaxPodGracePeriodSeconds    int64 `json:"maxPodGracePeriodSeconds"`
-		MaxNodeProvisionTimeSeconds int64 `json:"maxNodeProvisionTimeSeconds"`
-		PodPriorityThreshold        int64 `json:"podPriorityThreshold"`
-	} `json:"autoscaling"`
-	NodeDrainTimeoutMinutes int64 `json:"nodeDrainTimeoutMinutes"`
+	Autoscaling             Autoscaling `json:"autoscaling"`
+	NodeDrainTimeoutMinutes int64       `json:"nodeDrainTimeoutMinutes"`
 	ClusterImageRegistry    struct {
 		State string `json:"state"`
 	} `json:"clusterImageRegistry"`
 	ImageDigestMirrors []ImageMirror `json:"imageDigestMirrors"`
-	FIPS               bool          `json:"-"` // cryptoRestrictions
+}
+
+// Autoscaling limits the cluster autoscaler of a hosted cluster.
+type Autoscaling struct {
+	MaxNodesTotal               int64 `json:"maxNodesTotal"` // 0: no limit
+	MaxPodGracePeriodSeconds    int64 `json:"maxPodGracePeriodSeconds"`
+	MaxNodeProvisionTimeSeconds int64 `json:"maxNodeProvisionTimeSeconds"`
+	PodPriorityThreshold        int64 `json:"podPriorityThreshold"`
+}
+
+// The defaults of [Autoscaling], as those of the cluster autoscaler: two times in seconds, and a
+// priority.
+const (
+	podGracePeriod    = 600
+	nodeProvisionTime = 900
+	podPriority       = -10
+)
+
+// IsDefault reports whether the cluster autoscaler has these limits by itself.
+func (a Autoscaling) IsDefault() bool {
+	return a == Autoscaling{MaxPodGracePeriodSeconds: podGracePeriod, MaxNodeProvisionTimeSeconds: nodeProvisionTime,
+		PodPriorityThreshold: podPriority}
 }
 
 // Network is the networks of a hosted cluster.
@@ -327,7 +349,6 @@ func ClusterPropertiesOf(document Document) (*ClusterProperties, error) {
 		Properties ClusterProperties `json:"properties"`
 	}
 	err := document.Into(&resource)
-	resource.Properties.FIPS = document.Text("properties.cryptoRestrictions") == "FIPS"
 	return &resource.Properties, err
 }
 

@@ -263,17 +263,28 @@ func hostedClusterSpec(in Input) (object, error) {
 	if len(providers) > 0 {
 		spec["configuration"] = object{"authentication": object{"type": "OIDC", "oidcProviders": providers}}
 	}
-	if p.FIPS {
+	if c.FIPS {
 		spec["fips"] = true
 	}
-	autoscaling := object{"maxPodGracePeriod": p.Autoscaling.MaxPodGracePeriodSeconds,
-		"maxNodeProvisionTime": strconv.FormatInt(p.Autoscaling.MaxNodeProvisionTimeSeconds, 10) + "s",
-		"podPriorityThreshold": p.Autoscaling.PodPriorityThreshold}
-	if p.Autoscaling.MaxNodesTotal > 0 {
-		autoscaling["maxNodesTotal"] = p.Autoscaling.MaxNodesTotal
+	if autoscaling := autoscaling(&p.Autoscaling); autoscaling != nil {
+		spec["autoscaling"] = autoscaling
 	}
-	spec["autoscaling"] = autoscaling
 	return spec, nil
+}
+
+// autoscaling returns the limits of the cluster autoscaler, or nil for its defaults, so that the
+// manifests of a cluster without a limit stay the same.
+func autoscaling(a *arm.Autoscaling) object {
+	if a.IsDefault() {
+		return nil
+	}
+	limits := object{"maxPodGracePeriod": a.MaxPodGracePeriodSeconds,
+		"maxNodeProvisionTime": strconv.FormatInt(a.MaxNodeProvisionTimeSeconds, 10) + "s",
+		"podPriorityThreshold": a.PodPriorityThreshold}
+	if a.MaxNodesTotal > 0 {
+		limits["maxNodesTotal"] = a.MaxNodesTotal
+	}
+	return limits
 }
 
 // channel returns the update channel of a release, such as stable-4.19.

@@ -144,7 +144,9 @@ func manifestsFor(t *testing.T, clusterBody, poolBody string) string {
 		return document
 	}
 	var err error
-	n.in.Properties, err = arm.ClusterPropertiesOf(create(arm.Cluster, clusterBody))
+	cluster := create(arm.Cluster, clusterBody)
+	n.in.Cluster.FIPS = cluster.Text("properties.cryptoRestrictions") == "FIPS"
+	n.in.Properties, err = arm.ClusterPropertiesOf(cluster)
 	require.NoError(t, err)
 	p, err := arm.NodePoolPropertiesOf(create(arm.NodePool, poolBody))
 	require.NoError(t, err)

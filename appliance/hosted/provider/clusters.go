@@ -115,7 +115,7 @@ func (ch *change) createCluster(id arm.ID, body arm.Document) (*Result, error) {
 		return nil, err
 	}
 	c := &record.Cluster{Resource: record.Resource{ID: id, Document: document, State: record.Accepted}, CID: cid,
-		UUID: uuid.NewString(), EtcdKey: key}
+		UUID: uuid.NewString(), EtcdKey: key, FIPS: document.Text("properties.cryptoRestrictions") == "FIPS"}
 	if c.Prefix = document.Text("properties.dns.baseDomainPrefix"); c.Prefix == "" {
 		if c.Prefix, err = ch.newPrefix(id.Cluster); err != nil {
 			return nil, err

@@ -25,9 +25,9 @@ const settleBatch = 16
 // while nothing changes and no unfinished cluster has a connected management cluster.
 func (s *Service) Run(ctx context.Context) error {
 	for {
-		from := s.DB.Revision()
+		from, obstacles := s.DB.Revision(), s.obstacles()
 		s.settleAll(ctx)
-		err := s.follow(ctx, from)
+		err := s.follow(ctx, from, obstacles)
 		if ctx.Err() != nil || errors.Is(err, store.ErrClosed) {
 			return nil
 		}
@@ -37,12 +37,13 @@ func (s *Service) Run(ctx context.Context) error {
 	}
 }
 
-func (s *Service) follow(ctx context.Context, from uint64) error {
+// follow settles clusters whose rows change after a revision. The obstacles are those before the
+// last settlement of all clusters.
+func (s *Service) follow(ctx context.Context, from uint64, obstacles map[string]string) error {
 	watcher := s.DB.Watch(ctx, from, bundle.Prefix(), bundle.StatusPrefix(), record.ManagementPrefix(),
 		maestro.HoldPrefix())
 	timer := s.Clock.NewTimer(watchInterval)
 	defer timer.Stop()
-	obstacles := s.obstacles()
 	for {
 		select {
 		case changes, ok := <-watcher.C():

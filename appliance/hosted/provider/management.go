@@ -84,7 +84,7 @@ func fitted(c *record.Cluster, pools []*record.NodePool, m *record.Management) (
 		document.Set(path, nil)
 	}
 	document, _ = withNetworks(document, m)
-	if document, err := arm.Cluster.Create(document, identification(c.ID)); err != nil {
+	if document, err := arm.Cluster.Replace(document, document, identification(c.ID)); err != nil {
 		return nil, err
 	} else if err := checkManagement(document, m); err != nil {
 		return nil, err

@@ -78,7 +78,10 @@ type Cluster struct {
 	// cluster. It chooses them again for the one that the cluster gets.
 	Chosen  []string `json:"chosen_networks,omitempty"`
 	Release Release  `json:"release"`
-	EtcdKey string   `json:"etcd_key"` // 32 bytes in base64, sealed with the site's key
+	// FIPS is the choice at the creation. HyperShift refuses another one later, so a cluster of a
+	// former version, which did not render it, stays without.
+	FIPS    bool   `json:"fips,omitempty"`
+	EtcdKey string `json:"etcd_key"` // 32 bytes in base64, sealed with the site's key
 	// Namespaces and Control are the IDs of the cluster's bundles, or "".
 	Namespaces string `json:"namespaces_bundle,omitempty"`
 	Control    string `json:"control_bundle,omitempty"`

@@ -7,11 +7,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-openapi/swag/conv"
 	hiveext "github.com/openshift/assisted-service/api/hiveextension/v1beta1"
 	"github.com/openshift/assisted-service/models"
 	hivev1 "github.com/openshift/hive/apis/hive/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"landfall/appliance/engine/lifecycle"
 	"landfall/appliance/engine/record"
 	"landfall/appliance/engine/view"
 	"landfall/appliance/fault"
@@ -104,6 +106,9 @@ func (c *Controller) removeCluster(ctx context.Context, s *snapshot, preserve bo
 		return nil
 	}
 	id := s.view.ID.String()
+	if err := c.resetJoiningHosts(ctx, id); err != nil {
+		return err
+	}
 	if slices.Contains(cancellable, *s.view.Status) {
 		if _, err := c.Engine.CancelInstallation(ctx, id); err != nil && fault.KindOf(err) != fault.Conflict &&
 			fault.KindOf(err) != fault.NotFound {
@@ -121,12 +126,37 @@ func (c *Controller) removeCluster(ctx context.Context, s *snapshot, preserve bo
 	return nil
 }
 
-func (c *Controller) deregisterHosts(ctx context.Context, id string) error {
-	var hosts []*view.Host
-	if err := c.DB.View(func(tx *store.Tx) (err error) {
+// resetJoiningHosts ends the installations of hosts that join the cluster. The engine does not
+// delete a cluster with such hosts, and no manifest can reset them.
+func (c *Controller) resetJoiningHosts(ctx context.Context, id string) error {
+	hosts, err := c.hostsOf(id)
+	if err != nil {
+		return err
+	}
+	for _, host := range hosts {
+		if conv.Value(host.Kind) != models.HostKindAddToExistingClusterHost ||
+			!slices.Contains(lifecycle.HostInstallingStates, *host.Status) {
+			continue
+		}
+		if _, err := c.Engine.ResetHost(ctx, host.InfraEnvID.String(), host.ID.String()); err != nil &&
+			fault.KindOf(err) != fault.NotFound {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *Controller) hostsOf(id string) (hosts []*view.Host, err error) {
+	err = c.DB.View(func(tx *store.Tx) (err error) {
 		hosts, err = c.Engine.Rows(tx).ClusterHosts(id)
 		return err
-	}); err != nil {
+	})
+	return hosts, err
+}
+
+func (c *Controller) deregisterHosts(ctx context.Context, id string) error {
+	hosts, err := c.hostsOf(id)
+	if err != nil {
 		return err
 	}
 	for _, host := range hosts {

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/openshift/assisted-service/models"
 	hivev1 "github.com/openshift/hive/apis/hive/v1"
 	"github.com/stretchr/testify/require"
 
@@ -54,6 +55,29 @@ func TestDeletion_hosts(t *testing.T) {
 			require.Nil(t, b.Agent(late).Spec.ClusterDeploymentName)
 			require.Nil(t, late.Host().ClusterID)
 		})
+	}
+}
+
+// TestDeletion_infraEnvDuringInstallation deletes the InfraEnv of a cluster of which one host is
+// installed. The installation needs all hosts until its end.
+func TestDeletion_infraEnvDuringInstallation(t *testing.T) {
+	b := newSite(t)
+	b.applyInstall(threeNodesManifest, nil)
+	b.Apply(infraEnvOfOne)
+	machines := b.machines(3)
+	b.approve(machines...)
+	b.prepare(machines...)
+	for _, m := range machines {
+		for _, stage := range m.Host().ProgressStages {
+			require.NoError(t, b.Engine.RecordHostProgress(t.Context(), m.InfraEnv, m.ID,
+				&models.HostProgress{CurrentStage: stage}))
+		}
+		require.Equal(t, models.HostStatusInstalled, *m.Host().Status)
+	}
+	b.Delete(objects.InfraEnvs, "site", "one")
+	require.True(t, b.exists(objects.InfraEnvs, "site", "one"))
+	for _, m := range machines {
+		require.True(t, b.exists(objects.Agents, "site", m.ID))
 	}
 }
 

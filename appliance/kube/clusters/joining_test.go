@@ -80,6 +80,21 @@ func TestJoiningHost_besideDamagedHost(t *testing.T) {
 	require.Equal(t, models.HostStatusInstalling, *late.Host().Status)
 }
 
+// TestJoiningHost_deletionOfItsCluster deletes a cluster while a host joins it, before the restart
+// of the host. The engine refuses that, and no manifest can reset a host.
+func TestJoiningHost_deletionOfItsCluster(t *testing.T) {
+	b := newSite(t)
+	b.installThreeNodes()
+	late := b.Machine(b.InfraEnvID("one"), 4)
+	late.Register()
+	b.report(late)
+	b.approve(late)
+	require.Equal(t, models.HostStatusInstalling, *late.Host().Status)
+	b.Delete(objects.ClusterDeployments, "site", "one")
+	require.Nil(t, b.cluster())
+	require.False(t, b.exists(objects.ClusterDeployments, "site", "one"))
+}
+
 func agentCondition(conditions []agentinstall.Condition, name string) agentinstall.Condition {
 	for _, c := range conditions {
 		if c.Type == name {

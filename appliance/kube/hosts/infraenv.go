@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 
 	"landfall/appliance/architecture"
+	"landfall/appliance/engine/lifecycle"
 	"landfall/appliance/engine/record"
 	"landfall/appliance/fault"
 	"landfall/appliance/kube/controller"
@@ -398,15 +399,24 @@ func (r infraEnvs) delete(ctx context.Context, s *infraEnvSnapshot) (time.Durati
 	})
 }
 
-// removeHosts deregisters the hosts of an infra-env. If some hosts are bound but not installed, it
-// returns their names in busy and deregisters no host.
+// removeHosts deregisters the hosts of an infra-env. If some hosts are bound but not installed, or
+// the installation of their cluster goes on, it returns their names in busy and deregisters no
+// host.
 func (r infraEnvs) removeHosts(ctx context.Context, id string) (busy []string, err error) {
 	hosts, err := r.Engine.Hosts(id)
 	if err != nil {
 		return nil, err
 	}
 	for _, host := range hosts {
-		if host.ClusterID != nil && !slices.Contains(statesInstalled, conv.Value(host.Status)) {
+		if host.ClusterID == nil {
+			continue
+		}
+		cluster, err := r.Engine.Cluster(host.ClusterID.String())
+		if err != nil {
+			return nil, err
+		}
+		if !slices.Contains(statesInstalled, conv.Value(host.Status)) ||
+			slices.Contains(lifecycle.ClusterInstallingStates, conv.Value(cluster.Status)) {
 			busy = append(busy, host.ID.String())
 		}
 	}

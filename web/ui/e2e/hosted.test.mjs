@@ -74,7 +74,7 @@ describe('hosted clusters', { timeout: fileLimit }, () => {
     await button('Use it all the same').click();
     await table('Management clusters').getByText('not connected, last seen: never').waitFor();
     await table('Management clusters').getByText('flat', { exact: true }).waitFor();
-    await row('Edge1').filter({ hasText: 'Accepted' }).filter({ hasText: 'mc1 has not reported yet' }).waitFor();
+    await row('Edge1').filter({ hasText: 'Accepted' }).filter({ hasText: 'mc1 is not connected' }).waitFor();
   });
 
   step('uses another cluster with nested bundles', async () => {

@@ -107,6 +107,21 @@ describe('Uploads', () => {
     expect(uploads.views()).toMatchObject([{ state: 'done' }]);
   });
 
+  it('run at the same time for two versions of one file', async () => {
+    let started = 0;
+    const announce = vi.fn(() => announced(`id-${String((started += 1))}`));
+    const around = surroundings({ announce, append: unanswered });
+    const uploads = new Uploads(around);
+    await uploads.add(file, { openshift_version: '4.20' });
+    await settle();
+    await uploads.add(file, { openshift_version: '4.21' });
+    await settle();
+    expect(around.transport.abandon).not.toHaveBeenCalled();
+    expect(uploads.views()).toMatchObject([{ state: 'checking' }, { state: 'checking' }]);
+    await uploads.add(file, { openshift_version: '4.20' });
+    expect(uploads.views()).toHaveLength(2);
+  });
+
   it('keep an earlier upload that can not be cancelled', async () => {
     const before = surroundings({ append: unanswered });
     await new Uploads(before).add(file, { openshift_version: '4.19' });

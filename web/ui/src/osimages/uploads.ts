@@ -68,13 +68,15 @@ export class Uploads {
   };
 
   /**
-   * Starts the upload of a file, or resumes an earlier upload of it. An earlier upload with other
-   * facts starts over. It throws if the appliance refuses the file; then there is no upload.
+   * Starts the upload of a file, or resumes an earlier upload of it. An interrupted upload with
+   * other facts starts over. A running one continues, because several versions can share a live
+   * ISO. It throws if the appliance refuses the file; then there is no upload.
    */
   add = async (file: File, facts: Omit<Announcement, 'name' | 'size_bytes'>): Promise<void> => {
-    const earlier = [...this.#uploads.values()].find(
+    const started = [...this.#uploads.values()].filter(
       (upload) => upload.isOf(file) && upload.view.state !== 'done',
     );
+    const earlier = started.find((upload) => upload.isFor(facts)) ?? started[0];
     if (earlier?.view.state === 'elsewhere') {
       throw new Error(`Another tab or window of this browser uploads ${file.name}.`);
     }
@@ -82,7 +84,7 @@ export class Uploads {
       earlier.resume(file);
       return;
     }
-    if (earlier) {
+    if (earlier && ['unfinished', 'paused', 'failed'].includes(earlier.view.state)) {
       // The appliance would import the file with the facts of the earlier announcement.
       await earlier.cancel();
       if (earlier.view.state === 'failed') {
