@@ -234,7 +234,7 @@ func hostPhases() [][]string {
 			lifecycle.HostInstallingInProgress, lifecycle.HostPendingUserAction},
 		5: {lifecycle.HostInstalled, lifecycle.HostKnown, lifecycle.HostInstalling,
 			lifecycle.HostInstallingInProgress, lifecycle.HostPendingUserAction, lifecycle.HostAdded,
-			lifecycle.HostDiscovering, lifecycle.HostBinding},
+			lifecycle.HostDiscovering, lifecycle.HostBinding, lifecycle.HostFailed},
 		6: {lifecycle.HostFailed, lifecycle.HostCancelled, lifecycle.HostInstalled,
 			lifecycle.HostResettingPendingUserAction, lifecycle.HostAdded, lifecycle.HostResetting,
 			lifecycle.HostFailed, lifecycle.HostCancelled, lifecycle.HostInstalled, lifecycle.HostKnown,
@@ -325,7 +325,9 @@ func (s *site) newHost(c *change, row *record.Cluster, phase int, role models.Ho
 	}
 	h.API.Status = conv.Pointer(s.one(status...))
 	h.API.ProgressStages = record.HostStages(h, s.masters == 1)
-	joins := phase == 5 && *h.API.Status != lifecycle.HostInstalled
+	// The cluster may have been installed without a worker that failed.
+	leftOut := *h.API.Status == lifecycle.HostFailed && role == models.HostRoleWorker && s.chance(50)
+	joins := phase == 5 && *h.API.Status != lifecycle.HostInstalled && !leftOut
 	if joins {
 		h.API.Kind, h.API.Role = conv.Pointer(models.HostKindAddToExistingClusterHost), models.HostRoleWorker
 	}
