@@ -21,6 +21,7 @@ import (
 	"github.com/jonboulle/clockwork"
 	"github.com/mattn/go-isatty"
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 	"sigs.k8s.io/yaml"
 
 	"landfall/appliance/command/outcome"
@@ -304,6 +305,19 @@ func Read(stdin io.Reader, file string) ([]byte, error) {
 		return io.ReadAll(stdin)
 	}
 	return os.ReadFile(file)
+}
+
+// ReadHidden asks a question and returns the answer, which a person types at the terminal in, and
+// which nobody sees. asked is false if in is no terminal.
+func ReadHidden(in io.Reader, out io.Writer, question string) (answer []byte, asked bool, err error) {
+	terminal, ok := in.(*os.File)
+	if !ok || !isatty.IsTerminal(terminal.Fd()) {
+		return nil, false, nil
+	}
+	fmt.Fprint(out, question)
+	answer, err = term.ReadPassword(int(terminal.Fd()))
+	fmt.Fprintln(out)
+	return answer, true, err
 }
 
 // ReadFile reads an object with the fields of the API (YAML or JSON) from a file; - is standard

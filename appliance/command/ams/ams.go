@@ -119,9 +119,8 @@ func newLogin() *cobra.Command {
 		Use:   "login",
 		Short: "Give the appliance credentials for AMS",
 		Long: "Give the appliance credentials for AMS: an offline token, or the ID and secret of a service account. " +
-			"The command reads them from\na file, or from standard input if the file is \"-\"; on a terminal, " +
-			"it asks " +
-			"for them. The appliance stores them\nencrypted.",
+			"The command reads them from\na file, or from standard input if the file is \"-\"; on a terminal, it " +
+			"asks for them. The appliance stores them\nencrypted.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var secret ams.Secret

@@ -3,24 +3,26 @@ package ams
 import (
 	"fmt"
 	"io"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
+
+	"landfall/appliance/command/action"
 )
 
 // readSecret returns the secret in a file, or for "-" that of standard input. On a terminal, it
 // asks for it without showing it.
 func readSecret(cmd *cobra.Command, file, question string) (string, error) {
 	var text []byte
+	var asked bool
 	var err error
 	source := file
 	if file == "-" {
 		source = "standard input"
-		text, err = readInput(cmd, question)
-	} else {
-		text, err = os.ReadFile(file)
+		text, asked, err = action.ReadHidden(cmd.InOrStdin(), cmd.ErrOrStderr(), question)
+	}
+	if !asked {
+		text, err = action.Read(io.LimitReader(cmd.InOrStdin(), 64<<10), file)
 	}
 	if err != nil {
 		return "", fmt.Errorf("read the credentials: %w", err)
@@ -30,16 +32,4 @@ func readSecret(cmd *cobra.Command, file, question string) (string, error) {
 		return "", fmt.Errorf("read the credentials: %s is empty", source)
 	}
 	return secret, nil
-}
-
-func readInput(cmd *cobra.Command, question string) ([]byte, error) {
-	in := cmd.InOrStdin()
-	terminal, ok := in.(*os.File)
-	if !ok || !term.IsTerminal(int(terminal.Fd())) {
-		return io.ReadAll(io.LimitReader(in, 64<<10))
-	}
-	fmt.Fprint(cmd.ErrOrStderr(), question)
-	text, err := term.ReadPassword(int(terminal.Fd()))
-	fmt.Fprintln(cmd.ErrOrStderr())
-	return text, err
 }

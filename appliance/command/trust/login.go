@@ -360,19 +360,10 @@ type terminal struct {
 
 var errNoTerminal = errors.New("nobody can be asked, because standard input is not a terminal")
 
-// descriptor returns the descriptor of the terminal.
-func (t terminal) descriptor() (int, error) {
-	file, ok := t.in.(*os.File)
-	if !ok || !term.IsTerminal(int(file.Fd())) {
-		return 0, errNoTerminal
-	}
-	return int(file.Fd()), nil
-}
-
 // ask prints a question and returns the answer.
 func (t terminal) ask(question string) (string, error) {
-	if _, err := t.descriptor(); err != nil {
-		return "", err
+	if file, ok := t.in.(*os.File); !ok || !term.IsTerminal(int(file.Fd())) {
+		return "", errNoTerminal
 	}
 	fmt.Fprint(t.out, question)
 	var text []byte
@@ -395,13 +386,10 @@ func (t terminal) password(file, question string) (string, error) {
 		}
 		return strings.TrimRight(string(text), "\r\n"), nil
 	}
-	descriptor, err := t.descriptor()
-	if err != nil {
-		return "", fmt.Errorf("--password-file is missing: %w", err)
+	text, asked, err := action.ReadHidden(t.in, t.out, question)
+	if !asked {
+		return "", fmt.Errorf("--password-file is missing: %w", errNoTerminal)
 	}
-	fmt.Fprint(t.out, question)
-	text, err := term.ReadPassword(descriptor)
-	fmt.Fprintln(t.out)
 	if err != nil {
 		return "", fmt.Errorf("read the password: %w", err)
 	}
