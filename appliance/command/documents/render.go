@@ -7,6 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"landfall/appliance/command/output"
 	"landfall/docs"
 )
 
@@ -176,13 +177,7 @@ func list(out *strings.Builder, rows [][]string) {
 
 // wrapped writes a text in lines with an indent.
 func wrapped(out *strings.Builder, text, indent string) {
-	line := indent
-	for _, word := range strings.Fields(text) {
-		if line != indent && utf8.RuneCountInString(line+word) > columns {
-			out.WriteString(strings.TrimRight(line, " ") + "\n")
-			line = indent
-		}
-		line += word + " "
+	for _, line := range output.Wrap(text, columns-utf8.RuneCountInString(indent)) {
+		out.WriteString(indent + line + "\n")
 	}
-	out.WriteString(strings.TrimRight(line, " ") + "\n")
 }

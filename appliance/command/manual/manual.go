@@ -10,6 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"landfall/appliance/command/output"
 )
 
 // Introduction is what holds for all commands.
@@ -112,16 +114,7 @@ func indent(text, by string) string {
 func wrap(text string, width int) string {
 	var wrapped []string
 	for paragraph := range strings.SplitSeq(text, "\n\n") {
-		var lines []string
-		line := ""
-		for word := range strings.FieldsSeq(paragraph) {
-			if line != "" && len([]rune(line))+1+len([]rune(word)) > width {
-				lines = append(lines, line)
-				line = ""
-			}
-			line = strings.TrimSpace(line + " " + word)
-		}
-		wrapped = append(wrapped, strings.Join(append(lines, line), "\n"))
+		wrapped = append(wrapped, strings.Join(output.Wrap(paragraph, width), "\n"))
 	}
 	joined := strings.Join(wrapped, "\n\n")
 	if strings.HasSuffix(text, "\n") {

@@ -126,7 +126,7 @@ func (g *grid) line(text *strings.Builder, cells []string, widths []int, paint f
 		cell = OrDash(cell)
 		tooLong := length(cell) > widths[i] && g.width > 0
 		if i == len(cells)-1 && tooLong {
-			for n, part := range wrap(cell, widths[i]) {
+			for n, part := range split(cell, widths[i]) {
 				if n > 0 {
 					text.WriteString("\n" + strings.Repeat(" ", start))
 				}
@@ -147,24 +147,16 @@ func (g *grid) line(text *strings.Builder, cells []string, widths []int, paint f
 	text.WriteByte('\n')
 }
 
-// wrap splits a text into lines of at most width characters, at spaces if possible.
-func wrap(text string, width int) (lines []string) {
-	line := ""
-	for _, word := range strings.Fields(text) {
-		if line != "" && length(line)+1+length(word) <= width {
-			line += " " + word
-			continue
-		}
-		if line != "" {
-			lines = append(lines, line)
-		}
-		runes := []rune(word)
+// split wraps a text, and also splits longer words.
+func split(text string, width int) (lines []string) {
+	for _, line := range Wrap(text, width) {
+		runes := []rune(line)
 		for ; len(runes) > width; runes = runes[width:] {
 			lines = append(lines, string(runes[:width]))
 		}
-		line = string(runes)
+		lines = append(lines, string(runes))
 	}
-	return append(lines, line)
+	return lines
 }
 
 // style adds colors on a terminal, unless the variable NO_COLOR has a value

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -130,17 +131,9 @@ func writeRehearsal(out io.Writer, report *rehearsal.Rehearsal) error {
 // wrap breaks a text into lines with an indent. The mark in the indent appears in the first line
 // only.
 func wrap(out *strings.Builder, indent, text string) {
-	blank := strings.Repeat(" ", len([]rune(indent)))
-	line := indent
-	for i, word := range strings.Fields(text) {
-		if i > 0 && len(line)+1+len(word) > pageWidth {
-			fmt.Fprintln(out, strings.TrimRight(line, " "))
-			line = blank
-		}
-		if strings.TrimSpace(line) != "" && line != indent {
-			line += " "
-		}
-		line += word
+	width := utf8.RuneCountInString(indent)
+	for _, line := range output.Wrap(text, pageWidth-width) {
+		fmt.Fprintln(out, indent+line)
+		indent = strings.Repeat(" ", width)
 	}
-	fmt.Fprintln(out, line)
 }
