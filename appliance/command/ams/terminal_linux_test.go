@@ -3,7 +3,6 @@ package ams
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -16,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"landfall/appliance/ams"
+	"landfall/appliance/command/terminaltest"
 )
 
 // login runs the command at an appliance, and returns the secret that the appliance has received.
@@ -51,16 +51,8 @@ func TestLogin_standardInput(t *testing.T) {
 
 // A person ends the token with the key Enter, and nobody sees it.
 func TestLogin_askedForOnTerminal(t *testing.T) {
-	control, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
-	require.NoError(t, err)
-	defer control.Close()
+	terminal, control := terminaltest.Open(t, 80)
 	fd := int(control.Fd())
-	require.NoError(t, unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0))
-	number, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
-	require.NoError(t, err)
-	terminal, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
-	require.NoError(t, err)
-	defer terminal.Close()
 	typed := make(chan error, 1)
 	go func() {
 		for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); {

@@ -2,7 +2,6 @@ package output
 
 import (
 	"bytes"
-	"fmt"
 	"io"
 	"os"
 	"slices"
@@ -10,31 +9,12 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"golang.org/x/sys/unix"
+
+	"landfall/appliance/command/terminaltest"
 )
 
-// openTerminal returns a terminal with this number of columns, and the end from which a person
-// reads.
-func openTerminal(t *testing.T, columns uint16) (terminal, control *os.File) {
-	t.Helper()
-	control, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Skipf("no terminal: %v", err)
-	}
-	t.Cleanup(func() { require.NoError(t, control.Close()) })
-	fd := int(control.Fd())
-	require.NoError(t, unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0))
-	number, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
-	require.NoError(t, err)
-	require.NoError(t, unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: columns}))
-	terminal, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, terminal.Close()) })
-	return terminal, control
-}
-
 func TestStyle_colorsOnTerminalsThatWantThem(t *testing.T) {
-	terminal, _ := openTerminal(t, 80)
+	terminal, _ := terminaltest.Open(t, 80)
 	file, err := os.Create(t.TempDir() + "/out")
 	require.NoError(t, err)
 	defer file.Close()
@@ -57,7 +37,7 @@ func TestStyle_colorsOnTerminalsThatWantThem(t *testing.T) {
 }
 
 func TestMetered_showsProgressOnTerminal(t *testing.T) {
-	terminal, control := openTerminal(t, 80)
+	terminal, control := terminaltest.Open(t, 80)
 	body, end := Metered(terminal, "restore", strings.NewReader("the backup"), 20)
 	text, err := io.ReadAll(body)
 	require.NoError(t, err)
@@ -90,7 +70,7 @@ func requireShown(t *testing.T, control io.Reader, texts ...string) {
 }
 
 func TestOpenFile_refusesTerminal(t *testing.T) {
-	terminal, _ := openTerminal(t, 80)
+	terminal, _ := terminaltest.Open(t, 80)
 	_, _, err := OpenFile("-", Private, terminal)
 	require.ErrorContains(t, err, "-o - would write the file to the terminal")
 }
@@ -103,7 +83,7 @@ func TestOpenFile_characterDevice(t *testing.T) {
 }
 
 func TestGrid_widthOfTerminal(t *testing.T) {
-	terminal, _ := openTerminal(t, 33)
+	terminal, _ := terminaltest.Open(t, 33)
 	t.Setenv("COLUMNS", "")
 	require.Equal(t, 33, newGrid(terminal, true).width)
 	t.Setenv("COLUMNS", "20")

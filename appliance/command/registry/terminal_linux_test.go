@@ -4,28 +4,19 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"golang.org/x/sys/unix"
 
+	"landfall/appliance/command/terminaltest"
 	"landfall/web/console"
 )
 
 // TestGC_showsProgressOnTerminal removes blobs while a person watches: the answer comes after the
 // state was asked for.
 func TestGC_showsProgressOnTerminal(t *testing.T) {
-	control, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
-	require.NoError(t, err)
-	defer control.Close()
-	require.NoError(t, unix.IoctlSetPointerInt(int(control.Fd()), unix.TIOCSPTLCK, 0))
-	number, err := unix.IoctlGetInt(int(control.Fd()), unix.TIOCGPTN)
-	require.NoError(t, err)
-	terminal, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
-	require.NoError(t, err)
-	defer terminal.Close()
+	terminal, control := terminaltest.Open(t, 80)
 	asked := make(chan struct{}, 10)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == console.RegistryGCRoute {
