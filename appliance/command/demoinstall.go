@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -18,6 +17,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"landfall/appliance/command/cluster"
+	"landfall/appliance/command/output"
 	"landfall/appliance/engine/operator"
 	"landfall/appliance/simulate"
 )
@@ -240,7 +240,12 @@ func (d *demo) fetchKubeconfig(ctx context.Context, api *client, cluster *models
 	if d.kubeconfig == "" {
 		return nil
 	}
-	if err := os.WriteFile(d.kubeconfig, kubeconfig, 0o600); err != nil {
+	out, finish, err := output.OpenFile(d.kubeconfig, output.Private, d.out)
+	if err != nil {
+		return fmt.Errorf("write the kubeconfig of --kubeconfig: %w", err)
+	}
+	_, err = out.Write(kubeconfig)
+	if err = finish(err); err != nil {
 		return fmt.Errorf("write the kubeconfig: %w; choose another file with --kubeconfig", err)
 	}
 	d.print("Its kubeconfig is in %s.\n", d.kubeconfig)
@@ -250,16 +255,15 @@ func (d *demo) fetchKubeconfig(ctx context.Context, api *client, cluster *models
 // reportDegraded reports the operators that failed. Without --exit, the demo continues.
 func (d *demo) reportDegraded(installed *models.Cluster) error {
 	names := operator.Failed(installed)
-	if len(names) == 0 {
+	switch {
+	case len(names) == 0:
 		return nil
-	}
-	if d.exit {
+	case d.exit:
 		return fmt.Errorf("the cluster %s is installed but degraded; failed OLM operators: %s; without --exit, "+
 			"the demo continues, and landfall operator list --cluster %s shows the causes", installed.Name,
 			strings.Join(names, ", "), installed.Name)
 	}
-	d.print("It is degraded. Failed OLM operators: %s. landfall operator list --cluster %s shows the causes.\n",
-		strings.Join(names, ", "), installed.Name)
+	d.print("%s\n", cluster.Degradation(installed))
 	return nil
 }
 

@@ -111,9 +111,8 @@ func await(cmd *cobra.Command, a *action.Action, id, condition string, timeout t
 				if err == nil {
 					fmt.Fprintf(cmd.OutOrStdout(), "The cluster %s is %s after %s.\n", last.Name,
 						conv.Value(last.Status), a.Now().Sub(started).Round(time.Second))
-					if names := operator.Failed(last); len(names) > 0 {
-						fmt.Fprintf(cmd.OutOrStdout(), "It is degraded. Failed OLM operators: %s. landfall "+
-							"operator list --cluster %s shows the causes.\n", strings.Join(names, ", "), last.Name)
+					if text := Degradation(last); text != "" {
+						fmt.Fprintln(cmd.OutOrStdout(), text)
 					}
 				}
 				return err
@@ -175,4 +174,14 @@ func overdue(cluster *models.Cluster, condition string, timeout time.Duration) e
 		}
 	}
 	return errors.New(text)
+}
+
+// Degradation says which operators of an installed cluster failed. It is empty if none failed.
+func Degradation(installed *models.Cluster) string {
+	names := operator.Failed(installed)
+	if len(names) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("It is degraded. Failed OLM operators: %s. landfall operator list --cluster %s shows the "+
+		"causes.", strings.Join(names, ", "), installed.Name)
 }
