@@ -248,9 +248,7 @@ func (b *harness) installedHost(number int) (cluster string, h *testHost) {
 func TestInstall_workerFails(t *testing.T) {
 	b := newHarness(t)
 	cluster, hosts := b.threeNodes(true)
-	worker := b.newHost(hosts[0].env, 4)
-	worker.loadBalancer = false
-	require.NoError(t, worker.register())
+	worker := b.member(hosts[0].env, 4)
 	hosts = append(hosts, worker)
 	b.reportAll(hosts)
 	b.requireCluster(cluster, lifecycle.ClusterReady)
@@ -301,9 +299,7 @@ func TestInstall_workerFails(t *testing.T) {
 func TestDeleteHost_keepsHostsOfRunningInstallation(t *testing.T) {
 	b := newHarness(t)
 	cluster, hosts := b.threeNodes(true)
-	spare := b.newHost(hosts[0].env, 4)
-	spare.loadBalancer = false
-	require.NoError(t, spare.register())
+	spare := b.member(hosts[0].env, 4)
 	hosts = append(hosts, spare)
 	b.reportAll(hosts)
 	b.begin(cluster, hosts...)

@@ -23,9 +23,7 @@ func (b *harness) sixNodes(workers int) (cluster string, masters, others []*test
 		h.become("master")
 	}
 	for number := 4; number < 4+workers; number++ {
-		h := b.newHost(masters[0].env, number)
-		h.loadBalancer = false
-		require.NoError(b, h.register())
+		h := b.member(masters[0].env, number)
 		h.become("worker")
 		others = append(others, h)
 	}
@@ -252,9 +250,7 @@ func TestBootstrapHost_isReplaced(t *testing.T) {
 	b.reportAll(hosts)
 	require.NoError(t, b.DeregisterHost(t.Context(), deletedHost.env, deletedHost.id))
 	b.requireCluster(cluster, lifecycle.ClusterInsufficient)
-	other := b.newHost(deletedHost.env, 7)
-	other.loadBalancer = false
-	require.NoError(t, other.register())
+	other := b.member(deletedHost.env, 7)
 	left := []*testHost{other}
 	for _, h := range hosts {
 		if h != deletedHost {
@@ -353,10 +349,7 @@ func TestClusterState_followsRolesOfHosts(t *testing.T) {
 	require.Len(t, shown.HostNetworks, 1)
 	require.Equal(t, "192.168.10.0/24", shown.HostNetworks[0].Cidr)
 	for number := 4; number <= 6; number++ {
-		h := b.newHost(hosts[0].env, number)
-		h.loadBalancer = false
-		require.NoError(t, h.register())
-		hosts = append(hosts, h)
+		hosts = append(hosts, b.member(hosts[0].env, number))
 	}
 	b.reportAll(hosts)
 	var ids []strfmt.UUID

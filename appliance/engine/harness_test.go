@@ -259,13 +259,20 @@ func (b *harness) threeNodes(vips bool) (cluster string, hosts []*testHost) {
 	require.NoError(b, err)
 	env := b.infraEnvOf(created.ID)
 	for number := 1; number <= 3; number++ {
-		h := b.newHost(env, number)
-		h.loadBalancer = false
-		require.NoError(b, h.register())
-		hosts = append(hosts, h)
+		hosts = append(hosts, b.member(env, number))
 	}
 	b.reportAll(hosts)
 	return created.ID.String(), hosts
+}
+
+// member registers a host for a cluster of several hosts, which has virtual IPs instead of a load
+// balancer.
+func (b *harness) member(env string, number int) *testHost {
+	b.Helper()
+	h := b.newHost(env, number)
+	h.loadBalancer = false
+	require.NoError(b, h.register())
+	return h
 }
 
 // reportAll sends reports of the hosts until the connectivity reports of all hosts are complete.

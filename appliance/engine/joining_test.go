@@ -13,8 +13,8 @@ import (
 	"landfall/appliance/fault"
 )
 
-// joining returns a host that joins an installed cluster and is about to be installed.
-func (b *harness) joining() (cluster string, h *testHost) {
+// arriving returns a host that registers for an installed cluster.
+func (b *harness) arriving() (cluster string, h *testHost) {
 	b.Helper()
 	cluster, first := b.installed()
 	_, err := b.AllowAddHosts(b.Context(), cluster)
@@ -22,9 +22,16 @@ func (b *harness) joining() (cluster string, h *testHost) {
 	h = b.newHost(first.env, 2)
 	h.balancedTo = 1
 	require.NoError(b, h.register())
+	return cluster, h
+}
+
+// joining returns a host that joins an installed cluster and is about to be installed.
+func (b *harness) joining() (cluster string, h *testHost) {
+	b.Helper()
+	cluster, h = b.arriving()
 	h.report()
 	h.require(lifecycle.HostKnown)
-	_, err = b.InstallHost(b.Context(), h.env, h.id)
+	_, err := b.InstallHost(b.Context(), h.env, h.id)
 	require.NoError(b, err)
 	require.Equal(b, models.HostRoleWorker, h.require(lifecycle.HostInstalling).Role)
 	return cluster, h
@@ -119,12 +126,7 @@ func TestJoiningHost_resetInEachState(t *testing.T) {
 // TestJoiningHost_progress checks the progress of the host. The cluster is already installed.
 func TestJoiningHost_progress(t *testing.T) {
 	b := newHarness(t)
-	cluster, first := b.installed()
-	_, err := b.AllowAddHosts(t.Context(), cluster)
-	require.NoError(t, err)
-	h := b.newHost(first.env, 2)
-	h.balancedTo = 1
-	require.NoError(t, h.register())
+	cluster, h := b.arriving()
 	stages := []models.HostStage{
 		models.HostStageStartingInstallation, models.HostStageInstalling, models.HostStageWritingImageToDisk,
 		models.HostStageWaitingForControlPlane, models.HostStageRebooting,
@@ -133,7 +135,7 @@ func TestJoiningHost_progress(t *testing.T) {
 	require.Equal(t, []any{models.HostRoleWorker, "worker", stages}, []any{joins.Role, joins.MachineConfigPoolName,
 		joins.ProgressStages})
 	h.report()
-	_, err = b.InstallHost(t.Context(), h.env, h.id)
+	_, err := b.InstallHost(t.Context(), h.env, h.id)
 	require.NoError(t, err)
 	for i, stage := range stages {
 		require.NoError(t, h.progress(stage, ""))
@@ -167,12 +169,7 @@ func TestJoiningHost_progress(t *testing.T) {
 
 func TestJoiningHost_poolFollowsRole(t *testing.T) {
 	b := newHarness(t)
-	cluster, first := b.installed()
-	_, err := b.AllowAddHosts(t.Context(), cluster)
-	require.NoError(t, err)
-	h := b.newHost(first.env, 2)
-	h.balancedTo = 1
-	require.NoError(t, h.register())
+	_, h := b.arriving()
 	h.report()
 	requirePool := func(pool, config string) {
 		t.Helper()
@@ -192,7 +189,7 @@ func TestJoiningHost_poolFollowsRole(t *testing.T) {
 	requirePool("", "worker")
 	h.become("worker")
 	requirePool("worker", "worker")
-	_, err = b.UpdateHost(t.Context(), h.env, h.id, &models.HostUpdateParams{HostRole: conv.Pointer("master"),
+	_, err := b.UpdateHost(t.Context(), h.env, h.id, &models.HostUpdateParams{HostRole: conv.Pointer("master"),
 		MachineConfigPoolName: conv.Pointer("infra")})
 	require.NoError(t, err)
 	requirePool("infra", "infra")

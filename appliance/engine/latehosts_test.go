@@ -4,8 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
-
 	"landfall/appliance/engine/lifecycle"
 )
 
@@ -14,9 +12,7 @@ func TestNTP_hostsRegisteredHoursApart(t *testing.T) {
 	cluster, hosts := b.threeNodes(true)
 	b.pass(3*time.Hour, hosts...)
 	b.requireCluster(cluster, lifecycle.ClusterReady)
-	late := b.newHost(hosts[0].env, 4)
-	late.loadBalancer = false
-	require.NoError(t, late.register())
+	late := b.member(hosts[0].env, 4)
 	b.reportAll(append(hosts, late))
 	late.require(lifecycle.HostKnown)
 	b.requireCluster(cluster, lifecycle.ClusterReady)
