@@ -214,9 +214,7 @@ func TestCluster_invalidConfigurationFails(t *testing.T) {
 }
 
 func TestCluster_changeIsReportedAgain(t *testing.T) {
-	s := withManagement(t)
-	s.put("edge1", plain)
-	s.bringUp("edge1")
+	s := withCluster(t)
 	result := s.put("edge1", `{"location":"site","properties":{"version":{"id":"4.20"}}}`)
 	c := s.cluster("edge1")
 	require.Equal(t, record.Accepted, c.State)

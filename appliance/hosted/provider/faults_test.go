@@ -173,7 +173,7 @@ var faults = []struct {
 		require.Equal(t, record.Provisioning, s.cluster("edge1").State, "ten days offline")
 		s.connected = true
 		for range int(creationTime/watchInterval) + 2 {
-			s.settleUnfinished(t.Context())
+			s.settleUnfinished(t.Context(), s.obstacles())
 			s.clock.Advance(watchInterval)
 		}
 		require.Equal(t, record.Failed, s.cluster("edge1").State)

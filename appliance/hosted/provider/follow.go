@@ -123,7 +123,7 @@ func (s *Service) check(ctx context.Context, before map[string]string) map[strin
 	if !maps.Equal(before, now) {
 		s.settleOf(ctx, func(c *record.Cluster) bool { return before[c.Consumer] != now[c.Consumer] })
 	}
-	s.settleUnfinished(ctx)
+	s.settleUnfinished(ctx, now)
 	return now
 }
 
@@ -131,7 +131,7 @@ func (s *Service) check(ctx context.Context, before map[string]string) map[strin
 // of Run.
 func (s *Service) Settle(ctx context.Context) {
 	s.settleAll(ctx)
-	s.settleUnfinished(ctx)
+	s.settleUnfinished(ctx, s.obstacles())
 }
 
 // obstacles returns the obstacles by management cluster.
@@ -166,10 +166,10 @@ func (s *Service) settleAll(ctx context.Context) {
 }
 
 // settleUnfinished settles the clusters whose management cluster works on them, so that the time of
-// their creation passes.
-func (s *Service) settleUnfinished(ctx context.Context) {
+// their creation passes. The obstacles have all management clusters.
+func (s *Service) settleUnfinished(ctx context.Context, obstacles map[string]string) {
 	connected := map[string]bool{}
-	for consumer := range s.obstacles() {
+	for consumer := range obstacles {
 		if s.Connected(consumer) {
 			connected[consumer] = true
 		}

@@ -116,6 +116,15 @@ func withManagement(t testing.TB) *site {
 	return s
 }
 
+// withCluster returns a site with the hosted cluster edge1, which is available.
+func withCluster(t testing.TB) *site {
+	t.Helper()
+	s := withManagement(t)
+	s.put("edge1", plain)
+	s.bringUp("edge1")
+	return s
+}
+
 func (s *site) addManagement() {
 	s.t.Helper()
 	_, err := s.AddManagement(context.Background(), record.Management{Consumer: "mc1", BaseDomain: "hosted.example.com",

@@ -24,9 +24,7 @@ import (
 )
 
 func TestNodePool_scaling(t *testing.T) {
-	s := withManagement(t)
-	s.put("edge1", plain)
-	s.bringUp("edge1")
+	s := withCluster(t)
 	s.putPool("edge1", "np1", poolBody)
 	p := s.pool("edge1", "np1")
 	s.report(p.Bundle, nodes(1, 2))
@@ -50,9 +48,7 @@ func TestNodePool_scaling(t *testing.T) {
 
 // The site has three hosts.
 func TestNodePool_changeSupersedesRunningOne(t *testing.T) {
-	s := withManagement(t)
-	s.put("edge1", plain)
-	s.bringUp("edge1")
+	s := withCluster(t)
 	scale := func(replicas int) *record.Operation {
 		t.Helper()
 		result, err := s.PatchNodePool(t.Context(), s.caller, s.poolID("edge1", "np1"), document(fmt.Sprintf(
@@ -86,9 +82,7 @@ func TestNodePool_changeSupersedesRunningOne(t *testing.T) {
 }
 
 func TestNodePool_keepsReleaseWithoutVersion(t *testing.T) {
-	s := withManagement(t)
-	s.put("edge1", plain)
-	s.bringUp("edge1")
+	s := withCluster(t)
 	s.putPool("edge1", "np1", poolBody)
 	p := s.pool("edge1", "np1")
 	s.report(p.Bundle, nodes(1, 2))
@@ -144,9 +138,7 @@ const authBody = `{"properties":{"issuer":{"url":"https://sso.example.com","audi
 		"groups":{"claim":"groups","prefix":"sso-"}}}}}`
 
 func TestExternalAuth_changesHostedCluster(t *testing.T) {
-	s := withManagement(t)
-	s.put("edge1", plain)
-	s.bringUp("edge1")
+	s := withCluster(t)
 	id := s.id("edge1")
 	id.Child, id.ChildType = "sso", arm.ExternalAuths
 	result, err := s.PutExternalAuth(t.Context(), s.caller, id, document(authBody))
@@ -210,9 +202,7 @@ func (s *site) credential(cluster string) (found *record.Credential) {
 }
 
 func TestCredential_expiresWithItsCertificate(t *testing.T) {
-	s := withManagement(t)
-	s.put("edge1", plain)
-	s.bringUp("edge1")
+	s := withCluster(t)
 	operation, err := s.RequestCredential(t.Context(), s.caller, s.id("edge1"), "")
 	require.NoError(t, err)
 	first := s.credential("edge1")
@@ -254,9 +244,7 @@ func certificate(t *testing.T, end time.Time) string {
 }
 
 func TestCredential_waitingRequestIsReturnedAgain(t *testing.T) {
-	s := withManagement(t)
-	s.put("edge1", plain)
-	s.bringUp("edge1")
+	s := withCluster(t)
 	request := func(caller Caller) string {
 		operation, err := s.RequestCredential(t.Context(), caller, s.id("edge1"), "")
 		require.NoError(t, err)
@@ -284,9 +272,7 @@ func TestCredential_waitingRequestIsReturnedAgain(t *testing.T) {
 }
 
 func TestCredential_requestIsCanceledByRevocation(t *testing.T) {
-	s := withManagement(t)
-	s.put("edge1", plain)
-	s.bringUp("edge1")
+	s := withCluster(t)
 	nothing, err := s.RevokeCredentials(t.Context(), s.caller, s.id("edge1"))
 	require.NoError(t, err)
 	require.Equal(t, record.Succeeded, s.operation(nothing.ID).Status, "there is none to revoke")
@@ -298,9 +284,7 @@ func TestCredential_requestIsCanceledByRevocation(t *testing.T) {
 }
 
 func TestCredential_refusedRequestLeavesNoBundle(t *testing.T) {
-	s := withManagement(t)
-	s.put("edge1", plain)
-	s.bringUp("edge1")
+	s := withCluster(t)
 	operation, err := s.RequestCredential(t.Context(), s.caller, s.id("edge1"), "")
 	require.NoError(t, err)
 	s.report(s.credential("edge1").Bundle, feedback{kind: "CertificateSigningRequest", generation: 1,
@@ -323,9 +307,7 @@ func (s *site) deleteBundle(id string) {
 }
 
 func TestCredential_failsWithoutItsBundle(t *testing.T) {
-	s := withManagement(t)
-	s.put("edge1", plain)
-	s.bringUp("edge1")
+	s := withCluster(t)
 	operation, err := s.RequestCredential(t.Context(), s.caller, s.id("edge1"), "")
 	require.NoError(t, err)
 	s.deleteBundle(s.credential("edge1").Bundle)
@@ -337,9 +319,7 @@ func TestCredential_failsWithoutItsBundle(t *testing.T) {
 }
 
 func TestCredential_revocationGetsNewBundle(t *testing.T) {
-	s := withManagement(t)
-	s.put("edge1", plain)
-	s.bringUp("edge1")
+	s := withCluster(t)
 	_, err := s.RequestCredential(t.Context(), s.caller, s.id("edge1"), "")
 	require.NoError(t, err)
 	operation, err := s.RevokeCredentials(t.Context(), s.caller, s.id("edge1"))
@@ -370,9 +350,7 @@ func csr(t *testing.T, name string) string {
 }
 
 func TestCredential_ofClientsKeyHasNoPrivateKey(t *testing.T) {
-	s := withManagement(t)
-	s.put("edge1", plain)
-	s.bringUp("edge1")
+	s := withCluster(t)
 	for _, bad := range []string{"x", csr(t, "system:admin"), csr(t, controlplane.CredentialUser+"a") + "x"} {
 		_, err := s.RequestCredential(t.Context(), s.caller, s.id("edge1"), bad)
 		require.Equal(t, arm.CodeInvalidContent, code(err))
