@@ -66,7 +66,7 @@ type damage struct {
 	Size       int64     `json:"size"`
 	Modified   time.Time `json:"modified"`
 	Unreadable bool      `json:"unreadable,omitempty"` // the disk reported an error, which may be temporary
-	// What the content of the image had, because the file is not opened.
+	// The version and architecture in the content of the image, because the file is not opened.
 	Version      string `json:"openshift_version,omitempty"`
 	Architecture string `json:"cpu_architecture,omitempty"`
 }

@@ -93,28 +93,31 @@ func (h *Host) CheckUpdate(name string, params *models.HostUpdateParams) error {
 	described := params.HostName != nil || params.HostRole != nil || len(params.DisksSelectedConfig) > 0 ||
 		len(params.DisksSkipFormatting) > 0
 	switch {
-	case slices.Contains(append(slices.Clone(lifecycle.HostInstallingStates), lifecycle.HostPreparing,
-		lifecycle.HostPrepared, lifecycle.HostInstalled), *h.API.Status):
+	case h.isBusy() || *h.API.Status == lifecycle.HostInstalled:
 		return fault.New(fault.Conflict, "Host %s is %s and can't be changed now.", name, *h.API.Status)
 	case described && !lifecycle.BeforeInstallation(*h.API.Status):
-		return fault.New(fault.Conflict, "Host %s is %s; its name, role and disks can't be changed now, but "+
-			"after the host has booted from the discovery image again.", name, *h.API.Status)
+		return fault.New(fault.Conflict, "Host %s is %s; its name, role and disks can't be changed now. "+
+			"Boot the host from the discovery image first.", name, *h.API.Status)
 	}
 	return nil
+}
+
+// isBusy reports whether the host is being prepared or installed.
+func (h *Host) isBusy() bool {
+	return *h.API.Status == lifecycle.HostPreparing || *h.API.Status == lifecycle.HostPrepared ||
+		slices.Contains(lifecycle.HostInstallingStates, *h.API.Status)
 }
 
 // CheckRemoval returns an error of kind Conflict if the host must stay in its cluster (nil: none).
 // The installation of the cluster needs its host until the end, but not a host that failed.
 func (h *Host) CheckRemoval(name string, cluster *models.Cluster) error {
-	busy := slices.Contains(lifecycle.HostInstallingStates, *h.API.Status) ||
-		slices.Contains([]string{lifecycle.HostPreparing, lifecycle.HostPrepared}, *h.API.Status)
 	switch {
 	case cluster == nil:
 		return nil
-	case h.IsDay2() && busy:
+	case h.IsDay2() && h.isBusy():
 		return fault.New(fault.Conflict, "Host %s is %s, because it joins cluster %s; reset the host first.", name,
 			*h.API.Status, cluster.Name)
-	case !h.IsDay2() && (busy || *h.API.Status != lifecycle.HostFailed &&
+	case !h.IsDay2() && (h.isBusy() || *h.API.Status != lifecycle.HostFailed &&
 		slices.Contains(lifecycle.ClusterInstallingStates, *cluster.Status)):
 		return fault.New(fault.Conflict, "Host %s is %s, and the installation of cluster %s needs it; wait for the "+
 			"end of the installation, or cancel the installation first.", name, *h.API.Status, cluster.Name)
