@@ -165,6 +165,11 @@ func (r *Registry) notePacked(path string, location medium.Location, asked bool)
 	if isSecond {
 		return key, false, nil
 	}
+	for _, other := range r.packed { // both must not count as present here, not even for a moment
+		if other.row.Location == location && other.present {
+			other.present, other.since = false, r.options.Clock.Now()
+		}
+	}
 	p.row.Path, p.row.Location = path, location
 	p.stamp, p.present, p.overwritten, p.since = stamp, true, false, r.options.Clock.Now()
 	p.state, p.message = "", "" // it may be sound now

@@ -28,19 +28,26 @@ const packed1 = "mirror_000001.tar.gz"
 // writePacked writes a compressed archive and returns the size of its tar archive.
 func (s *site) writePacked(name string, a *simulated.Archive) (unpacked int64) {
 	s.Helper()
+	data, unpacked := packedBytes(s, name, a)
+	require.NoError(s, os.WriteFile(s.path(name), data, 0o600))
+	return unpacked
+}
+
+// packedBytes returns the bytes of a compressed archive, and the number of them that it unpacks to.
+func packedBytes(t testing.TB, name string, a *simulated.Archive) (data []byte, unpacked int64) {
+	t.Helper()
 	var plain, packed bytes.Buffer
-	require.NoError(s, a.Write(&plain))
+	require.NoError(t, a.Write(&plain))
 	var w io.WriteCloser = gzip.NewWriter(&packed)
 	if name != packed1 {
 		var err error
 		w, err = zstd.NewWriter(&packed)
-		require.NoError(s, err)
+		require.NoError(t, err)
 	}
 	_, err := w.Write(plain.Bytes())
-	require.NoError(s, err)
-	require.NoError(s, w.Close())
-	require.NoError(s, os.WriteFile(s.path(name), packed.Bytes(), 0o600))
-	return int64(plain.Len())
+	require.NoError(t, err)
+	require.NoError(t, w.Close())
+	return packed.Bytes(), int64(plain.Len())
 }
 
 // awaitMedium waits until the only medium is in a state. The time goes on meanwhile.
@@ -296,10 +303,7 @@ func TestUnpack_damagedContent(t *testing.T) {
 func TestUnpack_archiveIsBeingCopied(t *testing.T) {
 	s := newSite(t)
 	a, layers := layered(t, 1, 3<<20)
-	size := s.writePacked(packed1, a)
-	packed, err := os.ReadFile(s.path(packed1))
-	require.NoError(t, err)
-	require.NoError(t, os.Remove(s.path(packed1)))
+	packed, size := packedBytes(t, packed1, a)
 	s.start()
 	label := filepath.Base(s.dir) + "/" + packed1
 
@@ -309,7 +313,7 @@ func TestUnpack_archiveIsBeingCopied(t *testing.T) {
 		return strings.Contains(s.registry.Status().Unusable[0].Problem, packed1+" is still being copied")
 	}, time.Minute, time.Millisecond)
 	require.Empty(t, s.registry.Status().Media)
-	_, err = s.registry.Stage(t.Context(), label)
+	_, err := s.registry.Stage(t.Context(), label)
 	require.Equal(t, fault.Conflict, fault.KindOf(err))
 	require.ErrorContains(t, err, packed1+" is still being copied")
 	_, err = s.registry.Stage(t.Context(), "all")
@@ -334,9 +338,7 @@ func TestUnpack_archiveIsBeingCopied(t *testing.T) {
 func TestUnpack_replaced(t *testing.T) {
 	pack := func(s *site, count int, age time.Duration) (layers map[string][]byte, size int64) {
 		a, layers := layered(s, count, 1<<20)
-		size = s.writePacked(packed1, a)
-		data, err := os.ReadFile(s.path(packed1))
-		require.NoError(s, err)
+		data, size := packedBytes(s, packed1, a)
 		s.writePart(packed1, data, age)
 		return layers, size
 	}
