@@ -98,6 +98,15 @@ func (a *Appliance) projector() (engine.Projector, error) {
 	return projection.Recorder{}, nil
 }
 
+// kubernetesReady returns what returns a channel that is closed when the Kubernetes API is ready. It
+// returns nil if the configuration disables the API.
+func (a *Appliance) kubernetesReady() func() <-chan struct{} {
+	if a.kubernetes == nil {
+		return nil
+	}
+	return func() <-chan struct{} { return a.kubeServer.api.Ready() }
+}
+
 // newKubernetesServer returns the API server with the controllers and their admission rules. It
 // registers the operations of the API. It returns nil if the configuration disables the API.
 func (a *Appliance) newKubernetesServer() (*kubernetesServer, error) {

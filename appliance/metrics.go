@@ -23,9 +23,7 @@ func (a *Appliance) monitorOperations() ([]operation.Operation, error) {
 		Certificates: a.transport.Certificates(), Clock: a.clock, Others: append(append(process.MetricCollectors(),
 			a.ams, a.meter, a.registry.Metrics(), a.replica, a.backups, a.tracing), a.fleet.Metrics()...),
 	}}
-	if a.kubernetes != nil {
-		options.Kubernetes = func() <-chan struct{} { return a.kubeServer.api.Ready() }
-	}
+	options.Kubernetes = a.kubernetesReady()
 	var err error
 	if a.monitor, err = monitoring.New(options); err != nil {
 		return nil, err

@@ -64,7 +64,7 @@ func (a *Appliance) newNotices() (*notice.Service, error) {
 	}
 	transport, err := osimage.NewTransport("", a.rules.CABundle, a.egress)
 	return notice.New(notice.Options{DB: a.db, Secrets: sealed, Transport: transport, CheckURL: a.egress.CheckURL,
-		URL: a.urls[0], Clock: a.clock, Logger: a.log,
+		URL: a.urls[0], Started: a.kubernetesReady(), Clock: a.clock, Logger: a.log,
 		Sources: sources.New(sources.Options{DB: a.db, Servers: a.bmcs.Servers,
 			Fleet:   diagnosis.Fleet{Of: a.membership}.Attention,
 			Waiting: a.approvals().Waiting, Disk: a.protection.Disk, Mirrors: a.doctor.Mirrors})}), err

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -57,10 +58,11 @@ type Client struct {
 	current atomic.Pointer[connections]
 }
 
-// connections holds rules and the transports for their registries.
+// connections holds rules and the transports for their registries. The first pull makes a transport:
+// the certificates of the system would take a start 20 ms.
 type connections struct {
 	rules             *Rules
-	verified, lenient *http.Transport
+	verified, lenient func() *http.Transport
 }
 
 // NewClient returns a client that trusts the system's CAs and those of the rules. The rules may be
@@ -85,12 +87,16 @@ func NewClient(rules *Rules, options ClientOptions) *Client {
 
 // Use replaces the rules and their CAs. Requests that have started use the previous rules.
 func (c *Client) Use(rules *Rules) {
-	trusted, _ := roots.With(rules.CABundle()) // it may be empty
 	before := c.current.Swap(&connections{
-		rules:    rules,
-		verified: c.newTransport(&tls.Config{RootCAs: trusted}),
+		rules: rules,
+		verified: sync.OnceValue(func() *http.Transport {
+			trusted, _ := roots.With(rules.CABundle()) // it may be empty
+			return c.newTransport(&tls.Config{RootCAs: trusted})
+		}),
 		// for endpoints that the rules mark as insecure
-		lenient: c.newTransport(&tls.Config{InsecureSkipVerify: true}),
+		lenient: sync.OnceValue(func() *http.Transport {
+			return c.newTransport(&tls.Config{InsecureSkipVerify: true})
+		}),
 	})
 	if before != nil {
 		before.close()
@@ -98,8 +104,8 @@ func (c *Client) Use(rules *Rules) {
 }
 
 func (c *connections) close() {
-	c.verified.CloseIdleConnections()
-	c.lenient.CloseIdleConnections()
+	c.verified().CloseIdleConnections()
+	c.lenient().CloseIdleConnections()
 }
 
 func (c *Client) newTransport(config *tls.Config) *http.Transport {
@@ -237,9 +243,9 @@ func (c *Client) remoteOptions(ctx context.Context, e Endpoint, secret authn.Key
 func (c *Client) Transport(e Endpoint) http.RoundTripper {
 	now := c.current.Load()
 	if e.Insecure {
-		return &schemeGuard{next: c.limited(now.lenient), plain: true}
+		return &schemeGuard{next: c.limited(now.lenient()), plain: true}
 	}
-	return &schemeGuard{next: c.limited(now.verified)}
+	return &schemeGuard{next: c.limited(now.verified())}
 }
 
 // stallLimit is how long a registry may send no byte of a body.

@@ -330,7 +330,7 @@ func TestClient_plainHTTPOnlyIfInsecure(t *testing.T) {
 		return (&net.Dialer{}).DialContext(ctx, network, hostport(server))
 	}
 	c := quick(t, rulesTo(t, "10.0.0.5:5000", nil))
-	c.current.Load().verified.DialContext = dial
+	c.current.Load().verified().DialContext = dial
 	_, _, err := c.Get(t.Context(), wanted+":4.20", secretFor(t, "10.0.0.5:5000", "u:p"))
 	imageError(t, err, ReasonPlainHTTP, "speaks plain HTTP where HTTPS is required", "set insecure = true")
 	require.Zero(t, requests.Load(), "nothing was sent unencrypted")

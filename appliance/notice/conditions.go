@@ -61,6 +61,13 @@ func (s *Service) watch(ctx context.Context) error {
 	if len(s.Sources) == 0 {
 		return nil
 	}
+	if s.Started != nil {
+		select {
+		case <-s.Started():
+		case <-ctx.Done():
+			return nil
+		}
+	}
 	next := make([]time.Time, len(s.Sources))
 	for {
 		due := s.Clock.Now().Add(idle)

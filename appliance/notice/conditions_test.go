@@ -160,3 +160,24 @@ func TestCondition_lookedForAtIntervals(t *testing.T) {
 	s.clock.Advance(time.Minute)
 	require.Equal(t, start.Add(time.Minute), <-looks)
 }
+
+func TestCondition_lookedForAfterTheStart(t *testing.T) {
+	s, started, looked := newSite(t), make(chan struct{}), make(chan struct{})
+	s.Started = func() <-chan struct{} { close(started); return started }
+	s.Sources = []Source{{Event: "server_error", Interval: time.Minute, Find: func(context.Context) ([]Condition, error) {
+		select {
+		case <-started:
+		default:
+			t.Error("the appliance has not started")
+		}
+		close(looked)
+		return nil, nil
+	}}}
+	s.run()
+	<-looked
+	s.stop()
+
+	s.Started = func() <-chan struct{} { return nil }
+	s.run()
+	s.stop()
+}

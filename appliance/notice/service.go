@@ -34,8 +34,11 @@ type Options struct {
 	URL       string                  // of the appliance, for the links in notifications
 	Timeout   time.Duration           // of a request; 0 is 15 seconds
 	Sources   []Source                // of the conditions of the site
-	Clock     clockwork.Clock
-	Logger    *slog.Logger
+	// Started returns a channel that is closed when the first look at the conditions may begin: a
+	// start has more urgent work. nil: at once.
+	Started func() <-chan struct{}
+	Clock   clockwork.Clock
+	Logger  *slog.Logger
 }
 
 // Service keeps notifications and sends them to webhooks. Its methods are safe for concurrent use;

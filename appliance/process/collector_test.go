@@ -14,7 +14,7 @@ func TestGarbagePercent(t *testing.T) {
 		144 << 20: 50, 1 << 40: 50} {
 		require.Equal(t, percent, garbagePercent(live, startAllocation), "of %d bytes", live)
 	}
-	for live, percent := range map[uint64]int{0: 300, 8 << 20: 300, 16 << 20: 200, 32 << 20: 100, 64 << 20: 50,
+	for live, percent := range map[uint64]int{0: 800, 8 << 20: 800, 16 << 20: 400, 64 << 20: 100, 128 << 20: 50,
 		1 << 40: 50} {
 		require.Equal(t, percent, garbagePercent(live, startAllocation-1), "of %d bytes at the start", live)
 	}
@@ -28,7 +28,7 @@ func TestTuneCollector_afterEachCollection(t *testing.T) {
 	}
 	before := percent()
 	stop := TuneCollector()
-	require.Equal(t, maxGarbagePercent, percent())
+	require.Equal(t, startGarbagePercent, percent())
 	much := make([]byte, 190<<20)
 	require.Eventually(t, func() bool { runtime.GC(); return percent() < 60 }, time.Minute, time.Millisecond,
 		"190 MiB are live")
