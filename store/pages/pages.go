@@ -20,11 +20,18 @@ package pages
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/fnv"
 	"io"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
 )
 
 const (
@@ -80,10 +87,15 @@ type File struct {
 	size int64
 	meta Meta
 	// other describes a damaged meta page; "": both are whole
-	other string
-	used  pageSet // pages that were read
+	other   string
+	used    pageSet // pages that were read
+	workers int     // goroutines that read a bucket
+}
 
-	// The file is read ahead while pages follow each other. The current leaf page lies in ahead.
+// reader reads pages. It reads the file ahead while pages follow each other.
+type reader struct {
+	*File
+	// The current leaf page lies in ahead.
 	buffer, ahead []byte
 	aheadAt, next int64 // offset of ahead, and of the end of the last page
 }
@@ -92,27 +104,27 @@ type File struct {
 const aheadSize = 128 << 10
 
 // read returns a part of the file. It is valid until the next call.
-func (f *File) read(at, size int64) ([]byte, error) {
+func (r *reader) read(at, size int64) ([]byte, error) {
 	wanted := size
-	if at == f.next {
+	if at == r.next {
 		wanted = max(size, aheadSize)
 	}
-	if at < f.aheadAt || at+size > f.aheadAt+int64(len(f.ahead)) {
-		if int64(cap(f.buffer)) < wanted {
-			f.buffer = make([]byte, max(wanted, aheadSize))
+	if at < r.aheadAt || at+size > r.aheadAt+int64(len(r.ahead)) {
+		if int64(cap(r.buffer)) < wanted {
+			r.buffer = make([]byte, max(wanted, aheadSize))
 		}
-		n, err := f.r.ReadAt(f.buffer[:wanted], at)
-		if f.ahead, f.aheadAt = f.buffer[:n], at; int64(n) < size {
+		n, err := r.r.ReadAt(r.buffer[:wanted], at)
+		if r.ahead, r.aheadAt = r.buffer[:n], at; int64(n) < size {
 			return nil, err
 		}
 	}
-	f.next = at + size
-	from := at - f.aheadAt
-	return f.ahead[from : from+size : from+size], nil
+	r.next = at + size
+	from := at - r.aheadAt
+	return r.ahead[from : from+size : from+size], nil
 }
 
-// pageSet is a set of page numbers.
-type pageSet []uint64
+// pageSet is a set of page numbers. Several goroutines may change it.
+type pageSet []atomic.Uint64
 
 func newPageSet(pages uint64) pageSet {
 	const limit = 1 << 32 // pages, so that a damaged number does not need all memory
@@ -122,23 +134,24 @@ func newPageSet(pages uint64) pageSet {
 	return s
 }
 
-func (s pageSet) has(id uint64) bool { return id/64 < uint64(len(s)) && s[id/64]&(1<<(id%64)) != 0 }
+func (s pageSet) has(id uint64) bool {
+	return id/64 < uint64(len(s)) && s[id/64].Load()&(1<<(id%64)) != 0
+}
 
-func (s pageSet) add(id uint64) {
-	if id/64 < uint64(len(s)) {
-		s[id/64] |= 1 << (id % 64)
-	}
+// add reports whether the page was not in the set.
+func (s pageSet) add(id uint64) bool {
+	return id/64 >= uint64(len(s)) || s[id/64].Or(1<<(id%64))&(1<<(id%64)) == 0
 }
 
 func (s pageSet) remove(id uint64) {
 	if id/64 < uint64(len(s)) {
-		s[id/64] &^= 1 << (id % 64)
+		s[id/64].And(^(uint64(1) << (id % 64)))
 	}
 }
 
 // Open reads the meta pages of a file.
 func Open(r io.ReaderAt, size int64) (*File, error) {
-	f := &File{r: r, size: size}
+	f := &File{r: r, size: size, workers: min(runtime.GOMAXPROCS(0), maxWorkers)}
 	defer func() { f.used = newPageSet(f.meta.Pages) }()
 	first, err := readMeta(r, 0)
 	if err == nil {
@@ -165,10 +178,13 @@ func (f *File) choose(first, second Meta, secondErr error) {
 	}
 }
 
+// maxWorkers is enough for the disk of an appliance.
+const maxWorkers = 4
+
 // OpenAt reads the state of a file that a program has open. meta describes a read transaction,
-// which the caller keeps open.
+// which the caller keeps open. One goroutine reads the file, because the program has other work.
 func OpenAt(r io.ReaderAt, size int64, meta Meta) *File {
-	return &File{r: r, size: size, meta: meta, used: newPageSet(meta.Pages)}
+	return &File{r: r, size: size, meta: meta, used: newPageSet(meta.Pages), workers: 1}
 }
 
 // Meta returns the newest state of the file.
@@ -201,39 +217,39 @@ func readMeta(r io.ReaderAt, at int64) (Meta, error) {
 }
 
 // page reads a page with its overflow, and checks its header.
-func (f *File) page(id uint64) ([]byte, error) {
-	if id < 2 || id >= f.meta.Pages {
-		return nil, fmt.Errorf("the page number is not possible; the file has %d pages", f.meta.Pages)
+func (r *reader) page(id uint64) ([]byte, error) {
+	if id < 2 || id >= r.meta.Pages {
+		return nil, fmt.Errorf("the page number is not possible; the file has %d pages", r.meta.Pages)
 	}
-	if f.used.has(id) {
+	if !r.used.add(id) {
 		return nil, errors.New("the page is used twice")
 	}
-	at := int64(id) * int64(f.meta.PageSize)
-	page, err := f.read(at, int64(f.meta.PageSize))
+	at := int64(id) * int64(r.meta.PageSize)
+	page, err := r.read(at, int64(r.meta.PageSize))
 	if err != nil {
-		return nil, f.readError(err)
+		r.used.remove(id)
+		return nil, r.readError(err)
 	}
 	if own := le.Uint64(page); own != id {
+		r.used.remove(id)
 		return nil, fmt.Errorf("the page says that it is page %d", own)
 	}
-	f.used.add(id)
 	overflow := uint64(le.Uint32(page[12:]))
-	if size := (overflow + 1) * uint64(f.meta.PageSize); overflow > 0 {
-		if id+overflow >= f.meta.Pages || size > pageLimit {
+	if size := (overflow + 1) * uint64(r.meta.PageSize); overflow > 0 {
+		if id+overflow >= r.meta.Pages || size > pageLimit {
 			return nil, fmt.Errorf("%d overflow pages are not possible", overflow)
 		}
-		if at+int64(size) > f.size {
-			return nil, f.readError(io.ErrUnexpectedEOF)
+		if at+int64(size) > r.size {
+			return nil, r.readError(io.ErrUnexpectedEOF)
 		}
-		if page, err = f.read(at, int64(size)); err != nil {
-			return nil, f.readError(err)
+		if page, err = r.read(at, int64(size)); err != nil {
+			return nil, r.readError(err)
 		}
 	}
 	for n := uint64(1); n <= overflow; n++ {
-		if f.used.has(id + n) {
+		if !r.used.add(id + n) {
 			return nil, fmt.Errorf("its overflow page %d is used twice", id+n)
 		}
-		f.used.add(id + n)
 	}
 	if le.Uint16(page[8:]) != leafFlag {
 		page = bytes.Clone(page) // it is still needed when the next page is read
@@ -259,27 +275,17 @@ func element(page []byte, base, position, size int) ([]byte, bool) {
 	return page[from : from+size : from+size], true
 }
 
-// walker reads one bucket.
-type walker struct {
-	file    *File
-	bucket  string
-	last    []byte // the last key
-	any     bool
-	row     func(key, value []byte) error
-	problem func(Problem)
-}
-
-// Walk calls row with each row of a bucket that can be read, in the order of the pages, and problem
-// with each damaged page. Undamaged pages have the order of the keys. It returns the error of row.
+// Walk calls row with each row of a bucket that can be read, and problem with each damaged page.
+// Several goroutines call row at the same time, each with the rows of a range of keys in the order
+// of the pages. Undamaged pages have the order of the keys. Walk returns the error of row.
 func (f *File) Walk(bucket string, row func(key, value []byte) error, problem func(Problem)) error {
-	w := &walker{file: f, bucket: bucket, row: row, problem: problem}
 	found := false
-	root := &walker{file: f, bucket: "", problem: problem, row: func(key, value []byte) error {
+	root := &walker{reader: &reader{File: f}, problem: problem, row: func(key, value []byte) error {
 		if string(key) != bucket {
 			return nil
 		}
 		found = true
-		return w.root(value)
+		return f.bucket(bucket, value, row, problem)
 	}}
 	// The bucket of buckets is read once for each bucket.
 	f.forget(f.meta.Root)
@@ -290,6 +296,56 @@ func (f *File) Walk(bucket string, row func(key, value []byte) error, problem fu
 		problem(Problem{Bucket: bucket, Page: f.meta.Root, Reason: "the bucket is missing"})
 	}
 	return nil
+}
+
+// bucket reads a bucket from its value in the bucket of buckets.
+func (f *File) bucket(name string, value []byte, row func(key, value []byte) error, problem func(Problem)) error {
+	var mu sync.Mutex
+	var problems []Problem
+	forks := &forks{idle: make(chan *reader, f.workers)}
+	forks.group.SetLimit(f.workers - 1)
+	w := &walker{reader: &reader{File: f}, bucket: name, forks: forks, row: row, problem: func(p Problem) {
+		mu.Lock()
+		defer mu.Unlock()
+		problems = append(problems, p)
+	}}
+	err := w.root(value)
+	err = cmp.Or(err, forks.group.Wait())
+	slices.SortStableFunc(problems, func(a, b Problem) int { return bytes.Compare(a.From, b.From) })
+	for _, p := range problems {
+		problem(p)
+	}
+	return err
+}
+
+// forks are the goroutines that read parts of a bucket.
+type forks struct {
+	group errgroup.Group
+	idle  chan *reader
+}
+
+// try reads a part in another goroutine. It reports false if enough of them work.
+func (f *forks) try(w *walker, part func(w *walker) error) bool {
+	return f.group.TryGo(func() error {
+		own := &reader{File: w.reader.File}
+		select {
+		case own = <-f.idle:
+		default:
+		}
+		defer func() { f.idle <- own }()
+		return part(&walker{reader: own, bucket: w.bucket, forks: f, row: w.row, problem: w.problem})
+	})
+}
+
+// walker reads a bucket or a part of it.
+type walker struct {
+	reader  *reader
+	bucket  string
+	forks   *forks // nil for the bucket of buckets
+	last    []byte // the last key
+	any     bool
+	row     func(key, value []byte) error
+	problem func(Problem)
 }
 
 func (f *File) forget(id uint64) { f.used.remove(id) }
@@ -308,7 +364,7 @@ func (w *walker) root(value []byte) error {
 
 // page reads a page with keys from from up to to.
 func (w *walker) page(id uint64, from, to []byte, depth int) error {
-	page, err := w.file.page(id)
+	page, err := w.reader.page(id)
 	if err == nil && depth > depthLimit {
 		err = errors.New("the tree is too deep")
 	}
@@ -376,12 +432,19 @@ func (w *walker) branch(id uint64, page []byte, count int, from, to []byte, dept
 		if n+1 < len(children) && children[n+1].key != nil {
 			high = children[n+1].key
 		}
-		if err := w.page(c.page, low, high, depth+1); err != nil {
+		part := func(w *walker) error { return w.page(c.page, low, high, depth+1) }
+		if w.forks != nil && depth < forkDepth && w.forks.try(w, part) {
+			continue
+		}
+		if err := part(w); err != nil {
 			return err
 		}
 	}
 	return nil
 }
+
+// forkDepth is the depth of the pages from which on one goroutine reads all pages below.
+const forkDepth = 2
 
 func (w *walker) leaf(id uint64, page []byte, count int, from, to []byte) error {
 	for n := range count {
@@ -413,7 +476,7 @@ func (w *walker) leaf(id uint64, page []byte, count int, from, to []byte) error 
 // overwrite them.
 func (f *File) CheckFreelist(problem func(Problem)) {
 	id := f.meta.Freelist
-	page, err := f.page(id)
+	page, err := (&reader{File: f}).page(id)
 	if err != nil {
 		problem(Problem{Page: id, Reason: "the list of free pages can't be read: " + err.Error()})
 		return

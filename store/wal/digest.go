@@ -100,7 +100,7 @@ type adder struct {
 	digest  Digest
 }
 
-func (a *adder) row(bucket Bucket, key, value []byte) {
+func (a *adder) row(bucket Bucket, key []byte, hash uint64) {
 	same := bucket == a.group.Bucket && (bucket == Log || len(a.group.Name) > len(deadlinesPrefix) &&
 		len(key) >= len(a.group.Name) && string(key[:len(a.group.Name)]) == a.group.Name)
 	if !same || a.digest.Rows == 0 {
@@ -108,7 +108,7 @@ func (a *adder) row(bucket Bucket, key, value []byte) {
 		a.group = groupOf(bucket, key)
 	}
 	a.digest.Rows++
-	a.digest.Sum += rowHash(key, value)
+	a.digest.Sum += hash
 }
 
 func (a *adder) flush() {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 
 	bolt "go.etcd.io/bbolt"
 
@@ -40,8 +41,8 @@ func (v *Verification) Whole() bool {
 	return len(v.Problems) == 0 && len(v.Groups) == 0 && !v.Meta
 }
 
-// Verify reads all pages of a bbolt file without bbolt. row gets each row that can be read; it may
-// be nil. The file must not change meanwhile. The error is about a file that can't be read at all.
+// Verify reads all pages of a bbolt file without bbolt. row gets each row that can be read, in any
+// order, but one at a time; it may be nil. The file must not change meanwhile. The error is about a file that can't be read at all.
 func Verify(path string, row func(bucket Bucket, key, value []byte) error) (_ *Verification, err error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -87,17 +88,21 @@ func (v *Verification) add(problem pages.Problem) { v.Problems = append(v.Proble
 func (v *Verification) read(from *pages.File, row func(bucket Bucket, key, value []byte) error) error {
 	found, stored, metaSum := make(Digests), []byte(nil), uint64(0)
 	add := adder{digests: found}
+	var mu sync.Mutex
 	for id, name := range BucketNames {
 		bucket := Bucket(id)
 		err := from.Walk(string(name), func(key, value []byte) error {
+			hash := rowHash(key, value)
+			mu.Lock()
+			defer mu.Unlock()
 			v.Rows++
 			switch {
 			case bucket != Meta:
-				add.row(bucket, key, value)
+				add.row(bucket, key, hash)
 			case bytes.Equal(key, digestKey):
 				stored = bytes.Clone(value)
 			default:
-				metaSum += rowHash(key, value)
+				metaSum += hash
 			}
 			if row == nil {
 				return nil
