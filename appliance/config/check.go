@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -193,6 +194,13 @@ var versionForm = regexp.MustCompile(`^\d+\.\d+(\.\d+(-[0-9A-Za-z.-]+)?)?$`)
 // hostForm matches DNS names and IP addresses. It rejects only texts that no resolver accepts.
 var hostForm = regexp.MustCompile(`^[0-9A-Za-z]([0-9A-Za-z.:-]*[0-9A-Za-z])?$|^::1?$`)
 
+// isPlain reports whether a URL is one of HTTP without a query.
+func isPlain(u *url.URL) bool {
+	port, err := strconv.ParseUint(cmp.Or(u.Port(), "1"), 10, 16)
+	return u.Hostname() != "" && (u.Scheme == "http" || u.Scheme == "https") && u.RawQuery == "" && u.Fragment == "" &&
+		err == nil && port > 0
+}
+
 func (r reader) checked(text, check string) (any, error) {
 	switch check {
 	case "address-or-none":
@@ -210,14 +218,12 @@ func (r reader) checked(text, check string) (any, error) {
 		}
 	case "url":
 		parsed, err := url.Parse(text)
-		if err != nil || parsed.Host == "" || parsed.Scheme != "http" && parsed.Scheme != "https" ||
-			parsed.RawQuery != "" || parsed.Fragment != "" {
+		if err != nil || !isPlain(parsed) {
 			return nil, errInvalid
 		}
 		return strings.TrimRight(text, "/"), nil
 	case "issuer": // compared as a text, so a slash at its end stays
-		if parsed, err := url.Parse(text); err != nil || parsed.Host == "" || parsed.Scheme != "http" &&
-			parsed.Scheme != "https" || parsed.RawQuery != "" || parsed.Fragment != "" {
+		if parsed, err := url.Parse(text); err != nil || !isPlain(parsed) {
 			return nil, errInvalid
 		}
 	case "pullspec":

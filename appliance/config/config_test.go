@@ -215,6 +215,8 @@ func TestLoad_invalidFile(t *testing.T) {
 			`line 1: listen is "127.0.0.1:99999"; expected an address and a port`},
 		"an invalid URL": {"url: 192.0.2.10:8090\n",
 			`line 1: url[0] is "192.0.2.10:8090"; expected an http:// or https:// URL`},
+		"a URL with an invalid port": {`url: ["https://192.0.2.10:99999"]`,
+			`line 1: url[0] is "https://192.0.2.10:99999"; expected an http:// or https:// URL`},
 		"invalid choice": {"log:\n\n  level: loud\n",
 			`line 3: log.level is "loud"; expected one of debug, info, warn, error`},
 		"a duration without unit": {"timeouts: {installer: 10}\n",
