@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/iotest"
 	"time"
@@ -703,4 +704,56 @@ func TestRepository_oneWriter(t *testing.T) {
 	require.NoError(t, reader.Close())
 	_, err = repository.Receive(bytes.NewReader(stream))
 	require.NoError(t, err)
+}
+
+// What a backup wrote until the medium was full does not keep its space from the next one.
+func TestRepository_fullMediumKeepsNoRest(t *testing.T) {
+	s := newSource(t)
+	repository := &backup.Repository{Dir: filepath.Join(t.TempDir(), "backups")}
+	received, err := repository.Receive(bytes.NewReader(s.stream(t, true)))
+	require.NoError(t, err)
+	objects := func() (names []string) {
+		all, err := filepath.Glob(filepath.Join(repository.Dir, "objects", "*", "*"))
+		require.NoError(t, err)
+		return all
+	}
+	before := objects()
+	require.NoError(t, s.DB.Update(t.Context(), func(tx *store.Tx) error { return items.Put(tx, "zz", &item{"new"}) }))
+	stream := s.stream(t, true)
+	for failure, stay := range map[error]bool{syscall.ENOSPC: false, errors.New("the connection was lost"): true} {
+		part := io.MultiReader(bytes.NewReader(stream[:len(stream)-2048]), iotest.ErrReader(failure))
+		_, err = repository.Receive(part)
+		require.ErrorIs(t, err, failure)
+		require.Equal(t, stay, len(objects()) > len(before), "the objects after: %s", err)
+	}
+	requireRestorable(t, repository, received.Name, s.content)
+}
+
+// A backup to a link replaces the file that the link leads to. A device is refused.
+func TestWriteFile_linkStays(t *testing.T) {
+	s, dir := newSource(t), t.TempDir()
+	file, link := filepath.Join(dir, "stick", "site.backup"), filepath.Join(dir, "link")
+	require.NoError(t, os.Symlink(file, link))
+	write := func(to string) error {
+		_, err := backup.WriteFile(to, bytes.NewReader(s.stream(t, true)))
+		return err
+	}
+	require.EqualError(t, write(link), "the link "+link+" can't be followed (no such file or directory): "+
+		"mount what it leads to, or name another file")
+	require.NoError(t, os.Mkdir(filepath.Dir(file), 0o700))
+	require.NoError(t, os.WriteFile(file, []byte("former"), 0o600))
+	require.NoError(t, write(link))
+	leads, err := os.Readlink(link)
+	require.NoError(t, err)
+	require.Equal(t, file, leads)
+	info, err := os.Stat(file)
+	require.NoError(t, err)
+	require.Greater(t, info.Size(), int64(1000))
+
+	pipe := filepath.Join(dir, "pipe")
+	require.NoError(t, syscall.Mkfifo(pipe, 0o600))
+	require.EqualError(t, write(pipe), pipe+" is no regular file: name a file or a directory")
+	info, err = os.Lstat(pipe)
+	require.NoError(t, err)
+	require.NotZero(t, info.Mode()&os.ModeNamedPipe)
 }

@@ -24,6 +24,9 @@ const encryptedPrefix = "age-encryption.org/"
 // the file has its former content.
 func WriteFile(path string, stream io.Reader, recipients ...age.Recipient) (_ *Manifest, err error) {
 	defer func() { err = ExplainMedium("backup", path, err) }()
+	if path, err = target(path); err != nil {
+		return nil, err
+	}
 	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
 	if err != nil {
 		return nil, err
@@ -48,6 +51,26 @@ func WriteFile(path string, stream io.Reader, recipients ...age.Recipient) (_ *M
 		return nil, err
 	}
 	return manifest, durable.SyncDir(filepath.Dir(path))
+}
+
+// target returns the path of the file that a rename replaces, so that a link or a device stays.
+func target(path string) (string, error) {
+	info, err := os.Lstat(path)
+	if err == nil && info.Mode()&fs.ModeSymlink != 0 {
+		link := path
+		if path, err = filepath.EvalSymlinks(link); err != nil {
+			if failed, ok := errors.AsType[*fs.PathError](err); ok {
+				err = failed.Err
+			}
+			return "", fmt.Errorf("the link %s can't be followed (%w): mount what it leads to, or name another file",
+				link, err)
+		}
+		info, err = os.Lstat(path)
+	}
+	if err == nil && !info.Mode().IsRegular() {
+		return "", fmt.Errorf("%s is no regular file: name a file or a directory", path)
+	}
+	return path, nil
 }
 
 // WriteFile writes a backup, without what opens its data keys, to a file and reads it back.

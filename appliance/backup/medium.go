@@ -30,10 +30,15 @@ func (e *MediumError) Unwrap() error { return e.Err }
 // ExplainMedium returns a *MediumError for the error of a full or read-only medium, and other
 // errors unchanged.
 func ExplainMedium(what, place string, err error) error {
-	for _, cause := range []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG, syscall.EROFS} {
-		if errors.Is(err, cause) {
-			return &MediumError{what, place, err}
-		}
+	if isFull(err) || errors.Is(err, syscall.EROFS) {
+		return &MediumError{what, place, err}
 	}
 	return err
+}
+
+// Full reports whether the medium has no space left.
+func (e *MediumError) Full() bool { return isFull(e.Err) }
+
+func isFull(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EFBIG)
 }

@@ -83,7 +83,8 @@ func (r *Repository) LockForReading() (unlock func() error) {
 }
 
 // Receive writes the backup in a stream to the repository, and reads it back. Its error is ErrBusy
-// if another process writes.
+// if another process writes. After an error, the objects of the new backup stay for the next
+// attempt, unless the medium is full.
 func (r *Repository) Receive(stream io.Reader) (_ *Received, err error) {
 	defer func() { err = ExplainMedium("backup", r.Dir, err) }()
 	result := new(Received)
@@ -97,6 +98,12 @@ func (r *Repository) Receive(stream io.Reader) (_ *Received, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, unlock()) }()
+	defer func() {
+		if isFull(err) {
+			_, rest := r.remove(nil, nil)
+			err = errors.Join(err, rest)
+		}
+	}()
 	var sums []string
 	manifest, err := Read(stream, func(_ string, size int64, content io.Reader) error {
 		sum, added, err := r.put(content)
@@ -432,7 +439,7 @@ func (r *Repository) newest(now time.Time) (time.Time, error) {
 // cost the backups of right times. A repetition after an error removes the objects that stayed.
 func (r *Repository) Prune(keep int, now time.Time) (removed int, err error) {
 	names, err := r.until(now)
-	if err != nil || keep <= 0 {
+	if err != nil || keep <= 0 || len(names) == 0 {
 		return 0, err
 	}
 	unlock, err := r.Lock()

@@ -2,6 +2,7 @@ package backup
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -25,8 +26,12 @@ type Schedule struct {
 	Recipient string // public key of age; "": the backups are not encrypted
 }
 
-// lookInterval is the time between two looks for the directory.
-const lookInterval = time.Minute
+const (
+	lookInterval = time.Minute // between two looks for the directory
+	// fullPause is the time between two attempts to write to a full medium. Each one writes all that
+	// there is room for.
+	fullPause = 15 * time.Minute
+)
 
 // Service writes scheduled backups.
 type Service struct {
@@ -34,6 +39,7 @@ type Service struct {
 	Options
 
 	missing time.Time // the first of the last looks for the directory that all failed; zero if it is there
+	full    time.Time // the last attempt, if the medium was full
 
 	mu      sync.Mutex
 	last    time.Time // of the last backup
@@ -132,7 +138,7 @@ func (s *Service) backUp(ctx context.Context) (err error) {
 		return err
 	}
 	repository := &Repository{Dir: s.Schedule.Dir, Recipients: recipients}
-	if s.kept != nil { // also before a backup, for which there may be no space otherwise
+	if s.kept != nil {
 		s.prune(ctx, repository)
 	}
 	now := s.Clock.Now()
@@ -144,7 +150,15 @@ func (s *Service) backUp(ctx context.Context) (err error) {
 		s.note(last)
 		return nil
 	}
+	if now.Sub(s.full) < fullPause {
+		return s.failed()
+	}
+	s.prune(ctx, repository) // there may be no space otherwise
 	received, err := s.receive(ctx, repository)
+	s.full = time.Time{}
+	if medium, ok := errors.AsType[*MediumError](err); ok && medium.Full() {
+		s.full = now
+	}
 	if err != nil {
 		return err
 	}
@@ -183,6 +197,12 @@ func (s *Service) prune(ctx context.Context, repository *Repository) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.kept = err
+}
+
+func (s *Service) failed() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.failure
 }
 
 func (s *Service) note(at time.Time) {

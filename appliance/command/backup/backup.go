@@ -136,7 +136,11 @@ func (s *saving) run(ctx context.Context, out, errOut io.Writer) error {
 		return err
 	}
 	if info, err := os.Stat(s.to); err == nil && info.IsDir() || strings.HasSuffix(s.to, "/") {
-		return s.toDirectory(out, stream, end, recipients)
+		clock, err := http.ParseTime(response.Header.Get("Date"))
+		if err != nil {
+			return fmt.Errorf("read the time of the appliance: %w", err)
+		}
+		return s.toDirectory(out, stream, end, recipients, clock)
 	}
 	manifest, err := backup.WriteFile(s.to, stream, recipients...)
 	end()
@@ -151,10 +155,19 @@ func (s *saving) run(ctx context.Context, out, errOut io.Writer) error {
 	return keyNotice(out, manifest)
 }
 
-func (s *saving) toDirectory(out io.Writer, stream io.Reader, end func(), recipients []age.Recipient) error {
+// toDirectory writes a backup to a directory. The clock of the appliance dates the backups.
+func (s *saving) toDirectory(out io.Writer, stream io.Reader, end func(), recipients []age.Recipient,
+	clock time.Time) error {
 	repository := &backup.Repository{Dir: strings.TrimRight(s.to, "/"), Recipients: recipients}
-	received, err := repository.Receive(stream)
+	surplus, err := repository.Prune(s.keep, clock) // there may be no space otherwise
+	var received *backup.Received
+	if err == nil {
+		received, err = repository.Receive(stream)
+	}
 	end()
+	if medium, ok := errors.AsType[*backup.MediumError](err); ok && medium.Full() && s.keep == 0 {
+		return fmt.Errorf("%w; --keep N removes all but the newest N backups before it writes", err)
+	}
 	if err != nil {
 		return err
 	}
@@ -164,7 +177,7 @@ func (s *saving) toDirectory(out io.Writer, stream io.Reader, end func(), recipi
 	if err != nil {
 		return err
 	}
-	if removed > 0 {
+	if removed += surplus; removed > 0 {
 		fmt.Fprintf(out, "%d older backups were removed.\n", removed)
 	}
 	return keyNotice(out, received.Manifest)
