@@ -397,7 +397,7 @@ func (in *crashTest) create(t *testing.T) {
 	})
 }
 
-// insist sends a request of the preparation. A member of a fleet may lose its leadership on a busy
+// insist sends a request that must succeed. A member of a fleet may lose its leadership on a busy
 // machine: then insist repeats the request, which may be carried out twice.
 func (in *crashTest) insist(t *testing.T, what string, request func() error) {
 	t.Helper()
@@ -546,9 +546,12 @@ func (in *crashTest) verifyAnswers(t *testing.T) {
 	}
 	require.Equal(t, 1, bootstraps)
 	var kubeconfig bytes.Buffer
-	_, err = in.api.Installer.V2DownloadClusterCredentials(ctx,
-		&installer.V2DownloadClusterCredentialsParams{ClusterID: in.clusterID, FileName: "kubeconfig"}, &kubeconfig)
-	require.NoError(t, err)
+	in.insist(t, "download the kubeconfig", func() error { // only the leader has it
+		kubeconfig.Reset()
+		_, err := in.api.Installer.V2DownloadClusterCredentials(ctx,
+			&installer.V2DownloadClusterCredentialsParams{ClusterID: in.clusterID, FileName: "kubeconfig"}, &kubeconfig)
+		return err
+	})
 	authority, err := authorityOf(kubeconfig.Bytes())
 	require.NoError(t, err)
 	require.Contains(t, authority, strings.TrimSpace(in.seen.authority))
