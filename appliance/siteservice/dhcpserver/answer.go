@@ -200,7 +200,8 @@ func (x *exchange) noAddress() {
 		"addresses to other machines: landfall site dhcp reserve MAC ADDRESS.")
 }
 
-// used reports whether another machine has an address, and then keeps the address free.
+// used reports whether another machine has an address, and then does not give it to others for some
+// time.
 func (x *exchange) used(ctx context.Context, address netip.Addr) bool {
 	if !x.subnet.Network.Contains(x.own) {
 		return false // ARP does not reach the network of a relay agent
@@ -211,7 +212,9 @@ func (x *exchange) used(ctx context.Context, address netip.Addr) bool {
 	if err != nil || holder == "" || holder == x.mac().String() {
 		return false
 	}
-	x.Leases.block(address)
+	if !x.Leases.keep(address, holder) {
+		x.Leases.block(address)
+	}
 	x.note(x.on, KindConflict, x.mac(), address, "Address %s is not offered, because the machine with MAC address "+
 		"%s has "+
 		"it.", address, holder)

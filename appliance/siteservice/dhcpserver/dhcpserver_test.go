@@ -223,21 +223,69 @@ func TestLeases_storeFails(t *testing.T) {
 	require.NotNil(t, s.discover(t, 2), "the address is kept no longer than the offer")
 }
 
+// TestLeases_endedBeforeRestart holds that a restart does not use up the range: when no other
+// address is free, a machine gets that of the lease that ended first, unless a machine has it.
+func TestLeases_endedBeforeRestart(t *testing.T) {
+	s := newSite(t)
+	var given []netip.Addr
+	for machine := byte(1); machine <= 3; machine++ {
+		given = append(given, s.lease(t, machine))
+		s.clock.Advance(time.Minute)
+	}
+	s.clock.Advance(58 * time.Minute)
+	s.restart(t)
+	s.neighbours[given[0]] = mac(1).String()
+	require.Equal(t, given[1], s.lease(t, 4), "the first machine still has its address")
+	require.Equal(t, []Kind{KindConflict}, s.kinds())
+	require.Nil(t, s.discover(t, 5), "the lease of the third machine lasts by the clock")
+	require.Equal(t, given[0], s.lease(t, 1))
+	require.Equal(t, given[2], s.lease(t, 3))
+	require.Nil(t, s.discover(t, 2))
+	s.clock.Advance(time.Hour)
+	require.NotNil(t, s.discover(t, 2), "all leases have ended")
+}
+
+func TestLeases_reservedAfterEndedLease(t *testing.T) {
+	s := newSite(t)
+	ended := s.lease(t, 1)
+	s.clock.Advance(time.Hour)
+	s.restart(t)
+	_, err := s.Leases.Reserve(t.Context(), Reservation{MAC: mac(2).String(), Address: ended.String()})
+	require.NoError(t, err)
+	require.Equal(t, ended, s.lease(t, 2))
+}
+
+// ARP does not reach the machines behind a relay agent.
+func TestLeases_endedBehindRelayAgent(t *testing.T) {
+	s := newSite(t)
+	subnet := relayed()
+	subnet.Range.Last = subnet.Range.First
+	s.settings.Relayed = []Subnet{subnet}
+	agent := dhcpv4.WithRelay(net.IPv4(198, 51, 100, 1))
+	offer := s.discover(t, 1, agent)
+	require.NotNil(t, s.request(t, offer, agent))
+	s.clock.Advance(2 * time.Hour)
+	s.restart(t)
+	require.Nil(t, s.discover(t, 2, agent))
+}
+
 // Case 36: a clock that jumps while the appliance is off: a lease lasts its whole time from the
-// restart.
+// restart, if its machine still has the address.
 func TestFault36_clockJumps(t *testing.T) {
 	for _, jump := range []time.Duration{-1000 * time.Hour, 1000 * time.Hour} {
 		t.Run(jump.String(), func(t *testing.T) {
 			s := newSite(t)
 			s.Range.Last = s.Range.First
-			s.lease(t, 1)
+			leased := s.lease(t, 1)
 			s.clock = clockwork.NewFakeClockAt(s.clock.Now().Add(jump))
 			s.restart(t)
 			s.Range.Last = s.Range.First
+			s.neighbours[leased] = mac(1).String()
 			require.Nil(t, s.discover(t, 2))
 			s.clock.Advance(59 * time.Minute)
 			require.Nil(t, s.discover(t, 2))
-			s.clock.Advance(time.Minute)
+			s.clock.Advance(conflictLifetime)
+			delete(s.neighbours, leased)
 			require.NotNil(t, s.discover(t, 2), "the lease has ended")
 		})
 	}
