@@ -224,6 +224,28 @@ func TestManager_ownDHCPServers(t *testing.T) {
 }
 
 // A machine whose lease has ended loses nothing when the appliance leaves the site.
+func TestManager_refusesReservationsOfUnfitAddresses(t *testing.T) {
+	b := newBench(t)
+	m := b.manager(t, Configured{Switches: []Switch{{Service: DHCP, Interface: "eth1", Mode: dhcpserver.Reservations}},
+		DHCP: DHCPSettings{Relayed: []dhcpserver.Subnet{{Network: netip.MustParsePrefix("198.51.100.0/24")}}}})
+	for address, what := range map[string]string{
+		"192.0.2.10":     "the address of the appliance",
+		"192.0.2.0":      "the address of the network 192.0.2.0/24 itself",
+		"192.0.2.255":    "the broadcast address of the network 192.0.2.0/24",
+		"198.51.100.0":   "the address of the network 198.51.100.0/24 itself",
+		"198.51.100.255": "the broadcast address of the network 198.51.100.0/24",
+	} {
+		_, err := m.Reserve(t.Context(), dhcpserver.Reservation{MAC: "52:54:00:00:00:01", Address: address})
+		require.EqualError(t, err, "The address "+address+" can't be reserved, because it is "+what+
+			". Reserve another address.")
+		require.Equal(t, fault.Invalid, fault.KindOf(err))
+	}
+	for _, address := range []string{"192.0.2.11", "198.51.100.7", "203.0.113.255"} {
+		_, err := m.Reserve(t.Context(), dhcpserver.Reservation{MAC: "52:54:00:00:00:01", Address: address})
+		require.NoError(t, err)
+	}
+}
+
 func TestManager_departureWithoutEndedLeases(t *testing.T) {
 	b := newBench(t)
 	require.NoError(t, b.db.Update(t.Context(), func(tx *store.Tx) error {

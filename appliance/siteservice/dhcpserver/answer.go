@@ -187,6 +187,14 @@ func (x *exchange) offer(ctx context.Context) *dhcpv4.DHCPv4 {
 
 func (x *exchange) noAddress() {
 	if r, ok := x.Leases.Reserved(x.mac()); ok {
+		if address, err := netip.ParseAddr(r.Address); err == nil && x.subnet.Network.Contains(address) {
+			if what := x.subnet.Unfit(address, x.own); what != "" {
+				x.note(x.on, KindNoLease, x.mac(), netip.Addr{}, "The machine does not get the address %s, which is "+
+					"reserved for it: it is %s. Reserve another address: landfall site dhcp reserve MAC ADDRESS.",
+					r.Address, what)
+				return
+			}
+		}
 		x.note(x.on, KindNoLease, x.mac(), netip.Addr{}, "The machine does not get the address %s, which is reserved "+
 			"for it: either another machine has the address now, or it is not in the network %s.", r.Address,
 			x.subnet.Network)

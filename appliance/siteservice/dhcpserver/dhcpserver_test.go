@@ -150,6 +150,35 @@ func TestOffer_reservedAddressInUse(t *testing.T) {
 	require.Contains(t, s.events[1].Message, "192.0.2.7, which is reserved for it")
 }
 
+// A reservation may be older than the network of the interface.
+func TestOffer_reservedAddressThatNoMachineCanGet(t *testing.T) {
+	for reserved, what := range map[string]string{
+		"192.0.2.1":   "it is the address of the appliance",
+		"192.0.2.0":   "it is the address of the network 192.0.2.0/24 itself",
+		"192.0.2.255": "it is the broadcast address of the network 192.0.2.0/24",
+	} {
+		t.Run(reserved, func(t *testing.T) {
+			s := newSite(t)
+			s.Mode, s.Range = Reservations, Range{}
+			_, err := s.Leases.Reserve(t.Context(), Reservation{MAC: mac(1).String(), Address: reserved})
+			require.NoError(t, err)
+			require.Nil(t, s.discover(t, 1))
+			require.Len(t, s.events, 1)
+			require.Contains(t, s.events[0].Message, what)
+			request, err := dhcpv4.New(dhcpv4.WithHwAddr(mac(1)), dhcpv4.WithMessageType(dhcpv4.MessageTypeRequest),
+				dhcpv4.WithOption(dhcpv4.OptRequestedIPAddress(net.ParseIP(reserved))))
+			require.NoError(t, err)
+			require.Equal(t, dhcpv4.MessageTypeNak, s.Answer(t.Context(), eth1(), request).MessageType())
+		})
+	}
+}
+
+func TestSubnet_unfit(t *testing.T) {
+	pair := Subnet{Network: prefix("192.0.2.0/31")}
+	require.Empty(t, pair.Unfit(address("192.0.2.1"), address("192.0.2.0")), "a network of two addresses has no others")
+	require.NotEmpty(t, pair.Unfit(address("192.0.2.0"), address("192.0.2.0")))
+}
+
 // Case 42: an appliance that restarts: leases are as before, and no address is given twice.
 func TestFault42_restart(t *testing.T) {
 	s := newSite(t)

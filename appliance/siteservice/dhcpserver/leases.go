@@ -127,7 +127,8 @@ func (l *Leases) find(mac net.HardwareAddr, subnet Subnet, own, wanted netip.Add
 	key := mac.String()
 	if r, reserved := l.reserved[key]; reserved {
 		address, err := netip.ParseAddr(r.Address)
-		if err == nil && subnet.Network.Contains(address) && (l.usable(address, key) || l.ended(address, subnet, own)) {
+		if err == nil && subnet.Network.Contains(address) && subnet.Unfit(address, own) == "" &&
+			(l.usable(address, key) || l.ended(address, subnet, own)) {
 			return address, l.byMAC[key] != address, l.hold(address, key)
 		}
 	}
@@ -185,8 +186,8 @@ func (l *Leases) dynamic(address netip.Addr, subnet Subnet, own netip.Addr, mac 
 
 // inRange reports whether an address of the range can be given to a machine when it is free.
 func (l *Leases) inRange(address netip.Addr, subnet Subnet, own netip.Addr, mac string) bool {
-	return address.IsValid() && subnet.Range.Contains(address) && subnet.Network.Contains(address) && address != own &&
-		address != subnet.Router && address != subnet.Network.Masked().Addr() && address != last(subnet.Network) &&
+	return address.IsValid() && subnet.Range.Contains(address) && subnet.Network.Contains(address) &&
+		subnet.Unfit(address, own) == "" && address != subnet.Router &&
 		(l.taken[address] == "" || l.taken[address] == mac)
 }
 
@@ -212,7 +213,7 @@ func (l *Leases) mayHave(mac net.HardwareAddr, address netip.Addr, subnet Subnet
 	defer l.mu.Unlock()
 	key := mac.String()
 	if r, ok := l.reserved[key]; ok && r.Address == address.String() && subnet.Network.Contains(address) &&
-		l.usable(address, key) {
+		subnet.Unfit(address, own) == "" && l.usable(address, key) {
 		return true
 	}
 	return l.dynamic(address, subnet, own, key)
