@@ -153,6 +153,8 @@ func TestFault48_oneNameInTwoClusters(t *testing.T) {
 func TestFault48_secondClusterIsRefused(t *testing.T) {
 	b := newBench(t)
 	id := strfmt.UUID(b.addCluster(t, berlin()))
+	b.addCluster(t, models.Cluster{Name: "rome", BaseDNSDomain: "site.example", Imported: conv.Pointer(true),
+		Kind: conv.Pointer(models.ClusterKindAddHostsCluster)})
 	check := func(configured bool, alter func(*models.Cluster)) error {
 		t.Helper()
 		cluster := berlin()
@@ -176,12 +178,13 @@ func TestFault48_secondClusterIsRefused(t *testing.T) {
 		alter   func(*models.Cluster)
 		refused bool
 	}{
-		"same name":      {same, true},
-		"other capitals": {func(c *models.Cluster) { c.Name = "Berlin" }, true},
-		"itself":         {func(c *models.Cluster) { c.ID = &id }, false},
-		"other name":     {func(c *models.Cluster) { c.Name = "paris" }, false},
-		"other domain":   {func(c *models.Cluster) { c.BaseDNSDomain = "example" }, false},
-		"no domain":      {func(c *models.Cluster) { c.BaseDNSDomain = "" }, false},
+		"same name":                   {same, true},
+		"other capitals":              {func(c *models.Cluster) { c.Name = "Berlin" }, true},
+		"itself":                      {func(c *models.Cluster) { c.ID = &id }, false},
+		"other name":                  {func(c *models.Cluster) { c.Name = "paris" }, false},
+		"name of an imported cluster": {func(c *models.Cluster) { c.Name = "rome" }, false},
+		"other domain":                {func(c *models.Cluster) { c.BaseDNSDomain = "example" }, false},
+		"no domain":                   {func(c *models.Cluster) { c.BaseDNSDomain = "" }, false},
 		"hosts that join": {func(c *models.Cluster) {
 			c.Kind = conv.Pointer(models.ClusterKindAddHostsCluster)
 		}, false},
