@@ -12,6 +12,7 @@ import (
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/appliance/bmc"
+	"landfall/appliance/command/remote"
 	"landfall/appliance/simulate"
 	"landfall/appliance/simulate/redfish"
 	"landfall/web/console"
@@ -46,8 +47,12 @@ func (d *demo) serveBMCs(ctx context.Context, site *demoSite, address, dataDir s
 			return err
 		}
 	}
-	if err := servers.register(ctx, clientAt(address)); err != nil && ctx.Err() == nil {
+	refused, err := servers.register(ctx, clientAt(address))
+	if err != nil && ctx.Err() == nil {
 		return fmt.Errorf("add the simulated servers: %w", err)
+	}
+	for _, sentence := range refused {
+		d.print("%s\n", sentence)
 	}
 	d.print("  BMCs   landfall bmc list --url %s   lists %d simulated servers; landfall bmc boot --url %s server-1   "+
 		"boots one\n", address, d.bmcs, address)
@@ -93,17 +98,18 @@ func (s *demoServers) close() error {
 
 // register adds the servers and their infra-env to the appliance. If a kept data directory already
 // contains a server, it updates the address of the server's BMC. A new address needs the password
-// again.
-func (s *demoServers) register(ctx context.Context, api *client) error {
+// again. The sentences are about servers that the appliance refuses, because a BareMetalHost or a
+// server of another name has the machine by now.
+func (s *demoServers) register(ctx context.Context, api *client) (sentences []string, err error) {
 	infraEnvID, err := demoServersInfraEnv(ctx, api)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var known struct {
 		BMCs []*bmc.Server `json:"bmcs"`
 	}
 	if err := api.call(ctx, http.MethodGet, console.BMCsRoute, nil, &known); err != nil {
-		return err
+		return nil, err
 	}
 	ids := map[string]string{}
 	for _, server := range known.BMCs {
@@ -121,11 +127,16 @@ func (s *demoServers) register(ctx context.Context, api *client) error {
 				InfraEnvID: infraEnvID,
 			}, nil)
 		}
-		if err != nil {
-			return err
+		refused, ok := errors.AsType[*remote.RefusedError](err)
+		switch {
+		case ok && refused.Status == http.StatusConflict:
+			sentences = append(sentences, fmt.Sprintf("The simulated server %s was neither added nor changed. %s Its BMC now has the "+
+				"address %s.", name, refused.Reason, address))
+		case err != nil:
+			return nil, err
 		}
 	}
-	return nil
+	return sentences, nil
 }
 
 // demoServersInfraEnv returns the infra-env of the servers. It belongs to no cluster; the servers
