@@ -138,8 +138,10 @@ func importInstallExport(t *testing.T, s *site) {
 	c := s.connect(t)
 	given := s.abiDirectory(t, "directory")
 	var checked, made abi.Import
-	c.sendDirectory(t, "?check=true", given).read(t, http.StatusOK, &checked)
-	require.Empty(t, checked.ClusterID)
+	for _, query := range []string{"?check=true", "?check=1"} {
+		c.sendDirectory(t, query, given).read(t, http.StatusOK, &checked)
+		require.Empty(t, checked.ClusterID)
+	}
 	var clusters []any
 	c.call(t, http.MethodGet, apiPath+"/clusters", nil).read(t, http.StatusOK, &clusters)
 	require.Empty(t, clusters)

@@ -61,8 +61,10 @@ func TestDoctor_clusterAndItsHosts(t *testing.T) {
 		require.Equal(t, doctor.Names, finding.Area, "no other area is checked")
 	}
 	require.NotEmpty(t, names.Findings)
-	code, _ = diagnose("?name=berlin")
-	require.Equal(t, http.StatusBadRequest, code)
+	for _, query := range []string{"?name=berlin", "?dhcp=yes", "?names_needed=yes"} {
+		code, _ = diagnose(query)
+		require.Equal(t, http.StatusBadRequest, code, query)
+	}
 	_, report := diagnose("?cluster_id=" + clusters[0].ID.String())
 	require.Equal(t, "seeded-0", report.Cluster)
 	require.Len(t, find(report, doctor.Addresses, "192.168.100."), 2, "both virtual addresses")

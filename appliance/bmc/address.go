@@ -116,15 +116,7 @@ func ParseAddress(text string) (Address, error) {
 			return refuse("The BMC's address %q has the port %s; ports are 1 to 65535.", text, port)
 		}
 	}
-	address.URL = (&url.URL{Scheme: transport, Host: parsed.Host}).String()
-	if port := parsed.Port(); port == "" && strings.HasSuffix(parsed.Host, ":") {
-		if port := parsed.Port(); port != "" {
-			if number, err := strconv.ParseUint(port, 10, 16); err != nil || number == 0 {
-				return refuse("The BMC's address %q has the port %s; ports are 1 to 65535.", text, port)
-			}
-		}
-		address.URL = (&url.URL{Scheme: transport, Host: strings.TrimSuffix(parsed.Host, ":")}).String()
-	}
+	address.URL = (&url.URL{Scheme: transport, Host: strings.TrimSuffix(parsed.Host, ":")}).String()
 	path := strings.TrimRight(parsed.Path, "/")
 	switch {
 	case path == "" || path == "/redfish" || path == "/redfish/v1" || path == "/redfish/v1/Systems":

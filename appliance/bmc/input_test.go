@@ -147,6 +147,27 @@ func TestReadTable(t *testing.T) {
 	}
 }
 
+func TestReadTable_separators(t *testing.T) {
+	for name, text := range map[string]string{
+		"commas":                  "n1,192.0.2.1,root,a;b\tc\n",
+		"commas after a remark":   "# name; address\n\nn1,192.0.2.1,root,a;b\tc\n",
+		"commas in quotes":        `"n1","192.0.2.1","root","a;b	c"` + "\n",
+		"commas and a header":     "name,address,username,password\nn1,192.0.2.1,root,a;b\tc\n",
+		"semicolons":              "n1;192.0.2.1;root;\"a;b\tc\"\n",
+		"semicolons and a header": "name;address;username;password\nn1;192.0.2.1;root;\"a;b\tc\"\n",
+		"tabs":                    "n1\t192.0.2.1\troot\t\"a;b\tc\"\n",
+		"tabs and a header":       "name\taddress\tusername\tpassword\nn1\t192.0.2.1\troot\t\"a;b\tc\"\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			rows, err := ReadTable(strings.NewReader(text))
+			require.NoError(t, err)
+			require.Len(t, rows, 1)
+			require.NoError(t, rows[0].Err)
+			require.Equal(t, "a;b\tc", rows[0].Desired.Password)
+		})
+	}
+}
+
 func TestRetryAfter_dateUsesClockOfBMC(t *testing.T) {
 	h := &response{header: http.Header{"Date": {"Thu, 01 Jan 1970 00:10:00 GMT"},
 		"Retry-After": {"Thu, 01 Jan 1970 00:10:30 GMT"}}}

@@ -36,6 +36,9 @@ var columnAliases = map[string]string{
 	"bootmode": "boot_mode",
 }
 
+// tableComment begins a line that is no row.
+const tableComment = '#'
+
 // maxTableRows limits the rows of a table.
 const maxTableRows = 2_000
 
@@ -49,14 +52,8 @@ func ReadTable(r io.Reader) ([]TableRow, error) {
 	}
 	content := strings.TrimPrefix(string(text), "\ufeff")
 	reader := csv.NewReader(strings.NewReader(content))
-	first, _, _ := strings.Cut(strings.TrimLeft(content, "\r\n"), "\n")
-	for _, comma := range []rune{'\t', ';'} {
-		if strings.ContainsRune(first, comma) {
-			reader.Comma = comma
-			break
-		}
-	}
-	reader.FieldsPerRecord, reader.TrimLeadingSpace, reader.Comment = -1, reader.Comma != '\t', '#'
+	reader.Comma = separator(content)
+	reader.FieldsPerRecord, reader.TrimLeadingSpace, reader.Comment = -1, reader.Comma != '\t', tableComment
 	columns := tableColumns
 	var rows []TableRow
 	names := map[string]int{}
@@ -97,6 +94,21 @@ func ReadTable(r io.Reader) ([]TableRow, error) {
 			"."}
 	}
 	return rows, nil
+}
+
+// separator returns the character between the values of a table: the first of the possible ones.
+// Neither the name of a server, which is the first value, nor the name of a column contains one. A
+// password may.
+func separator(table string) rune {
+	for line := range strings.Lines(table) {
+		if strings.HasPrefix(line, string(tableComment)) {
+			continue
+		}
+		if i := strings.IndexAny(line, "\t;,"); i >= 0 {
+			return rune(line[i])
+		}
+	}
+	return ','
 }
 
 // duplicateOf returns an error if an earlier row is the same machine.

@@ -114,3 +114,41 @@ func TestApply_dryRunReportsMissing(t *testing.T) {
 		":6: clusterdeployment.hive.openshift.io/c names the Secret pull in spec.pullSecretRef, which is neither "+
 		"in the manifests nor on the appliance; add it\n", got.errOut)
 }
+
+func TestDelete_namespaceWithCluster(t *testing.T) {
+	respond := func(w http.ResponseWriter, value any) { require.NoError(t, json.NewEncoder(w).Encode(value)) }
+	kinds := func(kind, name string, namespaced bool) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			respond(w, map[string]any{"kind": "APIResourceList", "resources": []map[string]any{
+				{"kind": kind, "name": name, "namespaced": namespaced}}})
+		}
+	}
+	deleted := 0
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /", http.NotFound)
+	mux.HandleFunc("GET /api/v1", kinds("Namespace", "namespaces", false))
+	mux.HandleFunc("GET /apis/hive.openshift.io/v1", kinds("ClusterDeployment", "clusterdeployments", true))
+	mux.HandleFunc("GET /apis/hive.openshift.io/v1/namespaces/site/clusterdeployments",
+		func(w http.ResponseWriter, _ *http.Request) {
+			respond(w, map[string]any{"items": []any{map[string]any{
+				"metadata": map[string]any{"name": "berlin", "namespace": "site"}}}})
+		})
+	mux.HandleFunc("DELETE /api/v1/namespaces/site", func(w http.ResponseWriter, _ *http.Request) {
+		deleted++
+		respond(w, map[string]any{})
+	})
+	appliance := httptest.NewServer(mux)
+	defer appliance.Close()
+	file := filepath.Join(t.TempDir(), "namespace.yaml")
+	require.NoError(t, os.WriteFile(file, []byte("{apiVersion: v1, kind: Namespace, metadata: {name: site}}\n"), 0o600))
+
+	got := landfall(t, "delete", "-f", file, "--url", appliance.URL)
+	require.Equal(t, outcome.Usage, got.code)
+	require.Contains(t, got.errOut, "this command needs --yes: The appliance removes what it has of these clusters, "+
+		"with their kubeconfigs, passwords and logs: berlin.")
+	require.Zero(t, deleted)
+	got = landfall(t, "delete", "-f", file, "--url", appliance.URL, "--yes")
+	require.Zero(t, got.code, got.errOut)
+	require.Equal(t, "namespace/site deleted\n", got.out)
+	require.Equal(t, 1, deleted)
+}

@@ -14,6 +14,7 @@ import (
 	"github.com/insomniacslk/dhcp/iana"
 
 	"landfall/appliance/doctor"
+	"landfall/appliance/fault"
 	"landfall/appliance/siteservice/dhcpserver"
 	"landfall/appliance/siteservice/link"
 	"landfall/appliance/siteservice/tftpserver"
@@ -48,14 +49,45 @@ func (m *Manager) Addresses() (*Addresses, error) {
 	return &Addresses{Leases: leases, Reservations: m.leases.ListReservations(), Events: m.events.newest()}, nil
 }
 
-// Reserve stores the address that a machine gets.
+// Reserve stores the address that a machine gets. It refuses addresses that no machine of the known
+// networks can get.
 func (m *Manager) Reserve(ctx context.Context, wanted dhcpserver.Reservation) (*dhcpserver.Reservation, error) {
+	address, err := netip.ParseAddr(wanted.Address)
+	for network, own := range m.dhcpNetworks() {
+		if err != nil || !network.Contains(address) {
+			continue
+		}
+		if what := (dhcpserver.Subnet{Network: network}).Unfit(address, own); what != "" {
+			return nil, fault.New(fault.Invalid, "The address %s can't be reserved, because it is %s. Reserve another "+
+				"address.", address, what)
+		}
+	}
 	return m.leases.Reserve(ctx, wanted)
 }
 
 // RemoveReservation removes the reservation of a machine.
 func (m *Manager) RemoveReservation(ctx context.Context, mac string) error {
 	return m.leases.RemoveReservation(ctx, mac)
+}
+
+// dhcpNetworks returns the networks whose machines get addresses, with the appliance's address in
+// each. It is invalid for a network behind a relay agent.
+func (m *Manager) dhcpNetworks() map[netip.Prefix]netip.Addr {
+	networks := map[netip.Prefix]netip.Addr{}
+	for _, relayed := range m.Configured.DHCP.Relayed {
+		networks[relayed.Network.Masked()] = netip.Addr{}
+	}
+	for _, s := range m.switches.list() {
+		if s.Service != DHCP || s.Mode == dhcpserver.Proxy {
+			continue
+		}
+		if on, err := m.Links(s.Interface); err == nil {
+			if prefix, ok := on.IPv4(); ok {
+				networks[prefix.Masked()] = prefix.Addr()
+			}
+		}
+	}
+	return networks
 }
 
 // newDHCPServer returns the DHCP server of a switch.

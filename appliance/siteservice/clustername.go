@@ -47,7 +47,7 @@ func CheckClusterName(configured bool) func(tx *store.Tx, cluster *models.Cluste
 		}
 		name := zoneName(cluster)
 		return record.Clusters.Each(tx, "", func(id string, row *record.Cluster) error {
-			if id == cluster.ID.String() || zoneName(&row.API) != name {
+			if id == cluster.ID.String() || !hasZone(&row.API) || zoneName(&row.API) != name {
 				return nil
 			}
 			return &NameTakenError{Name: name, Cluster: row.API.Name, ID: id}

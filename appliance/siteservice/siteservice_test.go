@@ -153,6 +153,8 @@ func TestFault48_oneNameInTwoClusters(t *testing.T) {
 func TestFault48_secondClusterIsRefused(t *testing.T) {
 	b := newBench(t)
 	id := strfmt.UUID(b.addCluster(t, berlin()))
+	b.addCluster(t, models.Cluster{Name: "rome", BaseDNSDomain: "site.example", Imported: conv.Pointer(true),
+		Kind: conv.Pointer(models.ClusterKindAddHostsCluster)})
 	check := func(configured bool, alter func(*models.Cluster)) error {
 		t.Helper()
 		cluster := berlin()
@@ -176,12 +178,13 @@ func TestFault48_secondClusterIsRefused(t *testing.T) {
 		alter   func(*models.Cluster)
 		refused bool
 	}{
-		"same name":      {same, true},
-		"other capitals": {func(c *models.Cluster) { c.Name = "Berlin" }, true},
-		"itself":         {func(c *models.Cluster) { c.ID = &id }, false},
-		"other name":     {func(c *models.Cluster) { c.Name = "paris" }, false},
-		"other domain":   {func(c *models.Cluster) { c.BaseDNSDomain = "example" }, false},
-		"no domain":      {func(c *models.Cluster) { c.BaseDNSDomain = "" }, false},
+		"same name":                   {same, true},
+		"other capitals":              {func(c *models.Cluster) { c.Name = "Berlin" }, true},
+		"itself":                      {func(c *models.Cluster) { c.ID = &id }, false},
+		"other name":                  {func(c *models.Cluster) { c.Name = "paris" }, false},
+		"name of an imported cluster": {func(c *models.Cluster) { c.Name = "rome" }, false},
+		"other domain":                {func(c *models.Cluster) { c.BaseDNSDomain = "example" }, false},
+		"no domain":                   {func(c *models.Cluster) { c.BaseDNSDomain = "" }, false},
 		"hosts that join": {func(c *models.Cluster) {
 			c.Kind = conv.Pointer(models.ClusterKindAddHostsCluster)
 		}, false},
@@ -224,6 +227,28 @@ func TestManager_ownDHCPServers(t *testing.T) {
 }
 
 // A machine whose lease has ended loses nothing when the appliance leaves the site.
+func TestManager_refusesReservationsOfUnfitAddresses(t *testing.T) {
+	b := newBench(t)
+	m := b.manager(t, Configured{Switches: []Switch{{Service: DHCP, Interface: "eth1", Mode: dhcpserver.Reservations}},
+		DHCP: DHCPSettings{Relayed: []dhcpserver.Subnet{{Network: netip.MustParsePrefix("198.51.100.0/24")}}}})
+	for address, what := range map[string]string{
+		"192.0.2.10":     "the address of the appliance",
+		"192.0.2.0":      "the address of the network 192.0.2.0/24 itself",
+		"192.0.2.255":    "the broadcast address of the network 192.0.2.0/24",
+		"198.51.100.0":   "the address of the network 198.51.100.0/24 itself",
+		"198.51.100.255": "the broadcast address of the network 198.51.100.0/24",
+	} {
+		_, err := m.Reserve(t.Context(), dhcpserver.Reservation{MAC: "52:54:00:00:00:01", Address: address})
+		require.EqualError(t, err, "The address "+address+" can't be reserved, because it is "+what+
+			". Reserve another address.")
+		require.Equal(t, fault.Invalid, fault.KindOf(err))
+	}
+	for _, address := range []string{"192.0.2.11", "198.51.100.7", "203.0.113.255"} {
+		_, err := m.Reserve(t.Context(), dhcpserver.Reservation{MAC: "52:54:00:00:00:01", Address: address})
+		require.NoError(t, err)
+	}
+}
+
 func TestManager_departureWithoutEndedLeases(t *testing.T) {
 	b := newBench(t)
 	require.NoError(t, b.db.Update(t.Context(), func(tx *store.Tx) error {

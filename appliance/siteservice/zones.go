@@ -17,14 +17,19 @@ import (
 	"landfall/store"
 )
 
-// readZones returns the DNS zones of the clusters that this appliance installs. The site's own DNS
-// has the names of an imported cluster, and only it knows their addresses. A damaged row costs only
-// its own records.
+// hasZone reports whether the DNS service answers for a cluster. The site's own DNS has the names of
+// an imported cluster, and only it knows their addresses.
+func hasZone(cluster *models.Cluster) bool {
+	return cluster.Name != "" && cluster.BaseDNSDomain != "" && !conv.Value(cluster.Imported)
+}
+
+// readZones returns the DNS zones of the clusters that this appliance installs. A damaged row costs
+// only its own records.
 func readZones(db *store.DB, site Site) ([]nameserver.Zone, error) {
 	zones := []nameserver.Zone{}
 	err := db.View(func(tx *store.Tx) error {
 		return record.Clusters.Each(tx, "", func(id string, row *record.Cluster) error {
-			if row.API.Name == "" || row.API.BaseDNSDomain == "" || conv.Value(row.API.Imported) {
+			if !hasZone(&row.API) {
 				return nil
 			}
 			hosts, err := hostsOf(tx, site.Rows(tx), id)

@@ -64,11 +64,15 @@ func ABIOperations(directories ABIDirectories) []operation.Operation {
 // add reads a form with the files of a directory, each named by its path, or a tar.gz archive of
 // the directory. With ?check=true it creates nothing.
 func (d abiDirectories) add(c echo.Context) error {
+	check, err := operation.ReadFlag(c, "check")
+	if err != nil {
+		return err
+	}
 	files, err := readDirectory(c)
 	if err != nil {
 		return err
 	}
-	made, err := d.Import(c.Request().Context(), files, c.QueryParam("check") == "true")
+	made, err := d.Import(c.Request().Context(), files, check)
 	if schema, ok := errors.AsType[*abi.SchemaError](err); ok {
 		return problem.Schema(schema.Err)
 	}

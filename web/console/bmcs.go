@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
-	"strconv"
 
 	"github.com/labstack/echo/v4"
 	"github.com/openshift/assisted-service/models"
@@ -189,7 +188,10 @@ func (b bmcServers) create(c echo.Context) error {
 }
 
 func (b bmcServers) importTable(c echo.Context) error {
-	dry := c.QueryParam("dry_run") == "true"
+	dry, err := operation.ReadFlag(c, "dry_run")
+	if err != nil {
+		return err
+	}
 	rows, err := bmc.ReadTable(c.Request().Body)
 	if err != nil {
 		return err
@@ -293,12 +295,9 @@ func set[T any](field, given *T) {
 }
 
 func (b bmcServers) remove(c echo.Context) error {
-	powerOff := false
-	if text := c.QueryParam("power_off"); text != "" {
-		var err error
-		if powerOff, err = strconv.ParseBool(text); err != nil {
-			return problem.BadRequest("power_off is %q; expected true or false", text)
-		}
+	powerOff, err := operation.ReadFlag(c, "power_off")
+	if err != nil {
+		return err
 	}
 	server, err := b.find(c)
 	if err != nil {

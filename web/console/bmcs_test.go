@@ -149,8 +149,11 @@ func TestServers_importTable(t *testing.T) {
 	require.Equal(t, http.StatusCreated, send(http.MethodPost, "", bmcBody).Code)
 	table := "name,address,username,password,infra_env\nn1,192.0.2.7,root,x,\nn2,192.0.2.8,root,x,i-1\nn3,192.0.2.9,root,x,i-9\nn4,,root,x,\n"
 	var dry, imported BMCImport
-	require.NoError(t, json.Unmarshal(send(http.MethodPost, "/import?dry_run=true", table).Body.Bytes(), &dry))
-	require.Equal(t, 1, dry.Added)
+	for _, query := range []string{"?dry_run=true", "?dry_run=1"} {
+		require.NoError(t, json.Unmarshal(send(http.MethodPost, "/import"+query, table).Body.Bytes(), &dry))
+		require.Equal(t, 1, dry.Added)
+	}
+	require.Equal(t, http.StatusBadRequest, send(http.MethodPost, "/import?dry_run=yes", table).Code)
 	require.Equal(t, http.StatusNotFound, send(http.MethodGet, "/n2", "").Code)
 	require.NoError(t, json.Unmarshal(send(http.MethodPost, "/import", table).Body.Bytes(), &imported))
 	require.Equal(t, 1, imported.Added)

@@ -47,13 +47,21 @@ func DoctorOperations(d Doctor) []operation.Operation {
 // doctorRequest reads the selection of checks from the query.
 func doctorRequest(c echo.Context) (doctor.Request, error) {
 	query := c.QueryParams()
-	wanted := doctor.Request{ClusterID: query.Get("cluster_id"), CheckDHCP: query.Get("dhcp") == "true"}
+	dhcp, err := operation.ReadFlag(c, "dhcp")
+	if err != nil {
+		return doctor.Request{}, err
+	}
+	namesNeeded, err := operation.ReadFlag(c, "names_needed")
+	if err != nil {
+		return doctor.Request{}, err
+	}
+	wanted := doctor.Request{ClusterID: query.Get("cluster_id"), CheckDHCP: dhcp}
 	if !query.Has("name") && !query.Has("base_domain") {
 		return wanted, nil
 	}
 	wanted.Names = &doctor.ClusterNames{
 		Name: query.Get("name"), BaseDomain: query.Get("base_domain"), APIVIPs: query["api_vip"],
-		IngressVIPs: query["ingress_vip"], Needed: query.Get("names_needed") == "true",
+		IngressVIPs: query["ingress_vip"], Needed: namesNeeded,
 	}
 	if wanted.Names.Name == "" || wanted.Names.BaseDomain == "" {
 		return wanted, problem.BadRequest("The query must contain both name and base_domain, or neither.")

@@ -62,7 +62,10 @@ func (s consoleService) addManagement(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	force := c.QueryParam("force") == "true"
+	force, err := operation.ReadFlag(c, "force")
+	if err != nil {
+		return err
+	}
 	ctx := c.Request().Context()
 	if wanted.ClusterID != "" && !force {
 		if missing := readiness.Errors(s.CheckManagement(ctx, &wanted)); len(missing) > 0 {

@@ -311,12 +311,8 @@ func NewDelete() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if names := clusters(list); len(names) > 0 && !m.options.DryRun {
-				effect := "The appliance removes what it has of these clusters, with their kubeconfigs, passwords " +
-					"and logs: " + strings.Join(names, ", ") + ". Installed clusters keep running."
-				if err := m.appliance.Confirm(cmd, strings.Join(names, " "), effect); err != nil {
-					return err
-				}
+			if err := m.confirm(cmd, list); err != nil {
+				return err
 			}
 			return m.connectionError(m.delete(cmd.Context(), list, wait))
 		},
@@ -329,14 +325,23 @@ func NewDelete() *cobra.Command {
 	return cmd
 }
 
-// clusters returns the names of the clusters in manifests.
-func clusters(list []*apply.Object) (names []string) {
-	for _, object := range list {
-		if object.Kind == "ClusterDeployment" {
-			names = append(names, object.Name)
-		}
+// confirm asks before the deletion removes clusters. The manifests need not name a cluster: it goes
+// with its namespace.
+func (m *manifests) confirm(cmd *cobra.Command, list []*apply.Object) error {
+	if m.options.DryRun || m.appliance.Yes {
+		return nil
 	}
-	return names
+	clusters, err := apply.ClustersToRemove(cmd.Context(), m.server, list, m.options)
+	if err != nil || len(clusters) == 0 {
+		return m.connectionError(err)
+	}
+	var names []string
+	for _, cluster := range clusters {
+		names = append(names, cluster.Name)
+	}
+	effect := "The appliance removes what it has of these clusters, with their kubeconfigs, passwords and logs: " +
+		strings.Join(names, ", ") + ". Installed clusters keep running."
+	return m.appliance.Confirm(cmd, strings.Join(names, " "), effect)
 }
 
 func (m *manifests) delete(ctx context.Context, list []*apply.Object, wait bool) error {

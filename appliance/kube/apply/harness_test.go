@@ -54,7 +54,8 @@ func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch r.Method {
 	case http.MethodGet:
 		if items := f.below(path); known == nil && (strings.HasSuffix(path, "configs") ||
-			strings.HasSuffix(path, "/agents") || strings.HasSuffix(path, "/infraenvs")) {
+			strings.HasSuffix(path, "/agents") || strings.HasSuffix(path, "/infraenvs") ||
+			strings.HasSuffix(path, "/clusterdeployments")) {
 			reply(w, http.StatusOK, map[string]any{"items": items})
 			return
 		}

@@ -58,9 +58,7 @@ func (c *Client) Admit(ctx context.Context, host Host,
 			Problem: fmt.Sprintf("The cluster already has a node %s that was ready before the installation of the "+
 				"host started: it is another machine. "+
 				"Give the host another name and install it again, or remove the node (oc delete node %s) if its "+
-				"machine "+
-				"machine "+
-				"no longer exists.", node.Name, node.Name)}, nil
+				"machine no longer exists.", node.Name, node.Name)}, nil
 	}
 	sight := HostStatus{Node: node != nil}
 	handled := true

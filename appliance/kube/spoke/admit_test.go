@@ -156,7 +156,7 @@ func TestAdmit_nodeNameTaken(t *testing.T) {
 	require.NoError(t, s.kubelet("worker-1").RequestCertificate("csr", false, nil))
 	sight := s.admit(joining("worker-1"))
 	require.Equal(t, spoke.ReasonNameTaken, sight.Reason)
-	require.Contains(t, sight.Problem, "oc delete node worker-1")
+	require.Contains(t, sight.Problem, "(oc delete node worker-1) if its machine no longer exists.")
 	require.False(t, sight.Node || sight.Ready)
 	require.Empty(t, s.conditions("csr"), "the request is not approved")
 }

@@ -187,6 +187,14 @@ func (x *exchange) offer(ctx context.Context) *dhcpv4.DHCPv4 {
 
 func (x *exchange) noAddress() {
 	if r, ok := x.Leases.Reserved(x.mac()); ok {
+		if address, err := netip.ParseAddr(r.Address); err == nil && x.subnet.Network.Contains(address) {
+			if what := x.subnet.Unfit(address, x.own); what != "" {
+				x.note(x.on, KindNoLease, x.mac(), netip.Addr{}, "The machine does not get the address %s, which is "+
+					"reserved for it: it is %s. Reserve another address: landfall site dhcp reserve MAC ADDRESS.",
+					r.Address, what)
+				return
+			}
+		}
 		x.note(x.on, KindNoLease, x.mac(), netip.Addr{}, "The machine does not get the address %s, which is reserved "+
 			"for it: either another machine has the address now, or it is not in the network %s.", r.Address,
 			x.subnet.Network)
@@ -200,7 +208,8 @@ func (x *exchange) noAddress() {
 		"addresses to other machines: landfall site dhcp reserve MAC ADDRESS.")
 }
 
-// used reports whether another machine has an address, and then keeps the address free.
+// used reports whether another machine has an address, and then does not give it to others for some
+// time.
 func (x *exchange) used(ctx context.Context, address netip.Addr) bool {
 	if !x.subnet.Network.Contains(x.own) {
 		return false // ARP does not reach the network of a relay agent
@@ -211,7 +220,9 @@ func (x *exchange) used(ctx context.Context, address netip.Addr) bool {
 	if err != nil || holder == "" || holder == x.mac().String() {
 		return false
 	}
-	x.Leases.block(address)
+	if !x.Leases.keep(address, holder) {
+		x.Leases.block(address)
+	}
 	x.note(x.on, KindConflict, x.mac(), address, "Address %s is not offered, because the machine with MAC address "+
 		"%s has "+
 		"it.", address, holder)

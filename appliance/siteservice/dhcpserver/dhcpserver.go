@@ -70,6 +70,22 @@ type Subnet struct {
 	Range   Range      // of dynamic addresses
 }
 
+// Unfit says what an address of the network is that no machine can get; "" for the other addresses.
+// own is the appliance's address in the network.
+func (s Subnet) Unfit(address, own netip.Addr) string {
+	switch {
+	case address == own:
+		return "the address of the appliance"
+	case s.Network.Bits() > 30: // all addresses are those of machines (RFC 3021)
+		return ""
+	case address == s.Network.Masked().Addr():
+		return fmt.Sprintf("the address of the network %s itself", s.Network)
+	case address == last(s.Network):
+		return fmt.Sprintf("the broadcast address of the network %s", s.Network)
+	}
+	return ""
+}
+
 // Settings are the values of DHCP options for the machines of an interface.
 type Settings struct {
 	Router    netip.Addr // invalid for none

@@ -150,6 +150,35 @@ func TestOffer_reservedAddressInUse(t *testing.T) {
 	require.Contains(t, s.events[1].Message, "192.0.2.7, which is reserved for it")
 }
 
+// A reservation may be older than the network of the interface.
+func TestOffer_reservedAddressThatNoMachineCanGet(t *testing.T) {
+	for reserved, what := range map[string]string{
+		"192.0.2.1":   "it is the address of the appliance",
+		"192.0.2.0":   "it is the address of the network 192.0.2.0/24 itself",
+		"192.0.2.255": "it is the broadcast address of the network 192.0.2.0/24",
+	} {
+		t.Run(reserved, func(t *testing.T) {
+			s := newSite(t)
+			s.Mode, s.Range = Reservations, Range{}
+			_, err := s.Leases.Reserve(t.Context(), Reservation{MAC: mac(1).String(), Address: reserved})
+			require.NoError(t, err)
+			require.Nil(t, s.discover(t, 1))
+			require.Len(t, s.events, 1)
+			require.Contains(t, s.events[0].Message, what)
+			request, err := dhcpv4.New(dhcpv4.WithHwAddr(mac(1)), dhcpv4.WithMessageType(dhcpv4.MessageTypeRequest),
+				dhcpv4.WithOption(dhcpv4.OptRequestedIPAddress(net.ParseIP(reserved))))
+			require.NoError(t, err)
+			require.Equal(t, dhcpv4.MessageTypeNak, s.Answer(t.Context(), eth1(), request).MessageType())
+		})
+	}
+}
+
+func TestSubnet_unfit(t *testing.T) {
+	pair := Subnet{Network: prefix("192.0.2.0/31")}
+	require.Empty(t, pair.Unfit(address("192.0.2.1"), address("192.0.2.0")), "a network of two addresses has no others")
+	require.NotEmpty(t, pair.Unfit(address("192.0.2.0"), address("192.0.2.0")))
+}
+
 // Case 42: an appliance that restarts: leases are as before, and no address is given twice.
 func TestFault42_restart(t *testing.T) {
 	s := newSite(t)
@@ -223,21 +252,69 @@ func TestLeases_storeFails(t *testing.T) {
 	require.NotNil(t, s.discover(t, 2), "the address is kept no longer than the offer")
 }
 
+// TestLeases_endedBeforeRestart holds that a restart does not use up the range: when no other
+// address is free, a machine gets that of the lease that ended first, unless a machine has it.
+func TestLeases_endedBeforeRestart(t *testing.T) {
+	s := newSite(t)
+	var given []netip.Addr
+	for machine := byte(1); machine <= 3; machine++ {
+		given = append(given, s.lease(t, machine))
+		s.clock.Advance(time.Minute)
+	}
+	s.clock.Advance(58 * time.Minute)
+	s.restart(t)
+	s.neighbours[given[0]] = mac(1).String()
+	require.Equal(t, given[1], s.lease(t, 4), "the first machine still has its address")
+	require.Equal(t, []Kind{KindConflict}, s.kinds())
+	require.Nil(t, s.discover(t, 5), "the lease of the third machine lasts by the clock")
+	require.Equal(t, given[0], s.lease(t, 1))
+	require.Equal(t, given[2], s.lease(t, 3))
+	require.Nil(t, s.discover(t, 2))
+	s.clock.Advance(time.Hour)
+	require.NotNil(t, s.discover(t, 2), "all leases have ended")
+}
+
+func TestLeases_reservedAfterEndedLease(t *testing.T) {
+	s := newSite(t)
+	ended := s.lease(t, 1)
+	s.clock.Advance(time.Hour)
+	s.restart(t)
+	_, err := s.Leases.Reserve(t.Context(), Reservation{MAC: mac(2).String(), Address: ended.String()})
+	require.NoError(t, err)
+	require.Equal(t, ended, s.lease(t, 2))
+}
+
+// ARP does not reach the machines behind a relay agent.
+func TestLeases_endedBehindRelayAgent(t *testing.T) {
+	s := newSite(t)
+	subnet := relayed()
+	subnet.Range.Last = subnet.Range.First
+	s.settings.Relayed = []Subnet{subnet}
+	agent := dhcpv4.WithRelay(net.IPv4(198, 51, 100, 1))
+	offer := s.discover(t, 1, agent)
+	require.NotNil(t, s.request(t, offer, agent))
+	s.clock.Advance(2 * time.Hour)
+	s.restart(t)
+	require.Nil(t, s.discover(t, 2, agent))
+}
+
 // Case 36: a clock that jumps while the appliance is off: a lease lasts its whole time from the
-// restart.
+// restart, if its machine still has the address.
 func TestFault36_clockJumps(t *testing.T) {
 	for _, jump := range []time.Duration{-1000 * time.Hour, 1000 * time.Hour} {
 		t.Run(jump.String(), func(t *testing.T) {
 			s := newSite(t)
 			s.Range.Last = s.Range.First
-			s.lease(t, 1)
+			leased := s.lease(t, 1)
 			s.clock = clockwork.NewFakeClockAt(s.clock.Now().Add(jump))
 			s.restart(t)
 			s.Range.Last = s.Range.First
+			s.neighbours[leased] = mac(1).String()
 			require.Nil(t, s.discover(t, 2))
 			s.clock.Advance(59 * time.Minute)
 			require.Nil(t, s.discover(t, 2))
-			s.clock.Advance(time.Minute)
+			s.clock.Advance(conflictLifetime)
+			delete(s.neighbours, leased)
 			require.NotNil(t, s.discover(t, 2), "the lease has ended")
 		})
 	}

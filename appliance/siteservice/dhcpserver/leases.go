@@ -55,6 +55,9 @@ var (
 type held struct {
 	mac   string    // "" after a conflict
 	until time.Time // with a monotonic reading, so that a jump of the clock does not end it
+	// stored is the end of a lease of an earlier start of the appliance, by the clock of this
+	// machine; zero for others.
+	stored time.Time
 }
 
 // Leases are the leases and reservations of all interfaces. A lease is in the store before its
@@ -73,7 +76,8 @@ type Leases struct {
 }
 
 // OpenLeases reads the leases and reservations. The clock may have jumped since a lease was given,
-// so each lease lasts its whole time again.
+// so each lease lasts its whole time again. An appliance that starts often would run out of
+// addresses by that: if no other address is free, one of a lease that has ended by the clock is.
 func OpenLeases(db *store.DB, clock clockwork.Clock) (*Leases, error) {
 	l := &Leases{db: db, clock: clock, byAddress: map[netip.Addr]held{}, byMAC: map[string]netip.Addr{},
 		byLease: map[netip.Addr]string{}, reserved: map[string]Reservation{}, taken: map[netip.Addr]string{}}
@@ -83,7 +87,7 @@ func OpenLeases(db *store.DB, clock clockwork.Clock) (*Leases, error) {
 			if err != nil {
 				return fmt.Errorf("read the lease of %s: %w", mac, err)
 			}
-			l.byAddress[address] = held{mac, clock.Now().Add(lease.Duration)}
+			l.byAddress[address] = held{mac, clock.Now().Add(lease.Duration), lease.Granted.Add(lease.Duration)}
 			l.byMAC[mac], l.byLease[address] = address, mac
 			return nil
 		})
@@ -123,7 +127,8 @@ func (l *Leases) find(mac net.HardwareAddr, subnet Subnet, own, wanted netip.Add
 	key := mac.String()
 	if r, reserved := l.reserved[key]; reserved {
 		address, err := netip.ParseAddr(r.Address)
-		if err == nil && subnet.Network.Contains(address) && l.usable(address, key) {
+		if err == nil && subnet.Network.Contains(address) && subnet.Unfit(address, own) == "" &&
+			(l.usable(address, key) || l.ended(address, subnet, own)) {
 			return address, l.byMAC[key] != address, l.hold(address, key)
 		}
 	}
@@ -146,14 +151,44 @@ func (l *Leases) find(mac net.HardwareAddr, subnet Subnet, own, wanted netip.Add
 			return candidate, true, l.hold(candidate, key)
 		}
 	}
+	if candidate := l.endedFirst(subnet, own, key); candidate.IsValid() {
+		return candidate, true, l.hold(candidate, key)
+	}
 	return netip.Addr{}, false, false
+}
+
+// endedFirst returns the address of the stored lease that ended first; invalid for none.
+func (l *Leases) endedFirst(subnet Subnet, own netip.Addr, mac string) (first netip.Addr) {
+	for address, h := range l.byAddress {
+		if !l.ended(address, subnet, own) || !l.inRange(address, subnet, own, mac) {
+			continue
+		}
+		order := h.stored.Compare(l.byAddress[first].stored)
+		if !first.IsValid() || order < 0 || order == 0 && address.Less(first) {
+			first = address
+		}
+	}
+	return first
+}
+
+// ended reports whether the stored lease of an address has ended by the clock. The clock may be
+// wrong, so the caller must ask by ARP whether a machine has the address. ARP does not reach the
+// networks of relay agents: their leases last.
+func (l *Leases) ended(address netip.Addr, subnet Subnet, own netip.Addr) bool {
+	stored := l.byAddress[address].stored
+	return subnet.Network.Contains(own) && !stored.IsZero() && !l.clock.Now().Before(stored)
 }
 
 // dynamic reports whether an address of the range can be given to a machine.
 func (l *Leases) dynamic(address netip.Addr, subnet Subnet, own netip.Addr, mac string) bool {
-	return address.IsValid() && subnet.Range.Contains(address) && subnet.Network.Contains(address) && address != own &&
-		address != subnet.Router && address != subnet.Network.Masked().Addr() && address != last(subnet.Network) &&
-		(l.taken[address] == "" || l.taken[address] == mac) && l.usable(address, mac)
+	return l.inRange(address, subnet, own, mac) && l.usable(address, mac)
+}
+
+// inRange reports whether an address of the range can be given to a machine when it is free.
+func (l *Leases) inRange(address netip.Addr, subnet Subnet, own netip.Addr, mac string) bool {
+	return address.IsValid() && subnet.Range.Contains(address) && subnet.Network.Contains(address) &&
+		subnet.Unfit(address, own) == "" && address != subnet.Router &&
+		(l.taken[address] == "" || l.taken[address] == mac)
 }
 
 func (l *Leases) usable(address netip.Addr, mac string) bool {
@@ -164,9 +199,10 @@ func (l *Leases) usable(address netip.Addr, mac string) bool {
 // hold keeps an address for a machine until it asks for it.
 func (l *Leases) hold(address netip.Addr, mac string) bool {
 	until := l.clock.Now().Add(offerLifetime)
-	if h := l.byAddress[address]; h.mac != mac || h.until.Before(until) {
-		l.byAddress[address] = held{mac, until}
+	if h := l.byAddress[address]; h.mac == mac && h.until.After(until) {
+		until = h.until
 	}
+	l.byAddress[address] = held{mac: mac, until: until}
 	return true
 }
 
@@ -177,7 +213,7 @@ func (l *Leases) mayHave(mac net.HardwareAddr, address netip.Addr, subnet Subnet
 	defer l.mu.Unlock()
 	key := mac.String()
 	if r, ok := l.reserved[key]; ok && r.Address == address.String() && subnet.Network.Contains(address) &&
-		l.usable(address, key) {
+		subnet.Unfit(address, own) == "" && l.usable(address, key) {
 		return true
 	}
 	return l.dynamic(address, subnet, own, key)
@@ -219,7 +255,7 @@ func (l *Leases) grant(ctx context.Context, lease Lease) error {
 		return fault.New(fault.Conflict, "Address %s belongs to another machine.", address)
 	}
 	before, previous := l.byAddress[address], l.byLease[address]
-	l.byAddress[address] = held{lease.MAC, l.clock.Now().Add(lease.Duration)}
+	l.byAddress[address] = held{mac: lease.MAC, until: l.clock.Now().Add(lease.Duration)}
 	l.mu.Unlock()
 	err = l.db.Update(ctx, func(tx *store.Tx) error {
 		if previous != "" && previous != lease.MAC {
@@ -298,7 +334,19 @@ func (l *Leases) block(address netip.Addr) {
 	if h := l.byAddress[address]; l.byMAC[h.mac] == address {
 		delete(l.byMAC, h.mac)
 	}
-	l.byAddress[address] = held{"", l.clock.Now().Add(conflictLifetime)}
+	l.byAddress[address] = held{until: l.clock.Now().Add(conflictLifetime)}
+}
+
+// keep keeps an address for the machine of its last lease, which still has it. It reports false
+// for another machine.
+func (l *Leases) keep(address netip.Addr, holder string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.byLease[address] != holder {
+		return false
+	}
+	l.byAddress[address] = held{mac: holder, until: l.clock.Now().Add(conflictLifetime)}
+	return true
 }
 
 // List returns the stored leases, ordered by address.
