@@ -72,6 +72,8 @@ type Registry struct {
 	options  Options
 	quota    *quota.Quota
 	staging  *staging.Store
+	pushed   *disk // blobs of Overlay
+	copies   *disk // whole copies of staging
 	unpacked *unpacked.Store
 	log      *slog.Logger
 	current  atomic.Pointer[content]
@@ -93,6 +95,7 @@ type Registry struct {
 	verify   Verify
 	orders   map[string]time.Time // copies to the disk that were ordered, by identity of the medium
 	packed   map[string]*packed   // compressed archives, by fingerprint
+	removed  map[string]bool      // pushed blobs that were damaged, by digest
 	// stageProblems are the states of copies that do not go on, by identity of the medium.
 	stageProblems map[string]string
 }
@@ -141,7 +144,7 @@ func Open(ctx context.Context, options Options) (*Registry, error) {
 		changed: make(chan struct{}), problems: map[string][]string{},
 		refused: map[string]map[medium.Location]refusal{}, incoming: map[string][]medium.Location{},
 		asked: map[string]chan struct{}{}, reading: map[string]time.Time{}, orders: map[string]time.Time{},
-		stageProblems: map[string]string{}, packed: map[string]*packed{},
+		stageProblems: map[string]string{}, packed: map[string]*packed{}, removed: map[string]bool{},
 		quota: quota.New(options.Dir, options.Bytes, options.Free)}
 	added, err := r.addedPaths()
 	if err != nil {
@@ -161,6 +164,7 @@ func Open(ctx context.Context, options Options) (*Registry, error) {
 	if r.staging, err = staging.Open(filepath.Join(options.Dir, "staged"), r.quota); err != nil {
 		return nil, err
 	}
+	r.pushed, r.copies = disksOf(r.Overlay, r.staging)
 	if r.unpacked, err = unpacked.Open(filepath.Join(options.Dir, "unpacked"), r.quota, func(key string) bool {
 		return r.follows() || r.packed[key] != nil
 	}); err != nil {
@@ -172,6 +176,7 @@ func Open(ctx context.Context, options Options) (*Registry, error) {
 	if err := r.load(); err != nil {
 		return nil, err
 	}
+	r.compareSizes()
 	r.rebuild()
 	return r, nil
 }

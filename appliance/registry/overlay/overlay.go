@@ -160,24 +160,16 @@ func (o *Overlay) Stat(digest string) (int64, error) {
 	return info.Size(), nil
 }
 
-// Copy writes a range of a blob.
-func (o *Overlay) Copy(w io.Writer, digest string, offset, size int64) error {
+// Blob opens the file of a blob. Its error is ErrUnknown if nobody pushed the blob.
+func (o *Overlay) Blob(digest string) (*os.File, error) {
 	file, err := os.Open(o.path(digest))
 	if errors.Is(err, fs.ErrNotExist) {
-		return ErrUnknown
+		return nil, ErrUnknown
 	}
 	if err != nil {
-		return fmt.Errorf("read a pushed blob: %w", err)
+		return nil, fmt.Errorf("read a pushed blob: %w", err)
 	}
-	_, err = file.Seek(offset, io.SeekStart)
-	var n int64
-	if err == nil { // the kernel copies to a plain connection
-		n, err = io.Copy(w, &io.LimitedReader{R: file, N: size})
-	}
-	if err == nil && n < size {
-		err = io.ErrUnexpectedEOF
-	}
-	return errors.Join(err, file.Close())
+	return file, nil
 }
 
 // Start starts an upload and returns its ID.
@@ -612,18 +604,22 @@ func (o *Overlay) Digests() ([]string, error) {
 }
 
 // Discard removes a damaged blob, although manifests need it: a client sends a blob again only if
-// it is absent. In a fleet, it is copied again from another member.
-func (o *Overlay) Discard(digest string) error {
+// it is absent. In a fleet, it is copied again from another member. damaged is the file that was
+// read. Another one, which a client has pushed meanwhile, stays.
+func (o *Overlay) Discard(digest string, damaged fs.FileInfo) error {
 	o.removing.Lock()
 	defer o.removing.Unlock()
-	size, err := o.Stat(digest)
-	if err != nil {
-		return err
+	info, err := os.Stat(o.path(digest))
+	if errors.Is(err, fs.ErrNotExist) || err == nil && !os.SameFile(info, damaged) {
+		return nil
 	}
-	if err := os.Remove(o.path(digest)); err != nil {
+	if err == nil {
+		err = os.Remove(o.path(digest))
+	}
+	if err != nil {
 		return fmt.Errorf("remove a damaged blob: %w", err)
 	}
-	o.release(size)
+	o.release(info.Size())
 	select {
 	case o.wake <- struct{}{}:
 	default:
