@@ -41,6 +41,7 @@ var (
 type mediumRow struct {
 	Path     string          `json:"path"` // of the configuration or of a request, which led to the medium
 	Location medium.Location `json:"location"`
+	Missing  time.Time       `json:"missing,omitzero"` // since when, unless it is present
 }
 
 // Options configures [Open].
@@ -111,6 +112,7 @@ type held struct {
 	quiet    bool          // nobody writes the files of the folder any more; guarded by Registry.mu
 	files    string        // identity of the folder's files at the last look; guarded by Registry.mu
 	same     time.Time     // since when the files are unchanged by the appliance's clock; guarded by Registry.mu
+	noted    bool          // it is stored since when the medium is missing; guarded by Registry.mu
 	starts   chan struct{} // limits the clients that read at the same time
 
 	mu      sync.Mutex
@@ -229,7 +231,11 @@ func (r *Registry) load() error {
 			continue
 		}
 		r.mu.Lock()
-		r.media = append(r.media, newHeld(row.Path, row.Location, index, r.options.Clock.Now()))
+		since := row.Missing
+		if since.IsZero() {
+			since = r.options.Clock.Now()
+		}
+		r.media = append(r.media, newHeld(row.Path, row.Location, index, since))
 		r.mu.Unlock()
 	}
 	return nil

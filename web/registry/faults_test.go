@@ -367,3 +367,29 @@ func TestFault55_indexIsUsedAgain(t *testing.T) {
 	require.Equal(t, http.StatusServiceUnavailable, s.get("/v2/openshift/release-images/manifests/"+
 		pushed.Digest).StatusCode, "known, but missing")
 }
+
+// Since when a medium is missing is kept over restarts, also if it went while the appliance was off.
+func TestFault55_missingSinceIsKept(t *testing.T) {
+	s := newSite(t)
+	a, _ := newArchive(t)
+	s.write(archive1, a)
+	s.start()
+	s.remove(archive1)
+	gone := s.clock.Now()
+	for range 2 {
+		s.stop()
+		s.clock.Advance(time.Hour)
+		s.start()
+		require.True(t, gone.Equal(s.registry.Status().Media[0].Since))
+	}
+	s.put(archive1)
+	s.stop()
+	require.NoError(t, os.Remove(s.path(archive1)))
+	s.clock.Advance(time.Hour)
+	s.start()
+	require.True(t, s.clock.Now().Equal(s.registry.Status().Media[0].Since))
+	s.stop()
+	s.clock.Advance(time.Hour)
+	s.start()
+	require.True(t, s.clock.Now().Add(-time.Hour).Equal(s.registry.Status().Media[0].Since))
+}
