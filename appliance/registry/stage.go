@@ -143,16 +143,31 @@ func (r *Registry) labelOf(m *held) string {
 	if r.isReplaced(m) {
 		return withPart(m.location.Label(), m.index.Identity)
 	}
-	return m.location.Label()
+	return r.shortOf(m.location)
+}
+
+// shortOf returns the label of a location, or its path if a medium at another one has that label:
+// sticks often have folders and archives with equal names.
+func (r *Registry) shortOf(location medium.Location) string {
+	label := location.Label()
+	shares := func(other medium.Location) bool { return other != location && other.Label() == label }
+	if slices.ContainsFunc(r.current.Load().media, func(m *held) bool {
+		return shares(m.location) && !r.isReplaced(m)
+	}) || slices.ContainsFunc(r.allPacked(), func(p *packed) bool {
+		return shares(r.rowOf(p).Location) && r.successor(p) == nil
+	}) {
+		return location.Path
+	}
+	return label
 }
 
 // labelOfPacked does the same for a compressed archive.
 func (r *Registry) labelOfPacked(p *packed) string {
-	label := r.rowOf(p).Location.Label()
+	location := r.rowOf(p).Location
 	if r.successor(p) != nil {
-		return withPart(label, p.key)
+		return withPart(location.Label(), p.key)
 	}
-	return label
+	return r.shortOf(location)
 }
 
 func withPart(label, identity string) string { return label + "@" + identity[:min(len(identity), 8)] }
