@@ -15,6 +15,7 @@ import (
 	"net/http"
 	"runtime"
 	"runtime/debug"
+	"syscall"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -408,7 +409,9 @@ func (s *Server) answerError(err error, c echo.Context) {
 		failure = problem.New(failure.Status, "%s does not support the method %s, only %s", r.URL.Path, r.Method,
 			c.Response().Header().Get(echo.HeaderAllow))
 	}
-	if failure.Status >= http.StatusInternalServerError {
+	left := c.Response().Committed && (r.Context().Err() != nil || errors.Is(err, syscall.EPIPE) ||
+		errors.Is(err, syscall.ECONNRESET)) // the client did not wait for the end
+	if failure.Status >= http.StatusInternalServerError && !left {
 		s.options.Logger.ErrorContext(r.Context(), "Request failed.", "method", r.Method, "path",
 			pathForLog(r.URL.Path), "status",
 			failure.Status, "error", err)

@@ -288,6 +288,30 @@ func TestServer_noErrorAfterResponseStarted(t *testing.T) {
 	require.Equal(t, "half", answer.Body.String())
 }
 
+// A client that ends a download early, such as of a backup to a full medium, is no error of the
+// appliance. An error of the appliance during the response is one.
+func TestServer_clientEndsDownload(t *testing.T) {
+	for _, ends := range []bool{true, false} {
+		logger, log := recordedLog(slog.LevelError)
+		server := New(Options{Logger: logger})
+		ctx, end := context.WithCancel(t.Context())
+		handle(t, server, "GET", "/", func(c echo.Context) error {
+			if err := c.String(http.StatusOK, "half"); err != nil {
+				return err
+			}
+			if ends {
+				end()
+			}
+			return errors.New("write: broken pipe")
+		})
+		require.Panics(t, func() {
+			server.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, http.MethodGet, "/", nil))
+		})
+		end()
+		require.Equal(t, ends, len(log()) == 0)
+	}
+}
+
 func TestServer_gracefulShutdown(t *testing.T) {
 	server := New(Options{})
 	entered, leave := make(chan struct{}), make(chan struct{})

@@ -2,6 +2,7 @@ package command
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -67,4 +68,26 @@ func flagsFor(cmd *cobra.Command, argument string) (flags []string) {
 		}
 	}
 	return flags
+}
+
+// Cobra's errors about flags of which one is needed, or which exclude each other.
+var (
+	noneGiven = regexp.MustCompile(`^at least one of the flags in the group \[(.*)\] is required$`)
+	manyGiven = regexp.MustCompile(`^if any flags in the group .* none of the others can be; \[(.*)\] were all set$`)
+)
+
+// checkFlagGroups returns an error about the flags of a command that were given together, or not at all.
+func checkFlagGroups(cmd *cobra.Command) error {
+	err := cmd.ValidateFlagGroups()
+	if err == nil {
+		return nil
+	}
+	names := func(found []string) string { return "--" + strings.ReplaceAll(found[1], " ", ", --") }
+	if found := noneGiven.FindStringSubmatch(err.Error()); found != nil {
+		return outcome.Usagef("one of these flags is missing: %s", names(found))
+	}
+	if found := manyGiven.FindStringSubmatch(err.Error()); found != nil {
+		return outcome.Usagef("give only one of these flags: %s", names(found))
+	}
+	return outcome.Usagef("%w", err)
 }

@@ -113,7 +113,11 @@ func newRoot(top fs.FS) (*cobra.Command, *bool) {
 		SilenceUsage:      true,
 		Version:           Version(),
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
-		PersistentPreRun:  func(*cobra.Command, []string) { *started = true },
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			err := checkFlagGroups(cmd)
+			*started = err == nil
+			return err
+		},
 	}
 	importing := &cobra.Command{Use: "import",
 		Short: "Import a cluster from the input of another installer or from a hub"}

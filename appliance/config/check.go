@@ -173,9 +173,19 @@ func (r reader) scalar(node *yaml.Node, field reflect.StructField) (any, error) 
 		}
 		return duration, nil
 	case field.Type == bytesType:
-		return parseBytes(text)
+		size, err := parseBytes(text)
+		if field.Tag.Get("check") == "mebibyte" && size < 1<<20 {
+			return nil, errInvalid
+		}
+		return size, err
 	case field.Type.Kind() == reflect.Bool:
 		return strconv.ParseBool(text)
+	case field.Type.Kind() == reflect.Int:
+		number, err := strconv.ParseUint(text, 10, 31)
+		if err != nil {
+			return nil, errInvalid
+		}
+		return int(number), nil
 	}
 	if choices := field.Tag.Get("oneof"); choices != "" && !slices.Contains(strings.Fields(choices), text) {
 		return nil, errInvalid
@@ -382,10 +392,16 @@ func expected(field reflect.StructField) string {
 	case durationType:
 		return "a duration above zero with its unit, such as 90s, 30m or 24h"
 	case bytesType:
+		if field.Tag.Get("check") == "mebibyte" {
+			return "a size of at least 1MiB, such as 256MiB"
+		}
 		return "a size above zero in bytes, or with its unit, such as 512KiB, 4MiB or 10GiB"
 	}
-	if field.Type.Kind() == reflect.Bool {
+	switch field.Type.Kind() {
+	case reflect.Bool:
 		return "true or false"
+	case reflect.Int:
+		return "a whole number, 0 or more"
 	}
 	if form, ok := map[string]string{
 		"address":         "an address and a port, such as 0.0.0.0:8090",

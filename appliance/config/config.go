@@ -232,7 +232,7 @@ type Capabilities struct {
 
 // Audit configures the audit trail.
 type Audit struct {
-	Bytes        Bytes  `mapstructure:"bytes"`
+	Bytes        Bytes  `mapstructure:"bytes" check:"mebibyte"`
 	Syslog       string `mapstructure:"syslog" check:"syslog"`
 	SyslogCAFile string `mapstructure:"syslog_ca_file" check:"file"`
 }

@@ -144,7 +144,7 @@ func sample(t *testing.T, s setting, directory string) string {
 	case durationType:
 		return "77m"
 	case bytesType:
-		return "77KiB"
+		return "77MiB"
 	case reflect.TypeFor[int]():
 		return "77"
 	case reflect.TypeFor[bool]():
@@ -213,6 +213,10 @@ func TestLoad_invalidFile(t *testing.T) {
 			`line 1: listen is "here"; expected an address and a port, such as 0.0.0.0:8090`},
 		"an invalid port": {"listen: 127.0.0.1:99999\n",
 			`line 1: listen is "127.0.0.1:99999"; expected an address and a port`},
+		"a negative number": {"backup: {keep: -1}\n",
+			`line 1: backup.keep is "-1"; expected a whole number, 0 or more`},
+		"too little space": {"audit: {bytes: 3}\n",
+			`line 1: audit.bytes is "3"; expected a size of at least 1MiB`},
 		"an invalid URL": {"url: 192.0.2.10:8090\n",
 			`line 1: url[0] is "192.0.2.10:8090"; expected an http:// or https:// URL`},
 		"a URL with an invalid port": {`url: ["https://192.0.2.10:99999"]`,

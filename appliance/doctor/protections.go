@@ -84,7 +84,7 @@ func (p *Protections) Disk() Finding {
 		finding.Advice = "Check the disk of the data directory."
 		return finding
 	}
-	finding.Result = fmt.Sprintf("%.1f GiB of %.1f GiB are free", gibibytes(disk.Free), gibibytes(disk.Total))
+	finding.Result = fmt.Sprintf("%s of %s are free", sizeOf(disk.Free), sizeOf(disk.Total))
 	left := time.Duration(disk.FullIn) * time.Second
 	if left > 0 {
 		finding.Result += fmt.Sprintf("; at the present growth the disk is full in %.1f days, mostly by %s",
@@ -100,14 +100,20 @@ func (p *Protections) Disk() Finding {
 	}
 	if finding.Status != Green && len(disk.Parts) > 0 {
 		largest := disk.Parts[0]
-		finding.Advice = fmt.Sprintf("Free space, or move the data directory. Its largest part is %s with %.1f GiB; "+
+		finding.Advice = fmt.Sprintf("Free space, or move the data directory. Its largest part is %s with %s; "+
 			"docs/operations.md lists what can be removed.", cmp.Or(largest.Name, "the database"),
-			gibibytes(largest.Bytes))
+			sizeOf(largest.Bytes))
 	}
 	return finding
 }
 
-func gibibytes(bytes int64) float64 { return float64(bytes) / (1 << 30) }
+// sizeOf returns a size as a text. A disk that is nearly full has less than a tenth of a GiB.
+func sizeOf(bytes int64) string {
+	if bytes < 1<<30 {
+		return fmt.Sprintf("%.1f MiB", float64(bytes)/(1<<20))
+	}
+	return fmt.Sprintf("%.1f GiB", float64(bytes)/(1<<30))
+}
 
 // Diagnose returns all findings. It also verifies the audit trail.
 func (p *Protections) Diagnose(ctx context.Context) []Finding {

@@ -190,6 +190,35 @@ func TestWebhook_silentReceiverIsAskedOnce(t *testing.T) {
 	require.NotContains(t, s.webhook().Problem, "http://")
 }
 
+// roundTripper calls a function for each request.
+type roundTripper func(*http.Request) (*http.Response, error)
+
+// RoundTrip implements http.RoundTripper.
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// A receiver that answers each notification after 14 seconds does not hold up the others for long.
+func TestWebhook_slowReceiverWaitsForItsTurn(t *testing.T) {
+	s, r := newSite(t), newReceiver(t, 200)
+	s.transport = roundTripper(func(request *http.Request) (*http.Response, error) {
+		s.clock.Advance(14 * time.Second)
+		return http.DefaultTransport.RoundTrip(request)
+	})
+	_, err := s.Add(t.Context(), NewWebhook{Name: "chat", URL: r.URL, Secret: secret})
+	require.NoError(t, err)
+	for range 3 {
+		s.cluster(lifecycle.ClusterInstalled)
+	}
+	_, err = s.collect(t.Context(), "")
+	require.NoError(t, err)
+	for sent := 1; sent <= 3; sent++ {
+		next, err := s.sendDue(t.Context())
+		require.NoError(t, err)
+		require.Len(t, r.all(), sent, "one in each look")
+		require.Equal(t, sent == 3, next.IsZero(), "the rest is due at once")
+	}
+	require.Zero(t, s.webhook().Pending)
+}
+
 func TestWebhook_droppedAfterAWeek(t *testing.T) {
 	s, r := newSite(t), newReceiver(t, 500)
 	_, err := s.Add(t.Context(), NewWebhook{Name: "chat", URL: r.URL, Secret: secret})

@@ -384,6 +384,10 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
+// turn is the time after which a slow receiver waits for the next look. New notifications to others
+// wait for the end of the present look.
+const turn = 5 * time.Second
+
 // sendTo sends deliveries to their webhook and returns when the next attempt is due. After an
 // attempt without any answer, it postpones the others, too.
 func (s *Service) sendTo(ctx context.Context, receiver *webhook, items []*item) (next time.Time, err error) {
@@ -391,8 +395,13 @@ func (s *Service) sendTo(ctx context.Context, receiver *webhook, items []*item) 
 	var silent error
 	var again time.Time // next attempt of a silent receiver
 	attempts := 0       // number of attempts of the last delivery that was tried
+	begun := s.Clock.Now()
 	for _, i := range items {
-		if now := s.Clock.Now(); i.First.After(now) { // the clock was set back
+		now := s.Clock.Now()
+		if silent == nil && now.Sub(begun) >= turn {
+			return now, nil
+		}
+		if i.First.After(now) { // the clock was set back
 			i.First = now.UTC()
 		}
 		failure := silent

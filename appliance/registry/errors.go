@@ -56,6 +56,7 @@ func (*UnavailableError) FaultKind() fault.Kind { return fault.Unavailable }
 type IncompleteError struct {
 	Missing []string // digests
 	Itself  bool     // its manifest is what is missing
+	Pushed  bool     // its manifest was pushed
 }
 
 func (e *IncompleteError) Error() string {
@@ -63,6 +64,9 @@ func (e *IncompleteError) Error() string {
 	case e.Itself:
 		return fmt.Sprintf("the manifest %s is on none of the media that are known; plug in the archive of an "+
 			"earlier run", e.Missing[0])
+	case e.Pushed:
+		return fmt.Sprintf("%s of this image is neither among the pushed blobs nor on the media that are known; push "+
+			"the image again", e.Missing[0])
 	case others > 0:
 		return fmt.Sprintf("%s and %d other parts of this image are on none of the media that are known; plug in the "+
 			"archive that holds them, see landfall registry status", e.Missing[0], others)

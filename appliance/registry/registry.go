@@ -41,6 +41,7 @@ var (
 type mediumRow struct {
 	Path     string          `json:"path"` // of the configuration or of a request, which led to the medium
 	Location medium.Location `json:"location"`
+	Missing  time.Time       `json:"missing,omitzero"` // since when, unless it is present
 }
 
 // Options configures [Open].
@@ -72,6 +73,8 @@ type Registry struct {
 	options  Options
 	quota    *quota.Quota
 	staging  *staging.Store
+	pushed   *disk // blobs of Overlay
+	copies   *disk // whole copies of staging
 	unpacked *unpacked.Store
 	log      *slog.Logger
 	current  atomic.Pointer[content]
@@ -93,6 +96,7 @@ type Registry struct {
 	verify   Verify
 	orders   map[string]time.Time // copies to the disk that were ordered, by identity of the medium
 	packed   map[string]*packed   // compressed archives, by fingerprint
+	removed  map[string]bool      // pushed blobs that were damaged, by digest
 	// stageProblems are the states of copies that do not go on, by identity of the medium.
 	stageProblems map[string]string
 }
@@ -108,6 +112,7 @@ type held struct {
 	quiet    bool          // nobody writes the files of the folder any more; guarded by Registry.mu
 	files    string        // identity of the folder's files at the last look; guarded by Registry.mu
 	same     time.Time     // since when the files are unchanged by the appliance's clock; guarded by Registry.mu
+	noted    bool          // it is stored since when the medium is missing; guarded by Registry.mu
 	starts   chan struct{} // limits the clients that read at the same time
 
 	mu      sync.Mutex
@@ -141,7 +146,7 @@ func Open(ctx context.Context, options Options) (*Registry, error) {
 		changed: make(chan struct{}), problems: map[string][]string{},
 		refused: map[string]map[medium.Location]refusal{}, incoming: map[string][]medium.Location{},
 		asked: map[string]chan struct{}{}, reading: map[string]time.Time{}, orders: map[string]time.Time{},
-		stageProblems: map[string]string{}, packed: map[string]*packed{},
+		stageProblems: map[string]string{}, packed: map[string]*packed{}, removed: map[string]bool{},
 		quota: quota.New(options.Dir, options.Bytes, options.Free)}
 	added, err := r.addedPaths()
 	if err != nil {
@@ -161,6 +166,7 @@ func Open(ctx context.Context, options Options) (*Registry, error) {
 	if r.staging, err = staging.Open(filepath.Join(options.Dir, "staged"), r.quota); err != nil {
 		return nil, err
 	}
+	r.pushed, r.copies = disksOf(r.Overlay, r.staging)
 	if r.unpacked, err = unpacked.Open(filepath.Join(options.Dir, "unpacked"), r.quota, func(key string) bool {
 		return r.follows() || r.packed[key] != nil
 	}); err != nil {
@@ -172,6 +178,7 @@ func Open(ctx context.Context, options Options) (*Registry, error) {
 	if err := r.load(); err != nil {
 		return nil, err
 	}
+	r.compareSizes()
 	r.rebuild()
 	return r, nil
 }
@@ -224,7 +231,11 @@ func (r *Registry) load() error {
 			continue
 		}
 		r.mu.Lock()
-		r.media = append(r.media, newHeld(row.Path, row.Location, index, r.options.Clock.Now()))
+		since := row.Missing
+		if since.IsZero() {
+			since = r.options.Clock.Now()
+		}
+		r.media = append(r.media, newHeld(row.Path, row.Location, index, since))
 		r.mu.Unlock()
 	}
 	return nil

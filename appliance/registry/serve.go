@@ -2,11 +2,8 @@ package registry
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"hash"
 	"io"
 	"io/fs"
 	"slices"
@@ -22,6 +19,7 @@ import (
 type Manifest struct {
 	medium.Manifest
 	Digest string
+	pushed bool
 }
 
 // Manifest returns the manifest of a repository under a tag or a digest. Any repository has every
@@ -42,7 +40,7 @@ func (r *Registry) Manifest(repository, reference string) (*Manifest, error) {
 		return nil, &UnavailableError{RetryAfter: retryAfter, Reason: "parts of this image are not copied yet from " +
 			"the member of the fleet to which it was pushed; wait until that member is back, or push the image again"}
 	} else if len(missing) > 0 {
-		return nil, &IncompleteError{Missing: missing}
+		return nil, &IncompleteError{Missing: missing, Pushed: found.pushed}
 	}
 	for _, part := range parsed.Parts() {
 		if err := r.reachable(c, part); err != nil {
@@ -59,13 +57,14 @@ func (r *Registry) Find(repository, reference string) (*Manifest, error) {
 
 func (r *Registry) find(c *content, repository, reference string) (*Manifest, error) {
 	digest, manifest, err := r.Overlay.Manifest(repository, reference)
+	pushed := err == nil
 	if errors.Is(err, overlay.ErrUnknown) {
 		digest, manifest, err = r.onMedia(c, repository, reference)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return &Manifest{manifest, digest}, nil
+	return &Manifest{manifest, digest, pushed}, nil
 }
 
 // onMedia finds the manifest of a repository under a tag or a digest on the media.
@@ -219,10 +218,9 @@ type Blob struct {
 	Digest   string
 	Size     int64
 	registry *Registry
+	disks    []*disk // places on the appliance's disk, which come first
 	media    []*held // present ones
-	pushed   bool
-	staged   bool // it has a whole copy
-	shared   bool // it is copied by the first client that reads it
+	shared   bool    // it is copied by the first client that reads it
 
 	reader    *staging.Reader // of the copy that runs; nil without one
 	suppliers []*held         // media that supplied bytes to the last Read
@@ -230,21 +228,24 @@ type Blob struct {
 
 // Blob returns a blob by its digest. It does not touch a medium.
 func (r *Registry) Blob(digest string) (*Blob, error) {
-	if size, err := r.Overlay.Stat(digest); err == nil {
-		return &Blob{Digest: digest, Size: size, registry: r, pushed: true}, nil
+	var disks []*disk
+	var size int64
+	for _, d := range []*disk{r.pushed, r.copies} {
+		if found, ok := d.size(digest); ok && (len(disks) == 0 || found == size) {
+			disks, size = append(disks, d), found
+		}
 	}
 	c := r.current.Load()
-	size, staged := r.staging.Size(digest)
-	if len(c.places[digest]) == 0 && !staged {
+	if len(c.places[digest]) == 0 && len(disks) == 0 {
 		if err := r.absent(true); !errors.Is(err, ErrManifestUnknown) {
 			return nil, err
 		}
 		return nil, ErrBlobUnknown
 	}
 	b, err := r.blobOnMedia(c, digest)
-	if staged {
+	if len(disks) > 0 {
 		b.media = slices.DeleteFunc(b.media, func(m *held) bool { return m.index.Blobs[digest].Size() != size })
-		b.Size, b.staged = size, true
+		b.Size, b.disks = size, disks
 		return &b, nil
 	}
 	if err != nil {
@@ -261,7 +262,7 @@ const startWait = 5 * time.Second
 // too many read already. The caller calls the function when it has read the blob.
 func (b *Blob) Start(ctx context.Context) (end func(), err error) {
 	switch {
-	case b.pushed, b.staged:
+	case len(b.disks) > 0:
 		return func() {}, nil
 	case b.shared:
 		return b.join(ctx)
@@ -286,64 +287,6 @@ func (b *Blob) startReading(ctx context.Context) (end func(), err error) {
 	case <-timer.Chan():
 		return nil, &BusyError{Label: m.location.Label()}
 	}
-}
-
-// Copy writes a range of the blob. If a medium goes in the middle, it continues with another one
-// that has the blob. Unless all bytes were written, it returns an error, and the client must not
-// take the answer for complete.
-func (b *Blob) Copy(ctx context.Context, w io.Writer, offset, size int64) error {
-	switch {
-	case b.pushed:
-		return b.registry.Overlay.Copy(w, b.Digest, offset, size)
-	case b.reader != nil:
-		return b.fromCopy(ctx, w, offset, size)
-	case b.staged:
-		return b.fromStaged(ctx, w, offset, size)
-	}
-	return b.fromMedia(ctx, w, offset, size, true)
-}
-
-// fromMedia writes a range of the blob from the media. verify compares a whole blob with its digest
-// if nobody did so before.
-func (b *Blob) fromMedia(ctx context.Context, w io.Writer, offset, size int64, verify bool) error {
-	var failed error
-	for _, m := range b.media {
-		reader, verify := m.use(b.Digest, verify && offset == 0 && size == b.Size)
-		if reader == nil {
-			continue
-		}
-		b.suppliers = append(b.suppliers, m)
-		out := w
-		var check *verifier
-		if verify {
-			check = &verifier{w: w, hash: sha256.New(), left: size, digest: b.Digest}
-			out = check
-		}
-		n, err := reader.Copy(ctx, out, m.index.Blobs[b.Digest], offset, size)
-		if check != nil {
-			n = check.passed
-		}
-		switch {
-		case err == nil:
-			if check != nil {
-				m.setSound(b.Digest)
-			}
-			return nil
-		case errors.Is(err, errChanged):
-			return b.damaged(m) // bytes of it were sent
-		}
-		broken, ok := errors.AsType[*medium.ReadError](err)
-		if !ok {
-			return err // the client has left
-		}
-		b.registry.lost(m, b.Digest, broken)
-		failed = broken
-		offset, size = offset+n, size-n
-	}
-	if failed == nil {
-		return b.media[0].unavailable()
-	}
-	return failed
 }
 
 // use returns the reader of a medium for a blob, or nil if the medium is missing or has it damaged.
@@ -387,37 +330,4 @@ func (r *Registry) lost(m *held, digest string, failure *medium.ReadError) {
 		r.notify()
 	}
 	r.Look()
-}
-
-// verifier compares the bytes that it passes on with a digest. It holds back the last byte until
-// all are compared, so that a client never has a whole blob of damaged bytes.
-type verifier struct {
-	w      io.Writer
-	hash   hash.Hash
-	left   int64
-	passed int64
-	digest string
-}
-
-// Write implements io.Writer.
-func (v *verifier) Write(p []byte) (int, error) {
-	v.hash.Write(p)
-	v.left -= int64(len(p))
-	if v.left > 0 {
-		n, err := v.w.Write(p)
-		v.passed += int64(n)
-		return n, err
-	}
-	last := len(p) - 1
-	n, err := v.w.Write(p[:last])
-	v.passed += int64(n)
-	if err != nil {
-		return n, err
-	}
-	if "sha256:"+hex.EncodeToString(v.hash.Sum(nil)) != v.digest {
-		return n, errChanged
-	}
-	_, err = v.w.Write(p[last:])
-	v.passed++
-	return len(p), err
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"maps"
 	"slices"
 	"strings"
@@ -55,11 +54,9 @@ type StagePlan struct {
 
 // local reports whether a blob is on the disk: pushed, or a whole copy.
 func (r *Registry) local(digest string) bool {
-	if _, ok := r.staging.Size(digest); ok {
-		return true
-	}
-	_, err := r.Overlay.Stat(digest)
-	return err == nil
+	_, copied := r.copies.size(digest)
+	_, pushed := r.pushed.size(digest)
+	return copied || pushed
 }
 
 // inOrder returns the digests of a medium in its order, so that a stick reads without jumps.
@@ -146,16 +143,31 @@ func (r *Registry) labelOf(m *held) string {
 	if r.isReplaced(m) {
 		return withPart(m.location.Label(), m.index.Identity)
 	}
-	return m.location.Label()
+	return r.shortOf(m.location)
+}
+
+// shortOf returns the label of a location, or its path if a medium at another one has that label:
+// sticks often have folders and archives with equal names.
+func (r *Registry) shortOf(location medium.Location) string {
+	label := location.Label()
+	shares := func(other medium.Location) bool { return other != location && other.Label() == label }
+	if slices.ContainsFunc(r.current.Load().media, func(m *held) bool {
+		return shares(m.location) && !r.isReplaced(m)
+	}) || slices.ContainsFunc(r.allPacked(), func(p *packed) bool {
+		return shares(r.rowOf(p).Location) && r.successor(p) == nil
+	}) {
+		return location.Path
+	}
+	return label
 }
 
 // labelOfPacked does the same for a compressed archive.
 func (r *Registry) labelOfPacked(p *packed) string {
-	label := r.rowOf(p).Location.Label()
+	location := r.rowOf(p).Location
 	if r.successor(p) != nil {
-		return withPart(label, p.key)
+		return withPart(location.Label(), p.key)
 	}
-	return label
+	return r.shortOf(location)
 }
 
 func withPart(label, identity string) string { return label + "@" + identity[:min(len(identity), 8)] }
@@ -622,7 +634,7 @@ func (r *Registry) Collect(ctx context.Context) (overlay.Collected, error) {
 // Read implements staging.Source.
 func (b *Blob) Read(ctx context.Context, w io.Writer, offset int64) error {
 	b.suppliers = nil
-	return b.fromMedia(ctx, w, offset, b.Size-offset, false)
+	return b.fromPlaces(ctx, w, offset, b.Size-offset, false)
 }
 
 // Changed implements staging.Source.
@@ -689,7 +701,7 @@ func (b *Blob) join(ctx context.Context) (end func(), err error) {
 	case err != nil:
 		return nil, err
 	case reader == nil:
-		b.staged = true
+		b.disks = []*disk{b.registry.copies}
 		return func() {}, nil
 	}
 	b.reader = reader
@@ -704,28 +716,11 @@ const ahead = 32 << 20
 // media.
 func (b *Blob) fromCopy(ctx context.Context, w io.Writer, offset, size int64) error {
 	if offset > b.reader.Reached()+ahead {
-		return b.fromMedia(ctx, w, offset, size, false)
+		return b.fromPlaces(ctx, w, offset, size, false)
 	}
 	n, err := b.reader.Copy(ctx, w, offset, size)
 	if errors.Is(err, quota.ErrFull) {
-		return b.fromMedia(ctx, w, offset+n, size-n, offset+n == 0)
-	}
-	return err
-}
-
-// fromStaged writes a range of the blob from its whole copy, or from the media if a collection has
-// removed the copy in the meantime.
-func (b *Blob) fromStaged(ctx context.Context, w io.Writer, offset, size int64) error {
-	n, err := b.registry.staging.Copy(w, b.Digest, offset, size)
-	if err == nil || n > 0 {
-		return err
-	}
-	now, missing := b.registry.blobOnMedia(b.registry.current.Load(), b.Digest)
-	if now.Size == b.Size {
-		return now.fromMedia(ctx, w, offset, size, true)
-	}
-	if missing != nil && errors.Is(err, fs.ErrNotExist) {
-		return missing
+		return b.fromPlaces(ctx, w, offset+n, size-n, offset+n == 0)
 	}
 	return err
 }

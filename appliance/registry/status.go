@@ -144,6 +144,12 @@ func (r *Registry) Status() Status {
 			status.Unusable = append(status.Unusable, Unusable{path, "has no media; plug one in"})
 		}
 	}
+	for _, digest := range slices.Sorted(maps.Keys(r.removed)) {
+		if _, ok := r.pushed.size(digest); !ok && len(c.places[digest]) == 0 {
+			status.Notes = append(status.Notes, fmt.Sprintf("%s was damaged on the disk and is removed; push its "+
+				"images again", digest))
+		}
+	}
 	status.Verify = r.verify
 	r.mu.Unlock()
 	status.Verify.Damaged = append([]string{}, status.Verify.Damaged...)

@@ -8,11 +8,9 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"syscall"
 
 	"landfall/appliance/fault"
 	"landfall/appliance/registry/medium"
-	"landfall/appliance/registry/overlay"
 )
 
 // StartVerify starts a comparison of all blobs with their digests, in the background: those on the
@@ -109,72 +107,27 @@ func (r *Registry) verifyMedia(ctx context.Context) (failures []string, err erro
 // verifyDisk compares pushed blobs and copies of media. Damaged ones are removed: a copy is made
 // again from its medium, and a client sends a blob again only if it is absent.
 func (r *Registry) verifyDisk(ctx context.Context, pushed, copies []string) (failures []string, err error) {
-	note := func(digest string, err error) {
-		if err != nil && ctx.Err() == nil {
-			failures = append(failures, digest+": "+err.Error())
+	compare := func(d *disk, digests []string) {
+		for _, digest := range digests {
+			if ctx.Err() != nil {
+				return
+			}
+			size, _ := d.size(digest)
+			sound, err := r.compareOnDisk(d, digest)
+			r.mu.Lock()
+			r.verify.Done += size
+			if err == nil && !sound {
+				r.verify.Damaged = append(r.verify.Damaged, digest+" "+d.place)
+			}
+			r.mu.Unlock()
+			if err != nil {
+				failures = append(failures, digest+": "+err.Error())
+			}
 		}
 	}
-	for _, digest := range copies {
-		size, _ := r.staging.Size(digest)
-		sound, err := r.verifyFile(ctx, digest, size, func(w io.Writer) error {
-			_, err := r.staging.Copy(w, digest, 0, size)
-			return err
-		})
-		if err == nil && !sound {
-			err = r.staging.Discard(digest)
-			r.foundDamaged(digest, "in the copy on the disk, which is made again")
-		}
-		note(digest, err)
-	}
-	for _, digest := range pushed {
-		size, err := r.Overlay.Stat(digest)
-		if errors.Is(err, overlay.ErrUnknown) {
-			continue // it was deleted meanwhile
-		}
-		if err != nil {
-			note(digest, err)
-			continue
-		}
-		sound, err := r.verifyFile(ctx, digest, size, func(w io.Writer) error {
-			return r.Overlay.Copy(w, digest, 0, size)
-		})
-		if err == nil && !sound {
-			err = r.Overlay.Discard(digest)
-			r.foundDamaged(digest, "among the pushed images; push the image again")
-		}
-		note(digest, err)
-	}
-	r.notify() // copies are made again
+	compare(r.copies, copies)
+	compare(r.pushed, pushed)
 	return failures, ctx.Err()
-}
-
-// verifyFile compares what write writes with a digest. A file that is too short, or whose bytes the
-// disk can't give any more, is not sound.
-func (r *Registry) verifyFile(ctx context.Context, digest string, size int64,
-	write func(io.Writer) error) (sound bool, err error) {
-	if err := ctx.Err(); err != nil {
-		return false, err
-	}
-	sum := sha256.New()
-	err = write(sum)
-	r.mu.Lock()
-	r.verify.Done += size
-	r.mu.Unlock()
-	if errors.Is(err, io.ErrUnexpectedEOF) || isOfDisk(err) {
-		return false, nil
-	}
-	return err == nil && "sha256:"+hex.EncodeToString(sum.Sum(nil)) == digest, err
-}
-
-// isOfDisk reports whether an error is that of a disk that can't give bytes any more.
-func isOfDisk(err error) bool { return errors.Is(err, syscall.EIO) || errors.Is(err, syscall.EBADMSG) }
-
-// foundDamaged notes a damaged blob for people.
-func (r *Registry) foundDamaged(digest, place string) {
-	r.log.Error("A blob is damaged.", "digest", digest, "place", place)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.verify.Damaged = append(r.verify.Damaged, digest+" "+place)
 }
 
 func (r *Registry) verifyBlob(ctx context.Context, m *held, reader *medium.Reader, digest string) error {

@@ -13,6 +13,7 @@ import (
 
 	"landfall/appliance/registry/medium"
 	"landfall/appliance/sentence"
+	"landfall/store"
 )
 
 // watchInterval is the time between two looks at the paths of media.
@@ -160,6 +161,11 @@ func (r *Registry) look(ctx context.Context, path string) {
 		}
 		changed = changed || recorded
 	}
+	if !r.follows() {
+		if err := r.noteMissing(ctx, path); err != nil && ctx.Err() == nil {
+			r.log.Warn("The appliance can't store since when media are missing.", "path", path, "error", err)
+		}
+	}
 	r.mu.Lock()
 	r.problems[path], r.refused[path], r.incoming[path] = problems, still, written
 	if r.asked[path] == nil {
@@ -172,6 +178,48 @@ func (r *Registry) look(ctx context.Context, path string) {
 	if asked != nil {
 		close(asked)
 	}
+}
+
+// noteMissing stores since when the media of a path are missing, so that a restart does not change
+// it. A medium whose row is that of a copy in another place is left out.
+func (r *Registry) noteMissing(ctx context.Context, path string) error {
+	missing := map[string]*held{} // by identity
+	r.mu.Lock()
+	for _, m := range r.media {
+		if m.path == path && m.missing() && !m.noted {
+			missing[m.index.Identity] = m
+		}
+	}
+	r.mu.Unlock()
+	if len(missing) == 0 {
+		return nil
+	}
+	if err := r.options.DB.Update(ctx, func(tx *store.Tx) error {
+		for identity, m := range missing {
+			row, err := mediumRows.Get(tx, identity)
+			if errors.Is(err, store.ErrNotFound) || err == nil && (row.Location != m.location || !row.Missing.IsZero()) {
+				continue
+			}
+			if err == nil {
+				m.mu.Lock()
+				row.Missing = m.since.UTC()
+				m.mu.Unlock()
+				err = mediumRows.Put(tx, identity, row)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, m := range missing {
+		m.noted = true
+	}
+	return nil
 }
 
 // silence is how long a look may go on without progress. A look at a file system that hangs never

@@ -14,6 +14,7 @@ import (
 	"landfall/appliance/registry"
 	"landfall/appliance/registry/medium"
 	"landfall/appliance/registry/overlay"
+	"landfall/web/problem"
 )
 
 // upload serves the requests of uploads: at once, in parts, and mounts of known blobs.
@@ -87,13 +88,30 @@ func (h *handler) append(c echo.Context, asked request) (int64, error) {
 		}
 		offset = start
 	}
-	size, err := h.Registry.Overlay.Append(asked.name, offset, c.Request().Body)
+	size, err := h.Registry.Overlay.Append(asked.name, offset, body{c.Request().Body})
 	if wrong, ok := errors.AsType[*overlay.OffsetError](err); ok {
 		uploadHeaders(c, asked.repository, asked.name, wrong.Offset)
 		return 0, &refusal{status: http.StatusRequestedRangeNotSatisfiable, code: codeUploadInvalid,
 			text: wrong.Error()}
 	}
 	return size, err
+}
+
+// body is the body of a push. A client that sends it too slowly, or breaks it off, is told so.
+type body struct{ io.Reader }
+
+// Read implements io.Reader.
+func (b body) Read(p []byte) (int, error) {
+	n, err := b.Reader.Read(p)
+	if err == nil || errors.Is(err, io.EOF) {
+		return n, err
+	}
+	failed := &refusal{status: http.StatusBadRequest, code: codeUploadInvalid,
+		text: "the body of the request ended before its announced end; continue the upload"}
+	if known, ok := errors.AsType[*problem.Error](err); ok {
+		failed.status, failed.text = known.Status, known.Reason
+	}
+	return n, failed
 }
 
 // finish adds the last bytes to an upload and makes it a blob.
@@ -138,7 +156,7 @@ func (h *handler) putManifest(c echo.Context, asked request) error {
 	if !strings.Contains(asked.name, ":") && !medium.ValidTag(asked.name) {
 		return &refusal{status: http.StatusBadRequest, code: codeManifestInvalid, text: "the tag has an invalid form"}
 	}
-	data, err := io.ReadAll(io.LimitReader(c.Request().Body, maxManifest))
+	data, err := io.ReadAll(io.LimitReader(body{c.Request().Body}, maxManifest))
 	if err != nil {
 		return err
 	}

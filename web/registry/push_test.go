@@ -9,11 +9,13 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -310,4 +312,55 @@ func TestLogin_challengeWhereEverybodyPulls(t *testing.T) {
 		require.Equal(t, c.status, got.StatusCode, "%v", c)
 		require.Equal(t, c.asks, got.Header.Get("Www-Authenticate") != "", "%v", c)
 	}
+}
+
+// pushBody sends the body of an upload without a network, and returns the answer.
+func (s *site) pushBody(at string, body io.Reader) *httptest.ResponseRecorder {
+	request := httptest.NewRequest(http.MethodPatch, at, body)
+	request.SetBasicAuth(operator, password)
+	answer := httptest.NewRecorder()
+	s.server.Config.Handler.ServeHTTP(answer, request)
+	return answer
+}
+
+// A body that stalls or breaks off is the fault of the client or of its connection. What arrived is
+// kept.
+func TestPush_bodyFails(t *testing.T) {
+	for name, c := range map[string]struct {
+		err     error
+		status  int
+		message string
+	}{
+		"too slow":   {os.ErrDeadlineExceeded, http.StatusRequestTimeout, "arrived too slowly"},
+		"broken off": {io.ErrUnexpectedEOF, http.StatusBadRequest, "ended before its announced end"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t)
+			s.start()
+			at := s.startUpload()
+			got := s.pushBody(at, io.MultiReader(strings.NewReader("hello"), iotest.ErrReader(c.err)))
+			require.Equal(t, c.status, got.Code, "%s", got.Body)
+			code, message := answer{body: got.Body.Bytes()}.message(t)
+			require.Equal(t, "BLOB_UPLOAD_INVALID", code)
+			require.Contains(t, message, c.message)
+			require.Equal(t, "0-4", s.push(http.MethodGet, at, nil).Header.Get("Range"))
+		})
+	}
+}
+
+// A client whose connection hangs asks on another one how much arrived.
+func TestPush_stateWhileTheBodyStalls(t *testing.T) {
+	s := newSite(t)
+	s.start()
+	at := s.startUpload()
+	body, sender := io.Pipe()
+	ended := make(chan int)
+	go func() { ended <- s.pushBody(at, body).Code }()
+	for _, part := range []string{"hello", ""} { // the second is read after the first was stored
+		_, err := io.WriteString(sender, part)
+		require.NoError(t, err)
+	}
+	require.Equal(t, "0-4", s.push(http.MethodGet, at, nil).Header.Get("Range"))
+	require.NoError(t, sender.Close())
+	require.Equal(t, http.StatusAccepted, <-ended)
 }

@@ -677,3 +677,27 @@ func TestStage_mediumIsBeingCopied(t *testing.T) {
 	_, err = s.registry.Stage(t.Context(), folder)
 	require.NoError(t, err)
 }
+
+// Media whose labels would be equal are named by their paths.
+func TestStage_mediaWithOneLabel(t *testing.T) {
+	s := newSite(t)
+	paths := []string{s.path("a/stick/" + archive1), s.path("b/stick/" + archive1)}
+	for i, path := range paths {
+		a := &simulated.Archive{}
+		_, err := a.AddBlob(t.Context(), "team/image", fmt.Sprint(i), []byte(path))
+		require.NoError(t, err)
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		require.NoError(t, a.WriteFile(path))
+	}
+	s.start()
+	var labels []string
+	for _, m := range s.registry.Status().Media {
+		labels = append(labels, m.Label)
+	}
+	require.Equal(t, paths, labels)
+	_, err := s.registry.Stage(t.Context(), "stick/"+archive1)
+	require.ErrorContains(t, err, "Its media are "+strings.Join(paths, ", "))
+	plan, err := s.registry.Stage(t.Context(), paths[1])
+	require.NoError(t, err)
+	require.Equal(t, paths[1:], plan.Media)
+}

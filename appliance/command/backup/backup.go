@@ -109,6 +109,9 @@ func (s *saving) run(ctx context.Context, out, errOut io.Writer) error {
 	if s.to == "" {
 		return outcome.Usagef("-o is missing: name a file, a directory, or - for the standard output")
 	}
+	if s.keep < 0 {
+		return outcome.Usagef("--keep is %d; expected the number of backups that stay, or 0 for all", s.keep)
+	}
 	recipients, err := s.parsed()
 	if err != nil {
 		return err

@@ -292,7 +292,7 @@ func verify(ctx context.Context, appliance *remote.Client, out, errOut io.Writer
 	case status.Verify.Message != "":
 		return errors.New("not all blobs could be verified: " + status.Verify.Message)
 	case len(status.Verify.Damaged) > 0:
-		return fmt.Errorf("the registry has %s; copy damaged media again",
+		return fmt.Errorf("the registry has %s; the lines above say what makes them sound",
 			sentence.Count(len(status.Verify.Damaged), "damaged blob"))
 	}
 	fmt.Fprintf(out, "%s are sound\n", output.Size(status.Verify.Done))

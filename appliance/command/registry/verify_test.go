@@ -37,18 +37,38 @@ func TestVerify_interrupted(t *testing.T) {
 				_ = json.NewEncoder(w).Encode(status)
 			}))
 			defer server.Close()
-			appliance, flags := new(remote.Client), pflag.NewFlagSet("", pflag.ContinueOnError)
-			appliance.AddFlags(flags)
-			require.NoError(t, flags.Set("url", server.URL))
-			var out bytes.Buffer
-			err := verify(t.Context(), appliance, &out, t.Output())
+			out, err := verifyAt(t, server.URL)
 			if c.sound {
 				require.NoError(t, err)
-				require.Contains(t, out.String(), "bytes are sound\n")
+				require.Contains(t, out, "bytes are sound\n")
 				return
 			}
 			require.ErrorContains(t, err, "run landfall registry verify again")
-			require.Empty(t, out.String())
+			require.Empty(t, out)
 		})
 	}
+}
+
+// verifyAt runs the command with an appliance.
+func verifyAt(t *testing.T, url string) (string, error) {
+	t.Helper()
+	appliance, flags := new(remote.Client), pflag.NewFlagSet("", pflag.ContinueOnError)
+	appliance.AddFlags(flags)
+	require.NoError(t, flags.Set("url", url))
+	var out bytes.Buffer
+	err := verify(t.Context(), appliance, &out, t.Output())
+	return out.String(), err
+}
+
+// What makes a damaged blob sound depends on its place, and the line of the blob says it.
+func TestVerify_damagedOnDisk(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(registry.Status{Verify: registry.Verify{Finished: true, Done: 5, Total: 5,
+			Damaged: []string{"sha256:1 among the pushed images; push the image again"}}})
+	}))
+	defer server.Close()
+	out, err := verifyAt(t, server.URL)
+	require.EqualError(t, err, "the registry has 1 damaged blob; the lines above say what makes them sound")
+	require.Equal(t, "damaged: sha256:1 among the pushed images; push the image again\n", out)
 }

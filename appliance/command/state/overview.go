@@ -81,7 +81,7 @@ func describe(d *output.Description, o *overview.Overview) {
 	d.Add("Servers", "%s", servers(o))
 	d.Add("Disk", "%s of %s free", output.Size(o.Disk.Free), output.Size(o.Disk.Total))
 	for _, part := range o.Disk.Parts {
-		d.Add("  "+cmp.Or(part.Name, "other files"), "%s", output.Size(part.Bytes))
+		d.Add("  "+cmp.Or(part.Name, "database"), "%s", output.Size(part.Bytes))
 	}
 }
 

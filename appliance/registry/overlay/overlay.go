@@ -22,6 +22,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jonboulle/clockwork"
@@ -100,9 +101,9 @@ type Overlay struct {
 // upload is a running upload.
 type upload struct {
 	path string
+	size atomic.Int64 // changed with the mutex held; negative until the file was read after a restart
 
 	mu    sync.Mutex
-	size  int64
 	hash  hash.Hash // of the bytes so far; nil until they were read after a restart
 	ended bool      // it became a blob or was removed
 }
@@ -160,24 +161,16 @@ func (o *Overlay) Stat(digest string) (int64, error) {
 	return info.Size(), nil
 }
 
-// Copy writes a range of a blob.
-func (o *Overlay) Copy(w io.Writer, digest string, offset, size int64) error {
+// Blob opens the file of a blob. Its error is ErrUnknown if nobody pushed the blob.
+func (o *Overlay) Blob(digest string) (*os.File, error) {
 	file, err := os.Open(o.path(digest))
 	if errors.Is(err, fs.ErrNotExist) {
-		return ErrUnknown
+		return nil, ErrUnknown
 	}
 	if err != nil {
-		return fmt.Errorf("read a pushed blob: %w", err)
+		return nil, fmt.Errorf("read a pushed blob: %w", err)
 	}
-	_, err = file.Seek(offset, io.SeekStart)
-	var n int64
-	if err == nil { // the kernel copies to a plain connection
-		n, err = io.Copy(w, &io.LimitedReader{R: file, N: size})
-	}
-	if err == nil && n < size {
-		err = io.ErrUnexpectedEOF
-	}
-	return errors.Join(err, file.Close())
+	return file, nil
 }
 
 // Start starts an upload and returns its ID.
@@ -197,8 +190,8 @@ func (o *Overlay) Start() (id string, err error) {
 	return id, nil
 }
 
-// lock returns a running upload with its mutex held.
-func (o *Overlay) lock(id string) (*upload, error) {
+// find returns a running upload.
+func (o *Overlay) find(id string) (*upload, error) {
 	if len(id) > 64 || strings.ContainsFunc(id, func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < '2' || r > '7')
 	}) {
@@ -206,18 +199,27 @@ func (o *Overlay) lock(id string) (*upload, error) {
 	}
 	path := filepath.Join(o.dir(uploads), id)
 	o.mu.Lock()
+	defer o.mu.Unlock()
 	up := o.uploads[id]
 	if up == nil {
 		if _, err := os.Lstat(path); err != nil {
-			o.mu.Unlock()
 			return nil, ErrUploadUnknown
 		}
 		up = &upload{path: path}
+		up.size.Store(-1)
 		o.uploads[id] = up
 	}
-	o.mu.Unlock()
+	return up, nil
+}
+
+// lock returns a running upload with its mutex held.
+func (o *Overlay) lock(id string) (*upload, error) {
+	up, err := o.find(id)
+	if err != nil {
+		return nil, err
+	}
 	up.mu.Lock()
-	err := up.load()
+	err = up.load()
 	if up.ended { // while this request waited for another one
 		err = ErrUploadUnknown
 	}
@@ -242,18 +244,26 @@ func (up *upload) load() error {
 	if err = errors.Join(err, file.Close()); err != nil {
 		return fmt.Errorf("read an upload: %w", err)
 	}
-	up.size, up.hash = size, sum
+	up.hash = sum
+	up.size.Store(size)
 	return nil
 }
 
-// Size returns the number of bytes that an upload has.
+// Size returns the number of bytes that an upload has. It does not wait for a request that adds
+// bytes: a client whose connection hangs asks this on another one.
 func (o *Overlay) Size(id string) (int64, error) {
-	up, err := o.lock(id)
+	up, err := o.find(id)
 	if err != nil {
 		return 0, err
 	}
+	if size := up.size.Load(); size >= 0 {
+		return size, nil
+	}
+	if up, err = o.lock(id); err != nil {
+		return 0, err
+	}
 	defer up.mu.Unlock()
-	return up.size, nil
+	return up.size.Load(), nil
 }
 
 // Append adds bytes to an upload. offset is the number of bytes that the client believes the upload
@@ -265,12 +275,13 @@ func (o *Overlay) Append(id string, offset int64, body io.Reader) (size int64, e
 		return 0, err
 	}
 	defer up.mu.Unlock()
-	if offset >= 0 && offset != up.size {
-		return up.size, &OffsetError{up.size}
+	size = up.size.Load()
+	if offset >= 0 && offset != size {
+		return size, &OffsetError{size}
 	}
 	file, err := os.OpenFile(up.path, os.O_WRONLY, 0o600)
 	if err != nil {
-		return up.size, writeError(err)
+		return size, writeError(err)
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
 	buffer := make([]byte, 256<<10)
@@ -281,24 +292,25 @@ func (o *Overlay) Append(id string, offset int64, body io.Reader) (size int64, e
 			if unlooked += int64(n); unlooked >= checkInterval {
 				unlooked = 0
 				if err := o.checkRoom(int64(n)); err != nil {
-					return up.size, err
+					return size, err
 				}
 			}
 			if !o.take(int64(n)) {
-				return up.size, ErrFull
+				return size, ErrFull
 			}
-			if _, err := file.WriteAt(buffer[:n], up.size); err != nil {
+			if _, err := file.WriteAt(buffer[:n], size); err != nil {
 				o.release(int64(n))
-				return up.size, writeError(err)
+				return size, writeError(err)
 			}
 			up.hash.Write(buffer[:n])
-			up.size += int64(n)
+			size += int64(n)
+			up.size.Store(size)
 		}
 		if errors.Is(readErr, io.EOF) {
-			return up.size, nil
+			return size, nil
 		}
 		if readErr != nil {
-			return up.size, readErr
+			return size, readErr
 		}
 	}
 }
@@ -367,7 +379,7 @@ func (o *Overlay) finish(id, digest string) error {
 	}
 	if err := o.keep(up.path, digest); err != nil {
 		if _, lost := os.Lstat(up.path); errors.Is(lost, fs.ErrNotExist) {
-			o.end(id, up, up.size)
+			o.end(id, up, up.size.Load())
 		}
 		return err
 	}
@@ -390,7 +402,7 @@ func (o *Overlay) drop(id string, up *upload) error {
 	if err := os.Remove(up.path); err != nil {
 		return fmt.Errorf("remove an upload: %w", err)
 	}
-	o.end(id, up, up.size)
+	o.end(id, up, up.size.Load())
 	return nil
 }
 
@@ -612,18 +624,22 @@ func (o *Overlay) Digests() ([]string, error) {
 }
 
 // Discard removes a damaged blob, although manifests need it: a client sends a blob again only if
-// it is absent. In a fleet, it is copied again from another member.
-func (o *Overlay) Discard(digest string) error {
+// it is absent. In a fleet, it is copied again from another member. damaged is the file that was
+// read. Another one, which a client has pushed meanwhile, stays.
+func (o *Overlay) Discard(digest string, damaged fs.FileInfo) error {
 	o.removing.Lock()
 	defer o.removing.Unlock()
-	size, err := o.Stat(digest)
-	if err != nil {
-		return err
+	info, err := os.Stat(o.path(digest))
+	if errors.Is(err, fs.ErrNotExist) || err == nil && !os.SameFile(info, damaged) {
+		return nil
 	}
-	if err := os.Remove(o.path(digest)); err != nil {
+	if err == nil {
+		err = os.Remove(o.path(digest))
+	}
+	if err != nil {
 		return fmt.Errorf("remove a damaged blob: %w", err)
 	}
-	o.release(size)
+	o.release(info.Size())
 	select {
 	case o.wake <- struct{}{}:
 	default:
@@ -691,7 +707,7 @@ func (o *Overlay) collectUploads(ctx context.Context, before time.Time, done *Co
 			return err
 		}
 		done.Files++
-		done.Bytes += up.size
+		done.Bytes += up.size.Load()
 		return nil
 	})
 }

@@ -79,3 +79,18 @@ func TestFinish_failedSync(t *testing.T) {
 		})
 	}
 }
+
+// A client may push a damaged blob again while the damaged file is read.
+func TestDiscard_keepsBlobPushedMeanwhile(t *testing.T) {
+	o := newFleet(t).open(t, t.TempDir(), true, 0)
+	digest := o.push(t, "content")
+	damaged, err := os.Stat(o.path(digest))
+	require.NoError(t, err)
+	o.push(t, "content")
+	require.NoError(t, o.Discard(digest, damaged))
+	require.Equal(t, "content", o.read(t, digest))
+	o.discard(t, digest)
+	require.NoFileExists(t, o.path(digest))
+	require.Zero(t, o.Used())
+	require.NoError(t, o.Discard(digest, damaged), "it is removed already")
+}

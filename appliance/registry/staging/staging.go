@@ -189,15 +189,23 @@ func (s *Store) Digests() []string {
 	return slices.Sorted(maps.Keys(s.blobs))
 }
 
-// Discard removes a damaged whole copy.
-func (s *Store) Discard(digest string) error {
+// Discard removes a damaged whole copy. damaged is the file that was read. Another one, of a copy
+// that was made again meanwhile, stays.
+func (s *Store) Discard(digest string, damaged fs.FileInfo) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	size, ok := s.blobs[digest]
 	if !ok {
 		return nil
 	}
-	if err := os.Remove(s.path(digest)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	info, err := os.Stat(s.path(digest))
+	if err == nil && !os.SameFile(info, damaged) {
+		return nil
+	}
+	if err == nil {
+		err = os.Remove(s.path(digest))
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("remove a damaged copy: %w", err)
 	}
 	delete(s.blobs, digest)
@@ -205,27 +213,16 @@ func (s *Store) Discard(digest string) error {
 	return nil
 }
 
-// Copy writes a range of a whole copy.
-func (s *Store) Copy(w io.Writer, digest string, offset, size int64) (int64, error) {
+// Blob opens the file of a whole copy.
+func (s *Store) Blob(digest string) (*os.File, error) {
 	file, err := os.Open(s.path(digest))
+	if errors.Is(err, fs.ErrNotExist) {
+		s.forget(digest)
+	}
 	if err != nil {
-		if errors.Is(err, fs.ErrNotExist) {
-			s.forget(digest)
-		}
-		return 0, fmt.Errorf("read the copy of a blob: %w", err)
+		return nil, fmt.Errorf("read the copy of a blob: %w", err)
 	}
-	if _, err := file.Seek(offset, io.SeekStart); err != nil {
-		return 0, errors.Join(fmt.Errorf("read the copy of a blob: %w", err), file.Close())
-	}
-	var buffer []byte
-	if _, direct := w.(io.ReaderFrom); !direct { // otherwise the kernel copies to the connection
-		buffer = make([]byte, bufferSize)
-	}
-	n, err := io.CopyBuffer(w, &io.LimitedReader{R: file, N: size}, buffer)
-	if err == nil && n < size {
-		err = io.ErrUnexpectedEOF
-	}
-	return n, errors.Join(err, file.Close())
+	return file, nil
 }
 
 // forget forgets a whole copy whose file somebody removed. After a collection, there may be a file

@@ -109,7 +109,7 @@ describe('the registry', { timeout: fileLimit }, () => {
     await page.getByTestId('verdict').getByText('match their digests').waitFor();
     await apps.damageLayer('quay.io/team/app:1');
     await button('Verify all blobs').click();
-    await page.getByTestId('verdict').getByText('1 blob is damaged. Copy damaged media again.').waitFor();
+    await page.getByTestId('verdict').getByText('1 blob is damaged. The list says what makes them sound.').waitFor();
     await page.getByTestId('registry-media').getByText(/sha256:[0-9a-f]{64} is damaged/).waitFor();
     await browser.screenshot('a-damaged-blob');
   });

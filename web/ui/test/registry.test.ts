@@ -151,8 +151,8 @@ describe('the registry', () => {
   it.each<[Partial<Verify>, string | undefined, string]>([
     [{}, undefined, 'No blob was verified since the appliance started.'],
     [{ done_bytes: 1024, total_bytes: 1024 }, 'success', '1.0 KiB match their digests.'],
-    [{ total_bytes: 9, damaged: ['a'] }, 'danger', '1 blob is damaged. Copy damaged media again.'],
-    [{ total_bytes: 9, damaged: ['a', 'b'] }, 'danger', '2 blobs are damaged. Copy damaged media again.'],
+    [{ total_bytes: 9, damaged: ['a'] }, 'danger', '1 blob is damaged. The list says what makes them sound.'],
+    [{ total_bytes: 9, damaged: ['a', 'b'] }, 'danger', '2 blobs are damaged. The list says what makes them sound.'],
     [{ message: 'the disk hangs' }, 'danger', 'Not all blobs could be verified: the disk hangs.'],
   ])('with the verification %j gives a verdict', (change, tone, text) => {
     expect(verdictOf({ ...still, ...change })).toEqual({ tone, text });

@@ -119,7 +119,8 @@ export const verdictOf = (verify: Verify): { tone: Tone; text: string } => {
   }
   if (damaged.length > 0) {
     const verb = damaged.length === 1 ? 'is' : 'are';
-    return { tone: 'danger', text: `${counted(damaged.length, 'blob')} ${verb} damaged. Copy damaged media again.` };
+    const remedy = 'The list says what makes them sound.';
+    return { tone: 'danger', text: `${counted(damaged.length, 'blob')} ${verb} damaged. ${remedy}` };
   }
   if (total === 0) {
     return { tone: undefined, text: 'No blob was verified since the appliance started.' };
