@@ -69,7 +69,7 @@ func (h hosts) Reconcile(ctx context.Context, namespace, name string) (time.Dura
 	if s == nil {
 		return 0, h.dropHost(ctx, at, server)
 	}
-	h.index.setHost(at, s.host)
+	h.forget(h.index.setHost(at, s.host))
 	h.setRelayed(s.server)
 	if s.restartHost {
 		// RestartHost changes the Agent, which queues the host again.
@@ -321,18 +321,26 @@ const duplicateInterval = time.Minute
 // dropHost removes a deleted host from memory. It also removes the server if that still exists,
 // because a user removed the finalizer of the host.
 func (c *Controllers) dropHost(ctx context.Context, at ref, server *bmc.Server) error {
-	c.index.setHost(at, nil)
+	c.forget(c.index.setHost(at, nil))
 	if server == nil {
 		return nil
 	}
-	c.refuse(server.ID, "")
-	c.mu.Lock()
-	delete(c.relayed, server.ID)
-	c.mu.Unlock()
+	c.forget(server.ID)
 	if server.Owner == "" {
 		return nil // the server is not managed by a BareMetalHost, but has the same name
 	}
 	return c.Servers.Remove(ctx, server.ID, false)
+}
+
+// forget removes what the controllers know of a host that does not exist any more.
+func (c *Controllers) forget(id string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.refusals, id)
+	delete(c.relayed, id)
+	delete(c.drains, id)
+	delete(c.lastEvents, id)
+	delete(c.trusting, id)
 }
 
 // refusal returns the error of the last request for a server; "" if it succeeded.

@@ -102,14 +102,20 @@ func (l *index) load(tx *store.Tx) error {
 	return err
 }
 
-func (l *index) setHost(at ref, host *metal3.BareMetalHost) {
+// setHost returns the UID of the host that had the name before, if another one or none has it now.
+func (l *index) setHost(at ref, host *metal3.BareMetalHost) (gone string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	before := l.hosts[at].server
 	if host == nil {
 		delete(l.hosts, at)
-		return
+		return before
 	}
 	l.hosts[at] = hostIndexOf(host)
+	if before == string(host.UID) {
+		return ""
+	}
+	return before
 }
 
 // secretOf returns the Secret that a host named in its last pass; "" if there was none.
