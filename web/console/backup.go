@@ -4,14 +4,12 @@ import (
 	"context"
 	"io"
 	"net/http"
-	"strconv"
 
 	"github.com/labstack/echo/v4"
 
 	"landfall/appliance/access"
 	"landfall/appliance/backup"
 	"landfall/web/operation"
-	"landfall/web/problem"
 )
 
 // BackupRoute is the route of backups.
@@ -32,12 +30,9 @@ func BackupOperations(of Backups) []operation.Operation {
 		{ID: "downloadBackup", Method: http.MethodGet, Path: BackupRoute,
 			Access: operation.For(access.Administrator).WithSecret(),
 			Handler: func(c echo.Context) error {
-				withKey := false
-				if text := c.QueryParam("key"); text != "" {
-					var err error
-					if withKey, err = strconv.ParseBool(text); err != nil {
-						return problem.BadRequest("key is %q; expected true or false", text)
-					}
+				withKey, err := operation.ReadFlag(c, "key")
+				if err != nil {
+					return err
 				}
 				header := c.Response().Header()
 				header.Set(echo.HeaderContentType, "application/x-tar")
@@ -47,7 +42,7 @@ func BackupOperations(of Backups) []operation.Operation {
 			},
 			Summary: "Download a backup of one moment. Its last entry is the manifest; without it the backup is " +
 				"incomplete. key includes what opens the sealed data",
-			Parameters: []operation.Parameter{{Name: "key"}},
+			Parameters: []operation.Parameter{{Name: "key", Type: operation.Flag}},
 			Status:     http.StatusOK, Answer: operation.File{}, Errors: []int{400}},
 		{ID: "listBackupObjects", Method: http.MethodGet, Path: BackupObjectsRoute,
 			Access: operation.For(access.Administrator),
