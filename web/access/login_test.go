@@ -53,6 +53,19 @@ func TestLogin_growingWaits(t *testing.T) {
 		"the failures of one account do not lock another one out")
 }
 
+func TestLogin_spellingsOfANameShareTheWaits(t *testing.T) {
+	s := newService(t, nil)
+	b := s.browser()
+	for _, name := range []string{"ada", " ada", "ada\t", "ADA", "\uff41da"} {
+		require.Equal(t, http.StatusUnauthorized, b.send(http.MethodPost, "/login", object{"name": name,
+			"password": "wrong"}).status)
+	}
+	for _, name := range []string{"ada", "  ada", "a\uff44a", "a\u00adda", "ada\x00"} {
+		require.Equal(t, http.StatusTooManyRequests, b.send(http.MethodPost, "/login", object{"name": name,
+			"password": "wrong"}).status, "%q", name)
+	}
+}
+
 func TestLogin_passkeyAfterThePassword(t *testing.T) {
 	s := newService(t, nil)
 	b := s.browser()
