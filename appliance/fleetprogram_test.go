@@ -254,6 +254,13 @@ func fromOneToThreeAndBack(t *testing.T, s *fleetSite) {
 	change(func() { two.join(t, one) })
 	change(func() { three.join(t, one) })
 	s.verifyImage(t, two)
+	password := filepath.Join(t.TempDir(), "password")
+	require.NoError(t, os.WriteFile(password, []byte("correct horse battery"), 0o600))
+	reset := []string{"user", "reset", "ana", "--password-file", password, "--data-dir"}
+	one.run(t, append(reset, one.dir)...)
+	text, err := two.command(append(reset, two.dir, "--url", two.address)...).CombinedOutput()
+	require.Error(t, err)
+	require.Contains(t, string(text), "run landfall user reset on the machine of one")
 	change(func() {
 		one.stop(t)
 		one.start(t)

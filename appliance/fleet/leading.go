@@ -147,6 +147,14 @@ func (l *Leading) Trail() string {
 	return TrailName(l.Member, l.Directory)
 }
 
+// Name returns the name of this member, or "" on a single machine.
+func (l *Leading) Name() string {
+	if l == nil {
+		return ""
+	}
+	return l.Member
+}
+
 // Listeners returns the open listeners that the appliance takes: those of the member, or those of
 // the service manager.
 func (l *Leading) Listeners(ofService func() ([]net.Listener, error)) ([]net.Listener, error) {

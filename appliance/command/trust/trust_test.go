@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -20,6 +21,7 @@ import (
 	"landfall/appliance/audittrail"
 	"landfall/appliance/command/outcome"
 	"landfall/appliance/command/remote"
+	"landfall/appliance/fleet"
 	"landfall/appliance/fleet/membership"
 	"landfall/appliance/keyring"
 	"landfall/appliance/sitekey"
@@ -263,6 +265,31 @@ func TestCommands_wrongArguments(t *testing.T) {
 func TestUserReset_stoppedAppliance(t *testing.T) {
 	for name, sealed := range map[string]bool{"sealed": true, "in clear": false} {
 		t.Run(name, func(t *testing.T) { testReset(t, sealed) })
+	}
+}
+
+// The running member of a fleet is asked like any other appliance that runs.
+func TestUserReset_runningAppliance(t *testing.T) {
+	for name, member := range map[string]bool{"member": true, "single machine": false} {
+		t.Run(name, func(t *testing.T) {
+			home(t)
+			dir := t.TempDir()
+			db, err := store.Open(t.Context(), dir, store.Options{NoSync: true})
+			require.NoError(t, err)
+			defer func() { require.NoError(t, db.Close()) }()
+			if member {
+				require.NoError(t, (&fleet.State{Fleet: "f", ID: "i", Member: "one"}).Write(dir))
+			}
+			url, last := serve(t, loggedIn("s3cret"))
+			_, _, err = run(t, "user", "reset", "ana", "--data-dir", dir, "--url", url, "--password-file",
+				writeFile(t, "pass word"))
+			require.NoError(t, err)
+			require.Equal(t, "/api/landfall/v1/setup", last.path)
+			require.Equal(t, "pass word", last.body["password"])
+			code, err := os.ReadFile(filepath.Join(dir, people.CodeFile))
+			require.NoError(t, err)
+			require.Equal(t, strings.TrimSpace(string(code)), last.body["code"])
+		})
 	}
 }
 

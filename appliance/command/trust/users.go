@@ -208,9 +208,11 @@ func reset(ctx context.Context, client *remote.Client, dir, name, password strin
 	if _, err := os.Stat(filepath.Join(dir, store.FileName)); err != nil {
 		return fmt.Errorf("%s is not the data directory of an appliance (%w); check --data-dir", dir, err)
 	}
-	err := resetStopped(ctx, dir, name, password)
+	err := store.CheckFree(dir)
 	if _, held := errors.AsType[*store.HeldError](err); held {
 		err = resetRunning(ctx, client, dir, name, password)
+	} else if err == nil {
+		err = resetStopped(ctx, dir, name, password)
 	}
 	if err != nil {
 		return err
