@@ -28,6 +28,7 @@ import (
 	"landfall/store"
 	api "landfall/web/access"
 	"landfall/web/console"
+	"landfall/web/problem"
 )
 
 // run runs a command with a configuration directory of the test.
@@ -289,6 +290,27 @@ func TestUserReset_runningAppliance(t *testing.T) {
 			code, err := os.ReadFile(filepath.Join(dir, people.CodeFile))
 			require.NoError(t, err)
 			require.Equal(t, strings.TrimSpace(string(code)), last.body["code"])
+		})
+	}
+}
+
+func TestUserReset_anotherApplianceAtTheURL(t *testing.T) {
+	for name, reason := range map[string]error{"without a code": people.ErrNoCode, "other code": people.ErrCode} {
+		t.Run(name, func(t *testing.T) {
+			home(t)
+			dir := t.TempDir()
+			db, err := store.Open(t.Context(), dir, store.Options{NoSync: true})
+			require.NoError(t, err)
+			defer func() { require.NoError(t, db.Close()) }()
+			other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				problem.Write(w, r, problem.Conflict("%s", reason))
+			}))
+			defer other.Close()
+			_, _, err = run(t, "user", "reset", "ana", "--data-dir", dir, "--url", other.URL, "--password-file",
+				writeFile(t, "pass word"))
+			require.EqualError(t, err, "the appliance at "+other.URL+" has another data directory than "+dir+
+				"; give the URL of the appliance that runs with "+dir+" with --url")
+			require.NoFileExists(t, filepath.Join(dir, people.CodeFile))
 		})
 	}
 }

@@ -194,7 +194,7 @@ func newUserReset() *cobra.Command {
 			return reset(cmd.Context(), client, dataDir, arguments[0], password, cmd.OutOrStdout())
 		},
 	}
-	client.AddFlags(cmd.Flags())
+	client.AddFlagsOf(&dataDir, cmd.Flags())
 	cmd.Flags().StringVar(&dataDir, "data-dir", cmp.Or(os.Getenv(config.EnvPrefix+"DATA_DIR"),
 		config.Default().DataDir), "the appliance's data directory")
 	cmd.Flags().StringVar(&passwordFile, "password-file", "", "file with the new password; - is standard input; "+
@@ -230,9 +230,22 @@ func resetRunning(ctx context.Context, client *remote.Client, dir, name, passwor
 		api.SetupRequest{Code: code,
 			LoginRequest: api.LoginRequest{Name: name, Password: password, Kind: "token"}}, nil)
 	if err != nil {
-		return errors.Join(err, people.RemoveCode(dir))
+		return errors.Join(notOf(dir, client, err), people.RemoveCode(dir))
 	}
 	return nil
+}
+
+// notOf returns the error of a request with the setup code of a data directory. An appliance that
+// lacks this code has another directory.
+func notOf(dir string, client *remote.Client, err error) error {
+	lacks := slices.ContainsFunc([]error{people.ErrCode, people.ErrNoCode}, func(reason error) bool {
+		return err.Error() == reason.Error()
+	})
+	if at, open := client.URL(); lacks && open == nil {
+		return fmt.Errorf("the appliance at %s has another data directory than %s; give the URL of the appliance that "+
+			"runs with %[2]s with --url", at, dir)
+	}
+	return err
 }
 
 // resetStopped changes the account in the data directory, with a record in the audit trail.
