@@ -139,12 +139,13 @@ func (l *Leading) OtherReads() func(context.Context) [][]byte {
 	return l.Reads
 }
 
-// Trail returns the name of the audit trail of this member, or "" on a single machine.
-func (l *Leading) Trail() string {
+// Trail returns the name of the audit trail of this member, or of a single machine with a data
+// directory.
+func (l *Leading) Trail(dir string) (string, error) {
 	if l == nil {
-		return ""
+		return SingleTrail(dir)
 	}
-	return TrailName(l.Member, l.Directory)
+	return TrailName(l.Member, l.Directory), nil
 }
 
 // Name returns the name of this member, or "" on a single machine.
