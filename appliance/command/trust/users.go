@@ -26,6 +26,7 @@ import (
 	"landfall/appliance/dataversion"
 	"landfall/appliance/fleet"
 	"landfall/appliance/keyring"
+	"landfall/appliance/process"
 	"landfall/appliance/sitekey"
 	"landfall/store"
 	"landfall/store/seal"
@@ -182,9 +183,8 @@ func newUserReset() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "reset NAME",
 		Short: "On the appliance's machine: make NAME an administrator with a new password",
-		Long: "Make an account an administrator with a new password, on the appliance's machine, as a user who may " +
-			"write the data\ndirectory. The appliance may run or be stopped. The account is created if it does not " +
-			"exist.",
+		Long: "Make an account an administrator with a new password, on the appliance's machine, as root or as the " +
+			"user of the\nappliance. The appliance may run or be stopped. The account is created if it does not exist.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, arguments []string) error {
 			password, err := terminal{cmd.InOrStdin(), cmd.ErrOrStderr()}.newPassword(passwordFile)
@@ -207,6 +207,9 @@ func newUserReset() *cobra.Command {
 func reset(ctx context.Context, client *remote.Client, dir, name, password string, out io.Writer) error {
 	if _, err := os.Stat(filepath.Join(dir, store.FileName)); err != nil {
 		return fmt.Errorf("%s is not the data directory of an appliance (%w); check --data-dir", dir, err)
+	}
+	if err := process.BecomeOwner(dir, keyring.FromEnvironment().Files()...); err != nil {
+		return err
 	}
 	err := store.CheckFree(dir)
 	if _, held := errors.AsType[*store.HeldError](err); held {
