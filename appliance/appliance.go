@@ -408,13 +408,12 @@ func open(ctx context.Context, config config.Config, logger *slog.Logger, versio
 
 func (a *Appliance) openTrail() (*audittrail.Trail, error) {
 	syslog, err := a.config.Audit.Receiver()
-	name, readErr := a.fleet.Trail(a.config.DataDir)
-	if err = errors.Join(err, readErr); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	return audittrail.Open(audittrail.Options{
 		Dir: filepath.Join(a.config.DataDir, audittrail.DirName), Key: a.siteKey, DB: a.db, Logger: a.log,
-		Clock: a.clock, Bytes: int64(a.config.Audit.Bytes), Syslog: syslog, Member: name,
+		Clock: a.clock, Bytes: int64(a.config.Audit.Bytes), Syslog: syslog, Member: a.fleet.Trail(a.config.DataDir),
 	})
 }
 

@@ -141,11 +141,11 @@ func (l *Leading) OtherReads() func(context.Context) [][]byte {
 
 // Trail returns the name of the audit trail of this member, or of a single machine with a data
 // directory.
-func (l *Leading) Trail(dir string) (string, error) {
+func (l *Leading) Trail(dir string) string {
 	if l == nil {
 		return SingleTrail(dir)
 	}
-	return TrailName(l.Member, l.Directory), nil
+	return TrailName(l.Member, l.Directory)
 }
 
 // Name returns the name of this member, or "" on a single machine.

@@ -11,17 +11,12 @@ import (
 )
 
 func TestLeading_eachDirectoryHasItsTrail(t *testing.T) {
-	name := func(of *fleet.Leading, dir string) string {
-		name, err := of.Trail(dir)
-		require.NoError(t, err)
-		return name
-	}
-	dir := t.TempDir()
-	require.Empty(t, name(nil, dir))
-	first := name(&fleet.Leading{Member: "a", Directory: "1"}, dir)
-	require.NotEqual(t, first, name(&fleet.Leading{Member: "a", Directory: "2"}, dir))
+	dir, single := t.TempDir(), (*fleet.Leading)(nil)
+	require.Empty(t, single.Trail(dir))
+	former, again := &fleet.Leading{Member: "a", Directory: "1"}, &fleet.Leading{Member: "a", Directory: "2"}
+	require.NotEqual(t, former.Trail(dir), again.Trail(dir))
 	require.NoError(t, (&fleet.State{Member: "a", ID: "1", Ended: true}).Write(dir))
-	require.Equal(t, first, name(nil, dir), "after the end of the fleet")
+	require.Equal(t, former.Trail(dir), single.Trail(dir), "after the end of the fleet")
 }
 
 // A leader is not cut off from the network as long as requests come, on whichever listener.

@@ -252,7 +252,7 @@ func notOf(dir string, client *remote.Client, err error) error {
 }
 
 // resetStopped changes the account in the data directory, with a record in the audit trail.
-func resetStopped(ctx context.Context, dir, account, password string) (err error) {
+func resetStopped(ctx context.Context, dir, name, password string) (err error) {
 	if err := errors.Join(dataversion.Check(dir), fleet.CheckAlone(dir)); err != nil {
 		return err
 	}
@@ -271,18 +271,14 @@ func resetStopped(ctx context.Context, dir, account, password string) (err error
 	if err != nil {
 		return err
 	}
-	name, err := fleet.SingleTrail(dir)
-	if err != nil {
-		return err
-	}
 	trail, err := audittrail.Open(audittrail.Options{Dir: filepath.Join(dir, audittrail.DirName), Key: key, DB: db,
-		Member: name})
+		Member: fleet.SingleTrail(dir)})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, trail.Close()) }()
 	ctx = access.With(ctx, access.Identity{Kind: access.Appliance, Name: "landfall user reset"})
-	end, err := trail.Begin(ctx, audittrail.Entry{Operation: "resetUser", Objects: map[string]string{"name": account}})
+	end, err := trail.Begin(ctx, audittrail.Entry{Operation: "resetUser", Objects: map[string]string{"name": name}})
 	if err != nil {
 		return err
 	}
@@ -292,7 +288,7 @@ func resetStopped(ctx context.Context, dir, account, password string) (err error
 	if err != nil {
 		return err
 	}
-	if _, err := accounts.ResetAdministrator(ctx, account, password); err != nil {
+	if _, err := accounts.ResetAdministrator(ctx, name, password); err != nil {
 		return err
 	}
 	status = http.StatusOK
