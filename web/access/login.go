@@ -201,10 +201,14 @@ func (s *Service) attempt(c echo.Context, kind string, keys []string,
 	}
 	ctx := c.Request().Context()
 	var account people.Account
-	if err := s.limited(c, keys, func() (err error) {
+	err := s.limited(c, keys, func() (err error) {
 		account, err = logIn(ctx)
 		return err
-	}); err != nil {
+	})
+	switch {
+	case isWrong(err):
+		return problem.Unauthorized("%s", fault.Reason(err))
+	case err != nil:
 		return err
 	}
 	if len(account.Passkeys) > 0 && c.Path() == BasePath+"/login" {
@@ -224,13 +228,17 @@ func (s *Service) limited(c echo.Context, keys []string, check func() error) err
 	switch {
 	case err == nil:
 		s.Limiter.Succeeded(keys...)
-	case errors.Is(err, people.ErrCredentials), errors.Is(err, people.ErrCode):
+	case isWrong(err):
 		s.Limiter.Failed(keys...)
-		return problem.Unauthorized("%s", fault.Reason(err))
 	default:
 		s.Limiter.Withdrawn(keys...)
 	}
 	return err
+}
+
+// isWrong reports whether a password or a code is wrong.
+func isWrong(err error) bool {
+	return errors.Is(err, people.ErrCredentials) || errors.Is(err, people.ErrCode)
 }
 
 func tooMany(c echo.Context, wait time.Duration) error {

@@ -273,6 +273,20 @@ func TestUserReset_stoppedAppliance(t *testing.T) {
 	}
 }
 
+func TestUserPassword_ownAccountInAnySpelling(t *testing.T) {
+	home(t)
+	for kind, want := range map[access.Kind]map[string]any{
+		access.Person:  {"old": "old word", "new": "new word"},
+		access.Program: {"new": "new word"},
+	} {
+		url, last := serve(t, api.Whoami{Kind: kind, Name: "ana"})
+		_, _, err := run(t, "user", "password", "Ana", "--url", url, "--old-password-file", writeFile(t, "old word"),
+			"--password-file", writeFile(t, "new word"))
+		require.NoError(t, err)
+		require.Equal(t, want, last.body)
+	}
+}
+
 // The appliance runs as another user than root, and must be able to read what the command writes.
 func TestUserReset_rootWritesAsTheOwner(t *testing.T) {
 	const variable = "TEST_RESET_DIRECTORY"

@@ -157,7 +157,9 @@ func newUserPassword() *cobra.Command {
 				return err
 			}
 			var change api.PasswordChange
-			if caller.Name == arguments[0] {
+			// The appliance refuses a wrong name.
+			if name, err := access.ParseName(arguments[0]); err == nil && caller.Kind == access.Person &&
+				caller.Name == name {
 				if change.Old, err = ask.password(oldFile, "Present password: "); err != nil {
 					return err
 				}
