@@ -413,7 +413,7 @@ func (a *Appliance) openTrail() (*audittrail.Trail, error) {
 	}
 	return audittrail.Open(audittrail.Options{
 		Dir: filepath.Join(a.config.DataDir, audittrail.DirName), Key: a.siteKey, DB: a.db, Logger: a.log,
-		Clock: a.clock, Bytes: int64(a.config.Audit.Bytes), Syslog: syslog, Member: a.fleet.Trail(),
+		Clock: a.clock, Bytes: int64(a.config.Audit.Bytes), Syslog: syslog, Member: a.fleet.Trail(a.config.DataDir),
 	})
 }
 
