@@ -75,23 +75,47 @@ func editAgent(u *unstructured.Unstructured, agent *agentinstall.Agent, host *me
 	if disk := installationDisk(agent.Status.Inventory.Disks, host.Spec.RootDeviceHints); disk != "" {
 		set(disk, "spec", "installation_disk_id")
 	}
-	nodeLabels := prefixed(host.Annotations, nodeLabelPrefix)
-	if len(nodeLabels) > 0 {
-		errs = append(errs, unstructured.SetNestedStringMap(u.Object, nodeLabels, "spec", "nodeLabels"))
-	} else {
-		unstructured.RemoveNestedField(u.Object, "spec", "nodeLabels")
-	}
+	errs = append(errs, editNodeLabels(u, agent, prefixed(host.Annotations, nodeLabelPrefix)))
 	labels := maps.Clone(u.GetLabels())
 	if labels == nil {
 		labels = map[string]string{}
 	}
 	labels[agentHostLabel] = host.Name
-	maps.Copy(labels, prefixed(host.Annotations, agentLabelPrefix))
+	for name, value := range prefixed(host.Annotations, agentLabelPrefix) {
+		if !strings.HasPrefix(name, classificationPrefix) { // the reconciler of Agents sets these
+			labels[name] = value
+		}
+	}
 	u.SetLabels(labels)
 	if name, ok := fencingSecret(host, agent); ok {
 		set(name, "spec", "fencingCredentialsSecretRef")
 	}
 	return errors.Join(append(errs, editClusterReference(u, host, infraEnv))...)
+}
+
+// editNodeLabels replaces the node labels of an Agent by those of its host's annotations. It keeps
+// the labels that the Agent inherited from its InfraEnv, which the reconciler of Agents would only
+// add again. If an annotation sets such a label, the label is no longer inherited.
+func editNodeLabels(u *unstructured.Unstructured, agent *agentinstall.Agent, nodeLabels map[string]string) error {
+	var inherited []string
+	for name := range strings.SplitSeq(agent.Annotations[inheritedLabelsAnnotation], ",") {
+		value, exists := agent.Spec.NodeLabels[name]
+		if _, own := nodeLabels[name]; exists && !own {
+			nodeLabels[name] = value
+			inherited = append(inherited, name)
+		}
+	}
+	annotations := u.GetAnnotations()
+	delete(annotations, inheritedLabelsAnnotation)
+	if len(inherited) > 0 {
+		annotations[inheritedLabelsAnnotation] = strings.Join(inherited, ",")
+	}
+	u.SetAnnotations(annotations)
+	if len(nodeLabels) == 0 {
+		unstructured.RemoveNestedField(u.Object, "spec", "nodeLabels")
+		return nil
+	}
+	return unstructured.SetNestedStringMap(u.Object, nodeLabels, "spec", "nodeLabels")
 }
 
 // prefixed returns the annotations with a prefix, without the prefix in their keys.

@@ -61,6 +61,38 @@ func TestAgent_annotationsOfHost(t *testing.T) {
 	require.Equal(t, generation, s.agent().Generation, "an unchanged Agent is not written")
 }
 
+// TestAgent_labelsOfOtherReconcilers holds that a host does not change labels of its Agent that the
+// reconciler of Agents would set again, without end.
+func TestAgent_labelsOfOtherReconcilers(t *testing.T) {
+	const inherited = "agent.agent-install.openshift.io/inherited-node-labels"
+	const class = "agentclassification.agent-install.openshift.io/size"
+	s := pairOf(t, map[string]string{
+		"bmac.agent-install.openshift.io.node-label.rack":      "r1",
+		"bmac.agent-install.openshift.io.agent-label." + class: "small",
+	})
+	inherit := func() {
+		s.edit(objects.Agents, "a0", func(u *unstructured.Unstructured) {
+			u.SetAnnotations(map[string]string{inherited: "row,zone"})
+			u.SetLabels(map[string]string{class: "large"})
+			require.NoError(t, unstructured.SetNestedStringMap(u.Object, map[string]string{
+				"row": "7", "zone": "z1", "user": "x"}, "spec", "nodeLabels"))
+		})
+	}
+	inherit()
+	require.Equal(t, map[string]string{"rack": "r1", "row": "7", "zone": "z1"}, s.agent().Spec.NodeLabels)
+	require.Equal(t, "row,zone", s.agent().Annotations[inherited])
+	require.Equal(t, "large", s.agent().Labels[class])
+
+	s.annotate(objects.BareMetalHosts, "node0", "bmac.agent-install.openshift.io.node-label.zone", "z2")
+	require.Equal(t, map[string]string{"rack": "r1", "row": "7", "zone": "z2"}, s.agent().Spec.NodeLabels)
+	require.Equal(t, "row", s.agent().Annotations[inherited])
+
+	s.edit(objects.BareMetalHosts, "node0", func(u *unstructured.Unstructured) { u.SetAnnotations(nil) })
+	require.Equal(t, map[string]string{"row": "7"}, s.agent().Spec.NodeLabels)
+	inherit()
+	require.Equal(t, map[string]string{"row": "7", "zone": "z1"}, s.agent().Spec.NodeLabels)
+}
+
 func TestAgent_newestOfMachine(t *testing.T) {
 	s := pairOf(t, map[string]string{bmac + "role": "master"})
 	require.EqualValues(t, "master", s.agent().Spec.Role)
