@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	metal3 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	"github.com/openshift/assisted-service/models"
@@ -35,6 +36,31 @@ func (c *Controllers) agentOf(tx *store.Tx, host *metal3.BareMetalHost) (*agenti
 		}
 	}
 	return newest, nil
+}
+
+const retryAgent = time.Minute // interval of checks whether another host still has an Agent
+
+// checkAgent ignores the Agent of a pass if another host with a MAC address of the machine has it
+// already. Otherwise both hosts would change the Agent in turn, without end.
+func (c *Controllers) checkAgent(tx *store.Tx, s *pass) error {
+	if s.agent == nil {
+		return nil
+	}
+	name := s.agent.Labels[agentHostLabel]
+	if name == "" || name == s.host.Name {
+		return nil
+	}
+	other, err := objects.Find[metal3.BareMetalHost](c.Objects, tx, objects.BareMetalHosts, s.host.Namespace, name)
+	if err != nil || other == nil || other.DeletionTimestamp != nil || other.Labels[infraEnvLabel] == "" ||
+		!slices.Contains(macsOf(s.agent), strings.ToLower(other.Spec.BootMACAddress)) {
+		return err
+	}
+	s.event(agentComponent, true, "AgentNotUpdated", fmt.Sprintf("the machine with the MAC address %s belongs to the "+
+		"BareMetalHost %s already (Agent %s); correct spec.bootMACAddress of one of the two hosts",
+		s.host.Spec.BootMACAddress, name, s.agent.Name))
+	s.agent = nil
+	s.requeue(retryAgent)
+	return nil
 }
 
 func macsOf(agent *agentinstall.Agent) []string {

@@ -93,6 +93,26 @@ func TestAgent_labelsOfOtherReconcilers(t *testing.T) {
 	require.Equal(t, map[string]string{"row": "7", "zone": "z1"}, s.agent().Spec.NodeLabels)
 }
 
+func TestAgent_ofTwoHosts(t *testing.T) {
+	const owner = "agent-install.openshift.io/bmh"
+	s := pairOf(t, nil)
+	s.apply(objects.BareMetalHosts, hostObject(func(host *metal3.BareMetalHost) {
+		host.Name, host.Spec.BootMACAddress = "node1", "52:54:00:aa:bb:02"
+		host.Spec.BMC.Address = "redfish-virtualmedia://192.0.2.8/redfish/v1/Systems/1"
+	}))
+	require.Equal(t, "node0", s.agent().Labels[owner], "the first host keeps the Agent")
+	require.Contains(t, s.events("node1")["AgentNotUpdated"], "the machine with the MAC address 52:54:00:aa:bb:02 "+
+		"belongs to the BareMetalHost node0 already (Agent a0); correct spec.bootMACAddress")
+	require.NotContains(t, s.events("node0"), "AgentNotUpdated")
+
+	s.edit(objects.BareMetalHosts, "node0", func(u *unstructured.Unstructured) {
+		require.NoError(t, unstructured.SetNestedField(u.Object, "52:54:00:aa:bb:09", "spec", "bootMACAddress"))
+	})
+	s.clock.Advance(time.Minute)
+	require.Eventually(t, func() bool { return s.agent().Labels[owner] == "node1" }, time.Minute, time.Millisecond,
+		"a corrected host releases the Agent")
+}
+
 func TestAgent_newestOfMachine(t *testing.T) {
 	s := pairOf(t, map[string]string{bmac + "role": "master"})
 	require.EqualValues(t, "master", s.agent().Spec.Role)
