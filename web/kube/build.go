@@ -82,7 +82,7 @@ func (s *Server) config(scheme *runtime.Scheme) *genericapiserver.RecommendedCon
 	config.Authentication.Authenticator = s.authenticator()
 	config.Authorization.Authorizer = authorizer.AuthorizerFunc(authorize)
 	config.AdmissionControl = admission.NewChainHandler(append([]admission.Interface{
-		s.inNamespaces(), namespaceRules{s.options.DB, s.options.Objects},
+		s.inNamespaces(), namespaceRules{s.options.DB, s.options.Objects}, definitionRules{},
 	}, s.options.Admission...)...)
 	config.EnableIndex, config.EnableProfiling, config.EnableMetrics = false, false, false
 	config.MaxRequestBodyBytes = bodyLimit
