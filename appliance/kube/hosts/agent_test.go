@@ -145,8 +145,10 @@ func TestAgent_specErrors(t *testing.T) {
 		"unknown installer argument": {func(s *agentinstall.AgentSpec) { s.InstallerArgs = `["--rm-rf"]` },
 			"InputError", "found unexpected flag --rm-rf"},
 		"unknown disk": {
-			func(s *agentinstall.AgentSpec) { s.InstallationDiskID = "/dev/not-found-by-hints" }, "InputError",
-			"has no disk"},
+			func(s *agentinstall.AgentSpec) { s.InstallationDiskID = "/dev/sdz" }, "InputError", "has no disk"},
+		"no disk fits the hints": {
+			func(s *agentinstall.AgentSpec) { s.InstallationDiskID = objects.NoDiskFits }, "InputError",
+			"no disk of the host fits spec.rootDeviceHints of BareMetalHost site/"},
 		"unknown role": {func(s *agentinstall.AgentSpec) { s.Role = "king" }, "InputError",
 			`no role "king"`},
 		"invalid name": {func(s *agentinstall.AgentSpec) { s.Hostname = "a b" },

@@ -100,6 +100,8 @@ func editAgent(u *unstructured.Unstructured, agent *agentinstall.Agent, host *me
 	set(true, "spec", "approved")
 	if disk := installationDisk(agent.Status.Inventory.Disks, host.Spec.RootDeviceHints); disk != "" {
 		set(disk, "spec", "installation_disk_id")
+	} else if agent.Spec.InstallationDiskID == objects.NoDiskFits { // the hints were wrong, and are removed
+		unstructured.RemoveNestedField(u.Object, "spec", "installation_disk_id")
 	}
 	errs = append(errs, editNodeLabels(u, agent, prefixed(host.Annotations, nodeLabelPrefix)))
 	labels := maps.Clone(u.GetLabels())

@@ -157,6 +157,16 @@ func TestRootDeviceHints(t *testing.T) {
 			require.Equal(t, c.disk, s.agent().Spec.InstallationDiskID)
 		})
 	}
+	t.Run("removed after none fitted", func(t *testing.T) {
+		s := pairOf(t, nil, func(host *metal3.BareMetalHost) {
+			host.Spec.RootDeviceHints = &metal3.RootDeviceHints{SerialNumber: "S9"}
+		})
+		require.Equal(t, objects.NoDiskFits, s.agent().Spec.InstallationDiskID)
+		s.edit(objects.BareMetalHosts, "node0", func(u *unstructured.Unstructured) {
+			unstructured.RemoveNestedField(u.Object, "spec", "rootDeviceHints")
+		})
+		require.Empty(t, s.agent().Spec.InstallationDiskID, "the engine chooses the disk again")
+	})
 	t.Run("multipath device before its paths", func(t *testing.T) {
 		s := newSite(t)
 		s.apply(objects.InfraEnvs, infraEnvObject())
