@@ -73,7 +73,7 @@ func (r *reader) render(o *Object) []*Object {
 	i.checkTypes(o.at("spec"), "spec")
 	i.templates(o.at("spec"))
 	i.install(nodes)
-	i.rest()
+	i.rest(!slices.ContainsFunc(nodes, func(node any) bool { return valueAt(node, "nodeNetwork") != nil }))
 	for n, node := range nodes {
 		i.node(n, node)
 	}
@@ -259,7 +259,7 @@ func (i *instance) overrides() string {
 }
 
 // rest adds the InfraEnv and the objects with which a hub manages the cluster.
-func (i *instance) rest() {
+func (i *instance) rest(withoutNetworks bool) {
 	spec := i.at("spec")
 	i.add(spec, objects.InfraEnvs, i.cluster, nil, nil, map[string]any{
 		"clusterRef":       map[string]any{"name": i.cluster, "namespace": i.cluster},
@@ -269,6 +269,9 @@ func (i *instance) rest() {
 		"nmStateConfigLabelSelector": map[string]any{"matchLabels": map[string]any{labelOfNetworks: i.cluster}},
 		"additionalNTPSources":       valueAt(spec, "additionalNTPSources"), "cpuArchitecture": i.architecture(),
 	})
+	for _, made := range i.made {
+		made.withoutNetworks = withoutNetworks && made.Is(objects.InfraEnvs)
+	}
 	labels := map[string]any{}
 	given, _ := valueAt(spec, "clusterLabels").(map[string]any)
 	for key, value := range given {
