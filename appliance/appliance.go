@@ -45,6 +45,7 @@ import (
 	"landfall/appliance/journal"
 	"landfall/appliance/keyring"
 	"landfall/appliance/kube/joining"
+	"landfall/appliance/kube/metal"
 	"landfall/appliance/kube/projection"
 	"landfall/appliance/mirror"
 	"landfall/appliance/mirror/site"
@@ -449,6 +450,9 @@ func (a *Appliance) newServer() error {
 		Engine: a.engine, Defaults: a.settings, Links: a.clients.links, BootURL: a.networks[0].Boot, Agents: a.agents,
 		ManifestBytes:  int64(a.config.Limits.ManifestBytes),
 		LogUploadBytes: int64(a.config.Limits.LogUploadBytes), Version: a.version,
+	}
+	if a.kubernetes != nil {
+		service.CheckHostUpdate = metal.CheckHostUpdate(a.db, a.kubernetes.objects)
 	}
 	if err := service.Register(a.server); err != nil {
 		return err
