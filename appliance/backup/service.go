@@ -28,8 +28,8 @@ type Schedule struct {
 
 const (
 	lookInterval = time.Minute // between two looks for the directory
-	// fullPause is the time between two attempts to write to a full medium. Each one writes all that
-	// there is room for.
+	// fullPause is the time between two attempts to write to a full medium. Each one writes all
+	// that there is room for.
 	fullPause = 15 * time.Minute
 )
 

@@ -76,7 +76,8 @@ var (
 	manyGiven = regexp.MustCompile(`^if any flags in the group .* none of the others can be; \[(.*)\] were all set$`)
 )
 
-// checkFlagGroups returns an error about the flags of a command that were given together, or not at all.
+// checkFlagGroups returns an error about the flags of a command that were given together, or not at
+// all.
 func checkFlagGroups(cmd *cobra.Command) error {
 	err := cmd.ValidateFlagGroups()
 	if err == nil {

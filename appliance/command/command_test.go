@@ -381,7 +381,7 @@ func TestDemo_reportsFailure(t *testing.T) {
 func TestCommand_flagsThatExcludeEachOther(t *testing.T) {
 	for line, reason := range map[string]string{
 		"registry hand-over":                   "one of these flags is missing: --move-name, --add-mirror, --status, ",
-		"registry hand-over --cancel --status": "give only one of these flags: --cancel, --status; see landfall registry",
+		"registry hand-over --cancel --status": "give only one of these flags: --cancel, --status; see landfall",
 	} {
 		got := landfall(t, strings.Fields(line)...)
 		require.Equal(t, outcome.Usage, got.code, line)

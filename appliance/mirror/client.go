@@ -58,8 +58,8 @@ type Client struct {
 	current atomic.Pointer[connections]
 }
 
-// connections holds rules and the transports for their registries. The first pull makes a transport:
-// the certificates of the system would take a start 20 ms.
+// connections holds rules and the transports for their registries. The first pull makes a
+// transport: the certificates of the system would take a start 20 ms.
 type connections struct {
 	rules             *Rules
 	verified, lenient func() *http.Transport

@@ -164,7 +164,7 @@ func TestCondition_lookedForAtIntervals(t *testing.T) {
 func TestCondition_lookedForAfterTheStart(t *testing.T) {
 	s, started, looked := newSite(t), make(chan struct{}), make(chan struct{})
 	s.Started = func() <-chan struct{} { close(started); return started }
-	s.Sources = []Source{{Event: "server_error", Interval: time.Minute, Find: func(context.Context) ([]Condition, error) {
+	find := func(context.Context) ([]Condition, error) {
 		select {
 		case <-started:
 		default:
@@ -172,7 +172,8 @@ func TestCondition_lookedForAfterTheStart(t *testing.T) {
 		}
 		close(looked)
 		return nil, nil
-	}}}
+	}
+	s.Sources = []Source{{Event: "server_error", Interval: time.Minute, Find: find}}
 	s.run()
 	<-looked
 	s.stop()

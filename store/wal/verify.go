@@ -42,7 +42,8 @@ func (v *Verification) Whole() bool {
 }
 
 // Verify reads all pages of a bbolt file without bbolt. row gets each row that can be read, in any
-// order, but one at a time; it may be nil. The file must not change meanwhile. The error is about a file that can't be read at all.
+// order, but one at a time; it may be nil. The file must not change meanwhile. The error is about a
+// file that can't be read at all.
 func Verify(path string, row func(bucket Bucket, key, value []byte) error) (_ *Verification, err error) {
 	file, err := os.Open(path)
 	if err != nil {

@@ -396,7 +396,8 @@ func (p *People) ChangePassword(ctx context.Context, name, old, password string)
 		return err
 	}
 	if _, err := p.LogIn(ctx, name, old); errors.Is(err, ErrCredentials) {
-		return &fault.Error{Kind: fault.Forbidden, Reason: "the present password is wrong; nothing was changed", Err: err}
+		return &fault.Error{Kind: fault.Forbidden, Err: err,
+			Reason: "the present password is wrong; nothing was changed"}
 	} else if err != nil {
 		return err
 	}

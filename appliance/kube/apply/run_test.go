@@ -193,12 +193,14 @@ func TestMissing_clusterInstanceWithoutNetworks(t *testing.T) {
 		manifests string
 		missing   bool
 	}{
-		"addresses by DHCP":         {strings.Replace(clusterInstance, static, "", 1), false},
-		"suppressed NMStateConfigs": {strings.Replace(clusterInstance, "[Klusterlet", "[NMStateConfig, Klusterlet", 1), true},
+		"addresses by DHCP": {strings.Replace(clusterInstance, static, "", 1), false},
+		"suppressed NMStateConfigs": {strings.Replace(clusterInstance, "[Klusterlet", "[NMStateConfig, Klusterlet",
+			1), true},
 	} {
 		problems, err := Missing(t.Context(), f.Server, site(t, c.manifests), Options{})
 		require.NoError(t, err)
-		require.Equal(t, c.missing, strings.Contains(problems.Error(), "selects NMStateConfigs"), "%s: %s", name, problems)
+		require.Equal(t, c.missing, strings.Contains(problems.Error(), "selects NMStateConfigs"), "%s: %s", name,
+			problems)
 	}
 }
 

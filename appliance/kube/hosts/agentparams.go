@@ -38,7 +38,8 @@ func (r agents) apply(ctx context.Context, s *agentSnapshot) error {
 	}
 	if spec.InstallationDiskID == objects.NoDiskFits {
 		name := s.object.Labels[labelBareMetalHost]
-		return invalid("no disk of the host fits spec.rootDeviceHints of BareMetalHost %s/%s; correct or remove the hints",
+		return invalid("no disk of the host fits spec.rootDeviceHints of BareMetalHost %s/%s; correct or remove the "+
+			"hints",
 			s.object.Namespace, name)
 	}
 	params, needed := hostParams(spec, host, s)

@@ -70,8 +70,8 @@ func hardwareByBMC(system *bmc.System) metal3.HardwareDetails {
 }
 
 // installationDisk returns the disk that matches the root device hints: the first matching
-// multipath device, else the first matching disk; objects.NoDiskFits if there is none. Without hints
-// it returns "".
+// multipath device, else the first matching disk; objects.NoDiskFits if there is none. Without
+// hints it returns "".
 func installationDisk(disks []agentinstall.HostDisk, hints *metal3.RootDeviceHints) string {
 	if hints == nil {
 		return ""
