@@ -247,8 +247,8 @@ func TestTrail_continuesAcrossStarts(t *testing.T) {
 	})
 }
 
-// A member of a fleet has the database of the machine that made the fleet. Its backup is restored as
-// that of a single machine.
+// A member of a fleet has the database of the machine that made the fleet. Its backup is restored
+// as that of a single machine.
 func TestTrail_formerMemberIsNotTheFounder(t *testing.T) {
 	a := newAppliance(t)
 	a.run(t, func(trail *Trail) { changes(t, trail, 5) })

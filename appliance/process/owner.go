@@ -8,10 +8,10 @@ import (
 	"syscall"
 )
 
-// BecomeOwner makes a process of root one of the owner of a directory, for a command that changes the
-// data of a program that runs as this user. The program could not open files that root has made. The
-// process keeps the groups of the given files, because the program may have its right to read them by
-// a group that its service names. A process of another user stays as it is.
+// BecomeOwner makes a process of root one of the owner of a directory, for a command that changes
+// the data of a program that runs as this user. The program could not open files that root has
+// made. The process keeps the groups of the given files, because the program may have its right to
+// read them by a group that its service names. A process of another user stays as it is.
 func BecomeOwner(dir string, files ...string) error {
 	if os.Geteuid() != 0 {
 		return nil
@@ -36,8 +36,8 @@ func BecomeOwner(dir string, files ...string) error {
 		err = syscall.Setuid(int(owner.Uid))
 	}
 	if err != nil {
-		return fmt.Errorf("the data directory %s belongs to user %d, and this process can't become that user (%w); run "+
-			"the command as user %[2]d", dir, owner.Uid, err)
+		return fmt.Errorf("the data directory %s belongs to user %d, and this process can't become that user (%w); "+
+			"run the command as user %[2]d", dir, owner.Uid, err)
 	}
 	return nil
 }
