@@ -66,10 +66,11 @@ func (s *fleetSite) machine(t *testing.T, name string) *fleetMachine {
 	return &fleetMachine{name: name, program: s.program, dir: s.config.DataDir, address: "http://" + s.config.Listen,
 		profiles: profiles, log: filepath.Join(t.TempDir(), "log"), config: programConfig(t, s.site, map[string]any{
 			"allowed_hosts": []string{name + ".site.test"},
-			"url":           s.config.URL, "boot_listen": s.config.BootListen,
-			"fleet":     map[string]any{"takeover": "4s"},
-			"timeouts":  map[string]any{"host_disconnected": "4s"},
-			"profiling": map[string]any{"socket": profiles}})}
+			"url":           s.config.URL,
+			"boot_listen":   s.config.BootListen,
+			"fleet":         map[string]any{"takeover": "4s"},
+			"timeouts":      map[string]any{"host_disconnected": "4s"},
+			"profiling":     map[string]any{"socket": profiles}})}
 }
 
 // command returns a command of the program without the variables of the tests, which it refuses.

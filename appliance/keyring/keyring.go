@@ -330,7 +330,13 @@ func (k *Keyring) change(with Method) error {
 		return err
 	}
 	k.options.Logger.Info("The data key is sealed in another way.", "before", previous.name(), "now", with)
-	return previous.remove()
+	// The data opens with the new key already, so a former key on a read-only medium does not stop
+	// the appliance.
+	if err := previous.remove(); err != nil {
+		k.options.Logger.Warn("The former key of the data key could not be removed; remove it yourself, because it "+
+			"opens older copies of "+FileName+".", "sealed_with", previous.name(), "error", err)
+	}
+	return nil
 }
 
 // Sealed is stored data that Rotate seals again.

@@ -1,11 +1,13 @@
 package keyring_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
@@ -190,6 +192,21 @@ func TestKeyring_flippedBits(t *testing.T) {
 		}
 		require.NotZero(t, said)
 	}
+}
+
+// The former key file may be on a medium that is only plugged in for a start.
+func TestKeyring_formerKeyCannotBeRemoved(t *testing.T) {
+	p := newPlace(t)
+	p.open(keyring.File)
+	former, err := os.Open(filepath.Join(p.dir, keyring.DefaultKeyFile))
+	require.NoError(t, err)
+	defer former.Close()
+	p.options.KeyFile = fmt.Sprintf("/dev/fd/%d", former.Fd())
+	var log bytes.Buffer
+	p.options.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	k, _ := p.open(keyring.Passphrase)
+	require.Equal(t, keyring.Passphrase, k.With())
+	require.Contains(t, log.String(), "remove "+p.options.KeyFile)
 }
 
 func TestKeyring_filesOpenToOthersAreRefused(t *testing.T) {

@@ -37,8 +37,7 @@ func BecomeOwner(dir string, files ...string) error {
 	}
 	if err != nil {
 		return fmt.Errorf("the data directory %s belongs to user %d, and this process can't become that user (%w); "+
-			"run "+
-			"the command as user %[2]d", dir, owner.Uid, err)
+			"run the command as user %[2]d", dir, owner.Uid, err)
 	}
 	return nil
 }

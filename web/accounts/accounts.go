@@ -80,7 +80,9 @@ func Operations(options Options) []operation.Operation {
 func (s *service) guarded(prefix string, operations []operation.Operation) []operation.Operation {
 	guarded := operation.Below(prefix, operations)
 	for i := range guarded {
+		secret := guarded[i].Access.Secret
 		guarded[i].Access = operation.CheckedBy("the accounts API").Admitting()
+		guarded[i].Access.Secret = secret
 		guarded[i].Handler = asAMS(s.authenticated(guarded[i].Handler))
 	}
 	return guarded

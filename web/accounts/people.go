@@ -65,6 +65,7 @@ func (s *service) accountOperations() []operation.Operation {
 		{ID: "getCurrentAccount", Method: http.MethodGet, Path: "/current_account", Handler: s.currentAccount,
 			Summary: "Show the caller's account", Status: http.StatusOK, Answer: operation.AnyObject{}},
 		{ID: "getAccessToken", Method: http.MethodPost, Path: "/access_token", Handler: s.accessToken,
+			Access:  operation.Access{}.WithSecret(),
 			Summary: "Show the site's pull secret", Status: http.StatusOK, Answer: operation.AnyObject{}},
 		{ID: "authorizeToken", Method: http.MethodPost, Path: "/token_authorization", Handler: noAccountForToken,
 			Summary: "Find the account of a token (never found)", Status: http.StatusNotFound},

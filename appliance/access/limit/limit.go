@@ -51,8 +51,7 @@ const (
 )
 
 // Account returns the key of an account, however its name is spelled. A name that is not valid has
-// the key of its letters and digits, because a directory may ignore the other characters (RFC
-// 4518).
+// the key of its letters and digits, because a directory may ignore other characters (RFC 4518).
 func Account(name string) string {
 	parsed, err := access.ParseName(name)
 	if err != nil {

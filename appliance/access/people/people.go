@@ -504,7 +504,13 @@ func (p *People) LogInExternal(ctx context.Context, person External, wanted NewA
 	if held == nil {
 		name, err := access.ParseName(wanted.Name)
 		if err != nil {
-			return Account{}, err
+			return Account{}, fault.New(fault.Conflict, "%s gives you the name %q, which no account can have (%v); "+
+				"ask an administrator to set oidc.name_claim or ldap.name_attribute to one with another name",
+				person.Issuer, wanted.Name, err)
+		}
+		if _, err := p.find(name); err == nil {
+			return Account{}, fault.New(fault.Conflict, "%s gives you the name %q, and this appliance has another "+
+				"account with this name; ask an administrator to delete that account", person.Issuer, name)
 		}
 		made := p.newAccount(name, wanted.Role, wanted.Scope)
 		made.External = &person

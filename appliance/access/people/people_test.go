@@ -319,7 +319,12 @@ func TestLogInExternal(t *testing.T) {
 
 	_, err = s.LogInExternal(ctx, people.External{Issuer: "https://other", Subject: "7"},
 		people.NewAccount{Name: "admin", Role: access.Administrator})
-	require.EqualError(t, err, `the account "admin" exists already; choose another name`)
+	require.EqualError(t, err, `https://other gives you the name "admin", and this appliance has another account with `+
+		`this name; ask an administrator to delete that account`)
+	_, err = s.LogInExternal(t.Context(), people.External{Issuer: "https://idp", Subject: "9"},
+		people.NewAccount{Name: `SITE\ana`, Role: access.Viewer})
+	require.ErrorContains(t, err, `gives you the name "SITE\\ana", which no account can have (the name contains '\\'; `)
+	require.ErrorContains(t, err, "oidc.name_claim or ldap.name_attribute")
 	wanted.Role = access.None
 	_, err = s.LogInExternal(ctx, idp, wanted)
 	require.Equal(t, fault.Forbidden, fault.KindOf(err))

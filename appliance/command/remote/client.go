@@ -439,6 +439,11 @@ func (c *connection) whyUnreachable(err error) error {
 	}
 	if cause, ok := errors.AsType[*url.Error](err); ok {
 		err = cause.Err
+		// The appliance redirects other machines from http to https.
+		if at, parseErr := origin(cause.URL); parseErr == nil && strings.HasPrefix(at, "https:") &&
+			strings.HasPrefix(address, "http:") {
+			address = at
+		}
 	}
 	if at, ok := errors.AsType[*untrustedError](err); ok {
 		address = at.member

@@ -161,6 +161,11 @@ func TestClient_unknownAuthorityIsOneSentence(t *testing.T) {
 	err = client.Call(t.Context(), http.MethodGet, "/", nil, nil)
 	require.ErrorContains(t, err, "is not signed by a known authority; run landfall login")
 
+	plain := httptest.NewServer(http.RedirectHandler(server.URL, http.StatusPermanentRedirect))
+	defer plain.Close()
+	err = New(plain.URL, "").Call(t.Context(), http.MethodGet, "/", nil, nil)
+	require.ErrorContains(t, err, "run landfall login --url "+server.URL)
+
 	file := filepath.Join(dir, "ca.pem")
 	require.NoError(t, os.WriteFile(file, []byte(foreignAuthority(t)), 0o600))
 	err = New(server.URL, file).Call(t.Context(), http.MethodGet, "/", nil, nil)

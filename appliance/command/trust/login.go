@@ -181,8 +181,8 @@ func (l *login) readSetupCode() (string, error) {
 	return strings.TrimSpace(string(code)), nil
 }
 
-// isRefused reports whether the account may not list the members, for example because its scope is
-// some clusters. Its commands then use only the member at which it logged in.
+// isRefused reports whether the appliance does not list members, for example because it is an older
+// one. The commands then use only the member of the login.
 func isRefused(err error) bool {
 	refused, ok := errors.AsType[*remote.RefusedError](err)
 	return ok && refused.Status < http.StatusInternalServerError
