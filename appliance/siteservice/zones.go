@@ -17,8 +17,8 @@ import (
 	"landfall/store"
 )
 
-// hasZone reports whether the DNS service answers for a cluster. The site's own DNS has the names of
-// an imported cluster, and only it knows their addresses.
+// hasZone reports whether the DNS service answers for a cluster. The site's own DNS has the names
+// of an imported cluster, and only it knows their addresses.
 func hasZone(cluster *models.Cluster) bool {
 	return cluster.Name != "" && cluster.BaseDNSDomain != "" && !conv.Value(cluster.Imported)
 }
