@@ -110,7 +110,7 @@ func (a *Appliance) accessOperations() []operation.Operation {
 	service := &access.Service{People: a.clients.people, Tokens: a.clients.tokens, Limiter: a.clients.limiter,
 		Total: a.config.Sessions.Total, Open: a.open(),
 		Fingerprint: a.transport.Fingerprint(), Authority: a.transport.AuthorityPEM(),
-		OIDC: a.clients.oidc, Passkeys: a.clients.passkeys}
+		OIDC: a.clients.oidc, Passkeys: a.clients.passkeys, Member: a.fleet.Name()}
 	if a.clients.directory != nil {
 		service.Directory = a.clients.directory
 	}

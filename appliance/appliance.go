@@ -45,6 +45,7 @@ import (
 	"landfall/appliance/journal"
 	"landfall/appliance/keyring"
 	"landfall/appliance/kube/joining"
+	"landfall/appliance/kube/metal"
 	"landfall/appliance/kube/projection"
 	"landfall/appliance/mirror"
 	"landfall/appliance/mirror/site"
@@ -413,7 +414,7 @@ func (a *Appliance) openTrail() (*audittrail.Trail, error) {
 	}
 	return audittrail.Open(audittrail.Options{
 		Dir: filepath.Join(a.config.DataDir, audittrail.DirName), Key: a.siteKey, DB: a.db, Logger: a.log,
-		Clock: a.clock, Bytes: int64(a.config.Audit.Bytes), Syslog: syslog, Member: a.fleet.Trail(),
+		Clock: a.clock, Bytes: int64(a.config.Audit.Bytes), Syslog: syslog, Member: a.fleet.Trail(a.config.DataDir),
 	})
 }
 
@@ -449,6 +450,9 @@ func (a *Appliance) newServer() error {
 		Engine: a.engine, Defaults: a.settings, Links: a.clients.links, BootURL: a.networks[0].Boot, Agents: a.agents,
 		ManifestBytes:  int64(a.config.Limits.ManifestBytes),
 		LogUploadBytes: int64(a.config.Limits.LogUploadBytes), Version: a.version,
+	}
+	if a.kubernetes != nil {
+		service.CheckHostUpdate = metal.CheckHostUpdate(a.db, a.kubernetes.objects)
 	}
 	if err := service.Register(a.server); err != nil {
 		return err

@@ -181,6 +181,15 @@ func TestFleetAudit(t *testing.T) {
 	require.Contains(t, out, "member one\nproblem: ")
 	require.Contains(t, out, "member two\nsigned with ")
 	require.Contains(t, errOut, "was altered or shortened on these members: one")
+
+	one.kill(t)
+	soon(t, "the other member leads", func() bool { return !two.hasNoLeader(t) })
+	two.run(t, "fleet", "end", "--yes")
+	two.awaitReady(t)
+	require.Contains(t, two.run(t, "audit", "verify"), "signed with ")
+	two.stop(t)
+	two.start(t)
+	require.Contains(t, two.run(t, "audit", "verify"), "signed with ")
 }
 
 // alter changes one byte of a record of a change in the files of a trail.

@@ -65,7 +65,8 @@ func (s *fleetSite) machine(t *testing.T, name string) *fleetMachine {
 	profiles := filepath.Join(t.TempDir(), "pprof.sock")
 	return &fleetMachine{name: name, program: s.program, dir: s.config.DataDir, address: "http://" + s.config.Listen,
 		profiles: profiles, log: filepath.Join(t.TempDir(), "log"), config: programConfig(t, s.site, map[string]any{
-			"url": s.config.URL, "boot_listen": s.config.BootListen, "fleet": map[string]any{"takeover": "4s"},
+			"allowed_hosts": []string{name + ".site.test"},
+			"url":           s.config.URL, "boot_listen": s.config.BootListen, "fleet": map[string]any{"takeover": "4s"},
 			"timeouts":  map[string]any{"host_disconnected": "4s"},
 			"profiling": map[string]any{"socket": profiles}})}
 }
@@ -212,6 +213,20 @@ func (s *fleetSite) verifyImage(t *testing.T, m *fleetMachine) {
 	require.Equal(t, s.image, sum, "the image of machine %s is another one", m.name)
 }
 
+// logIn returns the status of a login with a wrong password at a name of the machine.
+func (m *fleetMachine) logIn(t *testing.T, name string) int {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, m.address+"/api/landfall/v1/login",
+		strings.NewReader(`{"name": "ana", "password": "wrong"}`))
+	require.NoError(t, err)
+	request.Header.Set("Content-Type", "application/json")
+	request.Host = name
+	answer, err := http.DefaultClient.Do(request)
+	require.NoError(t, err)
+	require.NoError(t, answer.Body.Close())
+	return answer.StatusCode
+}
+
 // TestFleetProgram builds the program twice, with two versions, and uses its commands.
 func TestFleetProgram(t *testing.T) {
 	dir := t.TempDir()
@@ -254,6 +269,15 @@ func fromOneToThreeAndBack(t *testing.T, s *fleetSite) {
 	change(func() { two.join(t, one) })
 	change(func() { three.join(t, one) })
 	s.verifyImage(t, two)
+	require.Equal(t, http.StatusUnauthorized, two.logIn(t, "two.site.test"), "the leader does not know this name")
+	require.Equal(t, http.StatusMisdirectedRequest, two.logIn(t, "evil.example.net"))
+	password := filepath.Join(t.TempDir(), "password")
+	require.NoError(t, os.WriteFile(password, []byte("correct horse battery"), 0o600))
+	reset := []string{"user", "reset", "ana", "--password-file", password, "--data-dir"}
+	one.run(t, append(reset, one.dir)...)
+	text, err := two.command(append(reset, two.dir, "--url", two.address)...).CombinedOutput()
+	require.Error(t, err)
+	require.Contains(t, string(text), "run landfall user reset on the machine of one")
 	change(func() {
 		one.stop(t)
 		one.start(t)

@@ -46,6 +46,19 @@ func writeHead(ctx context.Context, db *store.DB, member string, row headRow) er
 	return db.Update(ctx, func(tx *store.Tx) error { return heads.Put(tx, headKey(member), &row) })
 }
 
+// forgetSingle deletes the row about the trail of a single machine once a member has another trail.
+// Otherwise the row would remain in the database of all members, and a machine that is a single one
+// again, such as one with a restored backup, would take it for that of its own trail.
+func forgetSingle(db *store.DB, member string) error {
+	if member == "" {
+		return nil
+	}
+	if row, err := readHead(db, ""); err == nil && row == (headRow{}) {
+		return nil
+	}
+	return db.Update(context.Background(), func(tx *store.Tx) error { return heads.Delete(tx, headKey("")) })
+}
+
 // String returns the head as a text that a person can note down: SEQUENCE:HASH.
 func (h Head) String() string { return fmt.Sprintf("%d:%s", h.Sequence, h.Hash) }
 

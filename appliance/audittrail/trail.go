@@ -56,7 +56,7 @@ type Options struct {
 	Key *sitekey.Key
 	DB  *store.DB // keeps the head
 	// Member identifies the member of a fleet whose trail this is: each has its own, of the time
-	// for which it has led. "": a single machine.
+	// for which it has led. A machine whose fleet has ended keeps it. "": a single machine.
 	Member string
 	Clock  clockwork.Clock // nil: the real clock
 	Logger *slog.Logger    // nil: silent
@@ -119,6 +119,9 @@ func Open(options Options) (_ *Trail, err error) {
 	}
 	dial, err := options.Syslog.dialer()
 	if err != nil {
+		return nil, fmt.Errorf("open the audit trail: %w", err)
+	}
+	if err := forgetSingle(options.DB, options.Member); err != nil {
 		return nil, fmt.Errorf("open the audit trail: %w", err)
 	}
 	t := &Trail{options: options, wake: make(chan struct{}, 1), grown: make(chan struct{})}

@@ -247,6 +247,22 @@ func TestTrail_continuesAcrossStarts(t *testing.T) {
 	})
 }
 
+// A member of a fleet has the database of the machine that made the fleet. Its backup is restored as
+// that of a single machine.
+func TestTrail_formerMemberIsNotTheFounder(t *testing.T) {
+	a := newAppliance(t)
+	a.run(t, func(trail *Trail) { changes(t, trail, 5) })
+	a.options.Dir, a.options.Member = filepath.Join(a.dir, "audit-of-b"), "b"
+	a.run(t, func(trail *Trail) { changes(t, trail, 1) })
+	a.options.Member = ""
+	a.run(t, func(trail *Trail) {
+		intact(t, trail)
+		for _, item := range list(t, trail, Filter{}) {
+			require.NotEqual(t, Shortened, item.Kind, item.Text)
+		}
+	})
+}
+
 func TestTrail_closedTrailRejectsRecords(t *testing.T) {
 	a := newAppliance(t)
 	var closed *Trail

@@ -71,7 +71,8 @@ func DescribeWith(ctx context.Context, m *Manifest, dir string, keys keyring.Opt
 	if known, ok := errors.AsType[*keyring.Error](err); ok {
 		text := strings.ReplaceAll(known.Error(), dir, filepath.Base(strings.TrimSuffix(dir, temporarySuffix)))
 		// The commands that restore read no configuration.
-		c.Unreadable = strings.ReplaceAll(text, "with seal.key_file", "with --seal-key-file")
+		c.Unreadable = strings.ReplaceAll(text, "with seal.key_file or LANDFALL_SEAL_KEY_FILE",
+			"with --seal-key-file")
 		return c, nil
 	}
 	if err != nil {

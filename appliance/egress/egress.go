@@ -126,6 +126,10 @@ func parse(key string, entries []string) (list, error) {
 // ParseNetwork reads a network in CIDR notation or a single address.
 func ParseNetwork(text string) (netip.Prefix, bool) {
 	if network, err := netip.ParsePrefix(text); err == nil {
+		const mapped = 96 // bits before a mapped IPv4 address
+		if address := network.Addr(); address.Is4In6() && network.Bits() >= mapped {
+			network = netip.PrefixFrom(address.Unmap(), network.Bits()-mapped)
+		}
 		return network.Masked(), true
 	}
 	address, err := netip.ParseAddr(text)
@@ -216,7 +220,8 @@ func (r *Rules) check(host string, target netip.AddrPort) error {
 		denied.Own = true
 		return denied
 	}
-	if r.deny.name(host) || r.deny.address(plain) {
+	// A rule can deny a translation as a whole.
+	if r.deny.name(host) || r.deny.address(plain) || r.deny.address(target.Addr().Unmap().WithZone("")) {
 		denied.Denied = true
 		return denied
 	}

@@ -23,6 +23,7 @@ func newRules(t *testing.T, options Options) *Rules {
 func TestRules_addresses(t *testing.T) {
 	lab := Options{Allow: []string{"169.254.1.0/24", "::1", "inside.example.com"},
 		Deny: []string{"192.0.2.0/28", "*.office.example.com", "169.254.1.7"}}
+	translations := Options{Deny: []string{"64:ff9b::/96", "2002::/16", "::ffff:192.0.2.0/120"}}
 	for name, c := range map[string]struct {
 		options       Options
 		host, address string
@@ -56,6 +57,10 @@ func TestRules_addresses(t *testing.T) {
 		"deny precedes allow":         {lab, "bmc", "169.254.1.7:443", "egress.deny"},
 		"denied network":              {lab, "bmc", "192.0.2.3:443", "egress.deny"},
 		"denied name":                 {lab, "a.office.example.com", "203.0.113.7:443", "egress.deny"},
+		"denied NAT64":                {translations, "mirror", "[64:ff9b::cb00:7107]:443", "egress.deny"},
+		"denied 6to4":                 {translations, "mirror", "[2002:cb00:7107::1]:443", "egress.deny"},
+		"denied mapped network":       {translations, "mirror", "192.0.2.5:443", "egress.deny"},
+		"beside the mapped network":   {translations, "mirror", "192.0.3.5:443", ""},
 		"beside the denied domain":    {lab, "office.example.com", "203.0.113.7:443", ""},
 	} {
 		t.Run(name, func(t *testing.T) {

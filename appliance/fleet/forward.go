@@ -28,6 +28,7 @@ const (
 	headerLine        = "Landfall-Fleet-Line"        // tls, or absent for plain HTTP
 	headerListener    = "Landfall-Fleet-Listener"    // a Listener, or absent for the main one
 	headerCertificate = "Landfall-Fleet-Certificate" // DER in base64; one value for each certificate
+	headerAddressed   = "Landfall-Fleet-Addressed"   // the member has the name that the client used; or absent
 	// headerNotLeader is in the answer of a member that does not lead. The request had no effect.
 	headerNotLeader = "Landfall-Fleet-Not-Leader"
 )
@@ -58,6 +59,10 @@ type Refuse func(w http.ResponseWriter, r *http.Request, err error)
 
 // Forwarder forwards requests to the leader. A request that comes while there is no leader waits.
 type Forwarder struct {
+	// Hosts reports whether this member has the name in a header Host. The leader need not know it.
+	// nil: the leader decides.
+	Hosts func(header string) bool
+
 	leaders *present
 	wait    time.Duration // the longest time that a request waits for a leader
 	through *http.Transport
@@ -108,7 +113,7 @@ func (f *Forwarder) Handler(at Listener) http.Handler {
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.Out.Host, r.Out.URL.Scheme, r.Out.URL.Host = r.In.Host, "https", "leader"
 			r.Out.URL.RawQuery = r.In.URL.RawQuery // also parameters that Go can't parse
-			describe(r.Out.Header, r.In, at)
+			f.describe(r.Out.Header, r.In, at)
 		},
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
 			if r.Context().Err() != nil {
@@ -138,7 +143,7 @@ func (f *Forwarder) poll(w http.ResponseWriter, r *http.Request, at Listener,
 	address := *r.URL
 	address.Scheme, address.Host = "https", "leader"
 	sent.URL, sent.RequestURI = &address, ""
-	describe(sent.Header, r, at)
+	f.describe(sent.Header, r, at)
 	answer, err := f.RoundTrip(sent)
 	if err != nil {
 		fail(w, r, err)
@@ -151,11 +156,14 @@ func (f *Forwarder) poll(w http.ResponseWriter, r *http.Request, at Listener,
 }
 
 // describe writes the headers that describe the client of a request.
-func describe(header http.Header, of *http.Request, at Listener) {
-	for _, name := range []string{headerClient, headerLine, headerListener, headerCertificate} {
+func (f *Forwarder) describe(header http.Header, of *http.Request, at Listener) {
+	for _, name := range described() {
 		header.Del(name)
 	}
 	header.Set(headerClient, of.RemoteAddr)
+	if f.Hosts != nil && f.Hosts(of.Host) {
+		header.Set(headerAddressed, "true")
+	}
 	if at != Main {
 		header.Set(headerListener, string(at))
 	}
@@ -165,6 +173,11 @@ func describe(header http.Header, of *http.Request, at Listener) {
 			header.Add(headerCertificate, base64.StdEncoding.EncodeToString(certificate.Raw))
 		}
 	}
+}
+
+// described returns the headers that describe the client of a request.
+func described() []string {
+	return []string{headerClient, headerLine, headerListener, headerCertificate, headerAddressed}
 }
 
 // ErrNoLeader is the error while the fleet has no leader.
@@ -229,8 +242,8 @@ func (f *Forwarder) Admits(r *http.Request) bool {
 	asked := r.Clone(ctx)
 	asked.Method, asked.Body, asked.ContentLength = http.MethodHead, http.NoBody, 0
 	asked.URL.Scheme, asked.URL.Host, asked.RequestURI = "https", "leader", ""
-	asked.Host = "localhost" // the leader may not know the name of this member
-	describe(asked.Header, r, Main)
+	asked.Host = "localhost" // the leader may not know the name that the client used
+	f.describe(asked.Header, r, Main)
 	answer, err := f.RoundTrip(asked)
 	if err != nil {
 		f.log.Debug("The leader could not be asked about a client.", "path", r.URL.Path, "error", err)
@@ -425,7 +438,8 @@ func (f *Front) Requests() uint64 { return f.requests.Load() }
 // that address runs here, and not on the member.
 func restore(r *http.Request, member string) (original *http.Request, at Listener, err error) {
 	ctx := context.WithValue(r.Context(), http.LocalAddrContextKey, nil)
-	original = r.WithContext(context.WithValue(ctx, throughKey{}, member))
+	through := forwarding{member: member, addressed: r.Header.Get(headerAddressed) != ""}
+	original = r.WithContext(context.WithValue(ctx, throughKey{}, through))
 	original.RemoteAddr, original.TLS = r.Header.Get(headerClient), nil
 	if r.Header.Get(headerLine) == lineTLS {
 		state := tls.ConnectionState{Version: r.TLS.Version, HandshakeComplete: true}
@@ -440,7 +454,7 @@ func restore(r *http.Request, member string) (original *http.Request, at Listene
 		original.TLS = &state
 	}
 	at = Listener(r.Header.Get(headerListener))
-	for _, name := range []string{headerClient, headerLine, headerListener, headerCertificate, headerNumber} {
+	for _, name := range append(described(), headerNumber) {
 		original.Header.Del(name)
 	}
 	return original, at, nil
@@ -456,8 +470,21 @@ func parseCertificate(text string) (*x509.Certificate, error) {
 
 type throughKey struct{}
 
+// forwarding says how a request was forwarded.
+type forwarding struct {
+	member    string
+	addressed bool // the member has the name that the client used
+}
+
 // Through returns the name of the member that forwarded the request of a context, or "".
 func Through(ctx context.Context) string {
-	name, _ := ctx.Value(throughKey{}).(string)
-	return name
+	through, _ := ctx.Value(throughKey{}).(forwarding)
+	return through.member
+}
+
+// Addressed reports whether a member forwarded the request of a context, and has the name that the
+// client used.
+func Addressed(ctx context.Context) bool {
+	through, _ := ctx.Value(throughKey{}).(forwarding)
+	return through.addressed
 }

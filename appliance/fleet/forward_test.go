@@ -134,6 +134,27 @@ func TestForward_appliesToClientOfFollower(t *testing.T) {
 	require.Equal(t, "alive", seen)
 }
 
+func TestForward_namesOfTheFollower(t *testing.T) {
+	key := newKey(t)
+	to, f := newLeader(t, key, "leader", func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprint(w, fleet.Addressed(r.Context()), r.Header.Get("Landfall-Fleet-Addressed"))
+	}), newFollower(t, key, time.Minute)
+	f.Lead(to.peer())
+	seen := func(at, host string) string {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, at, nil)
+		require.NoError(t, err)
+		request.Host = host
+		request.Header.Set("Landfall-Fleet-Addressed", "true")
+		_, text := ask(t, client(t), request)
+		return text
+	}
+	require.Equal(t, "false", seen(f.main.URL, "follower.site.test"))
+	f.Hosts = func(header string) bool { return header == "follower.site.test" }
+	require.Equal(t, "true", seen(f.main.URL, "follower.site.test"))
+	require.Equal(t, "false", seen(f.main.URL, "evil.example.net"))
+	require.Equal(t, "falsetrue", seen(to.URL, "follower.site.test"), "the header of a client has no meaning")
+}
+
 func TestForward_leaderAdmitsClients(t *testing.T) {
 	key := newKey(t)
 	to, f := newLeader(t, key, "leader", func(w http.ResponseWriter, r *http.Request) {

@@ -139,12 +139,21 @@ func (l *Leading) OtherReads() func(context.Context) [][]byte {
 	return l.Reads
 }
 
-// Trail returns the name of the audit trail of this member, or "" on a single machine.
-func (l *Leading) Trail() string {
+// Trail returns the name of the audit trail of this member, or of a single machine with a data
+// directory.
+func (l *Leading) Trail(dir string) string {
+	if l == nil {
+		return SingleTrail(dir)
+	}
+	return TrailName(l.Member, l.Directory)
+}
+
+// Name returns the name of this member, or "" on a single machine.
+func (l *Leading) Name() string {
 	if l == nil {
 		return ""
 	}
-	return TrailName(l.Member, l.Directory)
+	return l.Member
 }
 
 // Listeners returns the open listeners that the appliance takes: those of the member, or those of

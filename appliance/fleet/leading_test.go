@@ -11,10 +11,12 @@ import (
 )
 
 func TestLeading_eachDirectoryHasItsTrail(t *testing.T) {
-	var single *fleet.Leading
-	require.Empty(t, single.Trail())
+	dir, single := t.TempDir(), (*fleet.Leading)(nil)
+	require.Empty(t, single.Trail(dir))
 	former, again := &fleet.Leading{Member: "a", Directory: "1"}, &fleet.Leading{Member: "a", Directory: "2"}
-	require.NotEqual(t, former.Trail(), again.Trail())
+	require.NotEqual(t, former.Trail(dir), again.Trail(dir))
+	require.NoError(t, (&fleet.State{Member: "a", ID: "1", Ended: true}).Write(dir))
+	require.Equal(t, former.Trail(dir), single.Trail(dir), "after the end of the fleet")
 }
 
 // A leader is not cut off from the network as long as requests come, on whichever listener.

@@ -26,6 +26,17 @@ type Trail interface {
 // other files, so it has another trail.
 func TrailName(member, directory string) string { return member + "/" + directory }
 
+// SingleTrail returns the name of the audit trail of a single machine: "", or that of the member that
+// it was. In the database that the members shared, the trail "" is that of the machine that made the
+// fleet. The caller has found that the state of the directory can be read.
+func SingleTrail(dir string) string {
+	state, err := ReadState(dir)
+	if err != nil || state == nil {
+		return ""
+	}
+	return TrailName(state.Member, state.ID)
+}
+
 // Paths of the requests for the audit trail of a member, and their parameters. The filter and what
 // is expected are JSON.
 const (

@@ -88,7 +88,8 @@ func explain(problem store.Problem) (meaning, remedy string) {
 	}
 	switch problem.Where {
 	case keyring.FileName:
-		return "no value can be read", "restore data.key, and the key with which it is sealed, from a backup"
+		return "no value can be read", "name the key with which data.key is sealed, in LANDFALL_SEAL_KEY_FILE or " +
+			"LANDFALL_SEAL_PASSPHRASE_FILE; if it is lost, or data.key is damaged, restore both from a backup"
 	case sitekey.FileName:
 		return "the appliance does not start", "restore site.key from a backup, or remove it: the next start makes a " +
 			"new key, which recipients of signed files must trust again"

@@ -16,6 +16,7 @@
 package keyring
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -66,6 +67,12 @@ func FromEnvironment() Options {
 		KeyFile: os.Getenv("LANDFALL_SEAL_KEY_FILE"), PassphraseFile: os.Getenv("LANDFALL_SEAL_PASSPHRASE_FILE"),
 		CredentialsDirectory: os.Getenv("CREDENTIALS_DIRECTORY"), TPMDevice: os.Getenv("LANDFALL_SEAL_TPM_DEVICE"),
 	}
+}
+
+// Files returns the files and devices that may be read to open the data keys, besides those of the
+// data directory and of systemd.
+func (o Options) Files() []string {
+	return []string{o.KeyFile, o.PassphraseFile, cmp.Or(o.TPMDevice, DefaultTPMDevice)}
 }
 
 // Error is an error of this package. Its text is a sentence for a person.

@@ -117,7 +117,7 @@ func TestKeyring_whatDoesNotFitChangesNothing(t *testing.T) {
 		}, "does not fit the data key"},
 		"no key file": {keyring.File, func(p *place) {
 			require.NoError(p, os.Remove(filepath.Join(p.dir, keyring.DefaultKeyFile)))
-		}, "restore the file, or name it with seal.key_file."},
+		}, "restore the file, or name it with seal.key_file or LANDFALL_SEAL_KEY_FILE."},
 		"wrong passphrase": {keyring.Passphrase, func(p *place) { p.write(p.options.PassphraseFile, "wrong") },
 			"The passphrase does not fit the data key; give the right one, or restore data.key from a backup if the " +
 				"file is damaged. Nothing was changed."},

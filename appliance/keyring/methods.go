@@ -120,7 +120,7 @@ func (f *keyFile) unreadable(err error) error {
 		return known
 	}
 	return newError(err, "The key file %s, with which the data key is sealed, can't be read (%v); restore the file, "+
-		"or name it with seal.key_file.", f.path, err)
+		"or name it with seal.key_file or LANDFALL_SEAL_KEY_FILE.", f.path, err)
 }
 
 func (f *keyFile) open(json.RawMessage) ([][]byte, error) {

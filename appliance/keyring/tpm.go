@@ -104,10 +104,10 @@ func (t *tpmMethod) explain(err error) error {
 		return known
 	case is(fs.ErrNotExist, syscall.ENODEV, syscall.ENXIO, syscall.ECONNREFUSED):
 		return newError(err, "The data key needs a TPM 2.0 at %s, but there is none; enable it in the firmware, or "+
-			"name its device with seal.tpm_device. Nothing was changed.", t.device)
+			"name its device with seal.tpm_device or LANDFALL_SEAL_TPM_DEVICE. Nothing was changed.", t.device)
 	case is(linuxtpm.ErrFileIsNotDevice):
-		return newError(err, "The file %s is not a TPM; name the device of a TPM 2.0 with seal.tpm_device. Nothing "+
-			"was changed.", t.device)
+		return newError(err, "The file %s is not a TPM; name the device of a TPM 2.0 with seal.tpm_device or "+
+			"LANDFALL_SEAL_TPM_DEVICE. Nothing was changed.", t.device)
 	case is(fs.ErrPermission):
 		return newError(err, "Landfall may not open the TPM at %s; add its user to the group of the device, often "+
 			"tss. Nothing was changed.", t.device)

@@ -18,6 +18,7 @@ import (
 	"landfall/appliance/access/people"
 	"landfall/appliance/access/tokens"
 	"landfall/appliance/fault"
+	"landfall/appliance/fleet"
 	"landfall/web/operation"
 	"landfall/web/problem"
 	"landfall/web/recording"
@@ -39,6 +40,8 @@ type Service struct {
 	Total time.Duration
 	// Open is set if clients do not authenticate (auth: none).
 	Open bool
+	// Member is the name of this machine, which leads a fleet, or "" for a single machine.
+	Member string
 	// Fingerprint is that of the appliance's certificate authority, or "" without TLS.
 	Fingerprint string
 	// Authority is the certificate (PEM) of that authority, or nil.
@@ -181,7 +184,12 @@ func (s *Service) setUp(c echo.Context) error {
 		return err
 	}
 	return s.attempt(c, body.Kind, nil, func(ctx context.Context) (people.Account, error) {
-		return s.People.SetUp(ctx, body.Code, body.Name, body.Password)
+		account, err := s.People.SetUp(ctx, body.Code, body.Name, body.Password)
+		if errors.Is(err, people.ErrNoCode) && fleet.Through(ctx) != "" {
+			return account, problem.Conflict("the member %s leads the fleet, and there is no setup code in its data "+
+				"directory: run landfall user reset on the machine of %[1]s", s.Member)
+		}
+		return account, err
 	})
 }
 
@@ -193,10 +201,14 @@ func (s *Service) attempt(c echo.Context, kind string, keys []string,
 	}
 	ctx := c.Request().Context()
 	var account people.Account
-	if err := s.limited(c, keys, func() (err error) {
+	err := s.limited(c, keys, func() (err error) {
 		account, err = logIn(ctx)
 		return err
-	}); err != nil {
+	})
+	switch {
+	case isWrong(err):
+		return problem.Unauthorized("%s", fault.Reason(err))
+	case err != nil:
 		return err
 	}
 	if len(account.Passkeys) > 0 && c.Path() == BasePath+"/login" {
@@ -216,13 +228,17 @@ func (s *Service) limited(c echo.Context, keys []string, check func() error) err
 	switch {
 	case err == nil:
 		s.Limiter.Succeeded(keys...)
-	case errors.Is(err, people.ErrCredentials), errors.Is(err, people.ErrCode):
+	case isWrong(err):
 		s.Limiter.Failed(keys...)
-		return problem.Unauthorized("%s", fault.Reason(err))
 	default:
 		s.Limiter.Withdrawn(keys...)
 	}
 	return err
+}
+
+// isWrong reports whether a password or a code is wrong.
+func isWrong(err error) bool {
+	return errors.Is(err, people.ErrCredentials) || errors.Is(err, people.ErrCode)
 }
 
 func tooMany(c echo.Context, wait time.Duration) error {

@@ -53,6 +53,19 @@ func TestLogin_growingWaits(t *testing.T) {
 		"the failures of one account do not lock another one out")
 }
 
+func TestLogin_spellingsOfANameShareTheWaits(t *testing.T) {
+	s := newService(t, nil)
+	b := s.browser()
+	for _, name := range []string{"ada", " ada", "ada\t", "ADA", "\uff41da"} {
+		require.Equal(t, http.StatusUnauthorized, b.send(http.MethodPost, "/login", object{"name": name,
+			"password": "wrong"}).status)
+	}
+	for _, name := range []string{"ada", "  ada", "a\uff44a", "a\u00adda", "ada\x00"} {
+		require.Equal(t, http.StatusTooManyRequests, b.send(http.MethodPost, "/login", object{"name": name,
+			"password": "wrong"}).status, "%q", name)
+	}
+}
+
 func TestLogin_passkeyAfterThePassword(t *testing.T) {
 	s := newService(t, nil)
 	b := s.browser()
@@ -143,9 +156,11 @@ func TestUsers_ownersAndAdministrators(t *testing.T) {
 		"password": "x's password", "role": "root"}).status)
 	require.Equal(t, http.StatusOK, viewer.send(http.MethodPost, "/login", object{"name": "vera",
 		"password": "vera's password"}).status)
-	for path, want := range map[string]int{"/users/ada/password": 403, "/users/vera/password": 401} {
-		require.Equal(t, want, viewer.send(http.MethodPut, path, object{"old": "guess",
-			"new": "another password"}).status)
+	for path, want := range map[string]string{"/users/ada/password": "your own account",
+		"/users/vera/password": "the present password is wrong"} {
+		got := viewer.send(http.MethodPut, path, object{"old": "guess", "new": "another password"})
+		require.Equal(t, http.StatusForbidden, got.status)
+		require.Contains(t, string(got.body), want)
 	}
 	var sessions []access.Login
 	require.NoError(t, json.Unmarshal(viewer.send(http.MethodGet, "/sessions", nil).body, &sessions))

@@ -142,7 +142,8 @@ func (s *Service) deleteUser(c echo.Context) error {
 }
 
 // setPassword sets a password. An administrator needs no old password, except for the own account,
-// so that a stolen session cannot lock its owner out.
+// so that a stolen session cannot lock its owner out. A wrong old password is a 403: after a 401,
+// clients would report that the session has ended.
 func (s *Service) setPassword(c echo.Context) error {
 	var body PasswordChange
 	if err := operation.ReadJSON(c, &body); err != nil {

@@ -7,7 +7,7 @@
 // Paths, JSON, error codes and the search language are those of AMS, so clients change only the
 // URL:
 //
-//	ocm login --token "$(landfall ams token)" --url http://appliance:8090
+//	ocm login --token "$(landfall ams token)" --url https://appliance:8090
 package accounts
 
 import (

@@ -39,7 +39,7 @@ type served struct {
 	db     *store.DB
 }
 
-func newServed(t testing.TB) *served {
+func newServed(t testing.TB, options ...func(*api.Service)) *served {
 	t.Helper()
 	db, err := store.Open(t.Context(), t.TempDir(), store.Options{NoSync: true})
 	require.NoError(t, err)
@@ -59,6 +59,9 @@ func newServed(t testing.TB) *served {
 		Links:         discovery.NewLinks(db, clockwork.NewRealClock(), "http://appliance.site.test:8090"),
 		ManifestBytes: 1 << 20, LogUploadBytes: 1 << 20,
 		Version: "test",
+	}
+	for _, option := range options {
+		option(service)
 	}
 	require.NoError(t, service.Register(server))
 	return &served{t, server, db}

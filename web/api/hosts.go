@@ -159,6 +159,11 @@ func (s *Service) updateHost(c echo.Context) error {
 	if err != nil {
 		return err
 	}
+	if s.CheckHostUpdate != nil {
+		if err := s.CheckHostUpdate(infraEnvID(c), hostID(c), params); err != nil {
+			return err
+		}
+	}
 	host, err := s.Engine.UpdateHost(c.Request().Context(), infraEnvID(c), hostID(c), params)
 	return answer(c, http.StatusCreated, host, err)
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/labstack/echo/v4"
+	"github.com/openshift/assisted-service/models"
 
 	"landfall/appliance/agents"
 	"landfall/appliance/engine"
@@ -52,6 +53,8 @@ type Service struct {
 	LogUploadBytes int64
 	// Version is the version of the appliance.
 	Version string
+	// CheckHostUpdate refuses the change of a host that another object would undo; nil: none does.
+	CheckHostUpdate func(infraEnvID, hostID string, params *models.HostUpdateParams) error
 }
 
 // Links signs download links for users without an account. Package discovery implements it.

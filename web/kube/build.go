@@ -6,6 +6,7 @@ import (
 	"go.etcd.io/etcd/client/v3/kubernetes"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	extensions "k8s.io/apiextensions-apiserver/pkg/apiserver"
@@ -81,7 +82,7 @@ func (s *Server) config(scheme *runtime.Scheme) *genericapiserver.RecommendedCon
 	config.Authentication.Authenticator = s.authenticator()
 	config.Authorization.Authorizer = authorizer.AuthorizerFunc(authorize)
 	config.AdmissionControl = admission.NewChainHandler(append([]admission.Interface{
-		s.inNamespaces(), namespaceRules{s.options.DB, s.options.Objects},
+		s.inNamespaces(), namespaceRules{s.options.DB, s.options.Objects}, definitionRules{},
 	}, s.options.Admission...)...)
 	config.EnableIndex, config.EnableProfiling, config.EnableMetrics = false, false, false
 	config.MaxRequestBodyBytes = bodyLimit
@@ -125,7 +126,7 @@ func groupsOf(scheme *runtime.Scheme, codecs serializer.CodecFactory,
 	if err != nil {
 		return nil, err
 	}
-	core := namespaces.resource.kind.GroupVersion()
+	core := corev1.SchemeGroupVersion
 	add(core, "namespaces", namespaces)
 	add(core, "namespaces/status", namespacePart{namespaces.status})
 	add(core, "namespaces/finalize", namespacePart{namespaces.finalize})

@@ -46,10 +46,28 @@ func namespaces() resource {
 }
 
 // namespaceStorage serves namespaces. Deleting a namespace only marks it: the garbage collector
-// removes it when it is empty.
+// removes it when it is empty. As in a cluster, a request can't delete several namespaces:
+// registry.Store would remove them with their objects still in them.
 type namespaceStorage struct {
-	*builtInStorage
+	namespaceOperations
+	store            *registry.Store
 	status, finalize *registry.Store
+}
+
+// namespaceOperations are the operations that namespaces share with the other built-in resources.
+type namespaceOperations interface {
+	rest.StorageWithReadiness
+	rest.StorageVersionProvider
+	rest.Scoper
+	rest.SingularNameProvider
+	rest.ShortNamesProvider
+	rest.CategoriesProvider
+	rest.Getter
+	rest.Lister
+	rest.Creater
+	rest.Updater
+	rest.Patcher
+	rest.Watcher
 }
 
 func newNamespaces(scheme *runtime.Scheme, options generic.RESTOptionsGetter) (*namespaceStorage, error) {
@@ -69,7 +87,8 @@ func newNamespaces(scheme *runtime.Scheme, options generic.RESTOptionsGetter) (*
 		return &store
 	}
 	return &namespaceStorage{
-		builtInStorage: s,
+		namespaceOperations: s,
+		store:               s.Store,
 		status: part(func(object, old *corev1.Namespace) {
 			status := object.Status
 			old.DeepCopyInto(object)
@@ -108,7 +127,7 @@ func (s *namespaceStorage) Delete(ctx context.Context, name string, validate res
 			fmt.Errorf("the UID in the precondition is %s, that of the namespace %s", *given, namespace.UID))
 	}
 	if len(namespace.Spec.Finalizers) == 0 && len(namespace.Finalizers) == 0 {
-		return s.Store.Delete(ctx, name, validate, options)
+		return s.store.Delete(ctx, name, validate, options)
 	}
 	if !namespace.DeletionTimestamp.IsZero() {
 		return namespace, false, nil
@@ -119,14 +138,14 @@ func (s *namespaceStorage) Delete(ctx context.Context, name string, validate res
 // mark marks a namespace as being deleted.
 func (s *namespaceStorage) mark(ctx context.Context, name string, validate rest.ValidateObjectFunc,
 	options *metav1.DeleteOptions) (runtime.Object, bool, error) {
-	key, err := s.KeyFunc(ctx, name)
+	key, err := s.store.KeyFunc(ctx, name)
 	if err != nil {
 		return nil, false, err
 	}
-	marked := s.NewFunc()
+	marked := s.New()
 	preconditions := storage.Preconditions{UID: options.Preconditions.UID,
 		ResourceVersion: options.Preconditions.ResourceVersion}
-	err = s.Storage.GuaranteedUpdate(ctx, key, marked, false, &preconditions,
+	err = s.store.Storage.GuaranteedUpdate(ctx, key, marked, false, &preconditions,
 		storage.SimpleUpdate(func(existing runtime.Object) (runtime.Object, error) {
 			namespace := existing.(*corev1.Namespace)
 			if err := validate(ctx, namespace); err != nil {

@@ -41,9 +41,6 @@ func (n namespaceRules) Validate(_ context.Context, a admission.Attributes, _ ad
 	var err error
 	name := a.GetName()
 	if a.GetOperation() == admission.Delete {
-		if held, err := meta.Accessor(a.GetOldObject()); err == nil {
-			name = held.GetName() // a request for several namespaces names none
-		}
 		refusal, err = n.checkDeletion(name)
 	} else {
 		refusal, err = checkOwners(a)

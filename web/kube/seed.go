@@ -24,23 +24,27 @@ var definitionKind = objects.Kind{Group: "apiextensions.k8s.io", Version: "v1", 
 	Resource: "customresourcedefinitions"}
 
 // seed writes the default namespace, the Deployments of the services, and the custom resource
-// definitions of this program. It does nothing if the store has them already. A definition that a
-// client changed is therefore replaced only by a version of the program with other definitions.
+// definitions of this program, unless the store has them already. A definition that a client
+// changed is therefore replaced only by a version of the program with other definitions.
 func (s *Server) seed(ctx context.Context) error {
 	digest := crds.Digest()
-	current := false
+	current, complete := false, false // the definitions are of this program; the store has all objects
 	err := s.options.DB.View(func(tx *store.Tx) error {
 		have, err := seeded.Get(tx, definitionsKey)
 		if errors.Is(err, store.ErrNotFound) || store.IsDamaged(err) {
 			return nil
 		}
 		current = err == nil && *have == digest
+		complete = current
 		for _, name := range services() {
-			current = current && s.options.Objects.Exists(tx, deploymentKind, servicesNamespace, name)
+			complete = complete && s.options.Objects.Exists(tx, deploymentKind, servicesNamespace, name)
+		}
+		for _, name := range ownDefinitions() { // earlier versions let clients delete them
+			complete = complete && s.options.Objects.Exists(tx, definitionKind, "", name)
 		}
 		return err
 	})
-	if err != nil || current {
+	if err != nil || complete {
 		return err
 	}
 	now := s.options.Clock.Now()
@@ -51,6 +55,9 @@ func (s *Server) seed(ctx context.Context) error {
 	}
 	return s.options.DB.Update(ctx, func(tx *store.Tx) error {
 		for _, definition := range definitions {
+			if current && s.options.Objects.Exists(tx, definitionKind, "", definition.Name) {
+				continue
+			}
 			if err := Rows().Put(tx, definitionKind.Key("", definition.Name), definition.Object); err != nil {
 				return fmt.Errorf("write the definition of %s: %w", definition.Name, err)
 			}

@@ -17,8 +17,12 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode"
 
 	"github.com/jonboulle/clockwork"
+	"golang.org/x/text/unicode/norm"
+
+	"landfall/appliance/access"
 )
 
 const (
@@ -46,8 +50,23 @@ const (
 	loopback      = addressPrefix + "loopback"
 )
 
-// Account returns the key of an account.
-func Account(name string) string { return accountPrefix + strings.ToLower(name) }
+// Account returns the key of an account, however its name is spelled. A name that is not valid has
+// the key of its letters and digits, because a directory may ignore the other characters (RFC 4518).
+func Account(name string) string {
+	parsed, err := access.ParseName(name)
+	if err != nil {
+		parsed = strings.Map(letterOrDigit, strings.ToLower(norm.NFKC.String(name)))
+	}
+	return accountPrefix + parsed
+}
+
+// letterOrDigit returns -1 for other characters.
+func letterOrDigit(char rune) rune {
+	if unicode.IsLetter(char) || unicode.IsDigit(char) {
+		return char
+	}
+	return -1
+}
 
 // Address returns the key of a client's network address. All addresses of an IPv6 network of 64
 // bits have one key, because a client can choose its address there.

@@ -386,18 +386,35 @@ func (p *People) SetPassword(ctx context.Context, name, password string) error {
 }
 
 // ChangePassword sets the password of an account, by its owner, who must know the old password. The
-// error is ErrCredentials if the old password is wrong. The account's sessions end.
+// error wraps ErrCredentials if the old password is wrong. The account's sessions end.
 func (p *People) ChangePassword(ctx context.Context, name, old, password string) error {
-	if _, err := p.LogIn(ctx, name, old); err != nil {
+	held, err := p.find(name)
+	if err != nil {
 		return err
 	}
-	return p.SetPassword(ctx, name, password)
+	if err := held.checkLocal(); err != nil {
+		return err
+	}
+	if _, err := p.LogIn(ctx, name, old); errors.Is(err, ErrCredentials) {
+		return &fault.Error{Kind: fault.Forbidden, Reason: "the present password is wrong; nothing was changed", Err: err}
+	} else if err != nil {
+		return err
+	}
+	return p.setPassword(ctx, held, password)
+}
+
+// checkLocal returns an error for an account whose password a provider has.
+func (a *account) checkLocal() error {
+	if a.External == nil {
+		return nil
+	}
+	return fault.New(fault.Conflict, "the account %q has no password here; its owner logs in at %s", a.Name,
+		a.External.Issuer)
 }
 
 func (p *People) setPassword(ctx context.Context, held *account, password string) error {
-	if held.External != nil {
-		return fault.New(fault.Conflict,
-			"the account %q has no password here; its owner logs in at %s", held.Name, held.External.Issuer)
+	if err := held.checkLocal(); err != nil {
+		return err
 	}
 	if err := checkPassword(held.Name, password); err != nil {
 		return err

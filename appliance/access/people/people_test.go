@@ -277,9 +277,14 @@ func TestChangePassword(t *testing.T) {
 	s := newSite(t)
 	s.setUp()
 	require.ErrorIs(t, s.ChangePassword(t.Context(), "admin", "wrong horse", "battery staple"), people.ErrCredentials)
+	made, err := s.LogInExternal(t.Context(), people.External{Issuer: "https://idp", Subject: "7"},
+		people.NewAccount{Name: "olga", Role: access.Viewer})
+	require.NoError(t, err)
+	require.ErrorContains(t, s.ChangePassword(t.Context(), made.Name, password, "battery staple"),
+		"its owner logs in at https://idp")
 	require.Equal(t, fault.Invalid, fault.KindOf(s.ChangePassword(t.Context(), "admin", password, "short")))
 	require.NoError(t, s.ChangePassword(t.Context(), "admin", password, "battery staple"))
-	_, err := s.LogIn(t.Context(), "admin", password)
+	_, err = s.LogIn(t.Context(), "admin", password)
 	require.ErrorIs(t, err, people.ErrCredentials)
 	_, err = s.LogIn(t.Context(), "admin", "battery staple")
 	require.NoError(t, err)

@@ -24,9 +24,10 @@ func newToken() *cobra.Command {
 		Short: "Create a token for the ocm command to use this appliance instead of AMS",
 		Long: "Create a token with which the ocm command uses this appliance instead of AMS, and write it to " +
 			"standard output. The token\ncannot be shown again, because the appliance stores only its digest:\n\n" +
-			"  ocm login --token \"$(landfall ams token)\" --url http://APPLIANCE:8090\n\n" +
+			"  SSL_CERT_FILE=ca.crt ocm login --token \"$(landfall ams token)\" --url https://APPLIANCE:8090\n\n" +
+			"All ocm commands need the variable SSL_CERT_FILE, unless the system trusts ca.crt of the appliance.\n" +
 			"With --offline, the ocm command exchanges the token at the appliance:\n\n" +
-			"  ocm login --token … --token-url http://APPLIANCE:8090" + accounts.TokenPath + "\n\n" +
+			"  ocm login --token … --token-url https://APPLIANCE:8090" + accounts.TokenPath + "\n\n" +
 			"With --client, the token is the secret of a client ID:\n\n" +
 			"  ocm login --client-id … --client-secret … --token-url …",
 		Args: cobra.NoArgs,

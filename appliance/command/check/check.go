@@ -23,6 +23,7 @@ import (
 	"landfall/appliance/integrity"
 	"landfall/appliance/journal"
 	"landfall/appliance/keyring"
+	"landfall/appliance/process"
 	"landfall/appliance/sentence"
 	"landfall/appliance/sitekey"
 	"landfall/store"
@@ -128,7 +129,11 @@ func repair(ctx context.Context, dir string, salvaging bool) error {
 	if err := errors.Join(dataversion.Check(dir), fleet.CheckAlone(dir)); err != nil {
 		return err
 	}
-	ring := keyring.New(dir, keyring.FromEnvironment())
+	options := keyring.FromEnvironment()
+	if err := process.BecomeOwner(dir, options.Files()...); err != nil {
+		return err
+	}
+	ring := keyring.New(dir, options)
 	db, err := store.Open(ctx, dir, store.Options{Keys: ring.Open, Versioned: "kubernetes", Salvage: salvaging,
 		History: journal.History(1<<40, 1<<40)})
 	if err != nil {

@@ -21,6 +21,7 @@ import (
 	"landfall/appliance/config"
 	"landfall/appliance/fleet"
 	"landfall/appliance/fleet/membership"
+	"landfall/appliance/process"
 	"landfall/appliance/sentence"
 	"landfall/web/console"
 )
@@ -268,6 +269,9 @@ func newEnd() *cobra.Command {
 func detach(cmd *cobra.Command, a *action.Action, dir string) error {
 	if err := a.Confirm(cmd, "the fleet of "+dir, "This machine goes on alone with its data. No other member may be "+
 		"started again."); err != nil || a.DryRun {
+		return err
+	}
+	if err := process.BecomeOwner(dir); err != nil {
 		return err
 	}
 	if err := fleet.Detach(dir); err != nil {

@@ -17,6 +17,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -39,6 +40,7 @@ import (
 	"landfall/appliance/storage"
 	"landfall/appliance/transport"
 	"landfall/store"
+	"landfall/web"
 	"landfall/web/problem"
 	"landfall/web/registry"
 )
@@ -160,6 +162,7 @@ func (m *member) open(ctx context.Context) (err error) {
 		return err
 	}
 	m.forwarder = fleet.NewForwarder(m.credential, 2*m.Config.Fleet.Takeover, refuse, m.Logger)
+	m.forwarder.Hosts = web.NewHosts(slices.Concat(m.names(), m.Config.AllowedHosts)...).Allow
 	m.peers = fleet.NewClient(m.credential, m.clock)
 	m.reach = fleet.NewReach(self.Name, m.forwarder, m.peers, m.clock)
 	m.copies = fleet.NewCopies(fleet.CopiesOptions{Client: m.peers, Self: self.Name, Others: m.membership.Others,

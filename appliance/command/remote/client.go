@@ -53,6 +53,8 @@ type Client struct {
 	ca    string // of --ca
 	alone bool   // use neither the environment nor the contexts
 	only  bool   // use no other member of the appliance's fleet
+	// dir is the data directory of the appliance on this machine; nil: any appliance is meant.
+	dir *string
 
 	once       sync.Once
 	connection *connection
@@ -80,6 +82,17 @@ func New(url, caFile string) *Client { return &Client{url: url, ca: caFile} }
 // the member itself.
 func (c *Client) OnlyThis() { c.only = true }
 
+// AddFlagsOf adds the flags that select the running appliance of a data directory on this machine,
+// whose name dir has when the command runs. The client does not use the stored logins, because the
+// current one may be at another appliance.
+func (c *Client) AddFlagsOf(dir *string, flags *pflag.FlagSet) {
+	c.dir = dir
+	flags.StringVar(&c.url, "url", "", "URL of the appliance with the data directory, if it runs; default: "+
+		"LANDFALL_URL, or "+DefaultURL)
+	flags.StringVar(&c.ca, "ca", "", "file with the appliance's certificate authority; default: LANDFALL_CA, or "+
+		caFile+" of the data directory")
+}
+
 // AddFlags adds the flags that select the appliance.
 func (c *Client) AddFlags(flags *pflag.FlagSet) {
 	c.AddURLFlag(flags)
@@ -105,7 +118,7 @@ func (c *Client) open() (*connection, error) {
 	if c.alone {
 		return &connection{url: strings.TrimRight(c.url, "/"), http: &http.Client{}}, nil
 	}
-	contexts, err := LoadContexts()
+	contexts, err := c.contexts()
 	if err != nil {
 		return nil, err
 	}
@@ -129,7 +142,7 @@ func (c *Client) open() (*connection, error) {
 		found.token, found.from = stored.Token, "the stored login"
 	}
 	found.ca = cmp.Or(c.ca, os.Getenv(caVariable))
-	pool, err := authorities(found.ca, stored)
+	pool, err := authorities(found.ca, stored, c.dataDir())
 	if err != nil {
 		return nil, err
 	}
@@ -142,6 +155,22 @@ func (c *Client) open() (*connection, error) {
 	}
 	found.http = &http.Client{Transport: outer}
 	return found, nil
+}
+
+// contexts returns the stored logins that the client may use.
+func (c *Client) contexts() (*Contexts, error) {
+	if c.dir != nil {
+		return new(Contexts), nil
+	}
+	return LoadContexts()
+}
+
+// dataDir returns the data directory of an appliance on this machine.
+func (c *Client) dataDir() string {
+	if c.dir != nil {
+		return *c.dir
+	}
+	return cmp.Or(os.Getenv(config.EnvPrefix+"DATA_DIR"), config.Default().DataDir)
 }
 
 // withScheme adds the scheme to an address without one: http for an address of this machine, where
@@ -169,7 +198,7 @@ func transport(settings *tls.Config) *http.Transport {
 // authorities returns the certificate authorities that may have signed the appliance's certificate:
 // those in the named file, in the context, or in the data directory of an appliance on this
 // machine.
-func authorities(named string, stored *Context) (*x509.CertPool, error) {
+func authorities(named string, stored *Context, directory string) (*x509.CertPool, error) {
 	if named != "" {
 		text, err := os.ReadFile(named)
 		if err != nil {
@@ -186,7 +215,6 @@ func authorities(named string, stored *Context) (*x509.CertPool, error) {
 		pool, _ := roots.With([]byte(stored.CA)) // it was checked at the login
 		return pool, nil
 	}
-	directory := cmp.Or(os.Getenv(config.EnvPrefix+"DATA_DIR"), config.Default().DataDir)
 	text, err := os.ReadFile(filepath.Join(directory, caFile))
 	if err != nil {
 		return roots.System(), nil

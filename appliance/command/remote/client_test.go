@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 )
 
@@ -116,6 +117,25 @@ func TestClient_sendsTokenToAppliance(t *testing.T) {
 	require.Equal(t, []string{"Bearer secret", ""}, received())
 	require.NoError(t, New(redirecting.URL, "").Call(t.Context(), http.MethodGet, "/", nil, nil))
 	require.Equal(t, []string{""}, foreign(), "another server gets no token")
+}
+
+func TestClient_applianceOfADirectory(t *testing.T) {
+	dir := home(t)
+	server, received := authorizations(t, http.StatusOK, true)
+	store(t, Context{Name: "elsewhere", URL: server.URL, CA: foreignAuthority(t), Token: "stored"})
+	of := func(arguments ...string) *Client {
+		c, flags := new(Client), pflag.NewFlagSet("", pflag.ContinueOnError)
+		c.AddFlagsOf(&dir, flags)
+		require.NoError(t, flags.Parse(arguments))
+		return c
+	}
+	url, err := of().URL()
+	require.NoError(t, err)
+	require.Equal(t, DefaultURL, url, "the current login is at another appliance")
+	require.Error(t, of("--url", server.URL).Call(t.Context(), http.MethodPost, "/", nil, nil))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, caFile), []byte(authorityOf(server)), 0o600))
+	require.NoError(t, of("--url", server.URL).Call(t.Context(), http.MethodPost, "/", nil, nil))
+	require.Equal(t, []string{""}, received())
 }
 
 func TestClient_missingLoginIsOneSentence(t *testing.T) {

@@ -4,10 +4,15 @@ import (
 	"bytes"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -20,12 +25,14 @@ import (
 	"landfall/appliance/audittrail"
 	"landfall/appliance/command/outcome"
 	"landfall/appliance/command/remote"
+	"landfall/appliance/fleet"
 	"landfall/appliance/fleet/membership"
 	"landfall/appliance/keyring"
 	"landfall/appliance/sitekey"
 	"landfall/store"
 	api "landfall/web/access"
 	"landfall/web/console"
+	"landfall/web/problem"
 )
 
 // run runs a command with a configuration directory of the test.
@@ -263,6 +270,104 @@ func TestCommands_wrongArguments(t *testing.T) {
 func TestUserReset_stoppedAppliance(t *testing.T) {
 	for name, sealed := range map[string]bool{"sealed": true, "in clear": false} {
 		t.Run(name, func(t *testing.T) { testReset(t, sealed) })
+	}
+}
+
+func TestUserPassword_ownAccountInAnySpelling(t *testing.T) {
+	home(t)
+	for kind, want := range map[access.Kind]map[string]any{
+		access.Person:  {"old": "old word", "new": "new word"},
+		access.Program: {"new": "new word"},
+	} {
+		url, last := serve(t, api.Whoami{Kind: kind, Name: "ana"})
+		_, _, err := run(t, "user", "password", "Ana", "--url", url, "--old-password-file", writeFile(t, "old word"),
+			"--password-file", writeFile(t, "new word"))
+		require.NoError(t, err)
+		require.Equal(t, want, last.body)
+	}
+}
+
+// The appliance runs as another user than root, and must be able to read what the command writes.
+func TestUserReset_rootWritesAsTheOwner(t *testing.T) {
+	const variable = "TEST_RESET_DIRECTORY"
+	if dir := os.Getenv(variable); dir != "" { // the child process, which stays the owner
+		_, _, err := run(t, "user", "reset", "ana", "--data-dir", dir, "--password-file", dir+".password")
+		require.NoError(t, err)
+		return
+	}
+	dir, owner := filepath.Join(t.TempDir(), "data"), os.Geteuid()
+	require.NoError(t, os.Chmod(filepath.Dir(filepath.Dir(dir)), 0o711))
+	require.NoError(t, os.WriteFile(dir+".password", []byte("correct horse battery"), 0o600))
+	require.NoError(t, os.Mkdir(dir, 0o700))
+	db, err := store.Open(t.Context(), dir, store.Options{NoSync: true, Keys: keyring.New(dir, keyring.Options{}).Open})
+	require.NoError(t, err)
+	require.NoError(t, db.Close())
+	each := func(do func(path string) error) {
+		require.NoError(t, filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+			return errors.Join(err, do(path))
+		}))
+	}
+	if owner == 0 {
+		owner = 65534
+		each(func(path string) error { return os.Chown(path, owner, owner) })
+	}
+	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$")
+	child.Env = append(os.Environ(), variable+"="+dir)
+	out, err := child.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	require.DirExists(t, filepath.Join(dir, audittrail.DirName))
+	each(func(path string) error {
+		info, err := os.Stat(path)
+		if err == nil {
+			require.EqualValues(t, owner, info.Sys().(*syscall.Stat_t).Uid, path)
+		}
+		return err
+	})
+}
+
+// The running member of a fleet is asked like any other appliance that runs.
+func TestUserReset_runningAppliance(t *testing.T) {
+	for name, member := range map[string]bool{"member": true, "single machine": false} {
+		t.Run(name, func(t *testing.T) {
+			home(t)
+			dir := t.TempDir()
+			db, err := store.Open(t.Context(), dir, store.Options{NoSync: true})
+			require.NoError(t, err)
+			defer func() { require.NoError(t, db.Close()) }()
+			if member {
+				require.NoError(t, (&fleet.State{Fleet: "f", ID: "i", Member: "one"}).Write(dir))
+			}
+			url, last := serve(t, loggedIn("s3cret"))
+			_, _, err = run(t, "user", "reset", "ana", "--data-dir", dir, "--url", url, "--password-file",
+				writeFile(t, "pass word"))
+			require.NoError(t, err)
+			require.Equal(t, "/api/landfall/v1/setup", last.path)
+			require.Equal(t, "pass word", last.body["password"])
+			code, err := os.ReadFile(filepath.Join(dir, people.CodeFile))
+			require.NoError(t, err)
+			require.Equal(t, strings.TrimSpace(string(code)), last.body["code"])
+		})
+	}
+}
+
+func TestUserReset_anotherApplianceAtTheURL(t *testing.T) {
+	for name, reason := range map[string]error{"without a code": people.ErrNoCode, "other code": people.ErrCode} {
+		t.Run(name, func(t *testing.T) {
+			home(t)
+			dir := t.TempDir()
+			db, err := store.Open(t.Context(), dir, store.Options{NoSync: true})
+			require.NoError(t, err)
+			defer func() { require.NoError(t, db.Close()) }()
+			other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				problem.Write(w, r, problem.Conflict("%s", reason))
+			}))
+			defer other.Close()
+			_, _, err = run(t, "user", "reset", "ana", "--data-dir", dir, "--url", other.URL, "--password-file",
+				writeFile(t, "pass word"))
+			require.EqualError(t, err, "the appliance at "+other.URL+" has another data directory than "+dir+
+				"; give the URL of the appliance that runs with "+dir+" with --url")
+			require.NoFileExists(t, filepath.Join(dir, people.CodeFile))
+		})
 	}
 }
 

@@ -26,6 +26,7 @@ import (
 	"landfall/appliance/dataversion"
 	"landfall/appliance/fleet"
 	"landfall/appliance/keyring"
+	"landfall/appliance/process"
 	"landfall/appliance/sitekey"
 	"landfall/store"
 	"landfall/store/seal"
@@ -156,7 +157,9 @@ func newUserPassword() *cobra.Command {
 				return err
 			}
 			var change api.PasswordChange
-			if caller.Name == arguments[0] {
+			// The appliance refuses a wrong name.
+			if name, err := access.ParseName(arguments[0]); err == nil && caller.Kind == access.Person &&
+				caller.Name == name {
 				if change.Old, err = ask.password(oldFile, "Present password: "); err != nil {
 					return err
 				}
@@ -182,9 +185,8 @@ func newUserReset() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "reset NAME",
 		Short: "On the appliance's machine: make NAME an administrator with a new password",
-		Long: "Make an account an administrator with a new password, on the appliance's machine, as a user who may " +
-			"write the data\ndirectory. The appliance may run or be stopped. The account is created if it does not " +
-			"exist.",
+		Long: "Make an account an administrator with a new password, on the appliance's machine, as root or as the " +
+			"user of the\nappliance. The appliance may run or be stopped. The account is created if it does not exist.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, arguments []string) error {
 			password, err := terminal{cmd.InOrStdin(), cmd.ErrOrStderr()}.newPassword(passwordFile)
@@ -194,7 +196,7 @@ func newUserReset() *cobra.Command {
 			return reset(cmd.Context(), client, dataDir, arguments[0], password, cmd.OutOrStdout())
 		},
 	}
-	client.AddFlags(cmd.Flags())
+	client.AddFlagsOf(&dataDir, cmd.Flags())
 	cmd.Flags().StringVar(&dataDir, "data-dir", cmp.Or(os.Getenv(config.EnvPrefix+"DATA_DIR"),
 		config.Default().DataDir), "the appliance's data directory")
 	cmd.Flags().StringVar(&passwordFile, "password-file", "", "file with the new password; - is standard input; "+
@@ -208,9 +210,14 @@ func reset(ctx context.Context, client *remote.Client, dir, name, password strin
 	if _, err := os.Stat(filepath.Join(dir, store.FileName)); err != nil {
 		return fmt.Errorf("%s is not the data directory of an appliance (%w); check --data-dir", dir, err)
 	}
-	err := resetStopped(ctx, dir, name, password)
+	if err := process.BecomeOwner(dir, keyring.FromEnvironment().Files()...); err != nil {
+		return err
+	}
+	err := store.CheckFree(dir)
 	if _, held := errors.AsType[*store.HeldError](err); held {
 		err = resetRunning(ctx, client, dir, name, password)
+	} else if err == nil {
+		err = resetStopped(ctx, dir, name, password)
 	}
 	if err != nil {
 		return err
@@ -228,9 +235,22 @@ func resetRunning(ctx context.Context, client *remote.Client, dir, name, passwor
 		api.SetupRequest{Code: code,
 			LoginRequest: api.LoginRequest{Name: name, Password: password, Kind: "token"}}, nil)
 	if err != nil {
-		return errors.Join(err, people.RemoveCode(dir))
+		return errors.Join(notOf(dir, client, err), people.RemoveCode(dir))
 	}
 	return nil
+}
+
+// notOf returns the error of a request with the setup code of a data directory. An appliance that
+// lacks this code has another directory.
+func notOf(dir string, client *remote.Client, err error) error {
+	lacks := slices.ContainsFunc([]error{people.ErrCode, people.ErrNoCode}, func(reason error) bool {
+		return err.Error() == reason.Error()
+	})
+	if at, open := client.URL(); lacks && open == nil {
+		return fmt.Errorf("the appliance at %s has another data directory than %s; give the URL of the appliance that "+
+			"runs with %[2]s with --url", at, dir)
+	}
+	return err
 }
 
 // resetStopped changes the account in the data directory, with a record in the audit trail.
@@ -253,7 +273,8 @@ func resetStopped(ctx context.Context, dir, name, password string) (err error) {
 	if err != nil {
 		return err
 	}
-	trail, err := audittrail.Open(audittrail.Options{Dir: filepath.Join(dir, audittrail.DirName), Key: key, DB: db})
+	trail, err := audittrail.Open(audittrail.Options{Dir: filepath.Join(dir, audittrail.DirName), Key: key, DB: db,
+		Member: fleet.SingleTrail(dir)})
 	if err != nil {
 		return err
 	}

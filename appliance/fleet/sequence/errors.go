@@ -18,7 +18,8 @@ type NoFleetError struct {
 
 func (e *NoFleetError) Error() string {
 	if e.Expected != "" {
-		return fmt.Sprintf("etcd has no fleet at %s, but this machine belongs to fleet %s: check fleet.etcd and "+
+		return fmt.Sprintf("etcd has no fleet at %s, but this machine belongs to fleet %s: if the fleet was ended, "+
+			"another machine goes on with its data, so remove this data directory; otherwise check fleet.etcd and "+
 			"fleet.prefix, or restore etcd", e.Prefix, e.Expected)
 	}
 	return fmt.Sprintf("etcd has no fleet at %s: run landfall fleet init on the first member", e.Prefix)

@@ -35,6 +35,18 @@ var (
 		pruneManifests role rootDeviceHints suppressedManifests templateRefs`)
 )
 
+// The fields with a text, a list or a map. A value of another type would have no effect.
+var (
+	textFields = strings.Fields(`automatedCleaningMode baseDomain bmcAddress bootMACAddress bootMode clusterImageSetNameRef
+		clusterName cpuArchitecture cpuPartitioningMode hostName ignitionConfigOverride installConfigOverrides
+		installerArgs ironicInspect networkType platformType role sshPublicKey`)
+	listFields = strings.Fields(`additionalNTPSources apiVIPs clusterNetwork extraManifestsRefs ingressVIPs machineNetwork nodes
+		serviceNetwork suppressedManifests templateRefs`)
+	mapFields = strings.Fields(`bmcCredentialsName clusterLabels extraAnnotations extraLabels nodeLabels nodeNetwork proxy
+		pullSecretRef rootDeviceHints`)
+	nodeRoles = []string{"", "master", "worker", "arbiter"} // "" is master
+)
+
 // instance renders a ClusterInstance.
 type instance struct {
 	*reader
@@ -58,9 +70,10 @@ func (r *reader) render(o *Object) []*Object {
 		r.problem(o.Source, "%s has no spec.nodes", o)
 	}
 	i.noteIgnored(o.at("spec"), "spec", instanceFields)
+	i.checkTypes(o.at("spec"), "spec")
 	i.templates(o.at("spec"))
 	i.install(nodes)
-	i.rest()
+	i.rest(!slices.ContainsFunc(nodes, func(node any) bool { return valueAt(node, "nodeNetwork") != nil }))
 	for n, node := range nodes {
 		i.node(n, node)
 	}
@@ -80,6 +93,45 @@ func (i *instance) noteIgnored(from any, path string, known []string) {
 			i.note(i.Source, "%s: %s.%s has no effect here", i.Object, path, name)
 		}
 	}
+}
+
+// checkTypes reports values whose type is wrong.
+func (i *instance) checkTypes(from any, path string) {
+	fields, _ := from.(map[string]any)
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		var fits bool
+		expected := ""
+		switch value := fields[name]; {
+		case value == nil:
+			continue
+		case slices.Contains(textFields, name):
+			_, fits = value.(string)
+			expected = "a text"
+		case slices.Contains(listFields, name):
+			_, fits = value.([]any)
+			expected = "a list"
+		case slices.Contains(mapFields, name):
+			_, fits = value.(map[string]any)
+			expected = "an object"
+		default:
+			continue
+		}
+		if !fits {
+			i.problem(i.Source, "%s has %s.%s of a wrong type; expected %s", i.Object, path, name, expected)
+		}
+	}
+}
+
+// textsIn returns a text of each item of a list in the spec, for example the cidr of each network.
+func (i *instance) textsIn(field, key string) (all []string) {
+	for n, item := range list(i.at("spec", field)) {
+		text := textAt(item, key)
+		if text == "" {
+			i.problem(i.Source, "%s has no spec.%s[%d].%s", i.Object, field, n, key)
+		}
+		all = append(all, text)
+	}
+	return all
 }
 
 func (i *instance) templates(from any) {
@@ -154,12 +206,12 @@ func (i *instance) install(nodes []any) {
 		required["arbiterAgents"] = count("arbiter")
 	}
 	var services []any
-	for _, network := range list(valueAt(spec, "serviceNetwork")) {
-		services = append(services, textAt(network, "cidr"))
+	for _, cidr := range i.textsIn("serviceNetwork", "cidr") {
+		services = append(services, cidr)
 	}
 	var manifests []any
-	for _, ref := range list(valueAt(spec, "extraManifestsRefs")) {
-		manifests = append(manifests, map[string]any{"name": textAt(ref, "name")})
+	for _, name := range i.textsIn("extraManifestsRefs", "name") {
+		manifests = append(manifests, map[string]any{"name": name})
 	}
 	annotations := map[string]any{}
 	if overrides := i.overrides(); overrides != "" {
@@ -207,7 +259,7 @@ func (i *instance) overrides() string {
 }
 
 // rest adds the InfraEnv and the objects with which a hub manages the cluster.
-func (i *instance) rest() {
+func (i *instance) rest(withoutNetworks bool) {
 	spec := i.at("spec")
 	i.add(spec, objects.InfraEnvs, i.cluster, nil, nil, map[string]any{
 		"clusterRef":       map[string]any{"name": i.cluster, "namespace": i.cluster},
@@ -217,6 +269,9 @@ func (i *instance) rest() {
 		"nmStateConfigLabelSelector": map[string]any{"matchLabels": map[string]any{labelOfNetworks: i.cluster}},
 		"additionalNTPSources":       valueAt(spec, "additionalNTPSources"), "cpuArchitecture": i.architecture(),
 	})
+	for _, made := range i.made {
+		made.withoutNetworks = withoutNetworks && made.Is(objects.InfraEnvs)
+	}
 	labels := map[string]any{}
 	given, _ := valueAt(spec, "clusterLabels").(map[string]any)
 	for key, value := range given {
@@ -251,6 +306,10 @@ func (i *instance) node(n int, node any) {
 		}
 	}
 	i.noteIgnored(node, path, nodeFields)
+	i.checkTypes(node, path)
+	if role := textAt(node, "role"); !slices.Contains(nodeRoles, role) {
+		i.problem(i.Source, "%s has %s.role %q; expected master, worker or arbiter", i.Object, path, role)
+	}
 	i.templates(node)
 	name := textAt(node, "hostName")
 	or := func(field, other string) string {
@@ -280,7 +339,11 @@ func (i *instance) node(n int, node any) {
 			},
 			"rootDeviceHints": valueAt(node, "rootDeviceHints"),
 		})
-	if interfaces := valueAt(node, "nodeNetwork", "interfaces"); len(list(interfaces)) > 0 {
+	interfaces := valueAt(node, "nodeNetwork", "interfaces")
+	if network, _ := valueAt(node, "nodeNetwork").(map[string]any); len(network) > 0 && len(list(interfaces)) == 0 {
+		i.problem(i.Source, "%s has no list %s.nodeNetwork.interfaces; add it, or remove nodeNetwork", i.Object, path)
+	}
+	if len(list(interfaces)) > 0 {
 		i.add(node, objects.NMStateConfigs, name, map[string]any{labelOfNetworks: i.cluster}, nil, map[string]any{
 			"config": valueAt(node, "nodeNetwork", "config"), "interfaces": interfaces,
 		})

@@ -99,7 +99,14 @@ func TestClusterInstance_errors(t *testing.T) {
 			`specifies the templates "ibi-cluster-templates-v1", but only those of the Assisted Installer`},
 		`installConfigOverrides: '{"fips":true}'`: {"installConfigOverrides: 'fips'",
 			"has spec.installConfigOverrides that are not a JSON object"},
-		"  nodes:\n" + clusterInstance[nodesBegin(t):]: {"", "has no spec.nodes"},
+		"role: worker":                                 {"role: wrker", `has spec.nodes[2].role "wrker"; expected master, worker or arbiter`},
+		"[{cidr: 172.30.0.0/16}]":                      {"[172.30.0.0/16]", "has no spec.serviceNetwork[0].cidr"},
+		"[{name: extra}]":                              {"[extra]", "has no spec.extraManifestsRefs[0].name"},
+		`'["--append-karg","a"]'`:                      {`["--append-karg","a"]`, "has spec.nodes[0].installerArgs of a wrong type; expected a text"},
+		"[KlusterletAddonConfig]":                      {"KlusterletAddonConfig", "has spec.suppressedManifests of a wrong type; expected a list"},
+		"{site/hall: 1, node-role.kubernetes.io/du: }": {"[site/hall]", "has spec.nodes[0].nodeLabels of a wrong type; expected an object"},
+		"interfaces: [{name: eno1, macAddress: 52:54:00:00:00:01}], ": {"", "has no list spec.nodes[0].nodeNetwork.interfaces"},
+		"  nodes:\n" + clusterInstance[nodesBegin(t):]:                {"", "has no spec.nodes"},
 	} {
 		inDirectory(t, map[string]string{"site.yaml": strings.Replace(clusterInstance, from, c.to, 1)})
 		_, err := Read(Sources{Paths: []string{"site.yaml"}})

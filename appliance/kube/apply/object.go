@@ -24,6 +24,9 @@ type Object struct {
 	APIVersion, Kind, Namespace, Name string
 	Content                           map[string]any // as decoded from JSON, with numbers as json.Number
 	Source                            Source
+	// withoutNetworks reports whether the object is an InfraEnv of a ClusterInstance whose nodes have
+	// no static network. Its selector is that of the operator's template, and selects nothing.
+	withoutNetworks bool
 }
 
 // String returns the object as kubectl names it:

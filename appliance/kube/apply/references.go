@@ -193,7 +193,7 @@ const infraEnvLabel = "infraenvs.agent-install.openshift.io"
 // NMStateConfigs are applied.
 func (l *lookup) unselected(ctx context.Context, o *Object) (string, error) {
 	wanted, _ := o.at("spec", "nmStateConfigLabelSelector", "matchLabels").(map[string]any)
-	if !o.Is(objects.InfraEnvs) || len(wanted) == 0 {
+	if !o.Is(objects.InfraEnvs) || len(wanted) == 0 || o.withoutNetworks {
 		return "", nil
 	}
 	selector := labels.SelectorFromSet(stringsOf(wanted))

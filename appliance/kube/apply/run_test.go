@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -181,6 +182,24 @@ func TestMissingReferences(t *testing.T) {
 	require.Regexp(t, `names the Secret pull in spec.pullSecretRef: .*auths`, lines[0])
 	require.Contains(t, lines[1],
 		"names the ConfigMap m in spec.mirrorRegistryRef, which has no key registries.conf; add it")
+}
+
+func TestMissing_clusterInstanceWithoutNetworks(t *testing.T) {
+	f := newFakeAPI(t)
+	static := "    nodeNetwork: {interfaces: [{name: eno1, macAddress: 52:54:00:00:00:01}], config: {interfaces: " +
+		"[{name: eno1}]}}\n"
+	require.Contains(t, clusterInstance, static)
+	for name, c := range map[string]struct {
+		manifests string
+		missing   bool
+	}{
+		"addresses by DHCP":         {strings.Replace(clusterInstance, static, "", 1), false},
+		"suppressed NMStateConfigs": {strings.Replace(clusterInstance, "[Klusterlet", "[NMStateConfig, Klusterlet", 1), true},
+	} {
+		problems, err := Missing(t.Context(), f.Server, site(t, c.manifests), Options{})
+		require.NoError(t, err)
+		require.Equal(t, c.missing, strings.Contains(problems.Error(), "selects NMStateConfigs"), "%s: %s", name, problems)
+	}
 }
 
 func TestFollow_wantedClusters(t *testing.T) {

@@ -145,8 +145,10 @@ func TestAgent_specErrors(t *testing.T) {
 		"unknown installer argument": {func(s *agentinstall.AgentSpec) { s.InstallerArgs = `["--rm-rf"]` },
 			"InputError", "found unexpected flag --rm-rf"},
 		"unknown disk": {
-			func(s *agentinstall.AgentSpec) { s.InstallationDiskID = "/dev/not-found-by-hints" }, "InputError",
-			"has no disk"},
+			func(s *agentinstall.AgentSpec) { s.InstallationDiskID = "/dev/sdz" }, "InputError", "has no disk"},
+		"no disk fits the hints": {
+			func(s *agentinstall.AgentSpec) { s.InstallationDiskID = objects.NoDiskFits }, "InputError",
+			"no disk of the host fits spec.rootDeviceHints of BareMetalHost site/"},
 		"unknown role": {func(s *agentinstall.AgentSpec) { s.Role = "king" }, "InputError",
 			`no role "king"`},
 		"invalid name": {func(s *agentinstall.AgentSpec) { s.Hostname = "a b" },
@@ -223,7 +225,8 @@ func TestAgent_autoApprovalAndLabels(t *testing.T) {
 	require.Equal(t, map[string]string{"rack": "r7"}, b.Agent(m).Spec.NodeLabels)
 	require.JSONEq(t, `{"rack":"r7"}`, m.Host().NodeLabels)
 	b.EditAgent(m, func(spec *agentinstall.AgentSpec) { spec.NodeLabels["own"] = "x" })
-	b.Apply(manifest("rack, zone", "r8", "true"))
+	b.Apply(manifest("rack, zone, zone", "r8", "true"))
+	require.Equal(t, "rack,zone", b.Agent(m).Annotations[annotationInheritedLabels])
 	require.True(t, b.Agent(m).Spec.Approved)
 	require.Equal(t, map[string]string{"rack": "r8", "zone": "z1", "own": "x"}, b.Agent(m).Spec.NodeLabels)
 	b.Apply(manifest("", "r8", "true"))

@@ -10,6 +10,7 @@ import (
 
 	"landfall/appliance/engine/record"
 	"landfall/appliance/engine/view"
+	"landfall/appliance/kube/objects"
 	"landfall/appliance/kube/objects/agentinstall"
 )
 
@@ -34,6 +35,11 @@ func (r agents) apply(ctx context.Context, s *agentSnapshot) error {
 		if err := r.Engine.SetHostIgnition(ctx, env, id, spec.IgnitionConfigOverrides); err != nil {
 			return withKnownText(err)
 		}
+	}
+	if spec.InstallationDiskID == objects.NoDiskFits {
+		name := s.object.Labels[labelBareMetalHost]
+		return invalid("no disk of the host fits spec.rootDeviceHints of BareMetalHost %s/%s; correct or remove the hints",
+			s.object.Namespace, name)
 	}
 	params, needed := hostParams(spec, host, s)
 	note := record.Object{Key: s.key, Generation: s.object.Generation, Digest: s.digest}

@@ -143,6 +143,7 @@ func inheritNodeLabels(agent *agentinstall.Agent, env *agentinstall.InfraEnv) {
 	agent.Spec.NodeLabels = labels
 	agent.Annotations = cloned(agent.Annotations)
 	slices.Sort(now)
+	now = slices.Compact(now)
 	if agent.Annotations[annotationInheritedLabels] = strings.Join(now, ","); len(now) == 0 {
 		delete(agent.Annotations, annotationInheritedLabels)
 	}

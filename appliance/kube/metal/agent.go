@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	metal3 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	"github.com/openshift/assisted-service/models"
@@ -35,6 +36,31 @@ func (c *Controllers) agentOf(tx *store.Tx, host *metal3.BareMetalHost) (*agenti
 		}
 	}
 	return newest, nil
+}
+
+const retryAgent = time.Minute // interval of checks whether another host still has an Agent
+
+// checkAgent ignores the Agent of a pass if another host with a MAC address of the machine has it
+// already. Otherwise both hosts would change the Agent in turn, without end.
+func (c *Controllers) checkAgent(tx *store.Tx, s *pass) error {
+	if s.agent == nil {
+		return nil
+	}
+	name := s.agent.Labels[agentHostLabel]
+	if name == "" || name == s.host.Name {
+		return nil
+	}
+	other, err := objects.Find[metal3.BareMetalHost](c.Objects, tx, objects.BareMetalHosts, s.host.Namespace, name)
+	if err != nil || other == nil || other.DeletionTimestamp != nil || other.Labels[infraEnvLabel] == "" ||
+		!slices.Contains(macsOf(s.agent), strings.ToLower(other.Spec.BootMACAddress)) {
+		return err
+	}
+	s.event(agentComponent, true, "AgentNotUpdated", fmt.Sprintf("the machine with the MAC address %s belongs to the "+
+		"BareMetalHost %s already (Agent %s); correct spec.bootMACAddress of one of the two hosts",
+		s.host.Spec.BootMACAddress, name, s.agent.Name))
+	s.agent = nil
+	s.requeue(retryAgent)
+	return nil
 }
 
 func macsOf(agent *agentinstall.Agent) []string {
@@ -74,24 +100,50 @@ func editAgent(u *unstructured.Unstructured, agent *agentinstall.Agent, host *me
 	set(true, "spec", "approved")
 	if disk := installationDisk(agent.Status.Inventory.Disks, host.Spec.RootDeviceHints); disk != "" {
 		set(disk, "spec", "installation_disk_id")
+	} else if agent.Spec.InstallationDiskID == objects.NoDiskFits { // the hints were wrong, and are removed
+		unstructured.RemoveNestedField(u.Object, "spec", "installation_disk_id")
 	}
-	nodeLabels := prefixed(host.Annotations, nodeLabelPrefix)
-	if len(nodeLabels) > 0 {
-		errs = append(errs, unstructured.SetNestedStringMap(u.Object, nodeLabels, "spec", "nodeLabels"))
-	} else {
-		unstructured.RemoveNestedField(u.Object, "spec", "nodeLabels")
-	}
+	errs = append(errs, editNodeLabels(u, agent, prefixed(host.Annotations, nodeLabelPrefix)))
 	labels := maps.Clone(u.GetLabels())
 	if labels == nil {
 		labels = map[string]string{}
 	}
 	labels[agentHostLabel] = host.Name
-	maps.Copy(labels, prefixed(host.Annotations, agentLabelPrefix))
+	for name, value := range prefixed(host.Annotations, agentLabelPrefix) {
+		if !strings.HasPrefix(name, classificationPrefix) { // the reconciler of Agents sets these
+			labels[name] = value
+		}
+	}
 	u.SetLabels(labels)
 	if name, ok := fencingSecret(host, agent); ok {
 		set(name, "spec", "fencingCredentialsSecretRef")
 	}
 	return errors.Join(append(errs, editClusterReference(u, host, infraEnv))...)
+}
+
+// editNodeLabels replaces the node labels of an Agent by those of its host's annotations. It keeps
+// the labels that the Agent inherited from its InfraEnv, which the reconciler of Agents would only
+// add again. If an annotation sets such a label, the label is no longer inherited.
+func editNodeLabels(u *unstructured.Unstructured, agent *agentinstall.Agent, nodeLabels map[string]string) error {
+	var inherited []string
+	for name := range strings.SplitSeq(agent.Annotations[inheritedLabelsAnnotation], ",") {
+		value, exists := agent.Spec.NodeLabels[name]
+		if _, own := nodeLabels[name]; exists && !own {
+			nodeLabels[name] = value
+			inherited = append(inherited, name)
+		}
+	}
+	annotations := u.GetAnnotations()
+	delete(annotations, inheritedLabelsAnnotation)
+	if len(inherited) > 0 {
+		annotations[inheritedLabelsAnnotation] = strings.Join(inherited, ",")
+	}
+	u.SetAnnotations(annotations)
+	if len(nodeLabels) == 0 {
+		unstructured.RemoveNestedField(u.Object, "spec", "nodeLabels")
+		return nil
+	}
+	return unstructured.SetNestedStringMap(u.Object, nodeLabels, "spec", "nodeLabels")
 }
 
 // prefixed returns the annotations with a prefix, without the prefix in their keys.

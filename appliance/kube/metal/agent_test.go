@@ -61,6 +61,58 @@ func TestAgent_annotationsOfHost(t *testing.T) {
 	require.Equal(t, generation, s.agent().Generation, "an unchanged Agent is not written")
 }
 
+// TestAgent_labelsOfOtherReconcilers holds that a host does not change labels of its Agent that the
+// reconciler of Agents would set again, without end.
+func TestAgent_labelsOfOtherReconcilers(t *testing.T) {
+	const inherited = "agent.agent-install.openshift.io/inherited-node-labels"
+	const class = "agentclassification.agent-install.openshift.io/size"
+	s := pairOf(t, map[string]string{
+		"bmac.agent-install.openshift.io.node-label.rack":      "r1",
+		"bmac.agent-install.openshift.io.agent-label." + class: "small",
+	})
+	inherit := func() {
+		s.edit(objects.Agents, "a0", func(u *unstructured.Unstructured) {
+			u.SetAnnotations(map[string]string{inherited: "row,zone"})
+			u.SetLabels(map[string]string{class: "large"})
+			require.NoError(t, unstructured.SetNestedStringMap(u.Object, map[string]string{
+				"row": "7", "zone": "z1", "user": "x"}, "spec", "nodeLabels"))
+		})
+	}
+	inherit()
+	require.Equal(t, map[string]string{"rack": "r1", "row": "7", "zone": "z1"}, s.agent().Spec.NodeLabels)
+	require.Equal(t, "row,zone", s.agent().Annotations[inherited])
+	require.Equal(t, "large", s.agent().Labels[class])
+
+	s.annotate(objects.BareMetalHosts, "node0", "bmac.agent-install.openshift.io.node-label.zone", "z2")
+	require.Equal(t, map[string]string{"rack": "r1", "row": "7", "zone": "z2"}, s.agent().Spec.NodeLabels)
+	require.Equal(t, "row", s.agent().Annotations[inherited])
+
+	s.edit(objects.BareMetalHosts, "node0", func(u *unstructured.Unstructured) { u.SetAnnotations(nil) })
+	require.Equal(t, map[string]string{"row": "7"}, s.agent().Spec.NodeLabels)
+	inherit()
+	require.Equal(t, map[string]string{"row": "7", "zone": "z1"}, s.agent().Spec.NodeLabels)
+}
+
+func TestAgent_ofTwoHosts(t *testing.T) {
+	const owner = "agent-install.openshift.io/bmh"
+	s := pairOf(t, nil)
+	s.apply(objects.BareMetalHosts, hostObject(func(host *metal3.BareMetalHost) {
+		host.Name, host.Spec.BootMACAddress = "node1", "52:54:00:aa:bb:02"
+		host.Spec.BMC.Address = "redfish-virtualmedia://192.0.2.8/redfish/v1/Systems/1"
+	}))
+	require.Equal(t, "node0", s.agent().Labels[owner], "the first host keeps the Agent")
+	require.Contains(t, s.events("node1")["AgentNotUpdated"], "the machine with the MAC address 52:54:00:aa:bb:02 "+
+		"belongs to the BareMetalHost node0 already (Agent a0); correct spec.bootMACAddress")
+	require.NotContains(t, s.events("node0"), "AgentNotUpdated")
+
+	s.edit(objects.BareMetalHosts, "node0", func(u *unstructured.Unstructured) {
+		require.NoError(t, unstructured.SetNestedField(u.Object, "52:54:00:aa:bb:09", "spec", "bootMACAddress"))
+	})
+	s.clock.Advance(time.Minute)
+	require.Eventually(t, func() bool { return s.agent().Labels[owner] == "node1" }, time.Minute, time.Millisecond,
+		"a corrected host releases the Agent")
+}
+
 func TestAgent_newestOfMachine(t *testing.T) {
 	s := pairOf(t, map[string]string{bmac + "role": "master"})
 	require.EqualValues(t, "master", s.agent().Spec.Role)
@@ -105,6 +157,16 @@ func TestRootDeviceHints(t *testing.T) {
 			require.Equal(t, c.disk, s.agent().Spec.InstallationDiskID)
 		})
 	}
+	t.Run("removed after none fitted", func(t *testing.T) {
+		s := pairOf(t, nil, func(host *metal3.BareMetalHost) {
+			host.Spec.RootDeviceHints = &metal3.RootDeviceHints{SerialNumber: "S9"}
+		})
+		require.Equal(t, objects.NoDiskFits, s.agent().Spec.InstallationDiskID)
+		s.edit(objects.BareMetalHosts, "node0", func(u *unstructured.Unstructured) {
+			unstructured.RemoveNestedField(u.Object, "spec", "rootDeviceHints")
+		})
+		require.Empty(t, s.agent().Spec.InstallationDiskID, "the engine chooses the disk again")
+	})
 	t.Run("multipath device before its paths", func(t *testing.T) {
 		s := newSite(t)
 		s.apply(objects.InfraEnvs, infraEnvObject())

@@ -6,9 +6,9 @@ import (
 	metal3 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	"github.com/openshift/assisted-service/models"
 
-	"landfall/appliance/kube/objects/agentinstall"
-
 	"landfall/appliance/bmc"
+	"landfall/appliance/kube/objects"
+	"landfall/appliance/kube/objects/agentinstall"
 )
 
 // hardwareOf converts an Agent's inventory to metal3's form. The result has an entry for each
@@ -69,12 +69,9 @@ func hardwareByBMC(system *bmc.System) metal3.HardwareDetails {
 	}
 }
 
-// noDiskFits is returned as the installation disk if no disk matches the hints. The engine rejects
-// it, so that no other disk is overwritten.
-const noDiskFits = "/dev/not-found-by-hints"
-
 // installationDisk returns the disk that matches the root device hints: the first matching
-// multipath device, else the first matching disk. Without hints it returns "".
+// multipath device, else the first matching disk; objects.NoDiskFits if there is none. Without hints
+// it returns "".
 func installationDisk(disks []agentinstall.HostDisk, hints *metal3.RootDeviceHints) string {
 	if hints == nil {
 		return ""
@@ -90,7 +87,7 @@ func installationDisk(disks []agentinstall.HostDisk, hints *metal3.RootDeviceHin
 		}
 	}
 	if chosen == "" {
-		return noDiskFits
+		return objects.NoDiskFits
 	}
 	return chosen
 }

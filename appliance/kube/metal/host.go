@@ -131,6 +131,9 @@ func (c *Controllers) read(tx *store.Tx, u *unstructured.Unstructured, server *b
 	if s.agent, err = c.agentOf(tx, host); err != nil {
 		return nil, err
 	}
+	if err := c.checkAgent(tx, s); err != nil {
+		return nil, err
+	}
 	if s.agent != nil {
 		if s.hostKey, err = c.HostKey(tx, s.agent.Namespace, s.agent.Name); err != nil {
 			return nil, err

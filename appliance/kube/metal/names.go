@@ -28,6 +28,9 @@ const (
 	fencingCreateAnnotation     = "bmac.agent-install.openshift.io/create-fencing-credentials-secret"
 	ironicImageAnnotation       = "infraenv.agent-install.openshift.io/ironic-agent-image-override"
 
+	inheritedLabelsAnnotation = "agent.agent-install.openshift.io/inherited-node-labels"
+	classificationPrefix      = "agentclassification.agent-install.openshift.io/" // of labels of Agents
+
 	detachedAnnotation = "baremetalhost.metal3.io/detached"
 	pausedAnnotation   = "baremetalhost.metal3.io/paused"
 	statusAnnotation   = "baremetalhost.metal3.io/status"

@@ -61,6 +61,10 @@ const MadeForInfraEnv = "landfall.io/made-for-infra-env"
 // API sets it on its Secrets with tokens, which are in another namespace than the Agents.
 const LabelWatch = "agent-install.openshift.io/watch"
 
+// NoDiskFits is the installation disk in an Agent if no disk fits the root device hints of its
+// BareMetalHost. The engine rejects it, so that no other disk is overwritten.
+const NoDiskFits = "/dev/not-found-by-hints"
+
 // WarningAgent is the agent of the API's warnings that Landfall itself gives. The warnings of the
 // libraries of Kubernetes, for example about the name of a finalizer, have none.
 const WarningAgent = "landfall"

@@ -1,0 +1,69 @@
+package process
+
+import (
+	"fmt"
+	"os"
+	"os/user"
+	"strconv"
+	"syscall"
+)
+
+// BecomeOwner makes a process of root one of the owner of a directory, for a command that changes the
+// data of a program that runs as this user. The program could not open files that root has made. The
+// process keeps the groups of the given files, because the program may have its right to read them by
+// a group that its service names. A process of another user stays as it is.
+func BecomeOwner(dir string, files ...string) error {
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	owner, err := statOf(dir)
+	if err != nil {
+		return fmt.Errorf("find the owner of the data directory: %w", err)
+	}
+	if owner.Uid == 0 {
+		return nil
+	}
+	groups := groupsOf(owner.Uid)
+	for _, path := range files {
+		if file, err := statOf(path); err == nil && file.Gid != 0 {
+			groups = append(groups, int(file.Gid))
+		}
+	}
+	if err = syscall.Setgroups(groups); err == nil {
+		err = syscall.Setgid(int(owner.Gid))
+	}
+	if err == nil {
+		err = syscall.Setuid(int(owner.Uid))
+	}
+	if err != nil {
+		return fmt.Errorf("the data directory %s belongs to user %d, and this process can't become that user (%w); run "+
+			"the command as user %[2]d", dir, owner.Uid, err)
+	}
+	return nil
+}
+
+func statOf(path string) (*syscall.Stat_t, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	return info.Sys().(*syscall.Stat_t), nil
+}
+
+// groupsOf returns the groups of a user. A user of a container may not be in its list of users.
+func groupsOf(uid uint32) (groups []int) {
+	known, err := user.LookupId(strconv.FormatUint(uint64(uid), 10))
+	if err != nil {
+		return nil
+	}
+	ids, err := known.GroupIds()
+	if err != nil {
+		return nil
+	}
+	for _, id := range ids {
+		if number, err := strconv.Atoi(id); err == nil {
+			groups = append(groups, number)
+		}
+	}
+	return groups
+}
