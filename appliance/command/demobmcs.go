@@ -130,8 +130,8 @@ func (s *demoServers) register(ctx context.Context, api *client) (sentences []st
 		refused, ok := errors.AsType[*remote.RefusedError](err)
 		switch {
 		case ok && refused.Status == http.StatusConflict:
-			sentences = append(sentences, fmt.Sprintf("The simulated server %s was neither added nor changed. "+
-				"%s Its BMC now has the address %s.", name, refused.Reason, address))
+			sentences = append(sentences, fmt.Sprintf("The simulated server %s was neither added nor "+
+				"changed. %s Its BMC now has the address %s.", name, refused.Reason, address))
 		case err != nil:
 			return nil, err
 		}

@@ -76,7 +76,6 @@ func TestDemoServers_machineOfBareMetalHost(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []string{"server-3"}, added)
 	require.Len(t, refused, 2)
-	require.Equal(t, "The simulated server server-1 was neither added nor changed. Another server has "+
-		"the machine. Its BMC now has "+
-		"the address redfish-virtualmedia+"+servers.bmcs[0].URL()+".", refused[0])
+	require.Equal(t, "The simulated server server-1 was neither added nor changed. Another server has the machine. "+
+		"Its BMC now has the address redfish-virtualmedia+"+servers.bmcs[0].URL()+".", refused[0])
 }

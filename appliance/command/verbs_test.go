@@ -235,14 +235,18 @@ func TestVerbs_removalsNeedAnswer(t *testing.T) {
 			t.Errorf("%s %s was sent", r.Method, r.URL)
 		}
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.Write([]byte(`{"os_images":[{"id":"a1","name":"live.iso"}]}`))
+		_, _ = w.Write([]byte(`{"os_images":[{"id":"a1","name":"live.iso"}],"kind":"APIResourceList","resources":[` +
+			`{"name":"clusterdeployments","kind":"ClusterDeployment","namespaced":true}],` +
+			`"items":[{"metadata":{"name":"east","namespace":"east"}}]}`))
 	}))
 	t.Cleanup(server.Close)
 	t.Setenv("LANDFALL_URL", server.URL)
 	site := fileOf(t, "site.yaml", "apiVersion: hive.openshift.io/v1\nkind: ClusterDeployment\n"+
 		"metadata: {name: east, namespace: east}\nspec: {clusterName: east}\n")
+	namespace := fileOf(t, "namespace.yaml", "apiVersion: v1\nkind: Namespace\nmetadata: {name: east}\n")
 	for _, line := range []string{"user delete ana", "bmc remove node-1 --power-off", "iso remove a1",
-		"mirror remove idms.yaml", "ams leave east", "delete -f " + site} {
+		"mirror remove idms.yaml", "ams leave east", "delete -f " + site,
+		"delete -f " + namespace} {
 		got := landfall(t, strings.Fields(line)...)
 		require.Equal(t, outcome.Usage, got.code, "%s: %s", line, got.errOut)
 		require.Contains(t, got.errOut, "without a terminal, this command needs --yes", line)
