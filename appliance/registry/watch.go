@@ -171,7 +171,14 @@ func (r *Registry) look(ctx context.Context, path string) {
 	if r.asked[path] == nil {
 		delete(r.reading, path)
 	}
+	watched := slices.Contains(r.paths, path)
+	if !watched { // somebody removed it meanwhile
+		r.forgetPath(path)
+	}
 	r.mu.Unlock()
+	if !watched {
+		r.rebuild()
+	}
 	if changed || asked != nil {
 		r.notify()
 	}
