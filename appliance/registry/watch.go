@@ -204,7 +204,10 @@ func (r *Registry) noteMissing(ctx context.Context, path string) error {
 	if err := r.options.DB.Update(ctx, func(tx *store.Tx) error {
 		for identity, m := range missing {
 			row, err := mediumRows.Get(tx, identity)
-			if errors.Is(err, store.ErrNotFound) || err == nil && (row.Location != m.location || !row.Missing.IsZero()) {
+			if errors.Is(err, store.ErrNotFound) {
+				continue
+			}
+			if err == nil && (row.Location != m.location || !row.Missing.IsZero()) {
 				continue
 			}
 			if err == nil {

@@ -368,7 +368,8 @@ func TestFault55_indexIsUsedAgain(t *testing.T) {
 		pushed.Digest).StatusCode, "known, but missing")
 }
 
-// Since when a medium is missing is kept over restarts, also if it went while the appliance was off.
+// Since when a medium is missing is kept over restarts, also if it went while the appliance was
+// off.
 func TestFault55_missingSinceIsKept(t *testing.T) {
 	s := newSite(t)
 	a, _ := newArchive(t)

@@ -166,9 +166,8 @@ func newAdd() *cobra.Command {
 		Use:   "add PATH",
 		Short: "Serve the media at a path of the appliance's machine, and allow the releases that lie there",
 		Long: "Serve the media at a path of the appliance's machine: an archive, a folder, or a stick with several. " +
-			"The " +
-			"path stays until\nlandfall registry remove PATH. The releases on the media may be used from now on, so add " +
-			"only media that you trust.",
+			"The path stays until\nlandfall registry remove PATH. The releases on the media may be used from now on, " +
+			"so add only media that you trust.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, arguments []string) error {
 			path, err := filepath.Abs(arguments[0])
@@ -195,9 +194,10 @@ func newRemove() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "remove PATH|MEDIUM",
 		Short: "Stop serving the media at a path that was added, or forget a missing medium",
-		Long: "Stop serving the media at a path that landfall registry add added, or forget a missing medium: its label " +
-			"or path in\nlandfall registry status. The images that only it has are then unknown instead of missing. " +
-			"The media themselves are not\ntouched. Their releases may still be used; landfall release forget ends that.",
+		Long: "Stop serving the media at a path that landfall registry add added, or forget a missing medium: its " +
+			"label or path in\nlandfall registry status. The images that only it has are then unknown instead of " +
+			"missing. The media themselves are not\ntouched. Their releases may still be used; landfall release " +
+			"forget ends that.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, arguments []string) error {
 			status := new(registry.Status)
