@@ -99,6 +99,7 @@ hcp show east-hcp
 registry status
 registry status --cluster demo
 registry add .
+registry remove stick/mirror_000001.tar
 registry verify
 registry stage all
 registry stage all --cancel
@@ -354,7 +355,8 @@ var kubernetesGaps = map[string]string{
 		"checkStoredData repairStoredData listNotifications listOSImages deleteOSImage verifyOSImage " +
 		"createOSImageUpload cancelOSImageUpload getOSImageUpload appendOSImageUpload getRegistry " +
 		"collectRegistry getHandOver startHandOver cancelHandOver confirmHandOver addRegistryMedia " +
-		"stageRegistry cancelRegistryStage verifyRegistry listReleases allowRelease forgetRelease " +
+		"removeRegistryMedia stageRegistry cancelRegistryStage verifyRegistry listReleases allowRelease " +
+		"forgetRelease " +
 		"listSessions endSession changeSettings removeRelease listWebhooks " +
 		"addWebhook removeWebhook testWebhook getSetup " +
 		"setUp getSiteAddresses removeSiteReservation reserveSiteAddress getSiteServices disableSiteService " +

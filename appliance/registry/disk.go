@@ -40,8 +40,8 @@ func disksOf(pushed *overlay.Overlay, copies *staging.Store) (*disk, *disk) {
 		&disk{place: "in the copy on the disk, which is made again", sound: map[string]bool{},
 			damaged: func(digest string) error {
 				return &UnavailableError{RetryAfter: retryAfter, Reason: fmt.Sprintf("the copy of %s on the "+
-					"appliance's "+
-					"disk was damaged and is removed; try again, and plug in its medium if that does not help", digest)}
+					"appliance's disk was damaged and is removed; try again, and plug in its medium if that does not "+
+					"help", digest)}
 			}, stat: copies.Size, open: copies.Blob, remove: copies.Discard}
 }
 

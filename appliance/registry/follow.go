@@ -56,6 +56,11 @@ func (r *Registry) readRows() error {
 			r.paths = append(slices.Clip(r.paths), path)
 		}
 	}
+	for _, path := range r.paths {
+		if !slices.Contains(added, path) && !slices.Contains(r.options.Media, path) { // it was removed
+			r.forgetPath(path)
+		}
+	}
 	r.orders = orders
 	r.media = slices.DeleteFunc(slices.Clone(r.media), func(m *held) bool {
 		return m.missing() && !known[m.index.Identity]

@@ -170,7 +170,8 @@ func (m *held) unavailable() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return &UnavailableError{RetryAfter: retryAfter, Reason: fmt.Sprintf("the medium %s is missing since %s UTC; plug "+
-		"it in again", m.location.Label(), m.since.UTC().Format(time.DateTime))}
+		"it in again, or give it up with landfall registry remove", m.location.Label(),
+		m.since.UTC().Format(time.DateTime))}
 }
 
 // place returns where a blob lies, for people.

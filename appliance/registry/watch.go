@@ -171,7 +171,14 @@ func (r *Registry) look(ctx context.Context, path string) {
 	if r.asked[path] == nil {
 		delete(r.reading, path)
 	}
+	watched := slices.Contains(r.paths, path)
+	if !watched { // somebody removed it meanwhile
+		r.forgetPath(path)
+	}
 	r.mu.Unlock()
+	if !watched {
+		r.rebuild()
+	}
 	if changed || asked != nil {
 		r.notify()
 	}
@@ -197,8 +204,10 @@ func (r *Registry) noteMissing(ctx context.Context, path string) error {
 	if err := r.options.DB.Update(ctx, func(tx *store.Tx) error {
 		for identity, m := range missing {
 			row, err := mediumRows.Get(tx, identity)
-			if errors.Is(err, store.ErrNotFound) ||
-				err == nil && (row.Location != m.location || !row.Missing.IsZero()) {
+			if errors.Is(err, store.ErrNotFound) {
+				continue
+			}
+			if err == nil && (row.Location != m.location || !row.Missing.IsZero()) {
 				continue
 			}
 			if err == nil {

@@ -18,6 +18,7 @@ import (
 const (
 	RegistryRoute       = BasePath + "/registry"
 	RegistryMediaRoute  = RegistryRoute + "/media"
+	RegistryRemoveRoute = RegistryMediaRoute + "/remove"
 	RegistryVerifyRoute = RegistryRoute + "/verify"
 	RegistryGCRoute     = RegistryRoute + "/gc"
 	RegistryStageRoute  = RegistryRoute + "/stage"
@@ -27,6 +28,11 @@ const (
 // MediaRequest is the body of a request to add media.
 type MediaRequest struct {
 	Path string `json:"path"` // on the appliance's machine
+}
+
+// RemovalRequest is the body of a request to remove media.
+type RemovalRequest struct {
+	Medium string `json:"medium"` // a path that was added, or the label or path of a missing medium
 }
 
 // StageRequest is the body of a request to copy media to the disk.
@@ -67,6 +73,10 @@ func RegistryOperations(server *webregistry.Server, complete func(*registry.Stat
 			Access: operation.For(access.Administrator), Handler: r.add,
 			Summary: "Serve the media at a path, and allow the releases that lie there now",
 			Body:    MediaRequest{}, Status: http.StatusOK, Answer: registry.Status{}, Errors: []int{400, 404}},
+		{ID: "removeRegistryMedia", Method: http.MethodPost, Path: RegistryRemoveRoute,
+			Access: operation.For(access.Administrator), Handler: r.remove,
+			Summary: "Stop serving the media at a path that was added, or forget a missing medium",
+			Body:    RemovalRequest{}, Status: http.StatusOK, Answer: registry.Status{}, Errors: []int{400, 404, 409}},
 		{ID: "verifyRegistry", Method: http.MethodPost, Path: RegistryVerifyRoute,
 			Access: operation.For(access.Operator), Handler: r.verify,
 			Summary: "Start to compare all blobs with their digests: on the present media, in copies, and pushed",
@@ -110,6 +120,20 @@ func (r ownRegistry) add(c echo.Context) error {
 		return err
 	}
 	if err := r.Add(c.Request().Context(), wanted.Path); err != nil {
+		return err
+	}
+	return r.status(c, http.StatusOK)
+}
+
+func (r ownRegistry) remove(c echo.Context) error {
+	if r.Server == nil {
+		return errNoRegistry
+	}
+	var wanted RemovalRequest
+	if err := operation.ReadJSON(c, &wanted); err != nil {
+		return err
+	}
+	if err := r.Remove(c.Request().Context(), wanted.Medium); err != nil {
 		return err
 	}
 	return r.status(c, http.StatusOK)

@@ -31,7 +31,7 @@ func New() *cobra.Command {
 		Use:   "registry",
 		Short: "Show and change the appliance's own registry, which serves media as they lie there",
 	}
-	cmd.AddCommand(newStatus(), newAdd(), newVerify(), newStage(), newGC(), newHandOver())
+	cmd.AddCommand(newStatus(), newAdd(), newRemove(), newVerify(), newStage(), newGC(), newHandOver())
 	return cmd
 }
 
@@ -166,10 +166,8 @@ func newAdd() *cobra.Command {
 		Use:   "add PATH",
 		Short: "Serve the media at a path of the appliance's machine, and allow the releases that lie there",
 		Long: "Serve the media at a path of the appliance's machine: an archive, a folder, or a stick with several. " +
-			"The " +
-			"path stays until the\nappliance's data is removed. The releases on the media may be used from now on, " +
-			"so " +
-			"add only media that you trust.",
+			"The path stays until\nlandfall registry remove PATH. The releases on the media may be used from now on, " +
+			"so add only media that you trust.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, arguments []string) error {
 			path, err := filepath.Abs(arguments[0])
@@ -182,6 +180,29 @@ func newAdd() *cobra.Command {
 					console.MediaRequest{Path: path}, status)
 			}
 			if err := metered(cmd, appliance, "add", onMedia, call); err != nil {
+				return err
+			}
+			return write(cmd.OutOrStdout(), status)
+		},
+	}
+	appliance.AddFlags(cmd.Flags())
+	return cmd
+}
+
+func newRemove() *cobra.Command {
+	appliance := new(remote.Client)
+	cmd := &cobra.Command{
+		Use:   "remove PATH|MEDIUM",
+		Short: "Stop serving the media at a path that was added, or forget a missing medium",
+		Long: "Stop serving the media at a path that landfall registry add added, or forget a missing medium: its " +
+			"label or path in\nlandfall registry status. The images that only it has are then unknown instead of " +
+			"missing. The media themselves are not\ntouched. Their releases may still be used; landfall release " +
+			"forget ends that.",
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, arguments []string) error {
+			status := new(registry.Status)
+			if err := appliance.Call(cmd.Context(), http.MethodPost, console.RegistryRemoveRoute,
+				console.RemovalRequest{Medium: arguments[0]}, status); err != nil {
 				return err
 			}
 			return write(cmd.OutOrStdout(), status)

@@ -22,6 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"landfall/appliance/registry/handover"
+	simulated "landfall/appliance/simulate/registry"
 	"landfall/store"
 )
 
@@ -534,4 +535,32 @@ func TestHandOver_addsCA(t *testing.T) {
 	})
 	require.Equal(t, map[string]any{key: "theirs\n" + ca, "other": "another"},
 		s.cluster.Object("api/v1/configmaps", "openshift-config", "cas").Object["data"])
+}
+
+// A lost stick keeps the hand-over waiting until a person gives the stick up.
+func TestHandOver_lostMedium(t *testing.T) {
+	s := newSite(t)
+	stick := filepath.Join(s.dir, "stick", "mirror_000001.tar")
+	other := filepath.Join(s.dir, "other", "lost.tar")
+	require.NoError(t, os.MkdirAll(filepath.Dir(stick), 0o700))
+	require.NoError(t, os.MkdirAll(filepath.Dir(other), 0o700))
+	require.NoError(t, s.archive.WriteFile(stick))
+	lost := &simulated.Archive{}
+	_, err := lost.AddBlob(t.Context(), "team/lost", "v1", []byte("layer"))
+	require.NoError(t, err)
+	require.NoError(t, lost.WriteFile(other))
+	s.start()
+	require.NoError(t, s.own.Add(t.Context(), filepath.Dir(other)))
+	require.NoError(t, os.Remove(other))
+	changed := s.own.Changed()
+	s.own.Look()
+	<-changed
+	s.begin(handover.Request{Way: handover.AddMirror, To: s.to.host()})
+	s.until("the lost stick is named", func(now *handover.Status) bool {
+		return strings.Contains(now.Message, "the medium other/lost.tar is missing since") &&
+			strings.Contains(now.Message, "landfall registry remove")
+	})
+	require.NoError(t, s.own.Remove(t.Context(), "other/lost.tar"))
+	s.await(handover.Asking)
+	s.requireComplete()
 }

@@ -4,6 +4,7 @@ import type { HandOver, Medium, Plan, Registry, Staging, Verify } from '../src/r
 import {
   canCancel,
   canCopy,
+  canRemove,
   completenessOf,
   contentOf,
   copyOf,
@@ -94,6 +95,14 @@ describe('a medium', () => {
 
   it('cannot be copied while it is missing', () => {
     expect(canCopy({ ...medium, present: false })).toBe(false);
+  });
+});
+
+describe('a missing medium', () => {
+  it('can be given up unless it has a copy', () => {
+    expect(canRemove(medium)).toBe(false);
+    expect(canRemove({ ...medium, present: false })).toBe(true);
+    expect(canRemove({ ...medium, present: false, staging: { ...none, state: 'whole' } })).toBe(false);
   });
 });
 

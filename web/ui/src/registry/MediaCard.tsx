@@ -6,8 +6,8 @@ import { Confirm } from '../shell/Confirm';
 import { moment } from '../shell/quantities';
 import { SectionCard } from '../shell/SectionCard';
 import type { Act } from '../shell/useAct';
-import { cancelCopy, type Medium, type Registry, type Staging } from './api';
-import { canCancel, canCopy, contentOf, copyOf, formOf, noticesOf, releaseName, writtenOf } from './words';
+import { cancelCopy, removeMedium, type Medium, type Registry, type Staging } from './api';
+import { canCancel, canCopy, canRemove, contentOf, copyOf, formOf, noticesOf, releaseName, writtenOf } from './words';
 
 type Props = {
   registry: Registry;
@@ -19,6 +19,7 @@ type Props = {
 /** The media with what they hold, their copies on the disk, and what is wrong with them. */
 export const MediaCard = ({ registry, act, onAdd, onCopy }: Props) => {
   const [cancelled, setCancelled] = useState<Medium>();
+  const [removed, setRemoved] = useState<Medium>();
   const { media } = registry;
   const notices = noticesOf(registry);
   if (media.length === 0 && notices.length === 0) {
@@ -47,6 +48,9 @@ export const MediaCard = ({ registry, act, onAdd, onCopy }: Props) => {
                     onCopy={onCopy}
                     onCancel={() => {
                       setCancelled(medium);
+                    }}
+                    onRemove={() => {
+                      setRemoved(medium);
                     }}
                   />
                 ))}
@@ -98,13 +102,26 @@ export const MediaCard = ({ registry, act, onAdd, onCopy }: Props) => {
           What was copied is served until the storage is cleaned up. The medium must then stay plugged in.
         </Confirm>
       )}
+      {removed && (
+        <Confirm
+          title={`Give up ${removed.label}?`}
+          action="Give up the medium"
+          dismiss="Keep the medium"
+          onConfirm={() => void act(() => removeMedium(removed.label))}
+          onClose={() => {
+            setRemoved(undefined);
+          }}
+        >
+          Images that only this medium has are no longer waited for. If it is plugged in again, it is served again.
+        </Confirm>
+      )}
     </SectionCard>
   );
 };
 
-type RowProps = { medium: Medium; onCopy: (medium: string) => void; onCancel: () => void };
+type RowProps = { medium: Medium; onCopy: (medium: string) => void; onCancel: () => void; onRemove: () => void };
 
-const Row = ({ medium, onCopy, onCancel }: RowProps) => {
+const Row = ({ medium, onCopy, onCancel, onRemove }: RowProps) => {
   const mayCopy = useMay('admin');
   const { label, path, present, since, releases, staging } = medium;
   const written = writtenOf(medium);
@@ -149,6 +166,11 @@ const Row = ({ medium, onCopy, onCancel }: RowProps) => {
             {canCancel(medium) && (
               <Button variant="link" isInline aria-label={`Give up the copy of ${label}`} onClick={onCancel}>
                 Give up the copy
+              </Button>
+            )}
+            {canRemove(medium) && (
+              <Button variant="link" isInline aria-label={`Give up ${label}`} onClick={onRemove}>
+                Give up the medium
               </Button>
             )}
           </Flex>

@@ -113,6 +113,9 @@ export const startCopy = (medium: string) => request('POST', `${root}/stage`, { 
 
 export const cancelCopy = (medium: string) => request('POST', `${root}/stage/cancel`, { json: { medium } });
 
+/** Gives up a missing medium. The medium is a label. */
+export const removeMedium = (medium: string) => request('POST', `${root}/media/remove`, { json: { medium } });
+
 /** Removes what no image needs; returns what was removed. */
 export const collect = async (): Promise<{ files: number; bytes: number }> =>
   (await (await request('POST', `${root}/gc`)).json()) as { files: number; bytes: number };

@@ -95,6 +95,9 @@ export const canCopy = ({ present, staging }: Medium): boolean =>
 
 export const canCancel = ({ staging }: Medium): boolean => staging.state !== '';
 
+/** A medium that is plugged in would be found again at once. */
+export const canRemove = ({ present, staging }: Medium): boolean => !present && staging.state === '';
+
 /** Above this number of bytes there is no limit: the appliance does not know one. */
 const unlimited = 2 ** 62;
 

@@ -1,0 +1,81 @@
+package registry_test
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"landfall/appliance/fault"
+	"landfall/appliance/registry"
+)
+
+// A path that was added is removed with its media, also if these are present, and may be added
+// again.
+func TestRemove_addedPath(t *testing.T) {
+	s := newSite(t)
+	s.start()
+	path := t.TempDir()
+	a, digest, layer := randomArchive(t)
+	require.NoError(t, a.WriteFile(filepath.Join(path, archive1)))
+	blob := "/v2/team/image/blobs/" + digest
+	for range 2 {
+		require.NoError(t, s.registry.Add(t.Context(), path))
+		require.Equal(t, layer, s.get(blob).body)
+		require.NoError(t, s.registry.Remove(t.Context(), path+"/"))
+		require.Equal(t, http.StatusNotFound, s.get(blob).StatusCode)
+		require.Empty(t, s.registry.Status().Media)
+		for _, unusable := range s.registry.Status().Unusable {
+			require.NotEqual(t, path, unusable.Path)
+		}
+	}
+	s.stop()
+	s.start()
+	require.Empty(t, s.registry.Status().Media)
+	require.FileExists(t, filepath.Join(path, archive1))
+	require.Equal(t, fault.NotFound, fault.KindOf(s.registry.Remove(t.Context(), path)))
+}
+
+// A lost medium is forgotten, so that its images are unknown and not waited for.
+func TestRemove_lostMedium(t *testing.T) {
+	s := newSite(t)
+	a, digest, _ := randomArchive(t)
+	s.write(archive1, a)
+	s.start()
+	label := s.registry.Status().Media[0].Label
+	blob := "/v2/team/image/blobs/" + digest
+	require.ErrorContains(t, s.registry.Remove(t.Context(), label), "unplug it first")
+	require.ErrorContains(t, s.registry.Remove(t.Context(), s.dir), "is in registry.media")
+	require.ErrorContains(t, s.registry.Remove(t.Context(), "all"), "Name one medium")
+	s.remove(archive1)
+	require.Equal(t, http.StatusServiceUnavailable, s.get(blob).StatusCode)
+	require.NoError(t, s.registry.Remove(t.Context(), label))
+	require.Equal(t, http.StatusNotFound, s.get(blob).StatusCode)
+	s.stop()
+	s.start()
+	require.Empty(t, s.registry.Status().Media)
+	s.put(archive1)
+	require.Equal(t, http.StatusOK, s.get(blob).StatusCode)
+}
+
+// What is being copied to the disk is not forgotten by mistake.
+func TestRemove_orderedCopy(t *testing.T) {
+	s := newSite(t)
+	a, digest, layer := randomArchive(t)
+	s.write(archive1, a)
+	s.start()
+	s.stage()
+	label := s.awaitCopy(registry.StageWhole).Label
+	s.remove(archive1)
+	require.ErrorContains(t, s.registry.Remove(t.Context(), label), "--cancel first")
+	require.NoError(t, s.registry.CancelStage(t.Context(), label))
+	require.NoError(t, s.registry.Remove(t.Context(), label))
+	require.Equal(t, layer, s.get("/v2/team/image/blobs/"+digest).body, "the copy stays until a collection")
+	_, err := s.registry.Collect(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, http.StatusNotFound, s.get("/v2/team/image/blobs/"+digest).StatusCode)
+	_, err = os.Stat(s.onDisk("staged", digest))
+	require.ErrorIs(t, err, os.ErrNotExist)
+}
