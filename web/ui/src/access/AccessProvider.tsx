@@ -1,7 +1,7 @@
 import { Bullseye, Modal, ModalBody, Spinner } from '@patternfly/react-core';
-import { createContext, useCallback, useContext, useEffect, useState, type ReactNode } from 'react';
+import { createContext, useCallback, useContext, useEffect, useRef, useState, type ReactNode } from 'react';
 import { ApplianceError } from '../shell/request';
-import { announceSession, onSessionEnd } from './ending';
+import { announceSession, onCaller, onSessionEnd } from './ending';
 import { logOut, readMethods, whoami, type Caller, type LoginMethods, type Role } from './api';
 import { LoginForm, LoginPage } from './LoginPage';
 
@@ -38,22 +38,49 @@ const startOver = () => {
   window.location.assign('/');
 };
 
+/** Whether two answers are about the same person with the same rights. */
+const areSame = (one: Caller, other: Caller): boolean => rightsOf(one) === rightsOf(other);
+
+const rightsOf = ({ name, role, clusters = [], infra_envs: infraEnvs = [] }: Caller): string =>
+  JSON.stringify([name, role, clusters, infraEnvs]);
+
 /**
  * Shows the login until the person at the page is known, then its children. When the session ends,
  * a dialog asks for another login. The children stay as they are behind it, so that no input is
- * lost.
+ * lost. The tabs of a browser share the session: when another person logs in, each tab starts over.
  */
 export const AccessProvider = ({ children }: { children: ReactNode }) => {
   const [state, setState] = useState<State>({ name: 'asking' });
+  const known = useRef<Caller>();
+  const otherTabs = useRef<BroadcastChannel>();
+  const enter = useCallback((caller: Caller, methods: LoginMethods, isLogin = known.current === undefined) => {
+    if (isLogin) {
+      otherTabs.current?.postMessage('login');
+    }
+    if (known.current && !areSame(known.current, caller)) {
+      startOver();
+      return;
+    }
+    known.current = caller;
+    setState({ name: 'known', caller, methods, hasEnded: false });
+    announceSession();
+  }, []);
   const ask = useCallback(async () => {
     const [methods, caller] = await Promise.all([readMethods(), findCaller()]);
     if (caller) {
-      setState({ name: 'known', caller, methods, hasEnded: false });
-      announceSession();
+      enter(caller, methods);
     } else {
       setState((last) => (last.name === 'known' ? { ...last, methods, hasEnded: true } : { name: 'unknown', methods }));
     }
-  }, []);
+  }, [enter]);
+  useEffect(() => {
+    const channel = new BroadcastChannel('landfall-login');
+    channel.onmessage = () => void ask().catch(() => undefined);
+    otherTabs.current = channel;
+    return () => {
+      channel.close();
+    };
+  }, [ask]);
   useEffect(() => {
     let timer: ReturnType<typeof setTimeout> | undefined;
     const attempt = () => {
@@ -84,6 +111,15 @@ export const AccessProvider = ({ children }: { children: ReactNode }) => {
       }
     });
   }, [ask, hasSession]);
+  useEffect(
+    () =>
+      onCaller((caller) => {
+        if (known.current && !areSame(known.current, caller)) {
+          startOver();
+        }
+      }),
+    [],
+  );
   if (state.name === 'asking') {
     return (
       <Bullseye className="landfall-login">
@@ -96,7 +132,7 @@ export const AccessProvider = ({ children }: { children: ReactNode }) => {
       <LoginPage
         methods={state.methods}
         entered={(caller) => {
-          setState({ name: 'known', caller, methods: { ...state.methods, setup: false }, hasEnded: false });
+          enter(caller, { ...state.methods, setup: false });
         }}
       />
     );
@@ -119,12 +155,7 @@ export const AccessProvider = ({ children }: { children: ReactNode }) => {
               name={caller.name}
               notice="Your session has ended. Log in again to continue where you were."
               entered={(next) => {
-                if (next.name === caller.name && next.role === caller.role) {
-                  setState({ ...state, hasEnded: false });
-                  announceSession();
-                } else {
-                  startOver();
-                }
+                enter(next, methods, true);
               }}
             />
           </ModalBody>
