@@ -4,6 +4,8 @@ import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { AccessProvider, useAccess } from '../src/access/AccessProvider';
 import type { Caller } from '../src/access/api';
 import { suspectSessionEnd } from '../src/access/ending';
+import { Password } from '../src/access/Password';
+import { useAct } from '../src/shell/useAct';
 import { press, show, type } from './screen';
 
 /** The person of the session, which all tabs share; undefined without one. */
@@ -21,6 +23,10 @@ beforeEach(() => {
   vi.stubGlobal('fetch', (path: string, { method, body }: RequestInit) => {
     if (path.endsWith('/login') && method === 'GET') {
       return Promise.resolve(Response.json({ auth: 'local', setup: false }));
+    }
+    if (path.endsWith('/password')) {
+      caller = undefined;
+      return Promise.resolve(new Response(null, { status: 204 }));
     }
     if (path.endsWith('/login')) {
       const { name } = JSON.parse(body as string) as { name: string };
@@ -102,4 +108,23 @@ it.each([
     expect(assign).toHaveBeenCalledExactlyOnceWith('/');
   });
   expect(pages()).toEqual([pageOf('vera')]);
+});
+
+const PasswordPage = () => createElement(Password, { act: useAct(() => undefined).act });
+
+it('a changed password is told, and its fields are cleared', async () => {
+  caller = anna;
+  closes.push(show(createElement(AccessProvider, null, createElement(PasswordPage))));
+  const fields = ['[aria-label="Present password"]', '[aria-label="New password"]'];
+  await vi.waitFor(() => {
+    for (const field of fields) {
+      type(field, 'correct horse battery');
+    }
+  });
+  press('Change the password');
+  await vi.waitFor(() => {
+    expect(dialogs()).toBe(1);
+  });
+  expect(document.body.textContent).toContain('Your password was changed.');
+  expect(fields.map((field) => document.querySelector<HTMLInputElement>(field)?.value)).toEqual(['', '']);
 });

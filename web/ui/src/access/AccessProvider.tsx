@@ -10,6 +10,8 @@ type Access = {
   /** The appliance does not authenticate clients. */
   open: boolean;
   leave: () => void;
+  /** Asks for another login, after an action that has ended the session. The notice says why. */
+  askForLogin: (notice: string) => void;
 };
 
 const AccessContext = createContext<Access | undefined>(undefined);
@@ -17,8 +19,10 @@ const AccessContext = createContext<Access | undefined>(undefined);
 type State =
   | { name: 'asking' }
   | { name: 'unknown'; methods: LoginMethods }
-  /** With `hasEnded`, the session of the caller has ended, and the page waits for another login. */
-  | { name: 'known'; caller: Caller; methods: LoginMethods; hasEnded: boolean };
+  /** With `ended`, the session of the caller has ended. A dialog with this text asks for another login. */
+  | { name: 'known'; caller: Caller; methods: LoginMethods; ended?: string };
+
+const endedByItself = 'Your session has ended. Log in again to continue where you were.';
 
 const retryMilliseconds = 2_000;
 
@@ -62,7 +66,7 @@ export const AccessProvider = ({ children }: { children: ReactNode }) => {
       return;
     }
     known.current = caller;
-    setState({ name: 'known', caller, methods, hasEnded: false });
+    setState({ name: 'known', caller, methods });
     announceSession();
   }, []);
   const ask = useCallback(async () => {
@@ -70,7 +74,9 @@ export const AccessProvider = ({ children }: { children: ReactNode }) => {
     if (caller) {
       enter(caller, methods);
     } else {
-      setState((last) => (last.name === 'known' ? { ...last, methods, hasEnded: true } : { name: 'unknown', methods }));
+      setState((last) =>
+        last.name === 'known' ? { ended: endedByItself, ...last, methods } : { name: 'unknown', methods },
+      );
     }
   }, [enter]);
   useEffect(() => {
@@ -93,7 +99,7 @@ export const AccessProvider = ({ children }: { children: ReactNode }) => {
       clearTimeout(timer);
     };
   }, [ask]);
-  const hasSession = state.name === 'known' && !state.hasEnded;
+  const hasSession = state.name === 'known' && state.ended === undefined;
   useEffect(() => {
     if (!hasSession) {
       return undefined;
@@ -137,23 +143,26 @@ export const AccessProvider = ({ children }: { children: ReactNode }) => {
       />
     );
   }
-  const { caller, methods, hasEnded } = state;
+  const { caller, methods, ended } = state;
   const leave = () => {
     // Even if the request fails, the page forgets what it has shown.
     logOut()
       .catch(() => undefined)
       .finally(startOver);
   };
+  const askForLogin = (notice: string) => {
+    setState({ ...state, ended: notice });
+  };
   return (
-    <AccessContext.Provider value={{ caller, open: methods.auth === 'none', leave }}>
+    <AccessContext.Provider value={{ caller, open: methods.auth === 'none', leave, askForLogin }}>
       {children}
-      {hasEnded && (
+      {ended !== undefined && (
         <Modal isOpen variant="small" aria-label="Log in again" className="landfall-login-again">
           <ModalBody>
             <LoginForm
               methods={methods}
               name={caller.name}
-              notice="Your session has ended. Log in again to continue where you were."
+              notice={ended}
               entered={(next) => {
                 enter(next, methods, true);
               }}

@@ -7,10 +7,17 @@ import { setPassword } from './api';
 
 /** Changes the password of the person at the page. All sessions of the account end. */
 export const Password = ({ act }: { act: Act }) => {
-  const { caller } = useAccess();
+  const { caller, askForLogin } = useAccess();
   const [old, setOld] = useState('');
   const [next, setNext] = useState('');
   const { isRunning, run } = useAction();
+  const change = async () => {
+    if (await act(() => setPassword(caller.name, next, old))) {
+      setOld('');
+      setNext('');
+      askForLogin('Your password was changed. All your sessions have ended: log in with the new password.');
+    }
+  };
   return (
     <Card>
       <CardTitle>My password</CardTitle>
@@ -18,7 +25,7 @@ export const Password = ({ act }: { act: Act }) => {
         <form
           onSubmit={(event) => {
             event.preventDefault();
-            void run(() => act(() => setPassword(caller.name, next, old)));
+            void run(change);
           }}
         >
           {/* Password managers store the password for this name. */}
