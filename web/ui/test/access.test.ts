@@ -6,10 +6,12 @@ import type { Caller } from '../src/access/api';
 import { suspectSessionEnd } from '../src/access/ending';
 import { Password } from '../src/access/Password';
 import { useAct } from '../src/shell/useAct';
+import { LateFailures } from '../src/shell/LateFailures';
 import { press, show, type } from './screen';
 
 /** The person of the session, which all tabs share; undefined without one. */
 let caller: Caller | undefined;
+let logOut: () => Promise<Response>;
 let closes: (() => void)[];
 const assign = vi.fn();
 
@@ -23,6 +25,9 @@ beforeEach(() => {
   vi.stubGlobal('fetch', (path: string, { method, body }: RequestInit) => {
     if (path.endsWith('/login') && method === 'GET') {
       return Promise.resolve(Response.json({ auth: 'local', setup: false }));
+    }
+    if (path.endsWith('/logout')) {
+      return logOut();
     }
     if (path.endsWith('/password')) {
       caller = undefined;
@@ -127,4 +132,32 @@ it('a changed password is told, and its fields are cleared', async () => {
   });
   expect(document.body.textContent).toContain('Your password was changed.');
   expect(fields.map((field) => document.querySelector<HTMLInputElement>(field)?.value)).toEqual(['', '']);
+});
+
+const LogOut = () => createElement('button', { onClick: useAccess().leave }, 'Log out');
+const openWithLogOut = async () => {
+  caller = anna;
+  closes.push(show(createElement(AccessProvider, null, createElement(LateFailures), createElement(LogOut))));
+  await vi.waitFor(() => {
+    press('Log out');
+  });
+};
+
+it('a page starts over after the session was ended', async () => {
+  logOut = () => Promise.resolve(new Response(null, { status: 204 }));
+  await openWithLogOut();
+  await vi.waitFor(() => {
+    expect(assign).toHaveBeenCalledExactlyOnceWith('/');
+  });
+});
+
+it('a session that could not be ended is told', async () => {
+  logOut = () => Promise.reject(new TypeError('Failed to fetch'));
+  await openWithLogOut();
+  await vi.waitFor(() => {
+    const alert = document.querySelector('[data-testid="late-failure"]')?.textContent;
+    expect(alert).toContain('You are still logged in');
+    expect(alert).toContain('The appliance does not respond.');
+  });
+  expect(assign).not.toHaveBeenCalled();
 });

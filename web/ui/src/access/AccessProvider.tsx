@@ -1,6 +1,7 @@
 import { Bullseye, Modal, ModalBody, Spinner } from '@patternfly/react-core';
 import { createContext, useCallback, useContext, useEffect, useRef, useState, type ReactNode } from 'react';
-import { ApplianceError } from '../shell/request';
+import { reportLateFailure } from '../shell/lateFailure';
+import { ApplianceError, sentenceOf } from '../shell/request';
 import { announceSession, onCaller, onSessionEnd } from './ending';
 import { logOut, readMethods, whoami, type Caller, type LoginMethods, type Role } from './api';
 import { LoginForm, LoginPage } from './LoginPage';
@@ -19,7 +20,7 @@ const AccessContext = createContext<Access | undefined>(undefined);
 type State =
   | { name: 'asking' }
   | { name: 'unknown'; methods: LoginMethods }
-  /** With `ended`, the session of the caller has ended. A dialog with this text asks for another login. */
+  /** With `ended`, the session has ended, and a dialog with this text asks for another login. */
   | { name: 'known'; caller: Caller; methods: LoginMethods; ended?: string };
 
 const endedByItself = 'Your session has ended. Log in again to continue where you were.';
@@ -145,10 +146,9 @@ export const AccessProvider = ({ children }: { children: ReactNode }) => {
   }
   const { caller, methods, ended } = state;
   const leave = () => {
-    // Even if the request fails, the page forgets what it has shown.
-    logOut()
-      .catch(() => undefined)
-      .finally(startOver);
+    logOut().then(startOver, (error: unknown) => {
+      reportLateFailure({ dialog: 'You are still logged in', sentence: sentenceOf(error) });
+    });
   };
   const askForLogin = (notice: string) => {
     setState({ ...state, ended: notice });
