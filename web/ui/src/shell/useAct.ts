@@ -11,9 +11,9 @@ export const useAct = (refetch: () => void): { act: Act; failure: string; setFai
   const [failure, setFailure] = useState('');
   const act = async (work: () => Promise<unknown>): Promise<boolean> => {
     let done = true;
+    setFailure(''); // the same error is shown as a new one
     try {
       await work();
-      setFailure('');
     } catch (thrown) {
       done = false;
       setFailure(sentenceOf(thrown));
