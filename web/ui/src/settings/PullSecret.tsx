@@ -52,7 +52,7 @@ export const PullSecret = ({ setting, changed }: { setting: Settings['pull_secre
           onSave={() =>
             act(() =>
               changeSettings({ pull_secret: text.trim() }).then(() => {
-                setText('');
+                setText((typed) => (typed === text ? '' : typed));
               }),
             )
           }

@@ -54,7 +54,7 @@ export const Releases = ({ releases, changed }: { releases: Release[]; changed: 
             onSave={() =>
               act(() =>
                 addRelease(release.trim(), isDefault).then(() => {
-                  setRelease('');
+                  setRelease((typed) => (typed === release ? '' : typed));
                   setDefault(false);
                 }),
               )

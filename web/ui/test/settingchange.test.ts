@@ -39,8 +39,9 @@ afterEach(() => {
 });
 
 const card = () => document.querySelector('#time-servers');
+const saveButton = () => card()?.querySelector<HTMLButtonElement>('button[type=submit]');
 const save = () => {
-  card()?.querySelector<HTMLButtonElement>('button[type=submit]')?.click();
+  saveButton()?.click();
 };
 const refuse = () =>
   Promise.resolve(Response.json({ reason: '"name!!" is not a name of a server' }, { status: 400 }));
@@ -55,4 +56,23 @@ it('a refused change is announced in the card of the setting, each time', async 
     expect(card()?.querySelector('[role=alert]')?.textContent).toContain('"name!!" is not a name of a server.');
   }
   expect(document.querySelectorAll('[role=alert]')).toHaveLength(1);
+});
+
+it('what is typed while a change is saved stays', async () => {
+  let end = (): void => undefined;
+  answer = () =>
+    new Promise((resolve) => {
+      end = () => {
+        resolve(new Response(null, { status: 204 }));
+      };
+    });
+  type('#time-servers-field', '192.0.2.1');
+  save();
+  type('#time-servers-field', '192.0.2.1, 192.0.2.2');
+  settings.ntp_sources.value = ['192.0.2.1'];
+  end();
+  await vi.waitFor(() => {
+    expect(saveButton()?.disabled).toBe(false);
+  });
+  expect(document.querySelector<HTMLInputElement>('#time-servers-field')?.value).toBe('192.0.2.1, 192.0.2.2');
 });
