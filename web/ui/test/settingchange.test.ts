@@ -72,7 +72,16 @@ it('what is typed while a change is saved stays', async () => {
   settings.ntp_sources.value = ['192.0.2.1'];
   end();
   await vi.waitFor(() => {
-    expect(saveButton()?.disabled).toBe(false);
+    expect(saveButton()?.ariaDisabled).not.toBe('true');
   });
   expect(document.querySelector<HTMLInputElement>('#time-servers-field')?.value).toBe('192.0.2.1, 192.0.2.2');
+});
+
+it('the button of a change is not disabled, which would end its focus', async () => {
+  answer = () => new Promise(() => undefined);
+  save();
+  await vi.waitFor(() => {
+    expect(saveButton()?.ariaDisabled).toBe('true');
+  });
+  expect(saveButton()?.disabled).toBe(false);
 });
