@@ -1,5 +1,6 @@
 // @vitest-environment jsdom
 import { createElement } from 'react';
+import { flushSync } from 'react-dom';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { AccessProvider, useAccess } from '../src/access/AccessProvider';
 import type { Caller } from '../src/access/api';
@@ -117,7 +118,7 @@ it.each([
 
 const PasswordPage = () => createElement(Password, { act: useAct(() => undefined).act });
 
-it('a changed password is told, and its fields are cleared', async () => {
+it('a new password can be read, its change is told, and its fields are cleared', async () => {
   caller = anna;
   closes.push(show(createElement(AccessProvider, null, createElement(PasswordPage))));
   const fields = ['[aria-label="Present password"]', '[aria-label="New password"]'];
@@ -126,6 +127,12 @@ it('a changed password is told, and its fields are cleared', async () => {
       type(field, 'correct horse battery');
     }
   });
+  const newType = () => document.querySelector<HTMLInputElement>('[aria-label="New password"]')?.type;
+  expect(newType()).toBe('password');
+  flushSync(() => {
+    document.querySelector<HTMLInputElement>('#show-new-password')?.click();
+  });
+  expect(newType()).toBe('text');
   press('Change the password');
   await vi.waitFor(() => {
     expect(dialogs()).toBe(1);
