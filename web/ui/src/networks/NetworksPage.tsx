@@ -44,7 +44,7 @@ const settledAfter = 300;
 const NetworksPage = () => {
   const { answer: infraEnvs, error } = useAnswer(listInfraEnvs, everyTime);
   const [query, setQuery] = useSearchParams();
-  // The list has the order of random IDs: a new infra-env may become the first one while a person types.
+  // The list has the order of random IDs: a new infra-env may become the first one meanwhile.
   const [first, setFirst] = useState('');
   if (first === '' && infraEnvs?.[0]) {
     setFirst(infraEnvs[0].id);
