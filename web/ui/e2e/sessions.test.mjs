@@ -61,10 +61,15 @@ describe('sessions that end without a use', { timeout: fileLimit }, () => {
     await page.getByRole('row').filter({ hasText: 'backup' }).waitFor();
   });
 
-  step('shows another person nothing of the place', async () => {
+  step('shows another person nothing of the place, also in another tab', async () => {
+    const tab = await page.context().newPage();
+    await tab.goto(`${site.url}/access?tab=programs`);
+    await account('anna', tab).waitFor();
     await dialog().waitFor({ timeout: minute });
     await logIn(page, 'oscar');
     await account('oscar', page).waitFor();
+    await account('oscar', tab).waitFor();
+    await tab.close();
     await page.waitForURL((url) => url.pathname === '/');
     assert.equal(await page.getByText('backup').count(), 0);
   });

@@ -5,6 +5,7 @@ import {
   backgroundHeader,
   endsSession,
   observeSession,
+  onCaller,
   onSessionEnd,
   untilSession,
 } from '../src/access/ending';
@@ -33,7 +34,7 @@ describe('observeSession', () => {
     sent = [];
     const fetch = (url: string, init?: RequestInit) => {
       sent.push([url, new Headers(init?.headers).get(backgroundHeader)]);
-      return Promise.resolve({ url: `${origin}${url}`, status });
+      return Promise.resolve({ url: `${origin}${url}`, status, ok: status === 200, json: () => ({ name: 'anna' }) });
     };
     class XMLHttpRequest extends EventTarget {
       responseURL = `${origin}/api/assisted-install/v2/clusters`;
@@ -107,6 +108,19 @@ describe('observeSession', () => {
       expect(listener).toHaveBeenCalledTimes(1);
     });
     leave();
+  });
+
+  it('tells whose session it is after a report', async () => {
+    const observer = vi.fn();
+    const leaves = [onCaller(observer), onSessionEnd(vi.fn())];
+    page(200);
+    press(0);
+    await vi.waitFor(() => {
+      expect(observer.mock.calls).toEqual([[{ name: 'anna' }]]);
+    });
+    for (const leave of leaves) {
+      leave();
+    }
   });
 });
 

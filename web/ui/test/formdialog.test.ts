@@ -3,7 +3,7 @@ import { createElement, Fragment, useState } from 'react';
 import { afterEach, expect, it, vi } from 'vitest';
 import { FormDialog } from '../src/shell/FormDialog';
 import { LateFailures } from '../src/shell/LateFailures';
-import { press, show } from './screen';
+import { button, press, show } from './screen';
 
 let answer: { accept: (nothing: undefined) => void; refuse: (error: Error) => void };
 const children = 'The server restarts.';
@@ -79,4 +79,15 @@ it('a request that fails after its dialog was closed shows its error on the page
   expect(document.querySelector('[data-testid=late-failure]')?.textContent).toContain('Boot first');
   expect(titles()).toEqual(['Boot second']);
   expect(document.querySelector('[role=dialog]')?.textContent).not.toContain('The BMC does not respond.');
+});
+
+it('a refused request is announced, and its button keeps the focus', async () => {
+  close = show(createElement(Page));
+  press('Boot');
+  expect(button('Boot').ariaDisabled).toBe('true');
+  expect(button('Boot').disabled).toBe(false);
+  answer.refuse(new Error('The BMC does not respond.'));
+  await vi.waitFor(() => {
+    expect(document.querySelector('[role=dialog] [role=alert]')?.textContent).toContain('The BMC does not respond.');
+  });
 });

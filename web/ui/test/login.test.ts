@@ -1,14 +1,15 @@
 // @vitest-environment jsdom
 import { createElement } from 'react';
 import { flushSync } from 'react-dom';
-import { afterEach, expect, it } from 'vitest';
+import { afterEach, expect, it, vi } from 'vitest';
 import type { LoginMethods } from '../src/access/api';
 import { LoginForm } from '../src/access/LoginPage';
-import { show } from './screen';
+import { button, press, show, type } from './screen';
 
 let close: () => void;
 afterEach(() => {
   close();
+  vi.unstubAllGlobals();
 });
 
 const form = (setup: boolean) =>
@@ -32,4 +33,19 @@ it('the setup shows the password on request', () => {
 it('the login does not show the password', () => {
   close = show(form(false));
   expect(showPassword()).toBeNull();
+});
+
+it('a refused login is announced, and its button keeps the focus', async () => {
+  vi.stubGlobal('fetch', () =>
+    Promise.resolve(Response.json({ reason: 'the name or the password is wrong' }, { status: 401 })),
+  );
+  close = show(form(false));
+  type('#name', 'anna');
+  type('#password', 'wrong');
+  press('Log in');
+  expect(button('Log in').ariaDisabled).toBe('true');
+  expect(button('Log in').disabled).toBe(false);
+  await vi.waitFor(() => {
+    expect(document.querySelector('[role=alert]')?.textContent).toContain('The name or the password is wrong.');
+  });
 });

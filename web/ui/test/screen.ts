@@ -2,6 +2,9 @@ import type { ReactElement } from 'react';
 import { flushSync } from 'react-dom';
 import { createRoot } from 'react-dom/client';
 
+// jsdom has no layout.
+Element.prototype.scrollIntoView = () => undefined;
+
 /** Shows an element in the document of jsdom. Returns what removes it. */
 export const show = (element: ReactElement): (() => void) => {
   const place = document.body.appendChild(document.createElement('div'));

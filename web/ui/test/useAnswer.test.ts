@@ -3,6 +3,8 @@ import { createElement } from 'react';
 import { flushSync } from 'react-dom';
 import { createRoot } from 'react-dom/client';
 import { afterEach, expect, it, vi } from 'vitest';
+import { announceSession } from '../src/access/ending';
+import { ApplianceError } from '../src/shell/request';
 import { limitMilliseconds } from '../src/shell/patience';
 import { useAnswer, type AnswerState } from '../src/shell/useAnswer';
 
@@ -129,4 +131,57 @@ it('a hidden page sends no request until it is visible', async () => {
   show('visible');
   await vi.advanceTimersByTimeAsync(5_000);
   expect(load).toHaveBeenCalledTimes(5);
+});
+
+it('a request without a session is sent again after the login, and is no error', async () => {
+  vi.useFakeTimers();
+  let hasSession = true;
+  const load = vi.fn(() =>
+    hasSession ? Promise.resolve('answer') : Promise.reject(new ApplianceError(401, 'The session has ended.')),
+  );
+  const second = () => 1_000;
+  let state: AnswerState<string> | undefined;
+  const Page = () => {
+    state = useAnswer(load, second);
+    return null;
+  };
+  const root = createRoot(document.createElement('div'));
+  flushSync(() => {
+    root.render(createElement(Page));
+  });
+  await vi.advanceTimersByTimeAsync(0);
+  hasSession = false;
+  await vi.advanceTimersByTimeAsync(3_000);
+  expect(load).toHaveBeenCalledTimes(4);
+  const isUnchanged = () => {
+    expect(state).toMatchObject({ answer: 'answer', error: undefined });
+  };
+  await vi.waitFor(isUnchanged);
+  hasSession = true;
+  announceSession();
+  await vi.advanceTimersByTimeAsync(0);
+  expect(load).toHaveBeenCalledTimes(5);
+  await vi.waitFor(isUnchanged);
+  root.unmount();
+});
+
+it('a 401 that a login does not end is an error', async () => {
+  const load = vi.fn(() => Promise.reject<string>(new ApplianceError(401, 'The registry refuses the password.')));
+  const once = () => undefined;
+  let state: AnswerState<string> | undefined;
+  const Page = () => {
+    state = useAnswer(load, once);
+    return null;
+  };
+  const root = createRoot(document.createElement('div'));
+  flushSync(() => {
+    root.render(createElement(Page));
+  });
+  await vi.waitFor(() => {
+    announceSession();
+    expect(state?.error?.message).toBe('The registry refuses the password.');
+  });
+  announceSession();
+  expect(load).toHaveBeenCalledTimes(2);
+  root.unmount();
 });

@@ -1,7 +1,8 @@
 import { Bullseye, Modal, ModalBody, Spinner } from '@patternfly/react-core';
-import { createContext, useCallback, useContext, useEffect, useState, type ReactNode } from 'react';
-import { ApplianceError } from '../shell/request';
-import { announceSession, onSessionEnd } from './ending';
+import { createContext, useCallback, useContext, useEffect, useRef, useState, type ReactNode } from 'react';
+import { reportLateFailure } from '../shell/lateFailure';
+import { ApplianceError, sentenceOf } from '../shell/request';
+import { announceSession, onCaller, onSessionEnd } from './ending';
 import { logOut, readMethods, whoami, type Caller, type LoginMethods, type Role } from './api';
 import { LoginForm, LoginPage } from './LoginPage';
 
@@ -10,6 +11,8 @@ type Access = {
   /** The appliance does not authenticate clients. */
   open: boolean;
   leave: () => void;
+  /** Asks for another login, after an action that has ended the session. The notice says why. */
+  askForLogin: (notice: string) => void;
 };
 
 const AccessContext = createContext<Access | undefined>(undefined);
@@ -17,8 +20,10 @@ const AccessContext = createContext<Access | undefined>(undefined);
 type State =
   | { name: 'asking' }
   | { name: 'unknown'; methods: LoginMethods }
-  /** With `hasEnded`, the session of the caller has ended, and the page waits for another login. */
-  | { name: 'known'; caller: Caller; methods: LoginMethods; hasEnded: boolean };
+  /** With `ended`, the session has ended, and a dialog with this text asks for another login. */
+  | { name: 'known'; caller: Caller; methods: LoginMethods; ended?: string };
+
+const endedByItself = 'Your session has ended. Log in again to continue where you were.';
 
 const retryMilliseconds = 2_000;
 
@@ -38,22 +43,51 @@ const startOver = () => {
   window.location.assign('/');
 };
 
+/** Whether two answers are about the same person with the same rights. */
+const areSame = (one: Caller, other: Caller): boolean => rightsOf(one) === rightsOf(other);
+
+const rightsOf = ({ name, role, clusters = [], infra_envs: infraEnvs = [] }: Caller): string =>
+  JSON.stringify([name, role, clusters, infraEnvs]);
+
 /**
  * Shows the login until the person at the page is known, then its children. When the session ends,
  * a dialog asks for another login. The children stay as they are behind it, so that no input is
- * lost.
+ * lost. The tabs of a browser share the session: when another person logs in, each tab starts over.
  */
 export const AccessProvider = ({ children }: { children: ReactNode }) => {
   const [state, setState] = useState<State>({ name: 'asking' });
+  const known = useRef<Caller>();
+  const otherTabs = useRef<BroadcastChannel>();
+  const enter = useCallback((caller: Caller, methods: LoginMethods, isLogin = known.current === undefined) => {
+    if (isLogin) {
+      otherTabs.current?.postMessage('login');
+    }
+    if (known.current && !areSame(known.current, caller)) {
+      startOver();
+      return;
+    }
+    known.current = caller;
+    setState({ name: 'known', caller, methods });
+    announceSession();
+  }, []);
   const ask = useCallback(async () => {
     const [methods, caller] = await Promise.all([readMethods(), findCaller()]);
     if (caller) {
-      setState({ name: 'known', caller, methods, hasEnded: false });
-      announceSession();
+      enter(caller, methods);
     } else {
-      setState((last) => (last.name === 'known' ? { ...last, methods, hasEnded: true } : { name: 'unknown', methods }));
+      setState((last) =>
+        last.name === 'known' ? { ended: endedByItself, ...last, methods } : { name: 'unknown', methods },
+      );
     }
-  }, []);
+  }, [enter]);
+  useEffect(() => {
+    const channel = new BroadcastChannel('landfall-login');
+    channel.onmessage = () => void ask().catch(() => undefined);
+    otherTabs.current = channel;
+    return () => {
+      channel.close();
+    };
+  }, [ask]);
   useEffect(() => {
     let timer: ReturnType<typeof setTimeout> | undefined;
     const attempt = () => {
@@ -66,7 +100,7 @@ export const AccessProvider = ({ children }: { children: ReactNode }) => {
       clearTimeout(timer);
     };
   }, [ask]);
-  const hasSession = state.name === 'known' && !state.hasEnded;
+  const hasSession = state.name === 'known' && state.ended === undefined;
   useEffect(() => {
     if (!hasSession) {
       return undefined;
@@ -84,6 +118,15 @@ export const AccessProvider = ({ children }: { children: ReactNode }) => {
       }
     });
   }, [ask, hasSession]);
+  useEffect(
+    () =>
+      onCaller((caller) => {
+        if (known.current && !areSame(known.current, caller)) {
+          startOver();
+        }
+      }),
+    [],
+  );
   if (state.name === 'asking') {
     return (
       <Bullseye className="landfall-login">
@@ -96,35 +139,32 @@ export const AccessProvider = ({ children }: { children: ReactNode }) => {
       <LoginPage
         methods={state.methods}
         entered={(caller) => {
-          setState({ name: 'known', caller, methods: { ...state.methods, setup: false }, hasEnded: false });
+          enter(caller, { ...state.methods, setup: false });
         }}
       />
     );
   }
-  const { caller, methods, hasEnded } = state;
+  const { caller, methods, ended } = state;
   const leave = () => {
-    // Even if the request fails, the page forgets what it has shown.
-    logOut()
-      .catch(() => undefined)
-      .finally(startOver);
+    logOut().then(startOver, (error: unknown) => {
+      reportLateFailure({ dialog: 'You are still logged in', sentence: sentenceOf(error) });
+    });
+  };
+  const askForLogin = (notice: string) => {
+    setState({ ...state, ended: notice });
   };
   return (
-    <AccessContext.Provider value={{ caller, open: methods.auth === 'none', leave }}>
+    <AccessContext.Provider value={{ caller, open: methods.auth === 'none', leave, askForLogin }}>
       {children}
-      {hasEnded && (
+      {ended !== undefined && (
         <Modal isOpen variant="small" aria-label="Log in again" className="landfall-login-again">
           <ModalBody>
             <LoginForm
               methods={methods}
               name={caller.name}
-              notice="Your session has ended. Log in again to continue where you were."
+              notice={ended}
               entered={(next) => {
-                if (next.name === caller.name && next.role === caller.role) {
-                  setState({ ...state, hasEnded: false });
-                  announceSession();
-                } else {
-                  startOver();
-                }
+                enter(next, methods, true);
               }}
             />
           </ModalBody>

@@ -12,8 +12,8 @@ import { Table, Tbody, Td, Th, Thead, Tr } from '@patternfly/react-table';
 import { useState } from 'react';
 import { ActionButton } from '../shell/ActionButton';
 import { Confirm } from '../shell/Confirm';
+import { LoadError } from '../shell/LoadError';
 import { moment } from '../shell/quantities';
-import { sentenceOf } from '../shell/request';
 import type { Act } from '../shell/useAct';
 import { useAnswer } from '../shell/useAnswer';
 import { useMay } from './AccessProvider';
@@ -31,7 +31,7 @@ const hour = 3_600;
 
 /** The tokens in the images of each infra-env, with which its hosts authenticate. */
 export const HostTokens = ({ act }: { act: Act }) => {
-  const { answer: all = [], error, refetch } = useAnswer(listAgentTokens, now);
+  const { answer: all, error, refetch } = useAnswer(listAgentTokens, now);
   const [revoking, setRevoking] = useState<AgentTokens>();
   const [changed, setChanged] = useState<{ title: string; hosts: HostOfToken[] }>();
   const administers = useMay('admin');
@@ -49,7 +49,7 @@ export const HostTokens = ({ act }: { act: Act }) => {
           The image of an infra-env contains a token, with which its hosts authenticate. Revoke the tokens if an image
           was lost or stolen.
         </Content>
-        {error && <Alert isInline variant="danger" title={sentenceOf(error)} />}
+        <LoadError error={error} />
         {changed && (
           <Alert isInline variant="info" title={changed.title} data-testid="token-change">
             {changed.hosts.length > 0
@@ -67,7 +67,7 @@ export const HostTokens = ({ act }: { act: Act }) => {
             </Tr>
           </Thead>
           <Tbody>
-            {all.map((tokens) => (
+            {all?.map((tokens) => (
               <Tr key={tokens.infra_env_id}>
                 <Td dataLabel="Infra-env">{tokens.name}</Td>
                 <Td dataLabel="Token">{validity(tokens)}</Td>
@@ -117,7 +117,7 @@ export const HostTokens = ({ act }: { act: Act }) => {
             ))}
           </Tbody>
         </Table>
-        {all.length === 0 && <Content component="p">There is no infra-env yet.</Content>}
+        {all?.length === 0 && <Content component="p">There is no infra-env yet.</Content>}
       </CardBody>
       {revoking && (
         <Confirm

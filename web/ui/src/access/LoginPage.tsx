@@ -65,7 +65,11 @@ export const LoginForm = ({ methods, entered, name: known = '', notice = '' }: F
           void run(submit);
         }}
       >
-        {failure !== '' && <Alert isInline variant="danger" title={failure} data-testid="login-failure" />}
+        {failure !== '' && (
+          <div role="alert">
+            <Alert isInline variant="danger" title={failure} data-testid="login-failure" />
+          </div>
+        )}
         {failure === '' && notice !== '' && <Alert isInline variant="info" title={notice} />}
         {setup && (
           <FormGroup label="Setup code" fieldId="code">
@@ -124,7 +128,7 @@ export const LoginForm = ({ methods, entered, name: known = '', notice = '' }: F
             </>
           )}
         </FormGroup>
-        <Button type="submit" isBlock isDisabled={!isComplete || isRunning} isLoading={isRunning}>
+        <Button type="submit" isBlock isDisabled={!isComplete} isAriaDisabled={isRunning} isLoading={isRunning}>
           {setup ? 'Create the account' : 'Log in'}
         </Button>
         {oidc && !setup && (

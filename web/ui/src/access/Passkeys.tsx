@@ -13,6 +13,7 @@ import {
 import { useState } from 'react';
 import { ActionButton } from '../shell/ActionButton';
 import { Confirm } from '../shell/Confirm';
+import { LoadError } from '../shell/LoadError';
 import { moment } from '../shell/quantities';
 import type { Act } from '../shell/useAct';
 import { useAnswer } from '../shell/useAnswer';
@@ -23,7 +24,7 @@ const nameOf = ({ label, host }: Passkey) => `${label || 'passkey'} for ${host}`
 
 /** The passkeys of the person at the page: a second factor after the password. */
 export const Passkeys = ({ act }: { act: Act }) => {
-  const { answer: passkeys = [], refetch } = useAnswer(listPasskeys, seldom);
+  const { answer: passkeys = [], error, refetch } = useAnswer(listPasskeys, seldom);
   const [label, setLabel] = useState('');
   const [deleting, setDeleting] = useState<Passkey>();
   const change = (work: () => Promise<unknown>) => act(work).finally(refetch);
@@ -36,6 +37,7 @@ export const Passkeys = ({ act }: { act: Act }) => {
           connection.
           {!canUsePasskeys() && ' Passkeys need HTTPS and a DNS name: open the page at a name of the appliance.'}
         </Content>
+        <LoadError error={error} />
         <List isPlain aria-label="Passkeys">
           {passkeys.map((passkey) => (
             <ListItem key={passkey.id}>

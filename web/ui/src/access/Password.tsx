@@ -1,4 +1,4 @@
-import { Button, Card, CardBody, CardTitle, Flex, FlexItem, TextInput } from '@patternfly/react-core';
+import { Button, Card, CardBody, CardTitle, Checkbox, Flex, FlexItem, TextInput } from '@patternfly/react-core';
 import { useState } from 'react';
 import type { Act } from '../shell/useAct';
 import { useAction } from '../shell/useAction';
@@ -7,10 +7,19 @@ import { setPassword } from './api';
 
 /** Changes the password of the person at the page. All sessions of the account end. */
 export const Password = ({ act }: { act: Act }) => {
-  const { caller } = useAccess();
+  const { caller, askForLogin } = useAccess();
   const [old, setOld] = useState('');
   const [next, setNext] = useState('');
+  // A mistake in the password of the only administrator locks everybody out, so it can be read.
+  const [isShown, setShown] = useState(false);
   const { isRunning, run } = useAction();
+  const change = async () => {
+    if (await act(() => setPassword(caller.name, next, old))) {
+      setOld('');
+      setNext('');
+      askForLogin('Your password was changed. All your sessions have ended: log in with the new password.');
+    }
+  };
   return (
     <Card>
       <CardTitle>My password</CardTitle>
@@ -18,7 +27,7 @@ export const Password = ({ act }: { act: Act }) => {
         <form
           onSubmit={(event) => {
             event.preventDefault();
-            void run(() => act(() => setPassword(caller.name, next, old)));
+            void run(change);
           }}
         >
           {/* Password managers store the password for this name. */}
@@ -40,11 +49,21 @@ export const Password = ({ act }: { act: Act }) => {
               <TextInput
                 aria-label="New password"
                 placeholder="New password"
-                type="password"
+                type={isShown ? 'text' : 'password'}
                 autoComplete="new-password"
                 value={next}
                 onChange={(_event, value) => {
                   setNext(value);
+                }}
+              />
+            </FlexItem>
+            <FlexItem alignSelf={{ default: 'alignSelfCenter' }}>
+              <Checkbox
+                id="show-new-password"
+                label="Show the new password"
+                isChecked={isShown}
+                onChange={(_event, checked) => {
+                  setShown(checked);
                 }}
               />
             </FlexItem>

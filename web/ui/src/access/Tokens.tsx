@@ -16,6 +16,7 @@ import { Table, Tbody, Td, Th, Thead, Tr } from '@patternfly/react-table';
 import { useState } from 'react';
 import { ActionButton } from '../shell/ActionButton';
 import { Confirm } from '../shell/Confirm';
+import { LoadError } from '../shell/LoadError';
 import { moment } from '../shell/quantities';
 import type { Act } from '../shell/useAct';
 import { useAnswer } from '../shell/useAnswer';
@@ -29,7 +30,7 @@ const validities = [0, 30, 90, 365];
 
 /** The tokens of programs. */
 export const Tokens = ({ act }: { act: Act }) => {
-  const { answer: tokens = [], refetch } = useAnswer(listTokens, seldom);
+  const { answer: tokens = [], error, refetch } = useAnswer(listTokens, seldom);
   const [name, setName] = useState('');
   const [role, setRole] = useState<Role>('operator');
   const [days, setDays] = useState(0);
@@ -63,6 +64,7 @@ export const Tokens = ({ act }: { act: Act }) => {
             </ClipboardCopy>
           </Alert>
         )}
+        <LoadError error={error} />
         {tokens.length > 0 && (
           <Table aria-label="Tokens of programs" variant="compact">
             <Thead>

@@ -3,6 +3,7 @@ import { Table, Tbody, Td, Th, Thead, Tr } from '@patternfly/react-table';
 import { useState } from 'react';
 import { ActionButton } from '../shell/ActionButton';
 import { Confirm } from '../shell/Confirm';
+import { LoadError } from '../shell/LoadError';
 import { moment } from '../shell/quantities';
 import type { Act } from '../shell/useAct';
 import { useAction } from '../shell/useAction';
@@ -18,7 +19,7 @@ const nouns: Record<Role, string> = { viewer: 'a viewer', operator: 'an operator
 /** The accounts of people. */
 export const Users = ({ act }: { act: Act }) => {
   const { caller } = useAccess();
-  const { answer: users, refetch } = useAnswer(listUsers, seldom);
+  const { answer: users, error, refetch } = useAnswer(listUsers, seldom);
   const [name, setName] = useState('');
   const [password, setPassword] = useState('');
   const [role, setRole] = useState<Role>('operator');
@@ -37,6 +38,7 @@ export const Users = ({ act }: { act: Act }) => {
     <Card>
       <CardTitle>People</CardTitle>
       <CardBody>
+        <LoadError error={error} />
         {users?.length === 0 && <Content component="p">No account yet.</Content>}
         {users && users.length > 0 && (
           <Table aria-label="People" variant="compact">

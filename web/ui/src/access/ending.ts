@@ -1,6 +1,9 @@
+import type { Caller } from './api';
+
 type Listener = () => void;
 
 const listeners = new Set<Listener>();
+const observers = new Set<(caller: Caller) => void>();
 const waiting = new Set<Listener>();
 
 /**
@@ -18,6 +21,17 @@ export const suspectSessionEnd = (): void => {
   listeners.forEach((listener) => {
     listener();
   });
+};
+
+/**
+ * Calls `observer` with the person of the session, when the page has reported activity, until the
+ * returned function is called.
+ */
+export const onCaller = (observer: (caller: Caller) => void): Listener => {
+  observers.add(observer);
+  return () => {
+    observers.delete(observer);
+  };
 };
 
 /** Resolves when there is a session again, or when the signal aborts. */
@@ -101,8 +115,14 @@ export const observeSession = (window: Window & typeof globalThis): void => {
     }
     reported = event.timeStamp;
     try {
-      if ((await fetch(whoami)).status === 401) {
+      const response = await fetch(whoami);
+      if (response.status === 401) {
         suspectSessionEnd();
+      } else if (response.ok) {
+        const caller = (await response.json()) as Caller;
+        observers.forEach((observer) => {
+          observer(caller);
+        });
       }
     } catch {
       reported = -Infinity; // the appliance does not respond: the next event reports again

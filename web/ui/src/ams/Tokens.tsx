@@ -12,6 +12,7 @@ import {
 import { useState } from 'react';
 import { ActionButton } from '../shell/ActionButton';
 import { Confirm } from '../shell/Confirm';
+import { LoadError } from '../shell/LoadError';
 import { moment } from '../shell/quantities';
 import { useAnswer } from '../shell/useAnswer';
 import type { Act } from '../shell/useAct';
@@ -22,7 +23,7 @@ const year = 365;
 
 /** The tokens for the ocm command and other programs that use this appliance instead of AMS. */
 export const Tokens = ({ act }: { act: Act }) => {
-  const { answer: tokens = [], refetch } = useAnswer(listTokens, seldom);
+  const { answer: tokens = [], error, refetch } = useAnswer(listTokens, seldom);
   const [made, setMade] = useState('');
   const [revoking, setRevoking] = useState<string>();
   const make = async () => {
@@ -44,6 +45,7 @@ export const Tokens = ({ act }: { act: Act }) => {
             <ClipboardCopy isReadOnly>{`ocm login --token ${made} --url ${window.location.origin}`}</ClipboardCopy>
           </Alert>
         )}
+        <LoadError error={error} />
         <List isPlain aria-label="Tokens">
           {tokens.map(({ id, kind, username, read_only: readOnly, created_at: at, expires_at: until }) => (
             <ListItem key={id}>

@@ -17,6 +17,7 @@ import { useCallback, useState } from 'react';
 import { Link } from 'react-router-dom-v5-compat';
 import { Requires } from '../access/AccessProvider';
 import { ActionButton } from '../shell/ActionButton';
+import { LoadError } from '../shell/LoadError';
 import { sentenceOf } from '../shell/request';
 import { useAnswer } from '../shell/useAnswer';
 import { listReleases, listURL, shownProof, startProof, type Proof, type Shown } from './api';
@@ -31,12 +32,12 @@ const wait = (shown: Shown | undefined) => (shown?.proof?.state === 'running' ? 
  * ones.
  */
 export const ProofPanel = ({ cluster }: { cluster: string | undefined }) => {
-  const { answer: listed } = useAnswer(listReleases, once);
+  const { answer: listed, error: listError } = useAnswer(listReleases, once);
   const releases = listed ?? [];
   // Installations and other users can start proofs at any time.
   const [started, setStarted] = useState<string>();
   const readProof = useCallback((signal: AbortSignal) => shownProof({ started, cluster }, signal), [started, cluster]);
-  const { answer: shown, refetch } = useAnswer(readProof, wait);
+  const { answer: shown, error, refetch } = useAnswer(readProof, wait);
   const [chosen, setChosen] = useState('');
   const [failure, setFailure] = useState('');
   const proof = shown?.proof;
@@ -87,6 +88,7 @@ export const ProofPanel = ({ cluster }: { cluster: string | undefined }) => {
               </ActionButton>
             </Requires>
           </Flex>
+          <LoadError error={listError ?? error} />
           {failure !== '' && <Alert isInline variant="danger" title={failure} />}
           {proof && <Outcome proof={proof} />}
         </Stack>

@@ -44,7 +44,12 @@ const settledAfter = 300;
 const NetworksPage = () => {
   const { answer: infraEnvs, error } = useAnswer(listInfraEnvs, everyTime);
   const [query, setQuery] = useSearchParams();
-  const id = query.get('infra_env') ?? infraEnvs?.[0]?.id ?? '';
+  // The list has the order of random IDs: a new infra-env may become the first one meanwhile.
+  const [first, setFirst] = useState('');
+  if (first === '' && infraEnvs?.[0]) {
+    setFirst(infraEnvs[0].id);
+  }
+  const id = query.get('infra_env') ?? first;
   usePageTitle('Networks');
   return (
     <>
@@ -57,13 +62,13 @@ const NetworksPage = () => {
       </PageSection>
       <PageSection hasBodyWrapper={false} isFilled>
         {error && <Alert isInline variant="danger" title={sentenceOf(error)} />}
-        {infraEnvs?.length === 0 && (
+        {infraEnvs?.length === 0 && id === '' && (
           <Alert isInline variant="info" title="No infra-env yet.">
             The networks of hosts belong to an infra-env, from whose image the hosts boot. A new{' '}
             <Link to="/assisted-installer/clusters">cluster</Link> has one.
           </Alert>
         )}
-        {id !== '' && infraEnvs && infraEnvs.length > 0 && (
+        {id !== '' && infraEnvs && (
           <>
             <Toolbar>
               <ToolbarContent alignItems="center">
@@ -78,6 +83,9 @@ const NetworksPage = () => {
                     {infraEnvs.map((env) => (
                       <FormSelectOption key={env.id} value={env.id} label={env.name} />
                     ))}
+                    {infraEnvs.every((env) => env.id !== id) && (
+                      <FormSelectOption value={id} label="Deleted infra-env" />
+                    )}
                   </FormSelect>
                 </ToolbarItem>
               </ToolbarContent>

@@ -61,7 +61,8 @@ export const Field = ({
       </FormGroup>
       {options}
       <ActionGroup>
-        <Button type="submit" isDisabled={!canSave} isLoading={isRunning}>
+        {/* A button that is disabled loses the focus. */}
+        <Button type="submit" isAriaDisabled={!canSave} isLoading={isRunning}>
           {action}
         </Button>
         {others}

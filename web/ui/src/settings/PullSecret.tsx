@@ -2,14 +2,15 @@ import { Button, Content, TextArea } from '@patternfly/react-core';
 import { useState } from 'react';
 import { useMay } from '../access/AccessProvider';
 import { Confirm } from '../shell/Confirm';
-import type { Act } from '../shell/useAct';
+import { useAct } from '../shell/useAct';
 import { changeSettings, type Settings } from './api';
 import { problemOfPullSecret } from './check';
 import { Field } from './Field';
 import { Setting } from './Setting';
 
 /** The site's pull secret. It can be replaced, but not read. */
-export const PullSecret = ({ setting, act }: { setting: Settings['pull_secret']; act: Act }) => {
+export const PullSecret = ({ setting, changed }: { setting: Settings['pull_secret']; changed: () => void }) => {
+  const { act, failure } = useAct(changed);
   const [text, setText] = useState('');
   const [isRemoving, setRemoving] = useState(false);
   const mayChange = useMay('admin') && !setting.fixed;
@@ -20,6 +21,7 @@ export const PullSecret = ({ setting, act }: { setting: Settings['pull_secret'];
       title="Pull secret"
       about="The credentials for the mirror. Clusters use it unless they have their own. It cannot be read here."
       isFixed={setting.fixed}
+      failure={failure}
     >
       <Content component="p" data-testid="pull-secret-state">
         {!setting.set && 'Not set.'}
@@ -50,7 +52,7 @@ export const PullSecret = ({ setting, act }: { setting: Settings['pull_secret'];
           onSave={() =>
             act(() =>
               changeSettings({ pull_secret: text.trim() }).then(() => {
-                setText('');
+                setText((typed) => (typed === text ? '' : typed));
               }),
             )
           }

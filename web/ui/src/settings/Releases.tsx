@@ -3,7 +3,7 @@ import { Table, Tbody, Td, Th, Thead, Tr } from '@patternfly/react-table';
 import { useState } from 'react';
 import { useMay } from '../access/AccessProvider';
 import { Confirm } from '../shell/Confirm';
-import type { Act } from '../shell/useAct';
+import { useAct } from '../shell/useAct';
 import { addRelease, removeRelease, type Release } from './api';
 import { Field } from './Field';
 import { Setting } from './Setting';
@@ -12,7 +12,8 @@ const nameOf = ({ openshift_version: version, cpu_architecture: architecture }: 
   `OpenShift ${version} (${architecture})`;
 
 /** The releases that clusters can be installed with. */
-export const Releases = ({ releases, act }: { releases: Release[]; act: Act }) => {
+export const Releases = ({ releases, changed }: { releases: Release[]; changed: () => void }) => {
+  const { act, failure } = useAct(changed);
   const [release, setRelease] = useState('');
   const [isDefault, setDefault] = useState(false);
   const [removed, setRemoved] = useState<Release>();
@@ -22,6 +23,7 @@ export const Releases = ({ releases, act }: { releases: Release[]; act: Act }) =
       id="releases"
       title="Releases"
       about="The OpenShift versions that clusters can be installed with. The mirror holds their images."
+      failure={failure}
     >
       {releases.length > 0 ? (
         <ReleaseTable releases={releases} mayChange={mayChange} onRemove={setRemoved} />
@@ -52,7 +54,7 @@ export const Releases = ({ releases, act }: { releases: Release[]; act: Act }) =
             onSave={() =>
               act(() =>
                 addRelease(release.trim(), isDefault).then(() => {
-                  setRelease('');
+                  setRelease((typed) => (typed === release ? '' : typed));
                   setDefault(false);
                 }),
               )

@@ -1,5 +1,6 @@
 import { Card, CardBody, CardTitle, Content, Label } from '@patternfly/react-core';
 import type { ReactNode } from 'react';
+import { Failure } from '../shell/Failure';
 
 type Props = {
   /** The part of the address that names the setting. */
@@ -8,11 +9,13 @@ type Props = {
   /** What the setting is for. */
   about: string;
   isFixed?: boolean;
+  /** The error of the last change; '' if it succeeded. */
+  failure?: string;
   children: ReactNode;
 };
 
 /** The card of a setting. */
-export const Setting = ({ id, title, about, isFixed = false, children }: Props) => (
+export const Setting = ({ id, title, about, isFixed = false, failure = '', children }: Props) => (
   <Card component="section" id={id} aria-labelledby={`${id}-title`} data-testid={`setting-${id}`}>
     <CardTitle>
       <h2 id={`${id}-title`} className="landfall-card-title">
@@ -22,6 +25,7 @@ export const Setting = ({ id, title, about, isFixed = false, children }: Props) 
     <CardBody>
       <Content component="p">{about}</Content>
       {children}
+      <Failure text={failure} />
     </CardBody>
   </Card>
 );

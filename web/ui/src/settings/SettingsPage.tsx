@@ -6,7 +6,6 @@ import { useRefetchOn } from '../live/useRefetchOn';
 import { Notifications } from '../notices/Notifications';
 import { Help } from '../shell/Help';
 import { PageFrame } from '../shell/PageFrame';
-import { useAct } from '../shell/useAct';
 import { useAnswer } from '../shell/useAnswer';
 import { readSettings, type Settings } from './api';
 import { PullSecret } from './PullSecret';
@@ -22,7 +21,6 @@ const wait = (settings: Settings | undefined) =>
 /** The page of the site's settings. Administrators change them; others read them. */
 const SettingsPage = () => {
   const { answer, error, refetch } = useAnswer(readSettings, wait);
-  const { act, failure } = useAct(refetch);
   useRefetchOn(['settings'], refetch);
   const administers = useMay('admin');
   useShownSetting(answer !== undefined);
@@ -35,7 +33,7 @@ const SettingsPage = () => {
           <Help to="operations">About the operation of the appliance</Help>
         </>
       }
-      failure={failure}
+      failure=""
       error={error}
       hasAnswer={answer !== undefined}
       waiting="Reading the settings"
@@ -48,19 +46,19 @@ const SettingsPage = () => {
       {answer && (
         <>
           <StackItem>
-            <URLSetting setting={answer.url} act={act} />
+            <URLSetting setting={answer.url} changed={refetch} />
           </StackItem>
           <StackItem>
-            <Releases releases={answer.releases ?? []} act={act} />
+            <Releases releases={answer.releases ?? []} changed={refetch} />
           </StackItem>
           <StackItem>
-            <PullSecret setting={answer.pull_secret} act={act} />
+            <PullSecret setting={answer.pull_secret} changed={refetch} />
           </StackItem>
           <StackItem>
-            <SSHKey setting={answer.ssh_public_key} act={act} />
+            <SSHKey setting={answer.ssh_public_key} changed={refetch} />
           </StackItem>
           <StackItem>
-            <TimeServers setting={answer.ntp_sources} act={act} />
+            <TimeServers setting={answer.ntp_sources} changed={refetch} />
           </StackItem>
           <StackItem>
             <Notifications />

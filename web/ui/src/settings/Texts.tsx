@@ -1,6 +1,6 @@
 import { Content, TextArea, TextInput } from '@patternfly/react-core';
 import { useMay } from '../access/AccessProvider';
-import type { Act } from '../shell/useAct';
+import { useAct } from '../shell/useAct';
 import { changeSettings, type Settings } from './api';
 import { listOf, problemOfKey } from './check';
 import { Field } from './Field';
@@ -8,7 +8,8 @@ import { Setting } from './Setting';
 import { useDraft } from './useDraft';
 
 /** The SSH key with which people log in at the hosts. */
-export const SSHKey = ({ setting, act }: { setting: Settings['ssh_public_key']; act: Act }) => {
+export const SSHKey = ({ setting, changed }: { setting: Settings['ssh_public_key']; changed: () => void }) => {
+  const { act, failure } = useAct(changed);
   const draft = useDraft(setting.value);
   const mayChange = useMay('admin') && !setting.fixed;
   return (
@@ -17,6 +18,7 @@ export const SSHKey = ({ setting, act }: { setting: Settings['ssh_public_key']; 
       title="SSH key"
       about="With this key you can log in to hosts as the user core. Without one, nobody can look at a host that fails."
       isFixed={setting.fixed}
+      failure={failure}
     >
       {mayChange ? (
         <Field
@@ -46,7 +48,8 @@ export const SSHKey = ({ setting, act }: { setting: Settings['ssh_public_key']; 
 };
 
 /** The servers from which hosts take the time. */
-export const TimeServers = ({ setting, act }: { setting: Settings['ntp_sources']; act: Act }) => {
+export const TimeServers = ({ setting, changed }: { setting: Settings['ntp_sources']; changed: () => void }) => {
+  const { act, failure } = useAct(changed);
   const saved = (setting.value ?? []).join(', ');
   const draft = useDraft(saved);
   const mayChange = useMay('admin') && !setting.fixed;
@@ -56,6 +59,7 @@ export const TimeServers = ({ setting, act }: { setting: Settings['ntp_sources']
       title="Time servers"
       about="Hosts take the time from these NTP servers. Hosts whose clocks differ cannot form a cluster."
       isFixed={setting.fixed}
+      failure={failure}
     >
       {mayChange ? (
         <Field

@@ -1,6 +1,6 @@
 import { Alert, Content, TextInput } from '@patternfly/react-core';
 import { useMay } from '../access/AccessProvider';
-import type { Act } from '../shell/useAct';
+import { useAct } from '../shell/useAct';
 import { changeSettings, type Settings } from './api';
 import { problemOfURL } from './check';
 import { Field } from './Field';
@@ -8,7 +8,8 @@ import { Setting } from './Setting';
 import { useDraft } from './useDraft';
 
 /** The address by which hosts and BMCs reach the appliance. */
-export const URLSetting = ({ setting, act }: { setting: Settings['url']; act: Act }) => {
+export const URLSetting = ({ setting, changed }: { setting: Settings['url']; changed: () => void }) => {
+  const { act, failure } = useAct(changed);
   const draft = useDraft(setting.value);
   const mayChange = useMay('admin') && !setting.fixed;
   const candidates = setting.candidates ?? [];
@@ -18,6 +19,7 @@ export const URLSetting = ({ setting, act }: { setting: Settings['url']; act: Ac
       title="Address for hosts"
       about="Hosts and BMCs reach this appliance at this address. Discovery images contain it."
       isFixed={setting.fixed}
+      failure={failure}
     >
       {setting.restart_needed && (
         <Alert

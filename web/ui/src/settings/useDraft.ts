@@ -1,6 +1,12 @@
 import { useState } from 'react';
 
-export type Draft = { text: string; isChanged: boolean; edit: (text: string) => void; forget: () => void };
+export type Draft = {
+  text: string;
+  isChanged: boolean;
+  edit: (text: string) => void;
+  /** Forgets the edit, once this text is saved. What was typed while it was being saved stays. */
+  forget: () => void;
+};
 
 /** The text of a field: the saved one until it is edited. A new response keeps an edit. */
 export const useDraft = (saved: string): Draft => {
@@ -10,7 +16,7 @@ export const useDraft = (saved: string): Draft => {
     isChanged: edited !== undefined && edited.trim() !== saved.trim(),
     edit: setEdited,
     forget: () => {
-      setEdited(undefined);
+      setEdited((last) => (last === edited ? undefined : last));
     },
   };
 };

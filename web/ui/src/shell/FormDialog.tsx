@@ -1,5 +1,6 @@
-import { Alert, Button, Form, Modal, ModalBody, ModalFooter, ModalHeader } from '@patternfly/react-core';
+import { Button, Form, Modal, ModalBody, ModalFooter, ModalHeader } from '@patternfly/react-core';
 import { useEffect, useId, useRef, useState, type ReactNode } from 'react';
+import { Failure } from './Failure';
 import { reportLateFailure } from './lateFailure';
 import { sentenceOf } from './request';
 import { useAction } from './useAction';
@@ -73,7 +74,7 @@ export const FormDialog = (props: Props) => {
             }
           }}
         >
-          {failure !== '' && <Alert isInline variant="danger" title={failure} />}
+          <Failure text={failure} />
           {children}
         </Form>
       </ModalBody>
@@ -82,7 +83,8 @@ export const FormDialog = (props: Props) => {
           type="submit"
           form={id}
           variant={isDanger ? 'danger' : 'primary'}
-          isDisabled={!canSend}
+          isDisabled={!isComplete}
+          isAriaDisabled={isRunning} // a button that is disabled loses the focus
           isLoading={isRunning}
         >
           {action}

@@ -1,4 +1,5 @@
 import { Alert, Bullseye, Spinner, StackItem } from '@patternfly/react-core';
+import { Failure } from './Failure';
 import { sentenceOf } from './request';
 
 type Props = {
@@ -17,7 +18,7 @@ export const PageStatus = ({ failure, error, hasAnswer, waiting }: Props) => (
   <>
     {failure !== '' && (
       <StackItem>
-        <Alert isInline variant="danger" title={failure} data-testid="failure" />
+        <Failure text={failure} />
       </StackItem>
     )}
     {error && (

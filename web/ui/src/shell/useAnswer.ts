@@ -1,5 +1,7 @@
 import { useCallback, useEffect, useRef, useState } from 'react';
+import { untilSession } from '../access/ending';
 import { GivenUp, limitMilliseconds, Patience } from './patience';
+import { ApplianceError } from './request';
 
 export type AnswerState<T> = {
   /** The last response; undefined until the first one. */
@@ -18,8 +20,9 @@ export type AnswerState<T> = {
  * none) and returns the pause in milliseconds before the next request; undefined ends the
  * repetition. While the page is hidden, the next request waits until the page is visible. A failed
  * attempt keeps the last response. A request that is not answered within `limit` milliseconds is
- * given up and sent again. Both functions should be stable between renderings: another `load`
- * starts over.
+ * given up and sent again. A request without a session is sent again after the next login: a dialog
+ * asks for it, so it is no error of the page. Both functions should be stable between renderings:
+ * another `load` starts over.
  */
 export const useAnswer = <T>(
   load: (signal: AbortSignal) => Promise<T>,
@@ -35,6 +38,20 @@ export const useAnswer = <T>(
     let isRunning = false;
     let isDue = false;
     let wanted = 0;
+    let isWaiting = false;
+    let isAfterLogin = false;
+    const sendAfterLogin = async () => {
+      if (isWaiting) {
+        return;
+      }
+      isWaiting = true;
+      await untilSession(left.signal);
+      isWaiting = false;
+      isAfterLogin = true;
+      if (!left.signal.aborted) {
+        again.current();
+      }
+    };
     const attempt = async () => {
       let latest: T | undefined;
       let isGivenUp = false;
@@ -46,10 +63,16 @@ export const useAnswer = <T>(
         if (!left.signal.aborted) {
           setState({ of: load, answer: latest });
         }
+        isAfterLogin = false;
       } catch (thrown) {
         const error = thrown instanceof Error ? thrown : new Error(String(thrown));
         isGivenUp = error instanceof GivenUp;
-        if (!left.signal.aborted) {
+        const isRefused = error instanceof ApplianceError && error.status === 401;
+        // A 401 that a login has not mended is not about the session.
+        if (isRefused && !isAfterLogin) {
+          void sendAfterLogin();
+        } else if (!left.signal.aborted) {
+          isAfterLogin = isRefused;
           setState((last) => ({ of: load, answer: last.of === load ? last.answer : undefined, error }));
         }
       }
