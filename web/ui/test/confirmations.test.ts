@@ -155,7 +155,7 @@ it.each<Case & { change: string }>([
     },
     question: 'Drop the changes of harbor?',
     action: 'Drop',
-    change: 'POST /api/landfall/v1/ams/clusters/c/leave {"by":"A user of the page"}',
+    change: 'POST /api/landfall/v1/ams/clusters/c/leave {}',
   },
   {
     what: 'the end of an upload',
