@@ -73,7 +73,8 @@ const imports = (places: Place[]) =>
   createElement(ImportBox, {
     imports: [imported],
     places,
-    take: () => Promise.resolve(),
+    isImporting: false,
+    take: nothing,
     changed: nothing,
     failed: nothing,
   });

@@ -15,6 +15,7 @@ import { Table, Tbody, Td, Th, Thead, Tr } from '@patternfly/react-table';
 import { useState } from 'react';
 import { sentenceOf } from '../shell/request';
 import { usePages } from '../shell/table';
+import { useAction } from '../shell/useAction';
 import { explain, type Explanation, type MirrorModel, type Rule } from './api';
 import { Holes } from './Holes';
 
@@ -98,6 +99,7 @@ const Explainer = ({ model }: { model: MirrorModel }) => {
   const [image, setImage] = useState('');
   const [explained, setExplained] = useState<Explanation>();
   const [failure, setFailure] = useState('');
+  const { isRunning, run } = useAction();
   const submit = async () => {
     try {
       setExplained(await explain(model, image));
@@ -111,7 +113,7 @@ const Explainer = ({ model }: { model: MirrorModel }) => {
     <form
       onSubmit={(event) => {
         event.preventDefault();
-        void submit();
+        void run(submit);
       }}
     >
       <Flex flexWrap={{ default: 'nowrap' }}>
@@ -125,7 +127,13 @@ const Explainer = ({ model }: { model: MirrorModel }) => {
             }}
           />
         </FlexItem>
-        <Button type="submit" variant="secondary" isDisabled={image === ''}>
+        <Button
+          type="submit"
+          variant="secondary"
+          isDisabled={image === ''}
+          isAriaDisabled={isRunning}
+          isLoading={isRunning}
+        >
           Explain
         </Button>
       </Flex>
