@@ -111,9 +111,12 @@ export const ClusterTable = ({ status, selection, select, act, changed }: Props)
           )}
         </Flex>
         {status.clusters.length === 0 ? (
-          <EmptyState titleText="No clusters" headingLevel="h2" variant="sm">
-            <EmptyStateBody>This site has no clusters for OpenShift Cluster Manager.</EmptyStateBody>
-          </EmptyState>
+          <Nothing
+            isFiltered={selection.name !== '' || selection.state !== '' || selection.offset > 0}
+            clear={() => {
+              select({ ...selection, name: '', state: '', offset: 0 });
+            }}
+          />
         ) : (
           <Table aria-label="Clusters in OpenShift Cluster Manager" variant="compact">
             <Thead>
@@ -170,6 +173,19 @@ export const ClusterTable = ({ status, selection, select, act, changed }: Props)
     </Card>
   );
 };
+
+const Nothing = ({ isFiltered, clear }: { isFiltered: boolean; clear: () => void }) =>
+  isFiltered ? (
+    <EmptyState titleText="No cluster matches the filters" headingLevel="h2" variant="sm">
+      <Button variant="link" onClick={clear}>
+        Clear the filters
+      </Button>
+    </EmptyState>
+  ) : (
+    <EmptyState titleText="No clusters" headingLevel="h2" variant="sm">
+      <EmptyStateBody>This site has no clusters for OpenShift Cluster Manager.</EmptyStateBody>
+    </EmptyState>
+  );
 
 type RowProps = {
   line: ClusterLine;
