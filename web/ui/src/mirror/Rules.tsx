@@ -49,7 +49,10 @@ const perPage = 20;
 
 const RuleTable = ({ rules }: { rules: Rule[] }) => {
   const [text, setText] = useState('');
-  const found = rules.filter((rule) => `${rule.prefix} ${mirrorsOf(rule)} ${rule.origin}`.includes(text.trim()));
+  const wanted = text.trim().toLowerCase();
+  const found = rules.filter((rule) =>
+    `${rule.prefix} ${mirrorsOf(rule)} ${rule.origin}`.toLowerCase().includes(wanted),
+  );
   const { shown, control } = usePages(found, perPage, 'Pages of rules');
   return (
     <>
@@ -88,6 +91,11 @@ const RuleTable = ({ rules }: { rules: Rule[] }) => {
               </Td>
             </Tr>
           ))}
+          {shown.length === 0 && (
+            <Tr>
+              <Td colSpan={4}>No rule matches.</Td>
+            </Tr>
+          )}
         </Tbody>
       </Table>
       {found.length > perPage && control}
