@@ -118,7 +118,7 @@ export const ClusterTable = ({ status, selection, select, act, changed }: Props)
             }}
           />
         ) : (
-          <Table aria-label="Clusters in OpenShift Cluster Manager" variant="compact">
+          <Table aria-label="Clusters in OpenShift Cluster Manager" variant="compact" gridBreakPoint="grid-lg">
             <Thead>
               <Tr>
                 <Th>Cluster</Th>
