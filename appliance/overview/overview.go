@@ -63,12 +63,13 @@ type Installation struct {
 // Item is a cluster, host, server, management cluster, replica or directory of backups that needs a
 // person.
 type Item struct {
-	Kind    string `json:"kind"` // cluster, host, server, management-cluster, replica or backups
-	ID      string `json:"id"`
-	Name    string `json:"name"`
-	Cluster string `json:"cluster_id,omitempty"` // of a host
-	Status  string `json:"status"`
-	Info    string `json:"status_info"`
+	Kind     string `json:"kind"` // cluster, host, server, management-cluster, replica or backups
+	ID       string `json:"id"`
+	Name     string `json:"name"`
+	Cluster  string `json:"cluster_id,omitempty"`   // of a host
+	InfraEnv string `json:"infra_env_id,omitempty"` // of a host
+	Status   string `json:"status"`
+	Info     string `json:"status_info"`
 }
 
 // Reader reads the overview.
@@ -150,8 +151,8 @@ func (o *Overview) addHost(_ string, row *record.Host) error {
 	if urgency(status) == 0 || status == lifecycle.HostInsufficient {
 		return nil // the cluster of an insufficient host is listed
 	}
-	item := Item{Kind: "host", ID: row.API.ID.String(), Status: status, Info: conv.Value(row.API.StatusInfo),
-		Name: cmp.Or(row.API.RequestedHostname, row.Hostname, row.API.ID.String())}
+	item := Item{Kind: "host", ID: row.API.ID.String(), InfraEnv: row.API.InfraEnvID.String(), Status: status,
+		Info: conv.Value(row.API.StatusInfo), Name: cmp.Or(row.API.RequestedHostname, row.Hostname, row.API.ID.String())}
 	if row.API.ClusterID != nil {
 		item.Cluster = row.API.ClusterID.String()
 	}

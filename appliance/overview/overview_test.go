@@ -125,7 +125,8 @@ func TestOverview_attentionMostUrgentFirst(t *testing.T) {
 	require.Equal(t, []string{"cluster failed", "cluster waiting", "server rack1", "host away", "cluster ready",
 		"host free"}, names)
 	require.Equal(t, 6, shown.AttentionTotal)
-	require.Equal(t, clusterID, shown.Attention[3].Cluster)
+	require.Equal(t, []string{clusterID, "env"}, []string{shown.Attention[3].Cluster, shown.Attention[3].InfraEnv})
+	require.Equal(t, "env", shown.Attention[5].InfraEnv)
 	require.Equal(t, []int{2, 1}, []int{shown.Servers, shown.FailedServers})
 }
 

@@ -65,7 +65,9 @@ const amsReceiptsBytes = ams.MaxCourierBytes
 
 // AMSOrder is the body of a command on a cluster's subscription.
 type AMSOrder struct {
-	By string `json:"by"` // name of the user, for the event
+	// By is the name of the user, for the event. It is ignored if the appliance authenticates its
+	// clients, because it then knows the name.
+	By string `json:"by"`
 }
 
 // AMSEdit is the body of a command that overrides values sent to AMS. An empty field restores the
@@ -82,7 +84,17 @@ type AMSConnect struct {
 
 const defaultConnection = 10 * time.Minute
 
-func (o AMSOrder) person() string { return cmp.Or(o.By, "Somebody") }
+// person returns the name of the caller for the event. A program must not look like a person.
+func (o AMSOrder) person(ctx context.Context) string {
+	switch identity := access.From(ctx); identity.Kind {
+	case access.Person:
+		return identity.Name
+	case access.Nobody, access.Open:
+		return cmp.Or(o.By, "Somebody")
+	default:
+		return identity.String()
+	}
+}
 
 type subscriptions struct{ of Subscriptions }
 
@@ -224,7 +236,8 @@ func (s subscriptions) edit(c echo.Context) error {
 	if err := operation.ReadJSON(c, &edit); err != nil {
 		return err
 	}
-	return done(c, s.of.Edit(c.Request().Context(), c.Param("id"), edit.person(), edit.Fields))
+	ctx := c.Request().Context()
+	return done(c, s.of.Edit(ctx, c.Param("id"), edit.person(ctx), edit.Fields))
 }
 
 func (s subscriptions) status(c echo.Context) error {
@@ -300,6 +313,7 @@ func (s subscriptions) clusterCommand(do func(ctx context.Context, clusterID, by
 		if err := operation.ReadJSON(c, &order); err != nil {
 			return err
 		}
-		return done(c, do(c.Request().Context(), c.Param("id"), order.person()))
+		ctx := c.Request().Context()
+		return done(c, do(ctx, c.Param("id"), order.person(ctx)))
 	}
 }

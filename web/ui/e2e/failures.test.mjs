@@ -174,8 +174,11 @@ describe('failures, and a single node', { timeout: fileLimit }, () => {
 
   step('adds hosts to the cluster, with its kubeconfig', async () => {
     await button('Add hosts').click();
+    await button('Add hosts', page.getByRole('dialog')).click();
     await heading('Host discovery').waitFor();
     await heading('solo').waitFor();
+    await button('Download logs').waitFor();
+    await heading('Cluster').waitFor();
     await Promise.all([page.waitForEvent('download'), kubeconfigLink().click()]);
   });
 

@@ -202,7 +202,8 @@ describe('hosted clusters', { timeout: fileLimit }, () => {
       .waitFor({ timeout: minute });
     await choose('Hosted clusters', 'Delete');
     await page.getByRole('dialog').getByText('happens when it is connected again').waitFor();
-    await page.getByRole('dialog').getByRole('button', { name: 'Delete', exact: true }).click();
+    await field('Type the name Edge1 to confirm').fill('Edge1');
+    await page.getByRole('dialog').getByRole('button', { name: 'Delete cluster' }).click();
     await row('Edge1').filter({ hasText: 'Deleting' }).waitFor();
   });
 

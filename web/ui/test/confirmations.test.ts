@@ -73,7 +73,8 @@ const imports = (places: Place[]) =>
   createElement(ImportBox, {
     imports: [imported],
     places,
-    take: () => Promise.resolve(),
+    isImporting: false,
+    take: nothing,
     changed: nothing,
     failed: nothing,
   });
@@ -155,7 +156,7 @@ it.each<Case & { change: string }>([
     },
     question: 'Drop the changes of harbor?',
     action: 'Drop',
-    change: 'POST /api/landfall/v1/ams/clusters/c/leave {"by":"A user of the page"}',
+    change: 'POST /api/landfall/v1/ams/clusters/c/leave {}',
   },
   {
     what: 'the end of an upload',

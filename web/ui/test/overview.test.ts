@@ -83,8 +83,13 @@ describe('states', () => {
 
   it.each([
     ['a cluster', item({}), '/assisted-installer/clusters/1', 'Failed'],
-    ['a host', item({ kind: 'host', cluster_id: '2' }), '/assisted-installer/clusters/2', 'Failed'],
-    ['a free host', item({ kind: 'host', status: 'known-unbound' }), '/networks', 'Discovered, in no cluster'],
+    ['a host', item({ kind: 'host', cluster_id: '2', infra_env_id: '3' }), '/hosts/3/1', 'Failed'],
+    [
+      'a free host',
+      item({ kind: 'host', infra_env_id: '3', status: 'known-unbound' }),
+      '/hosts/3/1',
+      'Discovered, in no cluster',
+    ],
     ['a server', item({ kind: 'server', status: 'registration error' }), '/servers', 'BMC error'],
     ['a held management cluster', item({ kind: 'management-cluster', status: 'held' }), '/hosted', 'Held'],
     [

@@ -17,7 +17,7 @@ import {
 import { Table, Tbody, Td, Th, Thead, Tr } from '@patternfly/react-table';
 import { useState } from 'react';
 import { Link } from 'react-router-dom-v5-compat';
-import { Requires, useMay } from '../access/AccessProvider';
+import { useAccess, useMay } from '../access/AccessProvider';
 import { ActionButton } from '../shell/ActionButton';
 import { Confirm } from '../shell/Confirm';
 import { moment } from '../shell/quantities';
@@ -40,6 +40,7 @@ const storageKey = 'landfall-name';
  * All clusters: AMS's data, pending changes with their reasons, and clusters that need attention.
  */
 export const ClusterTable = ({ status, selection, select, act, changed }: Props) => {
+  const { open } = useAccess();
   const [by, setBy] = useState(() => localStorage.getItem(storageKey) ?? '');
   const [edited, setEdited] = useState<ClusterLine>();
   const [dropped, setDropped] = useState<ClusterLine>();
@@ -50,7 +51,8 @@ export const ClusterTable = ({ status, selection, select, act, changed }: Props)
     ['sent', `${lineStates.sent.name} (${String(status.sent)})`],
     ['left', `${lineStates.left.name} (${String(status.left)})`],
   ];
-  const user = by.trim() || 'A user of the page';
+  // Otherwise the appliance knows who sends the request.
+  const user = open ? by.trim() || 'A user of the page' : undefined;
   return (
     <Card>
       <CardTitle>Clusters</CardTitle>
@@ -81,7 +83,7 @@ export const ClusterTable = ({ status, selection, select, act, changed }: Props)
               }}
             />
           </FlexItem>
-          <Requires role="operator">
+          {open && (
             <FlexItem>
               <TextInput
                 aria-label="Your name, for the events"
@@ -94,7 +96,7 @@ export const ClusterTable = ({ status, selection, select, act, changed }: Props)
                 }}
               />
             </FlexItem>
-          </Requires>
+          )}
           {status.total > selection.limit && (
             <Pagination
               isCompact
@@ -109,11 +111,14 @@ export const ClusterTable = ({ status, selection, select, act, changed }: Props)
           )}
         </Flex>
         {status.clusters.length === 0 ? (
-          <EmptyState titleText="No clusters" headingLevel="h2" variant="sm">
-            <EmptyStateBody>This site has no clusters for OpenShift Cluster Manager.</EmptyStateBody>
-          </EmptyState>
+          <Nothing
+            isFiltered={selection.name !== '' || selection.state !== '' || selection.offset > 0}
+            clear={() => {
+              select({ ...selection, name: '', state: '', offset: 0 });
+            }}
+          />
         ) : (
-          <Table aria-label="Clusters in OpenShift Cluster Manager" variant="compact">
+          <Table aria-label="Clusters in OpenShift Cluster Manager" variant="compact" gridBreakPoint="grid-lg">
             <Thead>
               <Tr>
                 <Th>Cluster</Th>
@@ -168,6 +173,19 @@ export const ClusterTable = ({ status, selection, select, act, changed }: Props)
     </Card>
   );
 };
+
+const Nothing = ({ isFiltered, clear }: { isFiltered: boolean; clear: () => void }) =>
+  isFiltered ? (
+    <EmptyState titleText="No cluster matches the filters" headingLevel="h2" variant="sm">
+      <Button variant="link" onClick={clear}>
+        Clear the filters
+      </Button>
+    </EmptyState>
+  ) : (
+    <EmptyState titleText="No clusters" headingLevel="h2" variant="sm">
+      <EmptyStateBody>This site has no clusters for OpenShift Cluster Manager.</EmptyStateBody>
+    </EmptyState>
+  );
 
 type RowProps = {
   line: ClusterLine;

@@ -4,7 +4,7 @@ import { FormDialog } from '../shell/FormDialog';
 import { TextField } from '../shell/TextField';
 import { editCluster, type ClusterLine } from './api';
 
-type Props = { line: ClusterLine; by: string; onClose: () => void };
+type Props = { line: ClusterLine; by: string | undefined; onClose: () => void };
 
 /** Values that are sent to AMS instead of the cluster's own. */
 export const EditDialog = ({ line, by, onClose }: Props) => {

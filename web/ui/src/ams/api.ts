@@ -78,16 +78,16 @@ export const readAms = ({ state, name, offset, limit }: Selection, signal?: Abor
 export type Order = 'retry' | 'create-again' | 'leave';
 
 /**
- * Requests that a cluster is sent again, created again, or no longer sent. The event names the
- * user.
+ * Requests that a cluster is sent again, created again, or no longer sent. `by` is the name in the
+ * event, for an appliance that does not know its users.
  */
-export const orderCluster = (clusterId: string, order: Order, by: string) =>
+export const orderCluster = (clusterId: string, order: Order, by?: string) =>
   request('POST', `${root}/clusters/${encodeURIComponent(clusterId)}/${order}`, { json: { by } });
 
 /**
  * Sets values to send instead of the cluster's own. For an empty value, the cluster's own is sent.
  */
-export const editCluster = (clusterId: string, fields: Fields, by: string) =>
+export const editCluster = (clusterId: string, fields: Fields, by?: string) =>
   request('POST', `${root}/clusters/${encodeURIComponent(clusterId)}/edit`, { json: { by, ...fields } });
 
 /**

@@ -8,7 +8,6 @@ import {
   FlexItem,
   Label,
   MenuToggle,
-  Pagination,
   SearchInput,
   ToggleGroup,
   ToggleGroupItem,
@@ -18,6 +17,7 @@ import { ActionsColumn, Table, Tbody, Td, Th, Thead, Tr, type IAction } from '@p
 import { useState } from 'react';
 import { useMay } from '../access/AccessProvider';
 import { asSentence, moment } from '../shell/quantities';
+import { usePages } from '../shell/table';
 import { eject, inspect, switchPower, type InfraEnv, type Server } from './api';
 import type { Act } from '../shell/useAct';
 import { useAction } from '../shell/useAction';
@@ -37,14 +37,20 @@ const pageSize = 50;
 export const ServerTable = ({ servers, infraEnvs, act }: Props) => {
   const [part, setPart] = useState('');
   const [wrong, setWrong] = useState(false);
-  const [page, setPage] = useState(1);
   const [dialog, setDialog] = useState<Dialog>();
   const failing = servers.filter((server) => server.error);
-  const chosen = (wrong ? failing : servers).filter(({ name, address }) => `${name} ${address}`.includes(part.trim()));
-  const shown = chosen.slice((page - 1) * pageSize, page * pageSize);
+  const wanted = part.trim().toLowerCase();
+  const chosen = (wrong ? failing : servers).filter(({ name, address }) =>
+    `${name} ${address}`.toLowerCase().includes(wanted),
+  );
+  const { shown, first, control } = usePages(chosen, pageSize, 'Pages of servers');
   const choose = (onlyWrong: boolean) => {
     setWrong(onlyWrong);
-    setPage(1);
+    first();
+  };
+  const find = (value: string) => {
+    setPart(value);
+    first();
   };
   const close = () => {
     setDialog(undefined);
@@ -82,26 +88,14 @@ export const ServerTable = ({ servers, infraEnvs, act }: Props) => {
               placeholder="Part of the name or address"
               value={part}
               onChange={(_event, value) => {
-                setPart(value);
-                setPage(1);
+                find(value);
               }}
               onClear={() => {
-                setPart('');
+                find('');
               }}
             />
           </FlexItem>
-          {chosen.length > pageSize && (
-            <Pagination
-              isCompact
-              itemCount={chosen.length}
-              perPage={pageSize}
-              page={page}
-              perPageOptions={[{ title: String(pageSize), value: pageSize }]}
-              onSetPage={(_event, wanted) => {
-                setPage(wanted);
-              }}
-            />
-          )}
+          {chosen.length > pageSize && control}
         </Flex>
         <Table aria-label="Servers" variant="compact" gridBreakPoint="grid-lg">
           <Thead>
@@ -119,6 +113,23 @@ export const ServerTable = ({ servers, infraEnvs, act }: Props) => {
             {shown.map((server) => (
               <Row key={server.id} server={server} infraEnvs={infraEnvs} act={act} open={setDialog} />
             ))}
+            {shown.length === 0 && (
+              <Tr>
+                <Td colSpan={7}>
+                  No server matches the filters.{' '}
+                  <Button
+                    variant="link"
+                    isInline
+                    onClick={() => {
+                      choose(false);
+                      find('');
+                    }}
+                  >
+                    Clear the filters
+                  </Button>
+                </Td>
+              </Tr>
+            )}
           </Tbody>
         </Table>
         {dialog?.kind === 'boot' && (

@@ -9,7 +9,6 @@ import {
   Stack,
   StackItem,
 } from '@patternfly/react-core';
-import { Requires } from '../access/AccessProvider';
 import { useFeedState } from '../live/LiveProvider';
 import { useRows, type Source } from '../live/useRows';
 import { LinkButton } from '../shell/LinkButton';
@@ -17,6 +16,7 @@ import { PageStatus } from '../shell/PageStatus';
 import { usePageTitle } from '../shell/usePageTitle';
 import { ClusterTable } from './ClusterTable';
 import { listClusters, type ClusterRow } from './list';
+import { useMayCreate } from './useMayCreate';
 
 const source: Source<ClusterRow> = {
   list: listClusters,
@@ -38,6 +38,7 @@ const source: Source<ClusterRow> = {
 const ClustersPage = () => {
   const { rows, error, refetch } = useRows(source);
   const isAway = useFeedState() === 'away' || error !== undefined;
+  const mayCreate = useMayCreate();
   usePageTitle('Clusters');
   return (
     <>
@@ -47,13 +48,11 @@ const ClustersPage = () => {
           alignItems={{ default: 'alignItemsCenter' }}
         >
           <Content component="h1">Clusters</Content>
-          <Requires role="operator">
-            {rows && rows.length > 0 && (
-              <LinkButton to="/assisted-installer/clusters/~new" variant="primary">
-                Create cluster
-              </LinkButton>
-            )}
-          </Requires>
+          {mayCreate && rows && rows.length > 0 && (
+            <LinkButton to="/assisted-installer/clusters/~new" variant="primary">
+              Create cluster
+            </LinkButton>
+          )}
         </Flex>
       </PageSection>
       <PageSection hasBodyWrapper={false} isFilled>
@@ -61,7 +60,7 @@ const ClustersPage = () => {
           <PageStatus failure="" error={error} hasAnswer={rows !== undefined} waiting="Reading the clusters" />
           {rows && (
             <StackItem>
-              {rows.length === 0 && !isAway && <NoClusters />}
+              {rows.length === 0 && !isAway && <NoClusters mayCreate={mayCreate} />}
               {rows.length > 0 && <ClusterTable rows={rows} refetch={refetch} />}
             </StackItem>
           )}
@@ -71,18 +70,22 @@ const ClustersPage = () => {
   );
 };
 
-const NoClusters = () => (
+const NoClusters = ({ mayCreate }: { mayCreate: boolean }) => (
   <EmptyState titleText="No cluster yet" headingLevel="h2" data-testid="no-clusters">
-    <EmptyStateBody>A wizard guides you through the installation of a cluster.</EmptyStateBody>
-    <EmptyStateFooter>
-      <EmptyStateActions>
-        <Requires role="operator">
+    <EmptyStateBody>
+      {mayCreate
+        ? 'A wizard guides you through the installation of a cluster.'
+        : 'There is no cluster that your account may use.'}
+    </EmptyStateBody>
+    {mayCreate && (
+      <EmptyStateFooter>
+        <EmptyStateActions>
           <LinkButton to="/assisted-installer/clusters/~new" variant="primary">
             Create cluster
           </LinkButton>
-        </Requires>
-      </EmptyStateActions>
-    </EmptyStateFooter>
+        </EmptyStateActions>
+      </EmptyStateFooter>
+    )}
   </EmptyState>
 );
 

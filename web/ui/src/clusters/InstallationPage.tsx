@@ -11,10 +11,9 @@ import {
   StackItem,
 } from '@patternfly/react-core';
 import { useCallback, useState } from 'react';
-import { Link, useNavigate } from 'react-router-dom-v5-compat';
+import { Link } from 'react-router-dom-v5-compat';
 import { Requires } from '../access/AccessProvider';
 import { stateOf } from '../overview/words';
-import { ActionButton } from '../shell/ActionButton';
 import { Confirm } from '../shell/Confirm';
 import { asSentence, moment } from '../shell/quantities';
 import { useAct } from '../shell/useAct';
@@ -22,7 +21,7 @@ import { useAnswer } from '../shell/useAnswer';
 import { usePageTitle } from '../shell/usePageTitle';
 import { AccessCard } from './AccessCard';
 import { allowAddHosts, cancel, readDetails, reset, type Progress } from './api';
-import { DeleteDialog } from './DeleteDialog';
+import { DeleteButton } from './DeleteButton';
 import { DetailsCard } from './DetailsCard';
 import { EventsCard } from './EventsCard';
 import { FailureCard } from './FailureCard';
@@ -140,8 +139,7 @@ export const InstallationPage = ({ progress, refetch }: Props) => {
 type ActionProps = { progress: Progress; act: ReturnType<typeof useAct>['act'] };
 
 const Actions = ({ progress: { cluster_id: id, name, status, failure }, act }: ActionProps) => {
-  const navigate = useNavigate();
-  const [asked, setAsked] = useState<'cancel' | 'delete'>();
+  const [asked, setAsked] = useState<'add' | 'cancel'>();
   const close = () => {
     setAsked(undefined);
   };
@@ -150,9 +148,14 @@ const Actions = ({ progress: { cluster_id: id, name, status, failure }, act }: A
       {!failure && <LogsButton clusterId={id} />}
       <Requires role="operator">
         {status === 'installed' && (
-          <ActionButton variant="secondary" onAct={() => act(() => allowAddHosts(id))}>
+          <Button
+            variant="secondary"
+            onClick={() => {
+              setAsked('add');
+            }}
+          >
             Add hosts
-          </ActionButton>
+          </Button>
         )}
         {isInstalling(status) ? (
           <Button
@@ -164,17 +167,20 @@ const Actions = ({ progress: { cluster_id: id, name, status, failure }, act }: A
             Cancel installation
           </Button>
         ) : (
-          <Button
-            variant="secondary"
-            isDanger
-            onClick={() => {
-              setAsked('delete');
-            }}
-          >
-            Delete cluster
-          </Button>
+          <DeleteButton cluster={{ id, name, status }} />
         )}
       </Requires>
+      {asked === 'add' && (
+        <Confirm
+          title={`Add hosts to ${name}?`}
+          action="Add hosts"
+          onConfirm={() => void act(() => allowAddHosts(id))}
+          onClose={close}
+        >
+          From then on, the cluster takes more hosts, and this page shows these instead of the progress and the times of
+          the installation. This cannot be undone.
+        </Confirm>
+      )}
       {asked === 'cancel' && (
         <Confirm
           title={`Cancel the installation of ${name}?`}
@@ -186,15 +192,6 @@ const Actions = ({ progress: { cluster_id: id, name, status, failure }, act }: A
           The hosts stop where they are, and their disks may be half written. To install again, reset the cluster and
           boot its hosts from the discovery image.
         </Confirm>
-      )}
-      {asked === 'delete' && (
-        <DeleteDialog
-          cluster={{ id, name, status }}
-          onDone={() => {
-            navigate('/assisted-installer/clusters');
-          }}
-          onClose={close}
-        />
       )}
     </>
   );

@@ -12,19 +12,18 @@ import {
 } from '@patternfly/react-core';
 import { useCallback } from 'react';
 import { Link } from 'react-router-dom-v5-compat';
-import { useMay } from '../access/AccessProvider';
 import { NotPermitted } from '../access/NotPermitted';
 import { readSettings } from '../settings/api';
 import { getStatus } from '../shell/appliance';
 import { LinkButton } from '../shell/LinkButton';
 import { PageStatus } from '../shell/PageStatus';
-import { ApplianceError } from '../shell/request';
 import { useAnswer } from '../shell/useAnswer';
 import { usePageTitle } from '../shell/usePageTitle';
 import { installable, whyNoVersion } from '../shell/versions';
 import { listClusters } from './list';
 import { NewClusterForm } from './NewClusterForm';
 import { readVersions } from './newCluster';
+import { useMayCreate } from './useMayCreate';
 
 const wait = (answer: unknown) => (answer ? undefined : 3_000);
 
@@ -33,13 +32,7 @@ const readSite = async (signal: AbortSignal) => {
     readVersions(signal),
     getStatus(signal),
     listClusters([], signal),
-    // A person with a scope may not read the settings, and gives a pull secret.
-    readSettings(signal).catch((error: unknown) => {
-      if (error instanceof ApplianceError && error.status === 403) {
-        return undefined;
-      }
-      throw error;
-    }),
+    readSettings(signal),
   ]);
   const usable = installable(versions, status);
   return {
@@ -47,19 +40,19 @@ const readSite = async (signal: AbortSignal) => {
     reason: Object.keys(usable).length === 0 ? whyNoVersion(status) : '',
     lacksISO: status.releases.length > 0,
     clusters,
-    hasPullSecret: settings?.pull_secret.set ?? false,
+    hasPullSecret: settings.pull_secret.set,
   };
 };
 
 /** The first step of a new cluster. The library's wizard has the steps after it. */
 const NewClusterPage = () => {
   usePageTitle('New cluster');
-  const mayCreate = useMay('operator');
+  return useMayCreate() ? <NewCluster /> : <NotPermitted />;
+};
+
+const NewCluster = () => {
   const load = useCallback((signal: AbortSignal) => readSite(signal), []);
   const { answer, error, refetch } = useAnswer(load, wait);
-  if (!mayCreate) {
-    return <NotPermitted />;
-  }
   return (
     <>
       <PageSection hasBodyWrapper={false}>

@@ -35,7 +35,19 @@ const DoctorPage = () => {
   const [cluster, setCluster] = useState('');
   const [withPassed, setWithPassed] = useState(false);
   const [dhcp, setDHCP] = useState(false);
-  const load = useCallback((signal: AbortSignal) => diagnose(cluster, dhcp, signal), [cluster, dhcp]);
+  const [isChecking, setChecking] = useState(false);
+  const load = useCallback(
+    (signal: AbortSignal) => {
+      setChecking(true);
+      return diagnose(cluster, dhcp, signal).finally(() => {
+        // An aborted check has a successor, which still runs.
+        if (!signal.aborted) {
+          setChecking(false);
+        }
+      });
+    },
+    [cluster, dhcp],
+  );
   const { answer, error, refetch } = useAnswer(load, once, limit);
   usePageTitle('Doctor');
   return (
@@ -65,9 +77,21 @@ const DoctorPage = () => {
               </FormSelect>
             </ToolbarItem>
             <ToolbarItem>
-              <Button variant="secondary" onClick={refetch}>
+              <Button
+                variant="secondary"
+                isAriaDisabled={isChecking}
+                isLoading={isChecking}
+                onClick={() => {
+                  if (!isChecking) {
+                    refetch();
+                  }
+                }}
+              >
                 Check again
               </Button>
+            </ToolbarItem>
+            <ToolbarItem>
+              <span role="status">{isChecking && 'Checking the site. This may take some minutes.'}</span>
             </ToolbarItem>
             <ToolbarItem>
               <Checkbox

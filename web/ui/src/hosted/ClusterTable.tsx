@@ -2,15 +2,17 @@ import { Card, CardBody, EmptyState, EmptyStateBody } from '@patternfly/react-co
 import { ActionsColumn, ExpandableRowContent, Table, Tbody, Td, Th, Thead, Tr } from '@patternfly/react-table';
 import { useState } from 'react';
 import { useMay } from '../access/AccessProvider';
-import { Confirm } from '../shell/Confirm';
 import { moment } from '../shell/quantities';
 import type { Act } from '../shell/useAct';
-import { removeCluster, type Cluster } from './api';
+import type { Cluster } from './api';
 import { ClusterDetail } from './ClusterDetail';
+import { DeleteDialog } from './DeleteDialog';
 import { StateLabel } from './StateLabel';
 
+type Props = { clusters: Cluster[]; act: Act; refetch: () => void };
+
 /** All hosted clusters with their states, and what each waits for. */
-export const ClusterTable = ({ clusters, act }: { clusters: Cluster[]; act: Act }) => {
+export const ClusterTable = ({ clusters, act, refetch }: Props) => {
   const [open, setOpen] = useState<string>();
   const [removed, setRemoved] = useState<Cluster>();
   const mayRemove = useMay('operator');
@@ -89,17 +91,13 @@ export const ClusterTable = ({ clusters, act }: { clusters: Cluster[]; act: Act 
           ))}
         </Table>
         {removed && (
-          <Confirm
-            title={`Delete the hosted cluster ${removed.name}?`}
-            action="Delete"
-            onConfirm={() => void act(() => removeCluster(removed))}
+          <DeleteDialog
+            cluster={removed}
+            onSettled={refetch}
             onClose={() => {
               setRemoved(undefined);
             }}
-          >
-            Its control plane, its data and all its nodes are removed. If the management cluster is not connected, that
-            happens when it is connected again.
-          </Confirm>
+          />
         )}
       </CardBody>
     </Card>

@@ -79,7 +79,7 @@ const HostedPage = () => {
                 </StackItem>
               ))}
             <StackItem>
-              <ClusterTable clusters={answer.clusters} act={act} />
+              <ClusterTable clusters={answer.clusters} act={act} refetch={refetch} />
             </StackItem>
             <StackItem>
               <ManagementTable clusters={answer.management_clusters} act={act} />

@@ -79,8 +79,8 @@ export const ManagementDialog = ({ onClose }: { onClose: () => void }) => {
     const request = requestOf(wanted);
     if (lacks === undefined) {
       const found = await checkManagement(request);
-      setLacks(found);
       if (found.length > 0) {
+        setLacks(found);
         throw new Error('This cluster does not run hosted clusters yet. The list says what it lacks.');
       }
     }

@@ -11,14 +11,27 @@ import {
   ModalBody,
   ModalFooter,
   ModalHeader,
-  TextInput,
 } from '@patternfly/react-core';
 import { useState, type ReactNode } from 'react';
+import { FormDialog } from '../shell/FormDialog';
 import { sentenceOf } from '../shell/request';
+import { TextField } from '../shell/TextField';
 import { useAction } from '../shell/useAction';
 import { useAnswer } from '../shell/useAnswer';
 import { approve, bind, boot, listClusters, remove, rename, setRole, unbind, type HostRow, type Role } from './api';
-import { count, forEachHost, keyOf, roleName, summaryOf, waitsForApproval, type Result } from './table';
+import {
+  acceptsHosts,
+  canBind,
+  canUnbind,
+  count,
+  forEachHost,
+  isBeforeInstallation,
+  keyOf,
+  roleName,
+  summaryOf,
+  waitsForApproval,
+  type Result,
+} from './table';
 
 type Kind = 'approve' | 'role' | 'bind' | 'unbind' | 'rename' | 'boot' | 'remove';
 
@@ -33,14 +46,21 @@ type Props = {
 /** The actions on one or more hosts. */
 export const HostActions = ({ hosts, label, onDone }: Props) => {
   const [dialog, setDialog] = useState<{ kind: Kind; hosts: HostRow[] }>();
-  const [outcome, setOutcome] = useState<{ summary: string; results: Result[] }>();
+  const [outcome, setOutcome] = useState<{ summary: string; results: Result[]; selected: Set<string> }>();
+  // An outcome is about the hosts that were selected then.
+  if (outcome && hosts.some((host) => !outcome.selected.has(keyOf(host)))) {
+    setOutcome(undefined);
+  }
   const failed = outcome?.results.filter(({ error }) => error !== undefined) ?? [];
   const { isRunning, run: runOnce } = useAction();
+  const show = (done: string, results: Result[]) => {
+    setOutcome({ summary: summaryOf(done, results), results, selected: new Set(hosts.map(keyOf)) });
+  };
   const run = (done: string, chosen: HostRow[], act: (host: HostRow) => Promise<unknown>, isRemoval = false) => {
     setDialog(undefined);
     return runOnce(async () => {
       const results = await forEachHost(chosen, act, sentenceOf);
-      setOutcome({ summary: summaryOf(done, results), results });
+      show(done, results);
       onDone(isRemoval ? results.filter(({ error }) => error === undefined).map(({ host }) => host) : []);
     });
   };
@@ -67,10 +87,10 @@ export const HostActions = ({ hosts, label, onDone }: Props) => {
     <>
       <Flex gap={{ default: 'gapSm' }} role="group" aria-label={label} className="landfall-host-actions">
         {hosts.some(waitsForApproval) && button('approve', 'Approve', waitsForApproval)}
-        {button('role', 'Set role', () => true)}
-        {button('bind', 'Bind to a cluster', ({ cluster_id: cluster }) => !cluster)}
-        {button('unbind', 'Unbind', ({ cluster_id: cluster }) => Boolean(cluster))}
-        {button('rename', 'Rename', () => true)}
+        {button('role', 'Set role', isBeforeInstallation)}
+        {button('bind', 'Bind to a cluster', canBind)}
+        {button('unbind', 'Unbind', canUnbind)}
+        {button('rename', 'Rename', isBeforeInstallation)}
         {button('boot', 'Boot by BMC', ({ bmc }) => bmc !== undefined)}
         {button('remove', 'Remove', () => true, true)}
       </Flex>
@@ -165,7 +185,10 @@ export const HostActions = ({ hosts, label, onDone }: Props) => {
         <RenameDialog
           host={dialog.hosts[0]}
           onClose={close}
-          onSend={(name) => void run('Renamed', dialog.hosts, (host) => rename(host, name))}
+          onSent={(host) => {
+            show('Renamed', [{ host }]);
+            onDone([]);
+          }}
         />
       )}
     </>
@@ -252,6 +275,7 @@ const once = () => undefined;
 const BindDialog = ({ hosts, onClose, onSend }: DialogProps & { onSend: (cluster: string) => void }) => {
   const { answer, error } = useAnswer(listClusters, once);
   const [cluster, setCluster] = useState('');
+  const clusters = answer?.filter(acceptsHosts);
   return (
     <ActionDialog
       title={`Bind ${count(hosts.length)} to a cluster`}
@@ -264,7 +288,13 @@ const BindDialog = ({ hosts, onClose, onSend }: DialogProps & { onSend: (cluster
       }}
     >
       {error && <Alert isInline variant="danger" title={sentenceOf(error)} />}
-      {answer?.length === 0 && <Alert isInline variant="info" title="There is no cluster yet. Create one first." />}
+      {clusters?.length === 0 && (
+        <Alert
+          isInline
+          variant="info"
+          title="No cluster accepts hosts now. Create one, or click on “Add hosts” on the page of an installed cluster."
+        />
+      )}
       <Form>
         <FormGroup label="Cluster" fieldId="host-cluster">
           <FormSelect
@@ -275,7 +305,7 @@ const BindDialog = ({ hosts, onClose, onSend }: DialogProps & { onSend: (cluster
             }}
           >
             <FormSelectOption value="" label="Choose a cluster" />
-            {answer?.map(({ id, name }) => <FormSelectOption key={id} value={id} label={name} />)}
+            {clusters?.map(({ id, name }) => <FormSelectOption key={id} value={id} label={name} />)}
           </FormSelect>
         </FormGroup>
       </Form>
@@ -283,46 +313,23 @@ const BindDialog = ({ hosts, onClose, onSend }: DialogProps & { onSend: (cluster
   );
 };
 
-const RenameDialog = ({
-  host,
-  onClose,
-  onSend,
-}: {
-  host: HostRow;
-  onClose: () => void;
-  onSend: (name: string) => void;
-}) => {
+type RenameProps = { host: HostRow; onClose: () => void; onSent: (host: HostRow) => void };
+
+const RenameDialog = ({ host, onClose, onSent }: RenameProps) => {
   const [name, setName] = useState(host.name);
   const wanted = name.trim();
   return (
-    <ActionDialog
+    <FormDialog
       title={`Rename ${host.name}`}
       action="Rename"
-      hosts={[host]}
-      isReady={wanted !== '' && wanted !== host.name}
-      onClose={onClose}
-      onSend={() => {
-        onSend(wanted);
+      isComplete={wanted !== '' && wanted !== host.name}
+      onSend={() => rename(host, wanted)}
+      onSent={() => {
+        onSent(host);
       }}
+      onClose={onClose}
     >
-      <Form
-        onSubmit={(event) => {
-          event.preventDefault();
-          if (wanted !== '' && wanted !== host.name) {
-            onSend(wanted);
-          }
-        }}
-      >
-        <FormGroup label="New name" fieldId="host-name">
-          <TextInput
-            id="host-name"
-            value={name}
-            onChange={(_event, value) => {
-              setName(value);
-            }}
-          />
-        </FormGroup>
-      </Form>
-    </ActionDialog>
+      <TextField id="host-name" label="New name" value={name} onChange={setName} />
+    </FormDialog>
   );
 };

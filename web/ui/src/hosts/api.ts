@@ -108,9 +108,9 @@ export const listEvents = (infraEnvId: string, id: string, signal?: AbortSignal)
 export const logsUrl = (clusterId: string, id: string): string =>
   `${api}/clusters/${encodeURIComponent(clusterId)}/logs?logs_type=host&host_id=${encodeURIComponent(id)}`;
 
-export type Named = { id: string; name: string };
+export type Cluster = { id: string; name: string; status: string };
 
-export const listClusters = (signal?: AbortSignal): Promise<Named[]> => getJSON<Named[]>(`${api}/clusters`, signal);
+export const listClusters = (signal?: AbortSignal): Promise<Cluster[]> => getJSON<Cluster[]>(`${api}/clusters`, signal);
 
 export const setRole = (host: HostRow, role: Role) => request('PATCH', pathOf(host), { json: { host_role: role } });
 

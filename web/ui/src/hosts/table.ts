@@ -111,6 +111,28 @@ export const problemOf = (host: HostRow): string => {
   return ended.includes(host.status) ? '' : (host.first_failing ?? '');
 };
 
+/** The states in which no installation reads the name and the role of a host, without -unbound. */
+const beforeInstallation = ['discovering', 'known', 'insufficient', 'disconnected', 'pending-for-input', 'binding',
+  'unbinding', 'disabled'];
+
+/** Whether the name and the role of the host can change. */
+export const isBeforeInstallation = ({ status }: HostRow): boolean =>
+  beforeInstallation.includes(status.replace(/-unbound$/, ''));
+
+/** Whether the host can be bound to a cluster. */
+export const canBind = ({ cluster_id: cluster, status }: HostRow): boolean => !cluster && status === 'known-unbound';
+
+/** The states in which a host is being prepared or installed, or already leaves its cluster. */
+const keepsCluster = /^(preparing|installing|unbinding|reclaiming)/;
+
+/** Whether the host can leave its cluster. */
+export const canUnbind = ({ cluster_id: cluster, status }: HostRow): boolean =>
+  Boolean(cluster) && !keepsCluster.test(status);
+
+/** Whether a cluster takes hosts in its state. */
+export const acceptsHosts = ({ status }: { status: string }): boolean =>
+  ['pending-for-input', 'ready', 'insufficient', 'adding-hosts'].includes(status);
+
 /** Whether manifests wait for a person's approval of the host. */
 export const waitsForApproval = ({ approved, status }: HostRow): boolean =>
   approved === false && approvable.includes(status.replace(/-unbound$/, ''));

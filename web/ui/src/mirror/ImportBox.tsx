@@ -9,13 +9,14 @@ import type { Dropped } from './drop';
 type Props = {
   imports: MirrorModel['imports'];
   places: Place[];
-  take: (dropped: Dropped) => Promise<void>;
+  isImporting: boolean;
+  take: (dropped: Dropped) => void;
   changed: () => void;
   failed: (sentence: string) => void;
 };
 
 /** The list of imports, and a form for another one. */
-export const ImportBox = ({ imports, places, take, changed, failed }: Props) => {
+export const ImportBox = ({ imports, places, isImporting, take, changed, failed }: Props) => {
   const mayImport = useMay('admin');
   const input = useRef<HTMLInputElement>(null);
   const [removed, setRemoved] = useState<Import>();
@@ -71,12 +72,17 @@ export const ImportBox = ({ imports, places, take, changed, failed }: Props) => 
               onChange={(event) => {
                 const file = event.target.files?.[0];
                 if (file) {
-                  void take({ name: file.name, files: [{ path: file.name, file }] });
+                  take({ name: file.name, files: [{ path: file.name, file }] });
                 }
                 event.target.value = '';
               }}
             />
-            <Button variant="secondary" onClick={() => input.current?.click()}>
+            <Button
+              variant="secondary"
+              isLoading={isImporting}
+              isAriaDisabled={isImporting}
+              onClick={() => input.current?.click()}
+            >
               Import a file
             </Button>
           </>

@@ -1,9 +1,10 @@
-import { FormSelect, FormSelectOption, StackItem } from '@patternfly/react-core';
+import { Alert, FormSelect, FormSelectOption, Spinner, StackItem } from '@patternfly/react-core';
 import { useCallback, useState, type DragEvent } from 'react';
 import { useIsLimited, useMay } from '../access/AccessProvider';
 import { Help } from '../shell/Help';
 import { PageFrame } from '../shell/PageFrame';
 import { useAct } from '../shell/useAct';
+import { useAction } from '../shell/useAction';
 import { useAnswer } from '../shell/useAnswer';
 import { importMirror, listPlaces, readMirror, type Place } from './api';
 import { readDrop, type Dropped } from './drop';
@@ -31,11 +32,24 @@ const MirrorPage = () => {
   const mayImport = useMay('admin');
   const isLimited = useIsLimited();
   const { act, failure, setFailure } = useAct(refetch);
-  const take = async (dropped: Dropped | undefined) => {
-    if (!dropped || !mayImport) {
+  const { isRunning, run } = useAction();
+  const [name, setName] = useState('');
+  const [isRefused, setRefused] = useState(false);
+  const take = (read: () => Promise<Dropped | undefined>) => {
+    if (!mayImport) {
       return;
     }
-    await act(() => importMirror(level ?? {}, dropped.name, dropped.files));
+    setRefused(isRunning);
+    void run(async () => {
+      setName('');
+      await act(async () => {
+        const dropped = await read();
+        if (dropped) {
+          setName(dropped.name);
+          await importMirror(level ?? {}, dropped.name, dropped.files);
+        }
+      });
+    });
   };
   return (
     <div
@@ -46,7 +60,7 @@ const MirrorPage = () => {
       }}
       onDrop={(event: DragEvent) => {
         event.preventDefault();
-        void readDrop(event.dataTransfer.items).then(take);
+        take(() => readDrop(event.dataTransfer.items));
       }}
     >
       <PageFrame
@@ -62,6 +76,27 @@ const MirrorPage = () => {
         hasAnswer={answer !== undefined}
         waiting="Reading the mirror's rules"
       >
+        {isRunning && (
+          <StackItem>
+            <Alert
+              isInline
+              isLiveRegion
+              variant="info"
+              customIcon={<Spinner size="md" aria-hidden />}
+              title={name === '' ? 'Reading the files to import.' : `Importing ${name}.`}
+            />
+          </StackItem>
+        )}
+        {isRefused && (
+          <StackItem>
+            <Alert
+              isInline
+              isLiveRegion
+              variant="warning"
+              title="The last files were not imported, because an import was running. Choose them again after its end."
+            />
+          </StackItem>
+        )}
         <StackItem>
           <FormSelect
             aria-label="Rules for"
@@ -89,7 +124,16 @@ const MirrorPage = () => {
               <Rules model={answer} />
             </StackItem>
             <StackItem>
-              <ImportBox imports={answer.imports} places={places} take={take} changed={refetch} failed={setFailure} />
+              <ImportBox
+                imports={answer.imports}
+                places={places}
+                isImporting={isRunning}
+                take={(file) => {
+                  take(() => Promise.resolve(file));
+                }}
+                changed={refetch}
+                failed={setFailure}
+              />
             </StackItem>
             <StackItem>
               <Releases act={act} />

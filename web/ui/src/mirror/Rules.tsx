@@ -15,6 +15,7 @@ import { Table, Tbody, Td, Th, Thead, Tr } from '@patternfly/react-table';
 import { useState } from 'react';
 import { sentenceOf } from '../shell/request';
 import { usePages } from '../shell/table';
+import { useAction } from '../shell/useAction';
 import { explain, type Explanation, type MirrorModel, type Rule } from './api';
 import { Holes } from './Holes';
 
@@ -48,7 +49,10 @@ const perPage = 20;
 
 const RuleTable = ({ rules }: { rules: Rule[] }) => {
   const [text, setText] = useState('');
-  const found = rules.filter((rule) => `${rule.prefix} ${mirrorsOf(rule)} ${rule.origin}`.includes(text.trim()));
+  const wanted = text.trim().toLowerCase();
+  const found = rules.filter((rule) =>
+    `${rule.prefix} ${mirrorsOf(rule)} ${rule.origin}`.toLowerCase().includes(wanted),
+  );
   const { shown, control } = usePages(found, perPage, 'Pages of rules');
   return (
     <>
@@ -87,6 +91,11 @@ const RuleTable = ({ rules }: { rules: Rule[] }) => {
               </Td>
             </Tr>
           ))}
+          {shown.length === 0 && (
+            <Tr>
+              <Td colSpan={4}>No rule matches.</Td>
+            </Tr>
+          )}
         </Tbody>
       </Table>
       {found.length > perPage && control}
@@ -98,6 +107,7 @@ const Explainer = ({ model }: { model: MirrorModel }) => {
   const [image, setImage] = useState('');
   const [explained, setExplained] = useState<Explanation>();
   const [failure, setFailure] = useState('');
+  const { isRunning, run } = useAction();
   const submit = async () => {
     try {
       setExplained(await explain(model, image));
@@ -111,7 +121,7 @@ const Explainer = ({ model }: { model: MirrorModel }) => {
     <form
       onSubmit={(event) => {
         event.preventDefault();
-        void submit();
+        void run(submit);
       }}
     >
       <Flex flexWrap={{ default: 'nowrap' }}>
@@ -125,7 +135,13 @@ const Explainer = ({ model }: { model: MirrorModel }) => {
             }}
           />
         </FlexItem>
-        <Button type="submit" variant="secondary" isDisabled={image === ''}>
+        <Button
+          type="submit"
+          variant="secondary"
+          isDisabled={image === ''}
+          isAriaDisabled={isRunning}
+          isLoading={isRunning}
+        >
           Explain
         </Button>
       </Flex>

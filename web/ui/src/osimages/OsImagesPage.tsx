@@ -18,7 +18,7 @@ import ExclamationCircleIcon from '@patternfly/react-icons/dist/esm/icons/exclam
 import UploadIcon from '@patternfly/react-icons/dist/esm/icons/upload-icon';
 import { Suspense, type DragEvent, useEffect, useState } from 'react';
 import { Link } from 'react-router-dom-v5-compat';
-import { useMay } from '../access/AccessProvider';
+import { useIsLimited, useMay } from '../access/AccessProvider';
 import { FormDialog } from '../shell/FormDialog';
 import { lazyAgain } from '../shell/lazyAgain';
 import { sentenceOf } from '../shell/request';
@@ -42,6 +42,7 @@ const wait = (images: OsImage[] | undefined) => (isMoving(images) ? often : seld
 export const OsImagesPage = () => {
   const result = useAnswer(listOsImages, wait);
   const mayAdd = useMay('admin');
+  const isLimited = useIsLimited();
   const [dialog, setDialog] = useState<{ name: 'upload'; dropped?: File | undefined } | { name: 'fetch' }>();
   useListAfterUploads(result.refetch);
   usePageTitle('OS images');
@@ -73,7 +74,7 @@ export const OsImagesPage = () => {
         <Content component="p">
           Live ISOs of RHEL CoreOS, one for each OpenShift version and architecture. Landfall generates discovery images
           from these ISOs. A cluster or an infra-env also needs a release of the same version, which the{' '}
-          <Link to="/settings">settings</Link> list.
+          {isLimited ? 'settings' : <Link to="/settings">settings</Link>} list.
         </Content>
       </PageSection>
       <PageSection hasBodyWrapper={false} isFilled>

@@ -77,7 +77,7 @@ const OverviewPage = ({ setup, site: answer, error }: Props) => {
                 <GridItem lg={4}>
                   <Stack hasGutter>
                     <StatesCard noun="cluster" counts={answer.clusters} path="/assisted-installer/clusters" />
-                    <StatesCard noun="host" counts={answer.hosts} />
+                    <StatesCard noun="host" counts={answer.hosts} path="/hosts" />
                     <DiskCard disk={answer.disk} />
                   </Stack>
                 </GridItem>

@@ -16,6 +16,8 @@ export type Item = {
   id: string;
   name: string;
   cluster_id?: string;
+  /** Of a host. */
+  infra_env_id?: string;
   status: string;
   status_info: string;
 };

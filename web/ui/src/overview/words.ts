@@ -92,7 +92,7 @@ export const stateOf = (status: string): { text: string; tone: Tone } => {
 };
 
 /** The page on which a person deals with an item. */
-export const pathOf = ({ kind, id, cluster_id: cluster }: Item): string => {
+export const pathOf = ({ kind, id, infra_env_id: infraEnv }: Item): string => {
   switch (kind) {
     case 'cluster':
       return `/assisted-installer/clusters/${id}`;
@@ -104,7 +104,7 @@ export const pathOf = ({ kind, id, cluster_id: cluster }: Item): string => {
     case 'backups':
       return '/doctor';
     case 'host':
-      return cluster ? `/assisted-installer/clusters/${cluster}` : '/networks';
+      return infraEnv ? `/hosts/${infraEnv}/${id}` : '/hosts';
   }
 };
 

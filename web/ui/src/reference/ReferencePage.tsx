@@ -104,6 +104,7 @@ const OperationSection = ({ operation }: { operation: Operation }) => {
   const [open, setOpen] = useState(false);
   return (
     <ExpandableSection
+      className="landfall-operation"
       data-testid="operation"
       isExpanded={open}
       onToggle={(_event, expanded) => {

@@ -29,8 +29,7 @@ export const HandOverDialog = ({ before, onClose }: { before: HandOver | null; o
   const [secret, setSecret] = useState('');
   const [nodeSecret, setNodeSecret] = useState('');
   const [isNeededOnly, setNeededOnly] = useState(before?.needed ?? false);
-  const [plan, setPlan] = useState<HandOver>();
-  const [failure, setFailure] = useState('');
+  const [outcome, setOutcome] = useState<{ of: string; plan?: HandOver; failure?: string }>();
   const wanted: HandOverRequest = {
     ...{ way, to: to.trim() },
     ...(ca.trim() && { ca }),
@@ -39,13 +38,15 @@ export const HandOverDialog = ({ before, onClose }: { before: HandOver | null; o
     ...(isNeededOnly && { needed: true }),
   };
   const isComplete = wanted.to !== '';
+  // A plan for other input is not shown: the input may have changed while it was made, too.
+  const of = JSON.stringify(wanted);
+  const { plan, failure } = outcome?.of === of ? outcome : {};
   const show = async () => {
-    setPlan(undefined);
-    setFailure('');
+    setOutcome(undefined);
     try {
-      setPlan(await planHandOver(wanted));
+      setOutcome({ of, plan: await planHandOver(wanted) });
     } catch (error) {
-      setFailure(sentenceOf(error));
+      setOutcome({ of, failure: sentenceOf(error) });
     }
   };
   return (
