@@ -1,10 +1,6 @@
 package appliance
 
 import (
-	"context"
-	"strings"
-
-	"landfall/appliance/fault"
 	"landfall/appliance/kube/metal"
 	"landfall/store"
 )
@@ -21,13 +17,6 @@ func (a *Appliance) metalOptions(k *kubernetesObjects) metal.Options {
 		HostKey: func(tx *store.Tx, namespace, name string) (string, error) {
 			return a.engine.Rows(tx).HostOf(namespace + "/" + name)
 		},
-		RestartHost: func(ctx context.Context, key string) error {
-			infraEnv, host, _ := strings.Cut(key, "/")
-			err := a.engine.RestartHost(ctx, infraEnv, host)
-			if kind := fault.KindOf(err); kind == fault.Conflict || kind == fault.NotFound {
-				return nil // the Agent has changed since it was read, and is reconciled again
-			}
-			return err
-		},
+		RestartHost: a.engine.RestartHost,
 	}
 }

@@ -155,14 +155,14 @@ func newSiteWith(t *testing.T, cluster *fakeCluster) *site {
 }
 
 // restartHost is a fake of Options.RestartHost: it sets the state of the Agent.
-func (s *site) restartHost(ctx context.Context, key string) error {
+func (s *site) restartHost(ctx context.Context, infraEnvID, hostID string) error {
 	return s.db.Update(ctx, func(tx *store.Tx) error {
-		s.restarted = append(s.restarted, key)
+		s.restarted = append(s.restarted, infraEnvID+"/"+hostID)
 		host := &metal3.BareMetalHost{}
 		if err := s.o.Get(tx, objects.BareMetalHosts, "site", "node0", host); err != nil || host.Spec.Image == nil {
 			return fmt.Errorf("the image was removed before the engine was notified: %w", err)
 		}
-		return s.o.Update(tx, objects.Agents, "site", strings.TrimPrefix(key, "d1e2/"),
+		return s.o.Update(tx, objects.Agents, "site", hostID,
 			func(u *unstructured.Unstructured) error {
 				return unstructured.SetNestedField(u.Object, s.restartState, "status", "debugInfo", "state")
 			})

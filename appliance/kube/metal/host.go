@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	metal3 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
@@ -14,6 +15,7 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 
 	"landfall/appliance/bmc"
+	"landfall/appliance/fault"
 	"landfall/appliance/kube/controller"
 	"landfall/appliance/kube/objects"
 	"landfall/appliance/kube/objects/agentinstall"
@@ -73,7 +75,12 @@ func (h hosts) Reconcile(ctx context.Context, namespace, name string) (time.Dura
 	h.setRelayed(s.server)
 	if s.restartHost {
 		// RestartHost changes the Agent, which queues the host again.
-		return s.requeueAfter, h.RestartHost(ctx, s.hostKey)
+		infraEnvID, hostID, _ := strings.Cut(s.hostKey, "/")
+		err := h.RestartHost(ctx, infraEnvID, hostID)
+		if kind := fault.KindOf(err); kind == fault.Conflict || kind == fault.NotFound {
+			return s.requeueAfter, nil // the Agent has changed since it was read, and is reconciled again
+		}
+		return s.requeueAfter, err
 	}
 	if err := h.callSpoke(ctx, s); err != nil {
 		return 0, err

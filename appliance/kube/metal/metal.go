@@ -67,7 +67,7 @@ type Options struct {
 	// RestartHost notifies the engine that a host's machine is about to be restarted to boot a
 	// newer image. The engine then sets the host to disconnected. It does nothing if the
 	// installation of the host has started.
-	RestartHost func(ctx context.Context, key string) error
+	RestartHost func(ctx context.Context, infraEnvID, hostID string) error
 	// ImageSettles is the minimum age of an image before a server boots it: manifests are applied
 	// one after another, and each NMStateConfig changes the image.
 	ImageSettles time.Duration
