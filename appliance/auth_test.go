@@ -309,6 +309,14 @@ func TestAuth_scopeLimitsListsAndChanges(t *testing.T) {
 	var made access.Token
 	a.call(a.admin, http.MethodPost, "/api/landfall/v1/tokens", object{"name": "limited", "role": "operator",
 		"clusters": []string{ids[0]}}).read(t, http.StatusCreated, &made)
+	for path, body := range map[string]object{
+		"tokens": {"name": "named", "role": "operator", "clusters": []string{"mine"}},
+		"users": {"name": "named", "role": "operator", "password": "correct horse battery",
+			"infra_envs": []string{"mine"}},
+	} {
+		requireRefusal(t, a.call(a.admin, http.MethodPost, "/api/landfall/v1/"+path, body), http.StatusBadRequest,
+			`"mine" is not the ID of a`, "list -o wide shows the IDs")
+	}
 	limited := a.with(made.Token)
 	for _, kind := range []string{"/clusters", "/infra-envs"} {
 		var list []struct{ Name string }

@@ -10,6 +10,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/google/uuid"
+
 	"landfall/appliance/fault"
 )
 
@@ -95,6 +97,28 @@ const (
 type Scope struct {
 	Clusters  []string `json:"clusters,omitempty"`
 	InfraEnvs []string `json:"infra_envs,omitempty"`
+}
+
+// NewScope returns a scope of IDs. A name would match no object, and the identity would see nothing.
+func NewScope(clusters, infraEnvs []string) (scope Scope, err error) {
+	if scope.Clusters, err = ids("cluster", clusters); err != nil {
+		return Scope{}, err
+	}
+	scope.InfraEnvs, err = ids("infra-env", infraEnvs)
+	return scope, err
+}
+
+// ids returns IDs in the form of the API.
+func ids(kind string, given []string) (all []string, err error) {
+	for _, text := range given {
+		id, err := uuid.Parse(text)
+		if err != nil {
+			return nil, fault.New(fault.Invalid, "%q is not the ID of a %s; landfall %[2]s list -o wide shows the IDs",
+				text, kind)
+		}
+		all = append(all, id.String())
+	}
+	return all, nil
 }
 
 // Clone returns a copy with lists of its own.

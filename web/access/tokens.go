@@ -70,9 +70,13 @@ func (s *Service) createToken(c echo.Context) error {
 	if err := operation.ReadJSON(c, &body); err != nil {
 		return err
 	}
+	scope, err := access.NewScope(body.Clusters, body.InfraEnvs)
+	if err != nil {
+		return err
+	}
 	ctx := c.Request().Context()
 	text, made, err := s.Tokens.Create(ctx, tokens.NewToken{Name: body.Name, Role: body.Role,
-		Scope: access.Scope{Clusters: body.Clusters, InfraEnvs: body.InfraEnvs}, Ends: body.ExpiresAt,
+		Scope: scope, Ends: body.ExpiresAt,
 		By: access.From(ctx).Name})
 	recording.Created(ctx, "name", made.Name)
 	token := tokenOf(made)

@@ -105,8 +105,12 @@ func (s *Service) createUser(c echo.Context) error {
 	if err := operation.ReadJSON(c, &body); err != nil {
 		return err
 	}
+	scope, err := access.NewScope(body.Clusters, body.InfraEnvs)
+	if err != nil {
+		return err
+	}
 	account, err := s.People.Create(c.Request().Context(), people.NewAccount{Name: body.Name, Password: body.Password,
-		Role: body.Role, Scope: access.Scope{Clusters: body.Clusters, InfraEnvs: body.InfraEnvs}})
+		Role: body.Role, Scope: scope})
 	recording.Created(c.Request().Context(), "name", account.Name)
 	return answer(c, http.StatusCreated, userOf(account), err)
 }
@@ -128,6 +132,9 @@ func (s *Service) updateUser(c echo.Context) error {
 		}
 		if body.InfraEnvs != nil {
 			change.Scope.InfraEnvs = *body.InfraEnvs
+		}
+		if *change.Scope, err = access.NewScope(change.Scope.Clusters, change.Scope.InfraEnvs); err != nil {
+			return err
 		}
 	}
 	account, err := s.People.Update(c.Request().Context(), c.Param("name"), change)

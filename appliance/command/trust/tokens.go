@@ -44,6 +44,9 @@ func newTokenCreate() *cobra.Command {
 				}
 				wanted.ExpiresAt = time.Now().Add(life).UTC().Truncate(time.Second)
 			}
+			if err := resolveScope(cmd.Context(), client, wanted.Clusters, wanted.InfraEnvs); err != nil {
+				return err
+			}
 			var made api.Token
 			if err := client.Call(cmd.Context(), http.MethodPost, tokensPath, wanted, &made); err != nil {
 				return err
@@ -61,8 +64,7 @@ func newTokenCreate() *cobra.Command {
 	client.AddFlags(cmd.Flags())
 	flags := cmd.Flags()
 	flags.StringVar(&role, "role", "", "viewer, operator or admin")
-	flags.StringSliceVar(&wanted.Clusters, "cluster", nil, "limit the token to this cluster (ID); may be repeated")
-	flags.StringSliceVar(&wanted.InfraEnvs, "infra-env", nil, "limit the token to this infra-env (ID); may be repeated")
+	addScopeFlags(flags, "token", &wanted.Clusters, &wanted.InfraEnvs)
 	flags.StringVar(&expires, "expires", "", "validity, such as 30d or 12h; default: without an end")
 	return cmd
 }

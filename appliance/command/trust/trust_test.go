@@ -220,16 +220,46 @@ func TestContext_useAndRemove(t *testing.T) {
 	require.ErrorContains(t, err, "does not exist")
 }
 
+const eastID = "7b1c5a0e-0000-4000-8000-000000000004"
+
+func TestScope_namesBecomeIDs(t *testing.T) {
+	home(t)
+	password := writeFile(t, "correct horse battery")
+	for name, arguments := range map[string][]string{
+		"create a token":    {"token", "create", "ci", "--role", "viewer"},
+		"create a user":     {"user", "create", "ana", "--role", "viewer", "--password-file", password},
+		"change an account": {"user", "set", "ana"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var sent struct{ Clusters []string }
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.Method == http.MethodGet {
+					_ = json.NewEncoder(w).Encode([]map[string]string{{"id": eastID, "name": "east"}})
+					return
+				}
+				_ = json.NewDecoder(r.Body).Decode(&sent)
+				_, _ = w.Write([]byte("{}"))
+			}))
+			defer server.Close()
+			_, _, err := run(t, append(arguments, "--cluster", "east", "--url", server.URL)...)
+			require.NoError(t, err)
+			require.Equal(t, []string{eastID}, sent.Clusters)
+			_, _, err = run(t, append(arguments, "--cluster", "west", "--url", server.URL)...)
+			require.ErrorContains(t, err, "the cluster west does not exist")
+		})
+	}
+}
+
 func TestToken_createPrintsTokenAlone(t *testing.T) {
 	home(t)
 	url, last := serve(t, api.Token{Name: "ci", Token: "lf_secret"})
-	out, errOut, err := run(t, "token", "create", "ci", "--role", "operator", "--cluster", "c1", "--expires", "30d",
-		"--url", url)
+	out, errOut, err := run(t, "token", "create", "ci", "--role", "operator", "--cluster", eastID, "--expires",
+		"30d", "--url", url)
 	require.NoError(t, err)
 	require.Equal(t, "lf_secret\n", out)
 	require.NotContains(t, errOut, "lf_secret")
 	require.Equal(t, "operator", last.body["role"])
-	require.Equal(t, []any{"c1"}, last.body["clusters"])
+	require.Equal(t, []any{eastID}, last.body["clusters"])
 	ends, err := time.Parse(time.RFC3339, last.body["expires_at"].(string))
 	require.NoError(t, err)
 	require.WithinDuration(t, time.Now().Add(30*24*time.Hour), ends, time.Minute)

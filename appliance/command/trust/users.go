@@ -59,6 +59,9 @@ func newUserCreate() *cobra.Command {
 			if wanted.Role, err = parseRole(role); err != nil {
 				return err
 			}
+			if err := resolveScope(cmd.Context(), client, wanted.Clusters, wanted.InfraEnvs); err != nil {
+				return err
+			}
 			wanted.Password, err = terminal{cmd.InOrStdin(), cmd.ErrOrStderr()}.newPassword(passwordFile)
 			if err != nil {
 				return err
@@ -72,15 +75,32 @@ func newUserCreate() *cobra.Command {
 	}
 	client.AddFlags(cmd.Flags())
 	cmd.Flags().StringVar(&role, "role", "", "viewer, operator or admin")
-	addScopeFlags(cmd.Flags(), &wanted.Clusters, &wanted.InfraEnvs)
+	addScopeFlags(cmd.Flags(), "account", &wanted.Clusters, &wanted.InfraEnvs)
 	cmd.Flags().StringVar(&passwordFile, "password-file", "", "file with the password; - is standard input; "+
 		"default: ask for it")
 	return cmd
 }
 
-func addScopeFlags(flags *pflag.FlagSet, clusters, infraEnvs *[]string) {
-	flags.StringSliceVar(clusters, "cluster", nil, "limit the account to this cluster (ID); may be repeated")
-	flags.StringSliceVar(infraEnvs, "infra-env", nil, "limit the account to this infra-env (ID); may be repeated")
+// addScopeFlags adds the flags that limit an account or a token.
+func addScopeFlags(flags *pflag.FlagSet, limited string, clusters, infraEnvs *[]string) {
+	flags.StringSliceVar(clusters, "cluster", nil, "limit the "+limited+" to this cluster (ID or name); may be repeated")
+	flags.StringSliceVar(infraEnvs, "infra-env", nil, "limit the "+limited+" to this infra-env (ID or name); may be "+
+		"repeated")
+}
+
+// resolveScope replaces the names in a scope with IDs.
+func resolveScope(ctx context.Context, client *remote.Client, clusters, infraEnvs []string) (err error) {
+	for i, wanted := range clusters {
+		if clusters[i], err = client.ClusterID(ctx, wanted); err != nil {
+			return err
+		}
+	}
+	for i, wanted := range infraEnvs {
+		if infraEnvs[i], err = client.InfraEnvID(ctx, wanted); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func newUserSet() *cobra.Command {
@@ -116,13 +136,18 @@ func newUserSet() *cobra.Command {
 				return outcome.Usagef("nothing to change; give --role, --cluster, --infra-env, --everything, " +
 					"--disable or --enable")
 			}
+			if change.Clusters != nil {
+				if err := resolveScope(cmd.Context(), client, *change.Clusters, *change.InfraEnvs); err != nil {
+					return err
+				}
+			}
 			return client.Call(cmd.Context(), http.MethodPatch, usersPath+"/"+url.PathEscape(arguments[0]), change, nil)
 		},
 	}
 	client.AddFlags(cmd.Flags())
 	flags := cmd.Flags()
 	flags.StringVar(&role, "role", "", "viewer, operator or admin")
-	addScopeFlags(flags, &clusters, &infraEnvs)
+	addScopeFlags(flags, "account", &clusters, &infraEnvs)
 	flags.BoolVar(&everything, "everything", false, "remove the limit to clusters and infra-envs")
 	flags.BoolVar(&disable, "disable", false, "let the account log in no more, and end its sessions")
 	flags.BoolVar(&enable, "enable", false, "let the account log in again")
