@@ -90,6 +90,10 @@ func (e *Error) Unwrap() error { return e.Err }
 // ErrWrong is the cause of an Error about a key or a passphrase that does not fit.
 var ErrWrong = errors.New("the key does not fit")
 
+// ErrNoKey is the cause of an Error about a key or a passphrase that is not at hand. The data may be
+// whole.
+var ErrNoKey = errors.New("the key is not at hand")
+
 func newError(err error, format string, values ...any) *Error {
 	return &Error{Reason: fmt.Sprintf(format, values...), Err: err}
 }
@@ -256,7 +260,7 @@ func (k *Keyring) create() (_ *seal.Ring, err error) {
 func (k *Keyring) open(stored file) ([]seal.Key, error) {
 	candidates, err := k.method.open(stored.Parameters)
 	if err != nil {
-		return nil, err
+		return nil, &Error{Reason: err.Error(), Err: errors.Join(ErrNoKey, err)}
 	}
 	for _, key := range candidates {
 		ring, err := seal.NewRing(seal.Key{Number: keyEncryptionNo, Secret: key})

@@ -108,10 +108,18 @@ func keys(dir string) (*seal.Ring, error) {
 // offline checks a data directory without a change.
 func offline(ctx context.Context, dir string) (*integrity.Report, error) {
 	var ring *seal.Ring
-	found, err := store.CheckDir(ctx, dir, func() (_ *seal.Ring, err error) {
-		ring, err = keys(dir)
-		return ring, err
+	var keyErr error
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	found, err := store.CheckDir(ctx, dir, func() (*seal.Ring, error) {
+		if ring, keyErr = keys(dir); errors.Is(keyErr, keyring.ErrNoKey) {
+			stop() // a person names the key first: nothing is damaged
+		}
+		return ring, keyErr
 	})
+	if errors.Is(keyErr, keyring.ErrNoKey) {
+		return nil, keyErr
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -45,6 +45,26 @@ func newDir(t *testing.T) string {
 	return dir
 }
 
+// The configuration of an appliance may name the key file, and the command does not read it.
+func TestCheck_keyFileElsewhereIsNoDamage(t *testing.T) {
+	dir, elsewhere := newDir(t), filepath.Join(t.TempDir(), "seal.key")
+	content, err := os.ReadFile(filepath.Join(dir, keyring.DefaultKeyFile))
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(elsewhere, content, 0o600))
+	require.NoError(t, os.Remove(filepath.Join(dir, keyring.DefaultKeyFile)))
+	_, err = offline(t.Context(), dir)
+	require.ErrorContains(t, err, "name it with seal.key_file or LANDFALL_SEAL_KEY_FILE")
+	t.Setenv("LANDFALL_SEAL_KEY_FILE", elsewhere)
+	report, err := offline(t.Context(), dir)
+	require.NoError(t, err)
+	require.True(t, report.Whole)
+	t.Setenv("LANDFALL_SEAL_KEY_FILE", "")
+	require.NoError(t, os.WriteFile(filepath.Join(dir, keyring.FileName), []byte("{}"), 0o600))
+	report, err = offline(t.Context(), dir)
+	require.NoError(t, err)
+	require.False(t, report.Whole, "a damaged data.key is damage")
+}
+
 func TestSalvage_leavesOutWhatIsNoData(t *testing.T) {
 	dir, to := newDir(t), filepath.Join(t.TempDir(), "new")
 	t.Chdir(dir) // the paths of sockets are short
