@@ -99,7 +99,8 @@ type Scope struct {
 	InfraEnvs []string `json:"infra_envs,omitempty"`
 }
 
-// NewScope returns a scope of IDs. A name would match no object, and the identity would see nothing.
+// NewScope returns a scope of IDs. A name would match no object, and the identity would see
+// nothing.
 func NewScope(clusters, infraEnvs []string) (scope Scope, err error) {
 	if scope.Clusters, err = ids("cluster", clusters); err != nil {
 		return Scope{}, err

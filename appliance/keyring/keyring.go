@@ -90,8 +90,8 @@ func (e *Error) Unwrap() error { return e.Err }
 // ErrWrong is the cause of an Error about a key or a passphrase that does not fit.
 var ErrWrong = errors.New("the key does not fit")
 
-// ErrNoKey is the cause of an Error about a key or a passphrase that is not at hand. The data may be
-// whole.
+// ErrNoKey is the cause of an Error about a key or a passphrase that is not at hand. The data may
+// be whole.
 var ErrNoKey = errors.New("the key is not at hand")
 
 func newError(err error, format string, values ...any) *Error {
