@@ -3,6 +3,7 @@ package appliance
 import (
 	"net/http"
 	"os"
+	"slices"
 
 	"github.com/labstack/echo/v4"
 
@@ -46,7 +47,7 @@ func (a *Appliance) openClients() (*clients, error) {
 	}
 	c := &clients{
 		links: discovery.NewLinks(a.db, clock, a.urls[0]), limiter: limit.New(clock),
-		hosts: web.NewHosts(append(append([]string{name}, a.urls...), a.config.AllowedHosts...)...),
+		hosts: web.NewHosts(slices.Concat([]string{name, a.fleet.OwnURL()}, a.urls, a.config.AllowedHosts)...),
 	}
 	if c.people, err = people.New(people.Options{DB: a.db, Clock: clock, Dir: a.config.DataDir, Logger: a.log,
 		Unused: a.open(),

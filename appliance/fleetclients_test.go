@@ -8,7 +8,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"landfall/appliance/fleet/etcdtest"
 	"landfall/porttest"
 	"landfall/randtest"
 )
@@ -54,4 +56,26 @@ func TestFleetClients_getNothingOfMembers(t *testing.T) {
 	status, err := leader.status()
 	require.NoError(t, err)
 	require.Len(t, status.Members, 3)
+}
+
+func TestFleetClients_useTheNameInTheURLOfTheLeader(t *testing.T) {
+	t.Parallel()
+	f := &fleetTest{site: newSite(t), server: etcdtest.Start(t, etcdtest.Options{}), direct: true}
+	var err error
+	f.etcd, err = clientv3.New(clientv3.Config{Endpoints: []string{f.server.URL()}})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, f.etcd.Close()) })
+	f.site.config.TLS.Enabled, f.site.config.Fleet.URL = true, "https://site-a.example.com:8090"
+	f.add(t, "one", func() {})
+	for name, want := range map[string]int{"site-a.example.com": http.StatusOK,
+		"site-b.example.com": http.StatusMisdirectedRequest} {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, f.members[0].address+apiPath+"/clusters",
+			http.NoBody)
+		require.NoError(t, err)
+		request.Host = name
+		answer, err := http.DefaultTransport.RoundTrip(request)
+		require.NoError(t, err)
+		require.NoError(t, answer.Body.Close())
+		require.Equal(t, want, answer.StatusCode, name)
+	}
 }

@@ -27,6 +27,7 @@ type Leading struct {
 	Front      *Front
 	Opened     []net.Listener // the listeners of the configuration
 	Member     string         // name of this member
+	URL        string         // of this member, for the others
 	Directory  string         // ID of its data directory
 	Copies     *Copies
 	Keys       keyfile.Directory
@@ -75,6 +76,14 @@ func Networks(db *store.DB) (networks discovery.Networks, err error) {
 		return err
 	})
 	return networks, err
+}
+
+// OwnURL returns the URL of this member for the others, or "" on a single machine.
+func (l *Leading) OwnURL() string {
+	if l == nil {
+		return ""
+	}
+	return l.URL
 }
 
 // SharedLog returns the log of the fleet, or nil.

@@ -39,7 +39,7 @@ func (m *member) lead(ctx context.Context, leadership fleet.Leadership) error {
 	service.Missing = front.MissingContents
 	running, err := appliance.Lead(ctx, m.Config, m.Logger, m.Version, &fleet.Leading{
 		Log: leadership, Credential: m.credential, Opened: opened, Member: m.membership.Peer().Name,
-		Directory: m.membership.Directory(), Copies: m.copies, Keys: m.membership.Keys(),
+		URL: m.membership.Peer().URL, Directory: m.membership.Directory(), Copies: m.copies, Keys: m.membership.Keys(),
 		MissingBlobs: m.membership.NoteMissingBlobs, Reads: m.otherReads,
 		Collectors: []prometheus.Collector{m.metrics},
 		Tasks: []func(context.Context, *store.DB){
