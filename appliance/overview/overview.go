@@ -152,7 +152,8 @@ func (o *Overview) addHost(_ string, row *record.Host) error {
 		return nil // the cluster of an insufficient host is listed
 	}
 	item := Item{Kind: "host", ID: row.API.ID.String(), InfraEnv: row.API.InfraEnvID.String(), Status: status,
-		Info: conv.Value(row.API.StatusInfo), Name: cmp.Or(row.API.RequestedHostname, row.Hostname, row.API.ID.String())}
+		Info: conv.Value(row.API.StatusInfo),
+		Name: cmp.Or(row.API.RequestedHostname, row.Hostname, row.API.ID.String())}
 	if row.API.ClusterID != nil {
 		item.Cluster = row.API.ClusterID.String()
 	}

@@ -55,7 +55,8 @@ func TestAMSOrder_namesWhoSentIt(t *testing.T) {
 			require.NoError(t, server.Register(AMSOperations(site, false)...))
 			test.identity.Role = access.Administrator
 			for _, command := range []string{"retry", "edit"} {
-				request := httptest.NewRequest(http.MethodPost, AMSPath+"/clusters/c/"+command, strings.NewReader(test.body))
+				request := httptest.NewRequest(http.MethodPost, AMSPath+"/clusters/c/"+command,
+					strings.NewReader(test.body))
 				request.Header.Set("Content-Type", "application/json")
 				recorder := httptest.NewRecorder()
 				server.ServeHTTP(recorder, request.WithContext(access.With(t.Context(), test.identity)))
