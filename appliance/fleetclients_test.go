@@ -69,8 +69,8 @@ func TestFleetClients_useTheNameInTheURLOfTheLeader(t *testing.T) {
 	f.add(t, "one", func() {})
 	for name, want := range map[string]int{"site-a.example.com": http.StatusOK,
 		"site-b.example.com": http.StatusMisdirectedRequest} {
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, f.members[0].address+apiPath+"/clusters",
-			http.NoBody)
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
+			f.members[0].address+apiPath+"/clusters", http.NoBody)
 		require.NoError(t, err)
 		request.Host = name
 		answer, err := http.DefaultTransport.RoundTrip(request)

@@ -198,6 +198,7 @@ var unasked = map[string]string{
 	"host unbind":             "landfall host bind repairs it; the appliance refuses it during an installation",
 	"logout":                  "landfall login repairs it",
 	"registry gc":             "removes only what nothing needs",
+	"registry remove":         "landfall registry add repairs it, or the medium itself",
 	"release forget":          "landfall release allow repairs it",
 	"sealed-images close":     "landfall sealed-images show explains how to open them again",
 	"service remove":          "the data directory stays",

@@ -83,7 +83,8 @@ func newUserCreate() *cobra.Command {
 
 // addScopeFlags adds the flags that limit an account or a token.
 func addScopeFlags(flags *pflag.FlagSet, limited string, clusters, infraEnvs *[]string) {
-	flags.StringSliceVar(clusters, "cluster", nil, "limit the "+limited+" to this cluster (ID or name); may be repeated")
+	flags.StringSliceVar(clusters, "cluster", nil, "limit the "+limited+
+		" to this cluster (ID or name); may be repeated")
 	flags.StringSliceVar(infraEnvs, "infra-env", nil, "limit the "+limited+" to this infra-env (ID or name); may be "+
 		"repeated")
 }
