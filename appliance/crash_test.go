@@ -696,8 +696,8 @@ func (in *crashTest) verifyStore(t *testing.T) {
 	entries, err := os.ReadDir(in.site.config.DataDir)
 	require.NoError(t, err)
 	for _, entry := range entries {
-		// The start keeps a log that ends in a record of which nothing was acknowledged, such as after
-		// a kill during the first record of a log.
+		// A start keeps a log with an incomplete last record, such as after a kill during the
+		// first record of a log.
 		name, _, _ := strings.Cut(entry.Name(), ".incomplete-")
 		require.Contains(t, []string{"landfall.db", "landfall-1.wal", "landfall-2.wal", "landfall.committed",
 			"landfall.lock", "blobs", "installers", "os-images", "audit", "site.key", "data.key", "seal.key",

@@ -8,7 +8,7 @@ import (
 	"net/url"
 	"strings"
 
-	"landfall/appliance/fleet"
+	"landfall/appliance/fleet/forwarding"
 	"landfall/web/problem"
 )
 
@@ -77,7 +77,7 @@ var (
 // not browsers send none of the headers that it checks, and are permitted. Links from other sites
 // to the appliance's page are permitted, too.
 func (s *Server) checkOrigin(r *http.Request) error {
-	if !s.options.Hosts.Allow(r.Host) && !fleet.Addressed(r.Context()) {
+	if !s.options.Hosts.Allow(r.Host) && !forwarding.Of(r.Context()).Addressed {
 		return problem.New(http.StatusMisdirectedRequest, "this appliance is not addressed as %q; use one of its IP "+
 			"addresses, or add the name to allowed_hosts in the configuration", r.Host)
 	}

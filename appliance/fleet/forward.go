@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"landfall/appliance/fault"
+	"landfall/appliance/fleet/forwarding"
 )
 
 // Headers of a request that a member has forwarded. They count only on a connection of a member.
@@ -438,8 +439,8 @@ func (f *Front) Requests() uint64 { return f.requests.Load() }
 // that address runs here, and not on the member.
 func restore(r *http.Request, member string) (original *http.Request, at Listener, err error) {
 	ctx := context.WithValue(r.Context(), http.LocalAddrContextKey, nil)
-	through := forwarding{member: member, addressed: r.Header.Get(headerAddressed) != ""}
-	original = r.WithContext(context.WithValue(ctx, throughKey{}, through))
+	original = r.WithContext(forwarding.With(ctx, forwarding.Forwarding{Member: member,
+		Addressed: r.Header.Get(headerAddressed) != ""}))
 	original.RemoteAddr, original.TLS = r.Header.Get(headerClient), nil
 	if r.Header.Get(headerLine) == lineTLS {
 		state := tls.ConnectionState{Version: r.TLS.Version, HandshakeComplete: true}
@@ -466,25 +467,4 @@ func parseCertificate(text string) (*x509.Certificate, error) {
 		return nil, err
 	}
 	return x509.ParseCertificate(der)
-}
-
-type throughKey struct{}
-
-// forwarding says how a request was forwarded.
-type forwarding struct {
-	member    string
-	addressed bool // the member has the name that the client used
-}
-
-// Through returns the name of the member that forwarded the request of a context, or "".
-func Through(ctx context.Context) string {
-	through, _ := ctx.Value(throughKey{}).(forwarding)
-	return through.member
-}
-
-// Addressed reports whether a member forwarded the request of a context, and has the name that the
-// client used.
-func Addressed(ctx context.Context) bool {
-	through, _ := ctx.Value(throughKey{}).(forwarding)
-	return through.addressed
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"landfall/appliance/fleet"
+	"landfall/appliance/fleet/forwarding"
 	"landfall/appliance/sitekey"
 )
 
@@ -110,11 +111,11 @@ func describe(w http.ResponseWriter, r *http.Request) {
 			certificate = " of " + presented.Subject.CommonName
 		}
 	}
-	if local := r.Context().Value(http.LocalAddrContextKey); fleet.Through(r.Context()) != "" && local != nil {
+	if local := r.Context().Value(http.LocalAddrContextKey); forwarding.Of(r.Context()).Member != "" && local != nil {
 		line += " with an address of the leader" // the client used none
 	}
 	fmt.Fprintf(w, "%s %s%s %s%s %s through %q", client, line, certificate, r.Host, r.RequestURI,
-		r.Header.Get("Landfall-Fleet-Client"), fleet.Through(r.Context()))
+		r.Header.Get("Landfall-Fleet-Client"), forwarding.Of(r.Context()).Member)
 }
 
 func TestForward_appliesToClientOfFollower(t *testing.T) {
@@ -137,7 +138,7 @@ func TestForward_appliesToClientOfFollower(t *testing.T) {
 func TestForward_namesOfTheFollower(t *testing.T) {
 	key := newKey(t)
 	to, f := newLeader(t, key, "leader", func(w http.ResponseWriter, r *http.Request) {
-		fmt.Fprint(w, fleet.Addressed(r.Context()), r.Header.Get("Landfall-Fleet-Addressed"))
+		fmt.Fprint(w, forwarding.Of(r.Context()).Addressed, r.Header.Get("Landfall-Fleet-Addressed"))
 	}), newFollower(t, key, time.Minute)
 	f.Lead(to.peer())
 	seen := func(at, host string) string {

@@ -18,7 +18,7 @@ import (
 	"landfall/appliance/access/people"
 	"landfall/appliance/access/tokens"
 	"landfall/appliance/fault"
-	"landfall/appliance/fleet"
+	"landfall/appliance/fleet/forwarding"
 	"landfall/web/operation"
 	"landfall/web/problem"
 	"landfall/web/recording"
@@ -185,7 +185,7 @@ func (s *Service) setUp(c echo.Context) error {
 	}
 	return s.attempt(c, body.Kind, nil, func(ctx context.Context) (people.Account, error) {
 		account, err := s.People.SetUp(ctx, body.Code, body.Name, body.Password)
-		if errors.Is(err, people.ErrNoCode) && fleet.Through(ctx) != "" {
+		if errors.Is(err, people.ErrNoCode) && forwarding.Of(ctx).Member != "" {
 			return account, problem.Conflict("the member %s leads the fleet, and there is no setup code in its data "+
 				"directory: run landfall user reset on the machine of %[1]s", s.Member)
 		}

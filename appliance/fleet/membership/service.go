@@ -9,6 +9,7 @@ import (
 
 	"landfall/appliance/fault"
 	"landfall/appliance/fleet"
+	"landfall/appliance/fleet/forwarding"
 	"landfall/appliance/fleet/sequence"
 	"landfall/appliance/sentence"
 )
@@ -134,7 +135,7 @@ func (l *Leader) Found(context.Context, Wanted) error {
 
 // Leave implements Service. The member that forwarded the request leaves.
 func (l *Leader) Leave(ctx context.Context) error {
-	name := fleet.Through(ctx)
+	name := forwarding.Of(ctx).Member
 	others, err := l.Others(ctx)
 	if err != nil {
 		return fault.Wrap(fault.Unavailable, err)
@@ -309,7 +310,7 @@ func (m *Membership) hasEnded(err error) bool {
 // of the transaction is not known, or this process ends, the member asks etcd later: see
 // [Membership.AfterFailure].
 func (l *Leader) End(ctx context.Context) error {
-	if name := fleet.Through(ctx); name != "" {
+	if name := forwarding.Of(ctx).Member; name != "" {
 		return fault.New(fault.Conflict, "the member %s does not lead; send this to the leader, which goes on with "+
 			"the data", name)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"landfall/appliance/fault"
 	"landfall/appliance/fleet"
+	"landfall/appliance/fleet/forwarding"
 	"landfall/appliance/fleet/sequence"
 	"landfall/appliance/sentence"
 )
@@ -132,7 +133,7 @@ type Server struct {
 // one that was asked. If etcd does not answer, the status has what was known last.
 func (l *Leader) Status(ctx context.Context) (*Status, error) {
 	m := l.Membership
-	s := &Status{Fleet: m.state.Fleet, Member: cmp.Or(fleet.Through(ctx), m.state.Member), Etcd: m.state.Etcd,
+	s := &Status{Fleet: m.state.Fleet, Member: cmp.Or(forwarding.Of(ctx).Member, m.state.Member), Etcd: m.state.Etcd,
 		Prefix: m.state.Prefix, WriteSeconds: m.writes.longest().Seconds(), Members: []Member{},
 		VirtualIP: l.VirtualIP()}
 	var cluster sequence.Cluster
