@@ -215,8 +215,18 @@ func (s *fleetSite) verifyImage(t *testing.T, m *fleetMachine) {
 	require.Equal(t, s.image, sum, "the image of machine %s is another one", m.name)
 }
 
-// logIn returns the status of a login with a wrong password at a name of the machine.
-func (m *fleetMachine) logIn(t *testing.T, name string) int {
+// logIn returns the status of a login with a wrong password at a name of the machine. It repeats
+// the login while the fleet has no leader, as on a busy machine.
+func (m *fleetMachine) logIn(t *testing.T, name string) (status int) {
+	t.Helper()
+	soon(t, m.name+" has a leader", func() bool {
+		status = m.logInOnce(t, name)
+		return status != http.StatusServiceUnavailable
+	})
+	return status
+}
+
+func (m *fleetMachine) logInOnce(t *testing.T, name string) int {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, m.address+"/api/landfall/v1/login",
 		strings.NewReader(`{"name": "ana", "password": "wrong"}`))
