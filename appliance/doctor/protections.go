@@ -84,7 +84,7 @@ func (p *Protections) Disk() Finding {
 		finding.Advice = "Check the disk of the data directory."
 		return finding
 	}
-	finding.Result = fmt.Sprintf("%s of %s are free", sizeOf(disk.Free), sizeOf(disk.Total))
+	finding.Result = fmt.Sprintf("%s of %s are free", sentence.Size(disk.Free), sentence.Size(disk.Total))
 	left := time.Duration(disk.FullIn) * time.Second
 	if left > 0 {
 		finding.Result += fmt.Sprintf("; at the present growth the disk is full in %.1f days, mostly by %s",
@@ -102,17 +102,9 @@ func (p *Protections) Disk() Finding {
 		largest := disk.Parts[0]
 		finding.Advice = fmt.Sprintf("Free space, or move the data directory. Its largest part is %s with %s; "+
 			"docs/operations.md lists what can be removed.", cmp.Or(largest.Name, "the database"),
-			sizeOf(largest.Bytes))
+			sentence.Size(largest.Bytes))
 	}
 	return finding
-}
-
-// sizeOf returns a size as a text. A disk that is nearly full has less than a tenth of a GiB.
-func sizeOf(bytes int64) string {
-	if bytes < 1<<30 {
-		return fmt.Sprintf("%.1f MiB", float64(bytes)/(1<<20))
-	}
-	return fmt.Sprintf("%.1f GiB", float64(bytes)/(1<<30))
 }
 
 // Diagnose returns all findings. It also verifies the audit trail.

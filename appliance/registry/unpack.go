@@ -13,6 +13,7 @@ import (
 	"landfall/appliance/registry/medium"
 	"landfall/appliance/registry/quota"
 	"landfall/appliance/registry/unpacked"
+	"landfall/appliance/sentence"
 	"landfall/store"
 )
 
@@ -306,7 +307,7 @@ func (r *Registry) packedStatus(p *packed) *MediumStatus {
 		Damaged: []string{}, Problems: []string{}}
 	if !row.Wanted {
 		s.Problems = append(s.Problems, fmt.Sprintf("the archive is compressed, so it can't be served where it lies. "+
-			"Copy it to the disk, which unpacks it and takes at least %.1f GiB", float64(row.AtLeast)/(1<<30)))
+			"Copy it to the disk, which unpacks it and takes at least %s", sentence.Size(row.AtLeast)))
 		return s
 	}
 	s.Staging = Staging{State: cmp.Or(state, StageCopying), Done: p.read.Load(), Total: row.Size, Message: message}

@@ -70,6 +70,20 @@ func Count(count int, noun string) string {
 	return fmt.Sprintf("%d %ss", count, noun)
 }
 
+// Size returns a number of bytes in its largest unit, as the page does: 1.2 GiB, 512 bytes.
+func Size(bytes int64) string {
+	const step = 1 << 10
+	if bytes < step {
+		return fmt.Sprintf("%d bytes", bytes)
+	}
+	value, unit := float64(bytes)/step, 0
+	units := []string{"KiB", "MiB", "GiB", "TiB"}
+	for value >= step && unit < len(units)-1 {
+		value, unit = value/step, unit+1
+	}
+	return fmt.Sprintf("%.1f %s", value, units[unit])
+}
+
 // Shorten cuts a text to at most limit bytes at a character boundary, and marks the cut with an
 // ellipsis.
 func Shorten(text string, limit int) string {

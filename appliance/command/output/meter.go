@@ -12,6 +12,7 @@ import (
 	"github.com/schollz/progressbar/v3"
 
 	"landfall/appliance/command/outcome"
+	"landfall/appliance/sentence"
 )
 
 // OnTerminal reports whether a person sees what is written to out.
@@ -129,16 +130,5 @@ func OpenFile(name string, mode os.FileMode, stdout io.Writer) (w io.Writer, fin
 	}, nil
 }
 
-// Size returns a number of bytes in its largest unit, as the page does: 1.2 GiB, 512 bytes.
-func Size(bytes int64) string {
-	const step = 1 << 10
-	if bytes < step {
-		return fmt.Sprintf("%d bytes", bytes)
-	}
-	value, unit := float64(bytes)/step, 0
-	units := []string{"KiB", "MiB", "GiB", "TiB"}
-	for value >= step && unit < len(units)-1 {
-		value, unit = value/step, unit+1
-	}
-	return fmt.Sprintf("%.1f %s", value, units[unit])
-}
+// Size returns a number of bytes as the sentences of the appliance do: 1.2 GiB, 512 bytes.
+func Size(bytes int64) string { return sentence.Size(bytes) }

@@ -275,7 +275,7 @@ func (c *check) memory(ctx context.Context) error {
 	}
 	if total < needed {
 		c.add("memory", Error, "A control plane needs %s of memory; the pods of the cluster leave %s. Add nodes or "+
-			"memory.", gibibytes(needed), gibibytes(total))
+			"memory.", sentence.Size(needed), sentence.Size(total))
 	}
 	return nil
 }
@@ -320,5 +320,3 @@ func Layout(ctx context.Context, api API) (string, error) {
 	}
 	return controlplane.Flat, nil
 }
-
-func gibibytes(bytes int64) string { return fmt.Sprintf("%.1f GiB", float64(bytes)/(1<<30)) }
