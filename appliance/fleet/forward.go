@@ -58,13 +58,13 @@ const (
 // Refuse answers a request with an error, in the form of the API.
 type Refuse func(w http.ResponseWriter, r *http.Request, err error)
 
+// Hosts reports whether this member has the name in a header Host. The leader need not know it.
+type Hosts func(header string) bool
+
 // Forwarder forwards requests to the leader. A request that comes while there is no leader waits.
 type Forwarder struct {
-	// Hosts reports whether this member has the name in a header Host. The leader need not know it.
-	// nil: the leader decides.
-	Hosts func(header string) bool
-
 	leaders *present
+	hosts   Hosts
 	wait    time.Duration // the longest time that a request waits for a leader
 	through *http.Transport
 	refuse  Refuse
@@ -78,15 +78,17 @@ type Forwarder struct {
 }
 
 // NewForwarder returns a forwarder without a leader.
-func NewForwarder(credential *Credential, wait time.Duration, refuse Refuse, log *slog.Logger) *Forwarder {
+func NewForwarder(credential *Credential, wait time.Duration, hosts Hosts, refuse Refuse,
+	log *slog.Logger) *Forwarder {
 	ctx, stop := context.WithCancel(context.Background())
 	leaders := newPresent(ctx)
-	return &Forwarder{leaders: leaders, stop: stop, wait: wait, refuse: refuse, log: log, through: &http.Transport{
-		TLSClientConfig: credential.Client(), MaxIdleConnsPerHost: idleConnections, IdleConnTimeout: time.Minute,
-		DialContext:         (&net.Dialer{Timeout: dialTime}).DialContext,
-		TLSHandshakeTimeout: handshakeTime, ExpectContinueTimeout: time.Second,
-		DisableCompression: true, // the answer passes as it is
-	}}
+	return &Forwarder{leaders: leaders, stop: stop, wait: wait, hosts: hosts, refuse: refuse, log: log,
+		through: &http.Transport{
+			TLSClientConfig: credential.Client(), MaxIdleConnsPerHost: idleConnections, IdleConnTimeout: time.Minute,
+			DialContext:         (&net.Dialer{Timeout: dialTime}).DialContext,
+			TLSHandshakeTimeout: handshakeTime, ExpectContinueTimeout: time.Second,
+			DisableCompression: true, // the answer passes as it is
+		}}
 }
 
 // Lead says to which member requests go. The zero value means that there is no leader.
@@ -162,7 +164,7 @@ func (f *Forwarder) describe(header http.Header, of *http.Request, at Listener) 
 		header.Del(name)
 	}
 	header.Set(headerClient, of.RemoteAddr)
-	if f.Hosts != nil && f.Hosts(of.Host) {
+	if f.hosts(of.Host) {
 		header.Set(headerAddressed, "true")
 	}
 	if at != Main {

@@ -61,7 +61,8 @@ type follower struct {
 func newFollower(t testing.TB, key *sitekey.Key, wait time.Duration) *follower {
 	t.Helper()
 	own := credential(t, key, "follower")
-	f := &follower{Forwarder: fleet.NewForwarder(own, wait, refuse, quiet())}
+	hosts := func(header string) bool { return header == "follower.site.test" }
+	f := &follower{Forwarder: fleet.NewForwarder(own, wait, hosts, refuse, quiet())}
 	t.Cleanup(f.Close)
 	behind := &fleet.Behind{Forwarder: f.Forwarder, Peers: http.NotFoundHandler(),
 		Own: func(w http.ResponseWriter, r *http.Request) bool {
@@ -149,8 +150,6 @@ func TestForward_namesOfTheFollower(t *testing.T) {
 		_, text := ask(t, client(t), request)
 		return text
 	}
-	require.Equal(t, "false", seen(f.main.URL, "follower.site.test"))
-	f.Hosts = func(header string) bool { return header == "follower.site.test" }
 	require.Equal(t, "true", seen(f.main.URL, "follower.site.test"))
 	require.Equal(t, "false", seen(f.main.URL, "evil.example.net"))
 	require.Equal(t, "falsetrue", seen(to.URL, "follower.site.test"), "the header of a client has no meaning")

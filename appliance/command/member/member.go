@@ -161,8 +161,8 @@ func (m *member) open(ctx context.Context) (err error) {
 	if m.credential, err = fleet.NewCredential(m.key, self.Name); err != nil {
 		return err
 	}
-	m.forwarder = fleet.NewForwarder(m.credential, 2*m.Config.Fleet.Takeover, refuse, m.Logger)
-	m.forwarder.Hosts = web.NewHosts(slices.Concat(m.names(), m.Config.AllowedHosts)...).Allow
+	hosts := web.NewHosts(slices.Concat(m.names(), m.Config.AllowedHosts)...).Allow
+	m.forwarder = fleet.NewForwarder(m.credential, 2*m.Config.Fleet.Takeover, hosts, refuse, m.Logger)
 	m.peers = fleet.NewClient(m.credential, m.clock)
 	m.reach = fleet.NewReach(self.Name, m.forwarder, m.peers, m.clock)
 	m.copies = fleet.NewCopies(fleet.CopiesOptions{Client: m.peers, Self: self.Name, Others: m.membership.Others,
