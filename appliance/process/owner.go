@@ -42,6 +42,24 @@ func BecomeOwner(dir string, files ...string) error {
 	return nil
 }
 
+// GiveToOwner gives files to the owner of a directory, if the process is one of root: the program
+// that runs as the owner must be able to read and change them.
+func GiveToOwner(dir string, files ...string) error {
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	owner, err := statOf(dir)
+	if err != nil {
+		return err
+	}
+	for _, path := range files {
+		if err := os.Chown(path, int(owner.Uid), int(owner.Gid)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func statOf(path string) (*syscall.Stat_t, error) {
 	info, err := os.Stat(path)
 	if err != nil {

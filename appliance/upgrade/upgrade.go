@@ -20,13 +20,13 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/jonboulle/clockwork"
 
 	"landfall/appliance/dataversion"
 	"landfall/appliance/durable"
+	"landfall/appliance/process"
 )
 
 const (
@@ -214,7 +214,7 @@ func (i *Installation) backUp(ctx context.Context) error {
 	if err := i.Backup(ctx, path); err != nil {
 		return fmt.Errorf("the backup before the upgrade failed: %w; or upgrade without it (--no-backup)", err)
 	}
-	if err := errors.Join(give(path, i.DataDir), give(dir, i.DataDir)); err != nil {
+	if err := process.GiveToOwner(i.DataDir, path, dir); err != nil {
 		return err
 	}
 	i.say("The data is backed up in %s.", path)
@@ -222,20 +222,6 @@ func (i *Installation) backUp(ctx context.Context) error {
 		return err
 	}
 	return i.step("backed up")
-}
-
-// give gives a file to the owner of another one, because a command of root writes into the data
-// directory of the user of the service.
-func give(path, like string) error {
-	info, err := os.Stat(like)
-	if err != nil {
-		return err
-	}
-	owner, ok := info.Sys().(*syscall.Stat_t)
-	if !ok || os.Geteuid() != 0 {
-		return nil
-	}
-	return os.Chown(path, int(owner.Uid), int(owner.Gid))
 }
 
 // prune removes all but the newest backups before upgrades.

@@ -16,6 +16,7 @@ import (
 	"landfall/appliance/access"
 	"landfall/appliance/durable"
 	"landfall/appliance/fault"
+	"landfall/appliance/process"
 )
 
 // CodeFile is the name of the setup code's file in the data directory. Only the owner of the
@@ -233,7 +234,7 @@ func WriteCode(dir string, now time.Time) (code string, err error) {
 	if err = errors.Join(err, file.Close()); err != nil {
 		return "", err
 	}
-	if err = giveToOwnerOf(dir, file.Name()); err != nil {
+	if err = process.GiveToOwner(dir, file.Name()); err != nil {
 		return "", err
 	}
 	if err = os.Chtimes(file.Name(), now, now); err != nil {
@@ -243,22 +244,6 @@ func WriteCode(dir string, now time.Time) (code string, err error) {
 		return "", err
 	}
 	return code, durable.SyncDir(dir)
-}
-
-// giveToOwnerOf gives a file to the owner of a directory if root has made it.
-func giveToOwnerOf(dir, file string) error {
-	if os.Geteuid() != 0 {
-		return nil
-	}
-	info, err := os.Stat(dir)
-	if err != nil {
-		return err
-	}
-	owner, ok := info.Sys().(*syscall.Stat_t)
-	if !ok {
-		return nil
-	}
-	return os.Chown(file, int(owner.Uid), int(owner.Gid))
 }
 
 // RemoveCode removes the file of the setup code. A missing file is not an error.
