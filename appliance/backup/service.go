@@ -138,22 +138,23 @@ func (s *Service) backUp(ctx context.Context) (err error) {
 		return err
 	}
 	repository := &Repository{Dir: s.Schedule.Dir, Recipients: recipients}
-	if s.kept != nil {
-		s.prune(ctx, repository)
-	}
 	now := s.Clock.Now()
 	last, err := repository.newest(now)
 	if err != nil {
 		return err
 	}
-	if !last.IsZero() && now.Sub(last) < s.Schedule.Interval {
+	isDue := last.IsZero() || now.Sub(last) >= s.Schedule.Interval
+	isPaused := now.Sub(s.full) < fullPause
+	if s.kept != nil || isDue && !isPaused { // there may be no space for a backup otherwise
+		s.prune(ctx, repository)
+	}
+	switch {
+	case !isDue:
 		s.note(last)
 		return nil
-	}
-	if now.Sub(s.full) < fullPause {
+	case isPaused:
 		return s.failed()
 	}
-	s.prune(ctx, repository) // there may be no space otherwise
 	received, err := s.receive(ctx, repository)
 	s.full = time.Time{}
 	if medium, ok := errors.AsType[*MediumError](err); ok && medium.Full() {
