@@ -104,14 +104,21 @@ func TestDamage_nextPlaceInTheSameAnswer(t *testing.T) {
 	}
 }
 
-// A damaged copy of a medium is never sent completely, also after a restart. It is made again.
-func TestDamage_copyOnTheDisk(t *testing.T) {
-	s := newSite(t)
+// newCopied returns a site with a whole copy of a medium, and a blob of it.
+func newCopied(t *testing.T) (s *site, digest string, layer []byte) {
+	t.Helper()
+	s = newSite(t)
 	a, digest, layer := randomArchive(t)
 	s.write(archive1, a)
 	s.start()
 	s.stage()
 	s.awaitCopy(registry.StageWhole)
+	return s, digest, layer
+}
+
+// A damaged copy of a medium is never sent completely, also after a restart. It is made again.
+func TestDamage_copyOnTheDisk(t *testing.T) {
+	s, digest, layer := newCopied(t)
 	s.stop()
 	s.damage("staged", digest)
 	s.start()
@@ -125,12 +132,7 @@ func TestDamage_copyOnTheDisk(t *testing.T) {
 
 // A damaged copy whose medium is not plugged in tells clients to wait for the medium.
 func TestDamage_copyWithoutMedium(t *testing.T) {
-	s := newSite(t)
-	a, digest, _ := randomArchive(t)
-	s.write(archive1, a)
-	s.start()
-	s.stage()
-	s.awaitCopy(registry.StageWhole)
+	s, digest, _ := newCopied(t)
 	s.damage("staged", digest)
 	s.remove(archive1)
 	s.requireBroken(digest)
@@ -143,12 +145,7 @@ func TestDamage_copyWithoutMedium(t *testing.T) {
 
 // A copy that lacks bytes is found at the start: the status would say that it is whole.
 func TestDamage_cutCopyIsFoundAtTheStart(t *testing.T) {
-	s := newSite(t)
-	a, digest, layer := randomArchive(t)
-	s.write(archive1, a)
-	s.start()
-	s.stage()
-	s.awaitCopy(registry.StageWhole)
+	s, digest, layer := newCopied(t)
 	s.remove(archive1)
 	s.stop()
 	require.NoError(t, os.Truncate(s.onDisk("staged", digest), 1<<20))
