@@ -98,8 +98,8 @@ func (a *Appliance) projector() (engine.Projector, error) {
 	return projection.Recorder{}, nil
 }
 
-// kubernetesReady returns what returns a channel that is closed when the Kubernetes API is ready.
-// It returns nil if the configuration disables the API.
+// kubernetesReady returns a function with a channel that is closed when the Kubernetes API is
+// ready. It returns nil if the configuration disables the API.
 func (a *Appliance) kubernetesReady() func() <-chan struct{} {
 	if a.kubernetes == nil {
 		return nil

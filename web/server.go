@@ -409,9 +409,9 @@ func (s *Server) answerError(err error, c echo.Context) {
 		failure = problem.New(failure.Status, "%s does not support the method %s, only %s", r.URL.Path, r.Method,
 			c.Response().Header().Get(echo.HeaderAllow))
 	}
-	left := c.Response().Committed && (r.Context().Err() != nil || errors.Is(err, syscall.EPIPE) ||
-		errors.Is(err, syscall.ECONNRESET)) // the client did not wait for the end
-	if failure.Status >= http.StatusInternalServerError && !left {
+	clientLeft := c.Response().Committed && (r.Context().Err() != nil || errors.Is(err, syscall.EPIPE) ||
+		errors.Is(err, syscall.ECONNRESET))
+	if failure.Status >= http.StatusInternalServerError && !clientLeft {
 		s.options.Logger.ErrorContext(r.Context(), "Request failed.", "method", r.Method, "path",
 			pathForLog(r.URL.Path), "status",
 			failure.Status, "error", err)

@@ -706,7 +706,7 @@ func TestRepository_oneWriter(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// What a backup wrote until the medium was full does not keep its space from the next one.
+// A backup that fills the medium leaves no objects, so the next one has their space.
 func TestRepository_fullMediumKeepsNoRest(t *testing.T) {
 	s := newSource(t)
 	repository := &backup.Repository{Dir: filepath.Join(t.TempDir(), "backups")}

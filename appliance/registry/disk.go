@@ -17,7 +17,7 @@ import (
 
 // disk is a place on the appliance's disk with blobs.
 type disk struct {
-	place   string                                         // what people read about a damaged blob
+	place   string                                         // and remedy, in texts about a damaged blob
 	damaged func(digest string) error                      // for clients
 	stat    func(digest string) (size int64, ok bool)      // of a blob
 	open    func(digest string) (*os.File, error)          // the file of a blob

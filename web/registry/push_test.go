@@ -323,8 +323,8 @@ func (s *site) pushBody(at string, body io.Reader) *httptest.ResponseRecorder {
 	return answer
 }
 
-// A body that stalls or breaks off is the fault of the client or of its connection. What arrived is
-// kept.
+// A body that stalls or breaks off is the fault of the client or of its connection. The
+// bytes that arrived are kept.
 func TestPush_bodyFails(t *testing.T) {
 	for name, c := range map[string]struct {
 		err     error

@@ -60,7 +60,7 @@ func TestRemove_lostMedium(t *testing.T) {
 	require.Equal(t, http.StatusOK, s.get(blob).StatusCode)
 }
 
-// What is being copied to the disk is not forgotten by mistake.
+// A medium whose copy is ordered can't be forgotten by mistake.
 func TestRemove_orderedCopy(t *testing.T) {
 	s := newSite(t)
 	a, digest, layer := randomArchive(t)

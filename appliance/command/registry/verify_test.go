@@ -60,7 +60,7 @@ func verifyAt(t *testing.T, url string) (string, error) {
 	return out.String(), err
 }
 
-// What makes a damaged blob sound depends on its place, and the line of the blob says it.
+// The line of a damaged blob names the remedy, which depends on the place of the blob.
 func TestVerify_damagedOnDisk(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")

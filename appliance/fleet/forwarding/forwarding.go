@@ -1,5 +1,5 @@
 // Package forwarding says which member of a fleet forwarded a request to the leader. It imports no
-// other package, because all servers need it.
+// package of the appliance, because all servers need it.
 package forwarding
 
 import "context"

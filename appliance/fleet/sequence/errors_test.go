@@ -8,8 +8,8 @@ import (
 	"landfall/appliance/fleet/sequence"
 )
 
-// A member that was away during landfall fleet end finds no fleet. Who restores etcd then lets two
-// appliances act for one site.
+// A member that was away during landfall fleet end finds no fleet. A person
+// who restores etcd then lets two appliances act for one site.
 func TestNoFleetError_namesTheEndFirst(t *testing.T) {
 	err := &sequence.NoFleetError{Prefix: "/landfall", Expected: "f"}
 	require.Regexp(t, "if the fleet was ended, .* remove this data directory; otherwise .* restore etcd", err.Error())

@@ -37,13 +37,13 @@ var (
 
 // The fields with a text, a list or a map. A value of another type would have no effect.
 var (
-	textFields = strings.Fields(`automatedCleaningMode baseDomain bmcAddress bootMACAddress bootMode clusterImageSetNameRef
-		clusterName cpuArchitecture cpuPartitioningMode hostName ignitionConfigOverride installConfigOverrides
-		installerArgs ironicInspect networkType platformType role sshPublicKey`)
-	listFields = strings.Fields(`additionalNTPSources apiVIPs clusterNetwork extraManifestsRefs ingressVIPs machineNetwork nodes
-		serviceNetwork suppressedManifests templateRefs`)
-	mapFields = strings.Fields(`bmcCredentialsName clusterLabels extraAnnotations extraLabels nodeLabels nodeNetwork proxy
-		pullSecretRef rootDeviceHints`)
+	textFields = strings.Fields(`automatedCleaningMode baseDomain bmcAddress bootMACAddress bootMode
+		clusterImageSetNameRef clusterName cpuArchitecture cpuPartitioningMode hostName ignitionConfigOverride
+		installConfigOverrides installerArgs ironicInspect networkType platformType role sshPublicKey`)
+	listFields = strings.Fields(`additionalNTPSources apiVIPs clusterNetwork extraManifestsRefs ingressVIPs
+		machineNetwork nodes serviceNetwork suppressedManifests templateRefs`)
+	mapFields = strings.Fields(`bmcCredentialsName clusterLabels extraAnnotations extraLabels nodeLabels
+		nodeNetwork proxy pullSecretRef rootDeviceHints`)
 	nodeRoles = []string{"", "master", "worker", "arbiter"} // "" is master
 )
 

@@ -342,7 +342,7 @@ func (c *Controllers) dropHost(ctx context.Context, at ref, server *bmc.Server) 
 	return c.Servers.Remove(ctx, server.ID, false)
 }
 
-// forget removes what the controllers know of a host that does not exist any more.
+// forget removes the notes about a host that does not exist any more.
 func (c *Controllers) forget(id string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

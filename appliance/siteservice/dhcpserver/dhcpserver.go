@@ -70,8 +70,8 @@ type Subnet struct {
 	Range   Range      // of dynamic addresses
 }
 
-// Unfit says what an address of the network is that no machine can get; "" for the other addresses.
-// own is the appliance's address in the network.
+// Unfit returns the use of an address that keeps it from machines; "" if machines can get it. own
+// is the appliance's address in the network.
 func (s Subnet) Unfit(address, own netip.Addr) string {
 	switch {
 	case address == own:
