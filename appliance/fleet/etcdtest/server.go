@@ -140,8 +140,21 @@ func (s *Server) Kill() {
 	_ = s.command.Wait()
 }
 
-// Stop suspends the server until Continue.
-func (s *Server) Stop() error { return s.command.Process.Signal(syscall.SIGSTOP) }
+// Stop suspends the server until Continue. It returns after the last of its threads has stopped,
+// which can answer a request until then.
+func (s *Server) Stop() error {
+	if err := s.command.Process.Signal(syscall.SIGSTOP); err != nil {
+		return err
+	}
+	var status syscall.WaitStatus
+	if _, err := syscall.Wait4(s.command.Process.Pid, &status, syscall.WUNTRACED, nil); err != nil {
+		return fmt.Errorf("wait until etcd has stopped: %w", err)
+	}
+	if !status.Stopped() {
+		return fmt.Errorf("etcd ended: %s", &s.log)
+	}
+	return nil
+}
 
 // Continue wakes up a suspended server.
 func (s *Server) Continue() error { return s.command.Process.Signal(syscall.SIGCONT) }
