@@ -83,7 +83,7 @@ type record struct {
 }
 
 func (l *list) show(ctx context.Context, out, errOut io.Writer) error {
-	members, err := l.trails.members(ctx)
+	members, _, err := l.trails.members(ctx)
 	if err != nil {
 		return err
 	}

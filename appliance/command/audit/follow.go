@@ -32,13 +32,17 @@ type followed struct {
 
 // followRecords prints the records that are written from now on. In a fleet, these are those of the
 // present leader and of its successors: all trails are read. A member that is away is asked again.
+// After the end of the fleet, the trail of the machine that was asked goes on.
 func (l *list) followRecords(ctx context.Context, out, errOut io.Writer) error {
 	var all []*followed
+	var asked string // the member that was asked
+	ended := false
 	for tick := 0; ; tick++ {
-		if tick%membersInterval == 0 {
-			members, err := l.trails.members(ctx)
+		if ended || tick%membersInterval == 0 {
+			members, by, err := l.trails.members(ctx)
 			if err == nil {
-				all = withMembers(all, members)
+				all = withMembers(all, members, asked)
+				asked, ended = by, false
 			} else if tick == 0 {
 				return err
 			}
@@ -50,6 +54,8 @@ func (l *list) followRecords(ctx context.Context, out, errOut io.Writer) error {
 				return nil
 			case err == nil:
 				f.told = ""
+			case f.member != "" && l.hasNoFleet(err):
+				ended = true
 			case f.member == "" || !l.mayReturn(err):
 				return err
 			case f.told != err.Error():
@@ -74,11 +80,23 @@ func (l *list) mayReturn(err error) bool {
 	return unreachable || isAway(err) || ok && refused.Status == http.StatusNotFound && l.trails.only == ""
 }
 
-// withMembers returns the trails of members; those that were followed before stay as they are.
-func withMembers(all []*followed, members []string) []*followed {
+// hasNoFleet reports whether an appliance refused to read the trail of a member because it is in no
+// fleet.
+func (l *list) hasNoFleet(err error) bool {
+	refused, ok := errors.AsType[*remote.RefusedError](err)
+	return ok && refused.Status == http.StatusBadRequest && l.trails.only == ""
+}
+
+// withMembers returns the trails of members; those that were followed before stay as they are. The
+// trail of a single machine continues that of the member that was asked before.
+func withMembers(all []*followed, members []string, asked string) []*followed {
 	before := map[string]*followed{}
 	for _, f := range all {
 		before[f.member] = f
+	}
+	if last := before[asked]; !isFleet(members) && last != nil {
+		last.member = ""
+		before[""] = last
 	}
 	all = nil
 	for _, name := range members {

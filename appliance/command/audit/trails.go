@@ -30,26 +30,26 @@ func (t *trails) addFlags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&t.only, "member", "", "only the audit trail of this member of a fleet")
 }
 
-// members returns the members whose trails are wanted: one without a name on a single machine.
-func (t *trails) members(ctx context.Context) ([]string, error) {
+// members returns the members whose trails are wanted, and the one that was asked. On a single
+// machine, this is one without a name.
+func (t *trails) members(ctx context.Context) (names []string, asked string, err error) {
 	if t.only != "" {
-		return []string{t.only}, nil
+		return []string{t.only}, t.only, nil
 	}
 	status, err := t.fleet(ctx)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	if status.Fleet == "" {
-		return []string{""}, nil
+		return []string{""}, "", nil
 	}
-	var names []string
 	for _, member := range status.Members {
 		names = append(names, member.Name)
 	}
 	if len(names) == 0 { // etcd does not answer, and the member that was asked has just started
 		names = append(names, status.Member)
 	}
-	return names, nil
+	return names, status.Member, nil
 }
 
 func (t *trails) fleet(ctx context.Context) (*membership.Status, error) {

@@ -100,7 +100,7 @@ func verifyFile(path string, expect audittrail.Expect) (*audittrail.Report, erro
 
 // running verifies the trails of a running appliance.
 func (v *verification) running(ctx context.Context, out io.Writer, expect audittrail.Expect) error {
-	members, err := v.trails.members(ctx)
+	members, _, err := v.trails.members(ctx)
 	if err != nil {
 		return err
 	}
