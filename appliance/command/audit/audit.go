@@ -50,7 +50,8 @@ func New() *cobra.Command {
 		Long: "Show the audit trail: every change and every reading of a secret, by whom, from where and with which " +
 			"outcome,\nthe newest first. landfall audit verify checks that nobody altered it.\n\nEach member of a " +
 			"fleet has a trail of the times when it led. The command shows the records of all members by time;\nit " +
-			"names those that are away. With --follow, it goes on after a change of the leader.",
+			"names those that are away. With --follow, it goes on after a restart, a new leader and the " +
+			"end of a fleet.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if l.follow {

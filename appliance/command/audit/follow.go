@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -31,7 +32,7 @@ type followed struct {
 }
 
 // followRecords prints the records that are written from now on. In a fleet, these are those of the
-// present leader and of its successors: all trails are read. A member that is away is asked again.
+// present leader and of its successors: all trails are read. A machine that is away is asked again.
 // After the end of the fleet, the trail of the machine that was asked goes on.
 func (l *list) followRecords(ctx context.Context, out, errOut io.Writer) error {
 	var all []*followed
@@ -56,12 +57,12 @@ func (l *list) followRecords(ctx context.Context, out, errOut io.Writer) error {
 				f.told = ""
 			case f.member != "" && l.hasNoFleet(err):
 				ended = true
-			case f.member == "" || !l.mayReturn(err):
+			case !f.known && f.member == "" || !l.mayReturn(err):
 				return err
 			case f.told != err.Error():
 				f.told = err.Error()
-				fmt.Fprintf(errOut, "The records of %s are printed when it can be asked again. %s\n", f.member,
-					sentence.New(err))
+				fmt.Fprintf(errOut, "The records of %s are printed when it can be asked again. %s\n",
+					cmp.Or(f.member, "the appliance"), sentence.New(err))
 			}
 		}
 		select {
@@ -72,8 +73,8 @@ func (l *list) followRecords(ctx context.Context, out, errOut io.Writer) error {
 	}
 }
 
-// mayReturn reports whether the trail of a member of a fleet may be read later, after an error. The
-// next look at the members shows whether the fleet has forgotten it.
+// mayReturn reports whether a trail may be read later, after an error. The next look at the members
+// of a fleet shows whether the fleet has forgotten one.
 func (l *list) mayReturn(err error) bool {
 	_, unreachable := errors.AsType[*remote.UnreachableError](err)
 	refused, ok := errors.AsType[*remote.RefusedError](err)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -18,6 +19,45 @@ import (
 	"landfall/appliance/fleet/membership"
 	"landfall/web/console"
 )
+
+// following is a running landfall audit --follow --json.
+type following struct {
+	clock       *clockwork.FakeClock
+	out, errOut bytes.Buffer
+	cancel      context.CancelFunc
+	ended       chan error
+}
+
+// follow follows the trails of the appliance at a URL. It returns after the first look at them.
+func follow(t *testing.T, url string) *following {
+	t.Helper()
+	f := &following{clock: clockwork.NewFakeClock(), ended: make(chan error, 1)}
+	l := &list{clock: f.clock, asJSON: true}
+	command := new(cobra.Command)
+	l.trails.addFlags(command)
+	require.NoError(t, command.Flags().Set("url", url))
+	ctx, cancel := context.WithCancel(t.Context())
+	f.cancel = cancel
+	go func() { f.ended <- l.followRecords(ctx, &f.out, &f.errOut) }()
+	require.NoError(t, f.clock.BlockUntilContext(t.Context(), 1))
+	return f
+}
+
+// wait waits until the command has looked at the trails for some more times.
+func (f *following) wait(t *testing.T, times int) {
+	t.Helper()
+	for range times {
+		f.clock.Advance(followInterval)
+		require.NoError(t, f.clock.BlockUntilContext(t.Context(), 1))
+	}
+}
+
+func (f *following) end(t *testing.T) (out, errOut string) {
+	t.Helper()
+	f.cancel()
+	require.NoError(t, <-f.ended)
+	return f.out.String(), f.errOut.String()
+}
 
 // TestFollow_continuesAfterTheEndOfTheFleet follows a fleet of two members through the one that
 // ends the fleet. Its trail goes on with the next number.
@@ -41,28 +81,38 @@ func TestFollow_continuesAfterTheEndOfTheFleet(t *testing.T) {
 		}
 	}))
 	defer appliance.Close()
-	clock := clockwork.NewFakeClock()
-	l := &list{clock: clock, asJSON: true}
-	command := new(cobra.Command)
-	l.trails.addFlags(command)
-	require.NoError(t, command.Flags().Set("url", appliance.URL))
-	ctx, cancel := context.WithCancel(t.Context())
-	var out, errOut bytes.Buffer
-	followed := make(chan error)
-	go func() { followed <- l.followRecords(ctx, &out, &errOut) }()
-	next := func() {
-		require.NoError(t, clock.BlockUntilContext(t.Context(), 1))
-		clock.Advance(followInterval)
-	}
-	next()
-	require.NoError(t, clock.BlockUntilContext(t.Context(), 1))
+	f := follow(t, appliance.URL)
+	f.wait(t, 1)
 	ended.Store(true)
-	for range 3 {
-		next()
-	}
-	require.NoError(t, clock.BlockUntilContext(t.Context(), 1))
-	cancel()
-	require.NoError(t, <-followed)
-	require.Empty(t, errOut.String())
-	require.Equal(t, `{"seq":8,"kind":"end","operation":"endFleet"}`+"\n", out.String())
+	f.wait(t, 3)
+	out, errOut := f.end(t)
+	require.Empty(t, errOut)
+	require.Equal(t, `{"seq":8,"kind":"end","operation":"endFleet"}`+"\n", out)
+}
+
+// TestFollow_continuesAfterRestart follows a single machine that is away for some seconds.
+func TestFollow_continuesAfterRestart(t *testing.T) {
+	var down atomic.Bool
+	appliance := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch after := r.URL.Query().Get("after"); {
+		case down.Load():
+			panic(http.ErrAbortHandler)
+		case r.URL.Path == console.FleetRoute:
+			assert.NoError(t, json.NewEncoder(w).Encode(membership.Status{}))
+		case after == "":
+			fmt.Fprint(w, `{"items":[{"seq":1}]}`)
+		case after == "1":
+			fmt.Fprintln(w, `{"seq":2,"kind":"end"}`)
+		}
+	}))
+	defer appliance.Close()
+	f := follow(t, appliance.URL)
+	down.Store(true)
+	f.wait(t, 3)
+	down.Store(false)
+	f.wait(t, 2)
+	out, errOut := f.end(t)
+	require.Equal(t, `{"seq":2,"kind":"end"}`+"\n", out)
+	require.Equal(t, 1, strings.Count(errOut, "\n"), errOut)
+	require.Contains(t, errOut, "The records of the appliance are printed when it can be asked again.")
 }
