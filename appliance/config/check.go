@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/uuid"
 	"go.yaml.in/yaml/v3"
 
 	"landfall/appliance/audittrail"
@@ -245,6 +246,12 @@ func (r reader) checked(text, check string) (any, error) {
 			return nil, errInvalid
 		}
 		return strings.ToLower(text), nil
+	case "id":
+		id, err := uuid.Parse(text)
+		if err != nil {
+			return nil, errInvalid
+		}
+		return id.String(), nil
 	case "version":
 		if !versionForm.MatchString(text) {
 			return nil, errInvalid
@@ -413,6 +420,7 @@ func expected(field reflect.StructField) string {
 		"sha256":  "64 hexadecimal digits",
 		"version": "a version such as 4.19 or 4.19.3; give it in quotes",
 		"host":    "a DNS name or an IP address",
+		"id":      "an ID, as landfall cluster list -o wide and landfall infra-env list -o wide show it",
 		"syslog":  "unix:///dev/log, udp://HOST:PORT, tcp://HOST:PORT or tls://HOST:PORT",
 		"egress": "a network such as 192.0.2.0/24, an address, or a host name such as bmc.example.com or " +
 			"*.example.com",

@@ -155,7 +155,7 @@ func sample(t *testing.T, s setting, directory string) string {
 	case reflect.TypeFor[[]DHCPRelay]():
 		return `[{network: 198.51.100.0/24, router: 198.51.100.1, range: 198.51.100.100-198.51.100.199}]`
 	case reflect.TypeFor[[]GroupScope]():
-		return `[{group: crew, clusters: [a]}]`
+		return `[{group: crew, clusters: [5f0c3d3e-2f0b-4a86-9d7d-2f8f4f3e9a01]}]`
 	case reflect.TypeFor[[]ReleaseImage]():
 		return `[{openshift_version: "4.19", cpu_architecture: x86_64, url: "quay.io/ocp/release:4.19"}]`
 	}
@@ -446,13 +446,17 @@ func TestLoad_withoutAuthListensOnLoopback(t *testing.T) {
 }
 
 func TestIdentityProviders_options(t *testing.T) {
+	const cluster = "5f0c3d3e-2f0b-4a86-9d7d-2f8f4f3e9a01"
 	file := writeFile(t, `
 oidc:
   issuer: https://sso.example.com/o/landfall/
   client_id: landfall
   client_secret_file: secret
   roles: {admin: [admins], operator: [crew, divers], viewer: staff}
-  group_scopes: [{group: crew, clusters: [a], infra_envs: [x]}]
+  group_scopes:
+    - group: crew
+      clusters: [5F0C3D3E-2f0b-4a86-9d7d-2f8f4f3e9a01]
+      infra_envs: [0b8f5f3c-7c43-4b4e-8a52-6f3f0f1d7c02]
 ldap:
   url: [ldaps://dc1.example.com, ldaps://dc2.example.com]
   ca_bundle: ca.pem
@@ -469,7 +473,8 @@ ldap:
 		NameClaim: "preferred_username", GroupsClaim: "groups", Clock: clock,
 		Rules: external.Rules{Administrators: []string{"admins"}, Operators: []string{"crew", "divers"},
 			Viewers: []string{"staff"}, Scopes: []external.GroupScope{{Group: "crew",
-				Scope: access.Scope{Clusters: []string{"a"}, InfraEnvs: []string{"x"}}}}},
+				Scope: access.Scope{Clusters: []string{cluster},
+					InfraEnvs: []string{"0b8f5f3c-7c43-4b4e-8a52-6f3f0f1d7c02"}}}}},
 	}, config.OIDC.Options(clock))
 	require.True(t, config.LDAP.Enabled())
 	require.Equal(t, ldap.Options{
@@ -485,7 +490,10 @@ ldap:
 		"oidc: {issuer: sso.example.com}":                       "expected the provider's https:// URL, exactly as",
 		"oidc: {roles: {administrator: [a]}}":                   `unknown key "administrator" in oidc.roles`,
 		"oidc: {group_scopes: [{group: crew}]}":                 "oidc.group_scopes[0] needs the key clusters",
-		"ldap: {group_scopes: [{clusters: [a]}]}":               "ldap.group_scopes[0] needs the key group",
+		"oidc: {group_scopes: [{group: crew, clusters: []}]}":   "oidc.group_scopes[0] needs the key clusters",
+		"oidc: {group_scopes: [{clusters: [east]}]}":            `oidc.group_scopes[0].clusters[0] is "east"; expected an`,
+		"tls: {client_group_scopes: [{infra_envs: hall-2}]}":    `tls.client_group_scopes[0].infra_envs[0] is "hall-2"`,
+		"ldap: {group_scopes: [{clusters: [" + cluster + "]}]}": "ldap.group_scopes[0] needs the key group",
 		"ldap: {roles: {viewer: {group: a}}}":                   "ldap.roles.viewer is an object; expected a list",
 		"ldap: {url: ldaps://a, ca_bundle: none.pem}":           "ldap.ca_bundle names",
 		"oidc: {issuer: 'https://sso.example.com/?realm=site'}": "oidc.issuer is",

@@ -49,13 +49,15 @@ type Roles struct {
 // GroupScope limits the members of a group to some clusters and infra-envs, by their IDs.
 type GroupScope struct {
 	Group     string   `mapstructure:"group"`
-	Clusters  []string `mapstructure:"clusters"`
-	InfraEnvs []string `mapstructure:"infra_envs"`
+	Clusters  []string `mapstructure:"clusters" check:"id"`
+	InfraEnvs []string `mapstructure:"infra_envs" check:"id"`
 }
 
 func (g GroupScope) problem(given map[string]any) string {
-	if given["clusters"] == nil && given["infra_envs"] == nil {
-		return "needs the key clusters or infra_envs"
+	clusters, _ := given["clusters"].([]any)
+	infraEnvs, _ := given["infra_envs"].([]any)
+	if len(clusters)+len(infraEnvs) == 0 { // an empty scope is no limit
+		return "needs the key clusters or infra_envs with an ID"
 	}
 	return missingKey(given, "group")
 }
