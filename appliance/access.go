@@ -109,7 +109,7 @@ func (a *Appliance) line(plain web.Plain, moved func(*http.Request) string) *web
 // accessOperations returns the operations on accounts, sessions and tokens.
 func (a *Appliance) accessOperations() []operation.Operation {
 	service := &access.Service{People: a.clients.people, Tokens: a.clients.tokens, Limiter: a.clients.limiter,
-		Total: a.config.Sessions.Total, Open: a.open(),
+		Total: a.config.Sessions.Total, Open: a.open(), Objects: a.engine,
 		Fingerprint: a.transport.Fingerprint(), Authority: a.transport.AuthorityPEM(),
 		OIDC: a.clients.oidc, Passkeys: a.clients.passkeys, Member: a.fleet.Name()}
 	if a.clients.directory != nil {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/jonboulle/clockwork"
 	"github.com/labstack/echo/v4"
+	"github.com/openshift/assisted-service/models"
 	"github.com/stretchr/testify/require"
 
 	"landfall/appliance/access/limit"
@@ -23,6 +24,7 @@ import (
 	"landfall/appliance/access/people"
 	"landfall/appliance/access/tokens"
 	"landfall/appliance/audittrail"
+	"landfall/appliance/fault"
 	"landfall/appliance/sitekey"
 	"landfall/store"
 	"landfall/web"
@@ -64,6 +66,20 @@ func (x *text) String() string {
 	return x.written.String()
 }
 
+// objects are the IDs of the clusters that exist. There are no infra-envs.
+type objects map[string]bool
+
+func (o objects) Cluster(id string) (*models.Cluster, error) {
+	if !o[id] {
+		return nil, fault.New(fault.NotFound, "There is no cluster %s.", id)
+	}
+	return &models.Cluster{}, nil
+}
+
+func (o objects) InfraEnv(id string) (*models.InfraEnv, error) {
+	return nil, fault.New(fault.NotFound, "There is no infra-env %s.", id)
+}
+
 // newService starts a server with the administrator ada.
 func newService(t *testing.T, change func(*access.Service)) *service {
 	t.Helper()
@@ -72,7 +88,8 @@ func newService(t *testing.T, change func(*access.Service)) *service {
 	db, err := store.Open(t.Context(), dir, store.Options{NoSync: true, Clock: clock})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, db.Close()) })
-	s := &service{t: t, clock: clock, Service: &access.Service{Limiter: limit.New(clock), Total: time.Hour}}
+	s := &service{t: t, clock: clock, Service: &access.Service{Limiter: limit.New(clock), Total: time.Hour,
+		Objects: objects{}}}
 	s.People, err = people.New(people.Options{DB: db, Clock: clock, Dir: dir, Logger: log,
 		HashCost: people.HashCost{MemoryKiB: 8, Passes: 1}})
 	require.NoError(t, err)

@@ -36,6 +36,7 @@ type Service struct {
 	OIDC      *oidc.Provider
 	Directory Directory
 	Passkeys  *passkey.Passkeys
+	Objects   Objects
 	// Total is the longest time of a session, for its cookie.
 	Total time.Duration
 	// Open is set if clients do not authenticate (auth: none).

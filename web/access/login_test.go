@@ -173,3 +173,31 @@ func TestUsers_ownersAndAdministrators(t *testing.T) {
 	require.True(t, strings.Contains(string(admin.send(http.MethodDelete, "/users/ada", nil).body),
 		"last administrator"))
 }
+
+// The ID of an object is not known before the object exists. An account keeps one that was deleted.
+func TestScope_namesExistingObjects(t *testing.T) {
+	const east, west = "7b1c5a0e-0000-4000-8000-000000000004", "7b1c5a0e-0000-4000-8000-000000000005"
+	clusters := objects{east: true}
+	s := newService(t, func(s *access.Service) { s.Objects = clusters })
+	admin := s.browser()
+	require.Equal(t, http.StatusOK, admin.send(http.MethodPost, "/login", object{"name": "ada",
+		"password": password}).status)
+	send := func(method, path string, body object, status int, want string) {
+		t.Helper()
+		got := admin.send(method, path, body)
+		require.Equal(t, status, got.status, "%s", got.body)
+		require.Contains(t, string(got.body), want)
+	}
+	token := object{"name": "ci", "role": "viewer", "clusters": []string{east, west}}
+	send(http.MethodPost, "/tokens", token, http.StatusBadRequest, "there is no cluster "+west)
+	token["clusters"] = []string{east}
+	send(http.MethodPost, "/tokens", token, http.StatusCreated, east)
+	user := object{"name": "vera", "role": "viewer", "password": "vera's password", "infra_envs": []string{west}}
+	send(http.MethodPost, "/users", user, http.StatusBadRequest, "landfall infra-env list -o wide shows the IDs")
+	user["infra_envs"], user["clusters"] = nil, []string{strings.ToUpper(east)}
+	send(http.MethodPost, "/users", user, http.StatusCreated, east)
+	delete(clusters, east)
+	clusters[west] = true
+	send(http.MethodPatch, "/users/vera", object{"clusters": []string{east, west}}, http.StatusOK, west)
+	send(http.MethodPatch, "/users/ada", object{"clusters": []string{east}}, http.StatusBadRequest, "no cluster "+east)
+}

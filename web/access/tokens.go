@@ -70,7 +70,7 @@ func (s *Service) createToken(c echo.Context) error {
 	if err := operation.ReadJSON(c, &body); err != nil {
 		return err
 	}
-	scope, err := access.NewScope(body.Clusters, body.InfraEnvs)
+	scope, err := s.newScope(body.Clusters, body.InfraEnvs, access.Scope{})
 	if err != nil {
 		return err
 	}

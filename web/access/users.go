@@ -105,7 +105,7 @@ func (s *Service) createUser(c echo.Context) error {
 	if err := operation.ReadJSON(c, &body); err != nil {
 		return err
 	}
-	scope, err := access.NewScope(body.Clusters, body.InfraEnvs)
+	scope, err := s.newScope(body.Clusters, body.InfraEnvs, access.Scope{})
 	if err != nil {
 		return err
 	}
@@ -126,16 +126,17 @@ func (s *Service) updateUser(c echo.Context) error {
 		if err != nil {
 			return err
 		}
-		change.Scope = &account.Scope
+		wanted := account.Scope
 		if body.Clusters != nil {
-			change.Scope.Clusters = *body.Clusters
+			wanted.Clusters = *body.Clusters
 		}
 		if body.InfraEnvs != nil {
-			change.Scope.InfraEnvs = *body.InfraEnvs
+			wanted.InfraEnvs = *body.InfraEnvs
 		}
-		if *change.Scope, err = access.NewScope(change.Scope.Clusters, change.Scope.InfraEnvs); err != nil {
+		if wanted, err = s.newScope(wanted.Clusters, wanted.InfraEnvs, account.Scope); err != nil {
 			return err
 		}
+		change.Scope = &wanted
 	}
 	account, err := s.People.Update(c.Request().Context(), c.Param("name"), change)
 	return answer(c, http.StatusOK, userOf(account), err)
