@@ -163,7 +163,7 @@ func TestAuth_setupCodeMakesOneAdministrator(t *testing.T) {
 	call(t, http.MethodPost, setup, body).read(t, http.StatusOK, &session)
 	require.Equal(t, "admin", session.Role.String())
 	require.NoFileExists(t, file)
-	requireRefusal(t, call(t, http.MethodPost, setup, body), http.StatusConflict, "there is no setup code")
+	requireRefusal(t, call(t, http.MethodPost, setup, body), http.StatusNotFound, "there is no setup code")
 
 	requireRefusal(t, call(t, http.MethodPost, login, object{"name": "ada", "password": "wrong"}),
 		http.StatusUnauthorized, "the name or the password is wrong")

@@ -107,7 +107,7 @@ func (s *Service) loginOperations() []operation.Operation {
 			Body:    LoginRequest{}, Status: 200, Answer: Login{}, Errors: []int{400, 401, 429}},
 		{ID: "setUp", Method: http.MethodPost, Path: BasePath + "/setup", Access: operation.Public(), Handler: s.setUp,
 			Summary: "Create the first administrator with the setup code, and log in",
-			Body:    SetupRequest{}, Status: 200, Answer: Login{}, Errors: []int{400, 401, 409, 429}},
+			Body:    SetupRequest{}, Status: 200, Answer: Login{}, Errors: []int{400, 401, 404, 409, 429}},
 		{ID: "logOut", Method: http.MethodPost, Path: BasePath + "/logout",
 			Access: operation.Public().Admitting(), Handler: s.logOut,
 			Summary: "End the session of the request", Status: 204, NoContent: true},

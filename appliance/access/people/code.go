@@ -44,7 +44,7 @@ var (
 	ErrCode = fault.Sentinel(fault.Forbidden,
 		"the setup code is wrong; it is in the file "+CodeFile+" of the data directory")
 	// ErrNoCode is returned if there is no valid setup code.
-	ErrNoCode = fault.Sentinel(fault.Conflict,
+	ErrNoCode = fault.Sentinel(fault.NotFound,
 		"there is no setup code: log in with an account, or run landfall user reset on the appliance's machine")
 )
 

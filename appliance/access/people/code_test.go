@@ -60,7 +60,7 @@ func TestSetUp_makesTheFirstAdministrator(t *testing.T) {
 	require.Empty(t, code)
 	_, err = s.SetUp(t.Context(), typed, "bo", password)
 	require.ErrorIs(t, err, people.ErrNoCode)
-	require.Equal(t, fault.Conflict, fault.KindOf(err))
+	require.Equal(t, fault.NotFound, fault.KindOf(err))
 }
 
 func TestSetUp_codeIsValidOnce(t *testing.T) {

@@ -381,7 +381,8 @@ func TestUserReset_runningAppliance(t *testing.T) {
 }
 
 func TestUserReset_anotherApplianceAtTheURL(t *testing.T) {
-	for name, reason := range map[string]error{"without a code": people.ErrNoCode, "other code": people.ErrCode} {
+	for name, status := range map[string]int{"without a code": http.StatusNotFound,
+		"other code": http.StatusUnauthorized, "same directory": http.StatusConflict} {
 		t.Run(name, func(t *testing.T) {
 			home(t)
 			dir := t.TempDir()
@@ -389,13 +390,17 @@ func TestUserReset_anotherApplianceAtTheURL(t *testing.T) {
 			require.NoError(t, err)
 			defer func() { require.NoError(t, db.Close()) }()
 			other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				problem.Write(w, r, problem.Conflict("%s", reason))
+				problem.Write(w, r, problem.New(status, "the account has no password here"))
 			}))
 			defer other.Close()
 			_, _, err = run(t, "user", "reset", "ana", "--data-dir", dir, "--url", other.URL, "--password-file",
 				writeFile(t, "pass word"))
-			require.EqualError(t, err, "the appliance at "+other.URL+" has another data directory than "+dir+
-				"; give the URL of the appliance that runs with "+dir+" with --url")
+			want := "the appliance at " + other.URL + " has another data directory than " + dir +
+				"; give the URL of the appliance that runs with " + dir + " with --url"
+			if status == http.StatusConflict {
+				want = "the account has no password here"
+			}
+			require.EqualError(t, err, want)
 			require.NoFileExists(t, filepath.Join(dir, people.CodeFile))
 		})
 	}

@@ -267,11 +267,10 @@ func resetRunning(ctx context.Context, client *remote.Client, dir, name, passwor
 }
 
 // notOf returns the error of a request with the setup code of a data directory. An appliance that
-// lacks this code has another directory.
+// has another code (401) or none (404) has another directory.
 func notOf(dir string, client *remote.Client, err error) error {
-	lacks := slices.ContainsFunc([]error{people.ErrCode, people.ErrNoCode}, func(reason error) bool {
-		return err.Error() == reason.Error()
-	})
+	refused, ok := errors.AsType[*remote.RefusedError](err)
+	lacks := ok && (refused.Status == http.StatusUnauthorized || refused.Status == http.StatusNotFound)
 	if at, open := client.URL(); lacks && open == nil {
 		return fmt.Errorf("the appliance at %s has another data directory than %s; give the URL of the appliance that "+
 			"runs with %[2]s with --url", at, dir)
