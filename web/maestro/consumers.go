@@ -208,7 +208,7 @@ func (s service) connection(c echo.Context) error {
 			return err
 		}
 		m, err := record.GetManagement(tx, consumer.Name)
-		if err != nil {
+		if store.SkipDamaged(err) != nil { // the rest helps to find out what is wrong
 			return err
 		}
 		if m != nil {

@@ -291,4 +291,10 @@ func TestConsumers_certificatesEndWithTheCluster(t *testing.T) {
 	require.Equal(t, http.StatusOK, status)
 	require.Empty(t, shown["credentials"])
 	require.NotContains(t, shown, "hold")
+	broken := json.RawMessage("5") // can't be read, like a row on a damaged disk
+	require.NoError(t, s.db.Update(t.Context(), func(tx *store.Tx) error {
+		return store.NewBucket[json.RawMessage]("hosted-management", 1).Put(tx, "mc1", &broken)
+	}))
+	status, shown = s.call("GET", api.Root+"/consumers/mc1/connection", "")
+	require.Equal(t, http.StatusOK, status, shown)
 }
