@@ -167,6 +167,7 @@ func TestCluster_timeWithObstacleDoesNotCount(t *testing.T) {
 			"mc1 is not connected. It deletes"},
 		{"held", (*site).hold, "mc1 is held, so nothing is sent to it. Show why with landfall hcp connection mc1.",
 			"mc1 is held"},
+		{"damaged hold", (*site).damagedHold, "mc1 is held, so nothing is sent to it.", "mc1 is held"},
 		{"wrong clock", func(s *site, on bool) { s.clockWrong = on },
 			"The clock of the management cluster mc1 was set back",
 			"was set back"},

@@ -147,6 +147,18 @@ func (s *site) hold(held bool) {
 	}))
 }
 
+// damagedHold is like hold, with a row that can't be read.
+func (s *site) damagedHold(held bool) {
+	s.t.Helper()
+	s.hold(false)
+	if held {
+		broken := json.RawMessage("5")
+		require.NoError(s.t, s.DB.Update(context.Background(), func(tx *store.Tx) error {
+			return store.NewBucket[json.RawMessage]("hosted-holds", 1).Put(tx, "mc1", &broken)
+		}))
+	}
+}
+
 func (s *site) id(cluster string) arm.ID {
 	return arm.ID{Subscription: s.subscription, Group: "Hall-2", Cluster: cluster}
 }

@@ -214,8 +214,8 @@ type Broker struct {
 //
 // While no agent has used the name, the configured one replaces it, and so does any name if it
 // leads nowhere from other machines. A name with another port than the broker's gets that. The
-// certificates that were issued with the former name are
-// revoked, so that no agent uses it later: it must never change for an agent.
+// certificates that were issued with the former name are revoked, so that no agent uses it later:
+// it must never change for an agent.
 func (s *Service) AgentOf(ctx context.Context, consumer string, candidate Broker, image string) (name, used string,
 	err error) {
 	err = s.DB.Update(ctx, func(tx *store.Tx) error {
