@@ -409,8 +409,7 @@ func (s *Server) answerError(err error, c echo.Context) {
 		failure = problem.New(failure.Status, "%s does not support the method %s, only %s", r.URL.Path, r.Method,
 			c.Response().Header().Get(echo.HeaderAllow))
 	}
-	clientLeft := c.Response().Committed && (r.Context().Err() != nil || errors.Is(err, syscall.EPIPE) ||
-		errors.Is(err, syscall.ECONNRESET))
+	clientLeft := c.Response().Committed && (r.Context().Err() != nil || isBrokenSend(err))
 	if failure.Status >= http.StatusInternalServerError && !clientLeft {
 		s.options.Logger.ErrorContext(r.Context(), "Request failed.", "method", r.Method, "path",
 			pathForLog(r.URL.Path), "status",
@@ -427,4 +426,11 @@ func (s *Server) answerError(err error, c echo.Context) {
 			"error",
 			err)
 	}
+}
+
+// isBrokenSend reports whether a client ended its connection while the server sent to it. An error
+// of a read is about another server, from which the response comes.
+func isBrokenSend(err error) bool {
+	failed, ok := errors.AsType[*net.OpError](err)
+	return ok && failed.Op != "read" && (errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET))
 }

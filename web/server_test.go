@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -291,7 +292,16 @@ func TestServer_noErrorAfterResponseStarted(t *testing.T) {
 // A client that ends a download early, such as of a backup to a full medium, is no error of the
 // appliance. An error of the appliance during the response is one.
 func TestServer_clientEndsDownload(t *testing.T) {
-	for _, ends := range []bool{true, false} {
+	for name, test := range map[string]struct {
+		ends   bool
+		err    error
+		logged bool
+	}{
+		"the client ends":      {ends: true, err: errors.New("write: broken pipe")},
+		"the connection broke": {err: &net.OpError{Op: "write", Err: syscall.EPIPE}},
+		"the appliance fails":  {err: errors.New("write: broken pipe"), logged: true},
+		"another server fails": {err: &net.OpError{Op: "read", Err: syscall.ECONNRESET}, logged: true},
+	} {
 		logger, log := recordedLog(slog.LevelError)
 		server := New(Options{Logger: logger})
 		ctx, end := context.WithCancel(t.Context())
@@ -299,16 +309,16 @@ func TestServer_clientEndsDownload(t *testing.T) {
 			if err := c.String(http.StatusOK, "half"); err != nil {
 				return err
 			}
-			if ends {
+			if test.ends {
 				end()
 			}
-			return errors.New("write: broken pipe")
+			return test.err
 		})
 		require.Panics(t, func() {
 			server.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, http.MethodGet, "/", nil))
 		})
 		end()
-		require.Equal(t, ends, len(log()) == 0)
+		require.Equal(t, test.logged, len(log()) > 0, name)
 	}
 }
 
