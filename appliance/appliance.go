@@ -452,7 +452,7 @@ func (a *Appliance) newServer() error {
 		LogUploadBytes: int64(a.config.Limits.LogUploadBytes), Version: a.version,
 	}
 	if a.kubernetes != nil {
-		service.CheckHostUpdate = metal.CheckHostUpdate(a.db, a.kubernetes.objects)
+		service.HostChanges = metal.HostChanges{DB: a.db, Objects: a.kubernetes.objects}
 	}
 	if err := service.Register(a.server); err != nil {
 		return err

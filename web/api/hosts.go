@@ -159,8 +159,8 @@ func (s *Service) updateHost(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	if s.CheckHostUpdate != nil {
-		if err := s.CheckHostUpdate(infraEnvID(c), hostID(c), params); err != nil {
+	if s.HostChanges != nil {
+		if err := s.HostChanges.CheckUpdate(infraEnvID(c), hostID(c), params); err != nil {
 			return err
 		}
 	}
@@ -183,11 +183,21 @@ func (s *Service) bindHost(c echo.Context) error {
 	if scope := scopeOf(c); !scope.Cluster(params.ClusterID.String()) {
 		return problem.Forbidden("you may not add hosts to cluster %s; ask an administrator", params.ClusterID)
 	}
+	if s.HostChanges != nil {
+		if err := s.HostChanges.CheckBinding(infraEnvID(c), hostID(c), params.ClusterID.String()); err != nil {
+			return err
+		}
+	}
 	host, err := s.Engine.BindHost(c.Request().Context(), infraEnvID(c), hostID(c), params.ClusterID.String())
 	return answer(c, http.StatusOK, host, err)
 }
 
 func (s *Service) unbindHost(c echo.Context) error {
+	if s.HostChanges != nil {
+		if err := s.HostChanges.CheckBinding(infraEnvID(c), hostID(c), ""); err != nil {
+			return err
+		}
+	}
 	host, err := s.Engine.UnbindHost(c.Request().Context(), infraEnvID(c), hostID(c))
 	return answer(c, http.StatusOK, host, err)
 }
@@ -268,6 +278,11 @@ func (s *Service) updateHostIgnition(c echo.Context) error {
 	if err != nil {
 		return err
 	}
+	if s.HostChanges != nil {
+		if err := s.HostChanges.CheckIgnition(infraEnvID(c), hostID(c), params.Config); err != nil {
+			return err
+		}
+	}
 	return created(c, s.Engine.SetHostIgnition(c.Request().Context(), infraEnvID(c), hostID(c), params.Config))
 }
 
@@ -275,6 +290,11 @@ func (s *Service) updateInstallerArgs(c echo.Context) error {
 	params, err := decode[models.InstallerArgsParams](c)
 	if err != nil {
 		return err
+	}
+	if s.HostChanges != nil {
+		if err := s.HostChanges.CheckInstallerArgs(infraEnvID(c), hostID(c), params.Args); err != nil {
+			return err
+		}
 	}
 	host, err := s.Engine.SetInstallerArgs(c.Request().Context(), infraEnvID(c), hostID(c), params.Args)
 	return answer(c, http.StatusCreated, host, err)

@@ -53,8 +53,17 @@ type Service struct {
 	LogUploadBytes int64
 	// Version is the version of the appliance.
 	Version string
-	// CheckHostUpdate refuses the change of a host that another object would undo; nil: none does.
-	CheckHostUpdate func(infraEnvID, hostID string, params *models.HostUpdateParams) error
+	// HostChanges is nil if no object undoes the change of a host.
+	HostChanges HostChanges
+}
+
+// HostChanges refuses changes of hosts that another object would undo. Package metal implements it.
+type HostChanges interface {
+	CheckUpdate(infraEnvID, hostID string, params *models.HostUpdateParams) error
+	CheckIgnition(infraEnvID, hostID, override string) error
+	CheckInstallerArgs(infraEnvID, hostID string, args []string) error
+	// CheckBinding checks the new cluster of a host; "" for none.
+	CheckBinding(infraEnvID, hostID, clusterID string) error
 }
 
 // Links signs download links for users without an account. Package discovery implements it.

@@ -158,35 +158,46 @@ func prefixed(annotations map[string]string, prefix string) map[string]string {
 }
 
 // editClusterReference binds an Agent to the cluster that an annotation of its host names, or
-// unbinds the Agent if the annotation is empty. The Agent's InfraEnv must not belong to a cluster.
+// unbinds the Agent if the annotation is empty.
 func editClusterReference(u *unstructured.Unstructured, host *metal3.BareMetalHost,
 	infraEnv *agentinstall.InfraEnv) error {
-	reference, ok := host.Annotations[clusterReferenceAnnotation]
-	if !ok {
-		return nil
+	reference, ok, err := clusterReference(host, infraEnv)
+	if !ok || err != nil {
+		return err
 	}
-	early := infraEnv != nil && infraEnv.Spec.ClusterRef != nil
 	if reference == "" {
-		if !early {
-			unstructured.RemoveNestedField(u.Object, "spec", "clusterDeploymentName")
-		}
+		unstructured.RemoveNestedField(u.Object, "spec", "clusterDeploymentName")
 		return nil
 	}
-	if early {
-		return fmt.Errorf("the annotation %s can't bind the host %s: its InfraEnv %s belongs to the cluster %s/%s "+
-			"already; remove the annotation",
-			clusterReferenceAnnotation, host.Name, infraEnv.Name, infraEnv.Spec.ClusterRef.Namespace,
-			infraEnv.Spec.ClusterRef.Name)
-	}
-	namespace, name, ok := strings.Cut(reference, "/")
-	if !ok || namespace == "" || name == "" || strings.Contains(name, "/") {
-		return fmt.Errorf("the annotation %s of the host %s is %q; it has the form namespace/name of a "+
-			"ClusterDeployment",
-			clusterReferenceAnnotation, host.Name, reference)
-	}
+	namespace, name, _ := strings.Cut(reference, "/")
 	return errors.Join(
 		unstructured.SetNestedField(u.Object, namespace, "spec", "clusterDeploymentName", "namespace"),
 		unstructured.SetNestedField(u.Object, name, "spec", "clusterDeploymentName", "name"))
+}
+
+// clusterReference returns the cluster that an annotation of a host names, as namespace/name; "" to
+// unbind the host. ok is false if the annotation has no effect. The host's InfraEnv must not belong
+// to a cluster.
+func clusterReference(host *metal3.BareMetalHost, infraEnv *agentinstall.InfraEnv) (reference string, ok bool,
+	err error) {
+	reference, ok = host.Annotations[clusterReferenceAnnotation]
+	early := infraEnv != nil && infraEnv.Spec.ClusterRef != nil
+	if !ok || reference == "" {
+		return "", ok && !early, nil
+	}
+	if early {
+		return "", false, fmt.Errorf("the annotation %s can't bind the host %s: its InfraEnv %s belongs to the "+
+			"cluster %s/%s already; remove the annotation",
+			clusterReferenceAnnotation, host.Name, infraEnv.Name, infraEnv.Spec.ClusterRef.Namespace,
+			infraEnv.Spec.ClusterRef.Name)
+	}
+	namespace, name, found := strings.Cut(reference, "/")
+	if !found || namespace == "" || name == "" || strings.Contains(name, "/") {
+		return "", false, fmt.Errorf("the annotation %s of the host %s is %q; it has the form namespace/name of a "+
+			"ClusterDeployment",
+			clusterReferenceAnnotation, host.Name, reference)
+	}
+	return reference, true, nil
 }
 
 // unbinding reports whether the machine of an Agent must boot the image again after it was removed

@@ -1,6 +1,7 @@
 package metal
 
 import (
+	"encoding/json"
 	"errors"
 	"maps"
 	"slices"
@@ -16,32 +17,100 @@ import (
 	"landfall/store"
 )
 
-// CheckHostUpdate returns a function that refuses the change of a host if the host's BareMetalHost
-// would set the former values again; see editAgent.
-func CheckHostUpdate(db *store.DB, o *objects.Objects) func(infraEnvID, hostID string,
-	params *models.HostUpdateParams) error {
-	return func(infraEnvID, hostID string, params *models.HostUpdateParams) error {
-		return db.View(func(tx *store.Tx) error {
-			row, err := record.Hosts.Get(tx, infraEnvID+"/"+hostID)
-			if errors.Is(err, store.ErrNotFound) || err == nil && row.Object.Key == "" {
+// HostChanges refuses the change of a host over another API than that of Kubernetes if the host's
+// BareMetalHost would set the former value again; see editAgent.
+type HostChanges struct {
+	DB      *store.DB
+	Objects *objects.Objects
+}
+
+// CheckUpdate returns an error of kind Conflict if the BareMetalHost would undo an update.
+func (c HostChanges) CheckUpdate(infraEnvID, hostID string, params *models.HostUpdateParams) error {
+	return c.check(infraEnvID, hostID, func(_ *store.Tx, s *pass) error {
+		return checkHostUpdate(s.host, s.agent, params)
+	})
+}
+
+// CheckIgnition is CheckUpdate for the override of the host's ignition config.
+func (c HostChanges) CheckIgnition(infraEnvID, hostID, override string) error {
+	return c.check(infraEnvID, hostID, func(_ *store.Tx, s *pass) error {
+		if value, ok := s.host.Annotations[ignitionAnnotation]; ok && value != override {
+			// The value may be long, and may contain secrets.
+			return fault.New(fault.Conflict, "The BareMetalHost %s/%s would undo the change of the override of the "+
+				"ignition config, because of its annotation %s. Change the annotation instead.", s.host.Namespace,
+				s.host.Name, ignitionAnnotation)
+		}
+		return nil
+	})
+}
+
+// CheckInstallerArgs is CheckUpdate for the arguments of coreos-installer.
+func (c HostChanges) CheckInstallerArgs(infraEnvID, hostID string, args []string) error {
+	return c.check(infraEnvID, hostID, func(_ *store.Tx, s *pass) error {
+		var held []string
+		value, ok := s.host.Annotations[installerArgsAnnotation]
+		if !ok || value != "" && json.Unmarshal([]byte(value), &held) != nil || slices.Equal(held, args) {
+			return nil // arguments that can't be read are not set
+		}
+		return undone(s.host, "arguments of the installer", installerArgsAnnotation)
+	})
+}
+
+// CheckBinding is CheckUpdate for the cluster of the host; "" for none.
+func (c HostChanges) CheckBinding(infraEnvID, hostID, clusterID string) error {
+	return c.check(infraEnvID, hostID, func(tx *store.Tx, s *pass) error {
+		reference, ok, err := clusterReference(s.host, s.infraEnv)
+		if !ok || err != nil {
+			return nil // the annotation has no effect
+		}
+		if clusterID != "" {
+			row, err := record.Clusters.Get(tx, clusterID)
+			if errors.Is(err, store.ErrNotFound) || err == nil && row.Object.Key == reference {
 				return nil
 			}
 			if err != nil {
 				return err
 			}
-			namespace, name := objects.SplitKey(row.Object.Key)
-			agent, err := objects.Find[agentinstall.Agent](o, tx, objects.Agents, namespace, name)
-			if err != nil || agent == nil || agent.Labels[agentHostLabel] == "" {
-				return err
-			}
-			host, err := objects.Find[metal3.BareMetalHost](o, tx, objects.BareMetalHosts, namespace,
-				agent.Labels[agentHostLabel])
-			if err != nil || host == nil || host.DeletionTimestamp != nil || host.Labels[infraEnvLabel] == "" {
-				return err
-			}
-			return checkHostUpdate(host, agent, params)
-		})
-	}
+		} else if reference == "" {
+			return nil
+		}
+		return undone(s.host, "cluster", clusterReferenceAnnotation)
+	})
+}
+
+// check calls f with the objects of a host if its BareMetalHost describes it.
+func (c HostChanges) check(infraEnvID, hostID string, f func(tx *store.Tx, s *pass) error) error {
+	return c.DB.View(func(tx *store.Tx) error {
+		row, err := record.Hosts.Get(tx, infraEnvID+"/"+hostID)
+		if errors.Is(err, store.ErrNotFound) || err == nil && row.Object.Key == "" {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		namespace, name := objects.SplitKey(row.Object.Key)
+		agent, err := objects.Find[agentinstall.Agent](c.Objects, tx, objects.Agents, namespace, name)
+		if err != nil || agent == nil || agent.Labels[agentHostLabel] == "" {
+			return err
+		}
+		host, err := objects.Find[metal3.BareMetalHost](c.Objects, tx, objects.BareMetalHosts, namespace,
+			agent.Labels[agentHostLabel])
+		if err != nil || host == nil || host.DeletionTimestamp != nil || host.Labels[infraEnvLabel] == "" {
+			return err
+		}
+		infraEnv, err := objects.Find[agentinstall.InfraEnv](c.Objects, tx, objects.InfraEnvs, namespace,
+			host.Labels[infraEnvLabel])
+		if err != nil || infraEnv == nil {
+			return err
+		}
+		return f(tx, &pass{host: host, agent: agent, infraEnv: infraEnv})
+	})
+}
+
+func undone(host *metal3.BareMetalHost, what, annotation string) error {
+	return fault.New(fault.Conflict, "The BareMetalHost %s/%s would undo the change of the %s of the host, "+
+		"because its annotation %s is %q. Change the annotation instead.", host.Namespace, host.Name, what, annotation,
+		host.Annotations[annotation])
 }
 
 func checkHostUpdate(host *metal3.BareMetalHost, agent *agentinstall.Agent, params *models.HostUpdateParams) error {
@@ -53,9 +122,7 @@ func checkHostUpdate(host *metal3.BareMetalHost, agent *agentinstall.Agent, para
 		{"machine config pool", poolAnnotation, params.MachineConfigPoolName},
 	} {
 		if value, ok := host.Annotations[c.annotation]; ok && c.given != nil && *c.given != value {
-			return fault.New(fault.Conflict, "The BareMetalHost %s/%s would undo the change of the %s of the host, "+
-				"because its annotation %s is %q. Change the annotation instead.", host.Namespace, host.Name, c.what,
-				c.annotation, value)
+			return undone(host, c.what, c.annotation)
 		}
 	}
 	if params.NodeLabels != nil {
