@@ -145,7 +145,7 @@ func TestDelete_namespaceWithCluster(t *testing.T) {
 	got := landfall(t, "delete", "-f", file, "--url", appliance.URL)
 	require.Equal(t, outcome.Usage, got.code)
 	require.Contains(t, got.errOut, "this command needs --yes: The appliance removes what it has of these clusters, "+
-		"with their kubeconfigs, passwords and logs: berlin.")
+		"with their kubeconfigs, passwords and logs: site/berlin.")
 	require.Zero(t, deleted)
 	got = landfall(t, "delete", "-f", file, "--url", appliance.URL, "--yes")
 	require.Zero(t, got.code, got.errOut)

@@ -337,7 +337,7 @@ func (m *manifests) confirm(cmd *cobra.Command, list []*apply.Object) error {
 	}
 	var names []string
 	for _, cluster := range clusters {
-		names = append(names, cluster.Name)
+		names = append(names, cluster.String())
 	}
 	effect := "The appliance removes what it has of these clusters, with their kubeconfigs, passwords and logs: " +
 		strings.Join(names, ", ") + ". Installed clusters keep running."

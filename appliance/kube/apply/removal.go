@@ -13,6 +13,9 @@ import (
 // ClusterName is the name of a cluster's ClusterDeployment.
 type ClusterName struct{ Namespace, Name string }
 
+// String returns the name in its namespace, because clusters in several namespaces may share it.
+func (n ClusterName) String() string { return n.Namespace + "/" + n.Name }
+
 // ClustersToRemove returns the clusters on the appliance that the deletion of the objects removes.
 // A cluster goes with its ClusterDeployment, its AgentClusterInstall, the namespace of both, and
 // the definition of either kind.
