@@ -56,7 +56,8 @@ func (c *Controllers) claimSecret(tx *store.Tx, host *metal3.BareMetalHost) erro
 }
 
 // releaseSecret removes the finalizer of a BMC's Secret unless another host than the given one uses
-// the Secret.
+// the Secret. A damaged Secret keeps its finalizer, so that it does not block the host. If it is
+// deleted after a repair, [blockedDeletions] removes the finalizer.
 func (c *Controllers) releaseSecret(tx *store.Tx, host ref, name string) error {
 	if name == "" {
 		return nil
@@ -64,11 +65,11 @@ func (c *Controllers) releaseSecret(tx *store.Tx, host ref, name string) error {
 	if used, err := c.hasOtherUser(tx, host, name); err != nil || used {
 		return err
 	}
-	return objects.IgnoreNotFound(c.Objects.Update(tx, objects.Secrets, host.namespace, name,
+	return store.SkipDamaged(objects.IgnoreNotFound(c.Objects.Update(tx, objects.Secrets, host.namespace, name,
 		func(u *unstructured.Unstructured) error {
 			objects.RemoveFinalizer(u, secretFinalizer)
 			return nil
-		}))
+		})))
 }
 
 // hasOtherUser reports whether another host than the given one uses a Secret. It does not read the
@@ -104,7 +105,7 @@ func (c *Controllers) releaseFormerSecret(tx *store.Tx, host *metal3.BareMetalHo
 	if former == "" || former == host.Spec.BMC.CredentialsName {
 		return nil
 	}
-	if err := objects.IgnoreNotFound(c.Objects.Update(tx, objects.Secrets, host.Namespace, former,
+	if err := store.SkipDamaged(objects.IgnoreNotFound(c.Objects.Update(tx, objects.Secrets, host.Namespace, former,
 		func(u *unstructured.Unstructured) error {
 			left := slices.DeleteFunc(u.GetOwnerReferences(), func(o metav1.OwnerReference) bool {
 				return o.UID == host.UID
@@ -114,7 +115,7 @@ func (c *Controllers) releaseFormerSecret(tx *store.Tx, host *metal3.BareMetalHo
 			}
 			u.SetOwnerReferences(left)
 			return nil
-		})); err != nil {
+		}))); err != nil {
 		return err
 	}
 	return c.releaseSecret(tx, ref{host.Namespace, host.Name}, former)

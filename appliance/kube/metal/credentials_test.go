@@ -174,7 +174,7 @@ func TestBMCSecret_isKeptForADamagedHost(t *testing.T) {
 			s := newSharedSecret(t)
 			s.deleteSecret()
 			s.deleteHosts("node0")
-			s.damage("node1", restart)
+			s.damage(objects.BareMetalHosts, "node1", restart)
 			s.reconcile("node0", "node0")
 			require.False(t, s.site.Get(objects.BareMetalHosts, "site", "node0", &unstructured.Unstructured{}),
 				"the damage does not block node0")
@@ -182,6 +182,29 @@ func TestBMCSecret_isKeptForADamagedHost(t *testing.T) {
 			require.Equal(t, []string{secretFinalizer}, s.finalizers("bmc"))
 		})
 	}
+}
+
+// The deletion of a host needs no credentials: the BMC manager has its own.
+func TestBMCSecret_damagedDoesNotBlockDeletion(t *testing.T) {
+	for name, restart := range map[string]bool{"noticed after the load of the index": false, "noticed at start": true} {
+		t.Run(name, func(t *testing.T) {
+			s := newSharedSecret(t)
+			s.deleteHosts("node0", "node1")
+			s.damage(objects.Secrets, "bmc", restart)
+			s.reconcile("node0", "node0", "node1", "node1")
+			for _, host := range []string{"node0", "node1"} {
+				require.False(t, s.site.Get(objects.BareMetalHosts, "site", host, &unstructured.Unstructured{}), host)
+			}
+		})
+	}
+}
+
+func TestBMCSecret_damagedDoesNotBlockItsSuccessor(t *testing.T) {
+	s := newSharedSecret(t)
+	s.damage(objects.Secrets, "bmc", false)
+	s.rename("node0", "other")
+	s.reconcile("node0")
+	require.Equal(t, []string{secretFinalizer}, s.finalizers("other"))
 }
 
 // The index lacks a host before its first pass.
@@ -197,10 +220,10 @@ func TestBMCSecret_isKeptForANewHost(t *testing.T) {
 	require.Equal(t, []string{secretFinalizer}, s.finalizers("bmc"))
 }
 
-// damage makes the row of a host unreadable, and then optionally restarts the controllers.
-func (s *sharedSecret) damage(host string, restart bool) {
+// damage makes the row of an object unreadable, and then optionally restarts the controllers.
+func (s *sharedSecret) damage(kind objects.Kind, name string, restart bool) {
 	s.Helper()
-	s.site.Damage(objects.BareMetalHosts, "site", host)
+	s.site.Damage(kind, "site", name)
 	s.c.DB = s.site.DB
 	s.c.Loop = controller.New(s.site.DB, s.site.Clock, slog.New(slog.DiscardHandler))
 	if restart {

@@ -146,7 +146,8 @@ func (c *Controllers) read(tx *store.Tx, u *unstructured.Unstructured, server *b
 			return nil, err
 		}
 	}
-	if host.Spec.BMC.CredentialsName != "" {
+	// The deletion needs no credentials, because the BMC manager has its own.
+	if host.Spec.BMC.CredentialsName != "" && host.DeletionTimestamp == nil {
 		if s.secret, err = objects.Find[corev1.Secret](c.Objects, tx, objects.Secrets, host.Namespace,
 			host.Spec.BMC.CredentialsName); err != nil {
 			return nil, err
