@@ -5,6 +5,7 @@ import (
 
 	"k8s.io/apiserver/pkg/admission"
 
+	"landfall/appliance/hosted/provider"
 	"landfall/appliance/kube/clusters"
 	"landfall/appliance/kube/controller"
 	"landfall/appliance/kube/hosts"
@@ -16,7 +17,7 @@ import (
 func (a *Appliance) newControllers(k *kubernetesObjects) ([]admission.Interface, []task) {
 	clock, baseImages := a.clock, hosts.BaseImages{Library: a.images}
 	clustersOptions := clusters.Options{Projector: k.clusters, DB: a.db, Engine: a.engine, Loop: k.loop,
-		Mirrors: a.mirror, Clock: clock}
+		Mirrors: a.mirror, KeepCluster: provider.KeepCluster, Clock: clock}
 	hostsOptions := hosts.Options{Projector: k.hosts, DB: a.db, Engine: a.engine, Loop: k.loop, Mirrors: a.mirror,
 		OSImages: baseImages, Images: baseImages, Clock: clock}
 	metalOptions := a.metalOptions(k)

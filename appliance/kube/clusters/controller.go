@@ -70,7 +70,9 @@ type Options struct {
 	Loop      *controller.Loop
 	Mirrors   Mirrors // nil: a spec.mirrorRegistryRef is an error
 	Spokes    Spokes  // nil: the appliance does not connect to installed clusters
-	Clock     clockwork.Clock
+	// KeepCluster returns an error if a cluster must not be deleted; nil: all may be.
+	KeepCluster func(tx *store.Tx, id string) error
+	Clock       clockwork.Clock
 }
 
 // Spokes connects to installed clusters. A call starts a task in the background, and returns done =

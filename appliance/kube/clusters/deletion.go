@@ -106,6 +106,12 @@ func (c *Controller) removeCluster(ctx context.Context, s *snapshot, preserve bo
 		return nil
 	}
 	id := s.view.ID.String()
+	// The engine asks again. Before that, nothing may have been done to the cluster.
+	if c.KeepCluster != nil {
+		if err := c.DB.View(func(tx *store.Tx) error { return c.KeepCluster(tx, id) }); err != nil {
+			return fmt.Errorf("delete cluster %s: %w", id, err)
+		}
+	}
 	if err := c.resetJoiningHosts(ctx, id); err != nil {
 		return err
 	}

@@ -63,10 +63,11 @@ func (b *testSite) open() {
 	ofClusters := Projector{Objects: b.Objects, URL: kubetest.URL}
 	b.projector = projection.Chain{ofHosts, ofClusters}
 	b.deferred = projection.NewDeferred(b.projector)
-	b.Open(b.engineOptions(projection.Chain{b.deferred, b}))
+	options := b.engineOptions(projection.Chain{b.deferred, b})
+	b.Open(options)
 	b.Current = b.catchUp("").Current
 	b.clusters = New(Options{Projector: ofClusters, DB: b.DB, Engine: b.Engine, Loop: b.Loop, Mirrors: b,
-		Clock: b.Clock})
+		KeepCluster: options.KeepCluster, Clock: b.Clock})
 	b.hosts = hosts.New(hosts.Options{Projector: ofHosts, DB: b.DB, Engine: b.Engine, Loop: b.Loop, Clock: b.Clock,
 		Mirrors: b, OSImages: b})
 	b.Loop.Add(b.clusters)

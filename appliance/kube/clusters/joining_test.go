@@ -12,6 +12,7 @@ import (
 	"landfall/appliance/engine"
 	"landfall/appliance/engine/record"
 	"landfall/appliance/engine/view"
+	"landfall/appliance/fault"
 	"landfall/appliance/kube/kubetest"
 	"landfall/appliance/kube/objects"
 	"landfall/appliance/kube/objects/agentinstall"
@@ -93,6 +94,23 @@ func TestJoiningHost_deletionOfItsCluster(t *testing.T) {
 	b.Delete(objects.ClusterDeployments, "site", "one")
 	require.Nil(t, b.cluster())
 	require.False(t, b.exists(objects.ClusterDeployments, "site", "one"))
+}
+
+// TestJoiningHost_deletionRefused deletes a cluster that hosted clusters run on, while a host joins
+// it. The refusal must leave the host alone.
+func TestJoiningHost_deletionRefused(t *testing.T) {
+	b := newSite(t, func(o *engine.Options) {
+		o.KeepCluster = func(*store.Tx, string) error { return fault.New(fault.Conflict, "It has hosted clusters.") }
+	})
+	b.installThreeNodes()
+	late := b.Machine(b.InfraEnvID("one"), 4)
+	late.Register()
+	b.report(late)
+	b.approve(late)
+	require.Equal(t, models.HostStatusInstalling, *late.Host().Status)
+	b.Delete(objects.ClusterDeployments, "site", "one")
+	require.NotNil(t, b.cluster())
+	require.Equal(t, models.HostStatusInstalling, *late.Host().Status)
 }
 
 func agentCondition(conditions []agentinstall.Condition, name string) agentinstall.Condition {
