@@ -73,7 +73,7 @@ func (r *reader) render(o *Object) []*Object {
 	i.checkTypes(o.at("spec"), "spec")
 	i.templates(o.at("spec"))
 	i.install(nodes)
-	i.rest(!slices.ContainsFunc(nodes, func(node any) bool { return valueAt(node, "nodeNetwork") != nil }))
+	i.rest(!slices.ContainsFunc(nodes, func(node any) bool { return len(interfacesOf(node)) > 0 }))
 	for n, node := range nodes {
 		i.node(n, node)
 	}
@@ -339,11 +339,11 @@ func (i *instance) node(n int, node any) {
 			},
 			"rootDeviceHints": valueAt(node, "rootDeviceHints"),
 		})
-	interfaces := valueAt(node, "nodeNetwork", "interfaces")
-	if network, _ := valueAt(node, "nodeNetwork").(map[string]any); len(network) > 0 && len(list(interfaces)) == 0 {
+	interfaces := interfacesOf(node)
+	if network, _ := valueAt(node, "nodeNetwork").(map[string]any); len(network) > 0 && len(interfaces) == 0 {
 		i.problem(i.Source, "%s has no list %s.nodeNetwork.interfaces; add it, or remove nodeNetwork", i.Object, path)
 	}
-	if len(list(interfaces)) > 0 {
+	if len(interfaces) > 0 {
 		i.add(node, objects.NMStateConfigs, name, map[string]any{labelOfNetworks: i.cluster}, nil, map[string]any{
 			"config": valueAt(node, "nodeNetwork", "config"), "interfaces": interfaces,
 		})
@@ -367,6 +367,9 @@ func filled(fields map[string]any) map[string]any {
 	})
 	return fields
 }
+
+// interfacesOf returns the interfaces of a node with a static network.
+func interfacesOf(node any) []any { return list(valueAt(node, "nodeNetwork", "interfaces")) }
 
 func list(value any) []any {
 	items, _ := value.([]any)

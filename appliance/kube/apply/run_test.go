@@ -194,6 +194,7 @@ func TestMissing_clusterInstanceWithoutNetworks(t *testing.T) {
 		missing   bool
 	}{
 		"addresses by DHCP": {strings.Replace(clusterInstance, static, "", 1), false},
+		"an empty network":  {strings.Replace(clusterInstance, static, "    nodeNetwork: {}\n", 1), false},
 		"suppressed NMStateConfigs": {strings.Replace(clusterInstance, "[Klusterlet", "[NMStateConfig, Klusterlet",
 			1), true},
 	} {
