@@ -81,6 +81,20 @@ func TestDeletion_infraEnvDuringInstallation(t *testing.T) {
 	}
 }
 
+// A damaged Secret of the installed cluster stays, because its owner is unknown.
+func TestDeletion_damagedSecret(t *testing.T) {
+	b := newSite(t)
+	b.installThreeNodes()
+	b.stop()
+	b.Damage(objects.Secrets, "site", "one-admin-kubeconfig")
+	b.open()
+	b.run()
+	b.Delete(objects.ClusterDeployments, "site", "one")
+	require.Nil(t, b.cluster())
+	require.False(t, b.exists(objects.ClusterDeployments, "site", "one"))
+	require.False(t, b.exists(objects.Secrets, "site", "one-admin-password"))
+}
+
 func TestStatus_logsURLs(t *testing.T) {
 	b := newSite(t)
 	machines := b.installingSingleNode()

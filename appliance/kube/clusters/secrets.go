@@ -150,12 +150,12 @@ func ownsSecret(cd *hivev1.ClusterDeployment, secret *unstructured.Unstructured,
 }
 
 // deleteSecrets deletes the Secrets of a ClusterDeployment itself, because the garbage collector
-// may not be running.
+// may not be running. It leaves out damaged Secrets, whose owner is unknown.
 func (c Projector) deleteSecrets(tx *store.Tx, cd *hivev1.ClusterDeployment, now time.Time) error {
 	for _, name := range []string{kubeconfigSecret(cd), passwordSecret(cd)} {
 		secret := &unstructured.Unstructured{}
 		if err := c.Objects.Get(tx, objects.Secrets, cd.Namespace, name, secret); err != nil {
-			if err := objects.IgnoreNotFound(err); err != nil {
+			if err := store.SkipDamaged(objects.IgnoreNotFound(err)); err != nil {
 				return err
 			}
 			continue
