@@ -1,13 +1,16 @@
 package clusters
 
 import (
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/openshift/assisted-service/models"
 	hivev1 "github.com/openshift/hive/apis/hive/v1"
 	"github.com/stretchr/testify/require"
 
+	"landfall/appliance/kube/controller"
 	"landfall/appliance/kube/kubetest"
 	"landfall/appliance/kube/objects"
 	"landfall/appliance/kube/objects/agentinstall"
@@ -142,4 +145,42 @@ func TestDeletion_infraEnvFollowsItsCluster(t *testing.T) {
 			require.False(t, b.exists(objects.InfraEnvs, "site", "one"))
 		})
 	}
+}
+
+// TestUnbind_duringInstallation unbinds an Agent whose host is installed, while the installation of
+// its cluster goes on. The host is unbound at the end of the installation.
+func TestUnbind_duringInstallation(t *testing.T) {
+	b := newSite(t)
+	b.Apply(kubetest.PullSecretManifest, imageSetManifest, deploymentManifest, threeNodesManifest)
+	b.Apply(kubetest.InfraEnvManifest("one"))
+	machines := b.machines(3)
+	for _, m := range machines {
+		b.EditAgent(m, func(spec *agentinstall.AgentSpec) {
+			spec.Approved = true
+			spec.ClusterDeploymentName = &agentinstall.ClusterReference{Namespace: "site", Name: "one"}
+		})
+	}
+	for _, m := range machines {
+		m.Register()
+	}
+	b.report(machines...)
+	b.prepare(machines...)
+	first := machines[0]
+	for _, stage := range first.Host().ProgressStages {
+		require.NoError(t, b.Engine.RecordHostProgress(t.Context(), first.InfraEnv, first.ID,
+			&models.HostProgress{CurrentStage: stage}))
+	}
+	require.Equal(t, models.HostStatusInstalled, *first.Host().Status)
+	b.WaitIdle()
+	b.EditAgent(first, func(spec *agentinstall.AgentSpec) { spec.ClusterDeploymentName = nil })
+	agents := b.hosts.Reconcilers()
+	agents = agents[slices.IndexFunc(agents, func(r controller.Reconciler) bool { return r.Kind() == objects.Agents }):]
+	again, err := agents[0].Reconcile(t.Context(), "site", first.ID)
+	require.NoError(t, err)
+	require.Equal(t, time.Minute, again)
+	require.NotNil(t, first.Host().ClusterID)
+	b.finish(machines...)
+	_, err = agents[0].Reconcile(t.Context(), "site", first.ID)
+	require.NoError(t, err)
+	require.Nil(t, first.Host().ClusterID)
 }

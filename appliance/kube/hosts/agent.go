@@ -45,6 +45,7 @@ const (
 	retryAgent      = 10 * time.Second // delay before the next attempt to remove a node
 	ignitionToken   = "ignition-token" // key of the token in its Secret
 	retryRestore    = time.Minute      // interval of attempts to restore a host whose infra-env or cluster is missing
+	retryUnbinding  = time.Minute      // interval of attempts to unbind a host
 	secretsInterval = time.Minute      // interval of checks of the Secrets of an Agent
 	keyVerifyCerts  = "certificateVerification"
 )
@@ -103,8 +104,12 @@ func (t *agentSnapshot) synced() bool {
 }
 
 // requeueAfter returns the delay before the next reconcile of an unchanged Agent. It is 0 unless
-// the Agent refers to Secrets, which may change.
+// the Agent refers to Secrets, which may change, or its host could not be unbound: the end of an
+// installation does not change the Agent of an installed host.
 func (t *agentSnapshot) requeueAfter() time.Duration {
+	if t.mustUnbind() {
+		return retryUnbinding
+	}
 	if t.object.Spec.IgnitionEndpointTokenReference != nil || t.object.Spec.FencingCredentialsSecretRef != "" {
 		return secretsInterval
 	}
@@ -275,17 +280,18 @@ func (r agents) inherit(ctx context.Context, s *agentSnapshot) (changed bool, er
 	return true, err
 }
 
+// mustUnbind reports whether the host belongs to another cluster than the spec names.
+func (t *agentSnapshot) mustUnbind() bool {
+	return t.host.ClusterID != nil && t.host.ClusterID.String() != t.cluster && !t.foreign
+}
+
 // sync applies the parts of an Agent's spec that its host does not have yet.
 func (r agents) sync(ctx context.Context, s *agentSnapshot) error {
-	bound := ""
-	if s.host.ClusterID != nil {
-		bound = s.host.ClusterID.String()
-	}
 	env, id := s.host.InfraEnvID.String(), s.host.ID.String()
 	switch {
-	case bound != "" && bound != s.cluster && !s.foreign:
+	case s.mustUnbind():
 		return r.unbind(ctx, s)
-	case bound == "" && s.cluster != "":
+	case s.host.ClusterID == nil && s.cluster != "":
 		if slices.Contains([]string{models.HostStatusUnbinding, models.HostStatusUnbindingPendingUserAction,
 			models.HostStatusDiscoveringUnbound}, *s.host.Status) {
 			return nil // the host can be bound once it has left its former cluster
