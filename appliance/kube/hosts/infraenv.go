@@ -20,7 +20,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 
 	"landfall/appliance/architecture"
-	"landfall/appliance/engine/lifecycle"
 	"landfall/appliance/engine/record"
 	"landfall/appliance/fault"
 	"landfall/appliance/kube/controller"
@@ -411,12 +410,11 @@ func (r infraEnvs) removeHosts(ctx context.Context, id string) (busy []string, e
 		if host.ClusterID == nil {
 			continue
 		}
-		cluster, err := r.Engine.Cluster(host.ClusterID.String())
+		cluster, err := record.ReadCluster(r.DB, host.ClusterID.String())
 		if err != nil {
 			return nil, err
 		}
-		if !slices.Contains(statesInstalled, conv.Value(host.Status)) ||
-			slices.Contains(lifecycle.ClusterInstallingStates, conv.Value(cluster.Status)) {
+		if !slices.Contains(statesInstalled, conv.Value(host.Status)) || cluster.IsInstalling() {
 			busy = append(busy, host.ID.String())
 		}
 	}
