@@ -63,6 +63,7 @@ type Client struct {
 type connections struct {
 	rules             *Rules
 	verified, lenient func() *http.Transport
+	used              atomic.Bool // a transport was made
 }
 
 // NewClient returns a client that trusts the system's CAs and those of the rules. The rules may be
@@ -104,6 +105,9 @@ func (c *Client) Use(rules *Rules) {
 }
 
 func (c *connections) close() {
+	if !c.used.Load() {
+		return
+	}
 	c.verified().CloseIdleConnections()
 	c.lenient().CloseIdleConnections()
 }
@@ -242,6 +246,7 @@ func (c *Client) remoteOptions(ctx context.Context, e Endpoint, secret authn.Key
 // only if the rule of the endpoint does. It does not authenticate.
 func (c *Client) Transport(e Endpoint) http.RoundTripper {
 	now := c.current.Load()
+	now.used.Store(true)
 	if e.Insecure {
 		return &schemeGuard{next: c.limited(now.lenient()), plain: true}
 	}

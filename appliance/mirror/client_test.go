@@ -437,3 +437,17 @@ func pullLayers(ctx context.Context, c *Client, ref string) error {
 	}
 	return nil
 }
+
+// The certificates of the system take 20 ms, which a start without a pull does not spend: it
+// replaces the rules of the configuration by those with the imports.
+func TestUse_makesNoTransport(t *testing.T) {
+	c := NewClient(nil, ClientOptions{})
+	made := func() *http.Transport {
+		require.Fail(t, "a transport was made without a pull")
+		return nil
+	}
+	before := c.current.Load()
+	before.verified, before.lenient = made, made
+	c.Use(nil)
+	require.NotSame(t, before, c.current.Load())
+}
