@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -235,6 +236,9 @@ func (r *Registry) Add(ctx context.Context, path string) error {
 		return fault.New(fault.Invalid, "%q is not an absolute path of the appliance's machine.", path)
 	}
 	path = filepath.Clean(path)
+	if err := r.checkPlace(path); err != nil {
+		return err
+	}
 	found, unusable, err := medium.Find(path)
 	switch {
 	case err != nil:
@@ -261,6 +265,44 @@ func (r *Registry) Add(ctx context.Context, path string) error {
 	}
 	r.notify()
 	return nil
+}
+
+// checkPlace returns an error for a path whose folders are not those of a medium: each look would
+// read the file systems of the kernel, or the registry's own files.
+func (r *Registry) checkPlace(path string) error {
+	place, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return nil // the search says why
+	}
+	info, err := os.Stat(place)
+	if err != nil || !info.IsDir() {
+		return nil
+	}
+	own, err := filepath.EvalSymlinks(r.options.Dir)
+	if err == nil {
+		own, err = filepath.Abs(own)
+	}
+	if err != nil {
+		return fmt.Errorf("find the registry's own files: %w", err)
+	}
+	const instead = "Name the archive, or the folder where the medium is mounted."
+	if isWithin(own, place) || isWithin(place, own) {
+		return fault.New(fault.Invalid, "%s can't be a medium, because the appliance's own images are in %s. %s", path,
+			own, instead)
+	}
+	for _, system := range []string{"/proc", "/sys", "/dev"} {
+		if isWithin(place, system) {
+			return fault.New(fault.Invalid, "%s can't be a medium, because %s has no files of people. %s", path, system,
+				instead)
+		}
+	}
+	return nil
+}
+
+// isWithin reports whether a path is a folder or lies in it.
+func isWithin(path, folder string) bool {
+	relative, err := filepath.Rel(folder, path)
+	return err == nil && filepath.IsLocal(relative)
 }
 
 // awaitLook waits until Run has read a path. Run begins after the call, so it reads what is there

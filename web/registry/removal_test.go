@@ -79,3 +79,23 @@ func TestRemove_orderedCopy(t *testing.T) {
 	_, err = os.Stat(s.onDisk("staged", digest))
 	require.ErrorIs(t, err, os.ErrNotExist)
 }
+
+// Folders with the appliance's own images, and those of the kernel, are not searched for media
+// every two seconds.
+func TestAdd_placesWithoutMedia(t *testing.T) {
+	s := newSite(t)
+	s.start()
+	a, _, _ := randomArchive(t)
+	require.NoError(t, a.WriteFile(filepath.Join(s.data, archive1)))
+	link := filepath.Join(t.TempDir(), "link")
+	require.NoError(t, os.Symlink(s.data, link))
+	own := filepath.Join(s.data, "registry")
+	for place, reason := range map[string]string{"/": own, s.data: own, link: own, own: own,
+		filepath.Join(own, "uploads"): own, "/proc": "/proc has no files", "/sys/": "/sys has no files",
+		"/dev": "/dev has no files"} {
+		err := s.registry.Add(t.Context(), place)
+		require.ErrorContains(t, err, reason, place)
+		require.Equal(t, fault.Invalid, fault.KindOf(err), place)
+	}
+	require.NoError(t, s.registry.Add(t.Context(), filepath.Join(s.data, archive1)))
+}
