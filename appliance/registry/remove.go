@@ -30,6 +30,9 @@ func (r *Registry) Remove(ctx context.Context, name string) error {
 		return fault.New(fault.Conflict, "A copy of %s to the disk was ordered; end that with landfall registry stage "+
 			"%q --cancel first.", label, label)
 	}
+	if path == "" && len(media) == 0 {
+		return fault.New(fault.Conflict, "A copy of %s is still on the disk; landfall registry gc removes it.", name)
+	}
 	var forgotten []string
 	for _, m := range media {
 		if !slices.ContainsFunc(r.current.Load().media, func(o *held) bool {
@@ -46,6 +49,11 @@ func (r *Registry) Remove(ctx context.Context, name string) error {
 		}
 		if path == "" {
 			return nil
+		}
+		for _, p := range archives { // the next start would watch the path again, and removes the files
+			if err := packedRows.Delete(tx, p.key); err != nil {
+				return err
+			}
 		}
 		return addedRows.Delete(tx, path)
 	}); err != nil {
@@ -102,6 +110,9 @@ func (r *Registry) missingNamed(name string) ([]*held, []*packed, error) {
 		return nil, nil, fault.New(fault.Invalid, "Name one medium or path.")
 	}
 	media, archives, err := r.named(name)
+	if fault.KindOf(err) == fault.NotFound {
+		err = r.notRemovable(name)
+	}
 	if err != nil {
 		return nil, nil, err
 	}
@@ -116,6 +127,25 @@ func (r *Registry) missingNamed(name string) ([]*held, []*packed, error) {
 			"landfall registry add added is removed with the path.", strings.TrimSuffix(name, "/"))
 	}
 	return media, archives, nil
+}
+
+// notRemovable returns the error for the removal of something that the registry does not know.
+func (r *Registry) notRemovable(name string) error {
+	names, err := r.addedPaths()
+	if err != nil {
+		return err
+	}
+	for _, m := range r.current.Load().media {
+		if m.missing() {
+			names = append(names, r.labelOf(m))
+		}
+	}
+	if len(names) == 0 {
+		return fault.New(fault.NotFound, "The registry does not know %q, and nothing can be removed: no path was added "+
+			"with landfall registry add, and no medium is missing.", name)
+	}
+	return fault.New(fault.NotFound, "The registry does not know %q. The paths that were added and the missing media "+
+		"can be removed: %s.", name, strings.Join(names, ", "))
 }
 
 // orderedOf returns the label of one of the media and archives whose copy was ordered, or "".

@@ -99,3 +99,63 @@ func TestAdd_placesWithoutMedia(t *testing.T) {
 	}
 	require.NoError(t, s.registry.Add(t.Context(), filepath.Join(s.data, archive1)))
 }
+
+// A wrong name gets the names that are right.
+func TestRemove_unknownName(t *testing.T) {
+	s := newSite(t)
+	s.start()
+	require.EqualError(t, s.registry.Remove(t.Context(), "stick"), `The registry does not know "stick", and nothing `+
+		`can be removed: no path was added with landfall registry add, and no medium is missing.`)
+	a, _, _ := randomArchive(t)
+	s.write(archive1, a)
+	s.look()
+	label := s.registry.Status().Media[0].Label
+	s.remove(archive1)
+	added := t.TempDir()
+	a, _ = newArchive(t)
+	require.NoError(t, a.WriteFile(filepath.Join(added, "other.tar")))
+	require.NoError(t, s.registry.Add(t.Context(), added))
+	err := s.registry.Remove(t.Context(), "stick")
+	require.EqualError(t, err, `The registry does not know "stick". The paths that were added and the missing media `+
+		`can be removed: `+added+", "+label+".")
+	require.Equal(t, fault.NotFound, fault.KindOf(err))
+}
+
+// A path whose archive was unpacked does not come back with the next start.
+func TestRemove_pathOfUnpackedArchive(t *testing.T) {
+	s := newSite(t)
+	s.start()
+	path := t.TempDir()
+	a, layers := layered(t, 1, 1<<20)
+	data, _ := packedBytes(t, packed1, a)
+	require.NoError(t, os.WriteFile(filepath.Join(path, packed1), data, 0o600))
+	require.NoError(t, s.registry.Add(t.Context(), path))
+	s.stage()
+	label := s.awaitUnpacked().Label
+	s.pullAll(1, layers)
+	require.NoError(t, s.registry.CancelStage(t.Context(), label))
+	require.NoError(t, s.registry.Remove(t.Context(), path))
+	require.Empty(t, s.registry.Status().Media)
+	s.stop()
+	s.start()
+	require.Empty(t, s.registry.Status().Media)
+	for _, unusable := range s.registry.Status().Unusable {
+		require.NotEqual(t, path, unusable.Path)
+	}
+	require.Zero(t, s.registry.Status().StagedBytes, "the tar archive is removed")
+}
+
+// A copy that is no longer wanted is removed by a collection. To say so is better than to do
+// nothing.
+func TestRemove_copyOfLostArchive(t *testing.T) {
+	s := newSite(t)
+	a, _ := layered(t, 1, 1<<20)
+	s.writePacked(packed1, a)
+	s.start()
+	s.awaitPacked("")
+	s.stage()
+	label := s.awaitUnpacked().Label
+	s.remove(packed1)
+	require.NoError(t, s.registry.CancelStage(t.Context(), label))
+	require.ErrorContains(t, s.registry.Remove(t.Context(), label), "landfall registry gc removes it")
+}
