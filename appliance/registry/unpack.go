@@ -27,6 +27,7 @@ type packedRow struct {
 	Size     int64           `json:"size"`
 	AtLeast  int64           `json:"at_least"` // bytes of the tar archive
 	Wanted   bool            `json:"wanted"`
+	Missing  time.Time       `json:"missing,omitzero"` // since when, unless it is present
 }
 
 // packed is a compressed archive that lies at a path, or that was unpacked. Its tar archive is a
@@ -56,7 +57,11 @@ type packed struct {
 func (r *Registry) loadPacked() error {
 	return r.options.DB.View(func(tx *store.Tx) error {
 		return packedRows.Each(tx, "", func(key string, row *packedRow) error {
-			r.packed[key] = &packed{key: key, row: *row, stored: true, since: r.options.Clock.Now()}
+			since := row.Missing
+			if since.IsZero() {
+				since = r.options.Clock.Now()
+			}
+			r.packed[key] = &packed{key: key, row: *row, stored: true, since: since}
 			if !slices.Contains(r.paths, row.Path) {
 				r.paths = append(slices.Clip(r.paths), row.Path)
 			}

@@ -187,18 +187,28 @@ func (r *Registry) look(ctx context.Context, path string) {
 	}
 }
 
-// noteMissing stores since when the media of a path are missing, so that a restart does not change
-// it. A medium whose row is that of a copy in another place is left out.
+// noteMissing stores since when the media and archives of a path are missing, so that a restart
+// does not change it. A medium whose row is that of a copy in another place is left out.
 func (r *Registry) noteMissing(ctx context.Context, path string) error {
-	missing := map[string]*held{} // by identity
+	missing := map[string]*held{}       // by identity
+	archives := map[*packed]time.Time{} // since when they are missing; zero for those that came back
 	r.mu.Lock()
 	for _, m := range r.media {
 		if m.path == path && m.missing() && !m.noted {
 			missing[m.index.Identity] = m
 		}
 	}
+	for _, p := range r.packed {
+		switch isNoted := !p.row.Missing.IsZero(); {
+		case !p.stored, p.row.Path != path, p.present != isNoted:
+		case p.present:
+			archives[p] = time.Time{}
+		default:
+			archives[p] = p.since.UTC()
+		}
+	}
 	r.mu.Unlock()
-	if len(missing) == 0 {
+	if len(missing)+len(archives) == 0 {
 		return nil
 	}
 	if err := r.options.DB.Update(ctx, func(tx *store.Tx) error {
@@ -220,6 +230,19 @@ func (r *Registry) noteMissing(ctx context.Context, path string) error {
 				return err
 			}
 		}
+		for p, since := range archives {
+			row, err := packedRows.Get(tx, p.key)
+			if errors.Is(err, store.ErrNotFound) {
+				continue
+			}
+			if err == nil {
+				row.Missing = since
+				err = packedRows.Put(tx, p.key, row)
+			}
+			if err != nil {
+				return err
+			}
+		}
 		return nil
 	}); err != nil {
 		return err
@@ -228,6 +251,9 @@ func (r *Registry) noteMissing(ctx context.Context, path string) error {
 	defer r.mu.Unlock()
 	for _, m := range missing {
 		m.noted = true
+	}
+	for p, since := range archives {
+		p.row.Missing = since
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -409,4 +410,48 @@ func (s *site) awaitStaging(name, state string) {
 			return m.Label == filepath.Base(s.dir)+"/"+name && m.Staging.State == state
 		})
 	}, time.Minute, time.Millisecond)
+}
+
+// A restart does not change since when an archive is missing. An archive that was back is missing
+// anew.
+func TestUnpack_missingSinceAfterRestart(t *testing.T) {
+	s := newSite(t)
+	f := &faults{left: -1}
+	s.open = f.open
+	var room atomic.Int64
+	room.Store(1 << 40)
+	s.free = func(string) (int64, error) { return room.Load(), nil }
+	other, _, _ := randomArchive(t)
+	s.write(archive1, other)
+	a, _ := layered(t, 1, 6<<20)
+	s.writePacked(packed1, a)
+	s.start()
+	f.set(3<<20, nil)
+	_, err := s.registry.Stage(t.Context(), s.path(packed1))
+	require.NoError(t, err)
+	missingSince := func() time.Time {
+		require.NoError(t, s.registry.Add(t.Context(), s.dir)) // waits for a look
+		media := slices.DeleteFunc(s.registry.Status().Media, func(m registry.MediumStatus) bool {
+			return m.Container != medium.Compressed
+		})
+		require.Len(t, media, 1)
+		require.False(t, media[0].Present)
+		return media[0].Since
+	}
+	s.remove(packed1)
+	first := missingSince()
+	s.stop()
+	s.clock.Advance(time.Hour)
+	s.start()
+	require.Equal(t, first.UTC(), missingSince().UTC())
+
+	room.Store(0) // it is not unpacked
+	f.set(-1, nil)
+	s.put(packed1)
+	require.NoError(t, s.registry.Add(t.Context(), s.dir))
+	s.stop()
+	require.NoError(t, os.Remove(s.path(packed1)))
+	s.clock.Advance(time.Hour)
+	s.start()
+	require.Equal(t, s.clock.Now().UTC(), missingSince().UTC())
 }
