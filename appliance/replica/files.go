@@ -202,7 +202,8 @@ func (f *files) change(name string, before known, now *known, put func(io.Reader
 type objects struct {
 	session    Session
 	recipients []age.Recipient
-	dir        string // for temporary files
+	dir        string            // for temporary files
+	added      func(bytes int64) // is told what the replica gets
 }
 
 // put stores a content, unless the replica has it.
@@ -229,12 +230,22 @@ func (o *objects) put(ctx context.Context, content io.Reader) (sum string, err e
 	if has, err := o.session.Has(ctx, sum); err != nil || has {
 		return sum, err
 	}
-	if _, err := whole.Seek(0, io.SeekStart); err != nil {
+	size, err := whole.Seek(0, io.SeekEnd)
+	if err == nil {
+		_, err = whole.Seek(0, io.SeekStart)
+	}
+	if err != nil {
 		return "", err
 	}
 	if len(o.recipients) == 0 {
-		return sum, o.session.Put(ctx, sum, whole)
+		err = o.session.Put(ctx, sum, whole)
+	} else {
+		_, err = backup.Pipe(func(to *io.PipeWriter) error { return backup.Encrypt(to, whole, o.recipients...) },
+			func(encrypted io.Reader) (string, error) { return "", o.session.Put(ctx, sum, encrypted) })
 	}
-	return backup.Pipe(func(to *io.PipeWriter) error { return backup.Encrypt(to, whole, o.recipients...) },
-		func(encrypted io.Reader) (string, error) { return sum, o.session.Put(ctx, sum, encrypted) })
+	if err != nil {
+		return "", err
+	}
+	o.added(size)
+	return sum, nil
 }

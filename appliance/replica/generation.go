@@ -65,7 +65,7 @@ type generation struct {
 // begin begins a generation in an open session. The caller must close it.
 func (s *Service) begin(session Session) (_ *generation, err error) {
 	g := &generation{Service: s, session: session,
-		objects:  &objects{session: session, recipients: s.recipients, dir: s.Dir},
+		objects:  &objects{session: session, recipients: s.recipients, dir: s.Dir, added: s.noteAdded},
 		follower: s.DB.Follow(waitingLimit)}
 	if g.files, err = newFiles(s.source, len(s.recipients) > 0); err == nil {
 		g.first, err = s.DB.Snapshot()

@@ -253,6 +253,33 @@ func TestReplica_bytesAreLimited(t *testing.T) {
 	require.Equal(t, r.serial, s.check(t)[0])
 }
 
+// The replica is measured when old states are removed, once an hour. What is written in between is
+// added.
+func TestReplica_presentSize(t *testing.T) {
+	identity, err := age.GenerateX25519Identity()
+	require.NoError(t, err)
+	for name, recipient := range map[string]string{"clear": "", "encrypted": identity.Recipient().String()} {
+		t.Run(name, func(t *testing.T) {
+			data, dir := dirs(t)
+			r := run(t, data, func(o *replica.Options) {
+				to(dir)(o)
+				o.Settings.SnapshotInterval, o.Settings.Recipient = time.Hour, recipient
+			})
+			require.Eventually(t, func() bool { return r.service.State().Usage.Snapshots == 1 }, time.Minute,
+				time.Millisecond)
+			before := r.service.State().Usage.Bytes
+			r.updates(2 * fileEvery)
+			r.shipped()
+			state := r.service.State()
+			r.stop()
+			found, err := replica.Reader{Directory: replica.Directory{Path: dir}}.Summary()
+			require.NoError(t, err)
+			require.Greater(t, found.Bytes, before+100<<10)
+			require.InDelta(t, found.Bytes, state.Usage.Bytes, 8<<10)
+		})
+	}
+}
+
 func TestPromote_formerOwnerStops(t *testing.T) {
 	data, dir := dirs(t)
 	s, err := openSite(data, clockwork.NewRealClock())

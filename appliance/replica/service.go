@@ -346,9 +346,18 @@ func (s *Service) noteShipped(at time.Time) {
 }
 
 func (s *Service) noteWritten(bytes int64) {
+	s.noteAdded(bytes)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.state.Written += bytes
+}
+
+// noteAdded adds to the size of the replica, of which the last removal of old states has counted
+// all files.
+func (s *Service) noteAdded(bytes int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.state.Usage.Bytes += bytes
 }
 
 // notePruned notes the size of the replica after a removal of old states, or its failure.
