@@ -33,6 +33,7 @@ import (
 	"landfall/appliance/hosted/arm"
 	hosted "landfall/appliance/hosted/record"
 	"landfall/appliance/keyring"
+	"landfall/appliance/process/ownertest"
 	"landfall/randtest"
 	"landfall/store"
 )
@@ -250,6 +251,23 @@ func TestRestore_symbolicLinkNamesTheDirectory(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, disk, to)
 	requireWhole(t, disk, s.content)
+}
+
+// The appliance runs as another user than root, who may restore its data.
+func TestRestore_belongsToTheOwner(t *testing.T) {
+	stream := newSource(t).stream(t, true)
+	for name, path := range map[string]string{"of the empty directory": ".", "of the directory above": "data"} {
+		t.Run(name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "landfall")
+			require.NoError(t, os.Mkdir(dir, 0o700))
+			owner := ownertest.Give(t, dir)
+			dir = filepath.Join(dir, path)
+			_, err := target(dir).Restore(t.Context(), bytes.NewReader(stream))
+			require.NoError(t, err)
+			require.FileExists(t, filepath.Join(dir, store.FileName))
+			ownertest.Require(t, dir, owner)
+		})
+	}
 }
 
 func TestRestore_damagedBackupIsRefused(t *testing.T) {

@@ -15,6 +15,7 @@ import (
 
 	"landfall/appliance/checksum"
 	"landfall/appliance/durable"
+	"landfall/appliance/process"
 	"landfall/store"
 )
 
@@ -56,7 +57,8 @@ func (e *NotEmptyError) Error() string {
 }
 
 // Restore makes a data directory from the backup in a stream. It is made under another name and
-// renamed at the end, so an interrupted restore leaves no data directory.
+// renamed at the end, so an interrupted restore leaves no data directory. It belongs to the owner of
+// the empty directory that it replaces, or of the directory in which it is made.
 func (t *Target) Restore(ctx context.Context, stream io.Reader) (_ *Manifest, err error) {
 	dir, err := resolve(t.Dir)
 	if err != nil {
@@ -86,6 +88,9 @@ func (t *Target) Restore(ctx context.Context, stream io.Reader) (_ *Manifest, er
 			return nil, err
 		}
 	}
+	if err := process.GiveToOwner(ownerOf(dir), temporary); err != nil {
+		return nil, err
+	}
 	if err := os.Remove(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
@@ -93,6 +98,15 @@ func (t *Target) Restore(ctx context.Context, stream io.Reader) (_ *Manifest, er
 		return nil, err
 	}
 	return manifest, durable.SyncDir(filepath.Dir(dir))
+}
+
+// ownerOf returns a directory with the owner that a restored one gets: the one that it replaces, or
+// the one in which it is made. The appliance runs as this user, and root may restore it.
+func ownerOf(dir string) string {
+	if _, err := os.Stat(dir); err != nil {
+		return filepath.Dir(dir)
+	}
+	return dir
 }
 
 // resolve returns the directory that a restore makes or replaces, without symbolic links. A rename

@@ -1,9 +1,12 @@
 package process
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/user"
+	"path/filepath"
 	"strconv"
 	"syscall"
 )
@@ -42,9 +45,11 @@ func BecomeOwner(dir string, files ...string) error {
 	return nil
 }
 
-// GiveToOwner gives files to the owner of a directory, if the process is one of root: the program
-// that runs as the owner must be able to read and change them.
-func GiveToOwner(dir string, files ...string) error {
+// GiveToOwner gives files, and directories with all that is in them, to the owner of a directory, if
+// the process is one of root: the program that runs as the owner must be able to read and change
+// them. They stay as they are where root can't give them, as on a file system of another machine or
+// in a container that does not know the owner.
+func GiveToOwner(dir string, paths ...string) error {
 	if os.Geteuid() != 0 {
 		return nil
 	}
@@ -52,9 +57,15 @@ func GiveToOwner(dir string, files ...string) error {
 	if err != nil {
 		return err
 	}
-	for _, path := range files {
-		if err := os.Chown(path, int(owner.Uid), int(owner.Gid)); err != nil {
-			return err
+	for _, path := range paths {
+		err := filepath.WalkDir(path, func(name string, _ fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			return os.Lchown(name, int(owner.Uid), int(owner.Gid))
+		})
+		if err != nil && !errors.Is(err, syscall.EPERM) && !errors.Is(err, syscall.EINVAL) {
+			return fmt.Errorf("give files to the owner of the data directory: %w", err)
 		}
 	}
 	return nil

@@ -22,6 +22,7 @@ import (
 
 	"landfall/appliance/backup"
 	"landfall/appliance/durable"
+	"landfall/appliance/process"
 )
 
 // Directory is a replica in an existing directory. The directory may go away and come back, such as
@@ -653,5 +654,9 @@ func (d Directory) Claim(ctx context.Context, owner Owner) error {
 	}
 	owner.Generation++
 	owner.Since = owner.Since.UTC().Truncate(time.Second)
-	return writeJSON(filepath.Join(d.Path, ownerName), owner)
+	path := filepath.Join(d.Path, ownerName)
+	if err := writeJSON(path, owner); err != nil {
+		return err
+	}
+	return process.GiveToOwner(d.Path, path)
 }

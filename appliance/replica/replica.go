@@ -48,6 +48,7 @@ import (
 
 	"landfall/appliance/checksum"
 	"landfall/appliance/durable"
+	"landfall/appliance/process"
 )
 
 // Owner is the appliance that may write to a replica.
@@ -194,7 +195,15 @@ func ID(dir string) (string, error) {
 		return "", err
 	}
 	id := uuid.NewString()
-	return id, durable.WriteFile(path, []byte(id), 0o600)
+	return id, writeID(dir, id)
+}
+
+func writeID(dir, id string) error {
+	path := filepath.Join(dir, IDName)
+	if err := durable.WriteFile(path, []byte(id), 0o600); err != nil {
+		return err
+	}
+	return process.GiveToOwner(dir, path)
 }
 
 // IsReplica reports whether a directory is a replica.

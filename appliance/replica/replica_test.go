@@ -25,6 +25,7 @@ import (
 	"landfall/appliance/backup"
 	"landfall/appliance/doctor"
 	"landfall/appliance/keyring"
+	"landfall/appliance/process/ownertest"
 	"landfall/appliance/replica"
 )
 
@@ -278,6 +279,24 @@ func TestReplica_presentSize(t *testing.T) {
 			require.InDelta(t, found.Bytes, state.Usage.Bytes, 8<<10)
 		})
 	}
+}
+
+// The appliance runs as another user than root, who may promote the replica.
+func TestPromote_belongsToTheOwner(t *testing.T) {
+	data, dir := dirs(t)
+	r := run(t, data, to(dir))
+	r.updates(5)
+	r.shipped()
+	r.stop()
+	owner, next := ownertest.Give(t, dir), filepath.Join(t.TempDir(), "next")
+	require.NoError(t, os.Mkdir(next, 0o700))
+	ownertest.Give(t, next)
+	reader := replica.Reader{Directory: replica.Directory{Path: dir}}
+	_, err := reader.Promote(t.Context(), time.Time{}, "on second", backup.Target{Dir: next, Now: time.Now})
+	require.NoError(t, err)
+	require.FileExists(t, filepath.Join(next, replica.IDName))
+	ownertest.Require(t, next, owner)
+	ownertest.Require(t, dir, owner)
 }
 
 func TestPromote_formerOwnerStops(t *testing.T) {

@@ -15,7 +15,6 @@ import (
 	"filippo.io/age"
 
 	"landfall/appliance/backup"
-	"landfall/appliance/durable"
 	"landfall/store"
 	"landfall/store/wal"
 )
@@ -348,11 +347,15 @@ func (r Reader) Promote(ctx context.Context, at time.Time, name string,
 	if err != nil || after.cut == before.cut && after.point == before.point {
 		return manifest, err
 	}
-	if err := os.RemoveAll(target.Dir); err != nil {
+	entries, err := os.ReadDir(target.Dir) // the directory stays, and with it its owner
+	for _, entry := range entries {
+		err = errors.Join(err, os.RemoveAll(filepath.Join(target.Dir, entry.Name())))
+	}
+	if err != nil {
 		return nil, err
 	}
 	if manifest, err = r.Restore(ctx, at, target); err != nil {
 		return nil, err
 	}
-	return manifest, durable.WriteFile(filepath.Join(target.Dir, IDName), []byte(id), 0o600)
+	return manifest, writeID(target.Dir, id)
 }

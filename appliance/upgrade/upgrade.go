@@ -211,11 +211,13 @@ func (i *Installation) backUp(ctx context.Context) error {
 	}
 	dir := filepath.Join(i.DataDir, dataversion.BackupDir)
 	path := filepath.Join(dir, dataversion.BackupName(event, i.Clock.Now()))
-	if err := i.Backup(ctx, path); err != nil {
+	err := i.Backup(ctx, path)
+	given := process.GiveToOwner(i.DataDir, dir) // also without a backup: the program makes others there
+	if err != nil {
 		return fmt.Errorf("the backup before the upgrade failed: %w; or upgrade without it (--no-backup)", err)
 	}
-	if err := process.GiveToOwner(i.DataDir, path, dir); err != nil {
-		return err
+	if given != nil {
+		return given
 	}
 	i.say("The data is backed up in %s.", path)
 	if err := prune(dir); err != nil {

@@ -28,6 +28,7 @@ import (
 
 	"landfall/appliance/dataversion"
 	"landfall/appliance/durable"
+	"landfall/appliance/process/ownertest"
 	"landfall/appliance/upgrade"
 )
 
@@ -282,10 +283,12 @@ func TestUpgrade_failedBackupChangesNothing(t *testing.T) {
 	s := newSite(t, trailer{Version: "1.0", Data: 1})
 	installation := s.installation(clockwork.NewFakeClock())
 	installation.Backup = func(context.Context, string) error { return errors.New("no space left on device") }
+	owner := ownertest.Give(t, s.data())
 	next := write(t, filepath.Join(s.dir, "next"), trailer{Version: "1.1", Data: 1})
 	require.EqualError(t, installation.Upgrade(t.Context(), next, upgrade.Proof{}),
 		"the backup before the upgrade failed: no space left on device; or upgrade without it (--no-backup)")
 	s.requireInstalled(t, "1.0", "")
+	ownertest.Require(t, filepath.Join(s.data(), dataversion.BackupDir), owner)
 }
 
 func TestUpgrade_refusedFiles(t *testing.T) {

@@ -4,15 +4,12 @@ import (
 	"bytes"
 	"encoding/json"
 	"encoding/pem"
-	"errors"
-	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -28,6 +25,7 @@ import (
 	"landfall/appliance/fleet"
 	"landfall/appliance/fleet/membership"
 	"landfall/appliance/keyring"
+	"landfall/appliance/process/ownertest"
 	"landfall/appliance/sitekey"
 	"landfall/store"
 	api "landfall/web/access"
@@ -325,34 +323,20 @@ func TestUserReset_rootWritesAsTheOwner(t *testing.T) {
 		require.NoError(t, err)
 		return
 	}
-	dir, owner := filepath.Join(t.TempDir(), "data"), os.Geteuid()
+	dir := filepath.Join(t.TempDir(), "data")
 	require.NoError(t, os.Chmod(filepath.Dir(filepath.Dir(dir)), 0o711))
 	require.NoError(t, os.WriteFile(dir+".password", []byte("correct horse battery"), 0o600))
 	require.NoError(t, os.Mkdir(dir, 0o700))
 	db, err := store.Open(t.Context(), dir, store.Options{NoSync: true, Keys: keyring.New(dir, keyring.Options{}).Open})
 	require.NoError(t, err)
 	require.NoError(t, db.Close())
-	each := func(do func(path string) error) {
-		require.NoError(t, filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
-			return errors.Join(err, do(path))
-		}))
-	}
-	if owner == 0 {
-		owner = 65534
-		each(func(path string) error { return os.Chown(path, owner, owner) })
-	}
+	owner := ownertest.Give(t, dir)
 	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$")
 	child.Env = append(os.Environ(), variable+"="+dir)
 	out, err := child.CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	require.DirExists(t, filepath.Join(dir, audittrail.DirName))
-	each(func(path string) error {
-		info, err := os.Stat(path)
-		if err == nil {
-			require.EqualValues(t, owner, info.Sys().(*syscall.Stat_t).Uid, path)
-		}
-		return err
-	})
+	ownertest.Require(t, dir, owner)
 }
 
 // The running member of a fleet is asked like any other appliance that runs.

@@ -28,6 +28,7 @@ import (
 	"landfall/appliance/fault"
 	"landfall/appliance/fleet"
 	"landfall/appliance/keyring"
+	"landfall/appliance/process"
 	"landfall/appliance/upgrade"
 	"landfall/store"
 	"landfall/web/console"
@@ -149,9 +150,9 @@ func (o *options) installation(ctx context.Context, named bool) (*upgrade.Instal
 	}
 	installed := &upgrade.Installation{Program: path, DataDir: settings.DataDir, Limit: o.limit,
 		Ready: upgrade.ReadyAt(ready, client), Clock: clockwork.NewRealClock(), Out: o.out}
-	process := holder(settings.DataDir)
+	pid := holder(settings.DataDir)
 	if !o.noBackup {
-		installed.Backup = o.backup(ready, settings, process > 0, named)
+		installed.Backup = o.backup(ready, settings, pid > 0, named)
 	}
 	switch {
 	case o.restart != "":
@@ -159,7 +160,7 @@ func (o *options) installation(ctx context.Context, named bool) (*upgrade.Instal
 	case unit != nil && unit.Active:
 		installed.Restart = unit.Restart
 	}
-	installed.Command, installed.Flags = command(path, process), o.repeated
+	installed.Command, installed.Flags = command(path, pid), o.repeated
 	return installed, nil
 }
 
@@ -302,6 +303,8 @@ func (o *options) offline(ctx context.Context, settings config.Config, path stri
 	case err != nil:
 		return err
 	}
+	// The store opens new files.
+	defer func() { err = errors.Join(err, process.GiveToOwner(settings.DataDir, settings.DataDir)) }()
 	db, err := store.Open(ctx, settings.DataDir, store.Options{Keys: keys.Open})
 	if err != nil {
 		return err

@@ -13,6 +13,7 @@ import (
 
 	"landfall/appliance/config"
 	"landfall/appliance/fleet"
+	"landfall/appliance/process/ownertest"
 	"landfall/store"
 )
 
@@ -35,8 +36,10 @@ func TestBackup_stoppedMemberIsNotOpened(t *testing.T) {
 	require.NoFileExists(t, path)
 
 	require.NoError(t, fleet.Detach(settings.DataDir))
+	owner := ownertest.Give(t, settings.DataDir) // root upgrades the program of another user
 	require.NoError(t, o.offline(t.Context(), settings, path))
 	require.FileExists(t, path)
+	ownertest.Require(t, settings.DataDir, owner)
 }
 
 // TestReady_trustsTheNamedAuthority asks an appliance at --url with the authority of --ca, which is
