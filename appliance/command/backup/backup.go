@@ -162,11 +162,10 @@ func (s *saving) run(ctx context.Context, out, errOut io.Writer) error {
 func (s *saving) toDirectory(out io.Writer, stream io.Reader, end func(), recipients []age.Recipient,
 	clock time.Time) error {
 	repository := &backup.Repository{Dir: strings.TrimRight(s.to, "/"), Recipients: recipients}
-	surplus, err := repository.Prune(s.keep, clock) // there may be no space otherwise
-	var received *backup.Received
-	if err == nil {
-		received, err = repository.Receive(stream)
-	}
+	// There may be no space otherwise. An old backup that is damaged does not keep a new one from being
+	// made; the removal afterwards reports it.
+	surplus, _ := repository.Prune(s.keep, clock)
+	received, err := repository.Receive(stream)
 	end()
 	if medium, ok := errors.AsType[*backup.MediumError](err); ok && medium.Full() && s.keep == 0 {
 		return fmt.Errorf("%w; --keep N removes all but the newest N backups before it writes", err)

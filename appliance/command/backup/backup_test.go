@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -33,16 +34,49 @@ func TestBackup_unusablePathIsNamed(t *testing.T) {
 		"write the backup "+to+": no such file or directory; choose another place with -o")
 }
 
-func TestRestore_keyFileShowsContent(t *testing.T) {
+// newSource returns the data of an appliance.
+func newSource(t *testing.T) *backup.Source {
+	t.Helper()
 	dir := t.TempDir()
 	keys := keyring.New(dir, keyring.Options{})
 	db, err := store.Open(t.Context(), dir, store.Options{Keys: keys.Open})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, db.Close()) })
-	saved := filepath.Join(t.TempDir(), "site.backup")
-	source := &backup.Source{DB: db, Dir: dir, Program: "test", Now: time.Now, SealedWith: string(keys.With()),
+	return &backup.Source{DB: db, Dir: dir, Program: "test", Now: time.Now, SealedWith: string(keys.With()),
 		DataKey: keys.Content, ExportKeys: keys.Export}
-	_, err = source.WriteFile(t.Context(), saved)
+}
+
+// An old backup that is damaged is reported, but a new one is made all the same.
+func TestBackup_damagedOldBackup(t *testing.T) {
+	source := newSource(t)
+	source.Now = func() time.Time { return time.Now().Add(-time.Hour) }
+	appliance := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		require.NoError(t, source.Write(r.Context(), w, false))
+	}))
+	defer appliance.Close()
+	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
+	repository := &backup.Repository{Dir: t.TempDir()}
+	save := func() error {
+		cmd := newBackup()
+		cmd.SetArgs([]string{"-o", repository.Dir, "--keep", "5", "--url", appliance.URL})
+		cmd.SetOut(io.Discard)
+		cmd.SetErr(io.Discard)
+		cmd.SilenceUsage, cmd.SilenceErrors = true, true
+		return cmd.ExecuteContext(t.Context())
+	}
+	require.NoError(t, save())
+	names, err := repository.Names()
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(repository.Dir, "backups", names[0]+".objects"), nil, 0o600))
+	require.ErrorContains(t, save(), "the list of a backup can't be read")
+	names, err = repository.Names()
+	require.NoError(t, err)
+	require.Len(t, names, 2)
+}
+
+func TestRestore_keyFileShowsContent(t *testing.T) {
+	source, saved := newSource(t), filepath.Join(t.TempDir(), "site.backup")
+	_, err := source.WriteFile(t.Context(), saved)
 	require.NoError(t, err)
 
 	restore := func(more ...string) string {
@@ -55,7 +89,7 @@ func TestRestore_keyFileShowsContent(t *testing.T) {
 		return out.String()
 	}
 	require.Contains(t, restore(), "restore the file, or name it with --seal-key-file.")
-	require.Contains(t, restore("--seal-key-file", filepath.Join(dir, keyring.DefaultKeyFile)),
+	require.Contains(t, restore("--seal-key-file", filepath.Join(source.Dir, keyring.DefaultKeyFile)),
 		"It contains 0 clusters and 0 hosts.")
 }
 
