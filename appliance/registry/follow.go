@@ -2,6 +2,7 @@ package registry
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"landfall/store"
@@ -25,7 +26,8 @@ func (r *Registry) followRows(ctx context.Context) {
 		watching, stop := context.WithCancel(ctx)
 		select {
 		case <-ctx.Done():
-		case <-r.options.DB.Watch(watching, from, mediumRows.Prefix(), addedRows.Prefix(), stageRows.Prefix()).C():
+		case <-r.options.DB.Watch(watching, from, mediumRows.Prefix(), addedRows.Prefix(), stageRows.Prefix(),
+			packedRows.Prefix()).C():
 		}
 		stop()
 	}
@@ -38,11 +40,15 @@ func (r *Registry) readRows() error {
 		return err
 	}
 	known := map[string]bool{}
+	watched := slices.Concat(added, r.options.Media)
 	if err := r.options.DB.View(func(tx *store.Tx) error {
-		return mediumRows.Keys(tx, "", func(identity string) error {
+		return errors.Join(mediumRows.Keys(tx, "", func(identity string) error {
 			known[identity] = true
 			return nil
-		})
+		}), packedRows.Each(tx, "", func(_ string, row *packedRow) error {
+			watched = append(watched, row.Path)
+			return nil
+		}))
 	}); err != nil {
 		return err
 	}
@@ -57,7 +63,7 @@ func (r *Registry) readRows() error {
 		}
 	}
 	for _, path := range r.paths {
-		if !slices.Contains(added, path) && !slices.Contains(r.options.Media, path) { // it was removed
+		if !slices.Contains(watched, path) { // it was removed
 			r.forgetPath(path)
 		}
 	}

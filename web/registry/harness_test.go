@@ -20,6 +20,7 @@ import (
 	"landfall/appliance/access/people"
 	"landfall/appliance/registry"
 	"landfall/appliance/registry/medium"
+	"landfall/appliance/registry/overlay"
 	simulated "landfall/appliance/simulate/registry"
 	"landfall/logtest"
 	"landfall/store"
@@ -36,6 +37,7 @@ type site struct {
 	open     medium.Opener
 	free     func(string) (int64, error)
 	bytes    int64 // limit of the registry
+	shared   *overlay.Shared
 	deadline time.Duration
 	leftOut  func(client string, image *registry.LeftOutError)
 	db       *store.DB
@@ -76,7 +78,7 @@ func (s *site) run() (changed <-chan struct{}) {
 	s.db = db
 	s.registry, err = registry.Open(s.Context(), registry.Options{DB: db, Media: []string{s.dir}, Open: s.open,
 		Dir: filepath.Join(s.data, "registry"), Free: s.free, Bytes: s.bytes,
-		ReadDeadline: s.deadline, Clock: s.clock, Logger: logger})
+		Shared: s.shared, ReadDeadline: s.deadline, Clock: s.clock, Logger: logger})
 	require.NoError(s, err)
 	changed = s.registry.Changed()
 	ctx, cancel := context.WithCancel(s.Context())

@@ -21,7 +21,9 @@ import (
 	"landfall/appliance/fault"
 	"landfall/appliance/registry"
 	"landfall/appliance/registry/medium"
+	"landfall/appliance/registry/overlay"
 	simulated "landfall/appliance/simulate/registry"
+	"landfall/store"
 )
 
 const packed1 = "mirror_000001.tar.gz"
@@ -454,4 +456,29 @@ func TestUnpack_missingSinceAfterRestart(t *testing.T) {
 	s.clock.Advance(time.Hour)
 	s.start()
 	require.Equal(t, s.clock.Now().UTC(), missingSince().UTC())
+}
+
+// A member that has unpacked an archive serves it also when it follows, and when the path of the
+// archive is no longer in its configuration.
+func TestUnpack_memberFollows(t *testing.T) {
+	s := newSite(t)
+	a, layers := layered(t, 1, 1<<20)
+	s.writePacked(packed1, a)
+	s.start()
+	s.stage()
+	s.awaitUnpacked()
+	s.stop()
+	s.dir, s.shared = t.TempDir(), new(overlay.Shared)
+	s.start()
+	s.awaitMedium("the archive of the former path", func(m registry.MediumStatus) bool { return m.Present })
+	require.NoError(t, s.db.Update(t.Context(), func(tx *store.Tx) error { // the leader adds a path
+		now := s.clock.Now()
+		return store.NewBucket[time.Time]("registry-added", 1).Put(tx, "/media/other", &now)
+	}))
+	s.awaitMedium("the path of the leader", func(registry.MediumStatus) bool {
+		return slices.ContainsFunc(s.registry.Status().Unusable, func(u registry.Unusable) bool {
+			return u.Path == "/media/other"
+		})
+	})
+	s.pullAll(1, layers)
 }
