@@ -656,7 +656,11 @@ func TestStage_mediumIsBeingCopied(t *testing.T) {
 	require.NoError(t, err)
 	more, _ := layered(t, 3, 1<<20)
 	s.writePart(archive1, bytesOf(t, more), time.Second)
-	s.look()
+	require.Eventually(t, func() bool { // the copy that was ordered changes the media, too
+		s.registry.Look()
+		_, err = s.registry.PlanStage(archive)
+		return fault.KindOf(err) == fault.Conflict
+	}, time.Minute, time.Millisecond)
 	_, err = s.registry.Stage(t.Context(), archive)
 	require.Equal(t, fault.Conflict, fault.KindOf(err))
 	for _, name := range []string{"all", s.dir} {
