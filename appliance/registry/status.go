@@ -292,8 +292,8 @@ func (r *Registry) checkPlace(path string) error {
 	}
 	for _, system := range []string{"/proc", "/sys", "/dev"} {
 		if isWithin(place, system) {
-			return fault.New(fault.Invalid, "%s can't be a medium, because %s has no files of people. %s", path, system,
-				instead)
+			return fault.New(fault.Invalid, "%s can't be a medium, because the kernel makes the files in %s. %s", path,
+				system, instead)
 		}
 	}
 	return nil

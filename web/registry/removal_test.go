@@ -91,8 +91,8 @@ func TestAdd_placesWithoutMedia(t *testing.T) {
 	require.NoError(t, os.Symlink(s.data, link))
 	own := filepath.Join(s.data, "registry")
 	for place, reason := range map[string]string{"/": own, s.data: own, link: own, own: own,
-		filepath.Join(own, "uploads"): own, "/proc": "/proc has no files", "/sys/": "/sys has no files",
-		"/dev": "/dev has no files"} {
+		filepath.Join(own, "uploads"): own, "/proc": "files in /proc", "/sys/": "files in /sys",
+		"/dev": "files in /dev"} {
 		err := s.registry.Add(t.Context(), place)
 		require.ErrorContains(t, err, reason, place)
 		require.Equal(t, fault.Invalid, fault.KindOf(err), place)
