@@ -145,14 +145,10 @@ func (r *Registry) Status() Status {
 			status.Unusable = append(status.Unusable, Unusable{path, "has no media; plug one in"})
 		}
 	}
-	for _, digest := range slices.Sorted(maps.Keys(r.removed)) {
-		if _, ok := r.pushed.size(digest); !ok && len(c.places[digest]) == 0 {
-			status.Notes = append(status.Notes, fmt.Sprintf("%s was damaged on the disk and is removed; push its "+
-				"images again", digest))
-		}
-	}
+	removed := slices.Sorted(maps.Keys(r.removed))
 	status.Verify = r.verify
 	r.mu.Unlock()
+	status.Notes = append(status.Notes, r.notesOf(c, removed)...)
 	status.Verify.Damaged = append([]string{}, status.Verify.Damaged...)
 	status.PushedBytes, status.StagedBytes, status.LimitBytes = r.Overlay.Used(), r.staging.Used()+r.unpacked.Used(),
 		r.quota.Limit()
@@ -161,6 +157,20 @@ func (r *Registry) Status() Status {
 		status.RoomLimit = fault.Reason(err)
 	}
 	return status
+}
+
+// notesOf returns notes about the damaged pushed blobs that images still need and lack.
+func (r *Registry) notesOf(c *content, removed []string) (notes []string) {
+	if len(removed) == 0 {
+		return nil
+	}
+	needed, err := r.Overlay.Needed()
+	for _, digest := range removed {
+		if (err != nil || needed[digest]) && !r.local(digest) && len(c.places[digest]) == 0 {
+			notes = append(notes, digest+" was damaged on the disk and is removed; push its images again")
+		}
+	}
+	return notes
 }
 
 func (m *held) status(c *content, local func(digest string) bool) MediumStatus {

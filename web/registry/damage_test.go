@@ -64,6 +64,21 @@ func TestDamage_pushedBlob(t *testing.T) {
 	require.Equal(t, used, s.registry.Status().PushedBytes)
 }
 
+// Nobody has to push a damaged blob again whose image was deleted.
+func TestDamage_pushedBlobOfDeletedImage(t *testing.T) {
+	s := newSite(t)
+	s.start()
+	_, digest, layer := randomArchive(t)
+	s.pushBlob(layer)
+	manifest := manifestOf(s.pushBlob([]byte("{}")), digest)
+	require.Equal(t, http.StatusCreated, s.push(http.MethodPut, "/v2/team/image/manifests/v1", manifest).StatusCode)
+	s.damage("blobs", digest)
+	s.requireBroken(digest)
+	require.Len(t, s.registry.Status().Notes, 1)
+	require.NoError(t, s.registry.Delete(t.Context(), "team/image", digestOf(manifest)))
+	require.Empty(t, s.registry.Status().Notes)
+}
+
 // A damaged pushed blob does not hide a medium that has it.
 func TestDamage_pushedBlobIsOnMedium(t *testing.T) {
 	s := newSite(t)
