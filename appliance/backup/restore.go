@@ -57,8 +57,8 @@ func (e *NotEmptyError) Error() string {
 }
 
 // Restore makes a data directory from the backup in a stream. It is made under another name and
-// renamed at the end, so an interrupted restore leaves no data directory. It belongs to the owner of
-// the empty directory that it replaces, or of the directory in which it is made.
+// renamed at the end, so an interrupted restore leaves no data directory. The directory belongs to
+// the owner of the empty one that it replaces, or of the one in which it is made.
 func (t *Target) Restore(ctx context.Context, stream io.Reader) (_ *Manifest, err error) {
 	dir, err := resolve(t.Dir)
 	if err != nil {

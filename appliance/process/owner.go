@@ -45,8 +45,8 @@ func BecomeOwner(dir string, files ...string) error {
 	return nil
 }
 
-// GiveToOwner gives files, and directories with all that is in them, to the owner of a directory, if
-// the process is one of root: the program that runs as the owner must be able to read and change
+// GiveToOwner gives files, and directories with all that is in them, to the owner of a directory,
+// if the process is one of root: the program that runs as the owner must be able to read and change
 // them. They stay as they are where root can't give them, as on a file system of another machine or
 // in a container that does not know the owner.
 func GiveToOwner(dir string, paths ...string) error {

@@ -141,8 +141,8 @@ func (r *Registry) notRemovable(name string) error {
 		}
 	}
 	if len(names) == 0 {
-		return fault.New(fault.NotFound, "The registry does not know %q, and nothing can be removed: no path was added "+
-			"with landfall registry add, and no medium is missing.", name)
+		return fault.New(fault.NotFound, "The registry does not know %q, and nothing can be removed: no path was "+
+			"added with landfall registry add, and no medium is missing.", name)
 	}
 	return fault.New(fault.NotFound, "The registry does not know %q. The paths that were added and the missing media "+
 		"can be removed: %s.", name, strings.Join(names, ", "))

@@ -167,7 +167,8 @@ func (r *Registry) notesOf(c *content, removed []string) (notes []string) {
 	needed, err := r.Overlay.Needed()
 	for _, digest := range removed {
 		if (err != nil || needed[digest]) && !r.local(digest) && len(c.places[digest]) == 0 {
-			notes = append(notes, digest+" was damaged on the disk and is removed; push its images again")
+			notes = append(notes, fmt.Sprintf("%s was damaged on the disk and is removed; push its images again",
+				digest))
 		}
 	}
 	return notes
