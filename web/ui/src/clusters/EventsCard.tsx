@@ -26,6 +26,8 @@ export const EventsCard = ({ clusterId }: { clusterId: string }) => {
         </h2>
       </CardTitle>
       <CardBody>
+        {/* Above the events: a new one would move the link away from a click. */}
+        <JournalLink clusterId={clusterId} />
         <ExpandableSection
           toggleText={expanded ? 'Hide the events' : 'Show the events'}
           isExpanded={expanded}
@@ -35,7 +37,6 @@ export const EventsCard = ({ clusterId }: { clusterId: string }) => {
         >
           {expanded && <Events clusterId={clusterId} />}
         </ExpandableSection>
-        <JournalLink clusterId={clusterId} />
       </CardBody>
     </Card>
   );
