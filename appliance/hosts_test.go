@@ -50,6 +50,7 @@ func TestHosts_listsHostsInTheScope(t *testing.T) {
 	require.Len(t, hosts, 2)
 	require.Equal(t, "own", hosts[0].ClusterName)
 	require.Equal(t, "own", hosts[0].InfraEnvName)
+	require.Equal(t, g.cluster, hosts[0].InfraEnvCluster)
 	require.NotEmpty(t, hosts[0].Status)
 	require.NotEmpty(t, hosts[0].LastContact)
 	require.Len(t, g.hosts(t, "", "limited"), 2)

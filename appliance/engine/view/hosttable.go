@@ -19,20 +19,23 @@ import (
 
 // HostRow describes a host in a few facts, for a table of all hosts.
 type HostRow struct {
-	ID            string          `json:"id"`
-	InfraEnvID    string          `json:"infra_env_id"`
-	InfraEnvName  string          `json:"infra_env_name"`
-	ClusterID     string          `json:"cluster_id,omitempty"`
-	ClusterName   string          `json:"cluster_name,omitempty"`
-	Name          string          `json:"name"` // requested, or else reported, or else the ID
-	Role          models.HostRole `json:"role"`
-	SuggestedRole models.HostRole `json:"suggested_role,omitempty"`
-	Bootstrap     bool            `json:"bootstrap,omitempty"`
-	Status        string          `json:"status"`
-	StatusInfo    string          `json:"status_info"`
-	Stage         string          `json:"stage,omitempty"`
-	StageInfo     string          `json:"stage_info,omitempty"`
-	Percent       int64           `json:"installation_percentage,omitempty"`
+	ID           string `json:"id"`
+	InfraEnvID   string `json:"infra_env_id"`
+	InfraEnvName string `json:"infra_env_name"`
+	// InfraEnvCluster is the ID of the cluster to which the infra-env belongs. Its hosts can't be
+	// unbound from that cluster.
+	InfraEnvCluster string          `json:"infra_env_cluster_id,omitempty"`
+	ClusterID       string          `json:"cluster_id,omitempty"`
+	ClusterName     string          `json:"cluster_name,omitempty"`
+	Name            string          `json:"name"` // requested, or else reported, or else the ID
+	Role            models.HostRole `json:"role"`
+	SuggestedRole   models.HostRole `json:"suggested_role,omitempty"`
+	Bootstrap       bool            `json:"bootstrap,omitempty"`
+	Status          string          `json:"status"`
+	StatusInfo      string          `json:"status_info"`
+	Stage           string          `json:"stage,omitempty"`
+	StageInfo       string          `json:"stage_info,omitempty"`
+	Percent         int64           `json:"installation_percentage,omitempty"`
 	// Failing is the number of failed validations, FirstFailing the message of the first one.
 	Failing      int       `json:"failing,omitempty"`
 	FirstFailing string    `json:"first_failing,omitempty"`
@@ -69,7 +72,7 @@ type hostRows struct {
 
 type cachedRow struct {
 	made [3]uint64 // revisions of the host, its validations and its inventory
-	row  HostRow   // without the names and the last contact
+	row  HostRow   // without the last contact, and what the infra-env and the cluster say
 }
 
 func (c *hostRows) get(key string, made [3]uint64) (*cachedRow, bool) {
@@ -99,7 +102,7 @@ func (c *hostRows) drop(key string) {
 func (r *Reader) HostTable(wanted func(infraEnv, cluster, host string) bool) ([]HostRow, error) {
 	rows := []HostRow{}
 	err := r.db.View(func(tx *store.Tx) error {
-		names := namesIn(tx)
+		complete := completionIn(tx)
 		return record.Hosts.Revisions(tx, "", func(key string, revision uint64) error {
 			made, err := r.hostRow(tx, key, revision)
 			if err != nil {
@@ -109,7 +112,7 @@ func (r *Reader) HostTable(wanted func(infraEnv, cluster, host string) bool) ([]
 			if wanted != nil && !wanted(row.InfraEnvID, row.ClusterID, row.ID) {
 				return nil
 			}
-			if row.InfraEnvName, row.ClusterName, err = names(row.InfraEnvID, row.ClusterID); err != nil {
+			if err := complete(&row); err != nil {
 				return err
 			}
 			if polled, ok := r.presence.Polled(key); ok {
@@ -125,32 +128,36 @@ func (r *Reader) HostTable(wanted func(infraEnv, cluster, host string) bool) ([]
 // damagedName is shown for the name of a cluster or infra-env whose row is damaged.
 const damagedName = "(damaged)"
 
-// namesIn returns a function that finds the names of an infra-env and of a cluster. It reads each
-// row once.
-func namesIn(tx *store.Tx) func(infraEnv, cluster string) (string, string, error) {
-	infraEnvs, clusters := make(map[string]string), make(map[string]string)
-	return func(infraEnv, cluster string) (string, string, error) {
-		if _, ok := infraEnvs[infraEnv]; !ok {
-			row, err := record.InfraEnvs.Get(tx, infraEnv)
+// completionIn returns a function that adds to a row what its infra-env and cluster say. It reads
+// each of them once.
+func completionIn(tx *store.Tx) func(*HostRow) error {
+	type infraEnv struct{ name, cluster string }
+	infraEnvs, clusters := make(map[string]infraEnv), make(map[string]string)
+	return func(host *HostRow) error {
+		if _, ok := infraEnvs[host.InfraEnvID]; !ok {
+			row, err := record.InfraEnvs.Get(tx, host.InfraEnvID)
 			if store.SkipDamaged(err) != nil {
-				return "", "", err
+				return err
 			}
-			infraEnvs[infraEnv] = damagedName
+			infraEnvs[host.InfraEnvID] = infraEnv{name: damagedName}
 			if err == nil {
-				infraEnvs[infraEnv] = conv.Value(row.API.Name)
+				infraEnvs[host.InfraEnvID] = infraEnv{conv.Value(row.API.Name), row.API.ClusterID.String()}
 			}
 		}
-		if _, ok := clusters[cluster]; !ok && cluster != "" {
-			row, err := record.Clusters.Get(tx, cluster)
+		if _, ok := clusters[host.ClusterID]; !ok && host.ClusterID != "" {
+			row, err := record.Clusters.Get(tx, host.ClusterID)
 			if store.SkipDamaged(err) != nil {
-				return "", "", err
+				return err
 			}
-			clusters[cluster] = damagedName
+			clusters[host.ClusterID] = damagedName
 			if err == nil {
-				clusters[cluster] = row.API.Name
+				clusters[host.ClusterID] = row.API.Name
 			}
 		}
-		return infraEnvs[infraEnv], clusters[cluster], nil
+		of := infraEnvs[host.InfraEnvID]
+		host.InfraEnvName, host.InfraEnvCluster = of.name, of.cluster
+		host.ClusterName = clusters[host.ClusterID]
+		return nil
 	}
 }
 

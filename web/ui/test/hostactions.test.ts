@@ -60,11 +60,12 @@ const confirm = (name: string) => {
 
 it.each([
   ['installed', { cluster_id: 'c' }, ['Unbind']],
+  ['installed', { cluster_id: 'c', infra_env_cluster_id: 'c' }, []],
   ['installing-in-progress', { cluster_id: 'c' }, []],
   ['known', { cluster_id: 'c' }, ['Set role', 'Unbind', 'Rename']],
   ['known-unbound', {}, ['Set role', 'Bind to a cluster', 'Rename']],
   ['insufficient-unbound', {}, ['Set role', 'Rename']],
-])('a host that is %s has the actions that the appliance accepts', (status, alter, want) => {
+])('a host that is %s with %j has the actions that the appliance accepts', (status, alter, want) => {
   open(host('node-1', { status, ...alter }));
   const some = ['Set role', 'Bind to a cluster', 'Unbind', 'Rename'];
   expect(some.filter((name) => !button(name).disabled)).toEqual(want);

@@ -25,6 +25,8 @@ export type HostRow = {
   id: string;
   infra_env_id: string;
   infra_env_name: string;
+  /** The cluster to which the infra-env belongs. Its hosts can't be unbound from that cluster. */
+  infra_env_cluster_id?: string;
   cluster_id?: string;
   cluster_name?: string;
   name: string;

@@ -126,8 +126,8 @@ export const canBind = ({ cluster_id: cluster, status }: HostRow): boolean => !c
 const keepsCluster = /^(preparing|installing|unbinding|reclaiming)/;
 
 /** Whether the host can leave its cluster. */
-export const canUnbind = ({ cluster_id: cluster, status }: HostRow): boolean =>
-  Boolean(cluster) && !keepsCluster.test(status);
+export const canUnbind = ({ cluster_id: cluster, infra_env_cluster_id: owner, status }: HostRow): boolean =>
+  Boolean(cluster) && !owner && !keepsCluster.test(status);
 
 /** Whether a cluster takes hosts in its state. */
 export const acceptsHosts = ({ status }: { status: string }): boolean =>
