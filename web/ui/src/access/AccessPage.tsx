@@ -17,6 +17,8 @@ import { Users } from './Users';
 
 const now = () => 30_000;
 
+type TabOfPage = { key: string; title: string; content: ReactNode };
+
 /** Accounts, tokens, sessions and the audit trail: administrators see all, others their own. */
 const AccessPage = () => {
   const operates = useMay('operator');
@@ -24,11 +26,6 @@ const AccessPage = () => {
   const [query, setQuery] = useSearchParams();
   const { answer: sessions, error, refetch } = useAnswer(listSessions, now);
   const { act, failure } = useAct(refetch);
-  const tab = (key: string, title: string, content: ReactNode) => (
-    <Tab eventKey={key} title={<TabTitleText>{title}</TabTitleText>}>
-      <TabContentBody hasPadding>{content}</TabContentBody>
-    </Tab>
-  );
   const own = (
     <Stack hasGutter>
       <StackItem>
@@ -42,6 +39,15 @@ const AccessPage = () => {
       </StackItem>
     </Stack>
   );
+  const tabs: TabOfPage[] = [
+    ...(administers ? [{ key: 'people', title: 'People', content: <Users act={act} /> }] : []),
+    ...(administers ? [{ key: 'programs', title: 'Programs', content: <Tokens act={act} /> }] : []),
+    ...(operates ? [{ key: 'hosts', title: 'Hosts', content: <HostTokens act={act} /> }] : []),
+    { key: 'own', title: administers ? 'Sessions and my account' : 'My account', content: own },
+    ...(administers ? [{ key: 'audit', title: 'Audit trail', content: <AuditTrail /> }] : []),
+  ];
+  const usual = administers ? 'people' : 'own';
+  const asked = query.get('tab');
   return (
     <PageFrame
       title={administers ? 'Accounts' : 'My account'}
@@ -61,16 +67,16 @@ const AccessPage = () => {
           aria-label="Accounts"
           mountOnEnter
           unmountOnExit
-          activeKey={query.get('tab') ?? (administers ? 'people' : 'own')}
+          activeKey={tabs.find(({ key }) => key === asked)?.key ?? usual}
           onSelect={(_event, key) => {
             setQuery({ tab: String(key) });
           }}
         >
-          {administers && tab('people', 'People', <Users act={act} />)}
-          {administers && tab('programs', 'Programs', <Tokens act={act} />)}
-          {operates && tab('hosts', 'Hosts', <HostTokens act={act} />)}
-          {tab('own', administers ? 'Sessions and my account' : 'My account', own)}
-          {administers && tab('audit', 'Audit trail', <AuditTrail />)}
+          {tabs.map(({ key, title, content }) => (
+            <Tab key={key} eventKey={key} title={<TabTitleText>{title}</TabTitleText>}>
+              <TabContentBody hasPadding>{content}</TabContentBody>
+            </Tab>
+          ))}
         </Tabs>
       </StackItem>
     </PageFrame>
