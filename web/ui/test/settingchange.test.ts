@@ -58,6 +58,23 @@ it('a refused change is announced in the card of the setting, each time', async 
   expect(document.querySelectorAll('[role=alert]')).toHaveLength(1);
 });
 
+it('a saved change is confirmed until the next one', async () => {
+  answer = () => Promise.resolve(new Response(null, { status: 204 }));
+  type('#time-servers-field', '192.0.2.1');
+  save();
+  await vi.waitFor(() => {
+    expect(card()?.querySelector('[role=status]')?.textContent).toBe('Saved.');
+  });
+  type('#time-servers-field', '192.0.2.2');
+  expect(card()?.querySelector('[role=status]')?.textContent).toBe('');
+  answer = refuse;
+  save();
+  await vi.waitFor(() => {
+    expect(card()?.querySelector('[role=alert]')).not.toBeNull();
+  });
+  expect(card()?.querySelector('[role=status]')?.textContent).toBe('');
+});
+
 it('what is typed while a change is saved stays', async () => {
   let end = (): void => undefined;
   answer = () =>

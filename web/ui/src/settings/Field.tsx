@@ -7,7 +7,7 @@ import {
   HelperText,
   HelperTextItem,
 } from '@patternfly/react-core';
-import type { FormEvent, ReactNode } from 'react';
+import { useState, type FormEvent, type ReactNode } from 'react';
 import { useAction } from '../shell/useAction';
 
 type Props = {
@@ -19,11 +19,14 @@ type Props = {
   /** Whether the input differs from the saved value. */
   isChanged: boolean;
   action?: string;
+  /** The sentence after the input was saved. */
+  done?: string;
   /** Other buttons. */
   others?: ReactNode;
   /** Other inputs, which are saved with the field. */
   options?: ReactNode;
-  onSave: () => Promise<unknown>;
+  /** Reports whether the input was saved. */
+  onSave: () => Promise<boolean>;
   children: ReactNode;
 };
 
@@ -35,17 +38,22 @@ export const Field = ({
   problem,
   isChanged,
   action = 'Save',
+  done = 'Saved.',
   others,
   options,
   onSave,
   children,
 }: Props) => {
   const { isRunning, run } = useAction();
+  const [isSaved, setSaved] = useState(false);
   const canSave = isChanged && problem === '' && !isRunning;
   const save = (event: FormEvent) => {
     event.preventDefault();
     if (canSave) {
-      void run(onSave);
+      void run(async () => {
+        setSaved(false);
+        setSaved(await onSave());
+      });
     }
   };
   const isWrong = isChanged && problem !== '';
@@ -66,6 +74,9 @@ export const Field = ({
           {action}
         </Button>
         {others}
+        <span role="status" className="landfall-saved">
+          {isSaved && !isChanged && done}
+        </span>
       </ActionGroup>
     </Form>
   );

@@ -51,6 +51,7 @@ export const Releases = ({ releases, changed }: { releases: Release[]; changed: 
             }
             isChanged={release.trim() !== ''}
             action="Add the release"
+            done="Added."
             onSave={() =>
               act(() =>
                 addRelease(release.trim(), isDefault).then(() => {
