@@ -25,6 +25,7 @@ type Status struct {
 	Host     string         `json:"host"` // name:port for nodes
 	Media    []MediumStatus `json:"media"`
 	Unusable []Unusable     `json:"unusable"` // files that look like media, and paths that can't be read
+	Added    []string       `json:"added"`    // paths that administrators added, which Remove removes
 	Releases []Release      `json:"releases"`
 	Gaps     []Gap          `json:"gaps"`
 	Notes    []string       `json:"notes"`
@@ -89,9 +90,19 @@ type MediumStatus struct {
 
 // Unusable is a path with its problem.
 type Unusable struct {
-	Path    string `json:"path"`
-	Problem string `json:"problem"`
+	Path    string    `json:"path"`
+	Problem string    `json:"problem"`
+	State   PathState `json:"state,omitempty"`
 }
+
+// PathState tells why a path has no usable media; "" if something is wrong.
+type PathState string
+
+// The states of paths without usable media.
+const (
+	PathReading PathState = "reading" // the appliance reads what lies there
+	PathEmpty   PathState = "empty"   // no medium is plugged in
+)
 
 // Gap is an image that can't be pulled completely, because parts of it are on none of the known
 // media.
@@ -113,8 +124,8 @@ type Verify struct {
 // Status returns the state of the registry.
 func (r *Registry) Status() Status {
 	c := r.current.Load()
-	status := Status{Media: []MediumStatus{}, Unusable: []Unusable{}, Releases: c.releases, Gaps: r.gaps(c),
-		Dependents: []Dependent{}, SentBytes: r.Traffic.Total(), Clients: r.Traffic.Clients(),
+	status := Status{Media: []MediumStatus{}, Unusable: []Unusable{}, Added: []string{}, Releases: c.releases,
+		Gaps: r.gaps(c), Dependents: []Dependent{}, SentBytes: r.Traffic.Total(), Clients: r.Traffic.Clients(),
 		Notes: append([]string{}, c.notes...)}
 	for _, m := range c.media {
 		of := m.status(c, r.local)
@@ -129,20 +140,23 @@ func (r *Registry) Status() Status {
 	r.mu.Lock()
 	for _, path := range slices.Sorted(maps.Keys(r.problems)) {
 		for _, problem := range r.problems[path] {
-			status.Unusable = append(status.Unusable, Unusable{path, problem})
+			status.Unusable = append(status.Unusable, Unusable{Path: path, Problem: problem})
 		}
 	}
 	for _, path := range r.paths {
+		if !slices.Contains(r.options.Media, path) {
+			status.Added = append(status.Added, path)
+		}
 		_, reading := r.reading[path]
 		found := slices.ContainsFunc(status.Media, func(m MediumStatus) bool { return m.Path == path })
 		switch {
 		case reading && r.hangs(path):
-			status.Unusable = append(status.Unusable, Unusable{path, "does not answer; what lies there counts as " +
-				"absent until it does"})
+			status.Unusable = append(status.Unusable, Unusable{Path: path,
+				Problem: "does not answer; what lies there counts as absent until it does"})
 		case reading:
-			status.Unusable = append(status.Unusable, Unusable{path, "is being read"})
+			status.Unusable = append(status.Unusable, Unusable{path, "is being read", PathReading})
 		case !found && len(r.problems[path]) == 0:
-			status.Unusable = append(status.Unusable, Unusable{path, "has no media; plug one in"})
+			status.Unusable = append(status.Unusable, Unusable{path, "has no media; plug one in", PathEmpty})
 		}
 	}
 	removed := slices.Sorted(maps.Keys(r.removed))

@@ -308,7 +308,7 @@ func TestFault23_pathHangsAtFirstLook(t *testing.T) {
 		blob := "/v2/team/image/blobs/" + digestOf(config)
 		if c.reads == 0 {
 			require.Equal(t, http.StatusServiceUnavailable, s.send(http.MethodHead, blob, nil).StatusCode)
-			require.Equal(t, "is being read", s.registry.Status().Unusable[0].Problem)
+			require.Equal(t, registry.PathReading, s.registry.Status().Unusable[0].State)
 			s.clock.Advance(time.Minute)
 			require.Contains(t, s.registry.Status().Unusable[0].Problem, "does not answer")
 		}

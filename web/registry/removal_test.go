@@ -24,9 +24,11 @@ func TestRemove_addedPath(t *testing.T) {
 	for range 2 {
 		require.NoError(t, s.registry.Add(t.Context(), path))
 		require.Equal(t, layer, s.get(blob).body)
+		require.Equal(t, []string{path}, s.registry.Status().Added, "without the path of the configuration")
 		require.NoError(t, s.registry.Remove(t.Context(), path+"/"))
 		require.Equal(t, http.StatusNotFound, s.get(blob).StatusCode)
 		require.Empty(t, s.registry.Status().Media)
+		require.Empty(t, s.registry.Status().Added)
 		for _, unusable := range s.registry.Status().Unusable {
 			require.NotEqual(t, path, unusable.Path)
 		}

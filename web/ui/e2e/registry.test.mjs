@@ -131,6 +131,20 @@ describe('the registry', { timeout: fileLimit }, () => {
     await page.getByTestId('removed').getByText(/Removed \d files, 4\.8 MiB/).waitFor();
   });
 
+  step('removes a path that was added', async () => {
+    await mkdir(join(stick, 'other'));
+    await writeLayout(join(stick, 'other', 'more'), { 'quay.io/team/more:1': layer('more', 1_000) });
+    const path = join(stick, 'other');
+    await button('Add media').click();
+    await page.getByRole('textbox', { name: "Path on the appliance's machine" }).fill(path);
+    await page.keyboard.press('Enter');
+    await medium('other/more').getByText('Present').waitFor();
+    await button(`Remove the path ${path}`).click();
+    await button('Remove the path', page.getByRole('dialog')).click();
+    await medium('other/more').waitFor({ state: 'detached' });
+    await browser.screenshot('a-removed-path');
+  });
+
   step('names the clusters that depend on it', async () => {
     const cluster = await site.post('/v2/clusters', {
       name: 'east',

@@ -46,6 +46,7 @@ const registry: Registry = {
   host: 'mirror.site.test:5000',
   media: [medium],
   unusable: [],
+  added: [],
   releases: [],
   gaps: [],
   notes: [],
@@ -111,7 +112,7 @@ describe('the registry', () => {
     expect(isMoving(undefined)).toBe(false);
     expect(isMoving(registry)).toBe(false);
     expect(isMoving({ ...registry, verify: { ...still, running: true } })).toBe(true);
-    expect(isMoving({ ...registry, unusable: [{ path: '/a', problem: 'is being read' }] })).toBe(true);
+    expect(isMoving({ ...registry, unusable: [{ path: '/a', problem: '', state: 'reading' }] })).toBe(true);
     expect(isMoving({ ...registry, media: [{ ...medium, staging: { ...none, state: 'copying' } }] })).toBe(true);
   });
 
@@ -119,7 +120,7 @@ describe('the registry', () => {
     const found = noticesOf({
       ...registry,
       unusable: [
-        { path: '/media/empty', problem: 'has no media; plug one in' },
+        { path: '/media/empty', problem: 'has no media; plug one in', state: 'empty' },
         { path: '/media/a.tar.gz', problem: 'is compressed with gzip; decompress it first' },
       ],
       media: [{ ...medium, problems: ['the archive ends too early'], damaged: ['sha256:ab'] }],

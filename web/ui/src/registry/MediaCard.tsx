@@ -1,4 +1,15 @@
-import { Alert, Button, Flex, Label, Progress, ProgressSize, Stack, StackItem } from '@patternfly/react-core';
+import {
+  Alert,
+  Button,
+  Flex,
+  Label,
+  List,
+  ListItem,
+  Progress,
+  ProgressSize,
+  Stack,
+  StackItem,
+} from '@patternfly/react-core';
 import { Table, Tbody, Td, Th, Thead, Tr } from '@patternfly/react-table';
 import { useState } from 'react';
 import { Requires, useMay } from '../access/AccessProvider';
@@ -20,7 +31,8 @@ type Props = {
 export const MediaCard = ({ registry, act, onAdd, onCopy }: Props) => {
   const [cancelled, setCancelled] = useState<Medium>();
   const [removed, setRemoved] = useState<Medium>();
-  const { media } = registry;
+  const [removedPath, setRemovedPath] = useState<string>();
+  const { media, added } = registry;
   const notices = noticesOf(registry);
   if (media.length === 0 && notices.length === 0) {
     return null;
@@ -66,6 +78,29 @@ export const MediaCard = ({ registry, act, onAdd, onCopy }: Props) => {
               ))}
             </Stack>
           </StackItem>
+        )}
+        {added.length > 0 && (
+          <Requires role="admin">
+            <StackItem>
+              <List isPlain aria-label="Added paths">
+                {added.map((path) => (
+                  <ListItem key={path}>
+                    Added path: <span className="landfall-address">{path}</span>{' '}
+                    <Button
+                      variant="link"
+                      isInline
+                      aria-label={`Remove the path ${path}`}
+                      onClick={() => {
+                        setRemovedPath(path);
+                      }}
+                    >
+                      Remove the path
+                    </Button>
+                  </ListItem>
+                ))}
+              </List>
+            </StackItem>
+          </Requires>
         )}
         {media.length > 0 && (
           <Requires role="admin">
@@ -113,6 +148,20 @@ export const MediaCard = ({ registry, act, onAdd, onCopy }: Props) => {
           }}
         >
           Images that only this medium has are no longer waited for. If it is plugged in again, it is served again.
+        </Confirm>
+      )}
+      {removedPath !== undefined && (
+        <Confirm
+          title={`Remove the path ${removedPath}?`}
+          action="Remove the path"
+          dismiss="Keep the path"
+          onConfirm={() => void act(() => removeMedium(removedPath))}
+          onClose={() => {
+            setRemovedPath(undefined);
+          }}
+        >
+          The registry no longer serves the media at this path. The media are not changed, and their releases may still
+          be used.
         </Confirm>
       )}
     </SectionCard>

@@ -61,7 +61,10 @@ export type Client = {
 export type Registry = {
   host: string;
   media: Medium[];
-  unusable: { path: string; problem: string }[];
+  /** With a state, the path is only being read, or no medium is plugged in there. */
+  unusable: { path: string; problem: string; state?: 'reading' | 'empty' }[];
+  /** The paths that administrators added, besides those of the configuration. */
+  added: string[];
   releases: Release[];
   gaps: Gap[];
   notes: string[];
@@ -113,7 +116,7 @@ export const startCopy = (medium: string) => request('POST', `${root}/stage`, { 
 
 export const cancelCopy = (medium: string) => request('POST', `${root}/stage/cancel`, { json: { medium } });
 
-/** Gives up a missing medium. The medium is a label. */
+/** Gives up a missing medium, by its label, or removes a path that was added. */
 export const removeMedium = (medium: string) => request('POST', `${root}/media/remove`, { json: { medium } });
 
 /** Removes what no image needs; returns what was removed. */

@@ -54,15 +54,12 @@ export const isMoving = (registry: Registry | null | undefined): boolean =>
   !!registry &&
   (registry.verify.running ||
     registry.media.some(({ staging }) => staging.state === 'copying') ||
-    registry.unusable.some(({ problem }) => problem === reading));
-
-/** The problem of a path whose media are being read. */
-const reading = 'is being read';
+    registry.unusable.some(({ state }) => state === 'reading'));
 
 /** The notices about paths without usable media. */
 export const noticesOf = ({ unusable, media, notes }: Registry): { tone: 'info' | 'warning'; text: string }[] => [
-  ...unusable.map(({ path, problem }) => ({
-    tone: problem === reading || problem.startsWith('has no media') ? ('info' as const) : ('warning' as const),
+  ...unusable.map(({ path, problem, state }) => ({
+    tone: state ? ('info' as const) : ('warning' as const),
     text: asSentence(`${path} ${problem}`),
   })),
   ...media.flatMap(({ label, problems, damaged }) => [
