@@ -5,7 +5,7 @@ import { marksOf, segmentsOf, spanOf } from '../src/clusters/chart';
 import { filterOf, matches, queryOf, sorted, type ClusterRow } from '../src/clusters/list';
 import { pullSecretIn } from '../src/clusters/secrets';
 import type { HostRow } from '../src/hosts/api';
-import { currentStage, hasInstallation, helpPath } from '../src/clusters/words';
+import { currentStage, hasFailedPart, hasInstallation, helpPath } from '../src/clusters/words';
 
 const start = '2026-03-01T08:00:00Z';
 const at = (seconds: number) => new Date(Date.parse(start) + seconds * 1000).toISOString();
@@ -88,6 +88,16 @@ it('the wizard is shown until the installation begins, and for more hosts', () =
   expect(['insufficient', 'ready', 'pending-for-input', 'adding-hosts'].filter(hasInstallation)).toEqual([]);
   expect(hasInstallation('preparing-for-installation')).toBe(true);
   expect(hasInstallation('error')).toBe(true);
+});
+
+it.each<[string, string, boolean, string, boolean]>([
+  ['a host that failed', 'error', true, 'available', true],
+  ['a failed optional operator', 'installed', false, 'failed', true],
+  ['an operator of the platform that reports a failure later', 'installed', true, 'failed', false],
+  ['no failed part', 'installed', false, 'available', false],
+])('an installed cluster with %s', (_case, host, builtin, operator, want) => {
+  const hosts = [{ status: host }] as unknown as Progress['hosts'];
+  expect(hasFailedPart({ hosts, operators: [{ name: 'lvm', builtin, status: operator }] })).toBe(want);
 });
 
 it('the advice leads to the page of the host that failed', () => {

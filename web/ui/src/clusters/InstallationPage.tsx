@@ -28,7 +28,7 @@ import { FailureCard } from './FailureCard';
 import { LogsButton } from './LogsButton';
 import { ProgressCard } from './ProgressCard';
 import { RegistryCard } from './RegistryCard';
-import { isInstalling } from './words';
+import { hasFailedPart, isInstalling } from './words';
 
 const seldom = () => 300_000;
 
@@ -108,7 +108,7 @@ export const InstallationPage = ({ progress, refetch }: Props) => {
               </Alert>
             </StackItem>
           )}
-          {status === 'installed' && /degraded|without/.test(progress.status_info) && (
+          {status === 'installed' && hasFailedPart(progress) && (
             <StackItem>
               <Alert isInline variant="warning" title={asSentence(progress.status_info)} />
             </StackItem>

@@ -1,4 +1,4 @@
-import type { Failure, Stage, State } from './api';
+import type { Failure, Progress, Stage, State } from './api';
 
 type Tone = 'success' | 'info' | 'warning' | 'danger' | undefined;
 
@@ -10,6 +10,11 @@ export const isInstalling = (status: string): boolean => installing.includes(sta
 /** Whether the page of the installation shows a cluster in this state, and not the wizard. */
 export const hasInstallation = (status: string): boolean =>
   isInstalling(status) || ['installed', 'error', 'cancelled'].includes(status);
+
+/** Whether a host or an optional operator has failed: a cluster can be installed without them. */
+export const hasFailedPart = ({ hosts, operators }: Pick<Progress, 'hosts' | 'operators'>): boolean =>
+  hosts.some(({ status }) => status === 'error') ||
+  operators.some(({ builtin, status }) => !builtin && status === 'failed');
 
 export const stateNames: Record<State, string> = {
   waiting: 'Not begun',
