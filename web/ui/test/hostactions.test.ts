@@ -3,7 +3,7 @@ import { createElement, Fragment, useState } from 'react';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import type { HostRow } from '../src/hosts/api';
 import { HostActions } from '../src/hosts/HostActions';
-import { button, press, show, type } from './screen';
+import { button, choose, press, show, type } from './screen';
 
 const host = (name: string, alter: Partial<HostRow> = {}): HostRow => ({
   id: name,
@@ -24,13 +24,15 @@ const clusters = [
   { id: '3', name: 'more', status: 'adding-hosts' },
 ];
 
+/** Why the appliance refuses a change; '' if it accepts it. */
 let refusal: string;
+const answer = () => (refusal === '' ? Response.json({}) : Response.json({ reason: refusal }, { status: 409 }));
 let close: () => void;
 
 beforeEach(() => {
   refusal = '';
   vi.stubGlobal('fetch', (_path: string, { method }: RequestInit) =>
-    Promise.resolve(method === 'GET' ? Response.json(clusters) : Response.json({ reason: refusal }, { status: 409 })),
+    Promise.resolve(method === 'GET' ? Response.json(clusters) : answer()),
   );
 });
 afterEach(() => {
@@ -90,6 +92,31 @@ it('a name that is refused stays in its dialog', async () => {
     expect(dialog()?.textContent).toContain(refusal);
   });
   expect(document.querySelector<HTMLInputElement>('#host-name')?.value).toBe('with_underscore');
+});
+
+it.each([
+  ['Set role', 'Set role', () => undefined],
+  [
+    'Bind to a cluster',
+    'Bind',
+    () => {
+      choose('#host-cluster', '2');
+    },
+  ],
+])('a refusal of "%s" is shown in its dialog, which another attempt closes', async (name, action, fill) => {
+  refusal = 'The cluster is being prepared.';
+  open(host('node-1'));
+  press(name);
+  await vi.waitFor(fill);
+  confirm(action);
+  await vi.waitFor(() => {
+    expect(dialog()?.querySelector('[role=alert]')?.textContent).toContain(refusal);
+  });
+  refusal = '';
+  confirm(action);
+  await vi.waitFor(() => {
+    expect(dialog()).toBeNull();
+  });
 });
 
 it('the outcome of an action disappears when other hosts are selected', async () => {

@@ -48,3 +48,15 @@ export const type = (selector: string, text: string) => {
     input.dispatchEvent(new Event('input', { bubbles: true }));
   });
 };
+
+/** Chooses the option with a value in the list that a selector matches. */
+export const choose = (selector: string, value: string) => {
+  const option = document.querySelector<HTMLOptionElement>(`${selector} option[value="${value}"]`);
+  if (!option) {
+    throw new Error(`there is no option ${value} in ${selector}`);
+  }
+  option.selected = true;
+  flushSync(() => {
+    option.parentElement?.dispatchEvent(new Event('change', { bubbles: true }));
+  });
+};

@@ -35,6 +35,11 @@ import {
 
 type Kind = 'approve' | 'role' | 'bind' | 'unbind' | 'rename' | 'boot' | 'remove';
 
+type Outcome = { summary: string; results: Result[] };
+
+/** An open dialog: `refused` is its last attempt, if some hosts could not take part. */
+type Dialog = { kind: Kind; hosts: HostRow[]; refused?: Outcome };
+
 type Props = {
   hosts: HostRow[];
   /** The name of the group of buttons. */
@@ -45,13 +50,12 @@ type Props = {
 
 /** The actions on one or more hosts. */
 export const HostActions = ({ hosts, label, onDone }: Props) => {
-  const [dialog, setDialog] = useState<{ kind: Kind; hosts: HostRow[] }>();
-  const [outcome, setOutcome] = useState<{ summary: string; results: Result[]; selected: Set<string> }>();
+  const [dialog, setDialog] = useState<Dialog>();
+  const [outcome, setOutcome] = useState<Outcome & { selected: Set<string> }>();
   // An outcome is about the hosts that were selected then.
   if (outcome && hosts.some((host) => !outcome.selected.has(keyOf(host)))) {
     setOutcome(undefined);
   }
-  const failed = outcome?.results.filter(({ error }) => error !== undefined) ?? [];
   const { isRunning, run: runOnce } = useAction();
   const show = (done: string, results: Result[]) => {
     setOutcome({ summary: summaryOf(done, results), results, selected: new Set(hosts.map(keyOf)) });
@@ -64,6 +68,21 @@ export const HostActions = ({ hosts, label, onDone }: Props) => {
       onDone(isRemoval ? results.filter(({ error }) => error === undefined).map(({ host }) => host) : []);
     });
   };
+  /** Runs the action of an open dialog, which closes when all hosts have taken part. */
+  const runInDialog = (asked: Dialog, done: string, act: (host: HostRow) => Promise<unknown>) =>
+    runOnce(async () => {
+      const results = await forEachHost(asked.hosts, act, sentenceOf);
+      show(done, results);
+      const left = failedOf(results).map(({ host }) => host);
+      const refused = { summary: summaryOf(done, results), results };
+      setDialog((last) => {
+        if (last !== asked) {
+          return last; // a person has closed it meanwhile
+        }
+        return left.length === 0 ? undefined : { ...asked, hosts: left, refused };
+      });
+      onDone([]);
+    });
   const button = (kind: Kind, name: string, fits: (host: HostRow) => boolean, isDanger = false) => {
     const fitting = hosts.filter(fits);
     return (
@@ -95,24 +114,7 @@ export const HostActions = ({ hosts, label, onDone }: Props) => {
         {button('remove', 'Remove', () => true, true)}
       </Flex>
       <div role="status" data-testid="host-outcome">
-        {outcome && (
-          <Alert
-            isInline
-            variant={failed.length > 0 ? 'danger' : 'success'}
-            title={outcome.summary}
-            className="landfall-outcome"
-          >
-            {failed.length > 0 && (
-              <ul>
-                {failed.map(({ host, error }) => (
-                  <li key={keyOf(host)}>
-                    <strong>{host.name}:</strong> {error}
-                  </li>
-                ))}
-              </ul>
-            )}
-          </Alert>
-        )}
+        {outcome && !dialog?.refused && <OutcomeAlert {...outcome} />}
       </div>
       {dialog?.kind === 'approve' && (
         <ActionDialog
@@ -129,16 +131,18 @@ export const HostActions = ({ hosts, label, onDone }: Props) => {
       )}
       {dialog?.kind === 'role' && (
         <RoleDialog
-          hosts={dialog.hosts}
+          {...dialog}
+          isRunning={isRunning}
           onClose={close}
-          onSend={(role) => void run('Role set on', dialog.hosts, (host) => setRole(host, role))}
+          onSend={(role) => void runInDialog(dialog, 'Role set on', (host) => setRole(host, role))}
         />
       )}
       {dialog?.kind === 'bind' && (
         <BindDialog
-          hosts={dialog.hosts}
+          {...dialog}
+          isRunning={isRunning}
           onClose={close}
-          onSend={(cluster) => void run('Bound', dialog.hosts, (host) => bind(host, cluster))}
+          onSend={(cluster) => void runInDialog(dialog, 'Bound', (host) => bind(host, cluster))}
         />
       )}
       {dialog?.kind === 'unbind' && (
@@ -195,13 +199,39 @@ export const HostActions = ({ hosts, label, onDone }: Props) => {
   );
 };
 
-type DialogProps = { hosts: HostRow[]; onClose: () => void };
+const failedOf = (results: Result[]) => results.filter(({ error }) => error !== undefined);
+
+const OutcomeAlert = ({ summary, results }: Outcome) => {
+  const failed = failedOf(results);
+  return (
+    <Alert
+      isInline
+      variant={failed.length > 0 ? 'danger' : 'success'}
+      title={summary}
+      className="landfall-outcome"
+    >
+      {failed.length > 0 && (
+        <ul>
+          {failed.map(({ host, error }) => (
+            <li key={keyOf(host)}>
+              <strong>{host.name}:</strong> {error}
+            </li>
+          ))}
+        </ul>
+      )}
+    </Alert>
+  );
+};
+
+type DialogProps = { hosts: HostRow[]; refused?: Outcome; isRunning?: boolean; onClose: () => void };
 
 /** A dialog that names the hosts of an action. */
 const ActionDialog = ({
   title,
   action,
   hosts,
+  refused,
+  isRunning = false,
   isDanger = false,
   isReady = true,
   onSend,
@@ -218,6 +248,7 @@ const ActionDialog = ({
   <Modal isOpen variant="small" onClose={onClose} aria-label={title}>
     <ModalHeader title={title} {...(isDanger ? { titleIconVariant: 'warning' as const } : {})} />
     <ModalBody tabIndex={0} aria-label="Settings and hosts">
+      <div role="alert">{refused && <OutcomeAlert {...refused} />}</div>
       {children}
       <Content component="p">Hosts:</Content>
       <ul className="landfall-host-names" data-testid="host-names">
@@ -227,7 +258,13 @@ const ActionDialog = ({
       </ul>
     </ModalBody>
     <ModalFooter>
-      <Button variant={isDanger ? 'danger' : 'primary'} isDisabled={!isReady} onClick={onSend}>
+      <Button
+        variant={isDanger ? 'danger' : 'primary'}
+        isDisabled={!isReady}
+        isAriaDisabled={isRunning}
+        isLoading={isRunning}
+        onClick={onSend}
+      >
         {action}
       </Button>
       <Button variant="link" onClick={onClose}>
@@ -239,14 +276,13 @@ const ActionDialog = ({
 
 const roles: Role[] = ['auto-assign', 'master', 'worker', 'arbiter'];
 
-const RoleDialog = ({ hosts, onClose, onSend }: DialogProps & { onSend: (role: Role) => void }) => {
+const RoleDialog = ({ onSend, ...shown }: DialogProps & { onSend: (role: Role) => void }) => {
   const [role, setTo] = useState<Role>('auto-assign');
   return (
     <ActionDialog
-      title={`Set the role of ${count(hosts.length)}`}
+      title={`Set the role of ${count(shown.hosts.length)}`}
       action="Set role"
-      hosts={hosts}
-      onClose={onClose}
+      {...shown}
       onSend={() => {
         onSend(role);
       }}
@@ -272,17 +308,16 @@ const RoleDialog = ({ hosts, onClose, onSend }: DialogProps & { onSend: (role: R
 
 const once = () => undefined;
 
-const BindDialog = ({ hosts, onClose, onSend }: DialogProps & { onSend: (cluster: string) => void }) => {
+const BindDialog = ({ onSend, ...shown }: DialogProps & { onSend: (cluster: string) => void }) => {
   const { answer, error } = useAnswer(listClusters, once);
   const [cluster, setCluster] = useState('');
   const clusters = answer?.filter(acceptsHosts);
   return (
     <ActionDialog
-      title={`Bind ${count(hosts.length)} to a cluster`}
+      title={`Bind ${count(shown.hosts.length)} to a cluster`}
       action="Bind"
-      hosts={hosts}
+      {...shown}
       isReady={cluster !== ''}
-      onClose={onClose}
       onSend={() => {
         onSend(cluster);
       }}
