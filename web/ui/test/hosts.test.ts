@@ -14,10 +14,10 @@ import {
   queryOf,
   roleOf,
   sorted,
-  stateOf,
   summaryOf,
   waitsForApproval,
 } from '../src/hosts/table';
+import { stateOf } from '../src/hosts/states';
 
 const host = (alter: Partial<HostRow>): HostRow => ({
   id: 'h',

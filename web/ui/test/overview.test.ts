@@ -47,15 +47,18 @@ describe('checklist', () => {
 
 describe('states', () => {
   it('failures first, the same words once', () => {
-    const states = statesOf({ installed: 3, 'preparing-for-installation': 1, installing: 1, error: 2, known: 0 });
+    const counts = { installed: 3, 'preparing-for-installation': 1, installing: 1, error: 2, ready: 0 };
+    const states = statesOf('cluster', counts);
     expect(states.map(({ text, count }) => [text, count])).toEqual([
       ['Failed', 2],
       ['Preparing', 1],
       ['Installing', 1],
       ['Installed', 3],
     ]);
-    expect(statesOf({ installing: 1, 'installing-in-progress': 4 })).toEqual([
+    expect(statesOf('host', { known: 2, installing: 1, 'installing-in-progress': 4, disconnected: 1 })).toEqual([
+      { text: 'Disconnected', tone: 'danger', count: 1 },
       { text: 'Installing', tone: 'info', count: 5 },
+      { text: 'Ready', tone: 'success', count: 2 },
     ]);
   });
 
@@ -69,7 +72,9 @@ describe('states', () => {
   });
 
   it('keeps a status that has no words', () => {
-    expect(statesOf({ 'on-the-moon': 1 })).toEqual([{ text: 'on-the-moon', tone: undefined, count: 1 }]);
+    const moon = { text: 'on-the-moon', tone: undefined, count: 1 };
+    expect(statesOf('cluster', { 'on-the-moon': 1 })).toEqual([moon]);
+    expect(statesOf('host', { 'on-the-moon': 1 })).toEqual([moon]);
   });
 
   const item = (of: Partial<Item>): Item => ({
@@ -88,7 +93,7 @@ describe('states', () => {
       'a free host',
       item({ kind: 'host', infra_env_id: '3', status: 'known-unbound' }),
       '/hosts/3/1',
-      'Discovered, in no cluster',
+      'Available',
     ],
     ['a server', item({ kind: 'server', status: 'registration error' }), '/servers', 'BMC error'],
     ['a held management cluster', item({ kind: 'management-cluster', status: 'held' }), '/hosted', 'Held'],

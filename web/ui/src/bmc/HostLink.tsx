@@ -1,5 +1,6 @@
 import { useCallback } from 'react';
 import { Link } from 'react-router-dom-v5-compat';
+import { stateOf } from '../hosts/states';
 import { ApplianceError } from '../shell/request';
 import { useAnswer } from '../shell/useAnswer';
 import { readHost } from './api';
@@ -20,7 +21,7 @@ export const HostLink = ({ infraEnvId, id }: { infraEnvId: string; id: string })
   return (
     <>
       {answer.cluster_id ? <Link to={`/assisted-installer/clusters/${answer.cluster_id}`}>{name}</Link> : name}
-      <div className="landfall-subtle">{answer.status}</div>
+      {answer.status && <div className="landfall-subtle">{stateOf(answer.status).name}</div>}
     </>
   );
 };

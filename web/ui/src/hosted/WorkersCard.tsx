@@ -2,7 +2,7 @@ import { Alert, Button, Card, CardBody, CardTitle, Content, Stack, StackItem } f
 import { Table, Tbody, Td, Th, Thead, Tr } from '@patternfly/react-table';
 import { useCallback, useState } from 'react';
 import { Requires } from '../access/AccessProvider';
-import { stateOf } from '../overview/words';
+import { stateOf } from '../hosts/states';
 import { moment } from '../shell/quantities';
 import { sentenceOf } from '../shell/request';
 import { useAnswer } from '../shell/useAnswer';
@@ -101,7 +101,7 @@ const Hosts = ({ consumer, hosts }: { consumer: string; hosts: WorkerHost[] }) =
       {hosts.map((host) => (
         <Tr key={host.id}>
           <Td dataLabel="Host">{host.name ?? host.id}</Td>
-          <Td dataLabel="State">{host.status ? stateOf(host.status).text : 'Unknown here'}</Td>
+          <Td dataLabel="State">{host.status ? stateOf(host.status).name : 'Unknown here'}</Td>
           <Td dataLabel="Chosen for">{host.cluster_deployment ?? 'No node pool'}</Td>
           <Td dataLabel="Problem">{host.problem ?? 'None'}</Td>
         </Tr>

@@ -19,6 +19,7 @@ import { choicesOf, type Choice } from '../shell/rows';
 import { ChoiceFilter, SortingHeads, usePages, type Order } from '../shell/table';
 import type { HostRow } from './api';
 import { HostActions } from './HostActions';
+import { stateOf } from './states';
 import {
   clockOf,
   columns,
@@ -33,7 +34,6 @@ import {
   roleName,
   roleOf,
   sorted,
-  stateOf,
   waitsForApproval,
   type Column,
   type Filter,

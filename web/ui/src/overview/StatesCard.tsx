@@ -21,7 +21,7 @@ export const StatesCard = ({ noun, counts, path }: Props) => {
         </Content>
       )}
       <ul className="landfall-lines">
-        {statesOf(counts).map(({ text, tone, count }) => (
+        {statesOf(noun, counts).map(({ text, tone, count }) => (
           <li key={text} className="landfall-count">
             <Label isCompact {...(tone && { status: tone })}>
               {text}

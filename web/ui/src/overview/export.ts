@@ -11,12 +11,12 @@ const quoted = (value: string | number): string => {
 /** The overview as a table for spreadsheets (RFC 4180). */
 export const asCSV = (overview: Overview): string => {
   const rows: (string | number)[][] = [['section', 'name', 'value', 'details']];
-  for (const [section, counts] of [
-    ['clusters', overview.clusters],
-    ['hosts', overview.hosts],
+  for (const [noun, counts] of [
+    ['cluster', overview.clusters],
+    ['host', overview.hosts],
   ] as const) {
-    for (const { text, count } of statesOf(counts)) {
-      rows.push([section, text, count, '']);
+    for (const { text, count } of statesOf(noun, counts)) {
+      rows.push([`${noun}s`, text, count, '']);
     }
   }
   for (const { name, percent, openshift_version: version } of overview.installations) {

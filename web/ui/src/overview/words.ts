@@ -1,58 +1,48 @@
+import { stateOf as nameOf, type Color } from '../hosts/states';
 import type { Item } from './api';
 
 export type Tone = 'success' | 'info' | 'warning' | 'danger' | undefined;
 
-/** States of clusters and hosts in words, in the order in which they are shown. */
+/** States of clusters in words, in the order in which they are shown. */
 const words: [status: string, text: string, tone: Tone][] = [
   ['error', 'Failed', 'danger'],
   ['installing-pending-user-action', 'Needs a person', 'warning'],
-  ['disconnected', 'Disconnected', 'warning'],
-  ['disconnected-unbound', 'Disconnected, in no cluster', 'warning'],
   ['preparing-for-installation', 'Preparing', 'info'],
-  ['preparing-successful', 'Prepared', 'info'],
-  ['preparing-failed', 'Preparation failed', 'danger'],
   ['installing', 'Installing', 'info'],
-  ['installing-in-progress', 'Installing', 'info'],
   ['finalizing', 'Finishing', 'info'],
-  ['resetting', 'Resetting', 'info'],
-  ['resetting-pending-user-action', 'Needs a person to boot it', 'warning'],
   ['ready', 'Ready to install', 'info'],
-  ['known', 'Ready to install', 'info'],
-  ['known-unbound', 'Discovered, in no cluster', 'info'],
   ['pending-for-input', 'Settings missing', 'warning'],
   ['insufficient', 'Not ready', 'warning'],
-  ['insufficient-unbound', 'Not suitable, in no cluster', 'warning'],
-  ['discovering', 'Being discovered', 'info'],
-  ['discovering-unbound', 'Being discovered, in no cluster', 'info'],
-  ['disabled', 'Disabled', undefined],
-  ['disabled-unbound', 'Disabled, in no cluster', undefined],
-  ['binding', 'Joining a cluster', 'info'],
-  ['unbinding', 'Leaving a cluster', 'info'],
   ['adding-hosts', 'Installed, open for hosts', 'success'],
-  ['added-to-existing-cluster', 'Added to a cluster', 'success'],
   ['installed', 'Installed', 'success'],
   ['cancelled', 'Cancelled', undefined],
 ];
 
+/** The tones of the states of hosts, in the order in which they are shown. */
+const tones: Record<Color, Tone> = {
+  red: 'danger',
+  orange: 'warning',
+  blue: 'info',
+  green: 'success',
+  grey: undefined,
+};
+
+const order = Object.values(tones);
+
 export type State = { text: string; tone: Tone; count: number };
 
 /** The states of a count by status: the same words only once, those that need a person first. */
-export const statesOf = (counts: Record<string, number>): State[] => {
+export const statesOf = (noun: 'cluster' | 'host', counts: Record<string, number>): State[] => {
   const states = new Map<string, State>();
-  const add = (text: string, tone: Tone, count: number) => {
-    if (count > 0) {
-      states.set(text, { text, tone, count: (states.get(text)?.count ?? 0) + count });
-    }
+  for (const [status, count] of Object.entries(counts).filter(([, number]) => number > 0)) {
+    const { text, tone } = noun === 'host' ? hostStateOf(status) : stateOf(status);
+    states.set(text, { text, tone, count: (states.get(text)?.count ?? 0) + count });
+  }
+  const rank = ({ text, tone }: State): number => {
+    const at = noun === 'host' ? order.indexOf(tone) : words.findIndex(([, name]) => name === text);
+    return at < 0 ? words.length : at;
   };
-  const rest = new Map(Object.entries(counts));
-  for (const [status, text, tone] of words) {
-    add(text, tone, rest.get(status) ?? 0);
-    rest.delete(status);
-  }
-  for (const [status, count] of rest) {
-    add(status, undefined, count);
-  }
-  return [...states.values()];
+  return [...states.values()].sort((a, b) => rank(a) - rank(b) || a.text.localeCompare(b.text));
 };
 
 const uninstalled = ['insufficient', 'pending-for-input', 'ready'];
@@ -82,10 +72,15 @@ export const wordOf = ({ kind, status }: Item): { text: string; tone: Tone } => 
   if (kind === 'backups') {
     return { text: 'Failing', tone: 'warning' };
   }
-  return stateOf(status);
+  return kind === 'host' ? hostStateOf(status) : stateOf(status);
 };
 
-/** The state of a cluster or a host: a word and how bad it is. */
+const hostStateOf = (status: string): { text: string; tone: Tone } => {
+  const { name, color } = nameOf(status);
+  return { text: name, tone: tones[color] };
+};
+
+/** The state of a cluster: a word and how bad it is. */
 export const stateOf = (status: string): { text: string; tone: Tone } => {
   const [, text, tone] = words.find(([name]) => name === status) ?? ['', status, undefined];
   return { text, tone };
