@@ -17,6 +17,7 @@ import { LinkButton } from '../shell/LinkButton';
 import { sentenceOf } from '../shell/request';
 import { useAction } from '../shell/useAction';
 import { useAnswer } from '../shell/useAnswer';
+import { useKept } from '../shell/useKept';
 import { EncryptionFields } from './EncryptionFields';
 import { Hint } from './Hint';
 import type { ClusterRow } from './list';
@@ -42,11 +43,18 @@ const once = () => undefined;
 
 const architecturesOf = (version: Version | undefined) => version?.cpu_architectures ?? ['x86_64'];
 
-const initial = (versions: Record<string, Version>, hasPullSecret: boolean): NewCluster => {
+/** The first inputs: those that a person has left, as far as the site still offers them. */
+const initial = (versions: Record<string, Version>, hasPullSecret: boolean, left?: NewCluster): NewCluster => {
   const [first = '', offered] =
     Object.entries(versions).find(([, version]) => version.default) ?? Object.entries(versions)[0] ?? [];
+  const usual = { version: first, architecture: architecturesOf(offered)[0] ?? 'x86_64' };
+  if (left) {
+    const last = versions[left.version];
+    const isOffered = last && architecturesOf(last).includes(left.architecture);
+    return { ...left, ...(!isOffered && usual), usesSitePullSecret: hasPullSecret && left.pullSecret === '' };
+  }
   return {
-    ...{ name: '', domain: '', version: first, architecture: architecturesOf(offered)[0] ?? 'x86_64' },
+    ...{ name: '', domain: '', ...usual },
     ...{ controlPlanes: 3, platform: 'none', pullSecret: '', usesSitePullSecret: hasPullSecret },
     ...{ hasManifests: false, hasStaticNetworks: false, encrypted: [], encryption: 'tpmv2', tang: '' },
   };
@@ -54,7 +62,11 @@ const initial = (versions: Record<string, Version>, hasPullSecret: boolean): New
 
 /** The form of a new cluster. */
 export const NewClusterForm = ({ versions, clusters, hasPullSecret }: Props) => {
-  const [entered, setEntered] = useState(() => initial(versions, hasPullSecret));
+  const {
+    value: entered,
+    keep,
+    forget,
+  } = useKept<NewCluster>('new-cluster', (last) => initial(versions, hasPullSecret, last));
   const [left, setLeft] = useState<string[]>([]);
   const { isRunning: isSending, run } = useAction();
   const [failure, setFailure] = useState('');
@@ -82,7 +94,7 @@ export const NewClusterForm = ({ versions, clusters, hasPullSecret }: Props) => 
   }, []);
 
   const set = (change: Partial<NewCluster>) => {
-    setEntered({ ...entered, ...change });
+    keep({ ...entered, ...change });
   };
   const leave = (field: string) => () => {
     setLeft([...left, field]);
@@ -94,6 +106,7 @@ export const NewClusterForm = ({ versions, clusters, hasPullSecret }: Props) => 
       // The next steps are loaded meanwhile. Showing them loads them again and reports an error.
       const nextSteps = import('../Installer').catch(() => undefined);
       const id = await create(cluster, support);
+      forget();
       await nextSteps;
       if (!hasLeft.current) {
         navigate(`/assisted-installer/clusters/${id}`, { state: 'new' });
@@ -269,7 +282,7 @@ export const NewClusterForm = ({ versions, clusters, hasPullSecret }: Props) => 
           <Button type="submit" isLoading={isSending} isDisabled={isSending}>
             Next
           </Button>
-          <LinkButton variant="link" to="/assisted-installer/clusters">
+          <LinkButton variant="link" to="/assisted-installer/clusters" onClick={forget}>
             Cancel
           </LinkButton>
         </ActionGroup>

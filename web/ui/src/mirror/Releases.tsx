@@ -10,13 +10,13 @@ import {
   ListItem,
   TextInput,
 } from '@patternfly/react-core';
-import { useState } from 'react';
 import { useMay } from '../access/AccessProvider';
 import { ActionButton } from '../shell/ActionButton';
 import { moment } from '../shell/quantities';
 import { sentenceOf } from '../shell/request';
 import type { Act } from '../shell/useAct';
 import { useAnswer } from '../shell/useAnswer';
+import { useKept } from '../shell/useKept';
 import { allowRelease, forgetRelease, readReleases } from './releases';
 
 const seldom = () => 30_000;
@@ -24,7 +24,7 @@ const seldom = () => 30_000;
 /** The releases that clusters may use. Administrators allow further ones. */
 export const Releases = ({ act }: { act: Act }) => {
   const { answer: list, error, refetch } = useAnswer(readReleases, seldom);
-  const [release, setRelease] = useState('');
+  const { value: release, keep: setRelease } = useKept<string>('mirror-release', (left = '') => left);
   const administers = useMay('admin');
   const change = (work: () => Promise<unknown>) => act(work).finally(refetch);
   const keys = list?.signing_keys ?? [];

@@ -16,6 +16,7 @@ import { useState } from 'react';
 import { sentenceOf } from '../shell/request';
 import { usePages } from '../shell/table';
 import { useAction } from '../shell/useAction';
+import { useKept } from '../shell/useKept';
 import { explain, type Explanation, type MirrorModel, type Rule } from './api';
 import { Holes } from './Holes';
 
@@ -104,7 +105,7 @@ const RuleTable = ({ rules }: { rules: Rule[] }) => {
 };
 
 const Explainer = ({ model }: { model: MirrorModel }) => {
-  const [image, setImage] = useState('');
+  const { value: image, keep: setImage } = useKept<string>('mirror-image', (left = '') => left);
   const [explained, setExplained] = useState<Explanation>();
   const [failure, setFailure] = useState('');
   const { isRunning, run } = useAction();
