@@ -7,6 +7,7 @@ export default defineConfig({
   test: {
     // Only for a test that hangs: the machine may be busy.
     testTimeout: 60_000,
+    hookTimeout: 60_000,
     include: ['test/**/*.test.ts'],
     root: fileURLToPath(new URL('.', import.meta.url)),
   },
