@@ -49,26 +49,49 @@ func BecomeOwner(dir string, files ...string) error {
 // if the process is one of root: the program that runs as the owner must be able to read and change
 // them. They stay as they are where root can't give them, as on a file system of another machine or
 // in a container that does not know the owner.
+//
+// The owner can replace files in the directory by symbolic links meanwhile. So that root gives away
+// nothing else, links that lead out of the directory are errors.
 func GiveToOwner(dir string, paths ...string) error {
 	if os.Geteuid() != 0 {
 		return nil
 	}
-	owner, err := statOf(dir)
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	info, err := root.Stat(".")
 	if err != nil {
 		return err
 	}
 	for _, path := range paths {
-		err := filepath.WalkDir(path, func(name string, _ fs.DirEntry, err error) error {
-			if err != nil {
-				return err
-			}
-			return os.Lchown(name, int(owner.Uid), int(owner.Gid))
-		})
+		err := give(root, path, info.Sys().(*syscall.Stat_t))
 		if err != nil && !errors.Is(err, syscall.EPERM) && !errors.Is(err, syscall.EINVAL) {
 			return fmt.Errorf("give files to the owner of the data directory: %w", err)
 		}
 	}
 	return nil
+}
+
+// give gives a file, or a directory with all that is in it, to an owner. It lies in the root, or
+// beside it.
+func give(root *os.Root, path string, owner *syscall.Stat_t) error {
+	name, err := filepath.Rel(root.Name(), path)
+	if err != nil || !filepath.IsLocal(name) {
+		beside, err := os.OpenRoot(filepath.Dir(path))
+		if err != nil {
+			return err
+		}
+		defer beside.Close()
+		root, name = beside, filepath.Base(path)
+	}
+	return fs.WalkDir(root.FS(), name, func(name string, _ fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		return root.Lchown(name, int(owner.Uid), int(owner.Gid))
+	})
 }
 
 func statOf(path string) (*syscall.Stat_t, error) {
