@@ -264,7 +264,7 @@ func (r *Registry) Add(ctx context.Context, path string) error {
 	if err := r.checkPlace(path); err != nil {
 		return err
 	}
-	found, unusable, err := medium.Find(path)
+	found, unusable, err := r.search(path)
 	switch {
 	case err != nil:
 		return fault.New(fault.Invalid, "%s can't be read on the appliance's machine: %v.", path, errors.Unwrap(err))
@@ -299,9 +299,9 @@ func (r *Registry) checkPlace(path string) error {
 	if err != nil {
 		return nil // the search says why
 	}
-	info, err := os.Stat(place)
-	if err != nil || !info.IsDir() {
-		return nil
+	const instead = "Name the archive, or the folder where the medium is mounted."
+	if place == "/" {
+		return fault.New(fault.Invalid, "%s can't be a medium, because all file systems are there. %s", path, instead)
 	}
 	own, err := filepath.EvalSymlinks(r.options.Dir)
 	if err == nil {
@@ -310,8 +310,11 @@ func (r *Registry) checkPlace(path string) error {
 	if err != nil {
 		return fmt.Errorf("find the registry's own files: %w", err)
 	}
-	const instead = "Name the archive, or the folder where the medium is mounted."
-	if isWithin(own, place) || isWithin(place, own) {
+	info, err := os.Stat(place)
+	switch {
+	case err != nil || !info.IsDir():
+		return nil
+	case isWithin(place, own):
 		return fault.New(fault.Invalid, "%s can't be a medium, because the appliance's own images are in %s. %s", path,
 			own, instead)
 	}
@@ -322,6 +325,16 @@ func (r *Registry) checkPlace(path string) error {
 		}
 	}
 	return nil
+}
+
+// search returns the media at a path, without the registry's own files. The path may be that of a
+// stick with the data directory and media.
+func (r *Registry) search(path string) ([]medium.Location, []*medium.UnusableError, error) {
+	own, err := os.Stat(r.options.Dir)
+	if err != nil {
+		own = nil // the registry has no files
+	}
+	return medium.Find(path, own)
 }
 
 // isWithin reports whether a path is a folder or lies in it.

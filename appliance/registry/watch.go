@@ -108,7 +108,7 @@ func (r *Registry) look(ctx context.Context, path string) {
 		r.reading[path] = r.options.Clock.Now()
 	}
 	r.mu.Unlock()
-	found, unusable, err := medium.Find(path)
+	found, unusable, err := r.search(path)
 	var problems []string
 	for _, problem := range unusable {
 		problems = append(problems, problem.Error())

@@ -92,14 +92,18 @@ func TestAdd_placesWithoutMedia(t *testing.T) {
 	link := filepath.Join(t.TempDir(), "link")
 	require.NoError(t, os.Symlink(s.data, link))
 	own := filepath.Join(s.data, "registry")
-	for place, reason := range map[string]string{"/": own, s.data: own, link: own, own: own,
-		filepath.Join(own, "uploads"): own, "/proc": "files in /proc", "/sys/": "files in /sys",
-		"/dev": "files in /dev"} {
+	for place, reason := range map[string]string{"/": "all file systems", own: own,
+		filepath.Join(own, "uploads"): own, filepath.Join(link, "registry"): own, "/proc": "files in /proc",
+		"/sys/": "files in /sys", "/dev": "files in /dev"} {
 		err := s.registry.Add(t.Context(), place)
 		require.ErrorContains(t, err, reason, place)
 		require.Equal(t, fault.Invalid, fault.KindOf(err), place)
 	}
-	require.NoError(t, s.registry.Add(t.Context(), filepath.Join(s.data, archive1)))
+	require.NoError(t, a.WriteFile(filepath.Join(own, "uploads", "own.tar")))
+	require.NoError(t, s.registry.Add(t.Context(), link), "a stick with the data directory and an archive")
+	status := s.registry.Status()
+	require.Len(t, status.Media, 1)
+	require.Equal(t, "link/"+archive1, status.Media[0].Label)
 }
 
 // A wrong name gets the names that are right.

@@ -178,7 +178,7 @@ func TestScan_forms(t *testing.T) {
 			folder := filepath.Join(stick, "content")
 			require.NoError(t, os.Mkdir(folder, 0o700))
 			c.write(t, folder)
-			found, unusable, err := medium.Find(stick)
+			found, unusable, err := medium.Find(stick, nil)
 			require.NoError(t, err)
 			require.Empty(t, unusable)
 			require.Len(t, found, 1)

@@ -91,7 +91,8 @@ const maxFound = 256
 // Find returns the media at a path: the file or folder itself, or the media in a folder, such as
 // the archives on a stick, also compressed ones. It also returns the files that look like media but
 // can't be served, with the reasons. The error is that of reading the path, such as fs.ErrNotExist.
-func Find(at string) (found []Location, unusable []*UnusableError, err error) {
+// It leaves out the folder except; nil: none.
+func Find(at string, except fs.FileInfo) (found []Location, unusable []*UnusableError, err error) {
 	info, err := os.Stat(at)
 	if err != nil {
 		return nil, nil, err
@@ -107,12 +108,12 @@ func Find(at string) (found []Location, unusable []*UnusableError, err error) {
 		}
 		return []Location{*location}, nil, nil
 	}
-	err = search(at, maxDepth, &found, &unusable)
+	err = search(at, maxDepth, except, &found, &unusable)
 	return found, unusable, err
 }
 
 // search looks for media in a folder and its subfolders.
-func search(dir string, depth int, found *[]Location, unusable *[]*UnusableError) error {
+func search(dir string, depth int, except fs.FileInfo, found *[]Location, unusable *[]*UnusableError) error {
 	if isMedium(dir) {
 		*found = append(*found, Location{Path: dir, Container: Folder})
 		return nil
@@ -126,10 +127,10 @@ func search(dir string, depth int, found *[]Location, unusable *[]*UnusableError
 		switch {
 		case len(*found) >= maxFound:
 			return nil
-		case entry.IsDir() && depth > 0 && !skipped(entry.Name()):
+		case entry.IsDir() && depth > 0 && !skipped(entry, except):
 			// A folder that this user may not read, or that was just removed, is not an error of a
 			// medium.
-			if err := search(name, depth-1, found, unusable); err != nil && !errors.Is(err, fs.ErrPermission) &&
+			if err := search(name, depth-1, except, found, unusable); err != nil && !errors.Is(err, fs.ErrPermission) &&
 				!errors.Is(err, fs.ErrNotExist) {
 				return err
 			}
@@ -145,14 +146,19 @@ func search(dir string, depth int, found *[]Location, unusable *[]*UnusableError
 	return nil
 }
 
-// skipped reports whether the search leaves out a folder: oc-mirror's working directory, and
-// folders of file systems.
-func skipped(name string) bool {
+// skipped reports whether the search leaves out a folder: the excepted one, oc-mirror's working
+// directory, and folders of file systems.
+func skipped(folder fs.DirEntry, except fs.FileInfo) bool {
+	name := folder.Name()
 	switch name {
 	case "lost+found", "working-dir", "System Volume Information":
 		return true
 	}
-	return strings.HasPrefix(name, ".") && name != ".oc-mirror" && name != ".cache"
+	if strings.HasPrefix(name, ".") && name != ".oc-mirror" && name != ".cache" {
+		return true
+	}
+	info, err := folder.Info()
+	return err == nil && except != nil && os.SameFile(info, except)
 }
 
 // archiveName reports whether a file in a folder may be an archive by its name. Other files, such
