@@ -100,7 +100,7 @@ func TestBadEtcd_hangs(t *testing.T) {
 func TestBadEtcd_fullRefusesAndRecovers(t *testing.T) {
 	t.Parallel()
 	server := etcdtest.Start(t, etcdtest.Options{Arguments: []string{"--quota-backend-bytes", "8000000"}})
-	s := created(t, server.URL())
+	s := created(t, server.URL(), func(o *Options) { o.Lease = time.Minute }) // large records delay its renewal
 	leader := lead(t, s, "a")
 	record := []byte(strings.Repeat("x", 900_000))
 	number := uint64(1)
