@@ -32,7 +32,7 @@ export const MediaCard = ({ registry, act, onAdd, onCopy }: Props) => {
   const [cancelled, setCancelled] = useState<Medium>();
   const [removed, setRemoved] = useState<Medium>();
   const [removedPath, setRemovedPath] = useState<string>();
-  const { media, added } = registry;
+  const { media, added = [] } = registry;
   const notices = noticesOf(registry);
   if (media.length === 0 && notices.length === 0) {
     return null;

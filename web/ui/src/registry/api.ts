@@ -63,8 +63,8 @@ export type Registry = {
   media: Medium[];
   /** With a state, the path is only being read, or no medium is plugged in there. */
   unusable: { path: string; problem: string; state?: 'reading' | 'empty' }[];
-  /** The paths that administrators added, besides those of the configuration. */
-  added: string[];
+  /** The added paths, besides those of the configuration. An older leader of a fleet sends none. */
+  added?: string[];
   releases: Release[];
   gaps: Gap[];
   notes: string[];
