@@ -223,6 +223,7 @@ func (s *system) runner(ctx context.Context) error {
 			return err
 		}
 		if s.isUpgraded() {
+			steps.Wait() // the appliance gets the reply before the upgraded agent registers
 			return nil
 		}
 	}
