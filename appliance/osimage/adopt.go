@@ -19,7 +19,7 @@ func (l *Library) addFile(e *entry, part *partial) error {
 		return err
 	}
 	l.mu.Lock()
-	e.state, e.message = StateVerifying, ""
+	e.message = "" // the state stays, because nothing can use the file before it is renamed
 	want, name, version := e.record.WantSHA256, e.record.Name, e.record.OpenshiftVersion
 	l.mu.Unlock()
 	got := part.digest()

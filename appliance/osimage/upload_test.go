@@ -7,8 +7,10 @@ import (
 	"io"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"landfall/isogen/skeleton"
@@ -353,4 +355,26 @@ func TestUpload_showsStatedValues(t *testing.T) {
 	up, err = l.Offset(up.ID)
 	require.NoError(t, err)
 	require.Equal(t, &Upload{ID: up.ID, OpenshiftVersion: "4.20", CPUArchitecture: "aarch64", SHA256: sum}, up)
+}
+
+// An image is not called usable while its file still has another name.
+func TestUpload_usableOnceItIsServed(t *testing.T) {
+	s := newSite(t)
+	l, _ := s.run(t)
+	ctx, stop := context.WithCancel(t.Context())
+	var looking sync.WaitGroup
+	looking.Go(func() {
+		for ctx.Err() == nil {
+			list, err := l.List()
+			assert.NoError(t, err)
+			for _, image := range list {
+				if image.Usable() && !assert.FileExists(t, image.Path) {
+					return
+				}
+			}
+		}
+	})
+	upload(t, l, isoContent(t, iso))
+	stop()
+	looking.Wait()
 }
