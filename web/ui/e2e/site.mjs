@@ -64,7 +64,15 @@ export const startSite = async ({
   const stop = () => finish(appliance);
   const credentials = () => (token ? { Authorization: `Bearer ${token}` } : {});
 
-  await start();
+  try {
+    await start();
+  } catch (error) {
+    if (appliance) {
+      await stop();
+    }
+    await around?.end();
+    throw error;
+  }
   return {
     url,
     data,
@@ -157,6 +165,16 @@ export const startSite = async ({
 const surroundings = async (directory) => {
   const url = `http://127.0.0.1:${String(await freePort())}`;
   const demo = run('demo', '--listen', new URL(url).host, '--data-dir', directory, '--bmcs', '0', '--speed', '0.01');
+  try {
+    return { ...(await configure(demo, url, directory)), end: () => finish(demo) };
+  } catch (error) {
+    await finish(demo);
+    throw error;
+  }
+};
+
+/** Writes the configuration of an appliance that uses what a demo has. */
+const configure = async (demo, url, directory) => {
   await waitFor(demo, `${url}/api/landfall/v1/login`);
   const read = async (path) => (await fetch(`${url}/api/${path}`)).json();
   await readStick(demo, url);
@@ -186,7 +204,7 @@ const surroundings = async (directory) => {
       egress: { allow: ['127.0.0.0/8'] },
     }),
   );
-  return { config, release, version, rules, iso, end: () => finish(demo) };
+  return { config, release, version, rules, iso };
 };
 
 /** Waits until a demo can install the release on its stick. */
