@@ -26,10 +26,7 @@ func TestJoiningHost_agentStatus(t *testing.T) {
 	spokes := kubetest.NewSpokes()
 	b.hosts.Spokes = spokes
 	b.installThreeNodes()
-	late := b.Machine(b.InfraEnvID("one"), 4)
-	late.Register()
-	b.report(late)
-	b.approve(late)
+	late := b.joiningHost()
 	require.NoError(t, b.Engine.RecordHostProgress(t.Context(), late.InfraEnv, late.ID,
 		&models.HostProgress{CurrentStage: models.HostStageRebooting}))
 	b.WaitIdle()
@@ -74,11 +71,7 @@ func TestJoiningHost_besideDamagedHost(t *testing.T) {
 	b.Update(func(tx *store.Tx) error {
 		return store.NewBucket[string]("hosts", 1).Put(tx, machines[0].InfraEnv+"/"+machines[0].ID, new("damaged"))
 	})
-	late := b.Machine(b.InfraEnvID("one"), 4)
-	late.Register()
-	b.report(late)
-	b.approve(late)
-	require.Equal(t, models.HostStatusInstalling, *late.Host().Status)
+	b.joiningHost()
 }
 
 // TestJoiningHost_deletionOfItsCluster deletes a cluster while a host joins it, before the restart
@@ -86,11 +79,7 @@ func TestJoiningHost_besideDamagedHost(t *testing.T) {
 func TestJoiningHost_deletionOfItsCluster(t *testing.T) {
 	b := newSite(t)
 	b.installThreeNodes()
-	late := b.Machine(b.InfraEnvID("one"), 4)
-	late.Register()
-	b.report(late)
-	b.approve(late)
-	require.Equal(t, models.HostStatusInstalling, *late.Host().Status)
+	b.joiningHost()
 	b.Delete(objects.ClusterDeployments, "site", "one")
 	require.Nil(t, b.cluster())
 	require.False(t, b.exists(objects.ClusterDeployments, "site", "one"))
@@ -103,14 +92,21 @@ func TestJoiningHost_deletionRefused(t *testing.T) {
 		o.KeepCluster = func(*store.Tx, string) error { return fault.New(fault.Conflict, "It has hosted clusters.") }
 	})
 	b.installThreeNodes()
+	late := b.joiningHost()
+	b.Delete(objects.ClusterDeployments, "site", "one")
+	require.NotNil(t, b.cluster())
+	require.Equal(t, models.HostStatusInstalling, *late.Host().Status)
+}
+
+// joiningHost returns a host that joins the installed cluster.
+func (b *testSite) joiningHost() *kubetest.Machine {
+	b.Helper()
 	late := b.Machine(b.InfraEnvID("one"), 4)
 	late.Register()
 	b.report(late)
 	b.approve(late)
-	require.Equal(t, models.HostStatusInstalling, *late.Host().Status)
-	b.Delete(objects.ClusterDeployments, "site", "one")
-	require.NotNil(t, b.cluster())
-	require.Equal(t, models.HostStatusInstalling, *late.Host().Status)
+	require.Equal(b, models.HostStatusInstalling, *late.Host().Status)
+	return late
 }
 
 func agentCondition(conditions []agentinstall.Condition, name string) agentinstall.Condition {
