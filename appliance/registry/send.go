@@ -17,7 +17,7 @@ import (
 // Copy writes a range of the blob. If a place of the blob fails in the middle, it continues with
 // another one. Unless all bytes were written, it returns an error, and the client must not take the
 // answer for complete. A part of a blob is not compared with the digest: the client compares what
-// it has put together, and would wait for minutes until a large blob was read.
+// it has put together. A comparison before the first byte would take minutes for a large blob.
 func (b *Blob) Copy(ctx context.Context, w io.Writer, offset, size int64) error {
 	if b.reader != nil {
 		return b.fromCopy(ctx, w, offset, size)

@@ -173,7 +173,7 @@ func (r *Registry) Status() Status {
 	return status
 }
 
-// notesOf returns notes about the damaged pushed blobs that images still need and lack.
+// notesOf returns notes about pushed blobs that were damaged and removed, and that images need.
 func (r *Registry) notesOf(c *content, removed []string) (notes []string) {
 	if len(removed) == 0 {
 		return nil

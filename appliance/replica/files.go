@@ -203,7 +203,7 @@ type objects struct {
 	session    Session
 	recipients []age.Recipient
 	dir        string            // for temporary files
-	added      func(bytes int64) // is told what the replica gets
+	added      func(bytes int64) // called with the size of each new content
 }
 
 // put stores a content, unless the replica has it.

@@ -15,9 +15,8 @@ type Objects interface {
 	InfraEnv(id string) (*models.InfraEnv, error)
 }
 
-// newScope returns the scope of an account or a token. Each object must exist, because its ID is
-// not known before, so the ID of another one is an error. Those in the held scope may have been
-// deleted.
+// newScope returns the scope of an account or a token. The appliance makes the IDs, so an ID
+// without an object is a mistake. Only the objects of the held scope may have been deleted.
 func (s *Service) newScope(clusters, infraEnvs []string, held access.Scope) (access.Scope, error) {
 	scope, err := access.NewScope(clusters, infraEnvs)
 	if err != nil {

@@ -162,8 +162,8 @@ func (s *saving) run(ctx context.Context, out, errOut io.Writer) error {
 func (s *saving) toDirectory(out io.Writer, stream io.Reader, end func(), recipients []age.Recipient,
 	clock time.Time) error {
 	repository := &backup.Repository{Dir: strings.TrimRight(s.to, "/"), Recipients: recipients}
-	// There may be no space otherwise. An old backup that is damaged does not keep a new one from
-	// being made; the removal afterwards reports it.
+	// Old backups are removed first, because there may be no space otherwise. A damaged one does
+	// not prevent the new one; the removal afterwards reports it.
 	surplus, _ := repository.Prune(s.keep, clock)
 	received, err := repository.Receive(stream)
 	end()

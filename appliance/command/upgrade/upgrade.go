@@ -303,7 +303,7 @@ func (o *options) offline(ctx context.Context, settings config.Config, path stri
 	case err != nil:
 		return err
 	}
-	// The store opens new files.
+	// The store makes files, which would belong to root.
 	defer func() { err = errors.Join(err, process.GiveToOwner(settings.DataDir, settings.DataDir)) }()
 	db, err := store.Open(ctx, settings.DataDir, store.Options{Keys: keys.Open})
 	if err != nil {

@@ -106,7 +106,7 @@ func (c *Controller) removeCluster(ctx context.Context, s *snapshot, preserve bo
 		return nil
 	}
 	id := s.view.ID.String()
-	// The engine asks again. Before that, nothing may have been done to the cluster.
+	// The engine asks this too, but only after the joining hosts were reset.
 	if c.KeepCluster != nil {
 		if err := c.DB.View(func(tx *store.Tx) error { return c.KeepCluster(tx, id) }); err != nil {
 			return fmt.Errorf("delete cluster %s: %w", id, err)

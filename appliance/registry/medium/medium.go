@@ -91,7 +91,7 @@ const maxFound = 256
 // Find returns the media at a path: the file or folder itself, or the media in a folder, such as
 // the archives on a stick, also compressed ones. It also returns the files that look like media but
 // can't be served, with the reasons. The error is that of reading the path, such as fs.ErrNotExist.
-// It leaves out the folder except; nil: none.
+// It leaves out one folder, except; with nil, it leaves out none.
 func Find(at string, except fs.FileInfo) (found []Location, unusable []*UnusableError, err error) {
 	info, err := os.Stat(at)
 	if err != nil {
