@@ -58,13 +58,11 @@ func (r *Registry) readRows() error {
 	}
 	r.mu.Lock()
 	for _, path := range added {
-		if !slices.Contains(r.paths, path) {
-			r.paths = append(slices.Clip(r.paths), path)
-		}
+		r.watch(path)
 	}
-	for _, path := range r.paths {
-		if !slices.Contains(watched, path) { // it was removed
-			r.forgetPath(path)
+	for _, p := range r.paths {
+		if !slices.Contains(watched, p.path) { // it was removed
+			r.forgetPath(p.path)
 		}
 	}
 	r.orders = orders

@@ -32,13 +32,13 @@ func (i Image) String() string {
 func (r *Registry) unread() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, path := range slices.Sorted(maps.Keys(r.reading)) {
-		if r.hangs(path) {
+	for _, p := range r.paths {
+		if p.hangs(r.options.Clock.Now()) {
 			return &UnavailableError{RetryAfter: retryAfter, Reason: fmt.Sprintf("%s does not answer, so it is not "+
-				"known what lies there; connect it again, or restart the appliance without it", path)}
+				"known what lies there; connect it again, or restart the appliance without it", p.path)}
 		}
 	}
-	if len(r.reading) > 0 {
+	if slices.ContainsFunc(r.paths, (*mediaPath).isExpected) {
 		return &UnavailableError{Reason: "the media are being read", RetryAfter: retryAfter}
 	}
 	return nil

@@ -84,19 +84,14 @@ type Registry struct {
 
 	rebuilding sync.Mutex // orders changes of current
 
-	mu       sync.Mutex
-	changed  chan struct{} // closed at the next change of the known media
-	paths    []string      // that are watched
-	media    []*held
-	problems map[string][]string
-	refused  map[string]map[medium.Location]refusal // by path; not scanned again while they are unchanged
-	incoming map[string][]medium.Location           // by path; files and folders that are still being copied
-	asked    map[string]chan struct{}               // by path; closed when the next look to begin ends
-	reading  map[string]time.Time                   // paths with a look that was asked for; its last progress
-	verify   Verify
-	orders   map[string]time.Time // copies to the disk that were ordered, by identity of the medium
-	packed   map[string]*packed   // compressed archives, by fingerprint
-	removed  map[string]bool      // pushed blobs that were damaged, by digest
+	mu      sync.Mutex
+	changed chan struct{} // closed at the next change of the known media
+	paths   []*mediaPath
+	media   []*held
+	verify  Verify
+	orders  map[string]time.Time // copies to the disk that were ordered, by identity of the medium
+	packed  map[string]*packed   // compressed archives, by fingerprint
+	removed map[string]bool      // pushed blobs that were damaged, by digest
 	// stageProblems are the states of copies that do not go on, by identity of the medium.
 	stageProblems map[string]string
 }
@@ -122,12 +117,6 @@ type held struct {
 	sound   map[string]bool // blobs whose bytes were compared with their digest
 }
 
-// refusal is the reason why a file can't be served, and the state of the file that it is about.
-type refusal struct {
-	stamp  string
-	reason *medium.UnusableError
-}
-
 // parallelClients limits the blobs that clients read from one medium at the same time. The next
 // client waits for a few seconds, and is then told to come back.
 const parallelClients = 64
@@ -142,22 +131,21 @@ func Open(ctx context.Context, options Options) (*Registry, error) {
 		options.Free = storage.Free
 	}
 	r := &Registry{options: options, Traffic: traffic.New(options.Clock), log: options.Logger,
-		wake: make(chan struct{}, 1), verifying: make(chan struct{}, 1), paths: options.Media,
-		changed: make(chan struct{}), problems: map[string][]string{},
-		refused: map[string]map[medium.Location]refusal{}, incoming: map[string][]medium.Location{},
-		asked: map[string]chan struct{}{}, reading: map[string]time.Time{}, orders: map[string]time.Time{},
-		stageProblems: map[string]string{}, packed: map[string]*packed{}, removed: map[string]bool{},
-		quota: quota.New(options.Dir, options.Bytes, options.Free)}
+		wake: make(chan struct{}, 1), verifying: make(chan struct{}, 1), changed: make(chan struct{}),
+		orders: map[string]time.Time{}, stageProblems: map[string]string{}, packed: map[string]*packed{},
+		removed: map[string]bool{}, quota: quota.New(options.Dir, options.Bytes, options.Free)}
 	added, err := r.addedPaths()
 	if err != nil {
 		return nil, err
 	}
-	r.paths = append(slices.Clip(r.paths), added...)
+	for _, path := range slices.Concat(options.Media, added) {
+		r.watch(path)
+	}
 	if err := r.loadPacked(); err != nil {
 		return nil, fmt.Errorf("read which archives were unpacked: %w", err)
 	}
-	for _, path := range r.paths {
-		r.asked[path], r.reading[path] = make(chan struct{}), options.Clock.Now()
+	for _, p := range r.paths {
+		p.ask(options.Clock.Now())
 	}
 	if r.Overlay, err = overlay.Open(overlay.Options{DB: options.DB, Dir: options.Dir, Quota: r.quota,
 		Shared: options.Shared, Clock: options.Clock, Logger: options.Logger}); err != nil {
@@ -183,19 +171,6 @@ func Open(ctx context.Context, options Options) (*Registry, error) {
 	return r, nil
 }
 
-// addedPaths returns the paths that administrators added, except those of the configuration.
-func (r *Registry) addedPaths() (paths []string, err error) {
-	err = r.options.DB.View(func(tx *store.Tx) error {
-		return addedRows.Each(tx, "", func(path string, _ *time.Time) error {
-			if !slices.Contains(r.options.Media, path) {
-				paths = append(paths, path)
-			}
-			return nil
-		})
-	})
-	return paths, err
-}
-
 // load reads the media from the store that are not known yet.
 func (r *Registry) load() error {
 	rows := map[string]*mediumRow{}
@@ -210,7 +185,7 @@ func (r *Registry) load() error {
 	r.mu.Lock()
 	for identity, row := range rows {
 		_, ordered := r.orders[identity]
-		if !ordered && !slices.Contains(r.paths, row.Path) || // no longer in the configuration, and not copied
+		if !ordered && r.watched(row.Path) == nil || // no longer in the configuration, and not copied
 			slices.ContainsFunc(r.media, func(m *held) bool { return m.index.Identity == identity }) {
 			delete(rows, identity)
 		}

@@ -162,24 +162,3 @@ func (r *Registry) orderedOf(media []*held, archives []*packed) string {
 	}
 	return ""
 }
-
-// forgetPath stops watching a path, and forgets what was found there. The caller holds the mutex.
-func (r *Registry) forgetPath(path string) {
-	r.paths = slices.DeleteFunc(slices.Clone(r.paths), func(other string) bool { return other == path })
-	delete(r.problems, path)
-	delete(r.refused, path)
-	delete(r.incoming, path)
-	delete(r.reading, path)
-	now := r.options.Clock.Now()
-	r.media = slices.DeleteFunc(slices.Clone(r.media), func(m *held) bool {
-		if m.path == path {
-			m.detach(now)
-		}
-		return m.path == path
-	})
-	for _, p := range r.packed {
-		if p.row.Path == path && p.present {
-			p.present, p.since = false, now
-		}
-	}
-}

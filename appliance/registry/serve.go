@@ -94,10 +94,8 @@ func (r *Registry) onMedia(c *content, repository, reference string) (digest str
 // or because an administrator asked for it, the answer is not known yet, unless the path hangs.
 func (r *Registry) absent(repository bool) error {
 	r.mu.Lock()
-	reading := false
-	for path := range r.reading {
-		reading = reading || !r.hangs(path)
-	}
+	now := r.options.Clock.Now()
+	reading := slices.ContainsFunc(r.paths, func(p *mediaPath) bool { return p.isExpected() && !p.hangs(now) })
 	r.mu.Unlock()
 	switch {
 	case reading:

@@ -107,7 +107,10 @@ func (r *Registry) named(name string) (found []*held, archives []*packed, err er
 // becomes one for all of it.
 func (r *Registry) toStage(name string) (found []*held, archives []*packed, leftOut []medium.Location, err error) {
 	r.mu.Lock()
-	incoming := maps.Clone(r.incoming)
+	incoming := map[string][]medium.Location{}
+	for _, p := range r.paths {
+		incoming[p.path] = p.incoming
+	}
 	r.mu.Unlock()
 	for path, locations := range incoming {
 		for _, location := range locations {

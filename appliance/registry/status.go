@@ -1,12 +1,9 @@
 package registry
 
 import (
-	"context"
-	"errors"
+	"cmp"
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -138,25 +135,26 @@ func (r *Registry) Status() Status {
 		}
 	}
 	r.mu.Lock()
-	for _, path := range slices.Sorted(maps.Keys(r.problems)) {
-		for _, problem := range r.problems[path] {
-			status.Unusable = append(status.Unusable, Unusable{Path: path, Problem: problem})
+	for _, p := range slices.SortedFunc(slices.Values(r.paths), func(a, b *mediaPath) int {
+		return cmp.Compare(a.path, b.path)
+	}) {
+		for _, problem := range p.problems {
+			status.Unusable = append(status.Unusable, Unusable{Path: p.path, Problem: problem})
 		}
 	}
-	for _, path := range r.paths {
-		if !slices.Contains(r.options.Media, path) {
-			status.Added = append(status.Added, path)
+	for _, p := range r.paths {
+		if !slices.Contains(r.options.Media, p.path) {
+			status.Added = append(status.Added, p.path)
 		}
-		_, reading := r.reading[path]
-		found := slices.ContainsFunc(status.Media, func(m MediumStatus) bool { return m.Path == path })
+		found := slices.ContainsFunc(status.Media, func(m MediumStatus) bool { return m.Path == p.path })
 		switch {
-		case reading && r.hangs(path):
-			status.Unusable = append(status.Unusable, Unusable{Path: path,
+		case p.hangs(r.options.Clock.Now()):
+			status.Unusable = append(status.Unusable, Unusable{Path: p.path,
 				Problem: "does not answer; what lies there counts as absent until it does"})
-		case reading:
-			status.Unusable = append(status.Unusable, Unusable{path, "is being read", PathReading})
-		case !found && len(r.problems[path]) == 0:
-			status.Unusable = append(status.Unusable, Unusable{path, "has no media; plug one in", PathEmpty})
+		case p.isExpected():
+			status.Unusable = append(status.Unusable, Unusable{p.path, "is being read", PathReading})
+		case !found && len(p.problems) == 0:
+			status.Unusable = append(status.Unusable, Unusable{p.path, "has no media; plug one in", PathEmpty})
 		}
 	}
 	removed := slices.Sorted(maps.Keys(r.removed))
@@ -252,116 +250,4 @@ func (r *Registry) missing(c *content, digest string) (missing []string) {
 		return nil
 	}
 	return r.missingParts(parsed)
-}
-
-// Add adds a path of media, reads it, and records that the caller named its releases. For a known
-// path, it does so for the releases that are there now.
-func (r *Registry) Add(ctx context.Context, path string) error {
-	if !filepath.IsAbs(path) {
-		return fault.New(fault.Invalid, "%q is not an absolute path of the appliance's machine.", path)
-	}
-	path = filepath.Clean(path)
-	if err := r.checkPlace(path); err != nil {
-		return err
-	}
-	found, unusable, err := r.search(path)
-	switch {
-	case err != nil:
-		return fault.New(fault.Invalid, "%s can't be read on the appliance's machine: %v.", path, errors.Unwrap(err))
-	case len(found) == 0 && len(unusable) > 0:
-		return fault.New(fault.Invalid, "%s.", unusable[0].Error())
-	case len(found) == 0:
-		return fault.New(fault.Invalid, "%s has no media: no archive of oc-mirror, no OCI layout, no folder of "+
-			"landfall courier or of oc image mirror.", path)
-	}
-	if !slices.Contains(r.options.Media, path) {
-		if err := r.options.DB.Update(ctx, func(tx *store.Tx) error {
-			now := r.options.Clock.Now().UTC()
-			return addedRows.Put(tx, path, &now)
-		}); err != nil {
-			return fmt.Errorf("record a path of media: %w", err)
-		}
-	}
-	if err := r.awaitLook(ctx, path); err != nil {
-		return err
-	}
-	if err := r.nameMedia(ctx, path); err != nil {
-		return err
-	}
-	r.notify()
-	return nil
-}
-
-// checkPlace returns an error for a path whose folders are not those of a medium: each look would
-// read the file systems of the kernel, or the registry's own files.
-func (r *Registry) checkPlace(path string) error {
-	place, err := filepath.EvalSymlinks(path)
-	if err != nil {
-		return nil // the search says why
-	}
-	const instead = "Name the archive, or the folder where the medium is mounted."
-	if place == "/" {
-		return fault.New(fault.Invalid, "%s can't be a medium, because all file systems are there. %s", path, instead)
-	}
-	own, err := filepath.EvalSymlinks(r.options.Dir)
-	if err == nil {
-		own, err = filepath.Abs(own)
-	}
-	if err != nil {
-		return fmt.Errorf("find the registry's own files: %w", err)
-	}
-	info, err := os.Stat(place)
-	switch {
-	case err != nil || !info.IsDir():
-		return nil
-	case isWithin(place, own):
-		return fault.New(fault.Invalid, "%s can't be a medium, because the appliance's own images are in %s. %s", path,
-			own, instead)
-	}
-	for _, system := range []string{"/proc", "/sys", "/dev"} {
-		if isWithin(place, system) {
-			return fault.New(fault.Invalid, "%s can't be a medium, because the kernel makes the files in %s. %s", path,
-				system, instead)
-		}
-	}
-	return nil
-}
-
-// search returns the media at a path, without the registry's own files. The path may be that of a
-// stick with the data directory and media.
-func (r *Registry) search(path string) ([]medium.Location, []*medium.UnusableError, error) {
-	own, err := os.Stat(r.options.Dir)
-	if err != nil {
-		own = nil // the registry has no files
-	}
-	return medium.Find(path, own)
-}
-
-// isWithin reports whether a path is a folder or lies in it.
-func isWithin(path, folder string) bool {
-	relative, err := filepath.Rel(folder, path)
-	return err == nil && filepath.IsLocal(relative)
-}
-
-// awaitLook waits until Run has read a path. Run begins after the call, so it reads what is there
-// now.
-func (r *Registry) awaitLook(ctx context.Context, path string) error {
-	r.mu.Lock()
-	if !slices.Contains(r.paths, path) {
-		r.paths = append(slices.Clip(r.paths), path)
-	}
-	asked := r.asked[path]
-	if asked == nil {
-		asked = make(chan struct{})
-		r.asked[path] = asked
-	}
-	r.reading[path] = r.options.Clock.Now()
-	r.mu.Unlock()
-	r.Look()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-asked:
-		return nil
-	}
 }

@@ -62,9 +62,7 @@ func (r *Registry) loadPacked() error {
 				since = r.options.Clock.Now()
 			}
 			r.packed[key] = &packed{key: key, row: *row, stored: true, since: since}
-			if !slices.Contains(r.paths, row.Path) {
-				r.paths = append(slices.Clip(r.paths), row.Path)
-			}
+			r.watch(row.Path)
 			return nil
 		})
 	})
@@ -302,7 +300,8 @@ func (r *Registry) isWhole(p *packed) bool {
 func (r *Registry) packedStatus(p *packed) *MediumStatus {
 	r.mu.Lock()
 	row, present, since, state, message := p.row, p.present, p.since, p.state, p.message
-	isWritten := p.overwritten && slices.Contains(r.incoming[row.Path], row.Location)
+	at := r.watched(row.Path)
+	isWritten := p.overwritten && at != nil && slices.Contains(at.incoming, row.Location)
 	r.mu.Unlock()
 	if r.isWhole(p) || !present && !row.Wanted {
 		return nil

@@ -113,7 +113,14 @@ func (s *shelf) write(name string, data []byte, age time.Duration) {
 	require.NoError(s, os.Chtimes(path, modified, modified))
 }
 
-func (s *shelf) see() { s.look(s.Context(), s.dir) }
+func (s *shelf) see() { s.look(s.Context(), s.path()) }
+
+// path returns the watched folder.
+func (s *shelf) path() *mediaPath {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.watch(s.dir)
+}
 
 // only returns the only archive.
 func (s *shelf) only() *packed {
@@ -340,7 +347,7 @@ func TestInherit_orderOfAPart(t *testing.T) {
 			s.write(archive, packed, time.Minute)
 			failing, cancel := context.WithCancel(t.Context())
 			cancel()
-			s.look(failing, s.dir)
+			s.look(failing, s.path())
 			require.True(t, s.isWanted(part))
 			s.see()
 			require.False(t, s.isWanted(part))
@@ -379,4 +386,18 @@ func TestIndex_ofAnEarlierVersion(t *testing.T) {
 	require.Len(t, s.media, 1)
 	require.True(t, s.media[0].index.Damaged())
 	require.Equal(t, medium.Version, s.media[0].index.Version)
+}
+
+// Nobody reads a path that was removed, so its addition must not wait for that.
+func TestAdd_endsWhenItsPathIsRemoved(t *testing.T) {
+	s := newShelf(t)
+	other := t.TempDir()
+	packed, _ := s.pack(1, 1, gzipped)
+	require.NoError(t, os.WriteFile(filepath.Join(other, "mirror_000001.tar.gz"), packed, 0o600))
+	added := make(chan error, 1)
+	go func() { added <- s.Add(s.Context(), other) }()
+	<-s.wake // the addition waits for a look
+	require.NoError(t, s.Remove(s.Context(), other))
+	require.EqualError(t, <-added, other+" was removed while it was read.")
+	require.Empty(t, s.Status().Added)
 }

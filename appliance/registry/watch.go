@@ -39,23 +39,23 @@ func (r *Registry) Run(ctx context.Context) error {
 		r.mu.Lock()
 		paths := slices.Clone(r.paths)
 		r.mu.Unlock()
-		for _, path := range paths {
-			if running := looks[path]; running != nil {
+		for _, p := range paths {
+			if running := looks[p.path]; running != nil {
 				select {
 				case <-running:
 				default: // the file system hangs, or a scan takes long
-					if awaited[path] != running {
-						awaited[path] = running
+					if awaited[p.path] != running {
+						awaited[p.path] = running
 						background.Go(func() { r.lookAfter(ctx, running) })
 					}
 					continue
 				}
 			}
 			done := make(chan struct{})
-			looks[path] = done
+			looks[p.path] = done
 			go func() {
 				defer close(done)
-				r.look(ctx, path)
+				r.look(ctx, p)
 			}()
 		}
 		select {
@@ -99,91 +99,122 @@ func (r *Registry) Look() {
 	}
 }
 
+// sight is the result of a look at a path.
+type sight struct {
+	present  map[*held]bool
+	changed  bool              // a medium or an archive came or went
+	whole    bool              // all media are complete, and nobody writes them
+	written  []medium.Location // media that somebody writes
+	refused  map[medium.Location]refusal
+	problems []string
+}
+
+// fail notes that something at the path can't be used.
+func (s *sight) fail(err error) {
+	s.problems = append(s.problems, sentence.Clause(err.Error()))
+	if err, ok := errors.AsType[*writtenError](err); ok {
+		s.written, s.whole = append(s.written, err.location), false
+	}
+}
+
 // look compares the media at a path with the known ones.
-func (r *Registry) look(ctx context.Context, path string) {
-	r.mu.Lock()
-	asked, refused := r.asked[path], r.refused[path]
-	if asked != nil {
-		delete(r.asked, path)
-		r.reading[path] = r.options.Clock.Now()
-	}
-	r.mu.Unlock()
-	found, unusable, err := r.search(path)
-	var problems []string
+func (r *Registry) look(ctx context.Context, p *mediaPath) {
+	asked, refused := r.beginLook(p)
+	found, unusable, err := r.search(p.path)
+	s := &sight{present: map[*held]bool{}, whole: true, refused: map[medium.Location]refusal{}}
 	for _, problem := range unusable {
-		problems = append(problems, problem.Error())
+		s.problems = append(s.problems, problem.Error())
 	}
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-	case err != nil:
-		problems = append(problems, sentence.Clause(err.Error()))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		s.fail(err)
 	}
-	found, unreadable, changed := r.replacePacked(ctx, path, found, asked != nil)
-	var written []medium.Location
+	found, unreadable, changed := r.replacePacked(ctx, p.path, found, asked != nil)
+	s.changed = changed
 	for _, err := range unreadable {
-		problems = append(problems, sentence.Clause(err.Error()))
-		if err, ok := errors.AsType[*writtenError](err); ok {
-			written = append(written, err.location)
-		}
+		s.fail(err)
 	}
-	came, whole := false, len(written) == 0
-	present := map[*held]bool{}
-	still := map[medium.Location]refusal{}
 	for _, location := range found {
-		r.progress(path)
-		m, added, refused, err := r.attach(ctx, path, location, refused[location], asked != nil)
-		switch {
-		case refused.reason != nil:
-			still[location] = refused
-			problems = append(problems, refused.reason.Error())
-		case err != nil && ctx.Err() == nil:
-			problems = append(problems, sentence.Clause(err.Error()))
-		case m != nil:
-			present[m] = true
-			came = came || added
-			whole = whole && r.isQuiet(m) && !m.index.Cut() && !r.isRecent(location, m.modified)
-		}
-		if _, ok := errors.AsType[*writtenError](err); ok {
-			whole, written = false, append(written, location)
-			if m != nil { // a folder, which is served on
-				present[m] = true
-			}
-		}
+		r.goOn(p)
+		r.lookAt(ctx, p, location, refused[location], asked != nil, s)
 	}
 	if ctx.Err() == nil {
-		came = r.detachOthers(path, present) || came
+		s.changed = r.detachOthers(p.path, s.present) || s.changed
+		r.record(ctx, p, s, asked != nil)
 	}
-	changed = changed || came
-	if len(present) > 0 && !r.follows() {
-		recorded, err := r.nameFirst(ctx, path, whole, changed || asked != nil)
-		if err != nil && ctx.Err() == nil {
-			problems = append(problems, "its releases can't be recorded: "+sentence.Clause(err.Error()))
-		}
-		changed = changed || recorded
-	}
-	if !r.follows() {
-		if err := r.noteMissing(ctx, path); err != nil && ctx.Err() == nil {
-			r.log.Warn("The appliance can't store since when media are missing.", "path", path, "error", err)
-		}
-	}
-	r.mu.Lock()
-	r.problems[path], r.refused[path], r.incoming[path] = problems, still, written
-	if r.asked[path] == nil {
-		delete(r.reading, path)
-	}
-	watched := slices.Contains(r.paths, path)
-	if !watched { // somebody removed it meanwhile
-		r.forgetPath(path)
-	}
-	r.mu.Unlock()
-	if !watched {
-		r.rebuild()
-	}
-	if changed || asked != nil {
+	r.endLook(p, s)
+	if s.changed || asked != nil {
 		r.notify()
 	}
 	if asked != nil {
 		close(asked)
+	}
+}
+
+// beginLook returns the channel to close at the end of a look if somebody asked for it, and the
+// files that were refused before.
+func (r *Registry) beginLook(p *mediaPath) (asked chan struct{}, refused map[medium.Location]refusal) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if asked, p.asked = p.asked, nil; asked != nil {
+		p.progress = r.options.Clock.Now()
+	}
+	return asked, p.refused
+}
+
+// lookAt looks at the medium at a location.
+func (r *Registry) lookAt(ctx context.Context, p *mediaPath, location medium.Location, before refusal, asked bool,
+	s *sight) {
+	m, added, refused, err := r.attach(ctx, p, location, before, asked)
+	switch {
+	case ctx.Err() != nil:
+		return
+	case refused.reason != nil:
+		s.refused[location] = refused
+		s.problems = append(s.problems, refused.reason.Error())
+	case err != nil:
+		s.fail(err)
+	case m != nil:
+		s.changed = s.changed || added
+		s.whole = s.whole && r.isQuiet(m) && !m.index.Cut() && !r.isRecent(location, m.modified)
+	}
+	if m != nil { // a folder that somebody writes is served on
+		s.present[m] = true
+	}
+}
+
+// record stores the releases that a look found, and since when media are missing. A member that
+// follows stores nothing.
+func (r *Registry) record(ctx context.Context, p *mediaPath, s *sight, asked bool) {
+	if r.follows() {
+		return
+	}
+	if len(s.present) > 0 {
+		recorded, err := r.nameFirst(ctx, p.path, s.whole, s.changed || asked)
+		if err != nil && ctx.Err() == nil {
+			s.problems = append(s.problems, "its releases can't be recorded: "+sentence.Clause(err.Error()))
+		}
+		s.changed = s.changed || recorded
+	}
+	if err := r.noteMissing(ctx, p.path); err != nil && ctx.Err() == nil {
+		r.log.Warn("The appliance can't store since when media are missing.", "path", p.path, "error", err)
+	}
+}
+
+// endLook makes the result of a look that of its path. If somebody removed the path meanwhile, the
+// media that the look found are forgotten, unless somebody added the path again.
+func (r *Registry) endLook(p *mediaPath, s *sight) {
+	r.mu.Lock()
+	p.problems, p.refused, p.incoming = s.problems, s.refused, s.written
+	if p.asked == nil {
+		p.progress = time.Time{}
+	}
+	removed := r.watched(p.path) == nil
+	if removed {
+		r.forgetPath(p.path)
+	}
+	r.mu.Unlock()
+	if removed {
+		r.rebuild()
 	}
 }
 
@@ -258,23 +289,6 @@ func (r *Registry) noteMissing(ctx context.Context, path string) error {
 	return nil
 }
 
-// silence is how long a look may go on without progress. A look at a file system that hangs never
-// ends, and what else the registry has must not wait for it.
-const silence = time.Minute
-
-// progress notes that the look at a path goes on.
-func (r *Registry) progress(path string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if _, ok := r.reading[path]; ok {
-		r.reading[path] = r.options.Clock.Now()
-	}
-}
-
-// hangs reports whether the look that was asked for at a path makes no progress. The caller holds
-// the mutex.
-func (r *Registry) hangs(path string) bool { return r.options.Clock.Since(r.reading[path]) >= silence }
-
 // detachOthers notes that the other media of a path are missing. It reports whether one was
 // present.
 func (r *Registry) detachOthers(path string, present map[*held]bool) (changed bool) {
@@ -340,11 +354,11 @@ func (r *Registry) isQuiet(m *held) bool {
 // compareFiles reports whether the files of a folder have changed since it was read, and whether
 // somebody may still write them. The upper folders of a folder, which each look compares, do not
 // change with all of its files. A quiet folder is compared only if somebody asked for it.
-func (r *Registry) compareFiles(ctx context.Context, m *held, asked bool) (changed, recent bool) {
+func (r *Registry) compareFiles(ctx context.Context, p *mediaPath, m *held, asked bool) (changed, recent bool) {
 	if m.location.Container != medium.Folder || r.isQuiet(m) && !asked {
 		return false, false
 	}
-	files, err := medium.FolderIdentity(ctx, m.location.Path, func() { r.progress(m.path) })
+	files, err := medium.FolderIdentity(ctx, m.location.Path, func() { r.goOn(p) })
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := r.options.Clock.Now()
@@ -395,14 +409,14 @@ func (r *Registry) presentIn(location medium.Location) *held {
 // attach makes the medium at a location readable. A medium that is known by its fingerprint is not
 // scanned again, and a file that was refused is not either while it is unchanged. A file that may
 // still be written is read only if somebody asked for it.
-func (r *Registry) attach(ctx context.Context, path string, location medium.Location, before refusal, asked bool) (
+func (r *Registry) attach(ctx context.Context, p *mediaPath, location medium.Location, before refusal, asked bool) (
 	_ *held, changed bool, _ refusal, err error) {
 	stamp, modified, err := stampOf(location)
 	if err != nil {
 		return nil, false, refusal{}, err
 	}
 	if m := r.presentAt(location, stamp); m != nil {
-		switch filesChanged, recent := r.compareFiles(ctx, m, asked); {
+		switch filesChanged, recent := r.compareFiles(ctx, p, m, asked); {
 		case !filesChanged:
 			return m, false, refusal{}, nil
 		case recent && !asked:
@@ -428,7 +442,7 @@ func (r *Registry) attach(ctx context.Context, path string, location medium.Loca
 	index := r.indexOf(fingerprint)
 	scanned := index == nil
 	if scanned {
-		index, err = medium.Scan(ctx, location, r.options.Open, func() { r.progress(path) })
+		index, err = medium.Scan(ctx, location, r.options.Open, func() { r.goOn(p) })
 		if unusable, ok := errors.AsType[*medium.UnusableError](err); ok {
 			return nil, false, refusal{stamp, unusable}, nil
 		}
@@ -436,7 +450,7 @@ func (r *Registry) attach(ctx context.Context, path string, location medium.Loca
 			return nil, false, refusal{}, err
 		}
 	}
-	m := newHeld(path, location, index, r.options.Clock.Now())
+	m := newHeld(p.path, location, index, r.options.Clock.Now())
 	m.stamp, m.modified, m.files, m.same = stamp, modified, index.Identity, start
 	if m.reader, err = medium.NewReader(medium.ReaderOptions{Location: location, Index: index, Open: r.options.Open,
 		Deadline: r.options.ReadDeadline}); err != nil {
