@@ -72,7 +72,7 @@ func RegistryOperations(server *webregistry.Server, complete func(*registry.Stat
 		{ID: "addRegistryMedia", Method: http.MethodPost, Path: RegistryMediaRoute,
 			Access: operation.For(access.Administrator), Handler: r.add,
 			Summary: "Serve the media at a path, and allow the releases that lie there now",
-			Body:    MediaRequest{}, Status: http.StatusOK, Answer: registry.Status{}, Errors: []int{400, 404}},
+			Body:    MediaRequest{}, Status: http.StatusOK, Answer: registry.Status{}, Errors: []int{400, 404, 409}},
 		{ID: "removeRegistryMedia", Method: http.MethodPost, Path: RegistryRemoveRoute,
 			Access: operation.For(access.Administrator), Handler: r.remove,
 			Summary: "Stop serving the media at a path that was added, or forget a missing medium",
