@@ -1,32 +1,16 @@
 package config
 
 import (
-	"cmp"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"io/fs"
 	"math"
-	"net"
-	"net/netip"
-	"net/url"
-	"os"
-	"path/filepath"
 	"reflect"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/google/go-containerregistry/pkg/name"
-	"github.com/google/uuid"
 	"go.yaml.in/yaml/v3"
-
-	"landfall/appliance/audittrail"
-	"landfall/appliance/egress"
-	"landfall/appliance/engine/validation"
-	"landfall/appliance/siteservice/dhcpserver"
 )
 
 var (
@@ -191,174 +175,11 @@ func (r reader) scalar(node *yaml.Node, field reflect.StructField) (any, error) 
 	if choices := field.Tag.Get("oneof"); choices != "" && !slices.Contains(strings.Fields(choices), text) {
 		return nil, errInvalid
 	}
-	return r.checked(text, field.Tag.Get("check"))
-}
-
-// fileError is an unusable file that the configuration names.
-type fileError struct{ path, problem string }
-
-func (e *fileError) Error() string { return e.path + ": " + e.problem }
-
-// versionForm matches versions of OpenShift: 4.19, 4.19.3, 4.20.0-rc.1.
-var versionForm = regexp.MustCompile(`^\d+\.\d+(\.\d+(-[0-9A-Za-z.-]+)?)?$`)
-
-// hostForm matches DNS names and IP addresses. It rejects only texts that no resolver accepts.
-var hostForm = regexp.MustCompile(`^[0-9A-Za-z]([0-9A-Za-z.:-]*[0-9A-Za-z])?$|^::1?$`)
-
-// isPlain reports whether a URL is one of HTTP without a query.
-func isPlain(u *url.URL) bool {
-	port, err := strconv.ParseUint(cmp.Or(u.Port(), "1"), 10, 16)
-	return u.Hostname() != "" && (u.Scheme == "http" || u.Scheme == "https") && u.RawQuery == "" && u.Fragment == "" &&
-		err == nil && port > 0
-}
-
-func (r reader) checked(text, check string) (any, error) {
-	switch check {
-	case "address-or-none":
-		if text == NoListener {
-			return text, nil
-		}
-		return r.checked(text, "address")
-	case "address":
-		_, port, err := net.SplitHostPort(text)
-		if err != nil {
-			return nil, errInvalid
-		}
-		if _, err := strconv.ParseUint(port, 10, 16); err != nil {
-			return nil, errInvalid
-		}
-	case "url":
-		parsed, err := url.Parse(text)
-		if err != nil || !isPlain(parsed) {
-			return nil, errInvalid
-		}
-		return strings.TrimRight(text, "/"), nil
-	case "issuer": // compared as a text, so a slash at its end stays
-		if parsed, err := url.Parse(text); err != nil || !isPlain(parsed) {
-			return nil, errInvalid
-		}
-	case "pullspec":
-		if _, err := name.ParseReference(text, name.StrictValidation); err != nil {
-			return nil, errInvalid
-		}
-	case "sha256":
-		if digest, err := hex.DecodeString(text); err != nil || len(digest) != 32 {
-			return nil, errInvalid
-		}
-		return strings.ToLower(text), nil
-	case "id":
-		id, err := uuid.Parse(text)
-		if err != nil {
-			return nil, errInvalid
-		}
-		return id.String(), nil
-	case "version":
-		if !versionForm.MatchString(text) {
-			return nil, errInvalid
-		}
-	case "host":
-		if !hostForm.MatchString(text) {
-			return nil, errInvalid
-		}
-	case "interface":
-		if !validInterface(text) {
-			return nil, errInvalid
-		}
-	case "dhcp":
-		if _, err := parseDHCP(text); err != nil {
-			return nil, errInvalid
-		}
-	case "lease":
-		if _, err := parseLease(text); err != nil {
-			return nil, errInvalid
-		}
-	case "ipv4":
-		if address, err := netip.ParseAddr(text); err != nil || !address.Is4() {
-			return nil, errInvalid
-		}
-	case "network":
-		if prefix, err := netip.ParsePrefix(text); err != nil || !prefix.Addr().Is4() || prefix != prefix.Masked() {
-			return nil, errInvalid
-		}
-	case "range":
-		if _, err := dhcpserver.ParseRange(text); err != nil {
-			return nil, errInvalid
-		}
-	case "resolver":
-		if _, err := parseResolver(text); err != nil {
-			return nil, errInvalid
-		}
-	case "egress":
-		if _, ok := egress.ParseNetwork(text); !ok && !egress.ValidName(text) {
-			return nil, errInvalid
-		}
-	case "validation":
-		if validation.CheckDisabled([]validation.ID{validation.ID(text)}) != nil {
-			return nil, errInvalid
-		}
-	case "syslog":
-		if _, err := audittrail.ParseSyslog(text); err != nil {
-			return nil, errInvalid
-		}
-	case "place":
-		if strings.Contains(text, "://") {
-			if !strings.HasPrefix(text, "https://") {
-				return nil, errInvalid
-			}
-			return r.checked(text, "url")
-		}
-		return r.checked(text, "path")
-	case "path-or-none":
-		if text == "" {
-			return text, nil
-		}
-		return r.resolve(text), nil
-	case "path":
-		if text == "" {
-			return nil, errInvalid
-		}
-		return r.resolve(text), nil
-	case "file":
-		path := r.resolve(text)
-		return path, checkFile(path)
+	check := field.Tag.Get("check")
+	if check == "" {
+		return text, nil
 	}
-	return text, nil
-}
-
-func (r reader) resolve(path string) string {
-	if filepath.IsAbs(path) {
-		return path
-	}
-	return filepath.Join(r.directory, path)
-}
-
-func checkFile(path string) error {
-	info, err := os.Stat(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return &fileError{path, "which does not exist; create the file or correct the path"}
-	}
-	if err == nil && info.IsDir() {
-		return &fileError{path, "which is a directory; name the file in it"}
-	}
-	if err == nil {
-		var file *os.File
-		if file, err = os.Open(path); err == nil {
-			err = file.Close()
-		}
-	}
-	if err != nil {
-		return &fileError{path,
-			fmt.Sprintf("which cannot be read (%v); give the appliance's user the right to read it", rootCause(err))}
-	}
-	return nil
-}
-
-// rootCause returns the operating system's error, without the path and the call.
-func rootCause(err error) error {
-	if pathError, ok := errors.AsType[*fs.PathError](err); ok {
-		return pathError.Err
-	}
-	return err
+	return forms[check].read(text, r.directory)
 }
 
 var byteUnits = []struct {
@@ -410,35 +231,8 @@ func expected(field reflect.StructField) string {
 	case reflect.Int:
 		return "a whole number, 0 or more"
 	}
-	if form, ok := map[string]string{
-		"address":         "an address and a port, such as 0.0.0.0:8090",
-		"address-or-none": "an address and a port, such as 0.0.0.0:8091, or none",
-		"url":             "an http:// or https:// URL without a query, such as http://192.0.2.10:8090",
-		"issuer":          "the provider's https:// URL, exactly as it calls itself",
-		"pullspec": "an image with its registry and its tag or digest, such as " +
-			"registry.example.com/openshift/release-images:4.19.3-x86_64",
-		"sha256":  "64 hexadecimal digits",
-		"version": "a version such as 4.19 or 4.19.3; give it in quotes",
-		"host":    "a DNS name or an IP address",
-		"id":      "an ID, as landfall cluster list -o wide and landfall infra-env list -o wide show it",
-		"syslog":  "unix:///dev/log, udp://HOST:PORT, tcp://HOST:PORT or tls://HOST:PORT",
-		"egress": "a network such as 192.0.2.0/24, an address, or a host name such as bmc.example.com or " +
-			"*.example.com",
-		"interface": "the name of a network interface, such as eth1",
-		"dhcp": "an interface and a mode, such as eth1=proxy, eth1=reservations or " +
-			"eth1=192.0.2.100-192.0.2.199",
-		"lease":        "a duration of at least a minute, such as 12h, or infinite",
-		"ipv4":         "an IPv4 address, such as 192.0.2.1",
-		"network":      "an IPv4 network, such as 198.51.100.0/24",
-		"range":        "a range of IPv4 addresses, such as 192.0.2.100-192.0.2.199",
-		"resolver":     "the IP address of a DNS server, such as 192.0.2.53",
-		"path":         "a path",
-		"path-or-none": "a path",
-		"place":        "a path, or the https:// URL of a second appliance",
-		"validation":   "the ID of an optional host validation, such as mtu-valid",
-		"file":         "the path of a file",
-	}[field.Tag.Get("check")]; ok {
-		return form
+	if form, ok := forms[field.Tag.Get("check")]; ok {
+		return form.expected
 	}
 	return "a text"
 }

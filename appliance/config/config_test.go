@@ -542,3 +542,23 @@ func TestAddFlags_booleanNeedsNoValue(t *testing.T) {
 		})
 	}
 }
+
+func TestForms_eachFieldNamesOne(t *testing.T) {
+	var check func(structure reflect.Type)
+	check = func(structure reflect.Type) {
+		for _, field := range fieldsOf(structure) {
+			of := field.Type
+			if of.Kind() == reflect.Slice {
+				of = of.Elem()
+			}
+			name := field.Tag.Get("check")
+			switch {
+			case of.Kind() == reflect.Struct:
+				check(of)
+			case name != "" && of.Kind() == reflect.String:
+				require.Contains(t, forms, name, field.Name)
+			}
+		}
+	}
+	check(reflect.TypeFor[Config]())
+}

@@ -119,12 +119,12 @@ func (c Config) EngineReleases() []engine.ReleaseImage {
 // CheckURL checks a URL by which hosts reach the appliance, and returns it without a slash at its
 // end. The error is a sentence.
 func (c Config) CheckURL(text string) (string, error) {
-	checked, err := reader{}.checked(text, "url")
+	checked, err := readURL(text, "")
 	if err != nil {
 		return "", fmt.Errorf("the URL is %q; expected an http:// or https:// URL without a query, such as "+
 			"https://192.0.2.10:8090", text)
 	}
-	return checked.(string), c.TLS.checkURLs([]string{checked.(string)})
+	return checked, c.TLS.checkURLs([]string{checked})
 }
 
 // PreferredURLs returns the URLs of the appliance, like [Config.URLs]. Unless the configuration has
