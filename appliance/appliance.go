@@ -15,7 +15,6 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/jonboulle/clockwork"
 	"golang.org/x/sync/errgroup"
 
@@ -28,18 +27,14 @@ import (
 	"landfall/appliance/backup"
 	"landfall/appliance/bmc"
 	"landfall/appliance/config"
-	"landfall/appliance/dataversion"
 	"landfall/appliance/discovery"
 	"landfall/appliance/doctor"
 	"landfall/appliance/egress"
 	"landfall/appliance/engine"
-	"landfall/appliance/engine/event"
 	"landfall/appliance/engine/presence"
 	"landfall/appliance/engine/record"
 	"landfall/appliance/fleet"
-	"landfall/appliance/fleet/diagnosis"
 	"landfall/appliance/fleet/membership"
-	"landfall/appliance/hosted/provider"
 	"landfall/appliance/inhibitor"
 	"landfall/appliance/integrity"
 	"landfall/appliance/journal"
@@ -47,7 +42,6 @@ import (
 	"landfall/appliance/kube/joining"
 	"landfall/appliance/kube/metal"
 	"landfall/appliance/kube/projection"
-	"landfall/appliance/mirror"
 	"landfall/appliance/mirror/site"
 	"landfall/appliance/monitoring"
 	"landfall/appliance/notice"
@@ -61,8 +55,6 @@ import (
 	"landfall/appliance/release"
 	"landfall/appliance/release/trust"
 	"landfall/appliance/replica"
-	"landfall/appliance/sandbox"
-	"landfall/appliance/servicemanager"
 	"landfall/appliance/settings"
 	"landfall/appliance/sitekey"
 	"landfall/appliance/siteservice"
@@ -76,7 +68,6 @@ import (
 	"landfall/web/api"
 	"landfall/web/console"
 	"landfall/web/image"
-	"landfall/web/kube"
 	webregistry "landfall/web/registry"
 	"landfall/web/traffic"
 )
@@ -165,246 +156,6 @@ func New(ctx context.Context, config config.Config, logger *slog.Logger, version
 func Lead(ctx context.Context, config config.Config, logger *slog.Logger, version string,
 	of *fleet.Leading, takes membership.Service) (*Appliance, error) {
 	return open(ctx, config, logger, version, clockwork.NewRealClock(), surroundings{fleet: of, takes: takes})
-}
-
-// surroundings is what an appliance shares with others. The zero value is that of a single machine.
-type surroundings struct {
-	site  *Appliance         // of a rehearsal: its rules for outgoing requests and its registry are used
-	fleet *fleet.Leading     // it leads this fleet
-	takes membership.Service // its part in the fleet; nil: it is a single machine
-}
-
-// open opens an appliance with a clock.
-func open(ctx context.Context, config config.Config, logger *slog.Logger, version string, clock clockwork.Clock,
-	among surroundings) (_ *Appliance, err error) {
-	of := among.site
-	recent := journal.NewRecentLog(web.RequestID)
-	logger = recent.Logger(logger)
-	a := &Appliance{config: config, version: version, log: logger, clock: clock, recent: recent, fleet: among.fleet,
-		refusals: arrival.NewRefusals(clock), inbound: web.NewConnections(process.Descriptors()),
-		meter: traffic.New(), usage: storage.NewUsage(config.DataDir, clock)}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, a.Close())
-		}
-	}()
-	if of == nil {
-		if err := a.inbound.Adopt(a.fleet.Listeners(servicemanager.Listeners)); err != nil {
-			return nil, err
-		}
-	}
-	configured, err := mirror.Load(config.MirrorFiles())
-	if err != nil {
-		return nil, err
-	}
-	if of != nil {
-		a.egress = of.egress
-	} else {
-		if a.egress, err = config.Outgoing(configured, a.listening, a.registryAddress); err != nil {
-			return nil, err
-		}
-	}
-	minimums, disabled, err := config.Validations.Read()
-	if err != nil {
-		return nil, err
-	}
-	if err := errors.Join(config.TLS.Check(), config.Replica.Check()); err != nil {
-		return nil, err
-	}
-	if a.listener, err = a.inbound.Listen(ctx, config.Listen); err != nil {
-		return nil, err
-	}
-	a.address = a.listener.Addr()
-	if a.boot, err = discovery.ListenForBoot(ctx, config.BootAddress(), a.listenForBoot); err != nil {
-		return nil, err
-	}
-	a.keys = keyring.New(config.DataDir, config.Seal.Options(logger))
-	if a.db, err = (dataversion.Directory{Dir: config.DataDir, Keys: a.keys, Program: version, Clock: clock,
-		Logger: logger, Store: store.Options{
-			Logger: logger, Clock: clock,
-			History:   journal.History(int64(config.Limits.JournalObjectBytes), int64(config.Limits.JournalBytes)),
-			Versioned: kube.Bucket,
-			// above all revisions that the database had before a restore from a backup
-			Floor:  uint64(clock.Now().UnixMicro()),
-			Keys:   a.keys.Open,
-			Shared: a.fleet.SharedLog(), Elsewhere: a.fleet.Elsewhere(),
-		}}).Open(ctx); err != nil {
-		return nil, err
-	}
-	a.pulse = presence.NewPulse(clock, config.Timeouts.HostDisconnected, a.db.StalledSince)
-	if a.siteKey, err = sitekey.LoadSealed(config.DataDir, a.keys.Ring()); err != nil {
-		return nil, err
-	}
-	logger.Info("Site key loaded. It signs the files that leave the appliance.", "fingerprint",
-		a.siteKey.Public().Fingerprint())
-	if err := a.openSettings(); err != nil {
-		return nil, err
-	}
-	if a.trail, err = a.openTrail(); err != nil {
-		return nil, err
-	}
-	if a.transport, err = a.openTransport(); err != nil {
-		return nil, err
-	}
-	if a.clients, err = a.openClients(); err != nil {
-		return nil, err
-	}
-	if a.registry, err = a.openRegistry(ctx); err != nil {
-		return nil, err
-	}
-	siteRegistry := a.registry
-	if of != nil {
-		siteRegistry = of.registry
-	}
-	if a.rules, err = site.NewRules(site.RulesOptions{
-		Files: config.MirrorFiles(), DB: a.db, Version: version, Egress: a.egress, Logger: logger,
-		Registry: siteRegistry,
-	}); err != nil {
-		return nil, err
-	}
-	if a.policy, err = newReleasePolicy(config, a.rules, a.db, a.registry); err != nil {
-		return nil, err
-	}
-	cache := filepath.Join(config.DataDir, "installers")
-	box, err := sandbox.New(sandbox.Options{User: config.Installer.User, Network: config.Installer.Network,
-		Dir: filepath.Join(cache, "work"), Logger: logger})
-	if err != nil {
-		return nil, err
-	}
-	if a.releases, err = release.New(release.Options{
-		Mirror: a.rules.Client(), CacheDir: cache, CacheLimit: int64(config.Limits.InstallerCacheBytes),
-		CommandTimeout: config.Timeouts.Installer, Logger: logger, Policy: a.policy, Sandbox: box,
-	}); err != nil {
-		return nil, err
-	}
-	prover := site.NewProver(site.ProverOptions{
-		Rules: a.rules, Releases: a.releases, DB: a.db, Version: version, Logger: logger,
-		Signed: a.policy.SignatureCheck(),
-	})
-	sealed, err := a.siteKey.Box(engine.SecretsPurpose, nil)
-	if err != nil {
-		return nil, err
-	}
-	if !a.open() {
-		if a.tokens, err = machine.NewIssuer(a.siteKey, sealed); err != nil {
-			return nil, err
-		}
-	}
-	names, err := joining.ParseNames(config.Joining.Addresses)
-	if err != nil {
-		return nil, err
-	}
-	if a.kubernetes, err = a.openKubernetes(ctx); err != nil {
-		return nil, err
-	}
-	projector, err := a.projector()
-	if err != nil {
-		return nil, err
-	}
-	if a.images, err = newOSImages(config, a.settings.Offered(), a.rules, a.releases, infraEnvUsers(a.db), sealed,
-		a.fleet.LiveISOs(a.db), a.egress, clock, logger); err != nil {
-		return nil, err
-	}
-	a.abiHosts = abi.NewHostSettings(a.db, sealed, logger)
-	if a.engine, err = engine.New(engine.Options{
-		Pulse: a.pulse, Projector: projector, Follows: a.followed(),
-		BeforeInstall: siteservice.CheckClockBefore(a.abiHosts.ApplyAll, a.images.List, a.registry.Newest, clock),
-		WithoutAMS:    !config.AMS.Enabled, Tokens: a.tokens, DB: a.db,
-		AccessAt: site.Access(a.rules, a.releases), MirrorProver: prover, Logger: logger,
-		KeepCluster: provider.KeepCluster, CheckName: siteservice.CheckClusterName(len(config.Site.DNS.Interfaces) > 0),
-		ReleasePolicy: a.policy, URL: a.urls[0], ServiceCA: a.transport.Roots(), Clock: clock,
-		BaseImages: discovery.Checker{Bases: a.images}, Site: a.settings,
-		Images: engine.Images{Agent: config.Images.Agent, Installer: config.Images.Installer,
-			Controller: config.Images.Controller},
-		Timeouts:     config.Timeouts.Engine(),
-		EventLimits:  event.Limits{Each: int64(config.Limits.EventObjectBytes), All: int64(config.Limits.EventBytes)},
-		Requirements: minimums, DisabledValidations: disabled, Capable: capable(config, a.db, logger), Secrets: sealed,
-	}); err != nil {
-		return nil, err
-	}
-	if k := a.kubernetes; k != nil {
-		a.catchUp = projection.NewCatchUp(projection.Options{DB: a.db, Engine: a.engine,
-			Rows: projection.Chain{k.hosts, k.clusters}, Events: projection.EventsOf(k.objects), Deferred: k.deferred,
-			Program: version, URL: a.urls[0], Clock: clock, Logger: logger})
-	}
-	a.agents = agents.New(agents.Options{DB: a.db, Engine: a.engine, Issuer: a.tokens,
-		ImageURLs: a.networks.ImageURLs, Clock: clock, Logger: logger})
-	a.spokes = a.newSpokes(names)
-	if a.ams, err = a.newAMS(); err != nil {
-		return nil, err
-	}
-	passwords, err := a.siteKey.Box(bmcPasswords, nil)
-	if err != nil {
-		return nil, err
-	}
-	if a.tracing, err = tracing.Open(ctx, tracing.Options{Endpoint: config.Tracing.Endpoint,
-		CAFile: config.Tracing.CAFile, Percent: config.Tracing.Percent, Version: version, Instance: a.urls[0],
-		Logger: logger}); err != nil {
-		return nil, err
-	}
-	a.discovery = discovery.NewImages(a.engine, a.images, a.networks)
-	a.infraEnvs = bmc.NewInfraEnvs(a.engine, a.discovery, a.networks)
-	a.bmcs = bmc.New(bmc.Options{DB: a.db, Site: a.infraEnvs, Secrets: passwords, Egress: a.egress, Clock: clock,
-		Logger: logger})
-	a.proofs = site.NewProofs(site.ProofsOptions{
-		Prover: prover, Engine: a.engine, Known: a.settings.Offered(), DB: a.db, Key: a.siteKey,
-	})
-	if err := a.openHandOver(ctx); err != nil {
-		return nil, err
-	}
-	a.progress = progress.NewService(progress.Options{DB: a.db, Events: a.engine.Events, Clock: clock, Logger: logger})
-	var wake func()
-	if a.kubernetes != nil {
-		wake = a.kubernetes.loop.RetryFailed
-	}
-	a.mirror = site.NewManager(a.rules, a.engine, wake)
-	a.allowed = trust.NewManager(a.policy, a.engine,
-		func() (authn.Keychain, error) { return a.settings.Offered().Keychain("") }, wake, logger)
-	a.setup = a.newSetup(wake)
-	if a.services, err = a.newSiteServices(); err != nil {
-		return nil, err
-	}
-	if a.backups, err = backup.NewService(ctx, backup.Options{DB: a.db, Dir: config.DataDir, Program: version,
-		Keys: a.keys, Schedule: config.Backup.Schedule(), Hold: a.ams.Reverify, Clock: clock, Logger: logger,
-	}); err != nil {
-		return nil, err
-	}
-	if a.replica, err = replica.New(ctx, replica.Options{Settings: config.Replica.Settings(), DB: a.db,
-		Dir: config.DataDir, Name: a.urls[0], Program: version, Keys: a.keys, Clock: clock, Logger: logger,
-	}); err != nil {
-		return nil, err
-	}
-	a.integrity = integrity.New(a.db, a.engine, logger)
-	a.protection = &doctor.Protections{Data: a.integrity.Finding, Replica: a.replica.Finding,
-		Listener: doctor.Listener{Address: a.address, Authenticates: !a.open()}, TLS: a.transport != nil, Sandbox: box,
-		Keys: a.keys, Certificates: a.transport.Certificates(), Clients: a.clients.certificates, Trail: a.trail,
-		Backups: a.backups.Finding, Storage: a.usage, Clock: clock, Logger: logger,
-	}
-	a.membership, a.single = membership.Of(among.takes,
-		config.Fleet.Options(config, a.urls[0], version, clock, logger))
-	a.doctor = doctor.NewService(doctor.Options{
-		Engine: a.engine, Rules: a.rules.At, MirroredReleases: a.proofs.Contents,
-		CheckImage: a.images.CheckRelease, URLs: a.urls, NoteSite: a.setup.NoteDiagnosis,
-		Egress: a.egress, Agents: a.agents, Protections: a.protection, Logger: logger,
-		SiteServices: a.services, Fleet: diagnosis.Fleet{Of: a.membership, URL: a.urls[0]}.Findings,
-	})
-	if a.notices, err = a.newNotices(); err != nil {
-		return nil, err
-	}
-	a.abi = abi.New(abi.Options{Engine: a.engine, Settings: a.abiHosts, Mirror: a.mirror, Logger: logger})
-	if a.rehearsals, err = a.newRehearsals(); err != nil {
-		return nil, err
-	}
-	if a.hosted, err = a.openHosted(ctx); err != nil {
-		return nil, err
-	}
-	if err := a.newServer(); err != nil {
-		return nil, err
-	}
-	if a.kubeServer, err = a.newKubernetesServer(); err != nil {
-		return nil, err
-	}
-	return a, errors.Join(a.fleet.KeepKeys(a.db)(ctx), a.inbound.Unused())
 }
 
 func (a *Appliance) openTrail() (*audittrail.Trail, error) {
@@ -585,24 +336,18 @@ func (a *Appliance) Close() error {
 	if a.rehearsals != nil {
 		a.rehearsals.Close()
 	}
-	if a.images != nil {
-		errs = append(errs, a.images.Close())
-	}
+	errs = append(errs, a.images.Close())
 	if a.setup != nil {
 		a.setup.Close()
 	}
 	if a.proofs != nil {
 		a.proofs.Close()
 	}
-	if a.releases != nil {
-		errs = append(errs, a.releases.Close())
-	}
+	errs = append(errs, a.releases.Close())
 	if a.rules != nil {
 		a.rules.Close()
 	}
-	if a.trail != nil {
-		errs = append(errs, a.trail.Close())
-	}
+	errs = append(errs, a.trail.Close())
 	if a.db != nil {
 		errs = append(errs, a.replica.Close(), a.db.Close())
 	}

@@ -5,9 +5,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"landfall/appliance/engine"
 	"landfall/appliance/engine/view"
-	"landfall/appliance/fault"
 	"landfall/appliance/kube/joining"
 	"landfall/appliance/kube/metal"
 	"landfall/store"
@@ -39,30 +37,14 @@ func (a *Appliance) newSpokes(names map[string]string) *joining.Spokes {
 	return joining.NewSpokes(a.db, a.engine, a.kubeconfigs(), names, a.egress, a.clock)
 }
 
-// approvedThere reports whether a host's cluster itself approves the certificate requests of the
-// host's kubelet. It does if it has a Machine for the host.
-func (a *Appliance) approvedThere(host engine.AwaitedHost) (there bool, err error) {
-	if a.kubernetes == nil {
-		return false, nil
-	}
-	err = a.db.View(func(tx *store.Tx) error {
-		view, err := a.engine.Rows(tx).Host(host.Key)
-		if err != nil || view.Object.Key == "" {
-			return err
-		}
-		there, err = metal.HasMachine(tx, a.kubernetes.objects, view.Object.Key)
-		return err
-	})
-	if fault.KindOf(err) == fault.NotFound {
-		err = nil // the host was deleted in the meantime
-	}
-	return there, err
-}
-
 // followHosts observes hosts as they join their clusters, until the context ends.
 func (a *Appliance) followHosts(ctx context.Context) error {
 	if a.spokes == nil {
 		return nil
+	}
+	var approvedThere func(hostKey string) (bool, error)
+	if k := a.kubernetes; k != nil {
+		approvedThere = metal.Machines{DB: a.db, Objects: k.objects}.Has
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return a.spokes.Run(ctx) })
@@ -70,7 +52,7 @@ func (a *Appliance) followHosts(ctx context.Context) error {
 		return joining.New(joining.Options{
 			Engine: a.engine, Cluster: a.spokes.Cluster, GiveUp: a.config.Joining.GiveUp,
 			Interval:      a.config.Joining.Interval,
-			ApprovedThere: a.approvedThere, Clock: a.clock, Logger: a.log,
+			ApprovedThere: approvedThere, Clock: a.clock, Logger: a.log,
 		}).Run(ctx)
 	})
 	return group.Wait()

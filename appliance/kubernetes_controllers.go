@@ -10,6 +10,7 @@ import (
 	"landfall/appliance/kube/controller"
 	"landfall/appliance/kube/hosts"
 	"landfall/appliance/kube/metal"
+	"landfall/store"
 )
 
 // newControllers adds all reconcilers to the reconcile loop. It returns the admission rules of
@@ -41,4 +42,20 @@ func (a *Appliance) newControllers(k *kubernetesObjects) ([]admission.Interface,
 	}
 	rules := []admission.Interface{clusters.Admission{}, hosts.Admission{Controllers: ofHosts}, metal.NewAdmission()}
 	return rules, []task{reconcile, a.catchUp.Follow}
+}
+
+// metalOptions returns the options of the controllers of BareMetalHosts, without the connections to
+// installed clusters.
+func (a *Appliance) metalOptions(k *kubernetesObjects) metal.Options {
+	return metal.Options{
+		Loop: k.loop, DB: a.db, Objects: k.objects, Servers: a.bmcs, ImageSettles: a.config.Kubernetes.ImageSettles,
+		Logger: a.log,
+		InfraEnvID: func(tx *store.Tx, namespace, name string) (string, error) {
+			return a.engine.Rows(tx).InfraEnvOf(namespace + "/" + name)
+		},
+		HostKey: func(tx *store.Tx, namespace, name string) (string, error) {
+			return a.engine.Rows(tx).HostOf(namespace + "/" + name)
+		},
+		RestartHost: a.engine.RestartHost,
+	}
 }

@@ -56,7 +56,6 @@ func (a *Appliance) startIsolated(ctx context.Context, dataDir string,
 	}
 	return &rehearsal.Appliance{
 		Engine: b.engine, Bases: b.images, Prover: b.proofs, URL: b.LocalURL(), Run: b.Run,
-		ImportMirror: b.mirror.Import,
-		ExpectHosts:  b.abiHosts.Expect, Egress: a.egress,
+		ImportMirror: b.mirror.Import, ExpectHosts: b.abiHosts.Expect, Egress: a.egress,
 	}, nil
 }

@@ -199,8 +199,12 @@ func (t *Trail) missing(kept, found Head, unread *unreadError) (string, error) {
 
 func (t *Trail) now() time.Time { return t.options.Clock.Now().UTC() }
 
-// Close records the stop of the appliance and waits until all records are on the disk.
+// Close records the stop of the appliance and waits until all records are on the disk. A nil trail
+// has none.
 func (t *Trail) Close() error {
+	if t == nil {
+		return nil
+	}
 	t.mu.Lock()
 	if t.closed {
 		t.mu.Unlock()

@@ -23,6 +23,7 @@ import (
 	"landfall/appliance/osimage"
 	"landfall/appliance/registry"
 	"landfall/appliance/registry/overlay"
+	"landfall/appliance/release/trust"
 	site "landfall/appliance/settings"
 	"landfall/store"
 )
@@ -90,6 +91,19 @@ func (c Config) RegistryOptions(db *store.DB, shared *overlay.Shared, clock cloc
 	logger *slog.Logger) registry.Options {
 	return registry.Options{DB: db, Media: c.Registry.Media, Dir: c.RegistryDir(), Bytes: int64(c.Registry.Bytes),
 		Shared: shared, Clock: clock, Logger: logger}
+}
+
+// ReleasePolicy returns the part of the options of the release policy that the configuration has.
+func (c Config) ReleasePolicy() (trust.Options, error) {
+	keys, err := trust.ReadKeys(c.Releases.SigningKeys)
+	if err != nil {
+		return trust.Options{}, err
+	}
+	options := trust.Options{Keys: keys}
+	for _, image := range c.ReleaseImages {
+		options.Configured = append(options.Configured, image.URL)
+	}
+	return options, nil
 }
 
 // MirrorFiles returns the files with mirror rules.

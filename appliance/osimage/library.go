@@ -355,8 +355,11 @@ func (l *Library) describeImages() string {
 	return "the appliance has images for " + strings.Join(versions, ", ")
 }
 
-// Close closes the images. Run must have ended.
+// Close closes the images. Run must have ended. A nil library has none.
 func (l *Library) Close() error {
+	if l == nil {
+		return nil
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.closed = true

@@ -118,8 +118,11 @@ func New(o Options) (*Library, error) {
 }
 
 // Close cancels running extractions and waits for them. It does not remove installers from the
-// disk.
+// disk. A nil library has none.
 func (l *Library) Close() error {
+	if l == nil {
+		return nil
+	}
 	l.cancel()
 	l.running.Wait()
 	return nil

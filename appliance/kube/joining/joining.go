@@ -57,7 +57,7 @@ type Options struct {
 	Cluster func(id string) (Cluster, error)
 	// ApprovedThere reports whether the cluster itself approves the certificate requests of a
 	// host's kubelet. If it is nil, the appliance always approves them.
-	ApprovedThere func(host engine.AwaitedHost) (bool, error)
+	ApprovedThere func(hostKey string) (bool, error)
 	GiveUp        time.Duration // limit for lenient hosts after their restart; 0 is 20 minutes
 	Interval      time.Duration // between successful checks; 0 is 10 seconds
 	Clock         clockwork.Clock
@@ -208,7 +208,7 @@ func (f *Follower) checkWith(ctx context.Context, client *spoke.Client,
 	for _, host := range hosts {
 		there := false
 		if f.ApprovedThere != nil {
-			if there, err = f.ApprovedThere(host); err != nil {
+			if there, err = f.ApprovedThere(host.Key); err != nil {
 				return nil, err
 			}
 		}

@@ -190,7 +190,7 @@ func TestFollower_laterHost(t *testing.T) {
 func TestFollower_clusterApprovesItself(t *testing.T) {
 	s := newSite(t, "worker-1")
 	s.follow(clockwork.NewRealClock(), func(o *joining.Options) {
-		o.ApprovedThere = func(engine.AwaitedHost) (bool, error) { return true, nil }
+		o.ApprovedThere = func(string) (bool, error) { return true, nil }
 	})
 	s.cluster.Put("api/v1/nodes", map[string]any{"apiVersion": "v1", "kind": "Node",
 		"metadata": map[string]any{"name": "worker-1"}})

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
-	"strings"
 	"time"
 
 	metal3 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
@@ -14,6 +13,7 @@ import (
 	hivev1 "github.com/openshift/hive/apis/hive/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"landfall/appliance/engine/record"
 	"landfall/appliance/kube/controller"
 	"landfall/appliance/kube/objects"
 	"landfall/appliance/kube/objects/agentinstall"
@@ -45,21 +45,37 @@ type drainOutcome struct {
 	fault   string
 }
 
-// HasMachine reports whether the cluster has a Machine for the host of an Agent, by the Agent's
-// key.
-func HasMachine(tx *store.Tx, o *objects.Objects, agentKey string) (bool, error) {
-	namespace, name, _ := strings.Cut(agentKey, "/")
-	agent, err := objects.Find[agentinstall.Agent](o, tx, objects.Agents, namespace, name)
-	if err != nil || agent == nil || agent.Labels[agentHostLabel] == "" {
-		return false, err
-	}
-	host, err := objects.Find[metal3.BareMetalHost](o, tx, objects.BareMetalHosts, namespace,
-		agent.Labels[agentHostLabel])
-	if err != nil || host == nil {
-		return false, err
-	}
-	_, made := host.Annotations[spokeCreatedAnnotation]
-	return made, nil
+// Machines finds the Machines of hosts in their clusters.
+type Machines struct {
+	DB      *store.DB
+	Objects *objects.Objects
+}
+
+// Has reports whether a host's cluster has a Machine for the host, by the host's key. It reports
+// false for a host that was deleted in the meantime.
+func (m Machines) Has(key string) (has bool, err error) {
+	err = m.DB.View(func(tx *store.Tx) error {
+		row, err := record.Hosts.Get(tx, key)
+		if errors.Is(err, store.ErrNotFound) || err == nil && row.Object.Key == "" {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		namespace, name := objects.SplitKey(row.Object.Key)
+		agent, err := objects.Find[agentinstall.Agent](m.Objects, tx, objects.Agents, namespace, name)
+		if err != nil || agent == nil || agent.Labels[agentHostLabel] == "" {
+			return err
+		}
+		host, err := objects.Find[metal3.BareMetalHost](m.Objects, tx, objects.BareMetalHosts, namespace,
+			agent.Labels[agentHostLabel])
+		if err != nil || host == nil {
+			return err
+		}
+		_, has = host.Annotations[spokeCreatedAnnotation]
+		return nil
+	})
+	return has, err
 }
 
 // callSpoke sends the requests of a pass to the cluster that the host belongs to.

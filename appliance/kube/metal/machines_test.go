@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"landfall/appliance/bmc"
+	"landfall/appliance/engine/record"
 	"landfall/appliance/kube/metal"
 	"landfall/appliance/kube/objects"
 	"landfall/appliance/kube/objects/agentinstall"
@@ -134,11 +135,15 @@ func TestMachine_createdForJoiningHost(t *testing.T) {
 	made := s.cluster.created[0]
 	require.Equal(t, []string{"node0", "one", "worker"}, []string{made.Name, made.Cluster, made.Role})
 	require.Contains(t, made.Hardware, "nics")
-	has := false
-	require.NoError(t, s.db.View(func(tx *store.Tx) (err error) {
-		has, err = metal.HasMachine(tx, s.o, "site/"+s.agent().Name)
-		return err
+	machines, key := metal.Machines{DB: s.db, Objects: s.o}, "environment/"+s.agent().Name
+	has, err := machines.Has(key)
+	require.NoError(t, err)
+	require.False(t, has, "there is no such host")
+	require.NoError(t, s.db.Update(t.Context(), func(tx *store.Tx) error {
+		return record.Hosts.Put(tx, key, &record.Host{Object: record.Object{Key: "site/" + s.agent().Name}})
 	}))
+	has, err = machines.Has(key)
+	require.NoError(t, err)
 	require.True(t, has, "the cluster approves the kubelet's requests")
 }
 
