@@ -109,7 +109,7 @@ func (a *opening) listen(ctx context.Context) (err error) {
 	if a.minimums, a.disabled, err = a.config.Validations.Read(); err != nil {
 		return err
 	}
-	if err := errors.Join(a.config.TLS.Check(), a.config.Replica.Check()); err != nil {
+	if err := errors.Join(a.config.TLS.Check(), a.config.Replica.Check(), a.config.CheckListeners()); err != nil {
 		return err
 	}
 	if a.listener, err = a.inbound.Listen(ctx, a.config.Listen); err != nil {

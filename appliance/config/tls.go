@@ -4,10 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/url"
 	"os"
-	"strconv"
 	"strings"
 
 	"github.com/jonboulle/clockwork"
@@ -78,31 +76,6 @@ func (t TLS) checkURLs(urls []string) error {
 		}
 	}
 	return nil
-}
-
-// BootAddress returns the address of the boot listener, or "" for none. Beside TLS, the default is
-// the next port of the main listener, or port 80 if that is 443.
-func (c Config) BootAddress() string {
-	switch {
-	case c.BootListen == NoListener || c.BootListen == "" && !c.TLS.Enabled:
-		return ""
-	case c.BootListen != "":
-		return c.BootListen
-	}
-	host, text, err := net.SplitHostPort(c.Listen)
-	if err != nil {
-		return ""
-	}
-	port, err := strconv.ParseUint(text, 10, 16)
-	switch {
-	case err != nil || port == 65535:
-		return ""
-	case port == 443:
-		port = 80
-	case port != 0: // 0 means any free port
-		port++
-	}
-	return net.JoinHostPort(host, strconv.FormatUint(port, 10))
 }
 
 // Hosts returns the names and addresses in URLs.

@@ -32,6 +32,9 @@ type sockets struct {
 // listen opens the sockets, and writes their addresses into the configuration, so that each role
 // listens there again.
 func listen(ctx context.Context, c *config.Config) (*sockets, error) {
+	if err := c.CheckListeners(); err != nil {
+		return nil, err
+	}
 	given, err := servicemanager.Listeners()
 	if err != nil {
 		return nil, err
