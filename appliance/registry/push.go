@@ -3,7 +3,6 @@ package registry
 import (
 	"context"
 	"errors"
-	"slices"
 	"strings"
 
 	"landfall/appliance/fault"
@@ -55,10 +54,12 @@ func (r *Registry) PutManifest(ctx context.Context, repository, reference, media
 // missingParts returns the parts of an image that were not pushed and lie on none of the known
 // media.
 func (r *Registry) missingParts(parsed *medium.Parsed) (missing []string) {
+	seen := map[string]bool{}
 	for _, part := range parsed.Parts() {
-		if !r.has(part.Digest) && !slices.Contains(missing, part.Digest) {
+		if !seen[part.Digest] && !r.has(part.Digest) {
 			missing = append(missing, part.Digest)
 		}
+		seen[part.Digest] = true
 	}
 	return missing
 }
