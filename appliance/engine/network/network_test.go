@@ -266,9 +266,10 @@ func TestCheckNames(t *testing.T) {
 
 func TestPrefixes(t *testing.T) {
 	network := netip.MustParsePrefix("192.168.1.0/24")
-	require.True(t, IsBroadcast(netip.MustParseAddr("192.168.1.255"), network))
-	require.False(t, IsBroadcast(netip.MustParseAddr("192.168.1.254"), network))
-	require.False(t, IsBroadcast(netip.MustParseAddr("192.168.1.1"), netip.MustParsePrefix("192.168.1.0/31")))
+	require.Equal(t, "broadcast address", Reserved(netip.MustParseAddr("192.168.1.255"), network))
+	require.Equal(t, "network address", Reserved(netip.MustParseAddr("192.168.1.0"), network))
+	require.Empty(t, Reserved(netip.MustParseAddr("192.168.1.254"), network))
+	require.Empty(t, Reserved(netip.MustParseAddr("192.168.1.1"), netip.MustParsePrefix("192.168.1.0/31")))
 	require.True(t, RoomFor(4, netip.MustParsePrefix("192.168.1.0/29")))
 	require.False(t, RoomFor(5, netip.MustParsePrefix("192.168.1.0/29")))
 	require.True(t, RoomFor(1, netip.MustParsePrefix("192.168.1.0/31")))

@@ -161,12 +161,18 @@ func DualStack(c *models.Cluster) bool {
 	return v4 && v6
 }
 
-// IsBroadcast reports whether an address is the broadcast address of an IPv4 network.
-func IsBroadcast(ip netip.Addr, network netip.Prefix) bool {
-	if !ip.Is4() || !network.Contains(ip) || network.Bits() >= 31 {
-		return false
+// Reserved names an address of an IPv4 network that no machine may have: the address of the network
+// itself or its broadcast address. For any other address it is empty.
+func Reserved(ip netip.Addr, network netip.Prefix) string {
+	switch {
+	case !ip.Is4() || !network.Contains(ip) || network.Bits() >= 31:
+		return ""
+	case ip == network.Masked().Addr():
+		return "network address"
+	case ip == lastOf(network):
+		return "broadcast address"
 	}
-	return ip == lastOf(network)
+	return ""
 }
 
 func lastOf(network netip.Prefix) netip.Addr {

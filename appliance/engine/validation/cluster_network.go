@@ -344,11 +344,11 @@ func (in ClusterInput) vipFault(name string, v vip, index int, machines []netip.
 			name, ip, joinPrefixes(machines))
 	}
 	machine := machines[i]
-	switch {
-	case network.IsBroadcast(ip, machine):
-		return fmt.Sprintf("The %s IP address %s is the broadcast address of %s; give another address.", name,
-			ip, machine)
-	case external:
+	if reserved := network.Reserved(ip, machine); reserved != "" {
+		return fmt.Sprintf("The %s IP address %s is the %s of %s; give another address.", name, ip, reserved,
+			machine)
+	}
+	if external {
 		return ""
 	}
 	verification := v.verification

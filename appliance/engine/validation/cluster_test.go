@@ -107,6 +107,8 @@ func clusterFaults() []fault[ClusterInput] {
 			func(n *threeNodes, _ *ClusterInput) { n.cluster.APIVips[0].IP = "here" }},
 		{"the API address is the broadcast address", APIVIPsValid, Failure, Insufficient, "broadcast",
 			func(n *threeNodes, _ *ClusterInput) { n.cluster.APIVips[0].IP = "192.168.10.255" }},
+		{"the API address is the network's", APIVIPsValid, Failure, Insufficient, "is the network address",
+			func(n *threeNodes, _ *ClusterInput) { n.cluster.APIVips[0].IP = "192.168.10.0" }},
 		{"the API address is in use", APIVIPsValid, Failure, Insufficient, "in use",
 			func(n *threeNodes, _ *ClusterInput) {
 				n.cluster.APIVips[0].Verification = ptr(models.VipVerificationFailed)
