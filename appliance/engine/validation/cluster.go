@@ -152,6 +152,10 @@ func sufficientMasters(in ClusterInput) (Status, string) {
 	want := int(in.Cluster.ControlPlaneCount)
 	masters, others := count[models.HostRoleMaster], len(in.Hosts)-count[models.HostRoleMaster]
 	switch {
+	case want == 1 && len(in.Hosts) == 1 && (in.Hosts[0].Record.Role == models.HostRoleWorker ||
+		in.Hosts[0].Record.Role == models.HostRoleArbiter):
+		return Failure, fmt.Sprintf("The host of a single-node cluster runs the control plane, but %s has the role "+
+			"%s; give it the role master.", in.Hosts[0].Name(), in.Hosts[0].Record.Role)
 	case want == 1 && (masters != 1 || others != 0):
 		return Failure,
 			fmt.Sprintf("A single-node cluster needs exactly one host, with enough resources for the control plane, "+

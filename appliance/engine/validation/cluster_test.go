@@ -218,6 +218,12 @@ func clusterFaults() []fault[ClusterInput] {
 			func(n *threeNodes, in *ClusterInput) { in.Hosts = append(n.hosts, goodHost(4)) }},
 		{"two single nodes", SufficientMastersCount, Failure, Insufficient, "single-node",
 			func(n *threeNodes, _ *ClusterInput) { n.cluster.ControlPlaneCount = 1 }},
+		{"a worker as single node", SufficientMastersCount, Failure, Insufficient, "node-1 has the role worker",
+			func(n *threeNodes, in *ClusterInput) {
+				n.singleNode()
+				n.hosts[0].Record.Role = models.HostRoleWorker
+				in.Hosts = n.hosts
+			}},
 		{"two nodes without an arbiter", SufficientMastersCount, Failure, Insufficient, "arbiter",
 			func(n *threeNodes, in *ClusterInput) {
 				n.cluster.ControlPlaneCount, in.Hosts = 2, n.hosts[:2]
