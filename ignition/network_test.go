@@ -89,6 +89,33 @@ func TestStaticNetwork_internalAddressesMayRepeat(t *testing.T) {
 	require.NoError(t, err)
 }
 
+func TestPreviewNetwork_doubtfulGateways(t *testing.T) {
+	for name, tt := range map[string]struct {
+		address, gateway, also string
+		want                   bool
+	}{
+		"a neighbour":                     {"192.0.2.10, prefix-length: 24", "192.0.2.1", "", false},
+		"outside of the network":          {"192.0.2.10, prefix-length: 24", "192.0.3.1", "", true},
+		"outside of a network of one":     {"192.0.2.10, prefix-length: 32", "192.0.3.1", "", false},
+		"with a route to it":              {"192.0.2.10, prefix-length: 24", "192.0.3.1", "192.0.3.1/32", false},
+		"with a route to another address": {"192.0.2.10, prefix-length: 24", "192.0.3.1", "192.0.3.2/32", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			text := "interfaces:\n- name: eth0\n  ipv4: {address: [{ip: " + tt.address + "}]}\nroutes:\n  config:\n" +
+				"  - {destination: 0.0.0.0/0, next-hop-interface: eth0, next-hop-address: " + tt.gateway + "}\n"
+			if tt.also != "" {
+				text += "  - {destination: " + tt.also + ", next-hop-interface: eth0}\n"
+			}
+			host := HostNetwork{YAML: text, Interfaces: []NetworkInterface{{MAC: "52:54:00:00:00:01", Name: "eth0"}}}
+			preview, err := PreviewNetwork([]HostNetwork{host}, "4.20", nil)
+			require.NoError(t, err)
+			require.Nil(t, preview.Hosts[0].Fault)
+			require.Equal(t, tt.want, len(preview.Hosts[0].Doubts) == 1)
+			require.NoError(t, CheckNetwork([]HostNetwork{host}, "4.20", nil))
+		})
+	}
+}
+
 func TestPreviewNetwork(t *testing.T) {
 	broken := HostNetwork{YAML: "interfaces:\n- name: eth0\n  mtu: many\n",
 		Interfaces: []NetworkInterface{{MAC: "52:54:00:00:00:77", Name: "eth0"}}}

@@ -19,6 +19,8 @@ type HostPreview struct {
 	Beyond    *NetworkFault // first field that keyfiles do not support, or nil
 	Addresses []StaticAddress
 	Files     []File // keyfiles by name, or the policy; empty if the description has a fault
+	// Doubts are valid settings that are probably mistakes.
+	Doubts []*NetworkFault
 }
 
 // PreviewNetwork returns the preview of network descriptions, with the faults of all hosts. Hosts
@@ -33,6 +35,7 @@ func PreviewNetwork(hosts []HostNetwork, openshiftVersion string, taken Claims) 
 			continue
 		}
 		shown.Beyond, shown.Addresses, shown.Files = host.beyond, host.addresses(i), host.files
+		shown.Doubts = host.state.doubts(i)
 		if plan.form == byNmstate && !host.isUnfinished() {
 			policy, err := nmPolicy(host.state.document, host.nics)
 			if err != nil {

@@ -48,10 +48,11 @@ host reset renamed --yes => fails .
 image download --infra-env pool -o pool.iso => pool.iso: .*SHA-256
 image verify pool.iso --infra-env pool => pool.iso is the present image of pool
 image verify other.iso --infra-env pool => fails other.iso is not the present image of pool
-network check -f networks.yaml --infra-env pool => eno1
+network check -f networks.yaml --infra-env pool => host 0: eno1
+network check -f networks.yaml --infra-env pool => host 0: warning: routes.config.0..next-hop-address
 network set -f networks.yaml --infra-env pool => pool
 network show --infra-env pool => 52:54:00:00:00:01
-network check -f broken.yaml --infra-env pool => fails .
+network check -f broken.yaml --infra-env pool => fails host 0
 image verify pool.iso --infra-env pool => fails download the image again
 host remove renamed => fails without a terminal, this command needs --yes
 host remove renamed --yes => The host renamed was removed\.
@@ -135,6 +136,7 @@ const networksFile = `
   network_yaml: |
     interfaces:
     - {name: eno1, type: ethernet, state: up, ipv4: {enabled: true, address: [{ip: 192.0.2.10, prefix-length: 24}]}}
+    routes: {config: [{destination: 0.0.0.0/0, next-hop-address: 192.0.3.1, next-hop-interface: eno1}]}
 `
 
 // TestVerbs_againstDemo enters lines against a demo and compares what they print.

@@ -33,10 +33,12 @@ type NetworkPreview struct {
 type HostNetworkPreview struct {
 	// NetworkYAML is the stored configuration as the API returns it to callers who may not read its
 	// secrets; "" if it is the given one.
-	NetworkYAML string           `json:"network_yaml,omitempty"`
-	Fault       *NetworkFault    `json:"fault,omitempty"`
-	Addresses   []NetworkAddress `json:"addresses"`
-	Files       []NetworkFile    `json:"files"`
+	NetworkYAML string        `json:"network_yaml,omitempty"`
+	Fault       *NetworkFault `json:"fault,omitempty"`
+	// Warnings are valid settings that are probably mistakes, each as a sentence.
+	Warnings  []string         `json:"warnings,omitempty"`
+	Addresses []NetworkAddress `json:"addresses"`
+	Files     []NetworkFile    `json:"files"`
 }
 
 // NetworkFault is an error in the network configuration of a host.
@@ -95,6 +97,9 @@ func encodePreview(preview *ignition.NetworkPreview, hosts []*models.HostStaticN
 		}
 		if host.Fault != nil {
 			one.Fault = &NetworkFault{Field: host.Fault.Field, Line: host.Fault.Line, Message: host.Fault.Sentence()}
+		}
+		for _, doubt := range host.Doubts {
+			one.Warnings = append(one.Warnings, doubt.Sentence())
 		}
 		for _, a := range host.Addresses {
 			one.Addresses = append(one.Addresses, NetworkAddress{a.Interface, a.Address.String()})

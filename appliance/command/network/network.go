@@ -144,14 +144,17 @@ func describe(cmd *cobra.Command, text json.RawMessage) error {
 	for i, host := range preview.Hosts {
 		if host.Fault != nil {
 			faults++
-			fmt.Fprintf(cmd.OutOrStdout(), "entry %d: %s\n", i+1, host.Fault.Message)
+			fmt.Fprintf(cmd.OutOrStdout(), "host %d: %s\n", i, host.Fault.Message)
 			continue
 		}
 		var addresses []string
 		for _, address := range host.Addresses {
 			addresses = append(addresses, address.Interface+" "+address.Address)
 		}
-		fmt.Fprintf(cmd.OutOrStdout(), "entry %d: %s\n", i+1, strings.Join(addresses, ", "))
+		fmt.Fprintf(cmd.OutOrStdout(), "host %d: %s\n", i, strings.Join(addresses, ", "))
+		for _, warning := range host.Warnings {
+			fmt.Fprintf(cmd.OutOrStdout(), "host %d: warning: %s\n", i, warning)
+		}
 	}
 	if faults > 0 {
 		return &outcome.CodeError{Code: outcome.Failure}

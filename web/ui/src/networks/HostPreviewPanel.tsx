@@ -20,6 +20,9 @@ export const HostPreviewPanel = ({ preview }: { preview: HostPreview | undefined
   }
   return (
     <div data-testid="network-preview">
+      {preview.warnings?.map((warning) => (
+        <Alert key={warning} isInline variant="warning" title={`${warning}.`} className="pf-v6-u-mb-md" />
+      ))}
       {preview.addresses.length > 0 && (
         <DescriptionList isCompact isHorizontal className="pf-v6-u-mb-md">
           {preview.addresses.map(({ interface: name, address }) => (

@@ -21,6 +21,7 @@ export type HostPreview = {
    */
   network_yaml?: string;
   fault?: { field?: string; line?: number; message: string };
+  warnings?: string[];
   addresses: { interface: string; address: string }[];
   files: { name: string; content: string }[];
 };
