@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -171,9 +172,18 @@ func hostName(h *models.Host) string {
 func hostState(h *models.Host) string {
 	state := conv.Value(h.Status)
 	if h.Progress != nil && h.Progress.CurrentStage != "" && state != models.HostStatusInstalled {
-		state = strings.TrimSpace(string(h.Progress.CurrentStage) + " " + h.Progress.ProgressInfo)
+		stage := strings.TrimSpace(string(h.Progress.CurrentStage) + " " + h.Progress.ProgressInfo)
+		if hasStopped(h) {
+			stage = state + " in " + stage
+		}
+		state = stage
 	}
 	return string(h.Role) + ", " + state
+}
+
+// hasStopped reports whether the installation of a host has ended before its end.
+func hasStopped(h *models.Host) bool {
+	return slices.Contains([]string{models.HostStatusError, models.HostStatusCancelled}, conv.Value(h.Status))
 }
 
 // failure is a validation that is not met.

@@ -70,7 +70,7 @@ func hostSummary(hosts []*models.Host) string {
 	count := map[string]int{}
 	for _, host := range hosts {
 		state := conv.Value(host.Status)
-		if host.Progress != nil && host.Progress.CurrentStage != "" {
+		if host.Progress != nil && host.Progress.CurrentStage != "" && !hasStopped(host) {
 			state = string(host.Progress.CurrentStage)
 		}
 		if count[state] == 0 {

@@ -138,8 +138,12 @@ func reached(cluster *models.Cluster, condition string) (bool, error) {
 		return true, nil // ready, and already on its way
 	}
 	if (status == models.ClusterStatusError || status == models.ClusterStatusCancelled) && condition != deleted {
-		return false, fmt.Errorf("the cluster %s is in the state %s: %s", cluster.Name, status,
-			conv.Value(cluster.StatusInfo))
+		next := "progress " + cluster.Name + " shows what to do"
+		if status == models.ClusterStatusCancelled {
+			next = "reset " + cluster.Name + " prepares it for another installation"
+		}
+		return false, fmt.Errorf("the cluster %s is in the state %s: %s; landfall cluster %s", cluster.Name, status,
+			sentence.Clause(conv.Value(cluster.StatusInfo)), next)
 	}
 	if preparationFailed(cluster, status) && slices.Contains([]string{models.ClusterStatusInstalling,
 		models.ClusterStatusFinalizing, installed}, condition) {
