@@ -182,5 +182,7 @@ func TestSession_unattendedPageEnds(t *testing.T) {
 	}
 	s.clock.Advance(people.DefaultIdle / 12)
 	require.Equal(t, http.StatusUnauthorized, background(), "polls and streams do not")
+	require.Contains(t, string(b.send(http.MethodGet, "/users", nil).body),
+		"the session had ended, so nothing was done; log in and try again", "the page shows it after the login, too")
 	require.Empty(t, b.whoami())
 }
