@@ -218,6 +218,7 @@ func TestSettings_restartKeepsThem(t *testing.T) {
 	require.Empty(t, cleared.SSHPublicKey.Value)
 	require.Empty(t, cleared.NTPSources.Value)
 	require.True(t, cleared.URL.RestartNeeded)
+	require.Equal(t, cleared.URL.Candidates[0], cleared.URL.Value, "the URL after the restart")
 	stop()
 	for name, content := range map[string][]byte{"answer": text, "audit trail": record, "log": log.Bytes()} {
 		places.requireNone(name, content)

@@ -166,7 +166,8 @@ func (s *Service) Show() (*Settings, error) {
 		shown.URL.LocalListener, shown.URL.Advice = s.Listener.Address.String(), s.Listener.Advice()
 	}
 	if shown.URL.RestartNeeded {
-		shown.URL.Value = cmp.Or(set.URL, s.URL)
+		// Without a set URL, the next start takes the first one with an address of this machine.
+		shown.URL.Value = cmp.Or(slices.Concat([]string{set.URL}, s.Candidates)...)
 	}
 	if parsed, err := mirror.ParsePullSecret(secret); err == nil {
 		shown.PullSecret.Registries = orEmpty(parsed.Registries())
