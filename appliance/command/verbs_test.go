@@ -81,6 +81,8 @@ cluster export west => manifests:\n- content:
 cluster cancel east --yes => fails .
 cluster reset east --yes => fails .
 cluster install-config west => "apiVersion": "v1"
+cluster create -f mac.yaml => fails hosts.0. has the MAC address "52:54:00:00:00:9G"; write one such as
+cluster show fourth => fails does not exist
 cluster create -f two.yaml -o name => \Acluster/two\nIts infra-env first was created\.\nIts infra-env second was created\.\nIts manifest 50-a.yaml was added\.\nNot registered yet: master-0\.
 cluster export two => infra_envs:
 cluster create bare --version 4.20 --base-domain example.com --control-planes 1 => The cluster bare was created
@@ -111,7 +113,7 @@ base_dns_domain: example.com
 control_plane_count: 1
 infra_envs: [{name: first, image_type: minimal-iso}, {name: second}]
 manifests: [{folder: openshift, file_name: 50-a.yaml, content: "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"}]
-hosts: [{macs: ["52:54:00:00:00:99"], host_name: master-0, host_role: master}]
+hosts: [{macs: ["52-54-00-00-00-99"], host_name: master-0, host_role: master}]
 `
 
 // fullFile has a part of each kind. What the API adds to a part is left out.
@@ -147,6 +149,7 @@ func TestVerbs_againstDemo(t *testing.T) {
 	t.Setenv("TMPDIR", dir) // for the log of the simulated hosts
 	t.Setenv("LANDFALL_URL", "")
 	for name, text := range map[string]string{"two.yaml": twoFile, "full.yaml": fullFile, "networks.yaml": networksFile,
+		"mac.yaml":    "{name: fourth, hosts: [{macs: ['52:54:00:00:00:9G']}]}\n",
 		"broken.yaml": "- {mac_interface_map: [], network_yaml: 'a: ['}\n", "other.iso": "another file",
 		"manifest.yaml": equalityFiles["manifest.yaml"]} {
 		require.NoError(t, os.WriteFile(name, []byte(text), 0o600))

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -34,8 +35,13 @@ func (h *hostSettings) check(index int) error {
 	if len(h.MACs) == 0 {
 		return fmt.Errorf("%s[%d] has no macs; the MAC addresses of a host identify it", hostsField, index)
 	}
-	for i, mac := range h.MACs {
-		h.MACs[i] = strings.ToLower(mac)
+	for i, text := range h.MACs {
+		mac, err := net.ParseMAC(strings.TrimSpace(text))
+		if err != nil {
+			return fmt.Errorf("%s[%d] has the MAC address %q; write one such as 52:54:00:12:34:56", hostsField, index,
+				text)
+		}
+		h.MACs[i] = mac.String()
 	}
 	if h.Role != "" && !slices.Contains([]string{"auto-assign", "master", "worker", "arbiter", "bootstrap"}, h.Role) {
 		return fmt.Errorf("%s[%d] has the host_role %s; expected auto-assign, master, worker, arbiter or bootstrap",
