@@ -292,7 +292,8 @@ func check[T any](body Object) error {
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(new(T)); err != nil {
 		if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-			return outcome.Usagef("the field %s cannot be a %s; expected %s", wrong.Field, wrong.Value, wrong.Type)
+			return outcome.Usagef("the field %s cannot be %s; expected %s", wrong.Field, kindOf(wrong.Value),
+				expected(wrong.Type))
 		}
 		return outcome.Usagef("the fields do not match the API: %w", err)
 	}
@@ -327,8 +328,8 @@ func ReadFile[T any](cmd *cobra.Command, file string, extra ...string) (body Obj
 	if err != nil {
 		return nil, nil, fmt.Errorf("read the file of -f: %w", err)
 	}
-	if err := yaml.UnmarshalStrict(text, &body); err != nil {
-		return nil, nil, fmt.Errorf("%s is not YAML: %w", file, err)
+	if err := Decode(file, text, &body); err != nil {
+		return nil, nil, err
 	}
 	rest = Object{}
 	for _, name := range extra {

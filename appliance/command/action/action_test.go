@@ -31,7 +31,7 @@ func TestFields(t *testing.T) {
 	for argument, sentence := range map[string]string{
 		"name":     "is not of the form FIELD=VALUE; the fields are count, name, servers",
 		"size=3":   `the field "size" does not exist; the fields are count, name, servers`,
-		"count=x":  "the field count cannot be a string; expected int64",
+		"count=x":  "the field count cannot be a text; expected a number",
 		"servers=": "",
 	} {
 		err := Fields[fields](Object{}, []string{argument})

@@ -70,8 +70,8 @@ func partsOf(extra action.Object) (*parts, error) {
 		if err != nil {
 			return nil, fmt.Errorf("read the field %s: %w", field, err)
 		}
-		if err := yaml.UnmarshalStrict(text, into); err != nil {
-			return nil, fmt.Errorf("the field %s can't be read: %w", field, err)
+		if err := action.Decode("the field "+field, text, into); err != nil {
+			return nil, err
 		}
 	}
 	if err := yaml.UnmarshalStrict([]byte(overrides), &p.overrides); err != nil {

@@ -9,7 +9,6 @@ import (
 	"slices"
 
 	"github.com/spf13/cobra"
-	"sigs.k8s.io/yaml"
 
 	"landfall/appliance/command/action"
 	"landfall/appliance/command/outcome"
@@ -100,8 +99,8 @@ func override(cmd *cobra.Command, a *action.Action, name, id, file string) (err 
 		return fmt.Errorf("read the file of -f: %w", err)
 	}
 	fields := action.Object{}
-	if err := yaml.UnmarshalStrict(text, &fields); err != nil {
-		return fmt.Errorf("%s is not YAML: %w", file, err)
+	if err := action.Decode(file, text, &fields); err != nil {
+		return err
 	}
 	if err := sendOverrides(cmd, a, id, fields); err != nil || a.DryRun {
 		return err

@@ -11,7 +11,6 @@ import (
 
 	"github.com/openshift/assisted-service/models"
 	"github.com/spf13/cobra"
-	"sigs.k8s.io/yaml"
 
 	"landfall/appliance/command/action"
 	"landfall/appliance/command/outcome"
@@ -76,8 +75,8 @@ func (n *networks) read() (action.Object, error) {
 		return nil, fmt.Errorf("read the networks: %w", err)
 	}
 	var hosts []*models.HostStaticNetworkConfig
-	if err := yaml.UnmarshalStrict(text, &hosts); err != nil {
-		return nil, fmt.Errorf("%s is not a list of networks: %w", n.file, err)
+	if err := action.Decode(n.file, text, &hosts); err != nil {
+		return nil, err
 	}
 	return action.Object{"static_network_config": hosts}, nil
 }
