@@ -475,7 +475,7 @@ func TestClient_showsClusters(t *testing.T) {
 	require.Contains(t, status.out, "Landfall v1 at http://bastion:8090")
 	require.Contains(t, status.out, "live ISO  4.19     x86_64        ready")
 	require.Contains(t, status.out,
-		"Without a release, no clusters can be created. Add one to release_images in the configuration.")
+		"Without a release, no clusters can be created. Add one with landfall settings release add, or to ")
 }
 
 func TestClient_emptyAppliance(t *testing.T) {

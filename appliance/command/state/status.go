@@ -55,8 +55,8 @@ func writeStatus(out io.Writer, status *console.Status) error {
 			"add it to os_images in the configuration.")
 	}
 	if len(status.Releases) == 0 {
-		fmt.Fprintln(out, "Without a release, no clusters can be created. Add one to release_images in the "+
-			"configuration.")
+		fmt.Fprintln(out, "Without a release, no clusters can be created. Add one with landfall settings "+
+			"release add, or to release_images in the configuration.")
 	}
 	if len(status.OSImages)+len(status.Releases) == 0 {
 		return nil
