@@ -518,6 +518,10 @@ func newRemove() *cobra.Command {
 				return err
 			}
 			_, err := a.Send(cmd, http.MethodDelete, fmt.Sprintf("%s?power_off=%t", path(arguments[0]), powerOff), nil)
+			if err != nil || a.DryRun {
+				return err
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "The server %s is being removed from the appliance.\n", arguments[0])
 			return err
 		},
 	})
