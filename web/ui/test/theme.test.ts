@@ -51,4 +51,11 @@ describe('theme', () => {
     followTheme();
     await expectShown('dark');
   });
+
+  it('draws the controls of the browser as it was chosen', async () => {
+    system.matches = true;
+    chooseTheme('light');
+    await expectShown('light');
+    expect(document.documentElement.style.getPropertyValue('color-scheme')).toBe('light');
+  });
 });

@@ -17,6 +17,9 @@ const preferredTheme = (): Theme => {
 
 const applyTheme = (theme: Theme): void => {
   document.documentElement.classList.toggle(darkClass, theme === 'dark');
+  // Otherwise the browser draws its own controls in the theme of the system: on a dark one, an empty
+  // checkbox of the light page is filled.
+  document.documentElement.style.setProperty('color-scheme', theme);
 };
 
 /** Applies the theme to the page, also when the system changes its own, such as at night. */
