@@ -57,7 +57,7 @@ func TestJoiningHost_joinsAnInstalledCluster(t *testing.T) {
 	h.require(lifecycle.HostPendingUserAction)
 	require.Contains(t, *h.require("").StatusInfo, "delete it here")
 	_, err = b.UnbindHost(t.Context(), h.env, h.id)
-	b.requireRejected(err, fault.Conflict, "its hosts can't be unbound")
+	b.requireRejected(err, fault.Conflict, "remove the host, and boot it from the image of another infra-env")
 	require.NoError(t, h.progress(models.HostStageDone, ""))
 	h.require(lifecycle.HostAdded)
 	_, err = b.ResetHost(t.Context(), h.env, h.id)

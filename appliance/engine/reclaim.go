@@ -53,8 +53,8 @@ func (c *change) removeFromCluster(infraEnvID, hostID string, on lifecycle.Trigg
 		return err
 	}
 	if env.API.ClusterID != "" {
-		return conflict("Infra-env %s belongs to a cluster; its hosts can't be unbound from that cluster.",
-			*env.API.Name)
+		return conflict("Infra-env %s belongs to a cluster, so its hosts can't be unbound from that cluster; remove "+
+			"the host, and boot it from the image of another infra-env.", *env.API.Name)
 	}
 	cluster, err := c.clusterOf(h)
 	if err != nil {
