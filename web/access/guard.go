@@ -260,7 +260,8 @@ func (g *Guard) identify(r *http.Request, isUse bool) (access.Identity, error) {
 		if identity, ok := g.options.Sessions.Session(secret, isUse); ok {
 			return identity, nil
 		}
-		return access.Identity{}, problem.Unauthorized("the session had ended, so nothing was done; log in and try again")
+		return access.Identity{}, problem.Unauthorized("the session had ended, so nothing was done; log in " +
+			"and try again")
 	}
 	if g.options.Certificates != nil && r.TLS != nil && len(r.TLS.PeerCertificates) > 0 {
 		return g.options.Certificates.Identify(r.TLS.PeerCertificates)

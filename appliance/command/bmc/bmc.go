@@ -521,7 +521,8 @@ func newRemove() *cobra.Command {
 			if err != nil || a.DryRun {
 				return err
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "The server %s is being removed from the appliance.\n", arguments[0])
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "The server %s is being removed from the appliance.\n",
+				arguments[0])
 			return err
 		},
 	})

@@ -15,7 +15,8 @@ func TestStopped_hostsAndNextStep(t *testing.T) {
 	} {
 		t.Run(status, func(t *testing.T) {
 			host := &models.Host{Status: conv.Pointer(status), Role: models.HostRoleMaster,
-				Progress: &models.HostProgressInfo{CurrentStage: models.HostStageWritingImageToDisk, ProgressInfo: "35%"}}
+				Progress: &models.HostProgressInfo{CurrentStage: models.HostStageWritingImageToDisk,
+					ProgressInfo: "35%"}}
 			require.Equal(t, "master, "+status+" in Writing image to disk 35%", hostState(host))
 			require.Equal(t, "1 "+status, hostSummary([]*models.Host{host}))
 			_, err := reached(&models.Cluster{Name: "east", Status: conv.Pointer(status),

@@ -17,8 +17,8 @@ const preferredTheme = (): Theme => {
 
 const applyTheme = (theme: Theme): void => {
   document.documentElement.classList.toggle(darkClass, theme === 'dark');
-  // Otherwise the browser draws its own controls in the theme of the system: on a dark one, an empty
-  // checkbox of the light page is filled.
+  // Otherwise the browser draws its own controls in the theme of the system: on a dark one, an
+  // empty checkbox of the light page is filled.
   document.documentElement.style.setProperty('color-scheme', theme);
 };
 
