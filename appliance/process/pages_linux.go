@@ -2,6 +2,7 @@ package process
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -70,20 +71,37 @@ func addresses(text string) (from, to uint64, err error) {
 	return from, to, err
 }
 
-// resident returns the resident size of the process in bytes, or 0 if it cannot be read. The second
-// field of proc_pid_statm(5) counts pages.
+// resident returns the resident size of the process in bytes, or 0 if it cannot be read: with size
+// 0, the process never returns memory.
 func resident() int64 {
+	pages, _ := pagesInUse(1)
+	return pages * int64(os.Getpagesize())
+}
+
+// pagesInUse returns a field of proc_pid_statm(5), which counts pages.
+func pagesInUse(field int) (int64, error) {
 	text, err := os.ReadFile("/proc/self/statm")
 	if err != nil {
-		return 0 // with size 0, the process never returns memory
+		return 0, err
 	}
 	fields := strings.Fields(string(text))
-	if len(fields) < 2 {
-		return 0
+	if len(fields) <= field {
+		return 0, errors.New("/proc/self/statm has too few fields")
 	}
-	pages, err := strconv.ParseInt(fields[1], 10, 64)
+	return strconv.ParseInt(fields[field], 10, 64)
+}
+
+// LimitMemory ends this process when it needs more bytes of memory than it has now. What it has now
+// counts apart, because the race detector reserves much.
+func LimitMemory(more uint64) error {
+	const data = 5 // the field with the pages to which the process can write
+	pages, err := pagesInUse(data)
+	if err == nil {
+		limit := uint64(pages)*uint64(os.Getpagesize()) + more
+		err = unix.Setrlimit(unix.RLIMIT_DATA, &unix.Rlimit{Cur: limit, Max: limit})
+	}
 	if err != nil {
-		return 0
+		return fmt.Errorf("limit the memory: %w", err)
 	}
-	return pages * int64(os.Getpagesize())
+	return nil
 }

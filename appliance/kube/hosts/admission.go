@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/itchyny/gojq"
 	"github.com/openshift/assisted-service/models"
 	hivev1 "github.com/openshift/hive/apis/hive/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -21,6 +20,7 @@ import (
 	"landfall/appliance/architecture"
 	"landfall/appliance/kube/objects"
 	"landfall/appliance/kube/objects/agentinstall"
+	"landfall/appliance/kube/query"
 	"landfall/store"
 )
 
@@ -221,8 +221,8 @@ func checkClassification(fresh, held *unstructured.Unstructured) error {
 	if strings.HasPrefix(is.Spec.LabelValue, queryError) {
 		failures = append(failures, "label must not start with "+queryError+" as this is reserved")
 	}
-	if _, err := gojq.Parse(is.Spec.Query); err != nil {
-		failures = append(failures, fmt.Sprintf("the query %q is not a jq query: %v", is.Spec.Query, err))
+	if err := query.Check(is.Spec.Query); err != nil {
+		failures = append(failures, err.Error())
 	}
 	if len(failures) > 0 {
 		return fmt.Errorf("spec: Invalid value: %s", strings.Join(failures, "; "))

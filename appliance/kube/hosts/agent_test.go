@@ -435,11 +435,6 @@ func TestClassifications_labelsAndCounts(t *testing.T) {
 	}
 }
 
-func TestClassifications_endlessQuery(t *testing.T) {
-	_, err := evaluate(t.Context(), "def f: f; f", map[string]any{})
-	require.ErrorContains(t, err, "deadline exceeded")
-}
-
 func TestAgent_crashBetweenObjectAndRow(t *testing.T) {
 	b := newSite(t)
 	b.Apply(kubetest.InfraEnvManifest("pool"))

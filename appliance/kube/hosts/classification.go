@@ -10,13 +10,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/itchyny/gojq"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"landfall/appliance/kube/controller"
 	"landfall/appliance/kube/objects"
 	"landfall/appliance/kube/objects/agentinstall"
+	"landfall/appliance/kube/query"
 	"landfall/store"
 )
 
@@ -24,9 +24,6 @@ const (
 	classificationFinalizer = "agentclassification.agent-install.openshift.io"
 	classificationPrefix    = "agentclassification.agent-install.openshift.io/"
 	queryError              = "QUERYERROR" // prefix of the label that marks an Agent on which a query failed
-	// queryLimit is the time limit of a query on one inventory. A jq query is a program that may
-	// run forever.
-	queryLimit = time.Second
 )
 
 // classifications reconciles AgentClassifications by counting the matching Agents. The reconciler
@@ -107,59 +104,28 @@ func queryErrors(failed int64) agentinstall.Condition {
 
 func queryErrorValue(value string) string { return queryError + "-" + value }
 
-// evaluate runs a query on an inventory. The query must return exactly one boolean, which reports
-// whether the inventory matches.
-func evaluate(ctx context.Context, query string, inventory any) (matches bool, err error) {
-	parsed, err := gojq.Parse(query)
-	if err != nil {
-		return false, fmt.Errorf("parse the query: %w", err)
-	}
-	ctx, cancel := context.WithTimeout(ctx, queryLimit)
-	defer cancel()
-	var values []any
-	for iter := parsed.RunWithContext(ctx, inventory); ; {
-		value, more := iter.Next()
-		if !more {
-			break
-		}
-		if err, ok := value.(error); ok {
-			return false, fmt.Errorf("run the query: %w", err)
-		}
-		if values = append(values, value); len(values) > 1 {
-			return false, errors.New("expected a boolean, found several values")
-		}
-	}
-	if len(values) == 0 {
-		return false, errors.New("expected a boolean, found no value")
-	}
-	matches, _ = values[0].(bool)
-	return matches, nil
-}
-
 // classify returns the labels of an Agent, extended by the labels of the namespace's
 // classifications. It does not overwrite labels that have other values, because another
 // classification may have set them.
-func classify(ctx context.Context, agent *agentinstall.Agent,
+func classify(ctx context.Context, queries *query.Evaluator, agent *agentinstall.Agent,
 	all []agentinstall.AgentClassification) (map[string]string, error) {
 	labels := cloned(agent.Labels)
 	if len(all) == 0 {
 		return labels, nil
 	}
-	text, err := json.Marshal(agent.Status.Inventory)
+	inventory, err := json.Marshal(agent.Status.Inventory)
 	if err != nil {
 		return nil, fmt.Errorf("write the inventory of Agent %s: %w", agent.Name, err)
-	}
-	var inventory any // decoded from JSON, because jq requires its number types
-	if err := json.Unmarshal(text, &inventory); err != nil {
-		return nil, fmt.Errorf("read the inventory of Agent %s: %w", agent.Name, err)
 	}
 	for _, c := range all {
 		name, value := classificationPrefix+c.Spec.LabelKey, c.Spec.LabelValue
 		matches, err := false, error(nil)
 		if c.DeletionTimestamp == nil {
-			matches, err = evaluate(ctx, c.Spec.Query, inventory)
+			matches, err = queries.Matches(ctx, c.Spec.Query, inventory)
 		}
 		switch {
+		case err != nil && !errors.Is(err, query.ErrFailed):
+			return nil, err
 		case err != nil:
 			labels[name] = queryErrorValue(value)
 		case matches:
@@ -168,7 +134,7 @@ func classify(ctx context.Context, agent *agentinstall.Agent,
 			delete(labels, name)
 		}
 	}
-	return labels, ctx.Err()
+	return labels, nil
 }
 
 // classificationsOf lists the classifications of a namespace.
@@ -188,7 +154,7 @@ func (h *Controllers) classificationsOf(tx *store.Tx, namespace string) ([]agent
 // classify sets the labels of the classifications on an Agent. It queues the classifications if a
 // label changed.
 func (r agents) classify(ctx context.Context, s *agentSnapshot) error {
-	labels, err := classify(ctx, s.object, s.classifications)
+	labels, err := classify(ctx, &r.queries, s.object, s.classifications)
 	if err != nil || sameClasses(labels, s.object.Labels) {
 		return err
 	}

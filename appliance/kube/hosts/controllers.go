@@ -14,6 +14,7 @@ import (
 
 	"landfall/appliance/engine"
 	"landfall/appliance/kube/controller"
+	"landfall/appliance/kube/query"
 	"landfall/appliance/mirror"
 	"landfall/store"
 )
@@ -62,6 +63,7 @@ type Controllers struct {
 	Projector
 	Options
 	references *controller.References // the objects that InfraEnvs refer to; see reference
+	queries    query.Evaluator        // of AgentClassifications
 }
 
 // New returns the controllers. Their [Controllers.Reconcilers] run in the loop of the options.
