@@ -30,7 +30,9 @@ func New() *cobra.Command {
 			"landfall kubeconfig --cluster east -o east.kubeconfig && oc --kubeconfig east.kubeconfig get nodes\n\n" +
 			"Without --cluster, write a kubeconfig for the appliance's Kubernetes API, with which kubectl and oc " +
 			"apply the manifests\nof sites:\n" +
-			"landfall kubeconfig -o site.kubeconfig && kubectl --kubeconfig site.kubeconfig apply -f site/",
+			"landfall kubeconfig -o site.kubeconfig && kubectl --kubeconfig site.kubeconfig apply -f site/\n\n" +
+			"This kubeconfig contains the token of your login, or that in LANDFALL_TOKEN, and works until the token " +
+			"ends.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			text, err := read(cmd.Context(), &appliance.Client, cluster)
@@ -64,7 +66,11 @@ func read(ctx context.Context, c *remote.Client, cluster string) ([]byte, error)
 		if err := c.Call(ctx, http.MethodGet, console.KubernetesRoute, nil, &at); err != nil {
 			return nil, err
 		}
-		return kubeconfigFor(at)
+		token, _, err := c.Credentials()
+		if err != nil {
+			return nil, err
+		}
+		return kubeconfigFor(at, token)
 	}
 	if err := c.Resolve(ctx, &cluster); err != nil {
 		return nil, err
@@ -106,19 +112,23 @@ func NewCredentials() *cobra.Command {
 	return cmd
 }
 
-// kubeconfigFor returns a kubeconfig with one cluster. The cluster's name shows users which API
-// they use.
-func kubeconfigFor(api console.KubernetesAPI) ([]byte, error) {
+// kubeconfigFor returns a kubeconfig with one cluster and a token ("" for none). The cluster's name
+// shows users which API they use.
+func kubeconfigFor(api console.KubernetesAPI, token string) ([]byte, error) {
 	const name = "landfall"
 	type object map[string]any
 	cluster := object{"server": api.URL}
 	if api.CertificateAuthority != "" {
 		cluster["certificate-authority-data"] = base64.StdEncoding.EncodeToString([]byte(api.CertificateAuthority))
 	}
+	user := object{}
+	if token != "" {
+		user["token"] = token
+	}
 	return yaml.Marshal(object{
 		"apiVersion": "v1", "kind": "Config", "current-context": name,
 		"clusters": []object{{"name": name, "cluster": cluster}},
-		"users":    []object{{"name": name, "user": object{}}},
+		"users":    []object{{"name": name, "user": user}},
 		"contexts": []object{{"name": name, "context": object{"cluster": name, "user": name, "namespace": "default"}}},
 	})
 }
