@@ -303,6 +303,7 @@ func (s *session) explainNoResponse(subject, activity string, err error) string 
 	var dns *net.DNSError
 	var timeout net.Error
 	var denied *egress.DeniedError
+	var connection *net.OpError
 	switch {
 	case errors.As(err, &denied):
 		return sentence.New(denied)
@@ -332,6 +333,9 @@ func (s *session) explainNoResponse(subject, activity string, err error) string 
 		return fmt.Sprintf("%s did not respond in time to the request to %s; check that it has power and is "+
 			"reachable from "+
 			"here.", subject, activity)
+	case errors.As(err, &connection) && connection.Op == "dial":
+		return fmt.Sprintf("%s can't be reached (%v), so we can't %s; check its address, that it has power, and the "+
+			"network between.", subject, innermostError(err), activity)
 	}
 	return fmt.Sprintf("%s closed the connection during the request to %s (%v); the request is retried.", subject,
 		activity, innermostError(err))
