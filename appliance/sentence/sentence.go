@@ -4,6 +4,7 @@ package sentence
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -94,4 +95,26 @@ func Shorten(text string, limit int) string {
 		limit--
 	}
 	return text[:limit] + "…"
+}
+
+// Printable returns a text with each control character as a Go escape, except for line breaks and
+// tabs. A terminal obeys control characters, and texts of hosts, BMCs and registries can contain
+// them. Characters that change the direction of a text are written in the same way.
+func Printable(text string) string {
+	if strings.IndexFunc(text, unprintable) < 0 {
+		return text
+	}
+	var shown strings.Builder
+	for _, r := range text {
+		if unprintable(r) {
+			shown.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
+		} else {
+			shown.WriteRune(r)
+		}
+	}
+	return shown.String()
+}
+
+func unprintable(r rune) bool {
+	return r != '\n' && r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r))
 }

@@ -55,6 +55,11 @@ func TestShorten(t *testing.T) {
 	}
 }
 
+func TestPrintable(t *testing.T) {
+	require.Equal(t, `ä \x1b[31m \r \x7f \u009b \u202e`, sentence.Printable("ä \x1b[31m \r \x7f \u009b \u202e"))
+	require.Equal(t, "a\nb\tc\u00a0\u200d", sentence.Printable("a\nb\tc\u00a0\u200d"))
+}
+
 func FuzzNew(f *testing.F) {
 	f.Add("the disk is full")
 	f.Fuzz(func(t *testing.T, text string) {

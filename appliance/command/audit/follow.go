@@ -158,6 +158,6 @@ func (l *list) printLine(out io.Writer, item *record, row string) error {
 	for _, column := range newRecords(item.Member != "").Columns {
 		columns = append(columns, column.Value(item))
 	}
-	_, err := fmt.Fprintln(out, strings.Join(columns, "  "))
+	_, err := fmt.Fprintln(out, sentence.Printable(strings.Join(columns, "  ")))
 	return err
 }

@@ -297,7 +297,7 @@ func (c *call) writeImport(out io.Writer, answer json.RawMessage, dry bool) erro
 	} else {
 		for _, row := range imported.Rows {
 			if row.Error != "" {
-				fmt.Fprintf(out, "line %d: %s: %s\n", row.Line, row.Name, strings.ReplaceAll(row.Error, "\n", "; "))
+				output.Printf(out, "line %d: %s: %s\n", row.Line, row.Name, strings.ReplaceAll(row.Error, "\n", "; "))
 			}
 		}
 		added := "servers added"
@@ -378,7 +378,7 @@ func (c *call) await(cmd *cobra.Command, ordered *bmc.Server, answer json.RawMes
 			return bootError(server, "The boot has not begun")
 		default:
 			printed = failed
-			fmt.Fprintln(cmd.ErrOrStderr(), failed.Message)
+			output.Printf(cmd.ErrOrStderr(), "%s\n", failed.Message)
 		}
 		select {
 		case <-ctx.Done():
@@ -480,27 +480,27 @@ func newLog() *cobra.Command {
 }
 
 func writeRequestLog(out io.Writer, c bmc.RequestLog) {
-	fmt.Fprintf(out, "%s %s", output.Time(c.Start), c.Job)
+	output.Printf(out, "%s %s", output.Time(c.Start), c.Job)
 	if c.Repeated > 0 {
-		fmt.Fprintf(out, " (same error %d times before)", c.Repeated)
+		output.Printf(out, " (same error %d times before)", c.Repeated)
 	}
 	fmt.Fprintln(out)
 	for _, e := range c.Exchanges {
-		fmt.Fprintf(out, "  %s %s %s\n", e.At.UTC().Format("15:04:05.000"), e.Method, e.Path)
+		output.Printf(out, "  %s %s %s\n", e.At.UTC().Format("15:04:05.000"), e.Method, e.Path)
 		if e.Request != "" {
-			fmt.Fprintf(out, "    > %s\n", e.Request)
+			output.Printf(out, "    > %s\n", e.Request)
 		}
 		response := e.Error
 		if e.Status > 0 {
 			response = fmt.Sprintf("%d %s", e.Status, strings.Join(e.ResponseHeaders, ", "))
 		}
-		fmt.Fprintf(out, "    < %s (%s)\n", response, e.Duration.Round(time.Millisecond))
+		output.Printf(out, "    < %s (%s)\n", response, e.Duration.Round(time.Millisecond))
 		if e.Response != "" {
-			fmt.Fprintf(out, "      %s\n", e.Response)
+			output.Printf(out, "      %s\n", e.Response)
 		}
 	}
 	if c.Error != "" {
-		fmt.Fprintf(out, "  %s\n", c.Error)
+		output.Printf(out, "  %s\n", c.Error)
 	}
 }
 

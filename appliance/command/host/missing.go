@@ -74,7 +74,7 @@ func writeMissing(out io.Writer, format *output.Format, list json.RawMessage, sh
 		}
 	default:
 		for _, f := range all {
-			fmt.Fprintf(out, "%s\n  %s\n  %s\n", f.Subject, f.Sentence, f.Advice)
+			output.Printf(out, "%s\n  %s\n  %s\n", f.Subject, f.Sentence, f.Advice)
 		}
 	}
 	fmt.Fprintf(out, "\nThe appliance has recorded reads and refusals since %s.\n\nLines to try on a machine that has "+

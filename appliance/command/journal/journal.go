@@ -26,6 +26,7 @@ import (
 	"landfall/appliance/engine"
 	"landfall/appliance/fleet"
 	"landfall/appliance/journal"
+	"landfall/appliance/sentence"
 	"landfall/store"
 	"landfall/web/console"
 )
@@ -257,7 +258,7 @@ type replayWriter struct {
 }
 
 func (w *replayWriter) printf(format string, args ...any) {
-	_, err := fmt.Fprintf(w.out, format, args...)
+	_, err := io.WriteString(w.out, sentence.Printable(fmt.Sprintf(format, args...)))
 	w.err = errors.Join(w.err, err)
 }
 

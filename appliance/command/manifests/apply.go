@@ -18,6 +18,7 @@ import (
 	"landfall/appliance/command/action"
 	"landfall/appliance/command/mirror"
 	"landfall/appliance/command/outcome"
+	"landfall/appliance/command/output"
 	"landfall/appliance/doctor"
 	"landfall/appliance/kube/apply"
 	"landfall/appliance/mirror/site"
@@ -92,7 +93,7 @@ func (m *manifests) printErrors(err error) error {
 
 func (m *manifests) complain(problems apply.Problems) {
 	for _, problem := range problems {
-		fmt.Fprintf(m.errOut, "landfall: %s\n", problem)
+		output.Printf(m.errOut, "landfall: %s\n", problem)
 	}
 }
 
@@ -113,7 +114,7 @@ func (m *manifests) print(rejected *int) func(apply.Result) {
 	}
 	return func(o apply.Result) {
 		for _, warning := range o.Warnings {
-			fmt.Fprintf(m.errOut, "landfall: %s: %s: %s\n", o.Object.Source, o.Object, warning.Text)
+			output.Printf(m.errOut, "landfall: %s: %s: %s\n", o.Object.Source, o.Object, warning.Text)
 			if m.options.DryRun && warning.Own {
 				*rejected++
 			}
@@ -123,7 +124,7 @@ func (m *manifests) print(rejected *int) func(apply.Result) {
 			return
 		}
 		*rejected++
-		fmt.Fprintf(m.errOut, "landfall: %s: %s was rejected: %s\n", o.Object.Source, o.Object, o.Err)
+		output.Printf(m.errOut, "landfall: %s: %s was rejected: %s\n", o.Object.Source, o.Object, o.Err)
 	}
 }
 
@@ -187,7 +188,7 @@ func (m *manifests) apply(ctx context.Context, list []*apply.Object, wait bool) 
 	}
 	return m.within(ctx, func(ctx context.Context) error {
 		return apply.Follow(ctx, m.server, clockwork.NewRealClock(), list, m.options, func(s apply.State) {
-			fmt.Fprintf(m.out, "%3d%% %s\n", s.Percent, s.Text)
+			output.Printf(m.out, "%3d%% %s\n", s.Percent, s.Text)
 		})
 	})
 }
@@ -258,7 +259,7 @@ func (m *manifests) images(ctx context.Context, cluster apply.PlannedCluster,
 		return 0, err
 	}
 	if proof.State == site.ProofFailed {
-		fmt.Fprintf(m.errOut, "landfall: %s: images: %s\n", cluster.Source, proof.Message)
+		output.Printf(m.errOut, "landfall: %s: images: %s\n", cluster.Source, proof.Message)
 		return 1, nil
 	}
 	if err := mirror.Write(m.out, proof); err != nil || proof.Complete {
@@ -291,7 +292,7 @@ func (m *manifests) names(ctx context.Context, cluster apply.PlannedCluster) (in
 			word = "MISSING"
 			missing++
 		}
-		fmt.Fprintf(m.out, "%s %s: %s. %s\n", word, finding.Subject, finding.Result, finding.Advice)
+		output.Printf(m.out, "%s %s: %s. %s\n", word, finding.Subject, finding.Result, finding.Advice)
 	}
 	return missing, nil
 }

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"landfall/appliance/sentence"
 )
 
 // Exit codes of processes. A process that succeeded has 0.
@@ -78,5 +80,5 @@ func IsCancellation(err error) bool {
 
 // Line returns the text of an error in one line; joined errors are separated by semicolons.
 func Line(err error) string {
-	return strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' }), "; ")
+	return strings.Join(strings.FieldsFunc(sentence.Printable(err.Error()), func(r rune) bool { return r == '\n' }), "; ")
 }

@@ -11,6 +11,8 @@ import (
 
 	"github.com/mattn/go-isatty"
 	"golang.org/x/term"
+
+	"landfall/appliance/sentence"
 )
 
 // narrowest is the width below which a column is not shortened.
@@ -102,6 +104,11 @@ func secondWidest(widths []int, widest int) int {
 }
 
 func (g *grid) write(out io.Writer) error {
+	for _, row := range g.rows {
+		for i, cell := range row {
+			row[i] = line(cell)
+		}
+	}
 	widths := g.widths()
 	var text strings.Builder
 	if g.headers {
@@ -119,10 +126,12 @@ func (g *grid) write(out io.Writer) error {
 	return err
 }
 
+// line returns a text of the appliance as a part of one line.
+func line(text string) string { return sentence.Printable(strings.Join(strings.Fields(text), " ")) }
+
 func (g *grid) line(text *strings.Builder, cells []string, widths []int, paint func(int, string) string) {
 	start := 0 // of the column
 	for i, cell := range cells {
-		cell = strings.Join(strings.Fields(cell), " ")
 		cell = OrDash(cell)
 		tooLong := length(cell) > widths[i] && g.width > 0
 		if i == len(cells)-1 && tooLong {
@@ -217,13 +226,19 @@ type descriptionLine struct {
 
 // Add adds a property. Properties without a value are not shown.
 func (d *Description) Add(name, format string, arguments ...any) {
-	if value := fmt.Sprintf(format, arguments...); value != "" {
-		d.lines = append(d.lines, descriptionLine{name: name, value: value})
+	d.add(name, sentence.Printable(fmt.Sprintf(format, arguments...)))
+}
+
+func (d *Description) add(name, value string) {
+	if value != "" {
+		d.lines = append(d.lines, descriptionLine{name: line(name), value: value})
 	}
 }
 
 // State adds a property that has colors on a terminal.
-func (d *Description) State(name, value string) { d.Add(name, "%s", d.style.state(value)) }
+func (d *Description) State(name, value string) {
+	d.add(name, d.style.state(sentence.Printable(value)))
+}
 
 // Heading begins a section.
 func (d *Description) Heading(text string) {
@@ -246,7 +261,8 @@ func (d *Description) write(out io.Writer) error {
 			fmt.Fprintln(&text, d.style.bold(line.name))
 			continue
 		}
-		fmt.Fprintf(&text, "%-*s  %s\n", width, line.name, line.value)
+		value := strings.ReplaceAll(line.value, "\n", "\n"+strings.Repeat(" ", width+len(gap)))
+		fmt.Fprintf(&text, "%-*s%s%s\n", width, line.name, gap, value)
 	}
 	_, err := io.WriteString(out, text.String())
 	return err

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"unicode"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -124,7 +125,7 @@ func (f *Format) Value(out io.Writer, value json.RawMessage) error {
 		return f.evaluate(out, value)
 	}
 	var indented bytes.Buffer
-	if err := json.Indent(&indented, value, "", "  "); err != nil {
+	if err := json.Indent(&indented, escape(value), "", "  "); err != nil {
 		return fmt.Errorf("write JSON: %w", err)
 	}
 	_, err := fmt.Fprintln(out, strings.TrimSpace(indented.String()))
@@ -161,12 +162,30 @@ func (k *Kind[T]) Objects(out io.Writer, format *Format, list []T) error {
 
 // YAML writes a JSON value as YAML.
 func YAML(out io.Writer, value json.RawMessage) error {
-	text, err := yaml.JSONToYAML(value)
+	text, err := yaml.JSONToYAML(escape(value))
 	if err != nil {
 		return fmt.Errorf("write YAML: %w", err)
 	}
 	_, err = out.Write(text)
 	return err
+}
+
+// escape writes the unprintable characters in the strings of a JSON value as JSON escapes. YAML
+// permits no control characters, and terminals obey them. JSON itself escapes those before the space.
+func escape(value json.RawMessage) json.RawMessage {
+	unprintable := func(r rune) bool { return r > ' ' && r <= 0xffff && !unicode.IsPrint(r) }
+	if bytes.IndexFunc(value, unprintable) < 0 {
+		return value
+	}
+	var text bytes.Buffer
+	for _, r := range string(value) {
+		if unprintable(r) {
+			fmt.Fprintf(&text, `\u%04x`, r)
+		} else {
+			text.WriteRune(r)
+		}
+	}
+	return text.Bytes()
 }
 
 func (f *Format) evaluate(out io.Writer, value json.RawMessage) error {
@@ -239,7 +258,7 @@ func mismatch(err error) error {
 }
 
 func (k *Kind[T]) writeName(out io.Writer, item *T) error {
-	_, err := fmt.Fprintf(out, "%s/%s\n", k.Name, k.NameOf(item))
+	_, err := fmt.Fprintf(out, "%s/%s\n", k.Name, line(k.NameOf(item)))
 	return err
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
+	"sigs.k8s.io/yaml"
 )
 
 type machine struct {
@@ -187,4 +188,38 @@ func TestSize_asOnThePage(t *testing.T) {
 		6_840_320: "6.5 MiB", 1_288_490_189: "1.2 GiB", 3 << 50: "3072.0 TiB"} {
 		require.Equal(t, text, Size(bytes))
 	}
+}
+
+func TestText_controlCharacters(t *testing.T) {
+	hostile := "h\x1b]0;t\a\r\nready\u009b31m\u202e"
+	text, err := json.Marshal([]machine{{Name: hostile, Status: hostile}})
+	require.NoError(t, err)
+	var out bytes.Buffer
+	require.NoError(t, machines().List(&out, new(Format), text))
+	require.Contains(t, out.String(), `h\x1b]0;t\a ready\u009b31m\u202e  h\x1b]0;t\a ready\u009b31m\u202e`+"\n")
+
+	out.Reset()
+	require.NoError(t, machines().One(&out, new(Format), text[1:len(text)-1], func(d *Description, m *machine) {
+		d.Add("Name", "%s", m.Name)
+		d.State("Status", m.Status)
+	}))
+	require.Equal(t, "Name    h\\x1b]0;t\\a\\r\n        ready\\u009b31m\\u202e\n"+
+		"Status  h\\x1b]0;t\\a\\r\n        ready\\u009b31m\\u202e\n", out.String())
+
+	out.Reset()
+	require.NoError(t, machines().List(&out, &Format{name: names}, text))
+	require.Equal(t, `machine/h\x1b]0;t\a ready\u009b31m\u202e`+"\n", out.String(), "one line for each object")
+
+	for _, format := range []string{asJSON, asYAML} {
+		out.Reset()
+		require.NoError(t, machines().List(&out, &Format{name: format}, text))
+		require.NotRegexp(t, `[\x00-\x09\x0b-\x1f\x7f-\x{9f}]`, out.String())
+		var got []machine
+		require.NoError(t, yaml.Unmarshal(out.Bytes(), &got))
+		require.Equal(t, hostile, got[0].Name)
+	}
+
+	out.Reset()
+	Printf(&out, "%s: %v (%d)\n", hostile, errors.New("a\nb\x1b"), 7)
+	require.Equal(t, "h\\x1b]0;t\\a\\r\n    ready\\u009b31m\\u202e: a\n    b\\x1b (7)\n", out.String())
 }

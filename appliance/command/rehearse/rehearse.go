@@ -19,6 +19,7 @@ import (
 	"landfall/appliance/command/output"
 	"landfall/appliance/command/remote"
 	"landfall/appliance/rehearsal"
+	"landfall/appliance/sentence"
 	"landfall/web/console"
 )
 
@@ -133,7 +134,7 @@ func writeRehearsal(out io.Writer, report *rehearsal.Rehearsal) error {
 func wrap(out *strings.Builder, indent, text string) {
 	width := utf8.RuneCountInString(indent)
 	for _, line := range output.Wrap(text, pageWidth-width) {
-		fmt.Fprintln(out, indent+line)
+		fmt.Fprintln(out, indent+sentence.Printable(line))
 		indent = strings.Repeat(" ", width)
 	}
 }

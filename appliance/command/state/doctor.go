@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"landfall/appliance/command/action"
+	"landfall/appliance/command/output"
 	"landfall/appliance/doctor"
 	"landfall/appliance/sentence"
 	"landfall/web/console"
@@ -81,12 +82,12 @@ func writeReport(out io.Writer, report *doctor.Report, all bool) error {
 		}
 		if finding.Area != area {
 			area = finding.Area
-			fmt.Fprintf(out, "%s\n", area)
+			output.Printf(out, "%s\n", area)
 		}
-		fmt.Fprintf(out, "  %-8s%s\n          check   %s\n          result  %s\n", finding.Status.Word(),
+		output.Printf(out, "  %-8s%s\n          check   %s\n          result  %s\n", finding.Status.Word(),
 			finding.Subject, finding.Check, finding.Result)
 		if finding.Advice != "" {
-			fmt.Fprintf(out, "          advice  %s\n", finding.Advice)
+			output.Printf(out, "          advice  %s\n", finding.Advice)
 		}
 	}
 	_, err := fmt.Fprintf(out, "%d failed, %s, %d unknown, %d passed\n", counts[doctor.Red],
