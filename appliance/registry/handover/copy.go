@@ -86,17 +86,14 @@ func (c *copier) image(ctx context.Context, image registry.Image) error {
 
 // below copies everything that an image names.
 func (c *copier) below(ctx context.Context, repository string, t *tree) error {
-	for _, child := range t.children {
-		if err := c.below(ctx, repository, child); err != nil {
-			return err
-		}
-		if err := c.manifest(ctx, repository, child.manifest.Digest, child.manifest); err != nil {
-			return err
-		}
-	}
-	for _, part := range t.blobs {
+	for _, part := range t.parts {
 		if err := c.blob(ctx, repository, part); err != nil {
 			return c.target.explain(err, repository)
+		}
+	}
+	for _, manifest := range t.below {
+		if err := c.manifest(ctx, repository, manifest.Digest, manifest); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -431,7 +431,8 @@ func (s *site) rolledOut(number int) {
 	}
 }
 
-// writeSparseList writes an OCI layout to the stick. Its list names an image that is absent.
+// writeSparseList writes an OCI layout to the stick. Its list names an image that is absent. The
+// list is in many lists, of which each names the next one twice.
 func (s *site) writeSparseList() {
 	s.Helper()
 	dir := filepath.Join(s.dir, "stick", "app")
@@ -455,6 +456,10 @@ func (s *site) writeSparseList() {
 	}
 	list := write(map[string]any{"schemaVersion": 2, "mediaType": index, "manifests": []any{present, absent}})
 	list["mediaType"] = index
+	for range 50 {
+		list = write(map[string]any{"schemaVersion": 2, "mediaType": index, "manifests": []any{list, list}})
+		list["mediaType"] = index
+	}
 	list["annotations"] = map[string]string{"org.opencontainers.image.ref.name": "quay.io/team/app:v1"}
 	text, err := json.Marshal(map[string]any{"schemaVersion": 2, "manifests": []any{list}})
 	require.NoError(s, err)

@@ -96,41 +96,52 @@ func (s *Service) withoutUnused(images []registry.Image, dependents []registry.D
 // tree is an image with everything below it.
 type tree struct {
 	manifest   *registry.Manifest
-	children   []*tree             // present images of a list
-	blobs      []medium.Descriptor // of this manifest
-	parts      []medium.Descriptor // of all manifests
-	sparse     bool                // images of the list are absent
-	incomplete bool                // a blob is on no medium, or damaged on all
+	below      []*registry.Manifest // present images of lists, each once, and after those that it names
+	parts      []medium.Descriptor  // blobs of all manifests
+	sparse     bool                 // images of the list are absent
+	incomplete bool                 // a blob is on no medium, or damaged on all
 }
 
 // walk reads an image and the images of a list.
 func (s *Service) walk(repository, digest string) (*tree, error) {
+	t := new(tree)
+	var err error
+	if t.manifest, err = s.add(t, repository, digest, map[string]bool{}); err != nil {
+		return nil, err
+	}
+	t.incomplete = t.incomplete || t.manifest == nil
+	return t, nil
+}
+
+// add adds what a manifest names to a tree, and returns the manifest, or nil if it is absent. It
+// follows each digest once: lists of lists can name one image in very many ways.
+func (s *Service) add(t *tree, repository, digest string, followed map[string]bool) (*registry.Manifest, error) {
 	found, err := s.Source.Find(repository, digest)
 	if err != nil {
 		if absent(err) {
-			return &tree{incomplete: true}, nil
+			return nil, nil
 		}
 		return nil, err
 	}
-	t := &tree{manifest: found}
 	parsed, err := medium.ParseManifest(found.Data)
 	if err != nil {
 		t.incomplete = true // a node can't use it either
-		return t, nil
+		return found, nil
 	}
 	for _, child := range parsed.Manifests {
-		below, err := s.walk(repository, child.Digest)
-		if err != nil {
-			return nil, err
-		}
-		if below.manifest == nil {
-			t.sparse = true
+		if followed[child.Digest] {
 			continue
 		}
-		t.children = append(t.children, below)
-		t.parts = append(t.parts, below.parts...)
-		t.sparse = t.sparse || below.sparse
-		t.incomplete = t.incomplete || below.incomplete
+		followed[child.Digest] = true
+		below, err := s.add(t, repository, child.Digest, followed)
+		switch {
+		case err != nil:
+			return nil, err
+		case below == nil:
+			t.sparse = true
+		default:
+			t.below = append(t.below, below)
+		}
 	}
 	for _, part := range parsed.Parts() {
 		_, err := s.Source.Blob(part.Digest)
@@ -142,10 +153,9 @@ func (s *Service) walk(repository, digest string) (*tree, error) {
 		default:
 			return nil, err
 		}
-		t.blobs = append(t.blobs, part)
+		t.parts = append(t.parts, part)
 	}
-	t.parts = append(t.parts, t.blobs...)
-	return t, nil
+	return found, nil
 }
 
 // absent reports whether content is on no medium, or damaged on all.
