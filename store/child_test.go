@@ -30,7 +30,7 @@ const roleVariable = "LANDFALL_STORE_TEST_ROLE"
 
 func TestMain(m *testing.M) {
 	roles := map[string]func(dir string) error{"writer": writer, "holder": holder, "starved": starved,
-		"starved leader": starvedLeader, "unprivileged": unprivileged}
+		"starved leader": starvedLeader, "unprivileged": unprivileged, "limited": limited}
 	role, ok := roles[os.Getenv(roleVariable)]
 	if !ok {
 		os.Exit(m.Run())
@@ -390,4 +390,33 @@ func TestOpen_unwritableDirectoryIsNamed(t *testing.T) {
 			require.NotContains(t, string(out), "\n")
 		})
 	}
+}
+
+// limited opens the database with less address space than its mapping needs, and prints the error.
+func limited(dir string) error {
+	usage, err := os.ReadFile("/proc/self/statm")
+	if err != nil {
+		return err
+	}
+	var pages uint64
+	if _, err := fmt.Sscan(string(usage), &pages); err != nil {
+		return err
+	}
+	limit := pages*uint64(os.Getpagesize()) + 1<<30
+	if err := syscall.Setrlimit(syscall.RLIMIT_AS, &syscall.Rlimit{Cur: limit, Max: limit}); err != nil {
+		return err
+	}
+	_, err = store.Open(context.Background(), dir, store.Options{})
+	fmt.Print(err)
+	return nil
+}
+
+func TestOpen_limitOfAddressSpaceIsNoDamage(t *testing.T) {
+	dir := t.TempDir()
+	filled(t, dir)
+	out, err := child(t, "limited", dir).Output()
+	require.NoError(t, err)
+	require.Equal(t, "the database in "+dir+" can't be mapped (cannot allocate memory): raise the limit of this "+
+		"process's address space to 16 GiB or more (ulimit -v, or LimitAS= of systemd); the data is not damaged",
+		string(out))
 }

@@ -156,6 +156,8 @@ func (db *DB) openError(err error) error {
 		return &DirError{Dir: db.dir, Err: err}
 	case errors.Is(err, syscall.ENOSPC):
 		return &WriteError{Path: db.path, Err: err}
+	case wal.IsLimit(err):
+		return &DirError{Dir: db.dir, Err: err}
 	}
 	return &CorruptError{Path: db.path, Err: err}
 }

@@ -31,6 +31,12 @@ func (e *DirError) Error() string {
 	case errors.Is(e.Err, syscall.EACCES), errors.Is(e.Err, syscall.EPERM):
 		return fmt.Sprintf("the data directory %s may not be read and written by user %d: give it to that user, or "+
 			"choose another data directory", e.Dir, syscall.Getuid())
+	case errors.Is(e.Err, syscall.ENOMEM):
+		return fmt.Sprintf("the database in %s can't be mapped (%v): raise the limit of this process's address space "+
+			"to 16 GiB or more (ulimit -v, or LimitAS= of systemd); the data is not damaged", e.Dir, e.Err)
+	case errors.Is(e.Err, syscall.EMFILE), errors.Is(e.Err, syscall.ENFILE):
+		return fmt.Sprintf("the data directory %s can't be opened (%v): raise the limit of open files (ulimit -n, or "+
+			"LimitNOFILE= of systemd); the data is not damaged", e.Dir, e.Err)
 	}
 	return fmt.Sprintf("the data directory %s cannot be used (%v): repair it, or choose another data directory",
 		e.Dir, e.Err)
@@ -45,6 +51,12 @@ func NewDirError(dir, path string, err error) error {
 		return full
 	}
 	return &DirError{Dir: dir, Err: err}
+}
+
+// IsLimit reports whether a limit of the process or of the machine is the cause of an error. Such an
+// error says nothing about the content of a file.
+func IsLimit(err error) bool {
+	return errors.Is(err, syscall.ENOMEM) || errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
 }
 
 // CorruptError reports that the database is damaged or was not written by Landfall.
