@@ -3,6 +3,7 @@
 package command
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"log/slog"
 	"os"
 
+	"github.com/jonboulle/clockwork"
 	"github.com/spf13/cobra"
 
 	"landfall/appliance/command/abi"
@@ -34,6 +36,7 @@ import (
 	"landfall/appliance/command/iso"
 	"landfall/appliance/command/journal"
 	"landfall/appliance/command/kubeconfig"
+	"landfall/appliance/command/logwriter"
 	"landfall/appliance/command/manifest"
 	"landfall/appliance/command/manifests"
 	"landfall/appliance/command/manual"
@@ -197,18 +200,26 @@ func groupAll(parent *cobra.Command) {
 }
 
 // newLogger returns a logger with the given configuration. Its lines contain the ID of their
-// request.
+// request. A reader of out that stands still delays nobody.
 func newLogger(config config.Log, out io.Writer) (*slog.Logger, error) {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(config.Level)); err != nil {
 		return nil, fmt.Errorf("read the log level: %w", err)
 	}
 	options := &slog.HandlerOptions{Level: level, ReplaceAttr: durationAsText}
-	var handler slog.Handler = slog.NewJSONHandler(out, options)
-	if config.Format == "text" || config.Format == "auto" && output.OnTerminal(out) {
-		handler = slog.NewTextHandler(out, options)
+	text := config.Format == "text" || config.Format == "auto" && output.OnTerminal(out)
+	handler := func(out io.Writer) slog.Handler {
+		if text {
+			return slog.NewTextHandler(out, options)
+		}
+		return slog.NewJSONHandler(out, options)
 	}
-	return slog.New(web.LogHandler(handler)), nil
+	lines := logwriter.New(out, clockwork.NewRealClock(), func(lines int) []byte {
+		var line bytes.Buffer
+		slog.New(handler(&line)).Error("Lines of the log were dropped, because nothing read them.", "lines", lines)
+		return line.Bytes()
+	})
+	return slog.New(web.LogHandler(handler(lines))), nil
 }
 
 // durationAsText writes durations with their unit, such as 1.2s. JSON would have nanoseconds.

@@ -20,6 +20,7 @@ import (
 	"landfall/appliance"
 	"landfall/appliance/authority"
 	"landfall/appliance/command/interrupt"
+	"landfall/appliance/command/logwriter"
 	"landfall/appliance/command/member"
 	"landfall/appliance/command/output"
 	"landfall/appliance/config"
@@ -55,6 +56,7 @@ func newServe() *cobra.Command {
 			// installations. Changed certificates are reread without a signal.
 			signal.Ignore(syscall.SIGHUP)
 			defer signal.Reset(syscall.SIGHUP)
+			defer logwriter.OutliveReader()()
 			return runServe(cmd, config)
 		},
 	}
