@@ -183,9 +183,7 @@ func announce(out io.Writer, config config.Config, running *appliance.Appliance,
 		fmt.Fprintf(out, "  on this host   %s\n  authority      %s\n  its SHA-256    %s\n", running.LocalURL(),
 			filepath.Join(config.DataDir, authority.FileName), fingerprint)
 	}
-	if len(config.URL) == 0 {
-		fmt.Fprintf(out, "  hosts use      %s; to change it: landfall settings set --url-for-hosts URL\n", urls[0])
-	}
+	fmt.Fprint(out, hostsUse(config.URL, urls[0], os.Getenv(variableOfURL)))
 	fmt.Fprintf(out, "  data           %s\n", config.DataDir)
 	if reason := release.CannotRun(runtime.GOOS); reason != "" {
 		fmt.Fprintf(out, "  installations  %s\n", reason)
@@ -194,4 +192,20 @@ func announce(out io.Writer, config config.Config, running *appliance.Appliance,
 		fmt.Fprintf(out, "  setup code     %s (the page asks for it once, to create the first administrator)\n",
 			setupCode)
 	}
+}
+
+// variableOfURL is the environment variable of the key url, in which commands look for the appliance.
+const variableOfURL = config.EnvPrefix + "URL"
+
+// hostsUse returns the line about the URL of hosts. It is empty if a person has configured that URL
+// on purpose; a variable may have been set for the commands only.
+func hostsUse(configured []string, url, variable string) string {
+	switch {
+	case len(configured) == 0:
+		return fmt.Sprintf("  hosts use      %s; to change it: landfall settings set --url-for-hosts URL\n", url)
+	case strings.HasPrefix(variable, configured[0]):
+		return fmt.Sprintf("  hosts use      %s, from the environment variable %s; if hosts can't reach it, start "+
+			"without the variable\n", url, variableOfURL)
+	}
+	return ""
 }

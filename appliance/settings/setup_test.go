@@ -259,3 +259,11 @@ func TestReleases_newestOnMediaIsDefault(t *testing.T) {
 		})
 	}
 }
+
+func TestChange_configuredURLNamesItsSources(t *testing.T) {
+	s, _ := testService(t, "https://192.0.2.1", Fixed{URLs: []string{"https://192.0.2.1"}})
+	address := "https://192.0.2.2"
+	_, err := s.Change(t.Context(), Change{URL: &address})
+	require.EqualError(t, err, "The configuration sets the URL: key url in its file, or the environment variable "+
+		"LANDFALL_URL. Remove it there and restart the appliance to set it here.")
+}
