@@ -31,6 +31,9 @@ func (e *DirError) Error() string {
 	case errors.Is(e.Err, syscall.EACCES), errors.Is(e.Err, syscall.EPERM):
 		return fmt.Sprintf("the data directory %s may not be read and written by user %d: give it to that user, or "+
 			"choose another data directory", e.Dir, syscall.Getuid())
+	case errors.Is(e.Err, syscall.EEXIST): // of the creation, although stat did not find it
+		return fmt.Sprintf("the path of the data directory %s has a symbolic link to a place that does not exist: mount "+
+			"its disk, or choose another data directory", e.Dir)
 	case errors.Is(e.Err, syscall.ENOMEM):
 		return fmt.Sprintf("the database in %s can't be mapped (%v): raise the limit of this process's address space "+
 			"to 16 GiB or more (ulimit -v, or LimitAS= of systemd); the data is not damaged", e.Dir, e.Err)
