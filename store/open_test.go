@@ -190,8 +190,8 @@ func TestOpen_linkToUnmountedDisk(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	require.NoError(t, os.Symlink(filepath.Join(t.TempDir(), "away"), dir))
 	_, err := store.Open(t.Context(), dir, store.Options{})
-	require.EqualError(t, err, "the path of the data directory "+dir+" has a symbolic link to a place that does not exist: mount "+
-		"its disk, or choose another data directory")
+	require.EqualError(t, err, "the path of the data directory "+dir+" has a symbolic link to a place that does not "+
+		"exist: mount its disk, or choose another data directory")
 }
 
 func TestOpen_otherKindOfFile(t *testing.T) {

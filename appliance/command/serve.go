@@ -194,7 +194,7 @@ func announce(out io.Writer, config config.Config, running *appliance.Appliance,
 	}
 }
 
-// variableOfURL is the environment variable of the key url, in which commands look for the appliance.
+// variableOfURL is the environment variable of the key url. Commands look for the appliance in it.
 const variableOfURL = config.EnvPrefix + "URL"
 
 // hostsUse returns the line about the URL of hosts. It is empty if a person has configured that URL

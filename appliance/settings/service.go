@@ -304,8 +304,8 @@ func (s *Service) check(wanted Change) (func(*row), error) {
 
 func isFixed(setting, key string) error {
 	variable := "LANDFALL_" + strings.ToUpper(strings.ReplaceAll(key, ".", "_"))
-	return fault.New(fault.Conflict, "The configuration sets the %s: key %s in its file, or the environment variable %s. "+
-		"Remove it there and restart the appliance to set it here.", setting, key, variable)
+	return fault.New(fault.Conflict, "The configuration sets the %s: key %s in its file, or the environment variable "+
+		"%s. Remove it there and restart the appliance to set it here.", setting, key, variable)
 }
 
 // AddRelease adds a release. Version and architecture come from its payload, which is read through

@@ -32,8 +32,8 @@ func (e *DirError) Error() string {
 		return fmt.Sprintf("the data directory %s may not be read and written by user %d: give it to that user, or "+
 			"choose another data directory", e.Dir, syscall.Getuid())
 	case errors.Is(e.Err, syscall.EEXIST): // of the creation, although stat did not find it
-		return fmt.Sprintf("the path of the data directory %s has a symbolic link to a place that does not exist: mount "+
-			"its disk, or choose another data directory", e.Dir)
+		return fmt.Sprintf("the path of the data directory %s has a symbolic link to a place that does not exist: "+
+			"mount its disk, or choose another data directory", e.Dir)
 	case errors.Is(e.Err, syscall.ENOMEM):
 		return fmt.Sprintf("the database in %s can't be mapped (%v): raise the limit of this process's address space "+
 			"to 16 GiB or more (ulimit -v, or LimitAS= of systemd); the data is not damaged", e.Dir, e.Err)
@@ -56,8 +56,8 @@ func NewDirError(dir, path string, err error) error {
 	return &DirError{Dir: dir, Err: err}
 }
 
-// IsLimit reports whether a limit of the process or of the machine is the cause of an error. Such an
-// error says nothing about the content of a file.
+// IsLimit reports whether a limit of the process or of the machine is the cause of an error. Such
+// an error says nothing about the content of a file.
 func IsLimit(err error) bool {
 	return errors.Is(err, syscall.ENOMEM) || errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
 }
