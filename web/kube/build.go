@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"net/http"
 	"time"
 
 	"go.etcd.io/etcd/client/v3/kubernetes"
@@ -87,6 +88,9 @@ func (s *Server) config(scheme *runtime.Scheme) *genericapiserver.RecommendedCon
 	config.EnableIndex, config.EnableProfiling, config.EnableMetrics = false, false, false
 	config.MaxRequestBodyBytes = bodyLimit
 	config.RequestTimeout = time.Minute
+	config.BuildHandlerChainFunc = func(handler http.Handler, c *genericapiserver.Config) http.Handler {
+		return genericapiserver.DefaultBuildHandlerChain(withoutLargeAliases(handler), c) // after the authorization
+	}
 	resources := serverstorage.NewResourceConfig()
 	resources.EnableVersions(apiextensionsv1.SchemeGroupVersion)
 	config.MergedResourceConfig = resources
