@@ -18,7 +18,8 @@ func TestYAML_aliases(t *testing.T) {
 		status  int
 		message string
 	}{
-		"small": {"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: &n small}\ndata: {a: *n}\n", http.StatusCreated, ""},
+		"small": {"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: &n small}\ndata: {a: *n}\n",
+			http.StatusCreated, ""},
 		"no alias": {"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: none}\ndata: {a: 'a & b * c'}\n",
 			http.StatusCreated, ""},
 		"large": {"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: large}\nother: " + large + "\n",
@@ -34,7 +35,8 @@ func TestYAML_aliases(t *testing.T) {
 				if request.method == http.MethodPatch && c.status == http.StatusCreated {
 					continue // its text has another name
 				}
-				r, err := http.NewRequestWithContext(t.Context(), request.method, request.url, strings.NewReader(c.text))
+				r, err := http.NewRequestWithContext(t.Context(), request.method, request.url,
+					strings.NewReader(c.text))
 				require.NoError(t, err)
 				r.Header.Set("Content-Type", request.form)
 				got, err := http.DefaultClient.Do(r)

@@ -171,7 +171,8 @@ func YAML(out io.Writer, value json.RawMessage) error {
 }
 
 // escape writes the unprintable characters in the strings of a JSON value as JSON escapes. YAML
-// permits no control characters, and terminals obey them. JSON itself escapes those before the space.
+// permits no control characters, and terminals obey them. JSON itself escapes those before the
+// space.
 func escape(value json.RawMessage) json.RawMessage {
 	unprintable := func(r rune) bool { return r > ' ' && r <= 0xffff && !unicode.IsPrint(r) }
 	if bytes.IndexFunc(value, unprintable) < 0 {

@@ -141,8 +141,8 @@ type Evaluator struct {
 	idle    *time.Timer
 }
 
-// Matches reports whether an inventory (JSON) matches a query. The error is [ErrFailed] if the query
-// can't be evaluated.
+// Matches reports whether an inventory (JSON) matches a query. The error is [ErrFailed] if the
+// query can't be evaluated.
 func (e *Evaluator) Matches(ctx context.Context, query string, inventory []byte) (bool, error) {
 	if len(query) > MaxBytes { // stored by a former version
 		return false, fmt.Errorf("%w: it has more than %d bytes", ErrFailed, MaxBytes)

@@ -61,5 +61,6 @@ func TestMatches_cancelled(t *testing.T) {
 func TestCheck_reasons(t *testing.T) {
 	require.NoError(t, Check(".cpu.count == 4"))
 	require.ErrorContains(t, Check(".["), "is not a jq query")
-	require.EqualError(t, Check(strings.Repeat(" ", MaxBytes+1)), "the query has 65537 bytes, at most 65536 are possible")
+	require.EqualError(t, Check(strings.Repeat(" ", MaxBytes+1)),
+		"the query has 65537 bytes, at most 65536 are possible")
 }
