@@ -224,7 +224,7 @@ test-fleet: assets/ui/index.html
 	.ci/install-etcd
 	CGO_ENABLED=0 go test -tags $(TAGS),etcd ./appliance/fleet/sequence ./appliance/fleet/membership \
 		./appliance/command/member
-	CGO_ENABLED=0 go test -tags $(TAGS),etcd -run '^TestFleet' ./appliance
+	CGO_ENABLED=0 go test -tags $(TAGS),etcd -timeout 40m -run '^TestFleet' ./appliance
 
 test-ui: assets/ui/index.html
 	npm --prefix $(UI) test

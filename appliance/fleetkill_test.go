@@ -108,7 +108,10 @@ func TestFleet_survivesEveryFault(t *testing.T) {
 	for _, m := range f.members {
 		users.verifyCreations(t, m.address)
 	}
-	eventually(t, "AMS knows the installed clusters", func() bool { return service.active(installed) })
+	// A leader may have ended before AMS received its request to create a subscription. The next
+	// leader creates it after the quarantine of 15 minutes: a search may not find it earlier.
+	require.Eventually(t, func() bool { return service.active(installed) }, 20*time.Minute, 50*time.Millisecond,
+		"AMS knows the installed clusters")
 	service.verify(t)
 	f.stop(t)
 	t.Logf("%d faults of leaders during %d installations: %v; %s", f.leaders(), len(installed), f.byKind, users)
