@@ -81,24 +81,11 @@ func (c HostChanges) CheckBinding(infraEnvID, hostID, clusterID string) error {
 // check calls f with the objects of a host if its BareMetalHost describes it.
 func (c HostChanges) check(infraEnvID, hostID string, f func(tx *store.Tx, s *pass) error) error {
 	return c.DB.View(func(tx *store.Tx) error {
-		row, err := record.Hosts.Get(tx, infraEnvID+"/"+hostID)
-		if errors.Is(err, store.ErrNotFound) || err == nil && row.Object.Key == "" {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		namespace, name := objects.SplitKey(row.Object.Key)
-		agent, err := objects.Find[agentinstall.Agent](c.Objects, tx, objects.Agents, namespace, name)
-		if err != nil || agent == nil || agent.Labels[agentHostLabel] == "" {
-			return err
-		}
-		host, err := objects.Find[metal3.BareMetalHost](c.Objects, tx, objects.BareMetalHosts, namespace,
-			agent.Labels[agentHostLabel])
+		agent, host, err := objectsOf(tx, c.Objects, infraEnvID+"/"+hostID)
 		if err != nil || host == nil || host.DeletionTimestamp != nil || host.Labels[infraEnvLabel] == "" {
 			return err
 		}
-		infraEnv, err := objects.Find[agentinstall.InfraEnv](c.Objects, tx, objects.InfraEnvs, namespace,
+		infraEnv, err := objects.Find[agentinstall.InfraEnv](c.Objects, tx, objects.InfraEnvs, host.Namespace,
 			host.Labels[infraEnvLabel])
 		if err != nil || infraEnv == nil {
 			return err

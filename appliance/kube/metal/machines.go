@@ -55,27 +55,36 @@ type Machines struct {
 // false for a host that was deleted in the meantime.
 func (m Machines) Has(key string) (has bool, err error) {
 	err = m.DB.View(func(tx *store.Tx) error {
-		row, err := record.Hosts.Get(tx, key)
-		if errors.Is(err, store.ErrNotFound) || err == nil && row.Object.Key == "" {
-			return nil
+		_, host, err := objectsOf(tx, m.Objects, key)
+		if host != nil {
+			_, has = host.Annotations[spokeCreatedAnnotation]
 		}
-		if err != nil {
-			return err
-		}
-		namespace, name := objects.SplitKey(row.Object.Key)
-		agent, err := objects.Find[agentinstall.Agent](m.Objects, tx, objects.Agents, namespace, name)
-		if err != nil || agent == nil || agent.Labels[agentHostLabel] == "" {
-			return err
-		}
-		host, err := objects.Find[metal3.BareMetalHost](m.Objects, tx, objects.BareMetalHosts, namespace,
-			agent.Labels[agentHostLabel])
-		if err != nil || host == nil {
-			return err
-		}
-		_, has = host.Annotations[spokeCreatedAnnotation]
-		return nil
+		return err
 	})
 	return has, err
+}
+
+// objectsOf returns the Agent of a host, by the host's key, and the Agent's BareMetalHost. Both are
+// nil if the host has none.
+func objectsOf(tx *store.Tx, o *objects.Objects, key string) (*agentinstall.Agent, *metal3.BareMetalHost, error) {
+	row, err := record.Hosts.Get(tx, key)
+	if errors.Is(err, store.ErrNotFound) || err == nil && row.Object.Key == "" {
+		return nil, nil, nil
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	namespace, name := objects.SplitKey(row.Object.Key)
+	agent, err := objects.Find[agentinstall.Agent](o, tx, objects.Agents, namespace, name)
+	if err != nil || agent == nil || agent.Labels[agentHostLabel] == "" {
+		return nil, nil, err
+	}
+	host, err := objects.Find[metal3.BareMetalHost](o, tx, objects.BareMetalHosts, namespace,
+		agent.Labels[agentHostLabel])
+	if err != nil || host == nil {
+		return nil, nil, err
+	}
+	return agent, host, nil
 }
 
 // callSpoke sends the requests of a pass to the cluster that the host belongs to.
