@@ -101,20 +101,23 @@ func Shorten(text string, limit int) string {
 // tabs. A terminal obeys control characters, and texts of hosts, BMCs and registries can contain
 // them. Characters that change the direction of a text are written in the same way.
 func Printable(text string) string {
-	if strings.IndexFunc(text, unprintable) < 0 {
+	return Escape(text, func(r rune) bool {
+		return r != '\n' && r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r))
+	})
+}
+
+// Escape returns a text with each character for which escaped reports true as a Go escape.
+func Escape(text string, escaped func(rune) bool) string {
+	if strings.IndexFunc(text, escaped) < 0 {
 		return text
 	}
 	var shown strings.Builder
 	for _, r := range text {
-		if unprintable(r) {
+		if escaped(r) {
 			shown.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
 		} else {
 			shown.WriteRune(r)
 		}
 	}
 	return shown.String()
-}
-
-func unprintable(r rune) bool {
-	return r != '\n' && r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r))
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/appliance/fault"
+	"landfall/appliance/sentence"
 	"landfall/store"
 )
 
@@ -215,21 +216,8 @@ func clip(reason string) string {
 		reason = strings.ToValidUTF8(reason[:sentenceLimit/2], "") + "…" +
 			strings.ToValidUTF8(reason[len(reason)-sentenceLimit/2:], "")
 	}
-	if strings.IndexFunc(reason, unprintable) < 0 {
-		return reason
-	}
-	var line strings.Builder
-	for _, r := range reason {
-		if unprintable(r) {
-			line.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
-		} else {
-			line.WriteRune(r)
-		}
-	}
-	return line.String()
+	return sentence.Escape(reason, func(r rune) bool { return !unicode.IsPrint(r) })
 }
-
-func unprintable(r rune) bool { return !unicode.IsPrint(r) }
 
 type schemaBody struct {
 	Code    int32  `json:"code"`
