@@ -19,6 +19,9 @@ func Decode(what string, text []byte, into any) error {
 		}
 		return fmt.Errorf("%s is %s; expected %s", what, kindOf(wrong.Value), expected(wrong.Type))
 	}
+	for cause := err; cause != nil; cause = errors.Unwrap(cause) {
+		err = cause // those around it say only that YAML was decoded
+	}
 	if err != nil {
 		return fmt.Errorf("%s can't be read: %w", what, err)
 	}
