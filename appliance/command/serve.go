@@ -56,7 +56,7 @@ func newServe() *cobra.Command {
 			// installations. Changed certificates are reread without a signal.
 			signal.Ignore(syscall.SIGHUP)
 			defer signal.Reset(syscall.SIGHUP)
-			defer logwriter.OutliveReader()()
+			defer logwriter.IgnoreSIGPIPE()()
 			return runServe(cmd, config)
 		},
 	}

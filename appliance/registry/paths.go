@@ -52,8 +52,8 @@ func (p *mediaPath) ask(now time.Time) <-chan struct{} {
 	return p.asked
 }
 
-// goOn notes that a look goes on.
-func (r *Registry) goOn(p *mediaPath) {
+// noteProgress notes that a look goes on.
+func (r *Registry) noteProgress(p *mediaPath) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if p.isExpected() {

@@ -99,8 +99,8 @@ func (r *Registry) Look() {
 	}
 }
 
-// sight is the result of a look at a path.
-type sight struct {
+// lookResult is the result of a look at a path.
+type lookResult struct {
 	present  map[*held]bool
 	changed  bool              // a medium or an archive came or went
 	whole    bool              // all media are complete, and nobody writes them
@@ -110,7 +110,7 @@ type sight struct {
 }
 
 // fail notes that something at the path can't be used.
-func (s *sight) fail(err error) {
+func (s *lookResult) fail(err error) {
 	s.problems = append(s.problems, sentence.Clause(err.Error()))
 	if err, ok := errors.AsType[*writtenError](err); ok {
 		s.written, s.whole = append(s.written, err.location), false
@@ -121,7 +121,7 @@ func (s *sight) fail(err error) {
 func (r *Registry) look(ctx context.Context, p *mediaPath) {
 	asked, refused := r.beginLook(p)
 	found, unusable, err := r.search(p.path)
-	s := &sight{present: map[*held]bool{}, whole: true, refused: map[medium.Location]refusal{}}
+	s := &lookResult{present: map[*held]bool{}, whole: true, refused: map[medium.Location]refusal{}}
 	for _, problem := range unusable {
 		s.problems = append(s.problems, problem.Error())
 	}
@@ -134,7 +134,7 @@ func (r *Registry) look(ctx context.Context, p *mediaPath) {
 		s.fail(err)
 	}
 	for _, location := range found {
-		r.goOn(p)
+		r.noteProgress(p)
 		r.lookAt(ctx, p, location, refused[location], asked != nil, s)
 	}
 	if ctx.Err() == nil {
@@ -163,7 +163,7 @@ func (r *Registry) beginLook(p *mediaPath) (asked chan struct{}, refused map[med
 
 // lookAt looks at the medium at a location.
 func (r *Registry) lookAt(ctx context.Context, p *mediaPath, location medium.Location, before refusal, asked bool,
-	s *sight) {
+	s *lookResult) {
 	m, added, refused, err := r.attach(ctx, p, location, before, asked)
 	switch {
 	case ctx.Err() != nil:
@@ -184,7 +184,7 @@ func (r *Registry) lookAt(ctx context.Context, p *mediaPath, location medium.Loc
 
 // record stores the releases that a look found, and since when media are missing. A member that
 // follows stores nothing.
-func (r *Registry) record(ctx context.Context, p *mediaPath, s *sight, asked bool) {
+func (r *Registry) record(ctx context.Context, p *mediaPath, s *lookResult, asked bool) {
 	if r.follows() {
 		return
 	}
@@ -202,7 +202,7 @@ func (r *Registry) record(ctx context.Context, p *mediaPath, s *sight, asked boo
 
 // endLook makes the result of a look that of its path. If somebody removed the path meanwhile, the
 // media that the look found are forgotten, unless somebody added the path again.
-func (r *Registry) endLook(p *mediaPath, s *sight) {
+func (r *Registry) endLook(p *mediaPath, s *lookResult) {
 	r.mu.Lock()
 	p.problems, p.refused, p.incoming = s.problems, s.refused, s.written
 	if p.asked == nil {
@@ -358,7 +358,7 @@ func (r *Registry) compareFiles(ctx context.Context, p *mediaPath, m *held, aske
 	if m.location.Container != medium.Folder || r.isQuiet(m) && !asked {
 		return false, false
 	}
-	files, err := medium.FolderIdentity(ctx, m.location.Path, func() { r.goOn(p) })
+	files, err := medium.FolderIdentity(ctx, m.location.Path, func() { r.noteProgress(p) })
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := r.options.Clock.Now()
@@ -442,7 +442,7 @@ func (r *Registry) attach(ctx context.Context, p *mediaPath, location medium.Loc
 	index := r.indexOf(fingerprint)
 	scanned := index == nil
 	if scanned {
-		index, err = medium.Scan(ctx, location, r.options.Open, func() { r.goOn(p) })
+		index, err = medium.Scan(ctx, location, r.options.Open, func() { r.noteProgress(p) })
 		if unusable, ok := errors.AsType[*medium.UnusableError](err); ok {
 			return nil, false, refusal{stamp, unusable}, nil
 		}

@@ -68,9 +68,9 @@ func (w *Writer) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// OutliveReader makes this process survive the end of the reader of its output, such as
+// IgnoreSIGPIPE makes this process survive the end of the reader of its output, such as
 // "landfall serve | tee FILE". The returned function restores the default, which ends the process.
-func OutliveReader() (restore func()) {
+func IgnoreSIGPIPE() (restore func()) {
 	// Unlike an ignored signal, this does not apply to the programs that the process starts.
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGPIPE)

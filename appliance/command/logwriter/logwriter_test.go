@@ -22,12 +22,12 @@ func TestMain(m *testing.M) {
 	if os.Getenv(childVariable) == "" {
 		os.Exit(m.Run())
 	}
-	defer logwriter.OutliveReader()()
+	defer logwriter.IgnoreSIGPIPE()()
 	_, err := os.Stderr.WriteString("to nobody\n")
 	fmt.Print(err)
 }
 
-func TestOutliveReader_processGoesOn(t *testing.T) {
+func TestIgnoreSIGPIPE_processGoesOn(t *testing.T) {
 	reader, writer, err := os.Pipe()
 	require.NoError(t, err)
 	require.NoError(t, reader.Close())

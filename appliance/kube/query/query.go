@@ -132,7 +132,8 @@ func evaluate(r request) (matches bool, err error) {
 }
 
 // Evaluator evaluates queries in a child process, which it starts for the first query. The zero
-// Evaluator is ready to use. Its methods may be called from several goroutines.
+// Evaluator is ready to use. Its methods may be called from several goroutines. Nobody has to close
+// it: a child ends when it is idle, and with the process.
 type Evaluator struct {
 	mu      sync.Mutex
 	child   *exec.Cmd // nil: none runs
