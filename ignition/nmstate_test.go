@@ -137,10 +137,33 @@ route-rules:
 	}
 }
 
+// memberHost has ports that name their controllers, and a VLAN with an address of its own.
+func memberHost() HostNetwork {
+	return HostNetwork{
+		YAML: `interfaces:
+- {name: eth0, type: ethernet, controller: bond0}
+- {name: eth1, type: ethernet, mac-address: 52:54:00:00:00:0e, controller: bond0}
+- name: bond0
+  type: bond
+  link-aggregation: {mode: active-backup}
+- name: bond0.9
+  type: vlan
+  mac-address: 02:00:00:00:00:09
+  vlan: {base-iface: bond0, id: 9}
+  controller: br0
+- name: br0
+  type: linux-bridge
+  ipv4: {enabled: true, dhcp: true}
+`,
+		Interfaces: []NetworkInterface{{MAC: "52:54:00:00:00:0d", Name: "eth0"},
+			{MAC: "52:54:00:00:00:0e", Name: "eth1"}},
+	}
+}
+
 func TestKeyfiles_goldenFile(t *testing.T) {
 	var b strings.Builder
 	for _, host := range []HostNetwork{richHost(), bondedHost(), taggedHost(), bridgedHost("52:54:00:00:00:0c"),
-		trunkHost()} {
+		trunkHost(), memberHost()} {
 		planned, fault := planHost(host)
 		require.Nil(t, fault)
 		require.Nil(t, planned.beyond)
