@@ -453,10 +453,10 @@ func (s *directorySession) Prune(ctx context.Context, retention Retention) (usag
 		return Usage{}, err
 	}
 	first := retention.first(all)
-	usage, err = s.removeBefore(all, first)
+	usage, err = s.removeBefore(ctx, all, first)
 	for err == nil && retention.Bytes > 0 && usage.Bytes > retention.Bytes && first < len(all)-1 {
 		first++
-		usage, err = s.removeBefore(all, first)
+		usage, err = s.removeBefore(ctx, all, first)
 		usage.Shortened = true
 	}
 	s.mu.Lock()
@@ -519,20 +519,25 @@ func (s *directorySession) usage() (usage Usage, err error) {
 }
 
 // removeBefore removes the snapshots before one, and the log that only they need.
-func (s *directorySession) removeBefore(all []point, first int) (Usage, error) {
+func (s *directorySession) removeBefore(ctx context.Context, all []point, first int) (Usage, error) {
 	if len(all) > 0 {
-		if err := s.removeLocked(all[:first], all[first:]); err != nil {
+		if err := s.removeLocked(ctx, all[:first], all[first:]); err != nil {
 			return Usage{}, err
 		}
 	}
 	return s.usage()
 }
 
-func (s *directorySession) removeLocked(old, kept []point) error {
+// removeLocked asks twice whether the session may write: the directory may be another disk by now,
+// on which other backups and other objects are needed.
+func (s *directorySession) removeLocked(ctx context.Context, old, kept []point) error {
 	s.removal.Lock()
 	defer s.removal.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if err := s.allowed(ctx); err != nil {
+		return err
+	}
 	removed, stays := map[string]bool{}, map[string]bool{}
 	for _, p := range old {
 		if err := os.Remove(p.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -558,6 +563,9 @@ func (s *directorySession) removeLocked(old, kept []point) error {
 	}
 	maps.Copy(needed, s.touched)
 	maps.Copy(needed, s.before)
+	if err := s.allowed(ctx); err != nil {
+		return err
+	}
 	return s.repository.Remove(names, needed)
 }
 

@@ -53,6 +53,37 @@ func TestReplica_disksAreExchanged(t *testing.T) {
 	require.Empty(t, verify(t, other).Damage)
 }
 
+// TestReplica_disksAreExchangedDuringARemoval exchanges the disks after the removal of old states has
+// read one of them. It must remove nothing from the other one, whose snapshots are older.
+func TestReplica_disksAreExchangedDuringARemoval(t *testing.T) {
+	data, dir := dirs(t)
+	other := dir + ".other"
+	require.NoError(t, os.Mkdir(other, 0o700))
+	for _, at := range []string{other, dir} {
+		r := run(t, data, to(at))
+		r.updates(1)
+		r.shipped()
+		r.stop()
+	}
+	owner, err := replica.ReadOwner(dir)
+	require.NoError(t, err)
+	s, err := replica.Directory{Path: dir}.Open(t.Context(), replica.Owner{ID: owner.ID})
+	require.NoError(t, err)
+	pipe := filepath.Join(dir, "log", fmt.Sprintf("%010d", s.Generation()), "0.json")
+	require.NoError(t, syscall.Mkfifo(pipe, 0o600))
+	removed := make(chan error, 1)
+	go func() {
+		_, err := s.Prune(t.Context(), replica.Retention{Keep: time.Hour, Interval: time.Hour, Now: time.Now()})
+		removed <- err
+	}()
+	reads, err := os.OpenFile(pipe, os.O_WRONLY, 0) // waits until the removal reads
+	require.NoError(t, err)
+	require.NoError(t, errors.Join(os.Rename(dir, dir+".away"), os.Rename(other, dir)))
+	require.NoError(t, reads.Close())
+	require.ErrorIs(t, <-removed, replica.ErrNotContinued)
+	require.Empty(t, verify(t, dir).Damage)
+}
+
 // TestReplica_olderCopyOfADisk replaces the disk by a copy of it from an earlier start.
 func TestReplica_olderCopyOfADisk(t *testing.T) {
 	data, dir := dirs(t)
