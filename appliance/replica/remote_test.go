@@ -42,15 +42,14 @@ type second struct {
 	handler    atomic.Pointer[http.Handler]
 	cut        atomic.Bool  // the line to it
 	open       atomic.Int32 // connections
-	// after is called after a request was served, and before it is answered.
-	after func(r *http.Request)
+	// after is called after a request was served, and before it is answered; nil: nothing.
+	after atomic.Pointer[func(r *http.Request)]
 }
 
 // newSecond starts a second appliance with its replica in a directory.
 func newSecond(t *testing.T, dir string) *second {
 	t.Helper()
-	s := &second{t: t, dir: dir, files: t.TempDir(), logger: slog.New(slog.DiscardHandler),
-		after: func(*http.Request) {}}
+	s := &second{t: t, dir: dir, files: t.TempDir(), logger: slog.New(slog.DiscardHandler)}
 	s.trail = openTrail(t)
 	require.NoError(t, os.WriteFile(s.token(), []byte(strings.Repeat("secret", 6)+"\n"), 0o600))
 	s.restart()
@@ -60,7 +59,9 @@ func newSecond(t *testing.T, dir string) *second {
 		}
 		recorder := httptest.NewRecorder()
 		(*s.handler.Load()).ServeHTTP(recorder, r)
-		s.after(r)
+		if after := s.after.Load(); after != nil {
+			(*after)(r)
+		}
 		if s.cut.Load() {
 			panic(http.ErrAbortHandler)
 		}
@@ -175,11 +176,12 @@ func TestRemote_lineIsCut(t *testing.T) {
 
 	var lost atomic.Int32
 	var follows atomic.Bool // a snapshot that was not complete begins again
-	other.after = func(request *http.Request) {
+	loseAnswers := func(request *http.Request) {
 		if follows.Load() && strings.HasSuffix(request.URL.Path, "/frames") && lost.Add(1)%3 == 0 {
 			panic(http.ErrAbortHandler)
 		}
 	}
+	other.after.Store(&loseAnswers)
 	r = run(t, data, func(o *replica.Options) {
 		other.options(o)
 		o.Settings.SnapshotInterval = time.Hour
