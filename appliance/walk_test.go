@@ -181,6 +181,10 @@ func (w *walk) check(t testing.TB, a attempt) {
 	if answer.Code < 300 && found && !o.Access.Public && o.Access.CheckedBy == "" {
 		require.True(t, w.mayHave(o, caller, r), "%s of %s", what, o.ID)
 	}
+	if a.method == http.MethodGet && answer.Code == http.StatusOK && found && o.Access.CheckedBy == "" &&
+		(o.Access.Secret || strings.Contains(answer.Body.String(), "/byapikey/")) {
+		require.Equal(t, "no-store", answer.Header().Get("Cache-Control"), "%s of %s", what, o.ID)
+	}
 	readsSecrets := caller.role == access.Administrator || found && o.Access.Secret && caller.role >= o.Access.Role ||
 		caller.agent && o.Access.Agents
 	if readsSecrets {

@@ -43,7 +43,7 @@ func compressing(t testing.TB) *Server {
 	add("/nothing", nil, func(c echo.Context) error { return c.NoContent(http.StatusNoContent) })
 	add("/secret", func(o *operation.Operation) { o.Access = o.Access.WithSecret() }, long)
 	add("/token", nil, func(c echo.Context) error {
-		operation.Uncompressed(c)
+		operation.HasSecret(c)
 		return long(c)
 	})
 	add("/poll", func(o *operation.Operation) { o.Quiet = true }, long)

@@ -89,7 +89,9 @@ func send(c echo.Context, name string, file io.ReadSeekCloser, info store.FileIn
 	header := c.Response().Header()
 	header.Set(echo.HeaderContentType, echo.MIMEOctetStream)
 	header.Set("ETag", `"`+info.SHA256+`"`)
-	header.Set(echo.HeaderCacheControl, "no-cache")
+	if header.Get(echo.HeaderCacheControl) == "" { // operations that return a secret have set it
+		header.Set(echo.HeaderCacheControl, "no-cache")
+	}
 	attach(c, name)
 	http.ServeContent(c.Response(), c.Request(), "", info.Modified, file)
 	return file.Close()

@@ -160,7 +160,7 @@ func (s *Service) addTokens(c echo.Context, envs ...*models.InfraEnv) error {
 		}
 		env.DownloadURL = strings.Replace(env.DownloadURL, "/byid/"+id, path, 1)
 	}
-	operation.Uncompressed(c)
+	operation.HasSecret(c)
 	return nil
 }
 

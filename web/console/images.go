@@ -80,7 +80,7 @@ func (i infraEnvImages) show(c echo.Context) error {
 	if access.From(c.Request().Context()).Role < access.Operator {
 		return answer(c, image.WithoutURLs(), nil)
 	}
-	operation.Uncompressed(c) // the URLs contain a token
+	operation.HasSecret(c) // the URLs contain a token
 	return answer(c, image, nil)
 }
 

@@ -75,8 +75,8 @@ func (i *download) describe(header http.Header, compute bool) {
 			"Etag":                {i.ETag()},
 			"Content-Type":        {"application/octet-stream"},
 			"Content-Disposition": {mime.FormatMediaType("attachment", map[string]string{"filename": i.FileName})},
-			// The image contains the pull secret, so shared caches must not store it.
-			"Cache-Control": {"private, no-cache"},
+			// The image contains the pull secret.
+			"Cache-Control": {"no-store"},
 		}
 	})
 	maps.Copy(header, i.headers)

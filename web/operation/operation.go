@@ -122,6 +122,11 @@ func Below(prefix string, operations []Operation) []Operation {
 	return below
 }
 
-// Uncompressed makes the response to a request uncompressed, because it contains a secret. It is
-// for operations that return a secret only to some clients; see Access.WithSecret.
-func Uncompressed(c echo.Context) { c.Response().Header().Set(gzhttp.HeaderNoCompression, "1") }
+// HasSecret prepares the response to a request for a secret: it is not compressed, and no client or
+// proxy stores it. It is for operations that return a secret only to some clients; see
+// Access.WithSecret.
+func HasSecret(c echo.Context) {
+	header := c.Response().Header()
+	header.Set(gzhttp.HeaderNoCompression, "1")
+	header.Set(echo.HeaderCacheControl, "no-store")
+}
