@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/coreos/go-oidc/v3/oidc"
 )
@@ -47,6 +48,16 @@ func (c claims) text(name string) (string, bool) {
 	value, _ := c.find(name)
 	text, ok := value.(string)
 	return text, ok
+}
+
+// begin returns the time before which a token is not valid (nbf: RFC 7519, section 4.1.5). Without
+// it, the time is zero.
+func (c claims) begin() time.Time {
+	seconds, ok := c["nbf"].(float64)
+	if !ok {
+		return time.Time{}
+	}
+	return time.Unix(int64(seconds), 0)
 }
 
 // groups returns the groups in a claim: a list of texts, or one text. A missing claim means no

@@ -343,6 +343,11 @@ func (p *Provider) VerifyBearer(ctx context.Context, raw string) (external.Perso
 
 // person makes a person of the claims.
 func (p *Provider) person(token *oidc.IDToken, claims claims) (external.Person, error) {
+	if begin, now := claims.begin(), p.options.Clock.Now(); begin.After(now.Add(tolerance)) {
+		return external.Person{}, fault.New(fault.Forbidden,
+			"the token is not valid before %s, but the appliance's clock says %s; "+
+				"use it later, or correct the clock that is wrong", stamp(begin), stamp(now))
+	}
 	name, _ := claims.text(p.options.NameClaim)
 	if err := external.CheckName(name); err != nil {
 		return external.Person{},

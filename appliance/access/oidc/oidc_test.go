@@ -361,6 +361,8 @@ func TestBearer_whichTokensAreAccepted(t *testing.T) {
 		"expired":            {later(66 * time.Minute), "the token expired at "},
 		"issued in a minute": {later(-time.Minute), ""},
 		"issued in an hour":  {later(-time.Hour), "correct the clock that is wrong"},
+		"valid in a minute":  {set("nbf", start.Add(time.Minute).Unix()), ""},
+		"valid in an hour":   {set("nbf", start.Add(time.Hour).Unix()), "the token is not valid before "},
 		"the clock is in 1970": {func(_ *testing.T, p *testProvider) {
 			p.sign = func(c map[string]any) string {
 				p.sign = nil
