@@ -204,12 +204,9 @@ func TestLogin_unreachableProvider(t *testing.T) {
 	}
 }
 
-func TestLogin_openIDConnect(t *testing.T) {
-	p := newProvider(t)
-	s := newService(t, nil)
-	s.OIDC = p.client(t, s.clock)
-
-	b := s.browser()
+// logIn begins a login, and returns the URL with the answer of the provider.
+func (p *provider) logIn(t *testing.T, b *browser) string {
+	t.Helper()
 	begun := b.send(http.MethodGet, "/login/oidc", nil)
 	require.Equal(t, http.StatusFound, begun.status, "%s", begun.body)
 	require.Contains(t, begun.header.Get("Set-Cookie"), "SameSite=Lax")
@@ -218,7 +215,30 @@ func TestLogin_openIDConnect(t *testing.T) {
 	asked, err := client.Get(begun.header.Get("Location"))
 	require.NoError(t, err)
 	require.NoError(t, asked.Body.Close())
-	back := asked.Header.Get("Location")
+	return asked.Header.Get("Location")
+}
+
+// The second tab replaces the cookie of the first.
+func TestLogin_twoTabs(t *testing.T) {
+	p := newProvider(t)
+	s := newService(t, nil)
+	s.OIDC = p.client(t, s.clock)
+	b := s.browser()
+	first, second := p.logIn(t, b), p.logIn(t, b)
+	refused := b.send(http.MethodGet, first, nil)
+	require.Equal(t, http.StatusForbidden, refused.status)
+	require.Contains(t, string(refused.body), "begin again")
+	require.Equal(t, http.StatusOK, b.send(http.MethodGet, second, nil).status, "the other tab goes on")
+	require.Equal(t, "olga", b.whoami())
+}
+
+func TestLogin_openIDConnect(t *testing.T) {
+	p := newProvider(t)
+	s := newService(t, nil)
+	s.OIDC = p.client(t, s.clock)
+
+	b := s.browser()
+	back := p.logIn(t, b)
 	require.Contains(t, back, "https://"+host+access.BasePath+"/login/oidc/callback?")
 
 	require.Equal(t, http.StatusBadRequest, s.browser().send(http.MethodGet, back, nil).status,

@@ -10,6 +10,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"landfall/appliance/access/external"
+	"landfall/appliance/access/loginstate"
 	"landfall/appliance/access/people"
 	"landfall/appliance/fault"
 	"landfall/web/operation"
@@ -86,8 +87,10 @@ func (s *Service) finishOIDC(c echo.Context) error {
 	if err != nil {
 		return problem.BadRequest("this browser has not begun to log in here, or too long ago; log in again")
 	}
-	c.SetCookie(&http.Cookie{Name: oidcCookie, Path: oidcPath, MaxAge: -1})
 	person, err := s.OIDC.Finish(r.Context(), cookie.Value, r.URL.Query())
+	if !errors.Is(err, loginstate.ErrForeign) { // otherwise the cookie may be that of another tab
+		c.SetCookie(&http.Cookie{Name: oidcCookie, Path: oidcPath, MaxAge: -1})
+	}
 	if err != nil {
 		return err
 	}
