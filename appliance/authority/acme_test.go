@@ -18,6 +18,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -317,6 +318,24 @@ func TestACME_certificateOfSite(t *testing.T) {
 		require.NoError(t, err)
 		require.NotContains(t, string(content), "PRIVATE KEY", file.Name())
 	}
+}
+
+func TestACME_lateRenewalIsTold(t *testing.T) {
+	s := newACMESite(t, "secret", "secret")
+	require.Eventually(t, func() bool { return len(s.Validities()) == 2 }, time.Minute, 5*time.Millisecond)
+	until := s.Validities()[1].Until
+	const problem = "has not renewed a certificate"
+	for _, c := range []struct {
+		before time.Duration
+		late   bool
+	}{{16 * 24 * time.Hour, false}, {14 * 24 * time.Hour, true}, {13 * 24 * time.Hour, true}} {
+		s.clock.Advance(until.Add(-c.before).Sub(s.clock.Now()))
+		require.Equal(t, c.late, s.Validities()[1].Late)
+		if c.late {
+			require.Eventually(t, func() bool { return s.logged(problem) }, time.Minute, 5*time.Millisecond)
+		}
+	}
+	require.Equal(t, 1, strings.Count(s.log.String(), problem), "the log says it once")
 }
 
 // TestACME_refusedByCA checks that the own authority serves the names while the CA gives no

@@ -12,6 +12,7 @@ type Validity struct {
 	Subject string
 	Until   time.Time
 	Renewed bool   // the appliance renews it by itself
+	Late    bool   // it should have been renewed before now
 	Effect  string // of the end; "" means that clients refuse the certificate
 	Remedy  string // a sentence for the time near the end
 }
@@ -29,7 +30,7 @@ func (c *Certificates) Validities() []Validity {
 	}
 	c.mu.Unlock()
 	if c.external != nil {
-		found = append(found, c.external.validities()...)
+		found = append(found, c.external.validities(c.options.Clock.Now())...)
 	}
 	return found
 }
@@ -41,16 +42,24 @@ func (c *Certificates) Problem() string {
 	return c.logged
 }
 
-func (e *external) validities() []Validity {
+func (e *external) validities(now time.Time) []Validity {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	var found []Validity
 	for name, certificate := range e.present {
 		found = append(found, Validity{Subject: "the certificate for " + name, Until: end(certificate), Renewed: true,
+			Late:   isLate(certificate, now),
 			Remedy: "Check that the CA in tls.acme.directory answers and reaches port 443 of this name."})
 	}
 	slices.SortFunc(found, func(a, b Validity) int { return cmp.Compare(a.Subject, b.Subject) })
 	return found
+}
+
+// isLate reports whether half of the time is over in which a certificate is renewed. Package autocert
+// renews it in the last third of its validity, but not earlier than 30 days before its end.
+func isLate(certificate *tls.Certificate, now time.Time) bool {
+	leaf := certificate.Leaf
+	return leaf != nil && leaf.NotAfter.Sub(now) < min(leaf.NotAfter.Sub(leaf.NotBefore)/3, 30*24*time.Hour)/2
 }
 
 func end(certificate *tls.Certificate) time.Time {

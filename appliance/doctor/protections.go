@@ -163,11 +163,32 @@ func (p *Protections) line() Finding {
 	return finding
 }
 
+const validityCheck = "until when the certificates are valid"
+
+func validity(v authority.Validity, now time.Time) Finding {
+	finding := Finding{Area: Protection, Subject: v.Subject, Status: Green, Check: validityCheck,
+		Result: "until " + v.Until.UTC().Format(time.DateOnly)}
+	switch left := v.Until.Sub(now); {
+	case left <= 0:
+		finding.Status = Red
+		finding.Result = "ended on " + v.Until.UTC().Format(time.DateOnly) + ", so " +
+			cmp.Or(v.Effect, "clients refuse it")
+	case v.Late:
+		finding.Status = Amber
+		finding.Result += ", and it should have been renewed before now"
+	case left < endsSoon && !v.Renewed:
+		finding.Status = Amber
+	}
+	if finding.Status != Green {
+		finding.Advice = v.Remedy
+	}
+	return finding
+}
+
 func (p *Protections) certificates() []Finding {
 	if p.Certificates == nil {
 		return nil
 	}
-	const check = "until when the certificates are valid"
 	validities, problems := p.Certificates.Validities(), []string{p.Certificates.Problem()}
 	if p.Clients != nil {
 		validities, problems = append(validities, p.Clients.Validities()...), append(problems, p.Clients.Problem())
@@ -175,24 +196,11 @@ func (p *Protections) certificates() []Finding {
 	var findings []Finding
 	now := p.Clock.Now()
 	for _, v := range validities {
-		finding := Finding{Area: Protection, Subject: v.Subject, Status: Green, Check: check,
-			Result: "until " + v.Until.UTC().Format(time.DateOnly)}
-		switch left := v.Until.Sub(now); {
-		case left <= 0:
-			finding.Status = Red
-			finding.Result = "ended on " + v.Until.UTC().Format(time.DateOnly) + ", so " +
-				cmp.Or(v.Effect, "clients refuse it")
-		case left < endsSoon && !v.Renewed:
-			finding.Status = Amber
-		}
-		if finding.Status != Green {
-			finding.Advice = v.Remedy
-		}
-		findings = append(findings, finding)
+		findings = append(findings, validity(v, now))
 	}
 	for _, problem := range problems {
 		if problem != "" {
-			findings = append(findings, Finding{Area: Protection, Subject: "certificates", Status: Amber, Check: check,
+			findings = append(findings, Finding{Area: Protection, Subject: "certificates", Status: Amber, Check: validityCheck,
 				Result: problem, Advice: "Correct the file. Its previous content remains in use until then."})
 		}
 	}

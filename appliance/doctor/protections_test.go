@@ -174,3 +174,16 @@ func TestProtections_certificateEnds(t *testing.T) {
 		require.Equal(t, c.status != Green, found.Advice != "")
 	}
 }
+
+func TestProtections_certificateNotRenewed(t *testing.T) {
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	v := authority.Validity{Subject: "the certificate for a.example", Until: now.AddDate(0, 0, 10), Renewed: true,
+		Remedy: "Check the CA."}
+	require.Equal(t, Green, validity(v, now).Status, "the appliance will renew it")
+	v.Late = true
+	found := validity(v, now)
+	require.Equal(t, Amber, found.Status)
+	require.Equal(t, "until 2026-03-11, and it should have been renewed before now", found.Result)
+	require.Equal(t, v.Remedy, found.Advice)
+	require.Equal(t, Red, validity(v, v.Until).Status)
+}
