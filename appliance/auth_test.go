@@ -22,6 +22,7 @@ import (
 	"landfall/appliance/agents"
 	"landfall/appliance/audittrail"
 	"landfall/appliance/config"
+	"landfall/appliance/osimage"
 	"landfall/appliance/simulate"
 	"landfall/porttest"
 	"landfall/web/access"
@@ -333,6 +334,12 @@ func TestAuth_scopeLimitsListsAndChanges(t *testing.T) {
 	}
 	require.Equal(t, http.StatusForbidden, a.call(limited, http.MethodPost, apiPath+"/clusters",
 		a.newCluster("third")).status)
+	for caller, want := range map[*http.Client][]string{a.admin: {"mine", "other"}, limited: nil} {
+		var images map[string][]osimage.Image
+		a.call(caller, http.MethodGet, consolePath+"/os-images", nil).read(t, http.StatusOK, &images)
+		require.Equal(t, 2, images["os_images"][0].InUseBy)
+		require.ElementsMatch(t, want, images["os_images"][0].Users)
+	}
 }
 
 // TestAuth_overridesAreForAdministrators checks the free text of Ignition configs and

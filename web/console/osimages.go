@@ -75,6 +75,11 @@ func OSImageOperations(library *osimage.Library, uploadBytes int64) []operation.
 
 func (o osImages) list(c echo.Context) error {
 	images, err := o.library.List()
+	if access.From(c.Request().Context()).Scope.Limited() { // the names are of all infra-envs
+		for i := range images {
+			images[i].Users = nil
+		}
+	}
 	return answer(c, map[string]any{"os_images": images}, err)
 }
 
