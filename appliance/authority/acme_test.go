@@ -324,6 +324,7 @@ func TestACME_lateRenewalIsTold(t *testing.T) {
 	s := newACMESite(t, "secret", "secret")
 	require.Eventually(t, func() bool { return len(s.Validities()) == 2 }, time.Minute, 5*time.Millisecond)
 	until := s.Validities()[1].Until
+	require.Equal(t, today.AddDate(-1, 0, 0), s.Validities()[1].From.UTC())
 	const problem = "has not renewed a certificate"
 	for _, c := range []struct {
 		before time.Duration

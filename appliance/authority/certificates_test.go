@@ -229,6 +229,7 @@ func TestFiles_rereadWhenChanged(t *testing.T) {
 	require.Equal(t, first, serial(), "a certificate without its key is not used")
 	require.NoError(t, os.Rename(next.Key, files.Key))
 	pass(func() bool { return serial() != first })
+	require.Equal(t, today.AddDate(-1, 0, 0), m.Validities()[1].From.UTC())
 
 	second := serial()
 	require.NoError(t, os.Remove(files.Key))

@@ -10,6 +10,7 @@ import (
 // Validity is the end of a certificate.
 type Validity struct {
 	Subject string
+	From    time.Time // zero for the own authority, whose certificates are valid at all times
 	Until   time.Time
 	Renewed bool   // the appliance renews it by itself
 	Late    bool   // it should have been renewed before now
@@ -25,7 +26,8 @@ func (c *Certificates) Validities() []Validity {
 			"a new image."}}
 	c.mu.Lock()
 	if c.site != nil {
-		found = append(found, Validity{Subject: "the certificate in tls.cert_file", Until: c.site.Leaf.NotAfter,
+		found = append(found, Validity{Subject: "the certificate in tls.cert_file", From: c.site.Leaf.NotBefore,
+			Until:  c.site.Leaf.NotAfter,
 			Remedy: "Replace the files in tls.cert_file and tls.key_file; a restart is not necessary."})
 	}
 	c.mu.Unlock()
@@ -42,29 +44,29 @@ func (c *Certificates) Problem() string {
 	return c.logged
 }
 
+// renewsWithin is the longest time before the end of a certificate from the site's CA in which
+// package autocert renews it. It begins in the last third of the validity.
+const renewsWithin = 30 * 24 * time.Hour
+
+// validities returns the ends of the certificates from the site's CA. A certificate is late if half
+// of the time for its renewal is over.
 func (e *external) validities(now time.Time) []Validity {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	var found []Validity
 	for name, certificate := range e.present {
-		found = append(found, Validity{Subject: "the certificate for " + name, Until: end(certificate), Renewed: true,
-			Late:   isLate(certificate, now),
+		from, until := times(certificate)
+		found = append(found, Validity{Subject: "the certificate for " + name, From: from, Until: until, Renewed: true,
+			Late:   until.Sub(now) < min(until.Sub(from)/3, renewsWithin)/2,
 			Remedy: "Check that the CA in tls.acme.directory answers and reaches port 443 of this name."})
 	}
 	slices.SortFunc(found, func(a, b Validity) int { return cmp.Compare(a.Subject, b.Subject) })
 	return found
 }
 
-// isLate reports whether half of the time is over in which a certificate is renewed. Package autocert
-// renews it in the last third of its validity, but not earlier than 30 days before its end.
-func isLate(certificate *tls.Certificate, now time.Time) bool {
-	leaf := certificate.Leaf
-	return leaf != nil && leaf.NotAfter.Sub(now) < min(leaf.NotAfter.Sub(leaf.NotBefore)/3, 30*24*time.Hour)/2
-}
-
-func end(certificate *tls.Certificate) time.Time {
+func times(certificate *tls.Certificate) (from, until time.Time) {
 	if certificate.Leaf == nil {
-		return time.Time{}
+		return from, until
 	}
-	return certificate.Leaf.NotAfter
+	return certificate.Leaf.NotBefore, certificate.Leaf.NotAfter
 }

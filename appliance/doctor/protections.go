@@ -173,13 +173,18 @@ func validity(v authority.Validity, now time.Time) Finding {
 		finding.Status = Red
 		finding.Result = "ended on " + v.Until.UTC().Format(time.DateOnly) + ", so " +
 			cmp.Or(v.Effect, "clients refuse it")
+	case now.Before(v.From):
+		finding.Status = Red
+		finding.Result = "valid from " + v.From.UTC().Format("2006-01-02 15:04") + " UTC on, and this machine's clock " +
+			"shows " + now.UTC().Format("2006-01-02 15:04") + " UTC, so " + cmp.Or(v.Effect, "clients refuse it")
+		finding.Advice = "Correct the clock if it is wrong, or use a certificate that is valid now."
 	case v.Late:
 		finding.Status = Amber
 		finding.Result += ", and it should have been renewed before now"
 	case left < endsSoon && !v.Renewed:
 		finding.Status = Amber
 	}
-	if finding.Status != Green {
+	if finding.Status != Green && finding.Advice == "" {
 		finding.Advice = v.Remedy
 	}
 	return finding

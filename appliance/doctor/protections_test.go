@@ -175,6 +175,17 @@ func TestProtections_certificateEnds(t *testing.T) {
 	}
 }
 
+func TestProtections_certificateNotYetValid(t *testing.T) {
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	v := authority.Validity{Subject: "the certificate in tls.cert_file", From: now.Add(time.Hour),
+		Until: now.AddDate(1, 0, 0), Remedy: "Replace the files."}
+	found := validity(v, now)
+	require.Equal(t, Red, found.Status)
+	require.Contains(t, found.Result, "valid from 2026-03-01 13:00 UTC on")
+	require.Contains(t, found.Advice, "Correct the clock")
+	require.Equal(t, Green, validity(v, v.From).Status)
+}
+
 func TestProtections_certificateNotRenewed(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	v := authority.Validity{Subject: "the certificate for a.example", Until: now.AddDate(0, 0, 10), Renewed: true,
