@@ -14,6 +14,7 @@ import (
 	"landfall/appliance/access"
 	"landfall/appliance/hosted"
 	"landfall/appliance/hosted/arm"
+	"landfall/appliance/hosted/broker"
 	"landfall/appliance/hosted/bundle"
 	"landfall/appliance/hosted/controlplane"
 	"landfall/appliance/hosted/maestro"
@@ -272,6 +273,13 @@ func (s consoleService) overview(c echo.Context) error {
 				shown.Seen = consumer.Seen
 			}
 			shown.Since, shown.Problems = s.connectionOf(m)
+			certificates, err := broker.ListCredentials(tx, m.Consumer)
+			if err != nil {
+				return err
+			}
+			if problem := problemOfEnd(certificates, s.Provider.Clock.Now()); problem != "" {
+				shown.Problems = append(shown.Problems, problem)
+			}
 			if shown.Seen.Before(shown.Since) {
 				shown.Seen = shown.Since // the stored time can be a minute old
 			}
@@ -315,6 +323,24 @@ func (s consoleService) connectionOf(m *record.Management) (since time.Time, pro
 			"of them.")
 	}
 	return connection.Since, problems
+}
+
+// endsSoon is the time before the end of an agent's certificate from which on it is a problem.
+const endsSoon = 90 * 24 * time.Hour
+
+// problemOfEnd says that the last certificate that the agent uses ends soon, or returns "".
+func problemOfEnd(all []broker.Credential, now time.Time) string {
+	var end time.Time
+	for _, c := range all {
+		if !c.Used.IsZero() && c.Revoked.IsZero() && c.Until.After(end) {
+			end = c.Until
+		}
+	}
+	if end.IsZero() || end.Sub(now) >= endsSoon {
+		return ""
+	}
+	return fmt.Sprintf("The certificate of its agent is valid until %s. Write new manifests with landfall hcp "+
+		"consumers agent, and apply them.", end.UTC().Format(time.DateOnly))
 }
 
 func problemOfClock(clock maestro.ClockFault) string {
