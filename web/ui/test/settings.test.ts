@@ -1,6 +1,26 @@
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { addRelease, changeSettings, removeRelease, type Release } from '../src/settings/api';
 import { listOf, problemOfKey, problemOfPullSecret, problemOfURL } from '../src/settings/check';
+import { isRemovable, offeredBy } from '../src/settings/words';
+
+const release: Release = {
+  openshift_version: '4.20.8',
+  cpu_architecture: 'x86_64',
+  url: 'quay.io/a@sha256:b',
+  default: true,
+  source: 'administrator',
+};
+
+describe('releases', () => {
+  it.each([
+    ['configuration', 'Configuration file', false],
+    ['administrator', 'Administrator', true],
+    ['medium', 'Medium of the registry', false],
+  ] as const)('of the %s', (source, words, removable) => {
+    expect(offeredBy[source]).toBe(words);
+    expect(isRemovable({ ...release, source })).toBe(removable);
+  });
+});
 
 describe('checks of settings', () => {
   it.each([
@@ -53,14 +73,6 @@ describe('requests for settings', () => {
   afterEach(() => {
     vi.unstubAllGlobals();
   });
-
-  const release: Release = {
-    openshift_version: '4.20.8',
-    cpu_architecture: 'x86_64',
-    url: 'quay.io/a@sha256:b',
-    default: true,
-    source: 'administrator',
-  };
 
   it.each([
     ['a change', () => changeSettings({ pull_secret: '' }), 'PATCH', '', '{"pull_secret":""}'],

@@ -7,6 +7,7 @@ import { useAct } from '../shell/useAct';
 import { addRelease, removeRelease, type Release } from './api';
 import { Field } from './Field';
 import { Setting } from './Setting';
+import { isRemovable, offeredBy } from './words';
 
 const nameOf = ({ openshift_version: version, cpu_architecture: architecture }: Release) =>
   `OpenShift ${version} (${architecture})`;
@@ -113,12 +114,10 @@ const ReleaseTable = ({ releases, mayChange, onRemove }: TableProps) => (
           <Td dataLabel="Image" modifier="breakWord">
             {release.url}
           </Td>
-          <Td dataLabel="Set by">
-            {release.source === 'configuration' ? 'Configuration file' : 'Administrator'}
-          </Td>
+          <Td dataLabel="Set by">{offeredBy[release.source]}</Td>
           {mayChange && (
             <Td isActionCell>
-              {release.source !== 'configuration' && (
+              {isRemovable(release) && (
                 <Button
                   variant="link"
                   isInline

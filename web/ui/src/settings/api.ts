@@ -6,8 +6,7 @@ export type Release = {
   cpu_architecture: string;
   url: string;
   default: boolean;
-  /** The configuration file's releases cannot be removed on the page. */
-  source: 'configuration' | 'administrator';
+  source: 'configuration' | 'administrator' | 'medium';
   state?: 'ready' | 'checking' | 'failed' | '';
   /** A sentence if the release is not ready. */
   message?: string;
