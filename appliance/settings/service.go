@@ -470,6 +470,12 @@ func (s *Service) RemoveRelease(ctx context.Context, version, cpu string) error 
 		}
 	}
 	at := s.Site.values.Load().find(version, cpu)
+	if at < 0 && slices.ContainsFunc(s.Site.Releases(), func(r engine.ReleaseImage) bool {
+		return r.OpenshiftVersion == version && r.CPUArchitecture == cpu
+	}) {
+		return fault.New(fault.Conflict, "Release %s for %s was not added here: it is on a medium of the appliance's "+
+			"registry. To offer it no longer, enter landfall release forget with its digest.", version, cpu)
+	}
 	if at < 0 {
 		return fault.New(fault.NotFound, "The site has no release %s for %s; landfall settings show lists the "+
 			"releases.",

@@ -15,6 +15,7 @@ import (
 
 	"landfall/appliance/doctor"
 	"landfall/appliance/engine"
+	"landfall/appliance/fault"
 	"landfall/appliance/mirror"
 	"landfall/store"
 )
@@ -266,4 +267,15 @@ func TestChange_configuredURLNamesItsSources(t *testing.T) {
 	_, err := s.Change(t.Context(), Change{URL: &address})
 	require.EqualError(t, err, "The configuration sets the URL: key url in its file, or the environment variable "+
 		"LANDFALL_URL. Remove it there and restart the appliance to set it here.")
+}
+
+func TestRemoveRelease_ofAMediumNamesTheMedium(t *testing.T) {
+	s, _ := testService(t, "https://192.0.2.10:8090", Fixed{})
+	carried := []engine.ReleaseImage{{OpenshiftVersion: "4.20.8", CPUArchitecture: "x86_64"}}
+	s.Site.options.Carried = &Carried{Releases: func() []engine.ReleaseImage { return carried }}
+	err := s.RemoveRelease(t.Context(), "4.20.8", "x86_64")
+	require.Equal(t, fault.Conflict, fault.KindOf(err))
+	require.ErrorContains(t, err, "landfall release forget")
+	err = s.RemoveRelease(t.Context(), "4.20.9", "x86_64")
+	require.Equal(t, fault.NotFound, fault.KindOf(err))
 }
