@@ -43,6 +43,10 @@ const (
 // ErrFailed is the cause of errors of a query. Other errors do not depend on the query.
 var ErrFailed = errors.New("the query failed")
 
+// errLimit is the reason for all limits of an evaluation: which of them ends a query depends on the
+// load of the machine.
+var errLimit = errors.New("it took too much time or memory")
+
 // init becomes the child if the process was started as such. It is not a function that main calls,
 // because each program that contains this package must be able to be the child, also a test.
 func init() {
@@ -118,6 +122,9 @@ func evaluate(r request) (matches bool, err error) {
 			break
 		}
 		if err, ok := value.(error); ok {
+			if ctx.Err() != nil {
+				return false, errLimit
+			}
 			return false, fmt.Errorf("run the query: %w", err)
 		}
 		if values = append(values, value); len(values) > 1 {
@@ -167,7 +174,7 @@ func (e *Evaluator) Matches(ctx context.Context, query string, inventory []byte)
 		return false, ctx.Err()
 	case err != nil:
 		e.end()
-		return false, fmt.Errorf("%w: it took too much time or memory", ErrFailed)
+		return false, fmt.Errorf("%w: %w", ErrFailed, errLimit)
 	case got.Failure != "":
 		return false, fmt.Errorf("%w: %s", ErrFailed, got.Failure)
 	}
