@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"landfall/appliance/config"
+	"landfall/appliance/engine/pagetest"
 	"landfall/appliance/fleet/metrics"
 )
 
@@ -128,7 +129,7 @@ func TestMetrics_catalogueIsUpToDate(t *testing.T) {
 	}
 	text, err := os.ReadFile(path)
 	require.NoError(t, err)
-	require.Equal(t, page.String(), string(text), "the page is out of date: run make docs")
+	pagetest.Current(t, "docs/metrics.md", page.String(), string(text))
 }
 
 // usedMetric matches the name of a metric in an expression.

@@ -405,7 +405,7 @@ func TestReadings_agree(t *testing.T) {
 	}
 	written, err := os.ReadFile(readingsPage)
 	require.NoError(t, err)
-	require.Equal(t, page, string(written), "make docs writes the page")
+	pagetest.Current(t, "docs/readings.md", page, string(written))
 }
 
 // readKind creates a cluster with hosts, compares its readings, and returns the cell of the table.

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"landfall/appliance/access"
+	"landfall/appliance/engine/pagetest"
 	"landfall/web"
 	"landfall/web/operation"
 )
@@ -115,7 +116,7 @@ func TestSecurityPage_listsAllOperations(t *testing.T) {
 		require.NoError(t, os.WriteFile(securityPage, []byte(before+tableBegins+table+tableEnds+after), 0o644))
 		return
 	}
-	require.Equal(t, table, written, "make docs writes the table")
+	pagetest.Current(t, "the table of operations in docs/security.md", table, written)
 }
 
 // TestRoles_onAllRoutes calls every operation as each kind of caller, and compares the status with

@@ -256,7 +256,7 @@ func TestEquality_documentIsCurrent(t *testing.T) {
 	}
 	held, err := os.ReadFile(document)
 	require.NoError(t, err)
-	require.Equal(t, string(held), written, "make docs writes it")
+	pagetest.Current(t, "docs/equality.md", written, string(held))
 }
 
 // code formats names of commands.

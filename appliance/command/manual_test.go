@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"landfall/appliance/command/manual"
+	"landfall/appliance/engine/pagetest"
 )
 
 var update = flag.Bool("update", false, "write docs/cli.md")
@@ -27,7 +28,7 @@ func TestManual_documentIsCurrent(t *testing.T) {
 	}
 	held, err := os.ReadFile(cliDocument)
 	require.NoError(t, err)
-	require.Equal(t, string(held), text, "make docs writes it")
+	pagetest.Current(t, "docs/cli.md", text, string(held))
 }
 
 // A command can have flags of its own and subcommands, such as landfall audit.

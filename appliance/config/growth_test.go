@@ -14,6 +14,7 @@ import (
 
 	"landfall/appliance/config"
 	"landfall/appliance/dataversion"
+	"landfall/appliance/engine/pagetest"
 	"landfall/appliance/upgrade"
 )
 
@@ -113,7 +114,7 @@ func TestGrowth_tableIsCurrent(t *testing.T) {
 		require.NoError(t, os.WriteFile(path, []byte(before+begin+growthTable(t)+end+after), 0o644))
 		return
 	}
-	require.Equal(t, growthTable(t), table, "the table is out of date: run make docs")
+	pagetest.Current(t, "the table of limits in docs/operations.md", growthTable(t), table)
 }
 
 // TestGrowth_listsEveryLimit requires that each limit of bytes and of numbers is in the table.

@@ -25,7 +25,33 @@ func Compare(t testing.TB, name, page string, update bool) {
 	}
 	text, err := os.ReadFile(path)
 	require.NoError(t, err, "run make docs to write the page")
-	require.Equal(t, page, string(text), "the page is out of date: run make docs")
+	Current(t, "docs/"+name, page, string(text))
+}
+
+// Current requires the text in a document to be the generated one. A failure shows the first line
+// that differs, because a page is too long for a message.
+func Current(t testing.TB, document, generated, written string) {
+	t.Helper()
+	if line, isNow, was := difference(generated, written); line > 0 {
+		t.Fatalf("%s is out of date: run make docs. The first difference is in line %d of the generated text:\n"+
+			"written:   %s\ngenerated: %s", document, line, was, isNow)
+	}
+}
+
+// difference returns the number of the first line in which two texts differ, and this line of both.
+// It returns 0 for equal texts.
+func difference(a, b string) (line int, ofA, ofB string) {
+	for more := a != b; more; {
+		line++
+		var moreA, moreB bool
+		ofA, a, moreA = strings.Cut(a, "\n")
+		ofB, b, moreB = strings.Cut(b, "\n")
+		if ofA != ofB || moreA != moreB {
+			return line, ofA, ofB
+		}
+		more = moreA
+	}
+	return 0, "", ""
 }
 
 var listMark = regexp.MustCompile(`^\s*(- |\d+\. )`)
