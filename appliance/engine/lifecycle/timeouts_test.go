@@ -2,6 +2,8 @@ package lifecycle
 
 import (
 	"reflect"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -17,8 +19,9 @@ func TestTimeouts_defaults(t *testing.T) {
 		"finalizing_stages.": limits.FinalizingStages} {
 		for field, value := range reflect.ValueOf(structure).Fields() {
 			if value.Kind() == reflect.Int64 {
-				require.Positive(t, value.Int(), field.Name)
-				require.NotEmpty(t, TimeoutHelp[prefix+field.Tag.Get("mapstructure")], field.Name)
+				require.Positive(t, value.Int(), "%s has no default", field.Name)
+				require.NotEmpty(t, TimeoutHelp[prefix+field.Tag.Get("mapstructure")],
+					"TimeoutHelp does not explain %s", field.Name)
 			}
 		}
 	}
@@ -52,5 +55,35 @@ func TestTimeouts_stagesByReportedName(t *testing.T) {
 		"unknown":                                                     70 * time.Minute,
 	} {
 		require.Equal(t, want, limits.FinalizingStage(stage, nil), stage)
+	}
+}
+
+// TestTimeouts_eachStageHasItsOwnLimit gives all limits of stages different values. The defaults of
+// many of them are equal, also to the limit of unknown stages.
+func TestTimeouts_eachStageHasItsOwnLimit(t *testing.T) {
+	var limits Timeouts
+	for _, structure := range []any{&limits.Stages, &limits.FinalizingStages} {
+		given := int64(0)
+		for _, value := range reflect.ValueOf(structure).Elem().Fields() {
+			given++
+			value.SetInt(given)
+		}
+	}
+	named := func(field reflect.StructField) string {
+		words := strings.ReplaceAll(field.Tag.Get("mapstructure"), "_", " ")
+		return strings.ToUpper(words[:1]) + words[1:]
+	}
+	for field, value := range reflect.ValueOf(limits.Stages).Fields() {
+		stage := models.HostStage(named(field))
+		require.EqualValues(t, value.Int(), limits.Stage(stage, false), "Timeouts.Stage lacks the stage %q", stage)
+	}
+	for field, value := range reflect.ValueOf(limits.FinalizingStages).Fields() {
+		at := slices.IndexFunc(FinalizingStages(), func(stage models.FinalizingStage) bool {
+			return strings.EqualFold(string(stage), named(field))
+		})
+		require.GreaterOrEqual(t, at, 0, "%s is not the name of a stage", field.Name)
+		stage := FinalizingStages()[at]
+		require.EqualValues(t, value.Int(), limits.FinalizingStage(stage, nil),
+			"FinalizingStageTimeouts.of lacks the stage %q", stage)
 	}
 }
