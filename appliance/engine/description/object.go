@@ -2,6 +2,7 @@ package description
 
 import (
 	"cmp"
+	"fmt"
 	"reflect"
 	"strings"
 
@@ -50,6 +51,13 @@ func CopyInfraEnvToObject(spec any, env *models.InfraEnv) (changed bool) {
 	return changed
 }
 
+// objectTextOf returns the text of a field marked with inObject. Without the check, an update would
+// set a text that the spec lacks to reflect's "<invalid Value>".
 func objectTextOf(spec any, name string) reflect.Value {
-	return reflect.ValueOf(spec).Elem().FieldByName(name)
+	text := reflect.ValueOf(spec).Elem().FieldByName(name)
+	if text.Kind() != reflect.String {
+		panic(fmt.Sprintf("the field %s of infra-envs is marked with inObject, and %T has no text of this name", name,
+			spec))
+	}
+	return text
 }

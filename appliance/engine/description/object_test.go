@@ -39,3 +39,10 @@ func TestInfraEnvObject_changesReachTheSpec(t *testing.T) {
 	require.True(t, description.CopyInfraEnvToObject(spec, &models.InfraEnv{AdditionalTrustBundle: "pem"}))
 	require.Empty(t, spec.IgnitionConfigOverride)
 }
+
+func TestInfraEnvObject_fieldThatTheSpecLacksPanics(t *testing.T) {
+	require.PanicsWithValue(t, "the field SSHAuthorizedKey of infra-envs is marked with inObject, and *struct {} has "+
+		"no text of this name", func() {
+		description.UpdateInfraEnvFromObject(new(models.InfraEnvUpdateParams), new(struct{}))
+	})
+}
