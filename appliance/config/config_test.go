@@ -184,7 +184,7 @@ func TestSettings_eachHasVariableAndFlag(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, byVariable, byFlag)
 			require.NotEqual(t, Default(), byFlag)
-			require.NotEmpty(t, helpOf(s.key))
+			require.NotEmpty(t, helpOf(s.key), "help.go does not explain the key")
 		})
 	}
 }
@@ -339,7 +339,7 @@ func TestExample_explainsEachKeyWithItsDefault(t *testing.T) {
 	collectComments(root, "", explained)
 	for _, s := range settings() {
 		comment, there := explained[s.key]
-		require.True(t, there, "%s is not in the example", s.key)
+		require.True(t, there, "%s is not in config.example.yaml", s.key)
 		require.NotEmpty(t, comment, "%s is not explained in the example", s.key)
 		if s.field.Type.Kind() == reflect.Slice && s.field.Type.Elem().Kind() == reflect.Struct {
 			for _, key := range keysOf(s.field.Type.Elem()) {
