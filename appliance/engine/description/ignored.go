@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/go-openapi/strfmt"
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/appliance/engine/validation"
@@ -16,29 +15,29 @@ import (
 // unknown validations, and those that must not be ignored.
 func CheckIgnored(requested *models.IgnoredValidations) error {
 	return FirstOf(
-		checkIgnored("cluster", requested.ClusterValidationIds, isClusterValidation,
+		checkIgnored("cluster", requested.ClusterValidationIds, validation.IsOfClusters,
 			validation.NeverIgnoredForClusters()),
-		checkIgnored("host", requested.HostValidationIds, isHostValidation, validation.NeverIgnoredForHosts()),
+		checkIgnored("host", requested.HostValidationIds, validation.IsOfHosts, validation.NeverIgnoredForHosts()),
 	)
 }
 
 // IgnoresAny reports whether a list of ignored validations is not empty.
 func IgnoresAny(list string) bool { return strings.Trim(list, "[] \n\t") != "" }
 
-func checkIgnored(object, list string, known func(string) bool, never []validation.ID) error {
+func checkIgnored(object, list string, known func(validation.ID) bool, never []validation.ID) error {
 	if list == "" {
 		return nil
 	}
-	var ids []string
+	var ids []validation.ID
 	if err := json.Unmarshal([]byte(list), &ids); err != nil {
 		return invalid("The %s validations to ignore must be a JSON list of ids, such as [\"ntp-synced\"].", object)
 	}
 	var problems []string
 	for _, id := range ids {
 		switch {
-		case strings.EqualFold(id, string(validation.All)):
+		case strings.EqualFold(string(id), string(validation.All)):
 			return nil
-		case slices.Contains(never, validation.ID(id)):
+		case slices.Contains(never, id):
 			problems = append(problems, fmt.Sprintf("%q can't be ignored", id))
 		case !known(id):
 			problems = append(problems, fmt.Sprintf("%q is not a %s validation", id, object))
@@ -48,19 +47,4 @@ func checkIgnored(object, list string, known func(string) bool, never []validati
 		return invalid("The list of ignored %s validations is invalid: %s.", object, strings.Join(problems, ", "))
 	}
 	return nil
-}
-
-// isHostValidation reports whether hosts have a validation with this id. The models of the API lack
-// some operators.
-func isHostValidation(id string) bool {
-	return models.HostValidationID(id).Validate(strfmt.Default) == nil || isLaterOperator(id)
-}
-
-func isClusterValidation(id string) bool {
-	return models.ClusterValidationID(id).Validate(strfmt.Default) == nil || isLaterOperator(id)
-}
-
-func isLaterOperator(id string) bool {
-	return slices.Contains([]validation.ID{validation.OperatorID("loki"), validation.OperatorID("openshift-logging")},
-		validation.ID(id))
 }

@@ -43,7 +43,7 @@ func Cluster(in ClusterInput) *Report {
 		report.add(Operators, op.id, status, message)
 		if op.Name == openShiftAI {
 			status, message = aiGPUs(in)
-			report.add(Operators, OperatorID(openShiftAI+"-gpu"), status, message)
+			report.add(Operators, openShiftAIGPUs, status, message)
 		}
 	}
 	input := []ID{MachineCIDRDefined, ClusterCIDRDefined, ServiceCIDRDefined, DNSDomainDefined, PullSecretSet}
@@ -53,6 +53,12 @@ func Cluster(in ClusterInput) *Report {
 	report.levels = []level{{PendingForInput, input}, {Insufficient, nil}}
 	report.ignored = ignoredIDs(in.Cluster.IgnoredClusterValidations, report.results, NeverIgnoredForClusters())
 	return report
+}
+
+// IsOfClusters reports whether clusters have a validation with this id.
+func IsOfClusters(id ID) bool {
+	return isOfOperators(id) || id == openShiftAIGPUs ||
+		slices.ContainsFunc(clusterChecks[:], func(check clusterCheck) bool { return check.id == id })
 }
 
 type clusterCheck struct {

@@ -76,15 +76,19 @@ func Host(in HostInput) *Report {
 // cannot be disabled because every installation needs it.
 func CheckDisabled(ids []ID) error {
 	for _, id := range ids {
-		operators := slices.ContainsFunc(operatorTable(), func(op operatorCheck) bool { return op.id == id })
 		switch {
 		case slices.Contains(NeverIgnoredForHosts(), id):
 			return fmt.Errorf("the host validation %q cannot be disabled: every installation needs it", id)
-		case !operators && !slices.ContainsFunc(hostChecks[:], func(check hostCheck) bool { return check.id == id }):
+		case !IsOfHosts(id):
 			return fmt.Errorf("unknown host validation %q", id)
 		}
 	}
 	return nil
+}
+
+// IsOfHosts reports whether hosts have a validation with this id.
+func IsOfHosts(id ID) bool {
+	return isOfOperators(id) || slices.ContainsFunc(hostChecks[:], func(check hostCheck) bool { return check.id == id })
 }
 
 // hostContext holds the input of the validations, and values that several of them use.

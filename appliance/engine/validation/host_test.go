@@ -40,7 +40,19 @@ func requireEveryID(t *testing.T, want string, report *Report) {
 	for _, id := range strings.Fields(want) {
 		expected = append(expected, ID(id))
 	}
-	require.ElementsMatch(t, expected, ids)
+	require.ElementsMatch(t, expected, ids, "everyHostID or everyClusterID has other validations than the code")
+}
+
+func TestIsOf_everyValidation(t *testing.T) {
+	for _, id := range strings.Fields(everyHostID) {
+		require.True(t, IsOfHosts(ID(id)), id)
+	}
+	for _, id := range strings.Fields(everyClusterID) {
+		require.True(t, IsOfClusters(ID(id)), id)
+	}
+	require.False(t, IsOfHosts(APIVIPsDefined))
+	require.False(t, IsOfHosts(openShiftAIGPUs))
+	require.False(t, IsOfClusters(NTPSynced))
 }
 
 // requireSentence requires the message of a result to be a complete sentence.

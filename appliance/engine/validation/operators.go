@@ -24,11 +24,19 @@ type operatorCheck struct {
 	cluster func(operator.Requirements, ClusterInput) (Status, string)
 }
 
-// openShiftAI is the operator with an additional validation of accelerators.
-const openShiftAI = "openshift-ai"
+// openShiftAI is the operator with an additional validation of accelerators, openShiftAIGPUs.
+const (
+	openShiftAI        = "openshift-ai"
+	openShiftAIGPUs ID = "openshift-ai-gpu-requirements-satisfied"
+)
 
 // OperatorID returns the id of the validation for an operator.
 func OperatorID(name string) ID { return ID(name + "-requirements-satisfied") }
+
+// isOfOperators reports whether the validation of an operator has this id.
+func isOfOperators(id ID) bool {
+	return slices.ContainsFunc(operatorTable(), func(op operatorCheck) bool { return op.id == id })
+}
 
 // operatorTable returns all operators in the order of their validations. Old clusters may use the
 // former name ocs of ODF, for which the API has separate validations.

@@ -169,7 +169,7 @@ func TestValidationsPage_isUpToDate(t *testing.T) {
 	hosts, clusters := hostMessages(), clusterMessages()
 	for kind, found := range map[string]messages{"host": hosts, "cluster": clusters} {
 		ids := strings.Fields(map[string]string{"host": everyHostID, "cluster": everyClusterID}[kind])
-		require.Len(t, found, len(ids))
+		require.Len(t, found, len(ids), "the list of every %s ID has other validations than the code", kind)
 		for _, id := range ids {
 			require.True(t, slices.ContainsFunc(found[ID(id)], func(m message) bool { return m.status == Success }),
 				"%s %s never passes", kind, id)
