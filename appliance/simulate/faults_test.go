@@ -44,6 +44,21 @@ func TestParseFaults(t *testing.T) {
 	}
 }
 
+// TestFaults_everyKindIsWrittenAsItIsRead writes and reads each kind with an example of its argument.
+func TestFaults_everyKindIsWrittenAsItIsRead(t *testing.T) {
+	t.Parallel()
+	examples := map[string]string{"": "", "DURATION": "=1m30s", "PERCENT": "=12.5", "STAGE": "=Rebooting",
+		"NAME": "=cnv"}
+	for kind, syntax := range faultSyntaxes() {
+		example, ok := examples[syntax.argument]
+		require.True(t, ok, "this test lacks an example of the argument %s of %s", syntax.argument, kind)
+		text := string(kind) + example
+		faults, err := ParseFaults(text)
+		require.NoError(t, err, text)
+		require.Equal(t, text, faults.String(), "Fault.String omits the argument")
+	}
+}
+
 func TestParseFaults_errors(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
