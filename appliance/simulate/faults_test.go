@@ -44,7 +44,7 @@ func TestParseFaults(t *testing.T) {
 	}
 }
 
-// TestFaults_everyKindIsWrittenAsItIsRead writes and reads each kind with an example of its argument.
+// TestFaults_everyKindIsWrittenAsItIsRead reads each kind with an example of its argument.
 func TestFaults_everyKindIsWrittenAsItIsRead(t *testing.T) {
 	t.Parallel()
 	examples := map[string]string{"": "", "DURATION": "=1m30s", "PERCENT": "=12.5", "STAGE": "=Rebooting",
