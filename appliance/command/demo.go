@@ -95,8 +95,7 @@ func newDemo() *cobra.Command {
 		"number of additional simulated servers with BMCs, which nobody has booted; none with --exit")
 	flags.Float64Var(&d.speed, "speed", watchedSpeed,
 		fmt.Sprintf("speed factor of the hosts compared to real ones; default with --exit: %d", unwatchedSpeed))
-	flags.StringVar(&d.faults, "faults", "",
-		"faults of the hosts, separated by commas: slow-disk,host=2:clock-skew=90s,fail-at=Rebooting")
+	flags.StringVar(&d.faults, "faults", "", faultsUsage())
 	flags.StringSliceVar(&d.operators, "operators", nil,
 		"operators to install with the cluster, separated by commas: odf,cnv")
 	flags.BoolVar(&d.hosted, "hosted", false, "bring up a hosted cluster on a simulated management cluster instead")

@@ -3,6 +3,7 @@ package command
 import (
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -73,10 +74,15 @@ func newSimulateHosts() *cobra.Command {
 	flags.Uint64Var(&group.Seed, "seed", 0,
 		"seed of the simulated hardware; the same seed results in the same machines")
 	flags.Float64Var(&group.Speed, "speed", 60, "speed factor of the hosts compared to real ones")
-	flags.StringVar(&faults, "faults", "",
-		"faults of the hosts, separated by commas: slow-disk,host=2:clock-skew=90s,fail-at=Rebooting")
+	flags.StringVar(&faults, "faults", "", faultsUsage())
 	flags.StringVar(&level, "log-level", "warn", "minimum level of log lines: debug, info, warn, error")
 	return cmd
+}
+
+// faultsUsage explains the flag with simulated faults.
+func faultsUsage() string {
+	return "faults of the hosts, separated by commas: slow-disk,host=2:clock-skew=90s,fail-at=Rebooting; the faults " +
+		"are " + strings.Join(simulate.KnownFaults(), ", ")
 }
 
 // hostPrinter returns a function that prints a line for each event of a group, except for the
