@@ -35,7 +35,7 @@ func checkIgnored(object, list string, known func(validation.ID) bool, never []v
 	var problems []string
 	for _, id := range ids {
 		switch {
-		case strings.EqualFold(string(id), string(validation.All)):
+		case id.IsAll():
 			return nil
 		case slices.Contains(never, id):
 			problems = append(problems, fmt.Sprintf("%q can't be ignored", id))

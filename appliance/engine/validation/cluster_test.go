@@ -333,7 +333,7 @@ func TestNetworkPrefixValid_smallNetworkOfAnotherPlugin(t *testing.T) {
 func TestCluster_emptyClusterIsPendingForInput(t *testing.T) {
 	report := Cluster(ClusterInput{Cluster: &models.Cluster{}, Requirements: DefaultRequirements("")})
 	requireEveryID(t, everyClusterID, report)
-	require.True(t, report.HasPendingInput())
+	require.Equal(t, PendingForInput, report.Readiness())
 	require.False(t, report.Insufficient())
 }
 
@@ -344,7 +344,7 @@ func TestCluster_ignoredValidations(t *testing.T) {
 	require.True(t, Cluster(n.clusterInput()).Ready())
 	in := n.clusterInput()
 	in.PullSecretSet = false
-	require.True(t, Cluster(in).HasPendingInput())
+	require.Equal(t, PendingForInput, Cluster(in).Readiness())
 }
 
 func TestSuggestRoles_byStrength(t *testing.T) {

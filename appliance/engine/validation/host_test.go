@@ -628,9 +628,11 @@ func TestHost_ignoredValidationsStayInTheReport(t *testing.T) {
 	require.Equal(t, Ready, report.Readiness())
 	require.Equal(t, Failure, report.Status(HasCPUCoresForRole))
 
-	n.cluster.IgnoredHostValidations = `["all"]`
 	n.hosts[0].Inventory.CPU.Count = 1
-	require.Equal(t, Ready, Host(n.input()).Readiness())
+	for _, all := range []string{`["all"]`, `["ALL"]`} { // description.CheckIgnored accepts both
+		n.cluster.IgnoredHostValidations = all
+		require.Equal(t, Ready, Host(n.input()).Readiness(), all)
+	}
 
 	n.hosts[0].Inventory.Hostname = "localhost"
 	require.Equal(t, Insufficient, Host(n.input()).Readiness(), "a host name cannot be ignored")

@@ -1,5 +1,7 @@
 package validation
 
+import "strings"
+
 // ID is the id of a validation in the API. Hosts and clusters share some ids. [OperatorID] returns
 // the ids for operators.
 type ID string
@@ -71,3 +73,6 @@ const (
 
 // All selects every validation in a list of ignored validations.
 const All ID = "all"
+
+// IsAll reports whether an entry of such a list is [All], in any case.
+func (id ID) IsAll() bool { return strings.EqualFold(string(id), string(All)) }

@@ -201,9 +201,6 @@ func (r *Report) Ready() bool { return r.Readiness() == Ready }
 // Insufficient reports whether the readiness is Insufficient.
 func (r *Report) Insufficient() bool { return r.Readiness() == Insufficient }
 
-// HasPendingInput reports whether the cluster lacks a setting that the user must enter.
-func (r *Report) HasPendingInput() bool { return r.Readiness() == PendingForInput }
-
 // ignoredIDs parses a cluster's ignored validations, a JSON list of ids, and removes the ids in
 // never. It returns nil if the list is invalid.
 func ignoredIDs(list string, results []Result, never []ID) []ID {
@@ -214,7 +211,7 @@ func ignoredIDs(list string, results []Result, never []ID) []ID {
 	if err := json.Unmarshal([]byte(list), &ids); err != nil {
 		return nil
 	}
-	if slices.Contains(ids, All) {
+	if slices.ContainsFunc(ids, ID.IsAll) {
 		ids = nil
 		for _, result := range results {
 			ids = append(ids, result.ID)

@@ -52,7 +52,7 @@ func (r Requirements) ForHost(h *inventory.Host, c *models.Cluster) models.Clust
 	if c == nil {
 		return r.least()
 	}
-	total := r.ForRole(h, c, h.Role())
+	total := r.forRole(h, c, h.Role())
 	if h.Day2() || AddingHosts(c) {
 		return total // the operators are already installed
 	}
@@ -64,8 +64,8 @@ func (r Requirements) ForHost(h *inventory.Host, c *models.Cluster) models.Clust
 	return total
 }
 
-// ForRole returns OpenShift's own minimum requirements of a role, without operators.
-func (r Requirements) ForRole(h *inventory.Host, c *models.Cluster,
+// forRole returns OpenShift's own minimum requirements of a role, without operators.
+func (r Requirements) forRole(h *inventory.Host, c *models.Cluster,
 	role models.HostRole) models.ClusterHostRequirementsDetails {
 	switch {
 	case role == models.HostRoleMaster && SingleNode(c):
