@@ -15,10 +15,9 @@ import (
 	"landfall/appliance/sentence"
 )
 
-// State is the state of a setting.
+// State is the state of a release or of a line of the checklist.
 type State string
 
-// States of releases and of lines of the checklist.
 const (
 	StateReady    State = "ready" // of a release: its payload can be read
 	StateDone     State = "done"

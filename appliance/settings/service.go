@@ -3,9 +3,11 @@ package settings
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 
@@ -227,16 +229,13 @@ func (s *Service) Change(ctx context.Context, wanted Change) (*Settings, error) 
 	return s.Show()
 }
 
+// names returns the names of the settings in a change.
 func (c Change) names() string {
-	var names []string
-	for name, given := range map[string]bool{"pull_secret": c.PullSecret != nil, "ntp_sources": c.NTPSources != nil,
-		"ssh_public_key": c.SSHPublicKey != nil, "url": c.URL != nil} {
-		if given {
-			names = append(names, name)
-		}
+	var given map[string]any
+	if text, err := json.Marshal(c); err != nil || json.Unmarshal(text, &given) != nil {
+		return ""
 	}
-	slices.Sort(names)
-	return strings.Join(names, ", ")
+	return strings.Join(slices.Sorted(maps.Keys(given)), ", ")
 }
 
 // check checks a change and returns a function that applies it.
@@ -411,9 +410,8 @@ func (s *Service) unreadable(pullSpec string, err error) error {
 }
 
 func otherDigest(held addedRelease) error {
-	return fault.New(fault.Conflict, "The site has release %s for %s already, with another digest (%s). Remove it "+
-		"first.",
-		held.Version, held.Architecture, held.Digest)
+	return fault.New(fault.Conflict, "The site has release %s for %s already, with another digest (%s). Remove "+
+		"it first.", held.Version, held.Architecture, held.Digest)
 }
 
 // checkNew rejects a release that contradicts another. The first release is the default.
@@ -421,14 +419,12 @@ func (s *Service) checkNew(added *addedRelease) error {
 	hasDefault := false
 	for _, image := range s.Site.options.Fixed.Releases {
 		if image.OpenshiftVersion == added.Version && image.CPUArchitecture == added.Architecture {
-			return fault.New(fault.Conflict, "Release %s for %s is in the configuration file (key release_images) "+
-				"already.",
-				added.Version, added.Architecture)
+			return fault.New(fault.Conflict, "Release %s for %s is already in the configuration file (key "+
+				"release_images).", added.Version, added.Architecture)
 		}
 		if image.Default && image.CPUArchitecture == added.Architecture && added.Default {
 			return fault.New(fault.Conflict, "The configuration file (key release_images) makes %s the default "+
-				"release for "+
-				"%s. Remove default: true there, or add the release without making it the default.",
+				"release for %s. Remove default: true there, or add the release without making it the default.",
 				image.OpenshiftVersion, image.CPUArchitecture)
 		}
 	}
@@ -465,8 +461,7 @@ func (s *Service) RemoveRelease(ctx context.Context, version, cpu string) error 
 	for _, image := range s.Site.options.Fixed.Releases {
 		if image.OpenshiftVersion == version && image.CPUArchitecture == cpu {
 			return fault.New(fault.Conflict, "The configuration file names release %s for %s (key release_images). "+
-				"Remove "+
-				"it there and restart the appliance.", version, cpu)
+				"Remove it there and restart the appliance.", version, cpu)
 		}
 	}
 	at := s.Site.values.Load().find(version, cpu)
@@ -478,8 +473,7 @@ func (s *Service) RemoveRelease(ctx context.Context, version, cpu string) error 
 	}
 	if at < 0 {
 		return fault.New(fault.NotFound, "The site has no release %s for %s; landfall settings show lists the "+
-			"releases.",
-			version, cpu)
+			"releases.", version, cpu)
 	}
 	removed := s.Site.values.Load().row.Releases[at]
 	var inUse bool

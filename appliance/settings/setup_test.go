@@ -279,3 +279,9 @@ func TestRemoveRelease_ofAMediumNamesTheMedium(t *testing.T) {
 	err = s.RemoveRelease(t.Context(), "4.20.9", "x86_64")
 	require.Equal(t, fault.NotFound, fault.KindOf(err))
 }
+
+func TestChange_names(t *testing.T) {
+	empty := ""
+	require.Equal(t, "pull_secret, url", Change{URL: &empty, PullSecret: &empty}.names())
+	require.Equal(t, "ntp_sources", Change{NTPSources: &[]string{}}.names())
+}
