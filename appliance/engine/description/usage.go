@@ -57,8 +57,8 @@ func usageArchitecture(cpu string) string {
 	return ""
 }
 
-// VisibleFeatures returns the names of all features that [Uses] can hold.
-func VisibleFeatures() []string {
+// visibleFeatures returns the names of all features that [Uses] can hold.
+func visibleFeatures() []string {
 	names := []string{
 		usageDHCP, usageNTP, usageSingleNode, usageProxy, usageDualStack, usageDualStackVIPs, usageEncryption,
 		usageTags, usageHyperthreading,
@@ -146,8 +146,8 @@ func (u Uses) AddInfraEnv(env *models.InfraEnv) {
 	u.add(arguments != "" && arguments != "[]" && arguments != "null", usageKernelArgs, nil)
 }
 
-// UsageID returns the id of a feature.
-func UsageID(name string) string {
+// usageID returns the id of a feature.
+func usageID(name string) string {
 	return strings.ToUpper(strings.ReplaceAll(strings.ReplaceAll(name, " ", "_"), ".", ""))
 }
 
@@ -191,7 +191,7 @@ func SetUsage(text, name string, used bool, data map[string]any) (string, error)
 		return text, nil
 	}
 	if used {
-		usages[name] = models.Usage{ID: UsageID(name), Name: name, Data: data}
+		usages[name] = models.Usage{ID: usageID(name), Name: name, Data: data}
 	} else {
 		delete(usages, name)
 	}
@@ -204,7 +204,7 @@ func SetUsage(text, name string, used bool, data map[string]any) (string, error)
 func (u Uses) Merge(text string) (string, error) {
 	usages := make(map[string]models.Usage, len(u))
 	for name, data := range u {
-		usages[name] = models.Usage{ID: UsageID(name), Name: name, Data: data}
+		usages[name] = models.Usage{ID: usageID(name), Name: name, Data: data}
 	}
 	if fresh, err := fastjson.Marshal(usages); err != nil || string(fresh) == text {
 		return text, err // nothing changed, and there are no other features
@@ -215,7 +215,7 @@ func (u Uses) Merge(text string) (string, error) {
 			return "", err
 		}
 	}
-	visible := VisibleFeatures()
+	visible := visibleFeatures()
 	for name, usage := range held {
 		if !slices.Contains(visible, name) {
 			usages[name] = usage
