@@ -11,6 +11,7 @@ import (
 	"errors"
 	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 
@@ -99,9 +100,9 @@ func updatesFirst(o operation.Operation, path string) bool {
 }
 
 // afterwards returns the handler of an operation that everybody may call, such as a login, or of a
-// request without credentials for an API that checks its clients itself. Its
-// failures are recorded as refused requests, which are counted, so that a flood of them does not
-// displace other records. Its successes are recorded when the handler has ended, with the identity
+// request without credentials for an API that checks its clients itself. Its failures are recorded as
+// refused requests, which are counted, so that a flood of them does not displace other records. Its
+// successes are recorded when the handler has ended, with the identity
 // that the handler put into the request's context.
 func (r *Recorder) afterwards(o operation.Operation) echo.HandlerFunc {
 	return func(c echo.Context) error {
@@ -228,6 +229,9 @@ func kubernetesSecret(path string) bool {
 		strings.Contains(path, "/secrets/"))
 }
 
+// secretParameters are the parameters of paths that are tokens or codes, or begin with one.
+var secretParameters = []string{"token", "code", "file"}
+
 // describe returns the description of a request. It contains neither the query nor the parts of the
 // path that are tokens or codes.
 func describe(c echo.Context, o operation.Operation) audittrail.Entry {
@@ -238,7 +242,7 @@ func describe(c echo.Context, o operation.Operation) audittrail.Entry {
 		switch {
 		case segment == "*" && o.Method == operation.Any:
 			segments[i] = c.Param("*")
-		case parameter && name != "token" && name != "file":
+		case parameter && !slices.Contains(secretParameters, name):
 			segments[i] = c.Param(name)
 			ids[name] = c.Param(name)
 		}

@@ -207,14 +207,14 @@ func TestWrap_admitting(t *testing.T) {
 
 func TestWrap_describesRequestWithoutSecrets(t *testing.T) {
 	s := newTestServer(t)
-	s.handle(t, operation.Operation{ID: "x", Method: http.MethodPost, Path: "/clusters/:cluster_id/by/:token/:file",
-		Access: operation.For(access.Viewer)}, func(c echo.Context) error {
+	s.handle(t, operation.Operation{ID: "x", Method: http.MethodPost,
+		Path: "/clusters/:cluster_id/by/:token/:code/:file", Access: operation.For(access.Viewer)}, func(c echo.Context) error {
 		Created(c.Request().Context(), "thing_id", "t1")
 		return c.NoContent(http.StatusCreated)
 	})
-	s.call(t, access.Person, http.MethodPost, "/clusters/c1/by/hunter2/hunter2.iso?api_key=hunter2")
+	s.call(t, access.Person, http.MethodPost, "/clusters/c1/by/hunter2/hunter2/hunter2.iso?api_key=hunter2")
 	item := s.recorded(t)[0]
-	require.Equal(t, audittrail.Entry{Operation: "x", Method: "POST", Path: "/clusters/c1/by/:token/:file",
+	require.Equal(t, audittrail.Entry{Operation: "x", Method: "POST", Path: "/clusters/c1/by/:token/:code/:file",
 		Objects: map[string]string{"cluster_id": "c1", "thing_id": "t1"}, Request: "r1", Status: 201}, item.Entry)
 }
 
