@@ -100,10 +100,10 @@ func updatesFirst(o operation.Operation, path string) bool {
 }
 
 // afterwards returns the handler of an operation that everybody may call, such as a login, or of a
-// request without credentials for an API that checks its clients itself. Its failures are recorded as
-// refused requests, which are counted, so that a flood of them does not displace other records. Its
-// successes are recorded when the handler has ended, with the identity
-// that the handler put into the request's context.
+// request without credentials for an API that checks its clients itself. Its failures are recorded
+// as refused requests, which are counted, so that a flood of them does not displace other records.
+// Its successes are recorded when the handler has ended, with the identity that the handler put
+// into the request's context.
 func (r *Recorder) afterwards(o operation.Operation) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		created := new(objects)

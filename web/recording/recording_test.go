@@ -208,7 +208,8 @@ func TestWrap_admitting(t *testing.T) {
 func TestWrap_describesRequestWithoutSecrets(t *testing.T) {
 	s := newTestServer(t)
 	s.handle(t, operation.Operation{ID: "x", Method: http.MethodPost,
-		Path: "/clusters/:cluster_id/by/:token/:code/:file", Access: operation.For(access.Viewer)}, func(c echo.Context) error {
+		Path: "/clusters/:cluster_id/by/:token/:code/:file", Access: operation.For(access.Viewer),
+	}, func(c echo.Context) error {
 		Created(c.Request().Context(), "thing_id", "t1")
 		return c.NoContent(http.StatusCreated)
 	})
