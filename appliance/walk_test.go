@@ -410,6 +410,13 @@ func TestOperations_readsShowNoSecrets(t *testing.T) {
 		}
 		w.followFeed(t, w.callers[caller])
 	}
+	const v2 = "/api/assisted-install/v2/"
+	for _, path := range []string{"clusters/" + w.own.cluster + "/downloads/credentials?file_name=kubeconfig",
+		"infra-envs/" + w.own.env + "/downloads/files?file_name=discovery.ign", "infra-envs/" + w.own.env} {
+		answer := w.request(t, http.MethodGet, v2+path, "", w.guarded.callers["admin"])
+		require.Equal(t, http.StatusOK, answer.Code, "%s: %s", path, answer.Body)
+		require.Equal(t, "no-store", answer.Header().Get("Cache-Control"), path)
+	}
 }
 
 // newRehearsal starts a rehearsal, which fails, and returns its ID.

@@ -69,6 +69,7 @@ func TestRoutes_deprecatedPaths(t *testing.T) {
 		response, _ := do(t, server, http.MethodHead, "/images/"+infraEnv+query)
 		require.Equal(t, http.StatusOK, response.StatusCode)
 		require.Equal(t, i.ETag(), response.Header.Get("ETag"))
+		require.Equal(t, "no-store", response.Header.Get("Cache-Control"), "the image contains the pull secret")
 	}
 	response, body := do(t, server, http.MethodGet, "/images/"+infraEnv+"?type=minimal-iso")
 	requireProblem(t, response, body, http.StatusConflict, "there is no minimal image")
