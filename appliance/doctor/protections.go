@@ -175,8 +175,8 @@ func validity(v authority.Validity, now time.Time) Finding {
 			cmp.Or(v.Effect, "clients refuse it")
 	case now.Before(v.From):
 		finding.Status = Red
-		finding.Result = "valid from " + v.From.UTC().Format("2006-01-02 15:04") + " UTC on, and this machine's clock " +
-			"shows " + now.UTC().Format("2006-01-02 15:04") + " UTC, so " + cmp.Or(v.Effect, "clients refuse it")
+		finding.Result = "valid from " + v.From.UTC().Format("2006-01-02 15:04") + " UTC on, and this machine's " +
+			"clock shows " + now.UTC().Format("2006-01-02 15:04") + " UTC, so " + cmp.Or(v.Effect, "clients refuse it")
 		finding.Advice = "Correct the clock if it is wrong, or use a certificate that is valid now."
 	case v.Late:
 		finding.Status = Amber
@@ -205,8 +205,8 @@ func (p *Protections) certificates() []Finding {
 	}
 	for _, problem := range problems {
 		if problem != "" {
-			findings = append(findings, Finding{Area: Protection, Subject: "certificates", Status: Amber, Check: validityCheck,
-				Result: problem, Advice: "Correct the file. Its previous content remains in use until then."})
+			findings = append(findings, Finding{Area: Protection, Subject: "certificates", Status: Amber,
+				Check: validityCheck, Result: problem, Advice: "Correct the file. Its previous content remains in use until then."})
 		}
 	}
 	return findings

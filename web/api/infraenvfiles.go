@@ -300,7 +300,8 @@ func (s *Service) downloadMinimalInitrd(c echo.Context) error {
 	return nil
 }
 
-// sendBytes sends a small file, which contains a secret. It supports ranges and conditional requests.
+// sendBytes sends a small file, which contains a secret. It supports ranges and conditional
+// requests.
 func sendBytes(c echo.Context, name string, modified time.Time, content []byte) {
 	header := c.Response().Header()
 	header.Set(echo.HeaderContentType, echo.MIMEOctetStream)
