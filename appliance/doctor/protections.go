@@ -206,7 +206,8 @@ func (p *Protections) certificates() []Finding {
 	for _, problem := range problems {
 		if problem != "" {
 			findings = append(findings, Finding{Area: Protection, Subject: "certificates", Status: Amber,
-				Check: validityCheck, Result: problem, Advice: "Correct the file. Its previous content remains in use until then."})
+				Check: validityCheck, Result: problem,
+				Advice: "Correct the file. Its previous content remains in use until then."})
 		}
 	}
 	return findings
