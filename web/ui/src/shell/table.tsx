@@ -56,6 +56,8 @@ export const usePages = <T,>(rows: T[], perPageAtFirst: number, label: string) =
         first();
       }}
       titles={{ paginationAriaLabel: label }}
+      // Without it, PatternFly hides the buttons for other pages in a narrow or magnified window.
+      className="pf-m-display-full"
       isCompact
     />
   );
