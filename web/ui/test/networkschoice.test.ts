@@ -115,3 +115,12 @@ it('without an infra-env, the first one is shown when it exists', async () => {
     expect(chosen()).toBe('berlin');
   });
 });
+
+it('the infra-envs are in the order of their names', async () => {
+  infraEnvs = [infraEnvOf('1', 'edge-10'), infraEnvOf('2', 'edge-9'), infraEnvOf('3', 'core')];
+  open('/networks');
+  await vi.waitFor(() => {
+    expect(options()).toEqual(['core', 'edge-9', 'edge-10']);
+  });
+  expect(chosen()).toBe('core');
+});

@@ -1,4 +1,5 @@
 import { ApplianceError, getJSON, request } from '../shell/request';
+import { byName } from '../shell/rows';
 
 const root = '/api/landfall/v1/bmcs';
 
@@ -107,8 +108,8 @@ export const listSessions = async (id: string, signal?: AbortSignal): Promise<Se
 
 export type InfraEnv = { id: string; name: string };
 
-export const listInfraEnvs = (signal?: AbortSignal): Promise<InfraEnv[]> =>
-  getJSON<InfraEnv[]>('/api/assisted-install/v2/infra-envs', signal);
+export const listInfraEnvs = async (signal?: AbortSignal): Promise<InfraEnv[]> =>
+  byName(await getJSON<InfraEnv[]>('/api/assisted-install/v2/infra-envs', signal));
 
 /** A host that registered from a server. */
 export type Host = { id: string; requested_hostname?: string; cluster_id?: string; status?: string };

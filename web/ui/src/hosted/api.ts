@@ -1,4 +1,5 @@
 import { ApplianceError, getJSON, request } from '../shell/request';
+import { byName } from '../shell/rows';
 
 const root = '/api/landfall/v1/hosted';
 const version = 'api-version=2024-06-10-preview';
@@ -255,5 +256,5 @@ export const setWorkers = (consumer: string, workers: WorkerSource[]) =>
 export type InfraEnv = { id: string; name: string; cluster_id?: string };
 
 /** The infra-envs of the site. Hosts of those that belong to a cluster can't be offered. */
-export const listInfraEnvs = (signal?: AbortSignal): Promise<InfraEnv[]> =>
-  getJSON<InfraEnv[]>('/api/assisted-install/v2/infra-envs', signal);
+export const listInfraEnvs = async (signal?: AbortSignal): Promise<InfraEnv[]> =>
+  byName(await getJSON<InfraEnv[]>('/api/assisted-install/v2/infra-envs', signal));

@@ -1,4 +1,5 @@
 import { getJSON, request } from '../shell/request';
+import { byName } from '../shell/rows';
 
 const api = '/api/assisted-install/v2';
 const landfall = '/api/landfall/v1';
@@ -112,7 +113,8 @@ export const logsUrl = (clusterId: string, id: string): string =>
 
 export type Cluster = { id: string; name: string; status: string };
 
-export const listClusters = (signal?: AbortSignal): Promise<Cluster[]> => getJSON<Cluster[]>(`${api}/clusters`, signal);
+export const listClusters = async (signal?: AbortSignal): Promise<Cluster[]> =>
+  byName(await getJSON<Cluster[]>(`${api}/clusters`, signal));
 
 export const setRole = (host: HostRow, role: Role) => request('PATCH', pathOf(host), { json: { host_role: role } });
 

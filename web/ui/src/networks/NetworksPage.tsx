@@ -44,7 +44,7 @@ const settledAfter = 300;
 const NetworksPage = () => {
   const { answer: infraEnvs, error } = useAnswer(listInfraEnvs, everyTime);
   const [query, setQuery] = useSearchParams();
-  // The list has the order of random IDs: a new infra-env may become the first one meanwhile.
+  // The list is in the order of the names: a new infra-env may become the first one meanwhile.
   const [first, setFirst] = useState('');
   if (first === '' && infraEnvs?.[0]) {
     setFirst(infraEnvs[0].id);

@@ -1,4 +1,5 @@
 import { getJSON, request } from '../shell/request';
+import { byName } from '../shell/rows';
 
 /** A host's network in the format of the API. */
 export type HostConfig = {
@@ -28,7 +29,8 @@ export type HostPreview = {
 
 const root = '/api/assisted-install/v2/infra-envs';
 
-export const listInfraEnvs = (signal?: AbortSignal): Promise<InfraEnv[]> => getJSON(root, signal);
+export const listInfraEnvs = async (signal?: AbortSignal): Promise<InfraEnv[]> =>
+  byName(await getJSON<InfraEnv[]>(root, signal));
 
 const hostsOf = ({ static_network_config: text }: InfraEnv): HostConfig[] =>
   text ? (JSON.parse(text) as HostConfig[]) : [];

@@ -3,6 +3,10 @@ const collator = new Intl.Collator('en', { numeric: true, sensitivity: 'base' })
 /** Compares texts so that host-2 is before host-10. */
 export const compareNatural = (a: string, b: string): number => collator.compare(a, b);
 
+/** The rows in the natural order of their names, for a list from which a person chooses. */
+export const byName = <T extends { name: string }>(rows: readonly T[]): T[] =>
+  [...rows].sort((a, b) => compareNatural(a.name, b.name));
+
 /**
  * Replaces the rows of objects that have changed. A changed object that the appliance no longer
  * lists was removed.
