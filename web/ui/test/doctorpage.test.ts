@@ -11,7 +11,7 @@ beforeEach(() => {
   checks = [];
   vi.stubGlobal('fetch', (path: string) => {
     if (!path.includes('/doctor')) {
-      return Promise.resolve(Response.json([]));
+      return Promise.resolve(Response.json({ clusters: ['edge-10', 'edge-9'].map((name) => ({ id: name, name })) }));
     }
     return new Promise((resolve) => {
       checks.push(() => {
@@ -48,4 +48,14 @@ it('the page says that a check runs, and runs one at a time', async () => {
   checks[1]?.();
   await isOver();
   expect(checks).toHaveLength(2);
+});
+
+it('a check without a cluster is not called one of all clusters', async () => {
+  await vi.waitFor(() => {
+    expect([...document.querySelectorAll('option')].map(({ text }) => text)).toEqual([
+      'The site, without a cluster',
+      'Cluster edge-9',
+      'Cluster edge-10',
+    ]);
+  });
 });

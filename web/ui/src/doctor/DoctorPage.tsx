@@ -55,8 +55,8 @@ const DoctorPage = () => {
       <PageSection hasBodyWrapper={false}>
         <Content component="h1">Doctor</Content>
         <Content component="p">
-          Checks whether the site is ready for an installation, from the machine that runs Landfall. Findings of the
-          hosts are included.
+          Checks whether the site is ready for an installation, from the machine that runs Landfall. If you choose a
+          cluster, its names, its addresses and the reports of its hosts are checked too.
         </Content>
       </PageSection>
       <PageSection hasBodyWrapper={false} isFilled>
@@ -70,7 +70,7 @@ const DoctorPage = () => {
                   setCluster(value);
                 }}
               >
-                <FormSelectOption value="" label="All clusters" />
+                <FormSelectOption value="" label="The site, without a cluster" />
                 {clusters.map(({ id, name }) => (
                   <FormSelectOption key={id} value={id} label={`Cluster ${name}`} />
                 ))}

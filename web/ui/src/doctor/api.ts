@@ -1,4 +1,6 @@
+import { listClusters as listRows, type ClusterRow } from '../clusters/list';
 import { getJSON } from '../shell/request';
+import { byName } from '../shell/rows';
 
 export type Severity = 'green' | 'unknown' | 'amber' | 'red';
 
@@ -19,8 +21,6 @@ export type Report = {
   findings: Finding[];
 };
 
-export type Cluster = { id: string; name: string };
-
 /**
  * Checks the site, which takes some seconds. With a cluster, it also checks the requirements of the
  * cluster. DHCP servers are queried on request only, because the query goes to all machines in the
@@ -35,5 +35,5 @@ export const diagnose = (clusterId: string, dhcp: boolean, signal?: AbortSignal)
     signal,
   );
 
-export const listClusters = (signal?: AbortSignal) =>
-  getJSON<Cluster[]>('/api/assisted-install/v2/clusters', signal);
+/** The clusters of the site by name. The list with all their data would be many times as long. */
+export const listClusters = async (signal?: AbortSignal): Promise<ClusterRow[]> => byName(await listRows([], signal));
