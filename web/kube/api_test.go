@@ -65,6 +65,8 @@ func TestAPI_emptyResources(t *testing.T) {
 		"/api/v1/namespaces/default/pods", "/api/v1/namespaces/default/replicationcontrollers",
 		"/api/v1/namespaces/default/services", "/apis/apps/v1/namespaces/default/daemonsets",
 		"/apis/apps/v1/namespaces/default/replicasets", "/apis/apps/v1/namespaces/default/statefulsets",
+		"/api/v1/namespaces/default/endpoints", "/apis/batch/v1/namespaces/default/cronjobs",
+		"/apis/batch/v1/namespaces/default/jobs", "/apis/networking.k8s.io/v1/namespaces/default/ingresses",
 	} {
 		t.Run(path, func(t *testing.T) {
 			var list struct {
@@ -79,8 +81,8 @@ func TestAPI_emptyResources(t *testing.T) {
 				"application/json;as=Table;v=v1;g=meta.k8s.io")), &table))
 			require.Empty(t, table.Rows)
 			version := "v1"
-			if strings.HasPrefix(path, "/apis/apps") {
-				version = "apps/v1"
+			if group, isGroup := strings.CutPrefix(path, "/apis/"); isGroup {
+				version, _, _ = strings.Cut(group, "/namespaces/")
 			}
 			require.Equal(t, http.StatusNotFound, statusOf(t, http.MethodGet, url+path+"/none", "", nil))
 			require.Equal(t, http.StatusForbidden, statusOf(t, http.MethodPost, url+path, `{"kind":"`+

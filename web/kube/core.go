@@ -7,8 +7,10 @@ import (
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/validate/content"
@@ -23,10 +25,13 @@ import (
 const dataLimit = corev1.MaxSecretSize
 
 // emptyResources returns resources of which the API has no objects. Scripts list them as they do in
-// clusters, and go on with an empty list.
+// clusters, and go on with an empty list. kubectl apply --prune lists all kinds of its own selection,
+// and fails if the API lacks one.
 func emptyResources() []resource {
-	core, apps := corev1.SchemeGroupVersion, appsv1.SchemeGroupVersion
+	core, apps, batch := corev1.SchemeGroupVersion, appsv1.SchemeGroupVersion, batchv1.SchemeGroupVersion
 	all := []resource{
+		{kind: core.WithKind("Endpoints"), plural: "endpoints", singular: "endpoints", short: []string{"ep"},
+			namespaced: true},
 		{kind: core.WithKind("Node"), plural: "nodes", singular: "node", short: []string{"no"}},
 		{kind: core.WithKind("PersistentVolume"), plural: "persistentvolumes", singular: "persistentvolume",
 			short: []string{"pv"}},
@@ -44,6 +49,11 @@ func emptyResources() []resource {
 			categories: []string{"all"}, namespaced: true},
 		{kind: apps.WithKind("StatefulSet"), plural: "statefulsets", singular: "statefulset", short: []string{"sts"},
 			categories: []string{"all"}, namespaced: true},
+		{kind: batch.WithKind("CronJob"), plural: "cronjobs", singular: "cronjob", short: []string{"cj"},
+			categories: []string{"all"}, namespaced: true},
+		{kind: batch.WithKind("Job"), plural: "jobs", singular: "job", categories: []string{"all"}, namespaced: true},
+		{kind: networkingv1.SchemeGroupVersion.WithKind("Ingress"), plural: "ingresses", singular: "ingress",
+			short: []string{"ing"}, namespaced: true},
 	}
 	for i := range all {
 		all[i].columns = ageOnly()

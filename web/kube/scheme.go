@@ -4,9 +4,11 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -31,13 +33,17 @@ func builtIn() []kinds {
 			&corev1.Node{}, &corev1.NodeList{}, &corev1.PersistentVolume{}, &corev1.PersistentVolumeList{},
 			&corev1.PersistentVolumeClaim{}, &corev1.PersistentVolumeClaimList{}, &corev1.Pod{}, &corev1.PodList{},
 			&corev1.ReplicationController{}, &corev1.ReplicationControllerList{}, &corev1.Service{},
-			&corev1.ServiceList{},
+			&corev1.ServiceList{}, &corev1.Endpoints{}, &corev1.EndpointsList{},
 		}},
 		{version: coordinationv1.SchemeGroupVersion, types: []runtime.Object{&coordinationv1.Lease{},
 			&coordinationv1.LeaseList{}}},
 		{version: appsv1.SchemeGroupVersion, types: []runtime.Object{&appsv1.Deployment{}, &appsv1.DeploymentList{},
 			&appsv1.DaemonSet{}, &appsv1.DaemonSetList{}, &appsv1.ReplicaSet{}, &appsv1.ReplicaSetList{},
 			&appsv1.StatefulSet{}, &appsv1.StatefulSetList{}}},
+		{version: batchv1.SchemeGroupVersion, types: []runtime.Object{&batchv1.CronJob{}, &batchv1.CronJobList{},
+			&batchv1.Job{}, &batchv1.JobList{}}},
+		{version: networkingv1.SchemeGroupVersion, types: []runtime.Object{&networkingv1.Ingress{},
+			&networkingv1.IngressList{}}},
 		{version: rbacv1.SchemeGroupVersion, types: []runtime.Object{
 			&rbacv1.Role{}, &rbacv1.RoleList{}, &rbacv1.RoleBinding{}, &rbacv1.RoleBindingList{},
 			&rbacv1.ClusterRole{}, &rbacv1.ClusterRoleList{}, &rbacv1.ClusterRoleBinding{},
