@@ -63,6 +63,23 @@ export default defineConfig({
             name={\`\${fieldName}.prefixLength\`}
             aria-label="Length of the subnet's prefix"`,
       },
+      // These buttons were visible only below a mouse, and only a click on the icon removed anything.
+      'ocm/components/clusterConfiguration/staticIp/components/StaticIpHostsArray.tsx': {
+        '({ onRemove, showRemoveButton, dataTestId })': '({ onRemove, dataTestId, name })',
+        'icon={<MinusCircleIcon onClick={onRemove} data-testid={dataTestId} />}':
+          'icon={<MinusCircleIcon />} onClick={onRemove} data-testid={dataTestId}',
+        'aria-label="remove host"': 'aria-label={`Remove ${name}`}',
+        "style={{ visibility: showRemoveButton ? 'visible' : 'hidden' }}": '',
+        'dataTestId={`remove-host-${hostIdx}`}': 'dataTestId={`remove-host-${hostIdx}`} name={getHostName(hostIdx)}',
+      },
+      'ocm/components/clusterConfiguration/manifestsConfiguration/components/CustomManifest.tsx': {
+        '  showRemoveButton,\n  dataTestId,\n}: {': '  dataTestId,\n  name,\n}: {',
+        'icon={<MinusCircleIcon onClick={onRemove} />}': 'icon={<MinusCircleIcon />} onClick={onRemove}',
+        'aria-label="remove manifest"': 'aria-label={`Remove ${name}`}',
+        "style={{ visibility: showRemoveButton ? 'visible' : 'hidden' }}": '',
+        'dataTestId={`remove-manifest-${manifestIdx}`}':
+          'dataTestId={`remove-manifest-${manifestIdx}`} name={getManifestName(manifestIdx)}',
+      },
       // A checkbox inside of a button can't be reached with the keyboard.
       'common/components/hosts/TableToolbar.tsx': {
         '      {actions}\n    </Dropdown>': '      <DropdownList>{actions}</DropdownList>\n    </Dropdown>',

@@ -58,6 +58,19 @@ describe('static networks in the wizard', { timeout: fileLimit }, () => {
   step('describes a host in the form', async () => {
     await field('mac-address-0').fill('52:54:00:00:aa:01');
     await field('ipv4-address-0').fill('192.0.2.10');
+  });
+
+  step('removes a further host of the form with the keyboard', async () => {
+    await field('add-host').click();
+    await field('mac-address-1').fill('52:54:00:00:aa:09');
+    await field('ipv4-address-1').fill('192.0.2.11');
+    await button('Remove Host 2').focus();
+    await page.keyboard.press('Enter');
+    await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).press('Enter');
+    await button('Remove Host 2').waitFor({ state: 'detached' });
+  });
+
+  step('saves the host of the form', async () => {
     await next();
     await heading('Operators').waitFor();
     const hosts = await saved();
