@@ -126,6 +126,8 @@ func TestUsage_wrongArguments(t *testing.T) {
 		"file without its flag": {[]string{"apply", "site.yaml"}, `(did you mean -f site.yaml?)`},
 		"missing argument":      {[]string{"cluster", "show"}, `landfall: NAME is missing; see landfall cluster show`},
 		"missing flag":          {[]string{"simulate", "hosts"}, `landfall: --infra-env is missing; `},
+		"names of any operation": {[]string{"api", "GET", "clusters", "-o", "name"},
+			`landfall: the answer of an operation has no names; for those of a list, give -o jsonpath='{[*].name}'; `},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := landfall(t, wrong.arguments...)

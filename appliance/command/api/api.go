@@ -49,6 +49,10 @@ func New() *cobra.Command {
 				return outcome.Usagef("the method %s is unknown; expected one of %s", arguments[0],
 					strings.Join(methods(), ", "))
 			}
+			if r.Format.Names() {
+				return outcome.Usagef("the answer of an operation has no names; for those of a list, give " +
+					"-o jsonpath='{[*].name}'")
+			}
 			path := arguments[1]
 			if !strings.HasPrefix(path, "/") {
 				path = remote.APIPath + "/" + path
