@@ -63,7 +63,7 @@ export default defineConfig({
             name={\`\${fieldName}.prefixLength\`}
             aria-label="Length of the subnet's prefix"`,
       },
-      // These buttons were visible only below a mouse, and only a click on the icon removed anything.
+      // These buttons were visible only below a mouse, and only clicks on their icons did anything.
       'ocm/components/clusterConfiguration/staticIp/components/StaticIpHostsArray.tsx': {
         '({ onRemove, showRemoveButton, dataTestId })': '({ onRemove, dataTestId, name })',
         'icon={<MinusCircleIcon onClick={onRemove} data-testid={dataTestId} />}':

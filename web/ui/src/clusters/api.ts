@@ -1,5 +1,6 @@
 import type { HostRow } from '../hosts/api';
 import { getJSON, request } from '../shell/request';
+import { byName } from '../shell/rows';
 
 const api = '/api/assisted-install/v2/clusters';
 const landfall = '/api/landfall/v1/clusters';
@@ -132,7 +133,7 @@ export const readReadiness = async (id: string, signal?: AbortSignal): Promise<R
     getJSON<{ hosts: HostRow[] }>(`/api/landfall/v1/hosts?${query}`, signal),
     getJSON<InfraEnv[]>(`/api/assisted-install/v2/infra-envs?${query}`, signal),
   ]);
-  return { details, hosts, infraEnvs };
+  return { details, hosts: byName(hosts), infraEnvs };
 };
 
 export type Manifest = { folder: string; file_name: string };
