@@ -25,8 +25,8 @@ import (
 const dataLimit = corev1.MaxSecretSize
 
 // emptyResources returns resources of which the API has no objects. Scripts list them as they do in
-// clusters, and go on with an empty list. kubectl apply --prune lists all kinds of its own selection,
-// and fails if the API lacks one.
+// clusters, and go on with an empty list. kubectl apply --prune lists a selection of kinds, and
+// fails if the API lacks one of them.
 func emptyResources() []resource {
 	core, apps, batch := corev1.SchemeGroupVersion, appsv1.SchemeGroupVersion, batchv1.SchemeGroupVersion
 	all := []resource{

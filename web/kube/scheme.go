@@ -33,7 +33,9 @@ func builtIn() []kinds {
 			&corev1.Node{}, &corev1.NodeList{}, &corev1.PersistentVolume{}, &corev1.PersistentVolumeList{},
 			&corev1.PersistentVolumeClaim{}, &corev1.PersistentVolumeClaimList{}, &corev1.Pod{}, &corev1.PodList{},
 			&corev1.ReplicationController{}, &corev1.ReplicationControllerList{}, &corev1.Service{},
-			&corev1.ServiceList{}, &corev1.Endpoints{}, &corev1.EndpointsList{},
+			&corev1.ServiceList{},
+			//lint:ignore SA1019 kubectl apply --prune lists this kind
+			&corev1.Endpoints{}, &corev1.EndpointsList{},
 		}},
 		{version: coordinationv1.SchemeGroupVersion, types: []runtime.Object{&coordinationv1.Lease{},
 			&coordinationv1.LeaseList{}}},
