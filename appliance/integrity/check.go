@@ -2,6 +2,7 @@ package integrity
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/jonboulle/clockwork"
 
 	"landfall/appliance/ams/outbox"
+	"landfall/appliance/hosted/maestro"
 	"landfall/appliance/keyring"
 	"landfall/appliance/sitekey"
 	"landfall/store"
@@ -61,6 +63,7 @@ var meanings = []struct{ prefix, meaning string }{
 	{"/tokens/", "the token is refused"},
 	{"/sessions/", "the person must log in again"},
 	{"/bmcs/", "the server is left out of all lists, and its power can't be controlled"},
+	{maestro.HoldPrefix(), "nothing is sent to the management cluster until a person releases it"},
 	{"/settings/", "settings of the site are missing"},
 	{"the entry ", "older states of rows that end with this entry can't be read"},
 }
@@ -127,7 +130,7 @@ func (c *Checker) Repair(ctx context.Context) (*Report, error) {
 func Repair(ctx context.Context, db *store.DB, clock clockwork.Clock) error {
 	now := clock.Now()
 	if err := db.Repair(ctx, func(tx *store.Tx, key string) error {
-		return replaceReply(tx, key, now.UTC())
+		return errors.Join(replaceReply(tx, key, now.UTC()), maestro.ReplaceHold(tx, key, now))
 	}); err != nil {
 		return err
 	}

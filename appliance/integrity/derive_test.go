@@ -12,6 +12,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"landfall/appliance/ams/outbox"
+	"landfall/appliance/hosted/maestro"
 	"landfall/appliance/integrity"
 	"landfall/appliance/keyring"
 	"landfall/store"
@@ -60,26 +61,31 @@ func newLostReplies(t *testing.T) *scrubbed {
 		}
 		return outbox.DesiredRows.Delete(tx, "gone")
 	}))
-	require.NoError(t, s.db.Close())
+	s.damage(outbox.RecordedRows.Prefix()+"damaged", outbox.RecordedRows.Prefix()+"gone")
+	return s
+}
+
+// damage closes the store, damages rows, and opens it again.
+func (s *scrubbed) damage(keys ...string) {
+	s.t.Helper()
+	require.NoError(s.t, s.db.Close())
 	file, err := bolt.Open(filepath.Join(s.dir, store.FileName), 0o600, &bolt.Options{Timeout: time.Second})
-	require.NoError(t, err)
-	require.NoError(t, file.Update(func(tx *bolt.Tx) error {
+	require.NoError(s.t, err)
+	require.NoError(s.t, file.Update(func(tx *bolt.Tx) error {
 		rows := tx.Bucket([]byte("data"))
-		for _, id := range []string{"damaged", "gone"} {
-			key := []byte(outbox.RecordedRows.Prefix() + id)
-			row := bytes.Clone(rows.Get(key))
+		for _, key := range keys {
+			row := bytes.Clone(rows.Get([]byte(key)))
 			row[len(row)-1] ^= 1
-			if err := rows.Put(key, row); err != nil {
+			if err := rows.Put([]byte(key), row); err != nil {
 				return err
 			}
 		}
 		return nil
 	}))
-	require.NoError(t, file.Close())
-	s.db, err = store.Open(t.Context(), s.dir, store.Options{Keys: keyring.New(s.dir, keyring.Options{}).Open,
+	require.NoError(s.t, file.Close())
+	s.db, err = store.Open(s.t.Context(), s.dir, store.Options{Keys: keyring.New(s.dir, keyring.Options{}).Open,
 		NoSync: true, Clock: s.clock})
-	require.NoError(t, err)
-	return s
+	require.NoError(s.t, err)
 }
 
 // requireLost requires that the reply about the cluster damaged is noted as unknown.
@@ -119,4 +125,22 @@ func TestRepair_lostRepliesBeforeAFailure(t *testing.T) {
 	require.NoError(t, os.Mkdir(kept, 0o700))
 	require.Error(t, integrity.Repair(t.Context(), s.db, s.clock))
 	s.requireLost()
+}
+
+// Without the row, everything would be sent to the management cluster again.
+func TestRepair_keepsHold(t *testing.T) {
+	s := newScrubbed(t)
+	require.NoError(t, s.db.Update(t.Context(), func(tx *store.Tx) error {
+		return store.NewBucket[maestro.Hold]("hosted-holds", 1).Put(tx, "mc1", &maestro.Hold{Consumer: "mc1",
+			Cause: maestro.HoldFindings})
+	}))
+	s.damage(maestro.HoldPrefix() + "mc1")
+	require.NoError(t, integrity.Repair(t.Context(), s.db, s.clock))
+	require.NoError(t, s.db.View(func(tx *store.Tx) error {
+		hold, err := maestro.GetHold(tx, "mc1")
+		require.NotNil(t, hold)
+		require.Equal(t, maestro.HoldPerson, hold.Cause)
+		require.Equal(t, s.clock.Now().UTC(), hold.Since)
+		return err
+	}))
 }

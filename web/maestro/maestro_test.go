@@ -298,3 +298,17 @@ func TestConsumers_certificatesEndWithTheCluster(t *testing.T) {
 	status, shown = s.call("GET", api.Root+"/consumers/mc1/connection", "")
 	require.Equal(t, http.StatusOK, status, shown)
 }
+
+func TestConsumers_damagedHold(t *testing.T) {
+	s := newSite(t)
+	s.call("POST", api.Root+"/consumers", `{"name":"mc1"}`)
+	broken := json.RawMessage("5") // can't be read, like a row on a damaged disk
+	require.NoError(t, s.db.Update(t.Context(), func(tx *store.Tx) error {
+		return store.NewBucket[json.RawMessage]("hosted-holds", 1).Put(tx, "mc1", &broken)
+	}))
+	status, shown := s.call("GET", api.Root+"/consumers/mc1/connection", "")
+	require.Equal(t, http.StatusOK, status, shown)
+	require.Contains(t, shown["hold"].(map[string]any)["reason"], "damaged")
+	status, shown = s.call("DELETE", api.Root+"/consumers/mc1/hold", "")
+	require.Equal(t, http.StatusNoContent, status, shown)
+}

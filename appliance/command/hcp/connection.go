@@ -66,7 +66,9 @@ func describeConnection(d *output.Description, c *maestro.Connection) {
 		d.Add("Clock", "was set back to %s; reports count again at %s", timeText(c.Clock.Agent),
 			timeText(c.Clock.Until))
 	}
-	if c.Hold != nil {
+	if c.Hold != nil && c.Hold.Since.IsZero() {
+		d.Add("Held", "%s", c.Hold.Reason)
+	} else if c.Hold != nil {
 		d.Add("Held", "since %s: %s", timeText(c.Hold.Since), c.Hold.Reason)
 	}
 	if len(c.Findings) > 0 {

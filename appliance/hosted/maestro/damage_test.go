@@ -2,6 +2,7 @@ package maestro
 
 import (
 	"bytes"
+	"context"
 	"path/filepath"
 	"testing"
 	"time"
@@ -79,6 +80,54 @@ func TestDamage_ofStatus(t *testing.T) {
 	require.EqualValues(t, 2, s.status(other).ResourceVersion)
 	hold, _ := s.held()
 	require.Nil(t, hold)
+}
+
+// A damaged row of a hold counts as a hold until a person ends it.
+func TestDamage_ofHold(t *testing.T) {
+	s := newSite(t)
+	id := s.create("c1")
+	s.connect()
+	require.NoError(t, s.service.HoldConsumer(t.Context(), "mc1", "ana"))
+	s.damage(HoldPrefix() + "mc1")
+	s.connect()
+	s.edit(id, "2")
+	s.settle()
+	require.Equal(t, "1", s.release("c1"), "nothing is sent")
+	hold, _ := s.held()
+	require.Equal(t, HoldDamaged, hold.Cause)
+	s.view(func(tx *store.Tx) error {
+		var named []string
+		err := EachHold(tx, func(h *Hold) error {
+			named = append(named, h.Consumer)
+			return nil
+		})
+		require.Equal(t, []string{"mc1"}, named)
+		return err
+	})
+	require.NoError(t, s.service.Release(t.Context(), "mc1", "ana"))
+	s.connect()
+	s.settle()
+	require.Equal(t, "2", s.release("c1"))
+	hold, _ = s.held()
+	require.Nil(t, hold)
+}
+
+// A person who holds the consumer again ends the damage. The start of a copy does not, because the
+// agent's statuses would end that hold.
+func TestDamage_ofHoldIsReplaced(t *testing.T) {
+	s := newSite(t)
+	require.NoError(t, s.service.HoldConsumer(t.Context(), "mc1", "ana"))
+	s.damage(HoldPrefix() + "mc1")
+	for cause, wanted := range map[Cause]Cause{HoldCopied: HoldDamaged, HoldPerson: HoldPerson,
+		HoldFindings: HoldFindings} {
+		require.ErrorIs(t, s.db.Update(t.Context(), func(tx *store.Tx) error {
+			require.NoError(t, s.service.hold(tx, "mc1", cause, "A reason.", s.clock.Now()))
+			hold, err := GetHold(tx, "mc1")
+			require.NoError(t, err)
+			require.Equal(t, wanted, hold.Cause)
+			return context.Canceled
+		}), context.Canceled)
+	}
 }
 
 // Nobody knows which stamp the agent has for a damaged row.

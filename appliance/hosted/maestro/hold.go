@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"landfall/appliance/fault"
@@ -23,14 +24,16 @@ const (
 	HoldCopied Cause = "copied"
 	// HoldPerson: a person asked for it.
 	HoldPerson Cause = "person"
+	// HoldDamaged: the row is damaged. It may say that a person must decide.
+	HoldDamaged Cause = "damaged"
 )
 
 // Hold says that nothing is sent to a consumer.
 type Hold struct {
 	Consumer string    `json:"consumer"`
 	Cause    Cause     `json:"cause"`
-	Reason   string    `json:"reason"` // a sentence for people
-	Since    time.Time `json:"since"`  // UTC
+	Reason   string    `json:"reason"`         // a sentence for people
+	Since    time.Time `json:"since,omitzero"` // UTC; zero if the row is damaged
 }
 
 // Kind is the kind of a finding.
@@ -102,18 +105,39 @@ func HoldPrefix() string { return holds.Prefix() }
 // FindingPrefix returns the prefix of the keys of findings. The rest of a key is consumer/ID.
 func FindingPrefix() string { return findings.Prefix() }
 
-// GetHold returns the hold of a consumer, or nil.
+// GetHold returns the hold of a consumer, or nil. A damaged row counts as a hold.
 func GetHold(tx *store.Tx, consumer string) (*Hold, error) {
 	hold, err := holds.Get(tx, consumer)
-	if errors.Is(err, store.ErrNotFound) {
+	switch {
+	case errors.Is(err, store.ErrNotFound):
 		return nil, nil
+	case store.IsDamaged(err):
+		return &Hold{Consumer: consumer, Cause: HoldDamaged, Reason: "The stored hold is damaged, so its reason is " +
+			"not known. Look at the findings, then release it (landfall hcp connection release)."}, nil
 	}
 	return hold, err
 }
 
-// EachHold calls fn with the holds in the order of the consumers.
+// EachHold calls fn with the holds in the order of the consumers, also with damaged ones.
 func EachHold(tx *store.Tx, fn func(*Hold) error) error {
-	return holds.Each(tx, "", func(_ string, h *Hold) error { return fn(h) })
+	return holds.Keys(tx, "", func(consumer string) error {
+		hold, err := GetHold(tx, consumer)
+		if err != nil || hold == nil {
+			return err
+		}
+		return fn(hold)
+	})
+}
+
+// ReplaceHold writes a hold in place of a damaged row that a repair removed, because without a row
+// everything would be sent again. It does nothing for the keys of other rows.
+func ReplaceHold(tx *store.Tx, removed string, now time.Time) error {
+	consumer, ok := strings.CutPrefix(removed, HoldPrefix())
+	if !ok {
+		return nil
+	}
+	return holds.Put(tx, consumer, &Hold{consumer, HoldPerson, "Its former reason was in a damaged row, which was " +
+		"repaired.", now.UTC()})
 }
 
 // EachFinding calls fn with the findings of a consumer ("" for all), also those that are decided.
@@ -138,8 +162,15 @@ func getFinding(tx *store.Tx, consumer, id string) (*Finding, error) {
 // hold holds a consumer, unless it is held already.
 func (s *Service) hold(tx *store.Tx, consumer string, cause Cause, reason string, now time.Time) error {
 	held, err := GetHold(tx, consumer)
-	if err != nil || held != nil && (held.Cause == HoldFindings || cause != HoldFindings) {
+	if err != nil {
 		return err
+	}
+	switch {
+	case held == nil:
+	case cause == HoldFindings && held.Cause != HoldFindings:
+	case cause == HoldPerson && held.Cause == HoldDamaged: // not HoldCopied, which an agent's statuses can end
+	default:
+		return nil
 	}
 	s.log.Error("Nothing is sent to a management cluster until a person decides.", "consumer", consumer,
 		"reason", reason)

@@ -238,9 +238,9 @@ func (ch *change) observeCluster(c *record.Cluster, m *record.Management) error 
 func (s *Service) obstacle(tx *store.Tx, consumer string) (string, error) {
 	hold, err := maestro.GetHold(tx, consumer)
 	switch {
-	case store.SkipDamaged(err) != nil:
+	case err != nil:
 		return "", err
-	case err != nil || hold != nil: // nothing is sent while the row is damaged
+	case hold != nil:
 		return "The management cluster " + consumer + " is held, so nothing is sent to it. Show why with landfall " +
 			"hcp connection " + consumer + ".", nil
 	case !s.Connected(consumer):
