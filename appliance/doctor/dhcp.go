@@ -128,7 +128,8 @@ func describeOffer(offer *dhcpv4.DHCPv4) string {
 	return strings.Join(parts, "; ")
 }
 
-// discover broadcasts a DHCPDISCOVER and collects the offers that arrive within the timeout.
+// discover broadcasts a DHCPDISCOVER and collects the offers that arrive within link.OfferTime,
+// which is twice the default time limit.
 func (d *diagnosis) discover(ctx context.Context, iface net.Interface) (offers []*dhcpv4.DHCPv4, err error) {
 	conn, err := d.OpenDHCP(iface)
 	if err != nil {
@@ -140,5 +141,5 @@ func (d *diagnosis) discover(ctx context.Context, iface net.Interface) (offers [
 	if err != nil {
 		return nil, err
 	}
-	return link.Discover(ctx, conn, d.Timeout, discovery)
+	return link.Discover(ctx, conn, 2*d.Timeout, discovery)
 }

@@ -20,9 +20,6 @@ import (
 	"landfall/appliance/siteservice/tftpserver"
 )
 
-// discoverTime is the time for the offers of other DHCP servers.
-const discoverTime = 3 * time.Second
-
 // DHCPSettings are the settings of DHCP in the configuration.
 type DHCPSettings struct {
 	Lease     time.Duration
@@ -183,7 +180,7 @@ func discoverServers(ctx context.Context, on link.Link) (found []dhcpserver.Offe
 	if err != nil {
 		return nil, err
 	}
-	offers, err := link.Discover(ctx, conn, discoverTime, plain, firmware)
+	offers, err := link.Discover(ctx, conn, link.OfferTime, plain, firmware)
 	if err != nil {
 		return nil, fmt.Errorf("look for other DHCP servers: %w", err)
 	}

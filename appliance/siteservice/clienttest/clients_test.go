@@ -76,7 +76,7 @@ func TestDHCP_foreignServer(t *testing.T) {
 	s.client(t, "ip", "address", "add", "192.0.2.77/24", "dev", s.far)
 	foreign := []string{"dnsmasq", "--keep-in-foreground", "--conf-file=/dev/null",
 		"--port=0", "--user=root", "--group=root",
-		"--interface=" + s.far, "--bind-interfaces", "--dhcp-authoritative", "--no-ping",
+		"--interface=" + s.far, "--bind-interfaces", "--dhcp-authoritative",
 		"--dhcp-range=192.0.2.200,192.0.2.220", "--dhcp-leasefile=" + filepath.Join(t.TempDir(), "leases"),
 		"--pid-file=" + filepath.Join(t.TempDir(), "pid")}
 	stop := s.program(t, foreign...)

@@ -9,6 +9,10 @@ import (
 	"github.com/insomniacslk/dhcp/dhcpv4"
 )
 
+// OfferTime is the time for the offers of DHCP servers. dnsmasq waits up to three seconds for the
+// answer to a ping before it offers an address.
+const OfferTime = 6 * time.Second
+
 // Discover broadcasts DHCPDISCOVER packets, which reserve no address, and collects the offers that
 // arrive within a time.
 func Discover(ctx context.Context, conn net.PacketConn, within time.Duration,
