@@ -334,7 +334,7 @@ func (a *opening) openProtection(ctx context.Context) (err error) {
 		Trail: a.trail, Backups: a.backups.Finding, Storage: a.usage, Clock: a.clock, Logger: a.log,
 	}
 	a.membership, a.single = membership.Of(a.among.takes,
-		a.config.Fleet.Options(a.config, a.urls[0], a.version, a.clock, a.log))
+		a.config.Fleet.Options(a.config, a.urls, a.address, a.version, a.clock, a.log))
 	a.doctor = doctor.NewService(doctor.Options{
 		Engine: a.engine, Rules: a.rules.At, MirroredReleases: a.proofs.Contents,
 		CheckImage: a.images.CheckRelease, URLs: a.urls, NoteSite: a.setup.NoteDiagnosis,

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
+	"slices"
 	"time"
 
 	"github.com/jonboulle/clockwork"
@@ -38,12 +40,29 @@ const minLease = 2 * time.Second
 // Enabled reports whether the appliance is a member of a fleet.
 func (f Fleet) Enabled() bool { return len(f.Etcd) > 0 }
 
-// Options returns the options of the membership of a machine with a URL.
-func (f Fleet) Options(of Config, url, version string, clock clockwork.Clock,
+// Options returns the options of the membership of a machine with URLs for hosts.
+func (f Fleet) Options(of Config, urls []string, listening net.Addr, version string, clock clockwork.Clock,
 	logger *slog.Logger) membership.Options {
-	return membership.Options{Dir: of.DataDir, URL: url, Version: version, Clock: clock, Logger: logger,
-		Settings: membership.Settings{Etcd: f.Etcd, Prefix: f.Prefix, CAFile: f.CAFile, CertFile: f.CertFile,
-			KeyFile: f.KeyFile, Name: f.Name, URL: f.URL, Lease: f.Lease()}}
+	return membership.Options{Dir: of.DataDir, URL: of.memberURL(urls, listening), Version: version, Clock: clock,
+		Logger: logger, Settings: membership.Settings{Etcd: f.Etcd, Prefix: f.Prefix, CAFile: f.CAFile,
+			CertFile: f.CertFile, KeyFile: f.KeyFile, Name: f.Name, URL: f.URL, Lease: f.Lease()}}
+}
+
+// memberURL returns the first URL for hosts that is an address of this machine, or that of its
+// first address if there is none: URLs for hosts may be those of a load balancer, which all members
+// have.
+func (c Config) memberURL(urls []string, listening net.Addr) string {
+	c.URL = nil
+	own, err := c.URLs(listening)
+	if err != nil {
+		return urls[0]
+	}
+	for _, url := range urls {
+		if slices.Contains(own, url) {
+			return url
+		}
+	}
+	return own[0]
 }
 
 // Lease returns the time for which a leader may be silent. The rest of the time for a takeover is

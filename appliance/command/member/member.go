@@ -203,7 +203,7 @@ func (m *member) join(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	options := m.Config.Fleet.Options(m.Config, own[0], m.Version, m.clock, m.Logger)
+	options := m.Config.Fleet.Options(m.Config, own, m.sockets.main, m.Version, m.clock, m.Logger)
 	state, err := fleet.ReadState(m.Config.DataDir)
 	if err != nil {
 		return err
