@@ -65,6 +65,8 @@ func (s *Status) lossOf(m *Member, answering string) (costs []string) {
 			reason = "etcd's only server is there"
 		}
 		costs = append(costs, fmt.Sprintf("a loss of %s stops all changes, because %s", m.Name, reason))
+	} else if here > 0 && s.losesNamed(func(server string) bool { return at(m, server, answering) }) {
+		costs = append(costs, fmt.Sprintf("a loss of %s stops all changes, because %s", m.Name, noOtherNamed))
 	}
 	if only := s.onlyAt(m); only > 0 && len(others) > 0 {
 		costs = append(costs, fmt.Sprintf("%s of files %s only on %s", sentence.Count(only, "content"), be(only),
@@ -86,25 +88,35 @@ func (s *Status) hasUncopiedBlobs(m *Member) bool {
 // lossOfEtcd says what a loss of one of etcd's servers would cost that is on the machine of no
 // member.
 func (s *Status) lossOfEtcd(answering string) []string {
-	if !s.stopsWithout(1) {
-		return nil
-	}
+	stops := s.stopsWithout(1)
 	var urls []string
 	for _, server := range s.Servers {
 		if server.Problem == "" && !slices.ContainsFunc(s.Members, func(m Member) bool {
 			return at(&m, server.URL, answering)
-		}) {
+		}) && (stops || s.losesNamed(func(lost string) bool { return lost == server.URL })) {
 			urls = append(urls, server.URL)
 		}
 	}
 	switch {
 	case len(urls) == 0:
 		return nil
+	case !stops:
+		return []string{"a loss of etcd at " + urls[0] + " stops all changes, because " + noOtherNamed}
 	case s.voters() == 1:
 		return []string{"a loss of etcd at " + urls[0] + " stops all changes, because etcd has no other server"}
 	}
 	return []string{fmt.Sprintf("a loss of etcd at %s stops all changes, because etcd needs %s of its %s",
 		strings.Join(urls, " or "), count(s.voters()/2+1), sentence.Count(s.voters(), "server"))}
+}
+
+// noOtherNamed is the reason why the members lose an etcd that has a majority.
+const noOtherNamed = "fleet.etcd names no other server of etcd that answers; add the others to it on each member"
+
+// losesNamed reports whether none of the servers in fleet.etcd that answer is left after a loss.
+func (s *Status) losesNamed(lost func(url string) bool) bool {
+	return !slices.ContainsFunc(s.Servers, func(server Server) bool {
+		return server.Configured && server.Problem == "" && !lost(server.URL)
+	})
 }
 
 // voters returns the number of servers that vote, at least as far as they are known.

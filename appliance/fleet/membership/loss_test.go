@@ -19,7 +19,8 @@ func TestLoss_namesWhatWouldStop(t *testing.T) {
 	leads := func(m Member) Member { m.Leader = true; return m }
 	without := func(blobs int, m Member) Member { m.MissingBlobs = blobs; return m }
 	restoring := func(m Member) Member { m.Role = RoleRestoring; return m }
-	server := func(url string) Server { return Server{URL: url} }
+	server := func(url string) Server { return Server{URL: url, Configured: true} }
+	other := func(url string) Server { return Server{URL: url} }
 	silent := func(s Server) Server { s.Problem = "It does not answer."; return s }
 	three := []Server{server("http://a:2379"), server("http://b:2379"), server("http://c:2379")}
 	for name, c := range map[string]struct {
@@ -49,6 +50,14 @@ func TestLoss_namesWhatWouldStop(t *testing.T) {
 		"two servers elsewhere": {[]Member{member("a"), member("b")},
 			[]Server{server("http://x"), server("http://y")}, 2,
 			"A loss of etcd at http://x or http://y stops all changes, because etcd needs two of its 2 servers."},
+		"only one of three servers is named": {[]Member{member("a"), member("b")},
+			[]Server{three[0], other("http://b:2379"), other("http://c:2379")}, 3,
+			"A loss of a stops all changes, because fleet.etcd names no other server of etcd that answers; add the " +
+				"others to it on each member."},
+		"only one elsewhere is named": {[]Member{member("a"), member("b")},
+			[]Server{server("http://x:2379"), other("http://a:2379"), other("http://b:2379")}, 3,
+			"A loss of etcd at http://x:2379 stops all changes, because fleet.etcd names no other server of etcd " +
+				"that answers; add the others to it on each member."},
 		"files of one member": {[]Member{member("a"), member("b", "1", "2", "3"), member("c", "2", "3", "4")}, three, 3,
 			"2 contents of files are only on a."},
 		"pushed images": {[]Member{leads(member("a")), without(2, member("b")), away(member("c"))}, three, 3,
