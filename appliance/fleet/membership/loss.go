@@ -27,6 +27,7 @@ func (s *Status) loss(answering string) (text string, safe bool) {
 	if s.Leading == "" {
 		costs = append([]string{"no member leads now: changes wait until one does"}, costs...)
 	}
+	costs = append(s.alarms(), costs...)
 	if len(costs) == 0 {
 		return "A loss of one machine costs nothing: etcd has every change that was acknowledged, and another member " +
 			"takes over.", true
@@ -35,6 +36,21 @@ func (s *Status) loss(answering string) (text string, safe bool) {
 		costs[i] = sentence.Close(sentence.Capitalize(costs[i]))
 	}
 	return strings.Join(costs, " "), false
+}
+
+// alarms says why etcd takes no changes although its servers answer. Then no member can take over
+// either.
+func (s *Status) alarms() []string {
+	switch {
+	case slices.ContainsFunc(s.Servers, func(server Server) bool { return server.NoSpace }):
+		return []string{"etcd has no space left, so it takes no changes, and after a loss of the leader no other " +
+			"member can take over: compact and defragment etcd, then disarm its alarm NOSPACE, or raise " +
+			"--quota-backend-bytes"}
+	case slices.ContainsFunc(s.Servers, func(server Server) bool { return server.Damaged }):
+		return []string{"the databases of etcd's servers differ, so etcd takes no changes, and after a loss of the " +
+			"leader no other member can take over: replace the damaged server"}
+	}
+	return nil
 }
 
 // lossOf says what a loss of the machine of a member would cost.

@@ -80,6 +80,14 @@ func TestLoss_namesWhatWouldStop(t *testing.T) {
 	text, safe := (&Status{Members: []Member{member("a"), member("b")}, Servers: three}).loss("a")
 	require.Contains(t, text, "No member leads now")
 	require.False(t, safe)
+	for alarm, one := range map[string]Server{"Etcd has no space left": {NoSpace: true},
+		"The databases of etcd's servers differ": {Damaged: true}} {
+		one.URL = "http://c:2379"
+		text, safe = (&Status{Leading: "a", Members: []Member{member("a"), member("b")}, Voters: 3,
+			Servers: []Server{three[0], three[1], one}}).loss("a")
+		require.Contains(t, text, alarm)
+		require.False(t, safe)
+	}
 	text, safe = (&Status{Problem: "Etcd does not answer."}).loss("a")
 	require.Contains(t, text, "changes wait")
 	require.False(t, safe)
