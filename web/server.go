@@ -352,7 +352,8 @@ func (s *Server) logRequests(next echo.HandlerFunc) echo.HandlerFunc {
 			tracing.EndRequest(span, c.Response().Status, c.Response().Size)
 			return nil
 		}
-		interrupted := err != nil && c.Response().Committed
+		_, answered := errors.AsType[*problem.AnsweredError](err)
+		interrupted := err != nil && c.Response().Committed && !answered
 		if err != nil {
 			c.Error(err)
 		}

@@ -289,6 +289,28 @@ func TestServer_noErrorAfterResponseStarted(t *testing.T) {
 	require.Equal(t, "half", answer.Body.String())
 }
 
+// The client gets the whole answer of a handler that sends its error itself.
+func TestServer_errorThatWasAnswered(t *testing.T) {
+	var log bytes.Buffer
+	server := New(Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	handle(t, server, "GET", "/", func(c echo.Context) error {
+		if err := c.String(http.StatusInternalServerError, "own format"); err != nil {
+			return err
+		}
+		return &problem.AnsweredError{Err: errors.New("the row is damaged")}
+	})
+	local := httptest.NewServer(server)
+	t.Cleanup(local.Close)
+	response, err := http.Get(local.URL)
+	require.NoError(t, err)
+	body, err := io.ReadAll(response.Body)
+	require.NoError(t, err)
+	require.NoError(t, response.Body.Close())
+	require.Equal(t, http.StatusInternalServerError, response.StatusCode)
+	require.Equal(t, "own format", string(body))
+	require.Contains(t, log.String(), "the row is damaged")
+}
+
 // A client that ends a download early, such as of a backup to a full medium, is no error of the
 // appliance. An error of the appliance during the response is one.
 func TestServer_clientEndsDownload(t *testing.T) {

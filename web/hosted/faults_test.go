@@ -1,6 +1,7 @@
 package hosted_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -12,6 +13,8 @@ import (
 	"landfall/appliance/hosted/arm"
 	"landfall/appliance/hosted/controlplane"
 	"landfall/appliance/hosted/provider"
+	"landfall/appliance/hosted/record"
+	"landfall/store"
 )
 
 // faults are faults of requests over HTTP, with their numbers (see
@@ -149,4 +152,20 @@ func preflight(t *testing.T, s *site) *managed {
 	require.Empty(t, list.at(t, "value"), "a check makes nothing")
 	s.put("edge1")
 	return management
+}
+
+// The client gets the answer also if a row can't be read.
+func TestRequests_damagedNodePool(t *testing.T) {
+	s := newSite(t)
+	s.manage(controlplane.Flat)
+	s.put("edge1")
+	broken := json.RawMessage("5") // can't be read, like a row on a damaged disk
+	require.NoError(t, s.DB.Update(t.Context(), func(tx *store.Tx) error {
+		return record.EachClusterID(tx, func(cid string) error {
+			return store.NewBucket[json.RawMessage]("hosted-node-pools", 1).Put(tx, cid+"/workers", &broken)
+		})
+	}))
+	answer := s.do("GET", s.resourceID("edge1")+"/nodePools/workers"+version, "")
+	require.Equal(t, http.StatusInternalServerError, answer.StatusCode)
+	require.Equal(t, "InternalServerError", answer.at(t, "error", "code"))
 }

@@ -48,6 +48,15 @@ func (e *Error) Error() string { return e.Reason }
 // Unwrap returns the cause, or nil.
 func (e *Error) Unwrap() error { return e.Err }
 
+// AnsweredError is an error whose answer a handler has sent in a format of its own. The server only
+// logs it.
+type AnsweredError struct{ Err error }
+
+func (e *AnsweredError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *AnsweredError) Unwrap() error { return e.Err }
+
 // New returns an error with an HTTP status and a formatted sentence.
 func New(status int, format string, args ...any) *Error {
 	return &Error{Status: status, Reason: fmt.Sprintf(format, args...)}

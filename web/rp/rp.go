@@ -209,7 +209,10 @@ func answerError(c echo.Context, err error) error {
 		}
 		body = arm.Errorf(0, code, "%s", failure.Reason)
 		if failure.Status == http.StatusInternalServerError {
-			return errors.Join(writeError(c, failure.Status, body), err) // the server logs the cause
+			if sending := writeError(c, failure.Status, body); sending != nil {
+				return errors.Join(sending, err)
+			}
+			return &problem.AnsweredError{Err: err}
 		}
 	}
 	if own, ok := errors.AsType[*statusError](err); ok {
