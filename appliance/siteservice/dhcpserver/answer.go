@@ -179,25 +179,31 @@ func (x *exchange) offer(ctx context.Context) *dhcpv4.DHCPv4 {
 		}
 		answer.YourIPAddr = address.AsSlice()
 		answer.UpdateOption(dhcpv4.OptIPAddressLeaseTime(x.Settings(x.on).Lease))
+		if r, ok := x.Leases.Reserved(x.mac()); ok && r.Address != address.String() {
+			x.noteReservation(r, KindConflict, "gets "+address.String()+" and not")
+		}
 		x.addBoot(ctx, x.on, x.own, x.request, answer)
 		return answer
 	}
 	return nil
 }
 
+// noteReservation notes why a machine does not get the address that is reserved for it.
+func (x *exchange) noteReservation(r Reservation, kind Kind, gets string) {
+	if address, err := netip.ParseAddr(r.Address); err == nil && x.subnet.Network.Contains(address) {
+		if what := x.subnet.Unfit(address, x.own); what != "" {
+			x.note(x.on, kind, x.mac(), netip.Addr{}, "The machine %s the address %s, which is reserved for it: it is "+
+				"%s. Reserve another address: landfall site dhcp reserve MAC ADDRESS.", gets, r.Address, what)
+			return
+		}
+	}
+	x.note(x.on, kind, x.mac(), netip.Addr{}, "The machine %s the address %s, which is reserved for it: either "+
+		"another machine has the address now, or it is not in the network %s.", gets, r.Address, x.subnet.Network)
+}
+
 func (x *exchange) noAddress() {
 	if r, ok := x.Leases.Reserved(x.mac()); ok {
-		if address, err := netip.ParseAddr(r.Address); err == nil && x.subnet.Network.Contains(address) {
-			if what := x.subnet.Unfit(address, x.own); what != "" {
-				x.note(x.on, KindNoLease, x.mac(), netip.Addr{}, "The machine does not get the address %s, which is "+
-					"reserved for it: it is %s. Reserve another address: landfall site dhcp reserve MAC ADDRESS.",
-					r.Address, what)
-				return
-			}
-		}
-		x.note(x.on, KindNoLease, x.mac(), netip.Addr{}, "The machine does not get the address %s, which is reserved "+
-			"for it: either another machine has the address now, or it is not in the network %s.", r.Address,
-			x.subnet.Network)
+		x.noteReservation(r, KindNoLease, "does not get")
 		return
 	}
 	if x.subnet.Range.First.IsValid() {

@@ -136,6 +136,21 @@ func TestRequest_renewalIsNotProbed(t *testing.T) {
 	require.Empty(t, s.kinds())
 }
 
+// A machine that gets an address of the range in place of the reserved one is noted.
+func TestOffer_notTheReservedAddress(t *testing.T) {
+	s := newSite(t)
+	_, err := s.Leases.Reserve(t.Context(), Reservation{MAC: mac(1).String(), Address: "198.51.100.7"})
+	require.NoError(t, err)
+	offer := s.discover(t, 1)
+	require.NotNil(t, offer)
+	require.Equal(t, []Kind{KindConflict}, s.kinds())
+	require.Contains(t, s.events[0].Message, "gets "+offer.YourIPAddr.String()+" and not the address 198.51.100.7")
+	_, err = s.Leases.Reserve(t.Context(), Reservation{MAC: mac(1).String(), Address: "192.0.2.7"})
+	require.NoError(t, err)
+	require.Equal(t, "192.0.2.7", s.discover(t, 1).YourIPAddr.String())
+	require.Len(t, s.events, 1)
+}
+
 // TestOffer_reservedAddressInUse holds that the event of a machine whose reserved address another
 // machine has names the address.
 func TestOffer_reservedAddressInUse(t *testing.T) {
