@@ -69,6 +69,11 @@ func (d *diagnosis) checkTimeServer(ctx context.Context, source string) Finding 
 		finding.Result = "the server answers, but its own clock is not synchronised"
 		finding.Advice = "Give the time server a time source, or configure it to use its own clock (chrony: local " +
 			"stratum 10). Hosts ignore a time server that is not synchronised."
+		if slices.Contains(d.site.OwnTimeServers, source) {
+			finding.Advice = "This is the appliance's NTP service. Synchronise the clock of its machine. If the site " +
+				"has no other clock, set this clock and declare it (landfall site ntp enable INTERFACE " +
+				"--local-clock). Until then, hosts ignore the service."
+		}
 	case answer.RootDistance > maxRootDistance:
 		finding.Status = Red
 		finding.Result += fmt.Sprintf(", up to %s off the reference clock", answer.RootDistance.Round(time.Millisecond))

@@ -113,6 +113,8 @@ type Site struct {
 	Resolvers, Search []string
 	// NTPSources are names or addresses of time servers, with or without a port.
 	NTPSources []string
+	// OwnTimeServers are the addresses at which the appliance itself serves the time.
+	OwnTimeServers []string
 	// Registries are the registries from which images are pulled.
 	Registries []Registry
 	// Authorities are the CAs of registries, on top of this machine's; nil for none.

@@ -173,6 +173,14 @@ func TestTimeServers_sameCriteriaAsHosts(t *testing.T) {
 				finding.Advice)
 		})
 	}
+	t.Run("the appliance's own", func(t *testing.T) {
+		source := timeServer{stratum: 16, leap: byte(ntp.LeapNotInSync)}.start(t, clock.Now)
+		report := Doctor{Clock: clock}.Diagnose(t.Context(), &Site{NTPSources: []string{source},
+			OwnTimeServers: []string{source}})
+		finding := find(t, report, "time server "+source)
+		require.Equal(t, Red, finding.Status)
+		require.Contains(t, finding.Advice, "--local-clock")
+	})
 	t.Run("no answer", func(t *testing.T) {
 		silent, err := net.ListenPacket("udp", "127.0.0.1:0")
 		require.NoError(t, err)

@@ -100,7 +100,8 @@ func (s *Service) Diagnose(ctx context.Context, wanted Request) (*Report, error)
 	}
 	if s.SiteServices != nil {
 		site.Resolvers = appendNew(site.Resolvers, s.SiteServices.NameServers())
-		site.NTPSources = appendNew(site.NTPSources, s.SiteServices.OwnTimeServers())
+		site.OwnTimeServers = s.SiteServices.OwnTimeServers()
+		site.NTPSources = appendNew(site.NTPSources, site.OwnTimeServers)
 		site.OwnDHCP = s.SiteServices.DHCPServers()
 	}
 	if clusterID == "" {
