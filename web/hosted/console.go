@@ -410,7 +410,7 @@ func (s consoleService) detail(c echo.Context) error {
 		}
 		answer.Conditions = append([]record.Condition{}, row.Observed.Conditions...)
 		m, err := record.GetManagement(tx, row.Consumer)
-		if err != nil {
+		if store.SkipDamaged(err) != nil { // the rest is known
 			return err
 		}
 		answer.DNS, answer.Lines = dnsRecords(row, m), lines(row, m)
