@@ -69,8 +69,10 @@ type Bundle struct {
 // Deleting reports whether somebody deleted the bundle.
 func (b *Bundle) Deleting() bool { return !b.Deleted.IsZero() }
 
-// LabelType is the label with what a bundle contains, and TypeCredential its value for kubeconfigs.
+// LabelName is the label with the name of the hosted cluster, and LabelType that with what a bundle
+// contains. TypeCredential is its value for kubeconfigs.
 const (
+	LabelName      = "api.openshift.com/name"
 	LabelType      = "api.openshift.com/type"
 	TypeCredential = "credential"
 )

@@ -77,7 +77,7 @@ type object = map[string]any
 
 func labels(c *record.Cluster, kind string) map[string]string {
 	return map[string]string{
-		bundle.LabelCluster: c.CID, "api.openshift.com/name": strings.ToLower(c.ID.Cluster),
+		bundle.LabelCluster: c.CID, bundle.LabelName: strings.ToLower(c.ID.Cluster),
 		"api.openshift.com/environment": Environment, bundle.LabelType: kind,
 	}
 }
@@ -204,7 +204,7 @@ func Control(in Input) (Content, error) {
 	}
 	s.add(manifest{group: hypershift, version: "v1beta1", kind: "HostedCluster", resource: "hostedclusters",
 		namespace: namespace, name: c.Prefix, labels: map[string]string{bundle.LabelCluster: c.CID,
-			"api.openshift.com/name": strings.ToLower(c.ID.Cluster)}, annotations: annotations,
+			bundle.LabelName: strings.ToLower(c.ID.Cluster)}, annotations: annotations,
 		body: object{"spec": spec}, feedback: []string{statusRule, "generation=.metadata.generation"}})
 	return s.done()
 }

@@ -659,3 +659,11 @@ func TestAgent_evictsWithoutFlag(t *testing.T) {
 	s.requireDeleted("c1")
 	require.Equal(t, []workagent.Ref(nil), s.cluster.Deleted("NodePool"))
 }
+
+// A person who decides about a bundle knows the hosted cluster by its name.
+func TestFinding_namesHostedCluster(t *testing.T) {
+	f := Finding{ID: "b1", Name: "2udq-workers", Kind: Unknown, Labels: map[string]string{bundle.LabelName: "edge5"}}
+	require.Contains(t, f.Sentence(), "The bundle 2udq-workers (b1) of the hosted cluster edge5 runs on the management")
+	f = Finding{ID: "b1", Kind: Gone}
+	require.Contains(t, f.Sentence(), "The bundle b1 was removed")
+}

@@ -222,6 +222,9 @@ func (f *Finding) Sentence() string {
 	if f.Name != "" && f.Name != f.ID {
 		name = fmt.Sprintf("%s (%s)", f.Name, f.ID)
 	}
+	if cluster := f.Labels[bundle.LabelName]; cluster != "" {
+		name += " of the hosted cluster " + cluster
+	}
 	switch f.Kind {
 	case Newer:
 		return fmt.Sprintf("The bundle %s has version %d on the management cluster, which this appliance never "+

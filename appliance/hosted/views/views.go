@@ -118,7 +118,7 @@ func hostedCluster(tx *store.Tx, cid string) (object, uint64, error) {
 		return nil, 0, err
 	}
 	m := metadata("HostedCluster", cid, controlplane.Namespace(cid), c.Prefix, &c.Resource, c.Observed.At)
-	m["labels"] = object{bundle.LabelCluster: cid, "api.openshift.com/name": strings.ToLower(c.ID.Cluster)}
+	m["labels"] = object{bundle.LabelCluster: cid, bundle.LabelName: strings.ToLower(c.ID.Cluster)}
 	o := object{"metadata": m, "spec": object{}, "status": object{}}
 	return o, revision, complete(tx, o, "HostedCluster", c.Consumer, c.Control)
 }
