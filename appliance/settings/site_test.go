@@ -2,6 +2,7 @@ package settings
 
 import (
 	"encoding/json"
+	"errors"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -38,4 +39,23 @@ func TestSite_damagedSettingsOfAFleetAreNotReplaced(t *testing.T) {
 			require.Equal(t, "http://192.0.2.1", site.URL())
 		})
 	}
+}
+
+func TestSite_failedChangeLeavesTheValues(t *testing.T) {
+	db, err := store.Open(t.Context(), t.TempDir(), store.Options{NoSync: true})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, db.Close()) })
+	site, err := Open(Options{DB: db})
+	require.NoError(t, err)
+	require.NoError(t, site.change(t.Context(), func(r *row) error {
+		r.NTPSources, r.Releases = []string{"192.0.2.1"}, []addedRelease{{Version: "4.20.8"}}
+		return nil
+	}))
+	refused := errors.New("refused")
+	require.ErrorIs(t, site.change(t.Context(), func(r *row) error {
+		r.NTPSources[0], r.Releases[0].Version = "192.0.2.2", "4.20.9"
+		return refused
+	}), refused)
+	require.Equal(t, []string{"192.0.2.1"}, site.NTPSources())
+	require.Equal(t, "4.20.8", site.values.Load().row.Releases[0].Version)
 }

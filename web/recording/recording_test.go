@@ -1,6 +1,7 @@
 package recording
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -205,6 +206,16 @@ func TestWrap_admitting(t *testing.T) {
 	require.Equal(t, http.StatusServiceUnavailable, s.call(t, access.Nobody, http.MethodPost, "/a?as=owner"))
 }
 
+// A handler may answer frequent requests without admitting their clients.
+func TestWrap_answerWithoutAdmissionIsNoRefusal(t *testing.T) {
+	s := newTestServer(t)
+	s.handle(t, operation.Operation{ID: "x", Method: http.MethodPost, Path: "/a",
+		Access: operation.CheckedBy("the API").Admitting()},
+		func(c echo.Context) error { return c.NoContent(http.StatusAccepted) })
+	require.Equal(t, http.StatusAccepted, s.call(t, access.Nobody, http.MethodPost, "/a"))
+	require.Empty(t, s.recorded(t))
+}
+
 func TestWrap_describesRequestWithoutSecrets(t *testing.T) {
 	s := newTestServer(t)
 	s.handle(t, operation.Operation{ID: "x", Method: http.MethodPost,
@@ -265,6 +276,8 @@ func TestRefused_isRecorded(t *testing.T) {
 	s := newTestServer(t)
 	o := operation.Operation{ID: "x", Method: http.MethodGet, Path: "/a", Access: operation.For(access.Viewer)}
 	s.handle(t, o, func(c echo.Context) error {
+		ctx := access.WithFailure(c.Request().Context(), errors.New("the token has expired"))
+		c.SetRequest(c.Request().WithContext(ctx))
 		New(s.trail).Refused(c, o, http.StatusForbidden)
 		return problem.New(http.StatusForbidden, "no")
 	})
@@ -272,5 +285,6 @@ func TestRefused_isRecorded(t *testing.T) {
 	item := s.recorded(t)[0]
 	require.Equal(t, audittrail.Refused, item.Kind)
 	require.Equal(t, http.StatusForbidden, item.Status)
+	require.Equal(t, "the token has expired", item.Text)
 	require.Equal(t, "ana", item.Actor.Name)
 }
