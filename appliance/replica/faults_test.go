@@ -53,8 +53,8 @@ func TestReplica_disksAreExchanged(t *testing.T) {
 	require.Empty(t, verify(t, other).Damage)
 }
 
-// TestReplica_disksAreExchangedDuringARemoval exchanges the disks after the removal of old states has
-// read one of them. It must remove nothing from the other one, whose snapshots are older.
+// TestReplica_disksAreExchangedDuringARemoval exchanges the disks after the removal of old states
+// has read one of them. It must remove nothing from the other one, whose snapshots are older.
 func TestReplica_disksAreExchangedDuringARemoval(t *testing.T) {
 	data, dir := dirs(t)
 	other := dir + ".other"
