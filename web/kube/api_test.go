@@ -92,6 +92,19 @@ func TestAPI_emptyResources(t *testing.T) {
 	getText(t, url+"/api/v1/pods?fieldSelector=status.phase%21%3DRunning%2Cspec.nodeName%3Da", "application/json")
 }
 
+func TestAPI_objectsAreNotStoredByClients(t *testing.T) {
+	url := overHTTP(t, newSite(t))
+	for path, want := range map[string]string{
+		"/api/v1/secrets": "no-store", "/apis/agent-install.openshift.io/v1beta1/infraenvs": "no-store",
+		"/apis": "no-cache, private",
+	} {
+		response, err := http.Get(url + path)
+		require.NoError(t, err)
+		require.NoError(t, response.Body.Close())
+		require.Equal(t, want, response.Header.Get("Cache-Control"), path)
+	}
+}
+
 // TestAPI_wrongTypeNamesField writes values of other types than those of the schema.
 func TestAPI_wrongTypeNamesField(t *testing.T) {
 	s := newSite(t, func(o *kube.Options) { o.Admission = []admission.Interface{clusters.Admission{}} })

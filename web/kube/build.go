@@ -18,6 +18,7 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/endpoints/openapi"
+	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	serverstorage "k8s.io/apiserver/pkg/server/storage"
@@ -89,7 +90,8 @@ func (s *Server) config(scheme *runtime.Scheme) *genericapiserver.RecommendedCon
 	config.MaxRequestBodyBytes = bodyLimit
 	config.RequestTimeout = time.Minute
 	config.BuildHandlerChainFunc = func(handler http.Handler, c *genericapiserver.Config) http.Handler {
-		return genericapiserver.DefaultBuildHandlerChain(withoutLargeAliases(handler), c) // after the authorization
+		handler = withoutStoring(withoutLargeAliases(handler))
+		return genericapiserver.DefaultBuildHandlerChain(handler, c) // after the authorization
 	}
 	resources := serverstorage.NewResourceConfig()
 	resources.EnableVersions(apiextensionsv1.SchemeGroupVersion)
@@ -100,6 +102,17 @@ func (s *Server) config(scheme *runtime.Scheme) *genericapiserver.RecommendedCon
 	config.SkipOpenAPIInstallation = true // see documents
 	config.OpenAPIConfig.Info.Title, config.OpenAPIV3Config.Info.Title = "Landfall", "Landfall"
 	return config
+}
+
+// withoutStoring lets no client or proxy store objects, which may be Secrets or contain URLs with
+// tokens. kubectl stores the lists of kinds and their schemas.
+func withoutStoring(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if info, ok := request.RequestInfoFrom(r.Context()); ok && info.IsResourceRequest {
+			w.Header().Set("Cache-Control", "no-store")
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // groupsOf returns the groups of the built-in kinds.
