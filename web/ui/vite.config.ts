@@ -21,14 +21,19 @@ export default defineConfig({
     replaceModules(library, replacements, here('./src/uilib')),
     reword(library, {
       // The tables read the inventory and the validations of each host once for each cell. With 250
-      // hosts, that took seconds after each change of one of them.
+      // hosts, that took seconds after each change of one of them, most of it for the names of the
+      // keys. Each caller gets objects of its own, because some sort the lists in them.
       'common/utils.ts': {
         'export const stringToJSON = <T>(': `
           import { remember } from '${here('./src/uilib/remember.ts')}';
-          const readJSON = <T>(`,
-        '  return jsObject;\n};': `  return jsObject;\n};
-          const readOnce = remember((text: string) => readJSON<unknown>(text));
-          export const stringToJSON = <T>(text: string | undefined) => readOnce(text ?? '') as T | undefined;`,
+          const withCamelCase = remember((text: string) =>
+            text.replace(/"([\\w-]+)":/g, (_match, key: string) => '"' + camelCase(key) + '":'),
+          );
+          export const stringToJSON = <T>(`,
+        [`jsonString.replace(
+        /"([\\w-]+)":/g,
+        (_match, offset: string) => \`"\${camelCase(offset)}":\`,
+      )`]: 'withCamelCase(jsonString)',
       },
       // Names of controls for screen readers.
       'common/components/ui/PopoverIcon.tsx': {

@@ -1,10 +1,7 @@
 /** Twice the texts of a cluster with 250 hosts: an inventory and the validations of each. */
 const limit = 1_000;
 
-/**
- * Returns `read`, except that one of the texts that were read last is not read again. The callers
- * share a result, so they must not change it.
- */
+/** Returns `read`, except that one of the texts that were read last is not read again. */
 export const remember = <T>(read: (text: string) => T): ((text: string) => T) => {
   const results = new Map<string, T>();
   return (text) => {
