@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"runtime/debug"
+	"syscall"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
@@ -74,6 +75,15 @@ func OpenFile(path string, readOnly bool) (f File, err error) {
 		NoStatistics:    true,
 	})
 	return f, err
+}
+
+// Close closes the file. bbolt leaves it to the system to unlock a file that it only reads, but a
+// child process that is being started has a copy of the descriptor until it runs its program.
+func (f File) Close() error {
+	if f.IsReadOnly() {
+		_ = syscall.Flock(int(f.file.Fd()), syscall.LOCK_UN) // the end of all descriptors unlocks it too
+	}
+	return f.DB.Close()
 }
 
 // SyncDirs syncs directories, so that new and renamed files in them survive a power cut. Its error
