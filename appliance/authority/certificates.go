@@ -217,19 +217,19 @@ func (c *Certificates) Run(ctx context.Context) error {
 func (c *Certificates) runExternal(ctx context.Context) {
 	ticker := c.options.Clock.NewTicker(checkInterval)
 	defer ticker.Stop()
-	logged, late := "", map[Validity]bool{}
+	logged, told := "", map[Validity]bool{}
 	for {
 		problem := ""
 		if err := c.external.refresh(); err != nil {
 			problem = err.Error()
 		}
 		for _, v := range c.external.validities(c.options.Clock.Now()) {
-			if v.Late && !late[v] {
+			if v.Late && !told[v] {
+				told[v] = true
 				c.options.Logger.Error("The CA in tls.acme.directory has not renewed a certificate. Check that it "+
 					"answers and reaches port 443 of the name.", "certificate", v.Subject, "until",
 					v.Until.Format(time.DateTime))
 			}
-			late[v] = v.Late
 		}
 		if problem != logged && problem != "" && ctx.Err() == nil {
 			c.options.Logger.Error("No certificate from the CA in tls.acme.directory. The appliance's own authority "+

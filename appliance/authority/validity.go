@@ -44,8 +44,8 @@ func (c *Certificates) Problem() string {
 	return c.logged
 }
 
-// renewsWithin is the longest time before the end of a certificate from the site's CA in which
-// package autocert renews it. It begins in the last third of the validity.
+// Package autocert renews a certificate in the last third of its validity, but not earlier than
+// renewsWithin before its end.
 const renewsWithin = 30 * 24 * time.Hour
 
 // validities returns the ends of the certificates from the site's CA. A certificate is late if half
