@@ -128,8 +128,8 @@ func describeOffer(offer *dhcpv4.DHCPv4) string {
 	return strings.Join(parts, "; ")
 }
 
-// discover broadcasts a DHCPDISCOVER and collects the offers that arrive within link.OfferTime,
-// which is twice the default time limit.
+// discover broadcasts a DHCPDISCOVER and collects the offers that arrive within twice the time
+// limit of a check. With the default limit, that is link.OfferTime.
 func (d *diagnosis) discover(ctx context.Context, iface net.Interface) (offers []*dhcpv4.DHCPv4, err error) {
 	conn, err := d.OpenDHCP(iface)
 	if err != nil {

@@ -105,7 +105,7 @@ func (s *Server) config(scheme *runtime.Scheme) *genericapiserver.RecommendedCon
 }
 
 // withoutStoring lets no client or proxy store objects, which may be Secrets or contain URLs with
-// tokens. kubectl stores the lists of kinds and their schemas.
+// tokens. It does not change the lists of kinds and their schemas, which kubectl stores.
 func withoutStoring(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if info, ok := request.RequestInfoFrom(r.Context()); ok && info.IsResourceRequest {
